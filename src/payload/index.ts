@@ -1,4 +1,15 @@
 /**
+ * Untrusted JSON in, typed values out; typed values in, versioned JSON out.
+ *
  * @since 0.1.0
  */
-export {}
+export * as CanonicalJson from "./CanonicalJson.ts"
+export * as Decode from "./Decode.ts"
+export * as Digest from "./Digest.ts"
+export * as Json from "./Json.ts"
+export * as Limits from "./Limits.ts"
+export * as LossyEncoding from "./LossyEncoding.ts"
+export * as Names from "./Names.ts"
+export * as PayloadError from "./PayloadError.ts"
+export * as SecretKeys from "./SecretKeys.ts"
+export * as VersionedCodec from "./VersionedCodec.ts"

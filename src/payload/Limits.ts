@@ -1,0 +1,165 @@
+/**
+ * How large and how deep data from outside may be.
+ *
+ * The limits are a `Context.Reference`: there are defaults, a program sets
+ * others with `Effect.provideService(Limits.Limits, ...)` or
+ * {@link layer}, and every call can override single ones.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { PayloadError, TooLarge } from "./PayloadError.ts"
+
+/**
+ * The limits under which data is read and written.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Limits {
+  /** Size of the JSON text in bytes of UTF-8. */
+  readonly maxBytes: number
+  /** Levels of arrays and objects; a scalar has depth 0, `[]` has depth 1. */
+  readonly maxDepth: number
+  /** Number of values; every scalar, array and object counts one. */
+  readonly maxNodes: number
+  /** Length of one string or key in UTF-16 code units. */
+  readonly maxStringLength: number
+  /** Items in one array. */
+  readonly maxArrayLength: number
+  /** Tools of one agent definition. */
+  readonly maxTools: number
+  /** Messages of one conversation. */
+  readonly maxMessages: number
+  /** How many issues an error lists; further ones are counted only. */
+  readonly maxIssues: number
+}
+
+/**
+ * The limits that hold when nobody says otherwise.
+ *
+ * **Details**
+ *
+ * | limit | default |
+ * |---|---|
+ * | `maxBytes` | 8 MiB (8,388,608) |
+ * | `maxDepth` | 64 |
+ * | `maxNodes` | 200,000 |
+ * | `maxStringLength` | 4 MiB (4,194,304 UTF-16 code units) |
+ * | `maxArrayLength` | 20,000 |
+ * | `maxTools` | 256 |
+ * | `maxMessages` | 10,000 |
+ * | `maxIssues` | 50 |
+ *
+ * @category defaults
+ * @since 0.1.0
+ */
+export const defaults: Limits = {
+  maxBytes: 8 * 1024 * 1024,
+  maxDepth: 64,
+  maxNodes: 200_000,
+  maxStringLength: 4 * 1024 * 1024,
+  maxArrayLength: 20_000,
+  maxTools: 256,
+  maxMessages: 10_000,
+  maxIssues: 50
+}
+
+/**
+ * The limits of the current program, {@link defaults} unless provided.
+ *
+ * **Example** (Other limits for a part of a program)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Json, Limits } from "effect-emissary"
+ *
+ * const program = Effect.flip(Json.parse("[[1]]")).pipe(
+ *   Effect.provideService(Limits.Limits, { ...Limits.defaults, maxDepth: 1 })
+ * )
+ *
+ * assert.strictEqual(Effect.runSync(program).reason._tag, "TooDeep")
+ * ```
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Limits: Context.Reference<Limits> = Context.Reference<Limits>("effect-emissary/payload/Limits", {
+  defaultValue: () => defaults
+})
+
+/**
+ * The current limits with the given ones in their place.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const resolve = (override?: Partial<Limits>): Effect.Effect<Limits> =>
+  override === undefined ? Effect.service(Limits) : Effect.map(Limits, (limits) => ({ ...limits, ...override }))
+
+/**
+ * Sets limits for everything under the layer; the ones not named keep their
+ * default.
+ *
+ * **Example** (Small payloads only)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Limits } from "effect-emissary"
+ *
+ * const program = Effect.map(Limits.Limits, (limits) => limits.maxBytes).pipe(
+ *   Effect.provide(Limits.layer({ maxBytes: 1024 }))
+ * )
+ *
+ * assert.strictEqual(Effect.runSync(program), 1024)
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (limits: Partial<Limits>): Layer.Layer<never> => Layer.succeed(Limits, { ...defaults, ...limits })
+
+/**
+ * Refuses more tools or messages than the limits allow.
+ *
+ * **When to use**
+ *
+ * For codecs that know which of their arrays holds tools or messages. Bytes,
+ * nodes, strings and arrays are checked by `Json` for everybody.
+ *
+ * **Example** (Too many tools)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Limits } from "effect-emissary"
+ *
+ * const check = Limits.checkCount("tools", 300, { what: "agent", path: "/tools" })
+ * const error = Effect.runSync(Effect.flip(check))
+ *
+ * assert.strictEqual(error.reason._tag, "TooLarge")
+ * ```
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const checkCount = (
+  measure: "tools" | "messages",
+  found: number,
+  options: { readonly what: string; readonly path: string; readonly limits?: Partial<Limits> | undefined }
+): Effect.Effect<void, PayloadError> =>
+  Effect.flatMap(resolve(options.limits), (limits) => {
+    const limit = measure === "tools" ? limits.maxTools : limits.maxMessages
+    return found <= limit
+      ? Effect.void
+      : Effect.fail(
+          new PayloadError({
+            what: options.what,
+            reason: new TooLarge({ what: measure, limit, found, path: options.path })
+          })
+        )
+  })
