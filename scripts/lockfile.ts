@@ -21,16 +21,16 @@ interface Entry {
 const path = new URL("../package-lock.json", import.meta.url)
 const lock: { packages: Record<string, Entry> } = JSON.parse(readFileSync(path, "utf8"))
 
-const systems = ["aix", "android", "darwin", "freebsd", "linux", "netbsd", "openbsd", "openharmony", "sunos", "win32"]
+const systems = new Set(["aix", "android", "darwin", "freebsd", "linux", "netbsd", "openbsd", "openharmony", "win32"])
 
 /** `@oxlint/binding-linux-arm64-musl` to `{ os: ["linux"], cpu: ["arm64"], libc: ["musl"] }` */
-const platform = (name: string): Pick<Entry, "cpu" | "libc" | "os"> | undefined => {
+const platform = (name: string) => {
   const words = name.split(/[/-]/)
-  const at = words.findIndex((word) => systems.includes(word))
+  const at = words.findIndex((word) => systems.has(word))
   const [os, cpu, abi] = words.slice(at)
   if (at === -1 || os === undefined || cpu === undefined) return undefined
-  const libc = abi?.startsWith("musl") ? "musl" : abi?.startsWith("gnu") ? "glibc" : undefined
-  return { cpu: [cpu], ...(libc === undefined ? {} : { libc: [libc] }), os: [os] }
+  const libc = abi?.startsWith("musl") ? ["musl"] : abi?.startsWith("gnu") ? ["glibc"] : undefined
+  return { cpu: [cpu], libc, os: [os] }
 }
 
 const added: Array<string> = []
@@ -39,7 +39,8 @@ for (const parent of Object.values(lock.packages)) {
     const key = `node_modules/${name}`
     const found = platform(name)
     if (key in lock.packages || found === undefined || !/^\d/.test(version)) continue
-    lock.packages[key] = { version, dev: true, optional: true, ...found }
+    const { cpu, libc, os } = found
+    lock.packages[key] = { version, cpu, dev: true, ...(libc === undefined ? {} : { libc }), optional: true, os }
     added.push(`${name}@${version}`)
   }
 }

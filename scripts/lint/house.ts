@@ -1,0 +1,267 @@
+/**
+ * The house rules of `src`, as an oxlint plugin.
+ *
+ * Each rule looks at one file; the room a file belongs to is read from its path (`src/<room>/...`).
+ */
+
+interface Node {
+  readonly type: string
+  readonly range: readonly [number, number]
+  readonly loc: { readonly start: { readonly line: number }; readonly end: { readonly line: number } }
+  readonly parent: Node | null
+  // oxlint hands over plain ESTree nodes; each rule reads the fields of the node types it asked for
+  readonly [field: string]: any // oxlint-disable-line typescript/no-explicit-any
+}
+
+interface Comment {
+  readonly type: "Line" | "Block" | "Shebang"
+  readonly value: string
+  readonly loc: Node["loc"]
+}
+
+interface RuleContext {
+  readonly filename: string
+  readonly sourceCode: {
+    getAllComments(): ReadonlyArray<Comment>
+    getCommentsBefore(node: Node): ReadonlyArray<Comment>
+  }
+  report(problem: { readonly node: Node; readonly message: string }): void
+}
+
+type Rule = (context: RuleContext) => Record<string, (node: Node) => void>
+
+/** What each room may import, besides itself. `index` is the root barrel of the package. */
+const arrows: Record<string, ReadonlyArray<string>> = {
+  payload: [],
+  tool: ["payload"],
+  conversation: ["payload", "tool"],
+  agent: ["payload", "tool", "conversation"],
+  plan: ["payload", "tool", "conversation", "agent"],
+  cli: ["payload", "tool", "conversation", "agent", "plan"],
+  testing: ["payload", "tool", "conversation", "agent", "plan"],
+  index: ["payload", "tool", "conversation", "agent", "plan"]
+}
+
+/** Files of one room that another room is limited to. */
+const doors: Record<string, ReadonlyArray<string>> = {
+  "conversation -> tool": ["Content.ts", "ToolResult.ts"]
+}
+
+const inSrc = (filename: string): { readonly room: string; readonly path: ReadonlyArray<string> } | undefined => {
+  const path = filename.replaceAll("\\", "/").split("/src/").at(-1)?.split("/")
+  if (path === undefined || path[0] === undefined || !filename.includes("src")) return undefined
+  return { room: path.length === 1 ? "index" : path[0], path }
+}
+
+const resolve = (from: ReadonlyArray<string>, specifier: string): ReadonlyArray<string> => {
+  const path = from.slice(0, -1)
+  for (const step of specifier.split("/")) {
+    if (step === "..") path.pop()
+    else if (step !== ".") path.push(step)
+  }
+  return path
+}
+
+/** Calls `check` with each module a file names: imports, re-exports, `import()`, type imports. */
+const onImport =
+  (check: (context: RuleContext, specifier: string, node: Node) => void): Rule =>
+  (context) => {
+    const visit = (node: Node) => {
+      if (typeof node["source"]?.value === "string") check(context, node["source"].value, node["source"])
+    }
+    return {
+      ImportDeclaration: visit,
+      ExportNamedDeclaration: visit,
+      ExportAllDeclaration: visit,
+      ImportExpression: visit,
+      TSImportType: visit
+    }
+  }
+
+const roomArrows = onImport((context, specifier, node) => {
+  const here = inSrc(context.filename)
+  if (here === undefined) return
+  if (/^effect-emissary(\/|$)/.test(specifier)) {
+    context.report({ node, message: "Inside src import the file by its relative path, not the package by its name." })
+  }
+  if (!specifier.startsWith(".")) return
+  const there = resolve(here.path, specifier)
+  const room = there.length === 1 ? "index" : (there[0] ?? "index")
+  if (room === here.room) return
+  const allowed = arrows[here.room]
+  if (allowed === undefined) {
+    context.report({
+      node,
+      message: `Room "${here.room}" is unknown: say what it may import in scripts/lint/house.ts.`
+    })
+    return
+  }
+  if (!allowed.includes(room)) {
+    const list = allowed.length === 0 ? "no other room" : allowed.join(", ")
+    context.report({
+      node,
+      message: `Room "${here.room}" may import ${list}, not "${room}" (DESIGN: arrows go one way).`
+    })
+    return
+  }
+  const door = doors[`${here.room} -> ${room}`]
+  if (there.includes("internal")) {
+    context.report({ node, message: `"${specifier}" is private to room "${room}".` })
+  } else if (door !== undefined && !door.includes(there.slice(1).join("/"))) {
+    context.report({ node, message: `Of room "${room}", room "${here.room}" may import ${door.join(", ")} only.` })
+  } else if (here.room !== "index" && there.at(-1) === "index.ts") {
+    context.report({ node, message: "Import the file that holds the concept, not the barrel of the room." })
+  }
+})
+
+const portable = onImport((context, specifier, node) => {
+  if (inSrc(context.filename)?.room === "cli") return
+  if (specifier.startsWith("node:") || specifier.startsWith("@effect/platform-")) {
+    context.report({
+      node,
+      message: "The library runs wherever Effect runs: use Effect's own services (only src/cli is tied to Node)."
+    })
+  }
+})
+
+/** `effect/Effect` is a module; `effect`, `effect/ai` and `effect/testing` are barrels. */
+const deepImports = onImport((context, specifier, node) => {
+  if (/^effect(\/[^A-Z]*)?$/.test(specifier)) {
+    context.report({
+      node,
+      message: `"${specifier}" is a barrel and doubles the start-up time: import the module, as in "effect/Effect".`
+    })
+  }
+})
+
+const clockMessage = "Time is injected (L9): use effect/Clock, effect/DateTime or Effect.sleep."
+const randomMessage = "Chance is injected (L9): use effect/Random or the id service of the room."
+
+const members: Record<string, string> = {
+  "Date.now": clockMessage,
+  "performance.now": clockMessage,
+  "Math.random": randomMessage,
+  "crypto.randomUUID": randomMessage,
+  "crypto.getRandomValues": randomMessage
+}
+
+const calls: Record<string, string> = {
+  setTimeout: clockMessage,
+  setInterval: clockMessage,
+  setImmediate: clockMessage,
+  queueMicrotask: "Use Effect.yieldNow."
+}
+
+const memberName = (node: Node): string | undefined => {
+  const object = node["object"]
+  const owner = object?.type === "MemberExpression" ? object.property : object
+  return owner?.type === "Identifier" && node["property"]?.type === "Identifier"
+    ? `${owner.name}.${node["property"].name}`
+    : undefined
+}
+
+/** No second way to do what Effect does: exceptions, promises, the machine's clock and dice. */
+const effectOnly: Rule = (context) => {
+  const no = (message: string) => (node: Node) => context.report({ node, message })
+  const fn = (node: Node) => {
+    if (node["async"] === true) context.report({ node, message: "No async functions: return an Effect." })
+  }
+  return {
+    TryStatement: no("No try/catch: use Effect.try, Result.try or a total function."),
+    ThrowStatement: no("No throw: fail with a tagged error, or Effect.die for a bug."),
+    AwaitExpression: no("No await: yield an Effect."),
+    FunctionDeclaration: fn,
+    FunctionExpression: fn,
+    ArrowFunctionExpression: fn,
+    ForOfStatement: (node) => {
+      if (node["await"] === true) context.report({ node, message: "No for await: use effect/Stream." })
+    },
+    NewExpression: (node) => {
+      const name = node["callee"]?.name
+      if (name === "Promise") context.report({ node, message: "No promises: use Effect.callback or Deferred." })
+      if (name === "Date" && node["arguments"].length === 0) context.report({ node, message: clockMessage })
+    },
+    CallExpression: (node) => {
+      const message = node["callee"]?.type === "Identifier" ? calls[node["callee"].name] : undefined
+      if (message !== undefined) context.report({ node, message })
+    },
+    MemberExpression: (node) => {
+      const name = memberName(node)
+      if (name === undefined) return
+      const message = name.startsWith("Promise.") ? "No promises: combine Effects." : members[name]
+      if (message !== undefined) context.report({ node, message })
+    }
+  }
+}
+
+const enclosing = /Statement$|Declaration$|^VariableDeclarator$|^PropertyDefinition$|^Property$|^ReturnStatement$/
+
+/** `as` is allowed inside, each one with a line that says why it is sound; never to or through `any`/`unknown`. */
+const soundCasts: Rule = (context) => {
+  const visit = (node: Node) => {
+    const target = node["typeAnnotation"]
+    if (target?.type === "TSTypeReference" && target.typeName?.name === "const") return
+    if (target?.type === "TSAnyKeyword") {
+      context.report({ node, message: "No `as any`: name the type, or narrow with Predicate or Schema." })
+      return
+    }
+    const inner = node["expression"]
+    if (inner?.type === "TSAsExpression" && inner.typeAnnotation?.type === "TSUnknownKeyword") {
+      context.report({
+        node,
+        message: "No `as unknown as`: it silences every check. Use a Schema, a guard or a better type."
+      })
+      return
+    }
+    let statement: Node = node
+    while (statement.parent !== null && !enclosing.test(statement.type)) statement = statement.parent
+    const from = statement.loc.start.line - 1
+    const to = node.loc.end.line
+    const explained = context.sourceCode.getAllComments().some((comment) => {
+      const isDoc = comment.type === "Block" && comment.value.startsWith("*")
+      return !isDoc && comment.loc.end.line >= from && comment.loc.start.line <= to
+    })
+    if (!explained) {
+      context.report({ node, message: "Say in a comment on or above this line why the cast is sound." })
+    }
+  }
+  return { TSAsExpression: visit, TSTypeAssertion: visit }
+}
+
+/** Every public export carries a doc comment with `@category` and `@since`. */
+const docTags: Rule = (context) => {
+  const here = inSrc(context.filename)
+  if (here === undefined || here.path.includes("internal") || here.path.at(-1) === "index.ts") return {}
+  const seen = new Set<string>()
+  return {
+    ExportNamedDeclaration: (node) => {
+      const declaration = node["declaration"]
+      if (declaration === null || declaration === undefined) return
+      const name = declaration.id?.name ?? declaration.declarations?.[0]?.id?.name ?? ""
+      if (seen.has(name)) return
+      seen.add(name)
+      const doc = context.sourceCode.getCommentsBefore(node).findLast((comment) => comment.value.startsWith("*"))?.value
+      const missing = ["@category", "@since"].filter((tag) => doc?.includes(tag) !== true)
+      if (missing.length > 0) {
+        context.report({
+          node: declaration.id ?? node,
+          message: `The doc comment of "${name}" lacks ${missing.join(" and ")}.`
+        })
+      }
+    }
+  }
+}
+
+const rule = (create: Rule) => ({ meta: { type: "problem" }, create })
+
+export default {
+  meta: { name: "house" },
+  rules: {
+    "deep-imports": rule(deepImports),
+    "doc-tags": rule(docTags),
+    "effect-only": rule(effectOnly),
+    portable: rule(portable),
+    "room-arrows": rule(roomArrows),
+    "sound-casts": rule(soundCasts)
+  }
+}
