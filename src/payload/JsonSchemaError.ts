@@ -1,0 +1,91 @@
+/**
+ * Why a JSON Schema document was refused.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+
+/**
+ * The reasons of a {@link JsonSchemaError}.
+ *
+ * **Details**
+ *
+ * - `NotASchema`: the document, or a part of it, is not plain JSON or not an
+ *   object (subschemas may also be booleans).
+ * - `TooLarge`, `TooDeep`: a limit was passed.
+ * - `ForbiddenKey`: a key that can poison prototypes.
+ * - `UnsupportedDialect`: `$schema` names neither draft 2020-12 nor draft-07.
+ * - `UnsupportedKeyword`: a keyword that is neither enforced nor an annotation.
+ * - `UnsupportedType`, `UnsupportedFormat`, `UnsupportedPattern`: a `type`,
+ *   `format` or regular expression that cannot be enforced.
+ * - `InvalidKeyword`: a keyword with a value it cannot have.
+ * - `UnresolvedReference`, `ReferenceCycle`: a `$ref` that leaves the document,
+ *   points to nothing, or comes back to itself without consuming anything.
+ * - `NotRepresentable`: an Effect Schema that has no JSON Schema.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export const Reason = Schema.TaggedUnion({
+  NotASchema: { expected: Schema.String, found: Schema.String },
+  TooLarge: { what: Schema.String, limit: Schema.Finite, found: Schema.Finite },
+  TooDeep: { limit: Schema.Finite },
+  ForbiddenKey: { key: Schema.String },
+  UnsupportedDialect: { found: Schema.String, supported: Schema.Array(Schema.String) },
+  UnsupportedKeyword: { keyword: Schema.String },
+  UnsupportedType: { found: Schema.String, supported: Schema.Array(Schema.String) },
+  UnsupportedFormat: { found: Schema.String, supported: Schema.Array(Schema.String) },
+  UnsupportedPattern: { problem: Schema.String },
+  InvalidKeyword: { keyword: Schema.String, expected: Schema.String, found: Schema.String },
+  UnresolvedReference: { ref: Schema.String, problem: Schema.String },
+  ReferenceCycle: { ref: Schema.String },
+  NotRepresentable: { problem: Schema.String }
+})
+
+/**
+ * @category errors
+ * @since 0.1.0
+ */
+export type Reason = typeof Reason.Type
+
+const list = (names: ReadonlyArray<string>) => names.join(", ")
+
+const explain = Reason.match({
+  NotASchema: ({ expected, found }) => `expected ${expected}, got ${found}`,
+  TooLarge: ({ found, limit, what }) => `${what} is ${found}, the limit is ${limit}`,
+  TooDeep: ({ limit }) => `nested deeper than ${limit}`,
+  ForbiddenKey: ({ key }) => `the key ${JSON.stringify(key)} is not allowed; rename or remove it`,
+  UnsupportedDialect: ({ found, supported }) =>
+    `unsupported $schema ${JSON.stringify(found)}; supported: ${list(supported)}`,
+  UnsupportedKeyword: ({ keyword }) =>
+    `the keyword ${JSON.stringify(keyword)} cannot be enforced; remove it, or rename it to "x-..." if it is a note`,
+  UnsupportedType: ({ found, supported }) => `unsupported type ${JSON.stringify(found)}; supported: ${list(supported)}`,
+  UnsupportedFormat: ({ found, supported }) =>
+    `unsupported format ${JSON.stringify(found)}; supported: ${list(supported)}`,
+  UnsupportedPattern: ({ problem }) =>
+    `the regular expression cannot run in linear time or is not valid: ${problem}; rewrite it without look-around and back references`,
+  InvalidKeyword: ({ expected, found, keyword }) => `${keyword}: expected ${expected}, got ${found}`,
+  UnresolvedReference: ({ problem, ref }) => `cannot resolve ${JSON.stringify(ref)}: ${problem}`,
+  ReferenceCycle: ({ ref }) => `${JSON.stringify(ref)} leads back to itself without consuming any part of the value`,
+  NotRepresentable: ({ problem }) => `the Schema has no JSON Schema: ${problem}`
+})
+
+/**
+ * A JSON Schema was refused: which document (`what`), where in it (`path`, a
+ * JSON Pointer, `""` is the root) and why.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class JsonSchemaError extends Schema.TaggedError<JsonSchemaError>()("JsonSchemaError", {
+  what: Schema.String,
+  path: Schema.String,
+  reason: Reason
+}) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return `${this.what} at ${this.path === "" ? "the root" : this.path}: ${explain(this.reason)}`
+  }
+}
