@@ -1,0 +1,259 @@
+/**
+ * A language model that answers from a script.
+ *
+ * **Mental model**
+ *
+ * A script is a list of turns, one per model call. Each turn says what the model
+ * answers and, if you like, what the request must look like. The model is an
+ * ordinary `LanguageModel` layer, so the program under test does not know. It
+ * records every request, and answers `generateText`, `generateObject` and
+ * `streamText` from the same turns.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Ref from "effect/Ref"
+import * as Stream from "effect/Stream"
+import * as AiError from "effect/ai/AiError"
+import * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Response from "effect/ai/Response"
+import * as Expectation from "./internal/expectation.ts"
+import * as Failure from "./internal/failure.ts"
+import * as RecordedRequest from "./internal/recordedRequest.ts"
+import * as TurnParts from "./internal/turnParts.ts"
+import type * as Script from "./Script.ts"
+import {
+  RequestMismatch,
+  ScriptedModelError,
+  ScriptExhausted,
+  ScriptIncomplete,
+  toAiError
+} from "./ScriptedModelError.ts"
+
+/**
+ * What a test can ask the scripted model afterwards.
+ *
+ * **Details**
+ *
+ * - `requests`: every request so far, in order.
+ * - `remaining`: how many turns are left; `Infinity` for a script that is a
+ *   function.
+ * - `assertComplete`: fails with the first disagreement between script and
+ *   program, or if turns are left.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class ScriptedModel extends Context.Service<
+  ScriptedModel,
+  {
+    readonly requests: Effect.Effect<ReadonlyArray<Script.Request>>
+    readonly remaining: Effect.Effect<number>
+    readonly assertComplete: Effect.Effect<void, ScriptedModelError>
+  }
+>()("effect-emissary/testing/ScriptedModel") {}
+
+/**
+ * Options of a scripted model.
+ *
+ * - `chunkSize`: how many characters a streamed delta holds at most; default 8.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Options {
+  readonly chunkSize?: number
+}
+
+interface Answer {
+  readonly turn: Script.Turn
+  readonly index: number
+}
+
+/**
+ * Makes the model and its test service as values, for example to hand several
+ * scripted models to a registry.
+ *
+ * @see {@link layer} for the usual way
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function* (script: Script.Script, options?: Options) {
+  const chunkSize = Math.max(1, Math.floor(options?.chunkSize ?? 8))
+  const turns = typeof script === "function" ? Infinity : script.length
+  const requests = yield* Ref.make<ReadonlyArray<Script.Request>>([])
+  const problem = yield* Ref.make<ScriptedModelError | undefined>(undefined)
+
+  const refuse = (reason: ScriptedModelError["reason"], method: string) => {
+    const error = new ScriptedModelError({ reason })
+    return Ref.update(problem, (first) => first ?? error).pipe(Effect.andThen(Effect.fail(toAiError(error, method))))
+  }
+
+  const answer = Effect.fnUntraced(function* (
+    providerOptions: LanguageModel.ProviderOptions,
+    hook: "generateText" | "streamText"
+  ): Effect.fn.Return<Answer, AiError.AiError> {
+    const request = yield* Ref.modify(requests, (all) => {
+      const next = RecordedRequest.fromProviderOptions(providerOptions, hook, all.length)
+      return [next, [...all, next]]
+    })
+    const entry = typeof script === "function" ? script : script[request.index]
+    if (entry === undefined) {
+      const newest = request.messages.at(-1)
+      return yield* refuse(
+        new ScriptExhausted({
+          turns,
+          lastRole: newest?.role ?? "none",
+          lastText: Expectation.shorten(newest?.text ?? "")
+        }),
+        request.method
+      )
+    }
+    const given = typeof entry === "function" ? entry(request) : entry
+    const turn = Effect.isEffect(given) ? yield* given : given
+    if (turn.expect !== undefined) {
+      const differences = yield* Expectation.check(request, turn.expect)
+      if (differences.length > 0) {
+        return yield* refuse(new RequestMismatch({ turn: request.index + 1, differences }), request.method)
+      }
+    }
+    if (turn.delay !== undefined) yield* Effect.sleep(turn.delay)
+    return { turn, index: request.index }
+  })
+
+  const failure = (fail: NonNullable<Script.Turn["fail"]>, method: string) =>
+    AiError.make({
+      module: "ScriptedModel",
+      method,
+      reason: TurnParts.isFailureData(fail) ? Failure.toReason(fail) : fail
+    })
+
+  const model = yield* LanguageModel.make({
+    generateText: Effect.fnUntraced(function* (providerOptions) {
+      const { turn, index } = yield* answer(providerOptions, "generateText")
+      if (turn.fail !== undefined) return yield* failure(turn.fail, "generateText")
+      const { parts, error } = TurnParts.whole(turn, index)
+      if (error === undefined) return parts
+      const description = typeof error.value === "string" ? error.value : (JSON.stringify(error.value) ?? "error part")
+      return yield* AiError.make({
+        module: "ScriptedModel",
+        method: "generateText",
+        reason: new AiError.InternalProviderError({ description })
+      })
+    }),
+    streamText: (providerOptions) =>
+      Stream.unwrap(
+        Effect.map(answer(providerOptions, "streamText"), ({ turn, index }) => {
+          const hasFailed = turn.fail !== undefined
+          const parts = TurnParts.stream(hasFailed ? { ...turn, finishReason: "missing" } : turn, index, chunkSize)
+          const paced: Stream.Stream<Response.StreamPartEncoded> =
+            turn.chunkDelay === undefined
+              ? Stream.fromIterable(parts).pipe(Stream.rechunk(1))
+              : Stream.fromIterable(parts).pipe(
+                  Stream.mapEffect((part) => Effect.as(Effect.sleep(turn.chunkDelay ?? Duration.zero), part))
+                )
+          return turn.fail === undefined ? paced : Stream.concat(paced, Stream.fail(failure(turn.fail, "streamText")))
+        })
+      )
+  })
+
+  const service = ScriptedModel.of({
+    requests: Ref.get(requests),
+    remaining: Effect.map(Ref.get(requests), (all) => Math.max(0, turns - all.length)),
+    assertComplete: Effect.gen(function* () {
+      const first = yield* Ref.get(problem)
+      if (first !== undefined) return yield* first
+      const used = (yield* Ref.get(requests)).length
+      if (typeof script !== "function" && used < turns) {
+        return yield* new ScriptedModelError({ reason: new ScriptIncomplete({ turns, used }) })
+      }
+    })
+  })
+  return { model, service }
+})
+
+/**
+ * A `LanguageModel` that answers from a script, and the service that tells what
+ * it was asked.
+ *
+ * **When to use**
+ *
+ * Use in tests and offline examples in place of a provider's layer.
+ *
+ * **Details**
+ *
+ * Turns are used up in order, one per model call, also by calls that fail. A call
+ * past the end, or a request that differs from what its turn expects, fails with
+ * an `AiError` that is not retryable and holds a `ScriptedModelError`;
+ * {@link assertComplete} reports it too.
+ *
+ * **Gotchas**
+ *
+ * Model calls that run at the same time take turns in the order in which they
+ * happen to start. Give such programs a script that is a function of the request.
+ *
+ * **Example** (A script of two turns)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { LanguageModel } from "effect/ai"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ *
+ * const program = Effect.gen(function*() {
+ *   const first = yield* LanguageModel.generateText({ prompt: "Hello" })
+ *   const second = yield* LanguageModel.generateText({ prompt: "And now?" })
+ *   yield* ScriptedModel.assertComplete
+ *   const requests = yield* ScriptedModel.requests
+ *   return [first.text, second.text, requests.length]
+ * }).pipe(Effect.provide(ScriptedModel.layer([
+ *   { text: "Hi.", expect: { lastUserText: "Hello" } },
+ *   { text: "Bye.", usage: { inputTokens: 12, outputTokens: 2 } }
+ * ])))
+ *
+ * assert.deepStrictEqual(await Effect.runPromise(program), ["Hi.", "Bye.", 2])
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  script: Script.Script,
+  options?: Options
+): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel> =>
+  Layer.effectContext(
+    Effect.map(make(script, options), ({ model, service }) =>
+      Context.make(ScriptedModel, service).pipe(Context.add(LanguageModel.LanguageModel, model))
+    )
+  )
+
+/**
+ * Every request the model has received so far, in order.
+ *
+ * @category accessors
+ * @since 0.1.0
+ */
+export const requests: Effect.Effect<ReadonlyArray<Script.Request>, never, ScriptedModel> = ScriptedModel.use(
+  (service) => service.requests
+)
+
+/**
+ * How many turns are left; `Infinity` if the script is a function.
+ *
+ * @category accessors
+ * @since 0.1.0
+ */
+export const remaining: Effect.Effect<number, never, ScriptedModel> = ScriptedModel.use((service) => service.remaining)
+
+/**
+ * Fails unless every turn was used and every request was the expected one.
+ *
+ * @category assertions
+ * @since 0.1.0
+ */
+export const assertComplete: Effect.Effect<void, ScriptedModelError, ScriptedModel> = ScriptedModel.use(
+  (service) => service.assertComplete
+)

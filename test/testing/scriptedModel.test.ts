@@ -1,0 +1,400 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
+import { AiError, LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { type Script, ScriptedModel, ScriptedModelError } from "effect-emissary/testing"
+
+const collect = (prompt: Prompt.RawInput) => Stream.runCollect(LanguageModel.streamText({ prompt }))
+
+/** What a stream says, joined: the same words `generateText` would give. */
+const joined = (parts: ReadonlyArray<{ readonly type: string; readonly delta?: string }>, type: string) =>
+  parts
+    .filter((part) => part.type === type)
+    .map((part) => part.delta)
+    .join("")
+
+const scripted = <A, E, R>(script: Script.Script, effect: Effect.Effect<A, E, R>, options?: ScriptedModel.Options) =>
+  Effect.provide(effect, ScriptedModel.layer(script, options))
+
+const Weather = Tool.make("weather", {
+  description: "The weather",
+  parameters: Schema.Struct({ city: Schema.String }),
+  success: Schema.String
+})
+const toolkit = Toolkit.make(Weather)
+/** Core takes the result of a provider-executed call only if the toolkit declares that tool. */
+const Search = Tool.providerDefined({
+  id: "scripted.search",
+  customName: "search",
+  providerName: "search",
+  args: Schema.Struct({ max: Schema.Int }),
+  parameters: Schema.Struct({ q: Schema.String }),
+  success: Schema.Struct({ hits: Schema.Int })
+})
+const handlers = toolkit.toLayer({ weather: ({ city }) => Effect.succeed(`sunny in ${city}`) })
+
+describe("ScriptedModel", () => {
+  it.effect("TEST-1 answers turns in order and records the requests", () =>
+    scripted(
+      [{ text: "one", usage: { inputTokens: 3, outputTokens: 4, cacheReadTokens: 1 } }, { object: { a: [1] } }],
+      Effect.gen(function* () {
+        const first = yield* LanguageModel.generateText({ prompt: "hello" })
+        assert.strictEqual(first.text, "one")
+        assert.strictEqual(first.finishReason, "stop")
+        assert.strictEqual(first.usage.inputTokens.total, 3)
+        assert.strictEqual(first.usage.inputTokens.cacheRead, 1)
+        assert.strictEqual(first.usage.outputTokens.total, 4)
+        const second = yield* LanguageModel.generateObject({
+          prompt: [
+            { role: "system", content: "be brief" },
+            { role: "user", content: [{ type: "text", text: "object" }] }
+          ],
+          schema: Schema.Struct({ a: Schema.Array(Schema.Finite) })
+        })
+        assert.deepStrictEqual(second.value, { a: [1] })
+        const requests = yield* ScriptedModel.requests
+        assert.deepStrictEqual(
+          requests.map(({ index, method, messages, responseFormat }) => [index, method, messages, responseFormat.type]),
+          [
+            [0, "generateText", [{ role: "user", text: "hello" }], "text"],
+            [
+              1,
+              "generateObject",
+              [
+                { role: "system", text: "be brief" },
+                { role: "user", text: "object" }
+              ],
+              "json"
+            ]
+          ]
+        )
+        yield* ScriptedModel.assertComplete
+      })
+    )
+  )
+
+  it.effect("TEST-1 streams the same turn in chunks, code points kept whole", () =>
+    Effect.gen(function* () {
+      const turn: Script.Turn = {
+        reasoning: { text: "let me think", metadata: { anthropic: { signature: "s1" } } },
+        text: "ab😀cd",
+        files: [{ mediaType: "image/png", data: "AAAA" }]
+      }
+      const parts = yield* scripted([turn], collect("x"), { chunkSize: 3 })
+      assert.deepStrictEqual(
+        parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])),
+        ["ab😀", "cd"]
+      )
+      assert.strictEqual(joined(parts, "reasoning-delta"), "let me think")
+      assert.deepStrictEqual(
+        parts.flatMap((part) => (part.type === "reasoning-end" ? [part.metadata] : [])),
+        [{ anthropic: { signature: "s1" } }]
+      )
+      assert.strictEqual(parts.at(-1)?.type, "finish")
+      const whole = yield* scripted([turn], LanguageModel.generateText({ prompt: "x" }))
+      assert.deepStrictEqual(
+        whole.content.map((part) => part.type),
+        ["reasoning", "text", "file", "finish"]
+      )
+      assert.strictEqual(whole.text, "ab😀cd")
+    })
+  )
+
+  it.effect("TEST-1 tool calls: ids, arguments as text, provider-executed results, finish reason", () =>
+    Effect.gen(function* () {
+      const script: Script.Script = [
+        {
+          toolCalls: [
+            { name: "weather", params: { city: "Rome" } },
+            { id: "given", name: "weather", arguments: "{broken" },
+            { name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } }
+          ]
+        }
+      ]
+      const options = {
+        prompt: "go",
+        toolkit: Toolkit.make(Search({ max: 1 })),
+        disableToolCallResolution: true,
+        toolCallValidation: "deferred"
+      } as const
+      const whole = yield* scripted(script, LanguageModel.generateText(options))
+      assert.strictEqual(whole.finishReason, "tool-calls")
+      assert.deepStrictEqual(
+        whole.toolCalls.map((call) => [call.id, call.name, call.params, call.providerExecuted]),
+        [
+          ["call_1_1", "weather", { city: "Rome" }, false],
+          ["given", "weather", "{broken", false],
+          ["call_1_3", "search", { q: "x" }, true]
+        ]
+      )
+      const streamed = yield* scripted(script, Stream.runCollect(LanguageModel.streamText(options)))
+      assert.deepStrictEqual(
+        streamed.flatMap((part) => (part.type === "tool-call" ? [[part.id, part.params]] : [])),
+        whole.toolCalls.map((call) => [call.id, call.params])
+      )
+      assert.strictEqual(joined(streamed, "tool-params-delta"), `{"city":"Rome"}{broken{"q":"x"}`)
+      assert.deepStrictEqual(
+        streamed.flatMap((part) => (part.type === "tool-result" ? [part.result] : [])),
+        [{ hits: 1 }]
+      )
+    })
+  )
+
+  it.effect("TEST-1 works with core's own tool resolution", () =>
+    scripted(
+      [{ toolCalls: [{ name: "weather", params: { city: "Rome" } }], expect: { tools: ["weather"] } }],
+      Effect.gen(function* () {
+        const response = yield* LanguageModel.generateText({ prompt: "go", toolkit })
+        assert.deepStrictEqual(
+          response.toolResults.map((result) => result.result),
+          ["sunny in Rome"]
+        )
+        const [request] = yield* ScriptedModel.requests
+        assert.strictEqual(request?.tools[0]?.description, "The weather")
+        assert.strictEqual(request?.toolChoice, "auto")
+      })
+    ).pipe(Effect.provide(handlers))
+  )
+
+  it.effect("TEST-1 a call past the end fails, typed, and says how many turns there were", () =>
+    scripted(
+      [{ text: "only" }],
+      Effect.gen(function* () {
+        yield* LanguageModel.generateText({ prompt: "a" })
+        const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "once more" }))
+        assert.isFalse(error.isRetryable)
+        const reason = Option.getOrThrow(ScriptedModelError.fromAiError(error)).reason
+        assert.strictEqual(reason._tag, "ScriptExhausted")
+        assert.include(error.message, "1 turn ")
+        assert.include(error.message, "once more")
+        const streamed = yield* Effect.flip(collect("again"))
+        assert.isTrue(AiError.isAiError(streamed) && Option.isSome(ScriptedModelError.fromAiError(streamed)))
+        const reported = yield* Effect.flip(ScriptedModel.assertComplete)
+        assert.strictEqual(reported.reason._tag, "ScriptExhausted")
+      })
+    )
+  )
+
+  it.effect("TEST-1 assertComplete fails while turns are left", () =>
+    scripted(
+      [{ text: "a" }, { text: "b" }],
+      Effect.gen(function* () {
+        yield* LanguageModel.generateText({ prompt: "a" })
+        assert.strictEqual(yield* ScriptedModel.remaining, 1)
+        const error = yield* Effect.flip(ScriptedModel.assertComplete)
+        assert.include(error.reason, { _tag: "ScriptIncomplete", turns: 2, used: 1 })
+      })
+    )
+  )
+
+  it.effect("TEST-1 a request that differs fails the call with expected and found, all differences", () =>
+    scripted(
+      [
+        {
+          text: "never",
+          expect: {
+            lastUserText: "order 42",
+            systemText: "kind",
+            toolResult: "done",
+            roles: ["user", "tool"],
+            tools: ["weather"],
+            toolChoice: "required",
+            responseFormat: "json"
+          }
+        }
+      ],
+      Effect.gen(function* () {
+        const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "order 41" }))
+        const { reason } = Option.getOrThrow(ScriptedModelError.fromAiError(error))
+        assert.strictEqual(reason._tag, "RequestMismatch")
+        if (reason._tag !== "RequestMismatch") return
+        assert.strictEqual(reason.turn, 1)
+        assert.deepStrictEqual(
+          reason.differences.map((d) => [d.what, d.expected, d.found]),
+          [
+            ["newest user message", `text with "order 42"`, `"order 41"`],
+            ["system message", `text with "kind"`, "no such message"],
+            ["tool results", `text with "done"`, "no such message"],
+            ["roles", `["user","tool"]`, `["user"]`],
+            ["tools offered", `["weather"]`, "[]"],
+            ["tool choice", `"required"`, `"none"`],
+            ["response format", `"json"`, `"text"`]
+          ]
+        )
+        const reported = yield* Effect.flip(ScriptedModel.assertComplete)
+        assert.strictEqual(reported.reason._tag, "RequestMismatch")
+      })
+    )
+  )
+
+  it.effect("TEST-1 matchers that hold let the turn through", () =>
+    scripted(
+      [
+        {
+          text: "ok",
+          expect: {
+            lastUserText: "42",
+            toolResult: "shipped",
+            roles: ["user", "assistant", "tool"],
+            tools: [],
+            responseFormat: "text"
+          }
+        }
+      ],
+      Effect.gen(function* () {
+        const response = yield* LanguageModel.generateText({
+          prompt: [
+            { role: "user", content: [{ type: "text", text: "order 42" }] },
+            {
+              role: "assistant",
+              content: [{ type: "tool-call", id: "1", name: "t", params: {}, providerExecuted: false }]
+            },
+            {
+              role: "tool",
+              content: [{ type: "tool-result", id: "1", name: "t", isFailure: false, result: { s: "shipped" } }]
+            }
+          ]
+        })
+        assert.strictEqual(response.text, "ok")
+        yield* ScriptedModel.assertComplete
+      })
+    )
+  )
+
+  it.effect("TEST-1 predicates as functions: boolean, Effect, failing Effect", () =>
+    scripted(
+      [
+        { text: "a", expect: (request) => request.messages.length === 1 },
+        { text: "b", expect: () => Effect.succeed(false) },
+        { text: "c", expect: () => Effect.fail("a polite question") },
+        { text: "d", expect: () => Effect.void }
+      ],
+      Effect.gen(function* () {
+        yield* LanguageModel.generateText({ prompt: "x" })
+        assert.include((yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))).message, "expect function")
+        assert.include((yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))).message, "a polite question")
+        yield* LanguageModel.generateText({ prompt: "x" })
+      })
+    )
+  )
+
+  it.effect("TEST-1 conditional scripts: a function per turn and a function for all", () =>
+    Effect.gen(function* () {
+      const echo: Script.TurnFunction = ({ index, messages }) =>
+        Effect.succeed({ text: `${index}:${messages.at(-1)?.text}` })
+      const two = Effect.all([
+        LanguageModel.generateText({ prompt: "p" }),
+        LanguageModel.generateText({ prompt: "q" })
+      ]).pipe(
+        Effect.map((responses) => responses.map((response) => response.text)),
+        Effect.tap(ScriptedModel.assertComplete)
+      )
+      assert.deepStrictEqual(yield* scripted(echo, two), ["0:p", "1:q"])
+      assert.deepStrictEqual(yield* scripted([{ text: "fixed" }, echo], two), ["fixed", "1:q"])
+    })
+  )
+
+  it.effect("TEST-1 failures by name and as AiError reasons; a stream breaks after its content", () =>
+    Effect.gen(function* () {
+      const script: Script.Script = [
+        { fail: { reason: "RateLimitError", retryAfter: 7000 } },
+        { fail: new AiError.QuotaExhaustedError({}) },
+        { fail: new AiError.NetworkError({ reason: "TransportError", method: "POST", url: "http://x.invalid/" }) },
+        { text: "half an ans", fail: { reason: "InternalProviderError", description: "cut" } }
+      ]
+      yield* scripted(
+        script,
+        Effect.gen(function* () {
+          const call = Effect.flip(LanguageModel.generateText({ prompt: "x" }))
+          const limited = yield* call
+          assert.strictEqual(limited.reason._tag, "RateLimitError")
+          assert.isTrue(limited.isRetryable)
+          assert.strictEqual((yield* call).reason._tag, "QuotaExhaustedError")
+          assert.strictEqual((yield* call).reason._tag, "NetworkError")
+          const seen: Array<string> = []
+          const error = yield* LanguageModel.streamText({ prompt: "x" }).pipe(
+            Stream.runForEach((part) =>
+              Effect.sync(() => seen.push(part.type === "text-delta" ? part.delta : part.type))
+            ),
+            Effect.flip
+          )
+          assert.include(error.message, "cut")
+          assert.deepStrictEqual(seen, ["text-start", "half an ", "ans", "text-end"])
+          yield* ScriptedModel.assertComplete
+        })
+      )
+    })
+  )
+
+  it.effect("TEST-1 delays run on the test clock", () =>
+    scripted(
+      [
+        { text: "slow", delay: "5 seconds" },
+        { text: "0123456789", chunkDelay: 100 }
+      ],
+      Effect.gen(function* () {
+        const fiber = yield* Effect.forkChild(LanguageModel.generateText({ prompt: "x" }))
+        yield* TestClock.adjust("4999 millis")
+        assert.isUndefined(fiber.pollUnsafe())
+        yield* TestClock.adjust("1 millis")
+        assert.strictEqual((yield* Fiber.join(fiber)).text, "slow")
+        const deltas: Array<string> = []
+        const stream = yield* LanguageModel.streamText({ prompt: "x" }).pipe(
+          Stream.runForEach((part) => Effect.sync(() => part.type === "text-delta" && deltas.push(part.delta))),
+          Effect.forkChild
+        )
+        yield* TestClock.adjust("200 millis")
+        assert.deepStrictEqual(deltas, ["01234567"])
+        yield* TestClock.adjust("10 seconds")
+        yield* Fiber.join(stream)
+        assert.deepStrictEqual(deltas, ["01234567", "89"])
+      })
+    )
+  )
+
+  it.effect("TEST-1 raw parts: error part, deltas without start, missing finish", () =>
+    Effect.gen(function* () {
+      const script: Script.Script = [
+        {
+          parts: [
+            { type: "text-delta", id: "t", delta: "no " },
+            { type: "text-delta", id: "t", delta: "start" }
+          ],
+          finishReason: "missing"
+        },
+        { text: "then", parts: [{ type: "error", error: "boom" }], finishReason: "missing" }
+      ]
+      yield* scripted(
+        script,
+        Effect.gen(function* () {
+          const parts = yield* collect("x")
+          assert.deepStrictEqual(
+            parts.map((part) => part.type),
+            ["text-delta", "text-delta"]
+          )
+          const broken = yield* collect("x")
+          assert.strictEqual(broken.at(-1)?.type, "error")
+        })
+      )
+      yield* scripted(
+        script,
+        Effect.gen(function* () {
+          const response = yield* LanguageModel.generateText({ prompt: "x" })
+          assert.strictEqual(response.text, "no start")
+          assert.strictEqual(response.finishReason, "unknown")
+          assert.include((yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))).message, "boom")
+        })
+      )
+    })
+  )
+
+  it.effect("TEST-1 one layer value holds one script, used up across providers of it", () =>
+    Effect.gen(function* () {
+      const { model, service } = yield* ScriptedModel.make([{ text: "a" }, { text: "b" }])
+      const live = Layer.succeed(LanguageModel.LanguageModel, model)
+      assert.strictEqual((yield* LanguageModel.generateText({ prompt: "x" }).pipe(Effect.provide(live))).text, "a")
+      assert.strictEqual((yield* LanguageModel.generateText({ prompt: "x" }).pipe(Effect.provide(live))).text, "b")
+      yield* service.assertComplete
+    })
+  )
+})
