@@ -12,6 +12,9 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts"],
-    testTimeout: 20_000
+    testTimeout: 20_000,
+    hookTimeout: 60_000,
+    // what a passing test logs (failures under test, examples that print) is noise
+    silent: "passed-only"
   }
 })

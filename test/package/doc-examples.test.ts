@@ -1,0 +1,73 @@
+import { assert, beforeAll, describe, it } from "@effect/vitest"
+import { relative } from "node:path"
+import { examplesOf, generate, generated, root, type DocModule } from "../../scripts/doc-examples.ts"
+import { run } from "./run.ts"
+
+const examples = generate()
+
+/** Compiler messages by generated module, each one rewritten to the place the example stands in. */
+const typeErrors = new Map<string, ReadonlyArray<string>>()
+
+const messagesOf = ({ module, origin }: DocModule): ReadonlyArray<string> =>
+  (typeErrors.get(relative(root, module)) ?? []).map((message) => `${origin}${message}`)
+
+describe("PKG-5 documentation examples", () => {
+  beforeAll(async () => {
+    const { output } = await run("tsc", ["-p", generated, "--pretty", "false"])
+    let file = ""
+    for (const line of output.split("\n")) {
+      const [, found, place, message] = /^(\S+?)\((\d+),\d+\): (.*)$/.exec(line) ?? []
+      if (found !== undefined) file = found
+      const text = found === undefined ? line : `:${place} ${message}`
+      if (file !== "" && text !== "") typeErrors.set(file, [...(typeErrors.get(file) ?? []), text])
+    }
+  })
+
+  for (const example of examples) {
+    it(`${example.origin}:${example.line}`, async () => {
+      assert.deepStrictEqual(messagesOf(example), [])
+      if (example.run) await import(example.module)
+    })
+  }
+})
+
+describe("PKG-5 extraction", () => {
+  const fence = "```"
+
+  it("finds the examples of a doc comment and of nothing else", () => {
+    const text = [
+      "/**",
+      " * Says hello.",
+      " *",
+      ` * ${fence}ts`,
+      " * const greeting = `hello`",
+      " *",
+      " * console.log(greeting)",
+      ` * ${fence}`,
+      ` * ${fence}json`,
+      " * {}",
+      ` * ${fence}`,
+      " */",
+      "export const a = `",
+      `${fence}ts`,
+      "no example",
+      fence,
+      "`"
+    ].join("\n")
+    assert.deepStrictEqual(examplesOf("src/a.ts", text), [
+      { origin: "src/a.ts", line: 4, run: true, code: ["const greeting = `hello`", "", "console.log(greeting)"] }
+    ])
+  })
+
+  it("takes longer fences and indented ones", () => {
+    const text = ["- item", "", `  ${fence}ts no-run`, "  a()", `  ${fence}`, "````md", `${fence}ts`, "````"].join("\n")
+    assert.deepStrictEqual(examplesOf("README.md", text), [{ origin: "README.md", line: 3, run: false, code: ["a()"] }])
+  })
+
+  it("refuses fences that would go unchecked", () => {
+    for (const info of ["ts no-check", "typescript", "js", "tsx"]) {
+      assert.throws(() => examplesOf("README.md", `${fence}${info}\n${fence}`), /README.md:1: fence an example/)
+    }
+    assert.throws(() => examplesOf("README.md", `text\n${fence}ts\n`), /README.md:2: this fence is never closed/)
+  })
+})
