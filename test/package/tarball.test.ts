@@ -1,0 +1,151 @@
+import { assert, beforeAll, describe, it } from "@effect/vitest"
+import { build } from "esbuild"
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { basename, dirname, join, posix } from "node:path"
+import { afterAll } from "vitest"
+import manifest from "../../package.json" with { type: "json" }
+import { root, run } from "./run.ts"
+
+const subpaths = Object.keys(manifest.exports).filter((subpath) => subpath !== "./package.json")
+const specifierOf = (subpath: string) => posix.join(manifest.name, subpath)
+
+const notCopied = new Set(["node_modules", ".git", "dist", ".generated"])
+
+/** Packs a copy of the repository, so that the build of the pack disturbs no other reader of `dist`. */
+const pack = async (folder: string): Promise<string> => {
+  const copy = join(folder, "repository")
+  await cp(root, copy, { recursive: true, filter: (path) => !notCopied.has(basename(path)) })
+  await symlink(join(root, "node_modules"), join(copy, "node_modules"))
+  const { code, output } = await run("npm", ["pack", "--pack-destination", folder], copy)
+  assert.strictEqual(code, 0, output)
+  return join(folder, `${manifest.name}-${manifest.version}.tgz`)
+}
+
+/** A project that has the tarball installed, and of everything else only what the package declares. */
+const install = async (folder: string, tarball: string): Promise<string> => {
+  const consumer = join(folder, "consumer")
+  const modules = join(consumer, "node_modules")
+  const target = join(modules, manifest.name)
+  await mkdir(target, { recursive: true })
+  await writeFile(join(consumer, "package.json"), JSON.stringify({ name: "consumer", type: "module", private: true }))
+  const { code, output } = await run("tar", ["-xzf", tarball, "-C", target, "--strip-components", "1"])
+  assert.strictEqual(code, 0, output)
+  for (const name of Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies })) {
+    await mkdir(dirname(join(modules, name)), { recursive: true })
+    await symlink(join(root, "node_modules", name), join(modules, name))
+  }
+  return consumer
+}
+
+describe("PKG-1 the published package", () => {
+  let folder: string
+  let tarball: string
+  let consumer: string
+  let files: ReadonlyArray<string>
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), `${manifest.name}-`))
+    tarball = await pack(folder)
+    consumer = await install(folder, tarball)
+    const entries = await readdir(join(consumer, "node_modules", manifest.name), {
+      recursive: true,
+      withFileTypes: true
+    })
+    const prefix = join(consumer, "node_modules", manifest.name)
+    files = entries
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(prefix.length + 1))
+  })
+
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+
+  it("holds only what users need", () => {
+    const expected =
+      /^(dist\/.+\.(js|js\.map|d\.ts|d\.ts\.map)|src\/.+\.ts|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/
+    assert.deepStrictEqual(
+      files.filter((file) => !expected.test(file)),
+      []
+    )
+    assert.deepStrictEqual(
+      files.filter((file) => /\.(test|types)\./.test(file)),
+      []
+    )
+    for (const file of ["README.md", "LICENSE", "CHANGELOG.md", "dist/index.js", "dist/index.d.ts", "src/index.ts"]) {
+      assert.include(files, file)
+    }
+  })
+
+  it("holds every source its maps name", async () => {
+    const maps = files.filter((file) => file.endsWith(".map"))
+    assert.isNotEmpty(maps)
+    for (const file of maps) {
+      const map: { readonly sources: ReadonlyArray<string> } = JSON.parse(
+        await readFile(join(consumer, "node_modules", manifest.name, file), "utf8")
+      )
+      for (const source of map.sources) assert.include(files, posix.join(posix.dirname(file), source), file)
+    }
+  })
+
+  it("satisfies publint", async () => {
+    const { code, output } = await run("publint", ["--strict", tarball])
+    assert.strictEqual(code, 0, output)
+  })
+
+  it("satisfies arethetypeswrong", async () => {
+    const { code, output } = await run("attw", [tarball, "--profile", "esm-only", "--no-color", "--no-emoji"])
+    assert.strictEqual(code, 0, output)
+  })
+
+  it("loads by every subpath in plain Node", async () => {
+    // `require` of an ES module fails if it, or anything it imports, awaits at top level
+    const script = subpaths
+      .map(specifierOf)
+      .map(
+        (name) => `require(${JSON.stringify(name)})
+        const module = await import(${JSON.stringify(name)})
+        if (Object.keys(module).length === 0) throw new Error("nothing exported by ${name}")`
+      )
+      .map((body) => `{ ${body} }`)
+    await writeFile(
+      join(consumer, "load.mjs"),
+      [`import { createRequire } from "node:module"`, "const require = createRequire(import.meta.url)", ...script].join(
+        "\n"
+      )
+    )
+    const { code, output } = await run("node", ["load.mjs"], consumer)
+    assert.strictEqual(code, 0, output)
+    assert.strictEqual(output, "")
+  })
+
+  it("has declarations that a strict project accepts", async () => {
+    const lines = subpaths.map((subpath, index) => `export * as m${index} from "${specifierOf(subpath)}"`)
+    await writeFile(join(consumer, "consumer.ts"), lines.join("\n"))
+    const options = ["--strict", "--exactOptionalPropertyTypes", "--noEmit", "--skipLibCheck", "--types", ""]
+    const modules = ["--module", "NodeNext", "--target", "ES2023", "--lib", "ES2023,DOM,DOM.Iterable"]
+    const { code, output } = await run("tsc", ["consumer.ts", ...options, ...modules, "--ignoreConfig"], consumer)
+    assert.strictEqual(code, 0, output)
+  })
+
+  it.each(subpaths)("bundles %s for the browser without a barrel of effect", async (subpath) => {
+    const { metafile } = await build({
+      stdin: { contents: `export * from "${specifierOf(subpath)}"`, resolveDir: consumer },
+      absWorkingDir: consumer,
+      bundle: true,
+      format: "esm",
+      // a `node:` import cannot be resolved for this platform, so it fails the build
+      platform: "browser",
+      target: "es2023",
+      write: false,
+      metafile: true,
+      logLevel: "silent"
+    })
+    const external = Object.values(metafile.inputs).flatMap(({ imports }) => imports.filter((found) => found.external))
+    assert.deepStrictEqual(external, [])
+    const barrel = /node_modules\/effect\/dist\/([a-z-]+\/)?index\.js$/
+    assert.deepStrictEqual(
+      Object.keys(metafile.inputs).filter((input) => barrel.test(input)),
+      []
+    )
+  })
+})
