@@ -1,0 +1,92 @@
+/**
+ * One tool call, ready to be executed: its arguments are checked, its handler and
+ * services are at hand.
+ *
+ * @since 0.1.0
+ */
+import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import type * as Option from "effect/Option"
+import type * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import type { CheckedSchema } from "../payload/CheckedSchema.ts"
+import type { JsonObject } from "../payload/Json.ts"
+import * as internal from "./internal/boundCall.ts"
+import type { ToolContract } from "./ToolContract.ts"
+import type * as ToolResult from "./ToolResult.ts"
+import type { ToolSet } from "./ToolSet.ts"
+
+/**
+ * One checked call.
+ *
+ * **Details**
+ *
+ * `execute` is the local body with the timeout inside; it never fails, and a
+ * defect of the handler is an `unhandled_error` result. It is absent for a shell,
+ * and `runtimeOnly` is then true. `deadline`, in milliseconds since the epoch,
+ * is when the run stops waiting.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface BoundCall {
+  readonly runId: string
+  readonly id: string
+  readonly contract: ToolContract
+  readonly arguments: JsonObject
+  readonly context: JsonObject
+  readonly timeout: Duration.Duration
+  readonly deadline: number | undefined
+  readonly result: CheckedSchema | undefined
+  readonly execute: Option.Option<Effect.Effect<ToolResult.ToolResult>>
+  readonly runtimeOnly: boolean
+}
+
+/**
+ * A call as the model made it: `name` is the canonical name of the tool,
+ * `arguments` JSON or JSON text.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Request {
+  readonly id: string
+  readonly name: string
+  readonly arguments: Schema.Json
+}
+
+/**
+ * What the run adds to the call.
+ *
+ * **Details**
+ *
+ * `timeout` overrides the timeout of the tool. `deadline`, in milliseconds since
+ * the epoch, shortens it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface PrepareOptions {
+  readonly runId: string
+  readonly context?: JsonObject | undefined
+  readonly timeout?: Duration.Input | undefined
+  readonly deadline?: number | undefined
+  readonly progress?: ((result: ToolResult.Success) => Effect.Effect<void>) | undefined
+}
+
+/**
+ * Finds the tool and checks the arguments, before anything runs.
+ *
+ * **Details**
+ *
+ * The failures are results for the model: `unknown_tool` lists the known names,
+ * `validation_error` all problems with their paths. Empty text counts as `{}`.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const prepare: (
+  set: ToolSet,
+  request: Request,
+  options: PrepareOptions
+) => Effect.Effect<Result.Result<BoundCall, ToolResult.Failure>> = internal.prepare

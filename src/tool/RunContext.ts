@@ -1,0 +1,94 @@
+/**
+ * Data of one run that tools and instructions may read: a tenant, a user, a
+ * locale.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { JsonObject } from "../payload/Json.ts"
+import * as internal from "./internal/issues.ts"
+
+/**
+ * The JSON object given to the run as `context`; empty when none was given.
+ *
+ * **Details**
+ *
+ * It travels with the call wherever the call is executed. On a remote tool
+ * server it is a *claim* of the client, which the server has to judge first.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export const RunContext = Context.Reference<JsonObject>("effect-emissary/tool/RunContext", {
+  defaultValue: () => ({})
+})
+
+/**
+ * The context of the run does not hold what was asked for.
+ *
+ * **Details**
+ *
+ * `missing` lists the absent keys, `issues` everything else that is wrong, each
+ * with its path. No value of the context is repeated.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class RunContextError extends Schema.TaggedError<RunContextError>()("RunContextError", {
+  missing: Schema.Array(Schema.String),
+  issues: Schema.Array(Schema.Struct({ path: Schema.String, message: Schema.String }))
+}) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    const parts = [
+      ...(this.missing.length === 0 ? [] : [`missing ${this.missing.map((key) => JSON.stringify(key)).join(", ")}`]),
+      ...this.issues.map((issue) => `${issue.path}: ${issue.message}`)
+    ]
+    return `The context of the run does not fit: ${parts.join("; ")}. Pass it with the run option "context".`
+  }
+}
+
+/**
+ * Reads the context of the run through a schema.
+ *
+ * **Details**
+ *
+ * The context is JSON, so the schema is applied in its JSON form: a `Date` field
+ * reads an ISO string. Keys the schema does not name are ignored.
+ *
+ * **Example** (Reading the tenant)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { RunContext } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const Tenant = Schema.Struct({ tenant: Schema.String })
+ *
+ * const greeting = RunContext.read(Tenant).pipe(Effect.map(({ tenant }) => `You help customers of ${tenant}.`))
+ *
+ * const text = Effect.runSync(greeting.pipe(Effect.provideService(RunContext.RunContext, { tenant: "acme" })))
+ * assert.strictEqual(text, "You help customers of acme.")
+ *
+ * const error = Effect.runSync(Effect.flip(greeting))
+ * assert.deepStrictEqual(error.missing, ["tenant"])
+ * ```
+ *
+ * @category accessors
+ * @since 0.1.0
+ */
+export const read = <S extends Schema.Top>(
+  schema: S
+): Effect.Effect<S["Type"], RunContextError, S["DecodingServices"]> => {
+  const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(schema))
+  return Effect.flatMap(RunContext, (context) =>
+    Effect.mapError(decode(context, { errors: "all" }), (error) => {
+      const { missing, others } = internal.split(error, context)
+      return new RunContextError({ missing, issues: others })
+    })
+  )
+}

@@ -1,0 +1,153 @@
+/**
+ * What others have to know of a tool: everything but its code.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Tool from "effect/ai/Tool"
+import * as Schema from "effect/Schema"
+import type { JsonObject } from "../payload/Json.ts"
+import * as internal from "./internal/contract.ts"
+
+/**
+ * When a call has to be approved before it is executed: never, always, or
+ * depending on its arguments (which only the code of the tool can tell).
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Approval = "never" | "always" | "dynamic"
+
+/**
+ * The hints of a tool that were set explicitly; an absent key means the default
+ * of `effect/ai`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Annotations {
+  readonly title?: string
+  readonly readonly?: boolean
+  readonly destructive?: boolean
+  readonly idempotent?: boolean
+  readonly openWorld?: boolean
+  readonly strict?: boolean
+}
+
+/**
+ * A tool as plain data.
+ *
+ * **Details**
+ *
+ * `parameters` is a closed JSON Schema; `success` and `failure` are present when
+ * the tool declares them. `digest` covers name and parameters only: two
+ * contracts with the same digest take the same calls.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolContract {
+  readonly name: string
+  readonly description?: string
+  readonly parameters: JsonObject
+  readonly success?: JsonObject
+  readonly failure?: JsonObject
+  readonly timeout: Duration.Duration
+  readonly approval: Approval
+  readonly annotations: Annotations
+  readonly digest: string
+}
+
+/**
+ * A tool has no contract: its name, its timeout or one of its schemas cannot be
+ * written down.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ToolContractError extends Schema.TaggedError<ToolContractError>()("ToolContractError", {
+  tool: Schema.String,
+  part: Schema.Literals(["name", "timeout", "parameters", "success", "failure", "handler"]),
+  path: Schema.String,
+  problem: Schema.String
+}) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    const where = this.path === "" ? this.part : `${this.part} at ${this.path}`
+    return `Tool ${JSON.stringify(this.tool)}: ${where}: ${this.problem}`
+  }
+}
+
+/**
+ * Makes a contract and computes its digest.
+ *
+ * **Details**
+ *
+ * Defaults: a timeout of 10 seconds, no approval, no annotations.
+ *
+ * **Example** (Describing a tool by hand)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { ToolContract } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const parameters = {
+ *   type: "object",
+ *   properties: { city: { type: "string" } },
+ *   required: ["city"],
+ *   additionalProperties: false
+ * }
+ *
+ * const contract = await Effect.runPromise(ToolContract.make({ name: "weather", parameters }))
+ * assert.strictEqual(contract.parameters, parameters)
+ * assert.match(contract.digest, /^sha256:[0-9a-f]{64}$/)
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make: (options: {
+  readonly name: string
+  readonly description?: string | undefined
+  readonly parameters: JsonObject
+  readonly success?: JsonObject | undefined
+  readonly failure?: JsonObject | undefined
+  readonly timeout?: Duration.Input | undefined
+  readonly approval?: Approval | undefined
+  readonly annotations?: Annotations | undefined
+}) => Effect.Effect<ToolContract, ToolContractError> = internal.make
+
+/**
+ * Reads the contract off an `effect/ai` tool.
+ *
+ * **Details**
+ *
+ * A tool with raw JSON Schema parameters keeps that schema verbatim. Schemas are
+ * exported in their JSON form and closed. The work is done once per tool object.
+ *
+ * **Example** (The contract of a tool)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Tool } from "effect/ai"
+ * import { ToolContract, ToolSettings } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const Weather = Tool.make("weather", {
+ *   description: "Today's weather",
+ *   parameters: Schema.Struct({ city: Schema.String })
+ * }).annotate(ToolSettings.Timeout, "3 seconds")
+ *
+ * const contract = await Effect.runPromise(ToolContract.fromTool(Weather))
+ * assert.deepStrictEqual(contract.parameters.required, ["city"])
+ * assert.strictEqual(contract.approval, "never")
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromTool: (tool: Tool.Any) => Effect.Effect<ToolContract, ToolContractError> = internal.fromTool

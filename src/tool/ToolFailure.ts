@@ -1,0 +1,101 @@
+/**
+ * A failure schema for tools that need no failure of their own.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+
+/**
+ * The ready-made failure of a tool: a `type` that programs can match on, a
+ * `message` for the model, and optionally a JSON `value` with details.
+ *
+ * **When to use**
+ *
+ * Use as the `failure` schema of a tool whose failures are sentences. A tool
+ * whose callers must tell failures apart is better off with its own
+ * `Schema.TaggedError` classes.
+ *
+ * **Details**
+ *
+ * `type` defaults to `"execution_error"`. The constructors `error`, `text` and
+ * `json` are static methods, so that the class can be passed as a schema and
+ * used as a module alike.
+ *
+ * **Example** (Failing with a sentence)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { ToolFailure } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const GetOrder = Tool.make("get_order", {
+ *   parameters: Schema.Struct({ id: Schema.String }),
+ *   success: Schema.String,
+ *   failure: ToolFailure
+ * })
+ *
+ * const handlers = Toolkit.make(GetOrder).of({
+ *   get_order: ({ id }) => Effect.fail(ToolFailure.error(`no order ${id}`, { type: "not_found" }))
+ * })
+ *
+ * const program = handlers.get_order({ id: "42" }, { preliminary: () => Effect.void }).pipe(Effect.flip)
+ * const failure = Effect.runSync(program)
+ * assert.deepStrictEqual(ToolFailure.is(failure) && [failure.type, failure.message], ["not_found", "no order 42"])
+ * ```
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ToolFailure extends Schema.TaggedError<ToolFailure>()("ToolFailure", {
+  type: Schema.NonEmptyString.pipe(
+    Schema.withConstructorDefault(Effect.succeed("execution_error")),
+    Schema.withDecodingDefaultKey(Effect.succeed("execution_error"))
+  ),
+  message: Schema.String,
+  value: Schema.optionalKey(Schema.Json)
+}) {
+  /**
+   * A failure with a sentence for the model.
+   *
+   * @since 0.1.0
+   */
+  static error(message: string, options?: { readonly type?: string | undefined }): ToolFailure {
+    return new ToolFailure({ message, ...typeOf(options) })
+  }
+
+  /**
+   * A failure from any value, turned into text: a string is its own text,
+   * anything else becomes compact JSON.
+   *
+   * @since 0.1.0
+   */
+  static text(value: Schema.Json, options?: { readonly type?: string | undefined }): ToolFailure {
+    return new ToolFailure({ message: asText(value), ...typeOf(options) })
+  }
+
+  /**
+   * A failure that carries a JSON value for programs; the model reads the value
+   * as compact JSON.
+   *
+   * @since 0.1.0
+   */
+  static json(value: Schema.Json, options?: { readonly type?: string | undefined }): ToolFailure {
+    return new ToolFailure({ message: asText(value), value, ...typeOf(options) })
+  }
+
+  /**
+   * Tells a `ToolFailure` from anything else.
+   *
+   * @since 0.1.0
+   */
+  static is(u: unknown): u is ToolFailure {
+    return u instanceof ToolFailure
+  }
+}
+
+const typeOf = (options: { readonly type?: string | undefined } | undefined) =>
+  options?.type === undefined ? undefined : { type: options.type }
+
+const asText = (value: Schema.Json): string => (typeof value === "string" ? value : JSON.stringify(value))

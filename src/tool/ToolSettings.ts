@@ -1,0 +1,81 @@
+/**
+ * Settings of a tool that `effect/ai` has no annotation for.
+ *
+ * @since 0.1.0
+ */
+import type * as Tool from "effect/ai/Tool"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import { dual } from "effect/Function"
+
+/**
+ * How long a call of the tool may take; 10 seconds when nothing is set.
+ *
+ * **Details**
+ *
+ * A run option overrides this annotation, and this annotation overrides the
+ * default. `Duration.infinity` is allowed in code; agent wire version 1 has no
+ * way to say it and refuses to encode it.
+ *
+ * **Example** (Annotating a tool)
+ *
+ * ```ts
+ * import { Duration } from "effect"
+ * import { Tool } from "effect/ai"
+ * import { ToolSettings } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const Search = Tool.make("search").annotate(ToolSettings.Timeout, "30 seconds")
+ *
+ * assert.strictEqual(Duration.toSeconds(ToolSettings.getTimeout(Search)), 30)
+ * assert.strictEqual(Duration.toSeconds(ToolSettings.getTimeout(Tool.make("other"))), 10)
+ * ```
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Timeout = Context.Reference<Duration.Input>("effect-emissary/tool/ToolSettings/Timeout", {
+  defaultValue: () => "10 seconds"
+})
+
+/**
+ * Sets how long a call of the tool may take.
+ *
+ * **When to use**
+ *
+ * Use instead of `annotate` where the exact type of a dynamic or
+ * provider-defined tool must survive.
+ *
+ * **Example** (Setting a timeout)
+ *
+ * ```ts
+ * import { Duration } from "effect"
+ * import { Tool } from "effect/ai"
+ * import { ToolSettings } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const Search = Tool.make("search").pipe(ToolSettings.timeout("2 minutes"))
+ *
+ * assert.strictEqual(Duration.toSeconds(ToolSettings.getTimeout(Search)), 120)
+ * ```
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const timeout: {
+  (duration: Duration.Input): <T extends Tool.Any>(tool: T) => T
+  <T extends Tool.Any>(tool: T, duration: Duration.Input): T
+} = dual(
+  2,
+  // `annotate` clones the tool with its prototype and all of its own properties, so its kind and type stay
+  <T extends Tool.Any>(tool: T, duration: Duration.Input): T => tool.annotate(Timeout, duration) as unknown as T
+)
+
+/**
+ * The timeout of a tool, the default included.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const getTimeout = (tool: Tool.Any): Duration.Duration =>
+  Duration.fromInputUnsafe(Context.get(tool.annotations, Timeout))
