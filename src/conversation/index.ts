@@ -1,4 +1,13 @@
 /**
+ * Conversations: lawful, immutable message histories.
+ *
  * @since 0.1.0
  */
-export {}
+export * as Conversation from "./Conversation.ts"
+export * as ConversationError from "./ConversationError.ts"
+export * as Message from "./Message.ts"
+export * as MessageId from "./MessageId.ts"
+export * as Part from "./Part.ts"
+export * as ResponseContent from "./ResponseContent.ts"
+export * as TokenUsage from "./TokenUsage.ts"
+export * as Transcript from "./Transcript.ts"

@@ -1,0 +1,664 @@
+/**
+ * An immutable, lawful message history.
+ *
+ * **When to use**
+ *
+ * Use a conversation wherever messages are kept between model calls: it converts
+ * to and from the prompts of `effect/ai`, is stored and sent as versioned JSON,
+ * and cannot be in a state that providers refuse.
+ *
+ * **Details**
+ *
+ * - A system message is the first message or there is none.
+ * - A tool result answers an open call of the newest assistant message; every call
+ *   has one result.
+ * - Nothing but results can follow an open call. The end of a conversation may be
+ *   open, and partly answered: that is a run which was stopped; {@link seal}
+ *   closes it.
+ * - A tool that the provider ran itself is answered by a part of an assistant
+ *   message in the same turn (the messages from one user message to the next),
+ *   because providers pause long tools and continue in another message. A call of
+ *   that kind that got no answer is left as it is and blocks nothing.
+ * - A user message says something.
+ *
+ * Adding a message takes constant time, shares the whole history with the
+ * conversation it was added to, and changes nothing that you hold. Messages are
+ * deeply frozen copies of what was passed in.
+ *
+ * **Example** (A short exchange)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   let chat = yield* Conversation.make({ system: "You are helpful.", tokenLimit: 8000 })
+ *   chat = yield* Conversation.addUser(chat, "Hello")
+ *   chat = yield* Conversation.addAssistant(chat, "Hi there!", { usage: { inputTokens: 10, outputTokens: 5 } })
+ *   return chat
+ * })
+ *
+ * const chat = Effect.runSync(program)
+ * assert.strictEqual(Conversation.messageCount(chat), 3)
+ * assert.strictEqual(Conversation.tokenCount(chat), 15)
+ * ```
+ *
+ * @since 0.1.0
+ */
+import type * as Prompt from "effect/ai/Prompt"
+import * as Effect from "effect/Effect"
+import { dual } from "effect/Function"
+import * as HashMap from "effect/HashMap"
+import type { Inspectable } from "effect/Inspectable"
+import * as Option from "effect/Option"
+import type { Pipeable } from "effect/Pipeable"
+import * as Result from "effect/Result"
+import type { NonEmptyContent } from "../tool/Content.ts"
+import * as ToolResult from "../tool/ToolResult.ts"
+import { ConversationError, InvalidKeepRecent } from "./ConversationError.ts"
+import * as history from "./internal/history.ts"
+import * as laws from "./internal/laws.ts"
+import * as prompt from "./internal/prompt.ts"
+import * as internalRelabel from "./internal/relabel.ts"
+import * as transcripts from "./internal/transcript.ts"
+import * as Message from "./Message.ts"
+import type { AssistantPart, ToolCallPart } from "./Part.ts"
+import type { Transcript } from "./Transcript.ts"
+
+/**
+ * Identifies conversations at run time.
+ *
+ * @category type ids
+ * @since 0.1.0
+ */
+export type TypeId = "~effect-emissary/conversation/Conversation"
+
+/**
+ * Identifies conversations at run time.
+ *
+ * @category type ids
+ * @since 0.1.0
+ */
+export const TypeId: TypeId = history.TypeId
+
+/**
+ * A message history. See the module for its laws.
+ *
+ * **Details**
+ *
+ * Conversations are compared by value with `Equal.equals`, can be iterated, and
+ * print their roles only, never what was said.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Conversation extends Iterable<Message.Message>, Pipeable, Inspectable {
+  readonly [TypeId]: TypeId
+}
+
+/**
+ * Tells whether a value is a conversation.
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isConversation = (u: unknown): u is Conversation => history.isHistory(u)
+
+/**
+ * The conversation without messages and without a token limit.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const empty: Conversation = history.empty(undefined)
+
+/**
+ * Starts a conversation, with a system message if `system` is given (an empty one
+ * counts as given), and with a token limit if `tokenLimit` is given.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (options?: {
+  readonly system?: string | undefined
+  readonly tokenLimit?: number | undefined
+}): Effect.Effect<Conversation> => {
+  const start = history.empty(options?.tokenLimit)
+  return options?.system === undefined
+    ? Effect.succeed(start)
+    : Effect.map(Message.system(options.system), (message) => history.push(start, message))
+}
+
+/**
+ * Builds a conversation from messages, checking every law.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromMessages = (
+  messages: Iterable<Message.Message>,
+  options?: { readonly tokenLimit?: number | undefined }
+): Result.Result<Conversation, ConversationError> => appendAll(history.empty(options?.tokenLimit), messages)
+
+/**
+ * Adds a message, or says which law it would break.
+ *
+ * **Details**
+ *
+ * Pure and constant in time. The new conversation shares the history with the old
+ * one; the message is copied and frozen, unless a constructor of `Message` made it
+ * (those are frozen from the start).
+ *
+ * **Example** (The laws are values)
+ *
+ * ```ts
+ * import { Effect, Result } from "effect"
+ * import { Conversation, Message } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const late = Effect.runSync(Message.system("Late instruction"))
+ * const chat = Effect.runSync(Conversation.addUser(Conversation.empty, "Hello"))
+ *
+ * const result = Conversation.append(chat, late)
+ * assert(Result.isFailure(result))
+ * assert.strictEqual(result.failure.reason._tag, "MisplacedSystem")
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const append: {
+  (message: Message.Message): (self: Conversation) => Result.Result<Conversation, ConversationError>
+  (self: Conversation, message: Message.Message): Result.Result<Conversation, ConversationError>
+} = dual(2, (self: Conversation, message: Message.Message): Result.Result<Conversation, ConversationError> => {
+  const reason = laws.check(history.of(self), message)
+  return reason === undefined
+    ? Result.succeed(history.push(history.of(self), message))
+    : Result.fail(new ConversationError({ reason }))
+})
+
+/**
+ * Adds messages in order, all or none.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const appendAll: {
+  (messages: Iterable<Message.Message>): (self: Conversation) => Result.Result<Conversation, ConversationError>
+  (self: Conversation, messages: Iterable<Message.Message>): Result.Result<Conversation, ConversationError>
+} = dual(
+  2,
+  (self: Conversation, messages: Iterable<Message.Message>): Result.Result<Conversation, ConversationError> => {
+    let current = self
+    for (const message of messages) {
+      const next = append(current, message)
+      if (Result.isFailure(next)) return next
+      current = next.success
+    }
+    return Result.succeed(current)
+  }
+)
+
+const firstIsConversation = (args: IArguments): boolean => isConversation(args[0])
+
+/**
+ * Adds a system message, stamped with an id and the time.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const addSystem: {
+  (content: string, options?: Message.Options): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
+  (self: Conversation, content: string, options?: Message.Options): Effect.Effect<Conversation, ConversationError>
+} = dual(firstIsConversation, (self: Conversation, content: string, options?: Message.Options) =>
+  add(self, Message.system(content, options))
+)
+
+/**
+ * Adds a user message, stamped with an id and the time.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const addUser: {
+  (
+    content: string | NonEmptyContent,
+    options?: Message.Options
+  ): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
+  (
+    self: Conversation,
+    content: string | NonEmptyContent,
+    options?: Message.Options
+  ): Effect.Effect<Conversation, ConversationError>
+} = dual(firstIsConversation, (self: Conversation, content: string | NonEmptyContent, options?: Message.Options) =>
+  add(self, Message.user(content, options))
+)
+
+/**
+ * Adds an assistant message, stamped with an id and the time.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const addAssistant: {
+  (
+    content: string | ReadonlyArray<AssistantPart>,
+    options?: Message.AssistantOptions
+  ): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
+  (
+    self: Conversation,
+    content: string | ReadonlyArray<AssistantPart>,
+    options?: Message.AssistantOptions
+  ): Effect.Effect<Conversation, ConversationError>
+} = dual(
+  firstIsConversation,
+  (self: Conversation, content: string | ReadonlyArray<AssistantPart>, options?: Message.AssistantOptions) =>
+    add(self, Message.assistant(content, options))
+)
+
+/**
+ * What answers a call. Without `name`, the name of the open call is taken.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Answer {
+  readonly callId: string
+  readonly name?: string
+  readonly result: ToolResult.ToolResult
+}
+
+/**
+ * Adds the result of an open call, stamped with an id and the time.
+ *
+ * **Example** (A call and its result)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation, Part, ToolResult } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Conversation.empty.pipe(
+ *   Conversation.addUser("Where is order 42?"),
+ *   Effect.flatMap(
+ *     Conversation.addAssistant([Part.toolCall({ id: "call_1", name: "get_order", arguments: { id: "42" } })])
+ *   ),
+ *   Effect.flatMap(Conversation.addToolResult({ callId: "call_1", result: ToolResult.success({ status: "sent" }) }))
+ * )
+ *
+ * const chat = Effect.runSync(program)
+ * assert.deepStrictEqual(Conversation.openCalls(chat), [])
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const addToolResult: {
+  (answer: Answer, options?: Message.Options): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
+  (self: Conversation, answer: Answer, options?: Message.Options): Effect.Effect<Conversation, ConversationError>
+} = dual(firstIsConversation, (self: Conversation, answer: Answer, options?: Message.Options) => {
+  const call = HashMap.get(history.of(self).open, answer.callId)
+  const name = answer.name ?? (Option.isSome(call) ? call.value.name : "")
+  return add(self, Message.tool({ callId: answer.callId, name, result: answer.result }, options))
+})
+
+const add = (
+  self: Conversation,
+  message: Effect.Effect<Message.Message>
+): Effect.Effect<Conversation, ConversationError> =>
+  Effect.flatMap(message, (message) => Effect.fromResult(append(self, message)))
+
+/**
+ * All messages, oldest first, as a frozen array.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const messages = (self: Conversation): ReadonlyArray<Message.Message> => history.toArray(history.of(self))
+
+/**
+ * The number of messages, the system message included.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const messageCount = (self: Conversation): number => history.of(self).length
+
+/**
+ * The system message.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const system = (self: Conversation): Option.Option<Message.SystemMessage> =>
+  Option.fromUndefinedOr(history.of(self).system)
+
+/**
+ * The newest message.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const lastMessage = (self: Conversation): Option.Option<Message.Message> =>
+  Option.fromUndefinedOr(history.of(self).last?.message)
+
+/**
+ * The newest assistant message.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const lastAssistantMessage = (self: Conversation): Option.Option<Message.AssistantMessage> =>
+  Option.fromUndefinedOr(history.of(self).lastAssistant)
+
+/**
+ * The calls that wait for a result, in call order. Tools that the provider runs
+ * itself are not among them.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const openCalls = (self: Conversation): ReadonlyArray<ToolCallPart> => laws.openBatch(history.of(self))
+
+/**
+ * Whether a call of this id occurs anywhere in the conversation.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const hasCall: {
+  (id: string): (self: Conversation) => boolean
+  (self: Conversation, id: string): boolean
+} = dual(2, (self: Conversation, id: string): boolean => HashMap.has(history.of(self).callIds, id))
+
+/**
+ * Gives new ids to calls whose id is empty, occurs in the conversation, or occurs
+ * twice in the content, so that the content can be added as the next message.
+ *
+ * **Details**
+ *
+ * Some models number their calls from 0 in every answer. The new id is the old one
+ * with the position of the message behind it; the results of a tool that the
+ * provider ran itself follow their call.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const relabelCalls: {
+  (content: ReadonlyArray<AssistantPart>): (self: Conversation) => ReadonlyArray<AssistantPart>
+  (self: Conversation, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart>
+} = dual(2, (self: Conversation, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> =>
+  internalRelabel.relabel(history.of(self), content)
+)
+
+/**
+ * Answers every open call with an `interrupted` failure, so that the conversation
+ * can go on.
+ *
+ * **Details**
+ *
+ * `message` is what the model reads. `result` makes the placeholder of each call,
+ * where one text for all is not enough.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const seal: {
+  (options?: SealOptions): (self: Conversation) => Effect.Effect<Conversation>
+  (self: Conversation, options?: SealOptions): Effect.Effect<Conversation>
+} = dual(firstIsConversation, (self: Conversation, options?: SealOptions): Effect.Effect<Conversation> => {
+  const message = options?.message ?? "The call was interrupted before it gave a result."
+  return Effect.reduce(
+    openCalls(self),
+    () => history.of(self),
+    (current, call) =>
+      Effect.map(
+        Message.tool({
+          callId: call.id,
+          name: call.name,
+          result: options?.result?.(call) ?? ToolResult.failure("interrupted", message)
+        }),
+        (message) => history.push(current, message)
+      )
+  )
+})
+
+/**
+ * Options of {@link seal}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface SealOptions {
+  readonly message?: string | undefined
+  readonly result?: ((call: ToolCallPart) => ToolResult.ToolResult) | undefined
+}
+
+/**
+ * The token limit.
+ *
+ * @category tokens
+ * @since 0.1.0
+ */
+export const tokenLimit = (self: Conversation): Option.Option<number> =>
+  Option.fromUndefinedOr(history.of(self).tokenLimit)
+
+/**
+ * Sets the token limit, or removes it with `undefined`.
+ *
+ * @category tokens
+ * @since 0.1.0
+ */
+export const withTokenLimit: {
+  (tokenLimit: number | undefined): (self: Conversation) => Conversation
+  (self: Conversation, tokenLimit: number | undefined): Conversation
+} = dual(2, (self: Conversation, tokenLimit: number | undefined): Conversation =>
+  history.withTokenLimit(history.of(self), tokenLimit)
+)
+
+/**
+ * The sum of the input and output tokens recorded on the messages.
+ *
+ * **Gotchas**
+ *
+ * This is bookkeeping of what was spent, not the size of the next request:
+ * the input tokens a provider reports contain the earlier turns every time.
+ *
+ * @category tokens
+ * @since 0.1.0
+ */
+export const tokenCount = (self: Conversation): number => history.of(self).tokenCount
+
+/**
+ * The token limit less {@link tokenCount}; negative when it is exceeded, `None`
+ * without a limit.
+ *
+ * @category tokens
+ * @since 0.1.0
+ */
+export const tokenRemaining = (self: Conversation): Option.Option<number> =>
+  Option.map(tokenLimit(self), (limit) => limit - tokenCount(self))
+
+/**
+ * Whether {@link tokenCount} has reached a fraction of the limit: `threshold`,
+ * default 0.8, itself included. `false` without a limit.
+ *
+ * @category tokens
+ * @since 0.1.0
+ */
+export const approachingLimit: {
+  (threshold?: number): (self: Conversation) => boolean
+  (self: Conversation, threshold?: number): boolean
+} = dual(firstIsConversation, (self: Conversation, threshold: number = 0.8): boolean => {
+  const { tokenLimit } = history.of(self)
+  return tokenLimit !== undefined && tokenCount(self) >= threshold * tokenLimit
+})
+
+/**
+ * Options of {@link truncate}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TruncateOptions {
+  /** Turns to keep, an integer from 0; absent keeps all. */
+  readonly keepRecent?: number | undefined
+  /** Whether the system message stays; default `true`. */
+  readonly keepSystemPrompt?: boolean | undefined
+}
+
+/**
+ * What is left, and what was removed, oldest first.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Truncated {
+  readonly conversation: Conversation
+  readonly removed: ReadonlyArray<Message.Message>
+}
+
+/**
+ * Drops old turns.
+ *
+ * **Details**
+ *
+ * A turn starts at a user message and ends before the next one, so calls and
+ * their results stay together. Messages before the first user message are a turn
+ * of their own. The token limit is not looked at.
+ *
+ * **Example** (Keeping the last turn)
+ *
+ * ```ts
+ * import { Effect, Result } from "effect"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const chat = Effect.runSync(
+ *   Conversation.make({ system: "Be brief." }).pipe(
+ *     Effect.flatMap(Conversation.addUser("One")),
+ *     Effect.flatMap(Conversation.addAssistant("1")),
+ *     Effect.flatMap(Conversation.addUser("Two")),
+ *     Effect.flatMap(Conversation.addAssistant("2"))
+ *   )
+ * )
+ *
+ * const { conversation, removed } = Result.getOrThrow(Conversation.truncate(chat, { keepRecent: 1 }))
+ * assert.strictEqual(Conversation.messageCount(conversation), 3)
+ * assert.strictEqual(removed.length, 2)
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const truncate: {
+  (options: TruncateOptions): (self: Conversation) => Result.Result<Truncated, ConversationError>
+  (self: Conversation, options: TruncateOptions): Result.Result<Truncated, ConversationError>
+} = dual(2, (self: Conversation, options: TruncateOptions): Result.Result<Truncated, ConversationError> => {
+  const keepRecent = options.keepRecent
+  if (keepRecent !== undefined && !(Number.isInteger(keepRecent) && keepRecent >= 0)) {
+    return Result.fail(new ConversationError({ reason: new InvalidKeepRecent({ found: keepRecent }) }))
+  }
+  const all = messages(self)
+  const first = all[0]?.role === "system" ? 1 : 0
+  const from = keepRecent === undefined ? first : startOfTurns(all, first, keepRecent)
+  const system = all.slice(0, first)
+  const dropSystem = options.keepSystemPrompt === false
+  const removed = dropSystem ? all.slice(0, from) : all.slice(first, from)
+  if (removed.length === 0) return Result.succeed({ conversation: self, removed })
+  const kept = dropSystem ? all.slice(from) : [...system, ...all.slice(from)]
+  return Result.succeed({ conversation: history.rebuild(kept, history.of(self).tokenLimit), removed })
+})
+
+const startOfTurns = (all: ReadonlyArray<Message.Message>, first: number, keepRecent: number): number => {
+  let turns = 0
+  let index = all.length
+  while (index > first && turns < keepRecent) {
+    index -= 1
+    if (all[index]?.role === "user") turns += 1
+  }
+  // What is left in front of the first user message is one more turn
+  return turns < keepRecent ? first : index
+}
+
+/**
+ * Removes everything but the system message. The token limit stays.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const clear = (self: Conversation): Conversation => {
+  const { system, tokenLimit } = history.of(self)
+  return history.rebuild(system === undefined ? [] : [system], tokenLimit)
+}
+
+/**
+ * What was said, without what differs from run to run: no ids, times, durations,
+ * usage, reasoning or provider options; results in call order. Plain data, equal
+ * under every driver and tool runtime.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const transcript = (self: Conversation): Transcript => transcripts.make(messages(self))
+
+/**
+ * Options of {@link toPrompt}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToPromptOptions {
+  /**
+   * Maps tool names, e.g. to names the provider accepts. Pass the same function
+   * each time: what was converted is remembered per function.
+   */
+  readonly toolName?: ((name: string) => string) | undefined
+  /**
+   * Whether the prompt is to be read back with {@link fromPrompt}. Then it holds
+   * everything, in the order in which it happened; what prompts have no field for
+   * (ids, times, models, usage, metadata, argument text) stands in the provider
+   * options under `"effect-emissary"`. Default `false`: what a model is sent.
+   */
+  readonly lossless?: boolean | undefined
+}
+
+/**
+ * Converts a conversation into a prompt of `effect/ai`.
+ *
+ * **Details**
+ *
+ * The results that answer one assistant message become one tool message, in call
+ * order. A result travels as `modelOutput`, next to its value. What providers
+ * refuse is left out or made acceptable: empty text and empty messages are left
+ * out, arguments that are no object become `{ invalid_arguments }`. A prompt never
+ * holds approval parts, which would make `effect/ai` execute tools by itself.
+ *
+ * Each message is converted once: the next prompt of the same conversation, or of
+ * a longer one, holds the same objects.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const toPrompt = (self: Conversation, options?: ToPromptOptions): Prompt.Prompt =>
+  prompt.toPrompt(messages(self), options ?? {})
+
+/**
+ * Reads a conversation from a prompt of `effect/ai`, checking every law.
+ *
+ * **Details**
+ *
+ * Each result of a tool message becomes a message. Messages that {@link toPrompt}
+ * wrote with `lossless` keep their ids and times; others get new ones. Approval
+ * parts are no history and are dropped. Indices in errors are those of the
+ * conversation being built.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const fromPrompt = (
+  input: Prompt.Prompt,
+  options?: { readonly tokenLimit?: number | undefined }
+): Effect.Effect<Conversation, ConversationError> =>
+  Effect.flatMap(prompt.fromPrompt(input), (messages) => Effect.fromResult(fromMessages(messages, options)))

@@ -1,0 +1,154 @@
+import * as Equal from "effect/Equal"
+import * as Hash from "effect/Hash"
+import * as HashMap from "effect/HashMap"
+import * as Inspectable from "effect/Inspectable"
+import { pipeArguments } from "effect/Pipeable"
+import * as Predicate from "effect/Predicate"
+import type { Conversation, TypeId as TypeIdType } from "../Conversation.ts"
+import type { AssistantMessage, Message, SystemMessage } from "../Message.ts"
+import type { ToolCallPart } from "../Part.ts"
+import * as TokenUsage from "../TokenUsage.ts"
+import * as immutable from "./immutable.ts"
+
+export const TypeId: TypeIdType = "~effect-emissary/conversation/Conversation"
+
+/** Newest first: adding is one object, every older conversation stays as it was, and nothing is copied. */
+interface Node {
+  readonly message: Message
+  readonly previous: Node | undefined
+}
+
+/** What the laws need to know about the messages so far, kept as they are added. */
+export interface History extends Conversation {
+  readonly tokenLimit: number | undefined
+  readonly last: Node | undefined
+  readonly length: number
+  readonly tokenCount: number
+  readonly system: SystemMessage | undefined
+  readonly lastAssistant: AssistantMessage | undefined
+  /** Calls of the newest assistant message, in call order. */
+  readonly batch: ReadonlyArray<ToolCallPart>
+  /** Those of them without a result. */
+  readonly open: HashMap.HashMap<string, ToolCallPart>
+  /** Calls of this turn that the provider runs and has not answered. */
+  readonly providerOpen: HashMap.HashMap<string, ToolCallPart>
+  /** Every call id, and whether the provider runs it. */
+  readonly callIds: HashMap.HashMap<string, boolean>
+}
+
+type Fields = Omit<History, keyof Conversation>
+
+const toArrayCache = new WeakMap<History, ReadonlyArray<Message>>()
+
+const Proto = {
+  ...Inspectable.BaseProto,
+  [TypeId]: TypeId,
+  [Symbol.iterator](this: History) {
+    return toArray(this)[Symbol.iterator]()
+  },
+  [Equal.symbol](this: History, that: unknown): boolean {
+    return (
+      isHistory(that) &&
+      this.tokenLimit === that.tokenLimit &&
+      this.length === that.length &&
+      Equal.equals(toArray(this), toArray(that))
+    )
+  },
+  [Hash.symbol](this: History): number {
+    return Hash.combine(Hash.number(this.length), Hash.string(this.last?.message.id ?? ""))
+  },
+  // Roles only: what people said belongs in no log
+  toJSON(this: History) {
+    return {
+      _id: "Conversation",
+      roles: toArray(this).map((message) => message.role),
+      openCalls: HashMap.size(this.open),
+      ...(this.tokenLimit === undefined ? undefined : { tokenLimit: this.tokenLimit })
+    }
+  },
+  pipe() {
+    return pipeArguments(this, arguments)
+  }
+}
+
+const make = (fields: Fields): History =>
+  // The prototype and the fields together are all that History declares
+  Object.freeze(Object.assign(Object.create(Proto), fields)) as History
+
+export const isHistory = (u: unknown): u is History => Predicate.hasProperty(u, TypeId)
+
+/** Conversations are made by `make` above and nowhere else. */
+export const of = (self: Conversation): History => self as History
+
+export const empty = (tokenLimit: number | undefined): History =>
+  make({
+    tokenLimit,
+    last: undefined,
+    length: 0,
+    tokenCount: 0,
+    system: undefined,
+    lastAssistant: undefined,
+    batch: [],
+    open: HashMap.empty(),
+    providerOpen: HashMap.empty(),
+    callIds: HashMap.empty()
+  })
+
+export const withTokenLimit = (self: History, tokenLimit: number | undefined): History => make({ ...self, tokenLimit })
+
+/** Adds a message that `laws.check` accepted. */
+export const push = (self: History, input: Message): History => {
+  const message = immutable.message(input)
+  const next: Fields = {
+    ...self,
+    last: { message, previous: self.last },
+    length: self.length + 1,
+    tokenCount: self.tokenCount + (message.usage === undefined ? 0 : TokenUsage.total(message.usage))
+  }
+  switch (message.role) {
+    case "system":
+      return make({ ...next, system: message })
+    case "user":
+      return make({ ...next, batch: [], providerOpen: HashMap.empty() })
+    case "assistant":
+      return make({ ...next, lastAssistant: message, ...calls(self, message) })
+    case "tool":
+      return make({ ...next, open: HashMap.remove(self.open, message.callId) })
+  }
+}
+
+const calls = (self: History, message: AssistantMessage) => {
+  const batch: Array<ToolCallPart> = []
+  let { callIds, open, providerOpen } = self
+  for (const part of message.content) {
+    if (part.type === "tool-call") {
+      const provider = part.providerExecuted === true
+      callIds = HashMap.set(callIds, part.id, provider)
+      if (provider) {
+        providerOpen = HashMap.set(providerOpen, part.id, part)
+      } else {
+        batch.push(part)
+        open = HashMap.set(open, part.id, part)
+      }
+    } else if (part.type === "tool-result") {
+      providerOpen = HashMap.remove(providerOpen, part.id)
+    }
+  }
+  return { batch, callIds, open, providerOpen }
+}
+
+export const toArray = (self: History): ReadonlyArray<Message> => {
+  const cached = toArrayCache.get(self)
+  if (cached !== undefined) return cached
+  const messages: Array<Message> = []
+  for (let node = self.last; node !== undefined; node = node.previous) messages.push(node.message)
+  const frozen = Object.freeze(messages.reverse())
+  toArrayCache.set(self, frozen)
+  return frozen
+}
+
+export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefined): History => {
+  let self = empty(tokenLimit)
+  for (const message of messages) self = push(self, message)
+  return self
+}

@@ -1,0 +1,105 @@
+import * as HashMap from "effect/HashMap"
+import * as Option from "effect/Option"
+import * as ConversationError from "../ConversationError.ts"
+import type { AssistantMessage, Message, ToolMessage, UserMessage } from "../Message.ts"
+import type { ToolCallPart } from "../Part.ts"
+import type { History } from "./history.ts"
+
+/** The law that `message` would break as the next message of `self`, if any. */
+export const check = (self: History, message: Message): ConversationError.Reason | undefined => {
+  const place = { index: self.length, id: message.id }
+  switch (message.role) {
+    case "system":
+      return self.length === 0 ? undefined : new ConversationError.MisplacedSystem(place)
+    case "user":
+      return openCalls(self, message) ?? emptyContent(self, message)
+    case "assistant":
+      return openCalls(self, message) ?? assistantCalls(self, message)
+    case "tool":
+      return toolResult(self, message)
+    default:
+      return unknownRole(self.length, message)
+  }
+}
+
+const unknownRole = (index: number, message: unknown): ConversationError.UnknownRole => {
+  const { id, role }: { id?: unknown; role?: unknown } = typeof message === "object" && message !== null ? message : {}
+  return new ConversationError.UnknownRole({
+    index,
+    ...(typeof id === "string" ? { id } : undefined),
+    found: typeof role === "string" ? JSON.stringify(role) : role === null ? "null" : typeof role
+  })
+}
+
+const openCalls = (self: History, message: Message): ConversationError.Reason | undefined =>
+  HashMap.isEmpty(self.open)
+    ? undefined
+    : new ConversationError.OpenCalls({
+        index: self.length,
+        id: message.id,
+        role: message.role,
+        callIds: openIds(self)
+      })
+
+const openIds = (self: History): ReadonlyArray<string> => openBatch(self).map((call) => call.id)
+
+export const openBatch = (self: History): ReadonlyArray<ToolCallPart> =>
+  HashMap.isEmpty(self.open) ? [] : self.batch.filter((call) => HashMap.has(self.open, call.id))
+
+const emptyContent = (self: History, message: UserMessage): ConversationError.Reason | undefined =>
+  message.content.some((part) => part.type === "file" || part.text !== "")
+    ? undefined
+    : new ConversationError.EmptyContent({ index: self.length, id: message.id, role: message.role })
+
+const toolResult = (self: History, message: ToolMessage): ConversationError.Reason | undefined => {
+  const place = { index: self.length, id: message.id }
+  if (message.callId === "") return new ConversationError.MissingCallId({ ...place, role: message.role })
+  const call = HashMap.get(self.open, message.callId)
+  if (Option.isSome(call)) return nameMismatch(place, call.value, message.name)
+  const fields = { ...place, callId: message.callId, open: openIds(self) }
+  const known = HashMap.get(self.callIds, message.callId)
+  return Option.isSome(known) && !known.value
+    ? new ConversationError.DuplicateResult(fields)
+    : new ConversationError.OrphanResult(fields)
+}
+
+const nameMismatch = (
+  place: { readonly index: number; readonly id: string },
+  call: ToolCallPart,
+  found: string
+): ConversationError.Reason | undefined =>
+  call.name === found
+    ? undefined
+    : new ConversationError.NameMismatch({ ...place, callId: call.id, expected: call.name, found })
+
+const assistantCalls = (self: History, message: AssistantMessage): ConversationError.Reason | undefined => {
+  const place = { index: self.length, id: message.id }
+  const open = new Map<string, ToolCallPart>(self.providerOpen)
+  const answered = new Set<string>()
+  for (const part of message.content) {
+    if (part.type !== "tool-call" && part.type !== "tool-result") continue
+    if (part.id === "") return new ConversationError.MissingCallId({ ...place, role: message.role })
+    const call = open.get(part.id)
+    if (part.type === "tool-call") {
+      if (call !== undefined) return new ConversationError.RepeatedCallId({ ...place, callId: part.id })
+      open.set(part.id, part)
+      continue
+    }
+    if (call === undefined || call.providerExecuted !== true) {
+      const fields = {
+        ...place,
+        callId: part.id,
+        open: Array.from(open.values(), (call) => call.id)
+      }
+      const before = HashMap.get(self.callIds, part.id)
+      return answered.has(part.id) || (call === undefined && Option.isSome(before))
+        ? new ConversationError.DuplicateResult(fields)
+        : new ConversationError.OrphanResult(fields)
+    }
+    const mismatch = nameMismatch(place, call, part.name)
+    if (mismatch !== undefined) return mismatch
+    open.delete(part.id)
+    answered.add(part.id)
+  }
+  return undefined
+}

@@ -1,0 +1,29 @@
+import * as HashMap from "effect/HashMap"
+import type { AssistantPart } from "../Part.ts"
+import type { History } from "./history.ts"
+
+export const relabel = (self: History, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> => {
+  const used = new Set<string>()
+  const taken = (id: string) => id === "" || used.has(id) || HashMap.has(self.callIds, id)
+  const fresh = (id: string): string => {
+    const stem = `${id === "" ? "call" : id}_${self.length}`
+    let candidate = stem
+    for (let n = 2; taken(candidate); n++) candidate = `${stem}_${n}`
+    return candidate
+  }
+  // Newest label of each id that the provider runs, for the result that follows
+  const labels = new Map<string, string>()
+  return content.map((part) => {
+    if (part.type === "tool-call") {
+      const id = taken(part.id) ? fresh(part.id) : part.id
+      used.add(id)
+      if (part.providerExecuted === true) labels.set(part.id, id)
+      return id === part.id ? part : { ...part, id }
+    }
+    if (part.type === "tool-result") {
+      const id = labels.get(part.id)
+      return id === undefined || id === part.id ? part : { ...part, id }
+    }
+    return part
+  })
+}

@@ -1,0 +1,5 @@
+import type { StreamAccumulator } from "../ResponseContent.ts"
+
+export const accumulator = (): StreamAccumulator => {
+  throw new Error("not yet")
+}
