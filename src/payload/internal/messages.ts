@@ -56,7 +56,7 @@ export const unsupportedVersion = (
   const newest = Math.max(...reason.supported)
   const advice =
     typeof reason.found === "number" && reason.found > newest
-      ? "It was written by a newer release: upgrade this one, or ask the writer for an older version"
+      ? "Use a release that knows it, or write an older version"
       : `Write one of ${supported} there, as a number`
   return `unsupported ${reason.field}: expected one of ${supported}, found ${found}. ${advice}`
 }
