@@ -198,6 +198,7 @@ const enclosing = /Statement$|Declaration$|^VariableDeclarator$|^PropertyDefinit
 
 /** `as` is allowed inside, each one with a line that says why it is sound; never to or through `any`/`unknown`. */
 const soundCasts: Rule = (context) => {
+  const isPrivate = inSrc(context.filename)?.path.includes("internal") === true
   const visit = (node: Node) => {
     const target = node["typeAnnotation"]
     if (target?.type === "TSTypeReference" && target.typeName?.name === "const") return
@@ -218,7 +219,8 @@ const soundCasts: Rule = (context) => {
     const from = statement.loc.start.line - 1
     const to = node.loc.end.line
     const explained = context.sourceCode.getAllComments().some((comment) => {
-      const isDoc = comment.type === "Block" && comment.value.startsWith("*")
+      // the doc comment of a public export speaks to users and says nothing of a cast
+      const isDoc = !isPrivate && comment.type === "Block" && comment.value.startsWith("*")
       return !isDoc && comment.loc.end.line >= from && comment.loc.start.line <= to
     })
     if (!explained) {
