@@ -121,7 +121,7 @@ describe("PKG-1 the published package", () => {
   it("has declarations that a strict project accepts", async () => {
     const lines = subpaths.map((subpath, index) => `export * as m${index} from "${specifierOf(subpath)}"`)
     await writeFile(join(consumer, "consumer.ts"), lines.join("\n"))
-    const options = ["--strict", "--exactOptionalPropertyTypes", "--noEmit", "--skipLibCheck", "--types", ""]
+    const options = ["--strict", "--exactOptionalPropertyTypes", "--noEmit", "--skipLibCheck", "false", "--types", ""]
     const modules = ["--module", "NodeNext", "--target", "ES2023", "--lib", "ES2023,DOM,DOM.Iterable"]
     const { code, output } = await run("tsc", ["consumer.ts", ...options, ...modules, "--ignoreConfig"], consumer)
     assert.strictEqual(code, 0, output)
