@@ -1,0 +1,308 @@
+/**
+ * What happened in a run, one small value per fact.
+ *
+ * The list of its events is the durable form of a run: appending one costs the same
+ * however long the run is, and folding them gives the `RunState`. Everything that is
+ * not pure stands in the events (times, ids, what the model and the tools said), so
+ * the fold is deterministic and needs no service.
+ *
+ * `RunTransition` says which event may follow which state.
+ *
+ * @since 0.1.0
+ */
+import type * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
+import * as Conversation from "../conversation/Conversation.ts"
+import * as Message from "../conversation/Message.ts"
+import * as TokenUsage from "../conversation/TokenUsage.ts"
+import type { JsonObject } from "../payload/Json.ts"
+import { ValidationIssue } from "../payload/ValidationIssue.ts"
+import * as Outcome from "./Outcome.ts"
+
+/**
+ * How many model calls one user message may cost.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type MaxSteps = number | "unlimited"
+
+/**
+ * Schema of {@link MaxSteps}: an integer from 1, or `"unlimited"`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const MaxSteps: Schema.Codec<MaxSteps> = Schema.Union([
+  Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)),
+  Schema.Literal("unlimited")
+])
+
+/**
+ * When a model call asks for structured output with `generateObject`: never, once
+ * after an answer that was not valid, or in every step.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const StructuredSteps = Schema.Literals(["never", "fallback", "always"])
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export type StructuredSteps = typeof StructuredSteps.Type
+
+/**
+ * What a model call is for: an answer, which may use tools, or the output alone.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const Purpose = Schema.Literals(["answer", "structured"])
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export type Purpose = typeof Purpose.Type
+
+/**
+ * Whether an answer holds output that fits the agent's output schema.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const OutputCheck = Schema.TaggedUnion({
+  Valid: { value: Schema.Json },
+  Invalid: { issues: Schema.Array(ValidationIssue) }
+})
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export type OutputCheck = typeof OutputCheck.Type
+
+/**
+ * The run began. Always the first event, and only the first.
+ *
+ * **Details**
+ *
+ * `definition` is the digest of the agent's definition. `conversation` is what the
+ * run starts from, instructions included and the new user message not (that is an
+ * {@link InputAdded}); it may end in open calls. `depth` is 0 for a run that a
+ * program started, and one more than its parent's for an agent that is a tool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RunStarted {
+  readonly _tag: "RunStarted"
+  readonly at: DateTime.Utc
+  readonly runId: string
+  readonly agent: string
+  readonly definition: string
+  readonly depth: number
+  readonly maxSteps: MaxSteps
+  readonly structured: StructuredSteps
+  readonly context: JsonObject
+  readonly conversation: Conversation.Conversation
+}
+
+/**
+ * The user said something: a fresh budget of steps.
+ *
+ * **Details**
+ *
+ * While calls are open the message waits: it enters the conversation together with
+ * the result of the last of them.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface InputAdded {
+  readonly _tag: "InputAdded"
+  readonly at: DateTime.Utc
+  readonly message: Message.UserMessage
+  readonly maxSteps: MaxSteps
+}
+
+/**
+ * A model call is about to be made. `step` counts from 1 for each user message.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface StepStarted {
+  readonly _tag: "StepStarted"
+  readonly at: DateTime.Utc
+  readonly step: number
+  readonly purpose: Purpose
+}
+
+/**
+ * The model answered: the whole message, with usage and finish reason, call ids
+ * already unique in the conversation.
+ *
+ * **Details**
+ *
+ * `output` is present when the agent has an output schema and this answer was read
+ * as its output. `outputCall` is the id of the call that carried it, when the output
+ * comes as a call of a synthetic tool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ModelAnswered {
+  readonly _tag: "ModelAnswered"
+  readonly at: DateTime.Utc
+  readonly message: Message.AssistantMessage
+  readonly output?: OutputCheck
+  readonly outputCall?: string
+}
+
+/**
+ * The model said something that the provider's adapter could not take: an invented
+ * tool, malformed arguments. Nothing of it is stored; `problem` is what the model
+ * is told when it is asked again.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ModelMistaken {
+  readonly _tag: "ModelMistaken"
+  readonly at: DateTime.Utc
+  readonly problem: string
+  readonly usage?: TokenUsage.TokenUsage
+}
+
+/**
+ * A call needs somebody's decision before it may run.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ApprovalRequested {
+  readonly _tag: "ApprovalRequested"
+  readonly at: DateTime.Utc
+  readonly callId: string
+}
+
+/**
+ * Somebody decided about a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ApprovalDecided {
+  readonly _tag: "ApprovalDecided"
+  readonly at: DateTime.Utc
+  readonly callId: string
+  readonly approved: boolean
+  readonly reason?: string
+}
+
+/**
+ * A call is about to run. From here on it never starts again.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolStarted {
+  readonly _tag: "ToolStarted"
+  readonly at: DateTime.Utc
+  readonly callId: string
+}
+
+/**
+ * A call has its result.
+ *
+ * **Details**
+ *
+ * `durationMillis` is how long the tool took; absent for a result that nothing was
+ * run for. `cause` is the rendered cause of a defect, for people who look into it;
+ * it is never sent anywhere.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolFinished {
+  readonly _tag: "ToolFinished"
+  readonly at: DateTime.Utc
+  readonly message: Message.ToolMessage
+  readonly durationMillis?: number
+  readonly cause?: string
+}
+
+/**
+ * Something happened in the run of an agent that is a tool of this one.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ChildEvent {
+  readonly _tag: "ChildEvent"
+  readonly at: DateTime.Utc
+  readonly callId: string
+  readonly event: RunEvent
+}
+
+/**
+ * Somebody stopped the run. Calls that had started still get their results.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RunInterrupted {
+  readonly _tag: "RunInterrupted"
+  readonly at: DateTime.Utc
+  readonly reason?: string
+}
+
+/**
+ * The run ended. It can go on after a {@link RunResumed}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RunFinished {
+  readonly _tag: "RunFinished"
+  readonly at: DateTime.Utc
+  readonly outcome: Outcome.Outcome
+}
+
+/**
+ * Somebody runs it again. Without `maxSteps` the budget stays as it was, without
+ * `context` the RunContext does.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RunResumed {
+  readonly _tag: "RunResumed"
+  readonly at: DateTime.Utc
+  readonly maxSteps?: MaxSteps
+  readonly context?: JsonObject
+}
+
+/**
+ * One fact of a run.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type RunEvent =
+  | RunStarted
+  | InputAdded
+  | StepStarted
+  | ModelAnswered
+  | ModelMistaken
+  | ApprovalRequested
+  | ApprovalDecided
+  | ToolStarted
+  | ToolFinished
+  | ChildEvent
+  | RunInterrupted
+  | RunFinished
+  | RunResumed

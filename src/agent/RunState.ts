@@ -1,0 +1,185 @@
+/**
+ * Where a run stands: the fold of its events.
+ *
+ * A state is an immutable value. It holds everything that is needed to go on, on this
+ * machine or on another: the conversation, the budget, what became of each open call,
+ * and the states of agents that run as tools. `RunTransition` makes states from
+ * events and says what comes next; `codec` turns one into versioned JSON.
+ *
+ * @since 0.1.0
+ */
+import type * as DateTime from "effect/DateTime"
+import * as HashMap from "effect/HashMap"
+import type { Inspectable } from "effect/Inspectable"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import type { Conversation } from "../conversation/Conversation.ts"
+import type { UserMessage } from "../conversation/Message.ts"
+import type { ToolCallPart } from "../conversation/Part.ts"
+import type { TokenUsage } from "../conversation/TokenUsage.ts"
+import type { JsonObject } from "../payload/Json.ts"
+import type { ToolResult } from "../tool/ToolResult.ts"
+import * as internal from "./internal/runState.ts"
+import type { ApprovalRequest, Outcome } from "./Outcome.ts"
+import type { MaxSteps, OutputCheck, Purpose, StructuredSteps } from "./RunEvent.ts"
+
+/**
+ * @category type ids
+ * @since 0.1.0
+ */
+export const TypeId: TypeId = internal.TypeId
+
+/**
+ * @category type ids
+ * @since 0.1.0
+ */
+export type TypeId = "~effect-emissary/agent/RunState"
+
+/**
+ * What became of an open call.
+ *
+ * **Details**
+ *
+ * - `Requested`: the model asked for it; nothing has been done.
+ * - `AwaitingApproval`: it may not run before somebody decides.
+ * - `Approved`: somebody decided that it may run.
+ * - `Settled`: its result is known and nothing is to be run: it was denied, or its
+ *   answer was cut off, or it carried the agent's output.
+ * - `Started`: it runs, or ran when the process died. `child` is the state of the
+ *   agent behind it, if there is one and it has begun.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type CallStatus =
+  | { readonly _tag: "Requested" }
+  | { readonly _tag: "AwaitingApproval" }
+  | { readonly _tag: "Approved" }
+  | { readonly _tag: "Settled"; readonly result: ToolResult }
+  | { readonly _tag: "Started"; readonly child?: RunState }
+
+/**
+ * A call without a result. `order` is its place in the model's answer.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface OpenCall {
+  readonly part: ToolCallPart
+  readonly order: number
+  readonly status: CallStatus
+}
+
+/**
+ * What has to be known of the newest answer to say what comes next.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Answer {
+  readonly purpose: Purpose
+  readonly finishReason?: string
+  /** How many tools it asked for, the synthetic output tool not counted. */
+  readonly calls: number
+  /** Whether it used the synthetic output tool. */
+  readonly outputCall: boolean
+  readonly output?: OutputCheck
+}
+
+/**
+ * A user message that waits until the open calls are done.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface PendingInput {
+  readonly message: UserMessage
+  readonly maxSteps: MaxSteps
+}
+
+/**
+ * Where a run stands.
+ *
+ * **Details**
+ *
+ * - `steps` counts the answers to the newest user message, against `maxSteps`;
+ *   `totalSteps` counts those of the whole run.
+ * - `usage` adds up the run and the runs of agents that were its tools.
+ * - `revision` counts the events, the first one included.
+ * - `limited`: the last answer used up the budget and asked for more.
+ * - `step`: a model call that was announced and has not answered yet.
+ * - `mistakes`: what the model is to be told when it is asked again in this step.
+ * - `fresh`: no model call was answered since the run was started or resumed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RunState extends Inspectable {
+  readonly [TypeId]: TypeId
+  readonly runId: string
+  readonly agent: string
+  readonly definition: string
+  readonly depth: number
+  readonly context: JsonObject
+  readonly conversation: Conversation
+  readonly maxSteps: MaxSteps
+  readonly structured: StructuredSteps
+  readonly steps: number
+  readonly totalSteps: number
+  readonly usage: TokenUsage
+  readonly calls: HashMap.HashMap<string, OpenCall>
+  readonly pending: ReadonlyArray<PendingInput>
+  readonly answer: Answer | undefined
+  readonly limited: boolean
+  readonly step: { readonly step: number; readonly purpose: Purpose } | undefined
+  readonly mistakes: ReadonlyArray<string>
+  readonly fresh: boolean
+  readonly interrupted: { readonly reason?: string } | undefined
+  readonly outcome: Outcome | undefined
+  readonly startedAt: DateTime.Utc
+  readonly updatedAt: DateTime.Utc
+  readonly revision: number
+}
+
+/**
+ * Whether a value is a {@link RunState}.
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isRunState = (u: unknown): u is RunState => Predicate.hasProperty(u, TypeId)
+
+/**
+ * Schema of {@link RunState}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const RunState: Schema.Codec<RunState> = Schema.declare(isRunState)
+
+/**
+ * The open calls in call order.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const openCalls = (self: RunState): ReadonlyArray<OpenCall> => internal.inOrder(self.calls)
+
+/**
+ * One open call.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const openCall = (self: RunState, callId: string): OpenCall | undefined =>
+  Option.getOrUndefined(HashMap.get(self.calls, callId))
+
+/**
+ * What somebody has to decide before the run can go on, calls of agents that run as
+ * tools included.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const approvalRequests = (self: RunState): ReadonlyArray<ApprovalRequest> => internal.approvalRequests(self)

@@ -1,0 +1,71 @@
+import * as Equal from "effect/Equal"
+import * as Hash from "effect/Hash"
+import * as HashMap from "effect/HashMap"
+import * as Inspectable from "effect/Inspectable"
+import * as Predicate from "effect/Predicate"
+import type { ApprovalRequest } from "../Outcome.ts"
+import type { OpenCall, RunState, TypeId as TypeIdType } from "../RunState.ts"
+
+export const TypeId: TypeIdType = "~effect-emissary/agent/RunState"
+
+export type Fields = Omit<RunState, keyof Inspectable.Inspectable | TypeIdType>
+
+export const isRunState = (u: unknown): u is RunState => Predicate.hasProperty(u, TypeId)
+
+const Proto = {
+  ...Inspectable.BaseProto,
+  [TypeId]: TypeId,
+  [Equal.symbol](this: RunState, that: unknown): boolean {
+    return (
+      isRunState(that) &&
+      this.runId === that.runId &&
+      this.revision === that.revision &&
+      Equal.equals({ ...this }, { ...that })
+    )
+  },
+  [Hash.symbol](this: RunState): number {
+    return Hash.combine(Hash.number(this.revision), Hash.string(this.runId))
+  },
+  // Where it stands and nothing that anybody said: states hang on errors, and errors are logged
+  toJSON(this: RunState) {
+    return {
+      _id: "RunState",
+      runId: this.runId,
+      agent: this.agent,
+      steps: this.steps,
+      totalSteps: this.totalSteps,
+      openCalls: HashMap.size(this.calls),
+      revision: this.revision,
+      ...(this.outcome === undefined ? undefined : { outcome: this.outcome._tag })
+    }
+  }
+}
+
+export const make = (fields: Fields): RunState =>
+  // The prototype and the fields together are all that RunState declares
+  Object.freeze(Object.assign(Object.create(Proto), fields)) as RunState
+
+export const inOrder = (calls: HashMap.HashMap<string, OpenCall>): ReadonlyArray<OpenCall> =>
+  Array.from(HashMap.values(calls)).sort((a, b) => a.order - b.order)
+
+export const approvalRequests = (self: RunState): ReadonlyArray<ApprovalRequest> => {
+  const requests: Array<ApprovalRequest> = []
+  collect(self, [], requests)
+  return requests
+}
+
+const collect = (self: RunState, path: ReadonlyArray<string>, requests: Array<ApprovalRequest>): void => {
+  for (const { part, status } of inOrder(self.calls)) {
+    if (status._tag === "AwaitingApproval") {
+      const [first, ...rest] = path
+      requests.push({
+        callId: part.id,
+        name: part.name,
+        arguments: part.arguments,
+        ...(first === undefined ? undefined : { path: [first, ...rest] })
+      })
+    } else if (status._tag === "Started" && status.child !== undefined) {
+      collect(status.child, [...path, part.id], requests)
+    }
+  }
+}
