@@ -57,6 +57,7 @@ import * as Result from "effect/Result"
 import type { NonEmptyContent } from "../tool/Content.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import { ConversationError, InvalidKeepRecent } from "./ConversationError.ts"
+import * as reader from "./internal/fromPrompt.ts"
 import * as history from "./internal/history.ts"
 import * as laws from "./internal/laws.ts"
 import * as prompt from "./internal/prompt.ts"
@@ -558,7 +559,7 @@ export const truncate: {
 } = dual(2, (self: Conversation, options: TruncateOptions): Result.Result<Truncated, ConversationError> => {
   const keepRecent = options.keepRecent
   if (keepRecent !== undefined && !(Number.isInteger(keepRecent) && keepRecent >= 0)) {
-    return Result.fail(new ConversationError({ reason: new InvalidKeepRecent({ found: keepRecent }) }))
+    return Result.fail(new ConversationError({ reason: new InvalidKeepRecent({ found: String(keepRecent) }) }))
   }
   const all = messages(self)
   const first = all[0]?.role === "system" ? 1 : 0
@@ -651,8 +652,7 @@ export const toPrompt = (self: Conversation, options?: ToPromptOptions): Prompt.
  *
  * Each result of a tool message becomes a message. Messages that {@link toPrompt}
  * wrote with `lossless` keep their ids and times; others get new ones. Approval
- * parts are no history and are dropped. Indices in errors are those of the
- * conversation being built.
+ * parts are no history and are dropped. Indices in errors are those of the prompt.
  *
  * @category conversions
  * @since 0.1.0
@@ -660,5 +660,4 @@ export const toPrompt = (self: Conversation, options?: ToPromptOptions): Prompt.
 export const fromPrompt = (
   input: Prompt.Prompt,
   options?: { readonly tokenLimit?: number | undefined }
-): Effect.Effect<Conversation, ConversationError> =>
-  Effect.flatMap(prompt.fromPrompt(input), (messages) => Effect.fromResult(fromMessages(messages, options)))
+): Effect.Effect<Conversation, ConversationError> => reader.fromPrompt(input, options?.tokenLimit)

@@ -186,7 +186,7 @@ export class OpenCalls extends Schema.TaggedError<OpenCalls>("effect-emissary/co
 export class InvalidKeepRecent extends Schema.TaggedError<InvalidKeepRecent>(
   "effect-emissary/conversation/InvalidKeepRecent"
 )("InvalidKeepRecent", {
-  found: Schema.Number
+  found: Schema.String
 }) {
   override get message() {
     return `Invalid keepRecent: expected a number of turns, an integer from 0, found ${this.found}`

@@ -16,14 +16,17 @@ export interface Group {
   readonly results: ReadonlyArray<ToolMessage>
 }
 
-/** Each message that is no result, with the results that answer it in call order. */
-export const group = (messages: ReadonlyArray<Message>): ReadonlyArray<Group> => {
+/**
+ * Each message that is no result, with the results that answer it: in call order,
+ * or as they arrived.
+ */
+export const group = (messages: ReadonlyArray<Message>, asArrived: boolean = false): ReadonlyArray<Group> => {
   const groups: Array<Group> = []
   let results: Array<ToolMessage> = []
   let message: Message | undefined
   const flush = () => {
     if (message === undefined && results.length === 0) return
-    groups.push({ message, results: message?.role === "assistant" ? sort(message, results) : results })
+    groups.push({ message, results: message?.role === "assistant" && !asArrived ? sort(message, results) : results })
   }
   for (const next of messages) {
     if (next.role === "tool") {

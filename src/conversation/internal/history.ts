@@ -77,7 +77,7 @@ const make = (fields: Fields): History =>
 
 export const isHistory = (u: unknown): u is History => Predicate.hasProperty(u, TypeId)
 
-/** Conversations are made by `make` above and nowhere else. */
+// Sound: conversations are made by `make` above and nowhere else
 export const of = (self: Conversation): History => self as History
 
 export const empty = (tokenLimit: number | undefined): History =>
@@ -142,7 +142,7 @@ export const toArray = (self: History): ReadonlyArray<Message> => {
   if (cached !== undefined) return cached
   const messages: Array<Message> = []
   for (let node = self.last; node !== undefined; node = node.previous) messages.push(node.message)
-  const frozen = Object.freeze(messages.reverse())
+  const frozen = Object.freeze(messages.toReversed())
   toArrayCache.set(self, frozen)
   return frozen
 }

@@ -5,20 +5,32 @@ import type { AssistantMessage, Message, ToolMessage, UserMessage } from "../Mes
 import type { ToolCallPart } from "../Part.ts"
 import type { History } from "./history.ts"
 
-/** The law that `message` would break as the next message of `self`, if any. */
-export const check = (self: History, message: Message): ConversationError.Reason | undefined => {
-  const place = { index: self.length, id: message.id }
+interface Place {
+  readonly index: number
+  readonly id: string
+}
+
+/**
+ * The law that `message` would break as the next message of `self`, if any.
+ * `index` is the position to report, where it is not the one in `self`.
+ */
+export const check = (
+  self: History,
+  message: Message,
+  index: number = self.length
+): ConversationError.Reason | undefined => {
+  const place: Place = { index, id: message.id }
   switch (message.role) {
     case "system":
       return self.length === 0 ? undefined : new ConversationError.MisplacedSystem(place)
     case "user":
-      return openCalls(self, message) ?? emptyContent(self, message)
+      return openCalls(self, message, place) ?? emptyContent(message, place)
     case "assistant":
-      return openCalls(self, message) ?? assistantCalls(self, message)
+      return openCalls(self, message, place) ?? assistantCalls(self, message, place)
     case "tool":
-      return toolResult(self, message)
+      return toolResult(self, message, place)
     default:
-      return unknownRole(self.length, message)
+      return unknownRole(index, message)
   }
 }
 
@@ -31,12 +43,11 @@ const unknownRole = (index: number, message: unknown): ConversationError.Unknown
   })
 }
 
-const openCalls = (self: History, message: Message): ConversationError.Reason | undefined =>
+const openCalls = (self: History, message: Message, place: Place): ConversationError.Reason | undefined =>
   HashMap.isEmpty(self.open)
     ? undefined
     : new ConversationError.OpenCalls({
-        index: self.length,
-        id: message.id,
+        ...place,
         role: message.role,
         callIds: openIds(self)
       })
@@ -46,13 +57,12 @@ const openIds = (self: History): ReadonlyArray<string> => openBatch(self).map((c
 export const openBatch = (self: History): ReadonlyArray<ToolCallPart> =>
   HashMap.isEmpty(self.open) ? [] : self.batch.filter((call) => HashMap.has(self.open, call.id))
 
-const emptyContent = (self: History, message: UserMessage): ConversationError.Reason | undefined =>
+const emptyContent = (message: UserMessage, place: Place): ConversationError.Reason | undefined =>
   message.content.some((part) => part.type === "file" || part.text !== "")
     ? undefined
-    : new ConversationError.EmptyContent({ index: self.length, id: message.id, role: message.role })
+    : new ConversationError.EmptyContent({ ...place, role: message.role })
 
-const toolResult = (self: History, message: ToolMessage): ConversationError.Reason | undefined => {
-  const place = { index: self.length, id: message.id }
+const toolResult = (self: History, message: ToolMessage, place: Place): ConversationError.Reason | undefined => {
   if (message.callId === "") return new ConversationError.MissingCallId({ ...place, role: message.role })
   const call = HashMap.get(self.open, message.callId)
   if (Option.isSome(call)) return nameMismatch(place, call.value, message.name)
@@ -63,17 +73,16 @@ const toolResult = (self: History, message: ToolMessage): ConversationError.Reas
     : new ConversationError.OrphanResult(fields)
 }
 
-const nameMismatch = (
-  place: { readonly index: number; readonly id: string },
-  call: ToolCallPart,
-  found: string
-): ConversationError.Reason | undefined =>
+const nameMismatch = (place: Place, call: ToolCallPart, found: string): ConversationError.Reason | undefined =>
   call.name === found
     ? undefined
     : new ConversationError.NameMismatch({ ...place, callId: call.id, expected: call.name, found })
 
-const assistantCalls = (self: History, message: AssistantMessage): ConversationError.Reason | undefined => {
-  const place = { index: self.length, id: message.id }
+const assistantCalls = (
+  self: History,
+  message: AssistantMessage,
+  place: Place
+): ConversationError.Reason | undefined => {
   const open = new Map<string, ToolCallPart>(self.providerOpen)
   const answered = new Set<string>()
   for (const part of message.content) {
