@@ -1,15 +1,29 @@
 /**
  * Codecs for data that lives longer than the code: a chain of frozen versions.
  *
+ * Every released version is an {@link arm}: its number, the schema of exactly
+ * its wire form, how to step from it towards the current value, and how to
+ * write the current value in it, with what would be lost. An arm never changes
+ * again; {@link make} puts arms together to one codec that reads every version
+ * and writes the chosen one.
+ *
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type * as Schema from "effect/Schema"
-import type * as Decode from "./Decode.ts"
-import type * as Json from "./Json.ts"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
+import * as SchemaIssue from "effect/SchemaIssue"
+import * as Decode from "./Decode.ts"
+import { toSchemaIssue } from "./internal/issues.ts"
+import { kindOf } from "./internal/kind.ts"
+import { short } from "./internal/messages.ts"
+import * as pattern from "./internal/pattern.ts"
+import * as Json from "./Json.ts"
 import type { Limits } from "./Limits.ts"
-import type { Loss, LossyEncoding } from "./LossyEncoding.ts"
-import type { PayloadError, Reason } from "./PayloadError.ts"
+import { type Loss, LossyEncoding } from "./LossyEncoding.ts"
+import { invalid, PayloadError, type Reason, Secret, UnsupportedVersion } from "./PayloadError.ts"
+import * as SecretKeys from "./SecretKeys.ts"
 
 /**
  * A value written in some version, and what that version could not hold.
@@ -23,14 +37,16 @@ export interface Written<out W> {
 }
 
 /**
- * One frozen version, its wire type forgotten.
+ * One frozen version whose wire type does not matter any more.
  *
  * @category models
  * @since 0.1.0
  */
 export interface AnyArm<in out T> {
   readonly version: number
+  /** Decodes JSON of this version to the current value. */
   readonly read: (json: Schema.Json, options: Decode.Options) => Effect.Effect<T, PayloadError>
+  /** Encodes the current value as JSON of this version. */
   readonly write: (value: T, options: Decode.Options) => Effect.Effect<Written<Schema.Json>, PayloadError>
 }
 
@@ -41,27 +57,81 @@ export interface AnyArm<in out T> {
  * @since 0.1.0
  */
 export interface Arm<in out T, in out W> extends AnyArm<T> {
+  /** All steps from the wire value of this version to the current value. */
   readonly upgrade: (wire: W) => Effect.Effect<T, Reason | PayloadError>
 }
 
 /**
  * What is said about one version.
  *
+ * **Details**
+ *
+ * - `wire`: the schema of exactly this version, the version field included.
+ * - `onExcessProperty`: keys that the wire schema does not declare are an
+ *   `"error"` (default), or are left out with `"ignore"`.
+ * - `fromCurrent`: writes the current value in this version, see
+ *   {@link lossless} and {@link lossy}. It fails with a reason such as
+ *   `PayloadError.invalid([...])` where nothing sensible can be written at all.
+ *
  * @category models
  * @since 0.1.0
  */
 export interface ArmOptions<T, W> {
   readonly version: number
-  /** Schema of exactly this version, the version field included. */
   readonly wire: Schema.Codec<W, unknown>
-  /** Keys the wire schema does not declare: `"error"` (default) or `"ignore"`. */
   readonly onExcessProperty?: "error" | "ignore" | undefined
   readonly fromCurrent: (current: T) => Effect.Effect<Written<W>, Reason | PayloadError>
 }
 
+const inWhat =
+  (options: Decode.Options) =>
+  (error: Reason | PayloadError): PayloadError =>
+    error._tag === "PayloadError" ? error : new PayloadError({ what: options.what ?? "JSON", reason: error })
+
 /**
- * Makes the arm of one version, either the last step (`toCurrent`) or a step to
- * the next newer arm (`next` and `migrate`).
+ * Makes the arm of one version: with `toCurrent` if its values are one step
+ * away from the current value, with `next` and `migrate` if they first become
+ * values of a newer version.
+ *
+ * **Example** (Two versions)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { VersionedCodec } from "effect-emissary"
+ *
+ * const Note = Schema.Struct({ title: Schema.String, tags: Schema.Array(Schema.String) })
+ * type Note = typeof Note.Type
+ *
+ * const V2 = Schema.Struct({ version: Schema.Literal(2), ...Note.fields })
+ * const v2 = VersionedCodec.arm({
+ *   version: 2,
+ *   wire: V2,
+ *   toCurrent: ({ version: _, ...note }) => Effect.succeed(note),
+ *   fromCurrent: (note: Note) => VersionedCodec.lossless({ version: 2 as const, ...note })
+ * })
+ *
+ * const V1 = Schema.Struct({ version: Schema.Literal(1), title: Schema.String })
+ * const v1 = VersionedCodec.arm({
+ *   version: 1,
+ *   wire: V1,
+ *   next: v2,
+ *   migrate: ({ title }) => Effect.succeed({ version: 2 as const, title, tags: [] }),
+ *   fromCurrent: (note: Note) =>
+ *     VersionedCodec.lossy(
+ *       { version: 1 as const, title: note.title },
+ *       note.tags.length === 0 ? [] : [{ path: "/tags", what: "tags" }]
+ *     )
+ * })
+ *
+ * const codec = VersionedCodec.make({ what: "note", field: "version", type: Note, arms: [v1, v2] })
+ *
+ * const old = codec.decodeJson(`{ "version": 1, "title": "Milk" }`)
+ * assert.deepStrictEqual(Effect.runSync(old), { title: "Milk", tags: [] })
+ *
+ * const lossy = codec.encode({ title: "Milk", tags: ["food"] }, { version: 1 })
+ * assert.strictEqual(Effect.runSync(Effect.flip(lossy))._tag, "LossyEncoding")
+ * ```
  *
  * @category constructors
  * @since 0.1.0
@@ -76,12 +146,48 @@ export const arm: {
       readonly migrate: (wire: W) => Effect.Effect<W2, Reason | PayloadError>
     }
   ): Arm<T, W>
-} = <T, W>(): Arm<T, W> => {
-  throw new Error("not yet")
+} = <T, W, W2>(
+  options: ArmOptions<T, W> &
+    (
+      | { readonly toCurrent: (wire: W) => Effect.Effect<T, Reason | PayloadError> }
+      | { readonly next: Arm<T, W2>; readonly migrate: (wire: W) => Effect.Effect<W2, Reason | PayloadError> }
+    )
+): Arm<T, W> => {
+  const onExcessProperty = options.onExcessProperty ?? "error"
+  const upgrade =
+    "toCurrent" in options
+      ? options.toCurrent
+      : (wire: W) => Effect.flatMap(options.migrate(wire), options.next.upgrade)
+  return {
+    version: options.version,
+    upgrade,
+    read: (json, decodeOptions) =>
+      Effect.flatMap(Decode.decode(options.wire, { ...decodeOptions, onExcessProperty })(json), (wire) =>
+        Effect.mapError(upgrade(wire), inWhat(decodeOptions))
+      ),
+    write: (value, encodeOptions) =>
+      Effect.gen(function* () {
+        const { losses, wire } = yield* Effect.mapError(options.fromCurrent(value), inWhat(encodeOptions))
+        yield* refuseRedacted(wire, encodeOptions)
+        const json = yield* Decode.encode(options.wire, encodeOptions)(wire)
+        return { wire: json, losses }
+      })
+  }
 }
 
 /**
- * A version that holds everything of the value.
+ * Says that a version holds everything of the value.
+ *
+ * **Example** (Nothing lost)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { VersionedCodec } from "effect-emissary"
+ *
+ * const written = Effect.runSync(VersionedCodec.lossless({ version: 1 }))
+ * assert.deepStrictEqual(written, { wire: { version: 1 }, losses: [] })
+ * ```
  *
  * @category constructors
  * @since 0.1.0
@@ -89,8 +195,23 @@ export const arm: {
 export const lossless = <W>(wire: W): Effect.Effect<Written<W>> => Effect.succeed({ wire, losses: [] })
 
 /**
- * A version that cannot hold some of the value. An empty list of losses is
- * {@link lossless}.
+ * Says what a version cannot hold. An empty list is {@link lossless}.
+ *
+ * **Details**
+ *
+ * List everything that the reader of this version would not get back, each with
+ * the JSON Pointer it has in the newest version.
+ *
+ * **Example** (Tags are lost)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { VersionedCodec } from "effect-emissary"
+ *
+ * const written = Effect.runSync(VersionedCodec.lossy({ version: 1 }, [{ path: "/tags", what: "tags" }]))
+ * assert.strictEqual(written.losses.length, 1)
+ * ```
  *
  * @category constructors
  * @since 0.1.0
@@ -99,7 +220,7 @@ export const lossy = <W>(wire: W, losses: ReadonlyArray<Loss>): Effect.Effect<Wr
   Effect.succeed({ wire, losses })
 
 /**
- * Options of decoding.
+ * Options of decoding: limits that differ for this call.
  *
  * @category models
  * @since 0.1.0
@@ -111,16 +232,19 @@ export interface DecodeOptions {
 /**
  * Options of encoding.
  *
+ * **Details**
+ *
+ * - `version`: the version to write; default the newest.
+ * - `allowLoss`: what may be lost. A path allows whatever is lost just there
+ *   (the token `*` is any one token: `/tools/*\/success`), an entry of
+ *   `LossyEncoding.losses` that very loss. What is not lost may be listed too.
+ * - `limits`: limits that differ for this call.
+ *
  * @category models
  * @since 0.1.0
  */
 export interface EncodeOptions {
-  /** The version to write; default the newest. */
   readonly version?: number | undefined
-  /**
-   * What may be lost: paths (a token `*` is any one token) or entries of
-   * `LossyEncoding.losses`.
-   */
   readonly allowLoss?: ReadonlyArray<string | Loss> | undefined
   readonly limits?: Partial<Limits> | undefined
 }
@@ -133,36 +257,191 @@ export interface EncodeOptions {
  */
 export interface VersionedCodec<in out T> {
   readonly what: string
+  /** The field that holds the version. */
   readonly field: string
+  /** The supported versions, in ascending order. */
   readonly versions: ReadonlyArray<number>
+  /** The newest version, the one that is written by default. */
   readonly current: number
+  /** Places whose keys are data, see `SecretKeys.Options`. */
+  readonly data: ReadonlyArray<string>
   readonly decode: (input: unknown, options?: DecodeOptions) => Effect.Effect<T, PayloadError>
   readonly decodeJson: (input: string | Uint8Array, options?: DecodeOptions) => Effect.Effect<T, PayloadError>
   readonly encode: (value: T, options?: EncodeOptions) => Effect.Effect<Json.JsonObject, PayloadError | LossyEncoding>
+  /** `indent` is the number of spaces per level, default 0. */
   readonly encodeJson: (
     value: T,
     options?: EncodeOptions & { readonly indent?: number | undefined }
   ) => Effect.Effect<string, PayloadError | LossyEncoding>
-  /** The codec as a Schema, for embedding in other schemas: reads every version, writes the newest. */
+  /** The codec as a schema, to embed in other schemas: reads every version, writes the newest. */
   readonly schema: Schema.Codec<T, Schema.Json>
 }
 
 /**
- * Builds a codec from arms.
+ * Puts arms together to one codec.
+ *
+ * **Details**
+ *
+ * - `what` names the data in messages.
+ * - `field` is the name of the version field, read before anything else. If it
+ *   is missing, not a number or none of the arms' versions, decoding fails with
+ *   `UnsupportedVersion`; then the arm of that version decodes, and its steps
+ *   lead to the current value.
+ * - `type` is the schema of the value in memory; only its type side is used, by
+ *   `schema`.
+ * - `data` lists places below which keys are data, see `SecretKeys.Options`.
+ *
+ * Encoding fails with `Secret` for `Redacted` values and keys of
+ * `SecretKeys.keys`, with `ForbiddenKey` for forbidden keys, and with
+ * `LossyEncoding` for losses that the call does not allow.
+ *
+ * **Gotchas**
+ *
+ * Two arms of the same version, no arm at all, and an arm that writes another
+ * version than its own are bugs of the program: operations die.
+ *
+ * **Example** (One version)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { VersionedCodec } from "effect-emissary"
+ *
+ * const Note = Schema.Struct({ title: Schema.String })
+ * type Note = typeof Note.Type
+ *
+ * const v1 = VersionedCodec.arm({
+ *   version: 1,
+ *   wire: Schema.Struct({ version: Schema.Literal(1), title: Schema.String }),
+ *   toCurrent: ({ title }) => Effect.succeed({ title }),
+ *   fromCurrent: (note: Note) => VersionedCodec.lossless({ version: 1 as const, title: note.title })
+ * })
+ * const codec = VersionedCodec.make({ what: "note", field: "version", type: Note, arms: [v1] })
+ *
+ * assert.strictEqual(Effect.runSync(codec.encodeJson({ title: "Milk" })), `{"version":1,"title":"Milk"}`)
+ *
+ * const error = Effect.runSync(Effect.flip(codec.decode({ version: 2, title: "Milk" })))
+ * assert.strictEqual(error.reason._tag, "UnsupportedVersion")
+ * ```
  *
  * @category constructors
  * @since 0.1.0
  */
-export const make = <T>(_options: {
-  /** What is read and written, for messages. */
+export const make = <T>(options: {
   readonly what: string
-  /** The field that holds the version, e.g. `"version"`. */
   readonly field: string
-  /** Schema of the value in memory (its type side is used). */
   readonly type: Schema.Schema<T>
   readonly arms: ReadonlyArray<AnyArm<T>>
-  /** Places whose keys are data, see `SecretKeys.Options`. */
   readonly data?: ReadonlyArray<string> | undefined
 }): VersionedCodec<T> => {
-  throw new Error("not yet")
+  const { field, what } = options
+  const data = options.data ?? []
+  const arms = new Map(options.arms.map((arm) => [arm.version, arm]))
+  const versions = [...arms.keys()].sort((a, b) => a - b)
+  const current = versions.at(-1) ?? 0
+
+  const armOf = (tag: unknown): Effect.Effect<AnyArm<T>, PayloadError> => {
+    if (arms.size === 0 || arms.size < options.arms.length) {
+      return Effect.die(new Error(`${what}: expected arms of different versions, found ${options.arms.length} arms`))
+    }
+    const arm = typeof tag === "number" ? arms.get(tag) : undefined
+    if (arm !== undefined) return Effect.succeed(arm)
+    const reason = new UnsupportedVersion({ field, found: scalar(tag), kind: kindOf(tag), supported: versions })
+    return Effect.fail(new PayloadError({ what, reason }))
+  }
+
+  const read = (json: Schema.Json, decodeOptions: DecodeOptions | undefined) =>
+    Effect.gen(function* () {
+      if (!Json.isObject(json)) {
+        const issue = { path: "", expected: `an object with the field "${field}"`, found: kindOf(json) }
+        return yield* new PayloadError({ what, reason: invalid([issue]) })
+      }
+      const arm = yield* armOf(Object.hasOwn(json, field) ? json[field] : undefined)
+      return yield* arm.read(json, { what, limits: decodeOptions?.limits })
+    })
+
+  const encode = (value: T, encodeOptions?: EncodeOptions) =>
+    Effect.gen(function* () {
+      const arm = yield* armOf(encodeOptions?.version ?? current)
+      const context = { what, limits: encodeOptions?.limits }
+      yield* refuseRedacted(value, context)
+      const { losses, wire } = yield* arm.write(value, context)
+      if (!Json.isObject(wire) || wire[field] !== arm.version) {
+        return yield* Effect.die(new Error(`${what}: the arm of version ${arm.version} does not write its ${field}`))
+      }
+      yield* refuseSecret(SecretKeys.find(wire, { data }), context)
+      const refused = losses.filter((loss) => !isAllowed(loss, encodeOptions?.allowLoss ?? []))
+      if (refused.length > 0) return yield* new LossyEncoding({ what, version: arm.version, losses: refused })
+      return wire
+    })
+
+  const decode = (input: unknown, decodeOptions?: DecodeOptions) =>
+    Effect.flatMap(Json.check(input, { what, limits: decodeOptions?.limits }), (json) => read(json, decodeOptions))
+
+  return {
+    what,
+    field,
+    versions,
+    current,
+    data,
+    decode,
+    decodeJson: (input, decodeOptions) =>
+      Effect.flatMap(Json.parse(input, { what, limits: decodeOptions?.limits }), (json) => read(json, decodeOptions)),
+    encode,
+    encodeJson: (value, encodeOptions) =>
+      Effect.flatMap(encode(value, encodeOptions), (json) =>
+        Json.stringify(json, { what, limits: encodeOptions?.limits, indent: encodeOptions?.indent })
+      ),
+    schema: toSchema(options.type, decode, encode)
+  }
+}
+
+/** The version as it is shown: scalars only, and no long text. */
+const scalar = (tag: unknown): string | number | boolean | null => {
+  if (typeof tag === "string") return short(tag, 40)
+  return typeof tag === "boolean" || (typeof tag === "number" && Number.isFinite(tag)) ? tag : null
+}
+
+const isAllowed = (loss: Loss, allowed: ReadonlyArray<string | Loss>): boolean =>
+  allowed.some((entry) =>
+    typeof entry === "string"
+      ? pattern.test(entry, loss.path)
+      : entry.path === loss.path && entry.what === loss.what
+  )
+
+const refuseSecret = (found: Option.Option<SecretKeys.Found>, options: Decode.Options) =>
+  Option.match(found, {
+    onNone: () => Effect.void,
+    onSome: (secret) =>
+      Effect.fail(new PayloadError({ what: options.what ?? "JSON", reason: new Secret({ ...secret }) }))
+  })
+
+/** Values in memory may have any keys, but a schema could unwrap what they hold Redacted. */
+const refuseRedacted = (value: unknown, options: Decode.Options) =>
+  refuseSecret(SecretKeys.find(value, { data: ["/**"] }), options)
+
+const toSchema = <T>(
+  type: Schema.Schema<T>,
+  decode: (input: unknown) => Effect.Effect<T, PayloadError>,
+  encode: (value: T) => Effect.Effect<Schema.Json, PayloadError | LossyEncoding>
+): Schema.Codec<T, Schema.Json> => {
+  const target = Schema.toType(type)
+  const toIssue = (error: PayloadError | LossyEncoding, input: unknown): SchemaIssue.Issue =>
+    error._tag === "PayloadError" && error.reason._tag === "Invalid"
+      ? toSchemaIssue(
+          error.reason.issues,
+          input,
+          (issues) => new SchemaIssue.Composite(target.ast, issues, input, {})
+        )
+      : new SchemaIssue.InvalidValue({ message: error.message }, input, {})
+  return Schema.Json.pipe(
+    Schema.decodeTo(target, {
+      decode: SchemaGetter.transformEffect((json: Schema.Json) =>
+        Effect.mapError(decode(json), (error) => toIssue(error, json))
+      ),
+      encode: SchemaGetter.transformEffect((value: T) =>
+        Effect.mapError(encode(value), (error) => toIssue(error, value))
+      )
+    })
+  )
 }

@@ -51,7 +51,9 @@ export const unsupportedVersion = (
       ? "nothing"
       : reason.kind === "string" || reason.kind === "number" || reason.kind === "boolean" || reason.kind === "null"
         ? JSON.stringify(reason.found)
-        : `an ${reason.kind}`
+        : reason.kind === "array" || reason.kind === "object"
+          ? `an ${reason.kind}`
+          : reason.kind
   const supported = reason.supported.join(", ")
   const newest = Math.max(...reason.supported)
   const advice =
