@@ -14,7 +14,7 @@ import type * as Client from "./client.ts"
 type Handler = (
   params: unknown,
   context: { readonly toolCallId?: string | undefined }
-) => Effect.Effect<unknown, unknown>
+) => Effect.Effect<unknown, unknown, unknown>
 
 /** Failures that no handler made, so that no failure schema describes them. */
 const ownFailures: ReadonlySet<string> = new Set<ToolResult.ReservedType>([
@@ -27,13 +27,6 @@ const ownFailures: ReadonlySet<string> = new Set<ToolResult.ReservedType>([
   "remote_unavailable"
 ])
 
-/** The services of the schemas are in the context; see the layer's requirements. */
-type Codec = Schema.Codec<unknown>
-
-const codec = (schema: Schema.Top): Codec =>
-  // the services that a schema needs are part of the requirements of the layer, and provided to every handler
-  Schema.toCodecJson(schema) as unknown as Codec
-
 const unsendable = (name: string) =>
   ToolResult.failure("execution_error", `The arguments of tool ${JSON.stringify(name)} cannot be written as JSON`)
 
@@ -45,10 +38,10 @@ const misfit = (name: string) =>
 
 const handler = (tool: Tool.Any, contract: ToolContract.ToolContract, client: Client.Client): Handler => {
   const encodeParams = Schema.isSchema(tool.parametersSchema)
-    ? Schema.encodeUnknownEffect(codec(tool.parametersSchema))
+    ? Schema.encodeUnknownEffect(Schema.toCodecJson(tool.parametersSchema))
     : Effect.succeed
-  const decodeSuccess = Schema.decodeUnknownEffect(codec(tool.successSchema))
-  const decodeFailure = Schema.decodeUnknownEffect(codec(tool.failureSchema))
+  const decodeSuccess = Schema.decodeUnknownEffect(Schema.toCodecJson(tool.successSchema))
+  const decodeFailure = Schema.decodeUnknownEffect(Schema.toCodecJson(tool.failureSchema))
   const fail = (result: ToolResult.Failure) => Effect.fail(carry(tool.name, result))
   return Effect.fnUntraced(function* (params, { toolCallId }) {
     const info = yield* CallInfo
@@ -86,5 +79,5 @@ export const make = Effect.fnUntraced(function* <Tools extends Record<string, To
     handlers[name] = handler(tool, yield* ToolContract.fromTool(tool), client)
   }
   // one handler per tool; its parameters, success and failure go through the schemas that the types are taken from
-  return handlers as unknown as Toolkit.HandlersFrom<Tools>
+  return handlers as Toolkit.HandlersFrom<Tools>
 })

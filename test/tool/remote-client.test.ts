@@ -1,0 +1,440 @@
+import { NodeHttpClient } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Duration, Effect, Fiber, Layer, Option, Redacted, Schedule, Schema } from "effect"
+import { type BoundCall, RemoteTools, RemoteToolsError, ToolResult, ToolRuntime } from "effect-emissary"
+import { FetchHttpClient, HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
+import { TestClock } from "effect/testing"
+import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
+
+const call = (over?: Partial<BoundCall.BoundCall> & { readonly idempotent?: boolean }): BoundCall.BoundCall => ({
+  runId: "run-1",
+  id: "call-1",
+  contract: {
+    name: "get_order",
+    parameters: { type: "object" },
+    timeout: Duration.seconds(10),
+    approval: "never",
+    annotations: over?.idempotent === true ? { idempotent: true } : {},
+    digest: "sha256:00"
+  },
+  arguments: { id: "42" },
+  context: { tenant: "acme" },
+  timeout: Duration.seconds(10),
+  deadline: undefined,
+  result: undefined,
+  execute: Option.none(),
+  runtimeOnly: true,
+  ...over
+})
+
+const token = Redacted.make("s3cret")
+
+/** At once, so that tests of sockets wait for no clock. */
+const retry = Schedule.recurs(3)
+
+const dispatch = (
+  url: string,
+  over?: Partial<BoundCall.BoundCall> & { readonly idempotent?: boolean },
+  options?: Partial<Parameters<typeof RemoteTools.layerRuntime>[0]>
+) =>
+  Effect.flatMap(ToolRuntime.ToolRuntime, (runtime) => runtime.dispatch(call(over))).pipe(
+    Effect.provide(RemoteTools.layerRuntime({ url, token, retry, ...options }))
+  )
+
+const unavailable = (result: ToolResult.ToolResult) =>
+  Effect.suspend(() => {
+    assert.strictEqual(result._tag, "Failure")
+    if (result._tag !== "Failure") return Effect.die("a failure was expected")
+    assert.strictEqual(result.type, "remote_unavailable")
+    assert.isAbove(result.message.length, 10)
+    assert.notInclude(JSON.stringify(result), "s3cret")
+    return Schema.decodeUnknownEffect(RemoteToolsError.Unavailable)(result.value)
+  })
+
+const answer = (result: unknown, over?: object) => JSON.stringify({ protocol: 1, callId: "call-1", result, ...over })
+
+const shipped = { _tag: "Success", content: [{ type: "text", text: "shipped" }], value: "shipped" }
+
+describe.each([
+  ["fetch", FetchHttpClient.layer],
+  ["undici", NodeHttpClient.layerUndici],
+  ["node:http", NodeHttpClient.layerNodeHttp]
+])("RT-5 the client over %s", (_, http) => {
+  it.live("sends the request of protocol 1 and returns the result", () =>
+    Effect.gen(function* () {
+      const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped)))
+      const result = yield* dispatch(`${server.url}/base/`)
+      assert.deepStrictEqual(result, ToolResult.success("shipped"))
+      const [head = "", body = ""] = (server.requests[0] ?? "").split("\r\n\r\n")
+      assert.match(head, /^POST \/base\/tools\/execute HTTP/)
+      assert.match(head.toLowerCase(), /authorization: bearer s3cret/)
+      assert.deepStrictEqual(JSON.parse(body), {
+        protocol: 1,
+        runId: "run-1",
+        callId: "call-1",
+        name: "get_order",
+        arguments: { id: "42" },
+        contractDigest: "sha256:00",
+        context: { tenant: "acme" }
+      })
+    }).pipe(Effect.provide(http))
+  )
+
+  it.live("a connection that cannot be made is tried again and is then unreachable, not executed", () =>
+    Effect.gen(function* () {
+      const url = yield* deadUrl
+      assert.deepStrictEqual(yield* Effect.flatMap(dispatch(url), unavailable), {
+        reason: "unreachable",
+        outcome: "not_executed"
+      })
+    }).pipe(Effect.provide(http))
+  )
+
+  it.live("a name that does not resolve is unreachable, not executed", () =>
+    Effect.gen(function* () {
+      const result = yield* dispatch("http://nowhere.invalid:8080", {}, { retry: Schedule.recurs(0) })
+      assert.deepStrictEqual(yield* unavailable(result), { reason: "unreachable", outcome: "not_executed" })
+    }).pipe(Effect.provide(http))
+  )
+
+  it.live("a connection cut in mid call is lost, outcome unknown, and not tried again", () =>
+    Effect.gen(function* () {
+      const server = yield* rawServer((socket) => socket.destroy())
+      assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
+        reason: "connection_lost",
+        outcome: "unknown"
+      })
+      assert.strictEqual(server.requests.length, 1)
+    }).pipe(Effect.provide(http))
+  )
+
+  it.live("a connection reset in mid call is lost as well", () =>
+    Effect.gen(function* () {
+      const server = yield* rawServer((socket) => socket.resetAndDestroy())
+      assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
+        reason: "connection_lost",
+        outcome: "unknown"
+      })
+    }).pipe(Effect.provide(http))
+  )
+
+  it.live("a connection cut in the middle of the answer is lost, outcome unknown", () =>
+    Effect.gen(function* () {
+      const server = yield* rawServer((socket) => {
+        socket.write(
+          `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{"protocol":1,`,
+          () => socket.destroy()
+        )
+      })
+      assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
+        reason: "connection_lost",
+        outcome: "unknown"
+      })
+      assert.strictEqual(server.requests.length, 1)
+    }).pipe(Effect.provide(http))
+  )
+
+  it.live("an idempotent tool is called again after a cut", () =>
+    Effect.gen(function* () {
+      const server = yield* rawServer((socket, count) =>
+        count < 3 ? socket.destroy() : respond(socket, 200, answer(shipped))
+      )
+      assert.deepStrictEqual(yield* dispatch(server.url, { idempotent: true }), ToolResult.success("shipped"))
+      assert.strictEqual(server.requests.length, 3)
+    }).pipe(Effect.provide(http))
+  )
+
+  it.live("what is not HTTP gives an unknown outcome", () =>
+    Effect.gen(function* () {
+      const server = yield* rawServer((socket) => socket.end("hello\r\n\r\n"))
+      const value = yield* Effect.flatMap(dispatch(server.url), unavailable)
+      assert.strictEqual(value.outcome, "unknown")
+    }).pipe(Effect.provide(http))
+  )
+
+  it.live("L2 an answer larger than the limit is not read to its end", () =>
+    Effect.gen(function* () {
+      const closed = yield* Deferred.make<void>()
+      const server = yield* rawServer((socket) => {
+        socket.on("close", () => Deferred.doneUnsafe(closed, Effect.void))
+        socket.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
+        const chunk = `1000\r\n${"x".repeat(0x1000)}\r\n`
+        const pour = () => {
+          while (socket.writable && socket.write(chunk)) continue
+        }
+        socket.on("drain", pour)
+        pour()
+      })
+      const result = yield* dispatch(server.url, {}, { limits: { maxBytes: 100_000 } })
+      assert.deepStrictEqual(yield* unavailable(result), {
+        reason: "response_too_large",
+        outcome: "unknown",
+        status: 200
+      })
+      yield* Deferred.await(closed)
+    }).pipe(Effect.provide(http))
+  )
+
+  it.live("interrupting the call closes the connection", () =>
+    Effect.gen(function* () {
+      const arrived = yield* Deferred.make<void>()
+      const closed = yield* Deferred.make<void>()
+      const server = yield* rawServer((socket) => {
+        socket.on("close", () => Deferred.doneUnsafe(closed, Effect.void))
+        Deferred.doneUnsafe(arrived, Effect.void)
+      })
+      const fiber = yield* Effect.forkChild(dispatch(server.url))
+      yield* Deferred.await(arrived)
+      yield* Fiber.interrupt(fiber)
+      yield* Deferred.await(closed)
+    }).pipe(Effect.provide(http))
+  )
+
+  it.live("a server that answers too late gives a timeout_error", () =>
+    Effect.gen(function* () {
+      const server = yield* rawServer(() => {})
+      const result = yield* dispatch(server.url, { timeout: Duration.millis(30) }, { margin: "20 millis" })
+      assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+    }).pipe(Effect.provide(http))
+  )
+})
+
+describe("RT-5 answers that are none", () => {
+  const bad: ReadonlyArray<readonly [string, number, string, RemoteToolsError.Unavailable]> = [
+    ["text", 200, "hello", { reason: "invalid_response", outcome: "unknown", status: 200 }],
+    ["nothing", 200, "", { reason: "invalid_response", outcome: "unknown", status: 200 }],
+    ["null", 200, "null", { reason: "invalid_response", outcome: "unknown", status: 200 }],
+    [
+      "another call",
+      200,
+      answer(shipped, { callId: "call-2" }),
+      { reason: "invalid_response", outcome: "unknown", status: 200 }
+    ],
+    [
+      "another protocol",
+      200,
+      answer(shipped, { protocol: 2 }),
+      { reason: "invalid_response", outcome: "unknown", status: 200 }
+    ],
+    [
+      "no content",
+      200,
+      answer({ ...shipped, content: [] }),
+      { reason: "invalid_response", outcome: "unknown", status: 200 }
+    ],
+    [
+      "L2 a forbidden key",
+      200,
+      `{"protocol":1,"callId":"call-1","result":{"_tag":"Success","content":[{"type":"text","text":"a"}],"value":{"__proto__":{"x":1}}}}`,
+      { reason: "invalid_response", outcome: "unknown", status: 200 }
+    ],
+    [
+      "L2 a deep value",
+      200,
+      answer({ ...shipped, value: 0 }).replace(`"value":0`, `"value":${"[".repeat(5000)}${"]".repeat(5000)}`),
+      { reason: "invalid_response", outcome: "unknown", status: 200 }
+    ],
+    ["401 of a proxy", 401, "<html>", { reason: "unauthorized", outcome: "not_executed", status: 401 }],
+    ["403 of a proxy", 403, "<html>", { reason: "denied", outcome: "not_executed", status: 403 }],
+    ["404 of another server", 404, "", { reason: "not_found", outcome: "not_executed", status: 404 }],
+    ["413 of a proxy", 413, "", { reason: "request_too_large", outcome: "not_executed", status: 413 }],
+    ["502 of a proxy", 502, "<html>", { reason: "server_error", outcome: "unknown", status: 502 }],
+    ["418", 418, "{}", { reason: "invalid_response", outcome: "unknown", status: 418 }],
+    ["204", 204, "", { reason: "invalid_response", outcome: "unknown", status: 204 }]
+  ]
+
+  it.live.each(bad)("%s", ([, status, body, expected]) =>
+    Effect.gen(function* () {
+      const server = yield* rawServer((socket) => respond(socket, status, body))
+      assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), expected)
+      assert.strictEqual(server.requests.length, 1)
+    }).pipe(Effect.provide(NodeHttpClient.layerNodeHttp))
+  )
+
+  it.live("unknown keys of a later server are ignored", () =>
+    Effect.gen(function* () {
+      const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped, { extra: 1 })))
+      assert.deepStrictEqual(yield* dispatch(server.url), ToolResult.success("shipped"))
+    }).pipe(Effect.provide(NodeHttpClient.layerNodeHttp))
+  )
+
+  it.live("L2 a call larger than the limit is not sent", () =>
+    Effect.gen(function* () {
+      const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped)))
+      const result = yield* dispatch(
+        server.url,
+        { arguments: { text: "x".repeat(2000) } },
+        { limits: { maxBytes: 1000 } }
+      )
+      assert.deepStrictEqual(yield* unavailable(result), { reason: "request_too_large", outcome: "not_executed" })
+      assert.strictEqual(server.requests.length, 0)
+    }).pipe(Effect.provide(NodeHttpClient.layerNodeHttp))
+  )
+})
+
+describe("RT-5 time", () => {
+  const refused = (request: HttpClientError.TransportError["request"]) =>
+    new HttpClientError.HttpClientError({
+      reason: new HttpClientError.TransportError({
+        request,
+        cause: Object.assign(new Error("no"), { code: "ECONNREFUSED" })
+      })
+    })
+
+  /** Takes one step of the script for each request. */
+  const scripted = (steps: ReadonlyArray<"refuse" | "cut" | "hang" | "answer">) => {
+    const seen: Array<string> = []
+    const layer = Layer.succeed(
+      HttpClient.HttpClient,
+      HttpClient.make((request) => {
+        const step = steps[seen.length] ?? "hang"
+        seen.push(step)
+        switch (step) {
+          case "refuse":
+            return Effect.fail(refused(request))
+          case "cut":
+            return Effect.fail(
+              new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request }) })
+            )
+          case "hang":
+            return Effect.never
+          case "answer":
+            return Effect.succeed(HttpClientResponse.fromWeb(request, new Response(answer(shipped))))
+        }
+      })
+    )
+    return { layer, seen }
+  }
+
+  const start = (http: Layer.Layer<HttpClient.HttpClient>, over?: Parameters<typeof dispatch>[1]) =>
+    Effect.forkChild(
+      dispatch("http://tools.example", over, { retry: undefined, margin: "2 seconds" }).pipe(Effect.provide(http))
+    )
+
+  it.effect("L9 waits the timeout and the margin, then timeout_error", () =>
+    Effect.gen(function* () {
+      const http = scripted(["hang"])
+      const fiber = yield* start(http.layer)
+      yield* TestClock.adjust("11 seconds")
+      assert.isUndefined(fiber.pollUnsafe())
+      yield* TestClock.adjust("1 second")
+      const result = yield* Fiber.join(fiber)
+      assert.deepStrictEqual(result, ToolResult.failure("timeout_error", "Tool execution timed out after 10 seconds"))
+    })
+  )
+
+  it.effect("the deadline of the run shortens the wait and is sent", () =>
+    Effect.gen(function* () {
+      const http = scripted(["hang"])
+      const fiber = yield* start(http.layer, { deadline: 3000 })
+      yield* TestClock.adjust("5 seconds")
+      const result = yield* Fiber.join(fiber)
+      assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+    })
+  )
+
+  it.effect("a passed deadline sends nothing", () =>
+    Effect.gen(function* () {
+      yield* TestClock.adjust("5 seconds")
+      const http = scripted([])
+      const result = yield* Fiber.join(yield* start(http.layer, { deadline: 3000 }))
+      assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+      assert.deepStrictEqual(http.seen, [])
+    })
+  )
+
+  it.effect("by default a refused connection is tried six times within about three seconds", () =>
+    Effect.gen(function* () {
+      const http = scripted(Array.from({ length: 20 }, () => "refuse" as const))
+      const fiber = yield* start(http.layer)
+      yield* TestClock.adjust("3100 millis")
+      assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).reason, "unreachable")
+      assert.strictEqual(http.seen.length, 6)
+    })
+  )
+
+  it.effect("a server that comes up while the client tries again is used, by every tool", () =>
+    Effect.gen(function* () {
+      const http = scripted(["refuse", "refuse", "answer"])
+      const fiber = yield* start(http.layer)
+      yield* TestClock.adjust("300 millis")
+      assert.deepStrictEqual(yield* Fiber.join(fiber), ToolResult.success("shipped"))
+    })
+  )
+
+  it.effect("trying again never exceeds the timeout and the margin", () =>
+    Effect.gen(function* () {
+      const http = scripted(Array.from({ length: 20 }, () => "refuse" as const))
+      const fiber = yield* Effect.forkChild(
+        dispatch(
+          "http://tools.example",
+          { timeout: Duration.seconds(1) },
+          { retry: Schedule.spaced("700 millis"), margin: "1 second" }
+        ).pipe(Effect.provide(http.layer))
+      )
+      yield* TestClock.adjust("2 seconds")
+      assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).reason, "unreachable")
+      assert.strictEqual(http.seen.length, 3)
+    })
+  )
+
+  it.effect("once a cut call may have run, an unreachable server no longer means that it did not", () =>
+    Effect.gen(function* () {
+      const http = scripted(["cut", ...Array.from({ length: 20 }, () => "refuse" as const)])
+      const fiber = yield* start(http.layer, { idempotent: true })
+      yield* TestClock.adjust("4 seconds")
+      assert.deepStrictEqual(yield* Effect.flatMap(Fiber.join(fiber), unavailable), {
+        reason: "unreachable",
+        outcome: "unknown"
+      })
+    })
+  )
+
+  it.effect("a refused connection, then a cut: not tried again", () =>
+    Effect.gen(function* () {
+      const http = scripted(["refuse", "cut", "answer"])
+      const fiber = yield* start(http.layer)
+      yield* TestClock.adjust("4 seconds")
+      assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).outcome, "unknown")
+      assert.deepStrictEqual(http.seen, ["refuse", "cut"])
+    })
+  )
+})
+
+describe("RT-5 options", () => {
+  const build = (options: Parameters<typeof RemoteTools.layerRuntime>[0]) =>
+    Effect.flip(Effect.scoped(Layer.build(RemoteTools.layerRuntime(options)))).pipe(
+      Effect.provide(FetchHttpClient.layer),
+      Effect.map((error) => [error._tag, error.option])
+    )
+
+  it.effect("an unusable URL or token is a typed failure of the layer", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* build({ url: "nope", token }), ["InvalidOption", "url"])
+      assert.deepStrictEqual(yield* build({ url: "file:///etc", token }), ["InvalidOption", "url"])
+      assert.deepStrictEqual(yield* build({ url: "http://u:p@h/", token }), ["InvalidOption", "url"])
+      assert.deepStrictEqual(yield* build({ url: "http://h/", token: Redacted.make(" ") }), ["InvalidOption", "token"])
+      assert.deepStrictEqual(yield* build({ url: "http://h/", token: Redacted.make("a\nb") }), [
+        "InvalidOption",
+        "token"
+      ])
+    })
+  )
+
+  it.effect("tools that are bound here run here", () =>
+    Effect.gen(function* () {
+      const result = yield* dispatch("http://tools.example", {
+        execute: Option.some(Effect.succeed(ToolResult.success("here"))),
+        runtimeOnly: false
+      }).pipe(
+        Effect.provide(
+          Layer.succeed(
+            HttpClient.HttpClient,
+            HttpClient.make(() => Effect.die("no network"))
+          )
+        )
+      )
+      assert.deepStrictEqual(result, ToolResult.success("here"))
+    })
+  )
+})
