@@ -10,6 +10,7 @@ import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
+import * as HttpMethod from "effect/http/HttpMethod"
 
 /**
  * A program that must stay off the network tried to send a request.
@@ -93,7 +94,10 @@ export const layer: Layer.Layer<HttpClient.HttpClient> = Layer.merge(
     HttpClient.make((request, url) => {
       const cause = denied(request.method, url)
       // the error's own request has no query, headers or body: core prints the URL of the request in the message
-      const shown = HttpClientRequest.modify(HttpClientRequest.empty, { method: request.method, url: cause.url })
+      const shown = HttpClientRequest.modify(HttpClientRequest.empty, {
+        method: HttpMethod.isHttpMethod(request.method) ? request.method : undefined,
+        url: cause.url
+      })
       return Effect.fail(
         new HttpClientError.HttpClientError({
           reason: new HttpClientError.TransportError({ request: shown, cause, description: cause.message })

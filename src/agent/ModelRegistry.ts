@@ -1,0 +1,366 @@
+/**
+ * From the name of a model to the model.
+ *
+ * **Mental model**
+ *
+ * A definition names its model, `"provider/model"`, and gives options for it as
+ * data. The registry, supplied by whoever runs the agent, knows the providers:
+ * how to build a model of each, and which options it takes from a definition.
+ * URLs, headers and keys are the provider layer's own business and never come
+ * from a definition.
+ *
+ * @since 0.1.0
+ */
+import * as Cache from "effect/Cache"
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as LanguageModel from "effect/ai/LanguageModel"
+import * as Decode from "../payload/Decode.ts"
+import * as Json from "../payload/Json.ts"
+import * as Names from "../payload/Names.ts"
+import { PayloadError, Secret } from "../payload/PayloadError.ts"
+import * as SecretKeys from "../payload/SecretKeys.ts"
+import * as ModelText from "./internal/modelName.ts"
+import {
+  InvalidModelName,
+  InvalidModelOptions,
+  ModelRegistryError,
+  unavailable as unavailableReason,
+  UnknownProvider
+} from "./ModelRegistryError.ts"
+
+/**
+ * The service that resolves the name of a model.
+ *
+ * **Details**
+ *
+ * `resolve` takes the name and the options of a definition and answers with the
+ * `LanguageModel` service. It fails with a {@link ModelRegistryError}.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class ModelRegistry extends Context.Service<
+  ModelRegistry,
+  {
+    readonly resolve: (
+      model: string,
+      options: Json.JsonObject
+    ) => Effect.Effect<LanguageModel.LanguageModel, ModelRegistryError>
+  }
+>()("effect-emissary/agent/ModelRegistry") {}
+
+/**
+ * The name of a model, split at its first slash.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ModelName {
+  readonly provider: string
+  readonly model: string
+}
+
+/**
+ * Splits `"provider/model"` at the first slash; `None` if it is not of that form.
+ *
+ * **Example** (The first slash only)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Option } from "effect"
+ * import { ModelRegistry } from "effect-emissary"
+ *
+ * assert.deepStrictEqual(
+ *   ModelRegistry.parseName("bedrock/us.anthropic.claude/x"),
+ *   Option.some({ provider: "bedrock", model: "us.anthropic.claude/x" })
+ * )
+ * assert.ok(Option.isNone(ModelRegistry.parseName("gpt-4o")))
+ * ```
+ *
+ * @category parsing
+ * @since 0.1.0
+ */
+export const parseName: (name: string) => Option.Option<ModelName> = ModelText.parse
+
+/**
+ * An entry of the registry, made by {@link provider}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Provider<out E, out R> {
+  readonly build: (
+    model: string,
+    options: Json.JsonObject
+  ) => Effect.Effect<Layer.Layer<LanguageModel.LanguageModel, E, R>, PayloadError>
+}
+
+/**
+ * The options that most providers take: sampling and limits.
+ *
+ * **Details**
+ *
+ * | option | value |
+ * |---|---|
+ * | `temperature` | 0 to 2 |
+ * | `top_p` | 0 to 1 |
+ * | `max_tokens`, `max_output_tokens` | integer, at least 1 |
+ * | `stop` | text, or a list of texts |
+ * | `seed` | integer |
+ *
+ * Extend it with `Schema.Struct({ ...Sampling.fields, ... })`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Sampling = Schema.Struct({
+  temperature: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 2 }))),
+  top_p: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))),
+  max_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
+  max_output_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
+  stop: Schema.optionalKey(Schema.Union([Schema.String, Schema.Array(Schema.String)])),
+  seed: Schema.optionalKey(Schema.Int)
+})
+
+/**
+ * The options of {@link Sampling}, decoded.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Sampling = typeof Sampling.Type
+
+const what = "Model options"
+const path = "/model_options"
+
+/**
+ * Describes a provider: the options it takes from a definition, and how a model
+ * of it is built.
+ *
+ * **Details**
+ *
+ * `options` is a Schema of what a definition may set, {@link Sampling} for
+ * example; an option it does not declare is refused with its path, and so is
+ * every key of the published list in `SecretKeys`. `model` receives the part of
+ * the name after the first slash and the decoded options. What its layer needs
+ * (an HTTP client, a key) is provided to the layer of the registry.
+ *
+ * @see {@link layer} for an example
+ * @category constructors
+ * @since 0.1.0
+ */
+export const provider = <Options, E, R>(entry: {
+  readonly options: Schema.Decoder<Options>
+  readonly model: (model: string, options: Options) => Layer.Layer<LanguageModel.LanguageModel, E, R>
+}): Provider<E, R> => {
+  const decode = Decode.decode(entry.options, { what, path })
+  return { build: (model, options) => Effect.map(decode(options), (decoded) => entry.model(model, decoded)) }
+}
+
+const shown = (model: unknown): string => ModelText.show(model)
+
+const parse = (model: string): Effect.Effect<ModelName, ModelRegistryError> =>
+  Option.match(ModelText.parse(model), {
+    onNone: () =>
+      Effect.fail(
+        new ModelRegistryError({ model: shown(model), reason: new InvalidModelName({ found: shown(model) }) })
+      ),
+    onSome: Effect.succeed
+  })
+
+const invalidOptions = (model: string, name: ModelName) => (error: PayloadError) =>
+  new ModelRegistryError({
+    model: shown(model),
+    reason: new InvalidModelOptions({ provider: name.provider, error })
+  })
+
+/** A copy of the options, once they are plain JSON without secrets. */
+const checkOptions = (model: string, name: ModelName, options: Json.JsonObject) => {
+  const secret = SecretKeys.find(options)
+  const checked = Option.isNone(secret)
+    ? Json.checkObject(options, { what })
+    : Effect.fail(
+        new PayloadError({
+          what,
+          reason: new Secret({ path: path + secret.value.path, key: secret.value.key, kind: secret.value.kind })
+        })
+      )
+  return Effect.mapError(checked, invalidOptions(model, name))
+}
+
+/** What a model is kept under; compared by structure. */
+interface Key<E, R> {
+  readonly entry: Provider<E, R>
+  readonly model: string
+  readonly name: ModelName
+  readonly options: Json.JsonObject
+}
+
+/** The name of an error's kind, which tells nothing of what the error holds. */
+const kindOf = (cause: Cause.Cause<unknown>): string => {
+  const error = Cause.squash(cause)
+  if (typeof error !== "object" || error === null) return typeof error
+  return "_tag" in error && typeof error._tag === "string" ? error._tag : error.constructor.name
+}
+
+const unavailable = (model: string, cause: Cause.Cause<unknown>) =>
+  new ModelRegistryError({ model: shown(model), reason: unavailableReason(kindOf(cause), cause) })
+
+/** How many different models, counted with their options, are kept ready. */
+const capacity = 256
+
+/**
+ * A registry of the given providers, by name.
+ *
+ * **Details**
+ *
+ * A model is built when it is first asked for, once per name and options, and
+ * lives as long as the layer; a build that failed is tried again next time. The
+ * 256 models used most recently are kept ready. Layers that several models share
+ * are built once. Errors of building become `ModelUnavailable`; names that are
+ * malformed or have an unknown provider, and options the provider does not take,
+ * have reasons of their own, see {@link ModelRegistryError}.
+ *
+ * Only own keys of `providers` count: a model `"constructor/x"` has an unknown
+ * provider.
+ *
+ * **Example** (Two providers)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Layer, Schema } from "effect"
+ * import { LanguageModel } from "effect/ai"
+ * import { ModelRegistry } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ *
+ * const Registry = ModelRegistry.layer({
+ *   demo: ModelRegistry.provider({
+ *     options: ModelRegistry.Sampling,
+ *     model: (model, { temperature = 1 }) => ScriptedModel.layer(() => ({ text: `${model} at ${temperature}` }))
+ *   }),
+ *   other: ModelRegistry.provider({
+ *     options: Schema.Struct({}),
+ *     model: () => ScriptedModel.layer([])
+ *   })
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const registry = yield* ModelRegistry.ModelRegistry
+ *   const model = yield* registry.resolve("demo/small", { temperature: 0.2 })
+ *   const { text } = yield* LanguageModel.generateText({ prompt: "Hi" }).pipe(
+ *     Effect.provideService(LanguageModel.LanguageModel, model)
+ *   )
+ *   const refused = yield* Effect.flip(registry.resolve("nobody/small", {}))
+ *   return [text, refused.message]
+ * }).pipe(Effect.provide(Registry))
+ *
+ * const [text, refused] = await Effect.runPromise(program)
+ * assert.strictEqual(text, "small at 0.2")
+ * assert.match(refused ?? "", /known providers: demo, other/)
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = <E, R>(providers: {
+  readonly [name: string]: Provider<E, R>
+}): Layer.Layer<ModelRegistry, never, R> =>
+  Layer.effect(
+    ModelRegistry,
+    Effect.gen(function* () {
+      const context = yield* Effect.context<R>()
+      const scope = yield* Effect.scope
+      const memoMap = yield* Layer.makeMemoMap
+      const known = Object.keys(providers).sort()
+
+      const build = Effect.fnUntraced(function* ({ entry, model, name, options }: Key<E, R>) {
+        const modelLayer = yield* entry.build(name.model, options).pipe(Effect.mapError(invalidOptions(model, name)))
+        // a scope of its own, so that a build that fails leaves nothing behind
+        const own = yield* Scope.fork(scope)
+        const services = yield* Layer.buildWithMemoMap(modelLayer, memoMap, own).pipe(
+          Effect.provideContext(context),
+          Effect.onError((cause) => Scope.close(own, Exit.failCause(cause))),
+          Effect.catchCause((cause) =>
+            Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.fail(unavailable(model, cause))
+          )
+        )
+        return Context.get(services, LanguageModel.LanguageModel)
+      })
+
+      const models = yield* Cache.makeWith(build, {
+        capacity,
+        timeToLive: (exit) => (Exit.isSuccess(exit) ? Duration.infinity : Duration.zero)
+      })
+
+      return ModelRegistry.of({
+        resolve: Effect.fnUntraced(function* (model, options) {
+          const name = yield* parse(model)
+          const entry = Names.get(providers, name.provider)
+          if (Option.isNone(entry)) {
+            return yield* new ModelRegistryError({
+              model: shown(model),
+              reason: new UnknownProvider({ provider: name.provider, known })
+            })
+          }
+          const checked = yield* checkOptions(model, name, options)
+          return yield* Cache.get(models, { entry: entry.value, model, name, options: checked })
+        })
+      })
+    })
+  )
+
+/**
+ * A registry that answers every well-formed name with the ambient
+ * `LanguageModel`, whatever its options.
+ *
+ * **When to use**
+ *
+ * Use in tests, with a scripted model, for agents that name a model.
+ *
+ * **Details**
+ *
+ * A malformed name and options with secret keys are refused all the same.
+ *
+ * **Example** (A scripted model under any name)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Layer } from "effect"
+ * import { ModelRegistry } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ *
+ * const program = Effect.gen(function*() {
+ *   const registry = yield* ModelRegistry.ModelRegistry
+ *   const model = yield* registry.resolve("openai/gpt-5.2", {})
+ *   return (yield* model.generateText({ prompt: "Hi" })).text
+ * })
+ *
+ * const text = await program.pipe(
+ *   Effect.provide(ModelRegistry.layerAmbient.pipe(Layer.provide(ScriptedModel.layer([{ text: "Hello." }])))),
+ *   Effect.runPromise
+ * )
+ * assert.strictEqual(text, "Hello.")
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerAmbient: Layer.Layer<ModelRegistry, never, LanguageModel.LanguageModel> = Layer.effect(
+  ModelRegistry,
+  Effect.map(LanguageModel.LanguageModel, (ambient) =>
+    ModelRegistry.of({
+      resolve: Effect.fnUntraced(function* (model, options) {
+        yield* checkOptions(model, yield* parse(model), options)
+        return ambient
+      })
+    })
+  )
+)

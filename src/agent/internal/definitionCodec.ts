@@ -1,0 +1,30 @@
+import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import type { AgentDefinition } from "../AgentDefinition.ts"
+import * as V1 from "../wire/v1.ts"
+import * as V2 from "../wire/v2.ts"
+import { what } from "./definitionInvariants.ts"
+import * as Definition from "./definitionSchema.ts"
+
+export const codec: VersionedCodec.VersionedCodec<AgentDefinition> = VersionedCodec.make({
+  what,
+  field: "schema_version",
+  type: Definition.AgentDefinition,
+  arms: [V1.arm, V2.arm],
+  // below these the keys are names of parameters and results, not options
+  data: [
+    "/structured_output",
+    "/tools/*/parameters_schema",
+    "/output/schema",
+    "/tools/*/parameters",
+    "/tools/*/success",
+    "/tools/*/failure"
+  ]
+})
+
+export const version1Losses: ReadonlyArray<string> = [
+  "/output/strategy",
+  "/tools/*/success",
+  "/tools/*/failure",
+  "/tools/*/approval",
+  "/tools/*/annotations"
+]

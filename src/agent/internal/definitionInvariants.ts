@@ -1,0 +1,185 @@
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as CheckedSchema from "../../payload/CheckedSchema.ts"
+import * as Digest from "../../payload/Digest.ts"
+import type { JsonObject } from "../../payload/Json.ts"
+import type { JsonSchemaError } from "../../payload/JsonSchemaError.ts"
+import * as Limits from "../../payload/Limits.ts"
+import * as Names from "../../payload/Names.ts"
+import { invalid, type Issue, PayloadError } from "../../payload/PayloadError.ts"
+import type { ToolContract } from "../../tool/ToolContract.ts"
+import type { AgentDefinition, OutputStrategy, ReasoningLevel } from "../AgentDefinition.ts"
+import * as ModelName from "./modelName.ts"
+
+export const what = "Agent definition"
+
+export const defaultMaxSteps = 16
+
+/** Where the parts of a definition stand: on the wire of one version, or in memory. */
+export interface Places {
+  readonly name: string
+  readonly maxSteps: string
+  readonly outputSchema: string
+  readonly parameters: string
+  /** What this form cannot do without. */
+  readonly needs: { readonly model: boolean; readonly description: boolean; readonly finiteTimeout: boolean }
+}
+
+const memory: Places = {
+  name: "/name",
+  maxSteps: "/maxSteps",
+  outputSchema: "/output/schema",
+  parameters: "parameters",
+  needs: { model: false, description: false, finiteTimeout: false }
+}
+
+const isBlank = (text: string) => text.trim() === ""
+
+export const maxStepsIssue = (path: string, found: unknown): Issue => ({
+  path,
+  expected: `a whole number of at least 1, or "unlimited"`,
+  found: ModelName.show(found)
+})
+
+const schemaIssue = (path: string, error: JsonSchemaError): Issue => ({
+  path: path + error.path,
+  expected: "a JSON Schema that can be enforced",
+  found: `one that cannot: ${error.message}`
+})
+
+const checkSchema = (path: string, json: JsonObject) =>
+  CheckedSchema.make(json, { what: "JSON Schema" }).pipe(
+    Effect.as<ReadonlyArray<Issue>>([]),
+    Effect.catch((error) => Effect.succeed([schemaIssue(path, error)]))
+  )
+
+const timeoutIssues = (path: string, timeout: Duration.Duration, places: Places): ReadonlyArray<Issue> => {
+  if (!Duration.isFinite(timeout)) {
+    return places.needs.finiteTimeout
+      ? [{ path, expected: "a number of seconds; this version has no infinite timeout", found: "infinity" }]
+      : []
+  }
+  const millis = Duration.toMillis(timeout)
+  return Number.isSafeInteger(millis) && millis >= 1
+    ? []
+    : [{ path, expected: "a timeout of whole milliseconds, at least one", found: `${millis} milliseconds` }]
+}
+
+const toolIssues = (tool: ToolContract, path: string, places: Places) =>
+  Effect.gen(function* () {
+    const issues: Array<Issue> = []
+    const named = ModelName.show(tool.name)
+    if (isBlank(tool.name)) {
+      issues.push({ path: `${path}/name`, expected: "the name of the tool", found: "blank text" })
+    }
+    if (tool.description === undefined ? places.needs.description : isBlank(tool.description)) {
+      issues.push({
+        path: `${path}/description`,
+        expected: `a description of the tool ${named}`,
+        found: tool.description === undefined ? "nothing" : "blank text"
+      })
+    }
+    issues.push(...timeoutIssues(`${path}/timeout`, tool.timeout, places))
+    issues.push(...(yield* checkSchema(`${path}/${places.parameters}`, tool.parameters)))
+    if (tool.success !== undefined) issues.push(...(yield* checkSchema(`${path}/success`, tool.success)))
+    if (tool.failure !== undefined) issues.push(...(yield* checkSchema(`${path}/failure`, tool.failure)))
+    const digest = yield* Digest.sha256({ name: tool.name, parameters: tool.parameters })
+    if (tool.digest !== digest) {
+      issues.push({
+        path: `${path}/digest`,
+        expected: `the digest of the tool's name and parameters (${digest})`,
+        found: ModelName.show(tool.digest)
+      })
+    }
+    return issues
+  })
+
+const toolNameIssues = (tools: ReadonlyArray<ToolContract>): ReadonlyArray<Issue> => {
+  const seen = new Map<string, number>()
+  return tools.flatMap(({ name }, index) => {
+    const first = seen.get(name)
+    if (first !== undefined && !isBlank(name)) {
+      return [
+        {
+          path: `/tools/${index}/name`,
+          expected: `a name that no other tool has`,
+          found: `${ModelName.show(name)}, the name of /tools/${first}`
+        }
+      ]
+    }
+    seen.set(name, index)
+    return []
+  })
+}
+
+const ownIssues = (definition: AgentDefinition, places: Places): ReadonlyArray<Issue> => {
+  const { instructions, maxSteps, model, name } = definition
+  const issues: Array<Issue> = []
+  if (name !== undefined && isBlank(name)) issues.push({ path: places.name, expected: "a name", found: "blank text" })
+  if (model === undefined ? places.needs.model : Option.isNone(ModelName.parse(model))) {
+    issues.push({ path: "/model", expected: `a model of the form ${ModelName.expected}`, found: ModelName.show(model) })
+  }
+  if (instructions !== undefined && isBlank(instructions)) {
+    issues.push({ path: "/instructions", expected: "instructions, or none at all", found: "blank text" })
+  }
+  if (maxSteps !== "unlimited" && !(Number.isSafeInteger(maxSteps) && maxSteps >= 1)) {
+    issues.push(maxStepsIssue(places.maxSteps, maxSteps))
+  }
+  return issues
+}
+
+/**
+ * Checks everything a definition promises, and reports every problem at once,
+ * after those the caller already found.
+ */
+export const check = Effect.fnUntraced(function* (
+  definition: AgentDefinition,
+  places: Places,
+  found: ReadonlyArray<Issue> = []
+): Effect.fn.Return<AgentDefinition, PayloadError> {
+  const { maxIssues } = yield* Limits.Limits
+  yield* Limits.checkCount("tools", definition.tools.length, { what, path: "/tools" })
+  for (const [index, tool] of definition.tools.entries()) {
+    const name = Names.check(tool.name, { what, path: `/tools/${index}/name` })
+    if (Result.isFailure(name)) return yield* name.failure
+  }
+  const issues: Array<Issue> = [...found, ...ownIssues(definition, places)]
+  if (definition.output !== undefined) {
+    issues.push(...(yield* checkSchema(places.outputSchema, definition.output.schema)))
+  }
+  issues.push(...toolNameIssues(definition.tools))
+  for (const [index, tool] of definition.tools.entries()) {
+    issues.push(...(yield* toolIssues(tool, `/tools/${index}`, places)))
+  }
+  if (issues.length === 0) return definition
+  const shown = issues.slice(0, maxIssues)
+  return yield* new PayloadError({ what, reason: invalid(shown, issues.length - shown.length) })
+})
+
+export const make = (options: {
+  readonly name?: string | undefined
+  readonly model?: string | undefined
+  readonly instructions?: string | undefined
+  readonly modelOptions?: JsonObject | undefined
+  readonly maxSteps?: number | "unlimited" | undefined
+  readonly output?: { readonly schema: JsonObject; readonly strategy?: OutputStrategy | undefined } | undefined
+  readonly reasoning?: ReasoningLevel | undefined
+  readonly tools?: ReadonlyArray<ToolContract> | undefined
+}): Effect.Effect<AgentDefinition, PayloadError> =>
+  check(
+    {
+      ...(options.name === undefined ? {} : { name: options.name }),
+      ...(options.model === undefined ? {} : { model: options.model }),
+      ...(options.instructions === undefined ? {} : { instructions: options.instructions }),
+      modelOptions: options.modelOptions ?? {},
+      maxSteps: options.maxSteps ?? defaultMaxSteps,
+      ...(options.output === undefined
+        ? {}
+        : { output: { schema: options.output.schema, strategy: options.output.strategy ?? "native" } }),
+      ...(options.reasoning === undefined ? {} : { reasoning: options.reasoning }),
+      tools: options.tools ?? []
+    },
+    memory
+  )

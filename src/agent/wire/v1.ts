@@ -1,0 +1,241 @@
+/**
+ * Version 1 of the agent wire: the form Riffer writes and reads.
+ *
+ * FROZEN: what this module reads and writes never changes again.
+ *
+ * | key | value | absent |
+ * |---|---|---|
+ * | `schema_version` | 1 | refused |
+ * | `riffer_version` | text, for diagnosis only | ignored |
+ * | `identifier` | text or null | none |
+ * | `model` | `"provider/model"` | refused |
+ * | `instructions` | text or null | none |
+ * | `model_options` | object | `{}` |
+ * | `provider_options` | older eras only; never written, ignored when read | |
+ * | `max_steps` | integer of at least 1; -1 or null for no limit | 16 |
+ * | `structured_output` | JSON Schema or null | none |
+ * | `structured_output_strategy` | `"native"` or `"prompted"` | `"native"` |
+ * | `reasoning` | off, low, medium, high, xhigh, max or null | none |
+ * | `tools` | list of `{ name, description, parameters_schema, timeout }` | `[]` |
+ *
+ * `timeout` is in seconds, 10 if absent, read to the nearest millisecond. Other
+ * keys are ignored, here and in tools.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Digest from "../../payload/Digest.ts"
+import * as Json from "../../payload/Json.ts"
+import type { Loss } from "../../payload/LossyEncoding.ts"
+import type { Issue } from "../../payload/PayloadError.ts"
+import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import type { ToolContract } from "../../tool/ToolContract.ts"
+import type { AgentDefinition } from "../AgentDefinition.ts"
+import * as Invariants from "../internal/definitionInvariants.ts"
+import * as ModelName from "../internal/modelName.ts"
+
+const anything = Schema.optionalKey(Schema.Json)
+
+/**
+ * Everything but the version is read by hand: the errors name the value that a
+ * writer of names and numbers got wrong, and all problems come at once.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Wire = Schema.Struct({
+  schema_version: Schema.Literal(1),
+  riffer_version: anything,
+  identifier: anything,
+  model: anything,
+  instructions: anything,
+  model_options: anything,
+  max_steps: anything,
+  structured_output: anything,
+  structured_output_strategy: anything,
+  reasoning: anything,
+  tools: anything
+})
+
+const places: Invariants.Places = {
+  name: "/identifier",
+  maxSteps: "/max_steps",
+  outputSchema: "/structured_output",
+  parameters: "parameters_schema",
+  needs: { model: true, description: true, finiteTimeout: true }
+}
+
+const levels = ["off", "low", "medium", "high", "xhigh", "max"] as const
+const strategies = ["native", "prompted"] as const
+const defaultTimeout = 10
+
+/** Reads values of a kind; a value of another kind is an issue, and `undefined`. */
+const reader = () => {
+  const issues: Array<Issue> = []
+  const refuse = (path: string, expected: string, found: Schema.Json | undefined): undefined => {
+    issues.push({ path, expected, found: ModelName.show(found) })
+    return undefined
+  }
+  const kindOf = (value: Schema.Json) => (Array.isArray(value) ? "array" : typeof value)
+  const present = (value: Schema.Json | undefined): value is Exclude<Schema.Json, null> =>
+    value !== undefined && value !== null
+  const text = (path: string, expected: string, value: Schema.Json | undefined): string | undefined => {
+    if (!present(value)) return undefined
+    if (typeof value === "string") return value
+    issues.push({ path, expected, found: kindOf(value) })
+    return undefined
+  }
+  const object = (path: string, expected: string, value: Schema.Json | undefined): Json.JsonObject | undefined => {
+    if (!present(value)) return undefined
+    if (Json.isObject(value)) return value
+    issues.push({ path, expected, found: kindOf(value) })
+    return undefined
+  }
+  const oneOf = <const A extends string>(
+    path: string,
+    names: ReadonlyArray<A>,
+    value: Schema.Json | undefined
+  ): A | undefined =>
+    present(value)
+      ? (names.find((name) => name === value) ?? refuse(path, `one of ${names.join(", ")}, or null`, value))
+      : undefined
+  return { issues, refuse, text, object, oneOf, present }
+}
+
+type Reader = ReturnType<typeof reader>
+
+const own = (object: Json.JsonObject, key: string): Schema.Json | undefined =>
+  Object.hasOwn(object, key) ? object[key] : undefined
+
+const readMaxSteps = (read: Reader, value: Schema.Json | undefined): AgentDefinition["maxSteps"] => {
+  if (value === undefined) return Invariants.defaultMaxSteps
+  if (value === null || value === -1) return "unlimited"
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 1) return value
+  read.refuse("/max_steps", "an integer of at least 1, or -1 for no limit", value)
+  return Invariants.defaultMaxSteps
+}
+
+const readTimeout = (read: Reader, path: string, value: Schema.Json | undefined): Duration.Duration => {
+  if (!read.present(value)) return Duration.seconds(defaultTimeout)
+  const millis = typeof value === "number" ? Math.round(value * 1000) : 0
+  if (millis >= 1 && Number.isSafeInteger(millis)) return Duration.millis(millis)
+  read.refuse(path, "a positive number of seconds", value)
+  return Duration.seconds(defaultTimeout)
+}
+
+const readTool = Effect.fnUntraced(function* (read: Reader, json: Schema.Json, path: string) {
+  const tool = read.object(path, "an object that describes a tool", json)
+  if (tool === undefined) {
+    if (json === null) read.refuse(path, "an object that describes a tool", json)
+    return []
+  }
+  const name = read.text(`${path}/name`, "the name of the tool", own(tool, "name")) ?? ""
+  const description = read.text(`${path}/description`, "a description of the tool", own(tool, "description"))
+  const parameters =
+    read.object(`${path}/parameters_schema`, "a JSON Schema", own(tool, "parameters_schema")) ??
+    (read.present(own(tool, "parameters_schema"))
+      ? {}
+      : (read.refuse(`${path}/parameters_schema`, "a JSON Schema", own(tool, "parameters_schema")) ?? {}))
+  const contract: ToolContract = {
+    name,
+    ...(description === undefined ? {} : { description }),
+    parameters,
+    timeout: readTimeout(read, `${path}/timeout`, own(tool, "timeout")),
+    approval: "never",
+    annotations: {},
+    digest: yield* Digest.sha256({ name, parameters })
+  }
+  return [contract]
+})
+
+const readTools = Effect.fnUntraced(function* (read: Reader, value: Schema.Json | undefined) {
+  if (!read.present(value)) return []
+  if (!Array.isArray(value)) {
+    read.refuse("/tools", "a list of tools", value)
+    return []
+  }
+  const tools = yield* Effect.forEach(value, (tool: Schema.Json, index) => readTool(read, tool, `/tools/${index}`))
+  return tools.flat()
+})
+
+const toCurrent = Effect.fnUntraced(function* (wire: typeof Wire.Type) {
+  const read = reader()
+  const name = read.text("/identifier", "text or null", wire.identifier)
+  const model =
+    read.present(wire.model) && typeof wire.model !== "string" ? undefined : read.text("/model", "", wire.model)
+  const instructions = read.text("/instructions", "instructions as text, or null", wire.instructions)
+  const modelOptions = read.object("/model_options", "an object", wire.model_options)
+  const schema = read.object("/structured_output", "a JSON Schema or null", wire.structured_output)
+  const strategy = read.oneOf("/structured_output_strategy", strategies, wire.structured_output_strategy)
+  const reasoning = read.oneOf("/reasoning", levels, wire.reasoning)
+  const maxSteps = readMaxSteps(read, wire.max_steps)
+  const definition: AgentDefinition = {
+    ...(name === undefined || name === "" ? {} : { name }),
+    ...(model === undefined ? {} : { model }),
+    ...(instructions === undefined ? {} : { instructions }),
+    modelOptions: modelOptions ?? {},
+    maxSteps,
+    ...(schema === undefined ? {} : { output: { schema, strategy: strategy ?? "native" } }),
+    ...(reasoning === undefined ? {} : { reasoning }),
+    tools: yield* readTools(read, wire.tools)
+  }
+  return yield* Invariants.check(definition, places, read.issues)
+})
+
+const seconds = (timeout: Duration.Duration): number => Duration.toMillis(timeout) / 1000
+
+const lossesOf = (definition: AgentDefinition): ReadonlyArray<Loss> => [
+  ...(definition.output?.strategy === "tool"
+    ? [{ path: "/output/strategy", what: `the output strategy "tool" (written as "native")` }]
+    : []),
+  ...definition.tools.flatMap((tool, index) => {
+    const path = `/tools/${index}`
+    return [
+      ...(tool.success === undefined ? [] : [{ path: `${path}/success`, what: "the schema of a tool's result" }]),
+      ...(tool.failure === undefined ? [] : [{ path: `${path}/failure`, what: "the schema of a tool's failure" }]),
+      ...(tool.approval === "never" ? [] : [{ path: `${path}/approval`, what: "that a tool's calls need approval" }]),
+      ...(Object.keys(tool.annotations).length === 0
+        ? []
+        : [{ path: `${path}/annotations`, what: "the annotations of a tool" }])
+    ]
+  })
+]
+
+const fromCurrent = Effect.fnUntraced(function* (definition: AgentDefinition) {
+  const { maxSteps, output, tools } = yield* Invariants.check(definition, places)
+  return yield* VersionedCodec.lossy<typeof Wire.Type>(
+    {
+      schema_version: 1,
+      riffer_version: "effect-emissary",
+      identifier: definition.name ?? null,
+      model: definition.model ?? null,
+      instructions: definition.instructions ?? null,
+      model_options: definition.modelOptions,
+      max_steps: maxSteps === "unlimited" ? -1 : maxSteps,
+      structured_output: output === undefined ? null : output.schema,
+      structured_output_strategy: output?.strategy === "prompted" ? "prompted" : "native",
+      reasoning: definition.reasoning ?? null,
+      tools: tools.map((tool) => ({
+        name: tool.name,
+        description: tool.description ?? null,
+        parameters_schema: tool.parameters,
+        timeout: seconds(tool.timeout)
+      }))
+    },
+    lossesOf(definition)
+  )
+})
+
+/**
+ * @category arms
+ * @since 0.1.0
+ */
+export const arm = VersionedCodec.arm({
+  version: 1,
+  wire: Wire,
+  onExcessProperty: "ignore",
+  fromCurrent,
+  toCurrent
+})

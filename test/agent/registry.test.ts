@@ -1,0 +1,223 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Context, Effect, Exit, Fiber, Layer, Option, Ref, Schema } from "effect"
+import { LanguageModel } from "effect/ai"
+import { ModelRegistry, ModelRegistryError } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+
+const resolve = (model: string, options: Record<string, Schema.Json> = {}) =>
+  Effect.flatMap(ModelRegistry.ModelRegistry, (registry) => registry.resolve(model, options))
+
+const say = (model: string, options?: Record<string, Schema.Json>) =>
+  Effect.flatMap(resolve(model, options), (service) => service.generateText({ prompt: "x" })).pipe(
+    Effect.map((response) => response.text)
+  )
+
+const echo = ModelRegistry.provider({
+  options: ModelRegistry.Sampling,
+  model: (model, options) => ScriptedModel.layer(() => ({ text: `${model} ${JSON.stringify(options)}` }))
+})
+
+const registry = ModelRegistry.layer({ zeta: echo, alpha: echo })
+
+describe("ModelRegistry", () => {
+  it.effect("AGENT-9 resolves provider/model, split at the first slash only, with decoded options", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(
+        yield* say("alpha/us.anthropic/x", { top_p: 0.5, stop: ["a"] }),
+        `us.anthropic/x {"top_p":0.5,"stop":["a"]}`
+      )
+      assert.strictEqual(yield* say("zeta/m"), "m {}")
+    }).pipe(Effect.provide(registry))
+  )
+
+  it.effect("AGENT-9 malformed names are typed errors", () =>
+    Effect.gen(function* () {
+      // what a caller without types may pass
+      const names: ReadonlyArray<string> = [
+        "gpt-4o",
+        "",
+        "  ",
+        "/m",
+        "alpha/",
+        "alpha/ ",
+        " alpha/m",
+        7 as never,
+        null as never
+      ]
+      for (const name of names) {
+        const error = yield* Effect.flip(resolve(name))
+        assert.strictEqual(error.reason._tag, "InvalidModelName", String(name))
+        assert.include(error.message, "provider/model")
+      }
+      assert.include((yield* Effect.flip(resolve("gpt-4o"))).message, `"gpt-4o"`)
+    }).pipe(Effect.provide(registry))
+  )
+
+  it.effect("AGENT-9 an unknown provider lists the known ones; inherited members are not providers", () =>
+    Effect.gen(function* () {
+      for (const name of ["openai/x", "constructor/x", "toString/x", "__proto__/x"]) {
+        const error = yield* Effect.flip(resolve(name))
+        assert.strictEqual(error.reason._tag, "UnknownProvider", name)
+        assert.include(error.message, "alpha, zeta")
+      }
+    }).pipe(Effect.provide(registry))
+  )
+
+  it.effect("AGENT-9 options the entry does not declare are refused with a path", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(resolve("alpha/m", { base_url: "http://evil.example", temperature: 9 }))
+      assert.strictEqual(error.reason._tag, "InvalidModelOptions")
+      if (error.reason._tag !== "InvalidModelOptions") return
+      const { reason } = error.reason.error
+      assert.deepStrictEqual(
+        reason._tag === "Invalid" ? reason.issues.map((issue) => issue.path).sort() : reason._tag,
+        ["/model_options/base_url", "/model_options/temperature"]
+      )
+      assert.notInclude(error.message, "evil.example")
+    }).pipe(Effect.provide(registry))
+  )
+
+  it.effect("L8 AGENT-9 secret keys are refused even by an entry that would take anything", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(resolve("open/m", { nested: [{ "API-Key": "sk-123" }] }))
+      assert.strictEqual(error.reason._tag, "InvalidModelOptions")
+      assert.include(error.message, "/model_options/nested/0/API-Key")
+      assert.notInclude(error.message, "sk-123")
+      const ambient = yield* Effect.flip(
+        resolve("open/m", { password: "x" }).pipe(Effect.provide(ModelRegistry.layerAmbient))
+      )
+      assert.strictEqual(ambient.reason._tag, "InvalidModelOptions")
+    }).pipe(
+      Effect.provide(
+        ModelRegistry.layer({
+          open: ModelRegistry.provider({
+            options: Schema.Record(Schema.String, Schema.Json),
+            model: () => ScriptedModel.layer([])
+          })
+        })
+      ),
+      Effect.provide(ScriptedModel.layer([]))
+    )
+  )
+
+  class Setting extends Context.Service<Setting, string>()("test/Setting") {}
+
+  it.effect("AGENT-9 a model is built once per name and options and closed with the registry", () =>
+    Effect.gen(function* () {
+      const events = yield* Ref.make<ReadonlyArray<string>>([])
+      const log = (event: string) => Ref.update(events, (all) => [...all, event])
+      const counting = ModelRegistry.layer({
+        demo: ModelRegistry.provider({
+          options: ModelRegistry.Sampling,
+          model: (model, { seed = 0 }) =>
+            Layer.effect(
+              LanguageModel.LanguageModel,
+              Effect.gen(function* () {
+                const setting = yield* Setting
+                yield* Effect.acquireRelease(log(`open ${model} ${seed} ${setting}`), () =>
+                  log(`close ${model} ${seed}`)
+                )
+                yield* Effect.yieldNow
+                return (yield* ScriptedModel.make(() => ({ text: "ok" }))).model
+              })
+            )
+        })
+      }).pipe(Layer.provide(Layer.succeed(Setting, "s")))
+      const same = yield* Effect.gen(function* () {
+        const [a, b] = yield* Effect.all(
+          [resolve("demo/a", { seed: 1, top_p: 1 }), resolve("demo/a", { top_p: 1, seed: 1 })],
+          {
+            concurrency: "unbounded"
+          }
+        )
+        yield* resolve("demo/a", { seed: 2 })
+        yield* resolve("demo/b", { seed: 1 })
+        return a === b
+      }).pipe(Effect.provide(counting))
+      assert.isTrue(same)
+      const all = yield* Ref.get(events)
+      assert.deepStrictEqual(all.slice(0, 3), ["open a 1 s", "open a 2 s", "open b 1 s"])
+      assert.deepStrictEqual([...all.slice(3)].sort(), ["close a 1", "close a 2", "close b 1"])
+    })
+  )
+
+  it.effect("AGENT-9 a build that fails is typed, says no text of the error, and is tried again", () =>
+    Effect.gen(function* () {
+      class Boom extends Schema.TaggedError<Boom>()("Boom", { text: Schema.String }) {}
+      const attempts = yield* Ref.make(0)
+      const flaky = ModelRegistry.layer({
+        demo: ModelRegistry.provider({
+          options: ModelRegistry.Sampling,
+          model: () =>
+            Layer.unwrap(
+              Effect.flatMap(
+                Ref.updateAndGet(attempts, (n) => n + 1),
+                (n): Effect.Effect<Layer.Layer<LanguageModel.LanguageModel>, Boom> =>
+                  n === 1 ? Effect.fail(new Boom({ text: "key sk-1" })) : Effect.succeed(ScriptedModel.layer([]))
+              )
+            )
+        })
+      })
+      yield* Effect.gen(function* () {
+        const error = yield* Effect.flip(resolve("demo/m"))
+        assert.strictEqual(error.reason._tag, "ModelUnavailable")
+        assert.include(error.message, "Boom")
+        assert.notInclude(JSON.stringify(error), "sk-1")
+        const cause = Option.getOrThrow(ModelRegistryError.causeOf(error.reason))
+        assert.instanceOf(Cause.squash(cause), Boom)
+        yield* resolve("demo/m")
+      }).pipe(Effect.provide(flaky))
+      assert.strictEqual(yield* Ref.get(attempts), 2)
+    })
+  )
+
+  it.effect("AGENT-9 a build that dies is a typed failure too, an interrupted one is interruption", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(resolve("dies/m"))
+      assert.strictEqual(error.reason._tag, "ModelUnavailable")
+      const fiber = yield* Effect.forkChild(resolve("hangs/m"))
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(fiber)
+      const exit = yield* Fiber.await(fiber)
+      assert.isTrue(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
+    }).pipe(
+      Effect.provide(
+        ModelRegistry.layer({
+          dies: ModelRegistry.provider({
+            options: Schema.Struct({}),
+            model: () => Layer.effect(LanguageModel.LanguageModel, Effect.die("oops"))
+          }),
+          hangs: ModelRegistry.provider({
+            options: Schema.Struct({}),
+            model: () => Layer.effect(LanguageModel.LanguageModel, Effect.never)
+          })
+        })
+      )
+    )
+  )
+
+  it.effect(
+    "AGENT-9 layerAmbient answers every well-formed name with the ambient model, and refuses malformed ones",
+    () =>
+      Effect.gen(function* () {
+        assert.strictEqual(yield* say("any/thing", { temperature: 0, whatever: [1] }), "ambient")
+        assert.strictEqual((yield* Effect.flip(resolve("thing"))).reason._tag, "InvalidModelName")
+      }).pipe(Effect.provide(ModelRegistry.layerAmbient), Effect.provide(ScriptedModel.layer([{ text: "ambient" }])))
+  )
+
+  it.effect("L4 errors survive JSON", () =>
+    Effect.gen(function* () {
+      const codec = Schema.fromJsonString(Schema.toCodecJson(ModelRegistryError.ModelRegistryError))
+      for (const attempt of [
+        resolve("x"),
+        resolve("no/x"),
+        resolve("alpha/x", { secret: 1 }),
+        resolve("alpha/x", { q: 1 })
+      ]) {
+        const error = yield* Effect.flip(attempt)
+        const again = yield* Schema.decodeEffect(codec)(yield* Schema.encodeEffect(codec)(error))
+        assert.strictEqual(again.message, error.message)
+      }
+    }).pipe(Effect.provide(registry))
+  )
+})
