@@ -4,16 +4,18 @@
  *
  * @since 0.1.0
  */
-import type * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
-import type * as Option from "effect/Option"
-import type * as Result from "effect/Result"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type { CheckedSchema } from "../payload/CheckedSchema.ts"
 import type { JsonObject } from "../payload/Json.ts"
-import * as internal from "./internal/boundCall.ts"
+import type { BoundTool } from "./BoundTool.ts"
+import * as args from "./internal/arguments.ts"
+import * as internal from "./internal/execute.ts"
 import type { ToolContract } from "./ToolContract.ts"
-import type * as ToolResult from "./ToolResult.ts"
+import * as ToolResult from "./ToolResult.ts"
 import type { ToolSet } from "./ToolSet.ts"
 
 /**
@@ -85,8 +87,53 @@ export interface PrepareOptions {
  * @category constructors
  * @since 0.1.0
  */
-export const prepare: (
+export const prepare = (
   set: ToolSet,
   request: Request,
   options: PrepareOptions
-) => Effect.Effect<Result.Result<BoundCall, ToolResult.Failure>> = internal.prepare
+): Effect.Effect<Result.Result<BoundCall, ToolResult.Failure>> => {
+  const tool = set.tools.get(request.name)
+  if (tool === undefined) return Effect.succeed(Result.fail(unknownTool(request.name, Array.from(set.tools.keys()))))
+  if (tool.kind === "provider") return Effect.succeed(Result.fail(providerTool(request.name)))
+  return Effect.map(
+    Effect.result(args.check(tool, request.arguments)),
+    Result.map((checked) => bind(tool, request.id, checked, options))
+  )
+}
+
+const bind = (tool: BoundTool, id: string, checked: JsonObject, options: PrepareOptions): BoundCall => {
+  const { deadline, runId } = options
+  const context = options.context ?? {}
+  const timeout = options.timeout === undefined ? tool.contract.timeout : Duration.fromInputUnsafe(options.timeout)
+  const call = { runId, callId: id, context, progress: options.progress ?? ignore }
+  return {
+    runId,
+    id,
+    contract: tool.contract,
+    arguments: checked,
+    context,
+    timeout,
+    deadline,
+    result: tool.result,
+    execute: Option.map(tool.body, (body) =>
+      internal.execute({ name: tool.contract.name, timeout, deadline }, () => body(checked, call))
+    ),
+    runtimeOnly: Option.isNone(tool.body)
+  }
+}
+
+const ignore = () => Effect.void
+
+const unknownTool = (name: string, known: ReadonlyArray<string>) =>
+  ToolResult.failure(
+    "unknown_tool",
+    known.length === 0
+      ? `Unknown tool ${JSON.stringify(name)}. There are no tools.`
+      : `Unknown tool ${JSON.stringify(name)}. Known tools: ${known.join(", ")}.`
+  )
+
+const providerTool = (name: string) =>
+  ToolResult.failure(
+    "unknown_tool",
+    `Tool ${JSON.stringify(name)} is executed by the model provider and cannot be called here.`
+  )

@@ -4,13 +4,19 @@
  * @since 0.1.0
  */
 import type * as Prompt from "effect/ai/Prompt"
-import type * as Tool from "effect/ai/Tool"
-import type * as Effect from "effect/Effect"
-import type * as Option from "effect/Option"
-import type { CheckedSchema } from "../payload/CheckedSchema.ts"
+import * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import * as CheckedSchema from "../payload/CheckedSchema.ts"
 import type { JsonObject } from "../payload/Json.ts"
-import * as internal from "./internal/boundTool.ts"
-import type { ToolContract, ToolContractError } from "./ToolContract.ts"
+import type { JsonSchemaError } from "../payload/JsonSchemaError.ts"
+import * as approval from "./internal/approval.ts"
+import * as body from "./internal/body.ts"
+import * as internal from "./internal/contract.ts"
+import * as ToolContract from "./ToolContract.ts"
 import type * as ToolResult from "./ToolResult.ts"
 
 /**
@@ -69,18 +75,18 @@ export type Kind = "local" | "shell" | "provider"
  * @since 0.1.0
  */
 export interface BoundTool {
-  readonly contract: ToolContract
+  readonly contract: ToolContract.ToolContract
   readonly kind: Kind
   /**
    * The `effect/ai` tool, annotations included.
    */
   readonly tool: Tool.Any
-  readonly parameters: CheckedSchema
+  readonly parameters: CheckedSchema.CheckedSchema
   /**
    * Judges results that come from elsewhere; present when the contract carries
    * a result schema.
    */
-  readonly result: CheckedSchema | undefined
+  readonly result: CheckedSchema.CheckedSchema | undefined
   /**
    * Whether the call has to be approved. Arguments that do not decode are a
    * `validation_error`, never "no approval needed".
@@ -103,8 +109,106 @@ export interface BoundTool {
  * @category constructors
  * @since 0.1.0
  */
-export const fromTool: (tool: Tool.Any, handler: Tool.Handler<string>) => Effect.Effect<BoundTool, ToolContractError> =
-  internal.fromTool
+export const fromTool = Effect.fnUntraced(function* (
+  tool: Tool.Any,
+  handler: Tool.Handler<string>
+): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
+  const contract = yield* ToolContract.fromTool(tool)
+  return yield* local(contract, tool, handler)
+})
+
+/**
+ * Binds a contract that came from elsewhere to a tool and its handler here.
+ *
+ * **Details**
+ *
+ * What the model is told, the timeout and the checks come from the contract,
+ * the code from the tool. Of the two approvals the stricter one counts.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const local = Effect.fnUntraced(function* (
+  contract: ToolContract.ToolContract,
+  tool: Tool.Any,
+  handler: Tool.Handler<string>
+): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
+  const parameters = yield* check(contract, "parameters", contract.parameters)
+  return {
+    contract,
+    kind: "local",
+    tool,
+    parameters,
+    result: undefined,
+    needsApproval: approval.make(contract, tool, handler.context),
+    body: Option.some(body.make(tool, handler))
+  }
+})
+
+/**
+ * Binds the tools of a toolkit to the handlers in the context.
+ *
+ * **Details**
+ *
+ * Provider-defined tools without a handler become `"provider"` tools.
+ *
+ * **Example** (Binding a toolkit)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { BoundTool } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const toolkit = Toolkit.make(Tool.make("now", { success: Schema.Number }))
+ *
+ * const program = BoundTool.fromToolkit(toolkit).pipe(
+ *   Effect.provide(toolkit.toLayer({ now: () => Effect.succeed(0) }))
+ * )
+ *
+ * const [now] = await Effect.runPromise(program)
+ * assert.deepStrictEqual([now?.contract.name, now?.kind], ["now", "local"])
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromToolkit = <Tools extends Record<string, Tool.Any>>(
+  toolkit: Toolkit.Toolkit<Tools>
+): Effect.Effect<ReadonlyArray<BoundTool>, ToolContract.ToolContractError, Tool.HandlersFor<Tools>> =>
+  Effect.forEach(Object.values(toolkit.tools), (tool) =>
+    Effect.flatMap(handlerOf(tool), (handler) =>
+      Option.isSome(handler) ? fromTool(tool, handler.value) : provider(tool)
+    )
+  )
+
+/**
+ * The handler that a toolkit's layer left in the context for a tool; none for a
+ * provider-defined tool that needs none.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const handlerOf = (
+  tool: Tool.Any
+): Effect.Effect<Option.Option<Tool.Handler<string>>, ToolContract.ToolContractError> =>
+  Effect.flatMap(Effect.context<never>(), (context) => {
+    if (Tool.isProviderDefined(tool) && !tool.requiresHandler) return Effect.succeedNone
+    const entry = context.mapUnsafe.get(tool.id)
+    return isHandler(entry)
+      ? Effect.succeedSome(entry)
+      : Effect.fail(
+          new ToolContract.ToolContractError({
+            tool: tool.name,
+            part: "handler",
+            path: "",
+            problem: "no handler in the context; provide the layer of its toolkit"
+          })
+        )
+  })
+
+const isHandler = (u: unknown): u is Tool.Handler<string> =>
+  Predicate.hasProperty(u, "handler") && typeof u.handler === "function" && Predicate.hasProperty(u, "context")
 
 /**
  * A tool that the model provider executes by itself. It is offered to the model
@@ -113,7 +217,21 @@ export const fromTool: (tool: Tool.Any, handler: Tool.Handler<string>) => Effect
  * @category constructors
  * @since 0.1.0
  */
-export const provider: (tool: Tool.Any) => Effect.Effect<BoundTool, ToolContractError> = internal.provider
+export const provider = Effect.fnUntraced(function* (
+  tool: Tool.Any
+): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
+  const contract = yield* ToolContract.fromTool(tool)
+  const parameters = yield* check(contract, "parameters", contract.parameters)
+  return {
+    contract,
+    kind: "provider",
+    tool,
+    parameters,
+    result: undefined,
+    needsApproval: () => Effect.succeed(false),
+    body: Option.none()
+  }
+})
 
 /**
  * A tool without a body: it validates its arguments and its results, and needs a
@@ -122,4 +240,47 @@ export const provider: (tool: Tool.Any) => Effect.Effect<BoundTool, ToolContract
  * @category constructors
  * @since 0.1.0
  */
-export const shell: (contract: ToolContract) => Effect.Effect<BoundTool, ToolContractError> = internal.shell
+export const shell = Effect.fnUntraced(function* (
+  contract: ToolContract.ToolContract
+): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
+  const parameters = yield* check(contract, "parameters", contract.parameters)
+  const result = contract.success === undefined ? undefined : yield* check(contract, "success", contract.success)
+  const tool = Object.assign(
+    Tool.dynamic(contract.name, {
+      description: contract.description,
+      parameters: contract.parameters,
+      success: Schema.Json,
+      failure: Schema.Json,
+      failureMode: "return"
+    }).annotateMerge(internal.annotate(contract.annotations)),
+    { parametersSchema: CheckedSchema.toSchema(parameters) }
+  )
+  return {
+    contract,
+    kind: "shell",
+    tool,
+    parameters,
+    result,
+    needsApproval: () => Effect.succeed(contract.approval !== "never"),
+    body: Option.none()
+  }
+})
+
+const check = (
+  contract: ToolContract.ToolContract,
+  part: "parameters" | "success",
+  json: JsonObject
+): Effect.Effect<CheckedSchema.CheckedSchema, ToolContract.ToolContractError> => {
+  const known = checked.get(json)
+  if (known !== undefined) return Effect.succeed(known)
+  return CheckedSchema.make(json, { what: `${part} of tool ${JSON.stringify(contract.name)}` }).pipe(
+    Effect.tap((schema) => Effect.sync(() => checked.set(json, schema))),
+    Effect.mapError(
+      (error: JsonSchemaError) =>
+        new ToolContract.ToolContractError({ tool: contract.name, part, path: error.path, problem: error.message })
+    )
+  )
+}
+
+// a JSON Schema is guarded and prepared once, however often its tool is bound
+const checked = new WeakMap<JsonObject, CheckedSchema.CheckedSchema>()

@@ -3,12 +3,20 @@
  *
  * @since 0.1.0
  */
+import * as Tool from "effect/ai/Tool"
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type * as Tool from "effect/ai/Tool"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Digest from "../payload/Digest.ts"
+import * as FromSchema from "../payload/FromSchema.ts"
 import type { JsonObject } from "../payload/Json.ts"
+import type { JsonSchemaError } from "../payload/JsonSchemaError.ts"
+import * as Names from "../payload/Names.ts"
 import * as internal from "./internal/contract.ts"
+import * as ToolSettings from "./ToolSettings.ts"
 
 /**
  * When a call has to be approved before it is executed: never, always, or
@@ -110,7 +118,7 @@ export class ToolContractError extends Schema.TaggedError<ToolContractError>()("
  * @category constructors
  * @since 0.1.0
  */
-export const make: (options: {
+export const make = (options: {
   readonly name: string
   readonly description?: string | undefined
   readonly parameters: JsonObject
@@ -119,7 +127,36 @@ export const make: (options: {
   readonly timeout?: Duration.Input | undefined
   readonly approval?: Approval | undefined
   readonly annotations?: Annotations | undefined
-}) => Effect.Effect<ToolContract, ToolContractError> = internal.make
+}): Effect.Effect<ToolContract, ToolContractError> =>
+  Effect.gen(function* () {
+    const { name, parameters } = options
+    const refuse = (part: ToolContractError["part"], problem: string, path = "") =>
+      new ToolContractError({ tool: name, part, path, problem })
+    if (name.trim() === "") return yield* refuse("name", "expected a name, found nothing; give the tool one")
+    if (Result.isFailure(Names.check(name, { what: "tool", path: "/name" }))) {
+      return yield* refuse("name", "every JavaScript object has a member of that name; choose another one")
+    }
+    const timeout = Option.getOrUndefined(Duration.fromInput(options.timeout ?? defaultTimeout))
+    if (timeout === undefined || !Duration.isPositive(timeout)) {
+      return yield* refuse("timeout", `expected a positive duration, found ${String(options.timeout)}`)
+    }
+    const digest = yield* Digest.sha256({ name, parameters }).pipe(
+      Effect.mapError((error) => refuse("parameters", error.message))
+    )
+    return {
+      name,
+      ...(options.description === undefined ? undefined : { description: options.description }),
+      parameters,
+      ...(options.success === undefined ? undefined : { success: options.success }),
+      ...(options.failure === undefined ? undefined : { failure: options.failure }),
+      timeout,
+      approval: options.approval ?? "never",
+      annotations: options.annotations ?? {},
+      digest
+    }
+  })
+
+const defaultTimeout: Duration.Input = ToolSettings.Timeout.defaultValue()
 
 /**
  * Reads the contract off an `effect/ai` tool.
@@ -150,4 +187,45 @@ export const make: (options: {
  * @category constructors
  * @since 0.1.0
  */
-export const fromTool: (tool: Tool.Any) => Effect.Effect<ToolContract, ToolContractError> = internal.fromTool
+export const fromTool = (tool: Tool.Any): Effect.Effect<ToolContract, ToolContractError> => {
+  const known = contracts.get(tool)
+  return known === undefined
+    ? Effect.tap(read(tool), (contract) => Effect.sync(() => contracts.set(tool, contract)))
+    : Effect.succeed(known)
+}
+
+const contracts = new WeakMap<Tool.Any, ToolContract>()
+
+const read = Effect.fnUntraced(function* (tool: Tool.Any) {
+  const schema = <A>(part: "parameters" | "success" | "failure", json: Effect.Effect<A, JsonSchemaError>) =>
+    Effect.mapError(
+      json,
+      (error) => new ToolContractError({ tool: tool.name, part, path: error.path, problem: error.message })
+    )
+  const parameters = yield* schema("parameters", parametersOf(tool))
+  const success = yield* schema("success", resultOf(tool.successSchema, `success of ${tool.name}`))
+  const failure = yield* schema("failure", resultOf(tool.failureSchema, `failure of ${tool.name}`))
+  return yield* make({
+    name: tool.name,
+    description: Tool.getDescription(tool),
+    parameters,
+    success,
+    failure,
+    timeout: Context.getOrUndefined(tool.annotations, ToolSettings.Timeout),
+    approval: internal.approval(tool),
+    annotations: internal.annotations(tool)
+  })
+})
+
+const parametersOf = (tool: Tool.Any): Effect.Effect<JsonObject, JsonSchemaError> => {
+  const raw = internal.rawParameters(tool)
+  if (raw !== undefined) return Effect.succeed(raw)
+  return internal.isVoid(tool.parametersSchema)
+    ? Effect.succeed(FromSchema.noParameters)
+    : FromSchema.fromSchema(tool.parametersSchema, { what: `parameters of ${tool.name}` })
+}
+
+const resultOf = (schema: Schema.Top, what: string): Effect.Effect<JsonObject | undefined, JsonSchemaError> => {
+  if (internal.saysNothing(schema)) return Effect.undefined
+  return internal.isVoid(schema) ? Effect.succeed({ type: "null" }) : FromSchema.fromSchema(schema, { what })
+}

@@ -8,9 +8,11 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type { BoundTool } from "./BoundTool.ts"
-import type { ToolContract, ToolContractError } from "./ToolContract.ts"
+import * as BoundTool from "./BoundTool.ts"
+import * as fit from "./internal/fit.ts"
+import * as ToolContract from "./ToolContract.ts"
 
 /**
  * A contract cannot be turned into a tool here.
@@ -81,25 +83,127 @@ export class BindError extends Schema.TaggedError<BindError>()("BindError", {
 export class ToolResolver extends Context.Service<
   ToolResolver,
   {
-    readonly resolve: (contract: ToolContract) => Effect.Effect<BoundTool, BindError>
+    readonly resolve: (contract: ToolContract.ToolContract) => Effect.Effect<BoundTool.BoundTool, BindError>
   }
 >()("effect-emissary/tool/ToolResolver") {}
 
 /**
- * Binds contracts by name to the tools of a toolkit.
+ * Binds contracts by name to the tools of a toolkit and their handlers.
+ *
+ * **Details**
+ *
+ * A contract fits when its schemas are those of the tool here; the order of keys
+ * and words for people (`title`, `description` ...) do not count, and result
+ * schemas count only where the contract carries them. What the model is told and
+ * the timeout come from the contract. Of two approvals the stricter one counts.
+ *
+ * **Example** (Binding a contract)
+ *
+ * ```ts
+ * import { Effect, Layer, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { ToolContract, ToolResolver } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const Weather = Tool.make("weather", { parameters: Schema.Struct({ city: Schema.String }), success: Schema.String })
+ * const toolkit = Toolkit.make(Weather)
+ * const resolver = ToolResolver.layerToolkit(toolkit).pipe(
+ *   Layer.provide(toolkit.toLayer({ weather: ({ city }) => Effect.succeed(`Sunny in ${city}`) }))
+ * )
+ *
+ * const bind = Effect.fn(function* (parameters: ToolContract.ToolContract["parameters"]) {
+ *   const { resolve } = yield* ToolResolver.ToolResolver
+ *   return yield* resolve(yield* ToolContract.make({ name: "weather", parameters }))
+ * })
+ *
+ * const changed = { type: "object", properties: { town: { type: "string" } }, required: ["town"], additionalProperties: false }
+ * const error = await Effect.runPromise(bind(changed).pipe(Effect.provide(resolver), Effect.flip))
+ * assert.match(error.message, /parameters schema differs at \/properties\/town/)
+ * ```
  *
  * @category layers
  * @since 0.1.0
  */
-export const layerToolkit: <Tools extends Record<string, Tool.Any>>(
+export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
   toolkit: Toolkit.Toolkit<Tools>
-) => Layer.Layer<ToolResolver, ToolContractError, Tool.HandlersFor<Tools>> = () =>
-  Layer.effect(ToolResolver, Effect.die("not yet"))
+): Layer.Layer<ToolResolver, ToolContract.ToolContractError, Tool.HandlersFor<Tools>> =>
+  Layer.effect(ToolResolver, Effect.map(entries(Object.values(toolkit.tools)), resolver))
 
 /**
- * Turns every contract into a shell.
+ * Turns every contract into a shell: it validates arguments, and results where
+ * the contract carries a result schema, and leaves the execution to the tool
+ * runtime.
+ *
+ * **Example** (A tool without code)
+ *
+ * ```ts
+ * import { Effect, Option } from "effect"
+ * import { ToolContract, ToolResolver } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function* () {
+ *   const { resolve } = yield* ToolResolver.ToolResolver
+ *   return yield* resolve(yield* ToolContract.make({ name: "weather", parameters: { type: "object" } }))
+ * }).pipe(Effect.provide(ToolResolver.layerShells))
+ *
+ * const tool = await Effect.runPromise(program)
+ * assert.ok(tool.kind === "shell" && Option.isNone(tool.body))
+ * ```
  *
  * @category layers
  * @since 0.1.0
  */
-export const layerShells: Layer.Layer<ToolResolver> = Layer.effect(ToolResolver, Effect.die("not yet"))
+export const layerShells: Layer.Layer<ToolResolver> = Layer.succeed(
+  ToolResolver,
+  ToolResolver.of({ resolve: (contract) => usable(BoundTool.shell(contract)) })
+)
+
+interface Entry {
+  readonly tool: Tool.Any
+  readonly handler: Option.Option<Tool.Handler<string>>
+  readonly contract: ToolContract.ToolContract
+}
+
+const entries = (tools: ReadonlyArray<Tool.Any>) =>
+  Effect.forEach(tools, (tool) =>
+    Effect.all({
+      tool: Effect.succeed(tool),
+      handler: BoundTool.handlerOf(tool),
+      contract: ToolContract.fromTool(tool)
+    })
+  )
+
+const resolver = (tools: ReadonlyArray<Entry>): ToolResolver["Service"] => {
+  const byName = new Map(tools.map((entry) => [entry.contract.name, entry]))
+  return ToolResolver.of({
+    resolve: (contract) => {
+      const entry = byName.get(contract.name)
+      if (entry === undefined) {
+        return Effect.fail(bindError(contract.name, { _tag: "UnknownTool", available: Array.from(byName.keys()) }))
+      }
+      const reason = misfit(contract, entry.contract)
+      if (reason !== undefined) return Effect.fail(bindError(contract.name, reason))
+      return usable(
+        Option.isSome(entry.handler)
+          ? BoundTool.local(contract, entry.tool, entry.handler.value)
+          : BoundTool.provider(entry.tool)
+      )
+    }
+  })
+}
+
+const bindError = (tool: string, reason: BindErrorReason) => new BindError({ tool, reason })
+
+const misfit = (contract: ToolContract.ToolContract, here: ToolContract.ToolContract): BindErrorReason | undefined => {
+  for (const part of ["parameters", "success", "failure"] as const) {
+    const expected = contract[part]
+    const difference = expected === undefined ? undefined : fit.compare(expected, here[part])
+    if (difference !== undefined) return { _tag: "ContractMismatch", part, ...difference }
+  }
+  return undefined
+}
+
+const usable = (bound: Effect.Effect<BoundTool.BoundTool, ToolContract.ToolContractError>) =>
+  Effect.mapError(bound, (error) =>
+    bindError(error.tool, { _tag: "InvalidContract", path: error.path, problem: error.problem })
+  )

@@ -8,8 +8,10 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import type { BoundCall } from "./BoundCall.ts"
 import type { BoundTool } from "./BoundTool.ts"
+import * as internal from "./internal/execute.ts"
 import * as ToolResult from "./ToolResult.ts"
 
 /**
@@ -24,8 +26,8 @@ export interface ToolRuntime {
    */
   readonly dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
   /**
-   * How many calls of one batch run at once. A limit per batch, never per
-   * process.
+   * How many calls of one batch run at once. It is a limit per batch, never per
+   * process: an agent that is a tool of another agent would wait for itself.
    */
   readonly concurrency: number | "unbounded"
   /**
@@ -34,9 +36,24 @@ export interface ToolRuntime {
   readonly shells: boolean
 }
 
-const local = (call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
+/**
+ * Executes a call with its local body.
+ *
+ * **When to use**
+ *
+ * Use in a runtime of your own for the calls that need not go anywhere.
+ *
+ * @category execution
+ * @since 0.1.0
+ */
+export const local = (call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
   Option.getOrElse(call.execute, () =>
-    Effect.succeed(ToolResult.failure("unhandled_error", `Tool ${JSON.stringify(call.contract.name)} has no body here`))
+    Effect.succeed(
+      ToolResult.failure(
+        "unhandled_error",
+        `Tool ${JSON.stringify(call.contract.name)} has no body here, and the tool runtime in use executes calls here only`
+      )
+    )
   )
 
 const inline: ToolRuntime = { dispatch: local, concurrency: 1, shells: false }
@@ -51,8 +68,53 @@ export const ToolRuntime = Context.Reference<ToolRuntime>("effect-emissary/tool/
   defaultValue: () => inline
 })
 
+const limit = (concurrency: number | "unbounded"): number | "unbounded" =>
+  concurrency === "unbounded" || concurrency === Infinity ? "unbounded" : Math.max(1, Math.floor(concurrency) || 1)
+
 /**
- * Makes a runtime from a dispatch function.
+ * Makes a runtime from a function that executes one call.
+ *
+ * **When to use**
+ *
+ * Use to send calls somewhere: to a queue, to a sandbox, to another service.
+ *
+ * **Details**
+ *
+ * `dispatch` gets every call, also those with a local body, which
+ * `ToolRuntime.local` executes. Arguments are checked before, and results of
+ * calls without a body after it.
+ *
+ * `concurrency` defaults to 1. `shells: false` says that it cannot execute calls
+ * without a body; a run that has such tools then refuses to start.
+ *
+ * A local body ends by its own timeout. For a call without a body the one who
+ * executes it enforces the timeout; should nothing be heard of it, the call ends
+ * as `timeout_error` after its timeout and `margin` (default 5 seconds).
+ *
+ * A `dispatch` that dies gives an `unhandled_error` result.
+ *
+ * **Example** (A runtime that answers by itself)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { BoundCall, BoundTool, ToolBatch, ToolContract, ToolResult, ToolRuntime, ToolSet } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const echo = ToolRuntime.make({
+ *   dispatch: (call) => Effect.succeed(ToolResult.success(call.arguments)),
+ *   concurrency: 4
+ * })
+ *
+ * const program = Effect.gen(function* () {
+ *   const contract = yield* ToolContract.make({ name: "anything", parameters: { type: "object" } })
+ *   const tools = yield* ToolSet.make([yield* BoundTool.shell(contract)])
+ *   const call = yield* BoundCall.prepare(tools, { id: "1", name: "anything", arguments: { a: 1 } }, { runId: "run" })
+ *   return yield* ToolBatch.collect([yield* Effect.fromResult(call)])
+ * }).pipe(Effect.provide(ToolRuntime.layer(echo)))
+ *
+ * const [result] = await Effect.runPromise(program)
+ * assert.deepStrictEqual(result, ToolResult.success({ a: 1 }))
+ * ```
  *
  * @category constructors
  * @since 0.1.0
@@ -62,11 +124,14 @@ export const make = (options: {
   readonly concurrency?: number | "unbounded" | undefined
   readonly shells?: boolean | undefined
   readonly margin?: Duration.Input | undefined
-}): ToolRuntime => ({
-  dispatch: options.dispatch,
-  concurrency: options.concurrency ?? 1,
-  shells: options.shells ?? true
-})
+}): ToolRuntime => {
+  const margin = Duration.fromInputUnsafe(options.margin ?? "5 seconds")
+  return {
+    dispatch: (call) => (call.runtimeOnly ? internal.overdue(call, margin, options.dispatch) : options.dispatch(call)),
+    concurrency: limit(options.concurrency ?? 1),
+    shells: options.shells ?? true
+  }
+}
 
 /**
  * Provides a runtime.
@@ -85,17 +150,60 @@ export const layer = (runtime: ToolRuntime): Layer.Layer<never> => Layer.succeed
 export const layerInline: Layer.Layer<never> = layer(inline)
 
 /**
- * Executes calls here, `maxConcurrency` of a batch at once (default 5).
+ * Executes calls here, `maxConcurrency` of a batch at once (default 5). A number
+ * below 1 counts as 1.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layerConcurrent = (options?: {
   readonly maxConcurrency?: number | "unbounded" | undefined
-}): Layer.Layer<never> => layer({ ...inline, concurrency: options?.maxConcurrency ?? 5 })
+}): Layer.Layer<never> => layer({ ...inline, concurrency: limit(options?.maxConcurrency ?? 5) })
 
 /**
- * Wraps every call of the runtime below.
+ * Wraps every call of the runtime below: to log, measure, cache or deny it.
+ *
+ * **Details**
+ *
+ * `wrap` gets the call (with its contract, arguments and context) and the effect
+ * that executes it. It may run that effect, change its result, or answer itself.
+ *
+ * The layer wraps the runtime that it is built upon. The wrapper nearest to the
+ * program is the outermost: in the example `first` sees a call before `second`
+ * does, and its result after.
+ *
+ * **Example** (Two wrappers)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { BoundCall, BoundTool, ToolBatch, ToolContract, ToolResult, ToolRuntime, ToolSet } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const log: Array<string> = []
+ * const traced = (name: string) =>
+ *   ToolRuntime.around((call, next) =>
+ *     Effect.gen(function* () {
+ *       log.push(`${name}: ${call.contract.name} starts`)
+ *       const result = yield* next
+ *       log.push(`${name}: ${call.contract.name} ends`)
+ *       return result
+ *     })
+ *   )
+ *
+ * const program = Effect.gen(function* () {
+ *   const contract = yield* ToolContract.make({ name: "ping", parameters: { type: "object" } })
+ *   const tools = yield* ToolSet.make([yield* BoundTool.shell(contract)])
+ *   const call = yield* BoundCall.prepare(tools, { id: "1", name: "ping", arguments: {} }, { runId: "run" })
+ *   return yield* ToolBatch.collect([yield* Effect.fromResult(call)])
+ * }).pipe(
+ *   Effect.provide(traced("first")),
+ *   Effect.provide(traced("second")),
+ *   Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch: () => Effect.succeed(ToolResult.success("pong")) })))
+ * )
+ *
+ * await Effect.runPromise(program)
+ * assert.deepStrictEqual(log, ["first: ping starts", "second: ping starts", "second: ping ends", "first: ping ends"])
+ * ```
  *
  * @category layers
  * @since 0.1.0
@@ -103,15 +211,22 @@ export const layerConcurrent = (options?: {
 export const around = (
   wrap: (call: BoundCall, next: Effect.Effect<ToolResult.ToolResult>) => Effect.Effect<ToolResult.ToolResult>
 ): Layer.Layer<never> =>
+  // fresh, because layers are shared by reference and this one depends on what lies below it
   Layer.fresh(
     Layer.effect(
       ToolRuntime,
-      Effect.map(ToolRuntime, (runtime) => ({
-        ...runtime,
-        dispatch: (call: BoundCall) => wrap(call, runtime.dispatch(call))
-      }))
+      Effect.map(ToolRuntime, (runtime) => wrapped(runtime, wrap))
     )
   )
+
+const wrapped = (runtime: ToolRuntime, wrap: Parameters<typeof around>[0]): ToolRuntime => ({
+  ...runtime,
+  dispatch: (call) =>
+    wrap(
+      call,
+      Effect.suspend(() => runtime.dispatch(call))
+    )
+})
 
 /**
  * Whether the runtime can execute the tool.
@@ -120,3 +235,43 @@ export const around = (
  * @since 0.1.0
  */
 export const supports = (runtime: ToolRuntime, tool: BoundTool): boolean => tool.kind !== "shell" || runtime.shells
+
+/**
+ * Tools have no body here, and the runtime in use executes calls here only.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class NoRuntimeForTools extends Schema.TaggedError<NoRuntimeForTools>()("NoRuntimeForTools", {
+  tools: Schema.Array(Schema.String)
+}) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    const names = this.tools.map((name) => JSON.stringify(name)).join(", ")
+    return (
+      `No body here for ${names}, and the tool runtime in use executes calls here only. ` +
+      "Provide one that reaches their code, such as ToolRuntime.layerRemote, or bind them with ToolResolver.layerToolkit."
+    )
+  }
+}
+
+/**
+ * Fails when the runtime in use cannot execute one of the tools.
+ *
+ * **When to use**
+ *
+ * Use before anything is sent to a model: a run would otherwise pay for calls
+ * that nobody can execute.
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const ensure = (tools: Iterable<BoundTool>): Effect.Effect<void, NoRuntimeForTools> =>
+  Effect.flatMap(ToolRuntime, (runtime) => {
+    const missing = Array.from(tools).filter((tool) => !supports(runtime, tool))
+    return missing.length === 0
+      ? Effect.void
+      : Effect.fail(new NoRuntimeForTools({ tools: missing.map((tool) => tool.contract.name) }))
+  })

@@ -6,10 +6,11 @@
  */
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { BoundTool } from "./BoundTool.ts"
-import * as internal from "./internal/toolSet.ts"
+import * as names from "./internal/names.ts"
+import * as offered from "./internal/offered.ts"
 
 /**
  * A tool as the model sees it. Its calls are executed by a tool runtime, so its
@@ -88,4 +89,23 @@ export class ToolNameError extends Schema.TaggedError<ToolNameError>()("ToolName
  * @category constructors
  * @since 0.1.0
  */
-export const make: (tools: Iterable<BoundTool>) => Effect.Effect<ToolSet, ToolNameError> = internal.make
+export const make = Effect.fnUntraced(function* (tools: Iterable<BoundTool>): Effect.fn.Return<ToolSet, ToolNameError> {
+  const byName = new Map<string, BoundTool>()
+  const toProvider = new Map<string, string>()
+  const toCanonical = new Map<string, string>()
+  for (const tool of tools) {
+    const { name } = tool.contract
+    const providerName = tool.kind === "provider" ? name : yield* names.encode(name)
+    const taken = toCanonical.get(providerName)
+    if (taken !== undefined) return yield* new ToolNameError({ names: [taken, name], providerName })
+    byName.set(name, tool)
+    toProvider.set(name, providerName)
+    toCanonical.set(providerName, name)
+  }
+  return {
+    tools: byName,
+    providerName: (canonical) => toProvider.get(canonical) ?? canonical,
+    canonicalName: (provider) => toCanonical.get(provider) ?? provider,
+    toolkit: offered.toolkit(Array.from(byName.values(), (tool) => [toProvider.get(tool.contract.name) ?? "", tool]))
+  }
+})

@@ -65,11 +65,11 @@ export const Timeout = Context.Reference<Duration.Input>("effect-emissary/tool/T
 export const timeout: {
   (duration: Duration.Input): <T extends Tool.Any>(tool: T) => T
   <T extends Tool.Any>(tool: T, duration: Duration.Input): T
-} = dual(
-  2,
-  // `annotate` clones the tool with its prototype and all of its own properties, so its kind and type stay
-  <T extends Tool.Any>(tool: T, duration: Duration.Input): T => tool.annotate(Timeout, duration) as unknown as T
-)
+} = dual(2, <T extends Tool.Any>(tool: T, duration: Duration.Input): T => {
+  // as `annotate` does it: same prototype, same own properties, so the tool keeps its kind
+  const clone: T = Object.create(Object.getPrototypeOf(tool))
+  return Object.assign(clone, tool, { annotations: Context.add(tool.annotations, Timeout, duration) })
+})
 
 /**
  * The timeout of a tool, the default included.

@@ -1,10 +1,8 @@
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
+import type { ValidationIssue } from "../../payload/ValidationIssue.ts"
 
-export interface Issue {
-  readonly path: string
-  readonly message: string
-}
+type Issue = Pick<ValidationIssue, "path" | "message">
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
@@ -30,8 +28,13 @@ const paths = (error: Schema.SchemaError) =>
   format(error.issue).issues.map((issue) => ({ path: (issue.path ?? []).map(segment), message: issue.message }))
 
 /** All problems, each with a readable path such as `items[1].qty`. */
-export const all = (error: Schema.SchemaError): ReadonlyArray<Issue> =>
-  paths(error).map(({ message, path }) => ({ path: render(path), message }))
+export const all = (error: Schema.SchemaError): ReadonlyArray<ValidationIssue> =>
+  paths(error).map(({ message, path }) => ({
+    path: render(path),
+    pointer: path.map((key) => `/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`).join(""),
+    keyword: "schema",
+    message
+  }))
 
 /** Keys that the value lacks apart from everything else that is wrong. */
 export const split = (

@@ -1,0 +1,104 @@
+/**
+ * Runs the local body of a call under its timeout. It never fails and never dies.
+ */
+import type * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import type { BoundCall } from "../BoundCall.ts"
+import * as ToolResult from "../ToolResult.ts"
+import * as CallCause from "./callCause.ts"
+import * as defect from "./defect.ts"
+
+export interface Limits {
+  readonly name: string
+  readonly timeout: Duration.Duration
+  readonly deadline: number | undefined
+}
+
+export const timedOut = (duration: Duration.Duration): ToolResult.Failure =>
+  ToolResult.failure("timeout_error", `Tool execution timed out after ${Duration.toSeconds(duration)} seconds`)
+
+/** A handler or a runtime failed in a way nobody foresaw. */
+export const unhandled = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
+  Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
+    Effect.andThen(CallCause.report(cause)),
+    Effect.as(ToolResult.failure("unhandled_error", `Error executing tool: ${defect.describeCause(cause)}`))
+  )
+
+/** The time a call may take: its timeout, cut short by the deadline of the run. */
+export const allowance = ({ deadline, timeout }: Limits): Effect.Effect<Duration.Duration> =>
+  deadline === undefined
+    ? Effect.succeed(timeout)
+    : Effect.map(Clock.currentTimeMillis, (now) => Duration.min(timeout, Duration.millis(Math.max(0, deadline - now))))
+
+/** Interrupts the fiber when its time is over, and remembers that it did. */
+const watch = (fiber: Fiber.Fiber<unknown, unknown>, duration: Duration.Duration, onTimeout: () => void) =>
+  Effect.sleep(duration).pipe(
+    Effect.andThen(
+      Effect.suspend(() => {
+        if (fiber.pollUnsafe() === undefined) onTimeout()
+        return Fiber.interrupt(fiber)
+      })
+    )
+  )
+
+/**
+ * The exit of an effect that runs in a fiber of its own, so that neither its
+ * timeout nor its own interruption reaches anybody else. A fiber that resists
+ * interruption is waited for, and has timed out nevertheless.
+ */
+export const limited = <A>(
+  effect: Effect.Effect<A>,
+  duration: Duration.Duration
+): Effect.Effect<Exit.Exit<A> | "timeout"> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(effect, { startImmediately: true })
+      const done = fiber.pollUnsafe()
+      if (done !== undefined) return done
+      let late = false
+      const timer = Duration.isFinite(duration)
+        ? yield* Effect.forkChild(
+            watch(fiber, duration, () => {
+              late = true
+            }),
+            { startImmediately: true }
+          )
+        : undefined
+      const exit = yield* restore(Fiber.await(fiber)).pipe(
+        Effect.onInterrupt(() => Fiber.interrupt(fiber)),
+        Effect.ensuring(timer === undefined ? Effect.void : Fiber.interrupt(timer))
+      )
+      return late ? "timeout" : exit
+    })
+  )
+
+export const execute = (
+  limits: Limits,
+  body: () => Effect.Effect<ToolResult.ToolResult>
+): Effect.Effect<ToolResult.ToolResult> =>
+  Effect.gen(function* () {
+    yield* CallCause.reset
+    const duration = yield* allowance(limits)
+    const exit = yield* limited(Effect.suspend(body), duration)
+    if (exit === "timeout") return timedOut(duration)
+    return Exit.isSuccess(exit) ? exit.value : yield* unhandled(limits.name, exit.cause)
+  })
+
+/** Executes a call elsewhere, and stops waiting some time after its owner should have given up. */
+export const overdue = (
+  call: BoundCall,
+  margin: Duration.Duration,
+  dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
+): Effect.Effect<ToolResult.ToolResult> =>
+  Effect.gen(function* () {
+    const duration = yield* allowance({ name: call.contract.name, timeout: call.timeout, deadline: call.deadline })
+    const exit = yield* limited(
+      Effect.suspend(() => dispatch(call)),
+      Duration.sum(duration, margin)
+    )
+    return exit === "timeout" ? timedOut(duration) : yield* exit
+  })
