@@ -46,6 +46,7 @@
  *
  * @since 0.1.0
  */
+import type * as Chat from "effect/ai/Chat"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
 import { dual } from "effect/Function"
@@ -53,10 +54,17 @@ import * as HashMap from "effect/HashMap"
 import type { Inspectable } from "effect/Inspectable"
 import * as Option from "effect/Option"
 import type { Pipeable } from "effect/Pipeable"
+import * as Ref from "effect/Ref"
 import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import type { JsonObject } from "../payload/Json.ts"
+import type { LossyEncoding } from "../payload/LossyEncoding.ts"
+import type { PayloadError } from "../payload/PayloadError.ts"
+import type { DecodeOptions, EncodeOptions } from "../payload/VersionedCodec.ts"
 import type { NonEmptyContent } from "../tool/Content.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import { ConversationError, InvalidKeepRecent } from "./ConversationError.ts"
+import { codec } from "./internal/codec.ts"
 import * as reader from "./internal/fromPrompt.ts"
 import * as history from "./internal/history.ts"
 import * as laws from "./internal/laws.ts"
@@ -661,3 +669,127 @@ export const fromPrompt = (
   input: Prompt.Prompt,
   options?: { readonly tokenLimit?: number | undefined }
 ): Effect.Effect<Conversation, ConversationError> => reader.fromPrompt(input, options?.tokenLimit)
+
+/**
+ * Reads a conversation from the history of a `Chat` of `effect/ai`.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const fromChat = (
+  chat: Chat.Chat,
+  options?: { readonly tokenLimit?: number | undefined }
+): Effect.Effect<Conversation, ConversationError> =>
+  Effect.flatMap(Ref.get(chat.history), (prompt) => fromPrompt(prompt, options))
+
+/**
+ * Replaces the history of a `Chat` of `effect/ai`. The lossless form is written,
+ * so that {@link fromChat} reads the same conversation back.
+ *
+ * **Example** (Handing a conversation to a chat)
+ *
+ * ```ts
+ * import { Effect, Equal } from "effect"
+ * import { Chat } from "effect/ai"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const conversation = yield* Conversation.addUser(Conversation.empty, "Hello")
+ *   const chat = yield* Chat.empty
+ *   yield* Conversation.toChat(conversation, chat)
+ *   return Equal.equals(yield* Conversation.fromChat(chat), conversation)
+ * })
+ *
+ * assert.strictEqual(Effect.runSync(program), true)
+ * ```
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const toChat: {
+  (chat: Chat.Chat): (self: Conversation) => Effect.Effect<void>
+  (self: Conversation, chat: Chat.Chat): Effect.Effect<void>
+} = dual(2, (self: Conversation, chat: Chat.Chat): Effect.Effect<void> =>
+  Ref.set(chat.history, toPrompt(self, { lossless: true }))
+)
+
+/**
+ * Schema of {@link Conversation}, to embed in other schemas: reads every version of
+ * the wire, writes the newest. Histories that break a law do not decode.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Conversation: Schema.Codec<Conversation, Schema.Json> = codec.schema
+
+/**
+ * Writes a conversation as versioned JSON.
+ *
+ * **Details**
+ *
+ * Fails where something must not be written: a `Redacted` value, a key that names
+ * a secret in metadata or provider options, a key that no reader accepts, or more
+ * than the limits allow to be read back.
+ *
+ * **Example** (Storing a conversation)
+ *
+ * ```ts
+ * import { Effect, Equal } from "effect"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const chat = yield* Conversation.addUser(Conversation.empty, "Hello")
+ *   const text = yield* Conversation.encodeJson(chat)
+ *   assert.strictEqual(JSON.parse(text).version, 1)
+ *   return Equal.equals(yield* Conversation.decodeJson(text), chat)
+ * })
+ *
+ * assert.strictEqual(Effect.runSync(program), true)
+ * ```
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const encode = (
+  self: Conversation,
+  options?: EncodeOptions
+): Effect.Effect<JsonObject, PayloadError | LossyEncoding> => codec.encode(self, options)
+
+/**
+ * Like {@link encode}, as JSON text. `indent` is the number of spaces per level,
+ * default 0.
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const encodeJson = (
+  self: Conversation,
+  options?: EncodeOptions & { readonly indent?: number | undefined }
+): Effect.Effect<string, PayloadError | LossyEncoding> => codec.encodeJson(self, options)
+
+/**
+ * Reads a conversation from JSON of any version, under the limits of `Limits`.
+ *
+ * **Details**
+ *
+ * Undeclared keys are refused. A history that breaks a law is an `Invalid` reason
+ * with the path of the message.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decode = (input: unknown, options?: DecodeOptions): Effect.Effect<Conversation, PayloadError> =>
+  codec.decode(input, options)
+
+/**
+ * Like {@link decode}, from JSON text or bytes of UTF-8.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decodeJson = (
+  input: string | Uint8Array,
+  options?: DecodeOptions
+): Effect.Effect<Conversation, PayloadError> => codec.decodeJson(input, options)

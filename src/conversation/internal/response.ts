@@ -253,17 +253,19 @@ const merge = (left: Metadata, right: Metadata): Metadata => {
 }
 
 const usageOf = ({ inputTokens, outputTokens }: Response.Usage): TokenUsage => ({
-  ...count("inputTokens", inputTokens.total ?? sum(inputTokens)),
-  ...count("outputTokens", outputTokens.total ?? sum({ ...outputTokens, total: undefined })),
+  ...count(
+    "inputTokens",
+    inputTokens.total ?? sum([inputTokens.uncached, inputTokens.cacheRead, inputTokens.cacheWrite])
+  ),
+  ...count("outputTokens", outputTokens.total ?? sum([outputTokens.text, outputTokens.reasoning])),
   ...count("cacheReadTokens", inputTokens.cacheRead),
   ...count("cacheWriteTokens", inputTokens.cacheWrite),
   ...count("reasoningTokens", outputTokens.reasoning)
 })
 
-const sum = (counts: Readonly<Record<string, number | undefined>>): number | undefined => {
-  const given = Object.values(counts).filter((count) => count !== undefined)
-  return given.length === 0 ? undefined : given.reduce((total, count) => total + count, 0)
-}
+/** Absent where the first, the main part, was not reported. */
+const sum = (counts: readonly [number | undefined, ...Array<number | undefined>]): number | undefined =>
+  counts[0] === undefined ? undefined : counts.reduce<number>((total, count) => total + (count ?? 0), 0)
 
 const count = (key: keyof TokenUsage, value: number | undefined): TokenUsage | undefined =>
   value !== undefined && Number.isSafeInteger(value) && value >= 0 ? { [key]: value } : undefined
