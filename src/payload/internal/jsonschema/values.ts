@@ -1,0 +1,134 @@
+import type * as Schema from "effect/Schema"
+import type { JsonObject } from "../../Json.ts"
+
+/** The JSON kinds, as `type` names them. */
+export type Kind = "null" | "boolean" | "integer" | "number" | "string" | "array" | "object"
+
+/** One bit for each kind; `number` includes `integer`. */
+export const kindBits: Readonly<Record<Kind, number>> = {
+  null: 1,
+  boolean: 2,
+  integer: 4,
+  number: 12,
+  string: 16,
+  array: 32,
+  object: 64
+}
+
+export const allKinds = 127
+
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+export const isArray = (value: Schema.Json): value is ReadonlyArray<Schema.Json> => Array.isArray(value)
+
+export const kindOf = (value: Schema.Json): Kind => {
+  if (value === null) return "null"
+  if (isArray(value)) return "array"
+  switch (typeof value) {
+    case "boolean":
+      return "boolean"
+    case "number":
+      return Number.isInteger(value) ? "integer" : "number"
+    case "string":
+      return "string"
+    default:
+      return "object"
+  }
+}
+
+/** The bit a value has: `integer` for whole numbers, the other half of `number` else. */
+export const bitOf = (value: Schema.Json): number => {
+  const kind = kindOf(value)
+  return kind === "number" ? 8 : kindBits[kind]
+}
+
+/** What an unknown thing is, for messages. */
+export const describe = (value: unknown): string => {
+  if (value === undefined) return "nothing"
+  if (value === null) return "null"
+  if (Array.isArray(value)) return "array"
+  if (typeof value === "number")
+    return Number.isInteger(value) ? "integer" : Number.isFinite(value) ? "number" : `${value}`
+  return typeof value
+}
+
+/** Own properties only: keys come from outside. */
+export const get = (object: JsonObject, key: string): Schema.Json | undefined =>
+  Object.hasOwn(object, key) ? object[key] : undefined
+
+/** Sets an own property whatever its name is. */
+export const set = (object: Record<string, Schema.Json>, key: string, value: Schema.Json): void => {
+  if (key === "__proto__")
+    Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true })
+  else object[key] = value
+}
+
+/** A deep copy of a JSON value. */
+export const copy = (value: Schema.Json): Schema.Json => {
+  if (isArray(value)) return value.map(copy)
+  if (!isObject(value)) return value
+  const out: Record<string, Schema.Json> = {}
+  for (const key of Object.keys(value)) set(out, key, copy(value[key] ?? null))
+  return out
+}
+
+/** Text that is equal for equal values: keys sorted, `1.0` is `1`, `-0` is `0`. */
+export const fingerprint = (value: Schema.Json): string => {
+  if (isArray(value)) return `[${value.map(fingerprint).join(",")}]`
+  if (isObject(value)) {
+    const members = Object.keys(value)
+      .sort()
+      .map((key) => `${JSON.stringify(key)}:${fingerprint(value[key] ?? null)}`)
+    return `{${members.join(",")}}`
+  }
+  return value === 0 ? "0" : JSON.stringify(value)
+}
+
+/** Number of values in a value. */
+export const size = (value: Schema.Json): number => {
+  let count = 0
+  const open: Array<Schema.Json> = [value]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    count++
+    if (isArray(next)) open.push(...next)
+    else if (isObject(next)) for (const key of Object.keys(next)) open.push(next[key] ?? null)
+  }
+  return count
+}
+
+/** Length in code points, as `minLength` counts. */
+export const codePoints = (text: string): number => {
+  let count = text.length
+  for (let i = 0; i < text.length - 1; i++) {
+    const unit = text.charCodeAt(i)
+    if (unit < 0xd800 || unit > 0xdbff) continue
+    const next = text.charCodeAt(i + 1)
+    if (next >= 0xdc00 && next <= 0xdfff) {
+      count--
+      i++
+    }
+  }
+  return count
+}
+
+const decimal = (value: number): readonly [mantissa: bigint, exponent: number] => {
+  const [digits = "0", exponent = "0"] = value.toString().split("e")
+  const [whole = "0", fraction = ""] = digits.split(".")
+  return [BigInt(whole + fraction), Number(exponent) - fraction.length]
+}
+
+/** Whether a number is a multiple of a divisor, counted in decimals: 0.3 is a multiple of 0.1. */
+export const isMultipleOf = (value: number, divisor: number): boolean => {
+  if (Number.isSafeInteger(value) && Number.isSafeInteger(divisor)) return value % divisor === 0
+  const [a, ae] = decimal(value)
+  const [b, be] = decimal(divisor)
+  const exponent = Math.min(ae, be)
+  return (a * 10n ** BigInt(ae - exponent)) % (b * 10n ** BigInt(be - exponent)) === 0n
+}
+
+/** JSON text of a schema's own value for a message, shortened. */
+export const show = (value: Schema.Json, max = 60): string => {
+  const text = JSON.stringify(value)
+  return text.length <= max ? text : `${text.slice(0, max)}…`
+}

@@ -1,0 +1,57 @@
+/**
+ * Where we differ from the official JSON Schema test suite, each with the reason. A place names a file, a group of a
+ * file, or one test of a group, as `file`, `file > group` or `file > group > test`.
+ */
+export interface Deviation {
+  readonly place: string
+  readonly what: "refused" | "answer"
+  readonly reason: string
+}
+
+const refused = (reason: string, ...places: ReadonlyArray<string>): ReadonlyArray<Deviation> =>
+  places.map((place) => ({ place, what: "refused", reason }))
+
+const answers = (reason: string, ...places: ReadonlyArray<string>): ReadonlyArray<Deviation> =>
+  places.map((place) => ({ place, what: "answer", reason }))
+
+const remote = "A reference may not leave the document (PAY-C); nothing is ever fetched, meta-schemas included."
+const dynamic = "$dynamicRef is not enforced, so it is refused by name (CODEC-4)."
+const idn = "The format needs the tables of IDNA 2008, so it is refused by name (CODEC-4)."
+const proto = "The key __proto__ is refused everywhere (L2)."
+const byName = "An unknown format is refused by name (CODEC-4)."
+
+const common: ReadonlyArray<Deviation> = [
+  ...refused(remote, "refRemote", "ref > remote ref, containing refs itself"),
+  ...refused(idn, "format > idn-email format", "format > idn-hostname format"),
+  ...refused(idn, "optional/format/idn-email", "optional/format/idn-hostname"),
+  ...refused(byName, "optional/format/unknown"),
+  ...refused(proto, "properties > properties whose names are Javascript object property names"),
+  ...answers(proto, "required > required properties whose names are Javascript object property names > all present"),
+  ...answers(
+    "A-labels are decoded by the platform's URL parser (UTS 46), which is laxer than IDNA 2008.",
+    "optional/format/hostname > validation of A-label (punycode) host names"
+  )
+]
+
+export const deviations = {
+  "draft2020-12": [
+    ...common,
+    ...refused(remote, "defs > validate definition against metaschema"),
+    ...refused(
+      dynamic,
+      "dynamicRef",
+      "unevaluatedItems > unevaluatedItems with $dynamicRef",
+      "unevaluatedProperties > unevaluatedProperties with $dynamicRef"
+    ),
+    ...refused("$schema selects draft 2020-12 or draft-07, other meta-schemas are refused (CODEC-4).", "vocabulary"),
+    ...answers("Formats are asserted, not only noted (CODEC-4).", "format")
+  ],
+  draft7: [
+    ...common,
+    ...refused(remote, "definitions > validate definition against metaschema"),
+    ...refused(
+      "draft-07 ignores assertions beside $ref; what would not be enforced is refused (CODEC-4).",
+      "ref > ref overrides any sibling keywords"
+    )
+  ]
+} as const satisfies Record<string, ReadonlyArray<Deviation>>

@@ -1,0 +1,70 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Result, Schema } from "effect"
+import { CheckedSchema } from "effect-emissary"
+import { readFileSync } from "node:fs"
+import { type Deviation, deviations } from "./deviations.ts"
+
+const Suite = Schema.fromJsonString(
+  Schema.Struct({
+    files: Schema.Record(
+      Schema.String,
+      Schema.Array(
+        Schema.Struct({
+          description: Schema.String,
+          schema: Schema.Json,
+          tests: Schema.Array(
+            Schema.Struct({ description: Schema.String, data: Schema.Unknown, valid: Schema.Boolean })
+          )
+        })
+      )
+    )
+  })
+)
+
+const isObject = Schema.is(Schema.JsonObject)
+
+/** Documents are objects here, and a document of draft-07 says so. */
+const document = (schema: Schema.Json, draft: string): Schema.Json => {
+  const object = isObject(schema) ? schema : { allOf: [schema] }
+  return draft === "draft7" && !Object.hasOwn(object, "$schema")
+    ? { $schema: "http://json-schema.org/draft-07/schema#", ...object }
+    : object
+}
+
+const find = (list: ReadonlyArray<Deviation>, what: Deviation["what"], ...place: ReadonlyArray<string>) =>
+  list.find((deviation) => deviation.what === what && place.join(" > ").startsWith(deviation.place))
+
+for (const draft of ["draft2020-12", "draft7"] as const) {
+  const text = readFileSync(new URL(`./suite/${draft}.json`, import.meta.url), "utf8")
+  const suite = Schema.decodeUnknownSync(Suite)(text)
+  describe(`CODEC-4 official test suite, ${draft}`, () => {
+    const used = new Set<Deviation>()
+    for (const [file, groups] of Object.entries(suite.files)) {
+      it.effect(file, () =>
+        Effect.gen(function* () {
+          for (const group of groups) {
+            const made = yield* Effect.result(CheckedSchema.make(document(group.schema, draft)))
+            if (Result.isFailure(made)) {
+              const deviation = find(deviations[draft], "refused", file, group.description)
+              assert.isDefined(deviation, `${group.description}: ${made.failure.message}`)
+              if (deviation !== undefined) used.add(deviation)
+              continue
+            }
+            for (const { data, description, valid } of group.tests) {
+              if (CheckedSchema.accepts(made.success, data) === valid) continue
+              const deviation = find(deviations[draft], "answer", file, group.description, description)
+              assert.isDefined(deviation, `${group.description} > ${description}: expected ${valid}`)
+              if (deviation !== undefined) used.add(deviation)
+            }
+          }
+        })
+      )
+    }
+    it("uses every deviation", () => {
+      assert.deepStrictEqual(
+        deviations[draft].filter((deviation) => !used.has(deviation)),
+        []
+      )
+    })
+  })
+}
