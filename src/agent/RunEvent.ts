@@ -12,12 +12,15 @@
  */
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
-import * as Conversation from "../conversation/Conversation.ts"
-import * as Message from "../conversation/Message.ts"
-import * as TokenUsage from "../conversation/TokenUsage.ts"
+import type * as Conversation from "../conversation/Conversation.ts"
+import type * as Message from "../conversation/Message.ts"
+import type * as TokenUsage from "../conversation/TokenUsage.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import { ValidationIssue } from "../payload/ValidationIssue.ts"
-import * as Outcome from "./Outcome.ts"
+import * as VersionedCodec from "../payload/VersionedCodec.ts"
+import type * as Outcome from "./Outcome.ts"
+import * as v1 from "./wire/run-event-v1.ts"
+import { data } from "./wire/run-parts-v1.ts"
 
 /**
  * How many model calls one user message may cost.
@@ -306,3 +309,56 @@ export type RunEvent =
   | RunInterrupted
   | RunFinished
   | RunResumed
+
+/**
+ * The codec of one event: field `version`, native version 1. Its cost does not depend
+ * on the run, except for the conversation a run starts from.
+ *
+ * **Example** (Storing an event)
+ *
+ * ```ts
+ * import { DateTime, Effect } from "effect"
+ * import { RunEvent } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const event: RunEvent.RunEvent = { _tag: "ToolStarted", at: yield* DateTime.now, callId: "call_1" }
+ *   const text = yield* RunEvent.codec.encodeJson(event)
+ *   return yield* RunEvent.codec.decodeJson(text)
+ * })
+ *
+ * assert.strictEqual(Effect.runSync(program)._tag, "ToolStarted")
+ * ```
+ *
+ * @category codecs
+ * @since 0.1.0
+ */
+export const codec: VersionedCodec.VersionedCodec<RunEvent> = VersionedCodec.make({
+  what: "run event",
+  field: "version",
+  type: Schema.toType(v1.Event),
+  arms: [v1.one],
+  data
+})
+
+/**
+ * The codec of a list of events, the durable form of a run.
+ *
+ * @category codecs
+ * @since 0.1.0
+ */
+export const listCodec: VersionedCodec.VersionedCodec<ReadonlyArray<RunEvent>> = VersionedCodec.make({
+  what: "run events",
+  field: "version",
+  type: Schema.Array(Schema.toType(v1.Event)),
+  arms: [v1.list],
+  data
+})
+
+/**
+ * Schema of {@link RunEvent}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const RunEvent: Schema.Codec<RunEvent, Schema.Json> = codec.schema

@@ -12,17 +12,19 @@ import type * as DateTime from "effect/DateTime"
 import * as HashMap from "effect/HashMap"
 import type { Inspectable } from "effect/Inspectable"
 import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { Conversation } from "../conversation/Conversation.ts"
 import type { UserMessage } from "../conversation/Message.ts"
 import type { ToolCallPart } from "../conversation/Part.ts"
 import type { TokenUsage } from "../conversation/TokenUsage.ts"
 import type { JsonObject } from "../payload/Json.ts"
+import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import type { ToolResult } from "../tool/ToolResult.ts"
 import * as internal from "./internal/runState.ts"
 import type { ApprovalRequest, Outcome } from "./Outcome.ts"
 import type { MaxSteps, OutputCheck, Purpose, StructuredSteps } from "./RunEvent.ts"
+import { data } from "./wire/run-parts-v1.ts"
+import * as v1 from "./wire/run-state-v1.ts"
 
 /**
  * @category type ids
@@ -148,15 +150,40 @@ export interface RunState extends Inspectable {
  * @category guards
  * @since 0.1.0
  */
-export const isRunState = (u: unknown): u is RunState => Predicate.hasProperty(u, TypeId)
+export const isRunState = (u: unknown): u is RunState => internal.isRunState(u)
 
 /**
- * Schema of {@link RunState}.
+ * The snapshot codec: field `version`, native version 1.
+ *
+ * **When to use**
+ *
+ * Use it where folding all events again is too slow. A snapshot is as large as the
+ * conversation, so writing one after every event costs quadratic time: append the
+ * events instead, and take a snapshot now and then.
+ *
+ * **Gotchas**
+ *
+ * A snapshot is trusted: it says which calls were approved. Read it from storage that
+ * only your program writes to; take nothing but conversations from elsewhere.
+ *
+ * @category codecs
+ * @since 0.1.0
+ */
+export const codec: VersionedCodec.VersionedCodec<RunState> = VersionedCodec.make({
+  what: "run state",
+  field: "version",
+  type: Schema.declare(isRunState),
+  arms: [v1.snapshot],
+  data
+})
+
+/**
+ * Schema of {@link RunState}; its JSON form is a snapshot.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const RunState: Schema.Codec<RunState> = Schema.declare(isRunState)
+export const RunState: Schema.Codec<RunState, Schema.Json> = codec.schema
 
 /**
  * The open calls in call order.

@@ -2,7 +2,7 @@ import * as HashMap from "effect/HashMap"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Conversation from "../../conversation/Conversation.ts"
-import * as Message from "../../conversation/Message.ts"
+import type * as Message from "../../conversation/Message.ts"
 import * as TokenUsage from "../../conversation/TokenUsage.ts"
 import * as ValidationIssue from "../../payload/ValidationIssue.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -73,7 +73,7 @@ const register = (
           result: ToolResult.failure("interrupted", `The call was not run, because its answer was cut off (${stop}).`)
         }
   return HashMap.fromIterable(
-    Conversation.openCalls(conversation).map((part, order): [string, OpenCall] => [part.id, { part, order, status }])
+    internal.openParts(conversation).map(({ order, part }): [string, OpenCall] => [part.id, { part, order, status }])
   )
 }
 

@@ -2,7 +2,10 @@ import * as Equal from "effect/Equal"
 import * as Hash from "effect/Hash"
 import * as HashMap from "effect/HashMap"
 import * as Inspectable from "effect/Inspectable"
+import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import * as Conversation from "../../conversation/Conversation.ts"
+import * as Message from "../../conversation/Message.ts"
 import type { ApprovalRequest } from "../Outcome.ts"
 import type { OpenCall, RunState, TypeId as TypeIdType } from "../RunState.ts"
 
@@ -44,6 +47,16 @@ const Proto = {
 export const make = (fields: Fields): RunState =>
   // The prototype and the fields together are all that RunState declares
   Object.freeze(Object.assign(Object.create(Proto), fields)) as RunState
+
+/** The open calls of a conversation, with their places in the answer that asked for them. */
+export const openParts = (conversation: Conversation.Conversation): ReadonlyArray<Omit<OpenCall, "status">> => {
+  const answer = Option.getOrUndefined(Conversation.lastAssistantMessage(conversation))
+  if (answer === undefined) return []
+  const open = new Set(Conversation.openCalls(conversation).map((part) => part.id))
+  return Message.toolCalls(answer)
+    .map((part, order) => ({ part, order }))
+    .filter(({ part }) => open.has(part.id))
+}
 
 export const inOrder = (calls: HashMap.HashMap<string, OpenCall>): ReadonlyArray<OpenCall> =>
   Array.from(HashMap.values(calls)).sort((a, b) => a.order - b.order)

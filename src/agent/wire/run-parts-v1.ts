@@ -1,0 +1,136 @@
+/**
+ * What version 1 of events and of states have in common. Frozen with its first release.
+ *
+ * @since 0.1.0
+ */
+import type * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
+import * as SchemaIssue from "effect/SchemaIssue"
+import * as Conversation from "../../conversation/Conversation.ts"
+import * as Message from "../../conversation/Message.ts"
+import type { JsonObject } from "../../payload/Json.ts"
+import type { Outcome as OutcomeType } from "../Outcome.ts"
+import type {
+  MaxSteps as MaxStepsType,
+  OutputCheck as OutputCheckType,
+  Purpose as PurposeType,
+  StructuredSteps as StructuredStepsType
+} from "../RunEvent.ts"
+
+/**
+ * ISO 8601 text.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Time: Schema.Codec<DateTime.Utc, string> = Schema.DateTimeUtcFromString
+
+/**
+ * An integer from 0.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Count: Schema.Codec<number> = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
+
+/**
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Context: Schema.Codec<JsonObject> = Schema.Record(Schema.String, Schema.Json)
+
+/**
+ * @category schemas
+ * @since 0.1.0
+ */
+export const MaxSteps: Schema.Codec<MaxStepsType> = Schema.Union([
+  Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)),
+  Schema.Literal("unlimited")
+])
+
+/**
+ * @category schemas
+ * @since 0.1.0
+ */
+export const StructuredSteps: Schema.Codec<StructuredStepsType> = Schema.Literals(["never", "fallback", "always"])
+
+/**
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Purpose: Schema.Codec<PurposeType> = Schema.Literals(["answer", "structured"])
+
+const Issue = Schema.Struct({
+  path: Schema.String,
+  pointer: Schema.String,
+  keyword: Schema.String,
+  message: Schema.String
+})
+
+/**
+ * @category schemas
+ * @since 0.1.0
+ */
+export const OutputCheck: Schema.Codec<OutputCheckType> = Schema.Union([
+  Schema.TaggedStruct("Valid", { value: Schema.Json }),
+  Schema.TaggedStruct("Invalid", { issues: Schema.Array(Issue) })
+])
+
+const ApprovalRequest = Schema.Struct({
+  callId: Schema.String,
+  name: Schema.String,
+  arguments: Schema.Json,
+  path: Schema.optionalKey(Schema.NonEmptyArray(Schema.String))
+})
+
+/**
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Outcome: Schema.Codec<OutcomeType> = Schema.Union([
+  Schema.TaggedStruct("Completed", { output: Schema.optionalKey(Schema.Json) }),
+  Schema.TaggedStruct("MaxSteps", {}),
+  Schema.TaggedStruct("AwaitingApproval", { requests: Schema.NonEmptyArray(ApprovalRequest) }),
+  Schema.TaggedStruct("Interrupted", { reason: Schema.optionalKey(Schema.String) }),
+  Schema.TaggedStruct("InvalidOutput", { issues: Schema.Array(Issue) }),
+  Schema.TaggedStruct("Stopped", { finishReason: Schema.Literals(["length", "content-filter", "error", "other"]) })
+])
+
+/**
+ * A conversation: its messages, and its token limit if it has one.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const History: Schema.Codec<Conversation.Conversation, unknown> = Schema.Struct({
+  messages: Schema.Array(Message.Message),
+  tokenLimit: Schema.optionalKey(Schema.Finite)
+}).pipe(
+  Schema.decodeTo(Schema.declare(Conversation.isConversation), {
+    decode: SchemaGetter.transformEffect(({ messages, tokenLimit }, options) =>
+      Effect.mapError(
+        Effect.fromResult(Conversation.fromMessages(messages, { tokenLimit })),
+        (error) => new SchemaIssue.InvalidValue({ message: error.message }, messages, options)
+      )
+    ),
+    encode: SchemaGetter.transform((conversation) =>
+      Option.match(Conversation.tokenLimit(conversation), {
+        onNone: () => ({ messages: Conversation.messages(conversation) }),
+        onSome: (tokenLimit) => ({ messages: Conversation.messages(conversation), tokenLimit })
+      })
+    )
+  })
+)
+
+/**
+ * Below these names stands what models, tools and users said: a key called
+ * `password` there is data, not an option that holds a secret. The context of a run
+ * and provider options are not among them.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const data: ReadonlyArray<string> = ["arguments", "value", "output", "metadata"].map((name) => `/**/${name}`)

@@ -1,0 +1,122 @@
+/**
+ * Version 1 of run states: a snapshot. Frozen with its first release.
+ *
+ * The parts of open calls stand in the conversation and are not repeated.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as HashMap from "effect/HashMap"
+import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
+import * as SchemaIssue from "effect/SchemaIssue"
+import * as Message from "../../conversation/Message.ts"
+import * as TokenUsage from "../../conversation/TokenUsage.ts"
+import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
+import * as internal from "../internal/runState.ts"
+import type { CallStatus, OpenCall, RunState } from "../RunState.ts"
+import * as Part from "./run-parts-v1.ts"
+
+const Status: Schema.Codec<CallStatus, unknown> = Schema.Union([
+  Schema.TaggedStruct("Requested", {}),
+  Schema.TaggedStruct("AwaitingApproval", {}),
+  Schema.TaggedStruct("Approved", {}),
+  Schema.TaggedStruct("Settled", { result: ToolResult.ToolResult }),
+  Schema.TaggedStruct("Started", { child: Schema.optionalKey(Schema.suspend(() => State)) })
+])
+
+const Answer = Schema.Struct({
+  purpose: Part.Purpose,
+  finishReason: Schema.optionalKey(Schema.String),
+  calls: Part.Count,
+  outputCall: Schema.Boolean,
+  output: Schema.optionalKey(Part.OutputCheck)
+})
+
+const Body = Schema.Struct({
+  runId: Schema.String,
+  agent: Schema.String,
+  definition: Schema.String,
+  depth: Part.Count,
+  context: Part.Context,
+  conversation: Part.History,
+  maxSteps: Part.MaxSteps,
+  structured: Part.StructuredSteps,
+  steps: Part.Count,
+  totalSteps: Part.Count,
+  usage: TokenUsage.TokenUsage,
+  calls: Schema.Array(Schema.Struct({ callId: Schema.String, status: Status })),
+  pending: Schema.Array(Schema.Struct({ message: Message.UserMessage, maxSteps: Part.MaxSteps })),
+  answer: Schema.optionalKey(Answer),
+  limited: Schema.Boolean,
+  step: Schema.optionalKey(Schema.Struct({ step: Part.Count, purpose: Part.Purpose })),
+  mistakes: Schema.Array(Schema.String),
+  fresh: Schema.Boolean,
+  interrupted: Schema.optionalKey(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
+  outcome: Schema.optionalKey(Part.Outcome),
+  startedAt: Part.Time,
+  updatedAt: Part.Time,
+  revision: Part.Count
+})
+
+type Body = typeof Body.Type
+
+/** The open calls of the conversation with what became of them, or what is wrong. */
+const joinCalls = (body: Body): HashMap.HashMap<string, OpenCall> | string => {
+  const statuses = new Map(body.calls.map(({ callId, status }) => [callId, status]))
+  const calls: Array<[string, OpenCall]> = []
+  for (const { order, part } of internal.openParts(body.conversation)) {
+    const status = statuses.get(part.id)
+    if (status === undefined) return `expected the status of the open call ${JSON.stringify(part.id)}`
+    calls.push([part.id, { part, order, status }])
+  }
+  return calls.length === body.calls.length
+    ? HashMap.fromIterable(calls)
+    : "expected one status for each open call of the conversation and for no other"
+}
+
+/**
+ * A state without its version.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const State: Schema.Codec<RunState, unknown> = Body.pipe(
+  Schema.decodeTo(Schema.declare(internal.isRunState), {
+    decode: SchemaGetter.transformEffect((body, options) => {
+      const calls = joinCalls(body)
+      return typeof calls === "string"
+        ? Effect.fail(new SchemaIssue.InvalidValue({ message: calls }, body, options))
+        : Effect.succeed(
+            internal.make({
+              ...body,
+              calls,
+              answer: body.answer,
+              step: body.step,
+              interrupted: body.interrupted,
+              outcome: body.outcome
+            })
+          )
+    }),
+    encode: SchemaGetter.transform(({ answer, calls, interrupted, outcome, step, ...state }): Body => ({
+      ...state,
+      calls: internal.inOrder(calls).map(({ part, status }) => ({ callId: part.id, status })),
+      ...(answer === undefined ? undefined : { answer }),
+      ...(step === undefined ? undefined : { step }),
+      ...(interrupted === undefined ? undefined : { interrupted }),
+      ...(outcome === undefined ? undefined : { outcome })
+    }))
+  })
+)
+
+/**
+ * @category codecs
+ * @since 0.1.0
+ */
+export const snapshot: VersionedCodec.AnyArm<RunState> = VersionedCodec.arm({
+  version: 1,
+  wire: Schema.Struct({ version: Schema.Literal(1), state: State }),
+  toCurrent: ({ state }) => Effect.succeed(state),
+  fromCurrent: (state) => VersionedCodec.lossless({ version: 1 as const, state })
+})
