@@ -55,9 +55,7 @@ export const check = (
   options: { readonly what: string; readonly path: string }
 ): Result.Result<string, PayloadError> =>
   inherited.has(name)
-    ? Result.fail(
-        new PayloadError({ what: options.what, reason: new ForbiddenKey({ path: options.path, key: name }) })
-      )
+    ? Result.fail(new PayloadError({ what: options.what, reason: new ForbiddenKey({ path: options.path, key: name }) }))
     : Result.succeed(name)
 
 /**

@@ -157,8 +157,7 @@ const SEPARATORS = /[^\p{L}\p{N}]/gu
  * @category guards
  * @since 0.1.0
  */
-export const isSecret = (key: string): boolean =>
-  keys.has(key.normalize("NFKC").replace(SEPARATORS, "").toLowerCase())
+export const isSecret = (key: string): boolean => keys.has(key.normalize("NFKC").replace(SEPARATORS, "").toLowerCase())
 
 interface Step {
   readonly parent: Step | undefined

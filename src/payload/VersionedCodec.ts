@@ -404,9 +404,7 @@ const scalar = (tag: unknown): string | number | boolean | null => {
 
 const isAllowed = (loss: Loss, allowed: ReadonlyArray<string | Loss>): boolean =>
   allowed.some((entry) =>
-    typeof entry === "string"
-      ? pattern.test(entry, loss.path)
-      : entry.path === loss.path && entry.what === loss.what
+    typeof entry === "string" ? pattern.test(entry, loss.path) : entry.path === loss.path && entry.what === loss.what
   )
 
 const refuseSecret = (found: Option.Option<SecretKeys.Found>, options: Decode.Options) =>
@@ -428,11 +426,7 @@ const toSchema = <T>(
   const target = Schema.toType(type)
   const toIssue = (error: PayloadError | LossyEncoding, input: unknown): SchemaIssue.Issue =>
     error._tag === "PayloadError" && error.reason._tag === "Invalid"
-      ? toSchemaIssue(
-          error.reason.issues,
-          input,
-          (issues) => new SchemaIssue.Composite(target.ast, issues, input, {})
-        )
+      ? toSchemaIssue(error.reason.issues, input, (issues) => new SchemaIssue.Composite(target.ast, issues, input, {}))
       : new SchemaIssue.InvalidValue({ message: error.message }, input, {})
   return Schema.Json.pipe(
     Schema.decodeTo(target, {

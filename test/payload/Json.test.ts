@@ -1,0 +1,379 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted, Result, Schema } from "effect"
+import { Json, type Limits, type PayloadError } from "effect-emissary"
+
+const reasonOf = <A>(effect: Effect.Effect<A, PayloadError.PayloadError>) =>
+  Effect.map(Effect.flip(effect), (error) => error.reason)
+
+const bytes = (...values: ReadonlyArray<number>) => Uint8Array.from(values)
+const utf8 = (text: string) => new TextEncoder().encode(text)
+
+describe("PAY-A NotJson", () => {
+  const cases: ReadonlyArray<readonly [text: string, offset: number, mentions: string]> = [
+    ["", 0, "the end of the text"],
+    ["   ", 3, "the end of the text"],
+    ["[1,]", 3, "a JSON value"],
+    ["[,1]", 1, `a JSON value or "]"`],
+    [`{"a":1,}`, 7, "a key in double quotes"],
+    [`{a:1}`, 1, "a key in double quotes"],
+    [`{"a" 1}`, 5, `":"`],
+    [`{"a":}`, 5, "a JSON value"],
+    ["[1}", 2, `"," or "]"`],
+    [`{"a":1]`, 6, `"," or "}"`],
+    ["[1", 2, "the end of the text"],
+    [`{"a":1`, 6, "the end of the text"],
+    ["1 2", 2, "nothing after the value"],
+    ["01", 1, "nothing after the value"],
+    ["1.", 1, "nothing after the value"],
+    ["1.e5", 1, "nothing after the value"],
+    ["-", 0, "a JSON value"],
+    ["+1", 0, "a JSON value"],
+    [".5", 0, "a JSON value"],
+    ["nul", 0, "a JSON value"],
+    ["NaN", 0, "a JSON value"],
+    ["truefalse", 4, "nothing after the value"],
+    [`"abc`, 4, "closing quote"],
+    [`"a\\`, 2, "escape"],
+    [`"\\x41"`, 1, "escape"],
+    [`"\\u12G4"`, 1, "escape"],
+    [`"\\u12`, 1, "escape"],
+    [`"a\nb"`, 2, "control character"],
+    ["'a'", 0, "a JSON value"],
+    ["// c\n1", 0, "a JSON value"],
+    ["\uFEFF1", 0, "byte order mark"],
+    ["\u00a01", 0, "U+00A0"]
+  ]
+  for (const [text, offset, mentions] of cases) {
+    it.effect(`PAY-A ${JSON.stringify(text)} is refused at offset ${offset}`, () =>
+      Effect.gen(function* () {
+        const reason = yield* reasonOf(Json.parse(text))
+        assert(reason._tag === "NotJson")
+        assert.strictEqual(reason.offset, offset)
+        assert.include(reason.message, mentions)
+      })
+    )
+  }
+
+  it.effect("PAY-A offsets in bytes are counted in bytes", () =>
+    Effect.gen(function* () {
+      const inText = yield* reasonOf(Json.parse(`["é😀",}`))
+      const inBytes = yield* reasonOf(Json.parse(utf8(`["é😀",}`)))
+      assert(inText._tag === "NotJson" && inBytes._tag === "NotJson")
+      assert.deepStrictEqual([inText.offset, inBytes.offset], [7, 10])
+      assert.include(inBytes.message, "offset 10")
+    })
+  )
+
+  const invalid: ReadonlyArray<readonly [name: string, bytes: Uint8Array, offset: number]> = [
+    ["a stray continuation byte", bytes(0x22, 0x80, 0x22), 1],
+    ["an overlong form", bytes(0x22, 0xc0, 0xaf, 0x22), 1],
+    ["an encoded surrogate", bytes(0x22, 0xed, 0xa0, 0x80, 0x22), 1],
+    ["a code point above U+10FFFF", bytes(0x22, 0x61, 0xf4, 0x90, 0x80, 0x80, 0x22), 2],
+    ["a cut sequence", bytes(0x22, 0xc3, 0xa9, 0xe2, 0x82), 3],
+    ["0xFF", bytes(0x22, 0xff, 0x22), 1],
+    ["a byte order mark", bytes(0xef, 0xbb, 0xbf, 0x31), 0]
+  ]
+  for (const [name, input, offset] of invalid) {
+    it.effect(`PAY-A bytes with ${name} are refused at ${offset}`, () =>
+      Effect.gen(function* () {
+        const reason = yield* reasonOf(Json.parse(input))
+        assert(reason._tag === "NotJson")
+        assert.strictEqual(reason.offset, offset)
+      })
+    )
+  }
+
+  it.effect("PAY-A a key that occurs twice is refused where it occurs again, however it is written", () =>
+    Effect.gen(function* () {
+      const reason = yield* reasonOf(Json.parse(`{"x":[{"a":1,"b":2,"\\u0061":3}]}`))
+      assert(reason._tag === "NotJson")
+      assert.strictEqual(reason.offset, 19)
+      assert.include(reason.message, `"a"`)
+      // The same key in other objects is no duplicate.
+      yield* Json.parse(`[{"a":{"a":1}},{"a":2}]`)
+    })
+  )
+
+  it.effect("PAY-A lone surrogates pass, because text can hold them as escapes", () =>
+    Effect.gen(function* () {
+      const json = yield* Json.parse(`"\\ud800"`)
+      assert.strictEqual(json, "\ud800")
+      assert.strictEqual(yield* Json.stringify(json), `"\\ud800"`)
+    })
+  )
+
+  it.prop(
+    "PAY-A accepts exactly the text that JSON.parse accepts",
+    [Schema.Json, Schema.Int, Schema.Int],
+    ([json, a, b]) => {
+      const junk = `{}[]",:\\u0 19.-+eE\ntfn`
+      const text = JSON.stringify(json)
+      const at = Math.abs(a) % (text.length + 1)
+      const char = junk[Math.abs(b) % junk.length] ?? ""
+      for (const candidate of [
+        text,
+        text.slice(0, at),
+        text.slice(0, at) + char + text.slice(at),
+        text.slice(0, at) + char + text.slice(at + 1)
+      ]) {
+        const native = Result.try(() => JSON.parse(candidate) as unknown)
+        const ours = Effect.runSync(Effect.result(Json.parse(candidate)))
+        if (Result.isSuccess(ours)) assert.deepStrictEqual(ours.success, Result.getOrThrow(native))
+        else if (ours.failure.reason._tag === "NotJson") {
+          assert.isTrue(Result.isFailure(native) || ours.failure.reason.message.startsWith("ambiguous"), candidate)
+          assert.isTrue(ours.failure.reason.offset >= 0 && ours.failure.reason.offset <= candidate.length)
+        } else assert.include(["ForbiddenKey", "Invalid"], ours.failure.reason._tag)
+      }
+    }
+  )
+})
+
+describe("PAY-A L2 limits", () => {
+  const measure = (text: string, limits: Partial<Limits.Limits>) => reasonOf(Json.parse(text, { limits }))
+
+  it.effect("PAY-A every limit holds exactly at its border, with its path", () =>
+    Effect.gen(function* () {
+      yield* Json.parse(`["é"]`, { limits: { maxBytes: 6 } })
+      const size = yield* measure(`["é"]`, { maxBytes: 5 })
+      assert.deepInclude(size, { _tag: "TooLarge", what: "bytes", limit: 5, found: 6, path: "" })
+
+      yield* Json.parse(`{"a":[[1]]}`, { limits: { maxDepth: 3 } })
+      const depth = yield* measure(`{"a":[0,[1]]}`, { maxDepth: 2 })
+      assert.deepInclude(depth, { _tag: "TooDeep", limit: 2, path: "/a/1" })
+
+      yield* Json.parse(`{"a":[1,2]}`, { limits: { maxNodes: 4 } })
+      assert.deepInclude(yield* measure(`{"a":[1,2]}`, { maxNodes: 3 }), { what: "nodes", limit: 3, found: 4 })
+
+      yield* Json.parse(`{"a":"\\u00e9b"}`, { limits: { maxStringLength: 2 } })
+      const value = yield* measure(`{"a/b":[0,"abcdef"]}`, { maxStringLength: 3 })
+      assert.deepInclude(value, { what: "string", limit: 3, found: 6, path: "/a~1b/1" })
+      const key = yield* measure(`{"a":{"long":1}}`, { maxStringLength: 3 })
+      assert.deepInclude(key, { what: "string", limit: 3, found: 4, path: "/a" })
+
+      yield* Json.parse(`{"a":[1,2]}`, { limits: { maxArrayLength: 2 } })
+      const array = yield* measure(`{"a":[1,2,3,4]}`, { maxArrayLength: 2 })
+      assert.deepInclude(array, { what: "array", limit: 2, found: 3, path: "/a" })
+    })
+  )
+
+  it.effect("PAY-A the same limits hold for values that somebody else parsed", () =>
+    Effect.gen(function* () {
+      const check = (value: unknown, limits: Partial<Limits.Limits>) => reasonOf(Json.check(value, { limits }))
+      assert.deepInclude(yield* check({ a: [0, [1]] }, { maxDepth: 2 }), { _tag: "TooDeep", path: "/a/1" })
+      assert.deepInclude(yield* check({ a: [1, 2] }, { maxNodes: 3 }), { what: "nodes", found: 4 })
+      assert.deepInclude(yield* check({ a: "abcd" }, { maxStringLength: 3 }), { what: "string", path: "/a" })
+      assert.deepInclude(yield* check({ a: { long: 1 } }, { maxStringLength: 3 }), { what: "string", path: "/a" })
+      assert.deepInclude(yield* check([[1, 2, 3]], { maxArrayLength: 2 }), { what: "array", path: "/0" })
+      assert.deepInclude(yield* check({ a: "x".repeat(100) }, { maxBytes: 50 }), { what: "bytes" })
+      assert.deepInclude(yield* reasonOf(Json.stringify("é", { limits: { maxBytes: 3 } })), { what: "bytes", found: 4 })
+      yield* Json.stringify("é", { limits: { maxBytes: 4 } })
+    })
+  )
+
+  it.effect("PAY-A L2 hostile text is refused, with the defaults", () =>
+    Effect.gen(function* () {
+      const hostile: ReadonlyArray<readonly [string, string]> = [
+        ["TooDeep", "[".repeat(1_000_000)],
+        ["TooDeep", `${"[".repeat(1_000_000)}${"]".repeat(1_000_000)}`],
+        ["TooDeep", `{"a":`.repeat(1_000_000)],
+        ["TooLarge", `[${"0,".repeat(1_000_000)}0]`],
+        ["TooLarge", `{${Array.from({ length: 300_000 }, (_, i) => `"k${i}":0`).join()}}`],
+        ["TooLarge", `"${"x".repeat(5_000_000)}"`],
+        ["TooLarge", " ".repeat(9_000_000)],
+        ["Invalid", "[1e999]"]
+      ]
+      for (const [tag, text] of hostile) assert.strictEqual((yield* reasonOf(Json.parse(text)))._tag, tag)
+    })
+  )
+
+  it.effect("PAY-A raised limits never overflow the stack", () =>
+    Effect.gen(function* () {
+      const limits = { maxDepth: 1_000_000, maxNodes: 3_000_000 }
+      const deep = `${"[".repeat(500_000)}${"]".repeat(500_000)}`
+      const json = yield* Json.parse(deep, { limits })
+      yield* Json.check(json, { limits })
+      const reason = yield* reasonOf(Json.stringify(json, { limits }))
+      assert.strictEqual(reason._tag, "TooDeep")
+    })
+  )
+
+  it.effect("PAY-A messages tell the limit, the place and what to do", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(Json.parse("[[1,2]]", { what: "order", limits: { maxArrayLength: 1 } }))
+      assert.strictEqual(
+        error.message,
+        "order: too large at /0: expected at most 1 items in one array, found at least 2. " +
+          "Send less, or raise maxArrayLength in the limits of this call"
+      )
+    })
+  )
+})
+
+describe("PAY-A L2 key rules", () => {
+  const refused: ReadonlyArray<readonly [text: string, path: string, key: string]> = [
+    [`{"__proto__":1}`, "/__proto__", "__proto__"],
+    [`{"a":[{"__proto__":{}}]}`, "/a/0/__proto__", "__proto__"],
+    [`{"\\u005f_proto__":null}`, "/__proto__", "__proto__"],
+    [`{"constructor":{"prototype":{}}}`, "/constructor", "constructor"],
+    [`[{"x":{"constructor":{"a":1,"prototype":null}}}]`, "/0/x/constructor", "constructor"]
+  ]
+  for (const [text, path, key] of refused) {
+    it.effect(`L2 ${text} is refused in text, in values and on the way out`, () =>
+      Effect.gen(function* () {
+        const value: unknown = JSON.parse(text)
+        for (const effect of [Json.parse(text), Json.parse(utf8(text)), Json.check(value), Json.stringify(value)]) {
+          assert.deepInclude(yield* reasonOf<unknown>(effect), { _tag: "ForbiddenKey", path, key })
+        }
+      })
+    )
+  }
+
+  it.effect("L2 inherited names are plain data elsewhere", () =>
+    Effect.gen(function* () {
+      const text = `{"constructor":"x","toString":1,"prototype":{},"hasOwnProperty":{"constructor":{}},"valueOf":[]}`
+      const json = yield* Json.parse(text)
+      assert.strictEqual(yield* Json.stringify(json), text)
+      const copied = yield* Json.check(json)
+      assert.strictEqual(JSON.stringify(copied), text)
+      assert.isUndefined(({} as Record<string, unknown>)["polluted"])
+    })
+  )
+})
+
+describe("PAY-A plain data only", () => {
+  class Point {
+    x = 1
+  }
+  const cyclic: Record<string, unknown> = {}
+  cyclic["self"] = [cyclic]
+  const sparse: Array<unknown> = [1]
+  sparse[2] = 3
+  let called = 0
+  const cases: ReadonlyArray<readonly [name: string, value: unknown, path: string]> = [
+    ["undefined", { a: undefined }, "/a"],
+    ["undefined at the root", undefined, ""],
+    ["NaN", [Number.NaN], "/0"],
+    ["Infinity", { a: Number.NEGATIVE_INFINITY }, "/a"],
+    ["a bigint", [1n], "/0"],
+    ["a function", { f: () => 1 }, "/f"],
+    ["a symbol", [Symbol("s")], "/0"],
+    ["a symbol as key", { a: { [Symbol("s")]: 1 } }, "/a"],
+    ["a Date", { at: new Date(0) }, "/at"],
+    ["a Map", [new Map()], "/0"],
+    ["a class instance", { p: new Point() }, "/p"],
+    ["an array subclass", { a: new (class extends Array {})() }, "/a"],
+    ["bytes", [new Uint8Array(1)], "/0"],
+    ["a boxed string", [Object("s")], "/0"],
+    ["a cycle", cyclic, "/self/0"],
+    ["a hole", { a: sparse }, "/a/1"],
+    ["an array with other members", Object.assign([1], { extra: 1 }), ""],
+    [
+      "a getter",
+      {
+        get a() {
+          return ++called
+        }
+      },
+      "/a"
+    ],
+    ["a getter in an array", Object.defineProperty([1], 0, { get: () => ++called }), "/0"],
+    ["a hidden member", Object.defineProperty({}, "h", { value: 1 }), "/h"],
+    ["toJSON", { a: { toJSON: () => "x" } }, "/a/toJSON"],
+    ["a Proxy that throws on keys", { a: [0, new Proxy({}, { ownKeys: () => assert.fail() })] }, "/a/1"],
+    [
+      "a Proxy that throws on reading",
+      [new Proxy({ a: 1 }, { getOwnPropertyDescriptor: () => assert.fail() })],
+      "/0/a"
+    ],
+    ["a revoked Proxy", [revoked()], "/0"]
+  ]
+  for (const [name, value, path] of cases) {
+    it.effect(`PAY-A ${name} is refused at "${path}"`, () =>
+      Effect.gen(function* () {
+        const reason = yield* reasonOf(Json.check(value))
+        assert(reason._tag === "Invalid")
+        assert.deepStrictEqual(
+          reason.issues.map((issue) => issue.path),
+          [path]
+        )
+        assert.strictEqual(called, 0)
+      })
+    )
+  }
+
+  it.effect("PAY-A a Proxy without end is stopped by the limits", () =>
+    Effect.gen(function* () {
+      const endless: object = new Proxy(
+        {},
+        {
+          ownKeys: () => ["a"],
+          getOwnPropertyDescriptor: () => ({ value: new Proxy({}, handler), enumerable: true, configurable: true })
+        }
+      )
+      const handler: ProxyHandler<object> = {
+        ownKeys: () => ["a"],
+        getOwnPropertyDescriptor: () => ({ value: new Proxy({}, handler), enumerable: true, configurable: true })
+      }
+      assert.strictEqual((yield* reasonOf(Json.check(endless)))._tag, "TooDeep")
+    })
+  )
+
+  it.effect("PAY-A shared parts are no cycle, but what they unfold to is counted", () =>
+    Effect.gen(function* () {
+      const leaf = { a: 1 }
+      assert.deepStrictEqual(yield* Json.check([leaf, leaf]), [{ a: 1 }, { a: 1 }])
+      let bomb: unknown = [1, 1]
+      for (let i = 0; i < 60; i++) bomb = [bomb, bomb]
+      assert.deepInclude(yield* reasonOf(Json.check(bomb)), { _tag: "TooLarge", what: "nodes" })
+    })
+  )
+
+  it.effect("PAY-A the outcome is a copy that nobody changes later", () =>
+    Effect.gen(function* () {
+      const input = { list: [1, -0], none: Object.create(null) as object }
+      const json = yield* Json.check(input)
+      input.list.push(2)
+      assert.deepStrictEqual(json, { list: [1, 0], none: {} })
+    })
+  )
+
+  it.effect("PAY-A all issues up to maxIssues, the others counted", () =>
+    Effect.gen(function* () {
+      const value = Array.from({ length: 20 }, () => undefined)
+      const error = yield* Effect.flip(Json.check(value, { limits: { maxIssues: 3 } }))
+      assert(error.reason._tag === "Invalid")
+      assert.strictEqual(error.reason.issues.length, 3)
+      assert.strictEqual(error.reason.omitted, 17)
+      assert.include(error.message, "and 17 more")
+    })
+  )
+
+  it.effect("L8 a Redacted value is refused with its path and never shown", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(Json.stringify({ a: [{ token: Redacted.make("hunter2") }] }))
+      assert.deepInclude(error.reason, { _tag: "Secret", path: "/a/0/token", key: "token", kind: "redacted" })
+      assert.notInclude(JSON.stringify(error) + error.message, "hunter2")
+    })
+  )
+
+  it.prop("L3 parse(stringify(x)) is x, as text and as bytes", [Schema.Json], ([json]) => {
+    // __proto__ may not be written; everything else has to come back.
+    const text = Effect.runSync(Effect.result(Json.stringify(json)))
+    if (Result.isFailure(text)) return assert.strictEqual(text.failure.reason._tag, "ForbiddenKey")
+    const back = Effect.runSync(Json.parse(text.success))
+    assert.strictEqual(JSON.stringify(back), JSON.stringify(json))
+    assert.deepStrictEqual(Effect.runSync(Json.parse(utf8(text.success))), back)
+  })
+
+  it.prop("L3 check(x) is x", [Schema.Json], ([json]) => {
+    const result = Effect.runSync(Effect.result(Json.check(json)))
+    if (Result.isSuccess(result)) assert.strictEqual(JSON.stringify(result.success), JSON.stringify(json))
+    else assert.strictEqual(result.failure.reason._tag, "ForbiddenKey")
+  })
+})
+
+function revoked(): unknown {
+  const { proxy, revoke } = Proxy.revocable({}, {})
+  revoke()
+  return proxy
+}
