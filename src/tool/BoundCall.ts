@@ -105,7 +105,7 @@ const bind = (tool: BoundTool, id: string, checked: JsonObject, options: Prepare
   const { deadline, runId } = options
   const context = options.context ?? {}
   const timeout = options.timeout === undefined ? tool.contract.timeout : Duration.fromInputUnsafe(options.timeout)
-  const call = { runId, callId: id, context, progress: options.progress ?? ignore }
+  const call = { runId, callId: id, context, deadline, progress: options.progress ?? ignore }
   return {
     runId,
     id,

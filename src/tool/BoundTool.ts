@@ -30,6 +30,10 @@ export interface CallContext {
   readonly callId: string
   readonly context: JsonObject
   /**
+   * When the run stops waiting, in milliseconds since the epoch.
+   */
+  readonly deadline?: number | undefined
+  /**
    * Takes the preliminary results of a long call. They are shown, never stored.
    */
   readonly progress: (result: ToolResult.Success) => Effect.Effect<void>

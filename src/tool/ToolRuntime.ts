@@ -6,12 +6,14 @@
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import type { HttpClient } from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import type { BoundCall } from "./BoundCall.ts"
 import type { BoundTool } from "./BoundTool.ts"
 import * as internal from "./internal/execute.ts"
+import * as Remote from "./internal/remote/runtime.ts"
+import type { InvalidOption } from "./RemoteToolsError.ts"
 import * as ToolResult from "./ToolResult.ts"
 
 /**
@@ -161,6 +163,21 @@ export const layerConcurrent = (options?: {
 }): Layer.Layer<never> => layer({ ...inline, concurrency: limit(options?.maxConcurrency ?? 5) })
 
 /**
+ * Sends calls without a body to a tool server, and executes the others here.
+ * `maxConcurrency` calls of a batch run at once (default 5).
+ *
+ * **Details**
+ *
+ * The server is `RemoteTools.layerServer`. Every call ends with a result: what
+ * the server answered, `timeout_error`, or `remote_unavailable`.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerRemote = (options: Remote.Options): Layer.Layer<never, InvalidOption, HttpClient> =>
+  Layer.effect(ToolRuntime, Remote.make(options))
+
+/**
  * Wraps every call of the runtime below: to log, measure, cache or deny it.
  *
  * **Details**
@@ -231,35 +248,6 @@ const wrapped = (runtime: ToolRuntime, wrap: Parameters<typeof around>[0]): Tool
 /**
  * Whether the runtime can execute the tool.
  *
- * @category guards
- * @since 0.1.0
- */
-export const supports = (runtime: ToolRuntime, tool: BoundTool): boolean => tool.kind !== "shell" || runtime.shells
-
-/**
- * Tools have no body here, and the runtime in use executes calls here only.
- *
- * @category errors
- * @since 0.1.0
- */
-export class NoRuntimeForTools extends Schema.TaggedError<NoRuntimeForTools>()("NoRuntimeForTools", {
-  tools: Schema.Array(Schema.String)
-}) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    const names = this.tools.map((name) => JSON.stringify(name)).join(", ")
-    return (
-      `No body here for ${names}, and the tool runtime in use executes calls here only. ` +
-      "Provide one that reaches their code, such as ToolRuntime.layerRemote, or bind them with ToolResolver.layerToolkit."
-    )
-  }
-}
-
-/**
- * Fails when the runtime in use cannot execute one of the tools.
- *
  * **When to use**
  *
  * Use before anything is sent to a model: a run would otherwise pay for calls
@@ -268,10 +256,4 @@ export class NoRuntimeForTools extends Schema.TaggedError<NoRuntimeForTools>()("
  * @category guards
  * @since 0.1.0
  */
-export const ensure = (tools: Iterable<BoundTool>): Effect.Effect<void, NoRuntimeForTools> =>
-  Effect.flatMap(ToolRuntime, (runtime) => {
-    const missing = Array.from(tools).filter((tool) => !supports(runtime, tool))
-    return missing.length === 0
-      ? Effect.void
-      : Effect.fail(new NoRuntimeForTools({ tools: missing.map((tool) => tool.contract.name) }))
-  })
+export const supports = (runtime: ToolRuntime, tool: BoundTool): boolean => tool.kind !== "shell" || runtime.shells

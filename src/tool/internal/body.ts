@@ -17,6 +17,7 @@ import * as Content from "../Content.ts"
 import { RunContext } from "../RunContext.ts"
 import * as ToolResult from "../ToolResult.ts"
 import * as CallCause from "./callCause.ts"
+import { CallInfo } from "./callInfo.ts"
 import { carried } from "./carriedResult.ts"
 import * as contract from "./contract.ts"
 import * as Issues from "./issues.ts"
@@ -145,7 +146,10 @@ export const make = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
           })
         )
       }
-    }).pipe(provide(handler.context, call.context))
+    }).pipe(
+      Effect.provideService(CallInfo, { runId: call.runId, callId: call.callId, deadline: call.deadline }),
+      provide(handler.context, call.context)
+    )
 }
 
 /** The preliminary results of one call; one that does not encode spoils the final result. */

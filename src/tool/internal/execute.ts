@@ -11,15 +11,13 @@ import type { BoundCall } from "../BoundCall.ts"
 import * as ToolResult from "../ToolResult.ts"
 import * as CallCause from "./callCause.ts"
 import * as defect from "./defect.ts"
+import * as Timeouts from "./timeouts.ts"
 
 export interface Limits {
   readonly name: string
   readonly timeout: Duration.Duration
   readonly deadline: number | undefined
 }
-
-export const timedOut = (duration: Duration.Duration): ToolResult.Failure =>
-  ToolResult.failure("timeout_error", `Tool execution timed out after ${Duration.toSeconds(duration)} seconds`)
 
 /** A handler or a runtime failed in a way nobody foresaw. */
 export const unhandled = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
@@ -84,7 +82,7 @@ export const execute = (
     yield* CallCause.reset
     const duration = yield* allowance(limits)
     const exit = yield* limited(Effect.suspend(body), duration)
-    if (exit === "timeout") return timedOut(duration)
+    if (exit === "timeout") return Timeouts.result(duration)
     return Exit.isSuccess(exit) ? exit.value : yield* unhandled(limits.name, exit.cause)
   })
 
@@ -100,5 +98,5 @@ export const overdue = (
       Effect.suspend(() => dispatch(call)),
       Duration.sum(duration, margin)
     )
-    return exit === "timeout" ? timedOut(duration) : yield* exit
+    return exit === "timeout" ? Timeouts.result(duration) : yield* exit
   })
