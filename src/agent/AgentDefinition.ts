@@ -19,7 +19,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
 import * as Digest from "../payload/Digest.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import type { LossyEncoding } from "../payload/LossyEncoding.ts"

@@ -1,0 +1,68 @@
+/** What the table looks at in an error of the library. */
+interface Facts {
+  /** The `_tag` of the error. */
+  readonly tag: string
+  /** The `_tag` of its `reason`, if it has one. */
+  readonly reason: string | undefined
+  /** The issues of an `Invalid` reason. */
+  readonly issues: ReadonlyArray<{ readonly path: string; readonly expected: string }>
+  /** The path of a reason that has just one. */
+  readonly path: string | undefined
+}
+
+const read = (value: unknown, key: string): unknown =>
+  typeof value === "object" && value !== null && key in value ? Reflect.get(value, key) : undefined
+
+const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
+
+const factsOf = (error: unknown): Facts => {
+  const reason = read(error, "reason")
+  const issues = read(reason, "issues")
+  return {
+    tag: text(read(error, "_tag")) ?? "",
+    reason: text(read(reason, "_tag")) ?? text(reason),
+    issues: Array.isArray(issues)
+      ? issues.map((issue) => ({ path: String(read(issue, "path")), expected: String(read(issue, "expected")) }))
+      : [],
+    path: text(read(reason, "path")) ?? text(read(error, "path"))
+  }
+}
+
+/** An issue at a path, told by what was expected where one path has several. */
+const issue =
+  (path: RegExp, expected: RegExp = /./u) =>
+  (facts: Facts): boolean =>
+    facts.tag === "PayloadError" && facts.issues.some((one) => path.test(one.path) && expected.test(one.expected))
+
+const tag =
+  (tag: string, reason?: string) =>
+  (facts: Facts): boolean =>
+    facts.tag === tag && (reason === undefined || facts.reason === reason)
+
+/**
+ * The one table from errors of the library to the error kinds of
+ * `VOCABULARY.md`. A row per way in which the library says it.
+ */
+const table: ReadonlyArray<readonly [kind: string, matches: (facts: Facts) => boolean]> = [
+  ["UnsupportedVersion", tag("PayloadError", "UnsupportedVersion")],
+  ["MalformedJson", tag("PayloadError", "NotJson")],
+  ["InvalidModel", issue(/^\/model$/u)],
+  ["InvalidModel", tag("ModelRegistryError", "InvalidModelName")],
+  ["UnknownProvider", tag("ModelRegistryError", "UnknownProvider")],
+  ["InvalidInstructions", issue(/^\/instructions$/u)],
+  ["InvalidReasoning", issue(/^\/reasoning$/u)],
+  ["InvalidStrategy", issue(/^\/structured_output_strategy$/u)],
+  ["InvalidMaxSteps", issue(/^\/max_steps$/u)],
+  ["MissingToolName", issue(/^\/tools\/\d+\/name$/u, /^the name of the tool/u)],
+  ["MissingToolDescription", issue(/^\/tools\/\d+\/description$/u)],
+  ["DuplicateToolName", issue(/^\/tools\/\d+\/name$/u, /no other tool/u)],
+  ["UnsupportedJsonSchema", issue(/^\/(tools\/\d+\/parameters_schema|structured_output)(\/|$)/u)],
+  ["UnsupportedJsonSchema", tag("JsonSchemaError")],
+  ["StrictSchema", tag("StrictSchemaError")]
+]
+
+/** The kinds of an error; one error can hold several problems. */
+export const kinds = (error: unknown): ReadonlyArray<string> => {
+  const facts = factsOf(error)
+  return table.filter(([, matches]) => matches(facts)).map(([kind]) => kind)
+}
