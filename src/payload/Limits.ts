@@ -94,11 +94,37 @@ export const Limits: Context.Reference<Limits> = Context.Reference<Limits>("effe
 /**
  * The current limits with the given ones in their place.
  *
+ * **Details**
+ *
+ * A limit given as `undefined` is not given: it never lifts the current one.
+ *
+ * **Example** (One limit for one call)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Limits } from "effect-emissary"
+ *
+ * const limits = Effect.runSync(Limits.resolve({ maxDepth: 8 }))
+ * assert.deepStrictEqual(limits, { ...Limits.defaults, maxDepth: 8 })
+ * ```
+ *
  * @category combinators
  * @since 0.1.0
  */
 export const resolve = (override?: Partial<Limits>): Effect.Effect<Limits> =>
-  override === undefined ? Effect.service(Limits) : Effect.map(Limits, (limits) => ({ ...limits, ...override }))
+  override === undefined ? Effect.service(Limits) : Effect.map(Limits, (limits) => merge(limits, override))
+
+const merge = (limits: Limits, override: Partial<Limits>): Limits => ({
+  maxBytes: override.maxBytes ?? limits.maxBytes,
+  maxDepth: override.maxDepth ?? limits.maxDepth,
+  maxNodes: override.maxNodes ?? limits.maxNodes,
+  maxStringLength: override.maxStringLength ?? limits.maxStringLength,
+  maxArrayLength: override.maxArrayLength ?? limits.maxArrayLength,
+  maxTools: override.maxTools ?? limits.maxTools,
+  maxMessages: override.maxMessages ?? limits.maxMessages,
+  maxIssues: override.maxIssues ?? limits.maxIssues
+})
 
 /**
  * Sets limits for everything under the layer; the ones not named keep their
@@ -121,7 +147,7 @@ export const resolve = (override?: Partial<Limits>): Effect.Effect<Limits> =>
  * @category layers
  * @since 0.1.0
  */
-export const layer = (limits: Partial<Limits>): Layer.Layer<never> => Layer.succeed(Limits, { ...defaults, ...limits })
+export const layer = (limits: Partial<Limits>): Layer.Layer<never> => Layer.succeed(Limits, merge(defaults, limits))
 
 /**
  * Refuses more tools or messages than the limits allow.

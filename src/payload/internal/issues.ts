@@ -43,15 +43,16 @@ export const toSchemaIssue = (
   input: unknown,
   wrap: (issues: readonly [SchemaIssue.Issue, ...Array<SchemaIssue.Issue>]) => SchemaIssue.Issue
 ): SchemaIssue.Issue => {
-  const [first, ...rest] = issues.map((issue) =>
-    new SchemaIssue.Pointer(
-      tokens(issue.path),
-      new SchemaIssue.InvalidValue(
-        { message: `Expected ${issue.expected}, found ${issue.found}`, [ANNOTATION]: issue },
-        input,
-        {}
+  const [first, ...rest] = issues.map(
+    (issue) =>
+      new SchemaIssue.Pointer(
+        tokens(issue.path),
+        new SchemaIssue.InvalidValue(
+          { message: `Expected ${issue.expected}, found ${issue.found}`, [ANNOTATION]: issue },
+          input,
+          {}
+        )
       )
-    )
   )
   return first === undefined ? new SchemaIssue.InvalidValue({ message: "Invalid" }, input, {}) : wrap([first, ...rest])
 }
@@ -69,7 +70,12 @@ function* leaves(
 ): Generator<Leaf> {
   switch (issue._tag) {
     case "Filter":
-      return yield* leaves(issue.issue, path, message ?? SchemaIssue.defaultCheckHook(issue))
+      // The name of a check is known to the check alone, and core's formatter asks it.
+      return yield* leaves(
+        issue.issue,
+        path,
+        message ?? (issue.issue._tag === "InvalidValue" ? text(issue) : SchemaIssue.defaultCheckHook(issue))
+      )
     case "Encoding":
       return yield* leaves(issue.issue, path, message)
     case "Pointer":

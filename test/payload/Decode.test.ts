@@ -1,0 +1,209 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Option, Redacted, Result, Schema } from "effect"
+import { Decode, Limits, Names, PayloadError } from "effect-emissary"
+
+const issuesOf = <A>(effect: Effect.Effect<A, PayloadError.PayloadError>) =>
+  Effect.map(Effect.flip(effect), (error) => {
+    assert(error.reason._tag === "Invalid", error.message)
+    return error.reason.issues.map((issue) => [issue.path, issue.expected, issue.found])
+  })
+
+const Order = Schema.Struct({
+  id: Schema.NonEmptyString,
+  items: Schema.Array(Schema.Struct({ sku: Schema.String, qty: Schema.Int })),
+  note: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  kind: Schema.Literals(["new", "used"])
+})
+
+describe("PAY-A Invalid", () => {
+  it.effect("PAY-A every place, with what was expected and the kind of what was found", () =>
+    Effect.gen(function* () {
+      const input = { id: "", items: [{ sku: 1, qty: 1.5 }, "x", { sku: "a" }], note: false, "a/b": 1, kind: "old" }
+      assert.deepStrictEqual(yield* issuesOf(Decode.decode(Order)(input)), [
+        ["/a~1b", "no such key", "number"],
+        ["/id", "a value with a length of at least 1", "string"],
+        ["/items/0/sku", "string", "number"],
+        ["/items/0/qty", "an integer", "number"],
+        ["/items/1", "object", "string"],
+        ["/items/2/qty", "a value", "nothing"],
+        ["/note", "string | null", "boolean"],
+        ["/kind", `"new" | "used"`, "string"]
+      ])
+    })
+  )
+
+  it.effect("PAY-A paths begin where the caller says, the root is empty", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* issuesOf(Decode.decode(Schema.String)(1)), [["", "string", "number"]])
+      const inner = Decode.decode(Schema.Struct({ a: Schema.String }), { path: "/tools/0", what: "tool" })
+      assert.deepStrictEqual(yield* issuesOf(inner({ a: [] })), [["/tools/0/a", "string", "array"]])
+    })
+  )
+
+  it.effect("PAY-A undeclared keys are refused by default and left out on demand", () =>
+    Effect.gen(function* () {
+      const A = Schema.Struct({ a: Schema.Int })
+      assert.deepStrictEqual(yield* issuesOf(Decode.decode(A)({ a: 1, b: 2 })), [["/b", "no such key", "number"]])
+      assert.deepStrictEqual(yield* Decode.decode(A, { onExcessProperty: "ignore" })({ a: 1, b: 2 }), { a: 1 })
+    })
+  )
+
+  it.effect("PAY-A issues are bounded, the others counted", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(
+        Decode.decode(Schema.Array(Schema.Int), { limits: { maxIssues: 2 } })(Array.from({ length: 1000 }, () => "x"))
+      )
+      assert(error.reason._tag === "Invalid")
+      assert.deepStrictEqual([error.reason.issues.length, error.reason.omitted], [2, 998])
+      assert.isBelow(error.message.length, 300)
+    })
+  )
+
+  it.effect("L2 no value is ever repeated in an error", () =>
+    Effect.gen(function* () {
+      const Secretive = Schema.Struct({
+        a: Schema.Int,
+        b: Schema.Literal("x"),
+        c: Schema.String.check(Schema.isMinLength(100)),
+        d: Schema.Union([Schema.Int, Schema.Boolean]),
+        e: Schema.NumberFromString
+      })
+      const secret = "sk-hunter2"
+      const error = yield* Effect.flip(
+        Decode.decodeUnknown(Secretive)({ a: secret, b: secret, c: secret, d: secret, e: [secret], f: secret })
+      )
+      assert(error.reason._tag === "Invalid" && error.reason.issues.length >= 6)
+      assert.notInclude(JSON.stringify(error) + error.message + String(error), "hunter2")
+    })
+  )
+
+  it.effect("PAY-A alternatives that fail in one place are one issue; members with a tag report their own places", () =>
+    Effect.gen(function* () {
+      const Id = Schema.Union([Schema.String.check(Schema.isMinLength(3)), Schema.Int])
+      const issues = yield* issuesOf(Decode.decode(Schema.Struct({ id: Id }))({ id: true }))
+      assert.strictEqual(issues.length, 1)
+      assert.strictEqual(issues[0]?.[0], "/id")
+      const Shape = Schema.Union([
+        Schema.Struct({ type: Schema.Literal("circle"), r: Schema.Finite }),
+        Schema.Struct({ type: Schema.Literal("square"), side: Schema.Finite })
+      ])
+      assert.deepStrictEqual(yield* issuesOf(Decode.decode(Shape)({ type: "square", side: "1" })), [
+        ["/side", "number", "string"]
+      ])
+    })
+  )
+
+  it.effect("PAY-A decodeJson and decodeUnknown apply limits and key rules first", () =>
+    Effect.gen(function* () {
+      const AnyJson = Schema.Record(Schema.String, Schema.Json)
+      const text = yield* Effect.flip(Decode.decodeJson(AnyJson)(`{"__proto__":1}`))
+      const value = yield* Effect.flip(Decode.decodeUnknown(AnyJson)(JSON.parse(`{"__proto__":1}`)))
+      const deep = yield* Effect.flip(Decode.decodeJson(AnyJson, { limits: { maxDepth: 1 } })(`{"a":[]}`))
+      assert.deepStrictEqual(
+        [text, value, deep].map((error) => error.reason._tag),
+        ["ForbiddenKey", "ForbiddenKey", "TooDeep"]
+      )
+    })
+  )
+
+  it.effect("L2 a recursive schema under the default depth never overflows", () =>
+    Effect.gen(function* () {
+      interface Tree {
+        readonly kids: ReadonlyArray<Tree>
+      }
+      const Tree: Schema.Codec<Tree> = Schema.Struct({ kids: Schema.Array(Schema.suspend(() => Tree)) })
+      const deep = `${`{"kids":[`.repeat(100_000)}${"]}".repeat(100_000)}`
+      assert.strictEqual((yield* Effect.flip(Decode.decodeJson(Tree)(deep))).reason._tag, "TooDeep")
+    })
+  )
+
+  it.effect("PAY-A encode reports places too, and lets only JSON out", () =>
+    Effect.gen(function* () {
+      const Positive = Schema.Struct({ n: Schema.Int.check(Schema.isGreaterThan(0)) })
+      assert.deepStrictEqual(yield* issuesOf(Decode.encode(Positive)({ n: -1 })), [
+        ["/n", "a value greater than 0", "number"]
+      ])
+      const Raw = Schema.Struct({ at: Schema.Date })
+      assert.strictEqual((yield* issuesOf(Decode.encode(Raw)({ at: new Date(0) })))[0]?.[0], "/at")
+      const Hidden = Schema.Struct({ token: Schema.Redacted(Schema.String) })
+      const error = yield* Effect.flip(Decode.encode(Hidden)({ token: Redacted.make("hunter2") }))
+      assert.notInclude(JSON.stringify(error) + error.message, "hunter2")
+    })
+  )
+})
+
+describe("L4 PayloadError", () => {
+  const reasons: ReadonlyArray<PayloadError.Reason> = [
+    new PayloadError.NotJson({ offset: 1, message: "m" }),
+    new PayloadError.TooLarge({ what: "nodes", limit: 1, found: 2, path: "" }),
+    new PayloadError.TooDeep({ limit: 1, path: "/a" }),
+    new PayloadError.ForbiddenKey({ path: "/__proto__", key: "__proto__" }),
+    new PayloadError.UnsupportedVersion({ field: "version", found: 3, kind: "number", supported: [1, 2] }),
+    PayloadError.invalid([{ path: "/a", expected: "string", found: "number" }], 2),
+    new PayloadError.Secret({ path: "/a", key: "a", kind: "key" })
+  ]
+  for (const reason of reasons) {
+    it.effect(`L4 ${reason._tag} travels as JSON and keeps its message`, () =>
+      Effect.gen(function* () {
+        const error = new PayloadError.PayloadError({ what: "agent", reason })
+        const codec = Schema.fromJsonString(Schema.toCodecJson(PayloadError.PayloadError))
+        const back = yield* Schema.decodeEffect(codec)(yield* Schema.encodeEffect(codec)(error))
+        assert.instanceOf(back, PayloadError.PayloadError)
+        assert.strictEqual(back.reason._tag, reason._tag)
+        assert.strictEqual(back.message, error.message)
+        assert.include(back.message, "agent: ")
+      })
+    )
+  }
+
+  it.effect("L4 one reason is handled with catchReason", () =>
+    Effect.gen(function* () {
+      const limit = yield* Decode.decodeJson(Schema.Json)("[[]]").pipe(
+        Effect.provide(Limits.layer({ maxDepth: 1 })),
+        Effect.catchReason("PayloadError", "TooDeep", (reason) => Effect.succeed(reason.limit))
+      )
+      assert.strictEqual(limit, 1)
+    })
+  )
+})
+
+describe("PAY-A Limits", () => {
+  it.effect("PAY-A defaults, the reference, and an override for one call", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* Limits.resolve(), Limits.defaults)
+      const set = Effect.provideService(Limits.Limits, { ...Limits.defaults, maxDepth: 3, maxNodes: 5 })
+      assert.deepInclude(yield* set(Limits.resolve({ maxNodes: 7 })), { maxDepth: 3, maxNodes: 7 })
+      const unset = { maxNodes: undefined } as unknown as Partial<Limits.Limits>
+      assert.strictEqual((yield* Limits.resolve(unset)).maxNodes, Limits.defaults.maxNodes)
+    })
+  )
+
+  it.effect("PAY-A counts of tools and messages", () =>
+    Effect.gen(function* () {
+      const at = { what: "agent", path: "/tools" }
+      yield* Limits.checkCount("tools", 256, at)
+      const error = yield* Effect.flip(Limits.checkCount("tools", 257, at))
+      assert.deepInclude(error.reason, { what: "tools", limit: 256, found: 257, path: "/tools" })
+      const messages = Limits.checkCount("messages", 3, { what: "c", path: "/messages", limits: { maxMessages: 2 } })
+      assert.deepInclude((yield* Effect.flip(messages)).reason, { what: "messages", limit: 2, found: 3 })
+    })
+  )
+})
+
+describe("L2 Names", () => {
+  it("L2 every inherited name is refused where keys are names, and nothing else", () => {
+    const at = { what: "registry", path: "/names" }
+    for (const name of Object.getOwnPropertyNames(Object.prototype)) {
+      const error = Result.getOrThrow(Result.flip(Names.check(name, at)))
+      assert.deepInclude(error.reason, { _tag: "ForbiddenKey", path: "/names", key: name })
+    }
+    assert.isTrue(Result.isSuccess(Names.check("constructors", at)))
+    const keys = Names.checkKeys({ ok: 1, toString: 2 }, at)
+    assert.deepInclude(Result.getOrThrow(Result.flip(keys)).reason, { path: "/names/toString" })
+  })
+
+  it("L2 reading by name sees own members only", () => {
+    assert.deepStrictEqual(Names.get({ constructor: 1 }, "constructor"), Option.some(1))
+    for (const name of Names.inherited) assert.isTrue(Option.isNone(Names.get({ a: 1 }, name)))
+  })
+})

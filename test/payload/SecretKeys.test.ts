@@ -1,0 +1,141 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Option, Redacted } from "effect"
+import { SecretKeys } from "effect-emissary"
+
+const pathOf = (value: unknown, data?: ReadonlyArray<string>) =>
+  Option.getOrUndefined(Option.map(SecretKeys.find(value, { data }), (found) => found.path))
+
+describe("L8 secret keys", () => {
+  for (const key of [
+    "api_key",
+    "apikey",
+    "apiKey",
+    "API-KEY",
+    "x-api-key",
+    "Api Key",
+    "ａｐｉ＿ｋｅｙ",
+    "authorization",
+    "Authorization",
+    "secret",
+    "client_secret",
+    "password",
+    "Pass_Word",
+    "access_token",
+    "accessToken",
+    "refresh.token",
+    "private_key",
+    "aws_secret_access_key",
+    "credentials",
+    "connectionString",
+    "bearer_token",
+    "cookie"
+  ]) {
+    it(`L8 ${key} is on the list`, () => assert.isTrue(SecretKeys.isSecret(key)))
+  }
+
+  for (const key of [
+    "max_tokens",
+    "maxTokens",
+    "max_output_tokens",
+    "input_tokens",
+    "tokens",
+    "token",
+    "token_count",
+    "tokenizer",
+    "prompt_cache_key",
+    "cache_key",
+    "key",
+    "keys",
+    "idempotency_key",
+    "keyword",
+    "author",
+    "secretary",
+    "passwordless",
+    "password_env",
+    "secret_name",
+    "session",
+    "",
+    "_",
+    "constructor",
+    "__proto__"
+  ]) {
+    it(`L8 "${key}" is not on the list`, () => assert.isFalse(SecretKeys.isSecret(key)))
+  }
+
+  it("L8 the published list is written without case and separators, or it would never match", () => {
+    for (const key of SecretKeys.keys) assert.match(key, /^[a-z0-9]+$/)
+  })
+
+  it("L8 the first one in the order of writing is found, with its path", () => {
+    assert.strictEqual(pathOf({ a: { b: [{ password: "x" }] }, secret: 1 }), "/a/b/0/password")
+    assert.strictEqual(pathOf({ secret: 1, a: { password: "x" } }), "/secret")
+    assert.strictEqual(pathOf({ "a/b": { "api~key": 1 } }), "/a~1b/api~0key")
+    assert.strictEqual(pathOf({ secret: null }), "/secret")
+    assert.isUndefined(pathOf({ max_tokens: 1, list: ["password"], name: "secret" }))
+    assert.isUndefined(pathOf("password"))
+  })
+
+  it("L8 Redacted values are found anywhere, and only their place is told", () => {
+    class Box {
+      readonly inner = Redacted.make("hunter2")
+    }
+    for (const [value, path] of [
+      [Redacted.make("hunter2"), ""],
+      [{ a: [Redacted.make("hunter2")] }, "/a/0"],
+      [{ a: new Map([["k", Redacted.make("hunter2")]]) }, "/a/k"],
+      [new Set([1, Redacted.make("hunter2")]), "/1"],
+      [{ box: new Box() }, "/box/inner"],
+      [Option.some(Redacted.make("hunter2")), "/value"]
+    ] as const) {
+      const found = Option.getOrThrow(SecretKeys.find(value))
+      assert.deepInclude(found, { path, kind: "redacted" })
+      assert.notInclude(JSON.stringify(found), "hunter2")
+    }
+  })
+
+  it("L8 below the places given as data keys are data, Redacted values are not", () => {
+    const definition = {
+      tools: [
+        { name: "login", parameters: { properties: { password: { type: "string" } } } },
+        { name: "other", parameters: {}, settings: {} }
+      ]
+    }
+    assert.strictEqual(pathOf(definition), "/tools/0/parameters/properties/password")
+    assert.isUndefined(pathOf(definition, ["/tools/*/parameters"]))
+    assert.isUndefined(pathOf(definition, ["/**/properties"]))
+    assert.isUndefined(pathOf(definition, ["/**"]))
+    assert.isDefined(pathOf(definition, ["/tools/1/parameters"]))
+    assert.isDefined(
+      pathOf(
+        definition,
+        ["/tools/*"].map((path) => `${path}/success`)
+      )
+    )
+    assert.strictEqual(pathOf({ parameters: { password: 1 }, password: 2 }, ["/parameters"]), "/password")
+    assert.strictEqual(pathOf({ data: { x: Redacted.make("s") } }, ["/data"]), "/data/x")
+    // The key of the place itself is an option still.
+    assert.strictEqual(pathOf({ secret: { a: 1 } }, ["/secret"]), "/secret")
+  })
+
+  it("L8 an object that is met as data and as options is searched as both", () => {
+    const shared = { password: "x" }
+    assert.strictEqual(pathOf({ data: shared, options: shared }, ["/data"]), "/options/password")
+    assert.strictEqual(pathOf({ a: { data: shared }, b: { data: shared } }, ["/a/data"]), "/b/data/password")
+  })
+
+  it("L8 cycles, deep values, getters and wide sharing do no harm", () => {
+    const cyclic: Record<string, unknown> = {
+      get danger() {
+        return assert.fail()
+      }
+    }
+    cyclic["self"] = cyclic
+    assert.isUndefined(pathOf(cyclic, ["/**/x"]))
+    let deep: unknown = { password: 1 }
+    for (let i = 0; i < 100_000; i++) deep = [deep]
+    assert.isDefined(pathOf(deep))
+    let bomb: unknown = [1]
+    for (let i = 0; i < 100; i++) bomb = [bomb, bomb]
+    assert.isUndefined(pathOf(bomb, ["/**/x/*"]))
+  })
+})
