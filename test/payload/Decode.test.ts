@@ -66,7 +66,7 @@ describe("PAY-A Invalid", () => {
         b: Schema.Literal("x"),
         c: Schema.String.check(Schema.isMinLength(100)),
         d: Schema.Union([Schema.Int, Schema.Boolean]),
-        e: Schema.NumberFromString
+        e: Schema.FiniteFromString
       })
       const secret = "sk-hunter2"
       const error = yield* Effect.flip(

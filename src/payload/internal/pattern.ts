@@ -39,5 +39,4 @@ export const matches = (state: State): boolean => state.some((rest) => rest.leng
 /** Equal states have equal ids. */
 export const id = (state: State): string => state.map((rest) => rest.map((token) => `/${token}`).join("")).join(" ")
 
-export const test = (pattern: string, path: string): boolean =>
-  matches(tokens(path).reduce(advance, start([pattern])))
+export const test = (pattern: string, path: string): boolean => matches(tokens(path).reduce(advance, start([pattern])))

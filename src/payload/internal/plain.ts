@@ -75,7 +75,10 @@ export const copy = (root: unknown, limits: Limits): Result.Result<Schema.Json, 
       try: () => walk.run(root),
       // Only a trap of a Proxy can throw here.
       catch: () =>
-        new Invalid({ issues: [{ path: walk.path(), expected: "plain JSON", found: "an object that cannot be read" }], omitted: 0 })
+        new Invalid({
+          issues: [{ path: walk.path(), expected: "plain JSON", found: "an object that cannot be read" }],
+          omitted: 0
+        })
     }),
     identity
   )
@@ -196,7 +199,8 @@ class Walk {
         keys.push(key)
       } else if (typeof key === "symbol" || !isIndexOrLength(key)) others += 1
     }
-    if (others > 0) this.issue(array ? "items only" : "keys that are strings", array ? "an array with other members" : "a symbol")
+    if (others > 0)
+      this.issue(array ? "items only" : "keys that are strings", array ? "an array with other members" : "a symbol")
     const target: Container = array ? [] : {}
     this.stack.push({ source, keys: array ? source.length : keys, target, next: 0, key: "" })
     this.ancestors.add(source)

@@ -74,7 +74,8 @@ export const scan = (text: string, limits: Limits, duplicates: boolean = false):
       } else if (unit >= 0x20) at += 1
       else {
         // Also reached at the end of the text, where the unit is NaN.
-        fault = at >= text.length ? "expected the closing quote of a string" : "expected no control character in a string"
+        fault =
+          at >= text.length ? "expected the closing quote of a string" : "expected no control character in a string"
         end = Math.min(at, text.length)
         return false
       }
@@ -87,7 +88,10 @@ export const scan = (text: string, limits: Limits, duplicates: boolean = false):
 
   const notJson = (what: string, offset: number) =>
     Result.fail(
-      new NotJson({ offset, message: `not JSON at offset ${offset}: ${what}, found ${found(text, offset)}. Send one JSON text` })
+      new NotJson({
+        offset,
+        message: `not JSON at offset ${offset}: ${what}, found ${found(text, offset)}. Send one JSON text`
+      })
     )
 
   for (;;) {
@@ -95,7 +99,9 @@ export const scan = (text: string, limits: Limits, duplicates: boolean = false):
     while (unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09) unit = text.charCodeAt(++i)
 
     if (i >= text.length) {
-      return next === COMMA_OR_CLOSE && top === undefined ? Result.succeed(nodes) : notJson(`expected ${expected[next]}`, i)
+      return next === COMMA_OR_CLOSE && top === undefined
+        ? Result.succeed(nodes)
+        : notJson(`expected ${expected[next]}`, i)
     }
 
     if (next === COMMA_OR_CLOSE) {

@@ -1,0 +1,388 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted, Result, Schema } from "effect"
+import { Decode, type LossyEncoding, PayloadError, VersionedCodec } from "effect-emissary"
+
+// A toy with three released versions. Version 1 has tool names, version 2 has
+// tools with descriptions, version 3 adds options and tags.
+
+const Tool = Schema.Struct({
+  name: Schema.String,
+  description: Schema.String,
+  tags: Schema.Array(Schema.String)
+})
+const Toy = Schema.Struct({
+  name: Schema.String,
+  tools: Schema.Array(Tool),
+  options: Schema.Record(Schema.String, Schema.Json)
+})
+type Toy = typeof Toy.Type
+
+const V3 = Schema.Struct({ version: Schema.Literal(3), ...Toy.fields })
+const v3 = VersionedCodec.arm({
+  version: 3,
+  wire: V3,
+  toCurrent: ({ version: _, ...toy }) => Effect.succeed(toy),
+  fromCurrent: (toy: Toy) => VersionedCodec.lossless({ version: 3 as const, ...toy })
+})
+
+const losses = (toy: Toy, version: 1 | 2) => [
+  ...(Object.keys(toy.options).length > 0 ? [{ path: "/options", what: "options" }] : []),
+  ...toy.tools.flatMap((tool, i) => [
+    ...(tool.tags.length > 0 ? [{ path: `/tools/${i}/tags`, what: "tags" }] : []),
+    ...(version === 1 && tool.description !== "" ? [{ path: `/tools/${i}/description`, what: "description" }] : [])
+  ])
+]
+
+const V2 = Schema.Struct({
+  version: Schema.Literal(2),
+  name: Schema.String,
+  tools: Schema.Array(Schema.Struct({ name: Schema.String, description: Schema.String }))
+})
+const v2 = VersionedCodec.arm({
+  version: 2,
+  wire: V2,
+  next: v3,
+  migrate: (wire) =>
+    Effect.succeed({
+      version: 3 as const,
+      name: wire.name,
+      tools: wire.tools.map((tool) => ({ ...tool, tags: [] })),
+      options: {}
+    }),
+  fromCurrent: (toy: Toy) =>
+    VersionedCodec.lossy(
+      {
+        version: 2 as const,
+        name: toy.name,
+        tools: toy.tools.map(({ name, description }) => ({ name, description }))
+      },
+      losses(toy, 2)
+    )
+})
+
+const V1 = Schema.Struct({ version: Schema.Literal(1), name: Schema.String, tools: Schema.Array(Schema.String) })
+const v1 = VersionedCodec.arm({
+  version: 1,
+  wire: V1,
+  onExcessProperty: "ignore",
+  next: v2,
+  migrate: (wire) =>
+    new Set(wire.tools).size < wire.tools.length
+      ? Effect.fail(PayloadError.invalid([{ path: "/tools", expected: "different tools", found: "array" }]))
+      : Effect.succeed({
+          version: 2 as const,
+          name: wire.name,
+          tools: wire.tools.map((name) => ({ name, description: "" }))
+        }),
+  fromCurrent: (toy: Toy) =>
+    toy.name === "nameless"
+      ? Effect.fail(PayloadError.invalid([{ path: "/name", expected: "a name", found: "string" }]))
+      : VersionedCodec.lossy(
+          { version: 1 as const, name: toy.name, tools: toy.tools.map((tool) => tool.name) },
+          losses(toy, 1)
+        )
+})
+
+const codec = VersionedCodec.make({
+  what: "toy",
+  field: "version",
+  type: Toy,
+  arms: [v2, v1, v3],
+  data: ["/options/data"]
+})
+
+const full: Toy = {
+  name: "a",
+  tools: [
+    { name: "t", description: "does t", tags: ["x"] },
+    { name: "u", description: "", tags: [] }
+  ],
+  options: { temperature: 1 }
+}
+
+const json = (value: unknown) => JSON.stringify(value)
+const reasonOf = <A, E>(effect: Effect.Effect<A, PayloadError.PayloadError | E>) =>
+  Effect.map(Effect.flip(effect), (error) => {
+    assert(error instanceof PayloadError.PayloadError)
+    return error.reason
+  })
+
+describe("PAY-B reading", () => {
+  it.effect("PAY-B every version is read through the chain", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* codec.decode({ version: 1, name: "a", tools: ["t"], unknown: true }), {
+        name: "a",
+        tools: [{ name: "t", description: "", tags: [] }],
+        options: {}
+      })
+      assert.deepStrictEqual(yield* codec.decode({ version: 2, name: "a", tools: [{ name: "t", description: "d" }] }), {
+        name: "a",
+        tools: [{ name: "t", description: "d", tags: [] }],
+        options: {}
+      })
+      assert.deepStrictEqual(yield* codec.decode({ version: 3, ...full }), full)
+      assert.deepStrictEqual([codec.versions, codec.current], [[1, 2, 3], 3])
+    })
+  )
+
+  const tags: ReadonlyArray<
+    readonly [name: string, json: unknown, found: string | number | boolean | null, mention: string]
+  > = [
+    ["missing", { name: "a" }, null, "found nothing"],
+    ["null", { version: null }, null, "found null"],
+    ["newer", { version: 4 }, 4, "found 4"],
+    ["older than all", { version: 0 }, 0, "found 0"],
+    ["no integer", { version: 2.5 }, 2.5, "found 2.5"],
+    ["text", { version: "3" }, "3", `found "3"`],
+    ["long text", { version: "3".repeat(500) }, `${"3".repeat(40)}…`, "3…"],
+    ["a boolean", { version: true }, true, "found true"],
+    ["an array", { version: [3] }, null, "found an array"],
+    ["an object", { version: { a: 3 } }, null, "found an object"]
+  ]
+  for (const [name, input, found, mention] of tags) {
+    it.effect(`PAY-B L3 UnsupportedVersion: the tag is ${name}`, () =>
+      Effect.gen(function* () {
+        for (const effect of [codec.decode(input), codec.decodeJson(json(input))]) {
+          const error = yield* Effect.flip(effect)
+          assert.deepInclude(error.reason, {
+            _tag: "UnsupportedVersion",
+            field: "version",
+            found,
+            supported: [1, 2, 3]
+          })
+          for (const part of ["toy", "version", mention, "1, 2, 3"]) assert.include(error.message, part)
+        }
+      })
+    )
+  }
+
+  it.effect("PAY-B L2 an inherited field is no tag", () =>
+    Effect.gen(function* () {
+      const odd = VersionedCodec.make({ what: "odd", field: "constructor", type: Toy, arms: [v3] })
+      assert.strictEqual((yield* reasonOf(odd.decode({})))._tag, "UnsupportedVersion")
+    })
+  )
+
+  it.effect("PAY-B what is no object is Invalid at the root", () =>
+    Effect.gen(function* () {
+      for (const input of [[], null, "x", 3]) {
+        const reason = yield* reasonOf(codec.decode(input))
+        assert(reason._tag === "Invalid")
+        assert.strictEqual(reason.issues[0]?.path, "")
+      }
+    })
+  )
+
+  it.effect("PAY-B the tag decides whose fields the errors name", () =>
+    Effect.gen(function* () {
+      const two = yield* reasonOf(codec.decode({ version: 2, name: 1, tools: [{ name: "t" }], options: {} }))
+      assert(two._tag === "Invalid")
+      assert.deepStrictEqual(
+        two.issues.map((issue) => issue.path),
+        ["/options", "/name", "/tools/0/description"]
+      )
+      const one = yield* reasonOf(codec.decode({ version: 1, name: "a", tools: ["t", "t"] }))
+      assert(one._tag === "Invalid")
+      assert.strictEqual(one.issues[0]?.path, "/tools")
+    })
+  )
+
+  it.effect("PAY-A L2 limits and key rules come before the tag", () =>
+    Effect.gen(function* () {
+      assert.strictEqual((yield* reasonOf(codec.decodeJson(`{"version":9,"__proto__":1}`)))._tag, "ForbiddenKey")
+      assert.strictEqual((yield* reasonOf(codec.decodeJson("{}", { limits: { maxBytes: 1 } })))._tag, "TooLarge")
+      assert.strictEqual((yield* reasonOf(codec.decode({ a: [] }, { limits: { maxDepth: 1 } })))._tag, "TooDeep")
+      assert.strictEqual((yield* reasonOf(codec.decodeJson("{")))._tag, "NotJson")
+    })
+  )
+})
+
+describe("PAY-B writing", () => {
+  const lossyOf = (effect: Effect.Effect<unknown, PayloadError.PayloadError | LossyEncoding.LossyEncoding>) =>
+    Effect.map(Effect.flip(effect), (error) => {
+      assert(error._tag === "LossyEncoding")
+      return error
+    })
+
+  it.effect("PAY-B the newest version unless asked for another one", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* codec.encode(full), { version: 3, ...full })
+      const plain = { name: "a", tools: [{ name: "t", description: "", tags: [] }], options: {} }
+      assert.deepStrictEqual(yield* codec.encode(plain, { version: 1 }), { version: 1, name: "a", tools: ["t"] })
+      assert.strictEqual(
+        yield* codec.encodeJson(plain, { version: 1, indent: 1 }),
+        JSON.stringify({ version: 1, name: "a", tools: ["t"] }, undefined, 1)
+      )
+      assert.deepInclude(yield* reasonOf(codec.encode(full, { version: 7 })), {
+        _tag: "UnsupportedVersion",
+        found: 7,
+        supported: [1, 2, 3]
+      })
+    })
+  )
+
+  it.effect("PAY-B LossyEncoding names every loss", () =>
+    Effect.gen(function* () {
+      const error = yield* lossyOf(codec.encode(full, { version: 1 }))
+      assert.deepStrictEqual(error.losses, [
+        { path: "/options", what: "options" },
+        { path: "/tools/0/tags", what: "tags" },
+        { path: "/tools/0/description", what: "description" }
+      ])
+      assert.strictEqual(error.version, 1)
+      for (const part of ["toy", "version 1", "description", "/tools/0/tags", "allowLoss"]) {
+        assert.include(error.message, part)
+      }
+    })
+  )
+
+  it.effect("PAY-B allowLoss allows exactly what it lists", () =>
+    Effect.gen(function* () {
+      const left = (allowLoss: ReadonlyArray<string | LossyEncoding.Loss>) =>
+        Effect.map(lossyOf(codec.encode(full, { version: 1, allowLoss })), (error) =>
+          error.losses.map((loss) => loss.path)
+        )
+      assert.deepStrictEqual(yield* left(["/options"]), ["/tools/0/tags", "/tools/0/description"])
+      assert.deepStrictEqual(yield* left(["/options", "/tools/*/tags"]), ["/tools/0/description"])
+      assert.deepStrictEqual(yield* left([{ path: "/options", what: "options" }, "/**/tags"]), ["/tools/0/description"])
+      // Not a prefix, not another word for it, not another place, not the root.
+      const nothing = ["/tools", "/tools/0", "/tools/1/tags", "", { path: "/options", what: "all options" }]
+      assert.strictEqual((yield* left(nothing)).length, 3)
+      const error = yield* lossyOf(codec.encode(full, { version: 1 }))
+      const wire = yield* codec.encode(full, { version: 1, allowLoss: [...error.losses, "/unneeded"] })
+      assert.deepStrictEqual(wire, { version: 1, name: "a", tools: ["t", "u"] })
+    })
+  )
+
+  it.effect("PAY-B an arm may refuse what makes no sense in its version", () =>
+    Effect.gen(function* () {
+      const reason = yield* reasonOf(codec.encode({ ...full, name: "nameless" }, { version: 1 }))
+      assert(reason._tag === "Invalid")
+      assert.strictEqual(reason.issues[0]?.path, "/name")
+    })
+  )
+
+  it.effect("L2 forbidden keys are refused on the way out", () =>
+    Effect.gen(function* () {
+      const options: Toy["options"] = { a: { constructor: { prototype: 1 } } }
+      const reason = yield* reasonOf(codec.encode({ ...full, options }))
+      assert.deepInclude(reason, { _tag: "ForbiddenKey", path: "/options/a/constructor" })
+    })
+  )
+
+  it.effect("L8 secret keys are refused on the way out, except where keys are data, and read without complaint", () =>
+    Effect.gen(function* () {
+      const toy = { ...full, options: { headers: [{ "X-Api-Key": "hunter2" }] } }
+      const error = yield* Effect.flip(codec.encode(toy))
+      assert(error._tag === "PayloadError")
+      assert.deepInclude(error.reason, { _tag: "Secret", path: "/options/headers/0/X-Api-Key", key: "X-Api-Key" })
+      assert.notInclude(json(error) + error.message, "hunter2")
+      yield* codec.encode({ ...full, options: { data: { password: "name of a parameter" }, max_tokens: 1 } })
+      assert.deepStrictEqual(yield* codec.decode({ version: 3, ...toy }), toy)
+    })
+  )
+
+  it.effect("L8 Redacted values are refused even where a schema would unwrap them", () =>
+    Effect.gen(function* () {
+      const Account = Schema.Struct({ pin: Schema.RedactedFromValue(Schema.String) })
+      const arm = VersionedCodec.arm({
+        version: 1,
+        wire: Schema.Struct({ version: Schema.Literal(1), ...Account.fields }),
+        toCurrent: ({ pin }) => Effect.succeed({ pin }),
+        fromCurrent: ({ pin }: typeof Account.Type) => VersionedCodec.lossless({ version: 1 as const, pin })
+      })
+      const accounts = VersionedCodec.make({ what: "account", field: "version", type: Account, arms: [arm] })
+      const error = yield* Effect.flip(accounts.encodeJson({ pin: Redacted.make("hunter2") }))
+      assert(error._tag === "PayloadError")
+      assert.deepInclude(error.reason, { _tag: "Secret", path: "/pin", kind: "redacted" })
+      assert.notInclude(json(error) + error.message, "hunter2")
+    })
+  )
+
+  it.effect("L4 arms that contradict each other are bugs", () =>
+    Effect.gen(function* () {
+      const twice = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [v3, v3] })
+      const none = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [] })
+      const wrong = VersionedCodec.make({ what: "toy", field: "v", type: Toy, arms: [v3] })
+      for (const effect of [twice.encode(full), none.decode({ version: 1 }), wrong.encode(full)]) {
+        const exit = yield* Effect.exit(effect as Effect.Effect<unknown, unknown>)
+        assert(exit._tag === "Failure" && exit.cause.reasons.every((reason) => reason._tag === "Die"))
+      }
+    })
+  )
+})
+
+describe("PAY-B laws", () => {
+  it.prop("L3 decode(encode(x)) is x, as value and as text", [Toy], ([toy]) => {
+    const wire = Effect.runSync(Effect.result(codec.encode(toy)))
+    if (Result.isFailure(wire)) return assertRefusedKey(wire.failure)
+    assert.strictEqual(json(Effect.runSync(codec.decode(wire.success))), json(toy))
+    assert.strictEqual(json(Effect.runSync(codec.decodeJson(Effect.runSync(codec.encodeJson(toy))))), json(toy))
+  })
+
+  it.prop("L3 an older version loses nothing, or names what it loses", [Toy], ([toy]) => {
+    for (const version of [1, 2]) {
+      const wire = Effect.runSync(Effect.result(codec.encode(toy, { version })))
+      if (Result.isSuccess(wire)) {
+        const back = Effect.runSync(Effect.result(codec.decode(wire.success)))
+        if (Result.isSuccess(back)) assert.strictEqual(json(back.success), json(toy))
+        continue
+      }
+      if (wire.failure._tag !== "LossyEncoding") return assertRefusedKey(wire.failure)
+      const allowLoss = wire.failure.losses
+      const less = Effect.runSync(codec.encode(toy, { version, allowLoss }))
+      assert.strictEqual(less["version"], version)
+      const back = Effect.runSync(Effect.result(codec.decode(less)))
+      if (Result.isFailure(back)) continue
+      assert.notStrictEqual(json(back.success), json(toy))
+      assert.deepStrictEqual(Effect.runSync(codec.encode(back.success, { version })), less)
+    }
+  })
+
+  it.prop("L3 the schema reads what the codec writes", [Toy], ([toy]) => {
+    const wire = Effect.runSync(Effect.result(Schema.encodeEffect(codec.schema)(toy)))
+    if (Result.isFailure(wire)) return
+    assert.strictEqual(json(Effect.runSync(Schema.decodeEffect(codec.schema)(wire.success))), json(toy))
+  })
+})
+
+describe("PAY-B embedding", () => {
+  const Box = Schema.Struct({ toys: Schema.Array(codec.schema) })
+
+  it.effect("PAY-B old versions inside of other data are read, the newest is written", () =>
+    Effect.gen(function* () {
+      const box = yield* Decode.decodeUnknown(Box)({ toys: [{ version: 1, name: "a", tools: ["t"] }] })
+      assert.strictEqual(box.toys[0]?.tools[0]?.name, "t")
+      const wire = yield* Decode.encode(Box)(box)
+      assert.deepStrictEqual(wire, {
+        toys: [{ version: 3, name: "a", tools: [{ name: "t", description: "", tags: [] }], options: {} }]
+      })
+    })
+  )
+
+  it.effect("PAY-B errors inside keep their places, kinds and versions", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(
+        Decode.decodeUnknown(Box)({
+          toys: [{ version: 3, ...full, name: 1 }, { version: 9 }, { version: 2, name: "b" }]
+        })
+      )
+      assert(error.reason._tag === "Invalid")
+      assert.deepStrictEqual(
+        error.reason.issues.map((issue) => [issue.path, issue.found]),
+        [
+          ["/toys/0/name", "number"],
+          ["/toys/1", "object"],
+          ["/toys/2/tools", "nothing"]
+        ]
+      )
+      assert.include(error.reason.issues[1]?.expected, "unsupported version")
+    })
+  )
+})
+
+/** Generated keys may by chance be refused ones; nothing else may be refused. */
+function assertRefusedKey(error: PayloadError.PayloadError | LossyEncoding.LossyEncoding): void {
+  assert(error._tag === "PayloadError")
+  assert.include(["ForbiddenKey", "Secret"], error.reason._tag)
+}
