@@ -1,7 +1,9 @@
 /**
  * @since 0.1.0
  */
+export * as ConversationArbitrary from "./ConversationArbitrary.ts"
 export * as NoNetwork from "./NoNetwork.ts"
 export * as Script from "./Script.ts"
 export * as ScriptedModel from "./ScriptedModel.ts"
 export * as ScriptedModelError from "./ScriptedModelError.ts"
+export * as ToolRuntimeConformance from "./ToolRuntimeConformance.ts"

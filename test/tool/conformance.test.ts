@@ -1,0 +1,45 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { ToolResult, ToolRuntime } from "effect-emissary"
+import { ToolRuntimeConformance } from "effect-emissary/testing"
+
+const runtimes = {
+  inline: ToolRuntime.layerInline,
+  concurrent: ToolRuntime.layerConcurrent(),
+  "concurrent 2": ToolRuntime.layerConcurrent({ maxConcurrency: 2 }),
+  unbounded: ToolRuntime.layerConcurrent({ maxConcurrency: "unbounded" }),
+  custom: ToolRuntime.layer(ToolRuntime.make({ dispatch: ToolRuntime.local, concurrency: 3 })),
+  wrapped: ToolRuntime.around((_, next) => next).pipe(Layer.provideMerge(ToolRuntime.layerConcurrent()))
+}
+
+describe("RT-4 conformance", () => {
+  for (const [name, layer] of Object.entries(runtimes)) {
+    for (const { check, name: title } of ToolRuntimeConformance.suite(name, layer)) it.effect(title, () => check)
+  }
+
+  for (const { check, name } of ToolRuntimeConformance.suite("live clock", ToolRuntime.layerConcurrent(), {
+    clock: "live",
+    timeout: "20 millis"
+  })) {
+    it.live(name, () => check)
+  }
+
+  const broken = (layer: Layer.Layer<never>) =>
+    Effect.forEach(ToolRuntimeConformance.suite("broken", layer), ({ check, name }) =>
+      Effect.map(Effect.result(Effect.timeoutOption(check, "1 second")), (result) =>
+        result._tag === "Failure" ? [name] : []
+      )
+    ).pipe(Effect.map((names) => names.flat()))
+
+  it.effect("finds a runtime that loses results", () =>
+    Effect.gen(function* () {
+      const lost = ToolRuntime.make({
+        dispatch: (call) =>
+          Effect.map(ToolRuntime.local(call), (result) =>
+            ToolResult.isFailure(result) ? ToolResult.failure("execution_error", "lost") : result
+          )
+      })
+      assert.lengthOf(yield* broken(ToolRuntime.layer(lost)), 2)
+    })
+  )
+})
