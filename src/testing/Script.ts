@@ -5,12 +5,15 @@
  * @since 0.1.0
  */
 import type * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type * as AiError from "effect/ai/AiError"
-import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
+import type { Limits } from "../payload/Limits.ts"
+import type { PayloadError } from "../payload/PayloadError.ts"
+import type * as VersionedCodec from "../payload/VersionedCodec.ts"
+import { codec } from "./wire/script-v1.ts"
 
 /**
  * One tool call of a scripted answer.
@@ -181,8 +184,8 @@ export type ToolChoice =
  * - `finishReason`: default `"tool-calls"` when the answer holds a call that the
  *   provider does not execute, else `"stop"`; `"missing"` leaves the finish out,
  *   as a stream that was cut does.
- * - `delay`: waits on the `Clock` before the answer; `chunkDelay` waits before
- *   each streamed part. Milliseconds or text such as `"2 seconds"`.
+ * - `delay`: milliseconds to wait on the `Clock` before the answer; `chunkDelay`:
+ *   milliseconds to wait before each streamed part.
  * - `fail`: the call fails. With content beside it, a stream first delivers the
  *   content and then breaks; `generateText` just fails.
  *
@@ -191,8 +194,8 @@ export type ToolChoice =
  */
 export interface TurnData {
   readonly expect?: Expectation
-  readonly delay?: Duration.Input
-  readonly chunkDelay?: Duration.Input
+  readonly delay?: number
+  readonly chunkDelay?: number
   readonly reasoning?: string | AnnotatedText
   readonly text?: string | AnnotatedText
   readonly object?: Schema.Json
@@ -212,6 +215,7 @@ export interface TurnData {
  *
  * - `expect` as a function of the request: answer `false`, or fail, to refuse it;
  * - `fail` as an `AiError` reason;
+ * - `delay` and `chunkDelay` as any duration;
  * - `parts`: encoded response parts exactly as a provider would send them, placed
  *   after the other content and before the finish. Use them for the odd cases: a
  *   stream `error` part, deltas without a start, `response-metadata`. The parts
@@ -221,7 +225,9 @@ export interface TurnData {
  * @category models
  * @since 0.1.0
  */
-export interface Turn extends Omit<TurnData, "expect" | "fail"> {
+export interface Turn extends Omit<TurnData, "expect" | "fail" | "delay" | "chunkDelay"> {
+  readonly delay?: Duration.Input
+  readonly chunkDelay?: Duration.Input
   readonly expect?: Expectation | ((request: Request) => boolean | Effect.Effect<boolean | void, unknown>)
   readonly fail?: Failure | AiError.AiErrorReason
   readonly parts?: ReadonlyArray<Response.PartEncoded | Response.StreamPartEncoded>
@@ -311,9 +317,58 @@ export interface RequestTool {
 }
 
 /**
- * The `LanguageModel` service shape, named here for signatures.
+ * A script as plain data: what a JSON file can hold.
+ *
+ * `chunkSize` is how many characters a streamed delta holds at most; default 8.
  *
  * @category models
  * @since 0.1.0
  */
-export type Model = LanguageModel.LanguageModel
+export interface ScriptData {
+  readonly chunkSize?: number
+  readonly turns: ReadonlyArray<TurnData>
+}
+
+/**
+ * Reads a script from JSON text or bytes: `{ "version": 1, "turns": [...] }`,
+ * each turn as {@link TurnData} describes it. Unknown keys are refused.
+ *
+ * **Example** (A script in JSON)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { LanguageModel } from "effect/ai"
+ * import { Script, ScriptedModel } from "effect-emissary/testing"
+ *
+ * const json = `{ "version": 1, "turns": [{ "text": "Hi.", "expect": { "lastUserText": "Hello" } }] }`
+ *
+ * const program = Effect.gen(function*() {
+ *   const { turns } = yield* Script.decodeJson(json)
+ *   return yield* LanguageModel.generateText({ prompt: "Hello" }).pipe(
+ *     Effect.provide(ScriptedModel.layer(turns))
+ *   )
+ * })
+ *
+ * assert.strictEqual((await Effect.runPromise(program)).text, "Hi.")
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decodeJson = (
+  input: string | Uint8Array,
+  options?: VersionedCodec.DecodeOptions
+): Effect.Effect<ScriptData, PayloadError> => codec.decodeJson(input, options)
+
+/**
+ * Writes a script as JSON text.
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const encodeJson = (
+  script: ScriptData,
+  options?: { readonly limits?: Partial<Limits> | undefined; readonly indent?: number | undefined }
+): Effect.Effect<string, PayloadError> =>
+  codec.encodeJson(script, options).pipe(Effect.catchTag("LossyEncoding", (error) => Effect.die(error))) // one version

@@ -14,17 +14,21 @@
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
+import type { PlatformError } from "effect/PlatformError"
 import * as Ref from "effect/Ref"
 import * as Stream from "effect/Stream"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Response from "effect/ai/Response"
+import type { PayloadError } from "../payload/PayloadError.ts"
+import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as Expectation from "./internal/expectation.ts"
 import * as Failure from "./internal/failure.ts"
 import * as RecordedRequest from "./internal/recordedRequest.ts"
 import * as TurnParts from "./internal/turnParts.ts"
-import type * as Script from "./Script.ts"
+import * as Script from "./Script.ts"
 import {
   RequestMismatch,
   ScriptedModelError,
@@ -227,6 +231,63 @@ export const layer = (
   Layer.effectContext(
     Effect.map(make(script, options), ({ model, service }) =>
       Context.make(ScriptedModel, service).pipe(Context.add(LanguageModel.LanguageModel, model))
+    )
+  )
+
+/**
+ * {@link layer} with a script read from JSON text or bytes.
+ *
+ * **Details**
+ *
+ * The JSON is `{ "version": 1, "chunkSize"?: 8, "turns": [...] }`, see
+ * `Script.decodeJson`; `chunkSize` of the options has precedence.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerJson = (
+  json: string | Uint8Array,
+  options?: Options & VersionedCodec.DecodeOptions
+): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel, PayloadError> =>
+  Layer.unwrap(
+    Effect.map(Script.decodeJson(json, options), ({ chunkSize, turns }) =>
+      layer(turns, chunkSize === undefined ? options : { chunkSize, ...options })
+    )
+  )
+
+/**
+ * {@link layerJson} with a script read from a file.
+ *
+ * **Example** (A script in a file)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, FileSystem, Layer } from "effect"
+ * import { LanguageModel } from "effect/ai"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ *
+ * const files = FileSystem.layerNoop({
+ *   readFile: () => Effect.succeed(new TextEncoder().encode(`{ "version": 1, "turns": [{ "text": "Hi." }] }`))
+ * })
+ *
+ * const { text } = await LanguageModel.generateText({ prompt: "Hello" }).pipe(
+ *   Effect.provide(ScriptedModel.layerFile("script.json").pipe(Layer.provide(files))),
+ *   Effect.runPromise
+ * )
+ * assert.strictEqual(text, "Hi.")
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerFile = (
+  path: string,
+  options?: Options & VersionedCodec.DecodeOptions
+): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel, PayloadError | PlatformError, FileSystem.FileSystem> =>
+  Layer.unwrap(
+    Effect.map(
+      Effect.flatMap(FileSystem.FileSystem, (files) => files.readFile(path)),
+      (bytes) => layerJson(bytes, options)
     )
   )
 

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
+import { Duration, Effect, Fiber, FileSystem, Layer, Option, Schema, Stream } from "effect"
 import { AiError, LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { type Script, ScriptedModel, ScriptedModelError } from "effect-emissary/testing"
+import { Script, ScriptedModel, ScriptedModelError } from "effect-emissary/testing"
 
 const collect = (prompt: Prompt.RawInput) => Stream.runCollect(LanguageModel.streamText({ prompt }))
 
@@ -395,6 +395,63 @@ describe("ScriptedModel", () => {
       assert.strictEqual((yield* LanguageModel.generateText({ prompt: "x" }).pipe(Effect.provide(live))).text, "a")
       assert.strictEqual((yield* LanguageModel.generateText({ prompt: "x" }).pipe(Effect.provide(live))).text, "b")
       yield* service.assertComplete
+    })
+  )
+})
+
+describe("a script in JSON", () => {
+  const json = JSON.stringify({
+    version: 1,
+    chunkSize: 2,
+    turns: [
+      { toolCalls: [{ name: "login", params: { password: "p" } }], expect: { lastUserText: "hi", toolChoice: "auto" } },
+      { text: "abcde", delay: 1000, finishReason: "length", usage: { inputTokens: 1 } },
+      { fail: { reason: "RateLimitError", retryAfter: 50 } }
+    ]
+  })
+
+  it.effect("TEST-1 answers as the same script in code", () =>
+    Effect.gen(function* () {
+      const first = yield* LanguageModel.generateText({
+        prompt: "hi",
+        toolkit: Toolkit.make(Search({ max: 1 })),
+        disableToolCallResolution: true,
+        toolCallValidation: "deferred"
+      })
+      assert.deepStrictEqual(first.toolCalls[0]?.params, { password: "p" })
+      const fiber = yield* Effect.forkChild(collect("x"))
+      yield* TestClock.adjust(1000)
+      const parts = yield* Fiber.join(fiber)
+      assert.deepStrictEqual(
+        parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])),
+        ["ab", "cd", "e"]
+      )
+      const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))
+      assert.strictEqual(error.retryAfter === undefined ? undefined : Duration.toMillis(error.retryAfter), 50)
+      yield* ScriptedModel.assertComplete
+    }).pipe(Effect.provide(ScriptedModel.layerJson(json)))
+  )
+
+  it.effect("TEST-1 can be read from a file", () =>
+    Effect.gen(function* () {
+      const files = FileSystem.layerNoop({ readFile: () => Effect.succeed(new TextEncoder().encode(json)) })
+      const remaining = yield* ScriptedModel.remaining.pipe(
+        Effect.provide(ScriptedModel.layerFile("script.json").pipe(Layer.provide(files)))
+      )
+      assert.strictEqual(remaining, 3)
+    })
+  )
+
+  it.effect("L2 L3 goes through the payload door and survives writing", () =>
+    Effect.gen(function* () {
+      const script = yield* Script.decodeJson(json)
+      assert.deepStrictEqual(yield* Script.decodeJson(yield* Script.encodeJson(script)), script)
+      const refused = (text: string) => Effect.map(Effect.flip(Script.decodeJson(text)), (error) => error.reason._tag)
+      assert.strictEqual(yield* refused(`{"version":2,"turns":[]}`), "UnsupportedVersion")
+      assert.strictEqual(yield* refused(`{"version":1,"turns":[{"txt":"typo"}]}`), "Invalid")
+      assert.strictEqual(yield* refused(`{"version":1,"turns":[{"text":"`), "NotJson")
+      const limited = yield* Effect.flip(Script.decodeJson(json, { limits: { maxArrayLength: 2 } }))
+      assert.strictEqual(limited.reason._tag, "TooLarge")
     })
   )
 })

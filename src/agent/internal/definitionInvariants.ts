@@ -145,7 +145,7 @@ export const check = Effect.fnUntraced(function* (
     const name = Names.check(tool.name, { what, path: `/tools/${index}/name` })
     if (Result.isFailure(name)) return yield* name.failure
   }
-  const issues: Array<Issue> = [...found, ...ownIssues(definition, places)]
+  const issues: Array<Issue> = [...ownIssues(definition, places)]
   if (definition.output !== undefined) {
     issues.push(...(yield* checkSchema(places.outputSchema, definition.output.schema)))
   }
@@ -153,6 +153,9 @@ export const check = Effect.fnUntraced(function* (
   for (const [index, tool] of definition.tools.entries()) {
     issues.push(...(yield* toolIssues(tool, `/tools/${index}`, places)))
   }
+  // what could not even be read is not reported a second time as missing
+  const unread = new Set(found.map(({ path }) => path))
+  issues.splice(0, issues.length, ...found, ...issues.filter(({ path }) => !unread.has(path)))
   if (issues.length === 0) return definition
   const shown = issues.slice(0, maxIssues)
   return yield* new PayloadError({ what, reason: invalid(shown, issues.length - shown.length) })
