@@ -1,0 +1,206 @@
+/**
+ * What a streaming run tells while it goes on.
+ *
+ * Every lasting fact of the run (a `RunEvent`) comes as exactly one event that
+ * carries the `RunState` holding it; deltas and progress come between them and
+ * are stored nowhere.
+ *
+ * @since 0.1.0
+ */
+import type * as Duration from "effect/Duration"
+import type * as Schema from "effect/Schema"
+import type { AssistantMessage } from "../conversation/Message.ts"
+import type { TokenUsage } from "../conversation/TokenUsage.ts"
+import type { Success, ToolResult } from "../tool/ToolResult.ts"
+import type { ApprovalRequest } from "./Outcome.ts"
+import type { Purpose, RunEvent } from "./RunEvent.ts"
+import type { RunResult } from "./RunResult.ts"
+import type { RunState } from "./RunState.ts"
+
+/**
+ * The run began, or went on after it was resumed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RunStarted {
+  readonly _tag: "RunStarted"
+  readonly runId: string
+  readonly agent: string
+  readonly resumed: boolean
+  readonly state: RunState
+}
+
+/**
+ * A model call begins. `step` counts from 1 for each user message.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface StepStarted {
+  readonly _tag: "StepStarted"
+  readonly step: number
+  readonly purpose: Purpose
+  readonly state: RunState
+}
+
+/**
+ * The model call of the current step is made again (`modelRetry`): deltas of this
+ * step so far are void.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface StepRetried {
+  readonly _tag: "StepRetried"
+  readonly step: number
+  readonly attempt: number
+}
+
+/**
+ * A piece of the answer's text.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TextDelta {
+  readonly _tag: "TextDelta"
+  readonly delta: string
+}
+
+/**
+ * A piece of the model's reasoning.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ReasoningDelta {
+  readonly _tag: "ReasoningDelta"
+  readonly delta: string
+}
+
+/**
+ * The model answered. `usage` is what this step used, `total` what the run used so far.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface StepFinished {
+  readonly _tag: "StepFinished"
+  readonly step: number
+  readonly message: AssistantMessage
+  readonly usage: TokenUsage
+  readonly total: TokenUsage
+  readonly state: RunState
+}
+
+/**
+ * A tool call is about to run.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolStarted {
+  readonly _tag: "ToolStarted"
+  readonly callId: string
+  readonly name: string
+  readonly arguments: Schema.Json
+  readonly state: RunState
+}
+
+/**
+ * A tool said how far it is (`context.preliminary` of its handler). Not stored.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolProgress {
+  readonly _tag: "ToolProgress"
+  readonly callId: string
+  readonly name: string
+  readonly result: Success
+}
+
+/**
+ * A tool call has its result. `duration` is zero when nothing was run for it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolFinished {
+  readonly _tag: "ToolFinished"
+  readonly callId: string
+  readonly name: string
+  readonly result: ToolResult
+  readonly duration: Duration.Duration
+  readonly state: RunState
+}
+
+/**
+ * A call waits for somebody's decision.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ApprovalRequested {
+  readonly _tag: "ApprovalRequested"
+  readonly request: ApprovalRequest
+  readonly state: RunState
+}
+
+/**
+ * An event of an agent that is a tool of this one, under the id of the call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Child {
+  readonly _tag: "Child"
+  readonly callId: string
+  readonly name: string
+  readonly event: AgentEvent<unknown>
+}
+
+/**
+ * Any other lasting fact of the run.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface StateChanged {
+  readonly _tag: "StateChanged"
+  readonly event: RunEvent
+  readonly state: RunState
+}
+
+/**
+ * The last event: the same result that `run` gives.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RunFinished<out A> {
+  readonly _tag: "RunFinished"
+  readonly result: RunResult<A>
+}
+
+/**
+ * One event of a streaming run of an agent with output `A`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type AgentEvent<A> =
+  | RunStarted
+  | StepStarted
+  | StepRetried
+  | TextDelta
+  | ReasoningDelta
+  | StepFinished
+  | ToolStarted
+  | ToolProgress
+  | ToolFinished
+  | ApprovalRequested
+  | Child
+  | StateChanged
+  | RunFinished<A>

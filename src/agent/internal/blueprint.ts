@@ -1,0 +1,234 @@
+/**
+ * An agent before a run: how its model, instructions and tools are found.
+ *
+ * Whatever services that takes are part of the public signatures of `Agent`; inside
+ * they are read from the context of the fiber.
+ */
+import * as LanguageModel from "effect/ai/LanguageModel"
+import * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import type * as Schema from "effect/Schema"
+import type { JsonObject } from "../../payload/Json.ts"
+import * as BoundTool from "../../tool/BoundTool.ts"
+import * as ToolContract from "../../tool/ToolContract.ts"
+import * as ToolSet from "../../tool/ToolSet.ts"
+import type { AgentConfig, Text, Tools } from "../AgentConfig.ts"
+import * as AgentDefinition from "../AgentDefinition.ts"
+import * as AgentError from "../AgentError.ts"
+import { ModelRegistry } from "../ModelRegistry.ts"
+import { agentOf } from "./agentTool.ts"
+import * as Output from "./output.ts"
+import { withOutputTool } from "./outputTool.ts"
+
+export interface Resolved<out A> {
+  readonly definition: AgentDefinition.AgentDefinition
+  readonly digest: string
+  readonly model: LanguageModel.LanguageModel
+  readonly tools: ToolSet.ToolSet
+  readonly output: Output.Output<A>
+  /** Canonical name of the synthetic tool that takes the output, with the strategy `tool`. */
+  readonly outputTool: string | undefined
+}
+
+export interface Blueprint<out A> {
+  readonly name: string
+  readonly description: string | undefined
+  readonly define: Effect.Effect<AgentDefinition.AgentDefinition, AgentError.Reason>
+  readonly resolve: Effect.Effect<Resolved<A>, AgentError.Reason>
+}
+
+export type AnyConfig = AgentConfig<Text | undefined, Text, Tools, Schema.Top>
+
+const toolkitTypeId = "~effect/ai/Toolkit"
+
+const isToolkit = (tools: Tools): tools is Toolkit.Any => Predicate.hasProperty(tools, toolkitTypeId)
+
+const isList = (tools: Tools): tools is ReadonlyArray<Tool.Any> => Array.isArray(tools)
+
+const nameOf = (error: unknown): string => {
+  if (Predicate.hasProperty(error, "_tag") && Predicate.isString(error._tag)) return error._tag
+  return error instanceof Error ? error.name : "an untagged error"
+}
+
+type Part = AgentError.PreparationFailed["part"]
+
+const prepare = <A>(part: Part, effect: Effect.Effect<A, unknown, unknown>): Effect.Effect<A, AgentError.Reason> =>
+  // Sound: the services of the agent's own Effects are part of the agent's public signature.
+  Effect.mapError(effect as Effect.Effect<A, unknown>, (error) =>
+    AgentError.withCause(new AgentError.PreparationFailed({ part, error: nameOf(error) }), error)
+  )
+
+const readText = (part: Part, text: Text | undefined): Effect.Effect<string | undefined, AgentError.Reason> =>
+  Effect.isEffect(text) ? prepare(part, text) : Effect.succeed(text)
+
+const readTools = (tools: Tools | undefined): Effect.Effect<ReadonlyArray<Tool.Any>, AgentError.Reason> => {
+  if (tools === undefined) return Effect.succeed([])
+  if (isToolkit(tools)) return Effect.succeed(Object.values(tools.tools))
+  if (isList(tools)) return Effect.succeed(tools)
+  return Effect.flatMap(prepare("toolkit", tools), readTools)
+}
+
+const invalidTools = (error: { readonly message: string }): AgentError.Reason =>
+  AgentError.withCause(new AgentError.ToolSetInvalid({ problem: error.message }), error)
+
+const contractOf = (tool: Tool.Any): Effect.Effect<ToolContract.ToolContract, ToolContract.ToolContractError> =>
+  ToolContract.fromTool(Option.match(agentOf(tool), { onNone: () => tool, onSome: (agent) => agent.tool }))
+
+const missingHandler = (tool: Tool.Any) =>
+  new ToolContract.ToolContractError({
+    tool: tool.name,
+    part: "handler",
+    path: "",
+    problem: "no handler found. Provide it where the agent gets its services: Layer.provide(toolkit.toLayer({ ... }))"
+  })
+
+const bind = Effect.fnUntraced(function* (tool: Tool.Any) {
+  const agent = agentOf(tool)
+  if (Option.isSome(agent)) return yield* BoundTool.fromTool(agent.value.tool, agent.value.handler)
+  if (Tool.isProviderDefined(tool) && !tool.requiresHandler) return yield* BoundTool.provider(tool)
+  const context = yield* Effect.context<never>()
+  const handler = Context.getOption(context, Context.Service<Tool.Handler<string>>(tool.id))
+  if (Option.isNone(handler)) return yield* missingHandler(tool)
+  return yield* BoundTool.fromTool(tool, handler.value)
+})
+
+const bindAll = (
+  tools: ReadonlyArray<Tool.Any>
+): Effect.Effect<ReadonlyArray<BoundTool.BoundTool>, AgentError.Reason> =>
+  Effect.mapError(Effect.forEach(tools, bind), invalidTools)
+
+/**
+ * The tools that are known before any run, bound to the handlers in the context.
+ * `undefined` when they are found by an Effect.
+ */
+export const bindStatic = (
+  config: AnyConfig
+): Effect.Effect<ReadonlyArray<BoundTool.BoundTool> | undefined, AgentError.Reason> => {
+  const tools = config.toolkit
+  if (tools !== undefined && !isToolkit(tools) && !isList(tools)) return Effect.succeed(undefined)
+  return Effect.tap(Effect.flatMap(readTools(tools), bindAll), (bound) =>
+    Effect.mapError(ToolSet.make(bound), invalidTools)
+  )
+}
+
+const outputOf = (config: AnyConfig): Effect.Effect<Output.Output<unknown>, AgentError.Reason> =>
+  config.output === undefined
+    ? Effect.succeed(Output.text)
+    : Effect.mapError(Output.fromSchema(config.output, config.outputStrategy ?? "native"), (error) =>
+        AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
+      )
+
+const definitionOf = Effect.fnUntraced(function* (
+  name: string,
+  config: AnyConfig,
+  output: Output.Output<unknown>,
+  contracts: ReadonlyArray<ToolContract.ToolContract>
+) {
+  const model = yield* readText("model", config.model)
+  const instructions = yield* readText("instructions", config.instructions)
+  return yield* AgentDefinition.make({
+    name,
+    model,
+    instructions,
+    modelOptions: config.modelOptions,
+    maxSteps: config.maxSteps,
+    output: output._tag === "Text" ? undefined : { schema: output.schema.json, strategy: output.strategy },
+    reasoning: config.reasoning,
+    tools: contracts
+  }).pipe(
+    Effect.mapError((error) =>
+      AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
+    )
+  )
+})
+
+const ambientModel: Effect.Effect<LanguageModel.LanguageModel, AgentError.Reason> = Effect.flatMap(
+  Effect.serviceOption(LanguageModel.LanguageModel),
+  Option.match({
+    onNone: () =>
+      Effect.fail(
+        new AgentError.ModelRegistryFailed({
+          model: "",
+          problem: "the agent names no model and there is no LanguageModel in its context. Provide one"
+        })
+      ),
+    onSome: Effect.succeed
+  })
+)
+
+const registeredModel = (
+  model: string,
+  options: JsonObject
+): Effect.Effect<LanguageModel.LanguageModel, AgentError.Reason> =>
+  Effect.flatMap(
+    Effect.serviceOption(ModelRegistry),
+    Option.match({
+      onNone: () =>
+        Effect.fail(
+          new AgentError.ModelRegistryFailed({
+            model,
+            problem: "there is no ModelRegistry. Provide ModelRegistry.layer"
+          })
+        ),
+      onSome: (registry) =>
+        Effect.mapError(registry.resolve(model, options), (error) =>
+          AgentError.withCause(new AgentError.ModelRegistryFailed({ model, problem: error.message }), error)
+        )
+    })
+  )
+
+const modelOf = (definition: AgentDefinition.AgentDefinition) =>
+  definition.model === undefined
+    ? ambientModel
+    : registeredModel(
+        definition.model,
+        definition.reasoning === undefined
+          ? definition.modelOptions
+          : { ...definition.modelOptions, reasoning: definition.reasoning }
+      )
+
+/** Everything a run needs, from a definition and the bodies or shells of its tools. */
+export const complete = Effect.fnUntraced(function* <A>(
+  definition: AgentDefinition.AgentDefinition,
+  bound: ReadonlyArray<BoundTool.BoundTool>,
+  output: Output.Output<A>
+) {
+  const model = yield* modelOf(definition)
+  const digest = yield* Effect.mapError(AgentDefinition.digest(definition), (error) =>
+    AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
+  )
+  const withOutput = yield* Effect.mapError(withOutputTool(bound, output), invalidTools)
+  const tools = yield* Effect.mapError(ToolSet.make(withOutput.tools), invalidTools)
+  return { definition, digest, model, tools, output, outputTool: withOutput.name } satisfies Resolved<A>
+})
+
+/** An agent that is code. `bound` are its static tools when they were bound before. */
+export const fromConfig = (
+  name: string,
+  config: AnyConfig,
+  bound: ReadonlyArray<BoundTool.BoundTool> | undefined
+): Blueprint<unknown> => ({
+  name,
+  description: config.description,
+  define: Effect.gen(function* () {
+    const output = yield* outputOf(config)
+    const tools = yield* readTools(config.toolkit)
+    const contracts = yield* Effect.mapError(Effect.forEach(tools, contractOf), invalidTools)
+    return yield* definitionOf(name, config, output, contracts)
+  }),
+  resolve: Effect.gen(function* () {
+    const output = yield* outputOf(config)
+    const tools = bound ?? (yield* Effect.flatMap(readTools(config.toolkit), bindAll))
+    const definition = yield* definitionOf(
+      name,
+      config,
+      output,
+      tools.map((tool) => tool.contract)
+    )
+    return yield* complete(definition, tools, output)
+  })
+})

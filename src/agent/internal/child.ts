@@ -1,0 +1,76 @@
+/** An agent run as a tool call of another agent's run. */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type { BoundCall } from "../../tool/BoundCall.ts"
+import { RunContext } from "../../tool/RunContext.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
+import type { Agent } from "../Agent.ts"
+import type { AgentError } from "../AgentError.ts"
+import type { RunResult } from "../RunResult.ts"
+import type { RunState } from "../RunState.ts"
+import { Environment } from "./environment.ts"
+import type { Recorder } from "./recorder.ts"
+
+interface Options {
+  readonly call: BoundCall
+  readonly child: RunState | undefined
+  readonly recorder: Recorder
+  readonly environment: Environment
+  readonly streaming: boolean
+  /** The child waits for decisions: the call stays open. */
+  readonly onSuspend: () => void
+  /** The child failed in a way that no model can do anything about. */
+  readonly onFatal: (error: AgentError) => void
+}
+
+/** What the model of the outer agent is told about a run that gave no answer. */
+const incomplete = (agent: string, result: Exclude<RunResult<unknown>, { readonly outcome: "Completed" }>) =>
+  ToolResult.failure("execution_error", `The agent ${JSON.stringify(agent)} gave no answer: ${result.outcome}`, {
+    outcome: result.outcome
+  })
+
+/** The tool result of a child's run. */
+export const toToolResult = (agent: string, result: RunResult<unknown>): ToolResult.ToolResult => {
+  if (result.outcome !== "Completed") return incomplete(agent, result)
+  const { outcome } = result.state
+  const output = outcome?._tag === "Completed" ? outcome.output : undefined
+  return ToolResult.success(output ?? result.text)
+}
+
+/** The tool result of a child that failed: what it was, and nothing of what was said. */
+export const failureResult = (error: AgentError): ToolResult.Failure =>
+  ToolResult.failure("execution_error", error.message, { reason: error.reason._tag })
+
+export const input = (call: Pick<BoundCall, "arguments">): string => {
+  const text = call.arguments["input"]
+  return typeof text === "string" ? text : JSON.stringify(call.arguments)
+}
+
+export const run = (agent: Effect.Effect<Agent<unknown>>, options: Options): Effect.Effect<ToolResult.ToolResult> =>
+  Effect.flatMap(agent, (agent) => runAgent(agent, options))
+
+const runAgent = (agent: Agent<unknown>, options: Options): Effect.Effect<ToolResult.ToolResult> => {
+  const { call, child, environment, recorder } = options
+  const onState = (_: RunState, event: Parameters<Recorder["record"]>[0]) =>
+    Effect.flatMap(DateTime.now, (at) => recorder.record({ _tag: "ChildEvent", at, callId: call.id, event }))
+  const running =
+    child === undefined ? agent.run(input(call), { onState, context: call.context }) : agent.resume(child, { onState })
+  return running.pipe(
+    Effect.map((result) => {
+      if (result.outcome === "AwaitingApproval") options.onSuspend()
+      return toToolResult(agent.name, result)
+    }),
+    Effect.catch((error) => {
+      if (error.reason._tag === "MaxDepth") options.onFatal(error)
+      return Effect.succeed(failureResult(error))
+    }),
+    Effect.provideService(RunContext, call.context),
+    Effect.provideService(Environment, {
+      ...environment,
+      parent: {
+        streaming: options.streaming,
+        emit: (event) => recorder.emit({ _tag: "Child", callId: call.id, name: call.contract.name, event })
+      }
+    })
+  )
+}

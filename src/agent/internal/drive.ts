@@ -1,0 +1,299 @@
+/** The loop: asks what is next, does it, and records what happened. */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Conversation from "../../conversation/Conversation.ts"
+import * as Message from "../../conversation/Message.ts"
+import * as MessageId from "../../conversation/MessageId.ts"
+import { RunContext } from "../../tool/RunContext.ts"
+import * as ToolRuntime from "../../tool/ToolRuntime.ts"
+import type { AgentEvent } from "../AgentEvent.ts"
+import * as AgentError from "../AgentError.ts"
+import type { MaxSteps, RunStarted } from "../RunEvent.ts"
+import type { Input, ResumeOptions, RunOptions } from "../RunOptions.ts"
+import type { RunResult } from "../RunResult.ts"
+import type { RunState } from "../RunState.ts"
+import * as RunTransition from "../RunTransition.ts"
+import * as answer from "./answer.ts"
+import type { Blueprint, Resolved } from "./blueprint.ts"
+import { defaultMaxDepth, Environment } from "./environment.ts"
+import * as Output from "./output.ts"
+import * as Recorder from "./recorder.ts"
+import * as runTools from "./runTools.ts"
+
+export interface Sink {
+  readonly streaming: boolean
+  readonly emit: (event: AgentEvent<unknown>) => Effect.Effect<void>
+}
+
+/** Where a run begins: a fresh one, or a state to go on from. */
+export type Begin =
+  | { readonly _tag: "Fresh"; readonly input: Input; readonly options: RunOptions }
+  | { readonly _tag: "Resume"; readonly state: RunState; readonly options: ResumeOptions }
+
+/** A budget below one still allows the one call that every run makes. */
+const budget = (maxSteps: MaxSteps): MaxSteps => (maxSteps === "unlimited" ? maxSteps : Math.max(1, maxSteps))
+
+const invalidConversation = (problem: string, error?: unknown): AgentError.Reason =>
+  AgentError.withCause(new AgentError.ConversationInvalid({ problem }), error)
+
+const startConversation = Effect.fnUntraced(function* (resolved: Resolved<unknown>, options: RunOptions) {
+  const { instructions } = resolved.definition
+  if (options.conversation === undefined) return yield* Conversation.make({ system: instructions })
+  if (options.instructions !== "replace") return options.conversation
+  const replaced = yield* Conversation.make({ system: instructions })
+  const rest = Conversation.messages(options.conversation).filter((message) => message.role !== "system")
+  return yield* Effect.mapError(Effect.fromResult(Conversation.appendAll(replaced, rest)), (error) =>
+    invalidConversation(error.message, error)
+  )
+})
+
+const hasTools = (resolved: Resolved<unknown>): boolean => resolved.tools.tools.size > 0
+
+const started = Effect.fnUntraced(function* (
+  blueprint: Blueprint<unknown>,
+  resolved: Resolved<unknown>,
+  begin: Extract<Begin, { readonly _tag: "Fresh" }>,
+  context: RunState["context"],
+  depth: number
+) {
+  const conversation = yield* startConversation(resolved, begin.options)
+  const hasUser = Conversation.messages(conversation).some((message) => message.role === "user")
+  if (begin.input === undefined && !hasUser) {
+    return yield* Effect.fail(
+      invalidConversation(
+        "expected a user message to answer, found none. Pass an input, or a conversation that has one"
+      )
+    )
+  }
+  return {
+    _tag: "RunStarted",
+    at: yield* DateTime.now,
+    runId: `run_${(yield* MessageId.next).replace(/^msg_/, "")}`,
+    agent: blueprint.name,
+    definition: resolved.digest,
+    depth,
+    maxSteps: budget(begin.options.maxSteps ?? resolved.definition.maxSteps),
+    structured: Output.structuredSteps(resolved.output, hasTools(resolved)),
+    context,
+    conversation
+  } satisfies RunStarted
+})
+
+const checkShells = Effect.fnUntraced(function* (resolved: Resolved<unknown>) {
+  const runtime = yield* ToolRuntime.ToolRuntime
+  const tools = Array.from(resolved.tools.tools.values())
+  const unsupported = tools.filter((tool) => !ToolRuntime.supports(runtime, tool)).map((tool) => tool.contract.name)
+  if (unsupported.length > 0) return yield* Effect.fail(new AgentError.ShellWithoutRuntime({ tools: unsupported }))
+})
+
+const resultOf = Effect.fnUntraced(function* <A>(
+  resolved: Resolved<A>,
+  state: RunState
+): Effect.fn.Return<RunResult<A>> {
+  const last = Conversation.lastAssistantMessage(state.conversation)
+  const text = last._tag === "Some" ? Message.text(last.value) : ""
+  const base = { text, conversation: state.conversation, usage: state.usage, steps: state.totalSteps, state }
+  const outcome = state.outcome
+  if (outcome === undefined) return yield* Effect.die(new Error("a run that has not ended has no result"))
+  switch (outcome._tag) {
+    case "Completed": {
+      const { output } = resolved
+      const decoded = output._tag === "Text" ? output.decode(text) : output.decode(outcome.output ?? null)
+      return yield* Effect.match(decoded, {
+        onFailure: (issues): RunResult<A> => ({ ...base, outcome: "InvalidOutput", issues }),
+        onSuccess: (value): RunResult<A> => ({ ...base, outcome: "Completed", output: value })
+      })
+    }
+    case "MaxSteps":
+      return { ...base, outcome: "MaxSteps" }
+    case "AwaitingApproval":
+      return { ...base, outcome: "AwaitingApproval", requests: outcome.requests }
+    case "Interrupted":
+      return { ...base, outcome: "Interrupted", reason: outcome.reason }
+    case "InvalidOutput":
+      return { ...base, outcome: "InvalidOutput", issues: outcome.issues }
+    case "Stopped":
+      return { ...base, outcome: "Stopped", finishReason: outcome.finishReason }
+  }
+})
+
+/** Ends the run as `Interrupted`: what started gets its results first. */
+const interrupt = Effect.fnUntraced(function* (
+  { state }: Recorder.Recorder,
+  record: Recorder.Recorder["record"],
+  reason: string | undefined
+) {
+  if (state().outcome !== undefined) return
+  const why = reason === undefined ? undefined : { reason }
+  yield* record({ _tag: "RunInterrupted", at: yield* DateTime.now, ...why })
+  for (const settled of RunTransition.recover(state())) {
+    yield* record(yield* Recorder.toolFinished(settled))
+  }
+  yield* record({ _tag: "RunFinished", at: yield* DateTime.now, outcome: { _tag: "Interrupted", ...why } })
+})
+
+interface Loop {
+  readonly resolved: Resolved<unknown>
+  readonly recorder: Recorder.Recorder
+  readonly options: ResumeOptions
+  readonly streaming: boolean
+  readonly environment: Environment
+}
+
+const timedOut = "timeout"
+
+const loop = Effect.fnUntraced(function* (run: Loop) {
+  const { environment, options, recorder } = run
+  let stepDeadline: number | undefined
+  while (!recorder.stopping()) {
+    const action = RunTransition.next(recorder.state())
+    if (action._tag === "Finished" || action._tag === "AwaitApproval") {
+      const outcome =
+        action._tag === "Finished" ? action.outcome : ({ _tag: "AwaitingApproval", requests: action.requests } as const)
+      if (recorder.state().outcome === undefined) {
+        yield* recorder.record({ _tag: "RunFinished", at: yield* DateTime.now, outcome })
+      }
+      return
+    }
+    if (action._tag === "CallModel" && options.timeouts?.step !== undefined) {
+      stepDeadline = (yield* Clock.currentTimeMillis) + Duration.toMillis(options.timeouts.step)
+    }
+    const deadline = earliest(stepDeadline, environment.deadline)
+    const doing = action._tag === "CallModel" ? answer.run(run, action) : runTools.run({ ...run, deadline }, action)
+    const expired = yield* within(unlessStopped(run, doing), deadline)
+    if (expired) return yield* interrupt(recorder, recorder.record, timedOut)
+  }
+  const { reason } = yield* Deferred.await(recorder.stopped)
+  yield* interrupt(recorder, recorder.record, reason)
+})
+
+const unlessStopped = <E>({ options, recorder }: Loop, doing: Effect.Effect<void, E>): Effect.Effect<void, E> =>
+  options.interruptWhen === undefined ? doing : Effect.raceFirst(doing, Effect.asVoid(Deferred.await(recorder.stopped)))
+
+const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
+  a === undefined ? b : b === undefined ? a : Math.min(a, b)
+
+/** Whether the deadline came first. */
+const within = <E, R>(
+  effect: Effect.Effect<void, E, R>,
+  deadline: number | undefined
+): Effect.Effect<boolean, E, R> => {
+  const done = Effect.as(effect, false)
+  return deadline === undefined
+    ? done
+    : Effect.flatMap(runTools.remaining(deadline), (left) =>
+        Effect.timeoutOrElse(done, { duration: Duration.millis(left), orElse: () => Effect.succeed(true) })
+      )
+}
+
+const deadlineOf = (options: ResumeOptions, outer: number | undefined): Effect.Effect<number | undefined> => {
+  const total = options.timeouts?.total
+  return total === undefined
+    ? Effect.succeed(outer)
+    : Effect.map(Clock.currentTimeMillis, (now) => earliest(now + Duration.toMillis(total), outer))
+}
+
+/** The state to begin with, and what is recorded before the loop. */
+const open = Effect.fnUntraced(function* (
+  blueprint: Blueprint<unknown>,
+  resolved: Resolved<unknown>,
+  begin: Begin,
+  context: RunState["context"],
+  depth: number,
+  make: (state: RunState) => Recorder.Recorder
+) {
+  const { options } = begin
+  const input = begin._tag === "Fresh" ? begin.input : begin.options.input
+  const maxSteps = options.maxSteps === undefined ? undefined : budget(options.maxSteps)
+  const recorder = yield* begin._tag === "Fresh"
+    ? fresh(blueprint, resolved, begin, context, depth, make)
+    : resumed(resolved, begin.state, maxSteps, make)
+  const decisions = RunTransition.decide(recorder.state(), options.decisions ?? [], yield* DateTime.now)
+  for (const event of yield* Effect.fromResult(decisions)) {
+    yield* recorder.record(event)
+  }
+  if (input !== undefined && !recorder.stopping()) {
+    const message = yield* Message.user(input)
+    const at = yield* DateTime.now
+    const budgeted = maxSteps ?? budget(resolved.definition.maxSteps)
+    yield* recorder.record({ _tag: "InputAdded", at, message, maxSteps: budgeted })
+  }
+  return recorder
+})
+
+const fresh = Effect.fnUntraced(function* (
+  blueprint: Blueprint<unknown>,
+  resolved: Resolved<unknown>,
+  begin: Extract<Begin, { readonly _tag: "Fresh" }>,
+  context: RunState["context"],
+  depth: number,
+  make: (state: RunState) => Recorder.Recorder
+) {
+  const event = yield* started(blueprint, resolved, begin, context, depth)
+  const state = RunTransition.start(event)
+  const recorder = make(state)
+  yield* begin.options.onState?.(state, event) ?? Effect.void
+  yield* recorder.emit(Recorder.started(state, false))
+  return recorder
+})
+
+const resumed = Effect.fnUntraced(function* (
+  resolved: Resolved<unknown>,
+  state: RunState,
+  maxSteps: MaxSteps | undefined,
+  make: (state: RunState) => Recorder.Recorder
+) {
+  yield* Effect.fromResult(RunTransition.checkDefinition(state, resolved.digest))
+  const recorder = make(state)
+  yield* recorder.record({
+    _tag: "RunResumed",
+    at: yield* DateTime.now,
+    ...(maxSteps === undefined ? undefined : { maxSteps })
+  })
+  return recorder
+})
+
+/** Runs an agent from where `begin` says to its result. */
+export const drive = <A>(
+  blueprint: Blueprint<A>,
+  begin: Begin,
+  sink: Sink
+): Effect.Effect<RunResult<A>, AgentError.AgentError> =>
+  Effect.gen(function* () {
+    const { options } = begin
+    const outer = yield* Environment
+    const context = begin._tag === "Resume" ? begin.state.context : (begin.options.context ?? (yield* RunContext))
+    const maxDepth = options.maxDepth ?? (outer.depth === 0 ? defaultMaxDepth : outer.maxDepth)
+    const refuse = (reason: AgentError.Reason) =>
+      new AgentError.AgentError({
+        agent: blueprint.name,
+        reason,
+        ...(begin._tag === "Resume" ? { state: begin.state } : undefined)
+      })
+    if (outer.depth > maxDepth) return yield* refuse(new AgentError.MaxDepth({ limit: maxDepth }))
+    const deadline = yield* deadlineOf(options, outer.deadline)
+    const environment: Environment = { depth: outer.depth + 1, maxDepth, deadline, parent: undefined }
+    const emit = outer.parent === undefined ? sink.emit : outer.parent.emit
+    const streaming = outer.parent === undefined ? sink.streaming : outer.parent.streaming
+
+    return yield* Effect.gen(function* () {
+      const resolved = yield* Effect.mapError(blueprint.resolve, refuse)
+      yield* Effect.mapError(checkShells(resolved), refuse)
+      const make = (state: RunState) => Recorder.make(state, options, emit)
+      const recorder = yield* Effect.mapError(open(blueprint, resolved, begin, context, outer.depth, make), refuse)
+      yield* loop({ resolved, recorder, options, streaming, environment }).pipe(
+        Effect.onExit((exit) =>
+          exit._tag === "Failure" && Cause.hasInterrupts(exit.cause)
+            ? interrupt(recorder, recorder.conclude, "interrupted")
+            : Effect.void
+        )
+      )
+      const result = yield* resultOf(resolved, recorder.state())
+      yield* emit({ _tag: "RunFinished", result })
+      return result
+    }).pipe(Effect.provideService(RunContext, context), Effect.provideService(Environment, environment))
+  })

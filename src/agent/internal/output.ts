@@ -1,0 +1,133 @@
+/** What an agent's final answer has to be, and how it is read. */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
+import * as CheckedSchema from "../../payload/CheckedSchema.ts"
+import * as FromSchema from "../../payload/FromSchema.ts"
+import { isObject, type JsonObject } from "../../payload/Json.ts"
+import type { JsonSchemaError } from "../../payload/JsonSchemaError.ts"
+import * as ModelJson from "../../payload/ModelJson.ts"
+import type { ValidationIssue } from "../../payload/ValidationIssue.ts"
+import type { OutputStrategy } from "../AgentDefinition.ts"
+import type { OutputCheck } from "../RunEvent.ts"
+
+export interface StructuredOutput<out A> {
+  readonly _tag: "Structured"
+  readonly strategy: OutputStrategy
+  readonly schema: CheckedSchema.CheckedSchema
+  /** The schema as a provider takes it: an object, the output under `value` when it is none itself. */
+  readonly offered: CheckedSchema.CheckedSchema
+  readonly decode: (value: Schema.Json) => Effect.Effect<A, ReadonlyArray<ValidationIssue>>
+}
+
+export interface TextOutput<out A> {
+  readonly _tag: "Text"
+  readonly decode: (text: string) => Effect.Effect<A, ReadonlyArray<ValidationIssue>>
+}
+
+export type Output<A> = StructuredOutput<A> | TextOutput<A>
+
+const wrapperKey = "value"
+
+const isObjectSchema = (json: JsonObject): boolean => json["type"] === "object"
+
+const wrap = (json: JsonObject): JsonObject => {
+  const { $defs, $schema, ...schema } = json
+  return {
+    ...($schema === undefined ? undefined : { $schema }),
+    type: "object",
+    properties: { [wrapperKey]: schema },
+    required: [wrapperKey],
+    additionalProperties: false,
+    ...($defs === undefined ? undefined : { $defs })
+  }
+}
+
+const structured = Effect.fnUntraced(function* <A>(
+  json: JsonObject,
+  strategy: OutputStrategy,
+  decode: StructuredOutput<A>["decode"]
+) {
+  const schema = yield* CheckedSchema.make(json, { what: "output schema" })
+  const offered = isObjectSchema(json) ? schema : yield* CheckedSchema.make(wrap(json), { what: "output schema" })
+  return { _tag: "Structured", strategy, schema, offered, decode } satisfies StructuredOutput<A>
+})
+
+const issuesOf = (error: Schema.SchemaError): ReadonlyArray<ValidationIssue> =>
+  SchemaIssue.makeFormatterStandardSchemaV1()(error.issue).issues.map((issue) => {
+    const keys = (issue.path ?? []).map((segment) => String(typeof segment === "object" ? segment.key : segment))
+    return {
+      path: keys.join("."),
+      pointer: keys.map((key) => `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`).join(""),
+      keyword: "schema",
+      message: issue.message
+    }
+  })
+
+/** The output of an agent that is code: a Schema. */
+export const fromSchema = (
+  schema: Schema.Top,
+  strategy: OutputStrategy
+): Effect.Effect<StructuredOutput<unknown>, JsonSchemaError> => {
+  const decodeJson = Schema.decodeUnknownEffect(Schema.toCodecJson(schema))
+  const decode = (value: Schema.Json) =>
+    // Sound: the services of the output Schema are among those a run of the agent requires.
+    Effect.mapError(decodeJson(value, { errors: "all" }), issuesOf) as Effect.Effect<
+      unknown,
+      ReadonlyArray<ValidationIssue>
+    >
+  return Effect.flatMap(FromSchema.fromSchema(schema, { what: "output schema" }), (json) =>
+    structured(json, strategy, decode)
+  )
+}
+
+/** The output of an agent that came as data: judged by its JSON Schema alone. */
+export const fromJson = (
+  json: JsonObject,
+  strategy: OutputStrategy
+): Effect.Effect<StructuredOutput<Schema.Json>, JsonSchemaError> => structured(json, strategy, Effect.succeed)
+
+/** No output schema: the output is the text. */
+export const text: TextOutput<string> = { _tag: "Text", decode: Effect.succeed }
+
+const unwrap = <A>(self: StructuredOutput<A>, value: Schema.Json): Schema.Json =>
+  self.offered !== self.schema && isObject(value) && Object.keys(value).length === 1 && Object.hasOwn(value, wrapperKey)
+    ? (value[wrapperKey] ?? null)
+    : value
+
+/** Whether a JSON value is output: JSON Schema first, then the Schema itself. */
+export const checkValue = <A>(self: StructuredOutput<A>, value: Schema.Json): Effect.Effect<OutputCheck> => {
+  const direct = CheckedSchema.validate(self.schema, value)
+  const valid = Result.isSuccess(direct) ? direct : CheckedSchema.validate(self.schema, unwrap(self, value))
+  return Result.match(valid, {
+    onFailure: (issues): Effect.Effect<OutputCheck> => Effect.succeed({ _tag: "Invalid", issues }),
+    onSuccess: (json) =>
+      Effect.match(self.decode(json), {
+        onFailure: (issues): OutputCheck => ({ _tag: "Invalid", issues }),
+        onSuccess: (): OutputCheck => ({ _tag: "Valid", value: json })
+      })
+  })
+}
+
+/** Whether the model's final text holds output. */
+export const checkText = <A>(self: StructuredOutput<A>, final: string): Effect.Effect<OutputCheck> =>
+  Result.match(ModelJson.parse(final), {
+    onFailure: (error) =>
+      Effect.succeed<OutputCheck>({
+        _tag: "Invalid",
+        issues: [{ path: "", pointer: "", keyword: "json", message: error.message }]
+      }),
+    onSuccess: (value) => checkValue(self, value)
+  })
+
+/** What the system text says about the output, for models that are only told. */
+export const systemText = <A>(self: StructuredOutput<A>): string =>
+  [
+    "Your final answer must be one JSON value that is valid against this JSON Schema, with no text around it:",
+    JSON.stringify(self.schema.json)
+  ].join("\n")
+
+/** When `generateObject` is used, by strategy and by whether tools are offered. */
+export const structuredSteps = (self: Output<unknown>, hasTools: boolean): "never" | "fallback" | "always" =>
+  self._tag === "Text" || self.strategy !== "native" ? "never" : hasTools ? "fallback" : "always"

@@ -1,0 +1,160 @@
+/** The state of a run under way, and everybody who is told when it changes. */
+import type * as Cause from "effect/Cause"
+import * as DateTime from "effect/DateTime"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Message from "../../conversation/Message.ts"
+import * as TokenUsage from "../../conversation/TokenUsage.ts"
+import type { ToolResult } from "../../tool/ToolResult.ts"
+import type { AgentEvent } from "../AgentEvent.ts"
+import * as AgentError from "../AgentError.ts"
+import type { RunEvent } from "../RunEvent.ts"
+import type { Interruption, ResumeOptions } from "../RunOptions.ts"
+import * as RunState from "../RunState.ts"
+import * as RunTransition from "../RunTransition.ts"
+
+export interface Recorder {
+  readonly state: () => RunState.RunState
+  /** Completed when `interruptWhen` stops the run. */
+  readonly stopped: Deferred.Deferred<Interruption>
+  readonly stopping: () => boolean
+  readonly record: (event: RunEvent) => Effect.Effect<void>
+  /** Applies events while the run is being torn down: nobody may stop it or slow it any more. */
+  readonly conclude: (event: RunEvent) => Effect.Effect<void>
+  readonly emit: (event: AgentEvent<unknown>) => Effect.Effect<void>
+  readonly fail: (reason: AgentError.Reason) => AgentError.AgentError
+}
+
+export const make = (
+  initial: RunState.RunState,
+  options: Pick<ResumeOptions, "onState" | "interruptWhen">,
+  emit: (event: AgentEvent<unknown>) => Effect.Effect<void>
+): Recorder => {
+  let state = initial
+  let interruption: Interruption | undefined
+  const stopped = Deferred.makeUnsafe<Interruption>()
+
+  const apply = (event: RunEvent): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const applied = RunTransition.apply(state, event)
+      // A driver that applies an event which does not fit has a bug.
+      if (Result.isFailure(applied)) return Effect.die(applied.failure)
+      state = applied.success
+      return Effect.void
+    })
+
+  const tell = (event: RunEvent) => {
+    const current = state
+    return options.onState === undefined ? Effect.void : options.onState(current, event)
+  }
+
+  const ask = (event: RunEvent): Effect.Effect<void> => {
+    if (options.interruptWhen === undefined || interruption !== undefined) return Effect.void
+    const answer = options.interruptWhen(event, state)
+    return Effect.flatMap(Effect.isEffect(answer) ? answer : Effect.succeed(answer), (found) => {
+      if (found === undefined) return Effect.void
+      interruption = found
+      return Effect.asVoid(Deferred.succeed(stopped, found))
+    })
+  }
+
+  const record = (event: RunEvent): Effect.Effect<void> =>
+    Effect.gen(function* () {
+      const before = state
+      yield* apply(event)
+      yield* tell(event)
+      const view = viewOf(before, event, state)
+      yield* emit(view)
+      yield* ask(event)
+    })
+
+  return {
+    state: () => state,
+    stopped,
+    stopping: () => interruption !== undefined,
+    record,
+    conclude: (event) =>
+      Effect.andThen(
+        apply(event),
+        Effect.suspend(() => tell(event))
+      ),
+    emit,
+    fail: (reason) => new AgentError.AgentError({ agent: state.agent, reason, state })
+  }
+}
+
+/** How a fact of the run looks to somebody who watches it. */
+const viewOf = (before: RunState.RunState, event: RunEvent, state: RunState.RunState): AgentEvent<unknown> => {
+  switch (event._tag) {
+    case "RunStarted":
+    case "RunResumed":
+      return started(state, event._tag === "RunResumed")
+    case "StepStarted":
+      return { _tag: "StepStarted", step: event.step, purpose: event.purpose, state }
+    case "ModelAnswered":
+      return {
+        _tag: "StepFinished",
+        step: state.steps,
+        message: event.message,
+        usage: event.message.usage ?? TokenUsage.empty,
+        total: state.usage,
+        state
+      }
+    case "ToolStarted": {
+      const part = RunState.openCall(state, event.callId)?.part
+      return {
+        _tag: "ToolStarted",
+        callId: event.callId,
+        name: part?.name ?? "",
+        arguments: part?.arguments ?? null,
+        state
+      }
+    }
+    case "ToolFinished":
+      return {
+        _tag: "ToolFinished",
+        callId: event.message.callId,
+        name: event.message.name,
+        result: event.message.result,
+        duration: Duration.millis(event.durationMillis ?? 0),
+        state
+      }
+    case "ApprovalRequested": {
+      const part = RunState.openCall(before, event.callId)?.part
+      const request = { callId: event.callId, name: part?.name ?? "", arguments: part?.arguments ?? null }
+      return { _tag: "ApprovalRequested", request, state }
+    }
+    default:
+      return { _tag: "StateChanged", event, state }
+  }
+}
+
+export const started = (state: RunState.RunState, resumed: boolean): AgentEvent<unknown> => ({
+  _tag: "RunStarted",
+  runId: state.runId,
+  agent: state.agent,
+  resumed,
+  state
+})
+
+/** The event of a call that has its result. */
+export const toolFinished = Effect.fnUntraced(function* (
+  call: { readonly callId: string; readonly name: string; readonly result: ToolResult },
+  duration?: Duration.Duration,
+  cause?: Cause.Cause<unknown>
+) {
+  const at = yield* DateTime.now
+  const message = yield* Message.tool(call)
+  return {
+    _tag: "ToolFinished",
+    at,
+    message,
+    ...(duration === undefined ? undefined : { durationMillis: Duration.toMillis(duration) }),
+    ...(cause === undefined ? undefined : { cause: causeText(cause) })
+  } satisfies RunEvent
+})
+
+const causeText = (cause: Cause.Cause<unknown>): string =>
+  cause.reasons.map((reason) => (reason._tag === "Die" ? String(reason.defect) : reason._tag)).join("; ")

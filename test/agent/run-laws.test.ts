@@ -1,0 +1,128 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Equal, HashMap, Result } from "effect"
+import { Conversation, RunEvent, RunState, RunTransition, TokenUsage } from "effect-emissary"
+import { Plan, simulate, sync } from "./runDriver.ts"
+
+const encode = (state: RunState.RunState) => sync(RunState.codec.encodeJson(state))
+const decode = (json: string) => sync(RunState.codec.decodeJson(json))
+const throughJson = (state: RunState.RunState) => decode(encode(state))
+
+const usageOf = (event: RunEvent.RunEvent): TokenUsage.TokenUsage =>
+  event._tag === "ChildEvent"
+    ? usageOf(event.event)
+    : event._tag === "ModelAnswered"
+      ? (event.message.usage ?? {})
+      : event._tag === "ModelMistaken"
+        ? (event.usage ?? {})
+        : {}
+
+const options = (runs: number) => ({ arbitrary: { runs }, timeout: 120_000 })
+
+describe("laws of the run core, over random plans of answers, results, interruptions and crashes", () => {
+  it.prop(
+    "AGENT-3 L6 folding the events gives the state, nothing starts twice, what was interrupted is settled",
+    [Plan],
+    ([plan]) => {
+      const log = simulate(plan)
+      const folded = Result.getOrThrow(RunTransition.fold(log.events))
+      assert.isTrue(Equal.equals(folded, log.final))
+      assert.strictEqual(folded.revision, log.events.length)
+      assert.strictEqual(new Set(log.started).size, log.started.length, "a call started twice")
+      assert.deepStrictEqual(log.final.usage, TokenUsage.sum(log.events.map(usageOf)))
+      for (const state of log.states) {
+        const messages = Conversation.messages(state.conversation)
+        assert.isTrue(Result.isSuccess(Conversation.fromMessages(messages)))
+        assert.deepStrictEqual(
+          RunState.openCalls(state).map(({ part }) => part.id),
+          Conversation.openCalls(state.conversation).map(({ id }) => id)
+        )
+        if (state.outcome?._tag === "Interrupted") {
+          assert.isTrue(RunState.openCalls(state).every(({ status }) => status._tag !== "Started"))
+        }
+        if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Stopped") {
+          assert.isTrue(HashMap.isEmpty(state.calls))
+        }
+        if (state.maxSteps !== "unlimited" && state.outcome?._tag === "MaxSteps") {
+          assert.isAtLeast(state.steps, state.maxSteps)
+        }
+      }
+    },
+    options(300)
+  )
+
+  it.prop(
+    "AGENT-3 L3 every state survives JSON, and so does what comes next",
+    [Plan],
+    ([plan]) => {
+      for (const state of simulate(plan).states) {
+        const json = encode(state)
+        const decoded = decode(json)
+        assert.isTrue(Equal.equals(decoded, state))
+        assert.strictEqual(encode(decoded), json)
+        if (!RunState.openCalls(state).some(({ status }) => status._tag === "Started")) {
+          assert.deepStrictEqual(RunTransition.next(decoded), RunTransition.next(state))
+        }
+      }
+    },
+    options(40)
+  )
+
+  it.prop(
+    "AGENT-3 L3 events survive JSON one by one and as a list",
+    [Plan],
+    ([plan]) => {
+      const { events, final } = simulate(plan)
+      const one = events.map((event) => sync(RunEvent.codec.decodeJson(sync(RunEvent.codec.encodeJson(event)))))
+      assert.isTrue(Equal.equals(Result.getOrThrow(RunTransition.fold(one)), final))
+      const list = sync(RunEvent.listCodec.decodeJson(sync(RunEvent.listCodec.encodeJson(events))))
+      assert.isTrue(Equal.equals(Result.getOrThrow(RunTransition.fold(list)), final))
+    },
+    options(60)
+  )
+
+  it.prop(
+    "L5 a driver that encodes the state between every two transitions gives the same run",
+    [Plan],
+    ([plan]) => {
+      const memory = simulate(plan)
+      const durable = simulate(plan, throughJson)
+      assert.deepStrictEqual(
+        Conversation.transcript(durable.final.conversation),
+        Conversation.transcript(memory.final.conversation)
+      )
+      assert.deepStrictEqual(durable.outcomes, memory.outcomes)
+      assert.isTrue(Equal.equals(durable.final, memory.final))
+    },
+    options(40)
+  )
+
+  it.effect("the plans reach every outcome and every event", () =>
+    Effect.sync(() => {
+      // what the laws above are worth depends on it
+      const plan = (turns: Plan["turns"], phases: Plan["phases"], rest: Partial<Plan> = {}): Plan => ({
+        maxSteps: 3,
+        structured: "never",
+        turns,
+        phases,
+        ...rest
+      })
+      const turn = { calls: [], finishReason: "none", output: "valid", mistakes: 0, reversed: false } as const
+      const phase = { input: true, stop: "never", after: 5, decides: true } as const
+      const logs = [
+        simulate(plan([{ ...turn, calls: ["ok", "asking agent", "denied"], mistakes: 1 }], [phase, phase])),
+        simulate(plan([{ ...turn, calls: ["undecided", "agent"] }], [phase])),
+        simulate(plan([{ ...turn, finishReason: "length" }], [phase])),
+        simulate(plan([{ ...turn, calls: ["ok"] }], [phase], { maxSteps: 1 })),
+        simulate(plan([{ ...turn, output: "invalid" }], [phase], { structured: "always" })),
+        simulate(plan([{ ...turn, calls: ["ok", "ok"] }], [{ ...phase, stop: "interrupt", after: 3 }, phase])),
+        simulate(plan([{ ...turn, calls: ["ok", "ok"] }], [{ ...phase, stop: "crash", after: 3 }, phase]))
+      ]
+      const outcomes = new Set(logs.flatMap(({ outcomes }) => outcomes))
+      for (const outcome of ["Completed", "MaxSteps", "AwaitingApproval", "Interrupted", "InvalidOutput", "Stopped"]) {
+        assert.isTrue(outcomes.has(outcome), outcome)
+      }
+      const tags = new Set(logs.flatMap(({ events }) => events.map(({ _tag }) => _tag)))
+      assert.strictEqual(tags.size, 13)
+    })
+  )
+})

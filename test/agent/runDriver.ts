@@ -1,0 +1,343 @@
+/**
+ * A driver without fibers, for tests of the pure core: model answers, tool results,
+ * interruptions and crashes come from a plan made of plain data.
+ */
+import { DateTime, Effect, Result, Schema } from "effect"
+import {
+  Conversation,
+  type Message,
+  type Part,
+  type RunAction,
+  type RunEvent,
+  type RunState,
+  RunTransition,
+  ToolResult
+} from "effect-emissary"
+
+export const CallKind = Schema.Literals([
+  "ok",
+  "fails",
+  "unknown",
+  "approved",
+  "denied",
+  "undecided",
+  "agent",
+  "asking agent",
+  "provider"
+])
+
+export const Turn = Schema.Struct({
+  calls: Schema.Array(CallKind).check(Schema.isMaxLength(4)),
+  finishReason: Schema.Literals(["stop", "tool-calls", "none", "pause", "length", "content-filter", "unknown"]),
+  output: Schema.Literals(["valid", "invalid", "by call"]),
+  mistakes: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2 })),
+  reversed: Schema.Boolean
+})
+export type Turn = typeof Turn.Type
+
+export const Phase = Schema.Struct({
+  input: Schema.Boolean,
+  /** Stops after so many events: politely, or as a power cut does. */
+  stop: Schema.Literals(["never", "interrupt", "crash"]),
+  after: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 12 })),
+  decides: Schema.Boolean
+})
+export type Phase = typeof Phase.Type
+
+export const Plan = Schema.Struct({
+  maxSteps: Schema.Literals([1, 2, 3, "unlimited"]),
+  structured: Schema.Literals(["never", "fallback", "always"]),
+  turns: Schema.Array(Turn).check(Schema.isMaxLength(8)),
+  phases: Schema.Array(Phase).check(Schema.isMinLength(1), Schema.isMaxLength(4))
+})
+export type Plan = typeof Plan.Type
+
+export const time = (millis: number): DateTime.Utc => DateTime.makeUnsafe(Date.UTC(2026, 0, 1) + millis)
+
+export interface Log {
+  readonly events: Array<RunEvent.RunEvent>
+  readonly states: Array<RunState.RunState>
+  readonly started: Array<string>
+  readonly outcomes: Array<string>
+  readonly final: RunState.RunState
+}
+
+class Cut {
+  readonly _tag = "Cut"
+}
+
+/** Runs a plan. `through` is called on the state between every two transitions. */
+export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunState.RunState = (s) => s): Log => {
+  const events: Array<RunEvent.RunEvent> = []
+  const states: Array<RunState.RunState> = []
+  const started: Array<string> = []
+  const outcomes: Array<string> = []
+  let ids = 0
+  let turn = 0
+  let budget = Infinity
+  let stopping: Phase["stop"] = "never"
+  const at = () => time(events.length * 10)
+  const base = () => ({ id: `m${++ids}`, createdAt: at() })
+
+  let state: RunState.RunState | undefined
+  const emit = (event: RunEvent.RunEvent): RunState.RunState => {
+    if (stopping === "crash" && budget-- <= 0) throw new Cut()
+    events.push(event)
+    if (event._tag === "ToolStarted") started.push(event.callId)
+    if (event._tag === "ChildEvent" && event.event._tag === "ToolStarted") {
+      started.push(`${event.callId}/${event.event.callId}`)
+    }
+    state =
+      state === undefined
+        ? event._tag === "RunStarted"
+          ? RunTransition.start(event)
+          : expectStarted()
+        : Result.getOrThrow(RunTransition.apply(state, event))
+    states.push(state)
+    state = through(state)
+    if (
+      stopping === "interrupt" &&
+      budget-- <= 0 &&
+      state.interrupted === undefined &&
+      state.outcome === undefined &&
+      event._tag !== "RunFinished"
+    ) {
+      emit({ _tag: "RunInterrupted", at: at(), reason: "stop" })
+    }
+    return state
+  }
+  const expectStarted = (): never => {
+    throw new Error("RunStarted first")
+  }
+  const current = () => state ?? expectStarted()
+  const stopped = () => current().interrupted !== undefined
+
+  const finish = (callId: string, name: string, result: ToolResult.ToolResult, put = emit) =>
+    put({ _tag: "ToolFinished", at: at(), message: { role: "tool", ...base(), callId, name, result } })
+
+  const answer = (action: RunAction.CallModel) => {
+    const script: Turn = plan.turns[turn] ?? { calls: [], finishReason: "stop", output: "valid", mistakes: 0, reversed: false }
+    emit({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
+    for (let i = action.mistakes.length; i < script.mistakes && !stopped(); i++) {
+      emit({ _tag: "ModelMistaken", at: at(), problem: "no such tool", usage: { inputTokens: 1 } })
+    }
+    if (stopped()) return
+    turn += 1
+    const asks = action.purpose === "answer" ? script.calls : []
+    const byCall = script.output === "by call" && plan.structured !== "never" && action.purpose === "answer"
+    const content: Array<Part.AssistantPart> = [{ type: "text", text: `turn ${turn}` }]
+    for (const [i, kind] of asks.entries()) {
+      const id = `t${turn}c${i}`
+      content.push(
+        kind === "provider"
+          ? { type: "tool-call", id, name: "search", arguments: {}, providerExecuted: true }
+          : { type: "tool-call", id, name: kind, arguments: { turn } }
+      )
+      if (kind === "provider") {
+        content.push({ type: "tool-result", id, name: "search", result: ToolResult.success("found") })
+      }
+    }
+    const outputCall = `t${turn}out`
+    if (byCall) content.push({ type: "tool-call", id: outputCall, name: "final_answer", arguments: {} })
+    const message: Message.AssistantMessage = {
+      role: "assistant",
+      ...base(),
+      content,
+      usage: { inputTokens: 10, outputTokens: 1 },
+      ...(script.finishReason === "none" ? {} : { finishReason: script.finishReason })
+    }
+    const checked = plan.structured !== "never" && (byCall || asks.every((kind) => kind === "provider"))
+    const output: RunEvent.OutputCheck =
+      script.output === "invalid" || (byCall && script.reversed)
+        ? { _tag: "Invalid", issues: [{ path: "a", pointer: "/a", keyword: "type", message: "is wrong" }] }
+        : { _tag: "Valid", value: { turn } }
+    emit({
+      _tag: "ModelAnswered",
+      at: at(),
+      message,
+      ...(checked ? { output } : {}),
+      ...(byCall ? { outputCall } : {})
+    })
+  }
+
+  const batch = (action: RunAction.RunTools) => {
+    for (const { callId, name, result } of action.settled) finish(callId, name, result)
+    const running: Array<RunAction.RunnableCall> = []
+    for (const call of action.calls) {
+      if (stopped()) break
+      const { id: callId, name } = call.part
+      if (["approved", "denied", "undecided"].includes(name) && !call.approved) {
+        emit({ _tag: "ApprovalRequested", at: at(), callId })
+      } else if (name === "unknown") {
+        finish(callId, name, ToolResult.failure("unknown_tool", "no such tool"))
+      } else {
+        if (!call.started) emit({ _tag: "ToolStarted", at: at(), callId })
+        running.push(call)
+      }
+    }
+    const script = plan.turns[turn - 1]
+    for (const call of script?.reversed === true ? running.toReversed() : running) {
+      if (stopped()) break
+      const { id: callId, name } = call.part
+      if (name.endsWith("agent")) {
+        if (runChild(call)) finish(callId, name, ToolResult.success("the agent is done"))
+      } else {
+        finish(callId, name, name === "fails" ? ToolResult.failure("not_found", "nothing") : ToolResult.success(callId))
+      }
+    }
+  }
+
+  /** An agent of one step that calls one tool; returns whether it is done. */
+  const runChild = (call: RunAction.RunnableCall): boolean => {
+    const callId = call.part.id
+    const put = (event: RunEvent.RunEvent) => emit({ _tag: "ChildEvent", at: at(), callId, event })
+    const child = () => {
+      const status = RunStateOf(current(), callId)
+      return status?._tag === "Started" ? status.child : undefined
+    }
+    if (child() === undefined) {
+      put({
+        _tag: "RunStarted",
+        at: at(),
+        runId: callId,
+        agent: "child",
+        definition: "sha256:child",
+        depth: 1,
+        maxSteps: 4,
+        structured: "never",
+        context: {},
+        conversation: Conversation.empty
+      })
+      if (stopped()) return false
+      put({
+        _tag: "InputAdded",
+        at: at(),
+        message: { role: "user", ...base(), content: [{ type: "text", text: "do it" }] },
+        maxSteps: 4
+      })
+    } else if (child()?.outcome?._tag === "AwaitingApproval") {
+      put({ _tag: "RunResumed", at: at() })
+    }
+    for (;;) {
+      const self = child()
+      if (stopped() || self === undefined) return false
+      const action = RunTransition.next(self)
+      switch (action._tag) {
+        case "CallModel": {
+          if (self.step === undefined) put({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
+          if (stopped()) return false
+          const asks: ReadonlyArray<Part.AssistantPart> =
+            action.step === 1 ? [{ type: "tool-call", id: "inner", name: "inner", arguments: {} }] : []
+          put({
+            _tag: "ModelAnswered",
+            at: at(),
+            message: { role: "assistant", ...base(), content: asks, usage: { inputTokens: 100 } }
+          })
+          break
+        }
+        case "RunTools":
+          for (const settled of action.settled) finish(settled.callId, settled.name, settled.result, put)
+          for (const inner of action.calls) {
+            if (stopped()) return false
+            if (call.part.name === "asking agent" && !inner.approved) {
+              put({ _tag: "ApprovalRequested", at: at(), callId: inner.part.id })
+            } else {
+              put({ _tag: "ToolStarted", at: at(), callId: inner.part.id })
+              if (stopped()) return false
+              finish(inner.part.id, inner.part.name, ToolResult.success("inner"), put)
+            }
+          }
+          break
+        case "AwaitApproval":
+          put({ _tag: "RunFinished", at: at(), outcome: { _tag: "AwaitingApproval", requests: action.requests } })
+          return false
+        case "Finished":
+          if (self.outcome === undefined) put({ _tag: "RunFinished", at: at(), outcome: action.outcome })
+          return !stopped()
+      }
+    }
+  }
+
+  const loop = () => {
+    for (;;) {
+      const action = RunTransition.next(current())
+      switch (action._tag) {
+        case "CallModel":
+          answer(action)
+          break
+        case "RunTools":
+          batch(action)
+          break
+        case "AwaitApproval":
+          emit({ _tag: "RunFinished", at: at(), outcome: { _tag: "AwaitingApproval", requests: action.requests } })
+          break
+        case "Finished":
+          if (current().outcome === undefined) emit({ _tag: "RunFinished", at: at(), outcome: action.outcome })
+          outcomes.push(action.outcome._tag)
+          return
+      }
+      if (current().outcome !== undefined) {
+        outcomes.push(current().outcome?._tag ?? "")
+        return
+      }
+    }
+  }
+
+  emit({
+    _tag: "RunStarted",
+    at: at(),
+    runId: "run",
+    agent: "tested",
+    definition: "sha256:0",
+    depth: 0,
+    maxSteps: plan.maxSteps,
+    structured: plan.structured,
+    context: { tenant: "acme" },
+    conversation: Conversation.empty
+  })
+  for (const [i, phase] of plan.phases.entries()) {
+    budget = Infinity
+    stopping = "never"
+    const crashed = i > 0 && current().outcome === undefined
+    if (i > 0 && !crashed) {
+      if (phase.decides) {
+        const decisions = RunTransitionDecisions(current())
+        for (const event of Result.getOrThrow(RunTransition.decide(current(), decisions, at()))) emit(event)
+      }
+      emit({ _tag: "RunResumed", at: at() })
+    }
+    if ((phase.input || i === 0) && !crashed) {
+      emit({
+        _tag: "InputAdded",
+        at: at(),
+        message: { role: "user", ...base(), content: [{ type: "text", text: `input ${i}` }] },
+        maxSteps: plan.maxSteps
+      })
+    }
+    budget = phase.after
+    stopping = phase.stop
+    try {
+      loop()
+    } catch (error) {
+      if (!(error instanceof Cut)) throw error
+      outcomes.push("crash")
+    }
+  }
+  return { events, states, started, outcomes, final: current() }
+}
+
+const RunStateOf = (state: RunState.RunState, callId: string) => {
+  for (const [id, call] of state.calls) if (id === callId) return call.status
+  return undefined
+}
+
+const RunTransitionDecisions = (state: RunState.RunState): ReadonlyArray<RunTransition.Decision> => {
+  const action = state.outcome
+  return action?._tag !== "AwaitingApproval"
+    ? []
+    : action.requests
+        .filter(({ name }) => name !== "undecided")
+        .map(({ callId, name, path }) => ({ callId, approved: name !== "denied", ...(path === undefined ? {} : { path }) }))
+}
+
+export const sync = <A, E>(effect: Effect.Effect<A, E>): A => Effect.runSync(effect)
