@@ -116,7 +116,13 @@ export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunS
     put({ _tag: "ToolFinished", at: at(), message: { role: "tool", ...base(), callId, name, result } })
 
   const answer = (action: RunAction.CallModel) => {
-    const script: Turn = plan.turns[turn] ?? { calls: [], finishReason: "stop", output: "valid", mistakes: 0, reversed: false }
+    const script: Turn = plan.turns[turn] ?? {
+      calls: [],
+      finishReason: "stop",
+      output: "valid",
+      mistakes: 0,
+      reversed: false
+    }
     emit({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
     for (let i = action.mistakes.length; i < script.mistakes && !stopped(); i++) {
       emit({ _tag: "ModelMistaken", at: at(), problem: "no such tool", usage: { inputTokens: 1 } })
@@ -224,7 +230,8 @@ export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunS
       const action = RunTransition.next(self)
       switch (action._tag) {
         case "CallModel": {
-          if (self.step === undefined) put({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
+          if (self.step === undefined)
+            put({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
           if (stopped()) return false
           const asks: ReadonlyArray<Part.AssistantPart> =
             action.step === 1 ? [{ type: "tool-call", id: "inner", name: "inner", arguments: {} }] : []
@@ -337,7 +344,11 @@ const RunTransitionDecisions = (state: RunState.RunState): ReadonlyArray<RunTran
     ? []
     : action.requests
         .filter(({ name }) => name !== "undecided")
-        .map(({ callId, name, path }) => ({ callId, approved: name !== "denied", ...(path === undefined ? {} : { path }) }))
+        .map(({ callId, name, path }) => ({
+          callId,
+          approved: name !== "denied",
+          ...(path === undefined ? {} : { path })
+        }))
 }
 
 export const sync = <A, E>(effect: Effect.Effect<A, E>): A => Effect.runSync(effect)
