@@ -32,8 +32,8 @@ export interface History extends Conversation {
   readonly open: HashMap.HashMap<string, ToolCallPart>
   /** Calls of this turn that the provider runs and has not answered. */
   readonly providerOpen: HashMap.HashMap<string, ToolCallPart>
-  /** Every call id, and whether the provider runs it. */
-  readonly callIds: HashMap.HashMap<string, boolean>
+  /** Every call id, with who answers it, or that the provider did. */
+  readonly callIds: HashMap.HashMap<string, "us" | "provider" | "provider answered">
 }
 
 type Fields = Omit<History, keyof Conversation>
@@ -123,7 +123,7 @@ const calls = (self: History, message: AssistantMessage) => {
   for (const part of message.content) {
     if (part.type === "tool-call") {
       const provider = part.providerExecuted === true
-      callIds = HashMap.set(callIds, part.id, provider)
+      callIds = HashMap.set(callIds, part.id, provider ? "provider" : "us")
       if (provider) {
         providerOpen = HashMap.set(providerOpen, part.id, part)
       } else {
@@ -131,6 +131,7 @@ const calls = (self: History, message: AssistantMessage) => {
         open = HashMap.set(open, part.id, part)
       }
     } else if (part.type === "tool-result") {
+      callIds = HashMap.set(callIds, part.id, "provider answered")
       providerOpen = HashMap.remove(providerOpen, part.id)
     }
   }

@@ -67,8 +67,7 @@ const toolResult = (self: History, message: ToolMessage, place: Place): Conversa
   const call = HashMap.get(self.open, message.callId)
   if (Option.isSome(call)) return nameMismatch(place, call.value, message.name)
   const fields = { ...place, callId: message.callId, open: openIds(self) }
-  const known = HashMap.get(self.callIds, message.callId)
-  return Option.isSome(known) && !known.value
+  return Option.contains(HashMap.get(self.callIds, message.callId), "us")
     ? new ConversationError.DuplicateResult(fields)
     : new ConversationError.OrphanResult(fields)
 }
@@ -100,8 +99,9 @@ const assistantCalls = (
         callId: part.id,
         open: Array.from(open.values(), (call) => call.id)
       }
-      const before = HashMap.get(self.callIds, part.id)
-      return answered.has(part.id) || (call === undefined && Option.isSome(before))
+      const before = Option.getOrUndefined(HashMap.get(self.callIds, part.id))
+      const isAnswered = call === undefined && (before === "us" || before === "provider answered")
+      return answered.has(part.id) || isAnswered
         ? new ConversationError.DuplicateResult(fields)
         : new ConversationError.OrphanResult(fields)
     }

@@ -1,0 +1,255 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Equal, Hash, Option, Result, Schema } from "effect"
+import { Conversation, Message, MessageId, Part, TokenUsage, ToolResult, Transcript } from "effect-emissary"
+import { ConversationArbitrary } from "effect-emissary/testing"
+import { IdGenerator } from "effect/ai"
+import { TestClock } from "effect/testing"
+
+describe("CONV-1 messages", () => {
+  it.effect("ids come from a service, times from the clock", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(1_000)
+      const first = yield* Message.user("One")
+      yield* TestClock.adjust("1 minute")
+      const second = yield* Message.assistant("1", { model: "m" })
+      assert.deepStrictEqual([first.id, second.id], ["m1", "m2"])
+      assert.deepStrictEqual(
+        [first, second].map(({ createdAt }) => DateTime.toEpochMillis(createdAt)),
+        [1_000, 61_000]
+      )
+    }).pipe(Effect.provide(MessageId.layerSequence()))
+  )
+
+  it.effect("the IdGenerator of effect/ai is used where there is one; given ids and times win", () =>
+    Effect.gen(function* () {
+      const createdAt = DateTime.makeUnsafe(5)
+      const given = yield* Message.system("s", { id: "mine", createdAt })
+      assert.deepStrictEqual([given.id, given.createdAt], ["mine", createdAt])
+      assert.match((yield* Message.user("x")).id, /^msg_[0-9A-Za-z]{16}$/)
+      const ambient = yield* Message.user("x").pipe(
+        Effect.provideService(IdGenerator.IdGenerator, { generateId: () => Effect.succeed("ambient") })
+      )
+      assert.strictEqual(ambient.id, "ambient")
+    })
+  )
+
+  it.prop("L3 the codec of a message is lawful", [ConversationArbitrary.messages()], ([messages]) => {
+    const codec = Schema.Array(Message.Message)
+    const json: unknown = JSON.parse(JSON.stringify(Schema.encodeSync(codec)(messages)))
+    const decoded = Schema.decodeUnknownSync(codec, { onExcessProperty: "error" })(json)
+    assert(Equal.equals(decoded, messages))
+  })
+})
+
+describe("CONV-1 immutability", () => {
+  it.effect("changing what was passed in changes nothing", () =>
+    Effect.gen(function* () {
+      const args = { list: [1, 2], nested: { deep: "x" } }
+      const options = { openai: { itemId: "i1" } }
+      const metadata = { tags: ["a"] }
+      const parts = [Part.toolCall({ id: "a", name: "f", arguments: args, options })]
+      const self = yield* Conversation.addAssistant(Conversation.empty, parts, { metadata })
+      // A message that no constructor made
+      const value = { rows: [1] }
+      const raw = {
+        role: "tool" as const,
+        id: "t",
+        createdAt: DateTime.makeUnsafe(0),
+        callId: "a",
+        name: "f",
+        result: ToolResult.success(value)
+      }
+      const both = yield* Effect.fromResult(Conversation.append(self, raw))
+      const before = yield* Conversation.encode(both)
+      args.list.push(3)
+      args.nested.deep = "y"
+      options.openai.itemId = "i2"
+      metadata.tags.push("b")
+      parts.pop()
+      value.rows.push(2)
+      raw.callId = "b"
+      assert.deepStrictEqual(yield* Conversation.encode(both), before)
+    })
+  )
+
+  it.effect("what comes out is frozen, all the way down", () =>
+    Effect.gen(function* () {
+      const self = yield* Conversation.addAssistant(Conversation.empty, [
+        Part.toolCall({ id: "a", name: "f", arguments: { list: [{}] } })
+      ])
+      const frozen = (value: unknown): boolean =>
+        typeof value !== "object" ||
+        value === null ||
+        DateTime.isDateTime(value) ||
+        (Object.isFrozen(value) && Object.values(value).every(frozen))
+      assert(frozen(Conversation.messages(self)))
+      assert(Object.isFrozen(self))
+    })
+  )
+
+  it.effect("nothing is copied: branches share the history, messages are the same objects", () =>
+    Effect.gen(function* () {
+      const root = yield* Conversation.make({ system: "s" }).pipe(Effect.flatMap(Conversation.addUser("One")))
+      const left = yield* Conversation.addAssistant(root, "left")
+      const right = yield* Conversation.addAssistant(root, "right")
+      assert.strictEqual(Conversation.messageCount(root), 2)
+      const [a, b, c] = [root, left, right].map(Conversation.messages)
+      for (const index of [0, 1]) {
+        assert.strictEqual(b?.[index], a?.[index])
+        assert.strictEqual(c?.[index], a?.[index])
+      }
+      assert.deepStrictEqual(
+        [left, right].map((self) => Option.map(Conversation.lastMessage(self), Message.text)),
+        [Option.some("left"), Option.some("right")]
+      )
+    })
+  )
+
+  it.effect("deep JSON is copied without running out of stack", () =>
+    Effect.gen(function* () {
+      let deep: Schema.Json = null
+      for (let i = 0; i < 100_000; i++) deep = [deep]
+      yield* Conversation.addAssistant(Conversation.empty, [Part.toolCall({ id: "a", name: "f", arguments: deep })])
+    })
+  )
+
+  it.effect("a key named __proto__ sets no prototype", () =>
+    Effect.gen(function* () {
+      const hostile: Schema.Json = JSON.parse(`{"__proto__":{"polluted":true}}`)
+      const self = yield* Conversation.addAssistant(Conversation.empty, [
+        Part.toolCall({ id: "a", name: "f", arguments: hostile })
+      ])
+      const args = Conversation.openCalls(self)[0]?.arguments
+      assert.strictEqual(Object.getPrototypeOf(args), Object.prototype)
+      assert.strictEqual((yield* Effect.flip(Conversation.encode(self)))._tag, "PayloadError")
+    })
+  )
+})
+
+describe("CONV-1 reading a conversation", () => {
+  const make = Effect.gen(function* () {
+    const asked = yield* Conversation.make({ system: "s", tokenLimit: 1000 }).pipe(
+      Effect.flatMap(Conversation.addUser("One")),
+      Effect.flatMap(Conversation.addAssistant("1", { usage: { inputTokens: 700, outputTokens: 100 } }))
+    )
+    return yield* Conversation.addUser(asked, "Two")
+  })
+
+  it.effect("getters", () =>
+    Effect.gen(function* () {
+      const self = yield* make
+      assert.strictEqual(Conversation.messageCount(self), 4)
+      assert.deepStrictEqual(Option.map(Conversation.system(self), Message.text), Option.some("s"))
+      assert.deepStrictEqual(Option.map(Conversation.lastAssistantMessage(self), Message.text), Option.some("1"))
+      assert.deepStrictEqual(Option.map(Conversation.lastMessage(self), Message.text), Option.some("Two"))
+      assert.deepStrictEqual([...self], Conversation.messages(self))
+      assert.isTrue(Option.isNone(Conversation.lastAssistantMessage(Conversation.empty)))
+    })
+  )
+
+  it.effect("tokens", () =>
+    Effect.gen(function* () {
+      const self = yield* make
+      assert.strictEqual(Conversation.tokenCount(self), 800)
+      assert.deepStrictEqual(Conversation.tokenRemaining(self), Option.some(200))
+      assert.isTrue(Conversation.approachingLimit(self))
+      assert.isTrue(self.pipe(Conversation.approachingLimit()))
+      assert.isFalse(self.pipe(Conversation.approachingLimit(0.81)))
+      const unlimited = Conversation.withTokenLimit(self, undefined)
+      assert.deepStrictEqual(Conversation.tokenRemaining(unlimited), Option.none())
+      assert.isFalse(Conversation.approachingLimit(unlimited, 0))
+      assert.deepStrictEqual(Conversation.tokenRemaining(Conversation.withTokenLimit(self, 0)), Option.some(-800))
+      assert.deepStrictEqual(TokenUsage.sum([]), {})
+    })
+  )
+
+  it.effect("clear keeps the system message and the limit", () =>
+    Effect.gen(function* () {
+      const cleared = Conversation.clear(yield* make)
+      assert.deepStrictEqual(
+        Conversation.messages(cleared).map(({ role }) => role),
+        ["system"]
+      )
+      assert.deepStrictEqual(Conversation.tokenRemaining(cleared), Option.some(1000))
+      yield* Conversation.addSystem(Conversation.clear(yield* Conversation.addUser(Conversation.empty, "x")), "s")
+    })
+  )
+
+  it.effect("conversations are compared by value and print no content", () =>
+    Effect.gen(function* () {
+      const self = yield* make
+      const same = Result.getOrThrow(Conversation.fromMessages(self, { tokenLimit: 1000 }))
+      assert(Equal.equals(self, same))
+      assert.strictEqual(Hash.hash(self), Hash.hash(same))
+      assert(!Equal.equals(self, Conversation.withTokenLimit(self, 2)))
+      assert(!Equal.equals(self, Conversation.clear(self)))
+      assert.notInclude(`${String(self)}${JSON.stringify(self)}`, "Two")
+    })
+  )
+})
+
+describe("L5 transcript", () => {
+  const build = (order: ReadonlyArray<string>, chunks: ReadonlyArray<string>) =>
+    Effect.gen(function* () {
+      let self = yield* Conversation.addUser(Conversation.empty, "Go")
+      self = yield* Conversation.addAssistant(self, [
+        Part.reasoning("Hm"),
+        ...chunks.map((text) => ({ type: "text" as const, text })),
+        Part.toolCall({ id: "a", name: "f", arguments: { n: 1 } }),
+        Part.toolCall({ id: "b", name: "g", arguments: {}, text: "{ }" })
+      ])
+      for (const callId of order) {
+        const result = callId === "a" ? ToolResult.success({ x: 1 }) : ToolResult.failure("not_found", "No b")
+        self = yield* Conversation.addToolResult(self, { callId, result })
+      }
+      return Conversation.transcript(self)
+    })
+
+  it.effect("roles, text, calls and results in call order; nothing that differs from run to run", () =>
+    Effect.gen(function* () {
+      const transcript = yield* build(["a", "b"], ["Let me ", "look."])
+      assert.deepStrictEqual(transcript, [
+        { role: "user", content: [{ type: "text", text: "Go" }] },
+        {
+          role: "assistant",
+          content: [
+            { type: "text", text: "Let me look." },
+            { type: "tool-call", name: "f", arguments: { n: 1 } },
+            { type: "tool-call", name: "g", arguments: {} }
+          ]
+        },
+        { role: "tool", name: "f", type: "success", content: [{ type: "text", text: `{"x":1}` }] },
+        { role: "tool", name: "g", type: "not_found", content: [{ type: "text", text: "No b" }] }
+      ])
+      assert(Equal.equals(transcript, yield* build(["b", "a"], ["Let me look."])))
+    })
+  )
+
+  it.prop("is JSON with a schema", [ConversationArbitrary.conversation()], ([self]) => {
+    const transcript = Conversation.transcript(self)
+    const json: unknown = JSON.parse(JSON.stringify(Schema.encodeSync(Transcript.Transcript)(transcript)))
+    assert(Equal.equals(Schema.decodeUnknownSync(Transcript.Transcript)(json), transcript))
+  })
+})
+
+describe("relabelCalls", () => {
+  it.effect("gives new ids where needed, the same each time, and results follow", () =>
+    Effect.gen(function* () {
+      const self = yield* Conversation.addAssistant(Conversation.empty, [
+        Part.toolCall({ id: "call_0", name: "f", arguments: {} })
+      ])
+      const content = Conversation.relabelCalls(self, [
+        Part.toolCall({ id: "call_0", name: "f", arguments: {} }),
+        Part.toolCall({ id: "", name: "f", arguments: {} }),
+        Part.toolCall({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
+        Part.toolResult({ id: "p", name: "web", result: ToolResult.success(1) }),
+        Part.toolCall({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
+        Part.toolResult({ id: "p", name: "web", result: ToolResult.success(2) })
+      ])
+      assert.deepStrictEqual(
+        content.map((part) => "id" in part && part.id),
+        ["call_0_1", "call_1", "p", "p", "p_1", "p_1"]
+      )
+    })
+  )
+})

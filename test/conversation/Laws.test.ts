@@ -1,0 +1,235 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Equal, Option, Result, Schema } from "effect"
+import { Conversation, ConversationError, Message, Part, ToolResult } from "effect-emissary"
+import { ConversationArbitrary } from "effect-emissary/testing"
+
+const call = (id: string, name = "search") => Part.toolCall({ id, name, arguments: { q: id } })
+const found = ToolResult.success("found")
+
+const asking = Conversation.empty.pipe(
+  Conversation.addUser("Compare"),
+  Effect.flatMap(Conversation.addAssistant([call("a"), call("b")]))
+)
+
+const reasonOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.map(Effect.flip(effect), (error) => {
+    assert(Schema.is(ConversationError.ConversationError)(error))
+    return error.reason
+  })
+
+describe("CONV-2 invalid states do not exist", () => {
+  it.effect("unknown role", () =>
+    Effect.gen(function* () {
+      const message = yield* Message.user("x")
+      for (const role of ["bot", null, 7, undefined, "constructor"]) {
+        // What a caller without types could pass
+        const result = Conversation.append(Conversation.empty, { ...message, role } as unknown as Message.Message)
+        assert(Result.isFailure(result))
+        assert.strictEqual(result.failure.reason._tag, "UnknownRole")
+        assert.include(result.failure.message, `message 0 (id "${message.id}")`)
+      }
+    })
+  )
+
+  it.effect("late and second system message", () =>
+    Effect.gen(function* () {
+      const late = yield* reasonOf(
+        Conversation.addUser(Conversation.empty, "Hello").pipe(Effect.flatMap(Conversation.addSystem("Late")))
+      )
+      assert.strictEqual(late._tag, "MisplacedSystem")
+      const second = yield* reasonOf(
+        Conversation.make({ system: "First" }).pipe(Effect.flatMap(Conversation.addSystem("Second")))
+      )
+      assert.strictEqual(second._tag, "MisplacedSystem")
+    })
+  )
+
+  it.effect("result without its call", () =>
+    Effect.gen(function* () {
+      const reason = yield* reasonOf(
+        Conversation.addToolResult(yield* asking, { callId: "z", name: "search", result: found }, { id: "late" })
+      )
+      assert(reason._tag === "OrphanResult")
+      assert.strictEqual(reason.callId, "z")
+      assert.strictEqual(reason.index, 2)
+      assert.strictEqual(reason.id, "late")
+      assert.deepStrictEqual(reason.open, ["a", "b"])
+    })
+  )
+
+  it.effect("second result for one call, in the batch and later", () =>
+    Effect.gen(function* () {
+      const partly = yield* Conversation.addToolResult(yield* asking, { callId: "a", result: found })
+      const again = yield* reasonOf(Conversation.addToolResult(partly, { callId: "a", name: "search", result: found }))
+      assert.strictEqual(again._tag, "DuplicateResult")
+      const done = yield* Conversation.addToolResult(partly, { callId: "b", result: found })
+      const later = yield* reasonOf(
+        Conversation.addAssistant(done, "Done").pipe(
+          Effect.flatMap(Conversation.addToolResult({ callId: "b", name: "search", result: found }))
+        )
+      )
+      assert.strictEqual(later._tag, "DuplicateResult")
+    })
+  )
+
+  it.effect("a call id repeated while the first is open; repeated later is fine", () =>
+    Effect.gen(function* () {
+      const reason = yield* reasonOf(Conversation.addAssistant(Conversation.empty, [call("a"), call("a")]))
+      assert.strictEqual(reason._tag, "RepeatedCallId")
+      const once = yield* Conversation.addAssistant(Conversation.empty, [call("a")])
+      const twice = yield* Conversation.addToolResult(once, { callId: "a", result: found }).pipe(
+        Effect.flatMap(Conversation.addAssistant([call("a")]))
+      )
+      assert.deepStrictEqual(
+        Conversation.openCalls(twice).map(({ id }) => id),
+        ["a"]
+      )
+    })
+  )
+
+  it.effect("next turn while calls are open, whoever speaks", () =>
+    Effect.gen(function* () {
+      const open = yield* Conversation.addToolResult(yield* asking, { callId: "a", result: found })
+      for (const next of [Conversation.addUser(open, "Well?"), Conversation.addAssistant(open, "Well")]) {
+        const reason = yield* reasonOf(next)
+        assert(reason._tag === "OpenCalls")
+        assert.deepStrictEqual(reason.callIds, ["b"])
+      }
+    })
+  )
+
+  it.effect("tool name mismatch, empty user content, empty call ids, late system while open", () =>
+    Effect.gen(function* () {
+      const open = yield* asking
+      const mismatch = yield* reasonOf(Conversation.addToolResult(open, { callId: "a", name: "other", result: found }))
+      assert(mismatch._tag === "NameMismatch")
+      assert.deepStrictEqual([mismatch.expected, mismatch.found], ["search", "other"])
+      assert.strictEqual((yield* reasonOf(Conversation.addUser(Conversation.empty, "")))._tag, "EmptyContent")
+      const noId = yield* reasonOf(Conversation.addAssistant(Conversation.empty, [call("")]))
+      assert.strictEqual(noId._tag, "MissingCallId")
+      const noCall = yield* reasonOf(Conversation.addToolResult(open, { callId: "", name: "f", result: found }))
+      assert.strictEqual(noCall._tag, "MissingCallId")
+    })
+  )
+
+  it.effect("an open end may be partly answered; seal closes the rest and the conversation goes on", () =>
+    Effect.gen(function* () {
+      const partly = yield* Conversation.addToolResult(yield* asking, { callId: "b", result: found })
+      assert.deepStrictEqual(
+        Conversation.openCalls(partly).map(({ id }) => id),
+        ["a"]
+      )
+      const sealed = yield* Conversation.seal(partly, { message: "Stopped by the user" })
+      const last = Option.getOrThrow(Conversation.lastMessage(sealed))
+      assert(last.role === "tool" && ToolResult.isFailure(last.result))
+      assert.deepStrictEqual(
+        [last.callId, last.result.type, last.result.message],
+        ["a", "interrupted", "Stopped by the user"]
+      )
+      const on = yield* Conversation.addUser(sealed, "Go on")
+      assert.strictEqual(Conversation.messageCount(on), 5)
+      assert.strictEqual(yield* Conversation.seal(on), on)
+    })
+  )
+
+  it.effect("a refused message changes nothing", () =>
+    Effect.gen(function* () {
+      const before = yield* asking
+      const copy = [...Conversation.messages(before)]
+      yield* Effect.flip(Conversation.addUser(before, "too early"))
+      assert.deepStrictEqual(Conversation.messages(before), copy)
+    })
+  )
+})
+
+describe("CONV-2 tools that the provider runs", () => {
+  const search = Part.toolCall({ id: "p", name: "web_search", arguments: { q: "x" }, providerExecuted: true })
+  const result = Part.toolResult({ id: "p", name: "web_search", result: found })
+
+  it.effect("answered in the same message, or in a later one of the turn", () =>
+    Effect.gen(function* () {
+      yield* Conversation.addAssistant(Conversation.empty, [search, result, call("a")])
+      const paused = yield* Conversation.addAssistant(Conversation.empty, [search])
+      assert.deepStrictEqual(Conversation.openCalls(paused), [])
+      const resumed = yield* Conversation.addAssistant(paused, [result])
+      const again = yield* reasonOf(Conversation.addAssistant(resumed, [result]))
+      assert.strictEqual(again._tag, "DuplicateResult")
+    })
+  )
+
+  it.effect("an unanswered one blocks nothing, but its result cannot come after the next user message", () =>
+    Effect.gen(function* () {
+      const paused = yield* Conversation.addAssistant(Conversation.empty, [search])
+      const next = yield* Conversation.addUser(paused, "Never mind")
+      const late = yield* reasonOf(Conversation.addAssistant(next, [result]))
+      assert.strictEqual(late._tag, "OrphanResult")
+    })
+  )
+
+  it.effect("results before, without or from the wrong side of their call", () =>
+    Effect.gen(function* () {
+      const early = yield* reasonOf(Conversation.addAssistant(Conversation.empty, [result, search]))
+      assert.strictEqual(early._tag, "OrphanResult")
+      const paused = yield* Conversation.addAssistant(Conversation.empty, [search])
+      const ours = yield* reasonOf(
+        Conversation.addToolResult(paused, { callId: "p", name: "web_search", result: found })
+      )
+      assert.strictEqual(ours._tag, "OrphanResult")
+      const theirs = yield* reasonOf(
+        Conversation.addAssistant(Conversation.empty, [
+          call("a"),
+          Part.toolResult({ id: "a", name: "search", result: found })
+        ])
+      )
+      assert.strictEqual(theirs._tag, "OrphanResult")
+    })
+  )
+})
+
+describe("L7 laws over generated conversations", () => {
+  it.prop("what is generated is lawful", [ConversationArbitrary.messages()], ([messages]) => {
+    assert(Result.isSuccess(Conversation.fromMessages(messages)))
+  })
+
+  it.prop(
+    "truncation keeps the system message, order and pairs, says what it removed, and is idempotent",
+    [ConversationArbitrary.conversation(), Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 5 }))],
+    ([self, keepRecent]) => {
+      const { conversation, removed } = Result.getOrThrow(Conversation.truncate(self, { keepRecent }))
+      assert(Result.isSuccess(Conversation.fromMessages(conversation)))
+      assert(Equal.equals(Conversation.system(conversation), Conversation.system(self)))
+      assert.deepStrictEqual(Conversation.tokenLimit(conversation), Conversation.tokenLimit(self))
+      const gone = new Set(removed)
+      assert.deepStrictEqual(
+        Conversation.messages(conversation),
+        Conversation.messages(self).filter((message) => !gone.has(message))
+      )
+      const turns = Conversation.messages(conversation).filter(({ role }) => role === "user").length
+      assert.isAtMost(turns, keepRecent)
+      const again = Result.getOrThrow(Conversation.truncate(conversation, { keepRecent }))
+      assert(Equal.equals(again.conversation, conversation))
+    }
+  )
+
+  it.effect.prop("sealing answers every open call and only those", [ConversationArbitrary.conversation()], ([self]) =>
+    Effect.gen(function* () {
+      const sealed = yield* Conversation.seal(self)
+      assert.deepStrictEqual(Conversation.openCalls(sealed), [])
+      assert.strictEqual(
+        Conversation.messageCount(sealed) - Conversation.messageCount(self),
+        Conversation.openCalls(self).length
+      )
+      assert(Result.isSuccess(Conversation.fromMessages(sealed)))
+      yield* Conversation.addUser(sealed, "Go on")
+    })
+  )
+
+  it.prop("relabelled content can always be added", [ConversationArbitrary.conversation({ open: false })], ([self]) => {
+    const last = Option.getOrUndefined(Conversation.lastAssistantMessage(self))
+    if (last === undefined) return
+    const content = Conversation.relabelCalls(self, [...last.content, ...last.content])
+    const calls = content.flatMap((part) => (part.type === "tool-call" ? [part.id] : []))
+    assert.strictEqual(new Set(calls).size, calls.length)
+    assert(!calls.some((id) => Conversation.hasCall(self, id)))
+  })
+})

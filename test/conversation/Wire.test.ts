@@ -1,0 +1,138 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Equal, Redacted, Schema } from "effect"
+import { Conversation, Part, type PayloadError, ToolResult } from "effect-emissary"
+import { ConversationArbitrary } from "effect-emissary/testing"
+
+const user = (id: string, text = "Hello") => ({
+  role: "user",
+  id,
+  createdAt: "2026-11-21T00:00:00.000Z",
+  content: [{ type: "text", text }]
+})
+
+const system = { role: "system", id: "s", createdAt: "2026-11-21T00:00:00.000Z", content: "Late" }
+
+const result = {
+  role: "tool",
+  id: "t",
+  createdAt: "2026-11-21T00:00:00.000Z",
+  callId: "call_1",
+  name: "search",
+  result: { _tag: "Success", value: 1, content: [{ type: "text", text: "1" }] }
+}
+
+const refused = (input: unknown, limits?: Parameters<typeof Conversation.decode>[1]) =>
+  Effect.map(Effect.flip(Conversation.decode(input, limits)), (error) => error.reason)
+
+const issuesOf = (reason: PayloadError.Reason) => {
+  assert(reason._tag === "Invalid")
+  return reason.issues.map(({ path }) => path)
+}
+
+describe("CONV-8 wire", () => {
+  it.effect.prop(
+    "L3 decode is the inverse of encode, by value and by text",
+    [ConversationArbitrary.conversation()],
+    ([self]) =>
+      Effect.gen(function* () {
+        const text = yield* Conversation.encodeJson(self)
+        const decoded = yield* Conversation.decodeJson(text)
+        assert(Equal.equals(decoded, self))
+        assert.strictEqual(yield* Conversation.encodeJson(decoded), text)
+      })
+  )
+
+  it.effect("version 1 looks like this, for ever", () =>
+    Effect.gen(function* () {
+      const wire = { version: 1, tokenLimit: 8000, messages: [user("m1")] }
+      const self = yield* Conversation.decode(wire)
+      assert.deepStrictEqual(yield* Conversation.encode(self), wire)
+    })
+  )
+
+  it.effect("a newer or missing version says what is supported", () =>
+    Effect.gen(function* () {
+      for (const version of [2, "1", undefined]) {
+        const reason = yield* refused({ version, messages: [] })
+        assert(reason._tag === "UnsupportedVersion" || reason._tag === "Invalid", reason._tag)
+      }
+      const reason = yield* refused({ version: 2, messages: [] })
+      assert(reason._tag === "UnsupportedVersion")
+      assert.deepStrictEqual(reason.supported, [1])
+    })
+  )
+
+  it.effect("a history that breaks a law is refused with the path of the message", () =>
+    Effect.gen(function* () {
+      const refusedAt = (messages: ReadonlyArray<unknown>) => Effect.map(refused({ version: 1, messages }), issuesOf)
+      assert.deepStrictEqual(yield* refusedAt([user("1"), system]), ["/messages/1/role"])
+      assert.deepStrictEqual(yield* refusedAt([user("1"), result]), ["/messages/1"])
+      assert.deepStrictEqual(yield* refusedAt([user("1"), user("2", "")]), ["/messages/1/content"])
+      assert.isNotEmpty(yield* refusedAt([{ ...user("1"), role: "bot" }]))
+    })
+  )
+
+  it.effect("is strict: undeclared keys, hostile keys, bad dates", () =>
+    Effect.gen(function* () {
+      const excess = issuesOf(yield* refused({ version: 1, messages: [{ ...user("1"), extra: 1 }] }))
+      assert.deepStrictEqual(excess, ["/messages/0/extra"])
+      const hostile = JSON.parse(`{"version":1,"messages":[],"__proto__":{}}`)
+      assert.strictEqual((yield* refused(hostile))._tag, "ForbiddenKey")
+      const date = issuesOf(yield* refused({ version: 1, messages: [{ ...user("1"), createdAt: "yesterday" }] }))
+      assert.deepStrictEqual(date, ["/messages/0/createdAt"])
+    })
+  )
+
+  it.effect("PAY-A messages are counted, by default and by call, on both ways", () =>
+    Effect.gen(function* () {
+      const messages = [user("1"), user("2"), user("3")]
+      const reason = yield* refused({ version: 1, messages }, { limits: { maxMessages: 2 } })
+      assert(reason._tag === "TooLarge")
+      assert.deepStrictEqual([reason.what, reason.limit, reason.found], ["messages", 2, 3])
+      const self = yield* Conversation.decode({ version: 1, messages })
+      const error = yield* Effect.flip(Conversation.encode(self, { limits: { maxMessages: 2 } }))
+      assert(error._tag === "PayloadError" && error.reason._tag === "TooLarge")
+    })
+  )
+
+  it.effect("L8 secrets do not encode, the words of tools do", () =>
+    Effect.gen(function* () {
+      const call = Part.toolCall({ id: "call_1", name: "login", arguments: { password: "hunter2" } })
+      const spoken = yield* Conversation.addAssistant(Conversation.empty, [call]).pipe(
+        Effect.flatMap(
+          Conversation.addToolResult({ callId: "call_1", result: ToolResult.success({ access_token: "t" }) })
+        )
+      )
+      yield* Conversation.encode(spoken)
+      const metadata = { api_key: "sk-1" }
+      const error = yield* Conversation.addUser(Conversation.empty, "x", { metadata }).pipe(
+        Effect.flatMap(Conversation.encode),
+        Effect.flip
+      )
+      assert(error._tag === "PayloadError" && error.reason._tag === "Secret")
+      assert.strictEqual(error.reason.path, "/messages/0/metadata/api_key")
+      assert.notInclude(error.message, "sk-1")
+      // What a caller without types could pass
+      const redacted = { hidden: Redacted.make("sk-2") } as unknown as { readonly hidden: string }
+      const other = yield* Conversation.addUser(Conversation.empty, "x", { metadata: redacted }).pipe(
+        Effect.flatMap(Conversation.encode),
+        Effect.flip
+      )
+      assert.notInclude(String(other.message), "sk-2")
+    })
+  )
+
+  it.effect("embeds in other schemas", () =>
+    Effect.gen(function* () {
+      const Session = Schema.Struct({ user: Schema.String, chat: Conversation.Conversation })
+      const chat = yield* Conversation.addUser(Conversation.empty, "Hello")
+      const json = yield* Schema.encodeEffect(Session)({ user: "u", chat })
+      const session = yield* Schema.decodeUnknownEffect(Session)(JSON.parse(JSON.stringify(json)))
+      assert(Equal.equals(session.chat, chat))
+      const bad = yield* Effect.flip(
+        Schema.decodeUnknownEffect(Session)({ user: "u", chat: { version: 1, messages: [result] } })
+      )
+      assert.include(bad.message, "messages")
+    })
+  )
+})
