@@ -7,6 +7,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Predicate from "effect/Predicate"
 import type { BoundCall } from "../BoundCall.ts"
 import * as ToolResult from "../ToolResult.ts"
 import * as CallCause from "./callCause.ts"
@@ -86,17 +87,35 @@ export const execute = (
     return Exit.isSuccess(exit) ? exit.value : yield* unhandled(limits.name, exit.cause)
   })
 
+type Dispatch = (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
+
+const isResult = (u: unknown): u is ToolResult.ToolResult =>
+  Predicate.isTagged(u, "Failure")
+    ? Predicate.hasProperty(u, "type") && Predicate.hasProperty(u, "message")
+    : Predicate.isTagged(u, "Success") && Predicate.hasProperty(u, "content") && Predicate.hasProperty(u, "value")
+
+/** Calls a runtime of somebody else, which may throw, or give back anything. */
+export const invoke = (dispatch: Dispatch, call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
+  Effect.suspend((): Effect.Effect<unknown> => {
+    const answer: unknown = dispatch(call)
+    return Effect.isEffect(answer)
+      ? // the type of `dispatch` says what effect it is; from here one can only tell that it is one
+        (answer as Effect.Effect<unknown>)
+      : Effect.die(new TypeError("the dispatch of the tool runtime did not return an Effect"))
+  }).pipe(
+    Effect.filterOrElse(isResult, () =>
+      Effect.die(new TypeError("the dispatch of the tool runtime did not give a ToolResult"))
+    )
+  )
+
 /** Executes a call elsewhere, and stops waiting some time after its owner should have given up. */
 export const overdue = (
   call: BoundCall,
   margin: Duration.Duration,
-  dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
+  dispatch: Dispatch
 ): Effect.Effect<ToolResult.ToolResult> =>
   Effect.gen(function* () {
     const duration = yield* allowance({ name: call.contract.name, timeout: call.timeout, deadline: call.deadline })
-    const exit = yield* limited(
-      Effect.suspend(() => dispatch(call)),
-      Duration.sum(duration, margin)
-    )
+    const exit = yield* limited(invoke(dispatch, call), Duration.sum(duration, margin))
     return exit === "timeout" ? Timeouts.result(duration) : yield* exit
   })

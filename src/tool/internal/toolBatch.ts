@@ -11,7 +11,7 @@ import type { Options } from "../ToolBatch.ts"
 import * as ToolResult from "../ToolResult.ts"
 import { ToolRuntime } from "../ToolRuntime.ts"
 import * as CallCause from "./callCause.ts"
-import { unhandled } from "./execute.ts"
+import { invoke, unhandled } from "./execute.ts"
 
 const interrupted = ToolResult.failure("interrupted", "The run was interrupted while the tool was executing")
 
@@ -27,7 +27,7 @@ const judge = (call: BoundCall, result: ToolResult.ToolResult): ToolResult.ToolR
 }
 
 const dispatch = (runtime: ToolRuntime, call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
-  Effect.suspend(() => runtime.dispatch(call)).pipe(
+  invoke(runtime.dispatch, call).pipe(
     Effect.tap((result) =>
       result._tag === "Failure" ? Effect.annotateCurrentSpan("error.type", result.type) : Effect.void
     ),
