@@ -52,13 +52,12 @@ import type { Limits } from "../payload/Limits.ts"
 import * as Client from "./internal/remote/client.ts"
 import * as Handlers from "./internal/remote/handlers.ts"
 import * as RemoteHandlers from "./internal/remote/remoteHandlers.ts"
-import * as Runtime from "./internal/remote/runtime.ts"
 import * as Server from "./internal/remote/server.ts"
 import * as Token from "./internal/remote/token.ts"
 import type { Principal } from "./RemoteToolsApi.ts"
 import type { Denied, InvalidOption } from "./RemoteToolsError.ts"
 import type { ToolContractError } from "./ToolContract.ts"
-import { ToolRuntime } from "./ToolRuntime.ts"
+import * as ToolRuntime from "./ToolRuntime.ts"
 import * as ToolSet from "./ToolSet.ts"
 
 /**
@@ -223,9 +222,9 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  * @category layers
  * @since 0.1.0
  */
-export const layerRuntime = (
+export const layerRuntime: (
   options: ClientOptions & { readonly maxConcurrency?: number | "unbounded" | undefined }
-): Layer.Layer<never, InvalidOption, HttpClient> => Layer.effect(ToolRuntime, Runtime.make(options))
+) => Layer.Layer<never, InvalidOption, HttpClient> = ToolRuntime.layerRemote
 
 /**
  * The handlers of a toolkit, executed by a tool server.

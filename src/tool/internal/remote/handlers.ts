@@ -19,13 +19,11 @@ const generic = ToolResult.failure(
 const hideDefects =
   (body: BoundTool.Body, name: string): BoundTool.Body =>
   (args, call) =>
-    Effect.catchCause(body(args, call), (cause) =>
-      Cause.hasDies(cause)
-        ? Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
-            Effect.annotateLogs({ runId: call.runId, callId: call.callId }),
-            Effect.as(generic)
-          )
-        : Effect.failCause(cause)
+    Effect.catchCauseIf(body(args, call), Cause.hasDies, (cause) =>
+      Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
+        Effect.annotateLogs({ runId: call.runId, callId: call.callId }),
+        Effect.as(generic)
+      )
     )
 
 /**

@@ -24,9 +24,12 @@ const forward = (client: Client.Client, call: BoundCall): Effect.Effect<ToolResu
     idempotent: call.contract.annotations.idempotent === true
   })
 
+const limit = (concurrency: number | "unbounded"): number | "unbounded" =>
+  concurrency === "unbounded" ? concurrency : Math.max(1, concurrency)
+
 export const make = (options: Options) =>
   Effect.map(Client.make(options), (client): ToolRuntime => ({
     dispatch: (call) => Option.getOrElse(call.execute, () => forward(client, call)),
-    concurrency: options.maxConcurrency ?? 5,
+    concurrency: limit(options.maxConcurrency ?? 5),
     shells: true
   }))

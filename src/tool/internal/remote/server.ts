@@ -38,10 +38,10 @@ export interface Options {
 const hideDefects = <A, E, R>(
   effect: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | RemoteToolsError.InternalError, R> =>
-  Effect.catchCause(
+  Effect.catchCauseIf(
     effect,
+    Cause.hasDies,
     Effect.fnUntraced(function* (cause) {
-      if (!Cause.hasDies(cause)) return yield* Effect.failCause(cause)
       yield* Effect.logError("The tool server failed unexpectedly", cause)
       return yield* new RemoteToolsError.InternalError({ message: "The tool server failed. Its log has the details." })
     })

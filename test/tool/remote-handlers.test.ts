@@ -1,0 +1,156 @@
+import { assert, describe, it } from "@effect/vitest"
+import {
+  type Context,
+  DateTime,
+  type Duration,
+  Effect,
+  Fiber,
+  Layer,
+  Queue,
+  Redacted,
+  Result,
+  Schedule,
+  type Schema,
+  Stream
+} from "effect"
+import { BoundCall, BoundTool, RemoteTools, type ToolResult, ToolSet } from "effect-emissary"
+import { ToolRuntimeConformance } from "effect-emissary/testing"
+import type { Tool } from "effect/ai"
+import { FetchHttpClient, HttpRouter } from "effect/http"
+import { deadUrl } from "./fixtures/remote-raw.ts"
+import { http, serve, token, url } from "./fixtures/remote-serve.ts"
+import { handlers, NoSuchOrder, Probe, Tools } from "./fixtures/remote-tools.ts"
+
+const claims = serve({ context: (claimed) => Effect.succeed(claimed) })
+
+const remoteLayer = (url: string, over?: Partial<RemoteTools.ClientOptions>) =>
+  RemoteTools.layerHandlers(Tools, { url, token, ...over }).pipe(Layer.provide(FetchHttpClient.layer))
+
+/** Executes a call the way a run does, with the handlers of a layer. */
+const execute = <E>(
+  layer: Layer.Layer<Tool.HandlersFor<typeof Tools.tools>, E>,
+  name: string,
+  args: Schema.Json,
+  options?: { readonly context?: { readonly [key: string]: Schema.Json }; readonly timeout?: Duration.Input }
+) =>
+  Effect.gen(function* () {
+    const context: Context.Context<Tool.HandlersFor<typeof Tools.tools>> = yield* Layer.build(layer)
+    const bound: Array<BoundTool.BoundTool> = []
+    for (const tool of Object.values(Tools.tools)) {
+      bound.push(yield* BoundTool.fromTool(tool, context.mapUnsafe.get(tool.id)))
+    }
+    const set = yield* ToolSet.make(bound)
+    const prepared = yield* BoundCall.prepare(set, { id: "c1", name, arguments: args }, { runId: "r1", ...options })
+    if (Result.isFailure(prepared)) return prepared.failure
+    const { execute } = prepared.success
+    return execute._tag === "Some" ? yield* execute.value : yield* Effect.die("no body")
+  }).pipe(Effect.scoped)
+
+const cases: ReadonlyArray<readonly [string, string, Schema.Json]> = [
+  ["a success with a date in it", "get_order", { id: "42" }],
+  ["a typed failure with a date in it", "get_order", { id: "0" }],
+  ["a ToolFailure", "report", { items: [] }],
+  ["nested arguments", "report", { items: [{ sku: "a", qty: 2 }], note: "!" }],
+  ["arguments as text", "report", `{"items":[{"sku":"a","qty":2}]}`],
+  ["arguments that do not fit", "report", { items: [{ sku: 1 }] }],
+  ["the context of the run", "who_am_i", {}],
+  ["a timeout", "brief", {}],
+  ["an unknown tool", "nope", {}]
+]
+
+describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
+  it.live.each(cases)("equal results: %s", ([, name, args]) =>
+    Effect.gen(function* () {
+      const context = { tenant: "acme", list: [1, null, { a: "b" }] }
+      const here = yield* execute(handlers.pipe(Layer.provide(Probe.layer)), name, args, { context })
+      const there = yield* execute(remoteLayer(yield* url), name, args, { context })
+      assert.deepStrictEqual(there, here)
+    }).pipe(Effect.provide(claims))
+  )
+
+  const failure = (result: ToolResult.ToolResult) => (result._tag === "Failure" ? result : undefined)
+
+  it.live("RT-3 a defect is the server's generic result, unchanged", () =>
+    Effect.gen(function* () {
+      const result = failure(yield* execute(remoteLayer(yield* url), "boom", {}))
+      assert.strictEqual(result?.type, "unhandled_error")
+      assert.include(result?.message ?? "", "log of the tool server")
+      assert.notInclude(JSON.stringify(result), "hunter2")
+    }).pipe(Effect.provide(claims))
+  )
+
+  it.live("a server that is gone gives remote_unavailable with its value", () =>
+    Effect.gen(function* () {
+      const result = failure(
+        yield* execute(remoteLayer(yield* deadUrl, { retry: Schedule.recurs(1) }), "report", { items: [] })
+      )
+      assert.strictEqual(result?.type, "remote_unavailable")
+      assert.deepStrictEqual(result?.value, { reason: "unreachable", outcome: "not_executed" })
+    })
+  )
+
+  it.live("a wrong token gives remote_unavailable with its value", () =>
+    Effect.gen(function* () {
+      const layer = remoteLayer(yield* url, { token: Redacted.make("wrong") })
+      const result = failure(yield* execute(layer, "report", { items: [] }))
+      assert.deepStrictEqual(result?.value, { reason: "unauthorized", outcome: "not_executed", status: 401 })
+    }).pipe(Effect.provide(claims))
+  )
+
+  it.live("a shorter timeout of the run interrupts the handler on the server", () =>
+    Effect.gen(function* () {
+      const result = failure(yield* execute(remoteLayer(yield* url), "wait", {}, { timeout: "200 millis" }))
+      assert.strictEqual(result?.type, "timeout_error")
+      assert.deepStrictEqual(yield* Queue.takeN(yield* Probe, 2), ["wait started", "wait interrupted"])
+    }).pipe(Effect.provide(claims))
+  )
+
+  it.live("interruption of the run interrupts the handler on the server", () =>
+    Effect.gen(function* () {
+      const probe = yield* Probe
+      const fiber = yield* Effect.forkChild(execute(remoteLayer(yield* url), "wait", {}))
+      assert.strictEqual(yield* Queue.take(probe), "wait started")
+      yield* Fiber.interrupt(fiber)
+      assert.strictEqual(yield* Queue.take(probe), "wait interrupted")
+    }).pipe(Effect.provide(claims))
+  )
+
+  it.live("core's own resolution gets typed values and typed failures, else an AiError", () =>
+    Effect.gen(function* () {
+      const layer = remoteLayer(yield* url)
+      const getOrder = (id: string) =>
+        Effect.gen(function* () {
+          const toolkit = yield* Tools
+          const results = yield* Stream.runCollect(yield* toolkit.handle("get_order", { id }))
+          return results[0]?.encodedResult
+        }).pipe(Effect.provide(layer))
+      assert.deepStrictEqual(yield* getOrder("42"), { id: "42", at: DateTime.makeUnsafe(1000) })
+      assert.instanceOf(yield* Effect.flip(getOrder("0")), NoSuchOrder)
+      const boom = Effect.gen(function* () {
+        const toolkit = yield* Tools
+        yield* Stream.runDrain(yield* toolkit.handle("boom", {}))
+      }).pipe(Effect.provide(layer))
+      assert.strictEqual((yield* Effect.flip(boom))._tag, "AiError")
+    }).pipe(Effect.provide(claims))
+  )
+})
+
+describe("RT-4 the remote runtime keeps the rules of every runtime", () => {
+  const runtime = (fixture: ToolRuntimeConformance.Fixture): Layer.Layer<never> =>
+    Layer.unwrap(Effect.map(url, (url) => RemoteTools.layerRuntime({ url, token, maxConcurrency: 3 }))).pipe(
+      Layer.provide(FetchHttpClient.layer),
+      Layer.provide(
+        HttpRouter.serve(
+          RemoteTools.layerServer(fixture.toolkit, { token, context: (claimed) => Effect.succeed(claimed) }).pipe(
+            Layer.provide(fixture.handlers)
+          ),
+          { disableLogger: true, disableListenLog: true }
+        ).pipe(Layer.provideMerge(http))
+      ),
+      Layer.orDie
+    )
+
+  for (const { check, name } of ToolRuntimeConformance.suite("remote", runtime, { shells: true, clock: "live" })) {
+    it.live(name, () => check)
+  }
+})

@@ -1,0 +1,66 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { Content, Decode, RemoteToolsError, ToolResult } from "effect-emissary"
+import * as V1 from "../../src/tool/internal/remote/protocol-v1.ts"
+
+/** Frozen: these texts are what version 1 is. */
+const request =
+  '{"protocol":1,"runId":"r1","callId":"c1","name":"get_order","arguments":{"id":"42"},"contractDigest":"sha256:00","context":{"tenant":"acme"},"deadline":1700000000000.5}'
+
+const response =
+  '{"protocol":1,"callId":"c1","result":{"_tag":"Success","content":[{"type":"text","text":"a","options":{"p":{"x":1}}},{"type":"file","mediaType":"image/png","fileName":"a.png","data":{"type":"base64","base64":"AQID"}},{"type":"file","mediaType":"image/png","data":{"type":"url","url":"https://a/b.png"}}],"value":{"a":[1,null]}}}'
+
+const failure =
+  '{"protocol":1,"callId":"c1","result":{"_tag":"Failure","type":"NoSuchOrder","message":"no","value":{"id":"1"},"content":[{"type":"text","text":"b"}]}}'
+
+const roundTrip = <T>(codec: Schema.Codec<T, unknown>, text: string) =>
+  Effect.gen(function* () {
+    const value = yield* Decode.decodeJson(codec)(text)
+    assert.strictEqual(JSON.stringify(yield* Schema.encodeEffect(codec)(value)), text)
+  })
+
+describe("RT-5 L3 protocol 1 is frozen", () => {
+  it.effect("the request", () => roundTrip(V1.Request, request))
+
+  it.effect("the response with a success", () => roundTrip(V1.Response, response))
+
+  it.effect("the response with a failure", () => roundTrip(V1.Response, failure))
+
+  it.effect("the least a request can be", () =>
+    roundTrip(V1.Request, '{"protocol":1,"runId":"","callId":"","name":"","arguments":null}')
+  )
+
+  it.effect("the refusals", () =>
+    Effect.forEach(
+      [
+        '{"_tag":"InvalidRequest","message":"m","issues":[{"path":"/a","expected":"e","found":"f"}]}',
+        '{"_tag":"UnsupportedProtocol","message":"m","found":"2","supported":[1]}',
+        '{"_tag":"Unauthorized","message":"m"}',
+        '{"_tag":"Denied","message":"m"}',
+        '{"_tag":"UnknownEndpoint","message":"m"}',
+        '{"_tag":"ContractMismatch","message":"m","tool":"t","expected":"a","found":"b"}',
+        '{"_tag":"RequestTooLarge","message":"m","limit":1}',
+        '{"_tag":"UnsupportedMediaType","message":"m"}',
+        '{"_tag":"InternalError","message":"m"}'
+      ],
+      (text) => roundTrip(RemoteToolsError.Refusal, text)
+    )
+  )
+})
+
+describe("RT-5 every result of the library fits protocol 1", () => {
+  const decode = Schema.decodeUnknownEffect(V1.Result)
+
+  it.effect.prop("round trip", [ToolResult.ToolResult], ([result]) =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* decode(result), result)
+    })
+  )
+
+  it.effect("files too", () =>
+    Effect.gen(function* () {
+      const result = ToolResult.success("x", [Content.file({ mediaType: "image/png", data: "AQID" })])
+      assert.deepStrictEqual(yield* decode(result), result)
+    })
+  )
+})
