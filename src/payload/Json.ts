@@ -190,10 +190,10 @@ export const stringify = (
         // JSON.stringify recurses: a caller who raised maxDepth may meet the end of the stack.
         Result.try({
           try: () => JSON.stringify(json, undefined, options?.indent),
-          catch: () => new TooDeep({ limit: limits.maxDepth, path: "" })
+          catch: () => new TooDeep({ limit: Math.min(limits.maxDepth, Number.MAX_SAFE_INTEGER), path: "" })
         })
       ),
-      Result.flatMap((text) => Result.map(checkBytes(byteLength(text, limits.maxBytes), limits), () => text))
+      Result.flatMap((text) => Result.map(checkText(text, limits), () => text))
     )
   )
 
@@ -215,13 +215,17 @@ export const stringify = (
 export const isObject = (json: Schema.Json | undefined): json is JsonObject =>
   typeof json === "object" && json !== null && !Array.isArray(json)
 
+/** No text takes more than three bytes for a code unit, so most need no counting. */
+const checkText = (text: string, limits: Limits): Result.Result<void, TooLarge> =>
+  checkBytes(text.length * 3 <= limits.maxBytes ? text.length : byteLength(text, limits.maxBytes), limits)
+
 const checkBytes = (found: number, limits: Limits): Result.Result<void, TooLarge> =>
   found > limits.maxBytes
     ? Result.fail(new TooLarge({ what: "bytes", limit: limits.maxBytes, found, path: "" }))
     : Result.succeed(undefined)
 
 const parseText = (text: string, limits: Limits): Result.Result<Schema.Json, Reason> =>
-  Result.flatMap(checkBytes(byteLength(text, limits.maxBytes), limits), () => parseSized(text, limits))
+  Result.flatMap(checkText(text, limits), () => parseSized(text, limits))
 
 const parseSized = (text: string, limits: Limits): Result.Result<Schema.Json, Reason> =>
   Result.flatMap(scan(text, limits), (nodes) => {

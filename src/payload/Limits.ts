@@ -96,7 +96,8 @@ export const Limits: Context.Reference<Limits> = Context.Reference<Limits>("effe
  *
  * **Details**
  *
- * A limit given as `undefined` is not given: it never lifts the current one.
+ * `undefined` and `NaN` do not lift a limit: the current one stays.
+ * `Number.POSITIVE_INFINITY` does.
  *
  * **Example** (One limit for one call)
  *
@@ -116,15 +117,19 @@ export const resolve = (override?: Partial<Limits>): Effect.Effect<Limits> =>
   override === undefined ? Effect.service(Limits) : Effect.map(Limits, (limits) => merge(limits, override))
 
 const merge = (limits: Limits, override: Partial<Limits>): Limits => ({
-  maxBytes: override.maxBytes ?? limits.maxBytes,
-  maxDepth: override.maxDepth ?? limits.maxDepth,
-  maxNodes: override.maxNodes ?? limits.maxNodes,
-  maxStringLength: override.maxStringLength ?? limits.maxStringLength,
-  maxArrayLength: override.maxArrayLength ?? limits.maxArrayLength,
-  maxTools: override.maxTools ?? limits.maxTools,
-  maxMessages: override.maxMessages ?? limits.maxMessages,
-  maxIssues: override.maxIssues ?? limits.maxIssues
+  maxBytes: given(override.maxBytes, limits.maxBytes),
+  maxDepth: given(override.maxDepth, limits.maxDepth),
+  maxNodes: given(override.maxNodes, limits.maxNodes),
+  maxStringLength: given(override.maxStringLength, limits.maxStringLength),
+  maxArrayLength: given(override.maxArrayLength, limits.maxArrayLength),
+  maxTools: given(override.maxTools, limits.maxTools),
+  maxMessages: given(override.maxMessages, limits.maxMessages),
+  maxIssues: given(override.maxIssues, limits.maxIssues)
 })
+
+/** Nothing is larger than NaN, so NaN would be no limit at all. */
+const given = (limit: number | undefined, current: number): number =>
+  limit === undefined || Number.isNaN(limit) ? current : limit
 
 /**
  * Sets limits for everything under the layer; the ones not named keep their

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { place } from "./internal/messages.ts"
+import * as internal from "./internal/messages.ts"
 
 /**
  * One thing that the chosen version cannot hold.
@@ -36,6 +36,20 @@ export type Loss = typeof Loss.Type
  * `losses` holds what was not allowed. Repeat the call with
  * `allowLoss: error.losses`, or with those paths, to lose exactly that.
  *
+ * **Example** (What the error says)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { LossyEncoding } from "effect-emissary"
+ *
+ * const error = new LossyEncoding.LossyEncoding({
+ *   what: "note",
+ *   version: 1,
+ *   losses: [{ path: "/tags", what: "tags" }]
+ * })
+ * assert.match(error.message, /^note: version 1 cannot hold tags \(at \/tags\)/)
+ * ```
+ *
  * @category errors
  * @since 0.1.0
  */
@@ -44,10 +58,6 @@ export class LossyEncoding extends Schema.TaggedError<LossyEncoding>("effect-emi
   { what: Schema.String, version: Schema.Int, losses: Schema.Array(Loss) }
 ) {
   override get message(): string {
-    const losses = this.losses.map((loss) => `${loss.what} (${place(loss.path)})`).join("; ")
-    return (
-      `${this.what}: version ${this.version} cannot hold ${losses}. ` +
-      "List what may be lost in allowLoss, or write a newer version"
-    )
+    return internal.lossy(this)
   }
 }

@@ -86,7 +86,7 @@ export type Measure = typeof Measure.Type
  */
 export class TooLarge extends Schema.TaggedError<TooLarge>("effect-emissary/payload/TooLarge")("TooLarge", {
   what: Measure,
-  limit: Schema.Int,
+  limit: Schema.Finite,
   found: Schema.Int,
   path: Schema.String
 }) {
@@ -103,7 +103,7 @@ export class TooLarge extends Schema.TaggedError<TooLarge>("effect-emissary/payl
  * @since 0.1.0
  */
 export class TooDeep extends Schema.TaggedError<TooDeep>("effect-emissary/payload/TooDeep")("TooDeep", {
-  limit: Schema.Int,
+  limit: Schema.Finite,
   path: Schema.String
 }) {
   override get message(): string {

@@ -175,6 +175,7 @@ describe("PAY-A Limits", () => {
       assert.deepInclude(yield* set(Limits.resolve({ maxNodes: 7 })), { maxDepth: 3, maxNodes: 7 })
       const unset = { maxNodes: undefined } as unknown as Partial<Limits.Limits>
       assert.strictEqual((yield* Limits.resolve(unset)).maxNodes, Limits.defaults.maxNodes)
+      assert.strictEqual((yield* Limits.resolve({ maxDepth: Number.NaN })).maxDepth, Limits.defaults.maxDepth)
     })
   )
 

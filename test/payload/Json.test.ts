@@ -194,6 +194,8 @@ describe("PAY-A L2 limits", () => {
       yield* Json.check(json, { limits })
       const reason = yield* reasonOf(Json.stringify(json, { limits }))
       assert.strictEqual(reason._tag, "TooDeep")
+      const unlimited = { ...limits, maxDepth: Number.POSITIVE_INFINITY }
+      assert.strictEqual((yield* reasonOf(Json.stringify(json, { limits: unlimited })))._tag, "TooDeep")
     })
   )
 

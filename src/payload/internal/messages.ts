@@ -1,3 +1,4 @@
+import type { LossyEncoding } from "../LossyEncoding.ts"
 import type * as Reasons from "../PayloadError.ts"
 
 /** How many issues a message spells out; the others are in `issues`. */
@@ -69,6 +70,15 @@ export const invalid = (reason: Pick<Reasons.Invalid, "issues" | "omitted">): st
     .map((issue) => `${place(issue.path)}: expected ${issue.expected}, found ${issue.found}`)
   const rest = reason.issues.length - lines.length + reason.omitted
   return `${lines.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}`
+}
+
+export const lossy = (error: Pick<LossyEncoding, "what" | "version" | "losses">): string => {
+  const losses = error.losses.slice(0, shown).map((loss) => `${loss.what} (${place(loss.path)})`)
+  const rest = error.losses.length - losses.length
+  return (
+    `${error.what}: version ${error.version} cannot hold ${losses.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}. ` +
+    "List what may be lost in allowLoss, or write a newer version"
+  )
 }
 
 export const secret = (reason: Pick<Reasons.Secret, "path" | "key" | "kind">): string =>

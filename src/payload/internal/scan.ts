@@ -23,6 +23,10 @@ const expected = [
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 
+/** What a string holds as it is; matches nothing at all too, and so always. */
+// oxlint-disable-next-line no-control-regex
+const PLAIN = /[^"\\\u0000-\u001f]*/y
+
 interface Frame {
   readonly array: boolean
   /** Items seen so far. */
@@ -55,31 +59,33 @@ export const scan = (text: string, limits: Limits, duplicates: boolean = false):
 
   const string = (start: number): boolean => {
     let at = start + 1
-    length = 0
+    // Escapes are longer in the text than in the string.
+    let escapes = 0
     for (;;) {
+      PLAIN.lastIndex = at
+      PLAIN.test(text)
+      at = PLAIN.lastIndex
       const unit = text.charCodeAt(at)
       if (unit === 0x22) {
         end = at + 1
+        length = at - start - 1 - escapes
         return true
       }
-      if (unit === 0x5c) {
-        const escaped = text.charCodeAt(at + 1)
-        if (escaped === 0x75 && isHex4(text, at + 2)) at += 6
-        else if (escaped !== 0x75 && isEscape(escaped)) at += 2
-        else {
-          fault = "expected an escape that JSON knows"
-          end = at
-          return false
-        }
-      } else if (unit >= 0x20) at += 1
-      else {
-        // Also reached at the end of the text, where the unit is NaN.
+      if (unit !== 0x5c) {
         fault =
           at >= text.length ? "expected the closing quote of a string" : "expected no control character in a string"
-        end = Math.min(at, text.length)
+        end = at
         return false
       }
-      length += 1
+      const escaped = text.charCodeAt(at + 1)
+      const size = escaped === 0x75 ? (isHex4(text, at + 2) ? 6 : 0) : isEscape(escaped) ? 2 : 0
+      if (size === 0) {
+        fault = "expected an escape that JSON knows"
+        end = at
+        return false
+      }
+      at += size
+      escapes += size - 1
     }
   }
 
