@@ -233,14 +233,14 @@ export const isCheckedSchema = (u: unknown): u is CheckedSchema => u instanceof 
  */
 export const validate: {
   (
-    value: unknown,
-    options?: ValidateOptions
-  ): (self: CheckedSchema) => Result.Result<Schema.Json, ReadonlyArray<ValidationIssue.ValidationIssue>>
-  (
     self: CheckedSchema,
     value: unknown,
     options?: ValidateOptions
   ): Result.Result<Schema.Json, ReadonlyArray<ValidationIssue.ValidationIssue>>
+  (
+    value: unknown,
+    options?: ValidateOptions
+  ): (self: CheckedSchema) => Result.Result<Schema.Json, ReadonlyArray<ValidationIssue.ValidationIssue>>
 } = dual(
   (args) => isCheckedSchema(args[0]),
   (

@@ -5,9 +5,16 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import type { Limits } from "./Limits.ts"
+import { toPointer } from "./internal/jsonschema/location.ts"
+import { plainCopy } from "./internal/jsonschema/plain.ts"
+import { closing, looksCutOff, opening } from "./internal/modelJson.ts"
+import * as Limits from "./Limits.ts"
 
 /**
+ * No JSON was found in a text, or none that may be used. `offset` counts UTF-16
+ * code units from 0 to where the search ended; `problem` says what was met and
+ * never quotes the text.
+ *
  * @category errors
  * @since 0.1.0
  */
@@ -19,15 +26,94 @@ export class ModelJsonError extends Schema.TaggedError<ModelJsonError>()("ModelJ
    * @since 0.1.0
    */
   override get message(): string {
-    return `no JSON in the model's text: ${this.problem}`
+    return `no usable JSON in the model's text: ${this.problem}`
   }
 }
 
+/** How many spans of a text are tried at most. */
+const maxCandidates = 20
+
+const parseText = (
+  text: string,
+  start: number,
+  limits: Limits.Limits
+): Result.Result<Schema.Json, "malformed" | ModelJsonError> => {
+  const parsed = Result.try({ try: (): unknown => JSON.parse(text), catch: () => "malformed" as const })
+  if (Result.isFailure(parsed)) return Result.fail(parsed.failure)
+  const plain = plainCopy(parsed.success, limits)
+  if (!("_tag" in plain)) return Result.succeed(plain.value)
+  const place = toPointer(plain.at)
+  const problem =
+    plain._tag === "ForbiddenKey"
+      ? `the key ${JSON.stringify(plain.key)} is not allowed`
+      : plain._tag === "TooDeep"
+        ? `it is nested deeper than ${plain.limit}`
+        : plain._tag === "TooLarge"
+          ? `${plain.what} is over ${plain.limit}`
+          : `${plain.found} is not JSON`
+  return Result.fail(new ModelJsonError({ offset: start, problem: `${problem} (at ${place || "the root"})` }))
+}
+
 /**
+ * Reads the JSON a model answered with: the whole text if it is JSON, else the
+ * first well-formed object in it, else the first well-formed array.
+ *
+ * **Details**
+ *
+ * The JSON may stand in a code fence, in prose or in markup. At most 20 places
+ * are tried. An object inside a malformed or cut off one is never taken, nor is
+ * one inside an array: a part of an answer is not the answer.
+ *
+ * What is found is held against the limits and key rules of payloads
+ * (`Limits.defaults` with `options.limits` in their place).
+ *
+ * **Example** (JSON in a code fence)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Result } from "effect"
+ * import { ModelJson } from "effect-emissary"
+ *
+ * const text = 'Here you are:\n```json\n{ "sentiment": "positive" }\n```'
+ * assert.deepStrictEqual(ModelJson.parse(text), Result.succeed({ sentiment: "positive" }))
+ * assert.strictEqual(Result.isFailure(ModelJson.parse("I cannot do that.")), true)
+ * ```
+ *
  * @category parsing
  * @since 0.1.0
  */
 export const parse = (
-  _text: string,
-  _options?: { readonly limits?: Partial<Limits> | undefined }
-): Result.Result<Schema.Json, ModelJsonError> => Result.fail(new ModelJsonError({ offset: 0, problem: "not yet" }))
+  text: string,
+  options: { readonly limits?: Partial<Limits.Limits> | undefined } = {}
+): Result.Result<Schema.Json, ModelJsonError> => {
+  const limits = { ...Limits.defaults, ...options.limits }
+  if (text.length > limits.maxBytes) {
+    return Result.fail(new ModelJsonError({ offset: 0, problem: `the text is longer than ${limits.maxBytes}` }))
+  }
+  const whole = parseText(text, 0, limits)
+  if (Result.isSuccess(whole)) return Result.succeed(whole.success)
+  if (whole.failure !== "malformed") return Result.fail(whole.failure)
+  let array: { readonly value: Schema.Json } | undefined
+  let at = 0
+  let tried = 0
+  let problem = "it holds no JSON object or array"
+  for (let start = opening(text, 0); start >= 0 && tried < maxCandidates; start = opening(text, at)) {
+    tried++
+    const end = closing(text, start)
+    at = end < 0 ? start + 1 : end + 1
+    if (end < 0) {
+      if (!looksCutOff(text, start)) continue
+      problem = "an object or array in it is cut off"
+      at = start
+      array = undefined
+      break
+    }
+    const found = parseText(text.slice(start, end + 1), start, limits)
+    if (Result.isSuccess(found)) {
+      if (text[start] === "{") return Result.succeed(found.success)
+      array ??= { value: found.success }
+    } else if (found.failure === "malformed") problem = "what looks like JSON in it is malformed"
+    else return Result.fail(found.failure)
+  }
+  return array === undefined ? Result.fail(new ModelJsonError({ offset: at, problem })) : Result.succeed(array.value)
+}
