@@ -126,11 +126,19 @@ export const History: Schema.Codec<Conversation.Conversation, unknown> = Schema.
 )
 
 /**
- * Below these names stands what models, tools and users said: a key called
+ * Below these places stands what models, tools and users said: a key called
  * `password` there is data, not an option that holds a secret. The context of a run
  * and provider options are not among them.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const data: ReadonlyArray<string> = ["arguments", "value", "output", "metadata"].map((name) => `/**/${name}`)
+export const data: ReadonlyArray<string> = [
+  "/**/content/*/arguments",
+  "/**/requests/*/arguments",
+  "/**/result/value",
+  "/**/output/value",
+  "/**/outcome/output",
+  "/**/message/metadata",
+  "/**/messages/*/metadata"
+]

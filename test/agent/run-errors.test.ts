@@ -1,0 +1,189 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Duration, Effect, Option, Schema } from "effect"
+import { AiError } from "effect/ai"
+import { inspect } from "node:util"
+import { AgentError, type Outcome, RunEvent, RunIncomplete, RunState } from "effect-emissary"
+import { answered, at, call, finished, go, input, run, started, step, toolStarted } from "./runEvents.ts"
+
+const secret = "sk-SECRET"
+
+const state = run(started({ context: { tenant: secret } }), input(secret), step(1), answered([call("a")]))
+
+const rateLimit = new AiError.AiError({
+  module: "Test",
+  method: "generateText",
+  reason: new AiError.RateLimitError({ retryAfter: Duration.seconds(3) })
+})
+
+const refusal = new AiError.AiError({
+  module: "Test",
+  method: "generateText",
+  reason: new AiError.ContentPolicyError({ description: `you said ${secret}` })
+})
+
+describe("errors of a run", () => {
+  it.effect("L4 every reason says what was expected, what was found and what to do, and survives JSON", () =>
+    Effect.gen(function* () {
+      const reasons: ReadonlyArray<[AgentError.Reason, ReadonlyArray<string>]> = [
+        [AgentError.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "modelRetry"]],
+        [AgentError.modelFailed(refusal), ["ContentPolicyError", "causeOf"]],
+        [new AgentError.ModelMistakes({ step: 2, mistakes: 3, limit: 2 }), ["step 2", "3"]],
+        [
+          new AgentError.ModelRegistryFailed({ model: "a/b", problem: "unknown provider" }),
+          ["a/b", "unknown provider"]
+        ],
+        [new AgentError.PreparationFailed({ part: "toolkit", error: "DbDown" }), ["toolkit", "DbDown"]],
+        [new AgentError.DefinitionInvalid({ problem: "no schema" }), ["no schema"]],
+        [new AgentError.ToolSetInvalid({ problem: "two tools" }), ["two tools"]],
+        [new AgentError.ShellWithoutRuntime({ tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
+        [new AgentError.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }), ["sha256:1", "sha256:2"]],
+        [new AgentError.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
+        [new AgentError.ConversationInvalid({ problem: "open calls" }), ["open calls"]],
+        [new AgentError.MaxDepth({ limit: 8 }), ["8", "maxDepth"]]
+      ]
+      const codec = Schema.toCodecJson(AgentError.AgentError)
+      for (const [reason, mentions] of reasons) {
+        const error = new AgentError.AgentError({ agent: "support", reason, state })
+        for (const mention of ["support", ...mentions]) assert.include(error.message, mention)
+        const decoded = yield* Schema.decodeUnknownEffect(codec)(
+          JSON.parse(JSON.stringify(yield* Schema.encodeEffect(codec)(error)))
+        )
+        assert.instanceOf(decoded, AgentError.AgentError)
+        assert.strictEqual(decoded.message, error.message)
+        assert.strictEqual(decoded.state?.runId, "run")
+      }
+      const early = new AgentError.AgentError({ agent: "support", reason: new AgentError.MaxDepth({ limit: 8 }) })
+      assert.strictEqual(early.state, undefined)
+    })
+  )
+
+  it("L8 the provider's error stays out of messages, JSON and whatever prints an error", () => {
+    const reason = AgentError.modelFailed(refusal)
+    assert.strictEqual(Option.getOrUndefined(AgentError.causeOf(reason)), refusal)
+    const error = new AgentError.AgentError({ agent: "support", reason, state })
+    for (const text of [
+      error.message,
+      String(error),
+      JSON.stringify(error),
+      Cause.pretty(Cause.fail(error)),
+      inspect(error, { depth: 10 }),
+      JSON.stringify(reason)
+    ]) {
+      assert.notInclude(text, secret)
+    }
+    assert.isTrue(Option.isNone(AgentError.causeOf(new AgentError.MaxDepth({ limit: 1 }))))
+  })
+
+  it("L8 retryability and the provider's wait are kept", () => {
+    const reason = AgentError.modelFailed(rateLimit)
+    assert.isTrue(reason.retryable)
+    assert.strictEqual(reason.retryAfterMillis, 3000)
+    assert.isFalse(AgentError.modelFailed(refusal).retryable)
+  })
+
+  it.effect("L4 reasons can be caught one by one", () =>
+    Effect.gen(function* () {
+      const fails = Effect.fail(
+        new AgentError.AgentError({ agent: "a", reason: new AgentError.MaxDepth({ limit: 8 }) })
+      )
+      const caught = yield* Effect.catchReason(fails, "AgentError", "MaxDepth", ({ limit }) => Effect.succeed(limit))
+      assert.strictEqual(caught, 8)
+    })
+  )
+
+  it("L8 a state that is printed shows where it stands and nothing that anybody said", () => {
+    assert.notInclude(JSON.stringify(state), secret)
+    assert.notInclude(String(state), secret)
+    assert.include(JSON.stringify(state), `"openCalls":1`)
+  })
+
+  it.effect("L4 RunIncomplete says how the run ended and what to do, and survives JSON", () =>
+    Effect.gen(function* () {
+      const outcomes: ReadonlyArray<[Outcome.Outcome, string]> = [
+        [{ _tag: "MaxSteps" }, "maxSteps"],
+        [
+          { _tag: "AwaitingApproval", requests: [{ callId: "c1", name: "pay", arguments: { to: secret } }] },
+          `"c1" (pay)`
+        ],
+        [{ _tag: "Interrupted", reason: "timeout" }, "Interrupted"],
+        [{ _tag: "InvalidOutput", issues: [{ path: "a.b", pointer: "/a/b", keyword: "type", message: "no" }] }, "a.b"],
+        [{ _tag: "Stopped", finishReason: "length" }, "length"]
+      ]
+      const codec = Schema.toCodecJson(RunIncomplete.RunIncomplete)
+      for (const [outcome, mention] of outcomes) {
+        const error = new RunIncomplete.RunIncomplete({ outcome, state })
+        assert.include(error.message, mention)
+        assert.notInclude(error.message, secret)
+        const decoded = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(error))
+        assert.deepStrictEqual(decoded.outcome, outcome)
+      }
+    })
+  )
+})
+
+describe("events and states as JSON", () => {
+  it.effect("L3 unknown versions are refused", () =>
+    Effect.gen(function* () {
+      const future = { version: 2, event: {}, events: [], state: {} }
+      for (const error of [
+        yield* Effect.flip(RunEvent.codec.decode(future)),
+        yield* Effect.flip(RunEvent.listCodec.decode(future)),
+        yield* Effect.flip(RunState.codec.decode(future))
+      ]) {
+        assert.strictEqual(error.reason._tag, "UnsupportedVersion")
+      }
+    })
+  )
+
+  it.effect("L2 a snapshot whose calls do not fit its conversation is refused", () =>
+    Effect.gen(function* () {
+      const json = yield* RunState.codec.encodeJson(state)
+      for (const broken of [
+        json.replace(`"calls":[{"callId":"a","status":{"_tag":"Requested"}}]`, `"calls":[]`),
+        json.replace(`"callId":"a"`, `"callId":"b"`),
+        json.replace(`"_tag":"Requested"`, `"_tag":"Whatever"`),
+        json.replace(`"role":"assistant"`, `"role":"oracle"`)
+      ]) {
+        assert.notStrictEqual(broken, json)
+        const error = yield* Effect.flip(RunState.codec.decodeJson(broken))
+        assert.strictEqual(error.reason._tag, "Invalid")
+        assert.notInclude(error.message, secret)
+      }
+    })
+  )
+
+  it.effect("L8 a secret's key is refused in the context and allowed in what models and tools say", () =>
+    Effect.gen(function* () {
+      const refused = yield* Effect.flip(RunEvent.codec.encode(started({ context: { api_key: "x" } })))
+      assert.strictEqual(refused._tag === "PayloadError" && refused.reason._tag, "Secret")
+      const call = { type: "tool-call", id: "a", name: "login", arguments: { password: "x" } } as const
+      const said = go(run(started(), input(), step(1)), answered([call]), toolStarted("a"))
+      const done = finished(
+        "a",
+        { _tag: "Success", content: [{ type: "text", text: "ok" }], value: { password: 1 } },
+        "login"
+      )
+      yield* RunEvent.codec.encode(answered([call]))
+      yield* RunEvent.codec.encode(done)
+      yield* RunState.codec.encode(said)
+      yield* RunState.codec.encode(go(said, done))
+    })
+  )
+
+  it.effect("AGENT-3 version 1 of an event is what it was", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* RunEvent.codec.encode(toolStarted("a")), {
+        version: 1,
+        event: { _tag: "ToolStarted", at: "2026-01-01T00:00:00.000Z", callId: "a" }
+      })
+      const list = yield* RunEvent.listCodec.encode([toolStarted("a"), { _tag: "RunInterrupted", at, reason: "r" }])
+      assert.deepStrictEqual(list, {
+        version: 1,
+        events: [
+          { _tag: "ToolStarted", at: "2026-01-01T00:00:00.000Z", callId: "a" },
+          { _tag: "RunInterrupted", at: "2026-01-01T00:00:00.000Z", reason: "r" }
+        ]
+      })
+    })
+  )
+})
