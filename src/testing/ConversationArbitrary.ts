@@ -26,8 +26,8 @@ export interface Options {
   /** The largest number of turns; default 4. */
   readonly maxTurns?: number | undefined
   /**
-   * Whether every call has an object as arguments, and every assistant message
-   * something that a model can be sent; default `false`.
+   * Whether to leave out what models cannot be sent: arguments that are no object,
+   * empty text, messages that say nothing; default `false`.
    */
   readonly sendable?: boolean | undefined
 }

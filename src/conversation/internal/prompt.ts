@@ -1,5 +1,7 @@
 import * as Prompt from "effect/ai/Prompt"
+import * as Equal from "effect/Equal"
 import { identity } from "effect/Function"
+import type * as Schema from "effect/Schema"
 import * as Content from "../../tool/Content.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type { ToPromptOptions } from "../Conversation.ts"
@@ -8,6 +10,7 @@ import type { AssistantPart, ToolCallPart, ToolResultPart } from "../Part.ts"
 import * as groups from "./groups.ts"
 import * as json from "./json.ts"
 import * as note from "./note.ts"
+import * as toolResults from "./result.ts"
 
 type Name = (name: string) => string
 
@@ -168,24 +171,27 @@ const providerResult = (
     id: part.id,
     name: part.name,
     isFailure: ToolResult.isFailure(result),
-    result: ToolResult.isFailure(result) ? (result.value ?? failureValue(result)) : result.value,
+    result: ToolResult.isFailure(result) ? providerFailure(result) : result.value,
     ...(hasContent ? { modelOutput: ToolResult.content(result).map((part) => Content.toPrompt(part)) } : undefined),
     providerExecuted: true,
     options
   })
 }
 
+const providerFailure = (result: ToolResult.Failure): Schema.Json => {
+  if (result.value === undefined) return failureValue(result)
+  const read = toolResults.failureOf(result.value)
+  return read.type === result.type && read.message === result.message && read.value !== undefined
+    ? result.value
+    : failureValue(result)
+}
+
+/** Whether the content is what the model reads anyway. */
 const isDerived = (result: ToolResult.ToolResult): boolean => {
-  if (ToolResult.isFailure(result)) return false
-  const [part, ...rest] = result.content
-  const [derived] = ToolResult.success(result.value).content
-  return (
-    rest.length === 0 &&
-    part.type === "text" &&
-    part.options === undefined &&
-    derived.type === "text" &&
-    part.text === derived.text
-  )
+  const plain = ToolResult.isFailure(result)
+    ? ToolResult.failure(result.type, result.message, result.value)
+    : ToolResult.success(result.value)
+  return Equal.equals(ToolResult.content(plain), ToolResult.content(result))
 }
 
 // What is read back

@@ -29,7 +29,8 @@ const coreTypes: Readonly<Record<string, ToolResult.ReservedType>> = {
 
 const ownKeys = new Set(["type", "message", "value"])
 
-const failureOf = (value: Schema.Json): ToolResult.Failure => {
+/** The failure that a value tells of. */
+export const failureOf = (value: Schema.Json): ToolResult.Failure => {
   if (!json.isObject(value)) return ToolResult.failure("execution_error", asText(value), value)
   const type = text(value, "type")
   const message = text(value, "message")

@@ -63,7 +63,7 @@ const partsOf = (answer: script.Answer, nextId: () => string, settings: Settings
     switch (part.type) {
       case "text":
       case "file":
-        if (settings.sendable !== true || part.type === "file" || part.text !== "") content.push(contentOf(part))
+        if (settings.sendable !== true || isText(part)) content.push(contentOf(part))
         break
       case "reasoning":
         content.push({ type: "reasoning", text: part.text, ...options(part.options) })
@@ -74,7 +74,7 @@ const partsOf = (answer: script.Answer, nextId: () => string, settings: Settings
         results.push({
           callId: call.id,
           name: call.name,
-          result: resultOf(part.result),
+          result: resultOf(part.result, settings),
           ...options(part.resultOptions)
         })
         break
@@ -86,7 +86,7 @@ const partsOf = (answer: script.Answer, nextId: () => string, settings: Settings
           type: "tool-result",
           id: call.id,
           name: call.name,
-          result: resultOf(part.result),
+          result: resultOf(part.result, settings),
           ...options(part.resultOptions)
         }
         if (part.answered === "here") content.push(result)
@@ -125,12 +125,14 @@ const argumentsOf = (given: script.Arguments, settings: Settings): Pick<ToolCall
   }
 }
 
-const resultOf = (given: script.Result): ToolResult.ToolResult => {
-  const content = nonEmpty(given.content)
+const resultOf = (given: script.Result, settings: Settings): ToolResult.ToolResult => {
+  const content = nonEmpty(given.content.filter((part) => settings.sendable !== true || isText(part)))
   if (given.type === "success") return ToolResult.success(given.value, content)
   const failure = ToolResult.failure(given.name, given.message, given.value)
   return content === undefined ? failure : { ...failure, content }
 }
+
+const isText = (part: script.Content): boolean => part.type === "file" || part.text !== ""
 
 const nonEmpty = (given: ReadonlyArray<script.Content>): Content.NonEmptyContent | undefined => {
   const [first, ...rest] = given.map(contentOf)
@@ -139,7 +141,7 @@ const nonEmpty = (given: ReadonlyArray<script.Content>): Content.NonEmptyContent
 
 /** User content says something. */
 const said = (given: ReadonlyArray<script.Content>): Content.NonEmptyContent => {
-  const [first, ...rest] = given.filter((part) => part.type === "file" || part.text !== "").map(contentOf)
+  const [first, ...rest] = given.filter(isText).map(contentOf)
   return first === undefined ? [Content.text("Hello")] : [first, ...rest]
 }
 

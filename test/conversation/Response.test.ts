@@ -1,0 +1,269 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Arbitrary, DateTime, Effect, Result, Schema } from "effect"
+import { Conversation, Message, ResponseContent, ToolResult } from "effect-emissary"
+import { Prompt, Response } from "effect/ai"
+
+const usage = new Response.Usage({
+  inputTokens: { uncached: 5, total: 7, cacheRead: 2, cacheWrite: undefined },
+  outputTokens: { total: 3, text: 2, reasoning: 1 }
+})
+
+const finish = (reason: Response.FinishReason) => Response.makePart("finish", { reason, usage, response: undefined })
+
+const collect = (parts: Iterable<Response.AnyPart>) => Result.getOrThrow(ResponseContent.fromResponseParts(parts))
+
+const content = (...parts: ReadonlyArray<Response.AnyPart>) => collect(parts).content
+
+const call = (id: string, params: unknown, metadata: Response.ProviderMetadata = {}) =>
+  Response.makePart("tool-call", { id, name: "f", params, providerExecuted: false, metadata })
+
+const paramsStart = (id: string) => Response.makePart("tool-params-start", { id, name: "f", providerExecuted: false })
+
+const paramsDelta = (id: string, delta: string) => Response.makePart("tool-params-delta", { id, delta })
+
+// The same content, as a whole and in pieces
+
+const Metadata = Schema.Union([
+  Schema.Struct({}),
+  Schema.Struct({ openai: Schema.Struct({ itemId: Schema.Literals(["i1", "i2"]) }) }),
+  Schema.Struct({ anthropic: Schema.Struct({ signature: Schema.String }) })
+])
+
+const Params = Schema.Union([
+  Schema.Struct({ a: Schema.optionalKey(Schema.Int), b: Schema.optionalKey(Schema.String) }),
+  Schema.Literals([`{ "a": 1 }`, "{bad", ""])
+])
+
+const Piece = Schema.Union([
+  Schema.Struct({
+    type: Schema.Literals(["text", "reasoning"]),
+    pieces: Schema.Array(Schema.String),
+    metadata: Metadata
+  }),
+  Schema.Struct({ type: Schema.Literal("call"), params: Params, provider: Schema.Boolean, metadata: Metadata }),
+  Schema.Struct({ type: Schema.Literal("file"), metadata: Metadata })
+])
+
+type Piece = typeof Piece.Type
+
+const whole = (pieces: ReadonlyArray<Piece>): ReadonlyArray<Response.AnyPart> => [
+  ...pieces.map((piece, index): Response.AnyPart => {
+    const { metadata } = piece
+    switch (piece.type) {
+      case "text":
+      case "reasoning":
+        return Response.makePart(piece.type, { text: piece.pieces.join(""), metadata })
+      case "file":
+        return Response.makePart("file", { mediaType: "image/png", data: new Uint8Array([index]), metadata })
+      case "call":
+        return Response.makePart("tool-call", {
+          id: `c${index}`,
+          name: "f",
+          params: piece.params,
+          providerExecuted: piece.provider,
+          metadata
+        })
+    }
+  }),
+  finish("tool-calls")
+]
+
+/** Every block starts before the first one ends, as parallel blocks do. */
+const streamed = (pieces: ReadonlyArray<Piece>, withStarts: boolean): ReadonlyArray<Response.AnyPart> => {
+  const starts: Array<Response.AnyPart> = []
+  const rest: Array<Response.AnyPart> = []
+  for (const [index, part] of whole(pieces).entries()) {
+    const piece = pieces[index]
+    const id = `c${index}`
+    if (piece === undefined || piece.type === "file") {
+      ;(piece === undefined ? rest : starts).push(part)
+    } else if (piece.type === "call") {
+      starts.push(Response.makePart("tool-params-start", { id, name: "f", providerExecuted: piece.provider }))
+      const text = typeof piece.params === "string" ? piece.params : JSON.stringify(piece.params)
+      for (const delta of text) rest.push(paramsDelta(id, delta))
+      rest.push(Response.makePart("tool-params-end", { id }), part)
+    } else {
+      const type = piece.type
+      const [first = "", ...others] = piece.pieces
+      if (withStarts) starts.push(Response.makePart(`${type}-start`, { id }))
+      starts.push(Response.makePart(`${type}-delta`, { id, delta: first }))
+      for (const delta of others) rest.push(Response.makePart(`${type}-delta`, { id, delta }))
+      rest.push(Response.makePart(`${type}-end`, { id, metadata: piece.metadata }))
+    }
+  }
+  return [...starts, ...rest]
+}
+
+const pieces = Arbitrary.array(Arbitrary.schema(Piece), { maxLength: 6 })
+
+describe("CONV-3 responses become assistant messages", () => {
+  it.prop(
+    "L5 the same content gives the same message, streamed or not",
+    [pieces, Schema.Boolean],
+    ([pieces, starts]) => {
+      assert.deepStrictEqual(collect(streamed(pieces, starts)), collect(whole(pieces)))
+    }
+  )
+
+  it.effect.prop("and what is kept goes back to the provider as it came", [pieces], ([pieces]) =>
+    Effect.gen(function* () {
+      const answered = collect(whole(pieces))
+      const message = yield* ResponseContent.toMessage(answered)
+      const self = Result.getOrThrow(Conversation.append(Conversation.empty, message))
+      const sent = Conversation.toPrompt(self).content.flatMap((message) =>
+        message.role === "assistant" ? message.content : []
+      )
+      const core = Prompt.fromResponseParts(whole(pieces)).content.flatMap((message) =>
+        message.role === "assistant" ? message.content : []
+      )
+      const options = (parts: ReadonlyArray<Prompt.AssistantMessagePart>) =>
+        parts
+          .filter((part) => (part.type !== "text" && part.type !== "reasoning") || part.text !== "")
+          .map((part) => [part.type, part.options])
+      assert.deepStrictEqual(options(sent), options(core))
+    })
+  )
+
+  it("usage, model, finish reason and response metadata", () => {
+    const collected = collect([
+      Response.makePart("response-metadata", {
+        id: "r1",
+        modelId: "gpt-5.2",
+        timestamp: DateTime.makeUnsafe(0),
+        metadata: { openai: { tier: "default" } }
+      }),
+      Response.makePart("text", { text: "Hi" }),
+      finish("stop")
+    ])
+    assert.deepStrictEqual(collected, {
+      content: [{ type: "text", text: "Hi" }],
+      usage: { inputTokens: 7, outputTokens: 3, cacheReadTokens: 2, reasoningTokens: 1 },
+      finishReason: "stop",
+      model: "gpt-5.2",
+      responseId: "r1",
+      metadata: { openai: { tier: "default" } },
+      errors: []
+    })
+  })
+
+  it("AGENT-3 deltas without a start open a block, unended blocks are kept", () => {
+    assert.deepStrictEqual(
+      content(
+        Response.makePart("reasoning-delta", { id: "r", delta: "Hm", metadata: { anthropic: { signature: "s" } } }),
+        Response.makePart("text-delta", { id: "t", delta: "Hel" }),
+        Response.makePart("text-delta", { id: "t", delta: "lo" }),
+        paramsStart("a"),
+        paramsDelta("a", `{"q":"x`)
+      ),
+      [
+        { type: "reasoning", text: "Hm", options: { anthropic: { signature: "s" } } },
+        { type: "text", text: "Hello" },
+        { type: "tool-call", id: "a", name: "f", arguments: `{"q":"x`, text: `{"q":"x` }
+      ]
+    )
+  })
+
+  it("AGENT-3 metadata of start, deltas, end and call is joined, and empty signed blocks are kept", () => {
+    const block = (type: "text" | "reasoning") => [
+      Response.makePart(`${type}-start`, { id: "1", metadata: { openai: { itemId: "i" } } }),
+      Response.makePart(`${type}-delta`, { id: "1", delta: "", metadata: { openai: { phase: "p" }, google: null } }),
+      Response.makePart(`${type}-end`, { id: "1", metadata: { openai: { done: true } } })
+    ]
+    for (const type of ["text", "reasoning"] as const) {
+      assert.deepStrictEqual(content(...block(type)), [
+        { type, text: "", options: { openai: { itemId: "i", phase: "p", done: true }, google: null } }
+      ])
+    }
+    assert.deepStrictEqual(
+      content(
+        Response.makePart("tool-params-start", {
+          id: "a",
+          name: "f",
+          providerExecuted: false,
+          metadata: { openai: { itemId: "i" } }
+        }),
+        call("a", {}, { google: { thoughtSignature: "s" } })
+      ),
+      [
+        {
+          type: "tool-call",
+          id: "a",
+          name: "f",
+          arguments: {},
+          options: { openai: { itemId: "i" }, google: { thoughtSignature: "s" } }
+        }
+      ]
+    )
+  })
+
+  it("argument text is kept as received, where it tells more than the arguments", () => {
+    const one = (...parts: ReadonlyArray<Response.AnyPart>) => {
+      const [part] = content(...parts)
+      assert(part?.type === "tool-call")
+      return [part.arguments, part.text]
+    }
+    assert.deepStrictEqual(one(call("a", `{ "n": 1 }`)), [{ n: 1 }, `{ "n": 1 }`])
+    assert.deepStrictEqual(one(call("a", "")), [{}, ""])
+    assert.deepStrictEqual(one(call("a", undefined)), [{}, undefined])
+    assert.deepStrictEqual(one(call("a", "{bad")), ["{bad", "{bad"])
+    assert.deepStrictEqual(one(paramsStart("a"), paramsDelta("a", `{ "n": 1 }`), call("a", { n: 1 })), [
+      { n: 1 },
+      `{ "n": 1 }`
+    ])
+    // Repaired by the adapter: the text is no longer what was called
+    assert.deepStrictEqual(one(paramsDelta("a", `{"n":`), call("a", { n: 1 })), [{ n: 1 }, undefined])
+    const hostile = `{"__proto__":{}}`
+    assert.deepStrictEqual(one(call("a", JSON.parse(hostile))), [hostile, hostile])
+  })
+
+  it("results of the provider are recorded; sources, approvals, previews and our own results are not", () => {
+    const result = (providerExecuted: boolean, preliminary: boolean) =>
+      Response.makePart("tool-result", {
+        id: "p",
+        name: "web_search",
+        result: { hits: 1 },
+        encodedResult: { hits: 1 },
+        isFailure: false,
+        providerExecuted,
+        preliminary,
+        metadata: { anthropic: { block: "b" } }
+      })
+    assert.deepStrictEqual(
+      content(
+        Response.makePart("source", { sourceType: "url", id: "s", title: "t" }),
+        Response.makePart("tool-approval-request", { approvalId: "x", toolCallId: "p" }),
+        result(true, true),
+        result(false, false),
+        result(true, false)
+      ),
+      [
+        {
+          type: "tool-result",
+          id: "p",
+          name: "web_search",
+          result: ToolResult.success({ hits: 1 }),
+          options: { anthropic: { block: "b" } }
+        }
+      ]
+    )
+  })
+
+  it.effect("error parts are told, what is not JSON is a typed error, messages carry model and usage", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(collect([Response.makePart("error", { error: "overloaded" })]).errors, ["overloaded"])
+      const failed = ResponseContent.fromResponseParts([finish("stop"), call("a", { at: new Date(0) })])
+      assert(Result.isFailure(failed) && failed.failure.reason._tag === "NotJson")
+      assert.strictEqual(failed.failure.reason.index, 1)
+      const message = yield* ResponseContent.toMessage(collect([finish("length")]), { id: "m" })
+      assert.deepStrictEqual([message.id, message.finishReason, message.usage?.inputTokens], ["m", "length", 7])
+      assert.strictEqual(Message.text(message), "")
+    })
+  )
+
+  it("L10 deltas are collected in linear time", () => {
+    const accumulator = ResponseContent.accumulator()
+    for (let i = 0; i < 100_000; i++) accumulator.add(Response.makePart("text-delta", { id: "t", delta: "x" }))
+    const [part] = Result.getOrThrow(accumulator.result()).content
+    assert(part?.type === "text" && part.text.length === 100_000)
+  })
+})
