@@ -3,8 +3,9 @@
  *
  * @since 0.1.0
  */
-import * as Crypto from "effect/crypto/Digest"
+import { sha256 as hash } from "@noble/hashes/sha2.js"
 import * as Effect from "effect/Effect"
+import * as Hex from "effect/encoding/Hex"
 import type * as Schema from "effect/Schema"
 import * as CanonicalJson from "./CanonicalJson.ts"
 import type { PayloadError } from "./PayloadError.ts"
@@ -20,8 +21,8 @@ import type { PayloadError } from "./PayloadError.ts"
  *
  * **Details**
  *
- * Fails as `CanonicalJson.stringify` does. Runs on WebCrypto, which every
- * runtime of Effect has; a web page must be served securely.
+ * Fails as `CanonicalJson.stringify` does. Computed at once, without WebCrypto,
+ * so that a program under a test clock stays in its hands.
  *
  * **Example** (Same JSON, same digest)
  *
@@ -41,9 +42,7 @@ import type { PayloadError } from "./PayloadError.ts"
  * @since 0.1.0
  */
 export const sha256 = (json: Schema.Json): Effect.Effect<string, PayloadError> =>
-  Effect.flatMap(Effect.fromResult(CanonicalJson.stringify(json)), (text) =>
-    Crypto.Digest.use((digest) => digest.digestHex(Crypto.sha256, new TextEncoder().encode(text))).pipe(
-      Effect.map((hex) => `sha256:${hex}`),
-      Effect.provide(Crypto.layerWebCrypto)
-    )
+  Effect.map(
+    Effect.fromResult(CanonicalJson.stringify(json)),
+    (text) => `sha256:${Hex.encode(hash(new TextEncoder().encode(text)))}`
   )
