@@ -246,7 +246,8 @@ export const make: (options: {
 export const encode = (
   definition: AgentDefinition,
   options?: VersionedCodec.EncodeOptions
-): Effect.Effect<JsonObject, PayloadError | LossyEncoding> => codec.codec.encode(definition, options)
+): Effect.Effect<JsonObject, PayloadError | LossyEncoding> =>
+  codec.under(options, codec.codec.encode(definition, options))
 
 /**
  * Writes a definition as JSON text; see {@link encode}.
@@ -261,7 +262,8 @@ export const encode = (
 export const encodeJson = (
   definition: AgentDefinition,
   options?: VersionedCodec.EncodeOptions & { readonly indent?: number | undefined }
-): Effect.Effect<string, PayloadError | LossyEncoding> => codec.codec.encodeJson(definition, options)
+): Effect.Effect<string, PayloadError | LossyEncoding> =>
+  codec.under(options, codec.codec.encodeJson(definition, options))
 
 /**
  * Reads a definition of any supported version from a value that came from
@@ -296,7 +298,7 @@ export const encodeJson = (
 export const decode = (
   input: unknown,
   options?: VersionedCodec.DecodeOptions
-): Effect.Effect<AgentDefinition, PayloadError> => codec.codec.decode(input, options)
+): Effect.Effect<AgentDefinition, PayloadError> => codec.under(options, codec.codec.decode(input, options))
 
 /**
  * Reads a definition from JSON text or bytes; see {@link decode}.
@@ -307,7 +309,7 @@ export const decode = (
 export const decodeJson = (
   input: string | Uint8Array,
   options?: VersionedCodec.DecodeOptions
-): Effect.Effect<AgentDefinition, PayloadError> => codec.codec.decodeJson(input, options)
+): Effect.Effect<AgentDefinition, PayloadError> => codec.under(options, codec.codec.decodeJson(input, options))
 
 /**
  * The wire form as a Schema, to embed definitions in other schemas: it reads

@@ -2,6 +2,7 @@
  * @since 0.1.0
  */
 export * as ConversationArbitrary from "./ConversationArbitrary.ts"
+export * as AgentDefinitionArbitrary from "./AgentDefinitionArbitrary.ts"
 export * as NoNetwork from "./NoNetwork.ts"
 export * as Script from "./Script.ts"
 export * as ScriptedModel from "./ScriptedModel.ts"

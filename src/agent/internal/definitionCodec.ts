@@ -1,3 +1,5 @@
+import * as Effect from "effect/Effect"
+import * as Limits from "../../payload/Limits.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import type { AgentDefinition } from "../AgentDefinition.ts"
 import * as V1 from "../wire/v1.ts"
@@ -28,3 +30,12 @@ export const version1Losses: ReadonlyArray<string> = [
   "/tools/*/approval",
   "/tools/*/annotations"
 ]
+
+/** Runs with the limits of a call, so that checks of the arms see them too. */
+export const under = <A, E>(
+  options: { readonly limits?: Partial<Limits.Limits> | undefined } | undefined,
+  effect: Effect.Effect<A, E>
+): Effect.Effect<A, E> =>
+  options?.limits === undefined
+    ? effect
+    : Effect.flatMap(Limits.resolve(options.limits), (limits) => Effect.provideService(effect, Limits.Limits, limits))

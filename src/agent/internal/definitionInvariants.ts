@@ -85,16 +85,25 @@ const toolIssues = (tool: ToolContract, path: string, places: Places) =>
     issues.push(...(yield* checkSchema(`${path}/${places.parameters}`, tool.parameters)))
     if (tool.success !== undefined) issues.push(...(yield* checkSchema(`${path}/success`, tool.success)))
     if (tool.failure !== undefined) issues.push(...(yield* checkSchema(`${path}/failure`, tool.failure)))
-    const digest = yield* Digest.sha256({ name: tool.name, parameters: tool.parameters })
-    if (tool.digest !== digest) {
+    const digest = yield* Effect.result(Digest.sha256({ name: tool.name, parameters: tool.parameters }))
+    if (Result.isFailure(digest)) {
+      issues.push({ path, expected: "a name and parameters that have a digest", found: digest.failure.message })
+    } else if (tool.digest !== digest.success) {
       issues.push({
         path: `${path}/digest`,
-        expected: `the digest of the tool's name and parameters (${digest})`,
+        expected: `the digest of the tool's name and parameters (${digest.success})`,
         found: ModelName.show(tool.digest)
       })
     }
     return issues
   })
+
+/**
+ * The digest of a tool that was just read. A tool that has none gets an empty
+ * one, and {@link check} says why.
+ */
+export const digestOf = (name: string, parameters: JsonObject): Effect.Effect<string> =>
+  Effect.orElseSucceed(Digest.sha256({ name, parameters }), () => "")
 
 const toolNameIssues = (tools: ReadonlyArray<ToolContract>): ReadonlyArray<Issue> => {
   const seen = new Map<string, number>()
@@ -153,9 +162,9 @@ export const check = Effect.fnUntraced(function* (
   for (const [index, tool] of definition.tools.entries()) {
     issues.push(...(yield* toolIssues(tool, `/tools/${index}`, places)))
   }
-  // what could not even be read is not reported a second time as missing
-  const unread = new Set(found.map(({ path }) => path))
-  issues.splice(0, issues.length, ...found, ...issues.filter(({ path }) => !unread.has(path)))
+  // what could not be read is not reported again as missing, nor is anything inside it
+  const isUnread = ({ path }: Issue) => found.some((one) => path === one.path || path.startsWith(`${one.path}/`))
+  issues.splice(0, issues.length, ...found, ...issues.filter((issue) => !isUnread(issue)))
   if (issues.length === 0) return definition
   const shown = issues.slice(0, maxIssues)
   return yield* new PayloadError({ what, reason: invalid(shown, issues.length - shown.length) })

@@ -26,7 +26,6 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import * as Digest from "../../payload/Digest.ts"
 import * as Json from "../../payload/Json.ts"
 import type { Loss } from "../../payload/LossyEncoding.ts"
 import type { Issue } from "../../payload/PayloadError.ts"
@@ -126,18 +125,14 @@ const readTimeout = (read: Reader, path: string, value: Schema.Json | undefined)
 }
 
 const readTool = Effect.fnUntraced(function* (read: Reader, json: Schema.Json, path: string) {
-  const tool = read.object(path, "an object that describes a tool", json)
-  if (tool === undefined) {
-    if (json === null) read.refuse(path, "an object that describes a tool", json)
-    return []
-  }
+  if (!Json.isObject(json)) read.refuse(path, "an object that describes a tool", json)
+  // a tool that cannot be read keeps its place; what is missing in it is not reported
+  const tool = Json.isObject(json) ? json : { parameters_schema: {} }
   const name = read.text(`${path}/name`, "the name of the tool", own(tool, "name")) ?? ""
   const description = read.text(`${path}/description`, "a description of the tool", own(tool, "description"))
-  const parameters =
-    read.object(`${path}/parameters_schema`, "a JSON Schema", own(tool, "parameters_schema")) ??
-    (read.present(own(tool, "parameters_schema"))
-      ? {}
-      : (read.refuse(`${path}/parameters_schema`, "a JSON Schema", own(tool, "parameters_schema")) ?? {}))
+  const schema = own(tool, "parameters_schema")
+  const parameters = read.object(`${path}/parameters_schema`, "a JSON Schema", schema) ?? {}
+  if (!read.present(schema)) read.refuse(`${path}/parameters_schema`, "a JSON Schema", schema)
   const contract: ToolContract = {
     name,
     ...(description === undefined ? {} : { description }),
@@ -145,9 +140,9 @@ const readTool = Effect.fnUntraced(function* (read: Reader, json: Schema.Json, p
     timeout: readTimeout(read, `${path}/timeout`, own(tool, "timeout")),
     approval: "never",
     annotations: {},
-    digest: yield* Digest.sha256({ name, parameters })
+    digest: yield* Invariants.digestOf(name, parameters)
   }
-  return [contract]
+  return contract
 })
 
 const readTools = Effect.fnUntraced(function* (read: Reader, value: Schema.Json | undefined) {
@@ -156,15 +151,13 @@ const readTools = Effect.fnUntraced(function* (read: Reader, value: Schema.Json 
     read.refuse("/tools", "a list of tools", value)
     return []
   }
-  const tools = yield* Effect.forEach(value, (tool: Schema.Json, index) => readTool(read, tool, `/tools/${index}`))
-  return tools.flat()
+  return yield* Effect.forEach(value, (tool: Schema.Json, index) => readTool(read, tool, `/tools/${index}`))
 })
 
 const toCurrent = Effect.fnUntraced(function* (wire: typeof Wire.Type) {
   const read = reader()
   const name = read.text("/identifier", "text or null", wire.identifier)
-  const model =
-    read.present(wire.model) && typeof wire.model !== "string" ? undefined : read.text("/model", "", wire.model)
+  const model = read.text("/model", `a model of the form ${ModelName.expected}`, wire.model)
   const instructions = read.text("/instructions", "instructions as text, or null", wire.instructions)
   const modelOptions = read.object("/model_options", "an object", wire.model_options)
   const schema = read.object("/structured_output", "a JSON Schema or null", wire.structured_output)

@@ -32,7 +32,6 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import * as Digest from "../../payload/Digest.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import type { Annotations, ToolContract } from "../../tool/ToolContract.ts"
 import type { AgentDefinition } from "../AgentDefinition.ts"
@@ -101,7 +100,7 @@ const readTool = Effect.fnUntraced(function* (tool: typeof WireTool.Type) {
     timeout: tool.timeout === "infinity" ? Duration.infinity : Duration.millis(tool.timeout ?? 10_000),
     approval: tool.approval ?? "never",
     annotations: readAnnotations(tool.annotations ?? {}),
-    digest: tool.digest ?? (yield* Digest.sha256({ name: tool.name, parameters: tool.parameters }))
+    digest: tool.digest ?? (yield* Invariants.digestOf(tool.name, tool.parameters))
   }
   return contract
 })

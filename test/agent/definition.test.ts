@@ -1,0 +1,295 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Redacted, Schema } from "effect"
+import { AgentDefinition, type LossyEncoding, type PayloadError, ToolContract } from "effect-emissary"
+import { AgentDefinitionArbitrary } from "effect-emissary/testing"
+
+const parameters = {
+  type: "object",
+  properties: { id: { type: "string" } },
+  required: ["id"],
+  additionalProperties: false
+} as const
+
+const tool = (options: Partial<Parameters<typeof ToolContract.make>[0]> = {}) =>
+  ToolContract.make({ name: "get_order", description: "Look up an order", parameters, ...options })
+
+const issuesOf = (error: PayloadError.PayloadError | LossyEncoding.LossyEncoding) =>
+  error._tag === "PayloadError" && error.reason._tag === "Invalid"
+    ? error.reason.issues.map((issue) => issue.path)
+    : error._tag === "PayloadError"
+      ? error.reason._tag
+      : error.losses.map((loss) => loss.path)
+
+const json = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
+
+describe("AgentDefinition.make", () => {
+  it.effect("CODEC-1 fills in defaults", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* AgentDefinition.make({}), { modelOptions: {}, maxSteps: 16, tools: [] })
+      const definition = yield* AgentDefinition.make({ output: { schema: { type: "object" } } })
+      assert.strictEqual(definition.output?.strategy, "native")
+    })
+  )
+
+  it.effect("CODEC-1 L4 reports every problem at once, each with its path", () =>
+    Effect.gen(function* () {
+      const order = yield* tool()
+      const error = yield* AgentDefinition.make({
+        name: " ",
+        model: "gpt-4o",
+        instructions: "\n",
+        maxSteps: 1.5,
+        output: { schema: { type: "date" } },
+        tools: [
+          order,
+          { ...order, timeout: Duration.micros(1500n) },
+          { ...order, name: "", description: " ", digest: "sha256:0" },
+          { ...order, name: "odd", parameters: { type: "object", unevaluatedThings: true } }
+        ]
+      }).pipe(Effect.flip)
+      assert.sameMembers(Array.from(issuesOf(error)), [
+        "/name",
+        "/model",
+        "/instructions",
+        "/maxSteps",
+        "/output/schema/type",
+        "/tools/1/name",
+        "/tools/1/timeout",
+        "/tools/2/name",
+        "/tools/2/description",
+        "/tools/2/digest",
+        "/tools/3/parameters/unevaluatedThings",
+        "/tools/3/digest"
+      ])
+      assert.include(error.message, `"gpt-4o"`)
+    })
+  )
+
+  it.effect("L2 refuses inherited names of tools and too many tools", () =>
+    Effect.gen(function* () {
+      const order = yield* tool()
+      const inherited = yield* Effect.flip(AgentDefinition.make({ tools: [{ ...order, name: "toString" }] }))
+      assert.strictEqual(inherited.reason._tag, "ForbiddenKey")
+      const tools = yield* Effect.forEach(Array.from({ length: 257 }), (_, i) => tool({ name: `t${i}` }))
+      const many = yield* Effect.flip(AgentDefinition.make({ tools }))
+      assert.strictEqual(many.reason._tag, "TooLarge")
+    })
+  )
+})
+
+describe("AgentDefinition.encode", () => {
+  it.effect("CODEC-2 writes version 2 unless asked, everything in it", () =>
+    Effect.gen(function* () {
+      const order = yield* tool({
+        success: { type: "string" },
+        failure: { type: "object" },
+        timeout: "Infinity",
+        approval: "dynamic",
+        annotations: { title: "Order", readonly: true, openWorld: false, strict: true }
+      })
+      const definition = yield* AgentDefinition.make({
+        name: "support",
+        model: "openai/gpt-5.2",
+        instructions: "Help.",
+        modelOptions: { temperature: 0.2 },
+        maxSteps: "unlimited",
+        output: { schema: { type: "object" }, strategy: "tool" },
+        reasoning: "xhigh",
+        tools: [order]
+      })
+      const wire = yield* AgentDefinition.encode(definition)
+      assert.deepStrictEqual(wire, {
+        schema_version: 2,
+        name: "support",
+        model: "openai/gpt-5.2",
+        instructions: "Help.",
+        model_options: { temperature: 0.2 },
+        max_steps: "unlimited",
+        reasoning: "xhigh",
+        output: { schema: { type: "object" }, strategy: "tool" },
+        tools: [
+          {
+            name: "get_order",
+            description: "Look up an order",
+            parameters,
+            success: { type: "string" },
+            failure: { type: "object" },
+            timeout: "infinity",
+            approval: "dynamic",
+            annotations: { title: "Order", readonly: true, open_world: false, strict: true },
+            digest: order.digest
+          }
+        ]
+      })
+      assert.deepStrictEqual(yield* AgentDefinition.decode(wire), definition)
+      assert.deepStrictEqual(AgentDefinition.versions, [1, 2])
+      assert.strictEqual(AgentDefinition.currentVersion, 2)
+    })
+  )
+
+  it.effect("CODEC-2 PAY-B version 1 names what it would lose, and loses what is allowed", () =>
+    Effect.gen(function* () {
+      const order = yield* tool({ success: {}, failure: {}, approval: "always", annotations: { readonly: true } })
+      const definition = yield* AgentDefinition.make({
+        model: "a/b",
+        output: { schema: {}, strategy: "tool" },
+        tools: [yield* tool({ name: "plain" }), order]
+      })
+      const error = yield* Effect.flip(AgentDefinition.encode(definition, { version: 1 }))
+      const paths = [
+        "/output/strategy",
+        "/tools/1/success",
+        "/tools/1/failure",
+        "/tools/1/approval",
+        "/tools/1/annotations"
+      ]
+      assert.deepStrictEqual(issuesOf(error), paths)
+      const some = yield* Effect.flip(
+        AgentDefinition.encode(definition, { version: 1, allowLoss: ["/output/strategy", "/tools/*/success"] })
+      )
+      assert.deepStrictEqual(issuesOf(some), paths.slice(2))
+      const wire = yield* AgentDefinition.encode(definition, { version: 1, allowLoss: AgentDefinition.version1Losses })
+      assert.strictEqual(wire["structured_output_strategy"], "native")
+      const losses = error._tag === "LossyEncoding" ? error.losses : []
+      assert.deepStrictEqual(yield* AgentDefinition.encode(definition, { version: 1, allowLoss: losses }), wire)
+    })
+  )
+
+  it.effect("CODEC-1 TOOL-1 version 1 refuses what it has no way to say, with a path", () =>
+    Effect.gen(function* () {
+      const forever = yield* tool({ timeout: "Infinity" })
+      const silent: ToolContract.ToolContract = yield* ToolContract.make({ name: "silent", parameters })
+      const definition = yield* AgentDefinition.make({ tools: [forever, silent] })
+      const error = yield* Effect.flip(AgentDefinition.encode(definition, { version: 1, allowLoss: ["/**"] }))
+      assert.sameMembers(Array.from(issuesOf(error)), ["/model", "/tools/0/timeout", "/tools/1/description"])
+      assert.include(error.message, "infinity")
+    })
+  )
+
+  it.effect("L8 CODEC-5 secrets never encode, whatever the version", () =>
+    Effect.gen(function* () {
+      for (const version of [1, 2]) {
+        const keyed = yield* AgentDefinition.make({
+          model: "a/b",
+          modelOptions: { headers: { Authorization: "Bearer x" } }
+        })
+        const error = yield* Effect.flip(AgentDefinition.encode(keyed, { version }))
+        assert.strictEqual(issuesOf(error), "Secret")
+        assert.include(error.message, "/model_options/headers/Authorization")
+        assert.notInclude(error.message, "Bearer")
+        // what a caller without types may do
+        const redacted: AgentDefinition.AgentDefinition = {
+          ...keyed,
+          modelOptions: { seed: Redacted.make("sk") as never }
+        }
+        assert.strictEqual(issuesOf(yield* Effect.flip(AgentDefinition.encode(redacted, { version }))), "Secret")
+      }
+    })
+  )
+
+  it.effect("L8 names of parameters are no secrets", () =>
+    Effect.gen(function* () {
+      const login = yield* tool({
+        parameters: { type: "object", properties: { password: { type: "string" } }, additionalProperties: false }
+      })
+      const definition = yield* AgentDefinition.make({
+        model: "a/b",
+        modelOptions: { max_tokens: 1, prompt_cache_key: "k" },
+        output: { schema: { type: "object", properties: { secret: { type: "string" } } } },
+        tools: [login]
+      })
+      for (const version of [1, 2]) {
+        const wire = yield* AgentDefinition.encode(definition, { version })
+        assert.deepStrictEqual(yield* AgentDefinition.decode(wire), definition)
+      }
+    })
+  )
+
+  it.effect("L2 a value that is no longer well-formed is refused on the way out", () =>
+    Effect.gen(function* () {
+      const definition = yield* AgentDefinition.make({ model: "a/b" })
+      const forbidden = JSON.parse(`{"__proto__":{"x":1}}`)
+      const error = yield* Effect.flip(AgentDefinition.encode({ ...definition, modelOptions: forbidden }))
+      assert.strictEqual(issuesOf(error), "ForbiddenKey")
+      assert.deepStrictEqual(issuesOf(yield* Effect.flip(AgentDefinition.encode({ ...definition, maxSteps: -1 }))), [
+        "/max_steps"
+      ])
+    })
+  )
+})
+
+describe("AgentDefinition laws", () => {
+  it.effect.prop(
+    "L3 version 2: decode is the inverse of encode",
+    [AgentDefinitionArbitrary.description()],
+    ([description]) =>
+      Effect.gen(function* () {
+        const definition = yield* AgentDefinitionArbitrary.build(description)
+        const decoded = yield* Effect.flatMap(AgentDefinition.encode(definition), AgentDefinition.decode)
+        assert.deepStrictEqual(json(decoded), json(definition))
+        const fromText = yield* Effect.flatMap(AgentDefinition.encodeJson(definition), AgentDefinition.decodeJson)
+        assert.deepStrictEqual(json(fromText), json(definition))
+      })
+  )
+
+  it.effect.prop(
+    "L3 version 1: decode is the inverse of encode, where nothing is lost",
+    [AgentDefinitionArbitrary.description({ version1: true })],
+    ([description]) =>
+      Effect.gen(function* () {
+        const definition = yield* AgentDefinitionArbitrary.build(description)
+        const wire = yield* AgentDefinition.encode(definition, { version: 1 })
+        assert.deepStrictEqual(json(yield* AgentDefinition.decode(wire)), json(definition))
+      })
+  )
+
+  it.effect.prop(
+    "L3 version 1 of any definition loses exactly what it says, or refuses",
+    [AgentDefinitionArbitrary.description()],
+    ([description]) =>
+      Effect.gen(function* () {
+        const definition = yield* AgentDefinitionArbitrary.build(description)
+        const written = yield* Effect.result(AgentDefinition.encode(definition, { version: 1 }))
+        if (written._tag === "Success") {
+          assert.deepStrictEqual(json(yield* AgentDefinition.decode(written.success)), json(definition))
+        } else if (written.failure._tag === "LossyEncoding") {
+          const { losses } = written.failure
+          const wire = yield* AgentDefinition.encode(definition, { version: 1, allowLoss: losses })
+          assert.notDeepEqual(json(yield* AgentDefinition.decode(wire)), json(definition))
+        } else {
+          assert.strictEqual(written.failure.reason._tag, "Invalid")
+        }
+      })
+  )
+
+  it.effect.prop(
+    "L3 the digest depends on what is said only",
+    [AgentDefinitionArbitrary.description()],
+    ([description]) =>
+      Effect.gen(function* () {
+        const definition = yield* AgentDefinitionArbitrary.build(description)
+        const digest = yield* AgentDefinition.digest(definition)
+        assert.match(digest, /^sha256:[0-9a-f]{64}$/u)
+        const again = yield* Effect.flatMap(
+          AgentDefinition.encodeJson(definition, { indent: 2 }),
+          AgentDefinition.decodeJson
+        )
+        assert.strictEqual(yield* AgentDefinition.digest(again), digest)
+        const other = yield* AgentDefinition.make({ ...definition, maxSteps: 987_654_321 })
+        assert.notStrictEqual(yield* AgentDefinition.digest(other), digest)
+      })
+  )
+
+  it.effect("L3 the wire is a Schema that can be embedded", () =>
+    Effect.gen(function* () {
+      const Stored = Schema.Struct({ id: Schema.Int, agent: AgentDefinition.Wire })
+      const agent = yield* AgentDefinition.make({ model: "a/b", tools: [yield* tool()] })
+      const encoded = yield* Schema.encodeEffect(Stored)({ id: 1, agent })
+      assert.deepStrictEqual(yield* Schema.decodeEffect(Stored)(encoded), { id: 1, agent })
+      const error = yield* Effect.flip(
+        Schema.decodeEffect(Stored)({ id: 1, agent: { schema_version: 1, model: "x" } })
+      )
+      assert.include(error.message, "model")
+    })
+  )
+})
