@@ -12,6 +12,8 @@
  * - A system message is the first message or there is none.
  * - A tool result answers an open call of the newest assistant message; every call
  *   has one result.
+ * - Results stand in the order of their calls, whatever the order in which they
+ *   were added.
  * - Nothing but results can follow an open call. The end of a conversation may be
  *   open, and partly answered: that is a run which was stopped; {@link seal}
  *   closes it.
@@ -604,7 +606,7 @@ export const clear = (self: Conversation): Conversation => {
 
 /**
  * What was said, without what differs from run to run: no ids, times, durations,
- * usage, reasoning or provider options; results in call order. Plain data, equal
+ * usage, reasoning or provider options. Plain data, equal
  * under every driver and tool runtime.
  *
  * @category conversions
@@ -626,8 +628,7 @@ export interface ToPromptOptions {
   readonly toolName?: ((name: string) => string) | undefined
   /**
    * Whether the prompt is to be read back with {@link fromPrompt}. Then it holds
-   * everything, in the order in which it happened; what prompts have no field for
-   * (ids, times, models, usage, metadata, argument text) stands in the provider
+   * everything; what prompts have no field for (ids, times, models, usage, metadata, argument text) stands in the provider
    * options under `"effect-emissary"`. Default `false`: what a model is sent.
    */
   readonly lossless?: boolean | undefined
@@ -638,8 +639,7 @@ export interface ToPromptOptions {
  *
  * **Details**
  *
- * The results that answer one assistant message become one tool message, in call
- * order. A result travels as `modelOutput`, next to its value. What providers
+ * The results that answer one assistant message become one tool message. A result travels as `modelOutput`, next to its value. What providers
  * refuse is left out or made acceptable: empty text and empty messages are left
  * out, arguments that are no object become `{ invalid_arguments }`. A prompt never
  * holds approval parts, which would make `effect/ai` execute tools by itself.

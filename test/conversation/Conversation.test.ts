@@ -87,6 +87,30 @@ describe("CONV-1 immutability", () => {
     })
   )
 
+  it.effect("L6 results stand in call order, whatever the order in which they are added", () =>
+    Effect.gen(function* () {
+      const ids = ["a", "b", "c", "d"]
+      const asked = yield* Conversation.addAssistant(
+        Conversation.empty,
+        ids.map((id) => Part.toolCall({ id, name: "f", arguments: {} }))
+      )
+      for (const order of ["abcd", "dcba", "cadb", "bdac"]) {
+        let self = asked
+        for (const [index, callId] of [...order].entries()) {
+          const before = self
+          const messages = Conversation.messages(before)
+          self = yield* Conversation.addToolResult(self, { callId, result: ToolResult.success(callId) })
+          assert.deepStrictEqual(
+            Conversation.messages(self).flatMap((message) => (message.role === "tool" ? [message.callId] : [])),
+            [...order].slice(0, index + 1).sort()
+          )
+          assert.deepStrictEqual([...before], messages)
+        }
+        assert.strictEqual(Conversation.messageCount(self), 5)
+      }
+    })
+  )
+
   it.effect("nothing is copied: branches share the history, messages are the same objects", () =>
     Effect.gen(function* () {
       const root = yield* Conversation.make({ system: "s" }).pipe(Effect.flatMap(Conversation.addUser("One")))

@@ -5,7 +5,7 @@ import * as Inspectable from "effect/Inspectable"
 import { pipeArguments } from "effect/Pipeable"
 import * as Predicate from "effect/Predicate"
 import type { Conversation, TypeId as TypeIdType } from "../Conversation.ts"
-import type { AssistantMessage, Message, SystemMessage } from "../Message.ts"
+import type { AssistantMessage, Message, SystemMessage, ToolMessage } from "../Message.ts"
 import type { ToolCallPart } from "../Part.ts"
 import * as TokenUsage from "../TokenUsage.ts"
 import * as immutable from "./immutable.ts"
@@ -26,8 +26,9 @@ export interface History extends Conversation {
   readonly tokenCount: number
   readonly system: SystemMessage | undefined
   readonly lastAssistant: AssistantMessage | undefined
-  /** Calls of the newest assistant message, in call order. */
+  /** Calls of the newest assistant message, in call order, and their positions. */
   readonly batch: ReadonlyArray<ToolCallPart>
+  readonly positions: ReadonlyMap<string, number>
   /** Those of them without a result. */
   readonly open: HashMap.HashMap<string, ToolCallPart>
   /** Calls of this turn that the provider runs and has not answered. */
@@ -37,6 +38,8 @@ export interface History extends Conversation {
 }
 
 type Fields = Omit<History, keyof Conversation>
+
+const noPositions: ReadonlyMap<string, number> = new Map()
 
 const toArrayCache = new WeakMap<History, ReadonlyArray<Message>>()
 
@@ -89,6 +92,7 @@ export const empty = (tokenLimit: number | undefined): History =>
     system: undefined,
     lastAssistant: undefined,
     batch: [],
+    positions: noPositions,
     open: HashMap.empty(),
     providerOpen: HashMap.empty(),
     callIds: HashMap.empty()
@@ -109,11 +113,11 @@ export const push = (self: History, input: Message): History => {
     case "system":
       return make({ ...next, system: message })
     case "user":
-      return make({ ...next, batch: [], providerOpen: HashMap.empty() })
+      return make({ ...next, batch: [], positions: noPositions, providerOpen: HashMap.empty() })
     case "assistant":
       return make({ ...next, lastAssistant: message, ...calls(self, message) })
     case "tool":
-      return make({ ...next, open: HashMap.remove(self.open, message.callId) })
+      return make({ ...next, last: insert(self, message), open: HashMap.remove(self.open, message.callId) })
   }
 }
 
@@ -135,7 +139,22 @@ const calls = (self: History, message: AssistantMessage) => {
       providerOpen = HashMap.remove(providerOpen, part.id)
     }
   }
-  return { batch, callIds, open, providerOpen }
+  const positions = new Map(batch.map((call, position) => [call.id, position]))
+  return { batch, positions, callIds, open, providerOpen }
+}
+
+/** Results stand in call order: those of later calls that arrived before are put behind. */
+const insert = (self: History, message: ToolMessage): Node => {
+  const position = (result: ToolMessage) => self.positions.get(result.callId) ?? 0
+  const behind: Array<ToolMessage> = []
+  let node = self.last
+  while (node !== undefined && node.message.role === "tool" && position(node.message) > position(message)) {
+    behind.push(node.message)
+    node = node.previous
+  }
+  let last: Node = { message, previous: node }
+  for (const result of behind.toReversed()) last = { message: result, previous: last }
+  return last
 }
 
 export const toArray = (self: History): ReadonlyArray<Message> => {

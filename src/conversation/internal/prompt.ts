@@ -45,7 +45,7 @@ export const toPrompt = (messages: ReadonlyArray<Message>, options: ToPromptOpti
   const cache = cacheOf(name, lossless)
   const convert = lossless ? losslessMessage : modelMessage
   const content: Array<Prompt.Message> = []
-  for (const group of groups.group(messages, lossless)) {
+  for (const group of groups.group(messages)) {
     const { message, results } = group
     if (message !== undefined) {
       let converted = cache.messages.get(message)

@@ -3,14 +3,13 @@ import * as ToolResult from "../../tool/ToolResult.ts"
 import type { Message, ToolMessage } from "../Message.ts"
 import type { AssistantPart } from "../Part.ts"
 import type { Entry, Transcript } from "../Transcript.ts"
-import * as groups from "./groups.ts"
 
 type AssistantEntry = Extract<Entry, { role: "assistant" }>
 type AssistantContent = AssistantEntry["content"][number]
 type PlainContent = Extract<AssistantContent, { type: "text" | "file" }>
 
 export const make = (messages: ReadonlyArray<Message>): Transcript =>
-  groups.inCallOrder(messages).map((message): Entry => {
+  messages.map((message): Entry => {
     switch (message.role) {
       case "system":
         return { role: "system", text: message.content }
