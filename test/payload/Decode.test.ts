@@ -83,6 +83,14 @@ describe("PAY-A Invalid", () => {
       const issues = yield* issuesOf(Decode.decode(Schema.Struct({ id: Id }))({ id: true }))
       assert.strictEqual(issues.length, 1)
       assert.strictEqual(issues[0]?.[0], "/id")
+      const Name = Schema.Union([
+        Schema.String.check(Schema.isMinLength(3)),
+        Schema.String.check(Schema.isStartingWith("x"))
+      ])
+      const names = yield* issuesOf(Decode.decode(Schema.Struct({ name: Name }))({ name: "ab" }))
+      assert.deepStrictEqual(names, [
+        ["/name", `a value with a length of at least 3 or a string starting with "x"`, "string"]
+      ])
       const Shape = Schema.Union([
         Schema.Struct({ type: Schema.Literal("circle"), r: Schema.Finite }),
         Schema.Struct({ type: Schema.Literal("square"), side: Schema.Finite })

@@ -299,6 +299,7 @@ describe("PAY-A plain data only", () => {
           [path]
         )
         assert.strictEqual(called, 0)
+        if (name.includes("getter")) assert.include(reason.issues[0]?.found, "getter")
       })
     )
   }

@@ -121,6 +121,8 @@ describe("L8 secret keys", () => {
     const shared = { password: "x" }
     assert.strictEqual(pathOf({ data: shared, options: shared }, ["/data"]), "/options/password")
     assert.strictEqual(pathOf({ a: { data: shared }, b: { data: shared } }, ["/a/data"]), "/b/data/password")
+    const inner = { data: shared }
+    assert.strictEqual(pathOf({ a: inner, b: inner }, ["/a/data"]), "/b/data/password")
   })
 
   it("L8 cycles, deep values, getters and wide sharing do no harm", () => {

@@ -215,12 +215,13 @@ const scalar = (text: string, i: number): number => {
   return NUMBER.test(text) ? NUMBER.lastIndex - i : 0
 }
 
+/** Past the end the units are NaN, which is no digit. */
 const isHex4 = (text: string, at: number): boolean => {
   for (let i = at; i < at + 4; i++) {
     const unit = text.charCodeAt(i) | 0x20
     if (!((unit >= 0x30 && unit <= 0x39) || (unit >= 0x61 && unit <= 0x66))) return false
   }
-  return at + 4 <= text.length
+  return true
 }
 
 /** One of `"\/bfnrt`. */
