@@ -286,9 +286,7 @@ describe("AgentDefinition laws", () => {
       const agent = yield* AgentDefinition.make({ model: "a/b", tools: [yield* tool()] })
       const encoded = yield* Schema.encodeEffect(Stored)({ id: 1, agent })
       assert.deepStrictEqual(yield* Schema.decodeEffect(Stored)(encoded), { id: 1, agent })
-      const error = yield* Effect.flip(
-        Schema.decodeEffect(Stored)({ id: 1, agent: { schema_version: 1, model: "x" } })
-      )
+      const error = yield* Effect.flip(Schema.decodeEffect(Stored)({ id: 1, agent: { schema_version: 1, model: "x" } }))
       assert.include(error.message, "model")
     })
   )

@@ -1,5 +1,5 @@
 /** One step: the request of a model call, and what its answer means for the run. */
-import * as AiError from "effect/ai/AiError"
+import type * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Prompt from "effect/ai/Prompt"
 import * as DateTime from "effect/DateTime"

@@ -183,11 +183,12 @@ const within = <E, R>(
   deadline: number | undefined
 ): Effect.Effect<boolean, E, R> => {
   const done = Effect.as(effect, false)
-  return deadline === undefined
-    ? done
-    : Effect.flatMap(runTools.remaining(deadline), (left) =>
-        Effect.timeoutOrElse(done, { duration: Duration.millis(left), orElse: () => Effect.succeed(true) })
-      )
+  if (deadline === undefined) return done
+  return Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    now >= deadline
+      ? Effect.succeed(true)
+      : Effect.timeoutOrElse(done, { duration: Duration.millis(deadline - now), orElse: () => Effect.succeed(true) })
+  )
 }
 
 const deadlineOf = (options: ResumeOptions, outer: number | undefined): Effect.Effect<number | undefined> => {

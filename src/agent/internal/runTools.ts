@@ -1,6 +1,5 @@
 /** One batch: the calls of an answer, checked, approved where needed, and run. */
 import type * as Prompt from "effect/ai/Prompt"
-import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -161,7 +160,3 @@ const execute = Effect.fnUntraced(function* (
   const [error] = fatal
   if (error !== undefined) return yield* recorder.fail(error.reason)
 })
-
-/** Milliseconds until a deadline, never negative. */
-export const remaining = (deadline: number): Effect.Effect<number> =>
-  Effect.map(Clock.currentTimeMillis, (now) => Math.max(0, deadline - now))

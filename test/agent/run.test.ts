@@ -1,0 +1,334 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Deferred, Effect, Exit, Fiber, Ref, Schedule, Schema } from "effect"
+import { TestClock } from "effect/testing"
+import {
+  Agent,
+  AgentError,
+  Content,
+  Conversation,
+  Message,
+  type RunEvent,
+  type RunState,
+  RunContext,
+  ToolRuntime
+} from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
+
+const agent = Agent.make("tester", { instructions: "Test.", toolkit })
+const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)
+
+describe("AGENT-2 run", () => {
+  it.effect("AGENT-2 gives a result with text, conversation, usage, steps and, when completed, output", () =>
+    Effect.gen(function* () {
+      const result = yield* agent.run("Hello")
+      assert(result.outcome === "Completed")
+      assert.strictEqual(result.output, "done")
+      assert.strictEqual(result.text, "done")
+      assert.strictEqual(result.steps, 2)
+      assert.deepStrictEqual(roles(result.conversation), ["system", "user", "assistant", "tool", "assistant"])
+      assert.deepStrictEqual(result.usage, { inputTokens: 30, outputTokens: 7 })
+      assert.strictEqual(result.state.outcome?._tag, "Completed")
+    }).pipe(
+      Effect.provide(
+        world([
+          { toolCalls: [call("c1", "echo", { text: "hi" })], usage: { inputTokens: 10, outputTokens: 5 } },
+          { text: "done", usage: { inputTokens: 20, outputTokens: 2 } }
+        ])
+      )
+    )
+  )
+
+  it.effect("AGENT-2 takes text and file parts", () =>
+    Effect.gen(function* () {
+      yield* agent.run([
+        Content.text("What is this?"),
+        Content.file({ mediaType: "image/png", data: "data:image/png;base64,AAAA" })
+      ])
+      const [request] = yield* ScriptedModel.requests
+      const user = request?.messages.find(({ role }) => role === "user")
+      assert.strictEqual(user?.text, "What is this?")
+      assert.lengthOf(user?.files ?? [], 1)
+    }).pipe(Effect.provide(world([{ text: "a picture" }])))
+  )
+
+  it.effect("AGENT-2 uses a given conversation verbatim, its lack of a system message included", () =>
+    Effect.gen(function* () {
+      const conversation = yield* Conversation.make().pipe(Effect.flatMap(Conversation.addUser("Hello")))
+      const result = yield* agent.run(undefined, { conversation })
+      assert.deepStrictEqual(roles(result.conversation), ["user", "assistant"])
+    }).pipe(Effect.provide(world([{ text: "hi" }])))
+  )
+
+  it.effect('AGENT-2 instructions: "replace" puts the agent\'s own first', () =>
+    Effect.gen(function* () {
+      const conversation = yield* Conversation.make({ system: "Other." }).pipe(
+        Effect.flatMap(Conversation.addUser("Hello"))
+      )
+      const result = yield* agent.run(undefined, { conversation, instructions: "replace" })
+      const [first] = Conversation.messages(result.conversation)
+      assert.strictEqual(first?.role === "system" ? first.content : "", "Test.")
+      assert.deepStrictEqual(roles(result.conversation), ["system", "user", "assistant"])
+    }).pipe(Effect.provide(world([{ text: "hi" }])))
+  )
+
+  it.effect("AGENT-2 refuses to run with nothing to answer", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(agent.run())
+      assert.strictEqual(error.reason._tag, "ConversationInvalid")
+      assert.include(error.message, "user message")
+    }).pipe(Effect.provide(world([])))
+  )
+
+  it.effect("AGENT-2 ask gives the output alone, and fails with RunIncomplete otherwise", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(yield* agent.ask("Hello"), "hi")
+      const error = yield* Effect.flip(agent.ask("Hello", { maxSteps: 1 }))
+      assert(error._tag === "RunIncomplete")
+      assert.strictEqual(error.outcome._tag, "MaxSteps")
+      assert.lengthOf(Conversation.openCalls(error.state.conversation), 1)
+    }).pipe(Effect.provide(world([{ text: "hi" }, { toolCalls: [call("c1", "echo", { text: "x" })] }])))
+  )
+
+  it.effect("AGENT-2 L4 an error of the model is an AgentError that holds the state; what ran is never lost", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(agent.run("Hello"))
+      assert.strictEqual(error.reason._tag, "ModelFailed")
+      assert(error.state !== undefined)
+      assert.deepStrictEqual(roles(error.state.conversation), ["system", "user", "assistant", "tool"])
+      assert.deepStrictEqual(yield* Probe.ran, ["echo hi"])
+      const result = yield* agent.resume(error.state)
+      assert.strictEqual(result.text, "again")
+      assert.deepStrictEqual(yield* Probe.ran, ["echo hi"])
+    }).pipe(
+      Effect.provide(
+        world([
+          { toolCalls: [call("c1", "echo", { text: "hi" })] },
+          { fail: { reason: "AuthenticationError", description: "sk-SECRET was refused" } },
+          { text: "again" }
+        ])
+      )
+    )
+  )
+
+  it.effect("L8 what the provider's error says stays out of messages and JSON", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(agent.run("Hello"))
+      const json = JSON.stringify(
+        yield* Schema.encodeEffect(Schema.toCodecJson(Schema.Struct({ reason: AgentError.Reason })))({
+          reason: error.reason
+        })
+      )
+      for (const text of [error.message, String(error), json, Cause.pretty(Cause.fail(error)), JSON.stringify(error)]) {
+        assert.notInclude(text, "SECRET")
+      }
+    }).pipe(Effect.provide(world([{ fail: { reason: "InvalidRequestError", description: "sk-SECRET" } }])))
+  )
+
+  it.effect("AGENT-2 modelRetry retries what can be retried", () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))
+      yield* TestClock.adjust("2 seconds")
+      assert.strictEqual((yield* Fiber.join(fiber)).text, "hi")
+      const error = yield* Effect.flip(agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))
+      assert.strictEqual(error.reason._tag, "ModelFailed")
+    }).pipe(
+      Effect.provide(
+        world([
+          { fail: { reason: "RateLimitError" } },
+          { fail: { reason: "InternalProviderError" } },
+          { text: "hi" },
+          { fail: { reason: "AuthenticationError" } }
+        ])
+      )
+    )
+  )
+
+  it.effect("AGENT-2 the total timeout ends the run as Interrupted, started calls settled", () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(agent.run("Hello", { timeouts: { total: "2 seconds" } }))
+      yield* TestClock.adjust("3 seconds")
+      const result = yield* Fiber.join(fiber)
+      assert(result.outcome === "Interrupted")
+      assert.strictEqual(result.reason, "timeout")
+      assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
+      assert.deepStrictEqual(roles(result.conversation), ["system", "user", "assistant", "tool"])
+    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "hold", { id: "a" })] }])))
+  )
+
+  it.effect("AGENT-2 the step timeout bounds a model call together with its tools", () =>
+    Effect.gen(function* () {
+      const options = { timeouts: { step: "2 seconds" } } as const
+      const fiber = yield* Effect.forkChild(agent.run("Hello", options))
+      yield* TestClock.adjust("1 second")
+      yield* TestClock.adjust("1 second")
+      const result = yield* Fiber.join(fiber)
+      assert(result.outcome === "Interrupted")
+      assert.strictEqual(result.reason, "timeout")
+      const resumed = yield* Effect.forkChild(agent.resume(result.state, options))
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual((yield* Fiber.join(resumed)).outcome, "Completed")
+    }).pipe(
+      Effect.provide(
+        world([
+          { text: "slow", delay: "5 seconds" },
+          { text: "quick", delay: "500 millis" }
+        ])
+      )
+    )
+  )
+
+  it.effect("TOOL-1 the run option overrides the tool's timeout", () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(agent.run("Hello", { timeouts: { tool: "1 second" } }))
+      yield* TestClock.adjust("1 second")
+      const result = yield* Fiber.join(fiber)
+      const tool = Conversation.messages(result.conversation).find((message) => message.role === "tool")
+      assert(tool?.role === "tool" && tool.result._tag === "Failure")
+      assert.strictEqual(tool.result.type, "timeout_error")
+      assert.strictEqual(result.outcome, "Completed")
+    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "hold", { id: "a" })] }, { text: "too slow" }])))
+  )
+
+  it.effect("AGENT-2 toolChoice holds for the first model call, every insists", () =>
+    Effect.gen(function* () {
+      yield* agent.run("Hello", { toolChoice: "required" })
+      yield* agent.run("Hello", { toolChoice: { every: { tool: "echo" } } })
+      const choices = (yield* ScriptedModel.requests).map(({ toolChoice }) => toolChoice)
+      assert.deepStrictEqual(choices, ["required", "auto", { tool: "echo" }, { tool: "echo" }])
+    }).pipe(
+      Effect.provide(
+        world([
+          { toolCalls: [call("c1", "echo", { text: "x" })] },
+          { text: "a" },
+          { toolCalls: [call("c1", "echo", { text: "x" })] },
+          { text: "b" }
+        ])
+      )
+    )
+  )
+
+  it.effect("AGENT-2 onState is called after every event, with the state that holds it", () =>
+    Effect.gen(function* () {
+      const seen = yield* Ref.make<ReadonlyArray<readonly [string, number]>>([])
+      const onState = (state: RunState.RunState, event: RunEvent.RunEvent) =>
+        Ref.update(seen, (all) => [...all, [event._tag, state.revision] as const])
+      yield* agent.run("Hello", { onState })
+      assert.deepStrictEqual(yield* Ref.get(seen), [
+        ["RunStarted", 1],
+        ["InputAdded", 2],
+        ["StepStarted", 3],
+        ["ModelAnswered", 4],
+        ["ToolStarted", 5],
+        ["ToolFinished", 6],
+        ["StepStarted", 7],
+        ["ModelAnswered", 8],
+        ["RunFinished", 9]
+      ])
+    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "b" }])))
+  )
+
+  it.effect("AGENT-2 L6 interrupting the fiber settles what started and tells onState once more", () =>
+    Effect.gen(function* () {
+      const last = yield* Ref.make<RunState.RunState | undefined>(undefined)
+      const { started } = yield* Probe
+      const fiber = yield* Effect.forkChild(agent.run("Hello", { onState: (state) => Ref.set(last, state) }))
+      yield* Effect.yieldNow
+      yield* Deferred.await(started)
+      yield* Fiber.interrupt(fiber)
+      const exit = yield* Fiber.await(fiber)
+      assert(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
+      const state = yield* Ref.get(last)
+      assert(state !== undefined)
+      assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
+      assert.deepStrictEqual(roles(state.conversation), ["system", "user", "assistant", "tool"])
+      assert.deepStrictEqual(
+        Conversation.openCalls(state.conversation).map(({ id }) => id),
+        ["c2"]
+      )
+      const resumed = yield* agent.resume(state)
+      assert.strictEqual(resumed.outcome, "Completed")
+      assert.deepStrictEqual(yield* Probe.ran, ["hold a", "echo b"])
+    }).pipe(
+      Effect.provide(
+        world([{ toolCalls: [call("c1", "hold", { id: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }])
+      )
+    )
+  )
+
+  it.effect("AGENT-3 resuming under another definition is refused", () =>
+    Effect.gen(function* () {
+      const { state } = yield* agent.run("Hello")
+      const other = Agent.make("tester", { instructions: "Other.", toolkit })
+      const error = yield* Effect.flip(other.resume(state))
+      assert.strictEqual(error.reason._tag, "DefinitionChanged")
+    }).pipe(Effect.provide(world([{ text: "hi" }])))
+  )
+
+  it.effect("L6 siblings settle: one failure, one bug and one unknown name lose nobody's result", () =>
+    Effect.gen(function* () {
+      const result = yield* agent.run("Hello")
+      const results = Conversation.messages(result.conversation).flatMap((message) =>
+        message.role === "tool"
+          ? [[message.callId, message.result._tag === "Failure" ? message.result.type : "ok"]]
+          : []
+      )
+      assert.deepStrictEqual(results.toSorted(), [
+        ["c1", "execution_error"],
+        ["c2", "unhandled_error"],
+        ["c3", "unknown_tool"],
+        ["c4", "validation_error"],
+        ["c5", "ok"]
+      ])
+      const transcript = JSON.stringify(Conversation.transcript(result.conversation))
+      assert.isBelow(transcript.indexOf("execution_error"), transcript.indexOf("unhandled_error"))
+      assert.isBelow(transcript.indexOf("unhandled_error"), transcript.indexOf("unknown_tool"))
+    }).pipe(
+      Effect.provide(
+        world(
+          [
+            {
+              toolCalls: [
+                call("c1", "fail", { reason: "no" }),
+                call("c2", "boom", {}),
+                call("c3", "nope", {}),
+                call("c4", "echo", { text: 7 }),
+                call("c5", "echo", { text: "fine" })
+              ]
+            },
+            { text: "done" }
+          ],
+          ToolRuntime.layerConcurrent()
+        )
+      )
+    )
+  )
+
+  it.effect('RT-3 defects: "die" ends the run with the bug after the siblings settled', () =>
+    Effect.gen(function* () {
+      const exit = yield* Effect.exit(agent.run("Hello", { defects: "die" }))
+      assert(Exit.isFailure(exit))
+      assert.include(Cause.pretty(exit.cause), "a bug")
+      assert.deepStrictEqual(yield* Probe.ran, ["boom", "echo fine"])
+    }).pipe(
+      Effect.provide(
+        world([{ toolCalls: [call("c1", "boom", {}), call("c2", "echo", { text: "fine" })] }, { text: "done" }])
+      )
+    )
+  )
+
+  it.effect("TOOL-5 the context of the run reaches instructions", () =>
+    Effect.gen(function* () {
+      const tenant = Agent.make("tenant", {
+        instructions: Effect.map(RunContext.read(Schema.Struct({ tenant: Schema.String })), (c) => `For ${c.tenant}.`),
+        toolkit: [Echo]
+      })
+      const result = yield* tenant.run("Hello", { context: { tenant: "acme" } })
+      const [first] = Conversation.messages(result.conversation)
+      assert.strictEqual(first === undefined ? "" : Message.text(first), "For acme.")
+      const error = yield* Effect.flip(tenant.run("Hello"))
+      assert(error.reason._tag === "PreparationFailed")
+      assert.strictEqual(error.reason.error, "RunContextError")
+    }).pipe(Effect.provide(world([{ text: "hi" }])))
+  )
+})

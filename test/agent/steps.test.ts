@@ -1,0 +1,141 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Stream } from "effect"
+import { Agent, Conversation, ToolRuntime } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+import { call, Probe, toolkit, world } from "./fixtures.ts"
+
+const agent = Agent.make("tester", { toolkit })
+const openIds = (conversation: Conversation.Conversation) => Conversation.openCalls(conversation).map(({ id }) => id)
+const asking = (id: string) => ({ toolCalls: [call(id, "echo", { text: id })] })
+
+describe("AGENT-4 steps", () => {
+  it.effect("AGENT-4 the limit stops only an answer that asks for more; those calls stay open", () =>
+    Effect.gen(function* () {
+      const result = yield* agent.run("Hello", { maxSteps: 2 })
+      assert.strictEqual(result.outcome, "MaxSteps")
+      assert.deepStrictEqual(openIds(result.conversation), ["c2"])
+      assert.deepStrictEqual(yield* Probe.ran, ["echo c1"])
+      const sealed = yield* Conversation.seal(result.conversation)
+      assert.deepStrictEqual(openIds(sealed), [])
+      const text = yield* agent.run("Hello", { maxSteps: 1 })
+      assert.strictEqual(text.outcome, "Completed")
+    }).pipe(Effect.provide(world([asking("c1"), asking("c2"), { text: "only text" }])))
+  )
+
+  it.effect("AGENT-4 sixteen steps are the default", () =>
+    Effect.gen(function* () {
+      const result = yield* agent.run("Hello")
+      assert.strictEqual(result.outcome, "MaxSteps")
+      assert.strictEqual(result.steps, 16)
+    }).pipe(Effect.provide(world(({ index }) => asking(`c${index}`))))
+  )
+
+  it.effect("AGENT-4 unlimited goes on", () =>
+    Effect.gen(function* () {
+      const result = yield* agent.run("Hello", { maxSteps: "unlimited" })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.strictEqual(result.steps, 41)
+    }).pipe(Effect.provide(world(({ index }) => (index < 40 ? asking(`c${index}`) : { text: "done" }))))
+  )
+
+  it.effect("AGENT-4 AGENT-7 with more steps, the open calls run first, and nothing runs twice", () =>
+    Effect.gen(function* () {
+      const first = yield* agent.run("Hello", { maxSteps: 1 })
+      assert.strictEqual(first.outcome, "MaxSteps")
+      const second = yield* agent.resume(first.state, { maxSteps: 5 })
+      assert.strictEqual(second.outcome, "Completed")
+      assert.deepStrictEqual(yield* Probe.ran, ["echo c1"])
+      yield* (yield* ScriptedModel.ScriptedModel).assertComplete
+    }).pipe(Effect.provide(world([asking("c1"), { text: "done" }])))
+  )
+
+  it.effect("AGENT-4 steps are counted per user message", () =>
+    Effect.gen(function* () {
+      const first = yield* agent.run("Hello", { maxSteps: 2 })
+      const second = yield* agent.run("And now?", { maxSteps: 2, conversation: first.conversation })
+      assert.strictEqual(first.outcome, "Completed")
+      assert.strictEqual(second.outcome, "Completed")
+    }).pipe(Effect.provide(world([asking("c1"), { text: "one" }, asking("c2"), { text: "two" }])))
+  )
+})
+
+describe("AGENT-7 interrupt and resume", () => {
+  for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
+    it.effect("AGENT-7 a hook stops after any event; open calls run later, in place, before new input", () =>
+      Effect.gen(function* () {
+        const stopped = yield* agent.run("Hello", {
+          interruptWhen: (event) => (event._tag === "ModelAnswered" ? { reason: "look first" } : undefined)
+        })
+        assert(stopped.outcome === "Interrupted")
+        assert.strictEqual(stopped.reason, "look first")
+        assert.deepStrictEqual(openIds(stopped.conversation), ["c1", "c2"])
+        assert.deepStrictEqual(yield* Probe.ran, [])
+        const result = yield* agent.resume(stopped.state, { input: "Continue" })
+        assert.strictEqual(result.outcome, "Completed")
+        assert.deepStrictEqual(
+          Conversation.messages(result.conversation).map(({ role }) => role),
+          ["user", "assistant", "tool", "tool", "user", "assistant"]
+        )
+        assert.deepStrictEqual([...(yield* Probe.ran)].sort(), ["echo a", "echo b"])
+      }).pipe(
+        Effect.provide(
+          world(
+            [{ toolCalls: [call("c1", "echo", { text: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }],
+            runtime
+          )
+        )
+      )
+    )
+  }
+
+  it.effect("AGENT-7 L6 stopping at the first result leaves the second call unstarted; each runs once", () =>
+    Effect.gen(function* () {
+      const stopped = yield* agent.run("Hello", {
+        interruptWhen: (event) => Effect.succeed(event._tag === "ToolFinished" ? {} : undefined)
+      })
+      assert(stopped.outcome === "Interrupted")
+      assert.isUndefined(stopped.reason)
+      assert.deepStrictEqual(yield* Probe.ran, ["echo a"])
+      assert.deepStrictEqual(openIds(stopped.conversation), ["c2"])
+      const result = yield* agent.run("Continue", { conversation: stopped.conversation })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* Probe.ran, ["echo a", "echo b"])
+    }).pipe(
+      Effect.provide(
+        world([{ toolCalls: [call("c1", "echo", { text: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }])
+      )
+    )
+  )
+
+  it.effect("AGENT-7 stopping while others run interrupts them; they are not started again", () =>
+    Effect.gen(function* () {
+      const stopped = yield* agent.run("Hello", {
+        interruptWhen: (event) => (event._tag === "ToolFinished" ? { reason: "enough" } : undefined)
+      })
+      assert.strictEqual(stopped.outcome, "Interrupted")
+      assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
+      assert.deepStrictEqual(openIds(stopped.conversation), [])
+      const result = yield* agent.resume(stopped.state)
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* Probe.ran, ["hold h", "echo b"])
+    }).pipe(
+      Effect.provide(
+        world(
+          [{ toolCalls: [call("c1", "hold", { id: "h" }), call("c2", "echo", { text: "b" })] }, { text: "done" }],
+          ToolRuntime.layerConcurrent()
+        )
+      )
+    )
+  )
+
+  it.effect("AGENT-7 a stream is stopped the same way", () =>
+    Effect.gen(function* () {
+      const events = yield* Stream.runCollect(
+        agent.stream("Hello", { interruptWhen: (event) => (event._tag === "StepStarted" ? {} : undefined) })
+      )
+      const last = events.at(-1)
+      assert(last?._tag === "RunFinished")
+      assert.strictEqual(last.result.outcome, "Interrupted")
+    }).pipe(Effect.provide(world([])))
+  )
+})

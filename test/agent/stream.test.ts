@@ -1,0 +1,167 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Duration, Effect, Fiber, Ref, Schedule, Schema, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import { Tool, Toolkit } from "effect/ai"
+import { Agent, Conversation, type RunEvent, RunState } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+import { call, Probe, toolkit, world } from "./fixtures.ts"
+
+const agent = Agent.make("tester", { toolkit })
+const script = [
+  { reasoning: "Let me see.", toolCalls: [call("c1", "echo", { text: "hi" })] },
+  { text: "All done.", usage: { inputTokens: 3, outputTokens: 2 } }
+]
+
+describe("AGENT-5 stream", () => {
+  it.effect("AGENT-5 tells run, steps, deltas, tool calls and the same result as run", () =>
+    Effect.gen(function* () {
+      const events = yield* Stream.runCollect(agent.stream("Hello"))
+      const tags = events.map(({ _tag }) => _tag).filter((tag, i, all) => tag !== all[i - 1])
+      assert.deepStrictEqual(tags, [
+        "RunStarted",
+        "StateChanged",
+        "StepStarted",
+        "ReasoningDelta",
+        "StepFinished",
+        "ToolStarted",
+        "ToolFinished",
+        "StepStarted",
+        "TextDelta",
+        "StepFinished",
+        "StateChanged",
+        "RunFinished"
+      ])
+      const text = events.map((event) => (event._tag === "TextDelta" ? event.delta : "")).join("")
+      assert.strictEqual(text, "All done.")
+      const last = events.at(-1)
+      assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
+      assert.strictEqual(last.result.output, "All done.")
+      assert.deepStrictEqual(last.result.usage, { inputTokens: 3, outputTokens: 2 })
+    }).pipe(Effect.provide(world(script)))
+  )
+
+  it.effect("L5 AGENT-6 run and stream send equal requests and give equal transcripts", () =>
+    Effect.gen(function* () {
+      const ran = yield* Effect.all([agent.run("Hello"), ScriptedModel.requests]).pipe(Effect.provide(world(script)))
+      const streamed = yield* Effect.all([Stream.runLast(agent.stream("Hello")), ScriptedModel.requests]).pipe(
+        Effect.provide(world(script))
+      )
+      const last = streamed[0]._tag === "Some" ? streamed[0].value : undefined
+      assert(last?._tag === "RunFinished")
+      assert.deepStrictEqual(
+        Conversation.transcript(last.result.conversation),
+        Conversation.transcript(ran[0].conversation)
+      )
+      const plain = (requests: (typeof ran)[1]) =>
+        requests.map(({ messages, tools, toolChoice, responseFormat }) => ({
+          messages,
+          tools,
+          toolChoice,
+          responseFormat
+        }))
+      assert.deepStrictEqual(plain(streamed[1]), plain(ran[1]))
+    })
+  )
+
+  it.effect("AGENT-5 tool events carry the duration, and states grow", () =>
+    Effect.gen(function* () {
+      const { gate } = yield* Probe
+      const fiber = yield* Effect.forkChild(Stream.runCollect(agent.stream("Hello")))
+      yield* TestClock.adjust("3 seconds")
+      yield* Deferred.succeed(gate, undefined)
+      const events = yield* Fiber.join(fiber)
+      const finished = events.find((event) => event._tag === "ToolFinished")
+      assert(finished?._tag === "ToolFinished")
+      assert.strictEqual(Duration.toMillis(finished.duration), 3000)
+      const revisions = events.flatMap((event) => ("state" in event ? [event.state.revision] : []))
+      assert.deepStrictEqual(
+        revisions,
+        revisions.toSorted((a, b) => a - b)
+      )
+    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "hold", { id: "a" })] }, { text: "done" }])))
+  )
+
+  it.effect("TOOL-2 preliminary results are progress events and are not stored", () => {
+    const Count = Tool.make("count", { success: Schema.Int })
+    const counting = Toolkit.make(Count)
+    return Effect.gen(function* () {
+      const events = yield* Stream.runCollect(Agent.make("counter", { toolkit: counting }).stream("Count"))
+      const progress = events.flatMap((event) => (event._tag === "ToolProgress" ? [event.result.value] : []))
+      assert.deepStrictEqual(progress, [1, 2])
+      const last = events.at(-1)
+      assert(last?._tag === "RunFinished")
+      const results = Conversation.messages(last.result.conversation).filter(({ role }) => role === "tool")
+      assert.lengthOf(results, 1)
+    }).pipe(
+      Effect.provide(
+        counting.toLayer({
+          count: Effect.fnUntraced(function* (_, context) {
+            yield* context.preliminary(1)
+            yield* context.preliminary(2)
+            return 3
+          })
+        })
+      ),
+      Effect.provide(ScriptedModel.layer([{ toolCalls: [call("c1", "count", {})] }, { text: "three" }]))
+    )
+  })
+
+  it.effect("AGENT-5 leaving early interrupts the run", () =>
+    Effect.gen(function* () {
+      const { started } = yield* Probe
+      const events = yield* agent.stream("Hello").pipe(
+        Stream.takeUntil((event) => event._tag === "ToolStarted"),
+        Stream.tap((event) => (event._tag === "ToolStarted" ? Deferred.await(started) : Effect.void)),
+        Stream.runCollect
+      )
+      assert.strictEqual(events.at(-1)?._tag, "ToolStarted")
+      assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
+    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "hold", { id: "a" })] }])))
+  )
+
+  it.effect("AGENT-5 a slow reader slows the run", () =>
+    Effect.gen(function* () {
+      const seen = yield* Ref.make(0)
+      const onState = (state: RunState.RunState, _event: RunEvent.RunEvent) => Ref.set(seen, state.totalSteps)
+      const gate = yield* Deferred.make<void>()
+      const fiber = yield* agent.stream("Hello", { onState, maxSteps: "unlimited" }).pipe(
+        Stream.tap(() => Deferred.await(gate)),
+        Stream.runLast,
+        Effect.forkChild
+      )
+      for (let i = 0; i < 200; i++) yield* Effect.yieldNow
+      assert.isBelow(yield* Ref.get(seen), 10)
+      yield* Deferred.succeed(gate, undefined)
+      yield* Fiber.join(fiber)
+      assert.strictEqual(yield* Ref.get(seen), 41)
+    }).pipe(
+      Effect.provide(
+        world(({ index }) =>
+          index < 40 ? { toolCalls: [call(`c${index}`, "echo", { text: "x" })] } : { text: "done" }
+        )
+      )
+    )
+  )
+
+  it.effect("AGENT-2 a step that is retried tells that its deltas are void", () =>
+    Effect.gen(function* () {
+      const events = yield* Stream.runCollect(agent.stream("Hello", { modelRetry: Schedule.recurs(2) }))
+      const at = events.findIndex(({ _tag }) => _tag === "StepRetried")
+      assert.isAbove(at, 0)
+      const text = events
+        .slice(at)
+        .map((event) => (event._tag === "TextDelta" ? event.delta : ""))
+        .join("")
+      assert.strictEqual(text, "right")
+    }).pipe(Effect.provide(world([{ text: "wrong", fail: { reason: "InternalProviderError" } }, { text: "right" }])))
+  )
+
+  it.effect("AGENT-5 an error ends the stream with the AgentError of run", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(Stream.runDrain(agent.stream("Hello")))
+      assert.strictEqual(error._tag, "AgentError")
+      assert.strictEqual(error.reason._tag, "ModelFailed")
+      assert.isTrue(RunState.isRunState(error.state))
+    }).pipe(Effect.provide(world([{ fail: { reason: "QuotaExhaustedError" } }])))
+  )
+})
