@@ -46,7 +46,7 @@ describe("TOOL-7 approvals", () => {
     })
     const approved = go(over, ...Result.getOrThrow(decide(over, { callId: "a", approved: true })), resumed())
     assert.strictEqual(next(approved), "RunTools a+")
-    assert.strictEqual(roles(go(approved, ...ran("a"))), "user assistant tool:b tool:a")
+    assert.strictEqual(roles(go(approved, ...ran("a"))), "user assistant tool:a tool:b")
   })
 
   it("TOOL-7 a waiting call is never dispatched and cannot be given a result", () => {

@@ -15,22 +15,79 @@ export type Fields = Omit<RunState, keyof Inspectable.Inspectable | TypeIdType>
 
 export const isRunState = (u: unknown): u is RunState => Predicate.hasProperty(u, TypeId)
 
-const Proto = {
-  ...Inspectable.BaseProto,
-  [TypeId]: TypeId,
-  [Equal.symbol](this: RunState, that: unknown): boolean {
+// Each field by name: this runs once per event, and a loop over keys takes ten times as long
+class State extends Inspectable.Class implements RunState {
+  readonly runId: RunState["runId"]
+  readonly agent: RunState["agent"]
+  readonly definition: RunState["definition"]
+  readonly depth: RunState["depth"]
+  readonly context: RunState["context"]
+  readonly conversation: RunState["conversation"]
+  readonly maxSteps: RunState["maxSteps"]
+  readonly structured: RunState["structured"]
+  readonly steps: RunState["steps"]
+  readonly totalSteps: RunState["totalSteps"]
+  readonly usage: RunState["usage"]
+  readonly calls: RunState["calls"]
+  readonly pending: RunState["pending"]
+  readonly answer: RunState["answer"]
+  readonly limited: RunState["limited"]
+  readonly step: RunState["step"]
+  readonly mistakes: RunState["mistakes"]
+  readonly fresh: RunState["fresh"]
+  readonly interrupted: RunState["interrupted"]
+  readonly outcome: RunState["outcome"]
+  readonly startedAt: RunState["startedAt"]
+  readonly updatedAt: RunState["updatedAt"]
+  readonly revision: RunState["revision"]
+
+  constructor(fields: Fields) {
+    super()
+    this.runId = fields.runId
+    this.agent = fields.agent
+    this.definition = fields.definition
+    this.depth = fields.depth
+    this.context = fields.context
+    this.conversation = fields.conversation
+    this.maxSteps = fields.maxSteps
+    this.structured = fields.structured
+    this.steps = fields.steps
+    this.totalSteps = fields.totalSteps
+    this.usage = fields.usage
+    this.calls = fields.calls
+    this.pending = fields.pending
+    this.answer = fields.answer
+    this.limited = fields.limited
+    this.step = fields.step
+    this.mistakes = fields.mistakes
+    this.fresh = fields.fresh
+    this.interrupted = fields.interrupted
+    this.outcome = fields.outcome
+    this.startedAt = fields.startedAt
+    this.updatedAt = fields.updatedAt
+    this.revision = fields.revision
+    Object.freeze(this)
+  }
+
+  get [TypeId](): typeof TypeId {
+    return TypeId
+  }
+
+  [Equal.symbol](that: unknown): boolean {
     return (
       isRunState(that) &&
       this.runId === that.runId &&
       this.revision === that.revision &&
       Equal.equals({ ...this }, { ...that })
     )
-  },
-  [Hash.symbol](this: RunState): number {
+  }
+
+  [Hash.symbol](): number {
     return Hash.combine(Hash.number(this.revision), Hash.string(this.runId))
-  },
+  }
+
   // Where it stands and nothing that anybody said: states hang on errors, and errors are logged
-  toJSON(this: RunState) {
+  toJSON() {
     return {
       _id: "RunState",
       runId: this.runId,
@@ -44,9 +101,7 @@ const Proto = {
   }
 }
 
-export const make = (fields: Fields): RunState =>
-  // The prototype and the fields together are all that RunState declares
-  Object.freeze(Object.assign(Object.create(Proto), fields)) as RunState
+export const make = (fields: Fields): RunState => new State(fields)
 
 /** The open calls of a conversation, with their places in the answer that asked for them. */
 export const openParts = (conversation: Conversation.Conversation): ReadonlyArray<Omit<OpenCall, "status">> => {

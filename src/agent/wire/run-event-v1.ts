@@ -6,8 +6,6 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import * as Message from "../../conversation/Message.ts"
-import * as TokenUsage from "../../conversation/TokenUsage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import type { RunEvent } from "../RunEvent.ts"
 import * as Part from "./run-parts-v1.ts"
@@ -32,18 +30,18 @@ export const Event: Schema.Codec<RunEvent, unknown> = Schema.Union([
     context: Part.Context,
     conversation: Part.History
   }),
-  Schema.TaggedStruct("InputAdded", { at, message: Message.UserMessage, maxSteps: Part.MaxSteps }),
+  Schema.TaggedStruct("InputAdded", { at, message: Part.UserMessage, maxSteps: Part.MaxSteps }),
   Schema.TaggedStruct("StepStarted", { at, step: Part.Count, purpose: Part.Purpose }),
   Schema.TaggedStruct("ModelAnswered", {
     at,
-    message: Message.AssistantMessage,
+    message: Part.AssistantMessage,
     output: Schema.optionalKey(Part.OutputCheck),
     outputCall: Schema.optionalKey(Schema.String)
   }),
   Schema.TaggedStruct("ModelMistaken", {
     at,
     problem: Schema.String,
-    usage: Schema.optionalKey(TokenUsage.TokenUsage)
+    usage: Schema.optionalKey(Part.Usage)
   }),
   Schema.TaggedStruct("ApprovalRequested", { at, callId: Schema.String }),
   Schema.TaggedStruct("ApprovalDecided", {
@@ -55,7 +53,7 @@ export const Event: Schema.Codec<RunEvent, unknown> = Schema.Union([
   Schema.TaggedStruct("ToolStarted", { at, callId: Schema.String }),
   Schema.TaggedStruct("ToolFinished", {
     at,
-    message: Message.ToolMessage,
+    message: Part.ToolMessage,
     durationMillis: Schema.optionalKey(Schema.Finite),
     cause: Schema.optionalKey(Schema.String)
   }),

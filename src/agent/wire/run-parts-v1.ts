@@ -10,8 +10,11 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as Conversation from "../../conversation/Conversation.ts"
-import * as Message from "../../conversation/Message.ts"
+import type * as Message from "../../conversation/Message.ts"
+import type { TokenUsage } from "../../conversation/TokenUsage.ts"
+import * as v1 from "../../conversation/wire/v1.ts"
 import type { JsonObject } from "../../payload/Json.ts"
+import type { ToolResult as ToolResultType } from "../../tool/ToolResult.ts"
 import type { Outcome as OutcomeType } from "../Outcome.ts"
 import type {
   MaxSteps as MaxStepsType,
@@ -99,16 +102,51 @@ export const Outcome: Schema.Codec<OutcomeType> = Schema.Union([
   Schema.TaggedStruct("Stopped", { finishReason: Schema.Literals(["length", "content-filter", "error", "other"]) })
 ])
 
+const [, User, Assistant, Tool] = v1.Message.members
+
 /**
- * A conversation: its messages, and its token limit if it has one.
+ * @category schemas
+ * @since 0.1.0
+ */
+export const UserMessage: Schema.Codec<Message.UserMessage, unknown> = User
+
+/**
+ * @category schemas
+ * @since 0.1.0
+ */
+export const AssistantMessage: Schema.Codec<Message.AssistantMessage, unknown> = Assistant
+
+/**
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ToolMessage: Schema.Codec<Message.ToolMessage, unknown> = Tool
+
+/**
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ToolResult: Schema.Codec<ToolResultType, unknown> = Tool.fields.result
+
+/**
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Usage: Schema.Codec<TokenUsage> = Schema.Struct({
+  inputTokens: Schema.optionalKey(Count),
+  outputTokens: Schema.optionalKey(Count),
+  cacheReadTokens: Schema.optionalKey(Count),
+  cacheWriteTokens: Schema.optionalKey(Count),
+  reasoningTokens: Schema.optionalKey(Count)
+})
+
+/**
+ * A conversation, in version 1 of its own wire.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const History: Schema.Codec<Conversation.Conversation, unknown> = Schema.Struct({
-  messages: Schema.Array(Message.Message),
-  tokenLimit: Schema.optionalKey(Schema.Finite)
-}).pipe(
+export const History: Schema.Codec<Conversation.Conversation, unknown> = v1.Conversation.pipe(
   Schema.decodeTo(Schema.declare(Conversation.isConversation), {
     decode: SchemaGetter.transformEffect(({ messages, tokenLimit }, options) =>
       Effect.mapError(
@@ -116,12 +154,14 @@ export const History: Schema.Codec<Conversation.Conversation, unknown> = Schema.
         (error) => new SchemaIssue.InvalidValue({ message: error.message }, messages, options)
       )
     ),
-    encode: SchemaGetter.transform((conversation) =>
-      Option.match(Conversation.tokenLimit(conversation), {
-        onNone: () => ({ messages: Conversation.messages(conversation) }),
-        onSome: (tokenLimit) => ({ messages: Conversation.messages(conversation), tokenLimit })
-      })
-    )
+    encode: SchemaGetter.transform((conversation) => ({
+      version: 1 as const,
+      ...Option.match(Conversation.tokenLimit(conversation), {
+        onNone: () => undefined,
+        onSome: (tokenLimit) => ({ tokenLimit })
+      }),
+      messages: Conversation.messages(conversation)
+    }))
   })
 )
 

@@ -10,10 +10,7 @@ import * as HashMap from "effect/HashMap"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
-import * as Message from "../../conversation/Message.ts"
-import * as TokenUsage from "../../conversation/TokenUsage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import * as ToolResult from "../../tool/ToolResult.ts"
 import * as internal from "../internal/runState.ts"
 import type { CallStatus, OpenCall, RunState } from "../RunState.ts"
 import * as Part from "./run-parts-v1.ts"
@@ -22,7 +19,7 @@ const Status: Schema.Codec<CallStatus, unknown> = Schema.Union([
   Schema.TaggedStruct("Requested", {}),
   Schema.TaggedStruct("AwaitingApproval", {}),
   Schema.TaggedStruct("Approved", {}),
-  Schema.TaggedStruct("Settled", { result: ToolResult.ToolResult }),
+  Schema.TaggedStruct("Settled", { result: Part.ToolResult }),
   Schema.TaggedStruct("Started", { child: Schema.optionalKey(Schema.suspend(() => State)) })
 ])
 
@@ -45,9 +42,9 @@ const Body = Schema.Struct({
   structured: Part.StructuredSteps,
   steps: Part.Count,
   totalSteps: Part.Count,
-  usage: TokenUsage.TokenUsage,
+  usage: Part.Usage,
   calls: Schema.Array(Schema.Struct({ callId: Schema.String, status: Status })),
-  pending: Schema.Array(Schema.Struct({ message: Message.UserMessage, maxSteps: Part.MaxSteps })),
+  pending: Schema.Array(Schema.Struct({ message: Part.UserMessage, maxSteps: Part.MaxSteps })),
   answer: Schema.optionalKey(Answer),
   limited: Schema.Boolean,
   step: Schema.optionalKey(Schema.Struct({ step: Part.Count, purpose: Part.Purpose })),
