@@ -18,15 +18,15 @@
  *
  * @since 0.1.0
  */
-import * as Effect from "effect/Effect"
+import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
-import * as Digest from "../payload/Digest.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import type { LossyEncoding } from "../payload/LossyEncoding.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import type { ToolContract } from "../tool/ToolContract.ts"
 import * as codec from "./internal/definitionCodec.ts"
+import * as internalDigest from "./internal/definitionDigest.ts"
 import * as invariants from "./internal/definitionInvariants.ts"
 import * as internal from "./internal/definitionSchema.ts"
 
@@ -326,13 +326,11 @@ export const Wire: Schema.Codec<AgentDefinition, Schema.Json> = codec.codec.sche
  *
  * **Details**
  *
- * It is taken of the canonical JSON of wire version 2.
+ * It is the digest of the canonical JSON of wire version 2 in which the digest
+ * of each tool's JSON stands in its place. Fails with a `PayloadError` if the model
+ * options hold a secret, or text without a canonical form (lone surrogates).
  *
  * @category digests
  * @since 0.1.0
  */
-export const digest = (definition: AgentDefinition): Effect.Effect<string, PayloadError> =>
-  encode(definition, { version: 2 }).pipe(
-    Effect.catchTag("LossyEncoding", (error) => Effect.die(error)), // version 2 holds everything
-    Effect.flatMap(Digest.sha256)
-  )
+export const digest: (definition: AgentDefinition) => Effect.Effect<string, PayloadError> = internalDigest.digest

@@ -27,6 +27,7 @@ import * as Json from "../payload/Json.ts"
 import * as Names from "../payload/Names.ts"
 import { PayloadError, Secret } from "../payload/PayloadError.ts"
 import * as SecretKeys from "../payload/SecretKeys.ts"
+import { ReasoningLevel } from "./internal/definitionSchema.ts"
 import * as ModelText from "./internal/modelName.ts"
 import {
   InvalidModelName,
@@ -104,7 +105,7 @@ export interface Provider<out E, out R> {
 }
 
 /**
- * The options that most providers take: sampling and limits.
+ * The options that most providers take: sampling, limits and the reasoning level.
  *
  * **Details**
  *
@@ -115,6 +116,7 @@ export interface Provider<out E, out R> {
  * | `max_tokens`, `max_output_tokens` | integer, at least 1 |
  * | `stop` | text, or a list of texts |
  * | `seed` | integer |
+ * | `reasoning` | the definition's reasoning level, if it has one |
  *
  * Extend it with `Schema.Struct({ ...Sampling.fields, ... })`.
  *
@@ -127,7 +129,8 @@ export const Sampling = Schema.Struct({
   max_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
   max_output_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
   stop: Schema.optionalKey(Schema.Union([Schema.String, Schema.Array(Schema.String)])),
-  seed: Schema.optionalKey(Schema.Int)
+  seed: Schema.optionalKey(Schema.Int),
+  reasoning: Schema.optionalKey(ReasoningLevel)
 })
 
 /**

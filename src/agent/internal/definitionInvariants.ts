@@ -49,11 +49,39 @@ const schemaIssue = (path: string, error: JsonSchemaError): Issue => ({
   found: `one that cannot: ${error.message}`
 })
 
-const checkSchema = (path: string, json: JsonObject) =>
-  CheckedSchema.make(json, { what: "JSON Schema" }).pipe(
-    Effect.as<ReadonlyArray<Issue>>([]),
-    Effect.catch((error) => Effect.succeed([schemaIssue(path, error)]))
-  )
+/**
+ * What was found sound before. The values are read-only, a tool of a program is
+ * one object for all of its runs, and checking thirty of them takes longer than
+ * all the rest of starting a run.
+ */
+const soundSchemas = new WeakSet<JsonObject>()
+const soundDigests = new WeakSet<ToolContract>()
+
+const checkSchema = (path: string, json: JsonObject): Effect.Effect<ReadonlyArray<Issue>> =>
+  soundSchemas.has(json)
+    ? Effect.succeed([])
+    : CheckedSchema.make(json, { what: "JSON Schema" }).pipe(
+        Effect.map(() => {
+          soundSchemas.add(json)
+          return []
+        }),
+        Effect.catch((error) => Effect.succeed([schemaIssue(path, error)]))
+      )
+
+const checkDigest = (path: string, tool: ToolContract): Effect.Effect<ReadonlyArray<Issue>> =>
+  soundDigests.has(tool)
+    ? Effect.succeed([])
+    : Effect.match(Digest.sha256({ name: tool.name, parameters: tool.parameters }), {
+        onFailure: (error) => [{ path, expected: "a name and parameters that have a digest", found: error.message }],
+        onSuccess: (digest) => {
+          if (tool.digest !== digest) {
+            const expected = `the digest of the tool's name and parameters (${digest})`
+            return [{ path: `${path}/digest`, expected, found: ModelName.show(tool.digest) }]
+          }
+          soundDigests.add(tool)
+          return []
+        }
+      })
 
 const timeoutIssues = (path: string, timeout: Duration.Duration, places: Places): ReadonlyArray<Issue> => {
   if (!Duration.isFinite(timeout)) {
@@ -85,16 +113,7 @@ const toolIssues = (tool: ToolContract, path: string, places: Places) =>
     issues.push(...(yield* checkSchema(`${path}/${places.parameters}`, tool.parameters)))
     if (tool.success !== undefined) issues.push(...(yield* checkSchema(`${path}/success`, tool.success)))
     if (tool.failure !== undefined) issues.push(...(yield* checkSchema(`${path}/failure`, tool.failure)))
-    const digest = yield* Effect.result(Digest.sha256({ name: tool.name, parameters: tool.parameters }))
-    if (Result.isFailure(digest)) {
-      issues.push({ path, expected: "a name and parameters that have a digest", found: digest.failure.message })
-    } else if (tool.digest !== digest.success) {
-      issues.push({
-        path: `${path}/digest`,
-        expected: `the digest of the tool's name and parameters (${digest.success})`,
-        found: ModelName.show(tool.digest)
-      })
-    }
+    issues.push(...(yield* checkDigest(path, tool)))
     return issues
   })
 
@@ -139,6 +158,19 @@ const ownIssues = (definition: AgentDefinition, places: Places): ReadonlyArray<I
   return issues
 }
 
+const keys = ["identifier", "name", "model", "instructions", "model_options", "max_steps", "maxSteps", "reasoning"]
+
+/** Issues in the order of a definition's keys, those of one tool together. */
+const inOrder = (issues: ReadonlyArray<Issue>): ReadonlyArray<Issue> => {
+  const rank = ({ path }: Issue): number => {
+    const [, key = "", index = ""] = path.split("/")
+    if (key === "tools") return keys.length + 1 + (Number(index) || 0)
+    const at = keys.indexOf(key)
+    return at < 0 ? keys.length : at
+  }
+  return issues.toSorted((a, b) => rank(a) - rank(b))
+}
+
 /**
  * Checks everything a definition promises, and reports every problem at once,
  * after those the caller already found.
@@ -164,10 +196,10 @@ export const check = Effect.fnUntraced(function* (
   }
   // what could not be read is not reported again as missing, nor is anything inside it
   const isUnread = ({ path }: Issue) => found.some((one) => path === one.path || path.startsWith(`${one.path}/`))
-  issues.splice(0, issues.length, ...found, ...issues.filter((issue) => !isUnread(issue)))
-  if (issues.length === 0) return definition
-  const shown = issues.slice(0, maxIssues)
-  return yield* new PayloadError({ what, reason: invalid(shown, issues.length - shown.length) })
+  const all = inOrder([...found, ...issues.filter((issue) => !isUnread(issue))])
+  if (all.length === 0) return definition
+  const shown = all.slice(0, maxIssues)
+  return yield* new PayloadError({ what, reason: invalid(shown, all.length - shown.length) })
 })
 
 export const make = (options: {

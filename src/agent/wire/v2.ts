@@ -127,7 +127,13 @@ const writeAnnotations = ({ openWorld, strict, ...rest }: Annotations): typeof W
   ...(strict === undefined ? {} : { strict })
 })
 
-const writeTool = (tool: ToolContract): typeof WireTool.Type => ({
+/**
+ * A tool as version 2 writes it.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const writeTool = (tool: ToolContract): typeof WireTool.Type => ({
   name: tool.name,
   ...(tool.description === undefined ? {} : { description: tool.description }),
   parameters: tool.parameters,
@@ -139,12 +145,15 @@ const writeTool = (tool: ToolContract): typeof WireTool.Type => ({
   digest: tool.digest
 })
 
-const fromCurrent = Effect.fnUntraced(function* (definition: AgentDefinition) {
-  const { instructions, maxSteps, model, modelOptions, name, output, reasoning, tools } = yield* Invariants.check(
-    definition,
-    places
-  )
-  return yield* VersionedCodec.lossless<typeof Wire.Type>({
+/**
+ * A definition as version 2 writes it, without its tools.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const writeHead = (definition: AgentDefinition): Omit<typeof Wire.Type, "tools"> => {
+  const { instructions, maxSteps, model, modelOptions, name, output, reasoning } = definition
+  return {
     schema_version: 2,
     ...(name === undefined ? {} : { name }),
     ...(model === undefined ? {} : { model }),
@@ -152,8 +161,15 @@ const fromCurrent = Effect.fnUntraced(function* (definition: AgentDefinition) {
     model_options: modelOptions,
     max_steps: maxSteps,
     ...(reasoning === undefined ? {} : { reasoning }),
-    ...(output === undefined ? {} : { output: { schema: output.schema, strategy: output.strategy } }),
-    tools: tools.map(writeTool)
+    ...(output === undefined ? {} : { output: { schema: output.schema, strategy: output.strategy } })
+  }
+}
+
+const fromCurrent = Effect.fnUntraced(function* (definition: AgentDefinition) {
+  const checked = yield* Invariants.check(definition, places)
+  return yield* VersionedCodec.lossless<typeof Wire.Type>({
+    ...writeHead(checked),
+    tools: checked.tools.map(writeTool)
   })
 })
 
