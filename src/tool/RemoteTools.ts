@@ -219,6 +219,56 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  * `RemoteToolsError.Unavailable` as its value. Interrupting the call interrupts
  * the handler on the server.
  *
+ * **Gotchas**
+ *
+ * A cut connection leaves open whether the tool ran; annotate tools that may run
+ * twice with `Tool.Idempotent`, so that they are called again. An HTTP client
+ * that keeps connections may find one closed by the server, which is a cut, too:
+ * let the server keep idle connections longer than the client does.
+ *
+ * **Example** (Calling a tool of which only the contract is known)
+ *
+ * ```ts
+ * import { NodeHttpServer } from "@effect/platform-node"
+ * import { Effect, Layer, Redacted, Result, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
+ * import { BoundCall, BoundTool, RemoteTools, ToolBatch, ToolContract, ToolResult, ToolSet } from "effect-emissary"
+ * import assert from "node:assert"
+ * import { createServer } from "node:http"
+ *
+ * const Greet = Tool.make("greet", { parameters: Schema.Struct({ name: Schema.String }), success: Schema.String })
+ * const Greetings = Toolkit.make(Greet)
+ * const token = Redacted.make("s3cret")
+ *
+ * const server = HttpRouter.serve(
+ *   RemoteTools.layerServer(Greetings, { token }).pipe(
+ *     Layer.provide(Greetings.toLayer({ greet: ({ name }) => Effect.succeed(`Hello ${name}`) }))
+ *   ),
+ *   { disableLogger: true, disableListenLog: true }
+ * ).pipe(Layer.provideMerge(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0 })))
+ *
+ * const runtime = Layer.unwrap(
+ *   Effect.map(HttpServer.HttpServer, ({ address }) =>
+ *     RemoteTools.layerRuntime({ url: `http://127.0.0.1:${"port" in address ? address.port : 0}`, token })
+ *   )
+ * ).pipe(Layer.provide(FetchHttpClient.layer), Layer.provide(server))
+ *
+ * const program = Effect.gen(function* () {
+ *   const shell = yield* BoundTool.shell(yield* ToolContract.fromTool(Greet))
+ *   const tools = yield* ToolSet.make([shell])
+ *   const call = yield* BoundCall.prepare(
+ *     tools,
+ *     { id: "c1", name: "greet", arguments: { name: "Ada" } },
+ *     { runId: "r1" }
+ *   )
+ *   return yield* ToolBatch.collect([Result.getOrThrow(call)])
+ * })
+ *
+ * const [result] = await Effect.runPromise(program.pipe(Effect.provide(runtime)))
+ * assert.deepStrictEqual(result, ToolResult.success("Hello Ada"))
+ * ```
+ *
  * @category layers
  * @since 0.1.0
  */
@@ -241,6 +291,48 @@ export const layerRuntime: (
  * see if the handlers ran here. Everything else that can go wrong (see
  * {@link layerRuntime}) is a result of the same types; a program that calls the
  * toolkit without this library gets an `AiError` for it.
+ *
+ * **Example** (The same program with its handlers here and there)
+ *
+ * ```ts
+ * import { NodeHttpServer } from "@effect/platform-node"
+ * import { Effect, Layer, Redacted, Schema, Stream } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
+ * import { RemoteTools } from "effect-emissary"
+ * import assert from "node:assert"
+ * import { createServer } from "node:http"
+ *
+ * const Greet = Tool.make("greet", { parameters: Schema.Struct({ name: Schema.String }), success: Schema.String })
+ * const Greetings = Toolkit.make(Greet)
+ * const here = Greetings.toLayer({ greet: ({ name }) => Effect.succeed(`Hello ${name}`) })
+ *
+ * const token = Redacted.make("s3cret")
+ * const server = HttpRouter.serve(RemoteTools.layerServer(Greetings, { token }).pipe(Layer.provide(here)), {
+ *   disableLogger: true,
+ *   disableListenLog: true
+ * }).pipe(Layer.provideMerge(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0 })))
+ *
+ * const there = Layer.unwrap(
+ *   Effect.map(HttpServer.HttpServer, ({ address }) =>
+ *     RemoteTools.layerHandlers(Greetings, {
+ *       url: `http://127.0.0.1:${"port" in address ? address.port : 0}`,
+ *       token
+ *     })
+ *   )
+ * ).pipe(Layer.provide(FetchHttpClient.layer), Layer.provide(server))
+ *
+ * const program = Effect.gen(function* () {
+ *   const toolkit = yield* Greetings
+ *   const results = yield* Stream.runCollect(yield* toolkit.handle("greet", { name: "Ada" }))
+ *   return results.map(({ encodedResult }) => encodedResult)
+ * })
+ *
+ * const local = await Effect.runPromise(program.pipe(Effect.provide(here)))
+ * const remote = await Effect.runPromise(program.pipe(Effect.provide(there)))
+ * assert.deepStrictEqual(local, ["Hello Ada"])
+ * assert.deepStrictEqual(remote, local)
+ * ```
  *
  * @category layers
  * @since 0.1.0

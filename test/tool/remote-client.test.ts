@@ -284,11 +284,15 @@ describe("RT-5 time", () => {
   /** Takes one step of the script for each request. */
   const scripted = (steps: ReadonlyArray<"refuse" | "cut" | "hang" | "answer">) => {
     const seen: Array<string> = []
+    const sent: Array<Record<string, unknown>> = []
     const layer = Layer.succeed(
       HttpClient.HttpClient,
       HttpClient.make((request) => {
         const step = steps[seen.length] ?? "hang"
         seen.push(step)
+        sent.push(
+          JSON.parse(new TextDecoder().decode(request.body._tag === "Uint8Array" ? request.body.body : undefined))
+        )
         switch (step) {
           case "refuse":
             return Effect.fail(refused(request))
@@ -303,7 +307,7 @@ describe("RT-5 time", () => {
         }
       })
     )
-    return { layer, seen }
+    return { layer, seen, sent }
   }
 
   const start = (http: Layer.Layer<HttpClient.HttpClient>, over?: Parameters<typeof dispatch>[1]) =>
@@ -330,6 +334,24 @@ describe("RT-5 time", () => {
       yield* TestClock.adjust("5 seconds")
       const result = yield* Fiber.join(fiber)
       assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+    })
+  )
+
+  it.effect("the deadline is sent where the server would not stop by itself before", () =>
+    Effect.gen(function* () {
+      yield* TestClock.adjust("1 second")
+      const sent = (over: Parameters<typeof dispatch>[1]) =>
+        Effect.gen(function* () {
+          const http = scripted(["answer"])
+          yield* Effect.flatMap(start(http.layer, over), Fiber.join)
+          return http.sent[0]?.["deadline"]
+        })
+      assert.isUndefined(yield* sent({}))
+      assert.isUndefined(yield* sent({ timeout: Duration.seconds(60) }))
+      assert.strictEqual(yield* sent({ timeout: Duration.seconds(2) }), 3000)
+      assert.strictEqual(yield* sent({ deadline: 20_000 }), 20_000)
+      assert.strictEqual(yield* sent({ deadline: 20_000, timeout: Duration.seconds(2) }), 3000)
+      assert.strictEqual(yield* sent({ deadline: 2000, timeout: Duration.infinity }), 2000)
     })
   )
 
@@ -387,6 +409,16 @@ describe("RT-5 time", () => {
         reason: "unreachable",
         outcome: "unknown"
       })
+    })
+  )
+
+  it.effect("a refused connection, then no answer: a timeout_error, for the tool may be running", () =>
+    Effect.gen(function* () {
+      const http = scripted(["refuse", "hang"])
+      const fiber = yield* start(http.layer)
+      yield* TestClock.adjust("12 seconds")
+      const result = yield* Fiber.join(fiber)
+      assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
     })
   )
 

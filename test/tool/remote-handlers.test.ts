@@ -55,6 +55,7 @@ const cases: ReadonlyArray<readonly [string, string, Schema.Json]> = [
   ["arguments that do not fit", "report", { items: [{ sku: 1 }] }],
   ["the context of the run", "who_am_i", {}],
   ["a timeout", "brief", {}],
+  ["no value", "touch", {}],
   ["an unknown tool", "nope", {}]
 ]
 

@@ -165,7 +165,7 @@ describe("RT-5 a client that knows nothing but fetch", () => {
       assert.strictEqual(status, 200)
       assert.strictEqual(body.protocol, 1)
       const names = body.tools.map((tool: { readonly name: string }) => tool.name)
-      assert.deepStrictEqual(names, ["get_order", "report", "who_am_i", "wait", "brief", "boom"])
+      assert.deepStrictEqual(names, ["get_order", "report", "who_am_i", "wait", "brief", "touch", "boom"])
       const [getOrder] = body.tools
       assert.strictEqual(getOrder.timeout, 10_000)
       assert.strictEqual(getOrder.approval, "never")
@@ -198,7 +198,7 @@ describe("RT-5 a client that knows nothing but fetch", () => {
         transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(token))
       })
       const { tools } = yield* client.listTools()
-      assert.strictEqual(tools.length, 6)
+      assert.strictEqual(tools.length, 7)
       const { result } = yield* client.executeTool({
         payload: { protocol: 1, runId: "r", callId: "c", name: "get_order", arguments: { id: "1" } }
       })
@@ -479,8 +479,9 @@ describe("RT-5 the server is a layer", () => {
       } as unknown as Toolkit.HandlersFrom<{ readonly read: typeof Read }>)
       const server = HttpRouter.serve(
         RemoteTools.layerServer(confined, { token }).pipe(
-          Layer.provide(layer),
-          Layer.provide(FileSystem.layerNoop({ readFileString: () => Effect.succeed("confined") }))
+          Layer.provide(
+            layer.pipe(Layer.provide(FileSystem.layerNoop({ readFileString: () => Effect.succeed("confined") })))
+          )
         ),
         { disableLogger: true, disableListenLog: true }
       ).pipe(Layer.provideMerge(http))

@@ -1,5 +1,5 @@
 /** Handlers of a toolkit that run somewhere else. */
-import type * as Tool from "effect/ai/Tool"
+import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -76,6 +76,7 @@ export const make = Effect.fnUntraced(function* <Tools extends Record<string, To
 ) {
   const handlers: Record<string, Handler> = Object.create(null)
   for (const [name, tool] of Object.entries(toolkit.tools)) {
+    if (Tool.isProviderDefined(tool) && !tool.requiresHandler) continue
     handlers[name] = handler(tool, yield* ToolContract.fromTool(tool), client)
   }
   // one handler per tool; its parameters, success and failure go through the schemas that the types are taken from
