@@ -133,6 +133,8 @@ export const make = (options: {
     const refuse = (part: ToolContractError["part"], problem: string, path = "") =>
       new ToolContractError({ tool: name, part, path, problem })
     if (name.trim() === "") return yield* refuse("name", "expected a name, found nothing; give the tool one")
+    if (/\p{Surrogate}/u.test(name))
+      return yield* refuse("name", "expected well-formed Unicode, found a lone surrogate")
     if (Result.isFailure(Names.check(name, { what: "tool", path: "/name" }))) {
       return yield* refuse("name", "every JavaScript object has a member of that name; choose another one")
     }

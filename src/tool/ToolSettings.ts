@@ -54,7 +54,7 @@ export const Timeout = Context.Reference<Duration.Input>("effect-emissary/tool/T
  * import { ToolSettings } from "effect-emissary"
  * import assert from "node:assert"
  *
- * const Search = Tool.make("search").pipe(ToolSettings.timeout("2 minutes"))
+ * const Search = ToolSettings.timeout(Tool.make("search"), "2 minutes")
  *
  * assert.strictEqual(Duration.toSeconds(ToolSettings.getTimeout(Search)), 120)
  * ```

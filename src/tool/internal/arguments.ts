@@ -14,8 +14,7 @@ import { invalid } from "./body.ts"
 
 const options = { what: "tool arguments" }
 
-const kind = (value: Schema.Json): string =>
-  Array.isArray(value) ? "an array" : value === null ? "null" : `a ${typeof value}`
+const kind = (value: Schema.Json): string => (Array.isArray(value) ? "an array" : `a ${typeof value}`)
 
 const parse = (value: Schema.Json): Effect.Effect<Schema.Json, PayloadError> => {
   if (typeof value === "string") return value.trim() === "" ? Effect.succeed({}) : Json.parse(value, options)
@@ -26,6 +25,8 @@ export const check = (tool: BoundTool, value: Schema.Json): Effect.Effect<Json.J
   const { name } = tool.contract
   return parse(value).pipe(
     Effect.mapError((error) => invalid(name, error.message)),
+    // models write `null` where there is nothing to say
+    Effect.map((json) => json ?? {}),
     Effect.flatMap((json) => {
       if (!Json.isObject(json)) return Effect.fail(invalid(name, `expected a JSON object, got ${kind(json)}`))
       const checked = CheckedSchema.validate(tool.parameters, json, {

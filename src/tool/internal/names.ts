@@ -15,7 +15,7 @@ const escape = (name: string): string =>
 export const encode = (name: string): Effect.Effect<string> => {
   const escaped = escape(name)
   if (escaped.length <= longest) return Effect.succeed(escaped)
-  // a string always has a digest
+  // names of contracts are well-formed Unicode, and such a string has a digest
   return Effect.map(Effect.orDie(Digest.sha256(name)), (digest) => {
     const tail = digest.slice(digest.indexOf(":") + 1).slice(0, 12)
     return `${escaped.slice(0, longest - tail.length - 1)}_${tail}`

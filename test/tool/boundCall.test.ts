@@ -1,0 +1,213 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Result, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { type BoundCall, ToolResult, ToolSettings } from "effect-emissary"
+import { bind, call, prepare } from "./support.ts"
+
+const Order = Schema.Struct({
+  kind: Schema.Literals(["buy", "sell"]),
+  items: Schema.Array(Schema.Struct({ sku: Schema.String, qty: Schema.Int })),
+  note: Schema.optionalKey(Schema.String),
+  size: Schema.optionalKey(Schema.Int.annotate({ default: 3 }))
+})
+
+const toolkit = Toolkit.make(
+  Tool.make("order", { parameters: Order, success: Schema.Json }),
+  Tool.make("strict", { parameters: Order, success: Schema.Json }).annotate(Tool.Strict, true),
+  Tool.make("refined", {
+    parameters: Schema.Struct({
+      a: Schema.Struct({
+        even: Schema.Int.check(Schema.makeFilter((n) => n % 2 === 0, { expected: "an even number" }))
+      })
+    })
+  }),
+  Tool.dynamic("raw", {
+    parameters: {
+      type: "object",
+      properties: { city: { type: "string", minLength: 2 }, units: { type: "string", default: "celsius" } },
+      required: ["city"],
+      additionalProperties: false
+    },
+    success: Schema.Json
+  }),
+  Tool.make("nothing", { success: Schema.Json })
+)
+
+const ran: Array<string> = []
+const echo = (name: string) => (args: unknown) =>
+  Effect.sync(() => {
+    ran.push(name)
+    return JSON.parse(JSON.stringify(args)) as Schema.Json
+  })
+
+const tools = bind(toolkit, {
+  order: echo("order"),
+  strict: echo("strict"),
+  refined: () => Effect.void,
+  raw: echo("raw"),
+  nothing: echo("nothing")
+})
+
+const good = { kind: "buy", items: [{ sku: "a", qty: 1 }] }
+
+const failure = (name: string, args: Schema.Json) =>
+  Effect.gen(function* () {
+    const result = yield* call(yield* tools, name, args)
+    return ToolResult.isFailure(result) ? result : assert.fail(`expected a failure, found ${JSON.stringify(result)}`)
+  })
+
+const value = (name: string, args: Schema.Json) =>
+  Effect.gen(function* () {
+    const result = yield* call(yield* tools, name, args)
+    return ToolResult.isSuccess(result) ? result.value : assert.fail(result.message)
+  })
+
+describe("TOOL-3 unknown tools", () => {
+  it.effect("are told with the names that are known", () =>
+    Effect.gen(function* () {
+      const result = yield* failure("nope", {})
+      assert.strictEqual(result.type, "unknown_tool")
+      for (const name of ["nope", "order", "strict", "raw"]) assert.include(result.message, name)
+    })
+  )
+
+  it.effect("L2 inherited names are unknown names", () =>
+    Effect.gen(function* () {
+      assert.strictEqual((yield* failure("toString", {})).type, "unknown_tool")
+      assert.strictEqual((yield* failure("__proto__", {})).type, "unknown_tool")
+    })
+  )
+})
+
+describe("TOOL-4 validation before the handler", () => {
+  it.effect("collects every problem with its path, and runs nothing", () =>
+    Effect.gen(function* () {
+      ran.length = 0
+      const result = yield* failure("order", { kind: "lend", items: [{ sku: "a", qty: 1 }, { sku: 2 }] })
+      assert.strictEqual(result.type, "validation_error")
+      for (const path of ["kind", "items[1].sku", "items[1].qty"]) assert.include(result.message, path)
+      assert.deepStrictEqual(ran, [])
+    })
+  )
+
+  it.effect("fills defaults in and removes a null of an optional property", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* value("order", { ...good, note: null }), { ...good, size: 3 })
+      assert.deepStrictEqual(yield* value("raw", { city: "Rome" }), { city: "Rome", units: "celsius" })
+    })
+  )
+
+  it.effect("takes JSON text for an array or an object", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* value("order", { ...good, items: `[{"sku":"a","qty":1}]` }), { ...good, size: 3 })
+    })
+  )
+
+  it.effect("drops undeclared properties, or refuses them when the tool is strict", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* value("order", { ...good, evil: true }), { ...good, size: 3 })
+      assert.include((yield* failure("strict", { ...good, evil: true })).message, "evil")
+    })
+  )
+
+  it.effect("DESIGN 5.5 tools with raw JSON Schema are checked the same way", () =>
+    Effect.gen(function* () {
+      const result = yield* failure("raw", { city: "R" })
+      assert.strictEqual(result.type, "validation_error")
+      assert.include(result.message, "city")
+      assert.deepStrictEqual(yield* value("raw", { city: "Rome", evil: 1 }), { city: "Rome", units: "celsius" })
+    })
+  )
+
+  it.effect("what only the Schema knows is a validation_error too", () =>
+    Effect.gen(function* () {
+      const result = yield* failure("refined", { a: { even: 3 } })
+      assert.strictEqual(result.type, "validation_error")
+      assert.include(result.message, "a.even: Expected an even number")
+    })
+  )
+
+  it.effect("arguments as text are parsed; empty ones are {}", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* value("order", JSON.stringify(good)), { ...good, size: 3 })
+      for (const text of ["", "  \n", "{}", "null"]) assert.deepStrictEqual(yield* value("nothing", text), {})
+    })
+  )
+
+  it.effect("malformed text is a validation_error with the position", () =>
+    Effect.gen(function* () {
+      const result = yield* failure("order", `{"kind":`)
+      assert.strictEqual(result.type, "validation_error")
+      assert.include(result.message, "JSON")
+      assert.include(result.message, "8")
+    })
+  )
+
+  it.effect("anything but an object is a validation_error", () =>
+    Effect.gen(function* () {
+      for (const args of ["[1,2]", "3", `"text"`, "true"]) {
+        const result = yield* failure("nothing", args)
+        assert.strictEqual(result.type, "validation_error")
+        assert.include(result.message, "object")
+      }
+    })
+  )
+
+  it.effect("L2 keys that poison prototypes are refused", () =>
+    Effect.gen(function* () {
+      assert.strictEqual((yield* failure("nothing", `{"__proto__":{"a":1}}`)).type, "validation_error")
+    })
+  )
+})
+
+describe("TOOL-1 timeouts", () => {
+  const limited = Toolkit.make(
+    Tool.make("default"),
+    ToolSettings.timeout(Tool.make("annotated"), "2 seconds"),
+    ToolSettings.timeout(Tool.make("forever"), Duration.infinity)
+  )
+  const set = bind(limited, { default: () => Effect.never, annotated: () => Effect.never, forever: () => Effect.never })
+
+  const seconds = (name: string, options?: Partial<BoundCall.PrepareOptions>) =>
+    Effect.map(
+      Effect.flatMap(set, (set) => prepare(set, name, {}, options)),
+      (result) => (Result.isSuccess(result) ? Duration.toSeconds(result.success.timeout) : assert.fail())
+    )
+
+  it.effect("the run's option overrides the annotation, the annotation the default of 10 seconds", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(yield* seconds("default"), 10)
+      assert.strictEqual(yield* seconds("annotated"), 2)
+      assert.strictEqual(yield* seconds("annotated", { timeout: "5 seconds" }), 5)
+      assert.strictEqual(yield* seconds("forever"), Infinity)
+    })
+  )
+
+  it.effect("the message says how long; the deadline of the run cuts it short", () =>
+    Effect.gen(function* () {
+      const tools = yield* set
+      for (const [options, expected] of [
+        [{}, 2],
+        [{ timeout: "5 seconds" }, 5],
+        [{ deadline: 1000 }, 1]
+      ] as const) {
+        yield* TestClock.setTime(0)
+        const fiber = yield* Effect.forkChild(call(tools, "annotated", {}, options), { startImmediately: true })
+        yield* TestClock.adjust(Duration.seconds(expected))
+        const result = yield* Fiber.join(fiber)
+        assert.strictEqual(ToolResult.isFailure(result) && result.type, "timeout_error")
+        assert.match(ToolResult.text(result), new RegExp(`timed out after ${expected} second`))
+      }
+    })
+  )
+
+  it.effect("infinity never times out", () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(call(yield* set, "forever", {}), { startImmediately: true })
+      yield* TestClock.adjust("1000 days")
+      assert.isUndefined(fiber.pollUnsafe())
+      yield* Fiber.interrupt(fiber)
+    })
+  )
+})

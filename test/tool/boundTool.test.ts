@@ -1,0 +1,364 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Context, Effect, Layer, Option, References, Schema } from "effect"
+import { AiError, Prompt, Tool, Toolkit } from "effect/ai"
+import {
+  BoundTool,
+  Content,
+  RunContext,
+  ToolBatch,
+  ToolContract,
+  ToolFailure,
+  ToolResult,
+  ToolSet
+} from "effect-emissary"
+import { bind, call, calls } from "./support.ts"
+
+class NotFound extends Schema.TaggedError<NotFound>()("NotFound", { id: Schema.String }) {
+  override get message() {
+    return `no order ${this.id}`
+  }
+}
+
+class Coded extends Schema.TaggedError<Coded>()("Coded", { type: Schema.String, message: Schema.String }) {}
+
+const secret = "the prompt text that must stay out"
+
+describe("TOOL-2 handlers work on decoded values, everything else on JSON", () => {
+  it.effect("arguments are decoded and results encoded in the JSON form of the schemas", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(
+        Tool.make("next", {
+          parameters: Schema.Struct({ at: Schema.DateTimeUtc }),
+          success: Schema.Struct({ at: Schema.DateTimeUtc, big: Schema.BigInt })
+        })
+      )
+      const set = yield* bind(toolkit, { next: ({ at }) => Effect.succeed({ at, big: 1n }) })
+      const result = yield* call(set, "next", { at: "2026-01-01T00:00:00.000Z" })
+      assert.deepStrictEqual(result, ToolResult.success({ at: "2026-01-01T00:00:00.000Z", big: "1" }))
+    })
+  )
+
+  it.effect("a Void result is null; so is nothing from a tool that declares no result", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(Tool.make("void"), Tool.dynamic("open", { parameters: { type: "object" } }))
+      const set = yield* bind(toolkit, { void: () => Effect.void, open: () => Effect.succeed(undefined) })
+      assert.deepStrictEqual(yield* call(set, "void", {}), ToolResult.success(null))
+      assert.deepStrictEqual(yield* call(set, "open", {}), ToolResult.success(null))
+    })
+  )
+
+  it.effect("toModelOutput decides what the model reads, the value stays", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(
+        Tool.make("shot", {
+          success: Schema.Struct({ png: Schema.String }),
+          toModelOutput: ({ png }) => [
+            Prompt.textPart({ text: "Screenshot" }),
+            Prompt.filePart({ mediaType: "image/png", data: png })
+          ]
+        }),
+        Tool.make("silent", { success: Schema.Int, toModelOutput: () => [] })
+      )
+      const set = yield* bind(toolkit, {
+        shot: () => Effect.succeed({ png: "AQID" }),
+        silent: () => Effect.succeed(1)
+      })
+      assert.deepStrictEqual(
+        yield* call(set, "shot", {}),
+        ToolResult.success({ png: "AQID" }, [
+          Content.text("Screenshot"),
+          Content.file({ mediaType: "image/png", data: "AQID" })
+        ])
+      )
+      assert.deepStrictEqual(yield* call(set, "silent", {}), ToolResult.success(1))
+    })
+  )
+
+  it.effect("a result that does not encode is an execution_error, its cause is kept aside", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(
+        Tool.make("bad", { success: Schema.Int }),
+        Tool.dynamic("cyclic", { parameters: { type: "object" } }),
+        Tool.make("poison", { success: Schema.Json })
+      )
+      const cyclic: { self?: unknown } = {}
+      cyclic.self = cyclic
+      const set = yield* bind(toolkit, {
+        bad: () => Effect.succeed(1.5),
+        cyclic: () => Effect.succeed(cyclic),
+        poison: () => Effect.succeed(JSON.parse(`{"__proto__":1}`))
+      })
+      const causes: Array<unknown> = []
+      const results = yield* ToolBatch.collect(
+        yield* calls(set, [
+          ["bad", {}],
+          ["cyclic", {}],
+          ["poison", {}]
+        ]),
+        { onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause)) }
+      )
+      for (const result of results) assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
+      assert.lengthOf(
+        causes.filter((cause) => cause !== undefined),
+        3
+      )
+    })
+  )
+
+  it.effect("preliminary results are encoded and go to progress; toModelOutput is not asked", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(
+        Tool.make("slow", {
+          success: Schema.Struct({ at: Schema.DateTimeUtc }),
+          toModelOutput: () => [Prompt.textPart({ text: "done" })]
+        })
+      )
+      const at = yield* Schema.decodeUnknownEffect(Schema.toCodecJson(Schema.DateTimeUtc))("2026-01-01T00:00:00.000Z")
+      const set = yield* bind(toolkit, {
+        slow: (_, { preliminary }) => Effect.as(preliminary({ at }), { at })
+      })
+      const seen: Array<ToolResult.ToolResult> = []
+      const result = yield* call(set, "slow", {}, { progress: (part) => Effect.sync(() => seen.push(part)) })
+      const value = { at: "2026-01-01T00:00:00.000Z" }
+      assert.deepStrictEqual(seen, [ToolResult.success(value)])
+      assert.deepStrictEqual(result, ToolResult.success(value, [Content.text("done")]))
+    })
+  )
+
+  it.effect("a preliminary result that does not encode is an execution_error", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(Tool.make("slow", { success: Schema.Int }))
+      const set = yield* bind(toolkit, { slow: (_, { preliminary }) => Effect.as(preliminary(0.5), 1) })
+      const result = yield* call(set, "slow", {})
+      assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
+    })
+  )
+})
+
+describe("TOOL-3 failures", () => {
+  const toolkit = Toolkit.make(
+    Tool.make("tagged", { failure: NotFound }),
+    Tool.make("coded", { failure: Coded, failureMode: "return" }),
+    Tool.make("ready", { failure: ToolFailure }),
+    Tool.make("plain", { failure: Schema.String }),
+    Tool.make("shape", { failure: Schema.Struct({ code: Schema.Int }) }),
+    Tool.make("ai", { failure: NotFound }),
+    Tool.make("reason"),
+    Tool.make("undeclared")
+  )
+  const set = bind(toolkit, {
+    tagged: () => Effect.fail(new NotFound({ id: "42" })),
+    coded: () => Effect.fail(new Coded({ type: "quota", message: "too many" })),
+    ready: () => Effect.fail(ToolFailure.error("not now")),
+    plain: () => Effect.fail("just text"),
+    shape: () => Effect.fail({ code: 7 }),
+    ai: () =>
+      Effect.fail(
+        AiError.make({ module: "m", method: "n", reason: new AiError.UnknownError({ description: secret }) })
+      ),
+    reason: () => Effect.fail(new AiError.UnknownError({ description: secret })),
+    // a handler that breaks its own types
+    undeclared: () => Effect.fail(new Error(secret)) as never
+  })
+
+  const cases: ReadonlyArray<readonly [string, ToolResult.Failure]> = [
+    ["tagged", ToolResult.failure("NotFound", "no order 42", { _tag: "NotFound", id: "42" })],
+    ["coded", ToolResult.failure("quota", "too many", { _tag: "Coded", type: "quota", message: "too many" })],
+    [
+      "ready",
+      ToolResult.failure("execution_error", "not now", {
+        _tag: "ToolFailure",
+        type: "execution_error",
+        message: "not now"
+      })
+    ],
+    ["plain", ToolResult.failure("execution_error", "just text", "just text")],
+    ["shape", ToolResult.failure("execution_error", `{"code":7}`, { code: 7 })]
+  ]
+  for (const [name, expected] of cases) {
+    it.effect(`a typed failure keeps its type, message and value: ${name}`, () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* call(yield* set, name, {}), expected)
+      })
+    )
+  }
+
+  for (const name of ["ai", "reason", "undeclared"]) {
+    it.effect(`L8 ${name}: other errors are an execution_error without their text, which stays in the cause`, () =>
+      Effect.gen(function* () {
+        let seen: Cause.Cause<unknown> | undefined
+        const [result] = yield* ToolBatch.collect(yield* calls(yield* set, [[name, {}]]), {
+          onFinished: (_id, _result, _duration, cause) =>
+            Effect.sync(() => {
+              seen = cause
+            })
+        })
+        assert.isTrue(result !== undefined && ToolResult.isFailure(result) && result.type === "execution_error")
+        assert.notInclude(JSON.stringify(result), secret)
+        assert.isTrue(seen !== undefined && Cause.hasFails(seen))
+      })
+    )
+  }
+})
+
+describe("AGENT-1, TOOL-5 what a handler sees", () => {
+  class Captured extends Context.Service<Captured, string>()("test/Captured") {}
+  class PerRequest extends Context.Service<PerRequest, string>()("test/PerRequest") {}
+
+  it.effect("what its layer captured lies under the context of the call", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(Tool.make("who", { success: Schema.Array(Schema.String) }).addDependency(PerRequest))
+      const handlers = toolkit.toLayer(
+        Effect.gen(function* () {
+          const fixed = yield* Captured
+          return toolkit.of({
+            who: () =>
+              Effect.gen(function* () {
+                const { tenant } = yield* Effect.orDie(RunContext.read(Schema.Struct({ tenant: Schema.String })))
+                return [fixed, yield* PerRequest, tenant, yield* References.MinimumLogLevel]
+              })
+          })
+        })
+      )
+      const tools = yield* BoundTool.fromToolkit(toolkit).pipe(
+        Effect.provide(handlers.pipe(Layer.provide(Layer.succeed(Captured, "captured")))),
+        Effect.provideService(References.MinimumLogLevel, "Error")
+      )
+      const result = yield* call(yield* ToolSet.make(tools), "who", {}, { context: { tenant: "acme" } }).pipe(
+        Effect.provideService(PerRequest, "request"),
+        Effect.provideService(References.MinimumLogLevel, "Warn")
+      )
+      assert.deepStrictEqual(result, ToolResult.success(["captured", "request", "acme", "Warn"]))
+    })
+  )
+
+  it.effect("the id of the call", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(Tool.make("id", { success: Schema.String }))
+      const set = yield* bind(toolkit, { id: (_, { toolCallId }) => Effect.succeed(toolCallId ?? "none") })
+      assert.deepStrictEqual(yield* call(set, "id", {}), ToolResult.success("call_1"))
+    })
+  )
+})
+
+describe("kinds of tools", () => {
+  const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(
+    undefined
+  )
+  const run = Tool.providerDefined({
+    id: "acme.shell",
+    customName: "shell",
+    providerName: "bash",
+    requiresHandler: true,
+    parameters: Schema.Struct({ command: Schema.String }),
+    success: Schema.String
+  })({})
+
+  it.effect("a provider-defined tool runs here only when it requires a handler", () =>
+    Effect.gen(function* () {
+      const set = yield* bind(Toolkit.make(search, run), { shell: ({ command }) => Effect.succeed(`ran ${command}`) })
+      assert.deepStrictEqual(
+        Array.from(set.tools.values(), (tool) => tool.kind),
+        ["provider", "local"]
+      )
+      assert.deepStrictEqual(yield* call(set, "shell", { command: "ls" }), ToolResult.success("ran ls"))
+      const result = yield* call(set, "search", {})
+      assert.isTrue(ToolResult.isFailure(result) && result.type === "unknown_tool")
+    })
+  )
+
+  it.effect("a tool without its handler is refused", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(BoundTool.handlerOf(Tool.make("lonely")))
+      assert.strictEqual(error.part, "handler")
+      assert.include(error.message, `"lonely"`)
+    })
+  )
+
+  it.effect("a tool that requires no handler has none", () =>
+    Effect.gen(function* () {
+      assert.isTrue(Option.isNone(yield* BoundTool.handlerOf(search)))
+    })
+  )
+
+  it.effect("a shell has the contract's schema unchanged and a Schema of the same", () =>
+    Effect.gen(function* () {
+      const parameters = {
+        type: "object",
+        properties: { city: { type: "string", description: "x" } },
+        required: ["city"],
+        additionalProperties: false
+      }
+      const contract = yield* ToolContract.make({
+        name: "weather",
+        parameters,
+        annotations: { strict: true, title: "Weather", idempotent: true }
+      })
+      const shell = yield* BoundTool.shell(contract)
+      assert.strictEqual(Tool.getJsonSchema(shell.tool), parameters)
+      assert.isTrue(Context.get(shell.tool.annotations, Tool.Idempotent))
+      const decode = Schema.decodeUnknownExit(shell.tool.parametersSchema as Schema.Codec<unknown>)
+      assert.strictEqual(decode({ city: "Rome" })._tag, "Success")
+      assert.strictEqual(decode({ city: 1 })._tag, "Failure")
+    })
+  )
+})
+
+describe("TOOL-7 approvals", () => {
+  const ask = (set: ToolSet.ToolSet, name: string, args: { readonly [key: string]: Schema.Json }) =>
+    set.tools.get(name)!.needsApproval(args, { callId: "1", context: { limit: 10 }, messages: [] })
+
+  it.effect("needsApproval may be a boolean, or a function of the decoded arguments", () =>
+    Effect.gen(function* () {
+      const Amount = Schema.Struct({ amount: Schema.BigInt })
+      const toolkit = Toolkit.make(
+        Tool.make("never"),
+        Tool.make("always", { needsApproval: true }),
+        Tool.make("pure", { parameters: Amount, needsApproval: ({ amount }) => amount > 10n }),
+        Tool.make("effect", {
+          parameters: Amount,
+          needsApproval: ({ amount }) =>
+            Effect.map(RunContext.RunContext, (context) => amount > BigInt(String(context["limit"])))
+        }),
+        Tool.make("dies", {
+          parameters: Amount,
+          needsApproval: () => {
+            throw new TypeError("boom")
+          }
+        })
+      )
+      const set = yield* bind(toolkit, {
+        never: () => Effect.void,
+        always: () => Effect.void,
+        pure: () => Effect.void,
+        effect: () => Effect.void,
+        dies: () => Effect.void
+      })
+      assert.isFalse(yield* ask(set, "never", {}))
+      assert.isTrue(yield* ask(set, "always", {}))
+      for (const name of ["pure", "effect"]) {
+        assert.isFalse(yield* ask(set, name, { amount: "10" }))
+        assert.isTrue(yield* ask(set, name, { amount: "11" }))
+        const wrong = yield* Effect.flip(ask(set, name, { amount: "many" }))
+        assert.strictEqual(wrong.type, "validation_error")
+        assert.include(wrong.message, "amount")
+      }
+      const error = yield* Effect.flip(ask(set, "dies", { amount: "1" }))
+      assert.strictEqual(error.type, "unhandled_error")
+    })
+  )
+
+  it.effect("a shell that cannot decide asks always", () =>
+    Effect.gen(function* () {
+      for (const [approval, expected] of [
+        ["never", false],
+        ["always", true],
+        ["dynamic", true]
+      ] as const) {
+        const contract = yield* ToolContract.make({ name: "t", parameters: { type: "object" }, approval })
+        const set = yield* ToolSet.make([yield* BoundTool.shell(contract)])
+        assert.strictEqual(yield* ask(set, "t", {}), expected)
+      }
+    })
+  )
+})

@@ -1,0 +1,41 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { RunContext } from "effect-emissary"
+
+const User = Schema.Struct({
+  tenant: Schema.String,
+  user: Schema.Struct({ id: Schema.Int, since: Schema.DateTimeUtc })
+})
+
+const read = (context: RunContext.RunContextError | { readonly [key: string]: Schema.Json }) =>
+  RunContext.read(User).pipe(
+    Effect.provideService(RunContext.RunContext, context as { readonly [key: string]: Schema.Json })
+  )
+
+describe("TOOL-5 RunContext", () => {
+  it.effect("is empty by default", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* RunContext.RunContext, {})
+    })
+  )
+
+  it.effect("is decoded in its JSON form; other keys are ignored", () =>
+    Effect.gen(function* () {
+      const value = yield* read({ tenant: "acme", other: 1, user: { id: 1, since: "2026-01-01T00:00:00.000Z" } })
+      assert.strictEqual(value.user.since.epochMilliseconds, Date.parse("2026-01-01T00:00:00.000Z"))
+    })
+  )
+
+  it.effect("names every missing key and every other problem, never a value", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(read({ user: { id: "hunter2" } }))
+      assert.deepStrictEqual(error.missing, ["tenant", "user.since"])
+      assert.deepStrictEqual(
+        error.issues.map((issue) => issue.path),
+        ["user.id"]
+      )
+      assert.include(error.message, `missing "tenant"`)
+      assert.notInclude(JSON.stringify(error) + error.message, "hunter2")
+    })
+  )
+})

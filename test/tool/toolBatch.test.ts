@@ -1,0 +1,479 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, References, Schema, Tracer } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
+import {
+  type BoundCall,
+  BoundTool,
+  ToolBatch,
+  ToolContract,
+  ToolResult,
+  ToolRuntime,
+  ToolSet,
+  ToolSettings
+} from "effect-emissary"
+import { bind, calls, prepare } from "./support.ts"
+
+class Boom extends Error {}
+
+const N = Schema.Struct({ n: Schema.Int })
+
+const kinds = (results: ReadonlyArray<ToolResult.ToolResult>) =>
+  results.map((result) => (ToolResult.isFailure(result) ? result.type : "success"))
+
+describe("L6 siblings settle", () => {
+  const toolkit = Toolkit.make(
+    Tool.make("sleep", { parameters: N, success: Schema.Int }),
+    Tool.make("boom"),
+    Tool.make("throws"),
+    Tool.make("self"),
+    Tool.make("garbage")
+  )
+  const tools = bind(toolkit, {
+    sleep: ({ n }) => Effect.as(Effect.sleep(n), n),
+    boom: () => Effect.die(new Boom("the text")),
+    throws: () => {
+      throw new Boom("thrown")
+    },
+    self: () => Effect.interrupt,
+    // a handler that breaks its own types
+    garbage: () => JSON.parse(`"raw"`)
+  })
+
+  for (const [name, layer] of [
+    ["inline", ToolRuntime.layerInline],
+    ["concurrent", ToolRuntime.layerConcurrent()]
+  ] as const) {
+    it.effect(`RT-3 defects of every kind are unhandled_error results, named by class and text (${name})`, () =>
+      Effect.gen(function* () {
+        const batch = yield* calls(yield* tools, [
+          ["sleep", { n: 0 }],
+          ["boom", {}],
+          ["throws", {}],
+          ["self", {}],
+          ["garbage", {}],
+          ["sleep", { n: 0 }]
+        ])
+        const fiber = yield* Effect.forkChild(ToolBatch.collect(batch))
+        yield* TestClock.adjust("1 second")
+        const results = yield* Fiber.join(fiber)
+        const unhandled = "unhandled_error"
+        assert.deepStrictEqual(kinds(results), ["success", unhandled, unhandled, unhandled, unhandled, "success"])
+        assert.strictEqual(ToolResult.text(results[1]!), "Error executing tool: Boom: the text")
+        assert.strictEqual(ToolResult.text(results[2]!), "Error executing tool: Boom: thrown")
+        assert.include(ToolResult.text(results[4]!), "did not return an Effect")
+      }).pipe(Effect.provide(layer), Effect.provideService(References.MinimumLogLevel, "None"))
+    )
+  }
+
+  it.effect("RT-1 onFinished is told the moment each call ends, with how long it took", () =>
+    Effect.gen(function* () {
+      const batch = yield* calls(yield* tools, [
+        ["sleep", { n: 300 }],
+        ["sleep", { n: 100 }],
+        ["sleep", { n: 200 }]
+      ])
+      const seen: Array<readonly [string, number]> = []
+      const fiber = yield* Effect.forkChild(
+        ToolBatch.run(batch, {
+          onFinished: (id, _result, duration) => Effect.sync(() => seen.push([id, Duration.toMillis(duration)]))
+        })
+      )
+      yield* TestClock.adjust(150)
+      assert.deepStrictEqual(seen, [["1", 100]])
+      yield* TestClock.adjust(1000)
+      yield* Fiber.join(fiber)
+      assert.deepStrictEqual(seen, [
+        ["1", 100],
+        ["2", 200],
+        ["0", 300]
+      ])
+    }).pipe(Effect.provide(ToolRuntime.layerConcurrent()))
+  )
+
+  it.effect("calls with the same id each get their own result", () =>
+    Effect.gen(function* () {
+      const set = yield* tools
+      const one = yield* Effect.flatMap(prepare(set, "sleep", { n: 0 }), Effect.fromResult)
+      const two = yield* Effect.flatMap(prepare(set, "boom", {}), Effect.fromResult)
+      const fiber = yield* Effect.forkChild(ToolBatch.collect([one, two, one]))
+      yield* TestClock.adjust(10)
+      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["success", "unhandled_error", "success"])
+    }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
+  )
+
+  it.effect("RT-3 the cause goes to the log and to onFinished", () =>
+    Effect.gen(function* () {
+      const logged: Array<unknown> = []
+      const causes: Array<Cause.Cause<unknown> | undefined> = []
+      const logger = Logger.make(({ cause, message }) => logged.push(message, cause))
+      const batch = yield* calls(yield* tools, [["boom", {}]])
+      yield* ToolBatch.run(batch, {
+        onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
+      }).pipe(Effect.provide(Logger.layer([logger])))
+      assert.instanceOf(causes[0] === undefined ? undefined : Cause.squash(causes[0]), Boom)
+      assert.isTrue(logged.some((entry) => Cause.isCause(entry) && Cause.squash(entry) instanceof Boom))
+    })
+  )
+
+  it.effect("RT-3 with defects: die the batch dies with the first defect, after all have settled", () =>
+    Effect.gen(function* () {
+      const batch = yield* calls(yield* tools, [
+        ["sleep", { n: 100 }],
+        ["boom", {}],
+        ["sleep", { n: 300 }],
+        ["throws", {}]
+      ])
+      const finished: Array<string> = []
+      const fiber = yield* Effect.forkChild(
+        ToolBatch.run(batch, {
+          defects: "die",
+          onFinished: (id) => Effect.sync(() => finished.push(id))
+        })
+      )
+      yield* TestClock.adjust("1 second")
+      const exit = yield* Fiber.await(fiber)
+      assert.sameMembers(finished, ["0", "1", "2", "3"])
+      assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+      assert.strictEqual(Exit.isFailure(exit) && (Cause.squash(exit.cause) as Error).message, "the text")
+    }).pipe(Effect.provide(ToolRuntime.layerConcurrent()), Effect.provideService(References.MinimumLogLevel, "None"))
+  )
+
+  it.effect("RT-2 a defect that a wrapper dealt with is none", () =>
+    Effect.gen(function* () {
+      const batch = yield* calls(yield* tools, [["boom", {}]])
+      yield* ToolBatch.run(batch, { defects: "die" }).pipe(
+        Effect.provide(ToolRuntime.around((_, next) => Effect.as(next, ToolResult.success("fallback"))))
+      )
+    }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
+  )
+})
+
+describe("TOOL-1 timeouts of a batch", () => {
+  it.effect("a handler that resists interruption delays its own result, nobody else's, and has timed out", () =>
+    Effect.gen(function* () {
+      const events: Array<string> = []
+      const toolkit = Toolkit.make(
+        ToolSettings.timeout(Tool.make("stubborn", { success: Schema.String }), 100),
+        ToolSettings.timeout(Tool.make("tidy"), 100),
+        Tool.make("quick")
+      )
+      const set = yield* bind(toolkit, {
+        stubborn: () => Effect.uninterruptible(Effect.as(Effect.sleep(500), "made it after all")),
+        tidy: () =>
+          Effect.never.pipe(
+            Effect.onInterrupt(() =>
+              Effect.andThen(
+                Effect.sleep(50),
+                Effect.sync(() => events.push("tidied up"))
+              )
+            )
+          ),
+        quick: () => Effect.void
+      })
+      const batch = yield* calls(set, [
+        ["stubborn", {}],
+        ["tidy", {}],
+        ["quick", {}]
+      ])
+      const fiber = yield* Effect.forkChild(
+        ToolBatch.collect(batch, { onFinished: (id) => Effect.sync(() => events.push(id)) })
+      )
+      yield* TestClock.adjust(50)
+      assert.deepStrictEqual(events, ["2"])
+      yield* TestClock.adjust(200)
+      assert.deepStrictEqual(events, ["2", "tidied up", "1"])
+      yield* TestClock.adjust(1000)
+      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error", "timeout_error", "success"])
+    }).pipe(Effect.provide(ToolRuntime.layerConcurrent()))
+  )
+
+  it.effect("a finalizer that dies after the timeout changes nothing", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
+      const set = yield* bind(toolkit, { t: () => Effect.never.pipe(Effect.onInterrupt(() => Effect.die("late"))) })
+      const fiber = yield* Effect.forkChild(ToolBatch.collect(yield* calls(set, [["t", {}]])))
+      yield* TestClock.adjust(100)
+      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
+    })
+  )
+
+  it.effect("a timeout works where the run itself cannot be interrupted", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
+      const set = yield* bind(toolkit, { t: () => Effect.never })
+      const batch = yield* calls(set, [["t", {}]])
+      const fiber = yield* Effect.forkChild(Effect.uninterruptible(ToolBatch.collect(batch)))
+      yield* TestClock.adjust(100)
+      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
+    })
+  )
+})
+
+describe("RT-3 interruption", () => {
+  const setup = Effect.gen(function* () {
+    const events: Array<string> = []
+    const hanging = yield* Deferred.make<void>()
+    const toolkit = Toolkit.make(Tool.make("quick"), Tool.make("hang", { parameters: N }))
+    const set = yield* bind(toolkit, {
+      quick: () => Effect.void,
+      hang: ({ n }) =>
+        Effect.andThen(Deferred.succeed(hanging, undefined), Effect.never).pipe(
+          Effect.onInterrupt(() => Effect.sync(() => events.push(`finalizer ${n}`)))
+        )
+    })
+    const batch = yield* calls(set, [
+      ["quick", {}],
+      ["hang", { n: 1 }],
+      ["hang", { n: 2 }],
+      ["quick", {}]
+    ])
+    const run = ToolBatch.run(batch, {
+      onStarted: (id) => Effect.sync(() => events.push(`started ${id}`)),
+      onFinished: (id, result) =>
+        // a slow journal: it must not be cut off
+        Effect.andThen(
+          Effect.yieldNow,
+          Effect.sync(() => events.push(`${id} ${ToolResult.isFailure(result) ? result.type : "success"}`))
+        )
+    })
+    return { events, hanging, run }
+  })
+
+  it.effect("one after another: what never started stays untouched", () =>
+    Effect.gen(function* () {
+      const { events, hanging, run } = yield* setup
+      const fiber = yield* Effect.forkChild(run)
+      yield* Deferred.await(hanging)
+      yield* Fiber.interrupt(fiber)
+      assert.deepStrictEqual(events, ["started 0", "0 success", "started 1", "finalizer 1", "1 interrupted"])
+      assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+    })
+  )
+
+  it.effect("concurrently: every handler is interrupted, and a free place is not taken again", () =>
+    Effect.gen(function* () {
+      const { events, hanging, run } = yield* setup
+      const fiber = yield* Effect.forkChild(run)
+      yield* Deferred.await(hanging)
+      for (let turn = 0; turn < 10; turn++) yield* Effect.yieldNow
+      yield* Fiber.interrupt(fiber)
+      assert.sameMembers(events, [
+        "started 0",
+        "0 success",
+        "started 1",
+        "started 2",
+        "finalizer 1",
+        "finalizer 2",
+        "1 interrupted",
+        "2 interrupted"
+      ])
+    }).pipe(Effect.provide(ToolRuntime.layerConcurrent({ maxConcurrency: 2 })))
+  )
+
+  it.effect("a runtime that interrupts itself is not the run being interrupted", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(Tool.make("t"))
+      const batch = yield* calls(yield* bind(toolkit, { t: () => Effect.void }), [["t", {}]])
+      const results = yield* ToolBatch.collect(batch).pipe(
+        Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch: () => Effect.interrupt }))),
+        Effect.provideService(References.MinimumLogLevel, "None")
+      )
+      assert.deepStrictEqual(kinds(results), ["unhandled_error"])
+    })
+  )
+})
+
+describe("RT-1 tool runtimes", () => {
+  const shell = (options: Partial<Parameters<typeof ToolContract.make>[0]>) =>
+    ToolContract.make({ name: "shell", parameters: { type: "object" }, ...options }).pipe(
+      Effect.flatMap(BoundTool.shell),
+      Effect.flatMap((tool) => ToolSet.make([tool])),
+      Effect.flatMap((set) => calls(set, [["shell", {}]]))
+    )
+
+  const run =
+    (dispatch: (call: BoundCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>) =>
+    (batch: ReadonlyArray<BoundCall.BoundCall>) =>
+      ToolBatch.collect(batch).pipe(
+        Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch }))),
+        Effect.provideService(References.MinimumLogLevel, "None")
+      )
+
+  it.effect("RT-4 a dispatch that throws, dies or answers with anything else is an unhandled_error", () =>
+    Effect.gen(function* () {
+      for (const dispatch of [
+        () => Effect.die("no"),
+        () => {
+          throw new Boom("x")
+        },
+        () => JSON.parse(`{"not":"an effect"}`),
+        () => Effect.succeed(JSON.parse(`{"_tag":"Nonsense"}`))
+      ]) {
+        assert.deepStrictEqual(kinds(yield* run(dispatch)(yield* shell({}))), ["unhandled_error"])
+      }
+    })
+  )
+
+  it.effect("CODEC-3 results of shells are checked against the contract", () =>
+    Effect.gen(function* () {
+      const success = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] }
+      const answer = (value: Schema.Json) =>
+        Effect.flatMap(
+          shell({ success }),
+          run(() => Effect.succeed(ToolResult.success(value)))
+        )
+      assert.deepStrictEqual(yield* answer({ n: 1 }), [ToolResult.success({ n: 1 })])
+      const [bad] = yield* answer({ n: "one" })
+      assert.isTrue(bad !== undefined && ToolResult.isFailure(bad) && bad.type === "execution_error")
+      assert.include(ToolResult.text(bad!), "n")
+    })
+  )
+
+  it.effect("TOOL-1 a runtime that never answers is given up after the timeout and a margin", () =>
+    Effect.gen(function* () {
+      const batch = yield* shell({ timeout: "1 second" })
+      const fiber = yield* Effect.forkChild(run(() => Effect.never)(batch))
+      yield* TestClock.adjust("5999 millis")
+      assert.isUndefined(fiber.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
+    })
+  )
+
+  it.effect("CODEC-3 supports says whether a runtime can execute a tool", () =>
+    Effect.gen(function* () {
+      const local = yield* bind(Toolkit.make(Tool.make("t")), { t: () => Effect.void })
+      const remote = yield* BoundTool.shell(yield* ToolContract.make({ name: "s", parameters: {} }))
+      const inline = yield* ToolRuntime.ToolRuntime
+      const custom = ToolRuntime.make({ dispatch: ToolRuntime.local })
+      assert.isTrue(ToolRuntime.supports(inline, local.tools.get("t")!))
+      assert.isFalse(ToolRuntime.supports(inline, remote))
+      assert.isTrue(ToolRuntime.supports(custom, remote))
+      assert.deepStrictEqual(kinds(yield* ToolBatch.collect(yield* shell({}))), ["unhandled_error"])
+    })
+  )
+
+  it.effect("a call holds what was asked for", () =>
+    Effect.gen(function* () {
+      let seen: BoundCall.BoundCall | undefined
+      const batch = yield* shell({ timeout: "3 seconds" })
+      yield* run((call) => {
+        seen = call
+        return Effect.succeed(ToolResult.success(null))
+      })(batch)
+      assert.deepInclude(seen, { runId: "run_1", id: "0", arguments: {}, context: {}, runtimeOnly: true })
+      assert.strictEqual(seen?.contract.name, "shell")
+    })
+  )
+
+  it.effect("a senseless concurrency counts as one", () =>
+    Effect.gen(function* () {
+      for (const maxConcurrency of [0, -3, Number.NaN]) {
+        const runtime = yield* ToolRuntime.ToolRuntime.pipe(
+          Effect.provide(ToolRuntime.layerConcurrent({ maxConcurrency }))
+        )
+        assert.strictEqual(runtime.concurrency, 1)
+      }
+    })
+  )
+})
+
+describe("RT-2 around", () => {
+  const log: Array<string> = []
+  const traced = (name: string) =>
+    ToolRuntime.around((call, next) =>
+      Effect.gen(function* () {
+        log.push(`${name} ${call.contract.name} ${JSON.stringify(call.context)}`)
+        const result = yield* next
+        log.push(`${name} done`)
+        return result
+      })
+    )
+  const one = Effect.gen(function* () {
+    log.length = 0
+    const set = yield* bind(Toolkit.make(Tool.make("t")), { t: () => Effect.sync(() => void log.push("t")) })
+    return [yield* Effect.flatMap(prepare(set, "t", {}, { context: { tenant: "acme" } }), Effect.fromResult)]
+  })
+
+  it.effect("the wrapper nearest to the program is the outermost, with Effect.provide and Layer.provideMerge", () =>
+    Effect.gen(function* () {
+      const expected = [`first t {"tenant":"acme"}`, `second t {"tenant":"acme"}`, "t", "second done", "first done"]
+      yield* ToolBatch.run(yield* one).pipe(Effect.provide(traced("first")), Effect.provide(traced("second")))
+      assert.deepStrictEqual(log, expected)
+      const layers = traced("first").pipe(Layer.provideMerge(traced("second")))
+      yield* ToolBatch.run(yield* one).pipe(Effect.provide(layers))
+      assert.deepStrictEqual(log, expected)
+    })
+  )
+
+  it.effect("keeps the concurrency of the runtime below, whichever that is each time it is provided", () =>
+    Effect.gen(function* () {
+      const layer = traced("x")
+      const concurrency = (below: Layer.Layer<never>) =>
+        Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency).pipe(
+          Effect.provide(layer),
+          Effect.provide(below)
+        )
+      assert.strictEqual(yield* concurrency(ToolRuntime.layerConcurrent({ maxConcurrency: 7 })), 7)
+      assert.strictEqual(yield* concurrency(ToolRuntime.layerInline), 1)
+    })
+  )
+
+  it.effect("may deny a call, or answer it from a cache", () =>
+    Effect.gen(function* () {
+      const results = yield* ToolBatch.collect(yield* one).pipe(
+        Effect.provide(ToolRuntime.around(() => Effect.succeed(ToolResult.failure("denied", "not today"))))
+      )
+      assert.deepStrictEqual(kinds(results), ["denied"])
+      assert.deepStrictEqual(log, [])
+    })
+  )
+})
+
+describe("spans", () => {
+  it.effect("each call has its own span, with names and ids, without arguments", () =>
+    Effect.gen(function* () {
+      const spans: Array<Tracer.NativeSpan> = []
+      const tracer = Tracer.make({
+        span: (options) => {
+          const span = new Tracer.NativeSpan(options)
+          spans.push(span)
+          return span
+        }
+      })
+      const toolkit = Toolkit.make(Tool.make("a/b", { parameters: N }), Tool.make("boom"))
+      const set = yield* bind(toolkit, { "a/b": () => Effect.void, boom: () => Effect.die("x") })
+      const batch = yield* calls(set, [
+        ["a/b", { n: 12345 }],
+        ["boom", {}]
+      ])
+      yield* ToolBatch.run(batch).pipe(
+        Effect.withTracer(tracer),
+        Effect.provideService(References.MinimumLogLevel, "None")
+      )
+      assert.deepStrictEqual(
+        spans.map((span) => [span.name, Object.fromEntries(span.attributes)]),
+        [
+          [
+            "execute_tool a/b",
+            {
+              "gen_ai.operation.name": "execute_tool",
+              "gen_ai.tool.name": "a/b",
+              "gen_ai.tool.call.id": "0"
+            }
+          ],
+          [
+            "execute_tool boom",
+            {
+              "gen_ai.operation.name": "execute_tool",
+              "gen_ai.tool.name": "boom",
+              "gen_ai.tool.call.id": "1",
+              "error.type": "unhandled_error"
+            }
+          ]
+        ]
+      )
+    })
+  )
+})

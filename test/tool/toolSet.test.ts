@@ -1,0 +1,149 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Result, Schema } from "effect"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { BoundTool, ToolContract, ToolSet } from "effect-emissary"
+import { bind } from "./support.ts"
+
+const named = (...names: ReadonlyArray<string>) =>
+  Effect.forEach(names, (name) =>
+    Effect.orDie(Effect.flatMap(ToolContract.make({ name, parameters: { type: "object" } }), BoundTool.shell))
+  ).pipe(Effect.flatMap(ToolSet.make))
+
+describe("TOOL-8 names", () => {
+  const accepted = /^[A-Za-z0-9_-]{1,64}$/
+
+  it.effect("canonical names are kept, provider names are acceptable to providers", () =>
+    Effect.gen(function* () {
+      const names = ["plain", "a/b", "Ünïcode tool!", "dots.and.more", "x".repeat(80), `${"y".repeat(70)}/1`, "🙂"]
+      const set = yield* named(...names)
+      assert.deepStrictEqual(Array.from(set.tools.keys()), names)
+      assert.strictEqual(set.providerName("a/b"), "a__b")
+      for (const name of names) {
+        assert.match(set.providerName(name), accepted)
+        assert.strictEqual(set.canonicalName(set.providerName(name)), name)
+        assert.property(set.toolkit.tools, set.providerName(name))
+      }
+    })
+  )
+
+  it.effect("unknown names are kept as they were sent, both ways", () =>
+    Effect.gen(function* () {
+      const set = yield* named("a/b")
+      assert.strictEqual(set.canonicalName("a/b"), "a/b")
+      assert.strictEqual(set.canonicalName("toString"), "toString")
+      assert.strictEqual(set.providerName("un/known"), "un/known")
+    })
+  )
+
+  it.effect("names that collide are refused, both named", () =>
+    Effect.gen(function* () {
+      const collision = yield* Effect.flip(named("a/b", "c", "a__b"))
+      assert.deepStrictEqual(collision.names, ["a/b", "a__b"])
+      assert.include(collision.message, `"a/b"`)
+      assert.include(collision.message, `"a__b"`)
+      const twice = yield* Effect.flip(named("same", "same"))
+      assert.include(twice.message, "same")
+    })
+  )
+
+  it.effect.prop(
+    "names are injective: a set is made, with as many provider names, or refused",
+    [Schema.Array(Schema.NonEmptyString)],
+    ([names]) =>
+      Effect.gen(function* () {
+        const made = yield* Effect.result(named(...names.map((name) => `t${name.replaceAll(/\p{Surrogate}/gu, "")}`)))
+        if (Result.isFailure(made)) return
+        const provider = Array.from(made.success.tools.keys(), made.success.providerName)
+        assert.strictEqual(new Set(provider).size, names.length)
+        for (const name of provider) assert.match(name, accepted)
+      })
+  )
+
+  it.effect("long names that differ at the end only stay apart", () =>
+    Effect.gen(function* () {
+      const set = yield* named(`${"x".repeat(80)}a`, `${"x".repeat(80)}b`)
+      assert.strictEqual(set.tools.size, 2)
+    })
+  )
+})
+
+describe("DESIGN 5.5 what the model is offered", () => {
+  const closed = (required: ReadonlyArray<string>) => ({
+    type: "object",
+    properties: { city: { type: "string" } },
+    required,
+    additionalProperties: false
+  })
+
+  it.effect("the contract's schema unchanged, a Schema of it, and Strict only in strict form", () =>
+    Effect.gen(function* () {
+      const strict = closed(["city"])
+      const loose = closed([])
+      const toolkit = Toolkit.make(
+        Tool.dynamic("strict", { description: "d", parameters: strict }).annotate(Tool.Idempotent, true),
+        Tool.dynamic("loose", { parameters: loose }).annotate(Tool.Strict, true),
+        Tool.dynamic("off", { parameters: strict }).annotate(Tool.Strict, false)
+      )
+      const set = yield* bind(toolkit, {
+        strict: () => Effect.void,
+        loose: () => Effect.void,
+        off: () => Effect.void
+      })
+      const offered = (name: string) => set.toolkit.tools[name]!
+      assert.strictEqual(Tool.getJsonSchema(offered("strict")), strict)
+      assert.strictEqual(offered("strict").description, "d")
+      assert.isTrue(Context.get(offered("strict").annotations, Tool.Idempotent))
+      assert.isTrue(Tool.getStrictMode(offered("strict")))
+      assert.isFalse(Tool.getStrictMode(offered("loose")))
+      assert.isFalse(Tool.getStrictMode(offered("off")))
+      assert.isTrue(Schema.isSchema(offered("strict").parametersSchema))
+      assert.strictEqual(Schema.decodeUnknownExit(offered("strict").parametersSchema)({})._tag, "Failure")
+    })
+  )
+
+  it.effect("approvals of core are not offered, so core never asks or runs", () =>
+    Effect.gen(function* () {
+      const set = yield* bind(Toolkit.make(Tool.make("t", { needsApproval: true })), { t: () => Effect.void })
+      assert.isUndefined(set.toolkit.tools["t"]?.needsApproval)
+    })
+  )
+
+  it.effect("provider-defined tools are offered untouched", () =>
+    Effect.gen(function* () {
+      const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(
+        undefined
+      )
+      const set = yield* bind(Toolkit.make(search), {})
+      assert.strictEqual<unknown>(set.toolkit.tools["search"], search)
+    })
+  )
+
+  it.effect("a language model takes the toolkit, and answers with unresolved calls", () =>
+    Effect.gen(function* () {
+      const set = yield* bind(Toolkit.make(Tool.make("a/b", { parameters: Schema.Struct({ n: Schema.Int }) })), {
+        "a/b": () => Effect.die("must not run")
+      })
+      const model = yield* LanguageModel.make({
+        generateText: () =>
+          Effect.succeed([
+            { type: "tool-call", id: "1", name: "a__b", params: { n: "wrong" } },
+            { type: "tool-call", id: "2", name: "invented", params: {} }
+          ]),
+        streamText: () => Effect.die("unused") as never
+      })
+      const response = yield* LanguageModel.generateText({
+        prompt: "go",
+        toolkit: set.toolkit,
+        disableToolCallResolution: true,
+        toolCallValidation: "deferred"
+      }).pipe(Effect.provideService(LanguageModel.LanguageModel, model))
+      assert.deepStrictEqual(
+        response.toolCalls.map((call) => [set.canonicalName(call.name), call.params]),
+        [
+          ["a/b", { n: "wrong" }],
+          ["invented", {}]
+        ]
+      )
+    })
+  )
+})
