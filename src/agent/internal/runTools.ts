@@ -136,13 +136,15 @@ const execute = Effect.fnUntraced(function* (
   const resumed = new Set(ready.filter((one) => one.runnable.started).map((one) => one.call.id))
   const names = new Map(ready.map((one) => [one.call.id, one.runnable.part.name]))
 
+  // Stopped by a sibling's result: nothing more may begin until the batch is interrupted.
+  const waitToBeInterrupted = Effect.interruptible(Effect.never)
+
   const onStarted = (callId: string) =>
     Effect.gen(function* () {
-      // Stopped by a sibling's result: this call must not begin, the batch is about to be interrupted.
-      if (recorder.stopping()) return yield* Effect.never
+      if (recorder.stopping()) return yield* waitToBeInterrupted
       started.add(callId)
-      if (!resumed.has(callId)) yield* recorder.record({ _tag: "ToolStarted", at: yield* DateTime.now, callId })
-      if (recorder.stopping()) yield* Effect.never
+      if (resumed.has(callId)) return
+      yield* recorder.record({ _tag: "ToolStarted", at: yield* DateTime.now, callId })
     })
 
   yield* ToolBatch.run(
