@@ -14,39 +14,51 @@ export const message = <M extends Message>(self: M): M => {
   return copied
 }
 
-const isContainer = (value: unknown): value is Record<string, unknown> | Array<unknown> => {
+const isContainer = (value: unknown): value is Container => {
   if (typeof value !== "object" || value === null) return false
   if (Array.isArray(value)) return true
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null
 }
 
-const shell = (value: Record<string, unknown> | Array<unknown>): Record<string, unknown> | Array<unknown> =>
-  Array.isArray(value) ? Array.from<unknown>({ length: value.length }) : {}
+type Container = Record<string, unknown> | Array<unknown>
 
 // Iterative, because the JSON in a tool result may be nested deeper than the stack.
 export const copy = <A>(self: A): A => {
   if (!isContainer(self)) return self
-  const root = shell(self)
-  const pending: Array<[from: object, to: object]> = [[self, root]]
-  const done: Array<object> = []
-  let next = pending.pop()
-  while (next !== undefined) {
-    const [from, to] = next
-    for (const [key, value] of Object.entries(from)) {
-      let target: unknown = value
-      if (isContainer(value)) {
-        const inner = shell(value)
-        pending.push([value, inner])
-        target = inner
-      }
-      // defineProperty, because assigning to "__proto__" would set the prototype
-      Object.defineProperty(to, key, { value: target, enumerable: true, writable: true, configurable: true })
-    }
-    done.push(to)
-    next = pending.pop()
+  const froms: Array<Container> = [self]
+  const copies: Array<Container> = [Array.isArray(self) ? [] : {}]
+  const copyOf = (value: unknown): unknown => {
+    if (!isContainer(value)) return value
+    const inner: Container = Array.isArray(value) ? [] : {}
+    froms.push(value)
+    copies.push(inner)
+    return inner
   }
-  for (const container of done) Object.freeze(container)
-  // `root` has the own enumerable data of `self`, key by key, so it has its type
-  return root as A
+  for (let next = 0; next < froms.length; next++) {
+    const from = froms[next]
+    const to = copies[next]
+    if (from === undefined || to === undefined) continue
+    if (Array.isArray(from)) {
+      if (Array.isArray(to)) for (const item of from) to.push(copyOf(item))
+    } else if (!Array.isArray(to)) {
+      copyFields(from, to, copyOf)
+    }
+  }
+  for (const container of copies) Object.freeze(container)
+  // The first copy has the own enumerable data of `self`, key by key, so it has its type
+  return copies[0] as A
+}
+
+const copyFields = (
+  from: Record<string, unknown>,
+  to: Record<string, unknown>,
+  copyOf: (value: unknown) => unknown
+): void => {
+  for (const key of Object.keys(from)) {
+    const value = copyOf(from[key])
+    // Assigning to "__proto__" would set the prototype
+    if (key === "__proto__") Object.defineProperty(to, key, { value, enumerable: true })
+    else to[key] = value
+  }
 }
