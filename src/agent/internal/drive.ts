@@ -63,10 +63,8 @@ const started = Effect.fnUntraced(function* (
   const conversation = yield* startConversation(resolved, begin.options)
   const hasUser = Conversation.messages(conversation).some((message) => message.role === "user")
   if (begin.input === undefined && !hasUser) {
-    return yield* Effect.fail(
-      invalidConversation(
-        "expected a user message to answer, found none. Pass an input, or a conversation that has one"
-      )
+    return yield* invalidConversation(
+      "expected a user message to answer, found none. Pass an input, or a conversation that has one"
     )
   }
   return {
@@ -87,7 +85,7 @@ const checkShells = Effect.fnUntraced(function* (resolved: Resolved<unknown>) {
   const runtime = yield* ToolRuntime.ToolRuntime
   const tools = Array.from(resolved.tools.tools.values())
   const unsupported = tools.filter((tool) => !ToolRuntime.supports(runtime, tool)).map((tool) => tool.contract.name)
-  if (unsupported.length > 0) return yield* Effect.fail(new AgentError.ShellWithoutRuntime({ tools: unsupported }))
+  if (unsupported.length > 0) return yield* new AgentError.ShellWithoutRuntime({ tools: unsupported })
 })
 
 const resultOf = Effect.fnUntraced(function* <A>(

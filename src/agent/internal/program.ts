@@ -120,17 +120,16 @@ export const serviceClass = <Self, Name extends string, A, R, RDefinition>(
 ): ServiceClass<Self, Name, A, R, RDefinition> => {
   const described = blueprints.fromConfig(name, config, undefined)
   const key: `effect-emissary/Agent/${Name}` = `effect-emissary/Agent/${name}`
-  class AgentService extends Context.Service<Self, Agent<A>>()(key) {
-    static readonly [definedTypeId] = defined(described)
-    static readonly layer = Layer.effect(
-      this,
-      Effect.gen(function* () {
-        const bound = yield* Effect.mapError(blueprints.bindStatic(config), refuse(name))
-        const captured = yield* Effect.context<never>()
-        return service<A>(blueprints.fromConfig(name, config, bound), captured)
-      })
-    )
-  }
+  const agentKey = Context.Service<Self, Agent<A>>()(key)
+  const layer = Layer.effect(
+    agentKey,
+    Effect.gen(function* () {
+      const bound = yield* Effect.mapError(blueprints.bindStatic(config), refuse(name))
+      const captured = yield* Effect.context<never>()
+      return service<A>(blueprints.fromConfig(name, config, bound), captured)
+    })
+  )
+  const statics: unknown = Object.assign(agentKey, { layer, [definedTypeId]: defined(described) })
   // Sound: R and RDefinition are what the configuration was inferred to need; both Effects read it from their context.
-  return AgentService as ServiceClass<Self, Name, A, R, RDefinition>
+  return statics as ServiceClass<Self, Name, A, R, RDefinition>
 }
