@@ -41,7 +41,7 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
   it.effect("a Void result is null; so is nothing from a tool that declares no result", () =>
     Effect.gen(function* () {
       const toolkit = Toolkit.make(Tool.make("void"), Tool.dynamic("open", { parameters: { type: "object" } }))
-      const set = yield* bind(toolkit, { void: () => Effect.void, open: () => Effect.succeed(undefined) })
+      const set = yield* bind(toolkit, { void: () => Effect.void, open: () => Effect.void })
       assert.deepStrictEqual(yield* call(set, "void", {}), ToolResult.success(null))
       assert.deepStrictEqual(yield* call(set, "open", {}), ToolResult.success(null))
     })
@@ -113,7 +113,7 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
           toModelOutput: () => [Prompt.textPart({ text: "done" })]
         })
       )
-      const at = yield* Schema.decodeUnknownEffect(Schema.toCodecJson(Schema.DateTimeUtc))("2026-01-01T00:00:00.000Z")
+      const at = yield* Schema.decodeEffect(Schema.toCodecJson(Schema.DateTimeUtc))("2026-01-01T00:00:00.000Z")
       const set = yield* bind(toolkit, {
         slow: (_, { preliminary }) => Effect.as(preliminary({ at }), { at })
       })
@@ -158,7 +158,7 @@ describe("TOOL-3 failures", () => {
       ),
     reason: () => Effect.fail(new AiError.UnknownError({ description: secret })),
     // a handler that breaks its own types
-    undeclared: () => Effect.fail(new Error(secret)) as never
+    undeclared: () => Effect.fail({ text: secret }) as never
   })
 
   const cases: ReadonlyArray<readonly [string, ToolResult.Failure]> = [

@@ -97,7 +97,7 @@ describe("DESIGN 5.5 what the model is offered", () => {
       assert.isFalse(Tool.getStrictMode(offered("loose")))
       assert.isFalse(Tool.getStrictMode(offered("off")))
       assert.isTrue(Schema.isSchema(offered("strict").parametersSchema))
-      assert.strictEqual(Schema.decodeUnknownExit(offered("strict").parametersSchema)({})._tag, "Failure")
+      assert.strictEqual(Schema.decodeExit(offered("strict").parametersSchema)({})._tag, "Failure")
     })
   )
 

@@ -55,7 +55,7 @@ describe("TOOL-2 ToolFailure", () => {
       message: "no"
     })
     assert.strictEqual(ToolFailure.error("no", { type: "not_found" }).type, "not_found")
-    assert.strictEqual(Schema.decodeUnknownSync(json)({ _tag: "ToolFailure", message: "no" }).type, "execution_error")
+    assert.strictEqual(Schema.decodeSync(json)({ _tag: "ToolFailure", message: "no" }).type, "execution_error")
   })
 
   it("text and json take any value", () => {

@@ -8,10 +8,28 @@ import * as Schema from "effect/Schema"
 import * as CheckedSchema from "../../payload/CheckedSchema.ts"
 import * as StrictSchema from "../../payload/StrictSchema.ts"
 import type { BoundTool } from "../BoundTool.ts"
+import type { ToolContract } from "../ToolContract.ts"
 import type { OfferedTool } from "../ToolSet.ts"
 
-/** One object with both halves: the JSON Schema to show, the Schema for adapters that ask for one. */
+interface Offered {
+  readonly name: string
+  readonly contract: ToolContract
+  readonly tool: OfferedTool
+}
+
+// models cache what they derive from a tool by its identity, so the same tool is offered as the same object
+const known = new WeakMap<Tool.Any, Offered>()
+
 const offer = (name: string, bound: BoundTool): OfferedTool => {
+  const before = known.get(bound.tool)
+  if (before !== undefined && before.name === name && before.contract === bound.contract) return before.tool
+  const tool = make(name, bound)
+  known.set(bound.tool, { name, contract: bound.contract, tool })
+  return tool
+}
+
+/** One object with both halves: the JSON Schema to show, the Schema for adapters that ask for one. */
+const make = (name: string, bound: BoundTool): OfferedTool => {
   // a provider-defined tool is known to its provider's adapter, which wants it as it was made
   if (bound.kind === "provider" || Tool.isProviderDefined(bound.tool)) return bound.tool as OfferedTool
   const { annotations, description, parameters } = bound.contract

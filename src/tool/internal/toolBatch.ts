@@ -86,12 +86,12 @@ const each = <E, R>(
           if (cause !== undefined && Cause.hasDies(cause)) defects.set(index, cause)
           onResult(index, ended.result)
           if (options?.onFinished !== undefined) yield* options.onFinished(call.id, ended.result, duration, cause)
-          if (ended.interrupted) yield* Effect.interrupt
+          if (ended.interrupted) return yield* Effect.interrupt
         })
       )
 
     yield* Effect.forEach(calls, one, { concurrency: runtime.concurrency, discard: true })
-    if (options?.defects === "die" && defects.size > 0) yield* raise(defects)
+    if (options?.defects === "die" && defects.size > 0) return yield* raise(defects)
   })
 
 /** The defects of the first call that had one. */
