@@ -14,6 +14,7 @@ import { dual } from "effect/Function"
 import * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaRepresentation from "effect/SchemaRepresentation"
@@ -21,6 +22,7 @@ import { compile } from "./internal/jsonschema/compile.ts"
 import { check, defaultMaxSteps } from "./internal/jsonschema/check.ts"
 import { guard } from "./internal/jsonschema/guard.ts"
 import type { Node } from "./internal/jsonschema/model.ts"
+import { tokens } from "./internal/pointer.ts"
 import type { JsonObject } from "./Json.ts"
 import { JsonSchemaError } from "./JsonSchemaError.ts"
 import * as Limits from "./Limits.ts"
@@ -322,6 +324,20 @@ export const toSchema = (self: CheckedSchema): Schema.Codec<unknown> => {
   return self.json["type"] === "object" ? Schema.Record(Schema.String, Schema.Unknown) : Schema.Unknown
 }
 
+const schemaIssue = (
+  issues: ReadonlyArray<ValidationIssue.ValidationIssue>,
+  json: Schema.Json,
+  options: SchemaAST.ParseOptions
+): SchemaIssue.Issue => {
+  const [first, ...rest] = issues.map(
+    ({ message, pointer }) =>
+      new SchemaIssue.Pointer(tokens(pointer), new SchemaIssue.InvalidValue({ message }, json, options))
+  )
+  return first === undefined
+    ? new SchemaIssue.InvalidValue({ message: "is not valid" }, json, options)
+    : new SchemaIssue.Composite(Schema.Json.ast, [first, ...rest], json, options)
+}
+
 /**
  * {@link validate} as a Schema: decoding completes and checks a value, encoding
  * gives it back as it is.
@@ -356,7 +372,7 @@ export const codec = (self: CheckedSchema, options?: ValidateOptions): Schema.Co
         const result = validate(self, json, options)
         return Result.isSuccess(result)
           ? Effect.succeed(result.success)
-          : Effect.fail(new SchemaIssue.InvalidValue({ message: ValidationIssue.render(result.failure) }, json, parse))
+          : Effect.fail(schemaIssue(result.failure, json, parse))
       }),
       encode: SchemaGetter.passthrough()
     })

@@ -21,6 +21,9 @@ export interface Refusal {
   readonly reason: Reason
 }
 
+/** Weight of all patterns of a document: compiling them takes time, too. */
+const maxPatterns = 60_000
+
 interface Scope {
   readonly base: string
 }
@@ -42,6 +45,7 @@ export const compile = (
   const index: Index = { resources: new Map(), anchors: new Map(), nodes: new Map() }
   const pending: Array<Pending> = []
   const sameValue = new Map<Node, ReadonlyArray<Node>>()
+  let weight = 0
   const patterns = new Map<string, Result.Result<LinearPattern, string>>()
 
   const refuse = (path: string, reason: Reason): undefined => {
@@ -107,8 +111,20 @@ export const compile = (
       keyword,
       sub: (part, ...keys) => compileNode(part, keys.reduce<string>(join, pointer), own),
       pattern: (source, ...keys) => {
+        if (weight > maxPatterns) {
+          const reason = {
+            _tag: "TooLarge",
+            what: "weight of all patterns",
+            limit: maxPatterns,
+            found: weight
+          } as const
+          return refuse(keys.reduce<string>(join, pointer), reason)
+        }
         const compiled = patterns.get(source) ?? compilePattern(source)
-        patterns.set(source, compiled)
+        if (!patterns.has(source)) {
+          patterns.set(source, compiled)
+          weight += Result.isSuccess(compiled) ? compiled.success.weight : source.length
+        }
         return Result.isSuccess(compiled)
           ? compiled.success
           : refuse(keys.reduce<string>(join, pointer), { _tag: "UnsupportedPattern", problem: compiled.failure })

@@ -30,7 +30,10 @@ export const findCycle = (edges: SameValue): CycleProblem | undefined => {
         open.delete(top.node)
         stack.pop()
       } else if (open.has(next)) {
-        return { _tag: "Cycle", node: top.node }
+        const cycle = stack.slice(stack.findIndex(({ node }) => node === next)).map(({ node }) => node)
+        // a tree has no cycles, so one of its steps is a reference
+        const node = cycle.find((from, at) => from.reference === (cycle[at + 1] ?? next)) ?? top.node
+        return { _tag: "Cycle", node }
       } else if (!length.has(next)) push(next)
     }
   }

@@ -2,6 +2,7 @@ import type * as Schema from "effect/Schema"
 import type { JsonObject } from "../../Json.ts"
 import { parseContainer } from "./coerce.ts"
 import { evaluate, noneEvaluated } from "./evaluate.ts"
+import { intended } from "./keywords/combinations.ts"
 import { isAdditional } from "./keywords/objects.ts"
 import type { ArrayShape, Choice, Node, ObjectShape } from "./model.ts"
 import type { Run } from "./run.ts"
@@ -119,11 +120,11 @@ const chosen = ({ branches, keyword }: Choice, value: Schema.Json, run: Run): Sc
   const lenient = filled.filter((option) => fits(option.branch, option.value, run))
   const option = lenient[0]
   if (option !== undefined) return keyword === "anyOf" || lenient.length === 1 ? option.value : value
-  const near = filled.filter(({ branch, value: candidate }) => {
-    const [, issues] = apart(run, () => evaluate(branch, candidate, undefined, run))
-    return !issues.some(({ keyword: by, pointer }) => by === "const" || (pointer === "" && by === "type"))
-  })
-  return near.length === 1 && near[0] !== undefined ? near[0].value : value
+  const failing = filled.map(
+    ({ branch, value: candidate }) => apart(run, () => evaluate(branch, candidate, undefined, run))[1]
+  )
+  const meant = intended(failing, "")
+  return meant === undefined ? value : (filled[failing.indexOf(meant)]?.value ?? value)
 }
 
 /** Drops what `unevaluatedProperties: false` would refuse, when the rest of the schema holds. */

@@ -4,13 +4,16 @@ import { RE2JS } from "re2js"
 /** A regular expression that runs in time linear in its input. */
 export interface LinearPattern {
   readonly source: string
+  /** What compiling it was worth: its length, its instructions, its Unicode classes. */
+  readonly weight: number
   /** How many steps a test on this many characters is worth. */
   readonly cost: (length: number) => number
   readonly test: (text: string) => boolean
 }
 
-const maxSource = 4096
+const maxSource = 2048
 const maxProgram = 4000
+const maxProperties = 100
 
 const whiteSpace = "\\t-\\r \\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}\\x{FEFF}"
 const notWhiteSpace =
@@ -168,6 +171,8 @@ const text = (cause: unknown): string => (cause instanceof Error ? cause.message
  * ECMAScript, and one that RE2 can run. It is searched for, not anchored.
  */
 export const compilePattern = (source: string): Result.Result<LinearPattern, string> => {
+  const properties = source.split(/\\[pP]\{/).length - 1
+  if (properties > maxProperties) return Result.fail(`it has more than ${maxProperties} \\p escapes`)
   if (source.length > maxSource) return Result.fail(`it is longer than ${maxSource} characters`)
   return Result.gen(function* () {
     yield* Result.orElse(Result.try({ try: () => new RegExp(source, "u"), catch: text }), () =>
@@ -180,7 +185,8 @@ export const compilePattern = (source: string): Result.Result<LinearPattern, str
       return yield* Result.fail(`it compiles to ${program} instructions, the limit is ${maxProgram}`)
     return {
       source,
-      cost: (length) => 1 + Math.ceil((length * Math.max(program, 8)) / 512),
+      weight: source.length + program + 500 * properties,
+      cost: (length) => 1 + Math.ceil((length * Math.max(program, 8)) / 64),
       test: (value) => compiled.test(value)
     } satisfies LinearPattern
   })

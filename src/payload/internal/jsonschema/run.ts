@@ -41,11 +41,16 @@ export const leave = (run: Run): void => {
 export const isDone = (run: Run): boolean =>
   run.exhausted !== undefined || run.issues === undefined || run.issues.length >= run.maxIssues
 
-/** Notes an issue, unless only the answer counts, and is the answer "no". */
+/** Notes an issue once, unless only the answer counts or there are enough. */
+export const note = (run: Run, issue: ValidationIssue): void => {
+  if (run.issues === undefined || run.issues.length >= run.maxIssues) return
+  const same = run.issues.some(({ message, pointer }) => message === issue.message && pointer === issue.pointer)
+  if (!same) run.issues.push(issue)
+}
+
+/** Notes an issue and is the answer "no". */
 export const report = (run: Run, at: Location | undefined, keyword: string, message: string): false => {
-  if (run.issues !== undefined && run.issues.length < run.maxIssues) {
-    run.issues.push({ path: toPath(at), pointer: toPointer(at), keyword, message })
-  }
+  if (run.issues !== undefined) note(run, { path: toPath(at), pointer: toPointer(at), keyword, message })
   return false
 }
 

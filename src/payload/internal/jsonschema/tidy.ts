@@ -1,3 +1,4 @@
+import * as JsonPointer from "effect/JsonPointer"
 import type * as Schema from "effect/Schema"
 import type { JsonObject } from "../../Json.ts"
 import { fingerprint, get, isArray, isObject, set } from "./values.ts"
@@ -163,8 +164,7 @@ const references = (json: Schema.Json, found: Map<string, number>): Map<string, 
   return found
 }
 
-const refOf = (name: string): string =>
-  `${prefix}${encodeURIComponent(name.replaceAll("~", "~0").replaceAll("/", "~1"))}`
+const refOf = (name: string): string => JsonPointer.formatUriFragment(["$defs", name])
 
 const replace = (json: Schema.Json, ref: string, by: JsonObject): Schema.Json => {
   if (isArray(json)) return json.map((item) => replace(item, ref, by))

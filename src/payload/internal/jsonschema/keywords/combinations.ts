@@ -6,14 +6,28 @@ import type { Location } from "../location.ts"
 import { toPointer } from "../location.ts"
 import type { Assertion, Node } from "../model.ts"
 import type { Run } from "../run.ts"
-import { apart, isDone, quietly, report } from "../run.ts"
+import { apart, isDone, note, quietly, report } from "../run.ts"
 import { get, isObject } from "../values.ts"
 
 const shownBranches = 3
 
 /**
- * Reports why no alternative fits. When all but one fail for what the value
- * itself is (its kind or a constant), the issues of that one are the useful ones.
+ * The issues of the alternative a value was meant for: the only one that fails
+ * for more than the kind of the value, or than a constant in it.
+ */
+export const intended = <I extends { readonly keyword: string; readonly pointer: string }>(
+  all: ReadonlyArray<ReadonlyArray<I>>,
+  here: string
+): ReadonlyArray<I> | undefined => {
+  const ofKind = all.filter((issues) => !issues.some(({ keyword, pointer }) => keyword === "type" && pointer === here))
+  if (ofKind.length <= 1) return ofKind[0]
+  const named = ofKind.filter((issues) => !issues.some(({ keyword }) => keyword === "const" || keyword === "enum"))
+  return named.length === 1 ? named[0] : undefined
+}
+
+/**
+ * Reports why no alternative fits: with the issues of the one the value was
+ * meant for, if there is one.
  */
 const noneFits = (
   branches: ReadonlyArray<Node>,
@@ -25,15 +39,9 @@ const noneFits = (
   if (run.issues === undefined) return false
   const here = toPointer(at)
   const all = branches.map((branch) => apart(run, () => evaluate(branch, value, at, run))[1])
-  const near = all.filter((issues) =>
-    issues.every(
-      ({ keyword: by, pointer }) =>
-        !(pointer === here && by === "type") && by !== "const" && !(by === "enum" && pointer !== here)
-    )
-  )
-  const only = near[0]
-  if (near.length === 1 && only !== undefined) {
-    for (const issue of only) if (run.issues.length < run.maxIssues) run.issues.push(issue)
+  const meant = intended(all, here)
+  if (meant !== undefined) {
+    for (const issue of meant) note(run, issue)
     return false
   }
   const reasons = [...new Set(all.flatMap((issues) => issues.slice(0, 1).map(summary(here))))]

@@ -1,0 +1,395 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Result, Schema } from "effect"
+import { CheckedSchema, Decode, ValidationIssue } from "effect-emissary"
+
+const json = (text: string): unknown => JSON.parse(text)
+
+const issues = (schema: unknown, value: unknown, options?: CheckedSchema.ValidateOptions) =>
+  Effect.map(CheckedSchema.make(schema), (checked) => {
+    const result = CheckedSchema.validate(checked, value, options)
+    return Result.isFailure(result) ? result.failure.map(({ message, path }) => `${path}: ${message}`) : []
+  })
+
+const value = (schema: unknown, input: unknown, options?: CheckedSchema.ValidateOptions) =>
+  Effect.flatMap(CheckedSchema.make(schema), (checked) =>
+    Effect.fromResult(CheckedSchema.validate(checked, input, options))
+  )
+
+const order = {
+  type: "object",
+  properties: {
+    id: { type: "string", minLength: 2 },
+    state: { type: "string", enum: ["open", "closed"] },
+    items: {
+      type: "array",
+      items: {
+        type: "object",
+        properties: { sku: { type: "string" }, qty: { type: "integer", minimum: 1 } },
+        required: ["sku", "qty"],
+        additionalProperties: false
+      }
+    },
+    "odd key": { type: "boolean" }
+  },
+  required: ["id", "items"],
+  additionalProperties: false
+}
+
+describe("TOOL-4 issues", () => {
+  it.effect("TOOL-4 collects all, in the order of the schema, with paths", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(
+        yield* issues(order, { "odd key": "no", items: [{ qty: 0.5 }, { sku: 1, qty: 0 }], state: "lost" }),
+        [
+          "id: is required",
+          'state: must be one of "open", "closed"',
+          "items[0].sku: is required",
+          "items[0].qty: expected integer, got number",
+          "items[1].sku: expected string, got integer",
+          "items[1].qty: must be at least 1",
+          '["odd key"]: expected boolean, got string'
+        ]
+      )
+    })
+  )
+
+  it.effect("TOOL-4 gives a JSON Pointer and a keyword beside the path", () =>
+    Effect.gen(function* () {
+      const checked = yield* CheckedSchema.make({ properties: { "a/b": { items: { type: "null" } } } })
+      const result = CheckedSchema.validate(checked, { "a/b": [1] })
+      assert.deepStrictEqual(
+        result,
+        Result.fail([
+          { path: '["a/b"][0]', pointer: "/a~1b/0", keyword: "type", message: "expected null, got integer" }
+        ])
+      )
+    })
+  )
+
+  it.effect("TOOL-4 1.0 is an integer and an integer is a number", () =>
+    Effect.gen(function* () {
+      const schema = { properties: { i: { type: "integer" }, n: { type: "number" } } }
+      assert.deepStrictEqual(yield* issues(schema, json('{"i": 1.0, "n": 1}')), [])
+    })
+  )
+
+  it.effect("TOOL-4 names the alternatives that do not fit, or the issues of the one that was meant", () =>
+    Effect.gen(function* () {
+      const nullable = { properties: { a: { anyOf: [{ type: "string", maxLength: 1 }, { type: "null" }] } } }
+      assert.deepStrictEqual(yield* issues(nullable, { a: "xx" }), ["a: must have at most 1 character, has 2"])
+      const tagged = {
+        anyOf: [
+          { type: "object", properties: { kind: { const: "a" }, x: { type: "integer" } }, required: ["kind", "x"] },
+          { type: "object", properties: { kind: { const: "b" } }, required: ["kind"] }
+        ]
+      }
+      assert.deepStrictEqual(yield* issues(tagged, { kind: "a" }), ["x: is required"])
+      assert.deepStrictEqual(yield* issues(tagged, 3), [": fits none of 2 alternatives: expected object, got integer"])
+    })
+  )
+
+  it.effect("L2 never quotes the value, only its kind", () =>
+    Effect.gen(function* () {
+      const schema = {
+        properties: {
+          a: { type: "integer" },
+          b: { enum: ["x"] },
+          c: { pattern: "^y$" },
+          d: { format: "email" },
+          e: { const: 1 },
+          f: { anyOf: [{ const: 1 }, { const: 2 }] },
+          g: { not: {} },
+          h: { maxLength: 1 }
+        }
+      }
+      const secret = "sk-SECRET"
+      const input = Object.fromEntries(Object.keys(schema.properties).map((key) => [key, secret]))
+      const found = yield* issues(schema, input)
+      assert.strictEqual(found.length, 8)
+      assert.notInclude(found.join("\n"), secret)
+    })
+  )
+
+  it.effect("PAY-A stops collecting at maxIssues", () =>
+    Effect.gen(function* () {
+      const schema = { items: { type: "string" } }
+      assert.strictEqual((yield* issues(schema, Array(1000).fill(1))).length, 50)
+      assert.strictEqual((yield* issues(schema, Array(1000).fill(1), { maxIssues: 3 })).length, 3)
+    })
+  )
+
+  it.effect("does not report a property twice that a failing allOf looked at", () =>
+    Effect.gen(function* () {
+      const schema = { allOf: [{ properties: { a: { type: "integer" } } }], unevaluatedProperties: false }
+      assert.deepStrictEqual(yield* issues(schema, { a: "x" }, { strict: true }), ["a: expected integer, got string"])
+    })
+  )
+
+  it("renders issues as one line", () => {
+    assert.strictEqual(
+      ValidationIssue.render([{ path: "", pointer: "", keyword: "type", message: "expected object, got null" }]),
+      "expected object, got null"
+    )
+  })
+})
+
+describe("TOOL-4 completion", () => {
+  it.effect("TOOL-4 fills in defaults, nested, through $ref and allOf, and in the chosen alternative", () =>
+    Effect.gen(function* () {
+      const schema = {
+        $defs: {
+          unit: { type: "string", default: "celsius" },
+          base: { properties: { lang: { default: "en" } } }
+        },
+        properties: {
+          unit: { $ref: "#/$defs/unit" },
+          range: { type: "object", properties: { days: { type: "integer", default: 3 } }, default: {} },
+          rows: { items: { properties: { n: { default: 0 } } } },
+          shape: {
+            anyOf: [
+              { properties: { kind: { const: "circle" }, r: { default: 1 } }, required: ["kind"] },
+              { properties: { kind: { const: "square" }, a: { default: 2 } }, required: ["kind"] }
+            ]
+          }
+        },
+        allOf: [{ $ref: "#/$defs/base" }]
+      }
+      assert.deepStrictEqual(yield* value(schema, { rows: [{}, { n: 1 }], shape: { kind: "square" } }), {
+        rows: [{ n: 0 }, { n: 1 }],
+        shape: { kind: "square", a: 2 },
+        unit: "celsius",
+        range: { days: 3 },
+        lang: "en"
+      })
+    })
+  )
+
+  it.effect("TOOL-4 a default of a required property is filled in; one that does not fit is only a note", () =>
+    Effect.gen(function* () {
+      const schema = {
+        properties: { a: { type: "integer", default: 1 }, b: { type: "string", default: null }, c: { default: null } },
+        required: ["a"]
+      }
+      assert.deepStrictEqual(yield* value(schema, {}), { a: 1, c: null })
+    })
+  )
+
+  it.effect("TOOL-4 removes null for an optional property whose schema does not take it", () =>
+    Effect.gen(function* () {
+      const schema = {
+        properties: {
+          plain: { type: "string" },
+          filled: { type: "integer", default: 2 },
+          nullable: { type: ["string", "null"] },
+          needed: { type: ["string", "null"] }
+        },
+        required: ["needed"]
+      }
+      assert.deepStrictEqual(yield* value(schema, { plain: null, filled: null, nullable: null, needed: null }), {
+        nullable: null,
+        needed: null,
+        filled: 2
+      })
+      assert.deepStrictEqual(yield* issues({ properties: { a: { type: "string" } }, required: ["a"] }, { a: null }), [
+        "a: expected string, got null"
+      ])
+    })
+  )
+
+  it.effect("TOOL-4 drops undeclared properties of closed objects, refuses them when strict", () =>
+    Effect.gen(function* () {
+      const schema = {
+        type: "object",
+        properties: { in: { type: "object", properties: { a: {} }, additionalProperties: false } },
+        patternProperties: { "^x-": {} },
+        additionalProperties: false
+      }
+      const input = { in: { a: 1, b: 2 }, "x-1": 1, y: 1 }
+      assert.deepStrictEqual(yield* value(schema, input), { in: { a: 1 }, "x-1": 1 })
+      assert.deepStrictEqual(yield* issues(schema, input, { strict: true }), [
+        "in.b: is not allowed",
+        "y: is not allowed"
+      ])
+      const unevaluated = { allOf: [{ properties: { a: {} } }], unevaluatedProperties: false }
+      assert.deepStrictEqual(yield* value(unevaluated, { a: 1, b: 2 }), { a: 1 })
+      assert.deepStrictEqual(yield* value({ properties: { a: {} } }, { a: 1, b: 2 }), { a: 1, b: 2 })
+    })
+  )
+
+  it.effect("L4 a property that another part of an allOf declares is refused, not lost", () =>
+    Effect.gen(function* () {
+      const schema = {
+        allOf: [{ properties: { a: {} }, additionalProperties: false }, { properties: { b: {} } }]
+      }
+      assert.deepStrictEqual(yield* issues(schema, { a: 1, b: 2 }), ["b: is not allowed"])
+    })
+  )
+
+  it.effect("TOOL-4 takes text that holds JSON for an array or object, when asked", () =>
+    Effect.gen(function* () {
+      const schema = {
+        properties: {
+          list: { type: "array", items: { type: "integer" } },
+          map: { type: "object" },
+          maybe: { anyOf: [{ type: "array" }, { type: "null" }] },
+          text: { type: "string" },
+          both: { type: ["string", "array"] }
+        }
+      }
+      const input = { list: "[1,2]", map: ' {"a":[]}', maybe: "[]", text: "[1]", both: "[1]" }
+      assert.deepStrictEqual(yield* value(schema, input, { coerce: true }), {
+        list: [1, 2],
+        map: { a: [] },
+        maybe: [],
+        text: "[1]",
+        both: "[1]"
+      })
+      assert.strictEqual((yield* issues(schema, input)).length, 3)
+      assert.deepStrictEqual(yield* issues(schema, { list: '{"a":1}', map: "[]" }, { coerce: true }), [
+        "list: expected array, got string",
+        "map: expected object, got string"
+      ])
+      assert.deepStrictEqual(yield* issues(schema, { map: '{"__proto__":{}}' }, { coerce: true }), [
+        "map: expected object, got string"
+      ])
+    })
+  )
+
+  it.effect("never changes the input and shares nothing with it or with the schema", () =>
+    Effect.gen(function* () {
+      const schema = { properties: { a: { properties: { b: { default: [1] } }, default: {} }, c: {} } }
+      const input = { c: { d: [1] }, a: {} }
+      const before = structuredClone(input)
+      const checked = yield* CheckedSchema.make(schema)
+      const first = yield* Effect.fromResult(CheckedSchema.validate(checked, input))
+      assert.deepStrictEqual(input, before)
+      const seen = JSON.stringify(first)
+      JSON.stringify(first, (_, part: unknown) => {
+        if (Array.isArray(part)) part.push("changed")
+        return part
+      })
+      const second = yield* Effect.fromResult(CheckedSchema.validate(checked, input))
+      assert.strictEqual(JSON.stringify(second), seen)
+      assert.deepStrictEqual(input, before)
+      assert.deepStrictEqual(checked.json, schema)
+    })
+  )
+})
+
+describe("L2 keys and plain data", () => {
+  it.effect("L2 refuses __proto__ and constructor.prototype in values, keeps plain constructor", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* issues({}, json('{"a":{"__proto__":1}}')), [
+        'a.__proto__: the key "__proto__" is not allowed'
+      ])
+      assert.deepStrictEqual(yield* issues({}, json('{"constructor":{"prototype":1}}')), [
+        'constructor: the key "constructor" is not allowed'
+      ])
+      assert.deepStrictEqual(yield* value({}, { constructor: "x", toString: 1 }), { constructor: "x", toString: 1 })
+    })
+  )
+
+  it.effect("L2 reads own properties only", () =>
+    Effect.gen(function* () {
+      const schema = { properties: { toString: { type: "integer" }, constructor: { type: "string" } } }
+      assert.deepStrictEqual(yield* issues(schema, {}), [])
+      assert.deepStrictEqual(yield* issues({ required: ["toString"] }, {}), ["toString: is required"])
+    })
+  )
+
+  it.effect("L2 refuses what is not plain JSON", () =>
+    Effect.gen(function* () {
+      const cyclic: { self?: unknown } = {}
+      cyclic.self = cyclic
+      for (const input of [undefined, Number.NaN, 1n, new Date(0), () => 1, { a: undefined }, [Symbol("x")], cyclic]) {
+        assert.strictEqual((yield* issues({}, input)).length, 1)
+      }
+    })
+  )
+})
+
+describe("CODEC-4 refusals", () => {
+  const cases: ReadonlyArray<readonly [name: string, schema: unknown, path: string, tag: string]> = [
+    ["an unknown keyword", { properties: { a: { minLenght: 1 } } }, "/properties/a/minLenght", "UnsupportedKeyword"],
+    ["$dynamicRef", { items: { $dynamicRef: "#x" } }, "/items/$dynamicRef", "UnsupportedKeyword"],
+    ["nullable of OpenAPI", { type: "string", nullable: true }, "/nullable", "UnsupportedKeyword"],
+    ["an unknown type", { anyOf: [{ type: "float" }] }, "/anyOf/0/type", "UnsupportedType"],
+    ["an unknown format", { format: "phone" }, "/format", "UnsupportedFormat"],
+    ["an unknown dialect", { $schema: "http://json-schema.org/draft-04/schema#" }, "/$schema", "UnsupportedDialect"],
+    ["a remote reference", { $ref: "https://example.com/a.json" }, "/$ref", "UnresolvedReference"],
+    ["a dangling reference", { $ref: "#/$defs/a" }, "/$ref", "UnresolvedReference"],
+    ["a reference to a note", { "x-a": {}, $ref: "#/x-a" }, "/$ref", "UnresolvedReference"],
+    ["a reference to itself", { $ref: "#" }, "/$ref", "ReferenceCycle"],
+    ["a cycle through allOf", { allOf: [{ anyOf: [{ $ref: "#" }] }] }, "/allOf/0/anyOf/0/$ref", "ReferenceCycle"],
+    ["a cycle through not", { not: { $ref: "#" } }, "/not/$ref", "ReferenceCycle"],
+    ["look-ahead", { pattern: "^(?=a)" }, "/pattern", "UnsupportedPattern"],
+    ["a back reference", { patternProperties: { "(a)\\1": {} } }, "/patternProperties/(a)\\1", "UnsupportedPattern"],
+    ["a broken pattern", { pattern: "(" }, "/pattern", "UnsupportedPattern"],
+    ["a keyword of a wrong form", { minimum: "1" }, "/minimum", "InvalidKeyword"],
+    ["items of draft-07 in 2020-12", { items: [{}] }, "/items", "InvalidKeyword"],
+    ["a subschema that is none", { properties: { a: 1 } }, "/properties/a", "NotASchema"],
+    ["a document that is none", [], "", "NotASchema"],
+    ["__proto__", json('{"properties":{"__proto__":{}}}'), "/properties/__proto__", "ForbiddenKey"],
+    [
+      "assertions beside $ref in draft-07",
+      {
+        $schema: "http://json-schema.org/draft-07/schema#",
+        definitions: { a: {} },
+        $ref: "#/definitions/a",
+        minLength: 1
+      },
+      "/minLength",
+      "InvalidKeyword"
+    ]
+  ]
+  for (const [name, schema, path, tag] of cases) {
+    it.effect(`CODEC-4 ${name}`, () =>
+      Effect.gen(function* () {
+        const error = yield* Effect.flip(CheckedSchema.make(schema, { what: "tool parameters" }))
+        assert.deepStrictEqual([error.path, error.reason._tag, error.what], [path, tag, "tool parameters"])
+        assert.include(error.message, path)
+      })
+    )
+  }
+
+  it.effect("CODEC-4 keeps the document verbatim, notes included", () =>
+    Effect.gen(function* () {
+      const text =
+        '{"x-note":{"b":1,"a":2},"title":"T","type":"object","properties":{"z":{"type":"integer","default":1,"$comment":"c"},"a":{}},"examples":[{}]}'
+      const checked = yield* CheckedSchema.make(json(text))
+      assert.strictEqual(JSON.stringify(checked.json), text)
+    })
+  )
+
+  it.effect("PAY-C respects the limits of the call", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(CheckedSchema.make({ enum: [1, 2, 3, 4] }, { limits: { maxNodes: 4 } }))
+      assert.strictEqual(error.reason._tag, "TooLarge")
+    })
+  )
+})
+
+describe("CODEC-4 as a Schema", () => {
+  it.effect("CODEC-4 a rebuilt codec completes by the same interpreter and locates its issues", () =>
+    Effect.gen(function* () {
+      const checked = yield* CheckedSchema.make(order)
+      const codec = CheckedSchema.codec(checked)
+      const good = { id: "42", items: [{ sku: "a", qty: 1 }] }
+      assert.deepStrictEqual(yield* Schema.decodeUnknownEffect(codec)({ ...good, more: 1 }), good)
+      const error = yield* Effect.flip(Decode.decode(codec)({ id: "42", items: [{ sku: "a" }] }))
+      assert.strictEqual(error.reason._tag, "Invalid")
+      if (error.reason._tag === "Invalid") assert.strictEqual(error.reason.issues[0]?.path, "/items/0/qty")
+    })
+  )
+
+  it.effect("toSchema imports what core can import, else takes any object", () =>
+    Effect.gen(function* () {
+      const imported = CheckedSchema.toSchema(yield* CheckedSchema.make(order))
+      assert.isTrue(Result.isFailure(Schema.decodeUnknownResult(imported)({ id: 1 })))
+      const recursive = yield* CheckedSchema.make({ type: "object", properties: { kid: { $ref: "#" } } })
+      const fallback = CheckedSchema.toSchema(recursive)
+      assert.isTrue(Result.isSuccess(Schema.decodeUnknownResult(fallback)({ kid: 1 })))
+      assert.isTrue(Result.isFailure(Schema.decodeUnknownResult(fallback)(1)))
+    })
+  )
+})

@@ -1,0 +1,151 @@
+import { Validator } from "@cfworker/json-schema"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Result, Schema } from "effect"
+import { CheckedSchema } from "effect-emissary"
+import { compilePattern } from "../../../src/payload/internal/jsonschema/patterns.ts"
+import { random } from "./random.ts"
+
+const runs = { arbitrary: { runs: 300 } }
+
+describe("PAY-C laws of the interpreter", () => {
+  it.effect.prop(
+    "PAY-C answers as another interpreter does",
+    [Schema.Int],
+    ([seed]) =>
+      Effect.gen(function* () {
+        const { document, value } = random(seed)
+        const schema = document()
+        const checked = yield* CheckedSchema.make(schema)
+        const oracle = new Validator({ ...schema }, "2020-12", true)
+        for (let i = 0; i < 20; i++) {
+          const input = value()
+          assert.strictEqual(
+            CheckedSchema.accepts(checked, input),
+            oracle.validate(input).valid,
+            JSON.stringify({ schema, input })
+          )
+        }
+      }),
+    runs
+  )
+
+  it.effect.prop(
+    "PAY-C what validate gives is accepted as it is, what is accepted strictly stays, and issues come with refusals",
+    [Schema.Int],
+    ([seed]) =>
+      Effect.gen(function* () {
+        const { document, value } = random(seed)
+        const checked = yield* CheckedSchema.make(document())
+        for (let i = 0; i < 10; i++) {
+          const input = value()
+          const before = structuredClone(input)
+          const result = CheckedSchema.validate(checked, input, { coerce: true })
+          assert.deepStrictEqual(input, before)
+          if (Result.isSuccess(result)) assert.isTrue(CheckedSchema.accepts(checked, result.success))
+          else assert.isAbove(result.failure.length, 0)
+          const strict = CheckedSchema.validate(checked, input, { strict: true })
+          if (CheckedSchema.accepts(checked, input) && Result.isSuccess(strict)) {
+            assert.strictEqual(Result.isSuccess(result), true, JSON.stringify({ schema: checked.json, input }))
+          }
+        }
+      }),
+    runs
+  )
+})
+
+describe("DESIGN 5.10 patterns mean what they mean in ECMAScript", () => {
+  const sources = [
+    "^\\d{3}-\\d{4}$",
+    "a.c",
+    "^\\S+@\\S+$",
+    "[\\s\\S]",
+    "^[^\\s]+$",
+    "[\\S]",
+    "^[\\w.-]+$",
+    "\\bfoo\\b",
+    "^\\u0061\\x62$",
+    "\\u{1F600}",
+    "\\uD83D\\uDE00",
+    "^.$",
+    "[^]",
+    "[]",
+    "[[]a",
+    "^[[:alpha:]]+$",
+    "\\/\\.",
+    "^\\cJ$",
+    "(?:a|b)+?",
+    "(?<year>\\d{4})",
+    "^\\p{L}+$",
+    "\\p{Letter}\\P{Lu}",
+    "\\p{Script=Greek}",
+    "\\p{ASCII}",
+    "^a{2,}$",
+    "a{,2}",
+    "x{",
+    "}",
+    "^\\@\\_$",
+    "\\-",
+    "^[\\-a]+$",
+    "\\0",
+    "[\\b]",
+    "$",
+    "^$",
+    "a|^$",
+    "^[a-zA-Z0-9_]*(?:-[a-z]+)*$"
+  ]
+  const texts = [
+    "",
+    "a",
+    "abc",
+    "a\nc",
+    "a\rc",
+    "a\u2028c",
+    "123-4567",
+    "x@y",
+    " ",
+    "\u00a0",
+    "\ufeff",
+    "foo",
+    "a foo b",
+    "foob",
+    "ab",
+    "😀",
+    "😀😀",
+    "[a",
+    "[",
+    ":",
+    "a:]",
+    "/.",
+    "\n",
+    "aa",
+    "a{,2}",
+    "x{",
+    "}",
+    "@_",
+    "-",
+    "a-a",
+    "\0",
+    "\b",
+    "Aé",
+    "αβ",
+    "é1",
+    "2024",
+    "1",
+    "_",
+    "a-b-c",
+    "[[:alpha:]]",
+    "l]"
+  ]
+  for (const source of sources) {
+    it(`DESIGN 5.10 ${source}`, () => {
+      const unicode = Result.try(() => new RegExp(source, "u"))
+      const expected = Result.isSuccess(unicode) ? unicode.success : new RegExp(source)
+      const actual = Result.getOrThrow(compilePattern(source))
+      for (const text of texts) assert.strictEqual(actual.test(text), expected.test(text), JSON.stringify(text))
+    })
+  }
+
+  for (const source of ["(?=a)", "(?!a)", "(?<=a)b", "(a)\\1", "\\k<a>", "(?i:a)", "a{1001}", "\\Z", "a{100}{100}"]) {
+    it(`DESIGN 5.10 refuses ${source}`, () => assert.isTrue(Result.isFailure(compilePattern(source))))
+  }
+})

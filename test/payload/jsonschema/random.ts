@@ -1,0 +1,94 @@
+import type { Schema } from "effect"
+
+type Json = Schema.Json
+
+/** Random schemas and values from a seed, small enough to agree now and then. */
+export const random = (seed: number) => {
+  let state = seed >>> 0
+  const next = (): number => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
+  }
+  const below = (n: number) => Math.floor(next() * n)
+  const pick = <A>(list: ReadonlyArray<A>): A => {
+    const item = list[below(list.length)]
+    if (item === undefined) throw new Error("empty list")
+    return item
+  }
+  const times = <A>(n: number, make: () => A): Array<A> => Array.from({ length: n }, make)
+  const key = () => pick(["a", "b", "c", "ab"])
+  const scalar = (): Json => pick([null, true, false, 0, 1, 2, 1.5, -1, "", "a", "ab", "abc", "😀"])
+
+  const value = (depth: number): Json => {
+    const kind = depth === 0 ? 0 : below(4)
+    if (kind < 2) return scalar()
+    if (kind === 2) return times(below(4), () => value(depth - 1))
+    return Object.fromEntries(times(below(4), () => [key(), value(depth - 1)]))
+  }
+
+  const types = ["null", "boolean", "integer", "number", "string", "array", "object"]
+
+  const keyword = (depth: number): ReadonlyArray<readonly [string, Json]> => {
+    const sub = () => schema(depth - 1)
+    const subs = () => times(1 + below(3), sub)
+    const shallow: ReadonlyArray<() => ReadonlyArray<readonly [string, Json]>> = [
+      () => [["type", pick(types)]],
+      () => [["type", [...new Set(times(2, () => pick(types)))]]],
+      () => [["enum", times(1 + below(4), () => value(1))]],
+      () => [["const", value(1)]],
+      () => [["minimum", below(3) - 1]],
+      () => [["exclusiveMaximum", below(3)]],
+      () => [["multipleOf", pick([0.5, 1, 2])]],
+      () => [["minLength", below(3)]],
+      () => [["maxLength", below(3)]],
+      () => [["pattern", pick(["^a", "b$", "^[ab]*$", ".", "a|b"])]],
+      () => [["minItems", below(3)]],
+      () => [["maxItems", below(3)]],
+      () => [["uniqueItems", true]],
+      () => [["required", [...new Set(times(1 + below(2), key))]]],
+      () => [["minProperties", below(3)]],
+      () => [["maxProperties", below(3)]],
+      () => [["dependentRequired", { [key()]: [key()] }]]
+    ]
+    if (depth === 0 || next() < 0.4) return pick(shallow)()
+    return pick<() => ReadonlyArray<readonly [string, Json]>>([
+      () => [["properties", Object.fromEntries(times(1 + below(3), () => [key(), sub()]))]],
+      () => [["patternProperties", { [pick(["^a", "b"])]: sub() }]],
+      () => [["additionalProperties", sub()]],
+      () => [["propertyNames", sub()]],
+      () => [["dependentSchemas", { [key()]: sub() }]],
+      () => [["prefixItems", subs()]],
+      () => [["items", sub()]],
+      () => [["contains", sub()], ...(next() < 0.5 ? [["minContains", below(3)] as const] : [])],
+      () => [
+        ["contains", sub()],
+        ["maxContains", 1 + below(2)]
+      ],
+      () => [["anyOf", subs()]],
+      () => [["oneOf", subs()]],
+      () => [["allOf", subs()]],
+      () => [["not", sub()]],
+      () => [
+        ["if", sub()],
+        ["then", sub()],
+        ["else", sub()]
+      ],
+      () => [["unevaluatedProperties", sub()]],
+      () => [["unevaluatedItems", sub()]],
+      () => [["properties", { [key()]: { $ref: "#/$defs/d" } }]],
+      () => [["items", { $ref: "#/$defs/d" }]]
+    ])()
+  }
+
+  const object = (depth: number): { readonly [keyword: string]: Json } =>
+    Object.fromEntries(times(1 + below(3), () => keyword(depth)).flat())
+
+  const schema = (depth: number): Json => (next() < 0.08 ? next() < 0.6 : object(depth))
+
+  return {
+    value: () => value(3),
+    document: (): { readonly [keyword: string]: Json } => ({ ...object(3), $defs: { d: schema(1) } })
+  }
+}
