@@ -127,6 +127,8 @@ export interface ClientOptions {
  * **Gotchas**
  *
  * Deadlines are points in time: keep the clocks of both machines in step.
+ * Everything at and below `/tools` belongs to this layer; give the application's
+ * own routes other paths, or this layer a `path`.
  *
  * **Example** (A tool server, and a client that knows nothing but fetch)
  *
@@ -224,7 +226,8 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  * A cut connection leaves open whether the tool ran; annotate tools that may run
  * twice with `Tool.Idempotent`, so that they are called again. An HTTP client
  * that keeps connections may find one closed by the server, which is a cut, too:
- * let the server keep idle connections longer than the client does.
+ * let the server keep idle connections longer than the client does. Provide an
+ * `HttpClient` that does not repeat requests by itself.
  *
  * **Example** (Calling a tool of which only the contract is known)
  *

@@ -434,6 +434,26 @@ describe("RT-5 the server is a layer", () => {
     }).pipe(Effect.provide(serve({ path: "/agents/v1" })))
   )
 
+  it.live("several toolkits share one server, each with its own token", () =>
+    Effect.gen(function* () {
+      const as = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
+      assert.strictEqual((yield* send("/a/tools", as("one"))).status, 200)
+      assert.strictEqual((yield* send("/b/tools", as("two"))).status, 200)
+      refused(yield* send("/a/tools", as("two")), 401, "Unauthorized")
+      refused(yield* send("/b/tools", as("one")), 401, "Unauthorized")
+    }).pipe(
+      Effect.provide(
+        HttpRouter.serve(
+          Layer.merge(
+            routes({ path: "/a", token: Redacted.make("one") }),
+            routes({ path: "/b/", token: Redacted.make("two") })
+          ),
+          { disableLogger: true, disableListenLog: true }
+        ).pipe(Layer.provideMerge(http), Layer.provide(Probe.layer))
+      )
+    )
+  )
+
   it.live("runs as a web handler, without a server of Node", () =>
     Effect.gen(function* () {
       const { dispose, handler } = HttpRouter.toWebHandler(

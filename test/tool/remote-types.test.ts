@@ -1,0 +1,55 @@
+import { describe, expectTypeOf, it } from "@effect/vitest"
+import { Context, Effect, type FileSystem, type Layer, type Path, Redacted, Schema } from "effect"
+import { RemoteTools, type RemoteToolsError, type ToolContract, type ToolSet } from "effect-emissary"
+import { Tool, Toolkit } from "effect/ai"
+import type { Etag, HttpClient, HttpPlatform, HttpRouter } from "effect/http"
+
+class Store extends Context.Service<Store, { readonly get: Effect.Effect<string> }>()("test/Store") {}
+
+class Policy extends Context.Service<Policy, { readonly check: Effect.Effect<void> }>()("test/Policy") {}
+
+const One = Tool.make("one", { success: Schema.String })
+
+const Two = Tool.make("two", { success: Schema.String, dependencies: [Store] })
+
+const toolkit = Toolkit.make(One, Two)
+
+const token = Redacted.make("s3cret")
+
+type Http = HttpRouter.HttpRouter | Etag.Generator | FileSystem.FileSystem | HttpPlatform.HttpPlatform | Path.Path
+
+describe("PKG-4 what the layers of remote tools require", () => {
+  it("the server: the handlers, what the tools depend on, what the context function uses", () => {
+    const plain = RemoteTools.layerServer(toolkit, { token })
+    expectTypeOf<Layer.Services<typeof plain>>().toEqualTypeOf<
+      Http | Tool.Handler<"one"> | Tool.Handler<"two"> | Store
+    >()
+    expectTypeOf<Layer.Success<typeof plain>>().toEqualTypeOf<never>()
+    expectTypeOf<Layer.Error<typeof plain>>().toEqualTypeOf<
+      RemoteToolsError.InvalidOption | ToolContract.ToolContractError | ToolSet.ToolNameError
+    >()
+    const judged = RemoteTools.layerServer(toolkit, {
+      token,
+      context: (claimed) =>
+        Effect.as(
+          Effect.flatMap(Policy, ({ check }) => check),
+          claimed
+        )
+    })
+    expectTypeOf<Layer.Services<typeof judged>>().toEqualTypeOf<
+      Http | Tool.Handler<"one"> | Tool.Handler<"two"> | Store | Policy
+    >()
+  })
+
+  it("the handlers: exactly those of the toolkit, out of an HTTP client", () => {
+    const layer = RemoteTools.layerHandlers(toolkit, { url: "http://a", token })
+    expectTypeOf<Layer.Success<typeof layer>>().toEqualTypeOf<Tool.Handler<"one"> | Tool.Handler<"two">>()
+    expectTypeOf<Layer.Services<typeof layer>>().toEqualTypeOf<HttpClient.HttpClient>()
+  })
+
+  it("the runtime: an HTTP client", () => {
+    const layer = RemoteTools.layerRuntime({ url: "http://a", token })
+    expectTypeOf<Layer.Success<typeof layer>>().toEqualTypeOf<never>()
+    expectTypeOf<Layer.Services<typeof layer>>().toEqualTypeOf<HttpClient.HttpClient>()
+  })
+})
