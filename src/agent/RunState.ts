@@ -166,6 +166,33 @@ export const isRunState = (u: unknown): u is RunState => internal.isRunState(u)
  * A snapshot is trusted: it says which calls were approved. Read it from storage that
  * only your program writes to; take nothing but conversations from elsewhere.
  *
+ * **Example** (A snapshot and back)
+ *
+ * ```ts
+ * import { DateTime, Effect, Equal } from "effect"
+ * import { Conversation, RunState, RunTransition } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const state = RunTransition.start({
+ *     _tag: "RunStarted",
+ *     at: yield* DateTime.now,
+ *     runId: "run_1",
+ *     agent: "support",
+ *     definition: "sha256:0",
+ *     depth: 0,
+ *     maxSteps: "unlimited",
+ *     structured: "never",
+ *     context: { tenant: "acme" },
+ *     conversation: yield* Conversation.make({ system: "You are helpful." })
+ *   })
+ *   const text = yield* RunState.codec.encodeJson(state)
+ *   return Equal.equals(yield* RunState.codec.decodeJson(text), state)
+ * })
+ *
+ * assert.strictEqual(Effect.runSync(program), true)
+ * ```
+ *
  * @category codecs
  * @since 0.1.0
  */

@@ -44,7 +44,7 @@
  * | `ChildEvent` | applied to the child state of a `Started` call; its usage is added | |
  * | `RunInterrupted` | nothing starts any more | |
  * | `RunFinished` | sets the outcome | when `next` is that outcome |
- * | `RunResumed` | clears outcome, interruption and limit; `next` goes on where it was | |
+ * | `RunResumed` | clears outcome, interruption and the limit it was told about; `next` goes on where it was | |
  *
  * A call that is `Started` when a driver asks for the next action has been lost with
  * the process that ran it (never ask while a batch runs). It is settled `interrupted`
@@ -201,6 +201,36 @@ export interface Decision {
 /**
  * The events that record decisions. Only calls that wait, by an event of this very
  * run, can be decided about, each of them once.
+ *
+ * **Details**
+ *
+ * They can be applied to a run that has ended, and go before its `RunResumed`.
+ *
+ * **Example** (A decision about a call that does not wait)
+ *
+ * ```ts
+ * import { DateTime, Result } from "effect"
+ * import { Conversation, RunTransition } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const at = DateTime.makeUnsafe(0)
+ * const state = RunTransition.start({
+ *   _tag: "RunStarted",
+ *   at,
+ *   runId: "run_1",
+ *   agent: "support",
+ *   definition: "sha256:0",
+ *   depth: 0,
+ *   maxSteps: 16,
+ *   structured: "never",
+ *   context: {},
+ *   conversation: Conversation.empty
+ * })
+ *
+ * const decided = RunTransition.decide(state, [{ callId: "call_1", approved: true }], at)
+ * assert(Result.isFailure(decided))
+ * assert.strictEqual(decided.failure.problem, "unknown")
+ * ```
  *
  * @category transitions
  * @since 0.1.0

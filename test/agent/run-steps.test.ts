@@ -348,6 +348,13 @@ describe("AGENT-7 interruption, resumption and recovery", () => {
     assert.strictEqual(next(more), "RunTools c")
   })
 
+  it("AGENT-7 a limit that the crashed process could not tell about still holds", () => {
+    assert.strictEqual(next(go(asks(1), resumed())), "MaxSteps")
+    assert.strictEqual(next(go(asks(1), resumed({ maxSteps: 2 }))), "RunTools a b")
+    assert.strictEqual(next(go(asks(1), resumed(), input("next"))), "RunTools a b")
+    assert.strictEqual(next(go(end(go(asks(1), interrupted())), resumed())), "RunTools a b")
+  })
+
   it("AGENT-7 input that could never be added is refused at once", () => {
     const empty = { ...input(), message: { ...userMessage(""), content: [{ type: "text", text: "" }] } } as const
     assert.strictEqual(refused(asks(5), empty).reason._tag, "Conversation")

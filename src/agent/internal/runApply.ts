@@ -124,7 +124,8 @@ export const apply = (self: RunState, event: RunEvent.RunEvent): Applied => {
       return update(self, event, {
         outcome: undefined,
         interrupted: undefined,
-        limited: false,
+        // A limit that was never told, because the process died first, still holds
+        limited: self.limited && self.outcome === undefined && event.maxSteps === undefined,
         step: undefined,
         mistakes: [],
         fresh: true,

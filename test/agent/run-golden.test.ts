@@ -1,0 +1,25 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Equal, Result } from "effect"
+import { readFileSync } from "node:fs"
+import { RunEvent, RunState, RunTransition } from "effect-emissary"
+
+// Written by version 1 as it was released: never written again, read for ever.
+const golden = (name: string): unknown =>
+  JSON.parse(readFileSync(new URL(`./golden/${name}.json`, import.meta.url), "utf8"))
+
+describe("L3 released versions of runs", () => {
+  for (const name of ["finished", "waiting", "interrupted"]) {
+    it.effect(`L3 run ${name}, version 1: its events fold to its state, and both are written back as they were`, () =>
+      Effect.gen(function* () {
+        const events = yield* RunEvent.listCodec.decode(golden(`run-events-${name}-v1`))
+        const state = yield* RunState.codec.decode(golden(`run-state-${name}-v1`))
+        assert.isTrue(Equal.equals(Result.getOrThrow(RunTransition.fold(events)), state))
+        assert.deepStrictEqual(
+          yield* RunEvent.listCodec.encode(events, { version: 1 }),
+          golden(`run-events-${name}-v1`)
+        )
+        assert.deepStrictEqual(yield* RunState.codec.encode(state, { version: 1 }), golden(`run-state-${name}-v1`))
+      })
+    )
+  }
+})
