@@ -105,6 +105,14 @@ export interface Provider<out E, out R> {
 }
 
 /**
+ * What the layers of a provider's models need.
+ *
+ * @category utility types
+ * @since 0.1.0
+ */
+export type Services<P> = P extends Provider<infer _E, infer R> ? R : never
+
+/**
  * The options that most providers take: sampling, limits and the reasoning level.
  *
  * **Details**
@@ -200,8 +208,8 @@ const checkOptions = (model: string, name: ModelName, options: Json.JsonObject) 
 }
 
 /** What a model is kept under; compared by structure. */
-interface Key<E, R> {
-  readonly entry: Provider<E, R>
+interface Key<R> {
+  readonly entry: Provider<unknown, R>
   readonly model: string
   readonly name: ModelName
   readonly options: Json.JsonObject
@@ -273,9 +281,15 @@ const capacity = 256
  * @category layers
  * @since 0.1.0
  */
-export const layer = <E, R>(providers: {
-  readonly [name: string]: Provider<E, R>
-}): Layer.Layer<ModelRegistry, never, R> =>
+export const layer = <const Providers extends { readonly [name: string]: Provider<unknown, unknown> }>(
+  providers: Providers
+): Layer.Layer<ModelRegistry, never, Exclude<Services<Providers[keyof Providers]>, Scope.Scope>> =>
+  // Sound: the requirements of every entry are those of the union.
+  fromProviders(providers as { readonly [name: string]: Provider<unknown, Services<Providers[keyof Providers]>> })
+
+const fromProviders = <R>(providers: {
+  readonly [name: string]: Provider<unknown, R>
+}): Layer.Layer<ModelRegistry, never, Exclude<R, Scope.Scope>> =>
   Layer.effect(
     ModelRegistry,
     Effect.gen(function* () {
@@ -284,12 +298,13 @@ export const layer = <E, R>(providers: {
       const memoMap = yield* Layer.makeMemoMap
       const known = Object.keys(providers).sort()
 
-      const build = Effect.fnUntraced(function* ({ entry, model, name, options }: Key<E, R>) {
+      const build = Effect.fnUntraced(function* ({ entry, model, name, options }: Key<R>) {
         const modelLayer = yield* entry.build(name.model, options).pipe(Effect.mapError(invalidOptions(model, name)))
         // a scope of its own, so that a build that fails leaves nothing behind
         const own = yield* Scope.fork(scope)
         const services = yield* Layer.buildWithMemoMap(modelLayer, memoMap, own).pipe(
-          Effect.provideContext(context),
+          // the context of the layer and nothing of the run that happens to ask first: the model outlives it
+          Effect.updateContext((_: Context.Context<never>) => context),
           Effect.onError((cause) => Scope.close(own, Exit.failCause(cause))),
           Effect.catchCause((cause) =>
             Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.fail(unavailable(model, cause))

@@ -141,6 +141,43 @@ describe("ModelRegistry", () => {
     })
   )
 
+  it.effect("AGENT-9 a model is built in the context of the registry, not in that of the first run that asks", () =>
+    Effect.gen(function* () {
+      const Tenant = Context.Reference<string>("test/Tenant", { defaultValue: () => "nobody" })
+      const tenanted = ModelRegistry.layer({
+        demo: ModelRegistry.provider({
+          options: ModelRegistry.Sampling,
+          model: () => Layer.unwrap(Effect.map(Tenant, (tenant) => ScriptedModel.layer(() => ({ text: tenant }))))
+        })
+      }).pipe(Layer.provide(Layer.succeed(Tenant, "registry")))
+      const text = yield* say("demo/m").pipe(Effect.provideService(Tenant, "first run"), Effect.provide(tenanted))
+      assert.strictEqual(text, "registry")
+    })
+  )
+
+  it("AGENT-9 types: the layer needs what its models need, the options are the decoded ones", () => {
+    class Key extends Context.Service<Key, string>()("test/Key") {}
+    const mixed = ModelRegistry.layer({
+      pure: echo,
+      keyed: ModelRegistry.provider({
+        options: Schema.Struct({ seed: Schema.optionalKey(Schema.NumberFromString) }),
+        model: (model: string, options) => {
+          const seed: number | undefined = options.seed
+          return Layer.unwrap(Effect.map(Key, (key) => ScriptedModel.layer([{ text: `${key} ${model} ${seed}` }])))
+        }
+      }),
+      setting: ModelRegistry.provider({
+        options: Schema.Struct({}),
+        model: () => Layer.unwrap(Effect.map(Setting, () => ScriptedModel.layer([])))
+      })
+    })
+    const needs: Layer.Layer<ModelRegistry.ModelRegistry, never, Key | Setting> = mixed
+    // @ts-expect-error the layer needs Key and Setting
+    const needsNothing: Layer.Layer<ModelRegistry.ModelRegistry> = mixed
+    const open: Layer.Layer<ModelRegistry.ModelRegistry> = registry
+    assert.isTrue([needs, needsNothing, open].every(Layer.isLayer))
+  })
+
   it.effect("AGENT-9 a build that fails is typed, says no text of the error, and is tried again", () =>
     Effect.gen(function* () {
       class Boom extends Schema.TaggedError<Boom>()("Boom", { text: Schema.String }) {}

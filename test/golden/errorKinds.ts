@@ -45,6 +45,7 @@ const tag =
  */
 const table: ReadonlyArray<readonly [kind: string, matches: (facts: Facts) => boolean]> = [
   ["UnsupportedVersion", tag("PayloadError", "UnsupportedVersion")],
+  ["UnsupportedVersion", issue(/^$/u, /the field "schema_version"/u)],
   ["MalformedJson", tag("PayloadError", "NotJson")],
   ["InvalidModel", issue(/^\/model$/u)],
   ["InvalidModel", tag("ModelRegistryError", "InvalidModelName")],
@@ -58,7 +59,16 @@ const table: ReadonlyArray<readonly [kind: string, matches: (facts: Facts) => bo
   ["DuplicateToolName", issue(/^\/tools\/\d+\/name$/u, /no other tool/u)],
   ["UnsupportedJsonSchema", issue(/^\/(tools\/\d+\/parameters_schema|structured_output)(\/|$)/u)],
   ["UnsupportedJsonSchema", tag("JsonSchemaError")],
-  ["StrictSchema", tag("StrictSchemaError")]
+  ["StrictSchema", tag("StrictSchemaError")],
+  ["InvalidRole", tag("ConversationError", "UnknownRole")],
+  ["UnknownRole", tag("ConversationError", "UnknownRole")],
+  ["MisplacedSystemMessage", tag("ConversationError", "MisplacedSystem")],
+  ["InvalidKeepRecent", tag("ConversationError", "InvalidKeepRecent")],
+  ["OrphanToolResult", tag("ConversationError", "OrphanResult")],
+  ["OrphanToolResult", tag("ConversationError", "DuplicateResult")],
+  ["MissingToolCallId", tag("ConversationError", "MissingCallId")],
+  ["UnansweredToolCall", tag("ConversationError", "OpenCalls")],
+  ["EmptyMessage", tag("ConversationError", "EmptyContent")]
 ]
 
 /** The kinds of an error; one error can hold several problems. */

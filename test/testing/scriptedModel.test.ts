@@ -455,3 +455,44 @@ describe("a script in JSON", () => {
     })
   )
 })
+
+describe("streaming and non-streaming alike", () => {
+  const optional = Schema.optionalKey
+  const Turn = Schema.Struct({
+    reasoning: optional(Schema.String),
+    text: optional(Schema.String),
+    files: optional(
+      Schema.Array(Schema.Struct({ mediaType: Schema.Literal("image/png"), data: Schema.Literal("AAAA") }))
+    ),
+    toolCalls: optional(
+      Schema.Array(
+        Schema.Struct({
+          id: optional(Schema.Literals(["a", "b"])),
+          name: Schema.Literals(["weather", "unknown"]),
+          params: optional(Schema.Struct({ city: Schema.String }))
+        })
+      )
+    ),
+    usage: optional(Schema.Struct({ inputTokens: optional(Schema.Int), reasoningTokens: optional(Schema.Int) })),
+    finishReason: optional(Schema.Literals(["stop", "length", "pause", "missing"]))
+  })
+
+  const options = {
+    prompt: "x",
+    toolkit: toolkit,
+    disableToolCallResolution: true,
+    toolCallValidation: "deferred"
+  } as const
+
+  it.effect.prop("TEST-1 both say the same", [Turn, Schema.Literals([1, 3, 100])], ([turn, chunkSize]) =>
+    Effect.gen(function* () {
+      const whole = yield* scripted([turn], LanguageModel.generateText(options))
+      const parts = yield* scripted([turn], Stream.runCollect(LanguageModel.streamText(options)), { chunkSize })
+      assert.strictEqual(joined(parts, "text-delta"), whole.text)
+      assert.strictEqual(joined(parts, "reasoning-delta"), whole.reasoningText ?? "")
+      const rest = (all: ReadonlyArray<{ readonly type: string }>) =>
+        JSON.stringify(all.filter((part) => ["file", "tool-call", "finish"].includes(part.type)))
+      assert.strictEqual(rest(parts), rest(whole.content))
+    }).pipe(Effect.provide(handlers))
+  )
+})
