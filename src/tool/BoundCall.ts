@@ -84,6 +84,27 @@ export interface PrepareOptions {
  * The failures are results for the model: `unknown_tool` lists the known names,
  * `validation_error` all problems with their paths. Empty text counts as `{}`.
  *
+ * **Example** (Arguments that do not fit)
+ *
+ * ```ts
+ * import { Effect, Result, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { BoundCall, BoundTool, ToolSet } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const toolkit = Toolkit.make(Tool.make("weather", { parameters: Schema.Struct({ city: Schema.String }) }))
+ *
+ * const program = Effect.gen(function* () {
+ *   const tools = yield* ToolSet.make(yield* BoundTool.fromToolkit(toolkit))
+ *   return yield* BoundCall.prepare(tools, { id: "1", name: "weather", arguments: `{"city":1}` }, { runId: "run" })
+ * }).pipe(Effect.provide(toolkit.toLayer({ weather: () => Effect.void })))
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(Result.isFailure(result))
+ * assert.strictEqual(result.failure.type, "validation_error")
+ * assert.match(result.failure.message, /city/)
+ * ```
+ *
  * @category constructors
  * @since 0.1.0
  */

@@ -241,6 +241,22 @@ export const provider = Effect.fnUntraced(function* (
  * A tool without a body: it validates its arguments and its results, and needs a
  * tool runtime that executes it elsewhere.
  *
+ * **Example** (A tool whose code is elsewhere)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { BoundTool, ToolContract, ToolRuntime } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function* () {
+ *   const contract = yield* ToolContract.make({ name: "weather", parameters: { type: "object" } })
+ *   const tool = yield* BoundTool.shell(contract)
+ *   return ToolRuntime.supports(yield* ToolRuntime.ToolRuntime, tool)
+ * })
+ *
+ * assert.strictEqual(await Effect.runPromise(program), false)
+ * ```
+ *
  * @category constructors
  * @since 0.1.0
  */

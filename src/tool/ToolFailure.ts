@@ -27,7 +27,7 @@ import * as Schema from "effect/Schema"
  * ```ts
  * import { Effect, Schema } from "effect"
  * import { Tool, Toolkit } from "effect/ai"
- * import { ToolFailure } from "effect-emissary"
+ * import { BoundCall, BoundTool, ToolBatch, ToolFailure, ToolResult, ToolSet } from "effect-emissary"
  * import assert from "node:assert"
  *
  * const GetOrder = Tool.make("get_order", {
@@ -36,13 +36,20 @@ import * as Schema from "effect/Schema"
  *   failure: ToolFailure
  * })
  *
- * const handlers = Toolkit.make(GetOrder).of({
+ * const toolkit = Toolkit.make(GetOrder)
+ * const handlers = toolkit.toLayer({
  *   get_order: ({ id }) => Effect.fail(ToolFailure.error(`no order ${id}`, { type: "not_found" }))
  * })
  *
- * const program = handlers.get_order({ id: "42" }, { preliminary: () => Effect.void }).pipe(Effect.flip)
- * const failure = Effect.runSync(program)
- * assert.deepStrictEqual(ToolFailure.is(failure) && [failure.type, failure.message], ["not_found", "no order 42"])
+ * const program = Effect.gen(function* () {
+ *   const tools = yield* ToolSet.make(yield* BoundTool.fromToolkit(toolkit))
+ *   const call = yield* BoundCall.prepare(tools, { id: "1", name: "get_order", arguments: { id: "42" } }, { runId: "run" })
+ *   return yield* ToolBatch.collect([yield* Effect.fromResult(call)])
+ * }).pipe(Effect.provide(handlers))
+ *
+ * const [result] = await Effect.runPromise(program)
+ * assert.ok(result !== undefined && ToolResult.isFailure(result))
+ * assert.deepStrictEqual([result.type, result.message], ["not_found", "no order 42"])
  * ```
  *
  * @category errors

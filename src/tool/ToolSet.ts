@@ -84,7 +84,25 @@ export class ToolNameError extends Schema.TaggedError<ToolNameError>()("ToolName
  * **Details**
  *
  * The provider name replaces `/` with `__`, escapes other characters outside
- * `A-Z a-z 0-9 _ -`, and shortens to 64 characters with a hash at the end.
+ * `A-Z a-z 0-9 _ -`, and shortens to 64 characters with a hash at the end. Tools
+ * that the provider executes keep their names.
+ *
+ * **Example** (Names of both sides)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { BoundTool, ToolContract, ToolSet } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function* () {
+ *   const contract = yield* ToolContract.make({ name: "orders/get", parameters: { type: "object" } })
+ *   return yield* ToolSet.make([yield* BoundTool.shell(contract)])
+ * })
+ *
+ * const tools = await Effect.runPromise(program)
+ * assert.deepStrictEqual(Object.keys(tools.toolkit.tools), ["orders__get"])
+ * assert.strictEqual(tools.canonicalName("orders__get"), "orders/get")
+ * ```
  *
  * @category constructors
  * @since 0.1.0
