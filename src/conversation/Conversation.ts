@@ -419,7 +419,7 @@ export const seal: {
   (options?: SealOptions): (self: Conversation) => Effect.Effect<Conversation>
   (self: Conversation, options?: SealOptions): Effect.Effect<Conversation>
 } = dual(firstIsConversation, (self: Conversation, options?: SealOptions): Effect.Effect<Conversation> => {
-  const message = options?.message ?? "The call was interrupted before it gave a result."
+  const message = options?.message ?? "Tool call interrupted before completion."
   return Effect.reduce(
     openCalls(self),
     () => history.of(self),

@@ -10,6 +10,7 @@
 import * as Schema from "effect/Schema"
 import * as Content from "../tool/Content.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
+import * as json from "./internal/json.ts"
 
 /**
  * What the model wrote while thinking.
@@ -159,6 +160,33 @@ export const reasoning = (text: string, options?: Content.ProviderOptions): Reas
  * @since 0.1.0
  */
 export const toolCall = (options: Omit<ToolCallPart, "type">): ToolCallPart => ({ type: "tool-call", ...options })
+
+/**
+ * Makes a tool call from argument text, as providers send it.
+ *
+ * **Details**
+ *
+ * The text is kept next to the parsed arguments. Empty text is `{}`; text that does
+ * not parse stands for the arguments, and so does text with a key that no codec
+ * accepts (`__proto__`): the tool's validation refuses it.
+ *
+ * **Example** (Arguments as text)
+ *
+ * ```ts
+ * import { Part } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const call = Part.toolCallFromText({ id: "call_1", name: "get_order", text: `{ "id": "42" }` })
+ * assert.deepStrictEqual(call.arguments, { id: "42" })
+ * assert.strictEqual(call.text, `{ "id": "42" }`)
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const toolCallFromText = (
+  options: Omit<ToolCallPart, "type" | "arguments" | "text"> & { readonly text: string }
+): ToolCallPart => ({ type: "tool-call", ...options, ...json.parseArguments(options.text) })
 
 /**
  * Makes the result of a tool that the provider ran itself.

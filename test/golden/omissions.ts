@@ -8,4 +8,28 @@ export const omissions: ReadonlyArray<{
   readonly group: string
   readonly reason: string
   readonly covers?: (given: Json, id: string) => boolean
-}> = []
+}> = [
+  {
+    group: "session",
+    reason: "conversations are values: they are not edited in place and nobody observes them",
+    covers: ({ ops }) => uses(ops, ["add_silent", "set", "remove", "update"])
+  },
+  {
+    group: "session",
+    reason: "an unlawful history cannot be made, so there is nothing to prune; an open end is sealed, never dropped",
+    covers: ({ ops }) => uses(ops, ["prune_orphans"])
+  },
+  {
+    group: "session",
+    reason: "an agent holds no session: a conversation is an argument of the run and used verbatim (AGENT-2)",
+    covers: (given) => "wire" in given || "wire_text" in given
+  },
+  {
+    group: "messages",
+    reason: "joining messages for a provider is the business of renderers, which the library does not have yet (CONV-4)",
+    covers: ({ op }) => op === "prepare"
+  }
+]
+
+const uses = (ops: unknown, names: ReadonlyArray<string>): boolean =>
+  Array.isArray(ops) && ops.some((op) => Array.isArray(op) && names.includes(String(op[0])))

@@ -1,0 +1,155 @@
+import { assert } from "@effect/vitest"
+import { Effect, Option, Result } from "effect"
+import { type Content, Conversation, Message, Part, ToolResult, type TokenUsage } from "effect-emissary"
+import type { Json } from "./golden.ts"
+
+/** Messages in the two notations of `VOCABULARY.md`, to and from ours. */
+
+/** The keys that a message of ours has no field for; they travel as its metadata. */
+const extra = ["tool_name", "tool_arguments", "tool_result", "model", "name", "error"] as const
+
+const isObject = (value: unknown): value is Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+const usageOf = (message: Json): TokenUsage.TokenUsage | undefined => {
+  if (isObject(message["token_usage"])) return usage(message["token_usage"], "_tokens")
+  return isObject(message["tokens"]) ? usage(message["tokens"], "") : undefined
+}
+
+const usage = (given: Json, suffix: string): TokenUsage.TokenUsage => {
+  const count = (name: string) => (typeof given[name + suffix] === "number" ? Number(given[name + suffix]) : undefined)
+  const [input, output] = [count("input"), count("output")]
+  return {
+    ...(input === undefined ? undefined : { inputTokens: input }),
+    ...(output === undefined ? undefined : { outputTokens: output })
+  }
+}
+
+const call = (given: unknown): Part.ToolCallPart => {
+  const flat = isObject(given) ? given : {}
+  const native = isObject(flat["function"]) ? flat["function"] : flat
+  const id = typeof flat["id"] === "string" ? flat["id"] : ""
+  const name = String(flat["name"] ?? native["name"])
+  const args = flat["arguments"] ?? native["arguments"]
+  if (typeof args === "string") return Part.toolCallFromText({ id, name, text: args })
+  return Part.toolCall({ id, name, arguments: args === undefined ? {} : args })
+}
+
+const text = (value: unknown): string => (typeof value === "string" ? value : "")
+
+/** Makes a message of ours, whatever the role says: the laws are for the conversation. */
+export const fromGolden = (self: Conversation.Conversation, given: Json): Effect.Effect<Message.Message> => {
+  const { content, id, role } = given
+  const usage = usageOf(given)
+  const metadata = Object.fromEntries(extra.flatMap((key) => (given[key] === undefined ? [] : [[key, given[key]]])))
+  const options = {
+    ...(typeof id === "string" ? { id } : undefined),
+    ...(usage === undefined ? undefined : { usage }),
+    ...(Object.keys(metadata).length === 0 ? undefined : { metadata })
+  }
+  const calls = Array.isArray(given["tool_calls"]) ? given["tool_calls"].map(call) : []
+  switch (role) {
+    case "system":
+      return Message.system(text(content), options)
+    case "user":
+      return Message.user(text(content), options)
+    case "assistant": {
+      const said: ReadonlyArray<Content.Content> = typeof content === "string" ? [{ type: "text", text: content }] : []
+      return Message.assistant([...said, ...calls], options)
+    }
+    case "tool": {
+      const callId = text(given["tool_call_id"])
+      const open = Conversation.openCalls(self).find((call) => call.id === callId)
+      const name = typeof given["tool_name"] === "string" ? given["tool_name"] : given["name"]
+      return Message.tool({ callId, name: typeof name === "string" ? name : (open?.name ?? ""), result: result(given) }, options)
+    }
+    default:
+      // What a caller without types could pass
+      return Effect.map(Message.user("x"), (message) => ({ ...message, role }) as unknown as Message.Message)
+  }
+}
+
+const result = (given: Json): ToolResult.ToolResult => {
+  const content = given["content"] ?? null
+  const type = given["error_type"]
+  if (typeof type !== "string") return ToolResult.success(content)
+  const failure = ToolResult.failure(type, text(given["error"]))
+  return typeof content === "string" ? { ...failure, content: [{ type: "text", text: content }] } : failure
+}
+
+/** Our message in the notation of the cases, with everything it holds. */
+export const toGolden = (message: Message.Message): Json => ({
+  id: message.id,
+  role: message.role,
+  ...contentOf(message),
+  ...(message.usage === undefined
+    ? undefined
+    : { tokens: { input: message.usage.inputTokens ?? null, output: message.usage.outputTokens ?? null } }),
+  ...message.metadata
+})
+
+const contentOf = (message: Message.Message): Json => {
+  switch (message.role) {
+    case "system":
+      return { content: message.content }
+    case "user":
+      return { content: Message.text(message) }
+    case "assistant": {
+      const calls = Message.toolCalls(message)
+      return {
+        content: message.content.some((part) => part.type === "text") ? Message.text(message) : null,
+        ...(calls.length === 0
+          ? undefined
+          : { tool_calls: calls.map(({ arguments: args, id, name, text }) => ({ id, name, arguments: text ?? args })) })
+      }
+    }
+    case "tool":
+      return {
+        content: ToolResult.text(message.result),
+        tool_call_id: message.callId,
+        tool_name: message.name,
+        name: message.name,
+        ...(ToolResult.isFailure(message.result) ? { error_type: message.result.type } : undefined)
+      }
+  }
+}
+
+/** Only the keys that the case lists are compared, tool calls in their flat form. */
+export const pick = (actual: Json | null, expected: unknown): unknown => {
+  if (actual === null || !isObject(expected)) return actual
+  return Object.fromEntries(Object.keys(expected).map((key) => [key, listed(actual[key] ?? null, expected[key])]))
+}
+
+const listed = (actual: unknown, expected: unknown): unknown =>
+  isObject(actual) && isObject(expected) ? pick(actual, expected) : actual
+
+export const normal = (expected: unknown): unknown => {
+  if (!isObject(expected) || !Array.isArray(expected["tool_calls"])) return expected
+  const calls = expected["tool_calls"].map(call)
+  return {
+    ...expected,
+    tool_calls: calls.map(({ arguments: args, id, name, text }) => ({ id, name, arguments: text ?? args }))
+  }
+}
+
+export const lastAssistant = (self: Conversation.Conversation): Json | null =>
+  Option.getOrNull(Option.map(Conversation.lastAssistantMessage(self), toGolden))
+
+/** Adds messages of a case one by one. */
+export const addAll = Effect.fnUntraced(function* (self: Conversation.Conversation, given: ReadonlyArray<Json>) {
+  let current = self
+  for (const message of given) {
+    current = yield* Effect.fromResult(Conversation.append(current, yield* fromGolden(current, message)))
+  }
+  return current
+})
+
+/** The messages, compared one by one in the keys the case lists. */
+export const equalMessages = (self: Conversation.Conversation, expected: ReadonlyArray<unknown>): void => {
+  const actual = Conversation.messages(self).map(toGolden)
+  assert.deepStrictEqual(
+    actual.map((message, index) => pick(message, expected[index])),
+    expected.map(normal)
+  )
+  assert(Result.isSuccess(Conversation.fromMessages(self)))
+}
