@@ -280,6 +280,41 @@ describe("AgentDefinition laws", () => {
       })
   )
 
+  it.effect("L3 the digest covers every part, but not what secrets may be in", () =>
+    Effect.gen(function* () {
+      const base: AgentDefinition.AgentDefinition = yield* AgentDefinition.make({
+        name: "n",
+        model: "a/b",
+        instructions: "i",
+        modelOptions: { seed: 1 },
+        output: { schema: { type: "object" } },
+        reasoning: "low",
+        tools: [yield* tool()]
+      })
+      const variants: ReadonlyArray<AgentDefinition.AgentDefinition> = [
+        base,
+        { ...base, name: "m" },
+        { ...base, model: "a/c" },
+        { ...base, instructions: "j" },
+        { ...base, modelOptions: { seed: 2 } },
+        { ...base, maxSteps: 17 },
+        { ...base, output: { schema: { type: "array" }, strategy: "native" } },
+        { ...base, output: { schema: { type: "object" }, strategy: "tool" } },
+        { ...base, reasoning: "high" },
+        { ...base, tools: [] },
+        { ...base, tools: [yield* tool({ description: "Other" })] },
+        { ...base, tools: [yield* tool({ timeout: 1 })] },
+        { ...base, tools: [yield* tool({ approval: "always" })] },
+        { ...base, tools: [yield* tool({ annotations: { readonly: true } })] },
+        { ...base, tools: [yield* tool({ success: {} })] }
+      ]
+      const digests = yield* Effect.forEach(variants, AgentDefinition.digest)
+      assert.strictEqual(new Set(digests).size, variants.length)
+      const error = yield* Effect.flip(AgentDefinition.digest({ ...base, modelOptions: { api_key: "k" } }))
+      assert.strictEqual(error.reason._tag, "Secret")
+    })
+  )
+
   it.effect("L3 the wire is a Schema that can be embedded", () =>
     Effect.gen(function* () {
       const Stored = Schema.Struct({ id: Schema.Int, agent: AgentDefinition.Wire })
