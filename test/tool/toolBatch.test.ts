@@ -7,6 +7,7 @@ import {
   BoundTool,
   ToolBatch,
   ToolContract,
+  ToolFailure,
   ToolResult,
   ToolRuntime,
   ToolSet,
@@ -139,6 +140,24 @@ describe("L6 siblings settle", () => {
     }).pipe(Effect.provide(ToolRuntime.layerConcurrent()), Effect.provideService(References.MinimumLogLevel, "None"))
   )
 
+  it.effect("RT-2 a wrapper may try again; the cause of an earlier attempt is forgotten", () =>
+    Effect.gen(function* () {
+      let attempts = 0
+      const toolkit = Toolkit.make(Tool.make("flaky", { failure: ToolFailure }))
+      const set = yield* bind(toolkit, {
+        flaky: () =>
+          Effect.suspend(() => (++attempts === 1 ? Effect.die(new Boom("first")) : ToolFailure.error("second")))
+      })
+      const causes: Array<unknown> = []
+      const results = yield* ToolBatch.collect(yield* calls(set, [["flaky", {}]]), {
+        defects: "die",
+        onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
+      }).pipe(Effect.provide(ToolRuntime.around((_, next) => Effect.andThen(next, next))))
+      assert.deepStrictEqual(results.map(ToolResult.text), ["second"])
+      assert.deepStrictEqual(causes, [undefined])
+    }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
+  )
+
   it.effect("RT-2 a defect that a wrapper dealt with is none", () =>
     Effect.gen(function* () {
       const batch = yield* calls(yield* tools, [["boom", {}]])
@@ -186,6 +205,16 @@ describe("TOOL-1 timeouts of a batch", () => {
       yield* TestClock.adjust(1000)
       assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error", "timeout_error", "success"])
     }).pipe(Effect.provide(ToolRuntime.layerConcurrent()))
+  )
+
+  it.effect("a handler that ends at the very moment of its timeout has ended", () =>
+    Effect.gen(function* () {
+      const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
+      const set = yield* bind(toolkit, { t: () => Effect.sleep(100) })
+      const fiber = yield* Effect.forkChild(ToolBatch.collect(yield* calls(set, [["t", {}]])))
+      yield* TestClock.adjust(100)
+      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["success"])
+    })
   )
 
   it.effect("a finalizer that dies after the timeout changes nothing", () =>

@@ -1,0 +1,51 @@
+import { describe, expectTypeOf, it } from "@effect/vitest"
+import type { Effect, Layer, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import {
+  BoundTool,
+  ToolBatch,
+  type ToolContract,
+  type ToolFailure,
+  ToolResolver,
+  type ToolResult,
+  ToolRuntime
+} from "effect-emissary"
+
+const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(undefined)
+const toolkit = Toolkit.make(Tool.make("one"), Tool.make("two"), search)
+
+type Handlers = Tool.Handler<"one"> | Tool.Handler<"two">
+
+describe("types", () => {
+  it("binding a toolkit requires exactly the handlers it needs", () => {
+    expectTypeOf(BoundTool.fromToolkit(toolkit)).toEqualTypeOf<
+      Effect.Effect<ReadonlyArray<BoundTool.BoundTool>, ToolContract.ToolContractError, Handlers>
+    >()
+    expectTypeOf(ToolResolver.layerToolkit(toolkit)).toEqualTypeOf<
+      Layer.Layer<ToolResolver.ToolResolver, ToolContract.ToolContractError, Handlers>
+    >()
+    expectTypeOf(ToolResolver.layerShells).toEqualTypeOf<Layer.Layer<ToolResolver.ToolResolver>>()
+  })
+
+  it("RT-1 runtimes are layers of nothing, dispatch requires nothing", () => {
+    expectTypeOf(ToolRuntime.layerConcurrent()).toEqualTypeOf<Layer.Layer<never>>()
+    expectTypeOf(ToolRuntime.around((_, next) => next)).toEqualTypeOf<Layer.Layer<never>>()
+    expectTypeOf<ToolRuntime.ToolRuntime["dispatch"]>().returns.toEqualTypeOf<Effect.Effect<ToolResult.ToolResult>>()
+  })
+
+  it("a batch fails and requires what its callbacks do", () => {
+    expectTypeOf(ToolBatch.run([])).toEqualTypeOf<Effect.Effect<void>>()
+    const onStarted = (_: string): Effect.Effect<void, "lost", ToolResolver.ToolResolver> => {
+      throw new Error("types only")
+    }
+    expectTypeOf(ToolBatch.collect([], { onStarted })).toEqualTypeOf<
+      Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, "lost", ToolResolver.ToolResolver>
+    >()
+  })
+
+  it("ToolFailure is a schema of itself", () => {
+    expectTypeOf<typeof ToolFailure.Type>().toEqualTypeOf<ToolFailure>()
+    expectTypeOf<typeof ToolFailure.DecodingServices>().toEqualTypeOf<never>()
+    expectTypeOf<ToolFailure["value"]>().toEqualTypeOf<Schema.Json | undefined>()
+  })
+})
