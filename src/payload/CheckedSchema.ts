@@ -26,15 +26,19 @@ import { tokens } from "./internal/pointer.ts"
 import type { JsonObject } from "./Json.ts"
 import { JsonSchemaError } from "./JsonSchemaError.ts"
 import * as Limits from "./Limits.ts"
-import * as ValidationIssue from "./ValidationIssue.ts"
+import type * as ValidationIssue from "./ValidationIssue.ts"
 
 /**
+ * Marks the values of this module.
+ *
  * @category type IDs
  * @since 0.1.0
  */
 export const TypeId: TypeId = "~effect-emissary/payload/CheckedSchema"
 
 /**
+ * The type of {@link TypeId}.
+ *
  * @category type IDs
  * @since 0.1.0
  */

@@ -43,6 +43,8 @@ export const Reason = Schema.TaggedUnion({
 })
 
 /**
+ * One of the reasons of a {@link JsonSchemaError}.
+ *
  * @category errors
  * @since 0.1.0
  */
@@ -73,6 +75,18 @@ const explain = Reason.match({
 /**
  * A JSON Schema was refused: which document (`what`), where in it (`path`, a
  * JSON Pointer, `""` is the root) and why.
+ *
+ * **Example** (Telling what was refused)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { CheckedSchema } from "effect-emissary"
+ *
+ * const error = Effect.runSync(Effect.flip(CheckedSchema.make({ properties: { a: { type: "float" } } })))
+ * assert.strictEqual(error.path, "/properties/a/type")
+ * assert.strictEqual(error.reason._tag, "UnsupportedType")
+ * ```
  *
  * @category errors
  * @since 0.1.0

@@ -29,6 +29,8 @@ export const ValidationIssue = Schema.Struct({
 })
 
 /**
+ * One problem that a value has with a JSON Schema.
+ *
  * @category models
  * @since 0.1.0
  */

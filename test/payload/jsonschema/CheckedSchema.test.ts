@@ -375,7 +375,7 @@ describe("CODEC-4 as a Schema", () => {
       const checked = yield* CheckedSchema.make(order)
       const codec = CheckedSchema.codec(checked)
       const good = { id: "42", items: [{ sku: "a", qty: 1 }] }
-      assert.deepStrictEqual(yield* Schema.decodeUnknownEffect(codec)({ ...good, more: 1 }), good)
+      assert.deepStrictEqual(yield* Schema.decodeEffect(codec)({ ...good, more: 1 }), good)
       const error = yield* Effect.flip(Decode.decode(codec)({ id: "42", items: [{ sku: "a" }] }))
       assert.strictEqual(error.reason._tag, "Invalid")
       if (error.reason._tag === "Invalid") assert.strictEqual(error.reason.issues[0]?.path, "/items/0/qty")
@@ -385,11 +385,11 @@ describe("CODEC-4 as a Schema", () => {
   it.effect("toSchema imports what core can import, else takes any object", () =>
     Effect.gen(function* () {
       const imported = CheckedSchema.toSchema(yield* CheckedSchema.make(order))
-      assert.isTrue(Result.isFailure(Schema.decodeUnknownResult(imported)({ id: 1 })))
+      assert.isTrue(Result.isFailure(Schema.decodeResult(imported)({ id: 1 })))
       const recursive = yield* CheckedSchema.make({ type: "object", properties: { kid: { $ref: "#" } } })
       const fallback = CheckedSchema.toSchema(recursive)
-      assert.isTrue(Result.isSuccess(Schema.decodeUnknownResult(fallback)({ kid: 1 })))
-      assert.isTrue(Result.isFailure(Schema.decodeUnknownResult(fallback)(1)))
+      assert.isTrue(Result.isSuccess(Schema.decodeResult(fallback)({ kid: 1 })))
+      assert.isTrue(Result.isFailure(Schema.decodeResult(fallback)(1)))
     })
   )
 })

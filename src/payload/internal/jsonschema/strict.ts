@@ -13,6 +13,9 @@ type Answer<A> = Result.Result<A, Problem>
 
 const fail = (path: string, problem: string): Answer<never> => Result.fail({ path, problem })
 
+/** The form is made recursively; checked documents are never this deep. */
+const deepest = 300
+
 /** Keywords the strict form has no place for. */
 const unsupported: ReadonlyArray<string> = [
   "allOf",
@@ -96,6 +99,7 @@ const closedObject = (schema: JsonObject, path: string): Answer<JsonObject> =>
 /** The strict form of one schema and everything below it. */
 export const strictForm = (schema: Schema.Json, path: string): Answer<JsonObject> =>
   Result.gen(function* () {
+    if (path.split("/").length > deepest) return yield* fail(path.slice(0, 100), "nested too deeply")
     if (!isObject(schema)) return yield* fail(path, `expected a typed schema, got ${describe(schema)}`)
     const foreign = unsupported.find((keyword) => Object.hasOwn(schema, keyword))
     if (foreign !== undefined) return yield* fail(path, `the keyword ${JSON.stringify(foreign)} has no strict form`)

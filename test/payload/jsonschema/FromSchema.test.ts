@@ -1,0 +1,279 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Arbitrary, Effect, Result, Schema } from "effect"
+import { CheckedSchema, FromSchema, StrictSchema } from "effect-emissary"
+
+class Person extends Schema.Class<Person>("Person")({
+  name: Schema.NonEmptyString,
+  age: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 150 })))
+}) {}
+
+interface Tree {
+  readonly value: string
+  readonly kids: ReadonlyArray<Tree>
+}
+const Tree: Schema.Codec<Tree> = Schema.Struct({
+  value: Schema.String,
+  kids: Schema.Array(Schema.suspend(() => Tree))
+}).annotate({ identifier: "Tree" })
+
+const Kitchen = Schema.Struct({
+  text: Schema.String.check(Schema.isPattern(/^[a-z]*$/u)),
+  count: Schema.Int,
+  ratio: Schema.Finite,
+  // @effect-diagnostics-next-line schemaNumber:off
+  number: Schema.Number,
+  flag: Schema.Boolean,
+  level: Schema.Literals(["low", "high"]),
+  mixed: Schema.Literals(["a", 1]),
+  nullable: Schema.NullOr(Schema.String),
+  optional: Schema.optional(Schema.String),
+  key: Schema.optionalKey(Schema.NullOr(Schema.Literals(["x", "y"]))),
+  list: Schema.NonEmptyArray(Schema.Int),
+  pair: Schema.Tuple([Schema.String, Schema.Int]),
+  map: Schema.Record(Schema.String, Schema.Int),
+  person: Person,
+  option: Schema.Option(Schema.Int),
+  big: Schema.BigInt,
+  date: Schema.Date,
+  bytes: Schema.Uint8Array,
+  shape: Schema.Union([
+    Schema.Struct({ kind: Schema.Literal("circle"), r: Schema.Finite }),
+    Schema.Struct({ kind: Schema.Literal("square"), a: Schema.Finite })
+  ]),
+  either: Schema.Union([Schema.String, Schema.Struct({ a: Schema.Int })]),
+  empty: Schema.Struct({}),
+  any: Schema.Json
+})
+
+describe("TOOL-6 FromSchema", () => {
+  it.effect("TOOL-6 says what core says with less", () =>
+    Effect.gen(function* () {
+      const exported = yield* FromSchema.fromSchema(
+        Schema.Struct({
+          id: Schema.Int,
+          page: Schema.optionalKey(
+            Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({ description: "Page", default: 1 })
+          ),
+          unit: Schema.optionalKey(Schema.Literals(["c", "f"]).annotate({ default: "c", description: "Unit" })),
+          enums: Schema.Enum({ A: "a", B: "b" }),
+          nick: Schema.NullOr(Schema.String),
+          noted: Schema.String.annotate({ description: "type" }).annotateKey({ description: "key" }),
+          tags: Schema.NonEmptyArray(Schema.String),
+          anything: Schema.Array(Schema.Json),
+          empty: Schema.Struct({})
+        })
+      )
+      assert.strictEqual(
+        JSON.stringify(exported),
+        JSON.stringify({
+          type: "object",
+          properties: {
+            id: { type: "integer" },
+            page: { type: "integer", description: "Page", default: 1, minimum: 1 },
+            unit: { type: "string", description: "Unit", enum: ["c", "f"], default: "c" },
+            enums: { type: "string", enum: ["a", "b"] },
+            nick: { type: ["string", "null"] },
+            noted: { type: "string", description: "key" },
+            tags: { type: "array", items: { type: "string" }, minItems: 1 },
+            anything: { type: "array" },
+            empty: { type: "object", properties: {}, required: [], additionalProperties: false }
+          },
+          required: ["id", "enums", "nick", "noted", "tags", "anything", "empty"],
+          additionalProperties: false
+        })
+      )
+    })
+  )
+
+  it.effect("TOOL-6 keeps definitions that are recursive or used twice, inlines the others, opens the root", () =>
+    Effect.gen(function* () {
+      const person = {
+        type: "object",
+        properties: { name: { type: "string", minLength: 1 }, age: { type: "integer", minimum: 0, maximum: 150 } },
+        required: ["name"],
+        additionalProperties: false
+      }
+      assert.deepStrictEqual<unknown>(yield* FromSchema.fromSchema(Person), person)
+      const once = yield* FromSchema.fromSchema(Schema.Struct({ p: Person }))
+      assert.deepStrictEqual<unknown>(once["properties"], { p: person })
+      const twice = yield* FromSchema.fromSchema(Schema.Struct({ p: Person, q: Person }))
+      assert.deepStrictEqual<unknown>(twice["$defs"], { PersonEncoded: person })
+      const tree = yield* FromSchema.fromSchema(Tree)
+      assert.strictEqual(tree["type"], "object")
+      const checked = yield* CheckedSchema.make(tree)
+      assert.isTrue(CheckedSchema.accepts(checked, { value: "a", kids: [{ value: "b", kids: [] }] }))
+      assert.isFalse(CheckedSchema.accepts(checked, { value: "a", kids: [{ value: 1, kids: [] }] }))
+    })
+  )
+
+  it.effect("TOOL-6 a tool without parameters has a closed empty object", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* FromSchema.fromSchema(Schema.Struct({})), FromSchema.noParameters)
+      assert.isTrue(StrictSchema.is(FromSchema.noParameters))
+    })
+  )
+
+  it.effect("TOOL-6 refuses what has no JSON form, with its path", () =>
+    Effect.gen(function* () {
+      const opaque = Schema.Struct({ a: Schema.Array(Schema.Struct({ m: Schema.instanceOf(Map) })) })
+      const error = yield* Effect.flip(FromSchema.fromSchema(opaque, { what: "parameters of x" }))
+      assert.strictEqual(error.reason._tag, "NotRepresentable")
+      assert.strictEqual(error.path, "/properties/a/items/properties/m")
+      assert.include(error.message, "parameters of x")
+      const symbol = Schema.Struct({ [Symbol.for("s")]: Schema.String })
+      assert.strictEqual((yield* Effect.flip(FromSchema.fromSchema(symbol))).reason._tag, "NotRepresentable")
+      const look = Schema.Struct({ a: Schema.String.check(Schema.isPattern(/^(?=a)/u)) })
+      const pattern = yield* Effect.flip(FromSchema.fromSchema(look))
+      assert.deepStrictEqual([pattern.path, pattern.reason._tag], ["/properties/a/pattern", "UnsupportedPattern"])
+    })
+  )
+
+  for (const [name, schema] of Object.entries({ Kitchen, Person, Tree, Strings: Schema.Array(Schema.String) })) {
+    const codec: Schema.Codec<unknown, Schema.Json> = Schema.toCodecJson(schema)
+    it.effect(`CODEC-4 ${name}: what the Schema encodes, its JSON Schema accepts as it is`, () =>
+      Effect.gen(function* () {
+        const checked = yield* CheckedSchema.make(yield* FromSchema.fromSchema(schema))
+        const values: ReadonlyArray<unknown> = yield* Arbitrary.sampleEffect(Arbitrary.schema(schema), { count: 100 })
+        for (const value of values) {
+          const json = yield* Schema.encodeEffect(codec)(value)
+          const text = JSON.stringify(json)
+          // keys the key rules refuse; core's generator likes them
+          if (/"__proto__":|"constructor":/.test(text)) continue
+          const result = CheckedSchema.validate(checked, json, { strict: true })
+          assert.isTrue(Result.isSuccess(result), JSON.stringify({ json, result }))
+          if (Result.isFailure(result)) return
+          const decoded = yield* Schema.decodeEffect(codec)(result.success)
+          assert.strictEqual(JSON.stringify(yield* Schema.encodeEffect(codec)(decoded)), text)
+        }
+      })
+    )
+  }
+
+  it.effect("CODEC-4 what the JSON Schema of plain types refuses, the Schema refuses", () =>
+    Effect.gen(function* () {
+      const Plain = Schema.Struct({
+        a: Schema.String,
+        b: Schema.optionalKey(Schema.Int),
+        c: Schema.Array(Schema.Literals(["x", "y"])),
+        d: Schema.NullOr(Schema.Boolean)
+      })
+      const checked = yield* CheckedSchema.make(yield* FromSchema.fromSchema(Plain))
+      const decode = Schema.decodeUnknownResult(Plain, { onExcessProperty: "error" })
+      const parts = [undefined, null, "x", 1, 1.5, true, ["x"], ["z"], {}]
+      for (const a of parts) {
+        for (const b of parts) {
+          for (const c of parts) {
+            for (const d of parts) {
+              const input = Object.fromEntries(Object.entries({ a, b, c, d }).filter(([, part]) => part !== undefined))
+              const accepted = CheckedSchema.accepts(checked, input)
+              assert.strictEqual(accepted, Result.isSuccess(decode(input)), JSON.stringify(input))
+            }
+          }
+        }
+      }
+    })
+  )
+})
+
+describe("TOOL-6 StrictSchema", () => {
+  const strict = (json: Parameters<typeof StrictSchema.make>[0]) => Result.getOrThrow(StrictSchema.make(json))
+
+  it("TOOL-6 makes optional properties nullable whatever they are", () => {
+    const json = {
+      type: "object",
+      properties: {
+        ref: { $ref: "#/$defs/d" },
+        any: { anyOf: [{ type: "string" }, { type: "integer" }] },
+        nullable: { type: ["string", "null"] },
+        choice: { enum: ["a", null] },
+        fixed: { const: 1, description: "d" },
+        list: { type: "array", items: { type: "object", properties: { x: { type: "string", default: "" } } } }
+      },
+      $defs: { d: { type: "object", properties: { y: { type: "string" } }, additionalProperties: false } }
+    }
+    assert.deepStrictEqual<unknown>(strict(json), {
+      type: "object",
+      properties: {
+        ref: { anyOf: [{ $ref: "#/$defs/d" }, { type: "null" }] },
+        any: { anyOf: [{ type: "string" }, { type: "integer" }, { type: "null" }] },
+        nullable: { type: ["string", "null"] },
+        choice: { anyOf: [{ enum: ["a", null] }, { type: "null" }] },
+        fixed: { anyOf: [{ const: 1, description: "d" }, { type: "null" }] },
+        list: {
+          type: ["array", "null"],
+          items: {
+            type: "object",
+            properties: { x: { type: ["string", "null"] } },
+            required: ["x"],
+            additionalProperties: false
+          }
+        }
+      },
+      $defs: {
+        d: {
+          type: "object",
+          properties: { y: { type: ["string", "null"] } },
+          required: ["y"],
+          additionalProperties: false
+        }
+      },
+      required: ["ref", "any", "nullable", "choice", "fixed", "list"],
+      additionalProperties: false
+    })
+  })
+
+  it("TOOL-6 refuses open objects, untyped arrays, anything and foreign keywords, naming the place", () => {
+    const cases = [
+      { type: "object", properties: { where: { type: "object" } } },
+      { type: "object", properties: { where: { type: "object", properties: {}, additionalProperties: true } } },
+      { type: "object", properties: { where: { type: "object", additionalProperties: { type: "string" } } } },
+      { type: "object", properties: { where: { type: "array" } } },
+      { type: "object", properties: { where: { description: "?" } } },
+      { type: "object", properties: { where: true } },
+      { type: "object", properties: { where: { oneOf: [{ type: "string" }] } } },
+      { type: "object", properties: { where: { type: "array", prefixItems: [{}] } } },
+      {
+        type: "object",
+        properties: { list: { type: "array", items: { type: "object", required: ["where"], properties: {} } } }
+      }
+    ]
+    for (const json of cases) {
+      const result = StrictSchema.make(json)
+      assert.isTrue(Result.isFailure(result), JSON.stringify(json))
+      if (Result.isFailure(result)) assert.include(result.failure.message, "where")
+    }
+  })
+
+  it("PAY-C refuses documents that are nested too deeply", () => {
+    let json: Parameters<typeof StrictSchema.make>[0] = { type: "string" }
+    for (let i = 0; i < 100_000; i++) json = { type: "array", items: json }
+    assert.isTrue(Result.isFailure(StrictSchema.make(json)))
+  })
+
+  it.effect("TOOL-6 the strict form is strict, and null for an optional property comes back as absent", () =>
+    Effect.gen(function* () {
+      const Parameters = Schema.Struct({
+        a: Schema.String,
+        b: Schema.optionalKey(Schema.Int),
+        c: Schema.optionalKey(Schema.Struct({ d: Schema.optionalKey(Schema.Literals(["x"])) }))
+      })
+      const plain = yield* FromSchema.fromSchema(Parameters)
+      assert.isFalse(StrictSchema.is(plain))
+      const form = strict(plain)
+      assert.isTrue(StrictSchema.is(form))
+      assert.deepStrictEqual(strict(form), form)
+      const original = yield* CheckedSchema.make(plain)
+      const constrained = yield* CheckedSchema.make(form)
+      for (const answer of [
+        { a: "", b: null, c: null },
+        { a: "", b: 1, c: { d: null } },
+        { a: "", b: 1, c: { d: "x" } }
+      ]) {
+        assert.isTrue(CheckedSchema.accepts(constrained, answer))
+        const value = yield* Effect.fromResult(CheckedSchema.validate(original, answer, { strict: true }))
+        assert.isTrue(Result.isSuccess(Schema.decodeUnknownResult(Parameters)(value)))
+        assert.notInclude(JSON.stringify(value), "null")
+      }
+    })
+  )
+})
