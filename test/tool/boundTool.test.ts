@@ -144,6 +144,7 @@ describe("TOOL-3 failures", () => {
     Tool.make("shape", { failure: Schema.Struct({ code: Schema.Int }) }),
     Tool.make("ai", { failure: NotFound }),
     Tool.make("reason"),
+    Tool.make("declared", { failure: AiError.AiError }),
     Tool.make("undeclared")
   )
   const set = bind(toolkit, {
@@ -153,6 +154,10 @@ describe("TOOL-3 failures", () => {
     plain: () => Effect.fail("just text"),
     shape: () => Effect.fail({ code: 7 }),
     ai: () =>
+      Effect.fail(
+        AiError.make({ module: "m", method: "n", reason: new AiError.UnknownError({ description: secret }) })
+      ),
+    declared: () =>
       Effect.fail(
         AiError.make({ module: "m", method: "n", reason: new AiError.UnknownError({ description: secret }) })
       ),
@@ -183,7 +188,7 @@ describe("TOOL-3 failures", () => {
     )
   }
 
-  for (const name of ["ai", "reason", "undeclared"]) {
+  for (const name of ["ai", "reason", "declared", "undeclared"]) {
     it.effect(`L8 ${name}: other errors are an execution_error without their text, which stays in the cause`, () =>
       Effect.gen(function* () {
         let seen: Cause.Cause<unknown> | undefined
