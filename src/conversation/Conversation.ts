@@ -412,6 +412,24 @@ export const relabelCalls: {
  * `message` is what the model reads. `result` makes the placeholder of each call,
  * where one text for all is not enough.
  *
+ * **Example** (Going on after an interruption)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation, Part } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const stopped = yield* Conversation.addAssistant(Conversation.empty, [
+ *     Part.toolCall({ id: "call_1", name: "search", arguments: { q: "effect" } })
+ *   ])
+ *   assert.strictEqual(Conversation.openCalls(stopped).length, 1)
+ *   return yield* Conversation.addUser(yield* Conversation.seal(stopped), "Never mind")
+ * })
+ *
+ * assert.strictEqual(Conversation.messageCount(Effect.runSync(program)), 3)
+ * ```
+ *
  * @category combinators
  * @since 0.1.0
  */
@@ -647,6 +665,20 @@ export interface ToPromptOptions {
  * Each message is converted once: the next prompt of the same conversation, or of
  * a longer one, holds the same objects.
  *
+ * **Example** (What a model is sent)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const chat = Effect.runSync(
+ *   Conversation.make({ system: "Be brief." }).pipe(Effect.flatMap(Conversation.addUser("Hello")))
+ * )
+ * const prompt = Conversation.toPrompt(chat)
+ * assert.deepStrictEqual(prompt.content.map((message) => message.role), ["system", "user"])
+ * ```
+ *
  * @category conversions
  * @since 0.1.0
  */
@@ -661,6 +693,22 @@ export const toPrompt = (self: Conversation, options?: ToPromptOptions): Prompt.
  * Each result of a tool message becomes a message. Messages that {@link toPrompt}
  * wrote with `lossless` keep their ids and times; others get new ones. Approval
  * parts are no history and are dropped. Indices in errors are those of the prompt.
+ *
+ * **Example** (A prompt that is no lawful history)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Prompt } from "effect/ai"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const prompt = Prompt.make([
+ *   { role: "user", content: "Hello" },
+ *   { role: "system", content: "Late" }
+ * ])
+ * const error = Effect.runSync(Effect.flip(Conversation.fromPrompt(prompt)))
+ * assert.strictEqual(error.reason._tag, "MisplacedSystem")
+ * ```
  *
  * @category conversions
  * @since 0.1.0

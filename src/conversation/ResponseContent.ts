@@ -76,6 +76,27 @@ export const accumulator = (): StreamAccumulator => internal.accumulator()
  * stream's argument text is kept where it is not the compact JSON of the
  * arguments. Text that does not parse stands for the arguments; empty text is `{}`.
  *
+ * **Example** (From a response to a conversation)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { LanguageModel } from "effect/ai"
+ * import { Conversation, Message, ResponseContent } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const asked = yield* Conversation.addUser(Conversation.empty, "Hello")
+ *   const response = yield* LanguageModel.generateText({ prompt: Conversation.toPrompt(asked) })
+ *   const content = yield* Effect.fromResult(ResponseContent.fromResponseParts(response.content))
+ *   const message = yield* ResponseContent.toMessage(content)
+ *   return yield* Effect.fromResult(Conversation.append(asked, message))
+ * })
+ *
+ * const chat = Effect.runSync(program.pipe(Effect.provide(ScriptedModel.layer([{ text: "Hi there!" }]))))
+ * assert.deepStrictEqual(Conversation.messages(chat).map(Message.text), ["Hello", "Hi there!"])
+ * ```
+ *
  * @category conversions
  * @since 0.1.0
  */
@@ -95,7 +116,7 @@ export const fromResponseParts = (
  */
 export const toMessage = (self: ResponseContent, options?: Message.Options): Effect.Effect<Message.AssistantMessage> =>
   Message.assistant(self.content, {
-    usage: self.usage,
+    ...(Object.keys(self.usage).length === 0 ? undefined : { usage: self.usage }),
     ...(self.model === undefined ? undefined : { model: self.model }),
     ...(self.finishReason === undefined ? undefined : { finishReason: self.finishReason }),
     ...options

@@ -276,4 +276,16 @@ describe("relabelCalls", () => {
       )
     })
   )
+
+  it.effect("a result of the provider finds its relabelled call in an earlier message of the turn", () =>
+    Effect.gen(function* () {
+      const call = Part.toolCall({ id: "p", name: "web", arguments: {}, providerExecuted: true })
+      const result = Part.toolResult({ id: "p", name: "web", result: ToolResult.success(1) })
+      let self = yield* Conversation.addAssistant(Conversation.empty, [call, result])
+      self = yield* Conversation.addAssistant(self, Conversation.relabelCalls(self, [call]))
+      const content = Conversation.relabelCalls(self, [result])
+      assert.deepStrictEqual(content, [{ ...result, id: "p_1" }])
+      yield* Conversation.addAssistant(self, content)
+    })
+  )
 })

@@ -39,7 +39,7 @@ const unknownRole = (index: number, message: unknown): ConversationError.Unknown
   return new ConversationError.UnknownRole({
     index,
     ...(typeof id === "string" ? { id } : undefined),
-    found: typeof role === "string" ? JSON.stringify(role) : role === null ? "null" : typeof role
+    found: typeof role === "string" ? JSON.stringify(role.slice(0, 40)) : role === null ? "null" : typeof role
   })
 }
 

@@ -1,5 +1,5 @@
 import * as HashMap from "effect/HashMap"
-import type { AssistantPart } from "../Part.ts"
+import type { AssistantPart, ToolResultPart } from "../Part.ts"
 import type { History } from "./history.ts"
 
 export const relabel = (self: History, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> => {
@@ -21,9 +21,18 @@ export const relabel = (self: History, content: ReadonlyArray<AssistantPart>): R
       return id === part.id ? part : { ...part, id }
     }
     if (part.type === "tool-result") {
-      const id = labels.get(part.id)
+      const id = labels.get(part.id) ?? openLabel(self, part)
       return id === undefined || id === part.id ? part : { ...part, id }
     }
     return part
   })
+}
+
+/** The new id of a call in an earlier message that the provider still answers under the old one. */
+const openLabel = (self: History, { id, name }: ToolResultPart): string | undefined => {
+  if (HashMap.has(self.providerOpen, id)) return undefined
+  const relabelled = Array.from(self.providerOpen, ([, call]) => call).filter(
+    (call) => call.name === name && call.id.startsWith(`${id}_`)
+  )
+  return relabelled.length === 1 ? relabelled[0]?.id : undefined
 }

@@ -43,9 +43,8 @@ const File = Schema.Struct({
 const Content = Schema.NonEmptyArray(Schema.Union([Text, File]))
 
 const Result = Schema.Union([
-  Schema.Struct({ _tag: Schema.Literal("Success"), content: Content, value: Schema.Json }),
-  Schema.Struct({
-    _tag: Schema.Literal("Failure"),
+  Schema.TaggedStruct("Success", { content: Content, value: Schema.Json }),
+  Schema.TaggedStruct("Failure", {
     type: Schema.String,
     message: Schema.String,
     value: Schema.optionalKey(Schema.Json),
