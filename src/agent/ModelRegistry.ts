@@ -179,13 +179,10 @@ export const provider = <Options, E, R>(entry: {
 const shown = (model: unknown): string => ModelText.show(model)
 
 const parse = (model: string): Effect.Effect<ModelName, ModelRegistryError> =>
-  Option.match(ModelText.parse(model), {
-    onNone: () =>
-      Effect.fail(
-        new ModelRegistryError({ model: shown(model), reason: new InvalidModelName({ found: shown(model) }) })
-      ),
-    onSome: Effect.succeed
-  })
+  Effect.mapError(
+    Effect.fromOption(ModelText.parse(model)),
+    () => new ModelRegistryError({ model: shown(model), reason: new InvalidModelName({ found: shown(model) }) })
+  )
 
 const invalidOptions = (model: string, name: ModelName) => (error: PayloadError) =>
   new ModelRegistryError({

@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, expectTypeOf, it } from "@effect/vitest"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Option, Ref, Schema } from "effect"
 import { LanguageModel } from "effect/ai"
 import { ModelRegistry, ModelRegistryError } from "effect-emissary"
@@ -160,7 +160,7 @@ describe("ModelRegistry", () => {
     const mixed = ModelRegistry.layer({
       pure: echo,
       keyed: ModelRegistry.provider({
-        options: Schema.Struct({ seed: Schema.optionalKey(Schema.NumberFromString) }),
+        options: Schema.Struct({ seed: Schema.optionalKey(Schema.FiniteFromString) }),
         model: (model: string, options) => {
           const seed: number | undefined = options.seed
           return Layer.unwrap(Effect.map(Key, (key) => ScriptedModel.layer([{ text: `${key} ${model} ${seed}` }])))
@@ -171,11 +171,9 @@ describe("ModelRegistry", () => {
         model: () => Layer.unwrap(Effect.map(Setting, () => ScriptedModel.layer([])))
       })
     })
-    const needs: Layer.Layer<ModelRegistry.ModelRegistry, never, Key | Setting> = mixed
-    // @ts-expect-error the layer needs Key and Setting
-    const needsNothing: Layer.Layer<ModelRegistry.ModelRegistry> = mixed
-    const open: Layer.Layer<ModelRegistry.ModelRegistry> = registry
-    assert.isTrue([needs, needsNothing, open].every(Layer.isLayer))
+    expectTypeOf<Layer.Services<typeof mixed>>().toEqualTypeOf<Key | Setting>()
+    expectTypeOf<Layer.Services<typeof registry>>().toEqualTypeOf<never>()
+    assert.isTrue(Layer.isLayer(mixed))
   })
 
   it.effect("AGENT-9 a build that fails is typed, says no text of the error, and is tried again", () =>

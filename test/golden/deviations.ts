@@ -14,4 +14,6 @@ export const deviations: { readonly [id: string]: { readonly reason: string; rea
  * Cases of another era than the newest that describe what the newest era does
  * differently, so that no library can do both.
  */
-export const otherEras: { readonly [id: string]: string } = {}
+export const otherEras: { readonly [id: string]: string } = {
+  R065b: "defaults are part of a schema since the documented era (R065), and the wire keeps schemas verbatim"
+}

@@ -1,4 +1,5 @@
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
@@ -72,12 +73,15 @@ const cached = <K extends WeakKey, V>(cache: WeakMap<K, V>, key: K, make: (key: 
   return value
 }
 
+/** A schema that has no JSON Schema is recorded as `undefined`; whether it matters is for the caller to say. */
+const orUndefined = <A>(evaluate: () => A): A | undefined => Result.getOrUndefined(Result.try(evaluate))
+
 const fromTool = (tool: Tool.Any): Script.RequestTool => {
   const description = Tool.getDescription(tool)
   return {
     name: tool.name,
     ...(description === undefined ? {} : { description }),
-    parameters: Tool.getJsonSchema(tool)
+    parameters: orUndefined(() => Tool.getJsonSchema(tool))
   }
 }
 
@@ -90,7 +94,11 @@ const toolChoice = (choice: LanguageModel.ProviderOptions["toolChoice"]): Script
 const responseFormat = (format: LanguageModel.ProviderOptions["responseFormat"]): Script.RequestFormat =>
   format.type === "text"
     ? { type: "text" }
-    : { type: "json", objectName: format.objectName, schema: Schema.toJsonSchemaDocument(format.schema).schema }
+    : {
+        type: "json",
+        objectName: format.objectName,
+        schema: orUndefined(() => Schema.toJsonSchemaDocument(format.schema).schema)
+      }
 
 export const fromProviderOptions = (
   options: LanguageModel.ProviderOptions,
