@@ -18,7 +18,7 @@
  * | has an outcome | `Finished` with it |
  * | interrupted, some calls started | `RunTools`: each of them settled `interrupted` |
  * | interrupted | `Finished`: `Interrupted` |
- * | the newest answer asks for more and used up the budget, no input waits | `Finished`: `MaxSteps`, its calls stay open |
+ * | the newest answer asks for more and used up the budget | `Finished`: `MaxSteps`, its calls stay open |
  * | open calls that can run or are settled | `RunTools` |
  * | open calls, all waiting for decisions | `AwaitApproval` |
  * | no answer since the newest user message, or none at all in this run | `CallModel` |
@@ -33,7 +33,7 @@
  * | event | effect | comes only |
  * |---|---|---|
  * | `RunStarted` | makes the state; open calls of the conversation are `Requested`, or `Settled` when their answer was cut off; answers since the last user message count as steps | first |
- * | `InputAdded` | user message appended, steps back to 0; with open calls it waits and does both when the last of them has a result | between steps |
+ * | `InputAdded` | user message appended, steps back to 0; with open calls it waits and does both when the last of them has a result, and no limit holds them up | between steps |
  * | `StepStarted` | notes the step | when `next` is that step |
  * | `ModelAnswered` | message appended, steps and usage counted, calls `Requested` (`Settled` when cut off, and the output call) | in a step |
  * | `ModelMistaken` | problem noted for the next try of the step | in a step |

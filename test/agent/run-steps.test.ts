@@ -242,6 +242,8 @@ describe("AGENT-6 structured output", () => {
     assert.strictEqual(next(prose), "CallModel 2 structured")
     assert.strictEqual(next(go(prose, step(2, "structured"), answered("{}", "stop", valid))), "Completed")
     assert.strictEqual(next(go(prose, step(2, "structured"), answered("no", "stop", invalid))), "InvalidOutput")
+    const often = run(started({ structured: "fallback" }), input(), step(1), answered("hm", "stop", invalid))
+    assert.strictEqual(next(go(often, step(2, "structured"), answered("no", "stop", invalid))), "InvalidOutput")
     const spent = run(started({ structured: "fallback" }), input("q", 1), step(1), answered("hm", "stop", invalid))
     assert.deepStrictEqual(end(spent).outcome, { _tag: "InvalidOutput", issues: invalid.output.issues })
   })

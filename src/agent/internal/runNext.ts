@@ -34,7 +34,7 @@ export const next = (self: RunState): RunAction => {
       ? { _tag: "RunTools", calls: [], settled }
       : { _tag: "Finished", outcome: { _tag: "Interrupted", ...self.interrupted } }
   }
-  if (self.limited && self.pending.length === 0) return { _tag: "Finished", outcome: { _tag: "MaxSteps" } }
+  if (self.limited) return { _tag: "Finished", outcome: { _tag: "MaxSteps" } }
   return HashMap.isEmpty(self.calls) ? afterAnswer(self) : openCalls(self)
 }
 
