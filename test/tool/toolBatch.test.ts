@@ -446,6 +446,8 @@ describe("RT-2 around", () => {
         )
       assert.strictEqual(yield* concurrency(ToolRuntime.layerConcurrent({ maxConcurrency: 7 })), 7)
       assert.strictEqual(yield* concurrency(ToolRuntime.layerInline), 1)
+      const nested = concurrency(ToolRuntime.layerConcurrent({ maxConcurrency: 7 }))
+      assert.strictEqual(yield* nested.pipe(Effect.provide(layer), Effect.provide(ToolRuntime.layerInline)), 7)
     })
   )
 
