@@ -133,7 +133,7 @@ describe("PAY-C hostile schemas", () => {
 
   it.effect("PAY-C formats are linear", () =>
     Effect.gen(function* () {
-      const long = 400_000
+      const long = 100_000
       const texts = ["a", "1", "a.", "a-", "%41", "/", "{a}", "{", '"', "a@", ":", "~0", "é", "P1", "xn--", "[::", "("]
       for (const format of [
         "uri",
