@@ -6,8 +6,8 @@ interface Facts {
   readonly reason: string | undefined
   /** The issues of an `Invalid` reason. */
   readonly issues: ReadonlyArray<{ readonly path: string; readonly expected: string }>
-  /** The path of a reason that has just one. */
-  readonly path: string | undefined
+  /** The part of a tool that a `ToolContractError` is about. */
+  readonly part: string | undefined
 }
 
 const read = (value: unknown, key: string): unknown =>
@@ -24,7 +24,7 @@ const factsOf = (error: unknown): Facts => {
     issues: Array.isArray(issues)
       ? issues.map((issue) => ({ path: String(read(issue, "path")), expected: String(read(issue, "expected")) }))
       : [],
-    path: text(read(reason, "path")) ?? text(read(error, "path"))
+    part: text(read(error, "part"))
   }
 }
 
@@ -55,6 +55,7 @@ const table: ReadonlyArray<readonly [kind: string, matches: (facts: Facts) => bo
   ["InvalidStrategy", issue(/^\/structured_output_strategy$/u)],
   ["InvalidMaxSteps", issue(/^\/max_steps$/u)],
   ["MissingToolName", issue(/^\/tools\/\d+\/name$/u, /^the name of the tool/u)],
+  ["MissingToolName", (facts) => facts.tag === "ToolContractError" && facts.part === "name"],
   ["MissingToolDescription", issue(/^\/tools\/\d+\/description$/u)],
   ["DuplicateToolName", issue(/^\/tools\/\d+\/name$/u, /no other tool/u)],
   ["UnsupportedJsonSchema", issue(/^\/(tools\/\d+\/parameters_schema|structured_output)(\/|$)/u)],

@@ -1,6 +1,6 @@
-import { Effect, type Schema } from "effect"
+import { Effect, Option, type Schema } from "effect"
 import { Tool } from "effect/ai"
-import { Agent, AgentDefinition, RunContext, ToolSettings } from "effect-emissary"
+import { Agent, AgentDefinition, AgentError, RunContext, ToolSettings } from "effect-emissary"
 import { checkExit, type Json, type Run } from "../golden.ts"
 import { checkWire, type GoldenDefinition, toDefinition } from "../wireCases.ts"
 
@@ -34,7 +34,10 @@ const encodeAgent = (golden: GoldenDefinition, dynamic: Json, context: Json) => 
       )
     )
   })
-  return Agent.encode(agent, { version: 1, context })
+  // an agent that cannot be resolved says so with the definition's own error as the cause
+  return Effect.mapError(Agent.encode(agent, { version: 1, context }), (error) =>
+    error._tag === "AgentError" ? Option.getOrElse(AgentError.causeOf(error.reason), () => error) : error
+  )
 }
 
 const encodeDefinition = (golden: GoldenDefinition) =>
