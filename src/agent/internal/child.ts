@@ -1,11 +1,12 @@
 /** An agent run as a tool call of another agent's run. */
-import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { BoundCall } from "../../tool/BoundCall.ts"
 import { RunContext } from "../../tool/RunContext.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type { Agent } from "../Agent.ts"
 import type { AgentError } from "../AgentError.ts"
+import type { RunEvent } from "../RunEvent.ts"
+import type { ResumeOptions } from "../RunOptions.ts"
 import type { RunResult } from "../RunResult.ts"
 import type { RunState } from "../RunState.ts"
 import { Environment } from "./environment.ts"
@@ -17,6 +18,8 @@ interface Options {
   readonly recorder: Recorder
   readonly environment: Environment
   readonly streaming: boolean
+  /** The options of the outer run that hold for the child as well. */
+  readonly limits: ResumeOptions
   /** The child waits for decisions: the call stays open. */
   readonly onSuspend: () => void
   /** The child failed in a way that no model can do anything about. */
@@ -51,10 +54,14 @@ export const run = (agent: Effect.Effect<Agent<unknown>>, options: Options): Eff
 
 const runAgent = (agent: Agent<unknown>, options: Options): Effect.Effect<ToolResult.ToolResult> => {
   const { call, child, environment, recorder } = options
-  const onState = (_: RunState, event: Parameters<Recorder["record"]>[0]) =>
-    Effect.flatMap(DateTime.now, (at) => recorder.record({ _tag: "ChildEvent", at, callId: call.id, event }))
+  const onState = (_: RunState, event: RunEvent) =>
+    recorder.recordNow({ _tag: "ChildEvent", at: event.at, callId: call.id, event })
+  const { defects, modelMistakes, modelRetry, timeouts } = options.limits
+  const inherited = { onState, defects, modelMistakes, modelRetry, timeouts: { tool: timeouts?.tool } }
   const running =
-    child === undefined ? agent.run(input(call), { onState, context: call.context }) : agent.resume(child, { onState })
+    child === undefined
+      ? agent.run(input(call), { ...inherited, context: call.context })
+      : agent.resume(child, inherited)
   return running.pipe(
     Effect.map((result) => {
       if (result.outcome === "AwaitingApproval") options.onSuspend()

@@ -126,8 +126,9 @@ const interrupt = Effect.fnUntraced(function* (
   reason: string | undefined
 ) {
   if (state().outcome !== undefined) return
-  const why = reason === undefined ? undefined : { reason }
-  yield* record({ _tag: "RunInterrupted", at: yield* DateTime.now, ...why })
+  // An interruption of the fiber may come while one by the clock or the hook is being recorded.
+  const why = state().interrupted ?? (reason === undefined ? {} : { reason })
+  if (state().interrupted === undefined) yield* record({ _tag: "RunInterrupted", at: yield* DateTime.now, ...why })
   for (const settled of RunTransition.recover(state())) {
     yield* record(yield* Recorder.toolFinished(settled))
   }
@@ -196,32 +197,26 @@ const deadlineOf = (options: ResumeOptions, outer: number | undefined): Effect.E
     : Effect.map(Clock.currentTimeMillis, (now) => earliest(now + Duration.toMillis(total), outer))
 }
 
-/** The state to begin with, and what is recorded before the loop. */
-const open = Effect.fnUntraced(function* (
-  blueprint: Blueprint<unknown>,
-  resolved: Resolved<unknown>,
-  begin: Begin,
-  context: RunState["context"],
-  depth: number,
-  make: (state: RunState) => Recorder.Recorder
-) {
-  const { options } = begin
+/** What is recorded before the loop: decisions, then the new message, which waits for open calls. */
+const open = Effect.fnUntraced(function* (run: Loop, begin: Begin) {
+  const { options, recorder, resolved } = run
   const input = begin._tag === "Fresh" ? begin.input : begin.options.input
-  const maxSteps = options.maxSteps === undefined ? undefined : budget(options.maxSteps)
-  const recorder = yield* begin._tag === "Fresh"
-    ? fresh(blueprint, resolved, begin, context, depth, make)
-    : resumed(resolved, begin.state, maxSteps, make)
-  const decisions = RunTransition.decide(recorder.state(), options.decisions ?? [], yield* DateTime.now)
-  for (const event of yield* Effect.fromResult(decisions)) {
+  const decisions = options.decisions ?? []
+  if (decisions.length > 0) {
+    const callIds = new Set(decisions.map(({ callId }) => callId))
+    yield* runTools.requestApprovals({ ...run, deadline: run.environment.deadline }, callIds)
+  }
+  const decided = RunTransition.decide(recorder.state(), decisions, yield* DateTime.now)
+  for (const event of yield* Effect.mapError(Effect.fromResult(decided), recorder.fail)) {
     yield* recorder.record(event)
   }
-  if (input !== undefined && !recorder.stopping()) {
+  // Also when the hook has stopped the run already: what the user said must not be lost.
+  if (input !== undefined) {
     const message = yield* Message.user(input)
     const at = yield* DateTime.now
-    const budgeted = maxSteps ?? budget(resolved.definition.maxSteps)
-    yield* recorder.record({ _tag: "InputAdded", at, message, maxSteps: budgeted })
+    const maxSteps = budget(options.maxSteps ?? resolved.definition.maxSteps)
+    yield* recorder.record({ _tag: "InputAdded", at, message, maxSteps })
   }
-  return recorder
 })
 
 const fresh = Effect.fnUntraced(function* (
@@ -230,31 +225,25 @@ const fresh = Effect.fnUntraced(function* (
   begin: Extract<Begin, { readonly _tag: "Fresh" }>,
   context: RunState["context"],
   depth: number,
-  make: (state: RunState) => Recorder.Recorder
+  make: MakeRecorder
 ) {
   const event = yield* started(blueprint, resolved, begin, context, depth)
-  const state = RunTransition.start(event)
-  const recorder = make(state)
-  yield* begin.options.onState?.(state, event) ?? Effect.void
-  yield* recorder.emit(Recorder.started(state, false))
-  return recorder
+  const recorder = make(RunTransition.start(event))
+  return { recorder, first: recorder.begin(event) }
 })
 
 const resumed = Effect.fnUntraced(function* (
   resolved: Resolved<unknown>,
-  state: RunState,
-  maxSteps: MaxSteps | undefined,
-  make: (state: RunState) => Recorder.Recorder
+  { options, state }: Extract<Begin, { readonly _tag: "Resume" }>,
+  make: MakeRecorder
 ) {
   yield* Effect.fromResult(RunTransition.checkDefinition(state, resolved.digest))
   const recorder = make(state)
-  yield* recorder.record({
-    _tag: "RunResumed",
-    at: yield* DateTime.now,
-    ...(maxSteps === undefined ? undefined : { maxSteps })
-  })
-  return recorder
+  const maxSteps = options.maxSteps === undefined ? undefined : { maxSteps: budget(options.maxSteps) }
+  return { recorder, first: recorder.record({ _tag: "RunResumed", at: yield* DateTime.now, ...maxSteps }) }
 })
+
+type MakeRecorder = (state: RunState) => Recorder.Recorder
 
 /** Runs an agent from where `begin` says to its result. */
 export const drive = <A>(
@@ -282,9 +271,17 @@ export const drive = <A>(
     return yield* Effect.gen(function* () {
       const resolved = yield* Effect.mapError(blueprint.resolve, refuse)
       yield* Effect.mapError(checkShells(resolved), refuse)
-      const make = (state: RunState) => Recorder.make(state, options, emit)
-      const recorder = yield* Effect.mapError(open(blueprint, resolved, begin, context, outer.depth, make), refuse)
-      yield* loop({ resolved, recorder, options, streaming, environment }).pipe(
+      const make: MakeRecorder = (state) => Recorder.make(state, options, emit)
+      const { first, recorder } = yield* Effect.mapError(
+        begin._tag === "Fresh"
+          ? fresh(blueprint, resolved, begin, context, outer.depth, make)
+          : resumed(resolved, begin, make),
+        refuse
+      )
+      const run: Loop = { resolved, recorder, options, streaming, environment }
+      yield* first.pipe(
+        Effect.andThen(open(run, begin)),
+        Effect.andThen(loop(run)),
         Effect.onExit((exit) =>
           exit._tag === "Failure" && Cause.hasInterrupts(exit.cause)
             ? interrupt(recorder, recorder.conclude, "interrupted")

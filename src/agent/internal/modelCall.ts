@@ -6,7 +6,9 @@ import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
+import * as Telemetry from "effect/ai/Telemetry"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -86,9 +88,21 @@ const generateObject = Effect.fnUntraced(function* (
 ) {
   // Sound: the schema only tells the provider what to ask for; the answer is read from its parts.
   const schema = object.schema as Schema.Codec<unknown, Record<string, unknown>>
+  const outer = yield* Effect.serviceOption(Telemetry.CurrentSpanTransformer)
+  let parts: ReadonlyArray<Response.AnyPart> | undefined
+  // The error for an object that does not decode has neither usage nor finish reason; this sees both.
+  const observe: Telemetry.SpanTransformer = (options) => {
+    parts = options.response
+    if (Option.isSome(outer)) outer.value(options)
+  }
   const answer = yield* model.generateObject({ prompt, schema, objectName: object.name }).pipe(
+    Effect.provideService(Telemetry.CurrentSpanTransformer, observe),
     Effect.flatMap((response) => finish("generateObject", ResponseContent.fromResponseParts(response.content))),
-    Effect.catchReason("AiError", "StructuredOutputError", (reason) => Effect.succeed(unreadable(reason.responseText)))
+    Effect.catchReason("AiError", "StructuredOutputError", (reason) =>
+      parts === undefined
+        ? Effect.succeed(unreadable(reason.responseText))
+        : finish("generateObject", ResponseContent.fromResponseParts(parts))
+    )
   )
   for (const part of answer.content) {
     if (part.type === "text") yield* deltas.text(part.text)

@@ -15,6 +15,7 @@ import { RunIncomplete } from "../RunIncomplete.ts"
 import type { RunResult } from "../RunResult.ts"
 import * as blueprints from "./blueprint.ts"
 import type { Blueprint } from "./blueprint.ts"
+import { layUnder } from "./captured.ts"
 import { type Begin, drive, type Sink } from "./drive.ts"
 
 const typeId: TypeId = "~effect-emissary/agent/Agent"
@@ -90,14 +91,9 @@ export const value = <A, R, RDefinition>(blueprint: Blueprint<unknown>): Value<A
   ({ ...methods(blueprint, identity), [definedTypeId]: defined(blueprint) }) as Value<A, R, RDefinition>
 
 /** An agent over captured services: they lie under the context of the call. */
-export const service = <A>(blueprint: Blueprint<unknown>, captured: Context.Context<never>): Agent<A> => {
-  const under = captured.pipe(Context.omit(Scope.Scope, Tracer.ParentSpan))
+export const service = <A>(blueprint: Blueprint<unknown>, captured: Context.Context<never>): Agent<A> =>
   // Sound: A is the type of the output Schema of the configuration.
-  return methods(
-    blueprint,
-    Effect.updateContext((current) => Context.merge(under, current))
-  ) as Agent<A>
-}
+  methods(blueprint, layUnder(captured.pipe(Context.omit(Scope.Scope, Tracer.ParentSpan)))) as Agent<A>
 
 /** An agent rebuilt from data. */
 export const bound = <A>(
@@ -105,10 +101,7 @@ export const bound = <A>(
   definition: AgentDefinition,
   captured: Context.Context<never>
 ): Agent<A> & Pick<Bound, "definition" | DefinedTypeId> => ({
-  ...methods(
-    blueprint,
-    Effect.updateContext((current) => Context.merge(captured, current))
-  ),
+  ...methods(blueprint, layUnder(captured)),
   definition,
   [definedTypeId]: Effect.succeed(definition)
 })

@@ -20,7 +20,14 @@ export interface Recorder {
   /** Completed when `interruptWhen` stops the run. */
   readonly stopped: Deferred.Deferred<Interruption>
   readonly stopping: () => boolean
+  /** Announces the event that made the state. */
+  readonly begin: (event: RunEvent) => Effect.Effect<void>
   readonly record: (event: RunEvent) => Effect.Effect<void>
+  /**
+   * Applies the event at once, and tells about it in the effect: what a child run has
+   * applied its parent must have applied, even when it is interrupted in between.
+   */
+  readonly recordNow: (event: RunEvent) => Effect.Effect<void>
   /** Applies events while the run is being torn down: nobody may stop it or slow it any more. */
   readonly conclude: (event: RunEvent) => Effect.Effect<void>
   readonly emit: (event: AgentEvent<unknown>) => Effect.Effect<void>
@@ -36,23 +43,20 @@ export const make = (
   let interruption: Interruption | undefined
   const stopped = Deferred.makeUnsafe<Interruption>()
 
-  const apply = (event: RunEvent): Effect.Effect<void> =>
-    Effect.suspend(() => {
-      const applied = RunTransition.apply(state, event)
-      // A driver that applies an event which does not fit has a bug.
-      if (Result.isFailure(applied)) return Effect.die(applied.failure)
-      state = applied.success
-      return Effect.void
-    })
-
-  const tell = (event: RunEvent) => {
-    const current = state
-    return options.onState === undefined ? Effect.void : options.onState(current, event)
+  /** Throws nothing: a driver that applies an event which does not fit has a bug, and dies of it. */
+  const applied = (event: RunEvent, then: (state: RunState.RunState) => Effect.Effect<void>): Effect.Effect<void> => {
+    const result = RunTransition.apply(state, event)
+    if (Result.isFailure(result)) return Effect.die(result.failure)
+    state = result.success
+    return then(state)
   }
 
-  const ask = (event: RunEvent): Effect.Effect<void> => {
+  const tell = (current: RunState.RunState, event: RunEvent): Effect.Effect<void> =>
+    options.onState === undefined ? Effect.void : options.onState(current, event)
+
+  const ask = (current: RunState.RunState, event: RunEvent): Effect.Effect<void> => {
     if (options.interruptWhen === undefined || interruption !== undefined) return Effect.void
-    const answer = options.interruptWhen(event, state)
+    const answer = options.interruptWhen(event, current)
     return Effect.flatMap(Effect.isEffect(answer) ? answer : Effect.succeed(answer), (found) => {
       if (found === undefined) return Effect.void
       interruption = found
@@ -60,26 +64,25 @@ export const make = (
     })
   }
 
-  const record = (event: RunEvent): Effect.Effect<void> =>
-    Effect.gen(function* () {
-      const before = state
-      yield* apply(event)
-      yield* tell(event)
-      const view = viewOf(before, event, state)
-      yield* emit(view)
-      yield* ask(event)
-    })
+  const announce = (before: RunState.RunState, current: RunState.RunState, event: RunEvent): Effect.Effect<void> =>
+    tell(current, event).pipe(
+      Effect.andThen(emit(viewOf(before, event, current))),
+      Effect.andThen(Effect.suspend(() => ask(current, event)))
+    )
+
+  const recordNow = (event: RunEvent): Effect.Effect<void> => {
+    const before = state
+    return applied(event, (current) => announce(before, current, event))
+  }
 
   return {
     state: () => state,
     stopped,
     stopping: () => interruption !== undefined,
-    record,
-    conclude: (event) =>
-      Effect.andThen(
-        apply(event),
-        Effect.suspend(() => tell(event))
-      ),
+    begin: (event) => Effect.suspend(() => announce(state, state, event)),
+    record: (event) => Effect.suspend(() => recordNow(event)),
+    recordNow,
+    conclude: (event) => Effect.suspend(() => applied(event, (current) => tell(current, event))),
     emit,
     fail: (reason) => new AgentError.AgentError({ agent: state.agent, reason, state })
   }

@@ -14,6 +14,7 @@ import type { Failure } from "../../tool/ToolResult.ts"
 import type { RunnableCall, RunTools } from "../RunAction.ts"
 import type { AgentError } from "../AgentError.ts"
 import type { ResumeOptions } from "../RunOptions.ts"
+import * as RunTransition from "../RunTransition.ts"
 import { agentOf } from "./agentTool.ts"
 import type { Resolved } from "./blueprint.ts"
 import * as Child from "./child.ts"
@@ -35,6 +36,14 @@ type Prepared =
   | { readonly _tag: "Fail"; readonly runnable: RunnableCall; readonly failure: Failure }
   | { readonly _tag: "Ask"; readonly runnable: RunnableCall }
 
+/** The conversation for an approval policy that looks at it; most do not. */
+type Messages = () => ReadonlyArray<Prompt.Message>
+
+const messagesOf = ({ recorder }: Pick<Batch, "recorder">): Messages => {
+  const { conversation } = recorder.state()
+  return () => Conversation.toPrompt(conversation).content
+}
+
 const request = (part: ToolCallPart): BoundCall.Request => ({
   id: part.id,
   name: part.name,
@@ -46,11 +55,17 @@ const approval = (
   tool: BoundTool,
   call: BoundCall.BoundCall,
   runnable: RunnableCall,
-  messages: ReadonlyArray<Prompt.Message>
+  messages: Messages
 ): Effect.Effect<Prepared> => {
   const run: Prepared = { _tag: "Run", call, runnable }
   if (runnable.approved || runnable.started) return Effect.succeed(run)
-  const context = { callId: call.id, context: batch.recorder.state().context, messages }
+  const context = {
+    callId: call.id,
+    context: batch.recorder.state().context,
+    get messages() {
+      return messages()
+    }
+  }
   return Effect.match(tool.needsApproval(call.arguments, context), {
     onFailure: (failure): Prepared => ({ _tag: "Fail", runnable, failure }),
     onSuccess: (needed): Prepared => (needed ? { _tag: "Ask", runnable } : run)
@@ -60,7 +75,7 @@ const approval = (
 const prepare = Effect.fnUntraced(function* (
   batch: Batch,
   runnable: RunnableCall,
-  messages: ReadonlyArray<Prompt.Message>
+  messages: Messages
 ): Effect.fn.Return<Prepared> {
   const { recorder, resolved } = batch
   const { part } = runnable
@@ -95,6 +110,7 @@ const withChildren = (
     recorder: batch.recorder,
     environment: batch.environment,
     streaming: batch.streaming,
+    limits: batch.options,
     onSuspend: () => suspended.add(call.id),
     onFatal: (error) => fatal.push(error)
   })
@@ -108,7 +124,7 @@ export const run = Effect.fnUntraced(function* (batch: Batch, action: RunTools) 
     yield* recorder.record(yield* Recorder.toolFinished(settled))
   }
   if (recorder.stopping()) return
-  const { content: messages } = Conversation.toPrompt(recorder.state().conversation)
+  const messages = messagesOf(batch)
   const prepared = yield* Effect.forEach(action.calls, (call) => prepare(batch, call, messages))
   const ready: Array<Extract<Prepared, { readonly _tag: "Run" }>> = []
   for (const one of prepared) {
@@ -123,6 +139,25 @@ export const run = Effect.fnUntraced(function* (batch: Batch, action: RunTools) 
     if (recorder.stopping()) return
   }
   if (ready.length > 0) yield* execute(batch, ready)
+})
+
+/**
+ * Asks for the approvals that calls of a conversation need, before decisions about
+ * them are taken: a decision counts only for a call whose tool demands one.
+ */
+export const requestApprovals = Effect.fnUntraced(function* (batch: Batch, callIds: ReadonlySet<string>) {
+  const { recorder } = batch
+  const action = RunTransition.next(recorder.state())
+  if (action._tag !== "RunTools") return
+  const messages = messagesOf(batch)
+  for (const runnable of action.calls) {
+    const callId = runnable.part.id
+    if (!callIds.has(callId)) continue
+    const prepared = yield* prepare(batch, runnable, messages)
+    if (prepared._tag === "Ask") {
+      yield* recorder.record({ _tag: "ApprovalRequested", at: yield* DateTime.now, callId })
+    }
+  }
 })
 
 const execute = Effect.fnUntraced(function* (
