@@ -44,7 +44,6 @@ describe("types", () => {
   })
 
   it("ToolFailure is a schema of itself", () => {
-    expectTypeOf<typeof ToolFailure.Type>().toEqualTypeOf<ToolFailure>()
     expectTypeOf<typeof ToolFailure.DecodingServices>().toEqualTypeOf<never>()
     expectTypeOf<ToolFailure["value"]>().toEqualTypeOf<Schema.Json | undefined>()
   })
