@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Equal, Hash, Option, Result, Schema } from "effect"
-import { Conversation, Message, MessageId, Part, TokenUsage, ToolResult, Transcript } from "effect-emissary"
+import { Content, Conversation, Message, MessageId, Part, TokenUsage, ToolResult, Transcript } from "effect-emissary"
 import { ConversationArbitrary } from "effect-emissary/testing"
 import { IdGenerator } from "effect/ai"
 import { TestClock } from "effect/testing"
@@ -246,6 +246,18 @@ describe("L5 transcript", () => {
         { role: "tool", name: "g", type: "not_found", content: [{ type: "text", text: "No b" }] }
       ])
       assert(Equal.equals(transcript, yield* build(["b", "a"], ["Let me look."])))
+    })
+  )
+
+  it.effect("empty text says nothing", () =>
+    Effect.gen(function* () {
+      const said = yield* Conversation.addAssistant(
+        Conversation.empty,
+        ["", "Hi", ""].map((text) => Content.text(text))
+      )
+      assert.deepStrictEqual(Conversation.transcript(said), [
+        { role: "assistant", content: [{ type: "text", text: "Hi" }] }
+      ])
     })
   )
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Equal, Option, Result, Schema } from "effect"
+import { Arbitrary, Effect, Equal, Option, Result, Schema } from "effect"
 import { Conversation, ConversationError, Message, Part, ToolResult } from "effect-emissary"
 import { ConversationArbitrary } from "effect-emissary/testing"
 
@@ -190,6 +190,22 @@ describe("L7 laws over generated conversations", () => {
   it.prop("what is generated is lawful", [ConversationArbitrary.messages()], ([messages]) => {
     assert(Result.isSuccess(Conversation.fromMessages(messages)))
   })
+
+  it.effect("and shrinks to a lawful conversation that is hardly larger than the problem", () =>
+    Effect.gen(function* () {
+      const hasFailure = (self: Conversation.Conversation) =>
+        Conversation.messages(self).some((message) => message.role === "tool" && ToolResult.isFailure(message.result))
+      const result = yield* Arbitrary.checkEffect(ConversationArbitrary.conversation(), (self) => !hasFailure(self), {
+        runs: 500,
+        seed: 1,
+        maxShrinks: 2_000
+      })
+      assert(result._tag === "Falsified")
+      assert(Result.isSuccess(Conversation.fromMessages(result.shrunkInput)))
+      assert(hasFailure(result.shrunkInput))
+      assert.isAtMost(Conversation.messageCount(result.shrunkInput), 3)
+    })
+  )
 
   it.prop(
     "truncation keeps the system message, order and pairs, says what it removed, and is idempotent",

@@ -260,6 +260,18 @@ describe("CONV-3 prompts from elsewhere", () => {
     })
   )
 
+  it.effect("a result of the provider is known by its call, flagged or not", () =>
+    Effect.gen(function* () {
+      const search = Prompt.toolCallPart({ id: "p", name: "f", params: {}, providerExecuted: true })
+      for (const content of [[[search, result("p")]], [[search], [result("p")]]]) {
+        const self = yield* Conversation.fromPrompt(
+          Prompt.fromMessages(content.map((content) => Prompt.assistantMessage({ content })))
+        )
+        assert(Conversation.messages(self).every(({ role }) => role === "assistant"))
+      }
+    })
+  )
+
   it.effect("results inside an assistant message become messages of their own", () =>
     Effect.gen(function* () {
       const self = yield* Conversation.fromPrompt(
