@@ -54,9 +54,18 @@ const parseText = (
   return Result.fail(new ModelJsonError({ offset: start, problem: `${problem} (at ${place || "the root"})` }))
 }
 
+/** The one code fence of a text, when what it holds is JSON: a string, a number, a boolean or null. */
+const fenced = (text: string, limits: Limits.Limits): Result.Result<Schema.Json, never> | undefined => {
+  const [before, body, after, ...more] = text.split("```")
+  if (before === undefined || body === undefined || after === undefined || more.length > 0) return undefined
+  const found = parseText(body.replace(/^(?:json)?\s/iu, ""), before.length, limits)
+  return Result.isSuccess(found) ? Result.succeed(found.success) : undefined
+}
+
 /**
  * Reads the JSON a model answered with: the whole text if it is JSON, else the
- * first well-formed object in it, else the first well-formed array.
+ * first well-formed object in it, else the first well-formed array, else the string,
+ * number, boolean or null that stands alone in its one code fence.
  *
  * **Details**
  *
@@ -115,5 +124,7 @@ export const parse = (
     } else if (found.failure === "malformed") problem = "what looks like JSON in it is malformed"
     else return Result.fail(found.failure)
   }
-  return array === undefined ? Result.fail(new ModelJsonError({ offset: at, problem })) : Result.succeed(array.value)
+  if (array !== undefined) return Result.succeed(array.value)
+  const scalar = tried === 0 ? fenced(text, limits) : undefined
+  return scalar ?? Result.fail(new ModelJsonError({ offset: at, problem }))
 }

@@ -56,10 +56,12 @@ const structured = Effect.fnUntraced(function* <A>(
 
 const issuesOf = (error: Schema.SchemaError): ReadonlyArray<ValidationIssue> =>
   SchemaIssue.makeFormatterStandardSchemaV1()(error.issue).issues.map((issue) => {
-    const keys = (issue.path ?? []).map((segment) => String(typeof segment === "object" ? segment.key : segment))
+    const keys = (issue.path ?? []).map((segment) => (typeof segment === "object" ? segment.key : segment))
     return {
-      path: keys.join("."),
-      pointer: keys.map((key) => `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`).join(""),
+      path: keys
+        .map((key, i) => (typeof key === "number" ? `[${key}]` : `${i === 0 ? "" : "."}${String(key)}`))
+        .join(""),
+      pointer: keys.map((key) => `/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`).join(""),
       keyword: "schema",
       message: issue.message
     }

@@ -1,0 +1,372 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Schedule, Schema, Stream } from "effect"
+import { Tool } from "effect/ai"
+import { Agent, Conversation, Message, RunState } from "effect-emissary"
+import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
+
+const agent = Agent.make("tester", { toolkit })
+const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)
+const results = (conversation: Conversation.Conversation) =>
+  Conversation.messages(conversation).flatMap((message) => (message.role === "tool" ? [message.result] : []))
+
+const throughStream = (options?: Parameters<typeof agent.stream>[1]) =>
+  Effect.map(Stream.runCollect(agent.stream("Go", options)), (events) => {
+    const last = events.at(-1)
+    return last?._tag === "RunFinished" ? last.result : assert.fail("no RunFinished")
+  })
+
+const both = (title: string, script: Script.Script, check: (how: typeof runs) => ReturnType<typeof body>) => {
+  for (const streaming of [false, true]) {
+    it.effect(`${title} (${streaming ? "stream" : "run"})`, () =>
+      check(streaming ? throughStream : runs).pipe(Effect.provide(world(script)))
+    )
+  }
+}
+const runs = (options?: Parameters<typeof agent.run>[1]) => agent.run("Go", options)
+const body = (how: typeof runs) => Effect.as(Effect.andThen(how(), Probe.ran), undefined)
+
+describe("AGENT-3 what a model may answer", () => {
+  const Search = Tool.providerDefined({
+    id: "test.search",
+    customName: "search",
+    providerName: "search",
+    parameters: Schema.Struct({ q: Schema.String }),
+    success: Schema.Json
+  })({})
+
+  for (const streaming of [false, true]) {
+    it.effect(
+      `AGENT-3 provider-executed calls are recorded, never dispatched (${streaming ? "stream" : "run"})`,
+      () => {
+        const searching = Agent.make("searcher", { toolkit: [Search, Echo] })
+        return Effect.gen(function* () {
+          if (streaming) yield* Stream.runDrain(searching.stream("Go"))
+          const result = streaming ? yield* searching.run("Go") : yield* searching.run("Go")
+          assert.strictEqual(result.outcome, "Completed")
+          assert.strictEqual(result.steps, 2)
+          const [, first] = Conversation.messages(result.conversation)
+          assert(first?.role === "assistant")
+          assert.deepStrictEqual(
+            first.content.map(({ type }) => type),
+            ["tool-call", "tool-result", "tool-call"]
+          )
+          assert.deepStrictEqual(yield* Probe.ran, streaming ? ["echo x", "echo x"] : ["echo x"])
+          const decoded = yield* RunState.codec.decode(yield* RunState.codec.encode(result.state))
+          assert.deepStrictEqual(
+            Conversation.transcript(decoded.conversation),
+            Conversation.transcript(result.conversation)
+          )
+        }).pipe(
+          Effect.provide(
+            world(({ messages }) =>
+              messages.some(({ role }) => role === "tool")
+                ? { text: "found" }
+                : {
+                    toolCalls: [
+                      { id: "p1", name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } },
+                      call("c1", "echo", { text: "x" })
+                    ]
+                  }
+            )
+          )
+        )
+      }
+    )
+  }
+
+  it.effect("AGENT-3 an answer of provider-executed calls alone is final", () => {
+    const searching = Agent.make("searcher", { toolkit: [Search] })
+    return Effect.gen(function* () {
+      const result = yield* searching.run("Go")
+      assert.strictEqual(result.outcome, "Completed")
+      assert.strictEqual(result.steps, 1)
+    }).pipe(
+      Effect.provide(
+        world([
+          {
+            text: "ok",
+            toolCalls: [{ name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } }]
+          }
+        ])
+      )
+    )
+  })
+
+  both(
+    "AGENT-3 pause goes on with another model call, which counts as a step",
+    [{ text: "wait", finishReason: "pause" }, { text: "done" }],
+    (how) =>
+      Effect.gen(function* () {
+        const result = yield* how({ maxSteps: 2 })
+        assert.strictEqual(result.outcome, "Completed")
+        assert.strictEqual(result.steps, 2)
+        assert.deepStrictEqual(roles(result.conversation), ["user", "assistant", "assistant"])
+        const requests = yield* ScriptedModel.requests
+        assert.deepStrictEqual(
+          requests[1]?.messages.map(({ role }) => role),
+          ["user", "assistant"]
+        )
+      })
+  )
+
+  both("AGENT-3 AGENT-4 pause at the limit is MaxSteps", [{ text: "wait", finishReason: "pause" }], (how) =>
+    Effect.gen(function* () {
+      const result = yield* how({ maxSteps: 1 })
+      assert.strictEqual(result.outcome, "MaxSteps")
+    })
+  )
+
+  both(
+    "AGENT-3 a stream error part fails the step as AiError does; nothing of the step is stored",
+    [{ text: "half", parts: [{ type: "error", error: new Error("sk-SECRET") }] }, { text: "whole" }],
+    (how) =>
+      Effect.gen(function* () {
+        const error = yield* Effect.flip(how())
+        assert.strictEqual(error.reason._tag, "ModelFailed")
+        assert.notInclude(error.message, "SECRET")
+        assert(error.state !== undefined)
+        assert.deepStrictEqual(roles(error.state.conversation), ["user"])
+        const again = yield* agent.resume(error.state)
+        assert.strictEqual(again.text, "whole")
+      })
+  )
+
+  both(
+    "AGENT-3 deltas without a start open a block",
+    [
+      {
+        parts: [
+          { type: "text-delta", id: "t", delta: "Hel" },
+          { type: "text-delta", id: "t", delta: "lo" }
+        ]
+      }
+    ],
+    (how) => Effect.map(how(), (result) => assert.strictEqual(result.text, "Hello"))
+  )
+
+  for (const finishReason of ["stop", "tool-calls", "missing", "unknown"] as const) {
+    both(
+      `AGENT-3 calls run after the finish reason ${finishReason}`,
+      [{ toolCalls: [call("c1", "echo", { text: "x" })], finishReason }, { text: "done" }],
+      (how) =>
+        Effect.gen(function* () {
+          const result = yield* how()
+          assert.strictEqual(result.outcome, "Completed")
+          assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
+        })
+    )
+  }
+
+  for (const finishReason of ["length", "content-filter", "error", "other"] as const) {
+    both(
+      `AGENT-3 after ${finishReason} calls are sealed interrupted: the outcome is Stopped`,
+      [
+        {
+          text: "so far",
+          toolCalls: [call("c1", "echo", { text: "x" }), call("c2", "delete", { path: "/" })],
+          finishReason
+        }
+      ],
+      (how) =>
+        Effect.gen(function* () {
+          const result = yield* how()
+          assert(result.outcome === "Stopped")
+          assert.strictEqual(result.finishReason, finishReason)
+          assert.strictEqual(result.text, "so far")
+          assert.deepStrictEqual(yield* Probe.ran, [])
+          assert.deepStrictEqual(
+            results(result.conversation).map((one) => (one._tag === "Failure" ? one.type : "success")),
+            ["interrupted", "interrupted"]
+          )
+        })
+    )
+    both(`AGENT-3 text that ends with ${finishReason} is Stopped`, [{ text: "so far", finishReason }], (how) =>
+      Effect.map(how(), (result) => assert.strictEqual(result.outcome, "Stopped"))
+    )
+  }
+
+  it.effect("AGENT-3 a conversation that ends in a cut off answer does not run its calls either", () =>
+    Effect.gen(function* () {
+      const stopped = yield* agent.run("Go", {
+        interruptWhen: (event) => (event._tag === "ModelAnswered" ? {} : undefined)
+      })
+      const result = yield* agent.run("And now?", { conversation: stopped.conversation })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* Probe.ran, [])
+    }).pipe(
+      Effect.provide(
+        world([{ toolCalls: [call("c1", "echo", { text: "x" })], finishReason: "length" }, { text: "done" }])
+      )
+    )
+  )
+
+  for (const streaming of [false, true]) {
+    it.effect(
+      `AGENT-3 metadata of every part is kept through state, wire and prompt (${streaming ? "stream" : "run"})`,
+      () =>
+        Effect.gen(function* () {
+          const how = streaming ? throughStream : runs
+          const stopped = yield* how({ interruptWhen: (event) => (event._tag === "ModelAnswered" ? {} : undefined) })
+          const state = yield* RunState.codec.decodeJson(yield* RunState.codec.encodeJson(stopped.state))
+          yield* agent.resume(state)
+          const [, second] = yield* ScriptedModel.requests
+          const assistant = second?.prompt.content.find(({ role }) => role === "assistant")
+          assert(assistant?.role === "assistant")
+          assert.deepStrictEqual(
+            assistant.content.map(({ options, type }) => [type, options]),
+            [
+              ["reasoning", { anthropic: { signature: "sig" } }],
+              ["text", { openai: { itemId: "t1" } }],
+              ["tool-call", { openai: { itemId: "f1" } }]
+            ]
+          )
+        }).pipe(
+          Effect.provide(
+            world([
+              {
+                reasoning: { text: "hm", metadata: { anthropic: { signature: "sig" } } },
+                text: { text: "ok", metadata: { openai: { itemId: "t1" } } },
+                toolCalls: [{ ...call("c1", "echo", { text: "x" }), metadata: { openai: { itemId: "f1" } } }]
+              },
+              { text: "done" }
+            ])
+          )
+        )
+    )
+  }
+
+  both(
+    "AGENT-3 a repeated call id is relabelled before it enters the state, within an answer and across",
+    [
+      { toolCalls: [call("same", "echo", { text: "a" }), call("same", "echo", { text: "b" })] },
+      { toolCalls: [call("same", "echo", { text: "c" })] },
+      { toolCalls: [call("", "echo", { text: "d" })] },
+      { text: "done" }
+    ],
+    (how) =>
+      Effect.gen(function* () {
+        const result = yield* how()
+        assert.strictEqual(result.outcome, "Completed")
+        assert.deepStrictEqual(yield* Probe.ran, ["echo a", "echo b", "echo c", "echo d"])
+        const ids = Conversation.messages(result.conversation).flatMap((message) =>
+          message.role === "assistant" ? Message.toolCalls(message).map(({ id }) => id) : []
+        )
+        assert.strictEqual(new Set(ids).size, 4)
+        assert.isFalse(ids.includes(""))
+      })
+  )
+
+  both("AGENT-3 an empty answer completes with empty text", [{}], (how) =>
+    Effect.gen(function* () {
+      const result = yield* how()
+      assert(result.outcome === "Completed")
+      assert.strictEqual(result.output, "")
+    })
+  )
+
+  both(
+    "TOOL-4 arguments that arrive as text are parsed here; malformed ones are a validation_error, empty ones {}",
+    [
+      {
+        toolCalls: [
+          { id: "c1", name: "echo", arguments: `{"text": "x"}` },
+          { id: "c2", name: "echo", arguments: `{"text": ` },
+          { id: "c3", name: "boom", arguments: "" }
+        ]
+      },
+      { text: "done" }
+    ],
+    (how) =>
+      Effect.gen(function* () {
+        const result = yield* how()
+        assert.strictEqual(result.outcome, "Completed")
+        assert.deepStrictEqual(
+          results(result.conversation).map((one) => (one._tag === "Failure" ? one.type : "success")),
+          ["success", "validation_error", "unhandled_error"]
+        )
+      })
+  )
+})
+
+describe("TOOL-4 mistakes that a provider's adapter raises", () => {
+  const mistakes = ["ToolParameterValidationError", "ToolNotFoundError", "InvalidOutputError"] as const
+
+  for (const reason of mistakes) {
+    both(
+      `TOOL-4 ${reason}: the model is asked again and told what was wrong`,
+      [{ fail: { reason, toolName: "ecko", description: "ecko is not there" } }, { text: "sorry" }],
+      (how) =>
+        Effect.gen(function* () {
+          const result = yield* how({ modelRetry: Schedule.forever })
+          assert.strictEqual(result.outcome, "Completed")
+          assert.strictEqual(result.steps, 1)
+          const requests = yield* ScriptedModel.requests
+          assert.lengthOf(requests, 2)
+          const told = requests[1]?.messages.at(-1)
+          assert.strictEqual(told?.role, "user")
+          assert.include(told?.text, "ecko")
+          assert.deepStrictEqual(roles(result.conversation), ["user", "assistant"])
+        })
+    )
+
+    both(
+      `TOOL-4 ${reason}: at most twice per step, then ModelMistakes`,
+      () => ({ fail: { reason, toolName: "ecko", description: "ecko" } }),
+      (how) =>
+        Effect.gen(function* () {
+          const error = yield* Effect.flip(how({ modelRetry: Schedule.forever }))
+          assert(error.reason._tag === "ModelMistakes")
+          assert.strictEqual(error.reason.limit, 2)
+          assert.lengthOf(yield* ScriptedModel.requests, 3)
+          const one = yield* Effect.flip(how({ modelMistakes: 0 }))
+          assert.strictEqual(one.reason._tag, "ModelMistakes")
+          assert.lengthOf(yield* ScriptedModel.requests, 4)
+        })
+    )
+  }
+
+  both(
+    "TOOL-4 the count begins anew with every step",
+    [
+      { fail: { reason: "ToolNotFoundError" } },
+      { fail: { reason: "ToolNotFoundError" } },
+      { toolCalls: [call("c1", "echo", { text: "x" })] },
+      { fail: { reason: "ToolNotFoundError" } },
+      { fail: { reason: "ToolNotFoundError" } },
+      { text: "done" }
+    ],
+    (how) => Effect.map(how(), (result) => assert.strictEqual(result.outcome, "Completed"))
+  )
+
+  it.effect("TOOL-4 after ModelMistakes the run can go on from the state of the error", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(agent.run("Go"))
+      assert(error.state !== undefined)
+      const state = yield* RunState.codec.decodeJson(yield* RunState.codec.encodeJson(error.state))
+      const result = yield* agent.resume(state)
+      assert.strictEqual(result.outcome, "Completed")
+    }).pipe(
+      Effect.provide(
+        world([
+          { fail: { reason: "ToolNotFoundError" } },
+          { fail: { reason: "ToolNotFoundError" } },
+          { fail: { reason: "ToolNotFoundError" } },
+          { text: "done" }
+        ])
+      )
+    )
+  )
+
+  it.effect("TOOL-4 a mistake in the structured step is told there as well", () =>
+    Effect.gen(function* () {
+      const structured = Agent.make("s", { output: Schema.Struct({ n: Schema.Int }) })
+      assert.deepStrictEqual(yield* structured.ask("Go"), { n: 1 })
+      const [, second] = yield* ScriptedModel.requests
+      assert.include(second?.messages.at(-1)?.text, "bad")
+    }).pipe(
+      Effect.provide(world([{ fail: { reason: "InvalidOutputError", description: "bad" } }, { object: { n: 1 } }])),
+      Effect.provide(Layer.empty)
+    )
+  )
+})

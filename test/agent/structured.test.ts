@@ -1,0 +1,357 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, type Layer, Schema, Stream } from "effect"
+import {
+  Agent,
+  AgentDefinition,
+  Conversation,
+  Message,
+  ModelRegistry,
+  type RunResult,
+  ToolResolver
+} from "effect-emissary"
+import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
+
+const Answer = Schema.Struct({ city: Schema.String, days: Schema.Int })
+
+const asking = (strategy: AgentDefinition.OutputStrategy) =>
+  Agent.make("forecaster", { instructions: "Forecast.", toolkit, output: Answer, outputStrategy: strategy })
+const toolless = Agent.make("forecaster", { instructions: "Forecast.", output: Answer })
+
+const valid = { city: "Rome", days: 3 }
+const text = JSON.stringify(valid)
+
+/** The parts of a request that both ways of running must agree on. */
+const plain = Effect.map(ScriptedModel.requests, (requests) =>
+  requests.map(({ messages, responseFormat, toolChoice, tools }) => ({
+    messages,
+    toolChoice,
+    tools,
+    responseFormat:
+      responseFormat.type === "json" ? { type: "json", objectName: responseFormat.objectName } : responseFormat
+  }))
+)
+
+const streamed = <A, E, R>(
+  stream: Stream.Stream<A | { _tag: "RunFinished"; result: RunResult.RunResult<unknown> }, E, R>
+) =>
+  Effect.map(Stream.runCollect(stream), (events) => {
+    const last = events.at(-1)
+    if (
+      typeof last === "object" &&
+      last !== null &&
+      "_tag" in last &&
+      last._tag === "RunFinished" &&
+      "result" in last
+    ) {
+      return last.result
+    }
+    return assert.fail("no RunFinished")
+  })
+
+/** Runs the agent both ways: the same outcome, transcript and requests. */
+const bothWays = <A>(
+  agent: Agent.Agent<A, never> | Agent.Value<A, Layer.Success<ReturnType<typeof world>>, unknown>,
+  script: Script.Script
+) =>
+  Effect.gen(function* () {
+    const [ran, asked] = yield* Effect.all([agent.run("Go"), plain]).pipe(Effect.provide(world(script)))
+    const [flowed, told] = yield* Effect.all([streamed(agent.stream("Go")), plain]).pipe(Effect.provide(world(script)))
+    assert.deepStrictEqual(told, asked)
+    assert.strictEqual(flowed.outcome, ran.outcome)
+    assert.deepStrictEqual(flowed.usage, ran.usage)
+    assert.strictEqual(flowed.steps, ran.steps)
+    assert.deepStrictEqual(Conversation.transcript(flowed.conversation), Conversation.transcript(ran.conversation))
+    return { result: ran, requests: asked }
+  })
+
+const usage = { inputTokens: 10, outputTokens: 5 }
+
+describe("AGENT-6 structured output", () => {
+  it.effect("AGENT-6 prompted: the schema goes into the system text, no request is constrained", () =>
+    Effect.gen(function* () {
+      const { requests, result } = yield* bothWays(asking("prompted"), [
+        { toolCalls: [call("c1", "echo", { text: "x" })] },
+        { text: `Sure:\n\`\`\`json\n${text}\n\`\`\`` }
+      ])
+      assert(result.outcome === "Completed")
+      assert.deepStrictEqual(result.output, valid)
+      for (const { messages, responseFormat, tools } of requests) {
+        assert.strictEqual(responseFormat.type, "text")
+        assert.isAbove(tools.length, 0)
+        assert.match(messages[0]?.text ?? "", /^Forecast\.\n\n[^]*"city"/u)
+      }
+      const [system] = Conversation.messages(result.conversation)
+      assert.strictEqual(system === undefined ? "" : Message.text(system), "Forecast.")
+    })
+  )
+
+  it.effect("AGENT-6 prompted without instructions has a system text nevertheless", () =>
+    Effect.gen(function* () {
+      const agent = Agent.make("bare", { output: Answer, outputStrategy: "prompted" })
+      const { requests, result } = yield* bothWays(agent, [{ text: `It is ${text}, as I said.` }])
+      assert.strictEqual(result.outcome, "Completed")
+      assert.strictEqual(requests[0]?.messages[0]?.role, "system")
+      assert.strictEqual(Conversation.messages(result.conversation)[0]?.role, "user")
+    })
+  )
+
+  it.effect("AGENT-6 native without tools asks for the object at once", () =>
+    Effect.gen(function* () {
+      const { requests, result } = yield* bothWays(toolless, [{ object: valid, usage }])
+      assert(result.outcome === "Completed")
+      assert.deepStrictEqual(result.output, valid)
+      assert.deepStrictEqual(
+        requests.map(({ responseFormat }) => responseFormat),
+        [{ type: "json", objectName: "output" }]
+      )
+      assert.deepStrictEqual(result.usage, usage)
+      assert.strictEqual(result.steps, 1)
+    })
+  )
+
+  it.effect("AGENT-6 native with tools is as prompted when the model ends with valid JSON", () =>
+    Effect.gen(function* () {
+      const { requests, result } = yield* bothWays(asking("native"), [
+        { toolCalls: [call("c1", "echo", { text: "x" })] },
+        { text }
+      ])
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(
+        requests.map(({ responseFormat }) => responseFormat.type),
+        ["text", "text"]
+      )
+      assert.include(requests[0]?.messages[0]?.text, "JSON Schema")
+    })
+  )
+
+  it.effect("AGENT-6 native with tools: one step more, without tools, over the same conversation", () =>
+    Effect.gen(function* () {
+      const { requests, result } = yield* bothWays(asking("native"), [
+        { toolCalls: [call("c1", "echo", { text: "x" })], usage },
+        { text: "Three days in Rome.", usage },
+        { object: valid, usage }
+      ])
+      assert(result.outcome === "Completed")
+      assert.deepStrictEqual(result.output, valid)
+      assert.strictEqual(result.steps, 3)
+      assert.deepStrictEqual(result.usage, { inputTokens: 30, outputTokens: 15 })
+      assert.strictEqual(requests[2]?.responseFormat.type, "json")
+      assert.deepStrictEqual(requests[2]?.tools, [])
+      assert.deepStrictEqual(
+        requests[2]?.messages.map(({ role }) => role),
+        ["system", "user", "assistant", "tool", "assistant"]
+      )
+    })
+  )
+
+  it.effect("AGENT-6 AGENT-4 the fallback step counts: without steps left the output is invalid", () =>
+    Effect.gen(function* () {
+      const result = yield* asking("native").run("Go", { maxSteps: 1 })
+      assert(result.outcome === "InvalidOutput")
+      assert.strictEqual(result.steps, 1)
+      const more = yield* asking("native").resume(result.state, { maxSteps: 2 })
+      assert.strictEqual(more.outcome, "Completed")
+      assert.strictEqual(more.steps, 2)
+    }).pipe(Effect.provide(world([{ text: "no json" }, { object: valid }])))
+  )
+
+  it.effect("AGENT-6 tool: the final answer is a call of a synthetic tool, never dispatched", () =>
+    Effect.gen(function* () {
+      const { requests, result } = yield* bothWays(asking("tool"), [
+        { toolCalls: [call("c1", "echo", { text: "x" })] },
+        { toolCalls: [call("c2", "final_answer", valid)] }
+      ])
+      assert(result.outcome === "Completed")
+      assert.deepStrictEqual(result.output, valid)
+      assert.strictEqual(result.steps, 2)
+      assert.isTrue(requests[0]?.tools.some(({ name }) => name === "final_answer"))
+      assert.strictEqual(requests[0]?.messages[0]?.text, "Forecast.")
+      assert.lengthOf(Conversation.openCalls(result.conversation), 0)
+    })
+  )
+
+  it.effect("AGENT-6 tool: an invalid final answer is told to the model, which tries again", () =>
+    Effect.gen(function* () {
+      const { requests, result } = yield* bothWays(asking("tool"), [
+        { toolCalls: [call("c1", "final_answer", { city: 7 })] },
+        { toolCalls: [call("c2", "final_answer", valid)] }
+      ])
+      assert.strictEqual(result.outcome, "Completed")
+      const told = requests[1]?.messages.at(-1)?.text ?? ""
+      assert.include(told, "city")
+      assert.include(told, "days")
+    })
+  )
+
+  it.effect("AGENT-6 tool: a text answer that holds JSON is taken as well", () =>
+    Effect.gen(function* () {
+      const { result } = yield* bothWays(asking("tool"), [{ text }])
+      assert(result.outcome === "Completed")
+      assert.deepStrictEqual(result.output, valid)
+    })
+  )
+
+  it.effect("AGENT-6 tool: the synthetic tool makes way for a tool of that name, and is not in the definition", () =>
+    Effect.gen(function* () {
+      const named = Agent.make("named", { toolkit: [Echo], output: Answer, outputStrategy: "tool" })
+      const definition = yield* Agent.definition(named)
+      assert.deepStrictEqual(
+        definition.tools.map(({ name }) => name),
+        ["echo"]
+      )
+    })
+  )
+
+  it.effect("AGENT-6 tool: other calls of the same answer still get their results", () =>
+    Effect.gen(function* () {
+      const { result } = yield* bothWays(asking("tool"), [
+        { toolCalls: [call("c1", "final_answer", valid), call("c2", "echo", { text: "x" })] }
+      ])
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(
+        Conversation.messages(result.conversation).map(({ role }) => role),
+        ["system", "user", "assistant", "tool", "tool"]
+      )
+    })
+  )
+
+  it.effect("AGENT-6 all issues are reported, with their paths", () =>
+    Effect.gen(function* () {
+      const result = yield* asking("prompted").run("Go")
+      assert(result.outcome === "InvalidOutput")
+      assert.deepStrictEqual(result.issues.map(({ path }) => path).toSorted(), ["city", "days"])
+      const error = yield* Effect.flip(asking("prompted").ask("Go"))
+      assert(error._tag === "RunIncomplete" && error.outcome._tag === "InvalidOutput")
+      assert.lengthOf(error.outcome.issues, 2)
+    }).pipe(Effect.provide(world([{ text: `{"city": 7}` }, { text: `{"city": 7}` }])))
+  )
+
+  it.effect("AGENT-6 text without JSON is one issue, and the answer stays in the conversation", () =>
+    Effect.gen(function* () {
+      const result = yield* asking("prompted").run("Go")
+      assert(result.outcome === "InvalidOutput")
+      assert.lengthOf(result.issues, 1)
+      assert.strictEqual(result.text, "I do not know.")
+    }).pipe(Effect.provide(world([{ text: "I do not know." }])))
+  )
+
+  it.effect("AGENT-6 what JSON Schema cannot say is checked too, and reported the same way", () => {
+    const Even = Schema.Struct({
+      n: Schema.Int.check(Schema.makeFilter((n) => n % 2 === 0, { expected: "an even integer" }))
+    })
+    const agent = Agent.make("even", { output: Even })
+    return Effect.gen(function* () {
+      const result = yield* agent.run("Go")
+      assert(result.outcome === "InvalidOutput")
+      assert.strictEqual(result.issues[0]?.pointer, "/n")
+      assert.include(result.issues[0]?.message, "even")
+      assert.deepStrictEqual(yield* agent.ask("Go"), { n: 4 })
+    }).pipe(Effect.provide(world([{ object: { n: 3 } }, { object: { n: 4 } }])))
+  })
+
+  it.effect("AGENT-6 the Schema's own type comes out: dates, classes, defaults", () => {
+    class Trip extends Schema.Class<Trip>("Trip")({
+      start: Schema.DateTimeUtcFromString,
+      bags: Schema.Int.pipe(Schema.withDecodingDefaultKey(Effect.succeed(1)))
+    }) {}
+    return Effect.gen(function* () {
+      const trip = yield* Agent.make("trips", { output: Trip, outputStrategy: "prompted" }).ask("Go")
+      assert.isTrue(trip instanceof Trip)
+      assert.strictEqual(trip.bags, 1)
+    }).pipe(Effect.provide(world([{ text: `{"start": "2026-01-01T00:00:00Z"}` }])))
+  })
+
+  for (const [name, output, value] of [
+    ["string", Schema.String, "Rome"],
+    ["number", Schema.Finite, 42],
+    ["boolean", Schema.Boolean, false],
+    ["array", Schema.Array(Schema.String), ["a", "b"]],
+    ["null", Schema.NullOr(Schema.String), null],
+    ["union", Schema.Union([Schema.Struct({ a: Schema.String }), Schema.Struct({ b: Schema.Int })]), { b: 1 }]
+  ] as ReadonlyArray<readonly [string, Schema.Codec<Schema.Json, Schema.Json>, Schema.Json]>) {
+    it.effect(`AGENT-6 an output that is no object (${name}) is wrapped for generateObject and for the tool`, () =>
+      Effect.gen(function* () {
+        const native = yield* bothWays(Agent.make("plain", { output }), [{ object: { value } }])
+        assert(native.result.outcome === "Completed")
+        assert.deepStrictEqual(native.result.output, value)
+        const tool = yield* bothWays(Agent.make("plain", { output, outputStrategy: "tool" }), [
+          { toolCalls: [call("c1", "final_answer", { value })] }
+        ])
+        assert(tool.result.outcome === "Completed")
+        assert.deepStrictEqual(tool.result.output, value)
+        const prompted = yield* bothWays(Agent.make("plain", { output, outputStrategy: "prompted" }), [
+          { text: `\`\`\`json\n${JSON.stringify(value)}\n\`\`\`` }
+        ])
+        assert(prompted.result.outcome === "Completed")
+        assert.deepStrictEqual(prompted.result.output, value)
+      })
+    )
+  }
+
+  it.effect("AGENT-6 what generateObject cannot decode is an answer like any other: usage and text are kept", () =>
+    Effect.gen(function* () {
+      const { result } = yield* bothWays(toolless, [{ text: "no json", usage }])
+      assert(result.outcome === "InvalidOutput")
+      assert.strictEqual(result.text, "no json")
+      assert.deepStrictEqual(result.usage, usage)
+    })
+  )
+
+  it.effect("AGENT-6 AGENT-3 an object cut off by the provider is Stopped, not InvalidOutput", () =>
+    Effect.gen(function* () {
+      const { result } = yield* bothWays(toolless, [{ text: `{"city": "Ro`, finishReason: "length" }])
+      assert(result.outcome === "Stopped")
+      assert.strictEqual(result.finishReason, "length")
+    })
+  )
+
+  it.effect("AGENT-6 an empty answer is invalid output, not a failed run", () =>
+    Effect.gen(function* () {
+      const { result } = yield* bothWays(toolless, [{ usage }])
+      assert.strictEqual(result.outcome, "InvalidOutput")
+      assert.deepStrictEqual(result.usage, usage)
+    })
+  )
+
+  it.effect("AGENT-6 a provider that fails the object call fails the run", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(toolless.run("Go"))
+      assert.strictEqual(error.reason._tag, "ModelFailed")
+    }).pipe(Effect.provide(world([{ fail: { reason: "QuotaExhaustedError" } }])))
+  )
+
+  it.effect("AGENT-4 MaxSteps goes before output: an answer with JSON and calls over the limit has no output", () =>
+    Effect.gen(function* () {
+      const result = yield* asking("prompted").run("Go", { maxSteps: 1 })
+      assert.strictEqual(result.outcome, "MaxSteps")
+      assert.deepStrictEqual(yield* Probe.ran, [])
+    }).pipe(Effect.provide(world([{ text, toolCalls: [call("c1", "echo", { text: "x" })] }])))
+  )
+
+  it.effect("CODEC-4 a rebuilt output is judged by the same interpreter, defaults included", () => {
+    const definition = {
+      model: "scripted/any",
+      output: {
+        schema: {
+          type: "object",
+          properties: { city: { type: "string", minLength: 2 }, days: { type: "integer", default: 3 } },
+          required: ["city"],
+          additionalProperties: false
+        },
+        strategy: "prompted" as const
+      }
+    }
+    return Effect.gen(function* () {
+      const agent = yield* Agent.bind(yield* AgentDefinition.make(definition))
+      assert.deepStrictEqual(yield* agent.ask("Go"), { city: "Rome", days: 3 })
+      const result = yield* agent.run("Go")
+      assert(result.outcome === "InvalidOutput")
+      assert.strictEqual(result.issues[0]?.pointer, "/city")
+    }).pipe(
+      Effect.provide(ModelRegistry.layerAmbient),
+      Effect.provide(ToolResolver.layerShells),
+      Effect.provide(world([{ text: `{"city": "Rome"}` }, { text: `{"city": "R"}` }]))
+    )
+  })
+})
