@@ -28,6 +28,10 @@ describe("CONV-2 invalid states do not exist", () => {
         assert.strictEqual(result.failure.reason._tag, "UnknownRole")
         assert.include(result.failure.message, `message 0 (id "${message.id}")`)
       }
+      for (const nothing of [null, undefined, "user"]) {
+        const result = Conversation.append(Conversation.empty, nothing as unknown as Message.Message)
+        assert(Result.isFailure(result) && result.failure.reason._tag === "UnknownRole")
+      }
     })
   )
 

@@ -212,9 +212,37 @@ describe("CONV-3 responses become assistant messages", () => {
     ])
     // Repaired by the adapter: the text is no longer what was called
     assert.deepStrictEqual(one(paramsDelta("a", `{"n":`), call("a", { n: 1 })), [{ n: 1 }, undefined])
-    const hostile = `{"__proto__":{}}`
-    assert.deepStrictEqual(one(call("a", JSON.parse(hostile))), [hostile, hostile])
   })
+
+  it.effect("L2 no answer of a model stops a conversation from being stored", () =>
+    Effect.gen(function* () {
+      const deep = "[".repeat(60) + "]".repeat(60)
+      const wide = `[${"0,".repeat(150_000)}0]`
+      for (const hostile of [`{"__proto__":{}}`, `{"a":{"constructor":{"prototype":1}}}`, deep]) {
+        const result = Response.makePart("tool-result", {
+          id: "p",
+          name: "f",
+          result: JSON.parse(hostile),
+          encodedResult: JSON.parse(hostile),
+          isFailure: false,
+          providerExecuted: true,
+          preliminary: false
+        })
+        const provider = Response.makePart("tool-call", { id: "p", name: "f", params: {}, providerExecuted: true })
+        const collected = collect([call("a", JSON.parse(hostile)), call("b", hostile), provider, result])
+        for (const part of collected.content.slice(0, 2)) {
+          assert(part.type === "tool-call")
+          assert.deepStrictEqual([part.arguments, part.text], [hostile, hostile])
+        }
+        const message = yield* ResponseContent.toMessage(collected)
+        yield* Conversation.encode(Result.getOrThrow(Conversation.append(Conversation.empty, message)))
+      }
+      assert.lengthOf(content(call("a", wide)), 1)
+      const bottomless = "[".repeat(100_000) + "]".repeat(100_000)
+      const failed = ResponseContent.fromResponseParts([call("a", JSON.parse(bottomless))])
+      assert(Result.isFailure(failed) || failed.success.content.length === 1)
+    })
+  )
 
   it("results of the provider are recorded; sources, approvals, previews and our own results are not", () => {
     const result = (providerExecuted: boolean, preliminary: boolean) =>

@@ -146,7 +146,7 @@ const toolMessage = Effect.fnUntraced(function* (index: number, part: Prompt.Too
 
 const toolResult = (index: number, part: Prompt.ToolResultPart) => {
   const { note: found, options } = note.read(part.options)
-  const value = part.result === undefined ? Option.some(null) : json.fromUnknown(part.result)
+  const value = json.fromResult(part.result)
   return Option.match(value, {
     onNone: () => fail(new ConversationError.NotJson({ index, callId: part.id, what: "result" })),
     onSome: (value) => Effect.succeed({ note: found, options, result: toolResults.fromPart(part, value, found) })

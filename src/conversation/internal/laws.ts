@@ -19,6 +19,8 @@ export const check = (
   message: Message,
   index: number = self.length
 ): ConversationError.Reason | undefined => {
+  // What callers without types pass: laws are checked for them too
+  if (typeof message !== "object" || message === null) return unknownRole(index, message)
   const place: Place = { index, id: message.id }
   switch (message.role) {
     case "system":

@@ -2,6 +2,7 @@ import type * as Response from "effect/ai/Response"
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
 import * as Content from "../../tool/Content.ts"
 import * as ConversationError from "../ConversationError.ts"
 import type { AssistantPart } from "../Part.ts"
@@ -117,7 +118,7 @@ export const accumulator = (): StreamAccumulator => {
 
   const result = (part: Response.ToolResultPart<string, unknown, unknown>): void => {
     if (part.preliminary || !part.providerExecuted) return
-    const value = part.encodedResult === undefined ? Option.some(null) : json.fromUnknown(part.encodedResult)
+    const value = json.fromResult(part.encodedResult)
     if (Option.isNone(value)) {
       problem ??= new ConversationError.NotJson({ index: position, callId: part.id, what: "result" })
       return
@@ -233,8 +234,8 @@ const partsOf = (block: Block): ReadonlyArray<AssistantPart> => {
 }
 
 /** The streamed text of arguments, where it tells more than the arguments do. */
-const receivedText = (text: string, given: unknown): string | undefined => {
-  if (text.trim() === "" || text === JSON.stringify(given)) return undefined
+const receivedText = (text: string, given: Schema.Json): string | undefined => {
+  if (text.trim() === "" || Option.contains(json.stringify(given), text)) return undefined
   return Equal.equals(json.parseArguments(text).arguments, given) ? text : undefined
 }
 
