@@ -52,14 +52,14 @@ const runReceiver = Effect.fn(function* (env: Record<string, string | Redacted.R
 const program = Effect.gen(function* () {
   const files = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const directory = yield* files.makeTempDirectory({ prefix: "emissary-quickstart-" })
-  const definition = path.join(directory, "support.agent.json")
-  const transcript = path.join(directory, "receiver.transcript.json")
 
   const support = yield* Support
   const result = yield* Timeline.print("Origin: the agent with its tools", support.stream(question, { context }))
   const here = Conversation.transcript(result.conversation)
 
+  const directory = yield* files.makeTempDirectory({ prefix: "emissary-quickstart-" })
+  const definition = path.join(directory, "support.agent.json")
+  const transcript = path.join(directory, "receiver.transcript.json")
   yield* files.writeFileString(definition, yield* Agent.encodeJson(Support, { context, indent: 2 }))
   const random = yield* SecureRandom.SecureRandom
   const token = Redacted.make(yield* random.uuidV4())

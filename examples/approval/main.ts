@@ -1,0 +1,72 @@
+/**
+ * A person decides.
+ *
+ * A tool with `needsApproval` is never run without a decision: the run ends `AwaitingApproval`, its state is JSON, and
+ * days later any process resumes it with an answer. What ran before does not run again.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Console, Effect, Schema } from "effect"
+import { Agent, RunState } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+import { Tool, Toolkit } from "effect/ai"
+import assert from "node:assert"
+
+const Tools = Toolkit.make(
+  Tool.make("get_balance", { parameters: Schema.Struct({ customer: Schema.String }), success: Schema.Finite }),
+  Tool.make("refund", {
+    description: "Pay money back",
+    parameters: Schema.Struct({ customer: Schema.String, amount: Schema.Finite }),
+    success: Schema.String,
+    needsApproval: ({ amount }) => amount > 100 // `true` asks every time
+  })
+)
+
+const toolsLayer = Tools.toLayer({
+  get_balance: () => Effect.as(Console.log("  (get_balance runs)"), 250),
+  refund: ({ amount, customer }) => Effect.as(Console.log("  (refund runs)"), `${amount} EUR paid to ${customer}`)
+})
+
+const cashier = Agent.make("cashier", { instructions: "You settle complaints.", toolkit: Tools })
+
+/** Monday: the run stops where a person is needed. What is kept is text. */
+const monday = Effect.gen(function* () {
+  const result = yield* cashier.run("Ada wants her 250 EUR back.")
+  assert(result.outcome === "AwaitingApproval")
+  for (const { arguments: args, name } of result.requests) {
+    yield* Console.log(`May I ${name} ${JSON.stringify(args)}?`)
+  }
+  return yield* RunState.codec.encodeJson(result.state)
+}).pipe(
+  Effect.provide(
+    ScriptedModel.layer([
+      {
+        toolCalls: [
+          { name: "get_balance", params: { customer: "Ada" } },
+          { name: "refund", params: { customer: "Ada", amount: 250 } }
+        ]
+      }
+    ])
+  )
+)
+
+/** Tuesday: somebody answers. A denied call is a result that the model reads, with the reason. */
+const tuesday = Effect.fn(function* (kept: string, approved: boolean) {
+  yield* Console.log(approved ? "Yes." : "No, she was paid already.")
+  const state = yield* RunState.codec.decodeJson(kept)
+  const decisions = RunState.approvalRequests(state).map((request) => ({
+    ...request,
+    approved,
+    ...(approved ? {} : { reason: "she was paid already" })
+  }))
+  const { text } = yield* cashier.resume(state, { decisions })
+  yield* Console.log(text)
+})
+
+const paid = ScriptedModel.layer([{ text: "Ada has her money.", expect: { toolResult: "250 EUR paid to Ada" } }])
+const refused = ScriptedModel.layer([{ text: "I told Ada why not.", expect: { toolResult: "she was paid already" } }])
+
+Effect.gen(function* () {
+  const kept = yield* monday
+  yield* Effect.provide(tuesday(kept, true), paid)
+  yield* Effect.provide(tuesday(kept, false), refused)
+}).pipe(Effect.provide(toolsLayer), NodeRuntime.runMain)
