@@ -1,5 +1,12 @@
 import type { Effect, Option, Result, Schema } from "effect"
-import { Conversation, type ConversationError, Message, type Part, ResponseContent, ToolResult } from "effect-emissary"
+import {
+  Conversation,
+  type ConversationError,
+  Message,
+  type Part,
+  type ResponseContent,
+  ToolResult
+} from "effect-emissary"
 import { expectTypeOf } from "vitest"
 
 type Added = Effect.Effect<Conversation.Conversation, ConversationError.ConversationError>
