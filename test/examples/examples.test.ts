@@ -1,0 +1,109 @@
+import { assert, describe, it } from "@effect/vitest"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
+import { root, run } from "../package/run.ts"
+import { requireBuild } from "./support.ts"
+
+/** What each example must print, in this order. The quickstart has a test of its own. */
+const expected: Record<string, ReadonlyArray<string>> = {
+  "compose-in-an-app": [
+    `ada: 200 {"answer":"Order 42 has been shipped."}`,
+    `grace: 200 {"answer":"I find no order 42 of yours."}`
+  ],
+  "swap-layers-in-tests": [
+    "ok  fakes behind the tools, a script in place of the model",
+    "ok  ten seconds of timeout on the test clock",
+    "ok  the real weather service is kept off the network"
+  ],
+  "decode-untrusted": [
+    "not JSON is refused: PayloadError, NotJson",
+    "9 MB of text is refused: PayloadError, TooLarge",
+    "100,000 brackets is refused: PayloadError, TooDeep",
+    "a key that pollutes prototypes is refused: PayloadError, ForbiddenKey",
+    "a version of tomorrow is refused: PayloadError, UnsupportedVersion",
+    "wrong types, all of them is refused: PayloadError, Invalid",
+    "at /extra:",
+    "at /instructions:",
+    "at /max_steps:",
+    "a tool that every object has is refused: PayloadError, ForbiddenKey",
+    "a reference to elsewhere is refused: PayloadError, Invalid",
+    "a secret in plain sight is refused: AgentError, ModelRegistryFailed",
+    "a tool that is not offered is refused: BindError, UnknownTool",
+    "a tool under false pretences is refused: BindError, ContractMismatch",
+    "a model that is not offered is refused: AgentError, ModelRegistryFailed",
+    "an option nobody declared is refused: AgentError, ModelRegistryFailed",
+    "an honest one is accepted",
+    "It answers: It is shipped."
+  ],
+  "custom-runtime": [
+    "get_order: success",
+    "get_order: not_recorded",
+    "cancel_order: denied",
+    "Order 42 is shipped, so I left it alone."
+  ],
+  "structured-output": [
+    "Wind & Wetter GmbH wants 398 EUR until 2027-03-01",
+    "InvalidOutput",
+    "total.amount: expected number, got string",
+    "total.currency: is required"
+  ],
+  approval: [
+    "(get_balance runs)",
+    `May I refund {"customer":"Ada","amount":250}?`,
+    "Yes.",
+    "(refund runs)",
+    "Ada has her money.",
+    "No, she was paid already.",
+    "I told Ada why not."
+  ],
+  "sub-agent": [
+    "writer starts",
+    `calls research {"input":"How high is Mont Blanc?"}`,
+    "    researcher starts",
+    `    calls search {"words":"Mont Blanc"}`,
+    "    search says",
+    "    answer: 4,806 m, as of 2023.",
+    "research says 4,806 m, as of 2023.",
+    `answer: Mont Blanc rises to 4,806 m. ({"inputTokens":340,"outputTokens":35})`
+  ]
+}
+
+const assertInOrder = (output: string, parts: ReadonlyArray<string>) => {
+  let from = 0
+  for (const part of parts) {
+    const at = output.indexOf(part, from)
+    assert.isAtLeast(at, 0, `${JSON.stringify(part)} is missing, or stands too early, in:\n${output}`)
+    from = at + part.length
+  }
+}
+
+describe("EX-1 examples", () => {
+  requireBuild()
+
+  it("EX-1 all are tested, and listed by npm run example", async () => {
+    const names = readdirSync(join(root, "examples")).toSorted()
+    assert.deepStrictEqual([...Object.keys(expected), "quickstart"].toSorted(), names)
+    const { code, output } = await run("node", ["scripts/example.ts"])
+    assert.strictEqual(code, 1)
+    assert.include(output, names.join(", "))
+  })
+
+  for (const [name, parts] of Object.entries(expected)) {
+    it(`EX-1 ${name}`, { timeout: 60_000 }, async () => {
+      const { code, output } = await run("node", [`examples/${name}/main.ts`])
+      assert.strictEqual(code, 0, output)
+      assertInOrder(output, parts)
+    })
+  }
+
+  it("TOOL-7 approval: a refund runs once, and only after the yes", { timeout: 60_000 }, async () => {
+    const { output } = await run("node", ["examples/approval/main.ts"])
+    assert.strictEqual(output.split("(refund runs)").length, 2)
+    assert.strictEqual(output.split("(get_balance runs)").length, 2)
+  })
+
+  it("L2 decode-untrusted: no secret is repeated", { timeout: 60_000 }, async () => {
+    const { output } = await run("node", ["examples/decode-untrusted/main.ts"])
+    assert.notInclude(output, "sk-123")
+  })
+})

@@ -1,0 +1,154 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Option } from "effect"
+import { AgentDefinition, Json, SecretKeys } from "effect-emissary"
+import { build } from "esbuild"
+import { spawn } from "node:child_process"
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
+import { dirname, join, relative } from "node:path"
+import { afterAll, onTestFinished } from "vitest"
+import { root, run } from "../package/run.ts"
+import { requireBuild } from "./support.ts"
+
+const quickstart = join(root, "examples", "quickstart")
+const main = join(quickstart, "main.ts")
+const timeout = 60_000
+
+const match = (output: string, pattern: RegExp): string => {
+  const found = pattern.exec(output)?.[1]
+  assert(found !== undefined, `${pattern} does not match:\n${output}`)
+  return found
+}
+
+/** Removes what the quickstart leaves for its reader. */
+const removeFiles = (output: string): Promise<void> => {
+  const file = /^The agent as data: (.+)$/m.exec(output)?.[1]
+  return file === undefined ? Promise.resolve() : rm(dirname(file), { recursive: true })
+}
+
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+describe("EX-1 quickstart", () => {
+  requireBuild()
+
+  it("EX-1 two processes give one transcript, and the file is data", { timeout }, async () => {
+    const { code, output } = await run("node", [main])
+    onTestFinished(() => removeFiles(output))
+    assert.strictEqual(code, 0, output)
+
+    const [origin = "", receiver = ""] = output.split("Receiver: ")
+    assert.notStrictEqual(match(origin, /process (\d+)/), match(receiver, /process (\d+)/))
+    for (const timeline of [origin, receiver]) {
+      for (const step of [1, 2, 3]) assert.include(timeline, ` s  step ${step}\n`)
+      assert.isAtLeast(Number(match(timeline, /result {2}get_order, (\d+) ms: /)), 290)
+      assert.match(timeline, /call {4}quote_delivery \{"address":\{"street"/)
+      assert.match(timeline, /failure track_parcel, \d+ ms: CarrierUnavailable: /)
+      assert.match(timeline, /result {2}quote_delivery, \d+ ms: .*"paidBy":"Acme Outdoor"/)
+      assert.include(timeline, "Completed: Order 1042 has been shipped")
+    }
+    assert.include(output, "Both transcripts are equal, 8 messages.")
+
+    const text = await readFile(match(output, /^The agent as data: (.+)$/m), "utf8")
+    const json = Effect.runSync(Json.parse(text))
+    assert.isTrue(Option.isNone(SecretKeys.find(json)))
+    assert.notMatch(text, /=>|function|import|\bfile:|https?:|\.ts\b/)
+    assert.notMatch(text, /[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-/, "the token")
+    const definition = await Effect.runPromise(AgentDefinition.decode(json))
+    assert.deepStrictEqual(
+      definition.tools.map(({ name }) => name),
+      ["get_order", "track_parcel", "quote_delivery"]
+    )
+    assert.deepStrictEqual(await Effect.runPromise(AgentDefinition.encode(definition)), json)
+  })
+
+  it("L1 the receiver has no code of the agent or of its tools", async () => {
+    const { metafile, outputFiles } = await build({
+      entryPoints: [join(quickstart, "receiver.ts")],
+      bundle: true,
+      packages: "external",
+      platform: "node",
+      format: "esm",
+      metafile: true,
+      write: false,
+      absWorkingDir: root,
+      tsconfigRaw: {} // no paths: what is imported by name stays outside
+    })
+    assert.deepStrictEqual(Object.keys(metafile.inputs).toSorted(), [
+      "examples/quickstart/receiver.ts",
+      "examples/quickstart/scenario.ts",
+      "examples/quickstart/timeline.ts"
+    ])
+    const imports = Object.values(metafile.outputs).flatMap(({ imports }) => imports.map(({ path }) => path))
+    assert.notInclude(imports, "effect/ai")
+    for (const { text } of outputFiles) assert.notMatch(text, /get_order|CarrierUnavailable|quote_delivery/)
+  })
+
+  it("AGENT-9 EMISSARY_MODEL goes to the registry, which says what it knows", { timeout }, async () => {
+    const { code, output } = await run("env", ["EMISSARY_MODEL=openai/gpt-5.2", "node", main])
+    assert.strictEqual(code, 1)
+    assert.match(output, /AgentError: .*"openai\/gpt-5\.2".*unknown provider "openai"; known providers: scripted/)
+    assert.notInclude(output, "step 1")
+  })
+
+  it("EX-1 Ctrl-C ends both processes", { timeout }, async () => {
+    const child = spawn(process.execPath, [main], { cwd: root, stdio: ["ignore", "pipe", "ignore"] })
+    const exited = new Promise<number | null>((resolve) => child.on("exit", resolve))
+    let output = ""
+    const receiver = await new Promise<number>((resolve, reject) => {
+      child.stdout.setEncoding("utf8").on("data", (text: string) => {
+        output += text
+        const pid = /Receiver: .*\(process (\d+)\)[^]*call/.exec(output)?.[1]
+        if (pid !== undefined) resolve(Number(pid))
+      })
+      child.on("exit", () => reject(new Error(`ended too early:\n${output}`)))
+    })
+    assert.isTrue(isAlive(receiver))
+    child.kill("SIGINT")
+    assert.strictEqual(await exited, 130)
+    assert.isFalse(isAlive(receiver))
+  })
+})
+
+describe("EX-1 quickstart, changed for the worse", () => {
+  requireBuild()
+  const copies: Array<string> = []
+  afterAll(() => Promise.all(copies.map((copy) => rm(copy, { recursive: true }))))
+
+  /** Runs a copy of the example in which one text of the receiver is another one. */
+  const runWith = async (text: string, other: string) => {
+    await mkdir(join(root, ".generated"), { recursive: true })
+    const copy = await mkdtemp(join(root, ".generated", "quickstart-"))
+    copies.push(copy)
+    await cp(quickstart, copy, { recursive: true })
+    const file = join(copy, "receiver.ts")
+    const source = await readFile(file, "utf8")
+    assert.include(source, text)
+    await writeFile(file, source.replace(text, other))
+    const result = await run("node", [relative(root, join(copy, "main.ts"))])
+    onTestFinished(() => removeFiles(result.output))
+    assert.strictEqual(result.code, 1, result.output)
+    return result.output
+  }
+
+  it("L5 a receiver that says something else is noticed", { timeout }, async () => {
+    const output = await runWith("JSON.stringify(transcript)", "JSON.stringify(transcript.slice(0, -1))")
+    assert.match(output, /QuickstartFailed: The transcripts differ/)
+  })
+
+  it("RT-5 a wrong token calls no tool", { timeout }, async () => {
+    const output = await runWith(`Config.Redacted("TOOLS_TOKEN")`, `Config.Redacted("HOME")`)
+    assert.match(output, /failure get_order, \d+ ms: remote_unavailable: /)
+    assert.match(output, /QuickstartFailed: The receiver ended with code 1/)
+  })
+
+  it("RT-5 a context is a claim", { timeout }, async () => {
+    const output = await runWith("{ context }))", `{ context: { tenant: "Somebody Else" } }))`)
+    assert.match(output, /failure get_order, \d+ ms: \w+: .*not a tenant of this server/)
+    assert.match(output, /QuickstartFailed: The receiver ended with code 1/)
+  })
+})
