@@ -61,6 +61,8 @@ const program = Effect.gen(function* () {
   const definition = path.join(directory, "support.agent.json")
   const transcript = path.join(directory, "receiver.transcript.json")
   yield* files.writeFileString(definition, yield* Agent.encodeJson(Support, { context, indent: 2 }))
+  yield* Console.log(`\nThe agent as data: ${definition}`)
+
   const random = yield* SecureRandom.SecureRandom
   const token = Redacted.make(yield* random.uuidV4())
   yield* HttpServer.addressFormattedWith((url) =>
@@ -69,11 +71,10 @@ const program = Effect.gen(function* () {
 
   const json = yield* files.readFileString(transcript)
   const there = yield* Schema.decodeEffect(Schema.fromJsonString(Transcript.Transcript))(json)
-  yield* Console.log(`\nThe agent as data: ${definition}`)
   if (!Equal.equals(here, there)) {
     return yield* new QuickstartFailed({ message: `The transcripts differ, the receiver's is ${transcript}` })
   }
-  yield* Console.log(`Both transcripts are equal, ${here.length} messages.`)
+  yield* Console.log(`\nBoth transcripts are equal, ${here.length} messages.`)
 })
 
 program.pipe(

@@ -107,6 +107,7 @@ describe("EX-1 quickstart", () => {
       })
       child.on("exit", () => reject(new Error(`ended too early:\n${output}`)))
     })
+    onTestFinished(() => removeFiles(output))
     assert.isTrue(isAlive(receiver))
     child.kill("SIGINT")
     assert.strictEqual(await exited, 130)
