@@ -189,6 +189,11 @@ export const layerRemote = (options: Remote.Options): Layer.Layer<never, Invalid
  * program is the outermost: in the example `first` sees a call before `second`
  * does, and its result after.
  *
+ * **Gotchas**
+ *
+ * Provide wrappers one after the other. Of several in one `Effect.provide([...])`
+ * or `Layer.mergeAll` only one counts, because each replaces the runtime below.
+ *
  * **Example** (Two wrappers)
  *
  * ```ts
