@@ -73,7 +73,6 @@ const routes = HttpRouter.add(
   })
 )
 
-/** The one place that decides which model it is, and where tools run. */
 const modelLayer = ScriptedModel.layer([
   { toolCalls: [{ name: "order_status", params: { id: "42" } }] },
   { text: "Order 42 has been shipped.", expect: { toolResult: "shipped" } },
@@ -81,6 +80,7 @@ const modelLayer = ScriptedModel.layer([
   { text: "I find no order 42 of yours.", expect: { toolResult: "grace has no order 42" } }
 ])
 
+/** The one place that decides which model it is, and how tools run. */
 const appLayer = HttpRouter.serve(routes, { disableLogger: true, disableListenLog: true }).pipe(
   Layer.provide(Support.layer),
   Layer.provide(orderToolsLayer),
