@@ -56,8 +56,16 @@ const runAgent = (agent: Agent<unknown>, options: Options): Effect.Effect<ToolRe
   const { call, child, environment, recorder } = options
   const onState = (_: RunState, event: RunEvent) =>
     recorder.recordNow({ _tag: "ChildEvent", at: event.at, callId: call.id, event })
-  const { defects, modelMistakes, modelRetry, timeouts } = options.limits
-  const inherited = { onState, defects, modelMistakes, modelRetry, timeouts: { tool: timeouts?.tool } }
+  const { defects, interruptWhen, modelMistakes, modelRetry, timeouts } = options.limits
+  const inherited: ResumeOptions = {
+    onState,
+    // Stops with its parent, before it starts anything else.
+    interruptWhen: interruptWhen === undefined ? undefined : () => recorder.interruption(),
+    defects,
+    modelMistakes,
+    modelRetry,
+    timeouts: { tool: timeouts?.tool }
+  }
   const running =
     child === undefined
       ? agent.run(input(call), { ...inherited, context: call.context })

@@ -20,6 +20,7 @@ export interface Recorder {
   /** Completed when `interruptWhen` stops the run. */
   readonly stopped: Deferred.Deferred<Interruption>
   readonly stopping: () => boolean
+  readonly interruption: () => Interruption | undefined
   /** Announces the event that made the state. */
   readonly begin: (event: RunEvent) => Effect.Effect<void>
   readonly record: (event: RunEvent) => Effect.Effect<void>
@@ -79,6 +80,7 @@ export const make = (
     state: () => state,
     stopped,
     stopping: () => interruption !== undefined,
+    interruption: () => interruption,
     begin: (event) => Effect.suspend(() => announce(state, state, event)),
     record: (event) => Effect.suspend(() => recordNow(event)),
     recordNow,

@@ -1,0 +1,432 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Layer, Ref, Schema, Stream } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Agent, type AgentEvent, Conversation, RunContext, RunState, ToolRuntime } from "effect-emissary"
+import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { call, Probe, toolkit, world } from "./fixtures.ts"
+
+const inner = Agent.make("inner", { instructions: "Inner.", toolkit })
+const outer = Agent.make("outer", {
+  instructions: "Outer.",
+  toolkit: [Agent.asTool(inner, { name: "delegate", description: "Does it" })]
+})
+
+/** One script for both agents, told apart by their instructions. */
+const scripts = (own: Script.Script & ReadonlyArray<unknown>, child: Script.Script & ReadonlyArray<unknown>) => {
+  let a = 0
+  let b = 0
+  return ((request) => {
+    const turn = request.messages[0]?.text.startsWith("Inner.") === true ? child[b++] : own[a++]
+    if (turn === undefined) throw new Error("the script is used up")
+    return typeof turn === "function" ? turn(request) : turn
+  }) satisfies Script.TurnFunction
+}
+
+const usage = (inputTokens: number) => ({ inputTokens, outputTokens: 1 })
+const delegate = (id: string, input = "do it") => call(id, "delegate", { input })
+
+const throughJson = (state: RunState.RunState) =>
+  Effect.flatMap(RunState.codec.encodeJson(state), (text) => RunState.codec.decodeJson(text))
+
+const results = (conversation: Conversation.Conversation) =>
+  Conversation.messages(conversation).flatMap((message) => (message.role === "tool" ? [message.result] : []))
+
+const childEvents = (events: ReadonlyArray<AgentEvent.AgentEvent<unknown>>) =>
+  events.flatMap((event) => (event._tag === "Child" ? [event] : []))
+
+describe("AGENT-8 agents as tools", () => {
+  it.effect(
+    "AGENT-8 the outer model gets the answer; usage counts once; the child has one conversation of its own",
+    () =>
+      Effect.gen(function* () {
+        const result = yield* outer.run("Go")
+        assert.strictEqual(result.outcome, "Completed")
+        assert.strictEqual(result.steps, 2)
+        assert.deepStrictEqual(result.usage, { inputTokens: 1111, outputTokens: 4 })
+        const [only] = results(result.conversation)
+        assert(only?._tag === "Success")
+        assert.strictEqual(only.value, "inner answer")
+        const requests = yield* ScriptedModel.requests
+        assert.deepStrictEqual(
+          requests.map(({ messages }) => messages.map(({ role }) => role).join()),
+          ["system,user", "system,user", "system,user,assistant,tool", "system,user,assistant,tool"]
+        )
+        assert.strictEqual(requests[1]?.messages[1]?.text, "do it")
+      }).pipe(
+        Effect.provide(
+          world(
+            scripts(
+              [
+                { toolCalls: [delegate("c1")], usage: usage(1) },
+                { text: "done", usage: usage(10) }
+              ],
+              [
+                { toolCalls: [call("c1", "echo", { text: "x" })], usage: usage(100) },
+                { text: "inner answer", usage: usage(1000) }
+              ]
+            )
+          )
+        )
+      )
+  )
+
+  it.effect("AGENT-8 structured output of the child is the result's value", () => {
+    const typed = Agent.make("typed", {
+      instructions: "Inner.",
+      output: Schema.Struct({ at: Schema.DateTimeUtcFromString })
+    })
+    const asker = Agent.make("asker", { toolkit: [Agent.asTool(typed, { name: "delegate", description: "d" })] })
+    return Effect.gen(function* () {
+      const [only] = results((yield* asker.run("Go")).conversation)
+      assert(only?._tag === "Success")
+      assert.deepStrictEqual(only.value, { at: "2026-01-01T00:00:00.000Z" })
+    }).pipe(
+      Effect.provide(
+        world(
+          scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ object: { at: "2026-01-01T00:00:00.000Z" } }])
+        )
+      )
+    )
+  })
+
+  it.effect("AGENT-8 the child sees the RunContext of the outer run", () => {
+    const seen: Array<unknown> = []
+    const aware = Agent.make("aware", {
+      instructions: Effect.map(RunContext.RunContext, (context) => {
+        seen.push(context)
+        return "Inner."
+      })
+    })
+    const asker = Agent.make("asker", { toolkit: [Agent.asTool(aware, { name: "delegate", description: "d" })] })
+    return Effect.gen(function* () {
+      yield* asker.run("Go", { context: { tenant: "acme" } })
+      assert.deepStrictEqual(seen, [{ tenant: "acme" }])
+    }).pipe(Effect.provide(world(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "x" }]))))
+  })
+
+  for (const streaming of [true, false]) {
+    it.effect(
+      `AGENT-8 its events come under the call id${streaming ? ", deltas too" : ""} (${streaming ? "stream" : "run"})`,
+      () =>
+        Effect.gen(function* () {
+          if (!streaming) {
+            const tags = yield* Ref.make<ReadonlyArray<string>>([])
+            yield* outer.run("Go", {
+              onState: (_, event) =>
+                event._tag === "ChildEvent"
+                  ? Ref.update(tags, (all) => [...all, `${event.callId} ${event.event._tag}`])
+                  : Effect.void
+            })
+            assert.deepStrictEqual(yield* Ref.get(tags), [
+              "c1 RunStarted",
+              "c1 InputAdded",
+              "c1 StepStarted",
+              "c1 ModelAnswered",
+              "c1 RunFinished"
+            ])
+            return
+          }
+          const events = yield* Stream.runCollect(outer.stream("Go"))
+          const children = childEvents(events)
+          assert.isTrue(children.every(({ callId, name }) => callId === "c1" && name === "delegate"))
+          assert.strictEqual(
+            children.map(({ event }) => (event._tag === "TextDelta" ? event.delta : "")).join(""),
+            "a long inner answer"
+          )
+          assert.strictEqual(children.at(0)?.event._tag, "RunStarted")
+          assert.strictEqual(children.at(-1)?.event._tag, "RunFinished")
+          const at = (tag: string) => events.findIndex(({ _tag }) => _tag === tag)
+          assert.isBelow(at("ToolStarted"), at("Child"))
+          assert.isBelow(at("Child"), at("ToolFinished"))
+        }).pipe(
+          Effect.provide(
+            world(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "a long inner answer" }]))
+          )
+        )
+    )
+  }
+
+  for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
+    it.effect("AGENT-8 TOOL-7 a pending approval of the child suspends the parent, and resumes through JSON", () =>
+      Effect.gen(function* () {
+        const first = yield* outer.run("Go")
+        assert(first.outcome === "AwaitingApproval")
+        assert.deepStrictEqual(first.requests, [
+          { callId: "d1", name: "delete", arguments: { path: "/a" }, path: ["c1"] }
+        ])
+        assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
+        const state = yield* throughJson(first.state)
+        const again = yield* outer.resume(state)
+        assert.strictEqual(again.outcome, "AwaitingApproval")
+        const result = yield* outer.resume(yield* throughJson(again.state), {
+          decisions: first.requests.map((request) => ({ ...request, approved: true }))
+        })
+        assert.strictEqual(result.outcome, "Completed")
+        assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a"])
+        assert.deepStrictEqual(result.usage, { inputTokens: 1111, outputTokens: 4 })
+        const [only] = results(result.conversation)
+        assert(only?._tag === "Success")
+        assert.strictEqual(only.value, "deleted it")
+        yield* (yield* ScriptedModel.ScriptedModel).assertComplete
+      }).pipe(
+        Effect.provide(
+          world(
+            scripts(
+              [
+                { toolCalls: [delegate("c1")], usage: usage(1) },
+                { text: "done", usage: usage(10) }
+              ],
+              [
+                {
+                  toolCalls: [call("d1", "delete", { path: "/a" }), call("d2", "echo", { text: "x" })],
+                  usage: usage(100)
+                },
+                { text: "deleted it", usage: usage(1000) }
+              ]
+            ),
+            runtime
+          )
+        )
+      )
+    )
+  }
+
+  it.effect("AGENT-8 L6 two children at once: each has its own state, results in call order, one fails alone", () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(outer.run("Go"))
+      yield* TestClock.adjust("10 seconds")
+      const result = yield* Fiber.join(fiber)
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(
+        results(result.conversation).map((one) => (one._tag === "Success" ? one.value : one.type)),
+        ["slow", "execution_error", "quick"]
+      )
+    }).pipe(
+      Effect.provide(
+        world((request) => {
+          const last = request.messages.at(-1)
+          if (!(request.messages[0]?.text ?? "").startsWith("Inner.")) {
+            return last?.role === "tool"
+              ? { text: "done" }
+              : { toolCalls: [delegate("a", "slow"), delegate("b", "fail"), delegate("c", "quick")] }
+          }
+          if (last?.text === "fail") return { fail: { reason: "QuotaExhaustedError", description: "sk-SECRET" } }
+          return { text: last?.text ?? "", delay: last?.text === "slow" ? "5 seconds" : "1 second" }
+        }, ToolRuntime.layerConcurrent())
+      )
+    )
+  )
+
+  it.effect("AGENT-8 L8 a child that fails, or gives no answer, is an execution_error result that quotes nobody", () =>
+    Effect.gen(function* () {
+      const result = yield* outer.run("Go")
+      assert.strictEqual(result.outcome, "Completed")
+      for (const one of results(result.conversation)) {
+        assert(one._tag === "Failure")
+        assert.strictEqual(one.type, "execution_error")
+        assert.notInclude(JSON.stringify(one), "SECRET")
+      }
+      assert.lengthOf(results(result.conversation), 2)
+    }).pipe(
+      Effect.provide(
+        world(
+          scripts(
+            [{ toolCalls: [delegate("c1"), delegate("c2")] }, { text: "done" }],
+            [
+              { fail: { reason: "QuotaExhaustedError", description: "SECRET" } },
+              { text: "SECRET", finishReason: "length" }
+            ]
+          )
+        )
+      )
+    )
+  )
+
+  it.effect("AGENT-8 agents nest at most maxDepth deep, then the whole run fails with a typed error", () => {
+    let depth = 0
+    let found: Agent.Agent<string> | undefined
+    const lazily = Effect.suspend(() => (found === undefined ? Effect.die("no agent") : Effect.succeed(found)))
+    const loop = Agent.make("loop", {
+      toolkit: [Agent.asTool(lazily, { name: "again", description: "again" })]
+    })
+    return Effect.gen(function* () {
+      const context = yield* Effect.context<Layer.Success<ReturnType<typeof world>>>()
+      found = {
+        ...loop,
+        run: (input, options) => loop.run(input, options).pipe(Effect.provideContext(context)),
+        ask: (input, options) => loop.ask(input, options).pipe(Effect.provideContext(context)),
+        stream: (input, options) => loop.stream(input, options).pipe(Stream.provideContext(context)),
+        resume: (state, options) => loop.resume(state, options).pipe(Effect.provideContext(context))
+      }
+      const error = yield* Effect.flip(loop.run("Go"))
+      assert(error.reason._tag === "MaxDepth")
+      assert.strictEqual(error.reason.limit, 8)
+      assert.strictEqual(error.agent, "loop")
+      assert(error.state !== undefined)
+      assert.strictEqual(error.state.depth, 0)
+      assert.strictEqual(depth, 9)
+      depth = 0
+      const early = yield* Effect.flip(loop.run("Go", { maxDepth: 2 }))
+      assert(early.reason._tag === "MaxDepth")
+      assert.strictEqual(early.reason.limit, 2)
+      assert.strictEqual(depth, 3)
+    }).pipe(
+      Effect.provide(
+        world(() => {
+          depth += 1
+          return { toolCalls: [call("c1", "again", { input: "deeper" })] }
+        })
+      )
+    )
+  })
+
+  it.effect("AGENT-8 L6 interrupting the parent interrupts the child; both states are settled", () =>
+    Effect.gen(function* () {
+      const last = yield* Ref.make<RunState.RunState | undefined>(undefined)
+      const { started } = yield* Probe
+      const fiber = yield* Effect.forkChild(outer.run("Go", { onState: (state) => Ref.set(last, state) }))
+      yield* Effect.yieldNow
+      yield* Deferred.await(started)
+      yield* Fiber.interrupt(fiber)
+      assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
+      const state = yield* Ref.get(last)
+      assert(state !== undefined)
+      assert.strictEqual(state.outcome?._tag, "Interrupted")
+      const [only] = results(state.conversation)
+      assert(only?._tag === "Failure")
+      assert.strictEqual(only.type, "interrupted")
+      const resumed = yield* outer.resume(yield* throughJson(state))
+      assert.strictEqual(resumed.outcome, "Completed")
+      assert.deepStrictEqual(yield* Probe.ran, ["hold h"])
+    }).pipe(
+      Effect.provide(
+        world(
+          scripts(
+            [{ toolCalls: [delegate("c1")] }, { text: "done" }],
+            [{ toolCalls: [call("d1", "hold", { id: "h" })] }]
+          )
+        )
+      )
+    )
+  )
+
+  it.effect("AGENT-8 the child has no tool timeout of its own, and at most the remaining total time", () =>
+    Effect.gen(function* () {
+      const options = { timeouts: { total: "1 minute", tool: "50 seconds" } } as const
+      const fiber = yield* Effect.forkChild(outer.run("Go", options))
+      yield* TestClock.adjust("30 seconds")
+      assert.isUndefined(fiber.pollUnsafe())
+      yield* TestClock.adjust("30 seconds")
+      const result = yield* Fiber.join(fiber)
+      assert(result.outcome === "Interrupted")
+      assert.strictEqual(result.reason, "timeout")
+      assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
+    }).pipe(
+      Effect.provide(
+        world(
+          scripts(
+            [{ toolCalls: [delegate("c1")], delay: "15 seconds" }],
+            [{ toolCalls: [call("d1", "hold", { id: "h" })] }]
+          )
+        )
+      )
+    )
+  )
+
+  it.effect("AGENT-7 AGENT-8 the hook sees the child's events and can stop the whole run there", () =>
+    Effect.gen(function* () {
+      const stopped = yield* outer.run("Go", {
+        interruptWhen: (event) =>
+          event._tag === "ChildEvent" && event.event._tag === "ModelAnswered" ? { reason: "enough" } : undefined
+      })
+      assert(stopped.outcome === "Interrupted")
+      assert.strictEqual(stopped.reason, "enough")
+      assert.deepStrictEqual(yield* Probe.ran, [])
+    }).pipe(
+      Effect.provide(
+        world(scripts([{ toolCalls: [delegate("c1")] }], [{ toolCalls: [call("d1", "echo", { text: "x" })] }]))
+      )
+    )
+  )
+
+  it.effect("AGENT-8 an agent as a service is found in the context, and keeps the model its layer captured", () => {
+    class Researcher extends Agent.Service<Researcher>()("researcher", {}) {}
+    class Writer extends Agent.Service<Writer>()("writer", {
+      toolkit: [Agent.asTool(Researcher, { name: "research", description: "Finds facts" })]
+    }) {}
+    const research = Researcher.layer.pipe(Layer.provide(ScriptedModel.layer([{ text: "fact" }])))
+    const writing = Writer.layer.pipe(
+      Layer.provide(research),
+      Layer.provide(
+        ScriptedModel.layer([
+          { toolCalls: [call("c1", "research", { input: "?" })] },
+          { expect: { toolResult: "fact" }, text: "story" }
+        ])
+      )
+    )
+    return Effect.gen(function* () {
+      const writer = yield* Writer
+      assert.strictEqual(yield* writer.ask("Go"), "story")
+    }).pipe(Effect.provide(writing))
+  })
+
+  it.effect("AGENT-8 a handler that runs an agent is no child: its approvals do not suspend the run", () => {
+    const Consult = Tool.make("consult", { success: Schema.String })
+    const consulting = Toolkit.make(Consult)
+    const asker = Agent.make("asker", { toolkit: consulting })
+    return Effect.gen(function* () {
+      const events = yield* Stream.runCollect(asker.stream("Go"))
+      assert.deepStrictEqual(childEvents(events), [])
+      const last = events.at(-1)
+      assert(last?._tag === "RunFinished")
+      assert.deepStrictEqual(
+        results(last.result.conversation).map((one) => (one._tag === "Success" ? one.value : one.type)),
+        ["AwaitingApproval"]
+      )
+    }).pipe(
+      Effect.provide(
+        consulting.toLayer(
+          Effect.gen(function* () {
+            const context = yield* Effect.context<Layer.Success<ReturnType<typeof world>>>()
+            return {
+              consult: () =>
+                inner.run("x").pipe(
+                  Effect.map(({ outcome }) => outcome),
+                  Effect.orDie,
+                  Effect.provideContext(context)
+                )
+            }
+          })
+        )
+      ),
+      Effect.provide(
+        world(
+          scripts(
+            [{ toolCalls: [call("c1", "consult", {})] }, { text: "done" }],
+            [{ toolCalls: [call("d1", "delete", { path: "/" })] }]
+          )
+        )
+      )
+    )
+  })
+
+  it.effect("AGENT-8 the outer run's modelRetry, defects and tool timeout hold for the child", () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(outer.run("Go", { timeouts: { tool: "1 second" } }))
+      yield* TestClock.adjust("2 seconds")
+      const result = yield* Fiber.join(fiber)
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
+    }).pipe(
+      Effect.provide(
+        world(
+          scripts(
+            [{ toolCalls: [delegate("c1")] }, { text: "done" }],
+            [{ toolCalls: [call("d1", "hold", { id: "h" })] }, { text: "late" }]
+          )
+        )
+      )
+    )
+  )
+})
