@@ -1,0 +1,210 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, type Layer, Schema, Stream } from "effect"
+import { Agent, Conversation, Message, type RunEvent, type RunOptions, RunState, ToolRuntime } from "effect-emissary"
+import { type Script } from "effect-emissary/testing"
+import { Probe, toolkit, world } from "./fixtures.ts"
+
+/** What a generated call does. */
+const Kind = Schema.Literals(["echo", "fail", "boom", "unknown", "bad arguments", "bad text", "delete", "delegate"])
+
+const Turn = Schema.Struct({
+  text: Schema.Literals(["", "so", "done"]),
+  reasoning: Schema.Boolean,
+  calls: Schema.Array(Kind).check(Schema.isMaxLength(4)),
+  sameId: Schema.Boolean,
+  finishReason: Schema.Literals(["default", "missing", "stop", "pause", "length", "unknown"]),
+  mistake: Schema.Boolean
+})
+type Turn = typeof Turn.Type
+
+const Plan = Schema.Struct({
+  turns: Schema.Array(Turn).check(Schema.isMaxLength(6)),
+  inner: Schema.Array(Turn).check(Schema.isMaxLength(4)),
+  users: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 3 })),
+  maxSteps: Schema.Literals([1, 2, 16]),
+  approve: Schema.Boolean
+})
+type Plan = typeof Plan.Type
+
+const inner = Agent.make("inner", { instructions: "Inner.", toolkit })
+const agent = Agent.make("outer", {
+  instructions: "Outer.",
+  toolkit: [
+    ...Object.values(toolkit.tools),
+    Agent.asTool(inner, { name: "delegate", description: "Asks another agent" })
+  ]
+})
+
+const callOf = (turn: Turn, at: string, kind: typeof Kind.Type, i: number): Script.ToolCall => {
+  const id = turn.sameId ? "same" : `${at}_${i}`
+  // Texts are unique, so that what ran twice shows
+  const text = `${at} ${i}`
+  switch (kind) {
+    case "echo":
+      return { id, name: "echo", params: { text } }
+    case "fail":
+      return { id, name: "fail", params: { reason: text } }
+    case "boom":
+      return { id, name: "boom", params: {} }
+    case "unknown":
+      return { id, name: "nobody", params: { text } }
+    case "bad arguments":
+      return { id, name: "echo", params: { text: 1 } }
+    case "bad text":
+      return { id, name: "echo", arguments: `{"text": "${text}` }
+    case "delete":
+      return { id, name: "delete", params: { path: text } }
+    case "delegate":
+      return { id, name: "delegate", params: { input: text } }
+  }
+}
+
+const scriptTurn = (turn: Turn, at: string): Script.Turn => ({
+  ...(turn.reasoning ? { reasoning: { text: "hm", metadata: { x: { signature: at } } } } : undefined),
+  ...(turn.text === "" ? undefined : { text: turn.text }),
+  toolCalls: turn.calls.map((kind, i) => callOf(turn, at, kind, i)),
+  ...(turn.finishReason === "default" ? undefined : { finishReason: turn.finishReason }),
+  usage: { inputTokens: 1, outputTokens: 2 }
+})
+
+/** The script of a plan: each agent has its own turns, each mistake comes before its turn. */
+const scriptOf = (plan: Plan): Script.TurnFunction => {
+  const left = { own: [...plan.turns.entries()], inner: [...plan.inner.entries()] }
+  const mistaken = new Set<string>()
+  return ({ messages }) => {
+    const who = messages[0]?.text.startsWith("Inner.") === true ? "inner" : "own"
+    const [entry] = left[who]
+    if (entry === undefined) return { text: "the end" }
+    const [i, turn] = entry
+    const at = `${who}${i}`
+    if (turn.mistake && !mistaken.has(at)) {
+      mistaken.add(at)
+      return { fail: { reason: "ToolNotFoundError", toolName: "ghost" } }
+    }
+    left[who].shift()
+    return scriptTurn(turn, at)
+  }
+}
+
+type World = Layer.Success<ReturnType<typeof world>>
+type Result = Effect.Success<ReturnType<typeof agent.run>>
+type Options = Pick<RunOptions.RunOptions, "maxSteps" | "decisions" | "interruptWhen" | "conversation">
+
+/** One way to drive a run to a result. */
+interface Driver {
+  readonly start: (input: string, options: Options) => Effect.Effect<Result, unknown, World>
+  readonly go: (state: RunState.RunState, options: Options) => Effect.Effect<Result, unknown, World>
+}
+
+const running: Driver = { start: agent.run, go: agent.resume }
+
+const streaming: Driver = {
+  start: (input, options) =>
+    Effect.map(Stream.runCollect(agent.stream(input, options)), (events) => {
+      const last = events.at(-1)
+      return last?._tag === "RunFinished" ? last.result : assert.fail("no RunFinished")
+    }),
+  go: agent.resume
+}
+
+const throughJson = (state: RunState.RunState) =>
+  Effect.flatMap(RunState.codec.encodeJson(state), (text) => RunState.codec.decodeJson(text))
+
+/** Stops between transitions, and goes on from JSON until nothing stops it any more. */
+const stopping: Driver = {
+  start: (input, options) =>
+    Effect.flatMap(agent.run(input, { ...options, interruptWhen: betweenTransitions }), onwards(options)),
+  go: (state, options) =>
+    throughJson(state).pipe(
+      Effect.flatMap((state) => agent.resume(state, { ...options, interruptWhen: betweenTransitions })),
+      Effect.flatMap(onwards(options))
+    )
+}
+
+const onwards =
+  ({ maxSteps: _, decisions: __, ...options }: Options) =>
+  (result: Result): Effect.Effect<Result, unknown, World> =>
+    result.outcome === "Interrupted" ? stopping.go(result.state, options) : Effect.succeed(result)
+
+/** After these events nothing is under way that a stop would cut off, whatever the runtime. */
+const betweenTransitions = (event: RunEvent.RunEvent, state: RunState.RunState) => {
+  switch (event._tag) {
+    case "RunStarted":
+    case "InputAdded":
+    case "ApprovalRequested":
+      return { reason: "look" }
+    case "ModelAnswered":
+      // Who stops at the limit has been told, and going on is a decision to exceed it
+      return state.limited ? undefined : { reason: "look" }
+    case "ToolFinished":
+      return RunState.openCalls(state).every(({ status }) => status._tag !== "Started") ? { reason: "look" } : undefined
+    default:
+      return undefined
+  }
+}
+
+/** Drives a whole plan: several user messages, each approval decided. */
+const play = (plan: Plan, driver: Driver) =>
+  Effect.gen(function* () {
+    const options = { maxSteps: plan.maxSteps }
+    const outcomes: Array<string> = []
+    let conversation: Conversation.Conversation | undefined
+    let result: Result | undefined
+    for (let user = 0; user < plan.users; user++) {
+      result = yield* driver.start(`message ${user}`, { ...options, conversation })
+      for (let i = 0; result.outcome === "AwaitingApproval" && i < 10; i++) {
+        const decisions: Options["decisions"] = result.requests.map((request) => ({
+          ...request,
+          approved: plan.approve,
+          reason: "my reason"
+        }))
+        result = yield* driver.go(result.state, { ...options, decisions })
+      }
+      outcomes.push(result.outcome)
+      conversation = result.conversation
+      if (result.outcome === "AwaitingApproval") break
+    }
+    const sealed = yield* Conversation.seal(conversation ?? Conversation.empty)
+    return {
+      outcomes,
+      transcript: Conversation.transcript(sealed),
+      ids: Conversation.messages(sealed).flatMap((message) =>
+        message.role === "assistant" ? Message.toolCalls(message).map(({ id }) => id) : []
+      ),
+      ran: yield* Probe.ran,
+      usage: result?.usage
+    }
+  })
+
+const drivers: ReadonlyArray<readonly [string, Driver, Layer.Layer<never>]> = [
+  ["run inline", running, ToolRuntime.layerInline],
+  ["run concurrent", running, ToolRuntime.layerConcurrent({ maxConcurrency: 2 })],
+  ["stream inline", streaming, ToolRuntime.layerInline],
+  ["stream concurrent", streaming, ToolRuntime.layerConcurrent()],
+  ["JSON inline", stopping, ToolRuntime.layerInline],
+  ["JSON concurrent", stopping, ToolRuntime.layerConcurrent()]
+]
+
+describe("L5 one loop, many drivers", () => {
+  it.effect.prop(
+    "L5 AGENT-3 run, stream and a driver that writes JSON between transitions give equal transcripts, no call runs twice",
+    [Plan],
+    ([plan]) =>
+      Effect.gen(function* () {
+        const played = yield* Effect.forEach(drivers, ([, driver, runtime]) =>
+          play(plan, driver).pipe(Effect.provide(world(scriptOf(plan), runtime)))
+        )
+        const [first] = played
+        played.forEach((one, i) => {
+          const name = drivers[i]?.[0]
+          assert.deepStrictEqual(one.outcomes, first?.outcomes, name)
+          assert.deepStrictEqual(one.transcript, first?.transcript, name)
+          assert.deepStrictEqual(one.ids, first?.ids, name)
+          assert.deepStrictEqual([...one.ran].sort(), [...(first?.ran ?? [])].sort(), name)
+          const unique = one.ran.filter((what) => what !== "boom" && what !== "fail")
+          assert.strictEqual(new Set(unique).size, unique.length, `${name}: ${unique.join()}`)
+        })
+      }),
+    { arbitrary: { runs: 100 }, timeout: 120_000 }
+  )
+})
