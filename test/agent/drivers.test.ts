@@ -67,21 +67,22 @@ const scriptTurn = (turn: Turn, at: string): Script.Turn => ({
   usage: { inputTokens: 1, outputTokens: 2 }
 })
 
-/** The script of a plan: each agent has its own turns, each mistake comes before its turn. */
+/** The script of a plan: each run of an agent has its own turns, each mistake comes before its turn. */
 const scriptOf = (plan: Plan): Script.TurnFunction => {
-  const left = { own: [...plan.turns.entries()], inner: [...plan.inner.entries()] }
+  const positions = new Map<string, number>()
   const mistaken = new Set<string>()
   return ({ messages }) => {
-    const who = messages[0]?.text.startsWith("Inner.") === true ? "inner" : "own"
-    const [entry] = left[who]
-    if (entry === undefined) return { text: "the end" }
-    const [i, turn] = entry
-    const at = `${who}${i}`
+    const isInner = messages[0]?.text.startsWith("Inner.") === true
+    const who = isInner ? `inner of ${messages[1]?.text}` : "own"
+    const i = positions.get(who) ?? 0
+    const turn = (isInner ? plan.inner : plan.turns)[i]
+    if (turn === undefined) return { text: "the end" }
+    const at = `${who} ${i}`
     if (turn.mistake && !mistaken.has(at)) {
       mistaken.add(at)
       return { fail: { reason: "ToolNotFoundError", toolName: "ghost" } }
     }
-    left[who].shift()
+    positions.set(who, i + 1)
     return scriptTurn(turn, at)
   }
 }

@@ -60,6 +60,7 @@ const table: ReadonlyArray<readonly [kind: string, matches: (facts: Facts) => bo
   ["DuplicateToolName", issue(/^\/tools\/\d+\/name$/u, /no other tool/u)],
   ["UnsupportedJsonSchema", issue(/^\/(tools\/\d+\/parameters_schema|structured_output)(\/|$)/u)],
   ["UnsupportedJsonSchema", tag("JsonSchemaError")],
+  ["NoUserMessage", tag("AgentError", "ConversationInvalid")],
   ["StrictSchema", tag("StrictSchemaError")],
   ["InvalidRole", tag("ConversationError", "UnknownRole")],
   ["UnknownRole", tag("ConversationError", "UnknownRole")],

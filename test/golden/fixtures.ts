@@ -1,0 +1,125 @@
+import { Context, Effect, Option, Schema } from "effect"
+import { Tool } from "effect/ai"
+import { BoundTool, RunContext, ToolContract, ToolFailure } from "effect-emissary"
+import type { Json } from "./golden.ts"
+
+/** The tool fixtures of `VOCABULARY.md`: contracts, and bodies that behave as they are told. */
+
+export interface Fixture {
+  readonly name: string
+  readonly description?: string
+  readonly parameters?: Json
+  readonly timeout_seconds?: number
+  readonly behaviour: Behaviour
+}
+
+export interface Behaviour {
+  readonly text?: Schema.Json
+  readonly json?: Schema.Json
+  readonly error?: { readonly message: string; readonly type?: string }
+  readonly throw?: { readonly message: string }
+  readonly defect?: { readonly class: string; readonly message: string }
+  readonly hang_seconds?: number
+  readonly returns_raw?: Schema.Json
+}
+
+/** Without `parameters` arguments pass unchecked. */
+const anything: Json = { type: "object" }
+
+const plain = (value: Schema.Json | undefined): string =>
+  typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value)
+
+const lookup = (value: Schema.Json | undefined, path: string): Schema.Json | undefined =>
+  path
+    .split(".")
+    .reduce<Schema.Json | undefined>(
+      (current, key) => (typeof current === "object" && current !== null ? (current as Json)[key] : undefined),
+      value
+    )
+
+const fill = (template: string, args: Json, text: string, context: Json): string =>
+  template.replaceAll(/\{([^{}]+)\}/g, (_, key: string) => {
+    if (key === "$arguments") return text
+    return key.startsWith("context.") ? plain(lookup(context, key.slice("context.".length))) : plain(lookup(args, key))
+  })
+
+const named = (name: string, message: string): Error =>
+  new ({ [name]: class extends Error {} }[name] ?? Error)(message)
+
+/** What the bodies did. */
+export interface Probe {
+  running: number
+  most: number
+  readonly ran: Array<string>
+}
+
+export const makeProbe = (): Probe => ({ running: 0, most: 0, ran: [] })
+
+export const body = (
+  { behaviour, name }: Fixture,
+  args: Json,
+  text: string,
+  probe: Probe
+): Effect.Effect<unknown, ToolFailure> => {
+  const act = Effect.gen(function* () {
+    const context = yield* RunContext.RunContext
+    if (behaviour.hang_seconds !== undefined) yield* Effect.sleep(`${behaviour.hang_seconds * 1000} millis`)
+    if (behaviour.defect !== undefined) return yield* Effect.die(named(behaviour.defect.class, behaviour.defect.message))
+    if (behaviour.error !== undefined) {
+      return yield* ToolFailure.error(behaviour.error.message, { type: behaviour.error.type })
+    }
+    if (behaviour.throw !== undefined) return yield* ToolFailure.error(behaviour.throw.message)
+    if (behaviour.json !== undefined) return behaviour.json
+    return fill(plain(behaviour.text), args, text, context)
+  })
+  return Effect.suspend(() => {
+    probe.ran.push(name)
+    probe.running += 1
+    probe.most = Math.max(probe.most, probe.running)
+    return Effect.ensuring(
+      act,
+      Effect.sync(() => {
+        probe.running -= 1
+      })
+    )
+  })
+}
+
+/** A result made by hand, which the types of a handler do not allow. */
+export const raw = (value: Schema.Json): Effect.Effect<never> => JSON.parse(JSON.stringify(value))
+
+/**
+ * The tool of a fixture with its body. `textOf` gives the arguments of a call as the
+ * model wrote them.
+ */
+export const bind = Effect.fnUntraced(function* (
+  contract: ToolContract.ToolContract,
+  fixture: Fixture,
+  probe: Probe,
+  textOf: (callId: string | undefined) => string
+) {
+  const tool = Tool.dynamic(contract.name, {
+    description: contract.description,
+    parameters: contract.parameters,
+    success: Schema.Json,
+    failure: ToolFailure
+  })
+  const { returns_raw: value } = fixture.behaviour
+  const context = yield* Effect.context<never>()
+  const handler = (args: Json, call: { readonly toolCallId?: string }) =>
+    value === undefined ? body(fixture, args, textOf(call.toolCallId), probe) : raw(value)
+  const handlers = new Map<string, unknown>([[tool.id, { name: tool.name, context, handler }]])
+  const found = yield* BoundTool.handlerOf(tool).pipe(Effect.provideContext(Context.makeUnsafe<never>(handlers)))
+  return yield* BoundTool.local(contract, tool, Option.getOrThrow(found))
+})
+
+/** The contracts of fixtures. */
+export const contractsOf = (fixtures: ReadonlyArray<Omit<Fixture, "behaviour">>) =>
+  Effect.forEach(fixtures, ({ description, name, parameters, timeout_seconds: timeout }) =>
+    ToolContract.make({
+      name,
+      description: description ?? name,
+      parameters: parameters ?? anything,
+      timeout: timeout === undefined ? undefined : `${timeout * 1000} millis`
+    })
+  )

@@ -1,0 +1,227 @@
+import { assert } from "@effect/vitest"
+import { Effect, Layer, Option } from "effect"
+import { TestClock } from "effect/testing"
+import {
+  Agent,
+  AgentDefinition,
+  Conversation,
+  Message,
+  ModelRegistry,
+  type RunEvent,
+  type RunResult,
+  ToolResolver,
+  ToolResult,
+  ToolRuntime
+} from "effect-emissary"
+import { type Script, ScriptedModel } from "effect-emissary/testing"
+import * as fixtures from "../fixtures.ts"
+import { checkExit, equal, type Json, type Run } from "../golden.ts"
+import { addAll } from "../history.ts"
+
+interface Given {
+  readonly max_steps?: number | "unlimited"
+  readonly session?: ReadonlyArray<Json>
+  readonly prompt?: string
+  readonly script?: ReadonlyArray<{
+    readonly text?: string | null
+    readonly tool_calls?: ReadonlyArray<{ readonly id: string; readonly name: string; readonly arguments: Json | string }>
+    readonly finish_reason?: string
+  }>
+  readonly tools?: ReadonlyArray<fixtures.Fixture>
+  readonly json_schema?: Json
+  readonly context?: Json
+  readonly interrupt?: { readonly role: string; readonly nth: number; readonly reason?: string }
+  readonly then?: ReadonlyArray<{ readonly prompt?: string }>
+}
+
+interface Expected {
+  readonly outcome?: string
+  readonly reason?: string | null
+  readonly model_calls?: number
+  readonly executed?: ReadonlyArray<string>
+  readonly executed_total?: ReadonlyArray<string>
+  readonly final_text?: string | null
+  readonly roles?: ReadonlyArray<string>
+  readonly emitted?: ReadonlyArray<string>
+  readonly tool_messages?: ReadonlyArray<Json>
+  readonly then?: ReadonlyArray<Expected>
+}
+
+/** Why a model stopped, in the notation of the cases; what core has no word for is `other`. */
+const finishReasons: { readonly [name: string]: NonNullable<Script.Turn["finishReason"]> } = {
+  stop: "stop",
+  completed: "stop",
+  tool_calls: "tool-calls",
+  length: "length",
+  max_tokens: "length",
+  content_filter: "content-filter",
+  error: "error",
+  malformed_output: "error",
+  pause: "pause"
+}
+const finishReason = (name: string) => finishReasons[name] ?? "other"
+
+const turn = ({ finish_reason: reason, text, tool_calls: calls = [] }: NonNullable<Given["script"]>[number]): Script.Turn => ({
+  ...(text === undefined || text === null || text === "" ? undefined : { text }),
+  ...(calls.length === 0
+    ? undefined
+    : {
+        toolCalls: calls.map(({ arguments: args, id, name }) => ({
+          id,
+          name,
+          ...(typeof args === "string" ? { arguments: args } : { params: args })
+        }))
+      }),
+  ...(reason === undefined ? undefined : { finishReason: finishReason(reason) })
+})
+
+const outcomes = {
+  Completed: "completed",
+  MaxSteps: "max_steps",
+  Interrupted: "interrupted",
+  InvalidOutput: "invalid_structured_output",
+  AwaitingApproval: "awaiting_approval"
+} as const
+
+/** What happened in one phase. */
+interface Phase {
+  readonly result: RunResult.RunResult<unknown>
+  readonly executed: ReadonlyArray<string>
+  readonly emitted: ReadonlyArray<string>
+  readonly calls: number
+}
+
+const argumentsOf = (given: Given, id: string | undefined): string => {
+  const calls = given.script?.flatMap(({ tool_calls: calls = [] }) => calls) ?? []
+  const args = calls.find((call) => call.id === id)?.arguments
+  return typeof args === "string" ? args : JSON.stringify(args ?? {})
+}
+
+/** The agent of a case, rebuilt from its definition with the fixtures as its tools. */
+const agentOf = Effect.fnUntraced(function* (given: Given, probe: fixtures.Probe) {
+  const { json_schema: schema, max_steps: maxSteps, tools = [] } = given
+  const contracts = yield* fixtures.contractsOf(tools)
+  const bound = yield* Effect.forEach(contracts, (contract, i) =>
+    fixtures.bind(contract, tools[i] ?? { name: "", behaviour: {} }, probe, (id) => argumentsOf(given, id))
+  )
+  const definition = yield* AgentDefinition.make({
+    name: "golden",
+    model: "golden/scripted",
+    maxSteps,
+    output: schema === undefined ? undefined : { schema, strategy: "prompted" },
+    tools: contracts
+  })
+  const resolve: ToolResolver.ToolResolver["Service"]["resolve"] = ({ name }) =>
+    Effect.fromNullishOr(bound.find((tool) => tool.contract.name === name)).pipe(Effect.orDie)
+  return yield* Agent.bind(definition).pipe(Effect.provideService(ToolResolver.ToolResolver, { resolve }))
+})
+
+/** The role of the message that an event reports to observers. */
+const emittedRole = (event: RunEvent.RunEvent): "assistant" | "tool" | undefined =>
+  event._tag === "ModelAnswered" ? "assistant" : event._tag === "ToolFinished" ? "tool" : undefined
+
+const observe = (interrupt: Given["interrupt"], emitted: Array<string>) => (event: RunEvent.RunEvent) => {
+  const role = emittedRole(event)
+  if (role === undefined) return undefined
+  emitted.push(role)
+  if (interrupt?.role !== role || emitted.filter((one) => one === role).length !== interrupt.nth) return undefined
+  return { reason: interrupt.reason }
+}
+
+const play = Effect.fnUntraced(function* (given: Given) {
+  const probe = fixtures.makeProbe()
+  const agent = yield* agentOf(given, probe)
+  let conversation = yield* addAll(Conversation.empty, given.session ?? [])
+  const phases: Array<Phase> = []
+  for (const [i, { prompt }] of [{ prompt: given.prompt }, ...(given.then ?? [])].entries()) {
+    const emitted: Array<string> = []
+    const ran = probe.ran.length
+    const calls = (yield* ScriptedModel.requests).length
+    const result = yield* agent.run(prompt, {
+      conversation,
+      context: given.context ?? {},
+      interruptWhen: observe(i === 0 ? given.interrupt : undefined, emitted)
+    })
+    conversation = result.conversation
+    phases.push({
+      result,
+      emitted,
+      executed: probe.ran.slice(ran),
+      calls: (yield* ScriptedModel.requests).length - calls
+    })
+  }
+  return { phases, executed: probe.ran }
+})
+
+const checkToolMessage = (message: Message.ToolMessage | undefined, expected: Json): void => {
+  if (message === undefined) return assert.fail(`no tool message ${JSON.stringify(expected)}`)
+  const { callId, name, result } = message
+  const text = ToolResult.text(result)
+  const failure = ToolResult.isFailure(result) ? result : undefined
+  const found: { readonly [key: string]: unknown } = {
+    id: message.id,
+    role: "tool",
+    tool_call_id: callId,
+    name,
+    content: text,
+    error: failure?.message ?? null,
+    error_type: failure?.type ?? null
+  }
+  for (const [key, value] of Object.entries(expected)) {
+    if (key !== "mentions") equal(found[key] ?? null, value, key)
+  }
+  for (const mention of Array.isArray(expected["mentions"]) ? expected["mentions"] : []) {
+    assert.include(text, String(mention))
+  }
+}
+
+const checkOutcome = (result: RunResult.RunResult<unknown>, expected: string): void =>
+  result.outcome === "Stopped"
+    ? assert.strictEqual(result.finishReason, finishReason(expected), expected)
+    : assert.strictEqual(outcomes[result.outcome], expected)
+
+const checkPhase = (phase: Phase, expected: Expected): void => {
+  const { result } = phase
+  const messages = Conversation.messages(result.conversation)
+  if (expected.outcome !== undefined) checkOutcome(result, expected.outcome)
+  if (expected.reason !== undefined) {
+    assert.strictEqual(result.outcome === "Interrupted" ? (result.reason ?? null) : null, expected.reason)
+  }
+  if (expected.model_calls !== undefined) assert.strictEqual(phase.calls, expected.model_calls, "model calls")
+  if (expected.executed !== undefined) assert.deepStrictEqual(phase.executed, expected.executed)
+  if (expected.final_text !== undefined) {
+    const last = Option.getOrUndefined(Conversation.lastAssistantMessage(result.conversation))
+    assert.strictEqual(last === undefined ? null : Message.text(last), expected.final_text)
+  }
+  if (expected.roles !== undefined) equal(messages.map(({ role }) => role), expected.roles, "roles")
+  if (expected.emitted !== undefined) assert.deepStrictEqual(phase.emitted, expected.emitted)
+  if (expected.tool_messages !== undefined) {
+    const found = messages.filter((message) => message.role === "tool")
+    assert.lengthOf(found, expected.tool_messages.length)
+    expected.tool_messages.forEach((one, i) => checkToolMessage(found[i], one))
+  }
+}
+
+/** Lets the clock of the test run as fast as nothing else can, for tools that hang. */
+const hurry = Effect.forever(Effect.andThen(Effect.yieldNow, TestClock.adjust("1 second")))
+
+export const run: Run = (givenJson, expectJson) => {
+  // the vocabulary fixes the form of the cases of this group
+  const given = givenJson as unknown as Given
+  const expect = expectJson as unknown as Expected
+  const script = given.script?.map(turn) ?? []
+  const world = ModelRegistry.layerAmbient.pipe(
+    Layer.provideMerge(ScriptedModel.layer(script)),
+    Layer.merge(ToolRuntime.layerInline)
+  )
+  const played = Effect.raceFirst(play(given), hurry).pipe(Effect.provide(world), Effect.provide(TestClock.layer()))
+  return checkExit(played, expectJson, ({ executed, phases }) => {
+    if (expect.executed_total !== undefined) {
+      assert.deepStrictEqual([...executed].sort(), [...expect.executed_total].sort())
+    }
+    phases.forEach((phase, i) => {
+      const expected = i === 0 ? expect : expect.then?.[i - 1]
+      if (expected !== undefined) checkPhase(phase, expected)
+    })
+  })
+}
