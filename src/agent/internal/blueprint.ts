@@ -65,15 +65,26 @@ const prepare = <A>(part: Part, effect: Effect.Effect<A, unknown, unknown>): Eff
 const readText = (part: Part, text: Text | undefined): Effect.Effect<string | undefined, AgentError.Reason> =>
   Effect.isEffect(text) ? prepare(part, text) : Effect.succeed(text)
 
+const invalidTools = (error: { readonly message: string }): AgentError.Reason =>
+  AgentError.withCause(new AgentError.ToolSetInvalid({ problem: error.message }), error)
+
+/** A list may hold a name twice; a Toolkit keeps the last. */
+const distinct = (tools: ReadonlyArray<Tool.Any>): Effect.Effect<ReadonlyArray<Tool.Any>, AgentError.Reason> => {
+  const seen = new Set<string>()
+  for (const { name } of tools) {
+    if (seen.has(name))
+      return Effect.fail(invalidTools(new ToolSet.ToolNameError({ names: [name, name], providerName: name })))
+    seen.add(name)
+  }
+  return Effect.succeed(tools)
+}
+
 const readTools = (tools: Tools | undefined): Effect.Effect<ReadonlyArray<Tool.Any>, AgentError.Reason> => {
   if (tools === undefined) return Effect.succeed([])
   if (isToolkit(tools)) return Effect.succeed(Object.values(tools.tools))
-  if (isList(tools)) return Effect.succeed(tools)
+  if (isList(tools)) return distinct(tools)
   return Effect.flatMap(prepare("toolkit", tools), readTools)
 }
-
-const invalidTools = (error: { readonly message: string }): AgentError.Reason =>
-  AgentError.withCause(new AgentError.ToolSetInvalid({ problem: error.message }), error)
 
 const contractOf = (tool: Tool.Any): Effect.Effect<ToolContract.ToolContract, ToolContract.ToolContractError> =>
   ToolContract.fromTool(Option.match(agentOf(tool), { onNone: () => tool, onSome: (agent) => agent.tool }))
@@ -218,6 +229,8 @@ export const fromConfig = (
     const output = yield* outputOf(config)
     const tools = yield* readTools(config.toolkit)
     const contracts = yield* Effect.mapError(Effect.forEach(tools, contractOf), invalidTools)
+    const shells = yield* Effect.mapError(Effect.forEach(contracts, BoundTool.shell), invalidTools)
+    yield* Effect.mapError(ToolSet.make(shells), invalidTools)
     return yield* definitionOf(name, config, output, contracts)
   }),
   resolve: Effect.gen(function* () {

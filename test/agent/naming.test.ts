@@ -1,0 +1,151 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Ref, Schema, Stream } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { Agent, AgentDefinition, Conversation, Message, RunEvent, RunState } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+import { call } from "./fixtures.ts"
+
+const Refund = Tool.make("billing/refund", {
+  description: "Pays back",
+  parameters: Schema.Struct({ id: Schema.String }),
+  success: Schema.String
+})
+const Ship = Tool.make("shipping.send", { success: Schema.String, needsApproval: true })
+const toolkit = Toolkit.make(Refund, Ship)
+const agent = Agent.make("shop", { toolkit })
+const handlers = toolkit.toLayer({
+  "billing/refund": ({ id }) => Effect.succeed(`paid ${id}`),
+  "shipping.send": () => Effect.succeed("sent")
+})
+const world = (...args: Parameters<typeof ScriptedModel.layer>) => Layer.merge(handlers, ScriptedModel.layer(...args))
+
+const names = (conversation: Conversation.Conversation) =>
+  Conversation.messages(conversation).flatMap((message) => {
+    if (message.role === "assistant") return Message.toolCalls(message).map(({ name }) => name)
+    return message.role === "tool" ? [message.name] : []
+  })
+
+describe("TOOL-8 names", () => {
+  it.effect("TOOL-8 state, events and wire hold canonical names, only requests hold the provider's", () =>
+    Effect.gen(function* () {
+      const events = yield* Ref.make<ReadonlyArray<RunEvent.RunEvent>>([])
+      const streamed = yield* Stream.runCollect(
+        agent.stream("Go", { onState: (_, event) => Ref.update(events, (all) => [...all, event]) })
+      )
+      const last = streamed.at(-1)
+      assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
+      const { state } = last.result
+      assert.deepStrictEqual(names(state.conversation), [
+        "billing/refund",
+        "billing_nobody",
+        "billing/refund",
+        "billing_nobody"
+      ])
+      for (const event of streamed) {
+        if (event._tag === "ToolStarted") assert.strictEqual(event.name, "billing/refund")
+      }
+      const wire = yield* RunState.codec.encodeJson(state)
+      assert.notInclude(wire, "billing__refund")
+      assert.notInclude(yield* RunEvent.listCodec.encodeJson(yield* Ref.get(events)), "billing__refund")
+      const [first, second] = yield* ScriptedModel.requests
+      assert.isTrue(first?.tools.some(({ name }) => name === "billing__refund"))
+      assert.isTrue(first?.tools.every(({ name }) => /^[a-zA-Z0-9_-]{1,64}$/u.test(name)))
+      const sent = JSON.stringify(second?.messages)
+      assert.include(sent, "billing__refund")
+      assert.notInclude(sent, '"billing/refund"')
+    }).pipe(
+      Effect.provide(
+        world([
+          { toolCalls: [call("c1", "billing__refund", { id: "7" }), call("c2", "billing_nobody", {})] },
+          { text: "done" }
+        ])
+      )
+    )
+  )
+
+  it.effect("TOOL-8 an unknown name is kept as sent, and the error lists canonical names", () =>
+    Effect.gen(function* () {
+      const { conversation } = yield* agent.run("Go")
+      const tool = Conversation.messages(conversation).find((message) => message.role === "tool")
+      assert(tool?.role === "tool" && tool.result._tag === "Failure")
+      assert.strictEqual(tool.result.type, "unknown_tool")
+      assert.include(tool.result.message, "billing__nobody")
+      assert.include(tool.result.message, "billing/refund")
+    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "billing__nobody", {})] }, { text: "done" }])))
+  )
+
+  it.effect("TOOL-8 TOOL-7 approval requests hold canonical names", () =>
+    Effect.gen(function* () {
+      const first = yield* agent.run("Go")
+      assert(first.outcome === "AwaitingApproval")
+      assert.strictEqual(first.requests[0].name, "shipping.send")
+      const result = yield* agent.run(undefined, {
+        conversation: first.conversation,
+        decisions: [{ callId: "c1", approved: true }]
+      })
+      assert.strictEqual(result.outcome, "Completed")
+    }).pipe(
+      Effect.provide(
+        world(({ messages, tools }) =>
+          messages.some(({ role }) => role === "tool")
+            ? { text: "done" }
+            : { toolCalls: [call("c1", tools.find(({ name }) => name.startsWith("shipping"))?.name ?? "", {})] }
+        )
+      )
+    )
+  )
+
+  it.effect("TOOL-8 toolChoice takes canonical names", () =>
+    Effect.gen(function* () {
+      yield* agent.run("Go", { toolChoice: { tool: "billing/refund" } })
+      yield* agent.run("Go", { toolChoice: { mode: "required", oneOf: ["billing/refund"] } })
+      const choices = (yield* ScriptedModel.requests).map(({ toolChoice }) => toolChoice)
+      assert.deepStrictEqual(choices, [{ tool: "billing__refund" }, { mode: "required", oneOf: ["billing__refund"] }])
+    }).pipe(Effect.provide(world([{ text: "a" }, { text: "b" }])))
+  )
+
+  it.effect("TOOL-8 the definition and its wire hold canonical names", () =>
+    Effect.gen(function* () {
+      const definition = yield* Agent.definition(agent)
+      assert.deepStrictEqual(
+        definition.tools.map(({ name }) => name),
+        ["billing/refund", "shipping.send"]
+      )
+      assert.include(yield* AgentDefinition.encodeJson(definition), '"billing/refund"')
+    })
+  )
+
+  it.effect("TOOL-8 an agent whose names collide has no definition", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(Agent.definition(Agent.make("twins", { toolkit: [Refund, twin] })))
+      assert.strictEqual(error.reason._tag, "ToolSetInvalid")
+    })
+  )
+
+  const twin = Tool.make("billing__refund", { success: Schema.String })
+  it.effect("TOOL-8 two names that collide are refused when the layer is built, before any run", () =>
+    Effect.gen(function* () {
+      class Twins extends Agent.Service<Twins>()("twins", { toolkit: [Refund, twin] }) {}
+      const error = yield* Effect.flip(Effect.provide(Twins, Twins.layer))
+      assert(error._tag === "AgentError")
+      assert.strictEqual(error.reason._tag, "ToolSetInvalid")
+      assert.include(error.message, "billing/refund")
+      assert.include(error.message, "billing__refund")
+    }).pipe(
+      Effect.provide(Toolkit.make(twin).toLayer({ billing__refund: () => Effect.succeed("x") })),
+      Effect.provide(world([]))
+    )
+  )
+
+  it.effect("AGENT-1 two tools with one name in a list are refused by name", () =>
+    Effect.gen(function* () {
+      const Other = Tool.make("billing/refund", { success: Schema.String })
+      const error = yield* Effect.flip(Agent.make("twins", { toolkit: [Refund, Other] }).run("Go"))
+      assert.strictEqual(error.reason._tag, "ToolSetInvalid")
+      assert.include(error.message, '"billing/refund"')
+      const described = yield* Effect.flip(Agent.definition(Agent.make("twins", { toolkit: [Refund, Other] })))
+      assert.include(described.message, "billing/refund")
+      assert.lengthOf(yield* ScriptedModel.requests, 0)
+    }).pipe(Effect.provide(world([])))
+  )
+})
