@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Context, Effect, Layer, References, Schema, Tracer } from "effect"
+import type { Tracer } from "effect"
+import { Clock, Context, Effect, Layer, References, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, ModelRegistry, RunContext, ToolRuntime } from "effect-emissary"

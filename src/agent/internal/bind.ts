@@ -1,13 +1,15 @@
 /** From a definition back to an agent that runs. */
 import type * as Schema from "effect/Schema"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as BoundTool from "../../tool/BoundTool.ts"
 import * as ToolResolver from "../../tool/ToolResolver.ts"
 import * as ToolSet from "../../tool/ToolSet.ts"
 import type { Bound } from "../Agent.ts"
 import type { AgentDefinition } from "../AgentDefinition.ts"
 import * as AgentError from "../AgentError.ts"
 import { ModelRegistry } from "../ModelRegistry.ts"
+import { agentOf } from "./agentTool.ts"
 import * as blueprint from "./blueprint.ts"
 import * as Output from "./output.ts"
 import * as program from "./program.ts"
@@ -21,12 +23,28 @@ const outputOf = (definition: AgentDefinition): Effect.Effect<Output.Output<Sche
         AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
       )
 
+/** A resolver of tools knows nothing of agents; one that is used as a tool brings its own body. */
+const withAgent = (tool: BoundTool.BoundTool): Effect.Effect<BoundTool.BoundTool, ToolResolver.BindError> =>
+  Option.match(agentOf(tool.tool), {
+    onNone: () => Effect.succeed(tool),
+    onSome: (agent) =>
+      Effect.mapError(
+        BoundTool.local(tool.contract, agent.tool, agent.handler),
+        ({ path, problem, tool }) =>
+          new ToolResolver.BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
+      )
+  })
+
 export const bind = Effect.fnUntraced(function* (definition: AgentDefinition) {
   const resolver = yield* ToolResolver.ToolResolver
-  const registry = yield* ModelRegistry
+  yield* ModelRegistry
+  // What agents among the tools require is found where this one is bound.
+  const captured = yield* Effect.context<never>()
   const name = definition.name ?? anonymous
   const refuse = (reason: AgentError.Reason) => new AgentError.AgentError({ agent: name, reason })
-  const tools = yield* Effect.forEach(definition.tools, (contract) => resolver.resolve(contract))
+  const tools = yield* Effect.forEach(definition.tools, (contract) =>
+    Effect.flatMap(resolver.resolve(contract), withAgent)
+  )
   yield* Effect.mapError(ToolSet.make(tools), (error) =>
     refuse(AgentError.withCause(new AgentError.ToolSetInvalid({ problem: error.message }), error))
   )
@@ -39,7 +57,7 @@ export const bind = Effect.fnUntraced(function* (definition: AgentDefinition) {
       resolve: blueprint.complete(definition, tools, output)
     },
     definition,
-    Context.make(ModelRegistry, registry)
+    captured
   )
   return agent
 })

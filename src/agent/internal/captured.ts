@@ -1,11 +1,16 @@
 /** Services that a layer captured, under the context of each call. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Scope from "effect/Scope"
+import * as Tracer from "effect/Tracer"
 
 /** What is in the context only because an enclosing agent had captured it. */
 const Laid = Context.Reference<ReadonlyMap<string, unknown>>("effect-emissary/agent/internal/Laid", {
   defaultValue: () => new Map()
 })
+
+/** What belongs to the place where a layer was built. */
+const neverLaid = [Scope.Scope.key, Tracer.ParentSpan.key, Laid.key]
 
 /**
  * Lays captured services under the context of a call.
@@ -19,6 +24,7 @@ export const layUnder =
     Effect.updateContext(effect, (current: Context.Context<never>) => {
       const before = Context.get(current, Laid)
       const laid = new Map(captured.mapUnsafe)
+      for (const key of neverLaid) laid.delete(key)
       const own = new Map<string, unknown>()
       for (const [key, value] of current.mapUnsafe) {
         if (!before.has(key) || before.get(key) !== value) {

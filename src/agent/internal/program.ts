@@ -4,9 +4,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
-import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Tracer from "effect/Tracer"
 import type { Agent, Bound, DefinedTypeId, ServiceClass, TypeId, Value } from "../Agent.ts"
 import type { AgentDefinition } from "../AgentDefinition.ts"
 import * as AgentError from "../AgentError.ts"
@@ -93,7 +91,7 @@ export const value = <A, R, RDefinition>(blueprint: Blueprint<unknown>): Value<A
 /** An agent over captured services: they lie under the context of the call. */
 export const service = <A>(blueprint: Blueprint<unknown>, captured: Context.Context<never>): Agent<A> =>
   // Sound: A is the type of the output Schema of the configuration.
-  methods(blueprint, layUnder(captured.pipe(Context.omit(Scope.Scope, Tracer.ParentSpan)))) as Agent<A>
+  methods(blueprint, layUnder(captured)) as Agent<A>
 
 /** An agent rebuilt from data. */
 export const bound = <A>(

@@ -1,0 +1,248 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Layer, Schema, Stream } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import type { AgentDefinition } from "effect-emissary"
+import {
+  Agent,
+  Conversation,
+  ModelRegistry,
+  RunContext,
+  RunState,
+  ToolResolver,
+  ToolResult,
+  ToolRuntime
+} from "effect-emissary"
+import { type Script, ScriptedModel } from "effect-emissary/testing"
+import type { handlers } from "./fixtures.ts"
+import { call, Delete, Echo, Fail, Probe, toolkit, world } from "./fixtures.ts"
+
+class Tenants extends Context.Service<Tenants, { readonly name: string }>()("test/Tenants") {}
+
+const script: Script.Script = [
+  {
+    text: "Let me see.",
+    toolCalls: [
+      call("c1", "echo", { text: "a" }),
+      call("c2", "fail", { reason: "closed" }),
+      call("c3", "boom", {}),
+      call("c4", "echo", { text: 1 }),
+      call("c5", "nobody", {})
+    ]
+  },
+  { text: "done" }
+]
+
+const origin = Agent.make("support", { model: "scripted/any", instructions: "Help.", toolkit, maxSteps: 4 })
+
+const ambient = (turns: Script.Script) => ModelRegistry.layerAmbient.pipe(Layer.provideMerge(world(turns)))
+
+/** Runs the origin's handlers behind a runtime that knows only names and JSON. */
+const forwarding = Effect.gen(function* () {
+  const context = yield* Effect.context<Layer.Success<typeof handlers>>()
+  const resolver = yield* ToolResolver.ToolResolver.pipe(
+    Effect.provide(ToolResolver.layerToolkit(toolkit)),
+    Effect.provideContext(context)
+  )
+  const definition = yield* Agent.definition(origin)
+  return ToolRuntime.make({
+    dispatch: (call) =>
+      Effect.gen(function* () {
+        const contract = definition.tools.find(({ name }) => name === call.contract.name)
+        if (contract === undefined) return ToolResult.failure("unknown_tool", call.contract.name)
+        const tool = yield* resolver.resolve(contract)
+        if (tool.body._tag === "None") return ToolResult.failure("unknown_tool", call.contract.name)
+        const { context, id: callId, runId } = call
+        return yield* tool.body.value(call.arguments, { runId, callId, context, progress: () => Effect.void })
+      }).pipe(Effect.orDie)
+  })
+})
+
+describe("CODEC-3 definition, bind, encode, decode", () => {
+  it.effect("CODEC-3 a definition is made without handlers, model or registry", () =>
+    Effect.gen(function* () {
+      const tenant = Agent.make("tenant", {
+        model: Effect.map(Tenants, ({ name }) => `provider/${name}`),
+        instructions: Effect.map(
+          RunContext.read(Schema.Struct({ lang: Schema.String })),
+          ({ lang }) => `Speak ${lang}.`
+        ),
+        toolkit: Effect.map(Tenants, () => [Echo, Delete]),
+        output: Schema.Struct({ n: Schema.Int })
+      })
+      const definition: AgentDefinition.AgentDefinition = yield* Agent.definition(tenant, { context: { lang: "fr" } })
+      assert.strictEqual(definition.model, "provider/acme")
+      assert.strictEqual(definition.instructions, "Speak fr.")
+      assert.deepStrictEqual(
+        definition.tools.map(({ approval, name }) => [name, approval]),
+        [
+          ["echo", "never"],
+          ["delete", "always"]
+        ]
+      )
+      class Support extends Agent.Service<Support>()("support", { toolkit }) {}
+      assert.lengthOf((yield* Agent.definition(Support)).tools, 5)
+    }).pipe(Effect.provide(Layer.succeed(Tenants, { name: "acme" })))
+  )
+
+  it.effect("CODEC-3 L5 an agent bound to the toolkit gives the origin's transcript", () =>
+    Effect.gen(function* () {
+      const json = yield* Agent.encodeJson(origin)
+      const ran = yield* origin.run("Go").pipe(Effect.provide(ambient(script)))
+      const bound = yield* Agent.decodeJson(json).pipe(
+        Effect.flatMap((agent) => agent.run("Go")),
+        Effect.provide(ToolResolver.layerToolkit(toolkit)),
+        Effect.provide(ambient(script))
+      )
+      assert.deepStrictEqual(Conversation.transcript(bound.conversation), Conversation.transcript(ran.conversation))
+      assert.strictEqual(bound.state.definition, ran.state.definition)
+    })
+  )
+
+  for (const streaming of [false, true]) {
+    it.effect(
+      `CODEC-3 L5 shells over a forwarding runtime give the origin's transcript (${streaming ? "stream" : "run"})`,
+      () =>
+        Effect.gen(function* () {
+          const json = yield* Agent.encode(origin)
+          const asked: { ran: unknown; bound: unknown } = { ran: undefined, bound: undefined }
+          const ran = yield* origin.run("Go").pipe(
+            Effect.tap(
+              Effect.map(ScriptedModel.requests, (requests) => {
+                asked.ran = requests.map(({ messages, tools }) => ({ messages, tools }))
+              })
+            ),
+            Effect.provide(ambient(script))
+          )
+          const bound = yield* Effect.gen(function* () {
+            const agent = yield* Agent.decode(json)
+            const runtime = ToolRuntime.layer(yield* forwarding)
+            const events = streaming ? yield* Stream.runCollect(Stream.provide(agent.stream("Go"), runtime)) : []
+            const last = events.at(-1)
+            const result = last?._tag === "RunFinished" ? last.result : yield* Effect.provide(agent.run("Go"), runtime)
+            asked.bound = (yield* ScriptedModel.requests).map(({ messages, tools }) => ({ messages, tools }))
+            return result
+          }).pipe(Effect.provide(ToolResolver.layerShells), Effect.provide(ambient(script)))
+          assert.deepStrictEqual(Conversation.transcript(bound.conversation), Conversation.transcript(ran.conversation))
+          assert.deepStrictEqual(asked.bound, asked.ran)
+        })
+    )
+  }
+
+  it.effect("CODEC-3 a shell without a runtime for it fails before the first model call, saying what to provide", () =>
+    Effect.gen(function* () {
+      const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
+      for (const run of [
+        Effect.asVoid(agent.run("Go")),
+        Effect.asVoid(agent.ask("Go")),
+        Stream.runDrain(agent.stream("Go"))
+      ]) {
+        const error = yield* Effect.flip(run)
+        assert(error._tag === "AgentError" && error.reason._tag === "ShellWithoutRuntime")
+        assert.include(error.reason.tools, "echo")
+        assert.include(error.message, "ToolRuntime")
+      }
+      assert.lengthOf(yield* ScriptedModel.requests, 0)
+    }).pipe(Effect.provide(ToolResolver.layerShells), Effect.provide(ambient([])))
+  )
+
+  it.effect("CODEC-3 a contract that no longer fits is refused with its path", () => {
+    const changed = Toolkit.make(
+      Tool.make("echo", {
+        description: "Says it again",
+        parameters: Schema.Struct({ text: Schema.Int }),
+        success: Schema.String
+      })
+    )
+    const echoing = Agent.make("echoing", { model: "scripted/any", toolkit: [Echo] })
+    return Effect.gen(function* () {
+      const error = yield* Effect.flip(Effect.flatMap(Agent.encode(echoing), Agent.decode))
+      assert(error._tag === "BindError" && error.reason._tag === "ContractMismatch")
+      assert.strictEqual(error.tool, "echo")
+      assert.include(error.reason.path, "/properties/text")
+    }).pipe(
+      Effect.provide(ToolResolver.layerToolkit(changed)),
+      Effect.provide(changed.toLayer({ echo: () => Effect.succeed("x") })),
+      Effect.provide(ambient([]))
+    )
+  })
+
+  it.effect("CODEC-3 L1 a tool that is not there is refused with what is", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(Effect.flatMap(Agent.encode(origin), Agent.decode))
+      assert(error._tag === "BindError" && error.reason._tag === "UnknownTool")
+      assert.deepStrictEqual(error.reason.available, ["echo"])
+    }).pipe(
+      Effect.provide(ToolResolver.layerToolkit(Toolkit.make(Echo))),
+      Effect.provide(Toolkit.make(Echo).toLayer({ echo: () => Effect.succeed("x") })),
+      Effect.provide(ambient([]))
+    )
+  )
+
+  it.effect("CODEC-3 a bound agent has its definition again, and encodes to the same wire", () =>
+    Effect.gen(function* () {
+      const wire = yield* Agent.encode(origin)
+      const agent = yield* Agent.decode(wire)
+      assert.deepStrictEqual(yield* Agent.encode(agent), wire)
+      assert.strictEqual(agent.name, "support")
+      assert.strictEqual(agent.definition.maxSteps, 4)
+    }).pipe(Effect.provide(ToolResolver.layerShells), Effect.provide(ambient([])))
+  )
+
+  it.effect("AGENT-3 a run of the origin is resumed by the agent that was bound from its definition", () =>
+    Effect.gen(function* () {
+      const stopped = yield* origin.run("Go", {
+        interruptWhen: (event) => (event._tag === "ModelAnswered" ? {} : undefined)
+      })
+      const state = yield* RunState.codec.encodeJson(stopped.state)
+      const agent = yield* Effect.flatMap(Agent.encodeJson(origin), Agent.decodeJson)
+      const result = yield* agent.resume(yield* RunState.codec.decodeJson(state))
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* Probe.ran, ["echo a", "fail", "boom"])
+    }).pipe(Effect.provide(ToolResolver.layerToolkit(toolkit)), Effect.provide(ambient(script)))
+  )
+
+  it.effect("TOOL-7 approvals of a definition hold for shells", () =>
+    Effect.gen(function* () {
+      const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
+      const runtime = ToolRuntime.layer(yield* forwarding)
+      const first = yield* Effect.provide(agent.run("Go"), runtime)
+      assert(first.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(yield* Probe.ran, [])
+      const decisions = [{ callId: "c1", approved: true }]
+      const result = yield* Effect.provide(agent.resume(first.state, { decisions }), runtime)
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
+    }).pipe(
+      Effect.provide(ToolResolver.layerShells),
+      Effect.provide(ambient([{ toolCalls: [call("c1", "delete", { path: "/a" })] }, { text: "done" }]))
+    )
+  )
+
+  it.effect("AGENT-9 a bound agent without a model is run by nothing but a registry: the error says so", () => {
+    const nameless = Agent.make("nameless", { toolkit: [Fail] })
+    return Effect.gen(function* () {
+      const agent = yield* Effect.flatMap(Agent.encode(nameless), Agent.decode)
+      const result = yield* agent.run("Go")
+      assert.strictEqual(result.text, "hi")
+    }).pipe(Effect.provide(ToolResolver.layerToolkit(toolkit)), Effect.provide(ambient([{ text: "hi" }])))
+  })
+
+  it.effect("AGENT-8 CODEC-3 an agent used as a tool is rebuilt from the toolkit that has it", () => {
+    const inner = Agent.make("inner", { instructions: "Inner." })
+    const asking = Toolkit.make(Agent.asTool(inner, { name: "delegate", description: "Asks" }))
+    const outer = Agent.make("outer", { model: "scripted/any", toolkit: asking })
+    return Effect.gen(function* () {
+      const agent = yield* Effect.flatMap(Agent.encode(outer), Agent.decode)
+      const result = yield* agent.run("Go")
+      assert.strictEqual(result.outcome, "Completed")
+      const tool = Conversation.messages(result.conversation).find((message) => message.role === "tool")
+      assert(tool?.role === "tool" && tool.result._tag === "Success")
+      assert.strictEqual(tool.result.value, "42")
+    }).pipe(
+      Effect.provide(ToolResolver.layerToolkit(asking)),
+      Effect.provide(
+        ambient([{ toolCalls: [call("c1", "delegate", { input: "?" })] }, { text: "42" }, { text: "done" }])
+      )
+    )
+  })
+})
