@@ -13,6 +13,7 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as ResponseContent from "../../conversation/ResponseContent.ts"
+import { withQuietSpans } from "./quietTracer.ts"
 import type { ToolSet } from "../../tool/ToolSet.ts"
 
 export interface Request {
@@ -115,7 +116,9 @@ export const call = (
   model: LanguageModel.LanguageModel,
   request: Request,
   deltas: Deltas | undefined
-): Effect.Effect<ResponseContent.ResponseContent, AiError.AiError> => {
+): Effect.Effect<ResponseContent.ResponseContent, AiError.AiError> => withQuietSpans(answer(model, request, deltas))
+
+const answer = (model: LanguageModel.LanguageModel, request: Request, deltas: Deltas | undefined) => {
   if (request.object !== undefined) {
     return generateObject(model, request.prompt, request.object, deltas ?? silent)
   }
