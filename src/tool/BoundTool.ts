@@ -15,6 +15,7 @@ import type { JsonObject } from "../payload/Json.ts"
 import type { JsonSchemaError } from "../payload/JsonSchemaError.ts"
 import * as approval from "./internal/approval.ts"
 import * as body from "./internal/body.ts"
+import * as boundServices from "./internal/boundServices.ts"
 import * as internal from "./internal/contract.ts"
 import * as ToolContract from "./ToolContract.ts"
 import type * as ToolResult from "./ToolResult.ts"
@@ -110,6 +111,11 @@ export interface BoundTool {
  * the context of the call, so that services, spans, clock and `RunContext` of the
  * call win.
  *
+ * **Gotchas**
+ *
+ * Services that the tool names as `dependencies` have to be in `handler.context` or
+ * in the context of the call. {@link fromToolkit} takes care of that.
+ *
  * @category constructors
  * @since 0.1.0
  */
@@ -154,7 +160,9 @@ export const local = Effect.fnUntraced(function* (
  *
  * **Details**
  *
- * Provider-defined tools without a handler become `"provider"` tools.
+ * Provider-defined tools without a handler become `"provider"` tools. Services that
+ * tools name as `dependencies` are taken from the context here, and lie under the
+ * context of each call.
  *
  * **Example** (Binding a toolkit)
  *
@@ -179,9 +187,13 @@ export const local = Effect.fnUntraced(function* (
  */
 export const fromToolkit = <Tools extends Record<string, Tool.Any>>(
   toolkit: Toolkit.Toolkit<Tools>
-): Effect.Effect<ReadonlyArray<BoundTool>, ToolContract.ToolContractError, Tool.HandlersFor<Tools>> =>
+): Effect.Effect<
+  ReadonlyArray<BoundTool>,
+  ToolContract.ToolContractError,
+  Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
+> =>
   Effect.forEach(Object.values(toolkit.tools), (tool) =>
-    Effect.flatMap(handlerOf(tool), (handler) =>
+    Effect.flatMap(boundServices.capture(handlerOf(tool)), (handler) =>
       Option.isSome(handler) ? fromTool(tool, handler.value) : provider(tool)
     )
   )

@@ -48,7 +48,7 @@ export class RunContextError extends Schema.TaggedError<RunContextError>()("RunC
       ...(this.missing.length === 0 ? [] : [`missing ${this.missing.map((key) => JSON.stringify(key)).join(", ")}`]),
       ...this.issues.map((issue) => `${issue.path}: ${issue.message}`)
     ]
-    return `The context of the run does not fit: ${parts.join("; ")}. Pass it with the run option "context".`
+    return `The context of the run does not fit: ${parts.join("; ")}. Pass it with the run option "context"; behind a tool server also let the server's option "context" accept it.`
   }
 }
 

@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as BoundTool from "./BoundTool.ts"
+import * as boundServices from "./internal/boundServices.ts"
 import * as fit from "./internal/fit.ts"
 import * as ToolContract from "./ToolContract.ts"
 
@@ -96,6 +97,7 @@ export class ToolResolver extends Context.Service<
  * and words for people (`title`, `description` ...) do not count, and result
  * schemas count only where the contract carries them. What the model is told and
  * the timeout come from the contract. Of two approvals the stricter one counts.
+ * Services that tools name as `dependencies` are requirements of the layer.
  *
  * **Example** (Binding a contract)
  *
@@ -126,13 +128,22 @@ export class ToolResolver extends Context.Service<
  */
 export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
   toolkit: Toolkit.Toolkit<Tools>
-): Layer.Layer<ToolResolver, ToolContract.ToolContractError, Tool.HandlersFor<Tools>> =>
-  Layer.effect(ToolResolver, Effect.map(entries(Object.values(toolkit.tools)), resolver))
+): Layer.Layer<
+  ToolResolver,
+  ToolContract.ToolContractError,
+  Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
+> => Layer.effect(ToolResolver, Effect.map(entries(Object.values(toolkit.tools)), resolver))
 
 /**
  * Turns every contract into a shell: it validates arguments, and results where
  * the contract carries a result schema, and leaves the execution to the tool
  * runtime.
+ *
+ * **Gotchas**
+ *
+ * A tool that decides by a function whether it needs approval always asks as a
+ * shell, because the function did not travel. Progress of a call that runs
+ * elsewhere does not travel either: there are no `ToolProgress` events of it.
  *
  * **Example** (A tool without code)
  *
@@ -168,7 +179,7 @@ const entries = (tools: ReadonlyArray<Tool.Any>) =>
   Effect.forEach(tools, (tool) =>
     Effect.all({
       tool: Effect.succeed(tool),
-      handler: BoundTool.handlerOf(tool),
+      handler: boundServices.capture(BoundTool.handlerOf(tool)),
       contract: ToolContract.fromTool(tool)
     })
   )

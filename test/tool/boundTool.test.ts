@@ -227,8 +227,11 @@ describe("AGENT-1, TOOL-5 what a handler sees", () => {
       )
       const tools = yield* BoundTool.fromToolkit(toolkit).pipe(
         Effect.provide(handlers.pipe(Layer.provide(Layer.succeed(Captured, "captured")))),
+        Effect.provideService(PerRequest, "where the tool was bound"),
         Effect.provideService(References.MinimumLogLevel, "Error")
       )
+      const unchanged = yield* call(yield* ToolSet.make(tools), "who", {}, { context: { tenant: "acme" } })
+      assert.include(JSON.stringify(unchanged), "where the tool was bound")
       const result = yield* call(yield* ToolSet.make(tools), "who", {}, { context: { tenant: "acme" } }).pipe(
         Effect.provideService(PerRequest, "request"),
         Effect.provideService(References.MinimumLogLevel, "Warn")

@@ -35,6 +35,7 @@ describe("TOOL-5 RunContext", () => {
         ["user.id"]
       )
       assert.include(error.message, `missing "tenant"`)
+      assert.include(error.message, `behind a tool server also let the server's option "context" accept it`)
       assert.notInclude(JSON.stringify(error) + error.message, "hunter2")
     })
   )

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Layer, Schema } from "effect"
+import { Context, Duration, Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { ToolContract, ToolFailure, ToolResolver, ToolResult, ToolRuntime, ToolSet } from "effect-emissary"
 import { call } from "./support.ts"
@@ -21,6 +21,10 @@ const Pay = Tool.make("pay", {
 })
 
 const toolkit = Toolkit.make(Weather, Pay)
+
+class Counter extends Context.Service<Counter, number>()("Counter") {}
+const Count = Tool.make("count", { success: Schema.Int, dependencies: [Counter] })
+const Counting = Toolkit.make(Count)
 
 const layer = ToolResolver.layerToolkit(toolkit).pipe(
   Layer.provide(
@@ -57,6 +61,20 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
       const result = yield* call(yield* ToolSet.make([bound]), "weather", { city: "Rome", unit: "c" })
       assert.deepStrictEqual(result, ToolResult.success({ degrees: 4 }))
     }).pipe(Effect.provide(layer))
+  )
+
+  it.effect("takes the services that tools name as dependencies where the layer is built", () =>
+    Effect.gen(function* () {
+      const bound = yield* resolve(yield* ToolContract.fromTool(Count))
+      assert.deepStrictEqual(yield* call(yield* ToolSet.make([bound]), "count", {}), ToolResult.success(7))
+    }).pipe(
+      Effect.provide(
+        ToolResolver.layerToolkit(Counting).pipe(
+          Layer.provide(Counting.toLayer({ count: () => Counter.use(Effect.succeed) })),
+          Layer.provide(Layer.succeed(Counter, 7))
+        )
+      )
+    )
   )
 
   it.effect("the order of keys and words for people do not count", () =>

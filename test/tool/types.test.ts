@@ -1,5 +1,5 @@
 import { describe, expectTypeOf, it } from "@effect/vitest"
-import type { Effect, Layer, Schema } from "effect"
+import { Context, type Effect, type Layer, type Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import {
   BoundTool,
@@ -14,6 +14,8 @@ import {
 const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(undefined)
 const toolkit = Toolkit.make(Tool.make("one"), Tool.make("two"), search)
 
+class Ledger extends Context.Service<Ledger, { readonly add: (amount: number) => Effect.Effect<number> }>()("Ledger") {}
+
 type Handlers = Tool.Handler<"one"> | Tool.Handler<"two">
 
 describe("types", () => {
@@ -25,6 +27,16 @@ describe("types", () => {
       Layer.Layer<ToolResolver.ToolResolver, ToolContract.ToolContractError, Handlers>
     >()
     expectTypeOf(ToolResolver.layerShells).toEqualTypeOf<Layer.Layer<ToolResolver.ToolResolver>>()
+  })
+
+  it("and the services that its tools name as dependencies", () => {
+    const paying = Toolkit.make(Tool.make("pay", { dependencies: [Ledger] }))
+    expectTypeOf(BoundTool.fromToolkit(paying)).toEqualTypeOf<
+      Effect.Effect<ReadonlyArray<BoundTool.BoundTool>, ToolContract.ToolContractError, Tool.Handler<"pay"> | Ledger>
+    >()
+    expectTypeOf(ToolResolver.layerToolkit(paying)).toEqualTypeOf<
+      Layer.Layer<ToolResolver.ToolResolver, ToolContract.ToolContractError, Tool.Handler<"pay"> | Ledger>
+    >()
   })
 
   it("RT-1 runtimes are layers of nothing, dispatch requires nothing", () => {
