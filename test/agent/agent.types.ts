@@ -1,0 +1,126 @@
+/** AGENT-1: what is inferred of agents. Compiled, never run. */
+import { Context, Effect, type Layer, Schema, type Stream } from "effect"
+import { type LanguageModel, Tool, Toolkit } from "effect/ai"
+import {
+  Agent,
+  type AgentDefinition,
+  type AgentError,
+  type AgentEvent,
+  type AgentTool,
+  type ModelRegistry,
+  type PayloadError,
+  type RunIncomplete,
+  type RunResult,
+  ToolFailure,
+  type ToolResolver
+} from "effect-emissary"
+import { expectTypeOf } from "vitest"
+
+class Db extends Context.Service<Db, { readonly url: string }>()("types/Db") {}
+class Mail extends Context.Service<Mail, { readonly from: string }>()("types/Mail") {}
+
+const Get = Tool.make("get", { parameters: Schema.Struct({ id: Schema.String }), success: Schema.String })
+const Put = Tool.make("put", { success: Schema.String, failure: ToolFailure, dependencies: [Db] })
+const toolkit = Toolkit.make(Get, Put)
+
+type Model = LanguageModel.LanguageModel
+type Registry = ModelRegistry.ModelRegistry
+type Both = Tool.Handler<"get"> | Tool.Handler<"put"> | Db
+
+type ServicesOf<A> = A extends Agent.Agent<infer _, infer R> ? R : never
+type DefinitionServicesOf<A> = A extends Agent.Defined<infer R> ? R : never
+
+// A toolkit, a list, or an Effect of either
+const fromToolkit = Agent.make("a", { toolkit })
+expectTypeOf<ServicesOf<typeof fromToolkit>>().toEqualTypeOf<Model | Both>()
+const fromList = Agent.make("a", { toolkit: [Get, Put] })
+expectTypeOf<ServicesOf<typeof fromList>>().toEqualTypeOf<Model | Both>()
+const fromEffect = Agent.make("a", { toolkit: Effect.map(Mail, () => toolkit) })
+expectTypeOf<ServicesOf<typeof fromEffect>>().toEqualTypeOf<Model | Both | Mail>()
+const fromListEffect = Agent.make("a", { toolkit: Effect.map(Mail, () => [Get]) })
+expectTypeOf<ServicesOf<typeof fromListEffect>>().toEqualTypeOf<Model | Tool.Handler<"get"> | Mail>()
+const bare = Agent.make("a", {})
+expectTypeOf<ServicesOf<typeof bare>>().toEqualTypeOf<Model>()
+const none = Agent.make("a", { toolkit: [] })
+expectTypeOf<ServicesOf<typeof none>>().toEqualTypeOf<Model>()
+const emptyToolkit = Agent.make("a", { toolkit: Toolkit.empty })
+expectTypeOf<ServicesOf<typeof emptyToolkit>>().toEqualTypeOf<Model>()
+
+// A named model needs the registry, no name needs the model: nothing in between
+const named = Agent.make("a", { model: "openai/gpt-5.2" })
+expectTypeOf<ServicesOf<typeof named>>().toEqualTypeOf<Registry>()
+const chosen = Agent.make("a", { model: Effect.map(Mail, () => "openai/gpt-5.2") })
+expectTypeOf<ServicesOf<typeof chosen>>().toEqualTypeOf<Registry | Mail>()
+
+// Instructions
+const told = Agent.make("a", { instructions: Effect.map(Db, ({ url }) => url) })
+expectTypeOf<ServicesOf<typeof told>>().toEqualTypeOf<Model | Db>()
+
+// A definition requires what the Effects require, never handlers, model or registry
+expectTypeOf<DefinitionServicesOf<typeof fromToolkit>>().toEqualTypeOf<never>()
+expectTypeOf<DefinitionServicesOf<typeof fromEffect>>().toEqualTypeOf<Mail>()
+expectTypeOf<DefinitionServicesOf<typeof chosen>>().toEqualTypeOf<Mail>()
+expectTypeOf<DefinitionServicesOf<typeof told>>().toEqualTypeOf<Db>()
+expectTypeOf(Agent.definition(told)).toEqualTypeOf<
+  Effect.Effect<AgentDefinition.AgentDefinition, AgentError.AgentError, Db>
+>()
+
+// Outputs
+expectTypeOf(bare.ask("x")).toEqualTypeOf<
+  Effect.Effect<string, AgentError.AgentError | RunIncomplete.RunIncomplete, Model>
+>()
+const dated = Agent.make("a", { output: Schema.Struct({ at: Schema.DateTimeUtcFromString }) })
+type Dated = Schema.Struct<{ readonly at: typeof Schema.DateTimeUtcFromString }>["Type"]
+expectTypeOf<Effect.Success<ReturnType<typeof dated.run>>>().toEqualTypeOf<RunResult.RunResult<Dated>>()
+expectTypeOf<Stream.Success<ReturnType<typeof dated.stream>>>().toEqualTypeOf<AgentEvent.AgentEvent<Dated>>()
+expectTypeOf<Effect.Error<ReturnType<typeof dated.run>>>().toEqualTypeOf<AgentError.AgentError>()
+
+// The services of the output's Schema
+declare const needy: Schema.Codec<number, string, Mail>
+const decoding = Agent.make("a", { output: needy })
+expectTypeOf<ServicesOf<typeof decoding>>().toEqualTypeOf<Model | Mail>()
+
+// `output` is there when the run completed, and only then
+declare const result: RunResult.RunResult<Dated>
+if (result.outcome === "Completed") expectTypeOf(result.output).toEqualTypeOf<Dated>()
+// @ts-expect-error no output before the outcome is known
+void result.output
+
+// The class form: the agent's key, its layer, and what the layer requires
+class Support extends Agent.Service<Support>()("support", { toolkit, instructions: Effect.map(Mail, () => "x") }) {}
+expectTypeOf(Support.layer).toEqualTypeOf<Layer.Layer<Support, AgentError.AgentError, Model | Both | Mail>>()
+expectTypeOf(Support.key).toEqualTypeOf<"effect-emissary/Agent/support">()
+expectTypeOf(Effect.flatMap(Support, (support) => support.ask("x"))).toEqualTypeOf<
+  Effect.Effect<string, AgentError.AgentError | RunIncomplete.RunIncomplete, Support>
+>()
+expectTypeOf<DefinitionServicesOf<typeof Support>>().toEqualTypeOf<Mail>()
+
+// Agents as tools: whatever running the agent requires
+const tool = Agent.asTool(fromToolkit, { name: "delegate", description: "d" })
+expectTypeOf(tool).toEqualTypeOf<AgentTool.AgentTool<"delegate", Model | Both>>()
+const delegating = Agent.make("a", { toolkit: [tool, Get], model: "p/m" })
+expectTypeOf<ServicesOf<typeof delegating>>().toEqualTypeOf<Registry | Model | Both>()
+const inToolkit = Agent.make("a", { toolkit: Toolkit.make(tool) })
+expectTypeOf<ServicesOf<typeof inToolkit>>().toEqualTypeOf<Model | Both>()
+const serviceTool = Agent.asTool(Support, { name: "support", description: "d" })
+expectTypeOf(serviceTool).toEqualTypeOf<AgentTool.AgentTool<"support", Support>>()
+const asking = Agent.make("a", { toolkit: [serviceTool] })
+expectTypeOf<ServicesOf<typeof asking>>().toEqualTypeOf<Model | Support>()
+
+// An agent that came as data needs a resolver and a registry, and then nothing
+expectTypeOf<Effect.Services<ReturnType<typeof Agent.decode>>>().toEqualTypeOf<
+  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
+>()
+expectTypeOf<Effect.Error<ReturnType<typeof Agent.decode>>>().toEqualTypeOf<
+  PayloadError.PayloadError | ToolResolver.BindError | AgentError.AgentError
+>()
+expectTypeOf<Effect.Success<ReturnType<typeof Agent.bind>>>().toExtend<Agent.Agent<Schema.Json>>()
+
+// @ts-expect-error an agent is made of tools, not of their names
+Agent.make("a", { toolkit: ["get"] })
+// @ts-expect-error instructions are text
+Agent.make("a", { instructions: Effect.succeed(1) })
+// @ts-expect-error there is no such option
+Agent.make("a", { tools: [Get] })
+// @ts-expect-error a service without a model, handlers and the services of its tools is not complete
+void ((): Layer.Layer<Support, AgentError.AgentError> => Support.layer)
