@@ -226,8 +226,9 @@ describe("AGENT-1, TOOL-5 what a handler sees", () => {
         })
       )
       const tools = yield* BoundTool.fromToolkit(toolkit).pipe(
-        Effect.provide(handlers.pipe(Layer.provide(Layer.succeed(Captured, "captured")))),
+        // before the handlers, so that their layer captures none of it
         Effect.provideService(PerRequest, "where the tool was bound"),
+        Effect.provide(handlers.pipe(Layer.provide(Layer.succeed(Captured, "captured")))),
         Effect.provideService(References.MinimumLogLevel, "Error")
       )
       const unchanged = yield* call(yield* ToolSet.make(tools), "who", {}, { context: { tenant: "acme" } })

@@ -70,8 +70,8 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
     }).pipe(
       Effect.provide(
         ToolResolver.layerToolkit(Counting).pipe(
-          Layer.provide(Counting.toLayer({ count: () => Counter.use(Effect.succeed) })),
-          Layer.provide(Layer.succeed(Counter, 7))
+          // side by side, so that the layer of the handlers captures no Counter
+          Layer.provide([Counting.toLayer({ count: () => Counter.use(Effect.succeed) }), Layer.succeed(Counter, 7)])
         )
       )
     )
