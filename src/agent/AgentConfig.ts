@@ -120,6 +120,9 @@ export type ToolServices<T> =
       ? (Tool.RequiresHandler<T> extends true ? Tool.Handler<T["name"]> : never) | Tool.HandlerServices<T>
       : never
 
+// The two types below are conditional although the condition always holds: of a conditional type editors and compiler
+// errors show the members, which is what somebody wants to read who has forgotten a service; of a union its name.
+
 /**
  * What describing the agent needs: only what its model, instructions and
  * toolkit Effects use, never a handler or a model.
@@ -127,10 +130,9 @@ export type ToolServices<T> =
  * @category utility types
  * @since 0.1.0
  */
-export type DefinitionServices<Model, Instructions, ToolsIn> =
-  | ResolutionServices<Model>
-  | ResolutionServices<Instructions>
-  | ResolutionServices<ToolsIn>
+export type DefinitionServices<Model, Instructions, ToolsIn> = [Model] extends [unknown]
+  ? ResolutionServices<Model> | ResolutionServices<Instructions> | ResolutionServices<ToolsIn>
+  : never
 
 /**
  * Everything a run needs that is not given by the call itself.
@@ -138,11 +140,12 @@ export type DefinitionServices<Model, Instructions, ToolsIn> =
  * @category utility types
  * @since 0.1.0
  */
-export type RunServices<Model, Instructions, ToolsIn, Output extends Schema.Top> =
-  | DefinitionServices<Model, Instructions, ToolsIn>
-  | ToolServices<ToolOf<ToolsIn>>
-  | Output["DecodingServices"]
-  | ModelServices<Model>
+export type RunServices<Model, Instructions, ToolsIn, Output extends Schema.Top> = [Model] extends [unknown]
+  ? | DefinitionServices<Model, Instructions, ToolsIn>
+    | ToolServices<ToolOf<ToolsIn>>
+    | Output["DecodingServices"]
+    | ModelServices<Model>
+  : never
 
 /**
  * An agent that names a model needs the registry, one that names none needs

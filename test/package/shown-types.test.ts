@@ -1,0 +1,46 @@
+import { assert, describe, it } from "@effect/vitest"
+import { mkdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { root, run } from "./run.ts"
+
+const folder = join(root, ".generated", "shown-types")
+
+const program = `
+import { Context, Effect, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { Agent } from "effect-emissary"
+
+class Ledger extends Context.Service<Ledger, number>()("Ledger") {}
+const toolkit = Toolkit.make(Tool.make("pay", { dependencies: [Ledger] }))
+class Support extends Agent.Service<Support>()("support", { toolkit, instructions: Effect.as(Ledger, "Help.") }) {}
+const lead = Agent.make("lead", {
+  model: "provider/model",
+  toolkit: [Agent.asTool(Support, { name: "support", description: "Helps" })],
+  output: Schema.Struct({ answer: Schema.String })
+})
+
+export const layer: 1 = Support.layer
+export const run: 1 = lead.run("Hi")
+export const definition: 1 = Agent.encode(Support)
+`
+
+const config = { extends: "../../tsconfig.json", compilerOptions: { noErrorTruncation: true }, include: ["./*.ts"] }
+
+describe("what an editor shows", () => {
+  it("are the services that an agent requires, by their names", { timeout: 120_000 }, async () => {
+    mkdirSync(folder, { recursive: true })
+    writeFileSync(join(folder, "program.ts"), program)
+    writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config))
+    const { output } = await run("tsc", ["-p", folder, "--pretty", "false"])
+    const shown = Array.from(output.matchAll(/Type '(.*)' is not assignable to type '1'/g), ([, type]) => type)
+    assert.deepStrictEqual(
+      shown,
+      [
+        `Layer<Support, AgentError, Handler<"pay"> | LanguageModel | Ledger>`,
+        `Effect<RunResult<{ readonly answer: string; }>, AgentError, ModelRegistry | Support>`,
+        `Effect<JsonObject, AgentError | LossyEncoding | PayloadError, Ledger>`
+      ],
+      output
+    )
+  })
+})
