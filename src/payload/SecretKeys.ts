@@ -141,6 +141,9 @@ export interface Options {
 
 const SEPARATORS = /[^\p{L}\p{N}]/gu
 
+/** Putting a long run of these in order takes quadratic time; as separators they count for nothing anyway. */
+const MARKS = /\p{M}+/gu
+
 /**
  * Whether a key is on the published list.
  *
@@ -157,7 +160,8 @@ const SEPARATORS = /[^\p{L}\p{N}]/gu
  * @category guards
  * @since 0.1.0
  */
-export const isSecret = (key: string): boolean => keys.has(key.normalize("NFKC").replace(SEPARATORS, "").toLowerCase())
+export const isSecret = (key: string): boolean =>
+  keys.has(key.replace(MARKS, "").normalize("NFKC").replace(SEPARATORS, "").toLowerCase())
 
 interface Step {
   readonly parent: Step | undefined
