@@ -2,7 +2,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import { Invalid, type Issue } from "../PayloadError.ts"
 import { kindAt } from "./kind.ts"
 import { short } from "./messages.ts"
-import { pointer, tokens } from "./pointer.ts"
+import { maxPaths, pointer, tokens } from "./pointer.ts"
 
 /** Under this annotation an embedded codec hands on what it expected and found. */
 const ANNOTATION = "~effect-emissary/payload/Issue"
@@ -20,16 +20,15 @@ export const fromSchemaIssue = (
 ): Invalid => {
   const issues: Array<Issue> = []
   let omitted = 0
+  let size = 0
   for (const leaf of leaves(issue, [], undefined)) {
-    if (issues.length >= options.max) {
+    if (issues.length >= options.max || size > maxPaths) {
       omitted += 1
       continue
     }
-    issues.push({
-      path: options.path + pointer(leaf.path),
-      expected: leaf.expected,
-      found: leaf.found ?? kindAt(input, leaf.path)
-    })
+    const path = options.path + pointer(leaf.path)
+    size += path.length
+    issues.push({ path, expected: leaf.expected, found: leaf.found ?? kindAt(input, leaf.path) })
   }
   return new Invalid({ issues, omitted })
 }

@@ -5,7 +5,7 @@ import type * as Schema from "effect/Schema"
 import type { Limits } from "../Limits.ts"
 import { ForbiddenKey, Invalid, type Issue, type Reason, Secret, TooDeep, TooLarge } from "../PayloadError.ts"
 import { kindOf } from "./kind.ts"
-import { pointer } from "./pointer.ts"
+import { maxPaths, pointer } from "./pointer.ts"
 
 /** No limits but those of the machine. */
 export const unlimited: Limits = {
@@ -90,6 +90,7 @@ class Walk {
   readonly ancestors = new Set<object>()
   readonly issues: Array<Issue> = []
   omitted = 0
+  paths = 0
   nodes = 0
   size = 0
   failure: Reason | undefined = undefined
@@ -221,8 +222,13 @@ class Walk {
   }
 
   issue(expected: string, found: string): void {
-    if (this.issues.length < this.limits.maxIssues) this.issues.push({ path: this.path(), expected, found })
-    else this.omitted += 1
+    if (this.issues.length >= this.limits.maxIssues || this.paths > maxPaths) {
+      this.omitted += 1
+      return
+    }
+    const path = this.path()
+    this.paths += path.length
+    this.issues.push({ path, expected, found })
   }
 }
 

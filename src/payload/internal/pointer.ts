@@ -7,3 +7,6 @@ export const pointer = (path: ReadonlyArray<PropertyKey>): string =>
 /** The tokens of a JSON Pointer. */
 export const tokens = (path: string): ReadonlyArray<string> =>
   path === "" ? [] : path.slice(1).split("/").map(JsonPointer.unescapeToken)
+
+/** How long the paths of one error may be together before further issues are only counted: keys come from outside. */
+export const maxPaths = 64 * 1024

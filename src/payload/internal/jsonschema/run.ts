@@ -1,4 +1,5 @@
 import type { ValidationIssue } from "../../ValidationIssue.ts"
+import { maxPaths } from "../pointer.ts"
 import type { Location } from "./location.ts"
 import { toPath, toPointer } from "./location.ts"
 
@@ -37,20 +38,25 @@ export const leave = (run: Run): void => {
   run.depth--
 }
 
+/** Enough issues: as many as were asked for, or with paths so long (keys come from outside) that the list would swell. */
+const isFull = (issues: ReadonlyArray<ValidationIssue>, maxIssues: number): boolean =>
+  issues.length >= maxIssues || issues.reduce((size, { path }) => size + path.length, 0) > maxPaths
+
 /** Nothing more will be learnt: given up, or enough issues. */
 export const isDone = (run: Run): boolean =>
-  run.exhausted !== undefined || run.issues === undefined || run.issues.length >= run.maxIssues
+  run.exhausted !== undefined || run.issues === undefined || isFull(run.issues, run.maxIssues)
 
 /** Notes an issue once, unless only the answer counts or there are enough. */
 export const note = (run: Run, issue: ValidationIssue): void => {
-  if (run.issues === undefined || run.issues.length >= run.maxIssues) return
+  if (run.issues === undefined || isFull(run.issues, run.maxIssues)) return
   const same = run.issues.some(({ message, pointer }) => message === issue.message && pointer === issue.pointer)
   if (!same) run.issues.push(issue)
 }
 
 /** Notes an issue and is the answer "no". */
 export const report = (run: Run, at: Location | undefined, keyword: string, message: string): false => {
-  if (run.issues !== undefined) note(run, { path: toPath(at), pointer: toPointer(at), keyword, message })
+  if (run.issues !== undefined && !isFull(run.issues, run.maxIssues))
+    note(run, { path: toPath(at), pointer: toPointer(at), keyword, message })
   return false
 }
 
