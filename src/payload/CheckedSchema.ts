@@ -22,6 +22,7 @@ import { compile } from "./internal/jsonschema/compile.ts"
 import { check, defaultMaxSteps } from "./internal/jsonschema/check.ts"
 import { guard } from "./internal/jsonschema/guard.ts"
 import type { Node } from "./internal/jsonschema/model.ts"
+import { looks } from "./internal/jsonschema/unfold.ts"
 import { tokens } from "./internal/pointer.ts"
 import type { JsonObject } from "./Json.ts"
 import { JsonSchemaError } from "./JsonSchemaError.ts"
@@ -299,6 +300,9 @@ export const accepts: {
   )
 )
 
+/** How often core, which has no budget, may look at one part of a value. */
+const maxLooks = 100_000
+
 /**
  * A Schema of the same document for provider adapters, which want to look at a
  * Schema as well as at JSON.
@@ -306,21 +310,25 @@ export const accepts: {
  * **Details**
  *
  * It is imported by core as far as core can; where core refuses (`if`, `not`,
- * `$ref: "#"` ...) it accepts any object for a document of objects, and anything
- * else for others. It never decides what is accepted: {@link validate} does.
+ * `$ref: "#"` ...), and where alternatives within alternatives multiply until a
+ * reader without a budget would never end, it accepts any object for a document
+ * of objects, and anything else for others. It never decides what is accepted: {@link validate} does.
  *
  * @category converting
  * @since 0.1.0
  */
 export const toSchema = (self: CheckedSchema): Schema.Codec<unknown> => {
-  const imported = Result.try(() =>
-    SchemaRepresentation.fromJsonSchemaDocument(
-      self.dialect === "draft-07"
-        ? JsonSchema.fromSchemaDraft07(self.json)
-        : JsonSchema.fromSchemaDraft2020_12(self.json),
-      { patterns: "ignore" }
-    )
-  )
+  const imported =
+    looks(rootOf(self)) > maxLooks
+      ? Result.failVoid
+      : Result.try(() =>
+          SchemaRepresentation.fromJsonSchemaDocument(
+            self.dialect === "draft-07"
+              ? JsonSchema.fromSchemaDraft07(self.json)
+              : JsonSchema.fromSchemaDraft2020_12(self.json),
+            { patterns: "ignore" }
+          )
+        )
   if (Result.isSuccess(imported)) {
     // an imported Schema needs no services, and its two sides are whatever JSON allows
     return imported.success as Schema.Top as Schema.Codec<unknown>

@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { place, short } from "./internal/messages.ts"
 
 /**
  * The reasons of a {@link JsonSchemaError}.
@@ -52,23 +53,23 @@ export type Reason = typeof Reason.Type
 
 const list = (names: ReadonlyArray<string>) => names.join(", ")
 
+const quote = (text: string) => JSON.stringify(short(text))
+
 const explain = Reason.match({
   NotASchema: ({ expected, found }) => `expected ${expected}, got ${found}`,
   TooLarge: ({ found, limit, what }) => `${what} is ${found}, the limit is ${limit}`,
   TooDeep: ({ limit }) => `nested deeper than ${limit}`,
-  ForbiddenKey: ({ key }) => `the key ${JSON.stringify(key)} is not allowed; rename or remove it`,
-  UnsupportedDialect: ({ found, supported }) =>
-    `unsupported $schema ${JSON.stringify(found)}; supported: ${list(supported)}`,
+  ForbiddenKey: ({ key }) => `the key ${quote(key)} is not allowed; rename or remove it`,
+  UnsupportedDialect: ({ found, supported }) => `unsupported $schema ${quote(found)}; supported: ${list(supported)}`,
   UnsupportedKeyword: ({ keyword }) =>
-    `the keyword ${JSON.stringify(keyword)} cannot be enforced; remove it, or rename it to "x-..." if it is a note`,
-  UnsupportedType: ({ found, supported }) => `unsupported type ${JSON.stringify(found)}; supported: ${list(supported)}`,
-  UnsupportedFormat: ({ found, supported }) =>
-    `unsupported format ${JSON.stringify(found)}; supported: ${list(supported)}`,
+    `the keyword ${quote(keyword)} cannot be enforced; remove it, or rename it to "x-..." if it is a note`,
+  UnsupportedType: ({ found, supported }) => `unsupported type ${quote(found)}; supported: ${list(supported)}`,
+  UnsupportedFormat: ({ found, supported }) => `unsupported format ${quote(found)}; supported: ${list(supported)}`,
   UnsupportedPattern: ({ problem }) =>
-    `the regular expression cannot run in linear time or is not valid: ${problem}; rewrite it without look-around and back references`,
-  InvalidKeyword: ({ expected, found, keyword }) => `${keyword}: expected ${expected}, got ${found}`,
-  UnresolvedReference: ({ problem, ref }) => `cannot resolve ${JSON.stringify(ref)}: ${problem}`,
-  ReferenceCycle: ({ ref }) => `${JSON.stringify(ref)} leads back to itself without consuming any part of the value`,
+    `the regular expression cannot run in linear time or is not valid: ${short(problem, 300)}; rewrite it without look-around and back references`,
+  InvalidKeyword: ({ expected, found, keyword }) => `${short(keyword)}: expected ${expected}, got ${found}`,
+  UnresolvedReference: ({ problem, ref }) => `cannot resolve ${quote(ref)}: ${problem}`,
+  ReferenceCycle: ({ ref }) => `${quote(ref)} leads back to itself without consuming any part of the value`,
   NotRepresentable: ({ problem }) => `the Schema has no JSON Schema: ${problem}`
 })
 
@@ -100,6 +101,6 @@ export class JsonSchemaError extends Schema.TaggedError<JsonSchemaError>()("Json
    * @since 0.1.0
    */
   override get message(): string {
-    return `${this.what} at ${this.path === "" ? "the root" : this.path}: ${explain(this.reason)}`
+    return `${this.what} ${place(this.path)}: ${explain(this.reason)}`
   }
 }

@@ -24,6 +24,9 @@ export interface Refusal {
 /** Weight of all patterns of a document: compiling them takes time, too. */
 const maxPatterns = 60_000
 
+/** Length of all pointers of a document: each place below a long key repeats the key. */
+const maxPlaces = 32 * 1024 * 1024
+
 interface Scope {
   readonly base: string
 }
@@ -46,6 +49,7 @@ export const compile = (
   const pending: Array<Pending> = []
   const sameValue = new Map<Node, ReadonlyArray<Node>>()
   let weight = 0
+  let places = 0
   const patterns = new Map<string, Result.Result<LinearPattern, string>>()
 
   const refuse = (path: string, reason: Reason): undefined => {
@@ -93,6 +97,11 @@ export const compile = (
   }
 
   const compileNode = (schema: Schema.Json, pointer: string, scope: Scope): Node => {
+    places += pointer.length
+    if (places > maxPlaces) {
+      refuse("", { _tag: "TooLarge", what: "length of all places", limit: maxPlaces, found: places })
+      return emptyNode("", true, undefined)
+    }
     const known = index.nodes.get(pointer)
     if (known !== undefined) return known
     if (!isObject(schema)) {

@@ -19,6 +19,9 @@ export interface Index {
   readonly nodes: Map<string, Node>
 }
 
+/** Every reference below a schema is resolved against its URI. */
+const maxUri = 2048
+
 /** Documents without an `$id` live here; nothing is ever fetched. */
 export const documentUri = "https://schema.invalid/"
 
@@ -38,6 +41,9 @@ export const readId = (id: string, base: string, dialect: Dialect): Identity | R
   const url = URL.parse(id, base)
   if (url === null || !/^[^#]*#?$/.test(id)) {
     return { _tag: "InvalidKeyword", keyword: "$id", expected: "a URI without a fragment", found: "string" }
+  }
+  if (url.href.length > maxUri) {
+    return { _tag: "TooLarge", what: "length of the $id", limit: maxUri, found: url.href.length }
   }
   return { base: withoutFragment(url.href), anchor: undefined }
 }

@@ -1,0 +1,83 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Result, Schema } from "effect"
+import { CheckedSchema, ValidationIssue } from "effect-emissary"
+
+const long = "k".repeat(1_000_000)
+
+describe("PAY-C schemas and values that swell", () => {
+  it.effect("PAY-C many schemas below a long key are refused before their places fill the memory", () =>
+    Effect.gen(function* () {
+      const properties = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`p${i}`, {}]))
+      const error = yield* Effect.flip(CheckedSchema.make({ $defs: { [long]: { properties } } }))
+      assert.strictEqual(error.reason._tag, "TooLarge")
+    })
+  )
+
+  it.effect("PAY-C a long $id is refused: every reference below would be resolved against it", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(CheckedSchema.make({ $id: `https://example.org/${long}` }))
+      assert.strictEqual(error.reason._tag, "TooLarge")
+      assert.strictEqual(error.path, "/$id")
+    })
+  )
+
+  for (const [what, schema] of Object.entries({
+    dialect: { $schema: long },
+    reference: { $ref: `#/${long}` },
+    keyword: { [long]: 1 },
+    format: { format: long },
+    place: { properties: { [long]: 1 } }
+  })) {
+    it.effect(`PAY-C the message about a long ${what} stays short`, () =>
+      Effect.gen(function* () {
+        const error = yield* Effect.flip(CheckedSchema.make(schema))
+        assert.isBelow(error.message.length, 1000)
+      })
+    )
+  }
+
+  it.effect("TOOL-4 what the model reads about its arguments does not repeat a long key for each problem", () =>
+    Effect.gen(function* () {
+      const schema = yield* CheckedSchema.make({ additionalProperties: { items: { type: "string" } } })
+      const checked = CheckedSchema.validate(schema, { [long]: Array.from({ length: 100 }, () => 1) })
+      assert(Result.isFailure(checked))
+      assert.isBelow(ValidationIssue.render(checked.failure).length, 2 * long.length)
+    })
+  )
+
+  it.effect("AGENT-6 alternatives that double at every level do not hang the Schema for a model", () =>
+    Effect.gen(function* () {
+      const levels = 40
+      const $defs = Object.fromEntries(
+        Array.from({ length: levels }, (_, i) => {
+          const next = { $ref: `#/$defs/n${i + 1}` }
+          return [`n${i}`, i === levels - 1 ? { type: "string" } : { anyOf: [next, next] }]
+        })
+      )
+      for (const schema of [
+        { type: "object", properties: { value: { $ref: "#/$defs/n0" } }, $defs },
+        { $ref: "#/$defs/n0", $defs }
+      ]) {
+        const decode = Schema.decodeUnknownExit(CheckedSchema.toSchema(yield* CheckedSchema.make(schema)))
+        assert.isTrue(Exit.isSuccess(decode({ value: 5 })))
+      }
+    })
+  )
+
+  it.effect("AGENT-6 a schema of trees is still imported", () =>
+    Effect.gen(function* () {
+      const tree = yield* CheckedSchema.make({
+        $ref: "#/$defs/tree",
+        $defs: {
+          tree: {
+            type: "object",
+            properties: { left: { $ref: "#/$defs/tree" }, right: { $ref: "#/$defs/tree" }, name: { type: "string" } }
+          }
+        }
+      })
+      const decode = Schema.decodeUnknownExit(CheckedSchema.toSchema(tree))
+      assert.isTrue(Exit.isFailure(decode({ left: { name: 1 } })))
+      assert.isTrue(Exit.isSuccess(decode({ left: { name: "a" }, right: {} })))
+    })
+  )
+})
