@@ -2,10 +2,12 @@
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
+import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
@@ -146,6 +148,18 @@ const fromHttp = (error: HttpClientError.HttpClientError): Refusal.Failed =>
 const isHttp = (error: Refusal.Failed | HttpClientError.HttpClientError): error is HttpClientError.HttpClientError =>
   "_tag" in error
 
+/**
+ * `fetch` would follow a redirect to any host by itself, and take the arguments
+ * and the context of the call along.
+ */
+const refuseRedirects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Effect.serviceOption(FetchHttpClient.RequestInit), (init) =>
+    Effect.provideService(effect, FetchHttpClient.RequestInit, {
+      ...Option.getOrUndefined(init),
+      redirect: "manual"
+    })
+  )
+
 /** A client over the `HttpClient` in the context. */
 export const make = Effect.fnUntraced(function* (options: Options) {
   const url = yield* endpoint(options.url)
@@ -176,6 +190,7 @@ export const make = Effect.fnUntraced(function* (options: Options) {
     request: HttpClientRequest.HttpClientRequest
   ): Effect.Effect<ToolResult, Refusal.Failed> =>
     http.execute(request).pipe(
+      refuseRedirects,
       Effect.flatMap((response) => answer(call, response)),
       Effect.mapError((error) => (isHttp(error) ? fromHttp(error) : error)),
       Effect.scoped

@@ -35,11 +35,11 @@ export const nonEmpty = (
   option: string
 ): Effect.Effect<string, RemoteToolsError.InvalidOption> => {
   const value = Redacted.value(token)
-  return value.trim() === "" || /[\r\n]/.test(value)
+  return value.trim() === "" || /[^\x20-\x7e]/.test(value)
     ? Effect.fail(
         new RemoteToolsError.InvalidOption({
           option,
-          message: `"${option}" must be a non-empty text without line breaks`
+          message: `"${option}" must be a non-empty text of printable ASCII characters, which is what a header can hold`
         })
       )
     : Effect.succeed(value)
