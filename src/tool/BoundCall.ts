@@ -145,12 +145,15 @@ const bind = (tool: BoundTool, id: string, checked: JsonObject, options: Prepare
 
 const ignore = () => Effect.void
 
+/** A name that a model or a caller made up may be of any length. */
+const quote = (name: string): string => JSON.stringify(name.length > 120 ? `${name.slice(0, 120)}…` : name)
+
 const unknownTool = (name: string, known: ReadonlyArray<string>) =>
   ToolResult.failure(
     "unknown_tool",
     known.length === 0
-      ? `Unknown tool ${JSON.stringify(name)}. There are no tools.`
-      : `Unknown tool ${JSON.stringify(name)}. Known tools: ${known.join(", ")}.`
+      ? `Unknown tool ${quote(name)}. There are no tools.`
+      : `Unknown tool ${quote(name)}. Known tools: ${known.join(", ")}.`
   )
 
 const providerTool = (name: string) =>

@@ -82,6 +82,8 @@ export const execute = (
   Effect.gen(function* () {
     yield* CallCause.reset
     const duration = yield* allowance(limits)
+    // whoever asked has given up: a handler must not act now, not even one that would be done at once
+    if (Duration.isZero(duration)) return Timeouts.result(duration)
     const exit = yield* limited(Effect.suspend(body), duration)
     if (exit === "timeout") return Timeouts.result(duration)
     return Exit.isSuccess(exit) ? exit.value : yield* unhandled(limits.name, exit.cause)

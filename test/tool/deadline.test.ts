@@ -1,0 +1,40 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Option, Result, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { BoundCall, BoundTool, ToolSet } from "effect-emissary"
+import { TestClock } from "effect/testing"
+
+describe("RT-3 a deadline that has passed", () => {
+  it.effect("RT-3 the handler does not run, not even one that would be done at once", () => {
+    let ran = 0
+    const tools = Toolkit.make(Tool.make("pay", { parameters: Schema.Struct({}), success: Schema.String }))
+    const handlers = tools.toLayer({
+      pay: () =>
+        Effect.sync(() => {
+          ran += 1
+          return "paid"
+        })
+    })
+    return Effect.gen(function* () {
+      yield* TestClock.setTime(5000)
+      const set = yield* ToolSet.make(yield* BoundTool.fromToolkit(tools))
+      const request = { id: "c1", name: "pay", arguments: {} }
+      const call = Result.getOrThrow(yield* BoundCall.prepare(set, request, { runId: "r", deadline: 4000 }))
+      const result = yield* Option.getOrThrow(call.execute)
+      assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+      assert.strictEqual(ran, 0)
+    }).pipe(Effect.provide(handlers))
+  })
+})
+
+describe("TOOL-3 a name that nobody has", () => {
+  it.effect("TOOL-3 a long one is not sent back to the model at full length", () =>
+    Effect.gen(function* () {
+      const set = yield* ToolSet.make([])
+      const request = { id: "c1", name: "n".repeat(1_000_000), arguments: {} }
+      const refused = yield* BoundCall.prepare(set, request, { runId: "r" })
+      assert(Result.isFailure(refused))
+      assert.isBelow(refused.failure.message.length, 500)
+    })
+  )
+})
