@@ -5,10 +5,14 @@ import type { History } from "./history.ts"
 export const relabel = (self: History, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> => {
   const used = new Set<string>()
   const taken = (id: string) => id === "" || used.has(id) || HashMap.has(self.callIds, id)
+  // Where the search of each stem stopped: a model may give thousands of calls the same id.
+  const numbers = new Map<string, number>()
   const fresh = (id: string): string => {
     const stem = `${id === "" ? "call" : id}_${self.length}`
-    let candidate = stem
-    for (let n = 2; taken(candidate); n++) candidate = `${stem}_${n}`
+    let n = numbers.get(stem) ?? 1
+    let candidate = n === 1 ? stem : `${stem}_${n}`
+    while (taken(candidate)) candidate = `${stem}_${++n}`
+    numbers.set(stem, n)
     return candidate
   }
   // Newest label of each id that the provider runs, for the result that follows
