@@ -70,7 +70,13 @@ const table: ReadonlyArray<readonly [kind: string, matches: (facts: Facts) => bo
   ["OrphanToolResult", tag("ConversationError", "DuplicateResult")],
   ["MissingToolCallId", tag("ConversationError", "MissingCallId")],
   ["UnansweredToolCall", tag("ConversationError", "OpenCalls")],
-  ["EmptyMessage", tag("ConversationError", "EmptyContent")]
+  ["EmptyMessage", tag("ConversationError", "EmptyContent")],
+  ["InvalidMetadata", issue(/^\/(\d+\/tool_calls|tokens)(\/|$)/u)],
+  ["UnansweredToolCall", tag("RenderError", "UnansweredCalls")],
+  ["AssistantFirst", tag("RenderError", "AssistantFirst")],
+  ["EmptyMessage", tag("RenderError", "EmptyMessage")],
+  ["EmptySystemPrompt", tag("RenderError", "EmptySystem")],
+  ["InvalidToolArguments", tag("RenderError", "InvalidArguments")]
 ]
 
 /** The kinds of an error; one error can hold several problems. */

@@ -1,6 +1,17 @@
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result } from "effect"
-import { type Content, Conversation, Message, Part, ToolResult, type TokenUsage } from "effect-emissary"
+import {
+  type Content,
+  Conversation,
+  type ConversationError,
+  Decode,
+  Message,
+  OpenAiMessages,
+  Part,
+  type PayloadError,
+  TokenUsage,
+  ToolResult
+} from "effect-emissary"
 import type { Json } from "./golden.ts"
 
 /** Messages in the two notations of `VOCABULARY.md`, to and from ours. */
@@ -11,19 +22,29 @@ const extra = ["tool_name", "tool_arguments", "tool_result", "model", "name", "e
 const isObject = (value: unknown): value is Json =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-const usageOf = (message: Json): TokenUsage.TokenUsage | undefined => {
-  if (isObject(message["token_usage"])) return usage(message["token_usage"], "_tokens")
-  return isObject(message["tokens"]) ? usage(message["tokens"], "") : undefined
+const usageOf = (message: Json): Effect.Effect<TokenUsage.TokenUsage | undefined, PayloadError.PayloadError> => {
+  if (message["token_usage"] !== undefined) return usage(message["token_usage"], "_tokens")
+  return message["tokens"] === undefined ? Effect.succeed(undefined) : usage(message["tokens"], "")
 }
 
-const usage = (given: Json, suffix: string): TokenUsage.TokenUsage => {
-  const count = (name: string) => (typeof given[name + suffix] === "number" ? Number(given[name + suffix]) : undefined)
-  const [input, output] = [count("input"), count("output")]
-  return {
+const decodeUsage = Decode.decodeUnknown(TokenUsage.TokenUsage, { what: "tokens", path: "/tokens" })
+
+const usage = (given: unknown, suffix: string): Effect.Effect<TokenUsage.TokenUsage, PayloadError.PayloadError> => {
+  if (!isObject(given)) return decodeUsage(given)
+  const [input, output] = [given[`input${suffix}`] ?? undefined, given[`output${suffix}`] ?? undefined]
+  return decodeUsage({
     ...(input === undefined ? undefined : { inputTokens: input }),
     ...(output === undefined ? undefined : { outputTokens: output })
-  }
+  })
 }
+
+/** Tool calls in either shape, through the library's own door. */
+const calls = (given: unknown) =>
+  given === undefined
+    ? Effect.succeed([])
+    : OpenAiMessages.fromOpenAiMessages([{ role: "assistant", tool_calls: given }]).pipe(
+        Effect.map((read) => Conversation.messages(read).flatMap((m) => (m.role === "assistant" ? m.content : [])))
+      )
 
 const call = (given: unknown): Part.ToolCallPart => {
   const flat = isObject(given) ? given : {}
@@ -37,42 +58,47 @@ const call = (given: unknown): Part.ToolCallPart => {
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "")
 
+type Refusal = PayloadError.PayloadError | ConversationError.ConversationError
+
 /** Makes a message of ours, whatever the role says: the laws are for the conversation. */
-export const fromGolden = (self: Conversation.Conversation, given: Json): Effect.Effect<Message.Message> => {
+export const fromGolden = Effect.fnUntraced(function* (
+  self: Conversation.Conversation,
+  given: Json
+): Effect.fn.Return<Message.Message, Refusal> {
   const { content, id, role } = given
-  const usage = usageOf(given)
+  const usage = yield* usageOf(given)
   const metadata = Object.fromEntries(extra.flatMap((key) => (given[key] === undefined ? [] : [[key, given[key]]])))
   const options = {
     ...(typeof id === "string" ? { id } : undefined),
     ...(usage === undefined ? undefined : { usage }),
     ...(Object.keys(metadata).length === 0 ? undefined : { metadata })
   }
-  const calls = Array.isArray(given["tool_calls"]) ? given["tool_calls"].map(call) : []
   switch (role) {
     case "system":
-      return Message.system(text(content), options)
+      return yield* Message.system(text(content), options)
     case "user":
-      return Message.user(text(content), options)
+      return yield* Message.user(text(content), options)
     case "assistant": {
       const said: ReadonlyArray<Content.Content> = typeof content === "string" ? [{ type: "text", text: content }] : []
-      return Message.assistant([...said, ...calls], options)
+      return yield* Message.assistant([...said, ...(yield* calls(given["tool_calls"]))], options)
     }
     case "tool": {
       const callId = text(given["tool_call_id"])
       const open = Conversation.openCalls(self).find((call) => call.id === callId)
       const name = typeof given["tool_name"] === "string" ? given["tool_name"] : given["name"]
-      return Message.tool({ callId, name: typeof name === "string" ? name : (open?.name ?? ""), result: result(given) }, options)
+      return yield* Message.tool({ callId, name: typeof name === "string" ? name : (open?.name ?? ""), result: result(given) }, options)
     }
     default:
       // What a caller without types could pass
-      return Effect.map(Message.user("x"), (message) => ({ ...message, role }) as unknown as Message.Message)
+      return { ...(yield* Message.user("x")), role } as unknown as Message.Message
   }
-}
+})
 
 const result = (given: Json): ToolResult.ToolResult => {
   const content = given["content"] ?? null
   const type = given["error_type"]
-  if (typeof type !== "string") return ToolResult.success(content)
+  // A tool that gave nothing: the model reads nothing
+  if (typeof type !== "string") return ToolResult.success(content, content === null ? [{ type: "text", text: "" }] : undefined)
   const failure = ToolResult.failure(type, text(given["error"]))
   return typeof content === "string" ? { ...failure, content: [{ type: "text", text: content }] } : failure
 }
@@ -105,7 +131,7 @@ const contentOf = (message: Message.Message): Json => {
     }
     case "tool":
       return {
-        content: ToolResult.text(message.result),
+        content: isNothing(message.result) ? null : ToolResult.text(message.result),
         tool_call_id: message.callId,
         tool_name: message.name,
         name: message.name,
@@ -113,6 +139,9 @@ const contentOf = (message: Message.Message): Json => {
       }
   }
 }
+
+const isNothing = (result: ToolResult.ToolResult): boolean =>
+  ToolResult.isSuccess(result) && result.value === null && ToolResult.text(result) === ""
 
 /** Only the keys that the case lists are compared, tool calls in their flat form. */
 export const pick = (actual: Json | null, expected: unknown): unknown => {

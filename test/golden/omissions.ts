@@ -26,7 +26,7 @@ export const omissions: ReadonlyArray<{
   },
   {
     group: "messages",
-    reason: "joining messages for a provider is the business of renderers, which the library does not have yet (CONV-4)",
+    reason: "messages of one role in a row are lawful and stay as they are: renderers merge results only (CONV-4)",
     covers: ({ op }) => op === "prepare"
   }
 ]

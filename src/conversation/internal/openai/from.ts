@@ -1,0 +1,28 @@
+import * as Effect from "effect/Effect"
+import * as Decode from "../../../payload/Decode.ts"
+import * as Json from "../../../payload/Json.ts"
+import { checkCount, type Limits } from "../../../payload/Limits.ts"
+import * as received from "../received.ts"
+import { noteOf } from "./exact.ts"
+import { read } from "./read.ts"
+import * as wire from "./wire.ts"
+
+const what = "OpenAI messages"
+
+export const fromMessages = Effect.fnUntraced(function* (
+  input: unknown,
+  options: { readonly limits?: Partial<Limits> | undefined; readonly tokenLimit?: number | undefined }
+) {
+  const { limits } = options
+  const json = yield* Json.check(input, { what, limits })
+  const items: ReadonlyArray<unknown> = Array.isArray(json) ? json : []
+  yield* checkCount("messages", items.length, { what, path: "", limits })
+  yield* received.roles(items, ["system", "developer", "user", "assistant", "tool"])
+  const messages = yield* Decode.decode(wire.Messages, { what, limits, onExcessProperty: "ignore" })(json)
+  const all = messages.map((message, index): received.Received => {
+    const { form, said } = read(message)
+    const raw = Array.isArray(json) ? json[index] : undefined
+    return { index, said, note: Json.isObject(raw) ? noteOf(raw, said, form) : {} }
+  })
+  return yield* received.conversation("openai", all, options.tokenLimit)
+})
