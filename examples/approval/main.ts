@@ -35,7 +35,7 @@ const monday = Effect.gen(function* () {
   for (const { arguments: args, name } of result.requests) {
     yield* Console.log(`May I ${name} ${JSON.stringify(args)}?`)
   }
-  return yield* RunState.codec.encodeJson(result.state)
+  return yield* RunState.encodeJson(result.state)
 }).pipe(
   Effect.provide(
     ScriptedModel.layer([
@@ -52,7 +52,7 @@ const monday = Effect.gen(function* () {
 /** Tuesday: somebody answers. A denied call is a result that the model reads, with the reason. */
 const tuesday = Effect.fn(function* (kept: string, approved: boolean) {
   yield* Console.log(approved ? "Yes." : "No, she was paid already.")
-  const state = yield* RunState.codec.decodeJson(kept)
+  const state = yield* RunState.decodeJson(kept)
   const decisions = RunState.approvalRequests(state).map((request) => ({
     ...request,
     approved,

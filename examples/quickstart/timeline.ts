@@ -2,7 +2,7 @@
  * Prints what happens in a run, and answers with its result.
  */
 import { Clock, Console, Duration, Effect, Stream } from "effect"
-import { type AgentEvent, ToolResult } from "effect-emissary"
+import { AgentEvent, ToolResult } from "effect-emissary"
 
 const describe = (event: AgentEvent.AgentEvent<unknown>): string | undefined => {
   switch (event._tag) {
@@ -29,7 +29,7 @@ export const print = Effect.fn(function* <A, E, R>(
 ) {
   const start = yield* Clock.currentTimeMillis
   yield* Console.log(`\n${title} (process ${process.pid})`)
-  const last = yield* events.pipe(
+  return yield* events.pipe(
     Stream.tap(
       Effect.fnUntraced(function* (event) {
         const line = describe(event)
@@ -37,9 +37,6 @@ export const print = Effect.fn(function* <A, E, R>(
         if (line !== undefined) yield* Console.log(`  ${seconds.toFixed(2)} s  ${line}`)
       })
     ),
-    Stream.filter((event) => event._tag === "RunFinished"),
-    Stream.runLast,
-    Effect.flatMap(Effect.fromOption)
+    AgentEvent.result
   )
-  return last.result
 })

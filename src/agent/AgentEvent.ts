@@ -8,7 +8,10 @@
  * @since 0.1.0
  */
 import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import type { AssistantMessage } from "../conversation/Message.ts"
 import type { TokenUsage } from "../conversation/TokenUsage.ts"
 import type { Success, ToolResult } from "../tool/ToolResult.ts"
@@ -204,3 +207,60 @@ export type AgentEvent<A> =
   | Child
   | StateChanged
   | RunFinished<A>
+
+/**
+ * Runs a stream to its end, for the result in its last event.
+ *
+ * **When to use**
+ *
+ * Use to show a run while it goes on and still have what `run` gives.
+ *
+ * **Gotchas**
+ *
+ * The stream of an agent fails or ends with `RunFinished`. Of a stream that was cut
+ * short (`Stream.take`, a filter that drops the last event) there is no result: that
+ * is a defect.
+ *
+ * **Example** (Printing while it runs)
+ *
+ * ```ts
+ * import { Effect, Stream } from "effect"
+ * import { Agent, AgentEvent } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const greeter = Agent.make("greeter", { instructions: "Greet people." })
+ *
+ * const printed: Array<string> = []
+ * const result = await greeter.stream("Hello, I am Ada.").pipe(
+ *   Stream.tap((event) =>
+ *     Effect.sync(() => {
+ *       if (event._tag === "TextDelta") printed.push(event.delta)
+ *     })
+ *   ),
+ *   AgentEvent.result,
+ *   Effect.provide(ScriptedModel.layer([{ text: "Welcome, Ada!" }])),
+ *   Effect.runPromise
+ * )
+ * assert.strictEqual(result.outcome, "Completed")
+ * assert.strictEqual(printed.join(""), result.text)
+ * ```
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const result = <A, E, R>(self: Stream.Stream<AgentEvent<A>, E, R>): Effect.Effect<RunResult<A>, E, R> =>
+  Effect.flatMap(
+    Stream.runLast(self),
+    Option.match({
+      onNone: () => noResult("no event"),
+      onSome: (event) => (event._tag === "RunFinished" ? Effect.succeed(event.result) : noResult(event._tag))
+    })
+  )
+
+const noResult = (found: string): Effect.Effect<never> =>
+  Effect.die(
+    new Error(
+      `AgentEvent.result: expected RunFinished as the last event, found ${found}. Give it the whole stream of an agent.`
+    )
+  )

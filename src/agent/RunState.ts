@@ -4,11 +4,12 @@
  * A state is an immutable value. It holds everything that is needed to go on, on this
  * machine or on another: the conversation, the budget, what became of each open call,
  * and the states of agents that run as tools. `RunTransition` makes states from
- * events and says what comes next; `codec` turns one into versioned JSON.
+ * events and says what comes next; `encodeJson` turns one into versioned JSON.
  *
  * @since 0.1.0
  */
 import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
 import * as HashMap from "effect/HashMap"
 import type { Inspectable } from "effect/Inspectable"
 import * as Option from "effect/Option"
@@ -18,6 +19,8 @@ import type { UserMessage } from "../conversation/Message.ts"
 import type { ToolCallPart } from "../conversation/Part.ts"
 import type { TokenUsage } from "../conversation/TokenUsage.ts"
 import type { JsonObject } from "../payload/Json.ts"
+import type { LossyEncoding } from "../payload/LossyEncoding.ts"
+import type { PayloadError } from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import type { ToolResult } from "../tool/ToolResult.ts"
 import * as internal from "./internal/runState.ts"
@@ -153,7 +156,8 @@ export interface RunState extends Inspectable {
 export const isRunState = (u: unknown): u is RunState => internal.isRunState(u)
 
 /**
- * The snapshot codec: field `version`, native version 1.
+ * The snapshot codec: field `version`, native version 1. {@link encodeJson} and
+ * {@link decodeJson} are its methods.
  *
  * **When to use**
  *
@@ -165,33 +169,6 @@ export const isRunState = (u: unknown): u is RunState => internal.isRunState(u)
  *
  * A snapshot is trusted: it says which calls were approved. Read it from storage that
  * only your program writes to; take nothing but conversations from elsewhere.
- *
- * **Example** (A snapshot and back)
- *
- * ```ts
- * import { DateTime, Effect, Equal } from "effect"
- * import { Conversation, RunState, RunTransition } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const program = Effect.gen(function*() {
- *   const state = RunTransition.start({
- *     _tag: "RunStarted",
- *     at: yield* DateTime.now,
- *     runId: "run_1",
- *     agent: "support",
- *     definition: "sha256:0",
- *     depth: 0,
- *     maxSteps: "unlimited",
- *     structured: "never",
- *     context: { tenant: "acme" },
- *     conversation: yield* Conversation.make({ system: "You are helpful." })
- *   })
- *   const text = yield* RunState.codec.encodeJson(state)
- *   return Equal.equals(yield* RunState.codec.decodeJson(text), state)
- * })
- *
- * assert.strictEqual(Effect.runSync(program), true)
- * ```
  *
  * @category codecs
  * @since 0.1.0
@@ -211,6 +188,90 @@ export const codec: VersionedCodec.VersionedCodec<RunState> = VersionedCodec.mak
  * @since 0.1.0
  */
 export const RunState: Schema.Codec<RunState, Schema.Json> = codec.schema
+
+/**
+ * A snapshot of a run as versioned JSON.
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const encode = (
+  self: RunState,
+  options?: VersionedCodec.EncodeOptions
+): Effect.Effect<JsonObject, PayloadError | LossyEncoding> => codec.encode(self, options)
+
+/**
+ * A snapshot of a run as JSON text, for another process to resume.
+ *
+ * **Details**
+ *
+ * Fails where something must not be written, a key of the run's context that names a
+ * secret for example. `indent` is the number of spaces per level, default 0.
+ *
+ * **Example** (Resuming elsewhere)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { Agent, RunState } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const toolkit = Toolkit.make(
+ *   Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), needsApproval: true })
+ * )
+ * const cashier = Agent.make("cashier", { toolkit })
+ * const handlers = toolkit.toLayer({ pay: () => Effect.void })
+ *
+ * const kept = await cashier.run("Pay 5 euros").pipe(
+ *   Effect.flatMap(({ state }) => RunState.encodeJson(state)),
+ *   Effect.provide([handlers, ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { amount: 5 } }] }])]),
+ *   Effect.runPromise
+ * )
+ *
+ * // any other process that has the agent
+ * const later = Effect.gen(function*() {
+ *   const state = yield* RunState.decodeJson(kept)
+ *   const decisions = RunState.approvalRequests(state).map((request) => ({ ...request, approved: true }))
+ *   return yield* cashier.resume(state, { decisions })
+ * })
+ * const { text } = await Effect.runPromise(
+ *   Effect.provide(later, [handlers, ScriptedModel.layer([{ text: "Paid." }])])
+ * )
+ * assert.strictEqual(text, "Paid.")
+ * ```
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const encodeJson = (
+  self: RunState,
+  options?: VersionedCodec.EncodeOptions & { readonly indent?: number | undefined }
+): Effect.Effect<string, PayloadError | LossyEncoding> => codec.encodeJson(self, options)
+
+/**
+ * Reads a snapshot of any version.
+ *
+ * **Gotchas**
+ *
+ * A snapshot is trusted, see {@link codec}.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decode = (input: unknown, options?: VersionedCodec.DecodeOptions): Effect.Effect<RunState, PayloadError> =>
+  codec.decode(input, options)
+
+/**
+ * Like {@link decode}, from JSON text or bytes of UTF-8.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decodeJson = (
+  input: string | Uint8Array,
+  options?: VersionedCodec.DecodeOptions
+): Effect.Effect<RunState, PayloadError> => codec.decodeJson(input, options)
 
 /**
  * The open calls in call order.

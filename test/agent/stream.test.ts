@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Ref, Schedule, Schema, Stream } from "effect"
+import { Cause, Deferred, Duration, Effect, Fiber, Ref, Schedule, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, Conversation, type RunEvent, RunState } from "effect-emissary"
+import { Agent, AgentEvent, Conversation, type RunEvent, RunState } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 import { call, Probe, toolkit, world } from "./fixtures.ts"
 
@@ -61,6 +61,17 @@ describe("AGENT-5 stream", () => {
         }))
       assert.deepStrictEqual(plain(streamed[1]), plain(ran[1]))
     })
+  )
+
+  it.effect("AGENT-5 AgentEvent.result gives the result of a whole stream, and dies of a part of one", () =>
+    Effect.gen(function* () {
+      const result = yield* AgentEvent.result(agent.stream("Hello"))
+      assert(result.outcome === "Completed")
+      assert.strictEqual(result.output, "All done.")
+      const part = Stream.takeUntil(agent.stream("Hello"), ({ _tag }) => _tag === "StepStarted")
+      const cause = yield* Effect.flip(Effect.sandbox(AgentEvent.result(part)))
+      assert.include(Cause.pretty(cause), "expected RunFinished as the last event, found StepStarted")
+    }).pipe(Effect.provide(world([...script, ...script])))
   )
 
   it.effect("AGENT-5 tool events carry the duration, and states grow", () =>
