@@ -66,16 +66,67 @@ import type { DecodeOptions, EncodeOptions } from "../payload/VersionedCodec.ts"
 import type { NonEmptyContent } from "../tool/Content.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import { ConversationError, InvalidKeepRecent } from "./ConversationError.ts"
-import { codec } from "./internal/codec.ts"
+import * as turns from "./internal/budget/turns.ts"
+import { codec, repairing } from "./internal/codec.ts"
 import * as reader from "./internal/fromPrompt.ts"
 import * as history from "./internal/history.ts"
 import * as laws from "./internal/laws.ts"
+import { onUnlawful } from "./internal/onUnlawful.ts"
 import * as prompt from "./internal/prompt.ts"
 import * as internalRelabel from "./internal/relabel.ts"
+import * as internalRepair from "./internal/repair.ts"
 import * as transcripts from "./internal/transcript.ts"
 import * as Message from "./Message.ts"
 import type { AssistantPart, ToolCallPart } from "./Part.ts"
+import type { Reader, Repaired } from "./Repair.ts"
 import type { Transcript } from "./Transcript.ts"
+
+export {
+  /**
+   * @category tokens
+   * @since 0.1.0
+   */
+  compact
+} from "./Compact.ts"
+
+export {
+  /**
+   * @category tokens
+   * @since 0.1.0
+   */
+  estimatedSize,
+  /**
+   * @category tokens
+   * @since 0.1.0
+   */
+  fit
+} from "./Fit.ts"
+
+export type {
+  /**
+   * @category models
+   * @since 0.1.0
+   */
+  CompactOptions
+} from "./Compact.ts"
+
+export type {
+  /**
+   * @category models
+   * @since 0.1.0
+   */
+  FitOptions,
+  /**
+   * @category models
+   * @since 0.1.0
+   */
+  Fitted,
+  /**
+   * @category models
+   * @since 0.1.0
+   */
+  SizeOptions
+} from "./Fit.ts"
 
 /**
  * Identifies conversations at run time.
@@ -142,15 +193,28 @@ export const make = (options?: {
 }
 
 /**
- * Builds a conversation from messages, checking every law.
+ * Builds a conversation from messages, checking every law. `trimmed` says what
+ * {@link isTrimmed} said of the conversation they are from.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const fromMessages = (
   messages: Iterable<Message.Message>,
-  options?: { readonly tokenLimit?: number | undefined }
-): Result.Result<Conversation, ConversationError> => appendAll(history.empty(options?.tokenLimit), messages)
+  options?: { readonly tokenLimit?: number | undefined; readonly trimmed?: boolean | undefined }
+): Result.Result<Conversation, ConversationError> => {
+  const self = appendAll(history.empty(options?.tokenLimit), messages)
+  return options?.trimmed === true ? Result.map(self, (self) => history.trim(history.of(self))) : self
+}
+
+/**
+ * Whether something was removed since the newest usage was reported, so that the
+ * report is about a longer conversation.
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isTrimmed = (self: Conversation): boolean => history.of(self).trimmed
 
 /**
  * Adds a message, or says which law it would break.
@@ -590,8 +654,8 @@ export const truncate: {
     return Result.fail(new ConversationError({ reason: new InvalidKeepRecent({ found: String(keepRecent) }) }))
   }
   const all = messages(self)
-  const first = all[0]?.role === "system" ? 1 : 0
-  const from = keepRecent === undefined ? first : startOfTurns(all, first, keepRecent)
+  const first = turns.first(all)
+  const from = keepRecent === undefined ? first : turns.recent(all, keepRecent)
   const system = all.slice(0, first)
   const dropSystem = options.keepSystemPrompt === false
   const removed = dropSystem ? all.slice(0, from) : all.slice(first, from)
@@ -599,17 +663,6 @@ export const truncate: {
   const kept = dropSystem ? all.slice(from) : [...system, ...all.slice(from)]
   return Result.succeed({ conversation: history.rebuild(kept, history.of(self).tokenLimit), removed })
 })
-
-const startOfTurns = (all: ReadonlyArray<Message.Message>, first: number, keepRecent: number): number => {
-  let turns = 0
-  let index = all.length
-  while (index > first && turns < keepRecent) {
-    index -= 1
-    if (all[index]?.role === "user") turns += 1
-  }
-  // What is left in front of the first user message is one more turn
-  return turns < keepRecent ? first : index
-}
 
 /**
  * Removes everything but the system message. The token limit stays.
@@ -686,6 +739,16 @@ export const toPrompt = (self: Conversation, options?: ToPromptOptions): Prompt.
   prompt.toPrompt(messages(self), options ?? {})
 
 /**
+ * Options of {@link fromPrompt} and {@link fromChat}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface PromptOptions {
+  readonly tokenLimit?: number | undefined
+}
+
+/**
  * Reads a conversation from a prompt of `effect/ai`, checking every law.
  *
  * **Details**
@@ -693,6 +756,8 @@ export const toPrompt = (self: Conversation, options?: ToPromptOptions): Prompt.
  * Each result of a tool message becomes a message. Messages that {@link toPrompt}
  * wrote with `lossless` keep their ids and times; others get new ones. Approval
  * parts are no history and are dropped. Indices in errors are those of the prompt.
+ * With `onUnlawful: "repair"` a history that breaks laws is repaired instead of
+ * refused, see {@link repair}.
  *
  * **Example** (A prompt that is no lawful history)
  *
@@ -713,22 +778,22 @@ export const toPrompt = (self: Conversation, options?: ToPromptOptions): Prompt.
  * @category conversions
  * @since 0.1.0
  */
-export const fromPrompt = (
-  input: Prompt.Prompt,
-  options?: { readonly tokenLimit?: number | undefined }
-): Effect.Effect<Conversation, ConversationError> => reader.fromPrompt(input, options?.tokenLimit)
+export const fromPrompt: Reader<Prompt.Prompt, PromptOptions, ConversationError> = onUnlawful(
+  (input, options) => reader.fromPrompt(input, options?.tokenLimit),
+  (input, options) => reader.repaired(input, options?.tokenLimit)
+)
 
 /**
- * Reads a conversation from the history of a `Chat` of `effect/ai`.
+ * Reads a conversation from the history of a `Chat` of `effect/ai`, as
+ * {@link fromPrompt} does.
  *
  * @category conversions
  * @since 0.1.0
  */
-export const fromChat = (
-  chat: Chat.Chat,
-  options?: { readonly tokenLimit?: number | undefined }
-): Effect.Effect<Conversation, ConversationError> =>
-  Effect.flatMap(Ref.get(chat.history), (prompt) => fromPrompt(prompt, options))
+export const fromChat: Reader<Chat.Chat, PromptOptions, ConversationError> = onUnlawful(
+  (chat, options) => Effect.flatMap(Ref.get(chat.history), (prompt) => reader.fromPrompt(prompt, options?.tokenLimit)),
+  (chat, options) => Effect.flatMap(Ref.get(chat.history), (prompt) => reader.repaired(prompt, options?.tokenLimit))
+)
 
 /**
  * Replaces the history of a `Chat` of `effect/ai`. The lossless form is written,
@@ -823,13 +888,39 @@ export const encodeJson = (
  * **Details**
  *
  * Undeclared keys are refused. A history that breaks a law is an `Invalid` reason
- * with the path of the message.
+ * with the path of the message, or, with `onUnlawful: "repair"`, repaired: the result
+ * is then the conversation together with a list of what was changed, see
+ * {@link repair}. Data that is no conversation at all is refused either way.
+ *
+ * **Example** (Repairing what is read)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const input = {
+ *   version: 1,
+ *   messages: [{
+ *     role: "tool",
+ *     id: "m1",
+ *     createdAt: "2026-01-01T00:00:00.000Z",
+ *     callId: "c1",
+ *     name: "search",
+ *     result: { _tag: "Failure", type: "not_found", message: "Nothing found" }
+ *   }]
+ * }
+ * const refused = Effect.runSync(Effect.flip(Conversation.decode(input)))
+ * assert.match(refused.message, /\/messages\/0/)
+ *
+ * const { repairs } = Effect.runSync(Conversation.decode(input, { onUnlawful: "repair" }))
+ * assert.strictEqual(repairs[0]?._tag, "MessageDropped")
+ * ```
  *
  * @category decoding
  * @since 0.1.0
  */
-export const decode = (input: unknown, options?: DecodeOptions): Effect.Effect<Conversation, PayloadError> =>
-  codec.decode(input, options)
+export const decode: Reader<unknown, DecodeOptions, PayloadError> = onUnlawful(codec.decode, repairing.decode)
 
 /**
  * Like {@link decode}, from JSON text or bytes of UTF-8.
@@ -837,7 +928,54 @@ export const decode = (input: unknown, options?: DecodeOptions): Effect.Effect<C
  * @category decoding
  * @since 0.1.0
  */
-export const decodeJson = (
-  input: string | Uint8Array,
-  options?: DecodeOptions
-): Effect.Effect<Conversation, PayloadError> => codec.decodeJson(input, options)
+export const decodeJson: Reader<string | Uint8Array, DecodeOptions, PayloadError> = onUnlawful(
+  codec.decodeJson,
+  repairing.decodeJson
+)
+
+/**
+ * Makes a lawful conversation of messages, and says what had to be changed.
+ *
+ * **When to use**
+ *
+ * Use it on histories that other programs wrote: runs that were killed between a call
+ * and its result, lists that were cut anywhere.
+ *
+ * **Details**
+ *
+ * Never fails. A lawful list is taken as it is. Otherwise, see `Repair.Repair`:
+ * results without their call and second results are dropped, calls without a result
+ * are sealed where the next turn begins (an open end stays open), repeated call ids
+ * are relabelled together with their results, later system messages become user
+ * messages.
+ *
+ * **Example** (A call that was never answered, a result that was never asked for)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation, Message, Part, ToolResult } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const { conversation, repairs } = yield* Conversation.repair([
+ *     yield* Message.assistant([Part.toolCall({ id: "c1", name: "search", arguments: {} })]),
+ *     yield* Message.user("Never mind."),
+ *     yield* Message.tool({ callId: "c2", name: "search", result: ToolResult.success("found") })
+ *   ])
+ *   assert.deepStrictEqual(repairs.map((repair) => repair._tag), ["CallSealed", "MessageDropped"])
+ *   assert.deepStrictEqual(
+ *     Conversation.messages(conversation).map((message) => message.role),
+ *     ["assistant", "tool", "user"]
+ *   )
+ * })
+ *
+ * Effect.runSync(program)
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const repair = (
+  messages: Iterable<Message.Message>,
+  options?: { readonly tokenLimit?: number | undefined; readonly trimmed?: boolean | undefined }
+): Effect.Effect<Repaired> => internalRepair.repair(messages, options ?? {})

@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 export * as AnthropicMessages from "./AnthropicMessages.ts"
+export * as Budget from "./Budget.ts"
 export * as Conversation from "./Conversation.ts"
 export * as ConversationError from "./ConversationError.ts"
 export * as Message from "./Message.ts"
@@ -11,6 +12,8 @@ export * as MessageId from "./MessageId.ts"
 export * as OpenAiMessages from "./OpenAiMessages.ts"
 export * as Part from "./Part.ts"
 export * as RenderError from "./RenderError.ts"
+export * as Repair from "./Repair.ts"
 export * as ResponseContent from "./ResponseContent.ts"
+export * as TokenCounter from "./TokenCounter.ts"
 export * as TokenUsage from "./TokenUsage.ts"
 export * as Transcript from "./Transcript.ts"

@@ -148,9 +148,9 @@ export const Usage: Schema.Codec<TokenUsage> = Schema.Struct({
  */
 export const History: Schema.Codec<Conversation.Conversation, unknown> = v1.Conversation.pipe(
   Schema.decodeTo(Schema.declare(Conversation.isConversation), {
-    decode: SchemaGetter.transformEffect(({ messages, tokenLimit }, options) =>
+    decode: SchemaGetter.transformEffect(({ messages, tokenLimit, trimmed }, options) =>
       Effect.mapError(
-        Effect.fromResult(Conversation.fromMessages(messages, { tokenLimit })),
+        Effect.fromResult(Conversation.fromMessages(messages, { tokenLimit, trimmed })),
         (error) => new SchemaIssue.InvalidValue({ message: error.message }, messages, options)
       )
     ),
@@ -160,6 +160,7 @@ export const History: Schema.Codec<Conversation.Conversation, unknown> = v1.Conv
         onNone: () => undefined,
         onSome: (tokenLimit) => ({ tokenLimit })
       }),
+      ...(Conversation.isTrimmed(conversation) ? { trimmed: true as const } : undefined),
       messages: Conversation.messages(conversation)
     }))
   })

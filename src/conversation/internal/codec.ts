@@ -1,46 +1,65 @@
 import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { checkCount, type Limits } from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import type { Conversation } from "../Conversation.ts"
 import type { Reason } from "../ConversationError.ts"
+import type { Repaired } from "../Repair.ts"
 import * as V1 from "../wire/v1.ts"
 import * as history from "./history.ts"
 import * as laws from "./laws.ts"
+import { repair } from "./repair.ts"
 
 const what = "Conversation"
 
-const v1 = VersionedCodec.arm<Conversation, typeof V1.Conversation.Type>({
-  version: 1,
-  wire: V1.Conversation,
-  toCurrent: (wire) =>
-    Effect.suspend(() => {
-      let self = history.empty(wire.tokenLimit)
-      for (const message of wire.messages) {
-        const reason = laws.check(self, message)
-        if (reason !== undefined)
-          return Effect.fail(new PayloadError.Invalid({ issues: [issueOf(reason)], omitted: 0 }))
-        self = history.push(self, message)
-      }
-      return Effect.succeed(self)
-    }),
-  fromCurrent: (self) => {
-    const { tokenLimit } = history.of(self)
-    return VersionedCodec.lossless({
-      version: 1,
-      ...(tokenLimit === undefined ? undefined : { tokenLimit }),
-      messages: history.toArray(history.of(self))
-    })
-  }
-})
+type Wire = typeof V1.Conversation.Type
 
-// The messages are counted before the schema looks at them
-const counted: VersionedCodec.AnyArm<Conversation> = {
-  version: v1.version,
-  read: (json, options) => Effect.andThen(countMessages(lengthOf(json), options.limits), v1.read(json, options)),
-  write: (self, options) =>
-    Effect.andThen(countMessages(history.of(self).length, options.limits), v1.write(self, options))
+const refuse = (wire: Wire): Effect.Effect<Conversation, PayloadError.Reason> =>
+  Effect.suspend(() => {
+    let self = history.empty(wire.tokenLimit)
+    for (const message of wire.messages) {
+      const reason = laws.check(self, message)
+      if (reason !== undefined) return Effect.fail(new PayloadError.Invalid({ issues: [issueOf(reason)], omitted: 0 }))
+      self = history.push(self, message)
+    }
+    return Effect.succeed(wire.trimmed === true ? history.trim(self) : self)
+  })
+
+const write = (self: Conversation) => {
+  const { tokenLimit, trimmed } = history.of(self)
+  return VersionedCodec.lossless<Wire>({
+    version: 1,
+    ...(tokenLimit === undefined ? undefined : { tokenLimit }),
+    ...(trimmed ? { trimmed: true } : undefined),
+    messages: history.toArray(history.of(self))
+  })
+}
+
+/** The arms of a value that is made of a conversation, whose messages are counted before the schema looks at them. */
+const arms = <T>(
+  toCurrent: (wire: Wire) => Effect.Effect<T, PayloadError.Reason>,
+  conversationOf: (value: T) => Conversation
+): ReadonlyArray<VersionedCodec.AnyArm<T>> => {
+  const v1 = VersionedCodec.arm<T, Wire>({
+    version: 1,
+    wire: V1.Conversation,
+    toCurrent,
+    fromCurrent: (value) => write(conversationOf(value))
+  })
+  return [
+    {
+      version: v1.version,
+      read: (json, options) => Effect.andThen(countMessages(lengthOf(json), options.limits), v1.read(json, options)),
+      write: (value, options) =>
+        Effect.andThen(
+          countMessages(history.of(conversationOf(value)).length, options.limits),
+          v1.write(value, options)
+        )
+    }
+  ]
 }
 
 const countMessages = (found: number, limits: Partial<Limits> | undefined) =>
@@ -51,13 +70,30 @@ const lengthOf = (json: Schema.Json): number => {
   return Array.isArray(messages) ? messages.length : 0
 }
 
-export const codec: VersionedCodec.VersionedCodec<Conversation> = VersionedCodec.make<Conversation>({
+const settings = {
   what,
   field: "version",
-  type: Schema.declare<Conversation>(history.isHistory, { identifier: "Conversation" }),
-  arms: [counted],
   // What tools take and give are the application's words, not options
   data: ["/messages/*/content/*/arguments", "/messages/*/content/*/result/value", "/messages/*/result/value"]
+}
+
+export const codec: VersionedCodec.VersionedCodec<Conversation> = VersionedCodec.make<Conversation>({
+  ...settings,
+  type: Schema.declare<Conversation>(history.isHistory, { identifier: "Conversation" }),
+  arms: arms(refuse, identity)
+})
+
+const isRepaired = (u: unknown): u is Repaired =>
+  Predicate.hasProperty(u, "conversation") && history.isHistory(u.conversation)
+
+/** Reads histories that break laws too, and says what it changed. */
+export const repairing: VersionedCodec.VersionedCodec<Repaired> = VersionedCodec.make<Repaired>({
+  ...settings,
+  type: Schema.declare<Repaired>(isRepaired, { identifier: "RepairedConversation" }),
+  arms: arms(
+    (wire) => repair(wire.messages, wire),
+    ({ conversation }) => conversation
+  )
 })
 
 const field: { readonly [Tag in Reason["_tag"]]: readonly [field: string, expected: string, found: string] } = {

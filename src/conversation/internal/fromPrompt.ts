@@ -1,6 +1,7 @@
 import type * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Content from "../../tool/Content.ts"
 import * as ConversationError from "../ConversationError.ts"
 import * as Message from "../Message.ts"
@@ -9,6 +10,7 @@ import * as history from "./history.ts"
 import * as json from "./json.ts"
 import * as laws from "./laws.ts"
 import * as note from "./note.ts"
+import * as repairs from "./repair.ts"
 import * as toolResults from "./result.ts"
 
 const fail = (reason: ConversationError.Reason) => Effect.fail(new ConversationError.ConversationError({ reason }))
@@ -23,6 +25,23 @@ export const fromPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, to
     }
   }
   return self
+})
+
+/** Like `fromPrompt`, but what breaks a law is repaired. */
+export const repaired = Effect.fnUntraced(function* (prompt: Prompt.Prompt, tokenLimit: number | undefined) {
+  const repairer = repairs.make(tokenLimit)
+  for (const [index, message] of prompt.content.entries()) {
+    const converted = yield* Effect.result(convert(repairer.self(), index, message))
+    if (Result.isSuccess(converted)) {
+      for (const next of converted.success) yield* repairer.add(next, index)
+      continue
+    }
+    const { reason } = converted.failure
+    // What cannot be said in JSON is no matter of laws
+    if (reason._tag !== "EmptyContent") return yield* fail(reason)
+    repairer.drop(index, reason.id ?? "", reason)
+  }
+  return yield* repairer.finish(false)
 })
 
 type Converted = Effect.Effect<ReadonlyArray<Message.Message>, ConversationError.ConversationError>

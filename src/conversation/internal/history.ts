@@ -26,6 +26,10 @@ export interface History extends Conversation {
   readonly tokenCount: number
   readonly system: SystemMessage | undefined
   readonly lastAssistant: AssistantMessage | undefined
+  /** The newest answer that says how much was read for it, unless something was removed since. */
+  readonly reported: AssistantMessage | undefined
+  /** Whether something was removed since the newest such answer. */
+  readonly trimmed: boolean
   /** Calls of the newest assistant message, in call order, and their positions. */
   readonly batch: ReadonlyArray<ToolCallPart>
   readonly positions: ReadonlyMap<string, number>
@@ -91,6 +95,8 @@ export const empty = (tokenLimit: number | undefined): History =>
     tokenCount: 0,
     system: undefined,
     lastAssistant: undefined,
+    reported: undefined,
+    trimmed: false,
     batch: [],
     positions: noPositions,
     open: HashMap.empty(),
@@ -115,11 +121,18 @@ export const push = (self: History, input: Message): History => {
     case "user":
       return make({ ...next, batch: [], positions: noPositions, providerOpen: HashMap.empty() })
     case "assistant":
-      return make({ ...next, lastAssistant: message, ...calls(self, message) })
+      return make({ ...next, lastAssistant: message, ...report(message), ...calls(self, message) })
     case "tool":
       return make({ ...next, last: insert(self, message), open: HashMap.remove(self.open, message.callId) })
   }
 }
+
+const report = (message: AssistantMessage) =>
+  (message.usage?.inputTokens ?? 0) > 0 ? { reported: message, trimmed: false } : undefined
+
+/** Forgets what was reported: it is about a longer conversation. */
+export const trim = (self: History): History =>
+  self.reported === undefined ? self : make({ ...self, reported: undefined, trimmed: true })
 
 const calls = (self: History, message: AssistantMessage) => {
   const batch: Array<ToolCallPart> = []
@@ -167,8 +180,18 @@ export const toArray = (self: History): ReadonlyArray<Message> => {
   return frozen
 }
 
+/** What is left of a conversation. */
 export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefined): History => {
   let self = empty(tokenLimit)
   for (const message of messages) self = push(self, message)
-  return self
+  return trim(self)
+}
+
+/** The messages behind `message`, newest first. */
+export const since = (self: History, message: Message): ReadonlyArray<Message> => {
+  const messages: Array<Message> = []
+  for (let node = self.last; node !== undefined && node.message !== message; node = node.previous) {
+    messages.push(node.message)
+  }
+  return messages
 }

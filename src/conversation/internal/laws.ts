@@ -2,7 +2,7 @@ import * as HashMap from "effect/HashMap"
 import * as Option from "effect/Option"
 import * as ConversationError from "../ConversationError.ts"
 import type { AssistantMessage, Message, ToolMessage, UserMessage } from "../Message.ts"
-import type { ToolCallPart } from "../Part.ts"
+import type { AssistantPart, ToolCallPart } from "../Part.ts"
 import type { History } from "./history.ts"
 
 interface Place {
@@ -59,10 +59,14 @@ const openIds = (self: History): ReadonlyArray<string> => openBatch(self).map((c
 export const openBatch = (self: History): ReadonlyArray<ToolCallPart> =>
   HashMap.isEmpty(self.open) ? [] : self.batch.filter((call) => HashMap.has(self.open, call.id))
 
-const emptyContent = (message: UserMessage, place: Place): ConversationError.Reason | undefined =>
+export const saysSomething = (message: UserMessage): boolean =>
   message.content.some((part) => part.type === "file" || part.text !== "")
-    ? undefined
-    : new ConversationError.EmptyContent({ ...place, role: message.role })
+
+const emptyContent = (message: UserMessage, place: Place): ConversationError.Reason | undefined =>
+  saysSomething(message) ? undefined : emptyReason(message, place)
+
+export const emptyReason = (message: UserMessage, place: Place): ConversationError.Reason =>
+  new ConversationError.EmptyContent({ ...place, role: message.role })
 
 const toolResult = (self: History, message: ToolMessage, place: Place): ConversationError.Reason | undefined => {
   if (message.callId === "") return new ConversationError.MissingCallId({ ...place, role: message.role })
@@ -84,16 +88,29 @@ const assistantCalls = (
   message: AssistantMessage,
   place: Place
 ): ConversationError.Reason | undefined => {
+  const next = parts(self, place)
+  for (const part of message.content) {
+    const reason = next(part)
+    if (reason !== undefined) return reason
+  }
+  return undefined
+}
+
+/**
+ * The laws between the parts of an assistant message: the law that a part would
+ * break behind those that broke none.
+ */
+export const parts = (self: History, place: Place): ((part: AssistantPart) => ConversationError.Reason | undefined) => {
   const open = new Map<string, ToolCallPart>(self.providerOpen)
   const answered = new Set<string>()
-  for (const part of message.content) {
-    if (part.type !== "tool-call" && part.type !== "tool-result") continue
-    if (part.id === "") return new ConversationError.MissingCallId({ ...place, role: message.role })
+  return (part) => {
+    if (part.type !== "tool-call" && part.type !== "tool-result") return undefined
+    if (part.id === "") return new ConversationError.MissingCallId({ ...place, role: "assistant" })
     const call = open.get(part.id)
     if (part.type === "tool-call") {
       if (call !== undefined) return new ConversationError.RepeatedCallId({ ...place, callId: part.id })
       open.set(part.id, part)
-      continue
+      return undefined
     }
     if (call === undefined || call.providerExecuted !== true) {
       const fields = {
@@ -111,6 +128,6 @@ const assistantCalls = (
     if (mismatch !== undefined) return mismatch
     open.delete(part.id)
     answered.add(part.id)
+    return undefined
   }
-  return undefined
 }

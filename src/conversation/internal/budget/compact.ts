@@ -1,0 +1,53 @@
+import * as Effect from "effect/Effect"
+import * as HashMap from "effect/HashMap"
+import type { CompactOptions } from "../../Compact.ts"
+import type { Conversation } from "../../Conversation.ts"
+import { ConversationError, InvalidKeepRecent } from "../../ConversationError.ts"
+import type { Fitted } from "../../Fit.ts"
+import * as Message from "../../Message.ts"
+import { TokenCounter } from "../../TokenCounter.ts"
+import * as history from "../history.ts"
+import * as turns from "./turns.ts"
+import * as weights from "./weigh.ts"
+
+/** Marks the message that is a summary, with the number of messages it stands for. */
+const key = "effect-emissary/summary"
+
+const isSummary = (message: Message.Message | undefined): boolean =>
+  message?.metadata !== undefined && Object.hasOwn(message.metadata, key)
+
+export const compact = <E, R>(
+  conversation: Conversation,
+  options: CompactOptions<E, R>
+): Effect.Effect<Fitted, ConversationError | E, R> =>
+  Effect.gen(function* () {
+    const { keepRecent } = options
+    if (!(Number.isInteger(keepRecent) && keepRecent >= 0)) {
+      return yield* new ConversationError({ reason: new InvalidKeepRecent({ found: String(keepRecent) }) })
+    }
+    const self = history.of(conversation)
+    const weigh = weights.make(yield* TokenCounter)
+    const before = weights.size(self, weigh)
+    const all = history.toArray(self)
+    const first = turns.first(all)
+    const from = turns.recent(all, HashMap.isEmpty(self.open) ? keepRecent : Math.max(1, keepRecent))
+    const old = all.slice(first, from)
+    if (old.length === 0 || (old.length === 1 && isSummary(old[0]))) {
+      return { conversation, report: { before, after: before, removed: [], shortened: [] } }
+    }
+    const text = yield* options.summarize(history.rebuild(old, undefined))
+    const summary = yield* Message.user(`Summary of the conversation so far:\n\n${text}`, {
+      metadata: { [key]: old.length }
+    })
+    const after = history.rebuild([...all.slice(0, first), summary, ...all.slice(from)], self.tokenLimit)
+    return {
+      conversation: after,
+      report: {
+        before,
+        after: weights.size(after, weigh),
+        removed: old.map((message) => ({ id: message.id, role: message.role, tokens: weigh(message) })),
+        shortened: [],
+        summary: { id: summary.id, tokens: weigh(summary) }
+      }
+    }
+  })
