@@ -47,7 +47,8 @@ export const causeOf = (reason: Reason): Option.Option<unknown> =>
  *
  * `error` is the tag of the reason that `effect/ai` gives, `RateLimitError` for
  * example; the `AiError` itself is {@link causeOf}. `retryAfterMillis` is what the
- * provider asked for.
+ * provider asked for. `problem` is there if the model says that its description may be
+ * shown, see {@link publicDescription}.
  *
  * @category reasons
  * @since 0.1.0
@@ -56,13 +57,15 @@ export class ModelFailed extends Schema.TaggedError<ModelFailed>("effect-emissar
   error: Schema.String,
   retryable: Schema.Boolean,
   retryAfterMillis: Schema.optionalKey(Schema.Finite),
-  model: Schema.optionalKey(Schema.String)
+  model: Schema.optionalKey(Schema.String),
+  problem: Schema.optionalKey(Schema.String)
 }) {
   /**
    * @since 0.1.0
    */
   override get message(): string {
     const model = this.model === undefined ? "the model" : `the model ${JSON.stringify(this.model)}`
+    if (this.problem !== undefined) return `expected an answer from ${model}, found ${this.error}: ${this.problem}`
     const advice = this.retryable
       ? "Trying again may help: give the run a modelRetry schedule, or resume it from the state of this error"
       : "Trying again will not help by itself: look at AgentError.causeOf(error.reason), then resume from the state of this error"
@@ -120,7 +123,8 @@ export class PreparationFailed extends Schema.TaggedError<PreparationFailed>("ef
    * @since 0.1.0
    */
   override get message(): string {
-    return `expected the agent's ${this.part}, found that the Effect that makes it failed with ${this.error}. Look at AgentError.causeOf(error.reason).`
+    const advice = this.error === "RunContextError" ? ` Does the run option "context" hold what it reads?` : ""
+    return `expected the agent's ${this.part}, found that the Effect that makes it failed with ${this.error}.${advice} Look at AgentError.causeOf(error.reason).`
   }
 }
 
@@ -314,18 +318,35 @@ export class AgentError extends Schema.TaggedError<AgentError>("effect-emissary/
 }
 
 /**
+ * The key of an `AiError` reason's metadata under which a model says, with `true`, that
+ * its description may be shown: it quotes nobody and holds no secret. What other models
+ * say stays out of messages, see {@link causeOf}. `ScriptedModel` says so about the
+ * disagreements of a script and a program.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const publicDescription = "effect-emissary/publicDescription"
+
+const problemOf = ({ reason }: AiError.AiError): string | undefined =>
+  reason._tag === "UnknownError" && reason.metadata[publicDescription] === true ? reason.description : undefined
+
+/**
  * The reason for an error of `effect/ai`.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const modelFailed = (error: AiError.AiError, model?: string): ModelFailed =>
-  withCause(
+export const modelFailed = (error: AiError.AiError, model?: string): ModelFailed => {
+  const problem = problemOf(error)
+  return withCause(
     new ModelFailed({
       error: error.reason._tag,
       retryable: error.isRetryable,
       ...(error.retryAfter === undefined ? undefined : { retryAfterMillis: Duration.toMillis(error.retryAfter) }),
-      ...(model === undefined ? undefined : { model })
+      ...(model === undefined ? undefined : { model }),
+      ...(problem === undefined ? undefined : { problem })
     }),
     error
   )
+}

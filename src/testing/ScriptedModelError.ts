@@ -6,6 +6,7 @@
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as AiError from "effect/ai/AiError"
+import { publicDescription } from "../agent/AgentError.ts"
 
 /**
  * The program asked the model once more than the script has turns.
@@ -94,8 +95,8 @@ export class ScriptIncomplete extends Schema.TaggedError<ScriptIncomplete>(
  *
  * A model call can fail with an `AiError` only. Such an error of the script is
  * therefore an `AiError` with an `UnknownError` reason, never retryable, whose
- * description is this error's message; read the error back with
- * {@link fromAiError}. `ScriptedModel.assertComplete` fails with it directly,
+ * description is this error's message, which the error of an agent repeats; read the
+ * error back with {@link fromAiError}. `ScriptedModel.assertComplete` fails with it directly,
  * even if the program swallowed the failed call.
  *
  * @category errors
@@ -128,6 +129,7 @@ export const toAiError = (error: ScriptedModelError, method: string): AiError.Ai
     reason: new AiError.UnknownError({
       description: error.message,
       metadata: {
+        [publicDescription]: true,
         [metadataKey]: Option.getOrNull(Schema.decodeUnknownOption(Schema.MutableJson)(encode(error)))
       }
     })

@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Option, Schema } from "effect"
 import { AiError } from "effect/ai"
 import { inspect } from "node:util"
-import { AgentError, type Outcome, RunEvent, RunIncomplete, RunState } from "effect-emissary"
+import { Agent, AgentError, type Outcome, RunEvent, RunIncomplete, RunState } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
 import { answered, at, call, finished, go, input, run, started, step, toolStarted } from "./runEvents.ts"
 
 const secret = "sk-SECRET"
@@ -34,6 +35,10 @@ describe("errors of a run", () => {
         ],
         [new AgentError.PreparationFailed({ part: "toolkit", error: "DbDown" }), ["toolkit", "DbDown"]],
         [new AgentError.DefinitionInvalid({ problem: "no schema" }), ["no schema"]],
+        [
+          new AgentError.PreparationFailed({ part: "instructions", error: "RunContextError" }),
+          ["instructions", "RunContextError", `the run option "context"`]
+        ],
         [new AgentError.ToolSetInvalid({ problem: "two tools" }), ["two tools"]],
         [new AgentError.ShellWithoutRuntime({ tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
         [new AgentError.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }), ["sha256:1", "sha256:2"]],
@@ -73,6 +78,22 @@ describe("errors of a run", () => {
     }
     assert.isTrue(Option.isNone(AgentError.causeOf(new AgentError.MaxDepth({ limit: 1 }))))
   })
+
+  it.effect("L4 an agent whose script disagrees says how", () =>
+    Effect.gen(function* () {
+      const script = [{ text: "Hi.", expect: { lastUserText: "Hello" } }]
+      for (const [input, problem] of [
+        ["Good day", `newest user message: expected text with "Hello", found "Good day"`],
+        ["Hello", "the script has 1 turn and all are used"]
+      ] as const) {
+        const run = Agent.make("support", {}).run(input)
+        const twice = Effect.provide(Effect.andThen(run, run), ScriptedModel.layer(script))
+        const error = yield* Effect.flip(twice)
+        assert.include(error.message, problem)
+        assert.notInclude(error.message, "causeOf")
+      }
+    })
+  )
 
   it("L8 retryability and the provider's wait are kept", () => {
     const reason = AgentError.modelFailed(rateLimit)
