@@ -76,12 +76,10 @@ export const make = (
   const discard = (directory: string) => Effect.ignore(fs.remove(directory, { recursive: true, force: true }))
 
   const entries = (lock: string) =>
-    fs
-      .readDirectory(lock)
-      .pipe(
-        Effect.asSome,
-        Effect.catchReason("PlatformError", "NotFound", () => Effect.succeedNone)
-      )
+    fs.readDirectory(lock).pipe(
+      Effect.asSome,
+      Effect.catchReason("PlatformError", "NotFound", () => Effect.succeedNone)
+    )
 
   /** Takes the lock away from whoever has it. */
   const take = Effect.fnUntraced(function* (lock: string) {

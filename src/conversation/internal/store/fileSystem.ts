@@ -6,7 +6,7 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import type { PlatformError } from "effect/PlatformError"
 import * as Result from "effect/Result"
-import { type Reason, unavailable } from "../../VersionedStoreError.ts"
+import { type Reason, unavailable, type Unreadable } from "../../VersionedStoreError.ts"
 import * as envelope from "./envelope.ts"
 import * as fileLock from "./fileLock.ts"
 import * as keys from "./keys.ts"
@@ -66,7 +66,10 @@ export const make = Effect.fnUntraced(
         })
       )
 
-    const load = (file: string, key: string | undefined) =>
+    const load = (
+      file: string,
+      key: string | undefined
+    ): Effect.Effect<Option.Option<envelope.Stored>, PlatformError | Unreadable> =>
       fs.readFile(file).pipe(
         Effect.flatMap((bytes) => Effect.asSome(envelope.read(bytes, key))),
         Effect.catchReason("PlatformError", "NotFound", () => Effect.succeedNone)
@@ -106,9 +109,17 @@ export const make = Effect.fnUntraced(
         return written
       }).pipe(Effect.mapError(toReason))
 
-    const unless = (key: string, expected: Option.Option<string>) =>
-      Effect.map(versionOf(key), (found) =>
-        same(found, expected) ? Option.none<Outcome<never>>() : Option.some<Outcome<never>>(Result.fail(found))
+    const unless = (key: string, expected: Option.Option<string>, written?: string) =>
+      Effect.map(versionOf(key), (found): Option.Option<Outcome<string>> => {
+        if (same(found, expected)) return Option.none()
+        // A file system across a network may do a rename and say that it did not
+        const done = written !== undefined && Option.contains(found, written)
+        return Option.some(done ? Result.succeed(written) : Result.fail(found))
+      })
+
+    const unlessVersion = (key: string, expected: Option.Option<string>) =>
+      Effect.map(versionOf(key), (found): Option.Option<Outcome<boolean>> =>
+        same(found, expected) ? Option.none() : Option.some(Result.fail(found))
       )
 
     /** What cannot be read can be deleted too, if no version is asked for. */
@@ -146,7 +157,7 @@ export const make = Effect.fnUntraced(
         return Effect.flatMap(envelope.write(key, version, text), (bytes) =>
           write(
             key,
-            unless(key, expected),
+            unless(key, expected, version),
             (file) => writeSynced(file, bytes),
             (file) => fileLock.renameOrLost(fs, file, fileOf(key)),
             version
@@ -156,7 +167,7 @@ export const make = Effect.fnUntraced(
       remove: (key, expected) =>
         write(
           key,
-          Option.isSome(expected) ? unless(key, expected) : unlessThere(key),
+          Option.isSome(expected) ? unlessVersion(key, expected) : unlessThere(key),
           (directory) => fs.makeDirectory(directory),
           (directory) => fileLock.renameOrLost(fs, fileOf(key), path.join(directory, "gone")),
           true

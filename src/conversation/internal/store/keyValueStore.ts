@@ -23,16 +23,25 @@ export const make: Effect.Effect<Storage, never, KeyValueStore.KeyValueStore> = 
   })
 
   const versionOf = (key: string) =>
-    Effect.map(load(keys.nameOf(key), key), Option.map(({ version }) => version))
+    Effect.map(
+      load(keys.nameOf(key), key),
+      Option.map(({ version }) => version)
+    )
 
   const same = (a: Option.Option<string>, b: Option.Option<string>) =>
     Option.getOrUndefined(a) === Option.getOrUndefined(b)
 
   return {
+    // Reads wait for writes too: many stores show half of what is being written
     get: (key) =>
-      Effect.map(load(keys.nameOf(key), key), Option.map(({ value, version }) => ({ text: value, version }))),
+      inProcess(keys.nameOf(key))(
+        Effect.map(
+          load(keys.nameOf(key), key),
+          Option.map(({ value, version }) => ({ text: value, version }))
+        )
+      ),
     set: (key, expected, text) =>
-      inProcess(key)(
+      inProcess(keys.nameOf(key))(
         Effect.gen(function* () {
           const found = yield* versionOf(key)
           if (!same(found, expected)) return Result.fail(found)
@@ -44,7 +53,7 @@ export const make: Effect.Effect<Storage, never, KeyValueStore.KeyValueStore> = 
         }).pipe(Effect.uninterruptible)
       ),
     remove: (key, expected) =>
-      inProcess(key)(
+      inProcess(keys.nameOf(key))(
         Effect.gen(function* () {
           if (Option.isSome(expected)) {
             const found = yield* versionOf(key)
@@ -60,7 +69,7 @@ export const make: Effect.Effect<Storage, never, KeyValueStore.KeyValueStore> = 
       for (const name of yield* Effect.mapError(store.keys, toReason)) {
         const key = keys.keyOf(name)
         if (key === "hashed") {
-          const stored = yield* load(name, undefined)
+          const stored = yield* inProcess(name)(load(name, undefined))
           if (Option.isSome(stored)) found.push(stored.value.key)
         } else if (key !== "foreign") {
           found.push(key.key)

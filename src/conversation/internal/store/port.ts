@@ -80,9 +80,7 @@ export const make = (storage: Storage): Service => {
 
     compareAndSet: Effect.fn("VersionedStore.compareAndSet")((key, expected, value) =>
       checkText("key", key).pipe(
-        Effect.andThen(
-          Effect.mapError(Json.stringify(value, { what: "value" }), (error) => new Refused({ error }))
-        ),
+        Effect.andThen(Effect.mapError(Json.stringify(value, { what: "value" }), (error) => new Refused({ error }))),
         Effect.flatMap((text) => storage.set(key, expected, text)),
         Effect.mapError((reason) => new VersionedStoreError({ operation: "compareAndSet", key, reason })),
         Effect.flatMap((attempt) =>

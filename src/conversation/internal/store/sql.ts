@@ -119,7 +119,9 @@ export const make = Effect.fnUntraced(function* (options: { readonly table: stri
       ? Effect.map(sql`${row} ON CONFLICT (key_hash) DO NOTHING RETURNING key_hash`, (rows) => rows.length > 0)
       : row.pipe(
           Effect.as(true),
-          Effect.catch((error) => (error.reason._tag === "UniqueViolation" ? Effect.succeed(false) : Effect.fail(error)))
+          Effect.catch((error) =>
+            error.reason._tag === "UniqueViolation" ? Effect.succeed(false) : Effect.fail(error)
+          )
         )
   }
 
@@ -130,11 +132,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly table: stri
       sql`UPDATE ${table} SET store_version = ${to}${value} WHERE key_hash = ${id} AND store_version = ${from}`
     )
 
-  const answer = <A>(
-    id: string,
-    result: A,
-    attempt: Effect.Effect<boolean, Reason | SqlError>
-  ): Attempt<A> =>
+  const answer = <A>(id: string, result: A, attempt: Effect.Effect<boolean, Reason | SqlError>): Attempt<A> =>
     Effect.gen(function* () {
       const done = yield* attempt
       return done ? Result.succeed(result) : Result.fail(yield* versionOf(id))

@@ -1,0 +1,19 @@
+import { describe, it } from "@effect/vitest"
+import { Layer } from "effect"
+import { ConversationStore } from "effect-emissary"
+import { ConversationStoreConformance } from "effect-emissary/testing"
+import * as layers from "./store/layers.ts"
+
+const directory = layers.makeDirectory()
+
+describe("CONV-9 a ConversationStore on every layer of VersionedStore keeps its rules", () => {
+  for (const { durable, layer, name } of layers.all(directory)) {
+    // Small segments: every rule meets conversations in pieces
+    for (const segmentSize of name === "memory" ? [1, 2, 5, 32] : [3]) {
+      const store = ConversationStore.layer({ segmentSize, namespace: `segments of ${segmentSize}` })
+      const label = `${name}, segments of ${segmentSize}`
+      const suite = ConversationStoreConformance.suite(label, Layer.provide(store, layer), { durable })
+      for (const { check, name: rule } of suite) it.live(rule, () => check, 60_000)
+    }
+  }
+})

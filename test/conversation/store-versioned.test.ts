@@ -1,0 +1,13 @@
+import { describe, it } from "@effect/vitest"
+import { VersionedStoreConformance } from "effect-emissary/testing"
+import * as layers from "./store/layers.ts"
+
+const directory = layers.makeDirectory()
+
+describe("CONV-9 every layer of VersionedStore keeps its rules", () => {
+  for (const { durable, layer, name } of layers.all(directory)) {
+    for (const { check, name: rule } of VersionedStoreConformance.suite(name, layer, { durable })) {
+      it.live(rule, () => check)
+    }
+  }
+})
