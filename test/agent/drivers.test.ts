@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, type Layer, Schema, Stream } from "effect"
+import { Effect, Fiber, type Layer, Schema, Stream } from "effect"
+import { TestClock } from "effect/testing"
 import { Agent, Conversation, Message, type RunEvent, type RunOptions, RunState, ToolRuntime } from "effect-emissary"
 import { type Script } from "effect-emissary/testing"
 import { Probe, toolkit, world } from "./fixtures.ts"
@@ -207,5 +208,103 @@ describe("L5 one loop, many drivers", () => {
         })
       }),
     { arbitrary: { runs: 100 }, timeout: 120_000 }
+  )
+
+  it.effect.prop(
+    "AGENT-7 L6 a process that dies after any event: the run goes on from the last state, no call runs twice",
+    [Plan, Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 25 })), Schema.Boolean],
+    ([plan, events, concurrent]) =>
+      Effect.gen(function* () {
+        let last: RunState.RunState | undefined
+        let seen = 0
+        // After the last event that was written nothing happens any more
+        const dying = agent.run("Go", {
+          maxSteps: plan.maxSteps,
+          onState: (state) =>
+            Effect.suspend(() => {
+              if (seen++ >= events) return Effect.never
+              last = state
+              return seen === events ? Effect.never : Effect.void
+            })
+        })
+        yield* Effect.forkDetach(dying, { startImmediately: true })
+        for (let i = 0; i < 300; i++) yield* Effect.yieldNow
+        if (last === undefined) return
+        let result = yield* agent.resume(yield* throughJson(last))
+        for (let i = 0; i < 5 && result.outcome !== "Completed"; i++) {
+          const decisions: Options["decisions"] =
+            result.outcome === "AwaitingApproval"
+              ? result.requests.map((request) => ({ ...request, approved: plan.approve }))
+              : []
+          result = yield* agent.resume(yield* throughJson(result.state), { decisions })
+        }
+        assert.include(["Completed", "Stopped", "MaxSteps", "AwaitingApproval"], result.outcome)
+        const ran = (yield* Probe.ran).filter((what) => what !== "boom" && what !== "fail")
+        assert.strictEqual(new Set(ran).size, ran.length, ran.join())
+      }).pipe(
+        Effect.provide(world(scriptOf(plan), concurrent ? ToolRuntime.layerConcurrent() : ToolRuntime.layerInline))
+      ),
+    { arbitrary: { runs: 200 }, timeout: 60_000 }
+  )
+
+  it.effect("AGENT-2 AGENT-7 a hook that stops at the first event loses no input", () =>
+    Effect.gen(function* () {
+      const stopped = yield* agent.run("Go", {
+        interruptWhen: (event) => (event._tag === "RunStarted" ? { reason: "wait" } : undefined)
+      })
+      assert.strictEqual(stopped.outcome, "Interrupted")
+      const again = yield* agent.resume(yield* throughJson(stopped.state), {
+        input: "And",
+        interruptWhen: (event) => (event._tag === "RunResumed" ? {} : undefined)
+      })
+      assert.strictEqual(again.outcome, "Interrupted")
+      const result = yield* agent.resume(again.state)
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(
+        Conversation.messages(result.conversation).map((message) => Message.text(message)),
+        ["Outer.", "Go", "And", "hi"]
+      )
+    }).pipe(Effect.provide(world([{ text: "hi" }])))
+  )
+
+  it.effect("AGENT-2 interrupting a run before its first step tells onState once more", () =>
+    Effect.gen(function* () {
+      const tags: Array<string> = []
+      const fiber = yield* Effect.forkChild(
+        agent.run("Go", {
+          onState: (_, event) => {
+            tags.push(event._tag)
+            return event._tag === "InputAdded" ? Effect.never : Effect.void
+          }
+        }),
+        { startImmediately: true }
+      )
+      for (let i = 0; i < 20; i++) yield* Effect.yieldNow
+      yield* Fiber.interrupt(fiber)
+      assert.deepStrictEqual(tags, ["RunStarted", "InputAdded", "RunInterrupted", "RunFinished"])
+    }).pipe(Effect.provide(world([])))
+  )
+
+  it.effect("AGENT-5 leaving a stream while its timeout is being told ends the run once", () =>
+    Effect.gen(function* () {
+      const tags: Array<string> = []
+      const stream = agent.stream("Go", {
+        timeouts: { total: "1 second" },
+        onState: (_, event) =>
+          Effect.andThen(
+            Effect.sync(() => tags.push(event._tag)),
+            event._tag === "RunInterrupted" ? Effect.yieldNow : Effect.void
+          )
+      })
+      const fiber = yield* Effect.forkChild(
+        Stream.runDrain(
+          Stream.takeUntil(stream, (event) => event._tag === "StateChanged" && event.event._tag === "RunInterrupted")
+        )
+      )
+      yield* TestClock.adjust("2 seconds")
+      yield* Fiber.join(fiber)
+      assert.strictEqual(tags.filter((tag) => tag === "RunInterrupted").length, 1)
+      assert.strictEqual(tags.filter((tag) => tag === "RunFinished").length, 1)
+    }).pipe(Effect.provide(world([{ text: "slow", delay: "5 seconds" }])))
   )
 })
