@@ -1,0 +1,305 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Equal, Layer, Option, Result, Schema } from "effect"
+import { Budget, Conversation, Message, MessageId, Part, TokenCounter, ToolResult } from "effect-emissary"
+import { ConversationArbitrary } from "effect-emissary/testing"
+
+const characters = TokenCounter.layer({ count: (text) => text.length })
+const settings = Layer.merge(characters, MessageId.layerSequence())
+
+const call = (id: string) => Part.toolCall({ id, name: "read", arguments: {} })
+const output = (length: number) => ToolResult.success("x".repeat(length))
+
+/** A question, a call with an output of that length, an answer. */
+const turn = (length: number, id: string) => (self: Conversation.Conversation) =>
+  Conversation.addUser(self, `ask ${id}`).pipe(
+    Effect.flatMap(Conversation.addAssistant([call(id)])),
+    Effect.flatMap(Conversation.addToolResult({ callId: id, result: output(length) })),
+    Effect.flatMap(Conversation.addAssistant(`told ${id}`))
+  )
+
+const three = Conversation.make({ system: "System." }).pipe(
+  Effect.flatMap(turn(2000, "a")),
+  Effect.flatMap(turn(2000, "b")),
+  Effect.flatMap(turn(2000, "c"))
+)
+
+const texts = (self: Conversation.Conversation) => Conversation.messages(self).map(Message.text)
+const ids = (self: Conversation.Conversation) => Conversation.messages(self).map(({ id }) => id)
+
+describe("CONV-6 fit", () => {
+  it.effect("does nothing within the budget", () =>
+    Effect.gen(function* () {
+      const self = yield* three
+      const size = yield* Conversation.estimatedSize(self)
+      const { conversation, report } = yield* Conversation.fit(self, { budget: size })
+      assert.strictEqual(conversation, self)
+      assert.isTrue(Budget.isUnchanged(report))
+      assert.deepStrictEqual(report, { before: size, after: size, removed: [], shortened: [] })
+    }).pipe(Effect.provide(settings))
+  )
+
+  it.effect("shortens the oldest output first, to beginning and end with a marker", () =>
+    Effect.gen(function* () {
+      const self = yield* three
+      const size = yield* Conversation.estimatedSize(self)
+      const { conversation, report } = yield* Conversation.fit(self, { budget: size - 1, keepOutput: 300 })
+      assert.deepStrictEqual(report.removed, [])
+      assert.deepStrictEqual(
+        report.shortened.map(({ after, before, callId, id, name }) => [id, callId, name, before, after]),
+        [["m4", "a", "read", 2004, 4 + 300 + "\n[... 1700 characters left out ...]\n".length]]
+      )
+      assert.strictEqual(report.before, size)
+      assert.strictEqual(report.after, yield* Conversation.estimatedSize(conversation))
+      const [, , , short] = Conversation.messages(conversation)
+      assert(short?.role === "tool" && ToolResult.isSuccess(short.result))
+      assert.match(Message.text(short), /^x{200}\n\[\.\.\. 1700 characters left out \.\.\.\]\nx{100}$/)
+      assert.strictEqual(short.result.value, Message.text(short))
+      assert.deepStrictEqual(ids(conversation), ids(self))
+    }).pipe(Effect.provide(settings))
+  )
+
+  it.effect("then removes the oldest turns whole, and shortens no more than it must", () =>
+    Effect.gen(function* () {
+      const self = yield* three
+      const { conversation, report } = yield* Conversation.fit(self, { budget: 4800, keepOutput: 600 })
+      assert.deepStrictEqual([report.removed.length, report.shortened.map(({ callId }) => callId)], [0, ["a"]])
+      assert.isAtMost(yield* Conversation.estimatedSize(conversation), 4800)
+
+      const tight = yield* Conversation.fit(self, { budget: 2750, keepOutput: 600 })
+      assert.deepStrictEqual(
+        tight.report.removed.map(({ role }) => role),
+        ["user", "assistant", "tool", "assistant"]
+      )
+      assert.deepStrictEqual(
+        tight.report.removed.map(({ id }) => id),
+        ["m2", "m3", "m4", "m5"]
+      )
+      assert.deepStrictEqual(
+        tight.report.shortened.map(({ callId }) => callId),
+        ["b"]
+      )
+      assert.strictEqual(texts(tight.conversation)[0], "System.")
+      assert.strictEqual(texts(tight.conversation)[1], "ask b")
+
+      // Without its first turn, the second fits as it is
+      const lucky = yield* Conversation.fit(self, { budget: 4200, keepOutput: 900 })
+      assert.deepStrictEqual([lucky.report.removed.length, lucky.report.shortened.length], [0, 2])
+      const whole = yield* Conversation.fit(self, { budget: 4150, keepOutput: 1000 })
+      assert.deepStrictEqual([whole.report.removed.length, whole.report.shortened.length], [4, 0])
+    }).pipe(Effect.provide(settings))
+  )
+
+  it.effect("the current run stays: its old outputs give way last, the newest never", () =>
+    Effect.gen(function* () {
+      let self = yield* Conversation.make({ system: "System." }).pipe(
+        Effect.flatMap(turn(2000, "old")),
+        Effect.flatMap(Conversation.addUser("now"))
+      )
+      for (const id of ["a", "b", "c"]) {
+        self = yield* Conversation.addAssistant(self, [call(id)])
+        self = yield* Conversation.addToolResult(self, { callId: id, result: output(2000) })
+      }
+      const { conversation, report } = yield* Conversation.fit(self, { budget: 5500 })
+      assert.deepStrictEqual(
+        report.removed.map(({ id }) => id),
+        ["m2", "m3", "m4", "m5"]
+      )
+      assert.deepStrictEqual(
+        report.shortened.map(({ callId }) => callId),
+        ["a"]
+      )
+      assert.strictEqual(texts(conversation)[1], "now")
+
+      const least = yield* Conversation.fit(self, { budget: 3100 })
+      assert.deepStrictEqual(
+        least.report.shortened.map(({ callId }) => callId),
+        ["a", "b"]
+      )
+      assert.strictEqual(texts(least.conversation).at(-1), "x".repeat(2000))
+
+      const error = yield* Effect.flip(Conversation.fit(self, { budget: 2000 }))
+      assert(Schema.is(Budget.BudgetTooSmall)(error))
+      assert.strictEqual(error.needed, least.report.after)
+      assert.isTrue(Result.isSuccess(yield* Effect.result(Conversation.fit(self, { budget: error.needed }))))
+      assert.isTrue(Result.isFailure(yield* Effect.result(Conversation.fit(self, { budget: error.needed - 1 }))))
+      assert.include(error.message, `found ${error.needed}`)
+    }).pipe(Effect.provide(settings))
+  )
+
+  it.effect("failures and files are shortened too, and stay what they are", () =>
+    Effect.gen(function* () {
+      const failed = ToolResult.failure("execution_error", "e".repeat(3000), { code: 7 })
+      let self = yield* Conversation.addUser(Conversation.empty, "go")
+      self = yield* Conversation.addAssistant(self, [call("a"), call("b")])
+      self = yield* Conversation.addToolResult(self, { callId: "a", result: failed })
+      const picture = { type: "file", mediaType: "image/png", data: { type: "base64", base64: "AQID" } } as const
+      self = yield* Conversation.addToolResult(self, { callId: "b", result: ToolResult.success(1, [picture]) })
+      self = yield* Conversation.addAssistant(self, "done")
+      const { conversation, report } = yield* Conversation.fit(self, { budget: 700 })
+      assert.deepStrictEqual(
+        report.shortened.map(({ callId }) => callId),
+        ["a", "b"]
+      )
+      const [, , a, b] = Conversation.messages(conversation)
+      assert(a?.role === "tool" && b?.role === "tool" && ToolResult.isFailure(a.result))
+      assert.strictEqual(a.result.type, "execution_error")
+      assert.isBelow(a.result.message.length, 500)
+      assert.strictEqual(Message.text(b), "[image/png omitted]")
+    }).pipe(Effect.provide(settings))
+  )
+
+  it.effect("what a provider reported and the counter does not see is taken to stay", () =>
+    Effect.gen(function* () {
+      let self = yield* three
+      const seen = yield* Conversation.estimatedSize(self)
+      self = yield* Conversation.addAssistant(self, "", { usage: { inputTokens: seen + 1000, outputTokens: 4 } })
+      const { conversation, report } = yield* Conversation.fit(self, { budget: 6000 })
+      assert.strictEqual(report.before, seen + 1004)
+      assert.isAtMost(report.after, 6000)
+      assert.strictEqual(report.after, (yield* Conversation.estimatedSize(conversation)) + 1000)
+    }).pipe(Effect.provide(settings))
+  )
+
+  it.effect("what is sent beside the messages counts", () =>
+    Effect.gen(function* () {
+      const self = yield* three
+      const size = yield* Conversation.estimatedSize(self)
+      const beside = yield* Conversation.fit(self, { budget: size + 50, overhead: 100 })
+      assert.strictEqual(beside.report.before, size + 100)
+      assert.strictEqual(beside.report.shortened.length, 1)
+    }).pipe(Effect.provide(settings))
+  )
+
+  it.effect("a budget that is no number is too small", () =>
+    Effect.gen(function* () {
+      for (const budget of [0, -1, Number.NaN]) {
+        const error = yield* Effect.flip(Conversation.fit(yield* three, { budget }))
+        assert.strictEqual(error._tag, "BudgetTooSmall")
+      }
+    }).pipe(Effect.provide(settings))
+  )
+})
+
+const Share = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 120 }))
+const Keep = Schema.Literals([0, 1, 5])
+
+describe("CONV-6 L7 laws of fit", () => {
+  const generated = [ConversationArbitrary.conversation({ maxTurns: 6 }), Share, Keep] as const
+
+  const fitted = (self: Conversation.Conversation, share: number, keepOutput: number) =>
+    Effect.gen(function* () {
+      const size = yield* Conversation.estimatedSize(self)
+      const options = { budget: Math.floor((size * share) / 100), keepOutput }
+      return { options, size, result: yield* Effect.result(Conversation.fit(self, options)) }
+    })
+
+  it.effect.prop("the budget is met, or the error says what would do", [...generated], ([self, share, keep]) =>
+    Effect.gen(function* () {
+      const { options, result, size } = yield* fitted(self, share, keep)
+      if (Result.isFailure(result)) {
+        assert.isAbove(result.failure.needed, options.budget)
+        const again = yield* Conversation.fit(self, { ...options, budget: result.failure.needed })
+        assert.isAtMost(yield* Conversation.estimatedSize(again.conversation), result.failure.needed)
+        return
+      }
+      const { conversation, report } = result.success
+      assert.isAtMost(yield* Conversation.estimatedSize(conversation), options.budget)
+      assert.isAtMost(report.after, options.budget)
+      assert.strictEqual(report.before, size)
+    }).pipe(Effect.provide(characters))
+  )
+
+  it.effect.prop("it is idempotent", [...generated], ([self, share, keep]) =>
+    Effect.gen(function* () {
+      const { options, result } = yield* fitted(self, share, keep)
+      if (Result.isFailure(result)) return
+      const again = yield* Conversation.fit(result.success.conversation, options)
+      assert.strictEqual(again.conversation, result.success.conversation)
+      assert.isTrue(Budget.isUnchanged(again.report))
+    }).pipe(Effect.provide(characters))
+  )
+
+  it.effect.prop(
+    "what is left is lawful, in order, and all there but what the report names",
+    [...generated],
+    ([self, share, keep]) =>
+      Effect.gen(function* () {
+        const { result } = yield* fitted(self, share, keep)
+        if (Result.isFailure(result)) return
+        const { conversation, report } = result.success
+        const before = Conversation.messages(self)
+        const after = Conversation.messages(conversation)
+        // Pairs are kept: the laws hold
+        assert.isTrue(Result.isSuccess(Conversation.fromMessages(after)))
+        const removed = new Set(report.removed.map(({ id }) => id))
+        const kept = before.filter(({ id }) => !removed.has(id))
+        assert.deepStrictEqual(
+          ids(conversation),
+          kept.map(({ id }) => id)
+        )
+        const shortened = new Set(report.shortened.map(({ id }) => id))
+        for (const [index, message] of kept.entries()) {
+          const left = after[index]
+          if (!shortened.has(message.id)) assert.isTrue(message === left, message.id)
+          else assert(left?.role === "tool" && message.role === "tool" && left.callId === message.callId)
+        }
+        assert.strictEqual(removed.size + kept.length, before.length)
+      }).pipe(Effect.provide(characters))
+  )
+
+  it.effect.prop(
+    "system, current run and open calls stay, unanswered results as they are",
+    [...generated],
+    ([self, share, keep]) =>
+      Effect.gen(function* () {
+        const { result } = yield* fitted(self, share, keep)
+        if (Result.isFailure(result)) return
+        const { conversation } = result.success
+        assert.deepStrictEqual(Conversation.system(conversation), Conversation.system(self))
+        assert.deepStrictEqual(Conversation.openCalls(conversation), Conversation.openCalls(self))
+        assert.deepStrictEqual(Conversation.tokenLimit(conversation), Conversation.tokenLimit(self))
+        const all = Conversation.messages(self)
+        const run = all.slice(
+          Math.max(
+            0,
+            all.findLastIndex(({ role }) => role === "user")
+          )
+        )
+        assert.deepStrictEqual(
+          ids(conversation).slice(-run.length),
+          run.map(({ id }) => id)
+        )
+        const newest = all.slice(all.findLastIndex(({ role }) => role === "assistant") + 1)
+        if (newest.length > 0 && run.length >= newest.length) {
+          assert.isTrue(
+            newest.every((message, index) => message === Conversation.messages(conversation).at(index - newest.length))
+          )
+        }
+      }).pipe(Effect.provide(characters))
+  )
+
+  it.effect.prop("whole turns are removed, from the oldest on", [...generated], ([self, share, keep]) =>
+    Effect.gen(function* () {
+      const { result } = yield* fitted(self, share, keep)
+      if (Result.isFailure(result)) return
+      const rest = Conversation.messages(self).filter(({ role }) => role !== "system")
+      const { removed } = result.success.report
+      assert.deepStrictEqual(
+        removed.map(({ id }) => id),
+        rest.slice(0, removed.length).map(({ id }) => id)
+      )
+      if (removed.length > 0) assert.strictEqual(rest[removed.length]?.role, "user")
+    }).pipe(Effect.provide(characters))
+  )
+
+  it.effect.prop("reports are data", [...generated], ([self, share, keep]) =>
+    Effect.gen(function* () {
+      const { result } = yield* fitted(self, share, keep)
+      if (Result.isFailure(result)) return
+      const codec = Schema.toCodecJson(Budget.Report)
+      const report = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(result.success.report))
+      assert(Equal.equals(report, result.success.report))
+      assert.isTrue(Option.isNone(Option.fromUndefinedOr(report.summary)))
+    }).pipe(Effect.provide(characters))
+  )
+})

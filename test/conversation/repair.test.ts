@@ -1,0 +1,373 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Equal, Schema } from "effect"
+import { Prompt } from "effect/ai"
+import { Content, Conversation, Message, MessageId, Part, Repair, ToolResult } from "effect-emissary"
+import { ConversationArbitrary } from "effect-emissary/testing"
+
+const createdAt = DateTime.makeUnsafe(0)
+const found = ToolResult.success("found")
+
+const system = (id: string, content = "Obey."): Message.Message => ({ role: "system", id, createdAt, content })
+const user = (id: string, text = id): Message.Message => ({
+  role: "user",
+  id,
+  createdAt,
+  content: [Content.text(text)]
+})
+const assistant = (id: string, ...content: ReadonlyArray<Part.AssistantPart>): Message.Message => ({
+  role: "assistant",
+  id,
+  createdAt,
+  content
+})
+const tool = (id: string, callId: string, name = "read"): Message.Message => ({
+  role: "tool",
+  id,
+  createdAt,
+  callId,
+  name,
+  result: found
+})
+const call = (id: string, name = "read") => Part.toolCall({ id, name, arguments: {} })
+const own = (id: string) => Part.toolCall({ id, name: "web", arguments: {}, providerExecuted: true })
+const ownResult = (id: string, name = "web") => Part.toolResult({ id, name, result: found })
+
+/** Roles and ids, with what answers what. */
+const shape = (self: Conversation.Conversation) =>
+  Conversation.messages(self).map((message) => {
+    switch (message.role) {
+      case "tool":
+        return `tool ${message.callId} ${ToolResult.isFailure(message.result) ? message.result.type : "ok"}`
+      case "assistant":
+        return [
+          "assistant",
+          ...message.content.map((part) => ("id" in part ? `${part.type} ${part.id}` : part.type))
+        ].join(" ")
+      default:
+        return `${message.role} ${message.id}`
+    }
+  })
+
+const repaired = (...messages: ReadonlyArray<Message.Message>) =>
+  Effect.map(Conversation.repair(messages), ({ conversation, repairs }) => ({
+    shape: shape(conversation),
+    repairs: repairs.map(({ _tag, index, ...rest }) => [_tag, index, "reason" in rest ? rest.reason._tag : ""]),
+    details: repairs
+  }))
+
+describe("CONV-8 repair", () => {
+  it.effect("results without a call are dropped", () =>
+    Effect.gen(function* () {
+      const result = yield* repaired(user("u1"), tool("t1", "c1"), assistant("a1"), tool("t2", "c2"))
+      assert.deepStrictEqual(result.shape, ["user u1", "assistant"])
+      assert.deepStrictEqual(result.repairs, [
+        ["MessageDropped", 1, "OrphanResult"],
+        ["MessageDropped", 3, "OrphanResult"]
+      ])
+    })
+  )
+
+  it.effect("second results are dropped, also late ones", () =>
+    Effect.gen(function* () {
+      const result = yield* repaired(user("u1"), assistant("a1", call("c1")), tool("t1", "c1"), tool("t2", "c1"))
+      assert.deepStrictEqual(result.shape, ["user u1", "assistant tool-call c1", "tool c1 ok"])
+      assert.deepStrictEqual(result.repairs, [["MessageDropped", 3, "DuplicateResult"]])
+      const late = yield* repaired(assistant("a1", call("c1")), user("u1"), tool("t1", "c1"))
+      assert.deepStrictEqual(late.shape, ["assistant tool-call c1", "tool c1 interrupted", "user u1"])
+      assert.deepStrictEqual(late.repairs, [
+        ["CallSealed", 1, ""],
+        ["MessageDropped", 2, "DuplicateResult"]
+      ])
+    })
+  )
+
+  it.effect("calls without a result are sealed where the next turn begins; an open end stays open", () =>
+    Effect.gen(function* () {
+      const result = yield* repaired(
+        user("u1"),
+        assistant("a1", call("c1"), call("c2"), call("c3")),
+        tool("t2", "c2"),
+        assistant("a2", call("c4"), call("c5")),
+        tool("t4", "c4")
+      )
+      assert.deepStrictEqual(result.shape, [
+        "user u1",
+        "assistant tool-call c1 tool-call c2 tool-call c3",
+        "tool c1 interrupted",
+        "tool c2 ok",
+        "tool c3 interrupted",
+        "assistant tool-call c4 tool-call c5",
+        "tool c4 ok"
+      ])
+      assert.deepStrictEqual(result.details, [
+        { _tag: "CallSealed", index: 3, id: "a2", callId: "c1", name: "read" },
+        { _tag: "CallSealed", index: 3, id: "a2", callId: "c3", name: "read" }
+      ])
+    }).pipe(Effect.provide(MessageId.layerSequence("new")))
+  )
+
+  it.effect("user messages that say nothing are dropped and end no turn", () =>
+    Effect.gen(function* () {
+      const result = yield* repaired(assistant("a1", call("c1")), user("u1", ""), tool("t1", "c1"))
+      assert.deepStrictEqual(result.shape, ["assistant tool-call c1", "tool c1 ok"])
+      assert.deepStrictEqual(result.repairs, [["MessageDropped", 1, "EmptyContent"]])
+    })
+  )
+
+  it.effect("later system messages become user messages, behind the results they stood before", () =>
+    Effect.gen(function* () {
+      const result = yield* repaired(system("s1"), user("u1"), system("s2"), assistant("a1"))
+      assert.deepStrictEqual(result.shape, ["system s1", "user u1", "user s2", "assistant"])
+      assert.deepStrictEqual(result.details, [{ _tag: "SystemDemoted", index: 2, id: "s2" }])
+
+      const between = yield* repaired(
+        assistant("a1", call("c1"), call("c2")),
+        system("s"),
+        tool("t1", "c1"),
+        tool("t2", "c2")
+      )
+      assert.deepStrictEqual(between.shape, [
+        "assistant tool-call c1 tool-call c2",
+        "tool c1 ok",
+        "tool c2 ok",
+        "user s"
+      ])
+      const open = yield* repaired(assistant("a1", call("c1")), system("s"))
+      assert.deepStrictEqual(open.shape, ["assistant tool-call c1", "tool c1 interrupted", "user s"])
+      assert.deepStrictEqual(open.repairs, [
+        ["SystemDemoted", 1, ""],
+        ["CallSealed", 1, ""]
+      ])
+      const before = yield* repaired(assistant("a1", call("c1")), system("s"), user("u"), tool("t", "c1"))
+      assert.deepStrictEqual(before.shape, ["assistant tool-call c1", "tool c1 interrupted", "user s", "user u"])
+      const empty = yield* repaired(user("u"), system("s", ""))
+      assert.deepStrictEqual(empty.shape, ["user u"])
+      assert.deepStrictEqual(empty.repairs, [
+        ["SystemDemoted", 1, ""],
+        ["MessageDropped", 1, "EmptyContent"]
+      ])
+    })
+  )
+
+  it.effect("calls without an id, or with that of another, get one, and their results follow them", () =>
+    Effect.gen(function* () {
+      const result = yield* repaired(
+        user("u1"),
+        assistant("a1", call(""), call("c1"), call("c1"), call("c1_1")),
+        tool("t1", ""),
+        tool("t2", "c1"),
+        tool("t3", "c1"),
+        tool("t4", "c1"),
+        tool("t5", "c1_1")
+      )
+      assert.deepStrictEqual(result.shape, [
+        "user u1",
+        "assistant tool-call call_1 tool-call c1 tool-call c1_1_2 tool-call c1_1",
+        "tool call_1 ok",
+        "tool c1 ok",
+        "tool c1_1_2 ok",
+        "tool c1_1 ok"
+      ])
+      assert.deepStrictEqual(result.repairs, [
+        ["CallRelabelled", 1, ""],
+        ["CallRelabelled", 1, ""],
+        ["MessageDropped", 5, "DuplicateResult"]
+      ])
+      assert.deepStrictEqual(result.details[1], {
+        _tag: "CallRelabelled",
+        index: 1,
+        id: "a1",
+        from: "c1",
+        to: "c1_1_2"
+      })
+    })
+  )
+
+  it.effect("results take the name of the tool that was called", () =>
+    Effect.gen(function* () {
+      const result = yield* repaired(assistant("a1", call("c1")), tool("t1", "c1", "write"))
+      assert.deepStrictEqual(result.shape, ["assistant tool-call c1", "tool c1 ok"])
+      assert.deepStrictEqual(result.details, [
+        { _tag: "ResultRenamed", index: 1, id: "t1", callId: "c1", from: "write", to: "read" }
+      ])
+    })
+  )
+
+  it.effect("results of the provider's tools are repaired inside of their message", () =>
+    Effect.gen(function* () {
+      const result = yield* repaired(
+        user("u1"),
+        assistant("a1", ownResult("w0"), own("w1"), ownResult("w1", "other"), ownResult("w1"), own("w2")),
+        assistant("a2", ownResult("w2"), ownResult("w1"))
+      )
+      assert.deepStrictEqual(result.shape, [
+        "user u1",
+        "assistant tool-call w1 tool-result w1 tool-call w2",
+        "assistant tool-result w2"
+      ])
+      assert.deepStrictEqual(result.repairs, [
+        ["PartDropped", 1, "OrphanResult"],
+        ["ResultRenamed", 1, ""],
+        ["PartDropped", 1, "DuplicateResult"],
+        ["PartDropped", 2, "DuplicateResult"]
+      ])
+      const twice = yield* repaired(user("u1"), assistant("a1", own("w"), own("w"), ownResult("w"), ownResult("w")))
+      assert.deepStrictEqual(twice.shape, [
+        "user u1",
+        "assistant tool-call w tool-call w_1 tool-result w tool-result w_1"
+      ])
+    })
+  )
+
+  it.effect.prop("a lawful history is taken as it is", [ConversationArbitrary.conversation()], ([self]) =>
+    Effect.gen(function* () {
+      const messages = Conversation.messages(self)
+      const { conversation, repairs } = yield* Conversation.repair(messages)
+      assert.deepStrictEqual(repairs, [])
+      assert.isTrue(messages.every((message, index) => message === Conversation.messages(conversation)[index]))
+    })
+  )
+
+  const Shuffled = [
+    ConversationArbitrary.messages({ maxTurns: 4 }),
+    ConversationArbitrary.messages({ maxTurns: 2 }),
+    Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1000 })))
+  ] as const
+
+  /** Messages of two conversations in any order, some twice: ids collide, pairs are torn. */
+  const shuffle = (
+    a: ReadonlyArray<Message.Message>,
+    b: ReadonlyArray<Message.Message>,
+    picks: ReadonlyArray<number>
+  ): ReadonlyArray<Message.Message> => {
+    const all = [...a, ...b]
+    return all.length === 0 ? [] : [...picks.flatMap((pick) => all[pick % all.length] ?? []), ...all.slice(3)]
+  }
+
+  it.effect.prop(
+    "whatever comes in, what comes out is lawful and keeps what can be kept",
+    [...Shuffled],
+    ([a, b, picks]) =>
+      Effect.gen(function* () {
+        const messages = shuffle(a, b, picks)
+        const { conversation, repairs } = yield* Conversation.repair(messages)
+        const after = Conversation.messages(conversation)
+        assert.strictEqual((yield* Effect.result(Effect.fromResult(Conversation.fromMessages(after))))._tag, "Success")
+        // Nothing appears or vanishes without being told
+        const count = (tag: Repair.Repair["_tag"]) => repairs.filter(({ _tag }) => _tag === tag).length
+        assert.strictEqual(after.length, messages.length - count("MessageDropped") + count("CallSealed"))
+        const again = yield* Conversation.repair(after)
+        assert.deepStrictEqual(again.repairs, [])
+        const codec = Schema.toCodecJson(Schema.Array(Repair.Repair))
+        const stored = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(repairs))
+        assert.deepStrictEqual(
+          stored.map(({ _tag }) => _tag),
+          repairs.map(({ _tag }) => _tag)
+        )
+      })
+  )
+})
+
+describe("CONV-8 reading with repair", () => {
+  const json = {
+    version: 1,
+    tokenLimit: 100,
+    messages: [
+      { role: "user", id: "u1", createdAt: "2026-01-01T00:00:00.000Z", content: [{ type: "text", text: "Hi" }] },
+      {
+        role: "tool",
+        id: "t1",
+        createdAt: "2026-01-01T00:00:00.000Z",
+        callId: "c1",
+        name: "read",
+        result: { _tag: "Failure", type: "not_found", message: "No" }
+      }
+    ]
+  }
+
+  it.effect("decode and decodeJson refuse by default, with a path, and repair when asked", () =>
+    Effect.gen(function* () {
+      for (const refused of [
+        Conversation.decode(json),
+        Conversation.decode(json, { onUnlawful: "refuse" }),
+        Conversation.decodeJson(JSON.stringify(json))
+      ]) {
+        const error = yield* Effect.flip(refused)
+        assert(error.reason._tag === "Invalid")
+        assert.strictEqual(error.reason.issues[0]?.path, "/messages/1")
+      }
+      for (const reading of [
+        Conversation.decode(json, { onUnlawful: "repair" }),
+        Conversation.decodeJson(JSON.stringify(json), { onUnlawful: "repair" })
+      ]) {
+        const { conversation, repairs } = yield* reading
+        assert.deepStrictEqual(shape(conversation), ["user u1"])
+        assert.strictEqual(repairs[0]?._tag, "MessageDropped")
+        assert.strictEqual(Conversation.tokenLimit(conversation)._tag, "Some")
+      }
+    })
+  )
+
+  it.effect("what is no conversation is refused either way, under the same limits", () =>
+    Effect.gen(function* () {
+      const repair = { onUnlawful: "repair" } as const
+      const unknown = { ...json, messages: [{ ...json.messages[0], role: "bot" }] }
+      assert.strictEqual((yield* Effect.flip(Conversation.decode(unknown, repair))).reason._tag, "Invalid")
+      const newer = yield* Effect.flip(Conversation.decode({ ...json, version: 9 }, repair))
+      assert.strictEqual(newer.reason._tag, "UnsupportedVersion")
+      const large = yield* Effect.flip(Conversation.decode(json, { ...repair, limits: { maxMessages: 1 } }))
+      assert.strictEqual(large.reason._tag, "TooLarge")
+    })
+  )
+
+  it.effect("prompts are repaired when asked", () =>
+    Effect.gen(function* () {
+      const prompt = Prompt.make([
+        { role: "user", content: "Hi" },
+        { role: "user", content: [] },
+        {
+          role: "assistant",
+          content: [{ type: "tool-call", id: "c1", name: "read", params: {}, providerExecuted: false }]
+        },
+        { role: "system", content: "Late" },
+        { role: "assistant", content: "Well" }
+      ])
+      assert.strictEqual((yield* Effect.flip(Conversation.fromPrompt(prompt))).reason._tag, "EmptyContent")
+      const { conversation, repairs } = yield* Conversation.fromPrompt(prompt, { onUnlawful: "repair", tokenLimit: 5 })
+      assert.deepStrictEqual(
+        Conversation.messages(conversation).map(({ role }) => role),
+        ["user", "assistant", "tool", "user", "assistant"]
+      )
+      assert.deepStrictEqual(
+        repairs.map(({ _tag, index }) => [_tag, index]),
+        [
+          ["MessageDropped", 1],
+          ["SystemDemoted", 3],
+          ["CallSealed", 4]
+        ]
+      )
+    })
+  )
+
+  it.effect("arguments that are no JSON are no matter of laws", () =>
+    Effect.gen(function* () {
+      const prompt = Prompt.fromMessages([
+        Prompt.assistantMessage({
+          content: [Prompt.toolCallPart({ id: "c", name: "n", params: new Map(), providerExecuted: false })]
+        })
+      ])
+      const error = yield* Effect.flip(Conversation.fromPrompt(prompt, { onUnlawful: "repair" }))
+      assert.strictEqual(error.reason._tag, "NotJson")
+    })
+  )
+
+  it.effect.prop("what is lawful is read the same way with repair", [ConversationArbitrary.conversation()], ([self]) =>
+    Effect.gen(function* () {
+      const { conversation, repairs } = yield* Conversation.decode(yield* Conversation.encode(self), {
+        onUnlawful: "repair"
+      })
+      assert(Equal.equals(conversation, self))
+      assert.deepStrictEqual(repairs, [])
+    })
+  )
+})
