@@ -22,9 +22,10 @@ import { compile } from "./internal/jsonschema/compile.ts"
 import { check, defaultMaxSteps } from "./internal/jsonschema/check.ts"
 import { guard } from "./internal/jsonschema/guard.ts"
 import type { Node } from "./internal/jsonschema/model.ts"
+import { revisits } from "./internal/jsonschema/revisits.ts"
 import { looks } from "./internal/jsonschema/unfold.ts"
 import { tokens } from "./internal/pointer.ts"
-import type { JsonObject } from "./Json.ts"
+import { isObject, type JsonObject } from "./Json.ts"
 import { JsonSchemaError } from "./JsonSchemaError.ts"
 import * as Limits from "./Limits.ts"
 import type * as ValidationIssue from "./ValidationIssue.ts"
@@ -310,16 +311,17 @@ const maxLooks = 100_000
  * **Details**
  *
  * It is imported by core as far as core can; where core refuses (`if`, `not`,
- * `$ref: "#"` ...), and where alternatives within alternatives multiply until a
- * reader without a budget would never end, it accepts any object for a document
+ * `$ref: "#"` ...), and where alternatives within alternatives multiply, or a
+ * recursion looks at one member twice, until a reader without a budget would never end, it accepts any object for a document
  * of objects, and anything else for others. It never decides what is accepted: {@link validate} does.
  *
  * @category converting
  * @since 0.1.0
  */
 export const toSchema = (self: CheckedSchema): Schema.Codec<unknown> => {
+  const root = rootOf(self)
   const imported =
-    looks(rootOf(self)) > maxLooks
+    looks(root) > maxLooks || revisits(root, (node) => literalsOf(self.json, node.pointer))
       ? Result.failVoid
       : Result.try(() =>
           SchemaRepresentation.fromJsonSchemaDocument(
@@ -334,6 +336,17 @@ export const toSchema = (self: CheckedSchema): Schema.Codec<unknown> => {
     return imported.success as Schema.Top as Schema.Codec<unknown>
   }
   return self.json["type"] === "object" ? Schema.Record(Schema.String, Schema.Unknown) : Schema.Unknown
+}
+
+/** The literals that a subschema admits, when it says so itself. */
+const literalsOf = (json: JsonObject, pointer: string): ReadonlyArray<Schema.Json> | undefined => {
+  const found = tokens(pointer).reduce<Schema.Json | undefined>((at, token) => {
+    if (Array.isArray(at)) return at[Number(token)]
+    return isObject(at) && Object.hasOwn(at, token) ? at[token] : undefined
+  }, json)
+  if (!isObject(found)) return undefined
+  if (Object.hasOwn(found, "const")) return [found["const"] ?? null]
+  return Array.isArray(found["enum"]) ? found["enum"] : undefined
 }
 
 const schemaIssue = (

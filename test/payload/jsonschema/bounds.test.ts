@@ -80,4 +80,51 @@ describe("PAY-C schemas and values that swell", () => {
       assert.isTrue(Exit.isSuccess(decode({ left: { name: "a" }, right: {} })))
     })
   )
+
+  it.effect("PAY-C a recursion that looks at one member twice is not read by core's Schemas", () =>
+    Effect.gen(function* () {
+      const again = { $ref: "#/$defs/x" }
+      const hostile = yield* CheckedSchema.make({
+        $defs: {
+          x: {
+            type: "object",
+            anyOf: [
+              { properties: { a: again }, required: ["z"] },
+              { properties: { a: again }, required: ["b"] }
+            ]
+          }
+        },
+        type: "object",
+        properties: { a: again }
+      })
+      let deep: Schema.Json = {}
+      for (let i = 0; i < 40; i++) deep = { a: deep }
+      assert.isTrue(Exit.isSuccess(Schema.decodeUnknownExit(CheckedSchema.toSchema(hostile))(deep)))
+      assert.isFalse(CheckedSchema.accepts(hostile, deep))
+    })
+  )
+
+  it.effect("PAY-C alternatives that a tag tells apart, and those of other members, stay Schemas", () =>
+    Effect.gen(function* () {
+      const node = { $ref: "#/$defs/node" }
+      const tag = (name: string) => ({ type: "string", const: name })
+      const tagged = [
+        { type: "object", properties: { is: tag("leaf"), value: { type: "integer" } }, required: ["is", "value"] },
+        { type: "object", properties: { is: tag("not"), of: node }, required: ["is", "of"] },
+        { type: "object", properties: { is: tag("same"), of: node }, required: ["is", "of"] }
+      ]
+      const untagged = [
+        { type: "object", properties: { and: { type: "array", items: node } }, required: ["and"] },
+        { type: "object", properties: { not: node }, required: ["not"] }
+      ]
+      for (const [anyOf, wrong] of [
+        [tagged, { root: { is: "leaf", value: "no" } }],
+        [untagged, { root: { neither: 1 } }]
+      ] as const) {
+        const schema = { $defs: { node: { anyOf } }, type: "object", properties: { root: node }, required: ["root"] }
+        const decode = Schema.decodeUnknownExit(CheckedSchema.toSchema(yield* CheckedSchema.make(schema)))
+        assert.isTrue(Exit.isFailure(decode(wrong)))
+      }
+    })
+  )
 })

@@ -1,14 +1,14 @@
 import type { Node } from "./model.ts"
 
 /** The parts that look at the same value, as core's import knows them. */
-const inPlace = (node: Node): ReadonlyArray<Node> => [
+export const inPlace = (node: Node): ReadonlyArray<Node> => [
   ...(node.reference === undefined ? [] : [node.reference]),
   ...node.allOf,
   ...node.choices.flatMap(({ branches }) => branches)
 ]
 
 /** The parts that look at members, each at another one. */
-const inside = ({ array, object }: Node): ReadonlyArray<Node> => [
+export const inside = ({ array, object }: Node): ReadonlyArray<Node> => [
   ...(object === undefined ? [] : [...object.properties.values(), ...object.patterns.map(([, node]) => node)]),
   ...(object?.additional === undefined ? [] : [object.additional]),
   ...(array === undefined ? [] : array.prefix),
