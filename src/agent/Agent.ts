@@ -191,6 +191,11 @@ export const make = <
  * captures lies under the context of each call, so the `RunContext`, clock, log level,
  * span and tool runtime of the caller reach instructions and handlers.
  *
+ * **Gotchas**
+ *
+ * The key of the service is made of the name: two agents of one application need two
+ * names, or the layer of one stands for the other.
+ *
  * **Example** (An agent with a tool)
  *
  * ```ts

@@ -19,9 +19,16 @@ import type { ModelRegistry } from "./ModelRegistry.ts"
  *
  * **Details**
  *
- * The Effect may use any service and `RunContext`. Its failure ends the run
- * with the reason `InstructionsFailed`, `ModelFailed` or `ToolkitFailed` of
- * {@link AgentError}, the original error kept as `cause`.
+ * The Effect may use any service and `RunContext`. Its failure ends the run with the
+ * reason `PreparationFailed` of an `AgentError`; `AgentError.causeOf` gives the original
+ * error.
+ *
+ * **Gotchas**
+ *
+ * A text that differs from run to run, today's date for example, makes each run one of
+ * another definition, and `resume` refuses the state of another definition. What
+ * changes belongs into the user's message, or into the `RunContext`, which is resumed
+ * with the run.
  *
  * @category models
  * @since 0.1.0

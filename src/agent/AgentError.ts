@@ -104,7 +104,8 @@ export class ModelRegistryFailed extends Schema.TaggedError<ModelRegistryFailed>
    * @since 0.1.0
    */
   override get message(): string {
-    return `the model ${JSON.stringify(this.model)} cannot be had: ${this.problem}`
+    const model = this.model === "" ? "a model" : `the model ${JSON.stringify(this.model)}`
+    return `${model} cannot be had: ${this.problem}`
   }
 }
 
@@ -143,7 +144,7 @@ export class DefinitionInvalid extends Schema.TaggedError<DefinitionInvalid>("ef
    * @since 0.1.0
    */
   override get message(): string {
-    return `the agent has no definition: ${this.problem}`
+    return `the agent cannot be defined: ${this.problem}`
   }
 }
 
@@ -183,7 +184,8 @@ export class ShellWithoutRuntime extends Schema.TaggedError<ShellWithoutRuntime>
 }
 
 /**
- * The state was made by another definition of the agent.
+ * The state was made by another definition of the agent. The instructions are part of
+ * it: an Effect that makes another text each time makes another definition, too.
  *
  * @category reasons
  * @since 0.1.0
@@ -196,7 +198,7 @@ export class DefinitionChanged extends Schema.TaggedError<DefinitionChanged>("ef
    * @since 0.1.0
    */
   override get message(): string {
-    return `expected a state of the definition ${this.expected}, found one of ${this.found}. Resume it with the agent it was made by, or start a new run from its conversation.`
+    return `expected a state of the definition ${this.expected}, found one of ${this.found}. Resume it with the agent it was made by (its name, model, instructions, tools and options, as they were), or start a new run from its conversation.`
   }
 }
 

@@ -13,6 +13,7 @@ import type { JsonObject } from "../payload/Json.ts"
 import type { Content } from "../tool/Content.ts"
 import type { RunEvent } from "./RunEvent.ts"
 import type { RunState } from "./RunState.ts"
+import type { Decision } from "./RunTransition.ts"
 
 /**
  * What the user says: text, or text and file parts, or nothing, which goes on
@@ -23,24 +24,13 @@ import type { RunState } from "./RunState.ts"
  */
 export type Input = string | readonly [Content, ...Array<Content>] | undefined
 
-/**
- * A person's answer to an `ApprovalRequest`.
- *
- * **Details**
- *
- * A denied call is never dispatched: the model sees a `denied` result with the
- * reason. `path` is that of the request, for a call that an agent used as a tool
- * made; an `ApprovalRequest` with `approved` added is a decision.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Decision {
-  readonly callId: string
-  readonly path?: ReadonlyArray<string> | undefined
-  readonly approved: boolean
-  readonly reason?: string | undefined
-}
+export {
+  /**
+   * @category models
+   * @since 0.1.0
+   */
+  type Decision
+} from "./RunTransition.ts"
 
 /**
  * The answer of `interruptWhen` that stops a run.
@@ -80,7 +70,11 @@ export type ToolChoice = LanguageModel.ToolChoice<string> | { readonly every: La
  *
  * **Details**
  *
- * - `decisions`: answers to pending approvals.
+ * - `input`: what the user says next; with open calls it waits until they are done.
+ * - `decisions`: answers to pending approvals. Those that are not answered still wait.
+ * - `maxSteps`: model calls for this message, default that of the agent. A number below
+ *   1 counts as 1.
+ * - `toolChoice`: see {@link ToolChoice}.
  * - `timeouts`: see {@link Timeouts}; none by default, tools have their own 10 seconds.
  * - `modelRetry`: a schedule for retryable `AiError`s of the model; none by default.
  * - `modelMistakes`: how often per step the model is asked again after an answer

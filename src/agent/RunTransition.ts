@@ -181,12 +181,14 @@ export const next = (self: RunState): RunAction => choosing.next(self)
 export const recover = (self: RunState): ReadonlyArray<Settlement> => choosing.recover(self)
 
 /**
- * Somebody's decision about an `ApprovalRequest`.
+ * A person's answer to an `ApprovalRequest`.
  *
  * **Details**
  *
- * `path` is the path of the request. It can be left out, unless calls of several
- * agents have the same id.
+ * A denied call is never dispatched: the model sees a `denied` result with the
+ * reason. `path` is that of the request, for a call that an agent used as a tool
+ * made; it can be left out, unless calls of several agents have the same id. An
+ * `ApprovalRequest` with `approved` added is a decision.
  *
  * @category models
  * @since 0.1.0

@@ -34,14 +34,18 @@ describe("errors of a run", () => {
           ["a/b", "unknown provider"]
         ],
         [new AgentError.PreparationFailed({ part: "toolkit", error: "DbDown" }), ["toolkit", "DbDown"]],
-        [new AgentError.DefinitionInvalid({ problem: "no schema" }), ["no schema"]],
+        [new AgentError.ModelRegistryFailed({ model: "", problem: "it names none" }), [": a model cannot be had: it"]],
+        [new AgentError.DefinitionInvalid({ problem: "no schema" }), ["cannot be defined: no schema"]],
         [
           new AgentError.PreparationFailed({ part: "instructions", error: "RunContextError" }),
           ["instructions", "RunContextError", `the run option "context"`]
         ],
         [new AgentError.ToolSetInvalid({ problem: "two tools" }), ["two tools"]],
         [new AgentError.ShellWithoutRuntime({ tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
-        [new AgentError.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }), ["sha256:1", "sha256:2"]],
+        [
+          new AgentError.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }),
+          ["sha256:1", "sha256:2", "instructions"]
+        ],
         [new AgentError.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
         [new AgentError.ConversationInvalid({ problem: "open calls" }), ["open calls"]],
         [new AgentError.MaxDepth({ limit: 8 }), ["8", "maxDepth"]]
