@@ -193,28 +193,38 @@ export const make = (options?: {
 }
 
 /**
- * Builds a conversation from messages, checking every law. `trimmed` says what
- * {@link isTrimmed} said of the conversation they are from.
+ * Builds a conversation from messages, checking every law. `staleUsage` says
+ * what {@link hasStaleUsage} said of the conversation they are from.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const fromMessages = (
   messages: Iterable<Message.Message>,
-  options?: { readonly tokenLimit?: number | undefined; readonly trimmed?: boolean | undefined }
+  options?: { readonly tokenLimit?: number | undefined; readonly staleUsage?: boolean | undefined }
 ): Result.Result<Conversation, ConversationError> => {
   const self = appendAll(history.empty(options?.tokenLimit), messages)
-  return options?.trimmed === true ? Result.map(self, (self) => history.trim(history.of(self))) : self
+  return options?.staleUsage === true ? Result.map(self, withStaleUsage) : self
 }
 
 /**
- * Whether something was removed since the newest usage was reported, so that the
- * report is about a longer conversation.
+ * Whether the newest usage was reported about another history than this: something was
+ * removed since, or the model was sent only part of it. {@link estimatedSize} does
+ * not use such a report.
  *
- * @category guards
+ * @category tokens
  * @since 0.1.0
  */
-export const isTrimmed = (self: Conversation): boolean => history.of(self).trimmed
+export const hasStaleUsage = (self: Conversation): boolean => history.of(self).staleUsage
+
+/**
+ * Says that the usage reported so far is not about this history, see
+ * {@link hasStaleUsage}. The next report counts again.
+ *
+ * @category tokens
+ * @since 0.1.0
+ */
+export const withStaleUsage = (self: Conversation): Conversation => history.forgetReport(history.of(self))
 
 /**
  * Adds a message, or says which law it would break.
@@ -416,7 +426,7 @@ export const system = (self: Conversation): Option.Option<Message.SystemMessage>
  * @since 0.1.0
  */
 export const lastMessage = (self: Conversation): Option.Option<Message.Message> =>
-  Option.fromUndefinedOr(history.of(self).last?.message)
+  Option.fromUndefinedOr(history.lastMessage(history.of(self)))
 
 /**
  * The newest assistant message.
@@ -977,5 +987,5 @@ export const decodeJson: Reader<string | Uint8Array, DecodeOptions, PayloadError
  */
 export const repair = (
   messages: Iterable<Message.Message>,
-  options?: { readonly tokenLimit?: number | undefined; readonly trimmed?: boolean | undefined }
+  options?: { readonly tokenLimit?: number | undefined; readonly staleUsage?: boolean | undefined }
 ): Effect.Effect<Repaired> => internalRepair.repair(messages, options ?? {})

@@ -12,7 +12,7 @@ import * as immutable from "./immutable.ts"
 
 export const TypeId: TypeIdType = "~effect-emissary/conversation/Conversation"
 
-/** Newest first: adding is one object, every older conversation stays as it was, and nothing is copied. */
+/** Newest first, in the order of arrival: adding is one object, older conversations stay as they were, nothing is copied. */
 interface Node {
   readonly message: Message
   readonly previous: Node | undefined
@@ -26,10 +26,10 @@ export interface History extends Conversation {
   readonly tokenCount: number
   readonly system: SystemMessage | undefined
   readonly lastAssistant: AssistantMessage | undefined
-  /** The newest answer that says how much was read for it, unless something was removed since. */
+  /** The newest answer that says how much of this conversation was read for it. */
   readonly reported: AssistantMessage | undefined
-  /** Whether something was removed since the newest such answer. */
-  readonly trimmed: boolean
+  /** Whether there is a newer one, about another history. */
+  readonly staleUsage: boolean
   /** Calls of the newest assistant message, in call order, and their positions. */
   readonly batch: ReadonlyArray<ToolCallPart>
   readonly positions: ReadonlyMap<string, number>
@@ -62,7 +62,7 @@ const Proto = {
     )
   },
   [Hash.symbol](this: History): number {
-    return Hash.combine(Hash.number(this.length), Hash.string(this.last?.message.id ?? ""))
+    return Hash.combine(Hash.number(this.length), Hash.string(this.lastAssistant?.id ?? ""))
   },
   // Roles only: what people said belongs in no log
   toJSON(this: History) {
@@ -96,7 +96,7 @@ export const empty = (tokenLimit: number | undefined): History =>
     system: undefined,
     lastAssistant: undefined,
     reported: undefined,
-    trimmed: false,
+    staleUsage: false,
     batch: [],
     positions: noPositions,
     open: HashMap.empty(),
@@ -123,16 +123,16 @@ export const push = (self: History, input: Message): History => {
     case "assistant":
       return make({ ...next, lastAssistant: message, ...report(message), ...calls(self, message) })
     case "tool":
-      return make({ ...next, last: insert(self, message), open: HashMap.remove(self.open, message.callId) })
+      return make({ ...next, open: HashMap.remove(self.open, message.callId) })
   }
 }
 
 const report = (message: AssistantMessage) =>
-  (message.usage?.inputTokens ?? 0) > 0 ? { reported: message, trimmed: false } : undefined
+  (message.usage?.inputTokens ?? 0) > 0 ? { reported: message, staleUsage: false } : undefined
 
-/** Forgets what was reported: it is about a longer conversation. */
-export const trim = (self: History): History =>
-  self.reported === undefined ? self : make({ ...self, reported: undefined, trimmed: true })
+/** Forgets what was reported: it is about another history. */
+export const forgetReport = (self: History): History =>
+  self.reported === undefined ? self : make({ ...self, reported: undefined, staleUsage: true })
 
 const calls = (self: History, message: AssistantMessage) => {
   const batch: Array<ToolCallPart> = []
@@ -152,30 +152,56 @@ const calls = (self: History, message: AssistantMessage) => {
       providerOpen = HashMap.remove(providerOpen, part.id)
     }
   }
-  const positions = new Map(batch.map((call, position) => [call.id, position]))
-  return { batch, positions, callIds, open, providerOpen }
+  return { batch, positions: positionsOf(batch), callIds, open, providerOpen }
 }
 
-/** Results stand in call order: those of later calls that arrived before are put behind. */
-const insert = (self: History, message: ToolMessage): Node => {
-  const position = (result: ToolMessage) => self.positions.get(result.callId) ?? 0
-  const behind: Array<ToolMessage> = []
-  let node = self.last
-  while (node !== undefined && node.message.role === "tool" && position(node.message) > position(message)) {
-    behind.push(node.message)
-    node = node.previous
+const localCalls = (message: AssistantMessage): ReadonlyArray<ToolCallPart> =>
+  message.content.filter((part): part is ToolCallPart => part.type === "tool-call" && part.providerExecuted !== true)
+
+const positionsOf = (calls: ReadonlyArray<ToolCallPart>): ReadonlyMap<string, number> =>
+  new Map(calls.map((call, position) => [call.id, position]))
+
+/** Results stand in call order, whatever order they arrived in. */
+const inCallOrder = (messages: ReadonlyArray<Message>): ReadonlyArray<Message> => {
+  const ordered: Array<Message> = []
+  let positions = noPositions
+  let results: Array<ToolMessage> = []
+  const position = (result: ToolMessage) => positions.get(result.callId) ?? 0
+  const flush = () => {
+    // As it stands most of the time, which a stable sort sees at once
+    for (const result of results.toSorted((a, b) => position(a) - position(b))) ordered.push(result)
+    results = []
   }
-  let last: Node = { message, previous: node }
-  for (const result of behind.toReversed()) last = { message: result, previous: last }
-  return last
+  for (const message of messages) {
+    if (message.role === "tool") {
+      results.push(message)
+      continue
+    }
+    flush()
+    ordered.push(message)
+    if (message.role === "assistant") positions = positionsOf(localCalls(message))
+  }
+  flush()
+  return ordered
 }
+
+/** The newest message: of results, that of the latest call. */
+export const lastMessage = (self: History): Message | undefined => {
+  let newest = self.last?.message
+  for (let node = self.last; node?.message.role === "tool"; node = node.previous) {
+    if (newest?.role === "tool" && position(self, node.message) > position(self, newest)) newest = node.message
+  }
+  return newest
+}
+
+const position = (self: History, result: ToolMessage): number => self.positions.get(result.callId) ?? 0
 
 export const toArray = (self: History): ReadonlyArray<Message> => {
   const cached = toArrayCache.get(self)
   if (cached !== undefined) return cached
   const messages: Array<Message> = []
   for (let node = self.last; node !== undefined; node = node.previous) messages.push(node.message)
-  const frozen = Object.freeze(messages.toReversed())
+  const frozen = Object.freeze(inCallOrder(messages.toReversed()))
   toArrayCache.set(self, frozen)
   return frozen
 }
@@ -184,7 +210,7 @@ export const toArray = (self: History): ReadonlyArray<Message> => {
 export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefined): History => {
   let self = empty(tokenLimit)
   for (const message of messages) self = push(self, message)
-  return trim(self)
+  return forgetReport(self)
 }
 
 /** The messages behind `message`, newest first. */
