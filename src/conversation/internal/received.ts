@@ -108,7 +108,8 @@ const nonEmpty = ([first, ...rest]: ReadonlyArray<Content.Content>): Content.Non
 const result = (said: Extract<Said, { role: "tool" }>): ToolResult.ToolResult => {
   const content = nonEmpty(said.content)
   const text = Content.toText(content)
-  const isPlain = content.length === 1 && content[0].type === "text"
+  const [first, second] = content
+  const isPlain = second === undefined && first.type === "text" && first.options === undefined
   if (said.isError !== true) return ToolResult.success(text, content)
   const failure = ToolResult.failure("execution_error", text)
   return isPlain ? failure : { ...failure, content }

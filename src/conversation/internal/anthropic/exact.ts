@@ -7,18 +7,21 @@ import * as json from "../json.ts"
 import type { Said } from "../received.ts"
 import * as read from "./read.ts"
 import * as wire from "./wire.ts"
-import { call, isBlank, write } from "./write.ts"
+import { isBlank, write } from "./write.ts"
 
 /** Content as it was received, without what Anthropic refuses. */
 const lawful = (raw: Schema.Json, said: Said): Schema.Json => {
   if (said.role === "tool") return json.isObject(raw) ? lawfulResult(raw, said) : raw
   if (!Array.isArray(raw)) return raw
   return lawfulBlocks(raw).map((block: Schema.Json) => {
-    if (!json.isObject(block) || !Object.hasOwn(block, "input") || json.isObject(block["input"])) return block
+    if (!json.isObject(block) || !isUse(block) || json.isObject(foreign.own(block, "input"))) return block
     const part = said.role === "assistant" ? said.content.find((part) => isCallOf(part, block["id"])) : undefined
-    return part?.type === "tool-call" ? call(part) : block
+    return part?.type === "tool-call" ? { ...block, input: part.arguments } : block
   })
 }
+
+const isUse = ({ type }: JsonObject): boolean =>
+  type === "tool_use" || (typeof type === "string" && wire.serverCalls.includes(type))
 
 const isCallOf = (part: { readonly type: string; readonly id?: string }, id: Schema.Json | undefined): boolean =>
   part.type === "tool-call" && part.id === id

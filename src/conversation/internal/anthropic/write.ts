@@ -139,7 +139,7 @@ const blockType = (part: ToolCallPart | ToolResultPart, types: ReadonlyArray<str
 export const serverType = (part: ToolCallPart | ToolResultPart): string | undefined =>
   blockType(part, part.type === "tool-call" ? wire.serverCalls : wire.serverResults)
 
-export const call = (part: ToolCallPart): JsonObject => ({
+const call = (part: ToolCallPart): JsonObject => ({
   type: (part.providerExecuted === true ? serverType(part) : undefined) ?? "tool_use",
   id: part.id,
   name: part.name,

@@ -1,0 +1,486 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Option, Result, Schema } from "effect"
+import {
+  AnthropicMessages,
+  Content,
+  Conversation,
+  ConversationError,
+  OpenAiMessages,
+  Part,
+  PayloadError,
+  type RenderError,
+  ToolResult
+} from "effect-emissary"
+import { ConversationArbitrary } from "effect-emissary/testing"
+import { anthropicForeign } from "./anthropicForeign.ts"
+import { anthropicRules } from "./anthropicRules.ts"
+import { heldBy, sendableTo } from "./foreignTranscript.ts"
+
+const runs = { arbitrary: { runs: 300 } }
+
+const render = (self: Conversation.Conversation, options?: AnthropicMessages.Options) =>
+  Effect.fromResult(AnthropicMessages.toAnthropicMessages(self, options))
+
+const again = (foreign: unknown) =>
+  Effect.flatMap(AnthropicMessages.fromAnthropicMessages(foreign), (self) => render(self))
+
+const same = (actual: unknown, expected: unknown) =>
+  assert.strictEqual(JSON.stringify(actual, null, 1), JSON.stringify(expected, null, 1))
+
+const reasonOf = (self: Conversation.Conversation, options?: AnthropicMessages.Options) =>
+  Effect.map(Effect.flip(render(self, options)), (error: RenderError.RenderError) => error.reason)
+
+const call = (args: Partial<Part.ToolCallPart> = {}) =>
+  Part.toolCall({ id: "a", name: "search", arguments: { q: 1 }, ...args })
+
+const answered = (part: Part.ToolCallPart, result: ToolResult.ToolResult = ToolResult.success("found")) =>
+  Conversation.empty.pipe(
+    Conversation.addUser("go"),
+    Effect.flatMap(Conversation.addAssistant([part])),
+    Effect.flatMap(Conversation.addToolResult({ callId: part.id, result }))
+  )
+
+const image = Content.file({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
+
+describe("CONV-4 Anthropic messages, laws", () => {
+  it.effect.prop(
+    "to(from(x)) is x, byte by byte, of every lawful history, also when the conversation was stored in between",
+    [anthropicForeign],
+    ([foreign]) =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(anthropicRules(foreign), [])
+        const self = yield* AnthropicMessages.fromAnthropicMessages(foreign)
+        same(yield* render(self), foreign)
+        same(yield* render(yield* Conversation.decodeJson(yield* Conversation.encodeJson(self))), foreign)
+      }),
+    runs
+  )
+
+  it.effect.prop(
+    "from(to(c)) says what c says, as far as the format can hold it",
+    [ConversationArbitrary.conversation({ open: false, sendable: true })],
+    ([given]) =>
+      Effect.gen(function* () {
+        const self = yield* sendableTo("anthropic", given)
+        const history = yield* render(self)
+        assert.deepStrictEqual(anthropicRules(history), [])
+        const back = yield* AnthropicMessages.fromAnthropicMessages(history)
+        assert.deepStrictEqual(Conversation.transcript(back), yield* heldBy("anthropic", self))
+        same(yield* render(back), history)
+      }),
+    runs
+  )
+
+  it.prop(
+    "whatever the conversation, what is written keeps the rules, and what is not is an error that names a message",
+    [ConversationArbitrary.conversation(), Schema.Boolean],
+    ([self, lenient]) => {
+      const result = AnthropicMessages.toAnthropicMessages(
+        self,
+        lenient ? { invalidArguments: "wrap" } : { reasoning: "refuse" }
+      )
+      if (Result.isSuccess(result)) return assert.deepStrictEqual(anthropicRules(result.success), [])
+      const { reason } = result.failure
+      assert.strictEqual(Conversation.messages(self)[reason.index]?.id, reason.id)
+    },
+    runs
+  )
+
+  it.effect.prop(
+    "a history of Anthropic can be written for OpenAI, or it says why not",
+    [anthropicForeign],
+    ([foreign]) =>
+      Effect.gen(function* () {
+        const self = yield* AnthropicMessages.fromAnthropicMessages(foreign)
+        const result = OpenAiMessages.toOpenAiMessages(self, { toolFiles: "describe" })
+        if (Result.isFailure(result)) return assert.strictEqual(result.failure.reason._tag, "UnsupportedContent")
+        const back = yield* OpenAiMessages.fromOpenAiMessages(result.success)
+        assert.strictEqual(Conversation.messageCount(back), Conversation.messageCount(self))
+      })
+  )
+})
+
+const cached = { cache_control: { type: "ephemeral" } }
+
+describe("CONV-4 foreign Anthropic histories", () => {
+  it.effect("thinking, server tools, documents, results out of order and with text behind: exactly as they came", () =>
+    Effect.gen(function* () {
+      const foreign = {
+        messages: [
+          { content: "hi", role: "user" },
+          {
+            role: "assistant",
+            content: [
+              { type: "redacted_thinking", data: "xx" },
+              { type: "thinking", thinking: "", signature: "s" },
+              { type: "text", text: "a", citations: null },
+              { type: "tool_use", id: "a", name: "f", input: { b: 1, a: 2 } },
+              { type: "tool_use", name: "g", id: "b", input: {}, ...cached }
+            ]
+          },
+          {
+            role: "user",
+            content: [
+              {
+                type: "tool_result",
+                tool_use_id: "b",
+                content: [
+                  { type: "text", text: "x" },
+                  { type: "image", source: { type: "base64", media_type: "image/png", data: "AQID" } }
+                ]
+              },
+              { type: "tool_result", tool_use_id: "a", is_error: false, ...cached },
+              { type: "text", text: "and?", ...cached },
+              {
+                type: "document",
+                source: { type: "text", media_type: "text/plain", data: "hellö" },
+                title: "T",
+                context: "c",
+                citations: { enabled: true }
+              }
+            ],
+            id: "m"
+          },
+          {
+            role: "assistant",
+            content: [
+              { type: "server_tool_use", id: "w", name: "web_search", input: { q: 1 } },
+              { type: "web_search_tool_result", tool_use_id: "w", content: [{ type: "web_search_result", url: "x" }] },
+              { type: "text", text: "done" }
+            ]
+          },
+          { role: "assistant", content: "more" },
+          { role: "user", content: [{ type: "image", source: { type: "file", file_id: "file_1" } }] }
+        ],
+        system: [
+          { type: "text", text: "Be brief.", ...cached },
+          { type: "text", text: "Be kind." }
+        ]
+      }
+      const self = yield* AnthropicMessages.fromAnthropicMessages(foreign)
+      same(yield* render(self), foreign)
+      assert.deepStrictEqual(
+        Conversation.messages(self).map(({ role }) => role),
+        ["system", "user", "assistant", "tool", "tool", "user", "assistant", "assistant", "user"]
+      )
+      assert.deepStrictEqual(
+        Option.map(Conversation.system(self), ({ content }) => content),
+        Option.some("Be brief.\n\nBe kind.")
+      )
+    })
+  )
+
+  it.effect("signatures and cache breakpoints stand where Effect's provider for Anthropic looks for them", () =>
+    Effect.gen(function* () {
+      const self = yield* AnthropicMessages.fromAnthropicMessages({
+        messages: [
+          { role: "user", content: [{ type: "text", text: "hi", ...cached }] },
+          {
+            role: "assistant",
+            content: [
+              { type: "thinking", thinking: "hm", signature: "sig" },
+              { type: "redacted_thinking", data: "enc" },
+              { type: "text", text: "yes" }
+            ]
+          }
+        ]
+      })
+      const [user, assistant] = Conversation.toPrompt(self).content
+      assert(user?.role === "user" && assistant?.role === "assistant")
+      assert.deepStrictEqual(user.content[0]?.options, { anthropic: { cacheControl: { type: "ephemeral" } } })
+      assert.deepStrictEqual(
+        assistant.content.map(({ options }) => options),
+        [
+          { anthropic: { info: { type: "thinking", signature: "sig" } } },
+          { anthropic: { info: { type: "redacted_thinking", redactedData: "enc" } } },
+          {}
+        ]
+      )
+    })
+  )
+
+  it.effect("text for input, no input, blank blocks, results in two messages: written as Anthropic wants them", () =>
+    Effect.gen(function* () {
+      const history = yield* again({
+        system: null,
+        messages: [
+          {
+            role: "user",
+            content: [
+              { type: "text", text: " " },
+              { type: "text", text: "go" }
+            ]
+          },
+          {
+            role: "assistant",
+            content: [
+              { type: "text", text: "\n" },
+              { type: "tool_use", id: "a", name: "f", input: `{"q": 1}` },
+              { type: "tool_use", id: "b", name: "f" },
+              { type: "tool_use", id: "c", name: "f", input: null }
+            ]
+          },
+          { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: [] }] },
+          {
+            role: "user",
+            content: [
+              { type: "tool_result", tool_use_id: "b", content: "", is_error: true },
+              { type: "tool_result", tool_use_id: "c", content: " " }
+            ]
+          }
+        ]
+      })
+      assert.deepStrictEqual(anthropicRules(history), [])
+      const use = (id: string, input: Schema.Json): Schema.Json => ({ type: "tool_use", id, name: "f", input })
+      assert.deepStrictEqual(history.messages, [
+        { role: "user", content: [{ type: "text", text: "go" }] },
+        { role: "assistant", content: [use("a", { q: 1 }), use("b", {}), use("c", {})] },
+        {
+          role: "user",
+          content: [
+            { type: "tool_result", tool_use_id: "a" },
+            { type: "tool_result", tool_use_id: "b", content: "execution_error", is_error: true },
+            { type: "tool_result", tool_use_id: "c" }
+          ]
+        }
+      ])
+    })
+  )
+
+  const user = { role: "user", content: "x" }
+  const asks = { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: {} }] }
+  const result = { type: "tool_result", tool_use_id: "a", content: "r" }
+
+  it.effect("unlawful histories are refused with the index of the message", () =>
+    Effect.gen(function* () {
+      const cases: ReadonlyArray<readonly [ConversationError.Reason["_tag"], number, ReadonlyArray<unknown>]> = [
+        ["UnknownRole", 1, [user, { role: "system", content: "x" }]],
+        ["OrphanResult", 1, [user, { role: "user", content: [result] }]],
+        ["DuplicateResult", 2, [user, asks, { role: "user", content: [result, result] }]],
+        ["OpenCalls", 2, [user, asks, user]],
+        // Results have to come first
+        ["OpenCalls", 2, [user, asks, { role: "user", content: [{ type: "text", text: "so" }, result] }]],
+        ["RepeatedCallId", 1, [user, { role: "assistant", content: [...asks.content, ...asks.content] }]],
+        ["EmptyContent", 0, [{ role: "user", content: "" }]],
+        ["EmptyContent", 0, [{ role: "user", content: [] }]],
+        ["OrphanResult", 1, [user, { role: "assistant", content: [{ ...result, type: "mcp_tool_result" }] }]]
+      ]
+      for (const [tag, index, messages] of cases) {
+        const error = yield* Effect.flip(AnthropicMessages.fromAnthropicMessages({ messages }))
+        assert(error instanceof ConversationError.ConversationError, error.message)
+        assert.strictEqual(error.reason._tag, tag)
+        assert.strictEqual("index" in error.reason ? error.reason.index : undefined, index)
+      }
+    })
+  )
+
+  it.effect("other forms are refused with the path, more than the limits before they are looked at", () =>
+    Effect.gen(function* () {
+      const issues = (foreign: unknown) =>
+        Effect.map(Effect.flip(AnthropicMessages.fromAnthropicMessages(foreign)), (error) => {
+          assert(error instanceof PayloadError.PayloadError, error.message)
+          assert(error.reason._tag === "Invalid", error.message)
+          return error.reason.issues.map(({ path }) => path)
+        })
+      assert.deepStrictEqual(yield* issues([user]), [""])
+      assert.deepStrictEqual(yield* issues({}), ["/messages"])
+      assert.deepStrictEqual(yield* issues({ messages: [user], max_tokens: 5, model: "m" }), ["/max_tokens", "/model"])
+      assert.deepStrictEqual(yield* issues({ messages: [{ role: "user", content: [{ type: "audio" }] }] }), [
+        "/messages/0/content/0"
+      ])
+      assert.deepStrictEqual(
+        yield* issues({ messages: [user, { role: "assistant", content: [{ type: "tool_use", name: "f" }] }] }),
+        ["/messages/1/content/0/id"]
+      )
+      const tooMany = yield* Effect.flip(
+        AnthropicMessages.fromAnthropicMessages({ messages: [user, user] }, { limits: { maxMessages: 1 } })
+      )
+      assert(tooMany instanceof PayloadError.PayloadError)
+      assert.strictEqual(tooMany.reason._tag, "TooLarge")
+    })
+  )
+})
+
+describe("CONV-4 what Anthropic refuses is never written", () => {
+  it.effect("each refusal names the message", () =>
+    Effect.gen(function* () {
+      const base = yield* Conversation.addUser(Conversation.empty, "go")
+      const provider = Part.toolCall({ id: "p", name: "web_search", arguments: {}, providerExecuted: true })
+      const server = { ...provider, options: { anthropic: { block: "server_tool_use" } } }
+      const cases: ReadonlyArray<readonly [RenderError.Reason["_tag"], number, Conversation.Conversation]> = [
+        ["EmptySystem", 0, yield* Conversation.make({ system: "" })],
+        ["AssistantFirst", 0, yield* Conversation.addAssistant(Conversation.empty, "Hi")],
+        [
+          "AssistantFirst",
+          1,
+          yield* Effect.flatMap(Conversation.make({ system: "x" }), Conversation.addAssistant("Hi"))
+        ],
+        ["EmptyMessage", 0, yield* Conversation.addUser(Conversation.empty, " \n")],
+        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, "")],
+        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [])],
+        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [Part.reasoning("hm")])],
+        ["UnansweredCalls", 1, yield* Conversation.addAssistant(base, [call()])],
+        [
+          "UnansweredCalls",
+          1,
+          yield* Effect.flatMap(Conversation.addAssistant(base, [server]), Conversation.addUser("go on"))
+        ],
+        ["InvalidArguments", 1, yield* answered(call({ arguments: [1] }))],
+        ["InvalidArguments", 1, yield* answered(call({ arguments: "{bad", text: "{bad" }))],
+        ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [image])],
+        ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [provider])],
+        [
+          "UnsupportedContent",
+          1,
+          yield* Conversation.addUser(base, [Content.file({ mediaType: "audio/wav", data: "AQID" })])
+        ],
+        [
+          "UnsupportedContent",
+          2,
+          yield* answered(
+            call(),
+            ToolResult.success(null, [Content.file({ mediaType: "image/svg+xml", data: "AQID" })])
+          )
+        ]
+      ]
+      for (const [tag, index, self] of cases) {
+        const reason = yield* reasonOf(self)
+        assert.strictEqual(reason._tag, tag, reason.message)
+        assert.strictEqual(reason.index, index)
+      }
+      // Anthropic pauses long tools: the end may wait for one
+      assert.deepStrictEqual(anthropicRules(yield* render(yield* Conversation.addAssistant(base, [server]))), [])
+    })
+  )
+
+  it.effect("failed results say so, with their content, or at least their type", () =>
+    Effect.gen(function* () {
+      const block = (result: ToolResult.ToolResult) =>
+        Effect.map(Effect.flatMap(answered(call(), result), render), ({ messages }) => messages[2])
+      const expected = (content: Schema.Json) => ({
+        role: "user",
+        content: [{ type: "tool_result", tool_use_id: "a", content, is_error: true }]
+      })
+      const source = { type: "base64", media_type: "image/png", data: "AQID" }
+      assert.deepStrictEqual(yield* block(ToolResult.failure("not_found", "Nothing")), expected("Nothing"))
+      assert.deepStrictEqual(yield* block(ToolResult.failure("not_found", "")), expected("not_found"))
+      assert.deepStrictEqual(
+        yield* block({ ...ToolResult.failure("x", "y"), content: [Content.text("see"), image] }),
+        expected([
+          { type: "text", text: "see" },
+          { type: "image", source }
+        ])
+      )
+    })
+  )
+
+  it.effect("options choose what becomes of reasoning, arguments and names", () =>
+    Effect.gen(function* () {
+      const self = yield* Conversation.addUser(Conversation.empty, "go").pipe(
+        Effect.flatMap(Conversation.addAssistant([Part.reasoning("hm"), call({ arguments: 5 })])),
+        Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("x") }))
+      )
+      const { messages } = yield* render(self, { invalidArguments: "wrap", toolName: (name) => `x_${name}` })
+      assert.deepStrictEqual(messages[1], {
+        role: "assistant",
+        content: [{ type: "tool_use", id: "a", name: "x_search", input: { invalid_arguments: 5 } }]
+      })
+      assert.strictEqual((yield* reasonOf(self, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
+    })
+  )
+
+  it.effect("messages of one role in a row stay apart; results of one message share one", () =>
+    Effect.gen(function* () {
+      const self = yield* Conversation.addUser(Conversation.empty, "a").pipe(
+        Effect.flatMap(Conversation.addUser("b")),
+        Effect.flatMap(Conversation.addAssistant([call(), call({ id: "b" })])),
+        Effect.flatMap(Conversation.addToolResult({ callId: "b", result: ToolResult.success("2") })),
+        Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("1") })),
+        Effect.flatMap(Conversation.addUser("c")),
+        Effect.flatMap(Conversation.addAssistant("d")),
+        Effect.flatMap(Conversation.addAssistant("e"))
+      )
+      const { messages } = yield* render(self)
+      assert.deepStrictEqual(
+        messages.map(({ content, role }) => [role, Array.isArray(content) ? content.length : 0]),
+        [
+          ["user", 1],
+          ["user", 1],
+          ["assistant", 2],
+          ["user", 2],
+          ["user", 1],
+          ["assistant", 1],
+          ["assistant", 1]
+        ]
+      )
+    })
+  )
+
+  it.effect("what was noted of a message is not used once the message says something else, or breaks a rule", () =>
+    Effect.gen(function* () {
+      const foreign = { messages: [{ role: "user", content: [{ x: 1, type: "text", text: "Secret" }] }] }
+      const [first] = Conversation.messages(yield* AnthropicMessages.fromAnthropicMessages(foreign))
+      assert(first?.role === "user")
+      const edited = Result.getOrThrow(Conversation.fromMessages([{ ...first, content: [Content.text("Public")] }]))
+      assert.deepStrictEqual((yield* render(edited)).messages, [
+        { role: "user", content: [{ x: 1, type: "text", text: "Public" }] }
+      ])
+
+      const forged = (note: Schema.Json) =>
+        Effect.gen(function* () {
+          const metadata = { "effect-emissary/anthropic": note }
+          const base = yield* Conversation.addUser(Conversation.empty, "go", { metadata })
+          const asked = yield* Conversation.addAssistant(base, [Content.text("hm"), call()], { metadata })
+          const done = yield* Conversation.addToolResult(
+            asked,
+            { callId: "a", result: ToolResult.success("x") },
+            { metadata }
+          )
+          return yield* render(yield* Conversation.addUser(done, "so", { metadata }))
+        })
+      const plain = yield* forged(null)
+      for (const note of [
+        { delta: { value: "put into its mouth" } },
+        { delta: { items: { "0": { inner: { text: { value: "put into its mouth" } } } } } },
+        { delta: { items: { "1": { inner: { input: { value: `{"q":1}` } } } } } },
+        {
+          delta: {
+            value: [
+              { type: "text", text: " " },
+              { type: "text", text: "go" }
+            ]
+          }
+        },
+        { delta: { keys: ["type"] } },
+        { outer: { inner: { role: { value: "assistant" } } } },
+        { outer: { keys: ["role"] } },
+        { top: { keys: [] } },
+        { place: 1.5 },
+        { joined: "yes" },
+        "nonsense"
+      ]) {
+        const history = yield* forged(note)
+        assert.deepStrictEqual(anthropicRules(history), [])
+        assert.deepStrictEqual(history.messages, plain.messages, JSON.stringify(note))
+      }
+    })
+  )
+
+  it.effect("the codec embeds in other schemas and says why it refuses", () =>
+    Effect.gen(function* () {
+      const foreign = { messages: [{ content: "Hi", role: "user" }] }
+      const self = yield* Schema.decodeUnknownEffect(AnthropicMessages.AnthropicMessages)(foreign)
+      same(yield* Schema.encodeEffect(AnthropicMessages.AnthropicMessages)(self), foreign)
+      const refused = yield* Effect.flip(
+        Schema.decodeUnknownEffect(AnthropicMessages.AnthropicMessages)({ messages: [{ role: "user" }] })
+      )
+      assert.include(refused.message, "/messages/0/content")
+      const unsendable = yield* Effect.flip(
+        Schema.encodeEffect(AnthropicMessages.AnthropicMessages)(
+          yield* Conversation.addAssistant(Conversation.empty, "Hi")
+        )
+      )
+      assert.include(unsendable.message, "from the user")
+    })
+  )
+})

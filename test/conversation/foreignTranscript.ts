@@ -1,0 +1,117 @@
+import { Effect } from "effect"
+import { Content, Conversation, Message, type Part, ToolResult, type Transcript } from "effect-emissary"
+
+type Format = "openai" | "anthropic"
+
+const fileTypes: { readonly [F in Format]: (part: Content.FilePart) => boolean } = {
+  openai: ({ data, mediaType }) =>
+    data.type === "base64" ? data.base64 !== "" : mediaType === "image/png" && data.url !== "",
+  anthropic: ({ data }) => data.type === "url" || data.base64 !== ""
+}
+
+const orHello = ([first, ...rest]: ReadonlyArray<Content.Content>): Content.NonEmptyContent =>
+  first === undefined ? [Content.text("Hello")] : [first, ...rest]
+
+const isBlank = (part: Content.Content): boolean => part.type === "text" && part.text.trim() === ""
+
+/** The conversation without what the format has no form for, so that it can be written. */
+export const sendableTo = Effect.fnUntraced(function* (format: Format, self: Conversation.Conversation) {
+  const messages: Array<Message.Message> = []
+  for (const message of Conversation.messages(self)) {
+    switch (message.role) {
+      case "system":
+        messages.push(message.content.trim() === "" ? { ...message, content: "Be brief." } : message)
+        break
+      case "user":
+        messages.push({ ...message, content: said(format, message.content) })
+        break
+      case "assistant":
+        if (messages.every(({ role }) => role === "system")) messages.push(yield* Message.user("Hello"))
+        messages.push({ ...message, content: answer(message.content) })
+        break
+      case "tool":
+        messages.push({ ...message, result: result(format, message.result) })
+        break
+    }
+  }
+  return yield* Effect.fromResult(Conversation.fromMessages(messages))
+})
+
+const said = (format: Format, content: ReadonlyArray<Content.Content>): Content.NonEmptyContent => {
+  const kept = content.filter((part) => part.type === "text" || fileTypes[format](part))
+  return kept.every(isBlank) ? [Content.text("Hello")] : orHello(kept)
+}
+
+const answer = (content: ReadonlyArray<Part.AssistantPart>): ReadonlyArray<Part.AssistantPart> => {
+  const kept = content.filter((part) => {
+    if (part.type === "tool-call") return part.providerExecuted !== true
+    return part.type !== "file" && part.type !== "tool-result"
+  })
+  return kept.some((part) => part.type === "tool-call" || (part.type === "text" && !isBlank(part)))
+    ? kept
+    : [...kept, Content.text("Well.")]
+}
+
+const result = (format: Format, given: ToolResult.ToolResult): ToolResult.ToolResult => {
+  const keep = (part: Content.Content) => part.type === "text" || (format !== "openai" && fileTypes[format](part))
+  if (given.content === undefined) return given
+  return { ...given, content: orHello(given.content.filter(keep)) }
+}
+
+/** What of the transcript the format can hold. */
+export const heldBy = (
+  format: Format,
+  self: Conversation.Conversation
+): Effect.Effect<Transcript.Transcript, unknown> =>
+  Effect.map(
+    Effect.fromResult(
+      Conversation.fromMessages(
+        Conversation.messages(self).map((message): Message.Message => {
+          switch (message.role) {
+            case "system":
+              return message
+            case "user":
+              return { ...message, content: orHello(message.content.filter(isSent(format)).map(held)) }
+            case "assistant":
+              return { ...message, content: ordered(format, message.content) }
+            case "tool":
+              return { ...message, result: heldResult(format, message.result) }
+          }
+        })
+      )
+    ),
+    Conversation.transcript
+  )
+
+const isSent = (format: Format) => (part: Part.AssistantPart) =>
+  part.type !== "text" || (format === "openai" ? part.text !== "" : part.text.trim() !== "")
+
+/** Images have no names, links no types. */
+const held = (part: Content.Content): Content.Content => {
+  if (part.type === "text") return part
+  const { fileName: _, ...rest } = part
+  if (part.mediaType.startsWith("image/")) {
+    return part.data.type === "url" ? { ...rest, mediaType: "image/*" } : rest
+  }
+  return part
+}
+
+const ordered = (format: Format, content: ReadonlyArray<Part.AssistantPart>): ReadonlyArray<Part.AssistantPart> => {
+  const sent = content.filter(isSent(format))
+  return format === "anthropic"
+    ? sent
+    : [...sent.filter((part) => part.type === "text"), ...sent.filter((part) => part.type !== "text")]
+}
+
+const heldResult = (format: Format, given: ToolResult.ToolResult): ToolResult.ToolResult => {
+  const content = ToolResult.content(given).filter(isSent(format)).map(held)
+  const [first, ...rest] = content
+  if (format === "openai" || ToolResult.isSuccess(given)) {
+    return ToolResult.success(null, first === undefined ? [Content.text("")] : [first, ...rest])
+  }
+  const type = given.type.trim() === "" ? "execution_error" : given.type
+  return {
+    ...ToolResult.failure("execution_error", ""),
+    content: first === undefined ? [Content.text(type)] : [first, ...rest]
+  }
+}
