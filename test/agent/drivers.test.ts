@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, type Layer, Schema, Stream } from "effect"
+import { Cause, Effect, Exit, Fiber, type Layer, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Agent, Conversation, Message, type RunEvent, type RunOptions, RunState, ToolRuntime } from "effect-emissary"
 import { type Script } from "effect-emissary/testing"
@@ -285,26 +285,56 @@ describe("L5 one loop, many drivers", () => {
     }).pipe(Effect.provide(world([])))
   )
 
-  it.effect("AGENT-5 leaving a stream while its timeout is being told ends the run once", () =>
+  it.effect("AGENT-2 an interruption that comes while a timeout is being told ends the run once", () =>
     Effect.gen(function* () {
       const tags: Array<string> = []
-      const stream = agent.stream("Go", {
-        timeouts: { total: "1 second" },
-        onState: (_, event) =>
-          Effect.andThen(
-            Effect.sync(() => tags.push(event._tag)),
-            event._tag === "RunInterrupted" ? Effect.yieldNow : Effect.void
-          )
-      })
       const fiber = yield* Effect.forkChild(
-        Stream.runDrain(
-          Stream.takeUntil(stream, (event) => event._tag === "StateChanged" && event.event._tag === "RunInterrupted")
-        )
+        agent.run("Go", {
+          timeouts: { total: "1 second" },
+          onState: (_, event) => {
+            tags.push(event._tag)
+            return event._tag === "RunInterrupted" ? Effect.never : Effect.void
+          }
+        })
       )
       yield* TestClock.adjust("2 seconds")
-      yield* Fiber.join(fiber)
-      assert.strictEqual(tags.filter((tag) => tag === "RunInterrupted").length, 1)
-      assert.strictEqual(tags.filter((tag) => tag === "RunFinished").length, 1)
+      yield* Fiber.interrupt(fiber)
+      const exit = yield* Fiber.await(fiber)
+      assert(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
+      assert.deepStrictEqual(tags.slice(-2), ["RunInterrupted", "RunFinished"])
+      assert.lengthOf(
+        tags.filter((tag) => tag === "RunInterrupted"),
+        1
+      )
     }).pipe(Effect.provide(world([{ text: "slow", delay: "5 seconds" }])))
   )
+
+  for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
+    it.effect("AGENT-5 leaving a stream early ends a run that waits for its reader", () =>
+      Effect.gen(function* () {
+        const events = yield* agent.stream("Go").pipe(
+          // Long enough for the run to fill what lies between it and the reader
+          Stream.tap(() => Effect.forEach(Array.from({ length: 50 }), () => Effect.yieldNow)),
+          Stream.take(5),
+          Stream.runCollect
+        )
+        assert.lengthOf(events, 5)
+      }).pipe(
+        Effect.provide(
+          world(
+            [
+              {
+                toolCalls: Array.from({ length: 40 }, (_, i) => ({
+                  id: `c${i}`,
+                  name: "echo",
+                  params: { text: `${i}` }
+                }))
+              }
+            ],
+            runtime
+          )
+        )
+      )
+    )
+  }
 })
