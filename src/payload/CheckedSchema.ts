@@ -9,6 +9,7 @@
  *
  * @since 0.1.0
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { dual } from "effect/Function"
 import * as JsonSchema from "effect/JsonSchema"
@@ -18,7 +19,7 @@ import type * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaRepresentation from "effect/SchemaRepresentation"
-import { compile } from "./internal/jsonschema/compile.ts"
+import { compile, type PatternBudget } from "./internal/jsonschema/compile.ts"
 import { check, defaultMaxSteps } from "./internal/jsonschema/check.ts"
 import { guard } from "./internal/jsonschema/guard.ts"
 import type { Node } from "./internal/jsonschema/model.ts"
@@ -182,11 +183,46 @@ export const make = Effect.fnUntraced(function* (json: unknown, options: MakeOpt
   const limits = yield* Limits.resolve(options.limits)
   const document = guard(json, limits)
   if (Result.isFailure(document)) return yield* new JsonSchemaError({ what, ...document.failure })
-  const compiled = compile(document.success)
+  const compiled = compile(document.success, (yield* SharedBudget) ?? { weight: 0 })
   if (Result.isFailure(compiled)) return yield* new JsonSchemaError({ what, ...compiled.failure })
   const checked: CheckedSchema = new Checked(document.success, compiled.success.dialect, compiled.success.root)
   return checked
 }) satisfies (json: unknown, options?: MakeOptions) => Effect.Effect<CheckedSchema, JsonSchemaError>
+
+const SharedBudget = Context.Reference<PatternBudget | undefined>(
+  "effect-emissary/payload/CheckedSchema/SharedBudget",
+  {
+    defaultValue: () => undefined
+  }
+)
+
+/**
+ * Makes all schemas of an Effect share one budget for their patterns.
+ *
+ * **When to use**
+ *
+ * Around the decoding of a payload that holds many schemas: compiling patterns takes
+ * time, which is bounded for each document, and without this not for all of them.
+ *
+ * **Example** (Many schemas, one budget)
+ *
+ * ```ts
+ * import { Effect, Exit } from "effect"
+ * import { CheckedSchema } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const heavy = (n: number) => CheckedSchema.make({ type: "string", pattern: `^(\\p{L}{1,900}${n})$` })
+ * const all = Effect.forEach(Array.from({ length: 50 }, (_, n) => n), heavy, { discard: true })
+ *
+ * assert(Exit.isSuccess(Effect.runSyncExit(all)))
+ * assert(Exit.isFailure(Effect.runSyncExit(CheckedSchema.withSharedBudget(all))))
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const withSharedBudget = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.suspend(() => Effect.provideService(effect, SharedBudget, { weight: 0 }))
 
 /**
  * Whether something is a {@link CheckedSchema}.

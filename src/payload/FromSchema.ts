@@ -92,7 +92,7 @@ export const fromSchema = Effect.fnUntraced(function* (
   if (!isObject(root) || !isObject(definitions)) return yield* refuse("", "core exported no object")
   const named = Object.entries(definitions).filter((entry): entry is [string, JsonObject] => isObject(entry[1]))
   const json = tidy(inline(root, named))
-  const compiled = compile(json)
+  const compiled = compile(json, { weight: 0 })
   if (Result.isFailure(compiled)) return yield* new JsonSchemaError({ what, ...compiled.failure })
   return json
 }) satisfies (

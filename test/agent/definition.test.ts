@@ -345,4 +345,22 @@ describe("AgentDefinition laws", () => {
       assert.include(error.message, "model")
     })
   )
+
+  it.effect("PAY-C CODEC-5 the patterns of a whole definition share one budget", () =>
+    Effect.gen(function* () {
+      const heavy = (n: number) => ({
+        type: "object",
+        properties: { a: { type: "string", pattern: `^(\\p{L}{1,900}${n})$` } }
+      })
+      const tools = Array.from({ length: 60 }, (_, n) => ({
+        name: `t${n}`,
+        description: "d",
+        parameters_schema: heavy(n)
+      }))
+      const wire = { schema_version: 1, model: "mock/m", tools }
+      const error = yield* Effect.flip(AgentDefinition.decode(wire))
+      assert.include(error.message, "weight of all patterns")
+      yield* AgentDefinition.decode({ ...wire, tools: tools.slice(0, 10) })
+    })
+  )
 })

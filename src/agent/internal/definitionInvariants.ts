@@ -200,7 +200,7 @@ export const check = Effect.fnUntraced(function* (
   if (all.length === 0) return definition
   const shown = all.slice(0, maxIssues)
   return yield* new PayloadError({ what, reason: invalid(shown, all.length - shown.length) })
-})
+}, CheckedSchema.withSharedBudget)
 
 export const make = (options: {
   readonly name?: string | undefined

@@ -21,8 +21,13 @@ export interface Refusal {
   readonly reason: Reason
 }
 
-/** Weight of all patterns of a document: compiling them takes time, too. */
+/** Weight of all patterns of a document, or of several that share a budget: compiling them takes time, too. */
 const maxPatterns = 60_000
+
+/** What the patterns of the documents that share it weigh so far. */
+export interface PatternBudget {
+  weight: number
+}
 
 /** Length of all pointers of a document: each place below a long key repeats the key. */
 const maxPlaces = 32 * 1024 * 1024
@@ -33,7 +38,8 @@ interface Scope {
 
 /** Compiles a document, or says what in it cannot be enforced. Recursion is bounded by the depth guard before it. */
 export const compile = (
-  json: JsonObject
+  json: JsonObject,
+  budget: PatternBudget
 ): Result.Result<{ readonly root: Node; readonly dialect: Dialect }, Refusal> => {
   const schemaUri = get(json, "$schema")
   const dialect = schemaUri === undefined ? "2020-12" : typeof schemaUri === "string" ? dialectOf(schemaUri) : undefined
@@ -48,7 +54,6 @@ export const compile = (
   const index: Index = { resources: new Map(), anchors: new Map(), nodes: new Map() }
   const pending: Array<Pending> = []
   const sameValue = new Map<Node, ReadonlyArray<Node>>()
-  let weight = 0
   let places = 0
   const patterns = new Map<string, Result.Result<LinearPattern, string>>()
 
@@ -120,19 +125,19 @@ export const compile = (
       keyword,
       sub: (part, ...keys) => compileNode(part, keys.reduce<string>(join, pointer), own),
       pattern: (source, ...keys) => {
-        if (weight > maxPatterns) {
+        if (budget.weight > maxPatterns) {
           const reason = {
             _tag: "TooLarge",
             what: "weight of all patterns",
             limit: maxPatterns,
-            found: weight
+            found: budget.weight
           } as const
           return refuse(keys.reduce<string>(join, pointer), reason)
         }
         const compiled = patterns.get(source) ?? compilePattern(source)
         if (!patterns.has(source)) {
           patterns.set(source, compiled)
-          weight += Result.isSuccess(compiled) ? compiled.success.weight : source.length
+          budget.weight += Result.isSuccess(compiled) ? compiled.success.weight : source.length
         }
         return Result.isSuccess(compiled)
           ? compiled.success
