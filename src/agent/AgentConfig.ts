@@ -12,6 +12,7 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import type { JsonObject } from "../payload/Json.ts"
 import type { OutputStrategy, ReasoningLevel } from "./AgentDefinition.ts"
 import type { AgentTool } from "./AgentTool.ts"
+import type { BudgetPolicy } from "./BudgetPolicy.ts"
 import type { ModelRegistry } from "./ModelRegistry.ts"
 
 /**
@@ -66,6 +67,8 @@ export type Tools =
  * - `maxSteps`: model calls per user message, default 16.
  * - `output`: a Schema; the final answer is decoded to it. Default: the text.
  * - `outputStrategy`: how the model is told about `output`, default `native`.
+ * - `budget`: what to do when a request would become too long, see `BudgetPolicy`;
+ *   default: nothing. It is no part of the agent's definition.
  *
  * @category options
  * @since 0.1.0
@@ -85,6 +88,7 @@ export interface AgentConfig<
   readonly output?: Output | undefined
   readonly outputStrategy?: OutputStrategy | undefined
   readonly reasoning?: ReasoningLevel | undefined
+  readonly budget?: BudgetPolicy | undefined
 }
 
 /**

@@ -272,6 +272,25 @@ export class MaxDepth extends Schema.TaggedError<MaxDepth>("effect-emissary/agen
 }
 
 /**
+ * The conversation cannot be brought within what the `BudgetPolicy` allows, or the
+ * Effect that summarizes it failed; `AgentError.causeOf` gives the original error.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class BudgetFailed extends Schema.TaggedError<BudgetFailed>("effect-emissary/agent/BudgetFailed")(
+  "BudgetFailed",
+  { problem: Schema.String }
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return `the conversation cannot be brought within its budget: ${this.problem}. Resume the state of this error with another budget.`
+  }
+}
+
+/**
  * Schema of {@link Reason}.
  *
  * @category reasons
@@ -288,6 +307,7 @@ export const Reason = Schema.Union([
   DefinitionChanged,
   InvalidDecision,
   ConversationInvalid,
+  BudgetFailed,
   MaxDepth
 ])
 

@@ -12,6 +12,7 @@
  */
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
+import type { Report } from "../conversation/Budget.ts"
 import type * as Conversation from "../conversation/Conversation.ts"
 import type * as Message from "../conversation/Message.ts"
 import type * as TokenUsage from "../conversation/TokenUsage.ts"
@@ -129,6 +130,25 @@ export interface InputAdded {
   readonly at: DateTime.Utc
   readonly message: Message.UserMessage
   readonly maxSteps: MaxSteps
+}
+
+/**
+ * The conversation had become too long for the agent's `BudgetPolicy`: from here on
+ * models are sent the view, and what comes after it.
+ *
+ * **Details**
+ *
+ * The conversation of the run stays whole. Events hold the view, because it may hold a
+ * summary, which nobody could make again; there is one such event for many steps.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ConversationFitted {
+  readonly _tag: "ConversationFitted"
+  readonly at: DateTime.Utc
+  readonly view: Conversation.Conversation
+  readonly report: Report
 }
 
 /**
@@ -298,6 +318,7 @@ export interface RunResumed {
 export type RunEvent =
   | RunStarted
   | InputAdded
+  | ConversationFitted
   | StepStarted
   | ModelAnswered
   | ModelMistaken

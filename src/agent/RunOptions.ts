@@ -11,6 +11,7 @@ import type * as LanguageModel from "effect/ai/LanguageModel"
 import type { Conversation } from "../conversation/Conversation.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import type { Content } from "../tool/Content.ts"
+import type { BudgetPolicy } from "./BudgetPolicy.ts"
 import type { RunEvent } from "./RunEvent.ts"
 import type { RunState } from "./RunState.ts"
 import type { Decision } from "./RunTransition.ts"
@@ -79,6 +80,8 @@ export type ToolChoice = LanguageModel.ToolChoice<string> | { readonly every: La
  * - `modelRetry`: a schedule for retryable `AiError`s of the model; none by default.
  * - `modelMistakes`: how often per step the model is asked again after an answer
  *   its adapter could not read, default 2.
+ * - `budget`: what to do when a request would become too long, default that of the
+ *   agent; `"off"` for nothing.
  * - `maxDepth`: how deep agents may call agents, default 8.
  * - `defects`: `"result"` (default) gives the model an `unhandled_error` for a
  *   handler's defect; `"die"` ends the run with it after the siblings settled.
@@ -97,6 +100,7 @@ export interface ResumeOptions {
   readonly toolChoice?: ToolChoice | undefined
   readonly modelRetry?: Schedule.Schedule<unknown, AiError.AiError> | undefined
   readonly modelMistakes?: number | undefined
+  readonly budget?: BudgetPolicy | "off" | undefined
   readonly maxDepth?: number | undefined
   readonly defects?: "result" | "die" | undefined
   readonly onState?: ((state: RunState, event: RunEvent) => Effect.Effect<void>) | undefined

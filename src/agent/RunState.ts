@@ -108,6 +108,8 @@ export interface PendingInput {
  *
  * **Details**
  *
+ * - `view`: what models are sent of the conversation, where a `BudgetPolicy` found it too
+ *   long. The conversation itself stays whole.
  * - `steps` counts the answers to the newest user message, against `maxSteps`;
  *   `totalSteps` counts those of the whole run.
  * - `usage` adds up the run and the runs of agents that were its tools.
@@ -128,6 +130,7 @@ export interface RunState extends Inspectable {
   readonly depth: number
   readonly context: JsonObject
   readonly conversation: Conversation
+  readonly view: Conversation | undefined
   readonly maxSteps: MaxSteps
   readonly structured: StructuredSteps
   readonly steps: number

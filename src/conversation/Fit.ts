@@ -61,8 +61,8 @@ export interface Fitted {
  * behind it. Without such an answer everything is estimated with `TokenCounter`.
  *
  * After `truncate`, `fit` and `compact` have removed something, older reports are
- * about a longer conversation and are not used; they stay on their messages for
- * `tokenCount`.
+ * about a longer conversation and are not used (`hasStaleUsage`); they stay on their
+ * messages for `tokenCount`.
  *
  * **Example** (Input is not counted twice)
  *

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Equal, Schema } from "effect"
 import { Prompt } from "effect/ai"
-import { Content, Conversation, Message, MessageId, Part, Repair, ToolResult } from "effect-emissary"
+import { Content, Conversation, type Message, MessageId, Part, Repair, ToolResult } from "effect-emissary"
 import { ConversationArbitrary } from "effect-emissary/testing"
 
 const createdAt = DateTime.makeUnsafe(0)

@@ -177,9 +177,9 @@ describe("CONV-5 estimatedSize", () => {
       let self = yield* Conversation.addAssistant(yield* chat, "old", { usage: { inputTokens: 9000, outputTokens: 5 } })
       self = yield* Conversation.addUser(self, "new")
       self = yield* Conversation.addAssistant(self, "new", { usage: { inputTokens: 9100, outputTokens: 5 } })
-      assert.isFalse(Conversation.isTrimmed(self))
+      assert.isFalse(Conversation.hasStaleUsage(self))
       const { conversation } = yield* Effect.fromResult(Conversation.truncate(self, { keepRecent: 1 }))
-      assert.isTrue(Conversation.isTrimmed(conversation))
+      assert.isTrue(Conversation.hasStaleUsage(conversation))
       assert.strictEqual(Conversation.tokenCount(conversation), 9105)
       const size = 7 + 7 + 7
       assert.strictEqual(yield* Conversation.estimatedSize(conversation), size)
@@ -191,16 +191,16 @@ describe("CONV-5 estimatedSize", () => {
       assert.strictEqual(yield* Conversation.estimatedSize(whole), 9105)
 
       const answered = yield* Conversation.addAssistant(stored, "x", { usage: { inputTokens: 30, outputTokens: 1 } })
-      assert.isFalse(Conversation.isTrimmed(answered))
+      assert.isFalse(Conversation.hasStaleUsage(answered))
       assert.strictEqual(yield* Conversation.estimatedSize(answered), 31)
     }).pipe(sized)
   )
 
-  it.effect.prop("L3 what was trimmed stays trimmed on the wire", [ConversationArbitrary.conversation()], ([self]) =>
+  it.effect.prop("L3 stale usage stays stale on the wire", [ConversationArbitrary.conversation()], ([self]) =>
     Effect.gen(function* () {
       const { conversation } = yield* Effect.fromResult(Conversation.truncate(self, { keepRecent: 1 }))
       const stored = yield* Conversation.decode(yield* Conversation.encode(conversation))
-      assert.strictEqual(Conversation.isTrimmed(stored), Conversation.isTrimmed(conversation))
+      assert.strictEqual(Conversation.hasStaleUsage(stored), Conversation.hasStaleUsage(conversation))
       assert.strictEqual(yield* Conversation.estimatedSize(stored), yield* Conversation.estimatedSize(conversation))
     })
   )

@@ -11,11 +11,13 @@ import * as ResponseContent from "../../conversation/ResponseContent.ts"
 import * as CheckedSchema from "../../payload/CheckedSchema.ts"
 import type { ToolSet } from "../../tool/ToolSet.ts"
 import * as AgentError from "../AgentError.ts"
+import type { BudgetPolicy } from "../BudgetPolicy.ts"
 import { stopReason } from "../Outcome.ts"
 import type { CallModel } from "../RunAction.ts"
 import type { OutputCheck } from "../RunEvent.ts"
 import type { ResumeOptions, ToolChoice } from "../RunOptions.ts"
 import type { Resolved } from "./blueprint.ts"
+import * as budgets from "./budget.ts"
 import * as modelCall from "./modelCall.ts"
 import * as Output from "./output.ts"
 import type { Recorder } from "./recorder.ts"
@@ -24,6 +26,7 @@ interface Step {
   readonly resolved: Resolved<unknown>
   readonly recorder: Recorder
   readonly options: ResumeOptions
+  readonly budget: BudgetPolicy | undefined
   readonly streaming: boolean
 }
 
@@ -43,7 +46,8 @@ const withMistakes = (prompt: Prompt.Prompt, mistakes: ReadonlyArray<string>): P
 
 const promptOf = ({ recorder, resolved }: Step, action: CallModel): Prompt.Prompt => {
   const { output, tools } = resolved
-  const prompt = Conversation.toPrompt(recorder.state().conversation, { toolName: tools.providerName })
+  const { conversation, view } = recorder.state()
+  const prompt = Conversation.toPrompt(view ?? conversation, { toolName: tools.providerName })
   const told = output._tag === "Structured" && output.strategy !== "tool" && action.purpose === "answer"
   return withMistakes(told ? withSystem(prompt, Output.systemText(output)) : prompt, action.mistakes)
 }
@@ -148,6 +152,10 @@ export const run = Effect.fnUntraced(function* (step: Step, action: CallModel) {
     return yield* recorder.fail(
       new AgentError.ModelMistakes({ step: action.step, mistakes: action.mistakes.length, limit })
     )
+  }
+  if (step.budget !== undefined) {
+    yield* budgets.apply(step.budget, step)
+    if (recorder.stopping()) return
   }
   yield* recorder.record({
     _tag: "StepStarted",

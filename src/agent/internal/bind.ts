@@ -53,6 +53,7 @@ export const bind = Effect.fnUntraced(function* (definition: AgentDefinition) {
     {
       name,
       description: undefined,
+      budget: undefined,
       define: Effect.succeed(definition),
       resolve: blueprint.complete(definition, tools, output)
     },

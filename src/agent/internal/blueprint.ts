@@ -19,6 +19,7 @@ import * as ToolSet from "../../tool/ToolSet.ts"
 import type { AgentConfig, Text, Tools } from "../AgentConfig.ts"
 import * as AgentDefinition from "../AgentDefinition.ts"
 import * as AgentError from "../AgentError.ts"
+import type { BudgetPolicy } from "../BudgetPolicy.ts"
 import { ModelRegistry } from "../ModelRegistry.ts"
 import { agentOf } from "./agentTool.ts"
 import * as Output from "./output.ts"
@@ -37,6 +38,7 @@ export interface Resolved<out A> {
 export interface Blueprint<out A> {
   readonly name: string
   readonly description: string | undefined
+  readonly budget: BudgetPolicy | undefined
   readonly define: Effect.Effect<AgentDefinition.AgentDefinition, AgentError.Reason>
   readonly resolve: Effect.Effect<Resolved<A>, AgentError.Reason>
 }
@@ -225,6 +227,7 @@ export const fromConfig = (
 ): Blueprint<unknown> => ({
   name,
   description: config.description,
+  budget: config.budget,
   define: Effect.gen(function* () {
     const output = yield* outputOf(config)
     const tools = yield* readTools(config.toolkit)

@@ -12,6 +12,7 @@ import { RunContext } from "../../tool/RunContext.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import type { AgentEvent } from "../AgentEvent.ts"
 import * as AgentError from "../AgentError.ts"
+import type { BudgetPolicy } from "../BudgetPolicy.ts"
 import type { MaxSteps, RunStarted } from "../RunEvent.ts"
 import type { Input, ResumeOptions, RunOptions } from "../RunOptions.ts"
 import type { RunResult } from "../RunResult.ts"
@@ -139,6 +140,7 @@ interface Loop {
   readonly resolved: Resolved<unknown>
   readonly recorder: Recorder.Recorder
   readonly options: ResumeOptions
+  readonly budget: BudgetPolicy | undefined
   readonly streaming: boolean
   readonly environment: Environment
 }
@@ -278,7 +280,8 @@ export const drive = <A>(
           : resumed(resolved, begin, make),
         refuse
       )
-      const run: Loop = { resolved, recorder, options, streaming, environment }
+      const budget = options.budget === "off" ? undefined : (options.budget ?? blueprint.budget)
+      const run: Loop = { resolved, recorder, options, budget, streaming, environment }
       yield* first.pipe(
         Effect.andThen(open(run, begin)),
         Effect.andThen(loop(run)),

@@ -30,6 +30,7 @@ export const start = (event: RunEvent.RunStarted): RunState => {
     depth: event.depth,
     context: event.context,
     conversation: event.conversation,
+    view: undefined,
     maxSteps: event.maxSteps,
     structured: event.structured,
     steps: answersSinceUser(event.conversation),
@@ -89,6 +90,8 @@ export const apply = (self: RunState, event: RunEvent.RunEvent): Applied => {
       return unexpected(event, "no RunStarted after the first event", "a run that has started")
     case "InputAdded":
       return inputAdded(self, event)
+    case "ConversationFitted":
+      return conversationFitted(self, event)
     case "StepStarted":
       return stepStarted(self, event)
     case "ModelAnswered":
@@ -161,7 +164,25 @@ const update = (self: RunState, event: RunEvent.RunEvent, fields: Partial<intern
 const outOfSteps = (event: RunEvent.RunEvent) =>
   unexpected(event, "steps left for the calls of the newest answer", "an answer that used up the budget")
 
+/** All that was said, and what models are sent of it. */
+type Histories = Pick<RunState, "conversation" | "view">
+
 const append = (
+  self: Histories,
+  event: RunEvent.RunEvent,
+  message: Message.Message
+): Result.Result<Histories, RunEventError> =>
+  Result.flatMap(appendTo(self.conversation, event, message), (conversation): Result.Result<Histories, RunEventError> =>
+    self.view === undefined
+      ? Result.succeed({ conversation, view: undefined })
+      : Result.map(appendTo(self.view, event, message), (view) => ({
+          // What an answer reports is the size of the view
+          conversation: Conversation.withStaleUsage(conversation),
+          view
+        }))
+  )
+
+const appendTo = (
   self: Conversation.Conversation,
   event: RunEvent.RunEvent,
   message: Message.Message
@@ -178,21 +199,21 @@ const inputAdded = (self: RunState, event: RunEvent.InputAdded): Applied => {
   }
   const input = { message: event.message, maxSteps: event.maxSteps }
   if (HashMap.isEmpty(self.calls)) {
-    return Result.flatMap(take(self.conversation, event, [input]), (fields) => update(self, event, fields))
+    return Result.flatMap(take(self, event, [input]), (fields) => update(self, event, fields))
   }
   // It waits, but is refused now if it could never be taken
-  return Result.flatMap(append(Conversation.empty, event, event.message), () =>
+  return Result.flatMap(appendTo(Conversation.empty, event, event.message), () =>
     update(self, event, { pending: [...self.pending, input], limited: false })
   )
 }
 
 /** Puts the waiting user messages into the conversation: a fresh budget. */
 const take = (
-  conversation: Conversation.Conversation,
+  self: Histories,
   event: RunEvent.RunEvent,
   inputs: RunState["pending"]
 ): Result.Result<Partial<internal.Fields>, RunEventError> => {
-  let current = conversation
+  let current = self
   for (const { message } of inputs) {
     const appended = append(current, event, message)
     if (Result.isFailure(appended)) return Result.fail(appended.failure)
@@ -200,7 +221,7 @@ const take = (
   }
   const maxSteps = inputs.at(-1)?.maxSteps
   return Result.succeed({
-    conversation: current,
+    ...current,
     pending: [],
     steps: 0,
     answer: undefined,
@@ -208,6 +229,18 @@ const take = (
     mistakes: [],
     ...(maxSteps === undefined ? undefined : { maxSteps })
   })
+}
+
+const conversationFitted = (self: RunState, event: RunEvent.ConversationFitted): Applied => {
+  const action = next(self)
+  if (action._tag !== "CallModel")
+    return unexpected(event, `what comes next: ${action._tag}`, "a view for a model call")
+  const [last, seen] = [self.conversation, event.view].map((one) =>
+    Option.getOrUndefined(Conversation.lastMessage(one))
+  )
+  return seen?.id === last?.id && Conversation.openCalls(event.view).length === 0
+    ? update(self, event, { view: event.view })
+    : unexpected(event, "a view that ends as the conversation does", "one with another end")
 }
 
 const stepStarted = (self: RunState, event: RunEvent.StepStarted): Applied => {
@@ -232,7 +265,7 @@ const modelAnswered = (self: RunState, event: RunEvent.ModelAnswered): Applied =
       return fail(event, { _tag: "Conversation", problem })
     }
   }
-  return Result.flatMap(append(self.conversation, event, message), (conversation) => {
+  return Result.flatMap(append(self, event, message), ({ conversation, view }) => {
     const requested = register(conversation, message.finishReason)
     const outputCall = settleOutput(event, requested)
     if (Result.isFailure(outputCall)) return Result.fail(outputCall.failure)
@@ -243,6 +276,7 @@ const modelAnswered = (self: RunState, event: RunEvent.ModelAnswered): Applied =
     const asksForMore = tools > 0 ? event.output?._tag !== "Valid" : paused && event.outputCall === undefined
     return update(self, event, {
       conversation,
+      view,
       calls,
       steps,
       totalSteps: self.totalSteps + 1,
@@ -338,12 +372,10 @@ const toolFinished = (self: RunState, event: RunEvent.ToolFinished): Applied => 
       })
     }
     if (status._tag !== "Started" && status._tag !== "Settled" && self.limited) return outOfSteps(event)
-    return Result.flatMap(append(self.conversation, event, event.message), (conversation) => {
+    return Result.flatMap(append(self, event, event.message), (histories) => {
       const calls = HashMap.remove(self.calls, callId)
-      if (!HashMap.isEmpty(calls) || self.pending.length === 0) return update(self, event, { conversation, calls })
-      return Result.flatMap(take(conversation, event, self.pending), (fields) =>
-        update(self, event, { ...fields, calls })
-      )
+      if (!HashMap.isEmpty(calls) || self.pending.length === 0) return update(self, event, { ...histories, calls })
+      return Result.flatMap(take(histories, event, self.pending), (fields) => update(self, event, { ...fields, calls }))
     })
   })
 }

@@ -23,6 +23,7 @@ class State extends Inspectable.Class implements RunState {
   readonly depth: RunState["depth"]
   readonly context: RunState["context"]
   readonly conversation: RunState["conversation"]
+  readonly view: RunState["view"]
   readonly maxSteps: RunState["maxSteps"]
   readonly structured: RunState["structured"]
   readonly steps: RunState["steps"]
@@ -49,6 +50,7 @@ class State extends Inspectable.Class implements RunState {
     this.depth = fields.depth
     this.context = fields.context
     this.conversation = fields.conversation
+    this.view = fields.view
     this.maxSteps = fields.maxSteps
     this.structured = fields.structured
     this.steps = fields.steps

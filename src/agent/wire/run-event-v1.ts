@@ -31,6 +31,7 @@ export const Event: Schema.Codec<RunEvent, unknown> = Schema.Union([
     conversation: Part.History
   }),
   Schema.TaggedStruct("InputAdded", { at, message: Part.UserMessage, maxSteps: Part.MaxSteps }),
+  Schema.TaggedStruct("ConversationFitted", { at, view: Part.History, report: Part.Report }),
   Schema.TaggedStruct("StepStarted", { at, step: Part.Count, purpose: Part.Purpose }),
   Schema.TaggedStruct("ModelAnswered", {
     at,

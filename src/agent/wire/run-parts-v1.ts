@@ -9,6 +9,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
+import type { Report as ReportType } from "../../conversation/Budget.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import type * as Message from "../../conversation/Message.ts"
 import type { TokenUsage } from "../../conversation/TokenUsage.ts"
@@ -148,9 +149,9 @@ export const Usage: Schema.Codec<TokenUsage> = Schema.Struct({
  */
 export const History: Schema.Codec<Conversation.Conversation, unknown> = v1.Conversation.pipe(
   Schema.decodeTo(Schema.declare(Conversation.isConversation), {
-    decode: SchemaGetter.transformEffect(({ messages, tokenLimit, trimmed }, options) =>
+    decode: SchemaGetter.transformEffect(({ messages, tokenLimit, staleUsage }, options) =>
       Effect.mapError(
-        Effect.fromResult(Conversation.fromMessages(messages, { tokenLimit, trimmed })),
+        Effect.fromResult(Conversation.fromMessages(messages, { tokenLimit, staleUsage })),
         (error) => new SchemaIssue.InvalidValue({ message: error.message }, messages, options)
       )
     ),
@@ -160,11 +161,35 @@ export const History: Schema.Codec<Conversation.Conversation, unknown> = v1.Conv
         onNone: () => undefined,
         onSome: (tokenLimit) => ({ tokenLimit })
       }),
-      ...(Conversation.isTrimmed(conversation) ? { trimmed: true as const } : undefined),
+      ...(Conversation.hasStaleUsage(conversation) ? { staleUsage: true as const } : undefined),
       messages: Conversation.messages(conversation)
     }))
   })
 )
+
+const Tokens = Schema.Finite
+
+/**
+ * What was done to bring a conversation within its budget.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Report: Schema.Codec<ReportType> = Schema.Struct({
+  before: Tokens,
+  after: Tokens,
+  removed: Schema.Array(
+    Schema.Struct({
+      id: Schema.String,
+      role: Schema.Literals(["system", "user", "assistant", "tool"]),
+      tokens: Tokens
+    })
+  ),
+  shortened: Schema.Array(
+    Schema.Struct({ id: Schema.String, callId: Schema.String, name: Schema.String, before: Tokens, after: Tokens })
+  ),
+  summary: Schema.optionalKey(Schema.Struct({ id: Schema.String, tokens: Tokens }))
+})
 
 /**
  * Below these places stands what models, tools and users said: a key called

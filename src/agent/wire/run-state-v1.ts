@@ -38,6 +38,7 @@ const Body = Schema.Struct({
   depth: Part.Count,
   context: Part.Context,
   conversation: Part.History,
+  view: Schema.optionalKey(Part.History),
   maxSteps: Part.MaxSteps,
   structured: Part.StructuredSteps,
   steps: Part.Count,
@@ -89,6 +90,7 @@ export const State: Schema.Codec<RunState, unknown> = Body.pipe(
             internal.make({
               ...body,
               calls,
+              view: body.view,
               answer: body.answer,
               step: body.step,
               interrupted: body.interrupted,
@@ -96,9 +98,10 @@ export const State: Schema.Codec<RunState, unknown> = Body.pipe(
             })
           )
     }),
-    encode: SchemaGetter.transform(({ answer, calls, interrupted, outcome, step, ...state }): Body => ({
+    encode: SchemaGetter.transform(({ answer, calls, interrupted, outcome, step, view, ...state }): Body => ({
       ...state,
       calls: internal.inOrder(calls).map(({ part, status }) => ({ callId: part.id, status })),
+      ...(view === undefined ? undefined : { view }),
       ...(answer === undefined ? undefined : { answer }),
       ...(step === undefined ? undefined : { step }),
       ...(interrupted === undefined ? undefined : { interrupted }),

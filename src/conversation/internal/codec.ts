@@ -25,15 +25,15 @@ const refuse = (wire: Wire): Effect.Effect<Conversation, PayloadError.Reason> =>
       if (reason !== undefined) return Effect.fail(new PayloadError.Invalid({ issues: [issueOf(reason)], omitted: 0 }))
       self = history.push(self, message)
     }
-    return Effect.succeed(wire.trimmed === true ? history.trim(self) : self)
+    return Effect.succeed(wire.staleUsage === true ? history.forgetReport(self) : self)
   })
 
 const write = (self: Conversation) => {
-  const { tokenLimit, trimmed } = history.of(self)
+  const { staleUsage, tokenLimit } = history.of(self)
   return VersionedCodec.lossless<Wire>({
     version: 1,
     ...(tokenLimit === undefined ? undefined : { tokenLimit }),
-    ...(trimmed ? { trimmed: true } : undefined),
+    ...(staleUsage ? { staleUsage: true } : undefined),
     messages: history.toArray(history.of(self))
   })
 }

@@ -16,7 +16,7 @@ export interface Repairer {
   readonly add: (message: Message.Message, index: number) => Effect.Effect<void>
   /** Leaves out a message that could not even be made. */
   readonly drop: (index: number, id: string, reason: Reason) => void
-  readonly finish: (trimmed: boolean) => Effect.Effect<Repaired>
+  readonly finish: (staleUsage: boolean) => Effect.Effect<Repaired>
 }
 
 interface Place {
@@ -106,11 +106,11 @@ export const make = (tokenLimit: number | undefined): Repairer => {
     }
   })
 
-  const finish = Effect.fnUntraced(function* (trimmed: boolean) {
+  const finish = Effect.fnUntraced(function* (staleUsage: boolean) {
     const [next] = waiting
     // What was said behind the open end needs its end closed
     if (next !== undefined) yield* seal(next[1])
-    return { conversation: trimmed ? history.trim(self) : self, repairs }
+    return { conversation: staleUsage ? history.forgetReport(self) : self, repairs }
   })
 
   return { self: () => self, add, drop, finish }
@@ -118,7 +118,7 @@ export const make = (tokenLimit: number | undefined): Repairer => {
 
 export const repair = Effect.fnUntraced(function* (
   messages: Iterable<Message.Message>,
-  options: { readonly tokenLimit?: number | undefined; readonly trimmed?: boolean | undefined }
+  options: { readonly tokenLimit?: number | undefined; readonly staleUsage?: boolean | undefined }
 ) {
   const repairer = make(options.tokenLimit)
   let index = 0
@@ -126,5 +126,5 @@ export const repair = Effect.fnUntraced(function* (
     yield* repairer.add(message, index)
     index += 1
   }
-  return yield* repairer.finish(options.trimmed === true)
+  return yield* repairer.finish(options.staleUsage === true)
 })
