@@ -99,7 +99,7 @@ const argumentsOf = (given: Given, id: string | undefined): string => {
 
 /** The agent of a case, rebuilt from its definition with the fixtures as its tools. */
 const agentOf = Effect.fnUntraced(function* (given: Given, probe: fixtures.Probe) {
-  const { json_schema: schema, max_steps: maxSteps, tools = [] } = given
+  const { json_schema: schema, tools = [] } = given
   const contracts = yield* fixtures.contractsOf(tools)
   const bound = yield* Effect.forEach(contracts, (contract, i) =>
     fixtures.bind(contract, tools[i] ?? { name: "", behaviour: {} }, probe, (id) => argumentsOf(given, id))
@@ -107,7 +107,6 @@ const agentOf = Effect.fnUntraced(function* (given: Given, probe: fixtures.Probe
   const definition = yield* AgentDefinition.make({
     name: "golden",
     model: "golden/scripted",
-    maxSteps,
     output: schema === undefined ? undefined : { schema, strategy: "prompted" },
     tools: contracts
   })
@@ -140,6 +139,7 @@ const play = Effect.fnUntraced(function* (given: Given) {
     const result = yield* agent.run(prompt, {
       conversation,
       context: given.context ?? {},
+      maxSteps: given.max_steps,
       interruptWhen: observe(i === 0 ? given.interrupt : undefined, emitted)
     })
     conversation = result.conversation
