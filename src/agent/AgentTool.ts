@@ -93,6 +93,8 @@ const handlerOf = (agent: Effect.Effect<Agent<unknown>>): Tool.Handler<string>["
  * The model of the outer agent gets the inner agent's output, or its text. An inner
  * run that ends without an answer is an `execution_error` result. Agents nest at most
  * `maxDepth` deep (default 8); one more fails the whole run with the reason `MaxDepth`.
+ * The outer run's `modelRetry`, `modelMistakes`, `defects` and tool timeout hold for the
+ * inner run too; its steps are its own.
  *
  * **Example** (An agent that asks another one)
  *

@@ -87,7 +87,8 @@ export type ToolChoice = LanguageModel.ToolChoice<string> | { readonly every: La
  *   handler's defect; `"die"` ends the run with it after the siblings settled.
  * - `onState`: called after every applied event with the state that holds it, and
  *   once more, uninterruptibly, when the run's fiber is interrupted.
- * - `interruptWhen`: asked after every event; an `Interruption` ends the run there.
+ * - `interruptWhen`: asked after every event, those of agents used as tools included
+ *   (`ChildEvent`); an `Interruption` ends the run there.
  *
  * @category options
  * @since 0.1.0

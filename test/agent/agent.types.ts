@@ -122,5 +122,5 @@ Agent.make("a", { toolkit: ["get"] })
 Agent.make("a", { instructions: Effect.succeed(1) })
 // @ts-expect-error there is no such option
 Agent.make("a", { tools: [Get] })
-// @ts-expect-error a service without a model, handlers and the services of its tools is not complete
-void ((): Layer.Layer<Support, AgentError.AgentError> => Support.layer)
+// A service without a model, handlers and the services of its tools is not complete
+expectTypeOf(Support.layer).not.toExtend<Layer.Layer<Support, AgentError.AgentError>>()

@@ -22,6 +22,8 @@ class Log extends Context.Service<Log, Array<Seen>>()("test/Log") {
 
 class Stock extends Context.Service<Stock, { readonly name: string }>()("test/Stock") {}
 
+class Broken extends Schema.TaggedError<Broken>()("Broken", { detail: Schema.String }) {}
+
 const look = (where: string) =>
   Effect.gen(function* () {
     const log = yield* Log
@@ -212,11 +214,12 @@ describe("AGENT-1 the context of the call", () => {
   it.effect(
     "AGENT-1 what an Effect of the agent fails with is a typed error, its cause kept out of the message",
     () => {
-      const broken = Agent.make("broken", { instructions: Effect.fail(new Error("sk-SECRET")) })
+      const broken = Agent.make("broken", { instructions: Effect.fail(new Broken({ detail: "sk-SECRET" })) })
       return Effect.gen(function* () {
         const error = yield* Effect.flip(broken.run("Go"))
         assert(error.reason._tag === "PreparationFailed")
         assert.strictEqual(error.reason.part, "instructions")
+        assert.strictEqual(error.reason.error, "Broken")
         assert.notInclude(error.message, "SECRET")
       }).pipe(Effect.provide(ScriptedModel.layer([])))
     }
