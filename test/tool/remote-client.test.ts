@@ -251,6 +251,16 @@ describe("RT-5 answers that are none", () => {
     }).pipe(Effect.provide(NodeHttpClient.layerNodeHttp))
   )
 
+  it.live("L8 a server that repeats the token does not tell it to the model", () =>
+    Effect.gen(function* () {
+      const body = JSON.stringify({ _tag: "Denied", message: "no: Bearer s3cret" })
+      const server = yield* rawServer((socket) => respond(socket, 403, body))
+      const result = yield* dispatch(server.url)
+      assert.notInclude(JSON.stringify(result), "s3cret")
+      assert.include(ToolResult.text(result), "Bearer <token>")
+    }).pipe(Effect.provide(NodeHttpClient.layerNodeHttp))
+  )
+
   it.live("unknown keys of a later server are ignored", () =>
     Effect.gen(function* () {
       const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped, { extra: 1 })))

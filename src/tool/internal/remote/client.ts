@@ -177,8 +177,7 @@ export const make = Effect.fnUntraced(function* (options: Options) {
     Effect.gen(function* () {
       const limits = yield* Limits.resolve(options.limits)
       const bytes = yield* collect(response, limits.maxBytes)
-      if (response.status !== 200)
-        return yield* Effect.fail(yield* Refusal.read(response.status, bytes, options.limits))
+      if (response.status !== 200) return yield* Effect.fail(yield* Refusal.read(response.status, bytes, options))
       const json = Json.parse(bytes, { what: "answer of the tool server", limits: options.limits })
       const decoded = yield* Effect.mapError(Effect.flatMap(json, decodeResponse), () => invalidResponse)
       if (decoded.callId !== call.callId) return yield* Effect.fail(invalidResponse)

@@ -1,6 +1,7 @@
 /** What a refusal of the server means for the call: a `remote_unavailable` result. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
 import * as Decode from "../../../payload/Decode.ts"
 import type { Limits } from "../../../payload/Limits.ts"
 import * as RemoteToolsError from "../../RemoteToolsError.ts"
@@ -32,6 +33,10 @@ const maxQuote = 500
 
 const quote = (message: string): string =>
   message.length <= maxQuote ? message : `${message.slice(0, maxQuote)}... (${message.length} characters)`
+
+/** A server may repeat what it was sent; the token is nothing for the model. */
+const conceal = (message: string, token: Redacted.Redacted<string>): string =>
+  message.replaceAll(Redacted.value(token), "<token>")
 
 const byTag: {
   readonly [Tag in RemoteToolsError.Refusal["_tag"]]: (status: number, message: string) => Failed
@@ -85,17 +90,21 @@ const byStatus = (status: number): Failed => {
 }
 
 /** Reads the body of an answer whose status is not 200. */
-export const read = (status: number, body: Uint8Array, limits: Partial<Limits> | undefined): Effect.Effect<Failed> =>
+export const read = (
+  status: number,
+  body: Uint8Array,
+  options: { readonly limits?: Partial<Limits> | undefined; readonly token: Redacted.Redacted<string> }
+): Effect.Effect<Failed> =>
   Decode.decodeJson(RemoteToolsError.Refusal, {
     what: "answer of the tool server",
-    limits,
+    limits: options.limits,
     onExcessProperty: "ignore"
   })(body).pipe(
     Effect.option,
     Effect.map(
       Option.match({
         onNone: () => byStatus(status),
-        onSome: (refusal) => byTag[refusal._tag](status, quote(refusal.message))
+        onSome: (refusal) => byTag[refusal._tag](status, quote(conceal(refusal.message, options.token)))
       })
     )
   )
