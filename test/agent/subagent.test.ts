@@ -90,6 +90,18 @@ describe("AGENT-8 agents as tools", () => {
     )
   })
 
+  it.effect("AGENT-8 null is an answer of a child, too", () => {
+    const maybe = Agent.make("maybe", { instructions: "Inner.", output: Schema.NullOr(Schema.String) })
+    const asker = Agent.make("asker", { toolkit: [Agent.asTool(maybe, { name: "delegate", description: "d" })] })
+    return Effect.gen(function* () {
+      const [only] = results((yield* asker.run("Go")).conversation)
+      assert(only?._tag === "Success")
+      assert.isNull(only.value)
+    }).pipe(
+      Effect.provide(world(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ object: { value: null } }])))
+    )
+  })
+
   it.effect("AGENT-8 the child sees the RunContext of the outer run", () => {
     const seen: Array<unknown> = []
     const aware = Agent.make("aware", {

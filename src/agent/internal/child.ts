@@ -37,7 +37,7 @@ export const toToolResult = (agent: string, result: RunResult<unknown>): ToolRes
   if (result.outcome !== "Completed") return incomplete(agent, result)
   const { outcome } = result.state
   const output = outcome?._tag === "Completed" ? outcome.output : undefined
-  return ToolResult.success(output ?? result.text)
+  return ToolResult.success(output === undefined ? result.text : output)
 }
 
 /** The tool result of a child that failed: what it was, and nothing of what was said. */
