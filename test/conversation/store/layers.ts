@@ -2,8 +2,8 @@ import { NodeServices } from "@effect/platform-node"
 import { Layer } from "effect"
 import { KeyValueStore } from "effect/persistence"
 import type { SqlClient } from "effect/sql"
-import { VersionedStore } from "effect-emissary"
-import type { VersionedStoreError } from "effect-emissary"
+import { VersionedStore } from "effect-emissary/conversation"
+import type { VersionedStoreError } from "effect-emissary/conversation"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -26,13 +26,15 @@ export const files = (directory: string, staleLockAfter?: number): Store =>
 export const database = (client: Layer.Layer<SqlClient.SqlClient>): Store =>
   VersionedStore.layerSql().pipe(Layer.provide(client))
 
+export const sqliteFile = (file: string): Store => database(sqlite.layer(file))
+
 /** Every layer of the port that runs here, and whether its values outlive it. */
 export const all = (
   directory: string
 ): ReadonlyArray<{ readonly name: string; readonly layer: Store; readonly durable: boolean }> => [
   { name: "memory", layer: VersionedStore.layerMemory, durable: false },
   { name: "files", layer: files(join(directory, "files")), durable: true },
-  { name: "SQLite", layer: database(sqlite.layer(join(directory, "store.sqlite"))), durable: true },
+  { name: "SQLite", layer: sqliteFile(join(directory, "store.sqlite")), durable: true },
   ...postgres.map((client) => ({ name: "PostgreSQL", layer: database(client), durable: true })),
   {
     name: "KeyValueStore in memory",

@@ -1,3 +1,25 @@
-import type { Layer } from "effect"
+import { Layer, Redacted } from "effect"
 import type { SqlClient } from "effect/sql"
-export const postgres: ReadonlyArray<Layer.Layer<SqlClient.SqlClient>> = []
+import { describe, it } from "vitest"
+
+const address = process.env["EMISSARY_TEST_POSTGRES"]
+
+/** What is needed of the driver, which is looked for only when there is an address. */
+interface Driver {
+  readonly layer: (options: { readonly url: Redacted.Redacted<string> }) => Layer.Layer<SqlClient.SqlClient, unknown>
+}
+
+const driver = "@effect/sql-pg/PgClient"
+
+/** A client of PostgreSQL, or nothing and a skipped test that says why. */
+export const postgres: ReadonlyArray<Layer.Layer<SqlClient.SqlClient>> = await (async () => {
+  if (address === undefined || address === "") {
+    describe("PostgreSQL", () => {
+      it.skip("runs only when its address is given: EMISSARY_TEST_POSTGRES=postgres://user@host:port/database", () => {})
+    })
+    return []
+  }
+  // The package says what it exports
+  const { layer }: Driver = await import(/* @vite-ignore */ driver)
+  return [layer({ url: Redacted.make(address) }).pipe(Layer.orDie)]
+})()

@@ -153,6 +153,7 @@ export const make = (
   const replace = Effect.fnUntraced(function* (id: string, head: Head, conversation: Conversation.Conversation) {
     const wire = yield* Effect.mapError(pieces.encode(conversation), refused)
     const old = head.record
+    if (isLive(head)) yield* Effect.mapError(pieces.checkVersion(head.record.conversation), unreadable(head))
     const left = old === undefined ? [] : yield* sweep(id, old.retired)
     const stored = isLive(head)
       ? yield* Effect.mapError(pieces.messagesOf(head.record.conversation), unreadable(head))

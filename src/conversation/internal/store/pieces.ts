@@ -29,6 +29,14 @@ export const damaged = (expected: string, found: string): PayloadError =>
 export const versionOf = (wire: Schema.Json | undefined): Schema.Json | undefined =>
   Json.isObject(wire) ? wire[codec.field] : undefined
 
+/** Fails for what a newer release wrote. */
+export const checkVersion = (wire: Schema.Json | undefined): Effect.Effect<void, PayloadError> => {
+  const version = versionOf(wire)
+  return typeof version === "number" && codec.versions.includes(version)
+    ? Effect.void
+    : Effect.asVoid(codec.decode(wire))
+}
+
 /** The messages of a piece, if it has the form of one. */
 export const messagesOf = (wire: Schema.Json | undefined): Effect.Effect<Messages, PayloadError> => {
   const messages = Json.isObject(wire) ? wire["messages"] : undefined

@@ -1,0 +1,397 @@
+import { NodeServices } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Arbitrary, Effect, Equal, Fiber, Layer, Option, Result, Schema } from "effect"
+import {
+  Conversation,
+  ConversationStore,
+  ConversationStoreError,
+  Message,
+  Part,
+  VersionedStore,
+  VersionedStoreError
+} from "effect-emissary/conversation"
+import { Limits } from "effect-emissary/payload"
+import { ConversationArbitrary } from "effect-emissary/testing"
+import { TestClock } from "effect/testing"
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import * as keys from "../../src/conversation/internal/store/keys.ts"
+import * as layers from "./store/layers.ts"
+
+const directory = layers.makeDirectory()
+const none = Option.none<string>()
+
+const values = (path: string, ...name: ReadonlyArray<string>) => join(path, "values", ...name)
+
+const conversationsOn = (store: Layer.Layer<VersionedStore.VersionedStore, VersionedStoreError.VersionedStoreError>) =>
+  ConversationStore.layer({ segmentSize: 2 }).pipe(Layer.provideMerge(store))
+
+const users = (count: number, prefix = "m") =>
+  Effect.forEach(
+    Array.from({ length: count }, (_, n) => n),
+    (n) => Message.user(`${prefix}${n}`)
+  )
+
+describe("CONV-9 keys are encoded injectively", () => {
+  const text = Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 0xffff })))
+  const keyOf = (units: ReadonlyArray<number>) => String.fromCharCode(...units)
+
+  it.prop("names come back as the key, in lower case ASCII", [text], ([units]) => {
+    const key = keyOf(units)
+    assert.match(keys.escape(key), /^[a-z0-9_-]*$/)
+    assert.deepStrictEqual(keys.unescape(keys.escape(key)), Option.some(key))
+    assert.isAtMost(keys.nameOf(key).length, 200)
+    assert.strictEqual(keys.fromSortable(keys.sortable(key)), key)
+    return true
+  })
+
+  it.prop("columns stand in the order of the keys, and prefixes stay prefixes", [text, text], ([a, b]) => {
+    const [x, y] = [keyOf(a), keyOf(b)]
+    const bytes = (key: string) => Buffer.from(keys.sortable(key), "ascii")
+    assert.strictEqual(Math.sign(Buffer.compare(bytes(x), bytes(y))), keys.compare(x, y))
+    assert.strictEqual(keys.sortable(x + y), keys.sortable(x) + keys.sortable(y))
+    assert.strictEqual(keys.escape(x + y), keys.escape(x) + keys.escape(y))
+    return true
+  })
+
+  it("names of other files are nobody's", () => {
+    for (const name of ["", "k-A", "k-_4", "k-_zz", "k-_61", "k-_u0061", "h-123", "x", "k-é", `k-${"a".repeat(300)}`]) {
+      assert.strictEqual(keys.keyOf(name), "foreign", name)
+    }
+  })
+})
+
+describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
+  const damages: ReadonlyArray<readonly [name: string, change: (text: string) => string, message: RegExp]> = [
+    ["empty", () => "", /no(ne| header)/],
+    ["garbage", () => "garbage\n{}", /not JSON/],
+    ["cut", (text) => text.slice(0, -1), /bytes/],
+    ["other key", (text) => text.replace(`"key":"a"`, `"key":"b"`), /another key/],
+    ["newer", (text) => text.replace(`"format":1`, `"format":2`), /format/],
+    ["no JSON", (text) => text.replace(/\n.*/, (value) => `\n${"x".repeat(value.length - 1)}`), /not JSON/]
+  ]
+  for (const [name, change, message] of damages) {
+    it.effect(`a file: ${name}`, () =>
+      Effect.gen(function* () {
+        const path = join(directory, "damaged", name)
+        const program = Effect.gen(function* () {
+          const store = yield* VersionedStore.VersionedStore
+          const version = yield* store.compareAndSet("a", none, { secret: "hidden words" })
+          const file = values(path, "k-a.json")
+          const damaged = change(readFileSync(file, "utf8"))
+          writeFileSync(file, damaged)
+
+          const error = yield* Effect.flip(store.get("a"))
+          assert.strictEqual(error.reason._tag, "Unreadable")
+          assert.match(error.message, message)
+          assert.notInclude(error.message, "hidden words")
+          if (name !== "no JSON") {
+            const write = yield* Effect.flip(store.compareAndSet("a", Option.some(version), 2))
+            assert.strictEqual(write._tag, "VersionedStoreError")
+          }
+          assert.strictEqual(readFileSync(file, "utf8"), damaged)
+          assert.isTrue(yield* store.delete("a"))
+          yield* store.compareAndSet("a", none, 3)
+        })
+        yield* Effect.provide(program, layers.files(path))
+      })
+    )
+  }
+
+  it.effect("a conversation: newer head, newer wire, segments missing, cut or of another version", () =>
+    Effect.gen(function* () {
+      const store = yield* ConversationStore.ConversationStore
+      const raw = yield* VersionedStore.VersionedStore
+      const messages = yield* users(7)
+      const damage = Effect.fnUntraced(function* (key: string, change: (value: Schema.Json) => Schema.Json) {
+        const { value, version } = Option.getOrThrow(yield* raw.get(key))
+        yield* raw.compareAndSet(key, Option.some(version), change(value))
+      })
+      const edit = (text: string, from: string, to: string): Schema.Json => {
+        assert.include(text, from)
+        return JSON.parse(text.replace(from, to))
+      }
+      const head = (id: string) => `conversation/head/${id}`
+      const segment = Effect.fnUntraced(function* (id: string) {
+        const { keys } = yield* raw.list({ prefix: `conversation/segment/${id}/` })
+        return keys[0] ?? assert.fail("no segment")
+      })
+      const cases: Record<string, (id: string) => Effect.Effect<void, unknown>> = {
+        "newer head": (id) => damage(head(id), (value) => edit(JSON.stringify(value), `"version":1`, `"version":9`)),
+        "newer wire": (id) =>
+          damage(head(id), (value) =>
+            edit(JSON.stringify(value), `"conversation":{"version":1`, `"conversation":{"version":9`)
+          ),
+        "no head": (id) => damage(head(id), () => ({ hello: "hidden words" })),
+        "segment missing": (id) => Effect.flatMap(segment(id), (key) => raw.delete(key)),
+        "segment cut": (id) => Effect.flatMap(segment(id), (key) => damage(key, () => ({ version: 1, messages: [] }))),
+        "segment damaged": (id) => Effect.flatMap(segment(id), (key) => damage(key, () => "hidden words")),
+        "segment of another version": (id) =>
+          Effect.flatMap(segment(id), (key) =>
+            damage(key, (value) => edit(JSON.stringify(value), `"version":1`, `"version":2`))
+          )
+      }
+      for (const [id, spoil] of Object.entries(cases)) {
+        for (const message of messages) yield* store.append(id, [message])
+        yield* spoil(id)
+        const before = yield* raw.get(head(id))
+        const error = yield* Effect.flip(store.load(id))
+        assert.strictEqual(error.reason._tag, "UnreadableConversation", id)
+        assert.notInclude(error.message, "hidden words")
+        if (!id.startsWith("segment")) {
+          for (const write of [
+            store.append(id, [yield* Message.user("x")]),
+            store.save(id, Conversation.empty, { expected: Option.map(before, ({ version }) => version) })
+          ]) {
+            const refusal = yield* Effect.flip(write)
+            assert(refusal._tag === "ConversationStoreError" && refusal.reason._tag === "UnreadableConversation")
+          }
+        }
+        assert.deepStrictEqual(yield* raw.get(head(id)), before)
+        assert.isTrue(yield* store.delete(id))
+        assert.deepStrictEqual(yield* store.load(id), Option.none())
+      }
+    }).pipe(Effect.provide(conversationsOn(VersionedStore.layerMemory)))
+  )
+
+  it.effect("the storage: Unavailable, with the cause where it happened and nowhere else", () =>
+    Effect.gen(function* () {
+      const file = join(directory, "a file")
+      writeFileSync(file, "")
+      const error = yield* Effect.flip(Layer.build(layers.files(file)))
+      assert.strictEqual(error.operation, "open")
+      assert.strictEqual(error.reason._tag, "Unavailable")
+      assert.isTrue(Option.isSome(VersionedStoreError.causeOf(error.reason)))
+      const json = Schema.encodeSync(Schema.toCodecJson(VersionedStoreError.VersionedStoreError))(error)
+      assert.notInclude(JSON.stringify(json), file)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("CONV-9 errors are schemas and say what to do", () => {
+  it.effect("ConversationConflict", () =>
+    Effect.gen(function* () {
+      const store = yield* ConversationStore.ConversationStore
+      const found = yield* store.save("chat", Conversation.empty, { expected: none })
+      const error = yield* Effect.flip(store.save("chat", Conversation.empty, { expected: Option.some("1-old") }))
+      assert.strictEqual(error._tag, "ConversationConflict")
+      assert.strictEqual(
+        error.message,
+        `conversation "chat" changed: expected version 1-old, found version ${found}. Load it again and apply the change to what you find`
+      )
+      const codec = Schema.toCodecJson(
+        Schema.Union([ConversationStoreError.ConversationConflict, ConversationStoreError.ConversationStoreError])
+      )
+      const json = Schema.encodeSync(codec)(error)
+      assert.deepStrictEqual(json, { _tag: "ConversationConflict", id: "chat", expected: "1-old", found })
+      assert.isTrue(Equal.equals(Schema.decodeSync(codec)(json), error))
+    }).pipe(Effect.provide(ConversationStore.layerMemory))
+  )
+
+  it.effect("L8 secrets in options are refused, words of the application are not", () =>
+    Effect.gen(function* () {
+      const store = yield* ConversationStore.ConversationStore
+      const call = Part.toolCall({ id: "c", name: "login", arguments: { password: "p" } })
+      yield* store.append("a", [yield* Message.assistant([call])])
+      const secret = yield* Message.user("hi", { options: { openai: { apiKey: "sk-1" } } })
+      for (const id of ["a", "b"]) {
+        const messages =
+          id === "a" ? [yield* Message.tool({ callId: "c", name: "login", result: ok }), secret] : [secret]
+        const error = yield* Effect.flip(store.append(id, messages))
+        assert(error._tag === "ConversationStoreError" && error.reason._tag === "RefusedConversation")
+        assert.strictEqual(error.reason.error.reason._tag, "Secret")
+        assert.notInclude(error.message, "sk-1")
+      }
+      assert.deepStrictEqual(yield* store.load("b"), Option.none())
+    }).pipe(Effect.provide(ConversationStore.layerMemory))
+  )
+
+  it.effect("L2 limits hold for what is appended", () =>
+    Effect.gen(function* () {
+      const store = yield* ConversationStore.ConversationStore
+      const messages = yield* users(12)
+      yield* store.append("a", messages.slice(0, 10))
+      const error = yield* Effect.flip(store.append("a", messages.slice(10)))
+      assert(error._tag === "ConversationStoreError" && error.reason._tag === "RefusedConversation")
+      assert.strictEqual(error.reason.error.reason._tag, "TooLarge")
+      assert.strictEqual(Conversation.messageCount(Option.getOrThrow(yield* store.load("a")).conversation), 10)
+    }).pipe(Effect.provide([conversationsOn(VersionedStore.layerMemory), Limits.layer({ maxMessages: 11 })]))
+  )
+})
+
+const ok = { _tag: "Success" as const, content: [{ type: "text" as const, text: "ok" }] as const, value: "ok" }
+
+describe("CONV-9 appending is what Conversation does", () => {
+  const fits = (
+    store: ConversationStore.Service,
+    known: Conversation.Conversation,
+    next: Message.Message,
+    id: string
+  ) =>
+    Effect.gen(function* () {
+      const law = Conversation.append(known, next)
+      const before = yield* store.load(id)
+      const done = yield* Effect.result(store.append(id, [next]))
+      assert.strictEqual(done._tag, law._tag)
+      if (Result.isFailure(law) && Result.isFailure(done)) {
+        assert.strictEqual(done.failure.message, law.failure.message)
+        assert.isTrue(Equal.equals(yield* store.load(id), before))
+        return known
+      }
+      return Result.getOrElse(law, () => known)
+    })
+
+  it.effect(
+    "in pieces of any size, lawful messages and others",
+    () =>
+      Effect.gen(function* () {
+        const lists = yield* Arbitrary.sampleEffect(ConversationArbitrary.messages({ maxTurns: 6 }), {
+          count: 24,
+          seed: 9
+        })
+        for (const [index, messages] of lists.entries()) {
+          const others = lists[(index + 1) % lists.length] ?? []
+          const program = Effect.gen(function* () {
+            const store = yield* ConversationStore.ConversationStore
+            let known = Conversation.empty
+            yield* store.save("a", known, { expected: none })
+            for (const [position, message] of messages.entries()) {
+              known = yield* fits(store, known, message, "a")
+              const other = others[position]
+              if (other !== undefined) known = yield* fits(store, known, other, "a")
+            }
+            const found = Option.getOrThrow(yield* store.load("a"))
+            assert.isTrue(Equal.equals(found.conversation, known))
+          })
+          yield* Effect.provide(
+            program,
+            ConversationStore.layer({ segmentSize: 1 + (index % 4) }).pipe(Layer.provide(VersionedStore.layerMemory))
+          )
+        }
+      }),
+    60_000
+  )
+
+  it.effect(
+    "L10 an append costs the same however long the conversation is",
+    () =>
+      Effect.gen(function* () {
+        const written: Array<number> = []
+        const measured = Layer.effect(
+          VersionedStore.VersionedStore,
+          Effect.map(VersionedStore.VersionedStore, (store) => ({
+            ...store,
+            compareAndSet: (key, expected, value) =>
+              Effect.suspend(() => {
+                written.push(JSON.stringify(value).length)
+                return store.compareAndSet(key, expected, value)
+              })
+          }))
+        ).pipe(Layer.provide(VersionedStore.layerMemory))
+        const program = Effect.gen(function* () {
+          const store = yield* ConversationStore.ConversationStore
+          const bytes = Effect.fnUntraced(function* (from: number, to: number) {
+            written.length = 0
+            for (let n = from; n < to; n++) yield* store.append("a", [yield* Message.user(`message ${1e6 + n}`)])
+            return written.reduce((sum, size) => sum + size, 0)
+          })
+          const early = yield* bytes(0, 320)
+          yield* bytes(320, 1280)
+          const late = yield* bytes(1280, 1600)
+          assert.isBelow(late, early * 1.1)
+          assert.isBelow(written.length, 340)
+          assert.strictEqual(Conversation.messageCount(Option.getOrThrow(yield* store.load("a")).conversation), 1600)
+        })
+        yield* Effect.provide(program, Layer.provide(ConversationStore.layer(), measured))
+      }),
+    60_000
+  )
+})
+
+describe("CONV-9 locks of files", () => {
+  it.effect("a lock that a dead process left is taken over after staleLockAfter on the clock, and not before", () =>
+    Effect.gen(function* () {
+      const path = join(directory, "stale")
+      const program = Effect.gen(function* () {
+        const store = yield* VersionedStore.VersionedStore
+        mkdirSync(join(path, "locks", "k-a"), { recursive: true })
+        writeFileSync(join(path, "locks", "k-a", "somebody"), "")
+        const writer = yield* Effect.forkChild(store.compareAndSet("a", none, 1))
+        let waited = 0
+        while (writer.pollUnsafe() === undefined) {
+          if (waited < 5000) assert.isTrue(existsSync(join(path, "locks", "k-a", "somebody")))
+          yield* TestClock.adjust("50 millis")
+          waited += 50
+          // Lets the file system answer; the clock of the test stands still meanwhile
+          yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+        }
+        yield* Fiber.join(writer)
+        assert.isAtLeast(waited, 5000)
+        assert.deepStrictEqual(readdirSync(join(path, "locks")), [])
+      })
+      yield* Effect.provide(
+        program,
+        VersionedStore.layerFileSystem({ directory: path, staleLockAfter: "5 seconds" }).pipe(
+          Layer.provide(NodeServices.layer)
+        )
+      )
+    })
+  )
+
+  it.live("nothing is left behind, and what killed processes left an hour ago is removed", () =>
+    Effect.gen(function* () {
+      const path = join(directory, "leftovers")
+      const old = new Date(Date.now() - 2 * 60 * 60 * 1000)
+      for (const place of ["work", "locks"]) {
+        for (const name of ["old", "new"]) {
+          mkdirSync(join(path, place, name), { recursive: true })
+          writeFileSync(join(path, place, name, "x"), "")
+        }
+        utimesSync(join(path, place, "old"), old, old)
+      }
+      yield* Effect.provide(
+        Effect.flatMap(VersionedStore.VersionedStore, (store) => store.compareAndSet("a", none, 1)),
+        layers.files(path)
+      )
+      for (const place of ["work", "locks"]) assert.deepStrictEqual(readdirSync(join(path, place)), ["new"])
+    })
+  )
+
+  it.live("tables are made by many at once", () =>
+    Effect.gen(function* () {
+      const stores = layers.all(join(directory)).filter(({ name }) => name === "SQLite" || name === "PostgreSQL")
+      for (const { layer } of stores) {
+        yield* Effect.forEach(
+          [1, 2, 3, 4],
+          (n) =>
+            Effect.provide(
+              Effect.flatMap(VersionedStore.VersionedStore, (store) =>
+                Effect.andThen(store.delete(`at once ${n}`), store.compareAndSet(`at once ${n}`, none, n))
+              ),
+              Layer.fresh(layer)
+            ),
+          { concurrency: "unbounded" }
+        )
+      }
+    })
+  )
+})
+
+describe("L3 what was stored once is read for ever", () => {
+  it.effect("version 1 of files, heads and segments", () =>
+    Effect.gen(function* () {
+      const path = join(directory, "golden")
+      cpSync(fileURLToPath(new URL("./store/golden/v1", import.meta.url)), path, { recursive: true })
+      const program = Effect.gen(function* () {
+        const store = yield* ConversationStore.ConversationStore
+        const { conversation, version } = Option.getOrThrow(yield* store.load("Ticket 7/é"))
+        const expected = readFileSync(new URL("./store/golden/v1.json", import.meta.url), "utf8")
+        assert.deepStrictEqual(yield* Conversation.encode(conversation), JSON.parse(expected))
+        assert.strictEqual(version, "4-writer-4")
+        yield* store.append("Ticket 7/é", [yield* Message.user("More")], { expected: version })
+      })
+      yield* Effect.provide(program, conversationsOn(layers.files(path)))
+    })
+  )
+})

@@ -1,0 +1,100 @@
+/**
+ * One process that writes to a store. It is told what to do by its argument, and says
+ * in lines what has succeeded. Deep imports: many of these are started.
+ */
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodePath from "@effect/platform-node/NodePath"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Conversation from "../../../src/conversation/Conversation.ts"
+import * as ConversationStore from "../../../src/conversation/ConversationStore.ts"
+import * as Message from "../../../src/conversation/Message.ts"
+import * as VersionedStore from "../../../src/conversation/VersionedStore.ts"
+import * as killable from "./killable.ts"
+
+export interface Task {
+  readonly store: "files" | "SQLite"
+  readonly path: string
+  readonly action: "append once" | "save once" | "delete once" | "append" | "increment"
+  /** What this process writes. */
+  readonly name: string
+  readonly times: number
+  readonly staleLockAfter: number
+  readonly segmentSize: number
+  /** The point at which the process kills itself; 0 for never. */
+  readonly killAt: number
+}
+
+// The tests wrote it
+const task = JSON.parse(process.argv[2] ?? "{}") as Task
+
+export const id = "shared"
+
+const files = killable.make(task.killAt)
+
+const versioned =
+  task.store === "files"
+    ? VersionedStore.layerFileSystem({ directory: task.path, staleLockAfter: task.staleLockAfter }).pipe(
+        Layer.provide(files.layer),
+        Layer.provide([NodeFileSystem.layer, NodePath.layer])
+      )
+    : VersionedStore.layerSql().pipe(
+        Layer.provide(Layer.unwrap(Effect.promise(async () => (await import("./sqlite.ts")).layer(task.path))))
+      )
+
+const say = (line: string) => Effect.sync(() => process.stdout.write(`${line}\n`))
+
+const append = Effect.fnUntraced(function* (text: string) {
+  const store = yield* ConversationStore.ConversationStore
+  const message = yield* Message.user(text)
+  yield* store.append(id, [message]).pipe(Effect.retry({ while: (error) => error._tag === "ConversationConflict" }))
+  yield* say(text)
+})
+
+const save = Effect.gen(function* () {
+  const store = yield* ConversationStore.ConversationStore
+  const { conversation, version } = Option.getOrThrow(yield* store.load(id))
+  const message = yield* Message.user(task.name)
+  const { conversation: rest } = Result.getOrThrow(Conversation.truncate(conversation, { keepRecent: 2 }))
+  const next = Result.getOrThrow(Conversation.append(rest, message))
+  yield* store.save(id, next, { expected: Option.some(version) })
+})
+
+const increment = Effect.gen(function* () {
+  const store = yield* VersionedStore.VersionedStore
+  const found = yield* store.get(id)
+  const value = Option.match(found, { onNone: () => 0, onSome: ({ value }) => Number(value) })
+  yield* store.compareAndSet(
+    id,
+    Option.map(found, ({ version }) => version),
+    value + 1
+  )
+}).pipe(Effect.retry({ while: (error) => error._tag === "VersionConflict" }))
+
+const actions = {
+  "append once": append(task.name),
+  "save once": save,
+  "delete once": Effect.flatMap(ConversationStore.ConversationStore, (store) => store.delete(id)),
+  append: Effect.forEach(
+    Array.from({ length: task.times }, (_, n) => n),
+    (n) => append(`${task.name}${n}`),
+    { discard: true }
+  ),
+  increment: Effect.repeat(increment, { times: task.times - 1 })
+}
+
+const program = Effect.gen(function* () {
+  // Building the layer is not a point to die at: it changes nothing
+  yield* say("ready")
+  yield* files.arm
+  yield* actions[task.action]
+  yield* say(`done after ${yield* files.points} points`)
+})
+
+await Effect.runPromise(
+  program.pipe(
+    Effect.provide(ConversationStore.layer({ segmentSize: task.segmentSize }).pipe(Layer.provideMerge(versioned)))
+  )
+)
