@@ -8,7 +8,7 @@ import {
   OpenAiMessages,
   Part,
   PayloadError,
-  type RenderError,
+  RenderError,
   ToolResult
 } from "effect-emissary"
 import { ConversationArbitrary } from "effect-emissary/testing"
@@ -344,9 +344,13 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
         ]
       ]
       for (const [tag, index, self] of cases) {
-        const reason = yield* reasonOf(self)
-        assert.strictEqual(reason._tag, tag, reason.message)
-        assert.strictEqual(reason.index, index)
+        const error = yield* Effect.flip(render(self))
+        assert.strictEqual(error.reason._tag, tag, error.message)
+        assert.strictEqual(error.reason.index, index)
+        // Errors travel as JSON (L4)
+        const json = Schema.toCodecJson(RenderError.RenderError)
+        const back = yield* Schema.decodeEffect(json)(yield* Schema.encodeEffect(json)(error))
+        assert.strictEqual(back.message, error.message)
       }
       // Anthropic pauses long tools: the end may wait for one
       assert.deepStrictEqual(anthropicRules(yield* render(yield* Conversation.addAssistant(base, [server]))), [])
@@ -384,6 +388,23 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
       assert.deepStrictEqual(messages[1], {
         role: "assistant",
         content: [{ type: "tool_use", id: "a", name: "x_search", input: { invalid_arguments: 5 } }]
+      })
+      assert.strictEqual((yield* reasonOf(self, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
+    })
+  )
+
+  it.effect("thinking with nothing after it is not sent", () =>
+    Effect.gen(function* () {
+      const signed = Part.reasoning("hm", { anthropic: { info: { type: "thinking", signature: "sig" } } })
+      const self = yield* Conversation.addUser(Conversation.empty, "go").pipe(
+        Effect.flatMap(Conversation.addAssistant([signed, Content.text("Yes"), signed]))
+      )
+      assert.deepStrictEqual((yield* render(self)).messages[1], {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "hm", signature: "sig" },
+          { type: "text", text: "Yes" }
+        ]
       })
       assert.strictEqual((yield* reasonOf(self, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
     })
@@ -469,10 +490,10 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
   it.effect("the codec embeds in other schemas and says why it refuses", () =>
     Effect.gen(function* () {
       const foreign = { messages: [{ content: "Hi", role: "user" }] }
-      const self = yield* Schema.decodeUnknownEffect(AnthropicMessages.AnthropicMessages)(foreign)
+      const self = yield* Schema.decodeEffect(AnthropicMessages.AnthropicMessages)(foreign)
       same(yield* Schema.encodeEffect(AnthropicMessages.AnthropicMessages)(self), foreign)
       const refused = yield* Effect.flip(
-        Schema.decodeUnknownEffect(AnthropicMessages.AnthropicMessages)({ messages: [{ role: "user" }] })
+        Schema.decodeEffect(AnthropicMessages.AnthropicMessages)({ messages: [{ role: "user" }] })
       )
       assert.include(refused.message, "/messages/0/content")
       const unsendable = yield* Effect.flip(
