@@ -77,14 +77,14 @@ export type BudgetPolicy = Fit | Compact
  * })
  *
  * const program = Effect.gen(function*() {
- *   const first = yield* agent.run("word ".repeat(90))
+ *   const first = yield* agent.run("Tell me a story.")
  *   const second = yield* agent.run("And now?", { conversation: first.conversation })
  *   const [, request] = yield* ScriptedModel.requests
  *   assert.deepStrictEqual(request?.prompt.content.map(({ role }) => role), ["system", "user"])
  *   assert.strictEqual(Conversation.messageCount(second.conversation), 5)
  * })
  *
- * await Effect.runPromise(program.pipe(Effect.provide(ScriptedModel.layer([{ text: "One." }, { text: "Two." }]))))
+ * await Effect.runPromise(program.pipe(Effect.provide(ScriptedModel.layer([{ text: "story ".repeat(200) }, { text: "Good." }]))))
  * ```
  *
  * @category constructors
@@ -135,14 +135,14 @@ export const fit = (options: {
  * })
  *
  * const program = Effect.gen(function*() {
- *   const first = yield* agent.run("word ".repeat(90))
+ *   const first = yield* agent.run("Tell me a story.")
  *   return yield* agent.resume(first.state, { input: "And now?" })
  * })
  *
  * const result = await Effect.runPromise(program.pipe(
- *   Effect.provide(ScriptedModel.layer([{ text: "One." }, { text: "Many words." }, { text: "Two." }]))
+ *   Effect.provide(ScriptedModel.layer([{ text: "story ".repeat(200) }, { text: "A story was told." }, { text: "Good." }]))
  * ))
- * assert.strictEqual(result.text, "Two.")
+ * assert.strictEqual(result.text, "Good.")
  * ```
  *
  * @category constructors

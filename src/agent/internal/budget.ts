@@ -46,12 +46,10 @@ const fit = (
       (error) => error.needed <= policy.threshold,
       (error) => to(error.needed)
     ),
-    Effect.mapError(({ message, needed }) =>
-      AgentError.withCause(
-        new AgentError.BudgetFailed({ problem: message }),
-        new Budget.BudgetTooSmall({ needed, budget: policy.threshold })
-      )
-    )
+    Effect.mapError(({ needed }) => {
+      const error = new Budget.BudgetTooSmall({ needed, budget: policy.threshold })
+      return AgentError.withCause(new AgentError.BudgetFailed({ problem: error.message }), error)
+    })
   )
 }
 

@@ -1,0 +1,344 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Layer, Ref, Result, Schema, Stream } from "effect"
+import { LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
+import {
+  Agent,
+  AgentError,
+  Budget,
+  BudgetPolicy,
+  Conversation,
+  Message,
+  RunEvent,
+  RunState,
+  RunTransition,
+  TokenCounter
+} from "effect-emissary"
+import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { call } from "./fixtures.ts"
+import * as events from "./runEvents.ts"
+
+const characters = TokenCounter.layer({ count: (text) => text.length })
+const long = "x".repeat(1000)
+const asking = (id: string): Script.Turn => ({ toolCalls: [call(id, "read", {})] })
+
+const toolkit = Toolkit.make(Tool.make("read", { description: "Reads a lot", success: Schema.String }))
+const world = (script: Parameters<typeof ScriptedModel.layer>[0]) =>
+  Layer.merge(ScriptedModel.layer(script), toolkit.toLayer({ read: () => Effect.succeed(long) }))
+const many = (steps: number) => world(({ index }) => (index < steps ? asking(`c${index}`) : { text: "done" }))
+
+const agent = Agent.make("tester", { instructions: "Test.", toolkit })
+const policy = BudgetPolicy.fit({ threshold: 8000, keepOutput: 20 })
+
+/** What a request weighs, without tool definitions. */
+const weight = (prompt: Prompt.Prompt | undefined) =>
+  prompt === undefined ? Effect.succeed(0) : Effect.flatMap(Conversation.fromPrompt(prompt), Conversation.estimatedSize)
+const requests = Effect.map(ScriptedModel.requests, (all) => all.map(({ prompt }) => prompt))
+
+const recording = Effect.map(Ref.make<ReadonlyArray<RunEvent.RunEvent>>([]), (ref) => ({
+  onState: (_: RunState.RunState, event: RunEvent.RunEvent) => Ref.update(ref, (all) => [...all, event]),
+  events: Ref.get(ref)
+}))
+const fittings = (all: ReadonlyArray<RunEvent.RunEvent>) => all.filter(({ _tag }) => _tag === "ConversationFitted")
+
+describe("CONV-7 budget policy", () => {
+  it.effect('CONV-7 is off by default, and with "off"', () =>
+    Effect.gen(function* () {
+      const own = Agent.make("tester", { toolkit, budget: policy })
+      for (const run of [agent.run("go"), own.run("go", { budget: "off" })]) {
+        const result = yield* run
+        assert.strictEqual(result.outcome, "Completed")
+        assert.isUndefined(result.state.view)
+      }
+      assert.isAbove(yield* weight((yield* requests).at(-1)), 12_000)
+    }).pipe(
+      Effect.provide(characters),
+      Effect.provide(world(({ index }) => (index % 13 < 12 ? asking(`c${index}`) : { text: "done" })))
+    )
+  )
+
+  it.effect("CONV-7 L7 keeps the requests of one long run within the threshold, and the conversation whole", () =>
+    Effect.gen(function* () {
+      const { events, onState } = yield* recording
+      const result = yield* agent.run("go", { budget: policy, maxSteps: "unlimited", onState })
+      assert.strictEqual(result.text, "done")
+      assert.strictEqual(Conversation.messageCount(result.conversation), 2 + 2 * 60 + 1)
+      const sent = yield* requests
+      assert.strictEqual(sent.length, 61)
+      for (const prompt of sent) {
+        assert.isAtMost(yield* weight(prompt), 8000)
+        assert.strictEqual(prompt.content[0]?.role, "system")
+        assert.strictEqual(prompt.content[1]?.role, "user")
+      }
+      const fitted = fittings(yield* events)
+      assert.isAbove(fitted.length, 2)
+      // A view lasts for several steps
+      assert.isBelow(fitted.length, 30)
+    }).pipe(Effect.provide(characters), Effect.provide(many(60)))
+  )
+
+  it.effect("CONV-7 L5 the same script gives the same transcript with and without a budget, streamed or not", () =>
+    Effect.gen(function* () {
+      const transcripts = yield* Effect.forEach(
+        [
+          agent.run("go").pipe(Effect.map(({ conversation }) => conversation)),
+          agent.run("go", { budget: policy }).pipe(Effect.map(({ conversation }) => conversation)),
+          Stream.runLast(agent.stream("go", { budget: policy })).pipe(
+            Effect.flatMap(Effect.fromOption),
+            Effect.map((event) => (event._tag === "RunFinished" ? event.result.conversation : Conversation.empty))
+          )
+        ],
+        (run) => run.pipe(Effect.map(Conversation.transcript), Effect.provide(characters), Effect.provide(many(15)))
+      )
+      assert.strictEqual(transcripts[0]?.length, 2 + 30 + 1)
+      assert.deepStrictEqual(transcripts[1], transcripts[0])
+      assert.deepStrictEqual(transcripts[2], transcripts[0])
+    })
+  )
+
+  it.effect("CONV-7 L3 L5 the events fold to the state, and a run goes on from JSON with the same requests", () =>
+    Effect.gen(function* () {
+      const { events, onState } = yield* recording
+      const whole = yield* Effect.gen(function* () {
+        const { state } = yield* agent.run("go", { budget: policy, onState })
+        return { state, sent: yield* requests }
+      }).pipe(Effect.provide(characters), Effect.provide(many(14)))
+      assert.isDefined(whole.state.view)
+
+      const stored = yield* RunEvent.listCodec.decodeJson(yield* RunEvent.listCodec.encodeJson(yield* events))
+      const folded = yield* Effect.fromResult(RunTransition.fold(stored))
+      const encode = (state: RunState.RunState) => RunState.codec.encodeJson(state)
+      assert.strictEqual(yield* encode(folded), yield* encode(whole.state))
+
+      const parts = yield* Effect.gen(function* () {
+        const first = yield* agent.run("go", { budget: policy, maxSteps: 9 })
+        assert.strictEqual(first.outcome, "MaxSteps")
+        assert.isDefined(first.state.view)
+        const state = yield* RunState.codec.decodeJson(yield* encode(first.state))
+        const second = yield* agent.resume(state, { budget: policy, maxSteps: 16 })
+        assert.strictEqual(second.outcome, "Completed")
+        return yield* requests
+      }).pipe(Effect.provide(characters), Effect.provide(many(14)))
+      const shape = (sent: typeof parts) =>
+        sent.map(({ content }) => content.map((message) => JSON.stringify(message.content)))
+      assert.deepStrictEqual(shape(parts), shape(whole.sent))
+    })
+  )
+
+  it.effect("CONV-7 L10 nothing is fitted twice: reports of the view are trusted, those of the whole are not", () =>
+    Effect.gen(function* () {
+      const conversation = yield* Conversation.make({ system: "Test." }).pipe(
+        Effect.flatMap(Conversation.addUser(long.repeat(10))),
+        Effect.flatMap(Conversation.addAssistant("ok", { usage: { inputTokens: 10_000, outputTokens: 10 } }))
+      )
+      const { events, onState } = yield* recording
+      const first = yield* agent.run("go", { conversation, budget: policy, onState })
+      assert.strictEqual(fittings(yield* events).length, 1)
+      assert.isDefined(first.state.view)
+      assert.isTrue(Conversation.hasStaleUsage(first.conversation))
+      assert.strictEqual(yield* Conversation.estimatedSize(first.state.view ?? Conversation.empty), 510)
+
+      // The next run starts from the whole, which is as long as it was
+      const second = yield* agent.run("again", { conversation: first.conversation, budget: policy, onState })
+      assert.strictEqual(fittings(yield* events).length, 2)
+      // Resumed, it keeps its view
+      yield* agent.resume(second.state, { input: "more", budget: policy, onState })
+      assert.strictEqual(fittings(yield* events).length, 2)
+      for (const prompt of yield* requests) assert.isBelow(yield* weight(prompt), 8000)
+    }).pipe(
+      Effect.provide(characters),
+      Effect.provide(world(() => ({ text: "ok", usage: { inputTokens: 500, outputTokens: 10 } })))
+    )
+  )
+
+  it.effect("CONV-7 tool definitions count", () =>
+    Effect.gen(function* () {
+      const { events, onState } = yield* recording
+      const bare = Agent.make("bare", {})
+      const budget = BudgetPolicy.fit({ threshold: 1050, target: 1040 })
+      const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
+        Effect.flatMap(Conversation.addAssistant("ok"))
+      )
+      yield* bare.run("go", { conversation, budget, onState })
+      assert.strictEqual(fittings(yield* events).length, 0)
+      yield* agent.run("go", { conversation, budget, onState })
+      const [fitted] = fittings(yield* events)
+      assert(fitted?._tag === "ConversationFitted")
+      assert.isAbove(fitted.report.before, 1050)
+      assert.isAtMost(fitted.report.after, 1040)
+      assert.deepStrictEqual(
+        fitted.report.removed.map(({ role }) => role),
+        ["user", "assistant"]
+      )
+    }).pipe(Effect.provide(characters), Effect.provide(world(() => ({ text: "ok" }))))
+  )
+
+  it.effect("CONV-7 what cannot be brought within it fails before the model call, with a state to go on from", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(agent.run(long.repeat(10), { budget: policy }))
+      assert(error._tag === "AgentError" && error.reason._tag === "BudgetFailed" && error.state !== undefined)
+      const cause = AgentError.causeOf(error.reason)
+      assert(cause._tag === "Some" && Schema.is(Budget.BudgetTooSmall)(cause.value))
+      assert.strictEqual(cause.value.budget, 8000)
+      assert.include(error.message, "expected at most 8000 tokens")
+      assert.deepStrictEqual(yield* requests, [])
+      const result = yield* agent.resume(error.state, { budget: "off" })
+      assert.strictEqual(result.text, "ok")
+    }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "ok" }])))
+  )
+
+  it.effect("CONV-7 between target and threshold is good enough", () =>
+    Effect.gen(function* () {
+      const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
+        Effect.flatMap(Conversation.addAssistant(long))
+      )
+      const result = yield* Agent.make("bare", {}).run(long, {
+        conversation,
+        budget: BudgetPolicy.fit({ threshold: 1500, target: 100 })
+      })
+      assert.strictEqual(Conversation.messageCount(result.state.view ?? Conversation.empty), 2)
+    }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "ok" }])))
+  )
+})
+
+describe("CONV-7 compact", () => {
+  const old = Conversation.make({ system: "Test." }).pipe(
+    Effect.flatMap(Conversation.addUser("My name is Ada.")),
+    Effect.flatMap(Conversation.addAssistant(long.repeat(9)))
+  )
+  const texts = (self: Conversation.Conversation | undefined) =>
+    self === undefined ? [] : Conversation.messages(self).map(Message.text)
+
+  it.effect("CONV-7 summarizes once, with the agent's own model, and sends the summary from then on", () =>
+    Effect.gen(function* () {
+      const budget = BudgetPolicy.compact({
+        threshold: 8000,
+        summarize: (part) =>
+          Effect.map(
+            LanguageModel.generateText({ prompt: `Summarize ${Conversation.messageCount(part)} messages` }),
+            ({ text }) => text
+          )
+      })
+      const { events, onState } = yield* recording
+      const result = yield* agent.run("go", { conversation: yield* old, budget, onState })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.strictEqual(Conversation.messageCount(result.conversation), 3 + 1 + 4 + 1)
+      assert.deepStrictEqual(texts(result.state.view).slice(0, 3), [
+        "Test.",
+        "Summary of the conversation so far:\n\nThe user is Ada.",
+        "go"
+      ])
+      const [fitted, ...more] = fittings(yield* events)
+      assert(fitted?._tag === "ConversationFitted" && more.length === 0)
+      assert.deepStrictEqual(
+        fitted.report.removed.map(({ role }) => role),
+        ["user", "assistant"]
+      )
+      assert.isDefined(fitted.report.summary)
+      assert.strictEqual((yield* requests).length, 4)
+    }).pipe(
+      Effect.provide(characters),
+      Effect.provide(world([{ text: "The user is Ada." }, asking("c1"), asking("c2"), { text: "done" }]))
+    )
+  )
+
+  it.effect("CONV-7 fits what a summary does not bring within the threshold", () =>
+    Effect.gen(function* () {
+      const budget = BudgetPolicy.compact({ threshold: 8000, summarize: () => Effect.succeed(long.repeat(20)) })
+      const { events, onState } = yield* recording
+      const result = yield* agent.run("go", { conversation: yield* old, budget, onState })
+      assert.deepStrictEqual(texts(result.state.view), ["Test.", "go", "done"])
+      const [fitted] = fittings(yield* events)
+      assert(fitted?._tag === "ConversationFitted")
+      assert.isUndefined(fitted.report.summary)
+      assert.deepStrictEqual(
+        fitted.report.removed.map(({ role }) => role),
+        ["user", "assistant"]
+      )
+      assert.isAtMost(fitted.report.after, 8000)
+    }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "done" }])))
+  )
+
+  it.effect("CONV-7 a summary that fails ends the run with its cause, and the run goes on from there", () =>
+    Effect.gen(function* () {
+      class Tired extends Schema.TaggedError<Tired>()("Tired", {}) {}
+      const budget = BudgetPolicy.compact({ threshold: 8000, summarize: () => Effect.fail(new Tired()) })
+      const error = yield* Effect.flip(agent.run("go", { conversation: yield* old, budget }))
+      assert(error._tag === "AgentError" && error.reason._tag === "BudgetFailed" && error.state !== undefined)
+      assert.include(error.message, "Tired")
+      const cause = AgentError.causeOf(error.reason)
+      assert(cause._tag === "Some" && cause.value instanceof Tired)
+      assert.strictEqual((yield* agent.resume(error.state, { budget: policy })).text, "done")
+    }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "done" }])))
+  )
+
+  it.effect("CONV-7 the timeout of a step bounds the summary, too", () =>
+    Effect.gen(function* () {
+      const budget = BudgetPolicy.compact({ threshold: 8000, summarize: () => Effect.never })
+      const fiber = yield* Effect.forkChild(
+        agent.run("go", { conversation: yield* old, budget, timeouts: { step: "2 seconds" } })
+      )
+      yield* TestClock.adjust("2 seconds")
+      const result = yield* Fiber.join(fiber)
+      assert(result.outcome === "Interrupted")
+      assert.strictEqual(result.reason, "timeout")
+    }).pipe(Effect.provide(Layer.merge(characters, world([]))))
+  )
+})
+
+describe("CONV-7 ConversationFitted", () => {
+  const report: Budget.Report = { before: 10, after: 5, removed: [], shortened: [] }
+  const fitted = (view: Conversation.Conversation): RunEvent.RunEvent => ({
+    _tag: "ConversationFitted",
+    at: events.at,
+    view,
+    report
+  })
+  const base = events.run(events.started(), events.input("one"))
+  const one = base.conversation
+
+  it("CONV-7 is refused where no model call is next", () => {
+    const answered = events.go(base, events.step(1), events.answered("done"))
+    const calling = events.go(base, events.step(1), events.answered([events.call("a")]))
+    for (const state of [answered, calling, events.end(answered)]) {
+      assert.strictEqual(events.refused(state, fitted(state.conversation)).reason._tag, "Unexpected")
+    }
+    assert.isTrue(Result.isSuccess(RunTransition.apply(base, fitted(one))))
+    // Also after a StepStarted whose answer was lost
+    assert.isTrue(Result.isSuccess(RunTransition.apply(events.go(base, events.step(1)), fitted(one))))
+  })
+
+  it("CONV-7 is refused with a view that ends otherwise", () => {
+    for (const view of [Conversation.empty, events.conversation(events.userMessage("other"))]) {
+      assert.include(events.refused(base, fitted(view)).message, "another end")
+    }
+  })
+
+  it("CONV-7 L6 what follows enters the conversation and the view, results in call order", () => {
+    const state = events.go(
+      events.run(
+        events.started({
+          conversation: events.conversation(events.userMessage("old"), events.assistantMessage("old"))
+        }),
+        events.input("new")
+      )
+    )
+    const view = events.conversation(...Conversation.messages(state.conversation).slice(-1))
+    const after = events.go(
+      state,
+      fitted(view),
+      events.step(1),
+      events.answered([events.call("a"), events.call("b")]),
+      events.toolStarted("a"),
+      events.toolStarted("b"),
+      events.finished("b"),
+      events.input("waits"),
+      events.finished("a")
+    )
+    assert.strictEqual(Conversation.messageCount(after.conversation), 7)
+    assert.deepStrictEqual(
+      Conversation.messages(after.view ?? Conversation.empty),
+      Conversation.messages(after.conversation).slice(2)
+    )
+  })
+})
