@@ -6,7 +6,8 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { roles } from "./Message.ts"
+import * as marks from "./internal/budget/marks.ts"
+import { type AssistantMessage, roles } from "./Message.ts"
 
 /**
  * A message that is not in the conversation any more.
@@ -99,6 +100,36 @@ export type Report = typeof Report.Type
  */
 export const isUnchanged = (self: Report): boolean =>
   self.removed.length === 0 && self.shortened.length === 0 && self.summary === undefined
+
+/**
+ * Marks an answer as one to a view of the conversation that it enters, as
+ * `Conversation.fit` and `compact` make: its usage is not taken for the size of that
+ * conversation. Agents with a `BudgetPolicy` do this by themselves. The mark stands in
+ * the metadata of the message.
+ *
+ * **Example** (Sending less than is kept)
+ *
+ * ```ts
+ * import { Effect, Result } from "effect"
+ * import { Budget, Conversation, Message } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const chat = yield* Conversation.addUser(Conversation.empty, "Hello")
+ *   const answer = yield* Message.assistant("Hi", { usage: { inputTokens: 100_000, outputTokens: 2 } })
+ *   const next = Result.getOrThrow(Conversation.append(chat, Budget.fromView(answer)))
+ *   return yield* Conversation.estimatedSize(next)
+ * })
+ * assert(Effect.runSync(program) < 100)
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const fromView = (message: AssistantMessage): AssistantMessage => ({
+  ...message,
+  metadata: { ...message.metadata, [marks.view]: true }
+})
 
 /**
  * What must stay does not fit: the system message, the current run, and the results

@@ -208,9 +208,8 @@ export const fromMessages = (
 }
 
 /**
- * Whether the newest usage was reported about another history than this: something was
- * removed since, or the model was sent only part of it. {@link estimatedSize} does
- * not use such a report.
+ * Whether the newest usage was reported about a longer history than this: something was
+ * removed since. {@link estimatedSize} does not use such a report.
  *
  * @category tokens
  * @since 0.1.0

@@ -1,6 +1,7 @@
 import * as HashMap from "effect/HashMap"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
+import * as Budget from "../../conversation/Budget.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import type * as Message from "../../conversation/Message.ts"
 import * as TokenUsage from "../../conversation/TokenUsage.ts"
@@ -172,15 +173,17 @@ const append = (
   event: RunEvent.RunEvent,
   message: Message.Message
 ): Result.Result<Histories, RunEventError> =>
-  Result.flatMap(appendTo(self.conversation, event, message), (conversation): Result.Result<Histories, RunEventError> =>
-    self.view === undefined
-      ? Result.succeed({ conversation, view: undefined })
-      : Result.map(appendTo(self.view, event, message), (view) => ({
-          // What an answer reports is the size of the view
-          conversation: Conversation.withStaleUsage(conversation),
-          view
-        }))
+  Result.flatMap(
+    appendTo(self.conversation, event, said(self, message)),
+    (conversation): Result.Result<Histories, RunEventError> =>
+      self.view === undefined
+        ? Result.succeed({ conversation, view: undefined })
+        : Result.map(appendTo(self.view, event, message), (view) => ({ conversation, view }))
   )
+
+/** What an answer reports is the size of what it was an answer to. */
+const said = (self: Histories, message: Message.Message): Message.Message =>
+  self.view !== undefined && message.role === "assistant" ? Budget.fromView(message) : message
 
 const appendTo = (
   self: Conversation.Conversation,

@@ -8,6 +8,7 @@ import type { Conversation, TypeId as TypeIdType } from "../Conversation.ts"
 import type { AssistantMessage, Message, SystemMessage, ToolMessage } from "../Message.ts"
 import type { ToolCallPart } from "../Part.ts"
 import * as TokenUsage from "../TokenUsage.ts"
+import * as marks from "./budget/marks.ts"
 import * as immutable from "./immutable.ts"
 
 export const TypeId: TypeIdType = "~effect-emissary/conversation/Conversation"
@@ -28,7 +29,7 @@ export interface History extends Conversation {
   readonly lastAssistant: AssistantMessage | undefined
   /** The newest answer that says how much of this conversation was read for it. */
   readonly reported: AssistantMessage | undefined
-  /** Whether there is a newer one, about another history. */
+  /** Whether there is a newer one, about a longer history. */
   readonly staleUsage: boolean
   /** Calls of the newest assistant message, in call order, and their positions. */
   readonly batch: ReadonlyArray<ToolCallPart>
@@ -128,9 +129,11 @@ export const push = (self: History, input: Message): History => {
 }
 
 const report = (message: AssistantMessage) =>
-  (message.usage?.inputTokens ?? 0) > 0 ? { reported: message, staleUsage: false } : undefined
+  (message.usage?.inputTokens ?? 0) > 0 && !marks.has(message, marks.view)
+    ? { reported: message, staleUsage: false }
+    : undefined
 
-/** Forgets what was reported: it is about another history. */
+/** Forgets what was reported: it is about a longer history. */
 export const forgetReport = (self: History): History =>
   self.reported === undefined ? self : make({ ...self, reported: undefined, staleUsage: true })
 

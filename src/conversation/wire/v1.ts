@@ -108,7 +108,7 @@ export const Message = Schema.Union([
 export const Conversation = Schema.Struct({
   version: Schema.Literal(1),
   tokenLimit: Schema.optionalKey(Schema.Finite),
-  /** Whether the newest usage was reported about another history than this. */
+  /** Whether the newest usage was reported about a longer history than this. */
   staleUsage: Schema.optionalKey(Schema.Literal(true)),
   messages: Schema.Array(Message)
 })

@@ -7,14 +7,9 @@ import type { Fitted } from "../../Fit.ts"
 import * as Message from "../../Message.ts"
 import { TokenCounter } from "../../TokenCounter.ts"
 import * as history from "../history.ts"
+import * as marks from "./marks.ts"
 import * as turns from "./turns.ts"
 import * as weights from "./weigh.ts"
-
-/** Marks the message that is a summary, with the number of messages it stands for. */
-const key = "effect-emissary/summary"
-
-const isSummary = (message: Message.Message | undefined): boolean =>
-  message?.metadata !== undefined && Object.hasOwn(message.metadata, key)
 
 export const compact = <E, R>(
   conversation: Conversation,
@@ -32,12 +27,12 @@ export const compact = <E, R>(
     const first = turns.first(all)
     const from = turns.recent(all, HashMap.isEmpty(self.open) ? keepRecent : Math.max(1, keepRecent))
     const old = all.slice(first, from)
-    if (old.length === 0 || (old.length === 1 && isSummary(old[0]))) {
+    if (old.length === 0 || (old.length === 1 && old.every((message) => marks.has(message, marks.summary)))) {
       return { conversation, report: { before, after: before, removed: [], shortened: [] } }
     }
     const text = yield* options.summarize(history.rebuild(old, undefined))
     const summary = yield* Message.user(`Summary of the conversation so far:\n\n${text}`, {
-      metadata: { [key]: old.length }
+      metadata: { [marks.summary]: old.length }
     })
     const after = history.rebuild([...all.slice(0, first), summary, ...all.slice(from)], self.tokenLimit)
     return {
