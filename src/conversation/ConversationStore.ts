@@ -15,9 +15,10 @@
  *
  * What it costs, for a conversation of `n` messages and the default `segmentSize`:
  *
- * - `append` reads and writes one value with the newest 32 to 64 messages, and every
- *   32 messages a second one. It does not depend on `n`, except the first time after
- *   a `save`, when what was saved is cut into segments.
+ * - `append` reads one value with up to 32 of the newest messages and writes it with
+ *   the new ones; every 32 messages a second value is written once and for all. It does
+ *   not depend on `n`, except the first time after a `save`, when what was saved is cut
+ *   into segments. A refused append loads all of it, to say where the mistake is.
  * - `save` writes all of it as one value, so it costs `n`.
  * - `load` reads one value and another one for every 32 messages, eight at a time.
  * - `list` and `delete` cost what they cost in the `VersionedStore`.

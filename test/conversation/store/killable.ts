@@ -31,6 +31,11 @@ export const make = (killAt: number) => {
       makeDirectory: (path, options) => around(fs.makeDirectory(path, options)),
       exists: (path) => around(fs.exists(path)),
       rename: (from, to) => around(fs.rename(from, to)),
+      writeFile: (path, data, options) =>
+        Effect.andThen(
+          around(fs.writeFile(path, data.subarray(0, Math.floor(data.length / 2)), options)),
+          around(fs.writeFile(path, data, options))
+        ),
       remove: (path, options) => around(fs.remove(path, options)),
       open: (path, options) =>
         Effect.map(around(fs.open(path, options)), (file) => {

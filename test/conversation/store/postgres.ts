@@ -11,15 +11,21 @@ interface Driver {
 
 const driver = "@effect/sql-pg/PgClient"
 
-/** A client of PostgreSQL, or nothing and a skipped test that says why. */
-export const postgres: ReadonlyArray<Layer.Layer<SqlClient.SqlClient>> = await (async () => {
-  if (address === undefined || address === "") {
-    describe("PostgreSQL", () => {
-      it.skip("runs only when its address is given: EMISSARY_TEST_POSTGRES=postgres://user@host:port/database", () => {})
-    })
-    return []
-  }
+const given = address !== undefined && address !== ""
+
+// A skipped test that says why is the message of this file
+describe("PostgreSQL", () => {
+  it.skipIf(!given)(
+    "runs only when its address is given: EMISSARY_TEST_POSTGRES=postgres://user@host:port/database",
+    () => {}
+  )
+})
+
+const connect = async () => {
   // The package says what it exports
   const { layer }: Driver = await import(/* @vite-ignore */ driver)
-  return [layer({ url: Redacted.make(address) }).pipe(Layer.orDie)]
-})()
+  return layer({ url: Redacted.make(address ?? "") }).pipe(Layer.orDie)
+}
+
+/** A client of PostgreSQL where there is one. */
+export const postgres: ReadonlyArray<Layer.Layer<SqlClient.SqlClient>> = given ? [await connect()] : []

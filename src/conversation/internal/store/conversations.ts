@@ -142,7 +142,7 @@ export const make = (
       const now = yield* readHead(id)
       if (same(now.version, head.version)) {
         const error = pieces.damaged(`${head.record.segments} segments`, "less")
-        return yield* Effect.fail(unreadable(head)(error))
+        return yield* unreadable(head)(error)
       }
       // Replaced while it was read
       head = now

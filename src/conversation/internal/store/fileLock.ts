@@ -105,7 +105,7 @@ export const make = (
         if (!(yield* fs.exists(prepared))) return false
         // Released in between, or this directory cannot be written
         free += 1
-        if (free > patience) return yield* Effect.fail(moved.failure)
+        if (free > patience) return yield* moved.failure
         continue
       }
       const token = found.value[0] ?? "released"

@@ -30,12 +30,10 @@ export const read = (
       if (Option.isNone(found)) return undefined
       const messages = yield* pieces.messagesOf(found.value.value)
       if (pieces.versionOf(found.value.value) !== pieces.versionOf(record.conversation)) {
-        return yield* Effect.fail(pieces.damaged("segments of the version of the conversation", "another version"))
+        return yield* pieces.damaged("segments of the version of the conversation", "another version")
       }
       if (messages.length !== record.segmentSize) {
-        return yield* Effect.fail(
-          pieces.damaged(`segments of ${record.segmentSize} messages`, `${messages.length} messages`)
-        )
+        return yield* pieces.damaged(`segments of ${record.segmentSize} messages`, `${messages.length} messages`)
       }
       return messages
     }),

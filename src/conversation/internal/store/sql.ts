@@ -80,7 +80,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly table: stri
   const table = sql(options.table)
   const dialect = dialectOf(sql)
   if (dialect === "unsupported") {
-    return yield* Effect.fail(unavailable("database", "has no compare-and-set", undefined))
+    return yield* unavailable("database", "has no compare-and-set", undefined)
   }
 
   // Of two processes that create the table at once, one may fail although it is there then
