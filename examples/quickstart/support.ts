@@ -6,7 +6,6 @@ import { Agent, RunContext } from "effect-emissary"
 import { Tenant, Tools } from "./tools.ts"
 
 export class Support extends Agent.Service<Support>()("support", {
-  description: "Answers questions about orders",
   model: Config.String("EMISSARY_MODEL").pipe(Config.withDefault("scripted/support")),
   instructions: RunContext.read(Tenant).pipe(
     Effect.map(({ tenant }) => `You help customers of ${tenant}. Use the tools, and say so when one of them fails.`)

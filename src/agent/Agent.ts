@@ -74,7 +74,8 @@ export const DefinedTypeId: DefinedTypeId = "~effect-emissary/agent/Agent/Define
  * - `ask` gives the answer alone, and fails with `RunIncomplete` when there is none.
  * - `stream` tells what happens while it happens; its last event carries the result.
  *   A slow reader slows the run, and leaving early interrupts it.
- * - `resume` goes on from a `RunState`: nothing that started runs again.
+ * - `resume` goes on from a `RunState`: nothing that started runs again. `resumeStream` is
+ *   the same, told event by event.
  *
  * @category models
  * @since 0.1.0
@@ -86,6 +87,7 @@ export interface Agent<out A, out R = never> {
   readonly ask: (input?: Input, options?: RunOptions) => Effect.Effect<A, AgentError | RunIncomplete, R>
   readonly stream: (input?: Input, options?: RunOptions) => Stream.Stream<AgentEvent<A>, AgentError, R>
   readonly resume: (state: RunState, options?: ResumeOptions) => Effect.Effect<RunResult<A>, AgentError, R>
+  readonly resumeStream: (state: RunState, options?: ResumeOptions) => Stream.Stream<AgentEvent<A>, AgentError, R>
 }
 
 /**
@@ -170,7 +172,7 @@ export const make = <
   Output extends Schema.Top = typeof Schema.String
 >(
   name: string,
-  config: AgentConfig<Model, Instructions, ToolsIn, Output>
+  config: AgentConfig<Model, Instructions, ToolsIn, Output> = {}
 ): Value<
   Output["Type"],
   RunServices<Model, Instructions, ToolsIn, Output>,
@@ -247,7 +249,7 @@ export const Service =
     Output extends Schema.Top = typeof Schema.String
   >(
     name: Name,
-    config: AgentConfig<Model, Instructions, ToolsIn, Output>
+    config: AgentConfig<Model, Instructions, ToolsIn, Output> = {}
   ): ServiceClass<
     Self,
     Name,

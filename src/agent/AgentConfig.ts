@@ -26,10 +26,9 @@ import type { ModelRegistry } from "./ModelRegistry.ts"
  *
  * **Gotchas**
  *
- * A text that differs from run to run, today's date for example, makes each run one of
- * another definition, and `resume` refuses the state of another definition. What
- * changes belongs into the user's message, or into the `RunContext`, which is resumed
- * with the run.
+ * `resume` refuses the state of another definition; what an Effect finds does not count
+ * there, because it may be found differently tomorrow. A resumed run keeps the
+ * instructions it began with: they stand in its conversation.
  *
  * @category models
  * @since 0.1.0
@@ -79,7 +78,6 @@ export interface AgentConfig<
   out ToolsIn extends Tools,
   out Output extends Schema.Top
 > {
-  readonly description?: string | undefined
   readonly model?: Model
   readonly modelOptions?: JsonObject | undefined
   readonly instructions?: Instructions | undefined

@@ -118,14 +118,21 @@ export class ModelRegistryFailed extends Schema.TaggedError<ModelRegistryFailed>
  */
 export class PreparationFailed extends Schema.TaggedError<PreparationFailed>("effect-emissary/agent/PreparationFailed")(
   "PreparationFailed",
-  { part: Schema.Literals(["instructions", "toolkit", "model"]), error: Schema.String }
+  {
+    part: Schema.Literals(["instructions", "toolkit", "model"]),
+    error: Schema.String,
+    problem: Schema.optionalKey(Schema.String)
+  }
 ) {
   /**
    * @since 0.1.0
    */
   override get message(): string {
-    const advice = this.error === "RunContextError" ? ` Does the run option "context" hold what it reads?` : ""
-    return `expected the agent's ${this.part}, found that the Effect that makes it failed with ${this.error}.${advice} Look at AgentError.causeOf(error.reason).`
+    const what =
+      this.problem === undefined
+        ? `${this.error}. Look at AgentError.causeOf(error.reason).`
+        : `${this.error}: ${this.problem}`
+    return `expected the agent's ${this.part}, found that the Effect that makes it failed with ${what}`
   }
 }
 

@@ -152,7 +152,8 @@ export interface ApprovalRequested {
 }
 
 /**
- * An event of an agent that is a tool of this one, under the id of the call.
+ * An event of an agent that is a tool of this one, under the id of the call. `state` is
+ * that of this run, which holds the child's.
  *
  * @category models
  * @since 0.1.0
@@ -162,6 +163,7 @@ export interface Child {
   readonly callId: string
   readonly name: string
   readonly event: AgentEvent<unknown>
+  readonly state: RunState
 }
 
 /**

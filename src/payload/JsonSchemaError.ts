@@ -92,11 +92,14 @@ const explain = Reason.match({
  * @category errors
  * @since 0.1.0
  */
-export class JsonSchemaError extends Schema.TaggedError<JsonSchemaError>()("JsonSchemaError", {
-  what: Schema.String,
-  path: Schema.String,
-  reason: Reason
-}) {
+export class JsonSchemaError extends Schema.TaggedError<JsonSchemaError>("effect-emissary/payload/JsonSchemaError")(
+  "JsonSchemaError",
+  {
+    what: Schema.String,
+    path: Schema.String,
+    reason: Reason
+  }
+) {
   /**
    * @since 0.1.0
    */

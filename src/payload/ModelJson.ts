@@ -18,10 +18,13 @@ import * as Limits from "./Limits.ts"
  * @category errors
  * @since 0.1.0
  */
-export class ModelJsonError extends Schema.TaggedError<ModelJsonError>()("ModelJsonError", {
-  offset: Schema.Int,
-  problem: Schema.String
-}) {
+export class ModelJsonError extends Schema.TaggedError<ModelJsonError>("effect-emissary/payload/ModelJsonError")(
+  "ModelJsonError",
+  {
+    offset: Schema.Int,
+    problem: Schema.String
+  }
+) {
   /**
    * @since 0.1.0
    */

@@ -17,7 +17,9 @@ import type { JsonObject } from "./Json.ts"
  * @category errors
  * @since 0.1.0
  */
-export class StrictSchemaError extends Schema.TaggedError<StrictSchemaError>()("StrictSchemaError", {
+export class StrictSchemaError extends Schema.TaggedError<StrictSchemaError>(
+  "effect-emissary/payload/StrictSchemaError"
+)("StrictSchemaError", {
   path: Schema.String,
   problem: Schema.String
 }) {

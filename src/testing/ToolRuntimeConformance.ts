@@ -18,11 +18,14 @@ import * as tools from "./internal/conformance/tools.ts"
  * @category errors
  * @since 0.1.0
  */
-export class ConformanceError extends Schema.TaggedError<ConformanceError>()("ConformanceError", {
-  runtime: Schema.String,
-  check: Schema.String,
-  problem: Schema.String
-}) {
+export class ConformanceError extends Schema.TaggedError<ConformanceError>("effect-emissary/testing/ConformanceError")(
+  "ConformanceError",
+  {
+    runtime: Schema.String,
+    check: Schema.String,
+    problem: Schema.String
+  }
+) {
   /**
    * @since 0.1.0
    */

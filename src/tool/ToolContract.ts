@@ -74,12 +74,15 @@ export interface ToolContract {
  * @category errors
  * @since 0.1.0
  */
-export class ToolContractError extends Schema.TaggedError<ToolContractError>()("ToolContractError", {
-  tool: Schema.String,
-  part: Schema.Literals(["name", "timeout", "parameters", "success", "failure", "handler"]),
-  path: Schema.String,
-  problem: Schema.String
-}) {
+export class ToolContractError extends Schema.TaggedError<ToolContractError>("effect-emissary/tool/ToolContractError")(
+  "ToolContractError",
+  {
+    tool: Schema.String,
+    part: Schema.Literals(["name", "timeout", "parameters", "success", "failure", "handler"]),
+    path: Schema.String,
+    problem: Schema.String
+  }
+) {
   /**
    * @since 0.1.0
    */

@@ -62,7 +62,7 @@ const explain = BindErrorReason.match({
  * @category errors
  * @since 0.1.0
  */
-export class BindError extends Schema.TaggedError<BindError>()("BindError", {
+export class BindError extends Schema.TaggedError<BindError>("effect-emissary/tool/BindError")("BindError", {
   tool: Schema.String,
   reason: BindErrorReason
 }) {

@@ -63,10 +63,13 @@ export interface ToolSet {
  * @category errors
  * @since 0.1.0
  */
-export class ToolNameError extends Schema.TaggedError<ToolNameError>()("ToolNameError", {
-  names: Schema.Tuple([Schema.String, Schema.String]),
-  providerName: Schema.String
-}) {
+export class ToolNameError extends Schema.TaggedError<ToolNameError>("effect-emissary/tool/ToolNameError")(
+  "ToolNameError",
+  {
+    names: Schema.Tuple([Schema.String, Schema.String]),
+    providerName: Schema.String
+  }
+) {
   /**
    * @since 0.1.0
    */

@@ -37,8 +37,12 @@ describe("errors of a run", () => {
         [new AgentError.ModelRegistryFailed({ model: "", problem: "it names none" }), [": a model cannot be had: it"]],
         [new AgentError.DefinitionInvalid({ problem: "no schema" }), ["cannot be defined: no schema"]],
         [
-          new AgentError.PreparationFailed({ part: "instructions", error: "RunContextError" }),
-          ["instructions", "RunContextError", `the run option "context"`]
+          new AgentError.PreparationFailed({
+            part: "instructions",
+            error: "RunContextError",
+            problem: "missing tenant"
+          }),
+          ["instructions", "RunContextError: missing tenant"]
         ],
         [new AgentError.ToolSetInvalid({ problem: "two tools" }), ["two tools"]],
         [new AgentError.ShellWithoutRuntime({ tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],

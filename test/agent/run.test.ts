@@ -329,6 +329,29 @@ describe("AGENT-2 run", () => {
       const error = yield* Effect.flip(tenant.run("Hello"))
       assert(error.reason._tag === "PreparationFailed")
       assert.strictEqual(error.reason.error, "RunContextError")
+      assert.include(error.message, `missing "tenant"`)
     }).pipe(Effect.provide(world([{ text: "hi" }])))
+  )
+
+  it.effect("AGENT-2 a blank input is an AgentError, not a defect", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(agent.run(""))
+      assert.strictEqual(error.reason._tag, "ConversationInvalid")
+    }).pipe(Effect.provide(world([])))
+  )
+
+  it.effect("AGENT-3 instructions and models that Effects find may differ when a run is resumed", () =>
+    Effect.gen(function* () {
+      const today = yield* Ref.make("Monday")
+      const dated = Agent.make("dated", { instructions: Effect.map(Ref.get(today), (day) => `It is ${day}.`), toolkit })
+      const first = yield* dated.run("Delete it")
+      assert(first.outcome === "AwaitingApproval")
+      yield* Ref.set(today, "Tuesday")
+      const decisions = first.requests.map((request) => ({ ...request, approved: true }))
+      const second = yield* dated.resume(first.state, { decisions })
+      assert.strictEqual(second.outcome, "Completed")
+      const [system] = Conversation.messages(second.conversation)
+      assert.strictEqual(system === undefined ? "" : Message.text(system), "It is Monday.")
+    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "delete", { path: "a" })] }, { text: "done" }])))
   )
 })

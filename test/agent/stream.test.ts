@@ -175,4 +175,18 @@ describe("AGENT-5 stream", () => {
       assert.isTrue(RunState.isRunState(error.state))
     }).pipe(Effect.provide(world([{ fail: { reason: "QuotaExhaustedError" } }])))
   )
+
+  it.effect("AGENT-5 AGENT-7 a resumed run streams, too", () =>
+    Effect.gen(function* () {
+      const first = yield* agent.run("Delete it")
+      assert(first.outcome === "AwaitingApproval")
+      const decisions = first.requests.map((request) => ({ ...request, approved: true }))
+      const events = yield* Stream.runCollect(agent.resumeStream(first.state, { decisions }))
+      assert(events[0]?._tag === "RunStarted" || events.some((event) => event._tag === "RunStarted" && event.resumed))
+      assert.isTrue(events.some((event) => event._tag === "TextDelta"))
+      const last = events.at(-1)
+      assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
+      assert.deepStrictEqual(yield* Probe.ran, ["delete a"])
+    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "delete", { path: "a" })] }, { text: "deleted" }])))
+  )
 })

@@ -148,6 +148,13 @@ describe("AGENT-8 agents as tools", () => {
           )
           assert.strictEqual(children.at(0)?.event._tag, "RunStarted")
           assert.strictEqual(children.at(-1)?.event._tag, "RunFinished")
+          const twice = events.filter((event) => event._tag === "StateChanged" && event.event._tag === "ChildEvent")
+          assert.deepStrictEqual(twice, [])
+          const revisions = events.flatMap((event) => ("state" in event ? [event.state.revision] : []))
+          assert.deepStrictEqual(
+            revisions,
+            revisions.toSorted((a, b) => a - b)
+          )
           const at = (tag: string) => events.findIndex(({ _tag }) => _tag === tag)
           assert.isBelow(at("ToolStarted"), at("Child"))
           assert.isBelow(at("Child"), at("ToolFinished"))
@@ -269,7 +276,8 @@ describe("AGENT-8 agents as tools", () => {
         run: (input, options) => loop.run(input, options).pipe(Effect.provideContext(context)),
         ask: (input, options) => loop.ask(input, options).pipe(Effect.provideContext(context)),
         stream: (input, options) => loop.stream(input, options).pipe(Stream.provideContext(context)),
-        resume: (state, options) => loop.resume(state, options).pipe(Effect.provideContext(context))
+        resume: (state, options) => loop.resume(state, options).pipe(Effect.provideContext(context)),
+        resumeStream: (state, options) => loop.resumeStream(state, options).pipe(Stream.provideContext(context))
       }
       const error = yield* Effect.flip(loop.run("Go"))
       assert(error.reason._tag === "MaxDepth")

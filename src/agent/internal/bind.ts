@@ -52,10 +52,10 @@ export const bind = Effect.fnUntraced(function* (definition: AgentDefinition) {
   const agent: Bound = program.bound(
     {
       name,
-      description: undefined,
       budget: undefined,
       define: Effect.succeed(definition),
-      resolve: blueprint.complete(definition, tools, output)
+      resolve: blueprint.complete(definition, tools, output),
+      digestsOfOrigin: blueprint.digestsOfOrigin(definition)
     },
     definition,
     captured

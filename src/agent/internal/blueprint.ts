@@ -14,6 +14,7 @@ import * as Predicate from "effect/Predicate"
 import type * as Schema from "effect/Schema"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as BoundTool from "../../tool/BoundTool.ts"
+import { RunContextError } from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolSet from "../../tool/ToolSet.ts"
 import type { AgentConfig, Text, Tools } from "../AgentConfig.ts"
@@ -37,10 +38,11 @@ export interface Resolved<out A> {
 
 export interface Blueprint<out A> {
   readonly name: string
-  readonly description: string | undefined
   readonly budget: BudgetPolicy | undefined
   readonly define: Effect.Effect<AgentDefinition.AgentDefinition, AgentError.Reason>
   readonly resolve: Effect.Effect<Resolved<A>, AgentError.Reason>
+  /** Further digests of states that it may go on from. */
+  readonly digestsOfOrigin: Effect.Effect<ReadonlyArray<string>, AgentError.Reason>
 }
 
 export type AnyConfig = AgentConfig<Text | undefined, Text, Tools, Schema.Top>
@@ -56,13 +58,15 @@ const nameOf = (error: unknown): string => {
   return error instanceof Error ? error.name : "an untagged error"
 }
 
-type Part = AgentError.PreparationFailed["part"]
-
 const prepare = <A>(part: Part, effect: Effect.Effect<A, unknown, unknown>): Effect.Effect<A, AgentError.Reason> =>
   // Sound: the services of the agent's own Effects are part of the agent's public signature.
   Effect.mapError(effect as Effect.Effect<A, unknown>, (error) =>
-    AgentError.withCause(new AgentError.PreparationFailed({ part, error: nameOf(error) }), error)
+    AgentError.withCause(new AgentError.PreparationFailed({ part, error: nameOf(error), ...sayable(error) }), error)
   )
+
+/** What is wrong with a context says keys and kinds, and nothing of its values. */
+const sayable = (error: unknown): { readonly problem: string } | undefined =>
+  error instanceof RunContextError ? { problem: error.message } : undefined
 
 const readText = (part: Part, text: Text | undefined): Effect.Effect<string | undefined, AgentError.Reason> =>
   Effect.isEffect(text) ? prepare(part, text) : Effect.succeed(text)
@@ -204,16 +208,42 @@ const modelOf = (definition: AgentDefinition.AgentDefinition) =>
           : { ...definition.modelOptions, reasoning: definition.reasoning }
       )
 
-/** Everything a run needs, from a definition and the bodies or shells of its tools. */
+type Part = AgentError.PreparationFailed["part"]
+
+/** The definition without what an Effect finds anew for every run. */
+const without = (definition: AgentDefinition.AgentDefinition, parts: ReadonlyArray<Part>) => {
+  const { instructions, model, ...rest } = definition
+  return {
+    ...rest,
+    ...(instructions === undefined || parts.includes("instructions") ? undefined : { instructions }),
+    ...(model === undefined || parts.includes("model") ? undefined : { model })
+  }
+}
+
+const digestOf = (definition: AgentDefinition.AgentDefinition) =>
+  Effect.mapError(AgentDefinition.digest(definition), (error) =>
+    AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
+  )
+
+/** The digests of states that a rebuilt agent may go on from: nobody here knows which parts Effects found. */
+export const digestsOfOrigin = (definition: AgentDefinition.AgentDefinition) =>
+  Effect.forEach([["instructions"], ["model"], ["instructions", "model"]] as const, (parts) =>
+    digestOf(without(definition, parts))
+  )
+
+/**
+ * Everything a run needs, from a definition and the bodies or shells of its tools.
+ * `found` are the parts that Effects found for this run: a state of another day has
+ * the same digest.
+ */
 export const complete = Effect.fnUntraced(function* <A>(
   definition: AgentDefinition.AgentDefinition,
   bound: ReadonlyArray<BoundTool.BoundTool>,
-  output: Output.Output<A>
+  output: Output.Output<A>,
+  found: ReadonlyArray<Part> = []
 ) {
   const model = yield* modelOf(definition)
-  const digest = yield* Effect.mapError(AgentDefinition.digest(definition), (error) =>
-    AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
-  )
+  const digest = yield* digestOf(without(definition, found))
   const withOutput = yield* Effect.mapError(withOutputTool(bound, output), invalidTools)
   const tools = yield* Effect.mapError(ToolSet.make(withOutput.tools), invalidTools)
   return { definition, digest, model, tools, output, outputTool: withOutput.name } satisfies Resolved<A>
@@ -226,8 +256,8 @@ export const fromConfig = (
   bound: ReadonlyArray<BoundTool.BoundTool> | undefined
 ): Blueprint<unknown> => ({
   name,
-  description: config.description,
   budget: config.budget,
+  digestsOfOrigin: Effect.succeed([]),
   define: Effect.gen(function* () {
     const output = yield* outputOf(config)
     const tools = yield* readTools(config.toolkit)
@@ -245,6 +275,10 @@ export const fromConfig = (
       output,
       tools.map((tool) => tool.contract)
     )
-    return yield* complete(definition, tools, output)
+    const found: ReadonlyArray<Part> = [
+      ...(Effect.isEffect(config.instructions) ? (["instructions"] as const) : []),
+      ...(Effect.isEffect(config.model) ? (["model"] as const) : [])
+    ]
+    return yield* complete(definition, tools, output, found)
   })
 })

@@ -84,7 +84,10 @@ const runAgent = (agent: Agent<unknown>, options: Options): Effect.Effect<ToolRe
       ...environment,
       parent: {
         streaming: options.streaming,
-        emit: (event) => recorder.emit({ _tag: "Child", callId: call.id, name: call.contract.name, event })
+        emit: (event) =>
+          Effect.suspend(() =>
+            recorder.emit({ _tag: "Child", callId: call.id, name: call.contract.name, event, state: recorder.state() })
+          )
       }
     })
   )

@@ -5,6 +5,7 @@ import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as MessageId from "../../conversation/MessageId.ts"
@@ -215,6 +216,8 @@ const open = Effect.fnUntraced(function* (run: Loop, begin: Begin) {
   // Also when the hook has stopped the run already: what the user said must not be lost.
   if (input !== undefined) {
     const message = yield* Message.user(input)
+    const fits = Conversation.append(Conversation.empty, message)
+    if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
     const at = yield* DateTime.now
     const maxSteps = budget(options.maxSteps ?? resolved.definition.maxSteps)
     yield* recorder.record({ _tag: "InputAdded", at, message, maxSteps })
@@ -234,12 +237,23 @@ const fresh = Effect.fnUntraced(function* (
   return { recorder, first: recorder.begin(event) }
 })
 
+const checkDefinition = Effect.fnUntraced(function* (
+  blueprint: Blueprint<unknown>,
+  resolved: Resolved<unknown>,
+  state: RunState
+) {
+  if (state.definition === resolved.digest) return
+  if ((yield* blueprint.digestsOfOrigin).includes(state.definition)) return
+  yield* Effect.fromResult(RunTransition.checkDefinition(state, resolved.digest))
+})
+
 const resumed = Effect.fnUntraced(function* (
+  blueprint: Blueprint<unknown>,
   resolved: Resolved<unknown>,
   { options, state }: Extract<Begin, { readonly _tag: "Resume" }>,
   make: MakeRecorder
 ) {
-  yield* Effect.fromResult(RunTransition.checkDefinition(state, resolved.digest))
+  yield* checkDefinition(blueprint, resolved, state)
   const recorder = make(state)
   const maxSteps = options.maxSteps === undefined ? undefined : { maxSteps: budget(options.maxSteps) }
   return { recorder, first: recorder.record({ _tag: "RunResumed", at: yield* DateTime.now, ...maxSteps }) }
@@ -277,7 +291,7 @@ export const drive = <A>(
       const { first, recorder } = yield* Effect.mapError(
         begin._tag === "Fresh"
           ? fresh(blueprint, resolved, begin, context, outer.depth, make)
-          : resumed(resolved, begin, make),
+          : resumed(blueprint, resolved, begin, make),
         refuse
       )
       const budget = options.budget === "off" ? undefined : (options.budget ?? blueprint.budget)

@@ -69,7 +69,8 @@ const methods = <A>(blueprint: Blueprint<A>, within: Within): Agent<A> => {
     run: (input, options = {}) => run({ _tag: "Fresh", input, options }, silent),
     ask: (input, options = {}) => Effect.flatMap(run({ _tag: "Fresh", input, options }, silent), answerOf),
     stream: (input, options = {}) => stream({ _tag: "Fresh", input, options }),
-    resume: (state, options = {}) => run({ _tag: "Resume", state, options }, silent)
+    resume: (state, options = {}) => run({ _tag: "Resume", state, options }, silent),
+    resumeStream: (state, options = {}) => stream({ _tag: "Resume", state, options })
   }
 }
 

@@ -67,9 +67,11 @@ export const make = (
 
   const announce = (before: RunState.RunState, current: RunState.RunState, event: RunEvent): Effect.Effect<void> =>
     tell(current, event).pipe(
-      Effect.andThen(emit(viewOf(before, event, current))),
+      Effect.andThen(show(viewOf(before, event, current))),
       Effect.andThen(Effect.suspend(() => ask(current, event)))
     )
+
+  const show = (view: AgentEvent<unknown> | undefined) => (view === undefined ? Effect.void : emit(view))
 
   const recordNow = (event: RunEvent): Effect.Effect<void> => {
     const before = state
@@ -90,9 +92,21 @@ export const make = (
   }
 }
 
-/** How a fact of the run looks to somebody who watches it. */
-const viewOf = (before: RunState.RunState, event: RunEvent, state: RunState.RunState): AgentEvent<unknown> => {
+const isDecision = (event: RunEvent): boolean =>
+  event._tag === "ChildEvent" ? isDecision(event.event) : event._tag === "ApprovalDecided"
+
+/**
+ * How a fact of the run looks to somebody who watches it. What a child does is not shown
+ * here: the child shows it, as `Child`.
+ */
+const viewOf = (
+  before: RunState.RunState,
+  event: RunEvent,
+  state: RunState.RunState
+): AgentEvent<unknown> | undefined => {
   switch (event._tag) {
+    case "ChildEvent":
+      return isDecision(event) ? { _tag: "StateChanged", event, state } : undefined
     case "RunStarted":
     case "RunResumed":
       return started(state, event._tag === "RunResumed")
