@@ -182,13 +182,18 @@ const effectOnly: Rule = (context) => {
       if (name === "Date" && node["arguments"].length === 0) context.report({ node, message: clockMessage })
     },
     CallExpression: (node) => {
-      const message = node["callee"]?.type === "Identifier" ? calls[node["callee"].name] : undefined
+      const called = node["callee"]?.type === "Identifier" ? node["callee"].name : ""
+      const message = Object.hasOwn(calls, called) ? calls[called] : undefined
       if (message !== undefined) context.report({ node, message })
     },
     MemberExpression: (node) => {
       const name = memberName(node)
       if (name === undefined) return
-      const message = name.startsWith("Promise.") ? "No promises: combine Effects." : members[name]
+      const message = name.startsWith("Promise.")
+        ? "No promises: combine Effects."
+        : Object.hasOwn(members, name)
+          ? members[name]
+          : undefined
       if (message !== undefined) context.report({ node, message })
     }
   }
