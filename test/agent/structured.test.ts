@@ -354,4 +354,17 @@ describe("AGENT-6 structured output", () => {
       Effect.provide(world([{ text: `{"city": "Rome"}` }, { text: `{"city": "R"}` }]))
     )
   })
+
+  it.effect("AGENT-6 all issues at once: those of the JSON Schema and those that only the Schema knows", () => {
+    const Even = Schema.Int.check(Schema.makeFilter((n) => n % 2 === 0, { expected: "an even integer" }))
+    const output = Schema.Struct({ even: Even, name: Schema.String, note: Schema.optionalKey(Schema.String) })
+    return Effect.gen(function* () {
+      const result = yield* Agent.make("judge", { output, outputStrategy: "prompted" }).run("Go")
+      assert(result.outcome === "InvalidOutput")
+      assert.deepStrictEqual(
+        result.issues.map(({ path }) => path),
+        ["name", "even"]
+      )
+    }).pipe(Effect.provide(ScriptedModel.layer([{ text: `{"even":3,"name":7,"note":null}` }])))
+  })
 })

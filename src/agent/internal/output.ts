@@ -98,12 +98,45 @@ const unwrap = <A>(self: StructuredOutput<A>, value: Schema.Json): Schema.Json =
     ? (value[wrapperKey] ?? null)
     : value
 
-/** Whether a JSON value is output: JSON Schema first, then the Schema itself. */
+const at = (value: Schema.Json, pointer: string): Schema.Json | undefined =>
+  pointer
+    .split("/")
+    .slice(1)
+    .map((token) => token.replaceAll("~1", "/").replaceAll("~0", "~"))
+    .reduce<Schema.Json | undefined>((here, token) => {
+      if (Array.isArray(here)) return here[Number(token)]
+      return isObject(here) && Object.hasOwn(here, token) ? here[token] : undefined
+    }, value)
+
+const covers = (one: string, other: string): boolean => one === other || other.startsWith(`${one}/`)
+
+/**
+ * What the Schema adds to the issues of its JSON Schema: checks that JSON Schema cannot
+ * say, at places that are not reported yet. A null there may stand for an absent key.
+ */
+const further = <A>(
+  self: StructuredOutput<A>,
+  value: Schema.Json,
+  issues: ReadonlyArray<ValidationIssue>
+): Effect.Effect<ReadonlyArray<ValidationIssue>> =>
+  Effect.match(self.decode(value), {
+    onSuccess: () => [],
+    onFailure: (found) =>
+      found.filter(
+        ({ pointer }) =>
+          at(value, pointer) !== null &&
+          !issues.some((issue) => covers(issue.pointer, pointer) || covers(pointer, issue.pointer))
+      )
+  })
+
+/** Whether a JSON value is output, by the JSON Schema and by the Schema itself. */
 export const checkValue = <A>(self: StructuredOutput<A>, value: Schema.Json): Effect.Effect<OutputCheck> => {
   const direct = CheckedSchema.validate(self.schema, value)
-  const valid = Result.isSuccess(direct) ? direct : CheckedSchema.validate(self.schema, unwrap(self, value))
+  const inner = Result.isSuccess(direct) ? value : unwrap(self, value)
+  const valid = Result.isSuccess(direct) ? direct : CheckedSchema.validate(self.schema, inner)
   return Result.match(valid, {
-    onFailure: (issues): Effect.Effect<OutputCheck> => Effect.succeed({ _tag: "Invalid", issues }),
+    onFailure: (issues): Effect.Effect<OutputCheck> =>
+      Effect.map(further(self, inner, issues), (more) => ({ _tag: "Invalid", issues: [...issues, ...more] })),
     onSuccess: (json) =>
       Effect.match(self.decode(json), {
         onFailure: (issues): OutputCheck => ({ _tag: "Invalid", issues }),
