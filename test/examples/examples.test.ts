@@ -56,6 +56,20 @@ const expected: Record<string, ReadonlyArray<string>> = {
     "No, she was paid already.",
     "I told Ada why not."
   ],
+  chat: [
+    "Assistant: Hello, Ada.",
+    "(read_log of parcel 7 begins)",
+    "Assistant: Parcel 7 was left with the neighbour.",
+    "(stored 7 messages, sent 6)",
+    "(read_log of parcel 8 begins)",
+    "(the process was killed)",
+    "goes on with 1 open call",
+    "(read_log of parcel 8 begins)",
+    "Assistant: Parcel 8 was left with the neighbour.",
+    "(stored 11 messages, sent 4)",
+    "Assistant: You are welcome.",
+    "(stored 17 messages, sent"
+  ],
   "sub-agent": [
     "writer starts",
     `calls research {"input":"How high is Mont Blanc?"}`,

@@ -1,0 +1,84 @@
+/**
+ * One turn of a chat: `node chat.ts <directory> [text]`. Without a text it goes on with what is open.
+ *
+ * Each message is stored the moment it is known, so nothing that was said is lost when the process dies. What the model
+ * is sent is kept within a budget; what is stored is all of it.
+ *
+ * A conversation tells which calls have no result, not which have started: the tool of a process that died runs again.
+ * Where that must not be, store the run's events (RunEvent) instead, and resume the RunState they fold to.
+ */
+import { NodeRuntime, NodeServices } from "@effect/platform-node"
+import { Console, Effect, Layer, Option, Ref, Schema } from "effect"
+import { Agent, BudgetPolicy, Conversation, ConversationStore, VersionedStore } from "effect-emissary"
+import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Tool, Toolkit } from "effect/ai"
+
+const [directory = "", text, ...flags] = process.argv.slice(2)
+
+const Tools = Toolkit.make(
+  Tool.make("read_log", {
+    description: "All that is known of a parcel",
+    parameters: Schema.Struct({ parcel: Schema.String }),
+    success: Schema.String
+  })
+)
+
+const toolsLayer = Tools.toLayer({
+  read_log: ({ parcel }) =>
+    Effect.gen(function* () {
+      yield* Console.log(`  (read_log of parcel ${parcel} begins)`)
+      if (flags.includes("--die")) process.kill(process.pid, "SIGKILL")
+      return "Scanned, on its way.\n".repeat(100) + `Parcel ${parcel} was left with the neighbour.`
+    })
+})
+
+const assistant = Agent.make("assistant", {
+  instructions: "You know all about parcels. Be brief.",
+  toolkit: Tools,
+  // A small number, to show it. In earnest: the context window of the model, less the room for its answer.
+  budget: BudgetPolicy.fit({ threshold: 700 })
+})
+
+/** Stands for a model: asks for the log of a parcel that is mentioned, and says what it finds. */
+const model = ScriptedModel.layer(({ messages }): Script.Turn => {
+  const last = messages.at(-1)
+  if (last?.role === "tool") return { text: last.text.split("\n").at(-1) ?? "" }
+  const parcel = /parcel (\d+)/.exec(last?.text ?? "")?.[1]
+  if (parcel !== undefined) return { toolCalls: [{ name: "read_log", params: { parcel } }] }
+  return { text: last?.text.startsWith("Hello") === true ? "Hello, Ada." : "You are welcome." }
+})
+
+const program = Effect.gen(function* () {
+  const store = yield* ConversationStore.ConversationStore
+  const found = yield* store.load("ada")
+  const conversation = Option.match(found, {
+    onNone: () => undefined,
+    onSome: (stored) => stored.conversation
+  })
+  const open = conversation === undefined ? [] : Conversation.openCalls(conversation)
+  yield* Console.log(text === undefined ? `goes on with ${open.length} open call` : `Ada: ${text}`)
+
+  const known = yield* Ref.make(conversation === undefined ? 0 : Conversation.messageCount(conversation))
+  const result = yield* assistant.run(text, {
+    conversation,
+    // Nobody else writes to this chat. Where somebody may, pass the version that was loaded.
+    onState: ({ conversation }) =>
+      Effect.gen(function* () {
+        const added = Conversation.messages(conversation).slice(yield* Ref.get(known))
+        yield* store.append("ada", added)
+        yield* Ref.set(known, Conversation.messageCount(conversation))
+      }).pipe(Effect.orDie)
+  })
+
+  const requests = yield* ScriptedModel.requests
+  const sent = requests.at(-1)?.messages.length ?? 0
+  yield* Console.log(`Assistant: ${result.text}`)
+  yield* Console.log(`  (stored ${Conversation.messageCount(result.conversation)} messages, sent ${sent})`)
+})
+
+const storeLayer = ConversationStore.layer().pipe(
+  Layer.provide(VersionedStore.layerFileSystem({ directory })),
+  Layer.provide(NodeServices.layer)
+)
+
+program.pipe(Effect.provide([storeLayer, model, toolsLayer]), NodeRuntime.runMain)
