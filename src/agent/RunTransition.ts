@@ -34,6 +34,7 @@
  * |---|---|---|
  * | `RunStarted` | makes the state; open calls of the conversation are `Requested`, or `Settled` when their answer was cut off; answers since the last user message count as steps | first |
  * | `InputAdded` | user message appended, steps back to 0; with open calls it waits and does both when the last of them has a result, and no limit holds them up | between steps |
+ * | `ConversationFitted` | sets the view, which what comes later enters, too | when `next` is a model call |
  * | `StepStarted` | notes the step | when `next` is that step |
  * | `ModelAnswered` | message appended, steps and usage counted, calls `Requested` (`Settled` when cut off, and the output call) | in a step |
  * | `ModelMistaken` | problem noted for the next try of the step | in a step |
