@@ -719,10 +719,11 @@ export interface ToPromptOptions {
  *
  * **Details**
  *
- * The results that answer one assistant message become one tool message. A result travels as `modelOutput`, next to its value. What providers
- * refuse is left out or made acceptable: empty text and empty messages are left
- * out, arguments that are no object become `{ invalid_arguments }`. A prompt never
- * holds approval parts, which would make `effect/ai` execute tools by itself.
+ * The results that answer one assistant message become one tool message. A result
+ * travels as `modelOutput`, next to its value. What providers refuse is left out or
+ * made acceptable: empty text and empty messages are left out, arguments that are no
+ * object become `{ invalid_arguments }`. A prompt never holds approval parts, which
+ * would make `effect/ai` execute tools by itself.
  *
  * Each message is converted once: the next prompt of the same conversation, or of
  * a longer one, holds the same objects.

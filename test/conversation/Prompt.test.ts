@@ -309,6 +309,52 @@ describe("CONV-3 chats of effect/ai", () => {
 })
 
 describe("L10 each message is converted once", () => {
+  /** Every conversation on the way to this one; the results of an answer arrive last call first. */
+  const stages = Effect.fnUntraced(function* (
+    self: Conversation.Conversation,
+    look: (stage: Conversation.Conversation) => void
+  ) {
+    const messages = Conversation.messages(self)
+    const answerOf = messages.map(({ role }, i) => (role === "tool" ? undefined : i))
+    const groups = answerOf.flatMap((start, i) => {
+      if (start === undefined) return []
+      const end = answerOf.findIndex((other, j) => j > i && other !== undefined)
+      const [first, ...results] = messages.slice(i, end < 0 ? messages.length : end)
+      return first === undefined ? [] : [first, ...results.toReversed()]
+    })
+    const stages = [Conversation.empty]
+    for (const message of groups) {
+      const next = yield* Effect.fromResult(Conversation.append(stages.at(-1) ?? Conversation.empty, message))
+      look(next)
+      stages.push(next)
+    }
+    return stages
+  })
+
+  it.effect.prop(
+    "whatever was listed and converted before, shorter, longer or beside it, a conversation gives its own messages",
+    [
+      ConversationArbitrary.conversation(),
+      Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 30 }))).check(Schema.isMaxLength(12))
+    ],
+    ([self, order]) =>
+      Effect.gen(function* () {
+        const upper = (name: string) => name.toUpperCase()
+        const fresh = yield* stages(self, () => undefined)
+        const used = yield* stages(self, (stage) => Conversation.toPrompt(stage, { toolName: upper }))
+        for (const i of [...order, ...used.keys()].map((i) => i % used.length)) {
+          const [one, other] = [used[i] ?? Conversation.empty, fresh[i] ?? Conversation.empty]
+          const branch = yield* Effect.flatMap(Conversation.seal(one), Conversation.addUser("Beside"))
+          Conversation.toPrompt(branch, { toolName: upper })
+          assert.deepStrictEqual(
+            Conversation.toPrompt(one, { toolName: upper }),
+            Conversation.toPrompt(other, { toolName: (name) => upper(name) })
+          )
+          assert.deepStrictEqual([...Conversation.messages(one)], [...Conversation.messages(other)])
+        }
+      })
+  )
+
   it.effect("longer conversations hold the same prompt messages, per name mapping", () =>
     Effect.gen(function* () {
       const upper = (name: string) => name.toUpperCase()

@@ -19,10 +19,18 @@ interface Node {
   readonly previous: Node | undefined
 }
 
+/** The messages up to a node, in call order. */
+interface Listed {
+  readonly last: Node
+  readonly messages: ReadonlyArray<Message>
+}
+
 /** What the laws need to know about the messages so far, kept as they are added. */
 export interface History extends Conversation {
   readonly tokenLimit: number | undefined
   readonly last: Node | undefined
+  /** The newest list that was made of an older conversation of this line. */
+  readonly listed: Listed | undefined
   readonly length: number
   readonly tokenCount: number
   readonly system: SystemMessage | undefined
@@ -46,7 +54,7 @@ type Fields = Omit<History, keyof Conversation>
 
 const noPositions: ReadonlyMap<string, number> = new Map()
 
-const toArrayCache = new WeakMap<History, ReadonlyArray<Message>>()
+const lists = new WeakMap<History, Listed>()
 
 const Proto = {
   ...Inspectable.BaseProto,
@@ -92,6 +100,7 @@ export const empty = (tokenLimit: number | undefined): History =>
   make({
     tokenLimit,
     last: undefined,
+    listed: undefined,
     length: 0,
     tokenCount: 0,
     system: undefined,
@@ -113,6 +122,7 @@ export const push = (self: History, input: Message): History => {
   const next: Fields = {
     ...self,
     last: { message, previous: self.last },
+    listed: lists.get(self) ?? self.listed,
     length: self.length + 1,
     tokenCount: self.tokenCount + (message.usage === undefined ? 0 : TokenUsage.total(message.usage))
   }
@@ -200,13 +210,23 @@ export const lastMessage = (self: History): Message | undefined => {
 const position = (self: History, result: ToolMessage): number => self.positions.get(result.callId) ?? 0
 
 export const toArray = (self: History): ReadonlyArray<Message> => {
-  const cached = toArrayCache.get(self)
-  if (cached !== undefined) return cached
-  const messages: Array<Message> = []
-  for (let node = self.last; node !== undefined; node = node.previous) messages.push(node.message)
-  const frozen = Object.freeze(inCallOrder(messages.toReversed()))
-  toArrayCache.set(self, frozen)
-  return frozen
+  const known = lists.get(self)
+  if (known !== undefined) return known.messages
+  if (self.last === undefined) return []
+  const { before, newer } = sinceListed(self)
+  const messages = Object.freeze(before.concat(inCallOrder(newer.toReversed())))
+  lists.set(self, { last: self.last, messages })
+  return messages
+}
+
+/** An older list, and what is newer, newest first. Results that are still coming in are newer: they change places. */
+const sinceListed = ({ last, listed }: History) => {
+  const newer: Array<Message> = []
+  for (let node = last; node !== undefined; node = node.previous) {
+    if (node === listed?.last && newer.at(-1)?.role !== "tool") return { before: listed.messages, newer }
+    newer.push(node.message)
+  }
+  return { before: [], newer }
 }
 
 /** What is left of a conversation. */

@@ -22,13 +22,21 @@ interface Results {
   readonly message: Prompt.Message
 }
 
+/** A conversion to go on from, up to the last group: more results of that may come in. */
+interface Made {
+  readonly messages: ReadonlyArray<Message>
+  readonly content: ReadonlyArray<Prompt.Message>
+}
+
 interface Cache {
   readonly messages: Converted
   /** By the first of the results, which may grow in number as they arrive. */
   readonly results: WeakMap<ToolMessage, Results>
+  /** The newest of a line of conversations, by their first message. */
+  readonly made: WeakMap<Message, Made>
 }
 
-const makeCache = (): Cache => ({ messages: new WeakMap(), results: new WeakMap() })
+const makeCache = (): Cache => ({ messages: new WeakMap(), results: new WeakMap(), made: new WeakMap() })
 const modelCaches = new WeakMap<Name, Cache>()
 const losslessCaches = new WeakMap<Name, Cache>()
 
@@ -40,13 +48,17 @@ const cacheOf = (name: Name, lossless: boolean): Cache => {
 }
 
 export const toPrompt = (messages: ReadonlyArray<Message>, options: ToPromptOptions): Prompt.Prompt => {
+  const [first] = messages
+  if (first === undefined) return Prompt.empty
   const lossless = options.lossless === true
   const name: Name = options.toolName ?? identity
   const cache = cacheOf(name, lossless)
   const convert = lossless ? losslessMessage : modelMessage
-  const content: Array<Prompt.Message> = []
-  for (const group of groups.group(messages)) {
-    const { message, results } = group
+  const made = madeOf(cache, first, messages)
+  const content = [...made.content]
+  let settled = content.length
+  for (const { message, results } of groups.group(messages.slice(made.messages.length))) {
+    settled = content.length
     if (message !== undefined) {
       let converted = cache.messages.get(message)
       if (converted === undefined && !cache.messages.has(message)) {
@@ -55,10 +67,22 @@ export const toPrompt = (messages: ReadonlyArray<Message>, options: ToPromptOpti
       }
       if (converted !== undefined) content.push(converted)
     }
-    const first = results[0]
-    if (first !== undefined) content.push(resultsMessage(cache, first, results, name, lossless))
+    const [firstResult] = results
+    if (firstResult !== undefined) content.push(resultsMessage(cache, firstResult, results, name, lossless))
   }
+  const last = messages.findLastIndex(({ role }) => role !== "tool")
+  cache.made.set(first, { messages: messages.slice(0, Math.max(0, last)), content: content.slice(0, settled) })
   return Prompt.fromMessages(content)
+}
+
+const nothing: Made = { messages: [], content: [] }
+
+/** What was made of these messages, but for their last group. */
+const madeOf = (cache: Cache, first: Message, messages: ReadonlyArray<Message>): Made => {
+  const made = cache.made.get(first) ?? nothing
+  return made.messages.length < messages.length && made.messages.every((message, i) => message === messages[i])
+    ? made
+    : nothing
 }
 
 const resultsMessage = (
