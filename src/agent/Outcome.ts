@@ -15,8 +15,8 @@ import { ValidationIssue } from "../payload/ValidationIssue.ts"
  * **Details**
  *
  * `path` holds the ids of the enclosing calls, outermost first, when the call was
- * made by an agent that is itself a tool of this one; it is absent for calls of the
- * run's own model.
+ * made by an agent that is itself a tool of this one. It is absent for calls of the
+ * run's own model, and empty where such a call has the same id as one of theirs.
  *
  * @category models
  * @since 0.1.0
@@ -25,7 +25,7 @@ export interface ApprovalRequest {
   readonly callId: string
   readonly name: string
   readonly arguments: Schema.Json
-  readonly path?: readonly [string, ...Array<string>]
+  readonly path?: ReadonlyArray<string>
 }
 
 /**
@@ -38,7 +38,7 @@ export const ApprovalRequest: Schema.Codec<ApprovalRequest> = Schema.Struct({
   callId: Schema.String,
   name: Schema.String,
   arguments: Schema.Json,
-  path: Schema.optionalKey(Schema.NonEmptyArray(Schema.String))
+  path: Schema.optionalKey(Schema.Array(Schema.String))
 }).annotate({ identifier: "ApprovalRequest" })
 
 /**

@@ -199,6 +199,17 @@ describe("AGENT-8 agents as tools", () => {
     )
   })
 
+  it("AGENT-8 TOOL-7 a request with `approved` added is a decision, also where ids are equal", () => {
+    const over = end(suspended(go(asks("a", "x"), asked("x"))))
+    const requests = RunState.approvalRequests(over)
+    const events = Result.getOrThrow(decide(over, ...requests.map((request) => ({ ...request, approved: true }))))
+    assert.deepStrictEqual(
+      events.map(({ _tag }) => _tag),
+      ["ChildEvent", "ApprovalDecided"]
+    )
+    assert.notProperty(RunState.approvalRequests(go(asks("a"), asked("a")))[0], "path")
+  })
+
   it("AGENT-8 L6 after a crash the child goes on from its state, a call without one is lost", () => {
     const crashed = go(
       asks("a", "b"),

@@ -121,18 +121,21 @@ export const inOrder = (calls: HashMap.HashMap<string, OpenCall>): ReadonlyArray
 export const approvalRequests = (self: RunState): ReadonlyArray<ApprovalRequest> => {
   const requests: Array<ApprovalRequest> = []
   collect(self, [], requests)
-  return requests
+  const below = new Set(requests.filter(({ path }) => path !== undefined).map(({ callId }) => callId))
+  // An id alone would not say whose call is meant
+  return requests.map((request) =>
+    request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
+  )
 }
 
 const collect = (self: RunState, path: ReadonlyArray<string>, requests: Array<ApprovalRequest>): void => {
   for (const { part, status } of inOrder(self.calls)) {
     if (status._tag === "AwaitingApproval") {
-      const [first, ...rest] = path
       requests.push({
         callId: part.id,
         name: part.name,
         arguments: part.arguments,
-        ...(first === undefined ? undefined : { path: [first, ...rest] })
+        ...(path.length === 0 ? undefined : { path })
       })
     } else if (status._tag === "Started" && status.child !== undefined) {
       collect(status.child, [...path, part.id], requests)

@@ -87,7 +87,7 @@ const ApprovalRequest = Schema.Struct({
   callId: Schema.String,
   name: Schema.String,
   arguments: Schema.Json,
-  path: Schema.optionalKey(Schema.NonEmptyArray(Schema.String))
+  path: Schema.optionalKey(Schema.Array(Schema.String))
 })
 
 /**
