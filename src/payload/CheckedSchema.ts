@@ -13,6 +13,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { dual } from "effect/Function"
 import * as JsonSchema from "effect/JsonSchema"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as SchemaAST from "effect/SchemaAST"
@@ -26,7 +27,7 @@ import type { Node } from "./internal/jsonschema/model.ts"
 import { revisits } from "./internal/jsonschema/revisits.ts"
 import { looks } from "./internal/jsonschema/unfold.ts"
 import { tokens } from "./internal/pointer.ts"
-import { isObject, type JsonObject } from "./Json.ts"
+import { at, isObject, type JsonObject } from "./Json.ts"
 import { JsonSchemaError } from "./JsonSchemaError.ts"
 import * as Limits from "./Limits.ts"
 import type * as ValidationIssue from "./ValidationIssue.ts"
@@ -376,10 +377,7 @@ export const toSchema = (self: CheckedSchema): Schema.Codec<unknown> => {
 
 /** The literals that a subschema admits, when it says so itself. */
 const literalsOf = (json: JsonObject, pointer: string): ReadonlyArray<Schema.Json> | undefined => {
-  const found = tokens(pointer).reduce<Schema.Json | undefined>((at, token) => {
-    if (Array.isArray(at)) return at[Number(token)]
-    return isObject(at) && Object.hasOwn(at, token) ? at[token] : undefined
-  }, json)
+  const found = Option.getOrUndefined(at(json, pointer))
   if (!isObject(found)) return undefined
   if (Object.hasOwn(found, "const")) return [found["const"] ?? null]
   return Array.isArray(found["enum"]) ? found["enum"] : undefined

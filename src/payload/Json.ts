@@ -20,11 +20,13 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import { pipe } from "effect/Function"
+import { dual, pipe } from "effect/Function"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import { kindOf } from "./internal/kind.ts"
 import { copy, countParsed } from "./internal/plain.ts"
+import { tokens } from "./internal/pointer.ts"
 import { scan } from "./internal/scan.ts"
 import { byteLength, invalidAt } from "./internal/utf8.ts"
 import { type Limits, resolve } from "./Limits.ts"
@@ -265,3 +267,41 @@ const inBytes = (reason: Reason, text: string): Reason => {
     message: reason.message.replace(`at offset ${reason.offset}`, `at offset ${offset}`)
   })
 }
+
+/**
+ * The value at a JSON Pointer, of own members only; `""` is the value itself.
+ *
+ * **When to use**
+ *
+ * Use to look at the place that an issue of a `PayloadError` or a `ValidationIssue`
+ * names.
+ *
+ * **Example** (Looking up a place)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Option } from "effect"
+ * import { Json } from "effect-emissary"
+ *
+ * const order = { items: [{ "a/b": 1 }] }
+ * assert.deepStrictEqual(Json.at(order, "/items/0/a~1b"), Option.some(1))
+ * assert.deepStrictEqual(Json.at(order, "/items/1"), Option.none())
+ * assert.deepStrictEqual(Json.at(order, "/items/length"), Option.none())
+ * ```
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const at: {
+  (pointer: string): (self: Schema.Json) => Option.Option<Schema.Json>
+  (self: Schema.Json, pointer: string): Option.Option<Schema.Json>
+} = dual(2, (self: Schema.Json, pointer: string): Option.Option<Schema.Json> => {
+  let here: Schema.Json | undefined = self
+  for (const token of tokens(pointer)) {
+    if (typeof here !== "object" || here === null) return Option.none()
+    const member = Object.getOwnPropertyDescriptor(here, token)
+    // The length of an array is its own, too
+    here = member?.enumerable === true ? member.value : undefined
+  }
+  return Option.fromUndefinedOr(here)
+})

@@ -6,9 +6,10 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type { JsonObject } from "../payload/Json.ts"
-import * as internal from "./internal/issues.ts"
+import * as Json from "../payload/Json.ts"
+import * as ValidationIssue from "../payload/ValidationIssue.ts"
 
 /**
  * The JSON object given to the run as `context`; empty when none was given.
@@ -21,7 +22,7 @@ import * as internal from "./internal/issues.ts"
  * @category services
  * @since 0.1.0
  */
-export const RunContext = Context.Reference<JsonObject>("effect-emissary/tool/RunContext", {
+export const RunContext = Context.Reference<Json.JsonObject>("effect-emissary/tool/RunContext", {
   defaultValue: () => ({})
 })
 
@@ -87,8 +88,12 @@ export const read = <S extends Schema.Top>(
   const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(schema))
   return Effect.flatMap(RunContext, (context) =>
     Effect.mapError(decode(context, { errors: "all" }), (error) => {
-      const { missing, others } = internal.split(error, context)
-      return new RunContextError({ missing, issues: others })
+      const found = ValidationIssue.fromSchemaError(error)
+      const isMissing = ({ pointer }: ValidationIssue.ValidationIssue) => Option.isNone(Json.at(context, pointer))
+      return new RunContextError({
+        missing: found.filter(isMissing).map(({ path }) => path),
+        issues: found.filter((issue) => !isMissing(issue)).map(({ message, path }) => ({ path, message }))
+      })
     })
   )
 }

@@ -1,14 +1,14 @@
 /** What an agent's final answer has to be, and how it is read. */
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as SchemaIssue from "effect/SchemaIssue"
 import * as CheckedSchema from "../../payload/CheckedSchema.ts"
 import * as FromSchema from "../../payload/FromSchema.ts"
-import { isObject, type JsonObject } from "../../payload/Json.ts"
+import { at, isObject, type JsonObject } from "../../payload/Json.ts"
 import type { JsonSchemaError } from "../../payload/JsonSchemaError.ts"
 import * as ModelJson from "../../payload/ModelJson.ts"
-import type { ValidationIssue } from "../../payload/ValidationIssue.ts"
+import { fromSchemaError, type ValidationIssue } from "../../payload/ValidationIssue.ts"
 import type { OutputStrategy } from "../AgentDefinition.ts"
 import type { OutputCheck } from "../RunEvent.ts"
 
@@ -54,19 +54,6 @@ const structured = Effect.fnUntraced(function* <A>(
   return { _tag: "Structured", strategy, schema, offered, decode } satisfies StructuredOutput<A>
 })
 
-const issuesOf = (error: Schema.SchemaError): ReadonlyArray<ValidationIssue> =>
-  SchemaIssue.makeFormatterStandardSchemaV1()(error.issue).issues.map((issue) => {
-    const keys = (issue.path ?? []).map((segment) => (typeof segment === "object" ? segment.key : segment))
-    return {
-      path: keys
-        .map((key, i) => (typeof key === "number" ? `[${key}]` : `${i === 0 ? "" : "."}${String(key)}`))
-        .join(""),
-      pointer: keys.map((key) => `/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`).join(""),
-      keyword: "schema",
-      message: issue.message
-    }
-  })
-
 /** The output of an agent that is code: a Schema. */
 export const fromSchema = (
   schema: Schema.Top,
@@ -75,7 +62,7 @@ export const fromSchema = (
   const decodeJson = Schema.decodeUnknownEffect(Schema.toCodecJson(schema))
   const decode = (value: Schema.Json) =>
     // Sound: the services of the output Schema are among those a run of the agent requires.
-    Effect.mapError(decodeJson(value, { errors: "all" }), issuesOf) as Effect.Effect<
+    Effect.mapError(decodeJson(value, { errors: "all" }), fromSchemaError) as Effect.Effect<
       unknown,
       ReadonlyArray<ValidationIssue>
     >
@@ -98,16 +85,6 @@ const unwrap = <A>(self: StructuredOutput<A>, value: Schema.Json): Schema.Json =
     ? (value[wrapperKey] ?? null)
     : value
 
-const at = (value: Schema.Json, pointer: string): Schema.Json | undefined =>
-  pointer
-    .split("/")
-    .slice(1)
-    .map((token) => token.replaceAll("~1", "/").replaceAll("~0", "~"))
-    .reduce<Schema.Json | undefined>((here, token) => {
-      if (Array.isArray(here)) return here[Number(token)]
-      return isObject(here) && Object.hasOwn(here, token) ? here[token] : undefined
-    }, value)
-
 const covers = (one: string, other: string): boolean => one === other || other.startsWith(`${one}/`)
 
 /**
@@ -124,7 +101,7 @@ const further = <A>(
     onFailure: (found) =>
       found.filter(
         ({ pointer }) =>
-          at(value, pointer) !== null &&
+          Option.getOrUndefined(at(value, pointer)) !== null &&
           !issues.some((issue) => covers(issue.pointer, pointer) || covers(pointer, issue.pointer))
       )
   })

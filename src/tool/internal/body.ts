@@ -20,7 +20,6 @@ import * as CallCause from "./callCause.ts"
 import { CallInfo } from "./callInfo.ts"
 import { carried } from "./carriedResult.ts"
 import * as contract from "./contract.ts"
-import * as Issues from "./issues.ts"
 
 type Decode = (args: Json.JsonObject) => Effect.Effect<unknown, ToolResult.Failure>
 
@@ -42,7 +41,7 @@ export const decoder = (tool: Tool.Any): Decode => {
   const decode = decodeJson(tool.parametersSchema)
   return (args) =>
     Effect.mapError(decode(args, { errors: "all" }), (error) =>
-      invalid(tool.name, ValidationIssue.render(Issues.all(error)))
+      invalid(tool.name, ValidationIssue.render(ValidationIssue.fromSchemaError(error)))
     )
 }
 

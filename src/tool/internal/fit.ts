@@ -2,10 +2,11 @@
  * Whether two JSON Schemas accept the same values, as far as their text tells:
  * the order of keys and of required names, and words for people, do not count.
  */
+import * as JsonPointer from "effect/JsonPointer"
 import type * as Schema from "effect/Schema"
 import * as Json from "../../payload/Json.ts"
 
-export interface Difference {
+interface Difference {
   readonly path: string
   readonly expected: string
   readonly found: string
@@ -44,8 +45,7 @@ const show = (value: Schema.Json | undefined): string => {
   return text.length <= 60 ? text : `${text.slice(0, 57)}...`
 }
 
-const pointer = (path: string, key: string | number): string =>
-  `${path}/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`
+const pointer = (path: string, key: string | number): string => `${path}/${JsonPointer.escapeToken(String(key))}`
 
 const own = (value: Json.JsonObject, key: string): Schema.Json | undefined =>
   Object.hasOwn(value, key) ? value[key] : undefined
