@@ -191,8 +191,9 @@ export class ShellWithoutRuntime extends Schema.TaggedError<ShellWithoutRuntime>
 }
 
 /**
- * The state was made by another definition of the agent. The instructions are part of
- * it: an Effect that makes another text each time makes another definition, too.
+ * The state was made by another definition of the agent: another name, model, set of
+ * tools, output or text of instructions. What Effects find for each run, the
+ * instructions or the model, does not count.
  *
  * @category reasons
  * @since 0.1.0

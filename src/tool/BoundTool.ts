@@ -218,7 +218,7 @@ export const handlerOf = (
             tool: tool.name,
             part: "handler",
             path: "",
-            problem: "no handler in the context; provide the layer of its toolkit"
+            problem: "no handler found. Provide it where the tool is bound: Layer.provide(toolkit.toLayer({ ... }))"
           })
         )
   })

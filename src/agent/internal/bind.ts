@@ -19,8 +19,9 @@ const anonymous = "agent"
 const outputOf = (definition: AgentDefinition): Effect.Effect<Output.Output<Schema.Json>, AgentError.Reason> =>
   definition.output === undefined
     ? Effect.succeed(Output.text)
-    : Effect.mapError(Output.fromJson(definition.output.schema, definition.output.strategy), (error) =>
-        AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
+    : Effect.mapError(
+        Output.fromJson(definition.output.schema, definition.output.strategy),
+        blueprint.invalidDefinition
       )
 
 /** A resolver of tools knows nothing of agents; one that is used as a tool brings its own body. */
@@ -45,9 +46,7 @@ export const bind = Effect.fnUntraced(function* (definition: AgentDefinition) {
   const tools = yield* Effect.forEach(definition.tools, (contract) =>
     Effect.flatMap(resolver.resolve(contract), withAgent)
   )
-  yield* Effect.mapError(ToolSet.make(tools), (error) =>
-    refuse(AgentError.withCause(new AgentError.ToolSetInvalid({ problem: error.message }), error))
-  )
+  yield* Effect.mapError(ToolSet.make(tools), (error) => refuse(blueprint.invalidTools(error)))
   const output = yield* Effect.mapError(outputOf(definition), refuse)
   const agent: Bound = program.bound(
     {

@@ -5,9 +5,8 @@
  * they are read from the context of the fiber.
  */
 import * as LanguageModel from "effect/ai/LanguageModel"
-import * as Tool from "effect/ai/Tool"
+import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
@@ -71,8 +70,15 @@ const sayable = (error: unknown): { readonly problem: string } | undefined =>
 const readText = (part: Part, text: Text | undefined): Effect.Effect<string | undefined, AgentError.Reason> =>
   Effect.isEffect(text) ? prepare(part, text) : Effect.succeed(text)
 
-const invalidTools = (error: { readonly message: string }): AgentError.Reason =>
+interface Failed {
+  readonly message: string
+}
+
+export const invalidTools = (error: Failed): AgentError.Reason =>
   AgentError.withCause(new AgentError.ToolSetInvalid({ problem: error.message }), error)
+
+export const invalidDefinition = (error: Failed): AgentError.Reason =>
+  AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
 
 /** A list may hold a name twice; a Toolkit keeps the last. */
 const distinct = (tools: ReadonlyArray<Tool.Any>): Effect.Effect<ReadonlyArray<Tool.Any>, AgentError.Reason> => {
@@ -95,22 +101,11 @@ const readTools = (tools: Tools | undefined): Effect.Effect<ReadonlyArray<Tool.A
 const contractOf = (tool: Tool.Any): Effect.Effect<ToolContract.ToolContract, ToolContract.ToolContractError> =>
   ToolContract.fromTool(Option.match(agentOf(tool), { onNone: () => tool, onSome: (agent) => agent.tool }))
 
-const missingHandler = (tool: Tool.Any) =>
-  new ToolContract.ToolContractError({
-    tool: tool.name,
-    part: "handler",
-    path: "",
-    problem: "no handler found. Provide it where the agent gets its services: Layer.provide(toolkit.toLayer({ ... }))"
-  })
-
 const bind = Effect.fnUntraced(function* (tool: Tool.Any) {
   const agent = agentOf(tool)
   if (Option.isSome(agent)) return yield* BoundTool.fromTool(agent.value.tool, agent.value.handler)
-  if (Tool.isProviderDefined(tool) && !tool.requiresHandler) return yield* BoundTool.provider(tool)
-  const context = yield* Effect.context<never>()
-  const handler = Context.getOption(context, Context.Service<Tool.Handler<string>>(tool.id))
-  if (Option.isNone(handler)) return yield* missingHandler(tool)
-  return yield* BoundTool.fromTool(tool, handler.value)
+  const handler = yield* BoundTool.handlerOf(tool)
+  return yield* Option.isSome(handler) ? BoundTool.fromTool(tool, handler.value) : BoundTool.provider(tool)
 })
 
 const bindAll = (
@@ -135,9 +130,7 @@ export const bindStatic = (
 const outputOf = (config: AnyConfig): Effect.Effect<Output.Output<unknown>, AgentError.Reason> =>
   config.output === undefined
     ? Effect.succeed(Output.text)
-    : Effect.mapError(Output.fromSchema(config.output, config.outputStrategy ?? "native"), (error) =>
-        AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
-      )
+    : Effect.mapError(Output.fromSchema(config.output, config.outputStrategy ?? "native"), invalidDefinition)
 
 const definitionOf = Effect.fnUntraced(function* (
   name: string,
@@ -156,11 +149,7 @@ const definitionOf = Effect.fnUntraced(function* (
     output: output._tag === "Text" ? undefined : { schema: output.schema.json, strategy: output.strategy },
     reasoning: config.reasoning,
     tools: contracts
-  }).pipe(
-    Effect.mapError((error) =>
-      AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
-    )
-  )
+  }).pipe(Effect.mapError(invalidDefinition))
 })
 
 const ambientModel: Effect.Effect<LanguageModel.LanguageModel, AgentError.Reason> = Effect.flatMap(
@@ -221,9 +210,7 @@ const without = (definition: AgentDefinition.AgentDefinition, parts: ReadonlyArr
 }
 
 const digestOf = (definition: AgentDefinition.AgentDefinition) =>
-  Effect.mapError(AgentDefinition.digest(definition), (error) =>
-    AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
-  )
+  Effect.mapError(AgentDefinition.digest(definition), invalidDefinition)
 
 /** The digests of states that a rebuilt agent may go on from: nobody here knows which parts Effects found. */
 export const digestsOfOrigin = (definition: AgentDefinition.AgentDefinition) =>

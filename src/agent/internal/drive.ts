@@ -21,7 +21,7 @@ import type { RunState } from "../RunState.ts"
 import * as RunTransition from "../RunTransition.ts"
 import * as answer from "./answer.ts"
 import type { Blueprint, Resolved } from "./blueprint.ts"
-import { defaultMaxDepth, Environment } from "./environment.ts"
+import { Environment } from "./environment.ts"
 import * as Output from "./output.ts"
 import * as Recorder from "./recorder.ts"
 import * as runTools from "./runTools.ts"
@@ -271,7 +271,7 @@ export const drive = <A>(
     const { options } = begin
     const outer = yield* Environment
     const context = begin._tag === "Resume" ? begin.state.context : (begin.options.context ?? (yield* RunContext))
-    const maxDepth = options.maxDepth ?? (outer.depth === 0 ? defaultMaxDepth : outer.maxDepth)
+    const maxDepth = options.maxDepth ?? outer.maxDepth
     const refuse = (reason: AgentError.Reason) =>
       new AgentError.AgentError({
         agent: blueprint.name,

@@ -3,7 +3,7 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type { AgentEvent } from "../AgentEvent.ts"
 
-export interface Parent {
+interface Parent {
   /** Whether somebody wants deltas. */
   readonly streaming: boolean
   readonly emit: (event: AgentEvent<unknown>) => Effect.Effect<void>
@@ -18,7 +18,7 @@ export interface Environment {
   readonly parent: Parent | undefined
 }
 
-export const defaultMaxDepth = 8
+const defaultMaxDepth = 8
 
 export const Environment = Context.Reference<Environment>("effect-emissary/agent/internal/Environment", {
   defaultValue: () => ({ depth: 0, maxDepth: defaultMaxDepth, deadline: undefined, parent: undefined })

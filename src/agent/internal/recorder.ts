@@ -14,6 +14,7 @@ import type { RunEvent } from "../RunEvent.ts"
 import type { Interruption, ResumeOptions } from "../RunOptions.ts"
 import * as RunState from "../RunState.ts"
 import * as RunTransition from "../RunTransition.ts"
+import { isDecision } from "./runApply.ts"
 
 export interface Recorder {
   readonly state: () => RunState.RunState
@@ -44,7 +45,7 @@ export const make = (
   let interruption: Interruption | undefined
   const stopped = Deferred.makeUnsafe<Interruption>()
 
-  /** Throws nothing: a driver that applies an event which does not fit has a bug, and dies of it. */
+  /** A driver that applies an event which does not fit has a bug, and dies of it. */
   const applied = (event: RunEvent, then: (state: RunState.RunState) => Effect.Effect<void>): Effect.Effect<void> => {
     const result = RunTransition.apply(state, event)
     if (Result.isFailure(result)) return Effect.die(result.failure)
@@ -91,9 +92,6 @@ export const make = (
     fail: (reason) => new AgentError.AgentError({ agent: state.agent, reason, state })
   }
 }
-
-const isDecision = (event: RunEvent): boolean =>
-  event._tag === "ChildEvent" ? isDecision(event.event) : event._tag === "ApprovalDecided"
 
 /**
  * How a fact of the run looks to somebody who watches it. What a child does is not shown

@@ -143,7 +143,7 @@ export const apply = (self: RunState, event: RunEvent.RunEvent): Applied => {
 const fitsEnded = (event: RunEvent.RunEvent): boolean =>
   event._tag === "RunResumed" || event._tag === "ApprovalDecided" || (event._tag === "ChildEvent" && isDecision(event))
 
-const isDecision = (event: RunEvent.RunEvent): boolean =>
+export const isDecision = (event: RunEvent.RunEvent): boolean =>
   event._tag === "ChildEvent" ? isDecision(event.event) : event._tag === "ApprovalDecided"
 
 const fitsInterrupted = (event: RunEvent.RunEvent): boolean => {

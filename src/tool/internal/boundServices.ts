@@ -6,7 +6,7 @@ import * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
 
 /** The scope and the span belong to the place where a tool is bound, not to its calls. */
-const withoutPlace = (context: Context.Context<never>): Context.Context<never> =>
+export const withoutPlace = (context: Context.Context<never>): Context.Context<never> =>
   Context.omit(
     Scope.Scope,
     Tracer.ParentSpan

@@ -5,10 +5,10 @@ import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Scope from "effect/Scope"
-import * as Tracer from "effect/Tracer"
 import * as BoundTool from "../../BoundTool.ts"
+import type { ToolContractError } from "../../ToolContract.ts"
 import * as ToolResult from "../../ToolResult.ts"
+import { withoutPlace } from "../boundServices.ts"
 
 const generic = ToolResult.failure(
   "unhandled_error",
@@ -32,31 +32,23 @@ const hideDefects =
  * The span and the scope are those of the request.
  */
 const preferOwnServices = (body: BoundTool.Body, handler: Tool.Handler<string>): BoundTool.Body => {
-  const own = Context.omit(
-    Tracer.ParentSpan,
-    Scope.Scope
-  )(
-    // the context of a handler may hold any service; omit only needs to know that these two may be among them
-    handler.context as Context.Context<Tracer.ParentSpan | Scope.Scope>
-  )
+  const own = withoutPlace(handler.context)
   return (args, call) =>
     Effect.updateContext(body(args, call), (request: Context.Context<never>) => Context.merge(request, own))
 }
 
-/** Binds every tool that has a handler in the context. */
+/** Binds the tools that have a handler: those that a model provider runs have none. */
 export const bind = Effect.fnUntraced(function* <Tools extends Record<string, Tool.Any>>(
   toolkit: Toolkit.Toolkit<Tools>
-) {
-  const context = yield* Effect.context<Tool.HandlersFor<Tools>>()
+): Effect.fn.Return<ReadonlyArray<BoundTool.BoundTool>, ToolContractError, Tool.HandlersFor<Tools>> {
   const bound: Array<BoundTool.BoundTool> = []
   for (const tool of Object.values(toolkit.tools)) {
-    // a toolkit's layer leaves exactly this under the id of the tool; a tool run by the model provider has nothing there
-    const handler = context.mapUnsafe.get(tool.id) as Tool.Handler<string> | undefined
-    if (handler === undefined) continue
-    const tooled = yield* BoundTool.fromTool(tool, handler)
+    const handler = yield* BoundTool.handlerOf(tool)
+    if (Option.isNone(handler)) continue
+    const local = yield* BoundTool.fromTool(tool, handler.value)
     bound.push({
-      ...tooled,
-      body: Option.map(tooled.body, (body) => hideDefects(preferOwnServices(body, handler), tool.name))
+      ...local,
+      body: Option.map(local.body, (body) => hideDefects(preferOwnServices(body, handler.value), tool.name))
     })
   }
   return bound
