@@ -5,7 +5,7 @@ import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import type { Agent } from "../Agent.ts"
 
-export interface AgentBehind {
+interface AgentBehind {
   /** The tool as it is offered and described. */
   readonly tool: Tool.Any
   /** Its body where no driver takes over, on a server of tools for example. */

@@ -41,10 +41,10 @@ export const toToolResult = (agent: string, result: RunResult<unknown>): ToolRes
 }
 
 /** The tool result of a child that failed: what it was, and nothing of what was said. */
-export const failureResult = (error: AgentError): ToolResult.Failure =>
+const failureResult = (error: AgentError): ToolResult.Failure =>
   ToolResult.failure("execution_error", error.message, { reason: error.reason._tag })
 
-export const input = (call: Pick<BoundCall, "arguments">): string => {
+const input = (call: Pick<BoundCall, "arguments">): string => {
   const text = call.arguments["input"]
   return typeof text === "string" ? text : JSON.stringify(call.arguments)
 }

@@ -37,7 +37,7 @@ const memory: Places = {
 
 const isBlank = (text: string) => text.trim() === ""
 
-export const maxStepsIssue = (path: string, found: unknown): Issue => ({
+const maxStepsIssue = (path: string, found: unknown): Issue => ({
   path,
   expected: `a whole number of at least 1, or "unlimited"`,
   found: ModelName.show(found)

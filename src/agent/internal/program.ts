@@ -17,7 +17,7 @@ import { layUnder } from "./captured.ts"
 import { type Begin, drive, type Sink } from "./drive.ts"
 
 const typeId: TypeId = "~effect-emissary/agent/Agent"
-export const definedTypeId: DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
+const definedTypeId: DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
 
 /** How many events a stream holds before its reader slows the run. */
 const streamBuffer = 16
@@ -81,7 +81,7 @@ const refuse =
   (reason: AgentError.Reason): AgentError.AgentError =>
     new AgentError.AgentError({ agent, reason })
 
-export const defined = (blueprint: Blueprint<unknown>): Effect.Effect<AgentDefinition, AgentError.AgentError> =>
+const defined = (blueprint: Blueprint<unknown>): Effect.Effect<AgentDefinition, AgentError.AgentError> =>
   Effect.mapError(blueprint.define, refuse(blueprint.name))
 
 /** An agent that finds what it requires in the context of each call. */
@@ -90,7 +90,7 @@ export const value = <A, R, RDefinition>(blueprint: Blueprint<unknown>): Value<A
   ({ ...methods(blueprint, identity), [definedTypeId]: defined(blueprint) }) as Value<A, R, RDefinition>
 
 /** An agent over captured services: they lie under the context of the call. */
-export const service = <A>(blueprint: Blueprint<unknown>, captured: Context.Context<never>): Agent<A> =>
+const service = <A>(blueprint: Blueprint<unknown>, captured: Context.Context<never>): Agent<A> =>
   // Sound: A is the type of the output Schema of the configuration.
   methods(blueprint, layUnder(captured)) as Agent<A>
 

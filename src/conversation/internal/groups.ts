@@ -1,6 +1,6 @@
 import type { Message, ToolMessage } from "../Message.ts"
 
-export interface Group {
+interface Group {
   /** Absent only where results come first, which no lawful conversation does. */
   readonly message: Message | undefined
   readonly results: ReadonlyArray<ToolMessage>

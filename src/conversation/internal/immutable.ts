@@ -24,7 +24,7 @@ const isContainer = (value: unknown): value is Container => {
 type Container = Record<string, unknown> | Array<unknown>
 
 // Iterative, because the JSON in a tool result may be nested deeper than the stack.
-export const copy = <A>(self: A): A => {
+const copy = <A>(self: A): A => {
   if (!isContainer(self)) return self
   const froms: Array<Container> = [self]
   const copies: Array<Container> = [Array.isArray(self) ? [] : {}]

@@ -16,7 +16,7 @@ const MessageNote = Schema.Struct({
   finishReason: Schema.optionalKey(Schema.String)
 })
 
-export type MessageNote = typeof MessageNote.Type
+type MessageNote = typeof MessageNote.Type
 
 export const Note = Schema.Struct({
   message: Schema.optionalKey(MessageNote),

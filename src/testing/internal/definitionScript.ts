@@ -10,11 +10,11 @@ const isWellFormed = (text: string): boolean => !/\p{Surrogate}/u.test(text)
 const AnyText = Schema.String.check(Schema.makeFilter(isWellFormed, { expected: "well-formed text" }))
 
 /** Text that says something, too. */
-export const Text = Schema.String.check(
+const Text = Schema.String.check(
   Schema.makeFilter((text) => text.trim() !== "" && isWellFormed(text), { expected: "text that is not blank" })
 )
 
-export const Name = Schema.Union([
+const Name = Schema.Union([
   Schema.Literals(["get_order", "mcp/search", "a.b-c", "Ünïcode ☃", "x".repeat(80)]),
   Text.check(Schema.makeFilter((name) => !Names.inherited.has(name), { expected: "a name no object inherits" }))
 ])
@@ -31,7 +31,7 @@ const Value: Schema.Codec<Schema.Json> = Schema.Union([
 ])
 
 /** Option names that are not secrets. */
-export const ModelOptions = Schema.Record(
+const ModelOptions = Schema.Record(
   Schema.Literals(["temperature", "top_p", "prompt_cache_key", "stop"]),
   optional(Value)
 )
@@ -57,7 +57,7 @@ const Leaf = Schema.Union([
 ])
 
 /** The properties of a JSON Schema: what is shrunk is this list. */
-export const Properties = Schema.Array(
+const Properties = Schema.Array(
   Schema.Struct({ key: Key, schema: Leaf, required: Schema.Boolean, nested: Schema.Boolean })
 )
 
@@ -72,9 +72,9 @@ export const toJsonSchema = (properties: typeof Properties.Type): JsonObject => 
   return { type: "object", properties: leaves, required: [...required], additionalProperties: false }
 }
 
-export const Millis = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000_000 }))
+const Millis = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000_000 }))
 
-export const Annotations = Schema.Struct({
+const Annotations = Schema.Struct({
   title: optional(AnyText),
   readonly: optional(Schema.Boolean),
   destructive: optional(Schema.Boolean),
@@ -83,7 +83,7 @@ export const Annotations = Schema.Struct({
   strict: optional(Schema.Boolean)
 })
 
-export const Tool = Schema.Struct({
+const Tool = Schema.Struct({
   name: Name,
   description: optional(Text),
   parameters: Properties,

@@ -32,5 +32,3 @@ const reasons: {
 
 export const toReason = (failure: Script.Failure): AiError.AiErrorReason =>
   reasons[failure.reason](failure, failure.description ?? "scripted failure")
-
-export const names = Object.keys(reasons)

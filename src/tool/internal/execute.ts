@@ -14,7 +14,7 @@ import * as CallCause from "./callCause.ts"
 import * as defect from "./defect.ts"
 import * as Timeouts from "./timeouts.ts"
 
-export interface Limits {
+interface Limits {
   readonly name: string
   readonly timeout: Duration.Duration
   readonly deadline: number | undefined
@@ -28,7 +28,7 @@ export const unhandled = (name: string, cause: Cause.Cause<unknown>): Effect.Eff
   )
 
 /** The time a call may take: its timeout, cut short by the deadline of the run. */
-export const allowance = ({ deadline, timeout }: Limits): Effect.Effect<Duration.Duration> =>
+const allowance = ({ deadline, timeout }: Limits): Effect.Effect<Duration.Duration> =>
   deadline === undefined
     ? Effect.succeed(timeout)
     : Effect.map(Clock.currentTimeMillis, (now) => Duration.min(timeout, Duration.millis(Math.max(0, deadline - now))))
@@ -49,10 +49,7 @@ const watch = (fiber: Fiber.Fiber<unknown, unknown>, duration: Duration.Duration
  * timeout nor its own interruption reaches anybody else. A fiber that resists
  * interruption is waited for, and has timed out nevertheless.
  */
-export const limited = <A>(
-  effect: Effect.Effect<A>,
-  duration: Duration.Duration
-): Effect.Effect<Exit.Exit<A> | "timeout"> =>
+const limited = <A>(effect: Effect.Effect<A>, duration: Duration.Duration): Effect.Effect<Exit.Exit<A> | "timeout"> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
       const fiber = yield* Effect.forkChild(effect, { startImmediately: true })

@@ -7,7 +7,7 @@ import * as foreign from "../foreign.ts"
 import type { Said } from "../received.ts"
 import type * as wire from "./wire.ts"
 
-export interface Read {
+interface Read {
   readonly said: Said
   readonly form: foreign.Form
 }

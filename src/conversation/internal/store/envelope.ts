@@ -9,7 +9,7 @@ import { invalid, NotJson, PayloadError } from "../../../payload/PayloadError.ts
 import * as VersionedCodec from "../../../payload/VersionedCodec.ts"
 import { Unreadable, Refused } from "../../VersionedStoreError.ts"
 
-export interface Header {
+interface Header {
   readonly key: string
   readonly version: string
   /** Bytes of the value's text. */

@@ -21,13 +21,13 @@ import type { PlatformError } from "effect/PlatformError"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 
-export interface Places {
+interface Places {
   readonly locks: string
   /** Where this writer prepares; in the same file system as the locks. */
   readonly workshop: string
 }
 
-export interface Held {
+interface Held {
   /** Inside the lock: what {@link Plan.prepare} put into its directory under this writer's token. */
   readonly mine: string
 }
@@ -53,7 +53,7 @@ export const renameOrLost = (
     Effect.catchReason("PlatformError", "NotFound", () => Effect.succeed(false))
   )
 
-export interface FileLock {
+interface FileLock {
   readonly run: <A, E>(name: string, plan: Plan<A, E>) => Effect.Effect<A, E | PlatformError>
 }
 

@@ -2,7 +2,7 @@ import * as Effect from "effect/Effect"
 import * as Semaphore from "effect/Semaphore"
 
 /** Runs effects of the same name one after another, in this process. */
-export type Mutex = (name: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+type Mutex = (name: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 export const make = (): Mutex => {
   const entries = new Map<string, { readonly semaphore: Semaphore.Semaphore; users: number }>()

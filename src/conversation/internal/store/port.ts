@@ -29,8 +29,6 @@ export interface Storage {
   readonly list: (range: Range) => Effect.Effect<ReadonlyArray<string>, Reason>
 }
 
-export const isConflict = <A>(attempt: Result.Result<A, Option.Option<string>>) => Result.isFailure(attempt)
-
 const refused = (what: string, reason: ConstructorParameters<typeof PayloadError>[0]["reason"]) =>
   new Refused({ error: new PayloadError({ what, reason }) })
 

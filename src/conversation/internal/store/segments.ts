@@ -13,7 +13,7 @@ import type { PayloadError } from "../../../payload/PayloadError.ts"
 import * as pieces from "./pieces.ts"
 import type { Record } from "./record.ts"
 
-export const parallel = 8
+const parallel = 8
 
 type KeyOf = (generation: string, index: number) => string
 

@@ -12,7 +12,7 @@ export const nonce: Effect.Effect<string> = Effect.gen(function* () {
 })
 
 /** Makes the version that follows another one. */
-export type Versions = (previous: Option.Option<string>) => string
+type Versions = (previous: Option.Option<string>) => string
 
 /**
  * Versions of one writer: the number of the revision, for people, and what no other

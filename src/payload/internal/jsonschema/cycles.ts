@@ -1,9 +1,9 @@
 import type { Node } from "./model.ts"
 
 /** The subschemas of each node that look at the same value. */
-export type SameValue = ReadonlyMap<Node, ReadonlyArray<Node>>
+type SameValue = ReadonlyMap<Node, ReadonlyArray<Node>>
 
-export type CycleProblem =
+type CycleProblem =
   | { readonly _tag: "Cycle"; readonly node: Node }
   | { readonly _tag: "TooLong"; readonly node: Node; readonly limit: number }
 

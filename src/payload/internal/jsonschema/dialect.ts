@@ -49,7 +49,7 @@ const only07: ReadonlySet<string> = new Set(["additionalItems"])
 
 const table: ReadonlyMap<string, Keyword> = new Map([...scalars, ...arrays, ...objects, ...combinations])
 
-export type Role = "annotation" | "structure" | "unknown" | Keyword
+type Role = "annotation" | "structure" | "unknown" | Keyword
 
 /** What a dialect knows a keyword as. */
 export const roleOf = (keyword: string, dialect: Dialect): Role => {

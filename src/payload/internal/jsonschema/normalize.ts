@@ -10,7 +10,7 @@ import { apart, enter, leave, quietly, spend } from "./run.ts"
 import { allKinds, bitOf, copy, get, isArray, isObject, kindBits, set } from "./values.ts"
 
 /** Itself, its reference and its `allOf`, transitively; each node once, however often it is referred to. */
-export const closureOf = (node: Node): ReadonlyArray<Node> => {
+const closureOf = (node: Node): ReadonlyArray<Node> => {
   if (node.closure !== undefined) return node.closure
   const found = new Set<Node>([node])
   for (const next of found) {

@@ -1,7 +1,7 @@
 import * as SchemaAST from "effect/SchemaAST"
 import { join } from "./location.ts"
 
-export interface Opaque {
+interface Opaque {
   readonly path: string
   readonly problem: string
 }

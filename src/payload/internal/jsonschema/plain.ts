@@ -18,7 +18,7 @@ export type PlainProblem =
     }
 
 /** The deepest nesting this room works on, whatever the limits say: the interpreter is recursive. */
-export const deepest = 512
+const deepest = 512
 
 const isPlainObject = (value: object): boolean => {
   const prototype: unknown = Object.getPrototypeOf(value)

@@ -25,7 +25,7 @@ const maxUri = 2048
 /** Documents without an `$id` live here; nothing is ever fetched. */
 export const documentUri = "https://schema.invalid/"
 
-export interface Identity {
+interface Identity {
   readonly base: string
   readonly anchor: string | undefined
 }

@@ -4,7 +4,7 @@ import type { JsonObject } from "../../Json.ts"
 import { join } from "./location.ts"
 import { describe, get, isArray, isObject, set } from "./values.ts"
 
-export interface Problem {
+interface Problem {
   readonly path: string
   readonly problem: string
 }
@@ -55,7 +55,7 @@ const acceptsNull = (schema: JsonObject): boolean => {
 }
 
 /** The schema with `null` beside what it accepts; `enum` and the like are wrapped, because providers refuse a union of types next to them. */
-export const nullable = (schema: JsonObject): JsonObject => {
+const nullable = (schema: JsonObject): JsonObject => {
   if (acceptsNull(schema)) return schema
   const anyOf = get(schema, "anyOf")
   if (anyOf !== undefined && isArray(anyOf)) return { ...schema, anyOf: [...anyOf, { type: "null" }] }

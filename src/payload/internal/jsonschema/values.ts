@@ -2,7 +2,7 @@ import type * as Schema from "effect/Schema"
 import type { JsonObject } from "../../Json.ts"
 
 /** The JSON kinds, as `type` names them. */
-export type Kind = "null" | "boolean" | "integer" | "number" | "string" | "array" | "object"
+type Kind = "null" | "boolean" | "integer" | "number" | "string" | "array" | "object"
 
 /** One bit for each kind; `number` includes `integer`. */
 export const kindBits: Readonly<Record<Kind, number>> = {

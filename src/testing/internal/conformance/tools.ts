@@ -36,7 +36,7 @@ const tools = (timeout: Duration.Input) => {
   )
 }
 
-export class ConformanceDefect extends Error {
+class ConformanceDefect extends Error {
   override readonly name = "ConformanceDefect"
 }
 

@@ -94,7 +94,7 @@ const noReturn: Rule<Service> = {
 }
 
 /** Values that storage likes to change. */
-export const jsonValues: ReadonlyArray<Schema.Json> = [
+const jsonValues: ReadonlyArray<Schema.Json> = [
   null,
   true,
   0,

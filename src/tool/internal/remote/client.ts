@@ -33,7 +33,7 @@ export interface Options {
 }
 
 /** What is sent of a call, and what decides how long and how often. */
-export interface Call {
+interface Call {
   readonly runId: string
   readonly callId: string
   readonly name: string

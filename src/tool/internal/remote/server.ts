@@ -23,7 +23,7 @@ import type * as Token from "./token.ts"
 
 type Path = `/${string}`
 
-export interface Options {
+interface Options {
   readonly set: ToolSet
   readonly match: Token.Match
   readonly context: (

@@ -5,7 +5,7 @@ import * as Digest from "../../../payload/Digest.ts"
 import * as RemoteToolsError from "../../RemoteToolsError.ts"
 
 /** One token, or several by the name of who holds them. */
-export type Tokens = Redacted.Redacted<string> | { readonly [name: string]: Redacted.Redacted<string> }
+type Tokens = Redacted.Redacted<string> | { readonly [name: string]: Redacted.Redacted<string> }
 
 /** Finds the name under which a token is known. */
 export type Match = (candidate: Redacted.Redacted<string>) => Effect.Effect<string | undefined>
