@@ -25,10 +25,10 @@ import type { LossyEncoding } from "../payload/LossyEncoding.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import type { ToolContract } from "../tool/ToolContract.ts"
-import * as codec from "./internal/definitionCodec.ts"
-import * as internalDigest from "./internal/definitionDigest.ts"
-import * as invariants from "./internal/definitionInvariants.ts"
-import * as internal from "./internal/definitionSchema.ts"
+import * as codec from "./internal/definition/codec.ts"
+import * as internalDigest from "./internal/definition/digest.ts"
+import * as invariants from "./internal/definition/invariants.ts"
+import * as internal from "./internal/definition/schema.ts"
 
 /**
  * How the model is told about the output schema.

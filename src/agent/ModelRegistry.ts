@@ -27,8 +27,8 @@ import * as Json from "../payload/Json.ts"
 import * as Names from "../payload/Names.ts"
 import { PayloadError, Secret } from "../payload/PayloadError.ts"
 import * as SecretKeys from "../payload/SecretKeys.ts"
-import { ReasoningLevel } from "./internal/definitionSchema.ts"
-import * as ModelText from "./internal/modelName.ts"
+import { ReasoningLevel } from "./internal/definition/schema.ts"
+import * as ModelText from "./internal/definition/modelName.ts"
 import {
   InvalidModelName,
   InvalidModelOptions,

@@ -1,4 +1,11 @@
-/** The loop: asks what is next, does it, and records what happened. */
+/**
+ * The loop: asks what is next, does it, and records what happened.
+ *
+ * The agent's methods (`program`) begin here, with a `blueprint` that finds the model,
+ * instructions and tools of one run. What is next is said by the pure core in
+ * `transition`; it is done by the file of that name, `callModel` or `runTools`; and what
+ * happened goes through the `recorder`, which applies it and tells whoever watches.
+ */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
@@ -19,7 +26,7 @@ import type { Input, ResumeOptions, RunOptions } from "../RunOptions.ts"
 import type { RunResult } from "../RunResult.ts"
 import type { RunState } from "../RunState.ts"
 import * as RunTransition from "../RunTransition.ts"
-import * as answer from "./answer.ts"
+import * as callModel from "./callModel.ts"
 import type { Blueprint, Resolved } from "./blueprint.ts"
 import { Environment } from "./environment.ts"
 import * as Output from "./output.ts"
@@ -165,7 +172,7 @@ const loop = Effect.fnUntraced(function* (run: Loop) {
       stepDeadline = (yield* Clock.currentTimeMillis) + Duration.toMillis(options.timeouts.step)
     }
     const deadline = earliest(stepDeadline, environment.deadline)
-    const doing = action._tag === "CallModel" ? answer.run(run, action) : runTools.run({ ...run, deadline }, action)
+    const doing = action._tag === "CallModel" ? callModel.run(run, action) : runTools.run({ ...run, deadline }, action)
     const expired = yield* within(unlessStopped(run, doing), deadline)
     if (expired) return yield* interrupt(recorder, recorder.record, timedOut)
   }

@@ -14,7 +14,7 @@ import type { RunEvent } from "../RunEvent.ts"
 import type { Interruption, ResumeOptions } from "../RunOptions.ts"
 import * as RunState from "../RunState.ts"
 import * as RunTransition from "../RunTransition.ts"
-import { isDecision } from "./runApply.ts"
+import { isDecision } from "./transition/apply.ts"
 
 export interface Recorder {
   readonly state: () => RunState.RunState

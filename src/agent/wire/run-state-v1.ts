@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import * as internal from "../internal/runState.ts"
+import * as internal from "../internal/transition/state.ts"
 import type { CallStatus, OpenCall, RunState } from "../RunState.ts"
 import * as Part from "./run-parts-v1.ts"
 

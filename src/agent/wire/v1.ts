@@ -32,8 +32,8 @@ import type { Issue } from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import type { ToolContract } from "../../tool/ToolContract.ts"
 import type { AgentDefinition } from "../AgentDefinition.ts"
-import * as Invariants from "../internal/definitionInvariants.ts"
-import * as ModelName from "../internal/modelName.ts"
+import * as Invariants from "../internal/definition/invariants.ts"
+import * as ModelName from "../internal/definition/modelName.ts"
 
 const anything = Schema.optionalKey(Schema.Json)
 

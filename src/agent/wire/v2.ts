@@ -35,7 +35,7 @@ import * as Schema from "effect/Schema"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import type { Annotations, ToolContract } from "../../tool/ToolContract.ts"
 import type { AgentDefinition } from "../AgentDefinition.ts"
-import * as Invariants from "../internal/definitionInvariants.ts"
+import * as Invariants from "../internal/definition/invariants.ts"
 
 const JsonObject = Schema.Record(Schema.String, Schema.Json)
 const Strategy = Schema.Literals(["native", "prompted", "tool"])

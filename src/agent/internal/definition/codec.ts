@@ -1,11 +1,12 @@
+/** The versions of a definition as one codec. */
 import * as Effect from "effect/Effect"
-import * as Limits from "../../payload/Limits.ts"
-import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import type { AgentDefinition } from "../AgentDefinition.ts"
-import * as V1 from "../wire/v1.ts"
-import * as V2 from "../wire/v2.ts"
-import { what } from "./definitionInvariants.ts"
-import * as Definition from "./definitionSchema.ts"
+import * as Limits from "../../../payload/Limits.ts"
+import * as VersionedCodec from "../../../payload/VersionedCodec.ts"
+import type { AgentDefinition } from "../../AgentDefinition.ts"
+import * as V1 from "../../wire/v1.ts"
+import * as V2 from "../../wire/v2.ts"
+import { what } from "./invariants.ts"
+import * as Definition from "./schema.ts"
 
 export const codec: VersionedCodec.VersionedCodec<AgentDefinition> = VersionedCodec.make({
   what,

@@ -1,18 +1,19 @@
+/** Decisions of people as events. */
 import type * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
-import { InvalidDecision } from "../AgentError.ts"
-import type { ApprovalRequest } from "../Outcome.ts"
-import type { RunEvent } from "../RunEvent.ts"
-import type { RunState } from "../RunState.ts"
-import type { Decision } from "../RunTransition.ts"
-import * as internal from "./runState.ts"
+import { InvalidDecision } from "../../AgentError.ts"
+import type { ApprovalRequest } from "../../Outcome.ts"
+import type { RunEvent } from "../../RunEvent.ts"
+import type { RunState } from "../../RunState.ts"
+import type { Decision } from "../../RunTransition.ts"
+import * as states from "./state.ts"
 
 export const decide = (
   self: RunState,
   decisions: ReadonlyArray<Decision>,
   at: DateTime.Utc
 ): Result.Result<ReadonlyArray<RunEvent>, InvalidDecision> => {
-  const requests = internal.approvalRequests(self)
+  const requests = states.approvalRequests(self)
   const decided = new Set<ApprovalRequest>()
   const events: Array<RunEvent> = []
   for (const decision of decisions) {

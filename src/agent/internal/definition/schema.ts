@@ -1,5 +1,6 @@
+/** A definition as a Schema: what its type says, checked value by value. */
 import * as Schema from "effect/Schema"
-import type { AgentDefinition as Definition } from "../AgentDefinition.ts"
+import type { AgentDefinition as Definition } from "../../AgentDefinition.ts"
 
 export const OutputStrategy = Schema.Literals(["native", "prompted", "tool"])
 

@@ -1,11 +1,12 @@
+/** What comes next: the first table of `RunTransition`. */
 import * as Arr from "effect/Array"
 import * as HashMap from "effect/HashMap"
-import * as ToolResult from "../../tool/ToolResult.ts"
-import { stopReason } from "../Outcome.ts"
-import type { Purpose } from "../RunEvent.ts"
-import type { CallModel, Finished, RunAction, RunnableCall, Settlement } from "../RunAction.ts"
-import type { OpenCall, RunState } from "../RunState.ts"
-import * as internal from "./runState.ts"
+import * as ToolResult from "../../../tool/ToolResult.ts"
+import { stopReason } from "../../Outcome.ts"
+import type { Purpose } from "../../RunEvent.ts"
+import type { CallModel, Finished, RunAction, RunnableCall, Settlement } from "../../RunAction.ts"
+import type { OpenCall, RunState } from "../../RunState.ts"
+import * as states from "./state.ts"
 
 const settlement = ({ part }: OpenCall, result: ToolResult.ToolResult): Settlement => ({
   callId: part.id,
@@ -19,7 +20,7 @@ const lost = (call: OpenCall): Settlement =>
 /** Calls that started and whose result is gone: all of them after an interruption, otherwise those that no child state continues. */
 export const recover = (self: RunState): ReadonlyArray<Settlement> => {
   const settled: Array<Settlement> = []
-  for (const call of internal.inOrder(self.calls)) {
+  for (const call of states.inOrder(self.calls)) {
     if (call.status._tag !== "Started") continue
     if (self.interrupted !== undefined || call.status.child === undefined) settled.push(lost(call))
   }
@@ -41,7 +42,7 @@ export const next = (self: RunState): RunAction => {
 const openCalls = (self: RunState): RunAction => {
   const calls: Array<RunnableCall> = []
   const settled: Array<Settlement> = []
-  for (const call of internal.inOrder(self.calls)) {
+  for (const call of states.inOrder(self.calls)) {
     const { part, status } = call
     switch (status._tag) {
       case "Requested":
@@ -59,7 +60,7 @@ const openCalls = (self: RunState): RunAction => {
         break
     }
   }
-  const requests = internal.approvalRequests(self)
+  const requests = states.approvalRequests(self)
   return calls.length === 0 && settled.length === 0 && Arr.isReadonlyArrayNonEmpty(requests)
     ? { _tag: "AwaitApproval", requests }
     : { _tag: "RunTools", calls, settled }
@@ -68,7 +69,7 @@ const openCalls = (self: RunState): RunAction => {
 /** Whether a child ended because it needs decisions, and still has none it could go on with. */
 const waits = (child: RunState): boolean =>
   child.outcome?._tag === "AwaitingApproval" &&
-  next(internal.make({ ...child, outcome: undefined, interrupted: undefined }))._tag === "AwaitApproval"
+  next(states.make({ ...child, outcome: undefined, interrupted: undefined }))._tag === "AwaitApproval"
 
 const afterAnswer = (self: RunState): CallModel | Finished => {
   const { answer } = self

@@ -18,7 +18,7 @@ import type { OutputCheck } from "../RunEvent.ts"
 import type { ResumeOptions, ToolChoice } from "../RunOptions.ts"
 import type { Resolved } from "./blueprint.ts"
 import * as budgets from "./budget.ts"
-import * as modelCall from "./modelCall.ts"
+import * as modelRequest from "./modelRequest.ts"
 import * as Output from "./output.ts"
 import type { Recorder } from "./recorder.ts"
 
@@ -72,7 +72,7 @@ const toolChoiceOf = (
   return first ? providerChoice(choice, tools) : "auto"
 }
 
-const requestOf = (step: Step, action: CallModel): modelCall.Request => {
+const requestOf = (step: Step, action: CallModel): modelRequest.Request => {
   const { output, tools } = step.resolved
   const object =
     action.purpose === "structured" && output._tag === "Structured"
@@ -164,14 +164,14 @@ export const run = Effect.fnUntraced(function* (step: Step, action: CallModel) {
     purpose: action.purpose
   })
   if (recorder.stopping()) return
-  const deltas: modelCall.Deltas | undefined = step.streaming
+  const deltas: modelRequest.Deltas | undefined = step.streaming
     ? {
         text: (delta) => recorder.emit({ _tag: "TextDelta", delta }),
         reasoning: (delta) => recorder.emit({ _tag: "ReasoningDelta", delta })
       }
     : undefined
   const answered = yield* Effect.result(
-    retried(step, action.step, modelCall.call(resolved.model, requestOf(step, action), deltas))
+    retried(step, action.step, modelRequest.send(resolved.model, requestOf(step, action), deltas))
   )
   if (answered._tag === "Failure") {
     const problem = mistakeOf(answered.failure)

@@ -1,13 +1,14 @@
+/** The value behind `RunState`, and what is read from it. */
 import * as Equal from "effect/Equal"
 import * as Hash from "effect/Hash"
 import * as HashMap from "effect/HashMap"
 import * as Inspectable from "effect/Inspectable"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
-import * as Conversation from "../../conversation/Conversation.ts"
-import * as Message from "../../conversation/Message.ts"
-import type { ApprovalRequest } from "../Outcome.ts"
-import type { OpenCall, RunState, TypeId as TypeIdType } from "../RunState.ts"
+import * as Conversation from "../../../conversation/Conversation.ts"
+import * as Message from "../../../conversation/Message.ts"
+import type { ApprovalRequest } from "../../Outcome.ts"
+import type { OpenCall, RunState, TypeId as TypeIdType } from "../../RunState.ts"
 
 export const TypeId: TypeIdType = "~effect-emissary/agent/RunState"
 

@@ -1,3 +1,4 @@
+/** Names of models. */
 import * as Option from "effect/Option"
 
 /** `"provider/model"`, split at the first slash. */

@@ -1,18 +1,19 @@
+/** Which events may follow a state, and the state after them: the second table of `RunTransition`. */
 import * as HashMap from "effect/HashMap"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
-import * as Budget from "../../conversation/Budget.ts"
-import * as Conversation from "../../conversation/Conversation.ts"
-import type * as Message from "../../conversation/Message.ts"
-import * as TokenUsage from "../../conversation/TokenUsage.ts"
-import * as ValidationIssue from "../../payload/ValidationIssue.ts"
-import * as ToolResult from "../../tool/ToolResult.ts"
-import { stopReason } from "../Outcome.ts"
-import type * as RunEvent from "../RunEvent.ts"
-import { type Reason, RunEventError } from "../RunEventError.ts"
-import type { CallStatus, OpenCall, RunState } from "../RunState.ts"
-import { next, withinBudget } from "./runNext.ts"
-import * as internal from "./runState.ts"
+import * as Budget from "../../../conversation/Budget.ts"
+import * as Conversation from "../../../conversation/Conversation.ts"
+import type * as Message from "../../../conversation/Message.ts"
+import * as TokenUsage from "../../../conversation/TokenUsage.ts"
+import * as ValidationIssue from "../../../payload/ValidationIssue.ts"
+import * as ToolResult from "../../../tool/ToolResult.ts"
+import { stopReason } from "../../Outcome.ts"
+import type * as RunEvent from "../../RunEvent.ts"
+import { type Reason, RunEventError } from "../../RunEventError.ts"
+import type { CallStatus, OpenCall, RunState } from "../../RunState.ts"
+import { next, withinBudget } from "./next.ts"
+import * as states from "./state.ts"
 
 type Applied = Result.Result<RunState, RunEventError>
 
@@ -24,7 +25,7 @@ const unexpected = (event: RunEvent.RunEvent, expected: string, found: string) =
 
 export const start = (event: RunEvent.RunStarted): RunState => {
   const finishReason = Option.getOrUndefined(Conversation.lastAssistantMessage(event.conversation))?.finishReason
-  return internal.make({
+  return states.make({
     runId: event.runId,
     agent: event.agent,
     definition: event.definition,
@@ -75,7 +76,7 @@ const register = (
           result: ToolResult.failure("interrupted", `The call was not run, because its answer was cut off (${stop}).`)
         }
   return HashMap.fromIterable(
-    internal.openParts(conversation).map(({ order, part }): [string, OpenCall] => [part.id, { part, order, status }])
+    states.openParts(conversation).map(({ order, part }): [string, OpenCall] => [part.id, { part, order, status }])
   )
 }
 
@@ -159,8 +160,8 @@ const fitsInterrupted = (event: RunEvent.RunEvent): boolean => {
   }
 }
 
-const update = (self: RunState, event: RunEvent.RunEvent, fields: Partial<internal.Fields>): Applied =>
-  Result.succeed(internal.make({ ...self, ...fields, updatedAt: event.at, revision: self.revision + 1 }))
+const update = (self: RunState, event: RunEvent.RunEvent, fields: Partial<states.Fields>): Applied =>
+  Result.succeed(states.make({ ...self, ...fields, updatedAt: event.at, revision: self.revision + 1 }))
 
 const outOfSteps = (event: RunEvent.RunEvent) =>
   unexpected(event, "steps left for the calls of the newest answer", "an answer that used up the budget")
@@ -215,7 +216,7 @@ const take = (
   self: Histories,
   event: RunEvent.RunEvent,
   inputs: RunState["pending"]
-): Result.Result<Partial<internal.Fields>, RunEventError> => {
+): Result.Result<Partial<states.Fields>, RunEventError> => {
   let current = self
   for (const { message } of inputs) {
     const appended = append(current, event, message)
@@ -331,7 +332,7 @@ const addUsage = (total: TokenUsage.TokenUsage, usage: TokenUsage.TokenUsage | u
   usage === undefined ? total : TokenUsage.sum([total, usage])
 
 const unknownCall = (event: RunEvent.RunEvent, callId: string, calls: HashMap.HashMap<string, OpenCall>) =>
-  fail(event, { _tag: "UnknownCall", callId, open: internal.inOrder(calls).map(({ part }) => part.id) })
+  fail(event, { _tag: "UnknownCall", callId, open: states.inOrder(calls).map(({ part }) => part.id) })
 
 const withCall = (
   self: RunState,

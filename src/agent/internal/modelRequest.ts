@@ -1,5 +1,5 @@
 /**
- * One call of the model. The only place of this room that touches core's
+ * One request to the model. The only place of this room that touches core's
  * `LanguageModel` requests and responses.
  */
 import * as AiError from "effect/ai/AiError"
@@ -111,8 +111,8 @@ const generateObject = Effect.fnUntraced(function* (
   return answer
 })
 
-/** Calls the model; with `deltas` the answer is streamed to them. */
-export const call = (
+/** Sends it; with `deltas` the answer is streamed to them. */
+export const send = (
   model: LanguageModel.LanguageModel,
   request: Request,
   deltas: Deltas | undefined

@@ -1,12 +1,13 @@
+/** The digest of a definition. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Digest from "../../payload/Digest.ts"
-import { PayloadError, Secret } from "../../payload/PayloadError.ts"
-import * as SecretKeys from "../../payload/SecretKeys.ts"
-import type { ToolContract } from "../../tool/ToolContract.ts"
-import type { AgentDefinition } from "../AgentDefinition.ts"
-import * as V2 from "../wire/v2.ts"
-import { what } from "./definitionInvariants.ts"
+import * as Digest from "../../../payload/Digest.ts"
+import { PayloadError, Secret } from "../../../payload/PayloadError.ts"
+import * as SecretKeys from "../../../payload/SecretKeys.ts"
+import type { ToolContract } from "../../../tool/ToolContract.ts"
+import type { AgentDefinition } from "../../AgentDefinition.ts"
+import * as V2 from "../../wire/v2.ts"
+import { what } from "./invariants.ts"
 
 // every run of an agent asks for its digest, and nearly all of it is tools that stay the same objects
 const digests = new WeakMap<ToolContract, string>()
