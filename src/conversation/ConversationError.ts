@@ -87,7 +87,8 @@ export class MissingCallId extends Schema.TaggedError<MissingCallId>("effect-emi
 }
 
 /**
- * A result whose call is not in the conversation, or not in this turn.
+ * A result whose call is not in the conversation, or not in this turn. `open` names at
+ * most 20 open calls.
  *
  * @category errors
  * @since 0.1.0
@@ -106,7 +107,7 @@ export class OrphanResult extends Schema.TaggedError<OrphanResult>("effect-emiss
 }
 
 /**
- * A second result for one call.
+ * A second result for one call. `open` names at most 20 open calls.
  *
  * @category errors
  * @since 0.1.0

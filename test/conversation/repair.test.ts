@@ -149,6 +149,56 @@ describe("CONV-8 repair", () => {
     })
   )
 
+  it.effect("a system message does not become the first by what is dropped before it", () =>
+    Effect.gen(function* () {
+      for (const first of [tool("t1", "c1"), user("u0", "")]) {
+        const result = yield* repaired(first, system("s"), user("u1"))
+        assert.deepStrictEqual(result.shape, ["user s", "user u1"])
+        assert.deepStrictEqual(
+          result.repairs.map(([tag]) => tag),
+          ["MessageDropped", "SystemDemoted"]
+        )
+      }
+    })
+  )
+
+  it.effect("no result is for a call that had another id", () =>
+    Effect.gen(function* () {
+      const result = yield* repaired(user("u1"), assistant("a1", call("c1"), call("c1")), tool("t1", "c1_1"))
+      assert.deepStrictEqual(result.shape, ["user u1", "assistant tool-call c1 tool-call c1_1"])
+      assert.deepStrictEqual(result.repairs[1], ["MessageDropped", 2, "OrphanResult"])
+
+      const part = yield* repaired(user("u1"), assistant("a1", own("w1"), own("w1"), ownResult("w1_1")))
+      assert.deepStrictEqual(part.shape, ["user u1", "assistant tool-call w1 tool-call w1_1"])
+      assert.deepStrictEqual(part.repairs[1], ["PartDropped", 1, "OrphanResult"])
+    })
+  )
+
+  const many = Array.from({ length: 5000 }, (_, index) => index)
+  const calls = assistant("a", ...many.map((index) => call(`c${index}`)))
+  const ownCalls = assistant("a", ...many.map((index) => own(`w${index}`)))
+
+  it.effect.each([
+    ["results without a call", [user("u"), calls, ...many.map((index) => tool(`t${index}`, `x${index}`))]],
+    ["calls of one id", [user("u"), assistant("a", ...many.map(() => call("c"))), ...many.map(() => tool("t", "c"))]],
+    ["answers beside calls of the provider", [user("u"), ownCalls, ...many.map(() => assistant("b"))]],
+    [
+      "parts of one id",
+      [user("u"), assistant("a", ...many.map(() => own("w")), ...many.map(() => ownResult("w", "x")))]
+    ],
+    ["parts without a call", [user("u"), ownCalls, assistant("b", ...many.map((index) => ownResult(`x${index}`)))]]
+  ] as const)("L10 the cost of thousands of %s is linear", ([, messages]) =>
+    Effect.gen(function* () {
+      const started = process.cpuUsage().user
+      const { repairs } = yield* Conversation.repair(messages)
+      // Each took 7 to 20 seconds when it was not
+      assert.isBelow(process.cpuUsage().user - started, 3_000_000)
+      for (const one of repairs) {
+        if ("reason" in one && "open" in one.reason) assert.isAtMost(one.reason.open.length, 20)
+      }
+    })
+  )
+
   it.effect("calls without an id, or with that of another, get one, and their results follow them", () =>
     Effect.gen(function* () {
       const result = yield* repaired(

@@ -1,4 +1,5 @@
 import * as HashMap from "effect/HashMap"
+import * as Iterable from "effect/Iterable"
 import * as Option from "effect/Option"
 import * as ConversationError from "../ConversationError.ts"
 import type { AssistantMessage, Message, ToolMessage, UserMessage } from "../Message.ts"
@@ -56,6 +57,14 @@ const openCalls = (self: History, message: Message, place: Place): ConversationE
 
 const openIds = (self: History): ReadonlyArray<string> => openBatch(self).map((call) => call.id)
 
+/** How many calls an error about a result names: a repair reports one for each of thousands. */
+const named = 20
+
+const someOpenIds = (self: History): ReadonlyArray<string> => {
+  const position = (id: string) => self.positions.get(id) ?? 0
+  return Array.from(Iterable.take(HashMap.keys(self.open), named)).toSorted((a, b) => position(a) - position(b))
+}
+
 export const openBatch = (self: History): ReadonlyArray<ToolCallPart> =>
   HashMap.isEmpty(self.open) ? [] : self.batch.filter((call) => HashMap.has(self.open, call.id))
 
@@ -72,11 +81,15 @@ const toolResult = (self: History, message: ToolMessage, place: Place): Conversa
   if (message.callId === "") return new ConversationError.MissingCallId({ ...place, role: message.role })
   const call = HashMap.get(self.open, message.callId)
   if (Option.isSome(call)) return nameMismatch(place, call.value, message.name)
-  const fields = { ...place, callId: message.callId, open: openIds(self) }
+  const fields = { ...place, callId: message.callId, open: someOpenIds(self) }
   return Option.contains(HashMap.get(self.callIds, message.callId), "us")
     ? new ConversationError.DuplicateResult(fields)
     : new ConversationError.OrphanResult(fields)
 }
+
+/** A result that names a call by an id that nobody gave it. */
+export const orphan = (place: Place, callId: string): ConversationError.Reason =>
+  new ConversationError.OrphanResult({ ...place, callId, open: [] })
 
 const nameMismatch = (place: Place, call: ToolCallPart, found: string): ConversationError.Reason | undefined =>
   call.name === found
@@ -101,22 +114,30 @@ const assistantCalls = (
  * break behind those that broke none.
  */
 export const parts = (self: History, place: Place): ((part: AssistantPart) => ConversationError.Reason | undefined) => {
-  const open = new Map<string, ToolCallPart>(self.providerOpen)
+  // What these parts change; the rest stands in `self`, which may hold many
+  const opened = new Map<string, ToolCallPart>()
   const answered = new Set<string>()
+  const find = (id: string): ToolCallPart | undefined =>
+    opened.get(id) ?? (answered.has(id) ? undefined : Option.getOrUndefined(HashMap.get(self.providerOpen, id)))
+  const someOpen = (): ReadonlyArray<string> => {
+    const before = Iterable.take(HashMap.keys(self.providerOpen), named)
+    const stillOpen = Iterable.filter(before, (id) => !answered.has(id) && !opened.has(id))
+    return Array.from(Iterable.take(Iterable.appendAll(opened.keys(), stillOpen), named))
+  }
   return (part) => {
     if (part.type !== "tool-call" && part.type !== "tool-result") return undefined
     if (part.id === "") return new ConversationError.MissingCallId({ ...place, role: "assistant" })
-    const call = open.get(part.id)
+    const call = find(part.id)
     if (part.type === "tool-call") {
       if (call !== undefined) return new ConversationError.RepeatedCallId({ ...place, callId: part.id })
-      open.set(part.id, part)
+      opened.set(part.id, part)
       return undefined
     }
     if (call === undefined || call.providerExecuted !== true) {
       const fields = {
         ...place,
         callId: part.id,
-        open: Array.from(open.values(), (call) => call.id)
+        open: someOpen()
       }
       const before = Option.getOrUndefined(HashMap.get(self.callIds, part.id))
       const isAnswered = call === undefined && (before === "us" || before === "provider answered")
@@ -126,7 +147,7 @@ export const parts = (self: History, place: Place): ((part: AssistantPart) => Co
     }
     const mismatch = nameMismatch(place, call, part.name)
     if (mismatch !== undefined) return mismatch
-    open.delete(part.id)
+    opened.delete(part.id)
     answered.add(part.id)
     return undefined
   }

@@ -92,10 +92,11 @@ const make = (self: history.History, said: Said, options: Message.Options): Effe
 
 /** Results of tools that the provider ran name the call only, which may stand in an earlier message. */
 const named = (self: history.History, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> => {
-  const names = new Map(Array.from(self.providerOpen, ([id, call]) => [id, call.name]))
+  const names = new Map<string, string>()
+  const before = (id: string) => Option.getOrUndefined(HashMap.get(self.providerOpen, id))?.name
   return content.map((part) => {
     if (part.type === "tool-call" && part.providerExecuted === true) names.set(part.id, part.name)
-    return part.type === "tool-result" ? { ...part, name: names.get(part.id) ?? part.name } : part
+    return part.type === "tool-result" ? { ...part, name: names.get(part.id) ?? before(part.id) ?? part.name } : part
   })
 }
 

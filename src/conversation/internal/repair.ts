@@ -30,6 +30,8 @@ export const make = (tokenLimit: number | undefined): Repairer => {
   let self = history.empty(tokenLimit)
   const repairs: Array<Repair> = []
   let labels: repairParts.Labels = new Map()
+  // Ids that calls got here: a result that has one was for no call
+  let made: ReadonlySet<string> = new Set()
   // Demoted messages that wait for the results of open calls
   let waiting: Array<readonly [message: Message.UserMessage, place: Place]> = []
 
@@ -42,6 +44,8 @@ export const make = (tokenLimit: number | undefined): Repairer => {
     if (reason === undefined) self = history.push(self, message)
     else drop(place.index, place.id, reason)
   }
+
+  const isOpen = (id: string | undefined): boolean => id !== undefined && HashMap.has(self.open, id)
 
   const settle = (): void => {
     if (!HashMap.isEmpty(self.open)) return
@@ -66,10 +70,12 @@ export const make = (tokenLimit: number | undefined): Repairer => {
 
   const assistant = (message: Message.AssistantMessage, place: Place): void => {
     labels = new Map()
+    made = new Set()
     if (laws.check(self, message, place.index) !== undefined) {
       const repaired = repairParts.repair(self, message.content, place)
       repairs.push(...repaired.repairs)
       labels = repaired.labels
+      made = repaired.made
       push({ ...message, content: repaired.content }, place)
     } else {
       self = history.push(self, message)
@@ -77,8 +83,11 @@ export const make = (tokenLimit: number | undefined): Repairer => {
   }
 
   const result = (message: Message.ToolMessage, place: Place): void => {
+    if (made.has(message.callId)) return drop(place.index, place.id, laws.orphan(place, message.callId))
     const ids = labels.get(message.callId) ?? []
-    const callId = ids.find((id) => HashMap.has(self.open, id)) ?? ids.at(-1) ?? message.callId
+    // Each id is taken off once: there may be thousands of calls and results
+    while (ids.length > 1 && !isOpen(ids[0])) ids.shift()
+    const [callId = message.callId] = ids
     const call = Option.getOrUndefined(HashMap.get(self.open, callId))
     const name = call?.name ?? message.name
     if (name !== message.name) {
@@ -91,7 +100,7 @@ export const make = (tokenLimit: number | undefined): Repairer => {
     const place: Place = { index, id: message.id }
     switch (message.role) {
       case "system":
-        return self.length === 0 && waiting.length === 0 ? push(message, place) : demote(message, place)
+        return index === 0 ? push(message, place) : demote(message, place)
       case "user":
         // A message that says nothing ends no turn
         if (!laws.saysSomething(message)) return drop(index, message.id, laws.emptyReason(message, place))

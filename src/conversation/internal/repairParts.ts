@@ -5,8 +5,8 @@ import type { Repair } from "../Repair.ts"
 import type { History } from "./history.ts"
 import * as laws from "./laws.ts"
 
-/** New ids of the calls, by the id that their results have. */
-export type Labels = ReadonlyMap<string, ReadonlyArray<string>>
+/** Ids of the calls, by the id that their results have; those with a result are taken off. */
+export type Labels = ReadonlyMap<string, Array<string>>
 
 interface Place {
   readonly index: number
@@ -18,6 +18,8 @@ export const repair = (self: History, parts: ReadonlyArray<AssistantPart>, place
   const content: Array<AssistantPart> = []
   const repairs: Array<Repair> = []
   const labels = new Map<string, Array<string>>()
+  const ownLabels = new Map<string, Array<string>>()
+  const made = new Set<string>()
   const check = laws.parts(self, place)
   const fresh = freshIds(self, parts)
 
@@ -34,10 +36,11 @@ export const repair = (self: History, parts: ReadonlyArray<AssistantPart>, place
 
   for (const part of parts) {
     if (part.type === "tool-result") {
-      const reason = answer(part)
+      const reason = made.has(part.id) ? laws.orphan(place, part.id) : answer(part)
       if (reason === undefined) continue
-      const relabelled = (labels.get(part.id) ?? []).filter((id) => id !== part.id)
-      if (relabelled.every((id) => answer({ ...part, id }) !== undefined)) {
+      // Each id is tried once: there may be thousands of calls and results
+      const id = ownLabels.get(part.id)?.shift()
+      if (id === undefined || answer({ ...part, id }) !== undefined) {
         repairs.push({ _tag: "PartDropped", ...place, reason })
       }
       continue
@@ -50,10 +53,18 @@ export const repair = (self: History, parts: ReadonlyArray<AssistantPart>, place
     const call = { ...part, id: fresh(part.id) }
     check(call)
     content.push(call)
-    labels.set(part.id, [...(labels.get(part.id) ?? []), call.id])
+    made.add(call.id)
+    add(labels, part.id, call.id)
+    if (part.providerExecuted === true) add(ownLabels, part.id, call.id)
     repairs.push({ _tag: "CallRelabelled", ...place, from: part.id, to: call.id })
   }
-  return { content, repairs, labels }
+  return { content, repairs, labels, made }
+}
+
+const add = (labels: Map<string, Array<string>>, from: string, to: string): void => {
+  const ids = labels.get(from)
+  if (ids === undefined) labels.set(from, [to])
+  else ids.push(to)
 }
 
 /** Ids that no call of the conversation has, nor any in these parts. */
