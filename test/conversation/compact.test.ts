@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Result, Schema } from "effect"
-import { Budget, Conversation, Message, MessageId, Part, TokenCounter } from "effect-emissary"
+import { Budget, Conversation, Message, MessageId, Part, TokenCounter, ToolResult } from "effect-emissary"
 import { ConversationArbitrary } from "effect-emissary/testing"
 
 const settings = Layer.merge(TokenCounter.layer({ count: (text) => text.length }), MessageId.layerSequence())
@@ -98,6 +98,17 @@ describe("CONV-6 compact", () => {
       const { conversation } = yield* Conversation.compact(open, { keepRecent: 0, summarize: joined })
       assert.deepStrictEqual(Conversation.openCalls(conversation), Conversation.openCalls(open))
       assert.strictEqual(Conversation.messageCount(conversation), 4)
+    })
+  )
+
+  it.effect("a turn is kept in which a tool that the provider runs has not answered", () =>
+    Effect.gen(function* () {
+      const open = yield* Conversation.addAssistant(yield* three, [
+        Part.toolCall({ id: "w1", name: "web", arguments: {}, providerExecuted: true })
+      ])
+      const { conversation } = yield* Conversation.compact(open, { keepRecent: 0, summarize: joined })
+      const answer = [Part.toolResult({ id: "w1", name: "web", result: ToolResult.success("found") })]
+      assert.strictEqual(Conversation.messageCount(yield* Conversation.addAssistant(conversation, answer)), 5)
     })
   )
 

@@ -126,6 +126,23 @@ describe("CONV-6 fit", () => {
     }).pipe(Effect.provide(settings))
   )
 
+  it.effect("a marker is never shortened to one about itself", () =>
+    Effect.gen(function* () {
+      const self = yield* three
+      const first = yield* Conversation.fit(self, {
+        budget: (yield* Conversation.estimatedSize(self)) - 1,
+        keepOutput: 0
+      })
+      const before = first.report.shortened.map(({ callId }) => callId)
+      const second = yield* Conversation.fit(first.conversation, { budget: first.report.after - 1, keepOutput: 0 })
+      assert.isNotEmpty(before)
+      assert.deepStrictEqual(
+        second.report.shortened.filter(({ callId }) => before.includes(callId)),
+        []
+      )
+    }).pipe(Effect.provide(settings))
+  )
+
   it.effect("failures and files are shortened too, and stay what they are", () =>
     Effect.gen(function* () {
       const failed = ToolResult.failure("execution_error", "e".repeat(3000), { code: 7 })

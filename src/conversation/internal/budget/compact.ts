@@ -25,7 +25,8 @@ export const compact = <E, R>(
     const before = weights.size(self, weigh)
     const all = history.toArray(self)
     const first = turns.first(all)
-    const from = turns.recent(all, HashMap.isEmpty(self.open) ? keepRecent : Math.max(1, keepRecent))
+    const isOpen = !HashMap.isEmpty(self.open) || !HashMap.isEmpty(self.providerOpen)
+    const from = turns.recent(all, isOpen ? Math.max(1, keepRecent) : keepRecent)
     const old = all.slice(first, from)
     if (old.length === 0 || (old.length === 1 && old.every((message) => marks.has(message, marks.summary)))) {
       return { conversation, report: { before, after: before, removed: [], shortened: [] } }

@@ -6,7 +6,7 @@ import * as immutable from "../immutable.ts"
 export const shorten = (message: ToolMessage, keep: number): ToolMessage | undefined => {
   const content = ToolResult.content(message.result)
   const text = ToolResult.text(message.result)
-  const isLong = text.length > 2 * keep + marker(text.length).length
+  const isLong = text.length > 2 * keep + longestMarker
   if (!isLong && content.every((part) => part.type === "text")) return undefined
   const short = isLong ? cut(text, keep) : text
   return immutable.message({ ...message, result: withText(message.result, short) })
@@ -16,6 +16,9 @@ const withText = (result: ToolResult.ToolResult, text: string): ToolResult.ToolR
   ToolResult.isFailure(result) ? ToolResult.failure(result.type, text) : ToolResult.success(text)
 
 const marker = (characters: number): string => `\n[... ${characters} characters left out ...]\n`
+
+/** So that no marker is ever shortened to one that tells how long the first one was. */
+const longestMarker = marker(Number.MAX_SAFE_INTEGER).length
 
 /** Two thirds from the beginning, a third from the end, where errors tend to stand. */
 const cut = (text: string, keep: number): string => {
