@@ -12,8 +12,9 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts"],
-    testTimeout: 20_000,
-    hookTimeout: 60_000,
+    // time for two busy cores: a timeout is there for what hangs, and no test waits for it
+    testTimeout: 60_000,
+    hookTimeout: 180_000,
     // what a passing test logs (failures under test, examples that print) is noise
     silent: "passed-only"
   }

@@ -207,7 +207,7 @@ describe("L5 one loop, many drivers", () => {
           assert.strictEqual(new Set(unique).size, unique.length, `${name}: ${unique.join()}`)
         })
       }),
-    { arbitrary: { runs: 100 }, timeout: 120_000 }
+    { arbitrary: { runs: 100 }, timeout: 300_000 }
   )
 
   it.effect.prop(
@@ -244,7 +244,7 @@ describe("L5 one loop, many drivers", () => {
       }).pipe(
         Effect.provide(world(scriptOf(plan), concurrent ? ToolRuntime.layerConcurrent() : ToolRuntime.layerInline))
       ),
-    { arbitrary: { runs: 200 }, timeout: 60_000 }
+    { arbitrary: { runs: 200 }, timeout: 300_000 }
   )
 
   it.effect("AGENT-2 AGENT-7 a hook that stops at the first event loses no input", () =>

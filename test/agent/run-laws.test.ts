@@ -16,7 +16,7 @@ const usageOf = (event: RunEvent.RunEvent): TokenUsage.TokenUsage =>
         ? (event.usage ?? {})
         : {}
 
-const options = (runs: number) => ({ arbitrary: { runs }, timeout: 120_000 })
+const options = (runs: number) => ({ arbitrary: { runs }, timeout: 300_000 })
 
 describe("laws of the run core, over random plans of answers, results, interruptions and crashes", () => {
   it.prop(

@@ -82,6 +82,16 @@ const expected: Record<string, ReadonlyArray<string>> = {
   ]
 }
 
+/** What must stand there exactly so often. */
+const times: Record<string, Record<string, number>> = {
+  // A refund runs once, and only after the yes
+  approval: { "(refund runs)": 1, "(get_balance runs)": 1 },
+  // No secret is repeated
+  "decode-untrusted": { "sk-123": 0 }
+}
+
+const cites: Record<string, string> = { approval: "TOOL-7 ", "decode-untrusted": "L2 " }
+
 const assertInOrder = (output: string, parts: ReadonlyArray<string>) => {
   let from = 0
   for (const part of parts) {
@@ -103,21 +113,17 @@ describe("EX-1 examples", () => {
   })
 
   for (const [name, parts] of Object.entries(expected)) {
-    it(`EX-1 ${name}`, { timeout: 60_000 }, async () => {
+    it(`EX-1 ${cites[name] ?? ""}${name}`, { timeout: 180_000 }, async () => {
       const { code, output } = await run("node", [`examples/${name}/main.ts`])
       assert.strictEqual(code, 0, output)
       assertInOrder(output, parts)
+      for (const [part, count] of Object.entries(times[name] ?? {})) {
+        assert.strictEqual(
+          output.split(part).length - 1,
+          count,
+          `how often ${JSON.stringify(part)} stands in:\n${output}`
+        )
+      }
     })
   }
-
-  it("TOOL-7 approval: a refund runs once, and only after the yes", { timeout: 60_000 }, async () => {
-    const { output } = await run("node", ["examples/approval/main.ts"])
-    assert.strictEqual(output.split("(refund runs)").length, 2)
-    assert.strictEqual(output.split("(get_balance runs)").length, 2)
-  })
-
-  it("L2 decode-untrusted: no secret is repeated", { timeout: 60_000 }, async () => {
-    const { output } = await run("node", ["examples/decode-untrusted/main.ts"])
-    assert.notInclude(output, "sk-123")
-  })
 })

@@ -11,7 +11,7 @@ import { requireBuild } from "./support.ts"
 
 const quickstart = join(root, "examples", "quickstart")
 const main = join(quickstart, "main.ts")
-const timeout = 60_000
+const timeout = 180_000
 
 const match = (output: string, pattern: RegExp): string => {
   const found = pattern.exec(output)?.[1]

@@ -188,8 +188,9 @@ describe("PAY-A L2 limits", () => {
 
   it.effect("PAY-A raised limits never overflow the stack", () =>
     Effect.gen(function* () {
+      // Some ten times as deep as a stack of Node goes
       const limits = { maxDepth: 1_000_000, maxNodes: 3_000_000 }
-      const deep = `${"[".repeat(500_000)}${"]".repeat(500_000)}`
+      const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`
       const json = yield* Json.parse(deep, { limits })
       yield* Json.check(json, { limits })
       const reason = yield* reasonOf(Json.stringify(json, { limits }))
