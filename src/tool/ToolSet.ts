@@ -41,8 +41,8 @@ export interface ToolSet {
    */
   readonly tools: ReadonlyMap<string, BoundTool>
   /**
-   * The name under which the model knows the tool. An unknown name is returned as
-   * it is.
+   * The name under which the model knows the tool. A name that is not in the set,
+   * as a conversation from elsewhere may hold, is written by the same rule.
    */
   readonly providerName: (canonical: string) => string
   /**
@@ -116,7 +116,7 @@ export const make = Effect.fnUntraced(function* (tools: Iterable<BoundTool>): Ef
   const toCanonical = new Map<string, string>()
   for (const tool of tools) {
     const { name } = tool.contract
-    const providerName = tool.kind === "provider" ? name : yield* names.encode(name)
+    const providerName = tool.kind === "provider" ? name : names.encode(name)
     const taken = toCanonical.get(providerName)
     if (taken !== undefined) return yield* new ToolNameError({ names: [taken, name], providerName })
     byName.set(name, tool)
@@ -125,7 +125,7 @@ export const make = Effect.fnUntraced(function* (tools: Iterable<BoundTool>): Ef
   }
   return {
     tools: byName,
-    providerName: (canonical) => toProvider.get(canonical) ?? canonical,
+    providerName: (canonical) => toProvider.get(canonical) ?? names.encode(canonical),
     canonicalName: (provider) => toCanonical.get(provider) ?? provider,
     toolkit: offered.toolkit(Array.from(byName.values(), (tool) => [toProvider.get(tool.contract.name) ?? "", tool]))
   }

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Ref, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, AgentDefinition, Conversation, Message, RunEvent, RunState } from "effect-emissary"
+import { Agent, AgentDefinition, Conversation, Message, Part, RunEvent, RunState, ToolResult } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 import { call } from "./fixtures.ts"
 
@@ -72,6 +72,29 @@ describe("TOOL-8 names", () => {
       assert.include(tool.result.message, "billing__nobody")
       assert.include(tool.result.message, "billing/refund")
     }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "billing__nobody", {})] }, { text: "done" }])))
+  )
+
+  it.effect("TOOL-8 the prompt of a request holds provider names only, also of tools that are gone or never were", () =>
+    Effect.gen(function* () {
+      const calls = ["old/tool", "functions.refund"].map((id) => Part.toolCall({ id, name: id, arguments: {} }))
+      const asked = yield* Conversation.addUser(yield* Conversation.make(), "Go").pipe(
+        Effect.flatMap(Conversation.addAssistant(calls))
+      )
+      const answered = yield* Effect.reduce(
+        calls,
+        () => asked,
+        (conversation, { id }) =>
+          Conversation.addToolResult(conversation, { callId: id, result: ToolResult.success("ok") })
+      )
+      const { conversation } = yield* agent.run("Go on", { conversation: answered })
+      assert.deepStrictEqual(
+        names(conversation),
+        [...calls, ...calls].map(({ name }) => name)
+      )
+      const [request] = yield* ScriptedModel.requests
+      const sent = JSON.stringify(request?.prompt.content.map(({ content }) => content))
+      for (const name of ["old__tool", "functions_x2e_refund"]) assert.lengthOf(sent.split(`"name":"${name}"`), 3)
+    }).pipe(Effect.provide(world([{ text: "done" }])))
   )
 
   it.effect("TOOL-8 TOOL-7 approval requests hold canonical names", () =>

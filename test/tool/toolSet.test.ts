@@ -26,12 +26,22 @@ describe("TOOL-8 names", () => {
     })
   )
 
-  it.effect("unknown names are kept as they were sent, both ways", () =>
+  it.effect("unknown names are kept as the model sent them", () =>
     Effect.gen(function* () {
       const set = yield* named("a/b")
       assert.strictEqual(set.canonicalName("a/b"), "a/b")
       assert.strictEqual(set.canonicalName("toString"), "toString")
-      assert.strictEqual(set.providerName("un/known"), "un/known")
+    })
+  )
+
+  it.effect("names that the set does not know are acceptable to providers, too", () =>
+    Effect.gen(function* () {
+      const set = yield* named("a/b")
+      assert.strictEqual(set.providerName("un/known"), "un__known")
+      assert.strictEqual(set.providerName("toString"), "toString")
+      for (const name of ["functions.get", "\ud800", "x".repeat(100)]) {
+        assert.match(set.providerName(name), accepted)
+      }
     })
   )
 
@@ -105,6 +115,14 @@ describe("DESIGN 5.5 what the model is offered", () => {
     Effect.gen(function* () {
       const set = yield* bind(Toolkit.make(Tool.make("t", { needsApproval: true })), { t: () => Effect.void })
       assert.isUndefined(set.toolkit.tools["t"]?.needsApproval)
+    })
+  )
+
+  it.effect("DESIGN 5.5 a tool is offered as one object for all of its runs, which models cache by", () =>
+    Effect.gen(function* () {
+      const bound = yield* BoundTool.shell(yield* ToolContract.make({ name: "a/b", parameters: closed(["city"]) }))
+      const [one, other] = [yield* ToolSet.make([bound]), yield* ToolSet.make([bound])]
+      assert.strictEqual(one.toolkit.tools["a__b"], other.toolkit.tools["a__b"])
     })
   )
 

@@ -1,10 +1,12 @@
 /**
  * Tool names as every model provider accepts them.
  */
-import * as Effect from "effect/Effect"
-import * as Digest from "../../payload/Digest.ts"
+import { sha256 } from "@noble/hashes/sha2.js"
+import * as Hex from "effect/encoding/Hex"
 
 const longest = 64
+
+const tailLength = 12
 
 const escape = (name: string): string =>
   name
@@ -12,12 +14,9 @@ const escape = (name: string): string =>
     .replaceAll(/[^A-Za-z0-9_-]/gu, (character) => `_x${(character.codePointAt(0) ?? 0).toString(16)}_`)
 
 /** `/` as `__`, other characters by code point, too long a name cut and closed with a digest of the whole. */
-export const encode = (name: string): Effect.Effect<string> => {
+export const encode = (name: string): string => {
   const escaped = escape(name)
-  if (escaped.length <= longest) return Effect.succeed(escaped)
-  // names of contracts are well-formed Unicode, and such a string has a digest
-  return Effect.map(Effect.orDie(Digest.sha256(name)), (digest) => {
-    const tail = digest.slice(digest.indexOf(":") + 1).slice(0, 12)
-    return `${escaped.slice(0, longest - tail.length - 1)}_${tail}`
-  })
+  if (escaped.length <= longest) return escaped
+  const tail = Hex.encode(sha256(new TextEncoder().encode(name))).slice(0, tailLength)
+  return `${escaped.slice(0, longest - tailLength - 1)}_${tail}`
 }
