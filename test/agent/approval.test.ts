@@ -5,6 +5,7 @@ import {
   Agent,
   Conversation,
   Message,
+  Part,
   RunContext,
   type RunOptions,
   type RunResult,
@@ -177,6 +178,19 @@ describe("TOOL-7 approvals", () => {
       }).pipe(Effect.provide(world(mixed)))
     )
   }
+
+  it.effect("TOOL-7 a decision about an open call whose tool asks for none is refused, and nothing runs", () =>
+    Effect.gen(function* () {
+      const asked = yield* Conversation.addUser(yield* Conversation.make(), "Go").pipe(
+        Effect.flatMap(Conversation.addAssistant([Part.toolCall({ id: "c1", name: "echo", arguments: { text: "x" } })]))
+      )
+      const decisions = [{ callId: "c1", approved: false }]
+      const error = yield* Effect.flip(agent.run(undefined, { conversation: asked, decisions }))
+      assert(error.reason._tag === "InvalidDecision")
+      assert.strictEqual(error.reason.problem, "unknown")
+      assert.deepStrictEqual(yield* Probe.ran, [])
+    }).pipe(Effect.provide(world([])))
+  )
 
   it.effect("TOOL-7 a decision in a run that has nothing to decide is refused", () =>
     Effect.gen(function* () {

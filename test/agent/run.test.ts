@@ -7,9 +7,9 @@ import {
   Content,
   Conversation,
   Message,
+  RunContext,
   type RunEvent,
   type RunState,
-  RunContext,
   ToolRuntime
 } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -300,6 +300,26 @@ describe("AGENT-2 run", () => {
           ],
           ToolRuntime.layerConcurrent()
         )
+      )
+    )
+  )
+
+  it.effect("RT-3 the cause of a defect is in the ToolFinished event, not in what the model is told", () =>
+    Effect.gen(function* () {
+      const finished: Array<RunEvent.ToolFinished> = []
+      const onState = (_: RunState.RunState, event: RunEvent.RunEvent) =>
+        Effect.sync(() => void (event._tag === "ToolFinished" && finished.push(event)))
+      yield* agent.run("Hello", { onState })
+      assert.deepStrictEqual(
+        finished.map(({ cause, message }) => [message.name, cause]),
+        [
+          ["boom", "Error: a bug"],
+          ["echo", undefined]
+        ]
+      )
+    }).pipe(
+      Effect.provide(
+        world([{ toolCalls: [call("c1", "boom", {}), call("c2", "echo", { text: "fine" })] }, { text: "done" }])
       )
     )
   )

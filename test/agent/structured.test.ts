@@ -7,9 +7,11 @@ import {
   Message,
   ModelRegistry,
   type RunResult,
-  ToolResolver
+  ToolResolver,
+  ToolResult
 } from "effect-emissary"
 import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Tool, Toolkit } from "effect/ai"
 import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
 
 const Answer = Schema.Struct({ city: Schema.String, days: Schema.Int })
@@ -138,6 +140,7 @@ describe("AGENT-6 structured output", () => {
       assert.deepStrictEqual(result.usage, { inputTokens: 30, outputTokens: 15 })
       assert.strictEqual(requests[2]?.responseFormat.type, "json")
       assert.deepStrictEqual(requests[2]?.tools, [])
+      assert.strictEqual(requests[2]?.messages[0]?.text, "Forecast.")
       assert.deepStrictEqual(
         requests[2]?.messages.map(({ role }) => role),
         ["system", "user", "assistant", "tool", "assistant"]
@@ -192,7 +195,46 @@ describe("AGENT-6 structured output", () => {
     })
   )
 
-  it.effect("AGENT-6 tool: the synthetic tool makes way for a tool of that name, and is not in the definition", () =>
+  it.effect("AGENT-6 tool: the synthetic tool makes way for a tool of that name", () => {
+    const own = Toolkit.make(Tool.make("final_answer", { success: Schema.String }))
+    const named = Agent.make("named", { toolkit: own, output: Answer, outputStrategy: "tool" })
+    return Effect.gen(function* () {
+      const result = yield* named.run("Go")
+      assert(result.outcome === "Completed")
+      assert.deepStrictEqual(result.output, valid)
+      assert.deepStrictEqual(
+        Conversation.messages(result.conversation).flatMap((message) =>
+          message.role === "tool" ? [ToolResult.text(message.result)] : []
+        ),
+        ["mine", "The output was accepted."]
+      )
+    }).pipe(
+      Effect.provide(own.toLayer({ final_answer: () => Effect.succeed("mine") })),
+      Effect.provide(
+        ScriptedModel.layer([
+          { toolCalls: [call("c1", "final_answer", {})] },
+          { toolCalls: [call("c2", "_final_answer", valid)] }
+        ])
+      )
+    )
+  })
+
+  for (const finishReason of ["length", "content-filter"] as const) {
+    it.effect(`AGENT-4 AGENT-6 tool: a final answer before ${finishReason} is Stopped, not Completed`, () =>
+      Effect.gen(function* () {
+        const { result } = yield* bothWays(asking("tool"), [
+          { toolCalls: [call("c1", "final_answer", valid)], finishReason }
+        ])
+        assert(result.outcome === "Stopped")
+        assert.strictEqual(result.finishReason, finishReason)
+        const last = Conversation.messages(result.conversation).at(-1)
+        assert(last?.role === "tool" && last.result._tag === "Failure")
+        assert.strictEqual(last.result.type, "interrupted")
+      })
+    )
+  }
+
+  it.effect("AGENT-6 tool: the synthetic tool is not in the definition", () =>
     Effect.gen(function* () {
       const named = Agent.make("named", { toolkit: [Echo], output: Answer, outputStrategy: "tool" })
       const definition = yield* Agent.definition(named)

@@ -354,6 +354,28 @@ describe("AGENT-8 agents as tools", () => {
     )
   )
 
+  it.effect("AGENT-8 the child has no tool timeout with a runtime of the user's either", () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(outer.run("Go"))
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual((yield* Fiber.join(fiber)).outcome, "Completed")
+      assert.deepStrictEqual(
+        (yield* ScriptedModel.requests)
+          .at(-1)
+          ?.messages.map(({ text }) => text)
+          .at(-1),
+        "found it"
+      )
+    }).pipe(
+      Effect.provide(
+        world(
+          scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "found it", delay: "30 minutes" }]),
+          ToolRuntime.layer(ToolRuntime.make({ dispatch: ToolRuntime.local }))
+        )
+      )
+    )
+  )
+
   it.effect("AGENT-7 AGENT-8 the hook sees the child's events and can stop the whole run there", () =>
     Effect.gen(function* () {
       const stopped = yield* outer.run("Go", {

@@ -396,6 +396,14 @@ describe("RT-1 tool runtimes", () => {
     })
   )
 
+  it.effect("RT-1 without a layer calls run one after another, with layerConcurrent five at once", () =>
+    Effect.gen(function* () {
+      assert.strictEqual((yield* ToolRuntime.ToolRuntime).concurrency, 1)
+      const concurrent = yield* ToolRuntime.ToolRuntime.pipe(Effect.provide(ToolRuntime.layerConcurrent()))
+      assert.strictEqual(concurrent.concurrency, 5)
+    })
+  )
+
   it.effect("a senseless concurrency counts as one", () =>
     Effect.gen(function* () {
       for (const maxConcurrency of [0, -3, Number.NaN]) {
