@@ -204,7 +204,7 @@ export const fromMessages = (
   options?: { readonly tokenLimit?: number | undefined; readonly staleUsage?: boolean | undefined }
 ): Result.Result<Conversation, ConversationError> => {
   const self = appendAll(history.empty(options?.tokenLimit), messages)
-  return options?.staleUsage === true ? Result.map(self, withStaleUsage) : self
+  return options?.staleUsage === true ? Result.map(self, (found) => history.forgetReport(history.of(found))) : self
 }
 
 /**
@@ -215,15 +215,6 @@ export const fromMessages = (
  * @since 0.1.0
  */
 export const hasStaleUsage = (self: Conversation): boolean => history.of(self).staleUsage
-
-/**
- * Says that the usage reported so far is not about this history, see
- * {@link hasStaleUsage}. The next report counts again.
- *
- * @category tokens
- * @since 0.1.0
- */
-export const withStaleUsage = (self: Conversation): Conversation => history.forgetReport(history.of(self))
 
 /**
  * Adds a message, or says which law it would break.

@@ -5,7 +5,8 @@
  */
 import * as Schema from "effect/Schema"
 import { PayloadError } from "../payload/PayloadError.ts"
-import { quote, versionText } from "./internal/store/words.ts"
+import * as Names from "../payload/Names.ts"
+import { versionText } from "./internal/store/words.ts"
 import { VersionedStoreError } from "./VersionedStoreError.ts"
 
 /**
@@ -92,7 +93,7 @@ export class ConversationStoreError extends Schema.TaggedError<ConversationStore
   reason: Reason
 }) {
   override get message(): string {
-    const id = this.id === undefined ? "conversations" : `conversation ${quote(this.id)}`
+    const id = this.id === undefined ? "conversations" : `conversation ${Names.quote(this.id)}`
     return `${this.operation} ${id}: ${this.reason.message}`
   }
 }
@@ -116,6 +117,6 @@ export class ConversationConflict extends Schema.TaggedError<ConversationConflic
   found: Schema.OptionFromNullOr(Schema.String)
 }) {
   override get message(): string {
-    return `conversation ${quote(this.id)} changed: expected ${versionText(this.expected)}, found ${versionText(this.found)}. Load it again and apply the change to what you find`
+    return `conversation ${Names.quote(this.id)} changed: expected ${versionText(this.expected)}, found ${versionText(this.found)}. Load it again and apply the change to what you find`
   }
 }

@@ -6,7 +6,8 @@
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { PayloadError } from "../payload/PayloadError.ts"
-import { quote, versionText } from "./internal/store/words.ts"
+import * as Names from "../payload/Names.ts"
+import { versionText } from "./internal/store/words.ts"
 
 // Drivers put stored values into their errors. These stay out of messages, JSON and
 // everything that prints an error.
@@ -117,7 +118,7 @@ export class VersionedStoreError extends Schema.TaggedError<VersionedStoreError>
   reason: Reason
 }) {
   override get message(): string {
-    const key = this.key === undefined ? "" : ` of ${quote(this.key)}`
+    const key = this.key === undefined ? "" : ` of ${Names.quote(this.key)}`
     return `${this.operation}${key}: ${this.reason.message}`
   }
 }
@@ -158,6 +159,6 @@ export class VersionConflict extends Schema.TaggedError<VersionConflict>(
   found: Schema.OptionFromNullOr(Schema.String)
 }) {
   override get message(): string {
-    return `${quote(this.key)} changed: expected ${versionText(this.expected)}, found ${versionText(this.found)}. Get it again and apply the change to what you find`
+    return `${Names.quote(this.key)} changed: expected ${versionText(this.expected)}, found ${versionText(this.found)}. Get it again and apply the change to what you find`
   }
 }

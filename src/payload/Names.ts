@@ -6,6 +6,7 @@
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import { ForbiddenKey, PayloadError } from "./PayloadError.ts"
+import { short } from "./internal/messages.ts"
 import { pointer } from "./internal/pointer.ts"
 
 /**
@@ -113,3 +114,22 @@ export const get = <A>(record: { readonly [name: string]: A }, name: string): Op
   const value = record[name]
   return value === undefined ? Option.none() : Option.some(value)
 }
+
+/**
+ * A name as messages show it: in quotes, on one line, and cut after 120 characters,
+ * for whoever made it up may have made it of any length.
+ *
+ * **Example** (A name from outside)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Names } from "effect-emissary"
+ *
+ * assert.strictEqual(Names.quote("get\norder"), `"get\\norder"`)
+ * assert.strictEqual(Names.quote("x".repeat(1000)).length, 123)
+ * ```
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const quote = (name: string): string => JSON.stringify(short(name))

@@ -11,6 +11,7 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type { CheckedSchema } from "../payload/CheckedSchema.ts"
 import type { JsonObject } from "../payload/Json.ts"
+import * as Names from "../payload/Names.ts"
 import type { BoundTool } from "./BoundTool.ts"
 import * as args from "./internal/arguments.ts"
 import * as internal from "./internal/execute.ts"
@@ -145,15 +146,12 @@ const bind = (tool: BoundTool, id: string, checked: JsonObject, options: Prepare
 
 const ignore = () => Effect.void
 
-/** A name that a model or a caller made up may be of any length. */
-const quote = (name: string): string => JSON.stringify(name.length > 120 ? `${name.slice(0, 120)}…` : name)
-
 const unknownTool = (name: string, known: ReadonlyArray<string>) =>
   ToolResult.failure(
     "unknown_tool",
     known.length === 0
-      ? `Unknown tool ${quote(name)}. There are no tools.`
-      : `Unknown tool ${quote(name)}. Known tools: ${known.join(", ")}.`
+      ? `Unknown tool ${Names.quote(name)}. There are no tools.`
+      : `Unknown tool ${Names.quote(name)}. Known tools: ${known.join(", ")}.`
   )
 
 const providerTool = (name: string) =>

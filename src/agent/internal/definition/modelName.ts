@@ -1,5 +1,6 @@
 /** Names of models. */
 import * as Option from "effect/Option"
+import * as Names from "../../../payload/Names.ts"
 
 /** `"provider/model"`, split at the first slash. */
 export interface ModelName {
@@ -22,7 +23,7 @@ export const parse = (name: unknown): Option.Option<ModelName> => {
 
 /** A name found in a definition, in the form in which a message shows it. */
 export const show = (name: unknown): string => {
-  if (typeof name === "string") return JSON.stringify(name.length > 120 ? `${name.slice(0, 120)}…` : name)
+  if (typeof name === "string") return Names.quote(name)
   if (name === undefined) return "nothing"
   if (name === null || typeof name === "number" || typeof name === "boolean") return String(name)
   return Array.isArray(name) ? "array" : typeof name
