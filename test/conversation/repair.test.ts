@@ -174,7 +174,7 @@ describe("CONV-8 repair", () => {
     })
   )
 
-  const many = Array.from({ length: 5000 }, (_, index) => index)
+  const many = Array.from({ length: 10_000 }, (_, index) => index)
   const calls = assistant("a", ...many.map((index) => call(`c${index}`)))
   const ownCalls = assistant("a", ...many.map((index) => own(`w${index}`)))
 
@@ -191,8 +191,8 @@ describe("CONV-8 repair", () => {
     Effect.gen(function* () {
       const started = process.cpuUsage().user
       const { repairs } = yield* Conversation.repair(messages)
-      // Each took 7 to 20 seconds when it was not
-      assert.isBelow(process.cpuUsage().user - started, 3_000_000)
+      // Each took from 6 seconds to minutes when it was not
+      assert.isBelow(process.cpuUsage().user - started, 4_000_000)
       for (const one of repairs) {
         if ("reason" in one && "open" in one.reason) assert.isAtMost(one.reason.open.length, 20)
       }
