@@ -100,6 +100,26 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
     )
   }
 
+  it.effect("a file of a long key: the list names it, and does not take a copy for another key", () =>
+    Effect.gen(function* () {
+      const path = join(directory, "damaged", "long")
+      const long = "long/".repeat(100)
+      const program = Effect.gen(function* () {
+        const store = yield* VersionedStore.VersionedStore
+        yield* store.compareAndSet(long, none, 1)
+        const name = `${keys.nameOf(long)}.json`
+        cpSync(values(path, name), values(path, `h-${"0".repeat(64)}.json`))
+        assert.deepStrictEqual((yield* store.list()).keys, [long])
+
+        writeFileSync(values(path, name), "garbage")
+        const error = yield* Effect.flip(store.list())
+        assert.strictEqual(error.reason._tag, "Unreadable")
+        assert.include(error.message, `values/${name}`)
+      })
+      yield* Effect.provide(program, layers.files(path))
+    })
+  )
+
   it.effect("a conversation: newer head, newer wire, segments missing, cut or of another version", () =>
     Effect.gen(function* () {
       const store = yield* ConversationStore.ConversationStore

@@ -6,7 +6,8 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import type { PlatformError } from "effect/PlatformError"
 import * as Result from "effect/Result"
-import { type Reason, unavailable, type Unreadable } from "../../VersionedStoreError.ts"
+import { PayloadError } from "../../../payload/PayloadError.ts"
+import { type Reason, unavailable, Unreadable } from "../../VersionedStoreError.ts"
 import * as envelope from "./envelope.ts"
 import * as fileLock from "./fileLock.ts"
 import * as keys from "./keys.ts"
@@ -135,8 +136,10 @@ export const make = Effect.fnUntraced(
           if (!file.endsWith(extension)) continue
           const key = keys.keyOf(file.slice(0, -extension.length))
           if (key === "hashed") {
-            const stored = yield* load(path.join(values, file), undefined)
-            if (Option.isSome(stored)) found.push(stored.value.key)
+            const place = path.join(values, file)
+            const stored = yield* Effect.mapError(load(place, undefined), inFile(file))
+            // A copy under another name belongs to no key
+            if (Option.isSome(stored) && fileOf(stored.value.key) === place) found.push(stored.value.key)
           } else if (key !== "foreign") {
             found.push(key.key)
           }
@@ -178,6 +181,16 @@ export const make = Effect.fnUntraced(
   },
   Effect.mapError((error: PlatformError | Reason) => toReason(error))
 )
+
+/** Nothing but the file tells whose value it was. */
+const inFile =
+  (file: string) =>
+  (error: PlatformError | Unreadable): PlatformError | Unreadable =>
+    error._tag === "Unreadable"
+      ? new Unreadable({
+          error: new PayloadError({ what: `stored value in values/${file}`, reason: error.error.reason })
+        })
+      : error
 
 const removeLeftovers = Effect.fnUntraced(function* (fs: FileSystem.FileSystem, path: Path.Path, directory: string) {
   const now = yield* Clock.currentTimeMillis
