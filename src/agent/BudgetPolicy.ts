@@ -109,8 +109,8 @@ export const fit = (options: {
  * **Details**
  *
  * `summarize` may use the model of the agent: `LanguageModel` is provided. Other
- * services, and the usage of its calls, are the caller's matter. Its failure ends the
- * run with the reason `BudgetFailed`.
+ * services, and the usage of its calls, are the caller's matter. Its failure, or a summary
+ * that says nothing, ends the run with the reason `BudgetFailed`.
  *
  * **Example** (A summary by the agent's own model)
  *

@@ -34,7 +34,8 @@ export interface CompactOptions<out E = never, out R = never> {
  * The summary is a user message behind the system message, marked in its metadata, so
  * that the next `compact` summarizes it together with the turns that have become old
  * by then. Nothing is done, and `summarize` is not run, when there are no old turns,
- * or nothing but a summary is old.
+ * or nothing but a summary is old. A summary that says nothing fails with the reason
+ * `EmptySummary`: it would take away what was said.
  *
  * **Gotchas**
  *

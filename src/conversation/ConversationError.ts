@@ -195,6 +195,21 @@ export class InvalidKeepRecent extends Schema.TaggedError<InvalidKeepRecent>(
 }
 
 /**
+ * The summary that is to stand for old turns says nothing.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class EmptySummary extends Schema.TaggedError<EmptySummary>("effect-emissary/conversation/EmptySummary")(
+  "EmptySummary",
+  { messages: Schema.Int }
+) {
+  override get message() {
+    return `Empty summary: expected text that can stand for ${this.messages} messages, found none; nothing was removed, so try again or keep more turns`
+  }
+}
+
+/**
  * A value that should be JSON and is not: arguments or a result in a prompt or a
  * response that hold a class instance, a function or the like.
  *
@@ -228,6 +243,7 @@ export type Reason =
   | RepeatedCallId
   | OpenCalls
   | InvalidKeepRecent
+  | EmptySummary
   | NotJson
 
 /**
@@ -247,6 +263,7 @@ export const Reason = Schema.Union([
   RepeatedCallId,
   OpenCalls,
   InvalidKeepRecent,
+  EmptySummary,
   NotJson
 ])
 

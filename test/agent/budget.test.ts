@@ -277,6 +277,16 @@ describe("CONV-7 compact", () => {
     }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "done" }])))
   )
 
+  it.effect("CONV-7 a summary that says nothing ends the run and takes nothing away", () =>
+    Effect.gen(function* () {
+      const budget = BudgetPolicy.compact({ threshold: 8000, summarize: () => Effect.succeed("") })
+      const error = yield* Effect.flip(agent.run("go", { conversation: yield* old, budget }))
+      assert(error._tag === "AgentError" && error.reason._tag === "BudgetFailed" && error.state !== undefined)
+      assert.include(error.message, "EmptySummary")
+      assert.strictEqual((yield* agent.resume(error.state, { budget: policy })).text, "done")
+    }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "done" }])))
+  )
+
   it.effect("CONV-7 the timeout of a step bounds the summary, too", () =>
     Effect.gen(function* () {
       const budget = BudgetPolicy.compact({ threshold: 8000, summarize: () => Effect.never })

@@ -77,6 +77,19 @@ describe("CONV-6 compact", () => {
     })
   )
 
+  it.effect("a summary that says nothing takes nothing away", () =>
+    Effect.gen(function* () {
+      const self = yield* three
+      for (const text of ["", " \n"]) {
+        const error = yield* Effect.flip(
+          Conversation.compact(self, { keepRecent: 1, summarize: () => Effect.succeed(text) })
+        )
+        assert(error.reason._tag === "EmptySummary")
+        assert.strictEqual(error.reason.messages, 4)
+      }
+    })
+  )
+
   it.effect("keepRecent is a number of turns", () =>
     Effect.gen(function* () {
       for (const keepRecent of [-1, 0.5, Number.NaN]) {
@@ -124,7 +137,7 @@ describe("CONV-6 compact", () => {
           keepRecent,
           summarize: (part) => {
             old = Conversation.messages(part)
-            return Effect.succeed("")
+            return Effect.succeed("said")
           }
         })
         const after = Conversation.messages(conversation)
@@ -142,7 +155,7 @@ describe("CONV-6 compact", () => {
           Conversation.messages(self).filter(({ id }) => !removed.has(id))
         )
         assert.strictEqual(report.summary === undefined, removed.size === 0)
-        const again = yield* Conversation.compact(conversation, { keepRecent, summarize: () => Effect.succeed("") })
+        const again = yield* Conversation.compact(conversation, { keepRecent, summarize: () => Effect.succeed("said") })
         if (keepRecent > 0 || Conversation.openCalls(self).length > 0) assert.isTrue(Budget.isUnchanged(again.report))
       })
   )

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import * as Budget from "../../conversation/Budget.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
+import { ConversationError } from "../../conversation/ConversationError.ts"
 import * as TokenCounter from "../../conversation/TokenCounter.ts"
 import type { ToolSet } from "../../tool/ToolSet.ts"
 import * as AgentError from "../AgentError.ts"
@@ -91,6 +92,7 @@ const both = (compacted: Budget.Report, { after, removed, shortened }: Budget.Re
 }
 
 const nameOf = (error: unknown): string => {
+  if (error instanceof ConversationError) return error.reason._tag
   if (Predicate.hasProperty(error, "_tag") && Predicate.isString(error._tag)) return error._tag
   return error instanceof Error ? error.name : "an untagged error"
 }

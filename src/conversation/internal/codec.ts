@@ -107,6 +107,7 @@ const field: { readonly [Tag in Reason["_tag"]]: readonly [field: string, expect
   RepeatedCallId: ["", "a call id that no open call has", "the id of an open call"],
   OpenCalls: ["", "the results of the open calls before the next turn", "the next turn"],
   InvalidKeepRecent: ["", "an integer from 0", "another number"],
+  EmptySummary: ["", "a summary that says something", "an empty summary"],
   NotJson: ["", "JSON", "something else"]
 }
 

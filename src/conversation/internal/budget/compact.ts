@@ -2,7 +2,7 @@ import * as Effect from "effect/Effect"
 import * as HashMap from "effect/HashMap"
 import type { CompactOptions } from "../../Compact.ts"
 import type { Conversation } from "../../Conversation.ts"
-import { ConversationError, InvalidKeepRecent } from "../../ConversationError.ts"
+import { ConversationError, EmptySummary, InvalidKeepRecent } from "../../ConversationError.ts"
 import type { Fitted } from "../../Fit.ts"
 import * as Message from "../../Message.ts"
 import { TokenCounter } from "../../TokenCounter.ts"
@@ -32,6 +32,9 @@ export const compact = <E, R>(
       return { conversation, report: { before, after: before, removed: [], shortened: [] } }
     }
     const text = yield* options.summarize(history.rebuild(old, undefined))
+    if (text.trim() === "") {
+      return yield* new ConversationError({ reason: new EmptySummary({ messages: old.length }) })
+    }
     const summary = yield* Message.user(`Summary of the conversation so far:\n\n${text}`, {
       metadata: { [marks.summary]: old.length }
     })
