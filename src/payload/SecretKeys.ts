@@ -130,7 +130,8 @@ export interface Found {
  * `data` lists places below which keys are data and not options, as JSON
  * Pointers, where the token `*` is any one token and `**` any number of them.
  * With `["/tools/*\/parameters"]` a tool may have a parameter called
- * `password`. `Redacted` values are found there all the same.
+ * `password`. `Redacted` values are found there all the same. A list is read once and
+ * remembered: give another list rather than changing one.
  *
  * @category models
  * @since 0.1.0
@@ -206,16 +207,16 @@ interface Visit {
  */
 export const find = (value: unknown, options?: Options): Option.Option<Found> => {
   if (typeof value !== "object" || value === null) return Option.none()
-  const state = pattern.start(options?.data ?? [])
-  const stack: Array<Visit> = [{ value, step: undefined, state, data: pattern.matches(state) }]
+  const state = pattern.start(options?.data ?? none)
+  const stack: Array<Visit> = [{ value, step: undefined, state, data: state.matches }]
   // An object is searched once for each way in which the patterns look at it.
-  const seen = new Map<string, WeakSet<object>>()
+  const seen = new Map<pattern.State | "data", WeakSet<object>>()
   const known = new Map<string, boolean>()
   for (;;) {
     const visit = stack.pop()
     if (visit === undefined) return Option.none()
     if (visit.value === SECRET) return Option.some(found(visit.step, "key"))
-    const view = visit.data ? "data" : pattern.id(visit.state)
+    const view = visit.data ? "data" : visit.state
     const visited = seen.get(view) ?? new WeakSet()
     seen.set(view, visited)
     if (visited.has(visit.value)) continue
@@ -229,6 +230,8 @@ export const find = (value: unknown, options?: Options): Option.Option<Found> =>
   }
 }
 
+const none: ReadonlyArray<string> = []
+
 /** Stands on the stack for the value of a secret key, so that what comes first is reported first. */
 const SECRET = {}
 
@@ -238,11 +241,11 @@ const membersOf = (visit: Visit, known: Map<string, boolean>): Array<Visit> => {
     if (named && !visit.data) {
       const secret = known.get(key) ?? isSecret(key)
       known.set(key, secret)
-      if (secret) below.push({ value: SECRET, step: { parent: visit.step, key }, state: [], data: true })
+      if (secret) below.push({ value: SECRET, step: { parent: visit.step, key }, state: visit.state, data: true })
     }
     if (typeof member !== "object" || member === null) return
-    const state = visit.data ? [] : pattern.advance(visit.state, key)
-    const data = visit.data || pattern.matches(state)
+    const state = visit.data ? visit.state : visit.state.next(key)
+    const data = visit.data || state.matches
     below.push({ value: member, step: { parent: visit.step, key }, state, data })
   }
   const value = visit.value

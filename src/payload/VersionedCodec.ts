@@ -414,9 +414,11 @@ const refuseSecret = (found: Option.Option<SecretKeys.Found>, options: Decode.Op
       Effect.fail(new PayloadError({ what: options.what ?? "JSON", reason: new Secret({ ...secret }) }))
   })
 
+const everywhere: ReadonlyArray<string> = ["/**"]
+
 /** Values in memory may have any keys, but a schema could unwrap what they hold Redacted. */
 const refuseRedacted = (value: unknown, options: Decode.Options) =>
-  refuseSecret(SecretKeys.find(value, { data: ["/**"] }), options)
+  refuseSecret(SecretKeys.find(value, { data: everywhere }), options)
 
 const toSchema = <T>(
   type: Schema.Schema<T>,

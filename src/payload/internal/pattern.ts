@@ -1,19 +1,24 @@
 import { tokens } from "./pointer.ts"
 
 /**
- * A JSON Pointer in which the token `*` stands for any one token and `**` for
- * any number of them.
+ * What is left of each pattern that still fits, after some tokens. A pattern is a JSON
+ * Pointer in which the token `*` stands for any one token and `**` for any number of
+ * them.
  *
- * Patterns are followed token by token: the state is what is left of each
- * pattern that still fits.
+ * Equal states of the same patterns are one object, and each remembers where a token
+ * leads: a value is searched on every encode, and mostly it is the same few places.
  */
-export type State = ReadonlyArray<ReadonlyArray<string>>
+export interface State {
+  /** Whether the tokens up to here are all of some pattern. */
+  readonly matches: boolean
+  readonly next: (token: string) => State
+}
 
-export const start = (patterns: ReadonlyArray<string>): State => close(patterns.map(tokens))
+type Rests = ReadonlyArray<ReadonlyArray<string>>
 
 /** `**` may also stand for nothing. */
-const close = (state: State): State =>
-  state.flatMap((rest) => {
+const close = (rests: Rests): Rests =>
+  rests.flatMap((rest) => {
     const skipped = [rest]
     let at = rest
     while (at[0] === "**") {
@@ -23,20 +28,47 @@ const close = (state: State): State =>
     return skipped
   })
 
-export const advance = (state: State, token: string): State =>
-  state.length === 0
-    ? state
-    : close(
-        state.flatMap((rest) => {
-          if (rest[0] === "**") return [rest]
-          return rest[0] === "*" || rest[0] === token ? [rest.slice(1)] : []
-        })
-      )
+const advance = (rests: Rests, token: string): Rests =>
+  rests.flatMap((rest) => {
+    if (rest[0] === "**") return [rest]
+    return rest[0] === "*" || rest[0] === token ? [rest.slice(1)] : []
+  })
 
-/** Whether the tokens up to here are all of some pattern. */
-export const matches = (state: State): boolean => state.some((rest) => rest.length === 0)
+const compile = (patterns: ReadonlyArray<string>): State => {
+  const known = new Map<string, State>()
+  const make = (open: Rests): State => {
+    const rests = new Map(close(open).map((rest) => [JSON.stringify(rest), rest]))
+    const id = [...rests.keys()].sort().join()
+    const state = known.get(id) ?? stateOf([...rests.values()])
+    known.set(id, state)
+    return state
+  }
+  const stateOf = (rests: Rests): State => {
+    // Tokens that no pattern names all lead to the same place
+    const named = new Set(rests.flatMap(([first]) => (first === undefined ? [] : [first])))
+    const after = new Map<string, State>()
+    let other: State | undefined
+    return {
+      matches: rests.some((rest) => rest.length === 0),
+      next: (token) => {
+        if (!named.has(token)) return (other ??= make(advance(rests, token)))
+        const state = after.get(token) ?? make(advance(rests, token))
+        after.set(token, state)
+        return state
+      }
+    }
+  }
+  return make(patterns.map(tokens))
+}
 
-/** Equal states have equal ids. */
-export const id = (state: State): string => state.map((rest) => rest.map((token) => `/${token}`).join("")).join(" ")
+const compiled = new WeakMap<ReadonlyArray<string>, State>()
 
-export const test = (pattern: string, path: string): boolean => matches(tokens(path).reduce(advance, start([pattern])))
+/** The state before the first token. Give the same list again, and nothing is done again. */
+export const start = (patterns: ReadonlyArray<string>): State => {
+  const state = compiled.get(patterns) ?? compile(patterns)
+  compiled.set(patterns, state)
+  return state
+}
+
+export const test = (pattern: string, path: string): boolean =>
+  tokens(path).reduce((state, token) => state.next(token), compile([pattern])).matches
