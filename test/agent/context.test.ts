@@ -118,6 +118,17 @@ describe("AGENT-1 the context of the call", () => {
     }).pipe(Effect.provide(built))
   )
 
+  it.effect("AGENT-1 a run that nobody gave a span is not part of the layer's", () =>
+    Effect.gen(function* () {
+      const watcher = yield* Watcher
+      yield* watcher.run("Go").pipe(Effect.provide(ToolRuntime.layerInline))
+      assert.deepStrictEqual(
+        (yield* Log).map(({ span }) => span),
+        ["invoke_agent watcher", "invoke_agent watcher"]
+      )
+    }).pipe(Effect.provide(built))
+  )
+
   it.effect("AGENT-1 TOOL-5 the option context goes before the RunContext of the caller", () =>
     Effect.gen(function* () {
       const watcher = yield* Watcher

@@ -178,6 +178,47 @@ describe("AGENT-2 run", () => {
     )
   )
 
+  it.effect(
+    "AGENT-2 the step timeout goes on from the model call through its tools, and begins anew with the next",
+    () =>
+      Effect.gen(function* () {
+        const { gate } = yield* Probe
+        const options = { timeouts: { step: "2 seconds" } } as const
+        const held = yield* Effect.forkChild(agent.run("Hello", options))
+        yield* TestClock.adjust("1500 millis")
+        yield* TestClock.adjust("499 millis")
+        assert.isUndefined(held.pollUnsafe())
+        yield* TestClock.adjust("1 millis")
+        const stopped = yield* Fiber.join(held)
+        assert(stopped.outcome === "Interrupted")
+        assert.strictEqual(stopped.reason, "timeout")
+        assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
+
+        const quick = yield* Effect.forkChild(agent.run("Hello", options))
+        yield* TestClock.adjust("1500 millis")
+        yield* TestClock.adjust("400 millis")
+        yield* Deferred.succeed(gate, undefined)
+        yield* TestClock.adjust("1500 millis")
+        assert.strictEqual((yield* Fiber.join(quick)).outcome, "Completed")
+      }).pipe(
+        Effect.provide(
+          world([
+            { toolCalls: [call("c1", "hold", { id: "a" })], delay: "1500 millis" },
+            { toolCalls: [call("c1", "hold", { id: "b" })], delay: "1500 millis" },
+            { text: "done", delay: "1500 millis" }
+          ])
+        )
+      )
+  )
+
+  it.effect("AGENT-2 AGENT-4 maxSteps holds without input, too", () =>
+    Effect.gen(function* () {
+      const conversation = yield* Effect.flatMap(Conversation.make(), Conversation.addUser("Hello"))
+      const result = yield* agent.run(undefined, { conversation, maxSteps: 1 })
+      assert.strictEqual(result.outcome, "MaxSteps")
+    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "echo", { text: "x" })] }])))
+  )
+
   it.effect("TOOL-1 the run option overrides the tool's timeout", () =>
     Effect.gen(function* () {
       const fiber = yield* Effect.forkChild(agent.run("Hello", { timeouts: { tool: "1 second" } }))

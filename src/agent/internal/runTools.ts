@@ -30,6 +30,12 @@ interface Batch {
   readonly streaming: boolean
 }
 
+/**
+ * By how many milliseconds a call may outlast the run that waits for it: the run stops
+ * first, so that a call it cuts off is `interrupted`, and no timeout of the tool's own.
+ */
+const grace = 1000
+
 /** What becomes of one call before anything runs. */
 type Prepared =
   | { readonly _tag: "Run"; readonly call: BoundCall.BoundCall; readonly runnable: RunnableCall }
@@ -84,7 +90,7 @@ const prepare = Effect.fnUntraced(function* (
     runId: state.runId,
     context: state.context,
     timeout: batch.options.timeouts?.tool,
-    deadline: batch.deadline,
+    deadline: batch.deadline === undefined ? undefined : batch.deadline + grace,
     progress: (result) => recorder.emit({ _tag: "ToolProgress", callId: part.id, name: part.name, result })
   })
   if (Result.isFailure(prepared)) return { _tag: "Fail", runnable, failure: prepared.failure }
