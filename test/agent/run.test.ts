@@ -153,6 +153,9 @@ describe("AGENT-2 run", () => {
       assert.strictEqual(result.reason, "timeout")
       assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
       assert.deepStrictEqual(roles(result.conversation), ["system", "user", "assistant", "tool"])
+      const last = Conversation.messages(result.conversation).at(-1)
+      assert(last?.role === "tool" && last.result._tag === "Failure")
+      assert.strictEqual(last.result.type, "interrupted")
     }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "hold", { id: "a" })] }])))
   )
 
@@ -193,6 +196,9 @@ describe("AGENT-2 run", () => {
         assert(stopped.outcome === "Interrupted")
         assert.strictEqual(stopped.reason, "timeout")
         assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
+        const last = Conversation.messages(stopped.conversation).at(-1)
+        assert(last?.role === "tool" && last.result._tag === "Failure")
+        assert.strictEqual(last.result.type, "interrupted")
 
         const quick = yield* Effect.forkChild(agent.run("Hello", options))
         yield* TestClock.adjust("1500 millis")
@@ -303,7 +309,22 @@ describe("AGENT-2 run", () => {
       const other = Agent.make("tester", { instructions: "Other.", toolkit })
       const error = yield* Effect.flip(other.resume(state))
       assert.strictEqual(error.reason._tag, "DefinitionChanged")
+      assert.strictEqual(error.state, state)
     }).pipe(Effect.provide(world([{ text: "hi" }])))
+  )
+
+  it.effect("AGENT-2 steps are those of the whole run, its budget that of one user message", () =>
+    Effect.gen(function* () {
+      const { state, steps } = yield* agent.run("Hello", { maxSteps: 2 })
+      assert.strictEqual(steps, 2)
+      const result = yield* agent.resume(state, { input: "And?", maxSteps: 1 })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.strictEqual(result.steps, 3)
+    }).pipe(
+      Effect.provide(
+        world([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "hi" }, { text: "that is all" }])
+      )
+    )
   )
 
   it.effect("L6 siblings settle: one failure, one bug and one unknown name lose nobody's result", () =>

@@ -34,6 +34,7 @@ describe("agent wire version 1", () => {
         tools: null
       }
       assert.deepStrictEqual(yield* AgentDefinition.decode(nulls), expected)
+      assert.deepStrictEqual(yield* AgentDefinition.decode({ ...minimal1, identifier: "" }), expected)
     })
   )
 
