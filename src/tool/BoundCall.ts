@@ -26,8 +26,8 @@ import type { ToolSet } from "./ToolSet.ts"
  *
  * `execute` is the local body with the timeout inside; it never fails, and a
  * defect of the handler is an `unhandled_error` result. It is absent for a shell,
- * and `runtimeOnly` is then true. `deadline`, in milliseconds since the epoch,
- * is when the run stops waiting.
+ * and `runtimeOnly` is then true. `deadline`, in milliseconds since the epoch, is
+ * when the call has to be over: a moment after the run itself stops waiting.
  *
  * @category models
  * @since 0.1.0

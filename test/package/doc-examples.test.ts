@@ -1,5 +1,6 @@
 import { assert, beforeAll, describe, it } from "@effect/vitest"
-import { relative } from "node:path"
+import { readFileSync } from "node:fs"
+import { join, relative } from "node:path"
 import { examplesOf, generate, generated, root, type DocModule } from "../../scripts/doc-examples.ts"
 import { run } from "./run.ts"
 
@@ -29,6 +30,12 @@ describe("PKG-5 documentation examples", () => {
       if (example.run) await import(example.module)
     })
   }
+})
+
+it("DOC-1 the first agent of the README takes fewer than 25 lines", () => {
+  const [first] = /(?<=```ts\n)[^]*?(?=```)/.exec(readFileSync(join(root, "README.md"), "utf8")) ?? []
+  assert.include(first, "Agent.Service")
+  assert.isBelow(first?.trimEnd().split("\n").length ?? 0, 25)
 })
 
 describe("PKG-5 extraction", () => {
