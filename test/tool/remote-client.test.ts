@@ -463,6 +463,17 @@ describe("RT-5 options", () => {
     })
   )
 
+  it.effect("five calls of a batch at once, unless it is told otherwise", () =>
+    Effect.gen(function* () {
+      const concurrency = (maxConcurrency?: number) =>
+        Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency).pipe(
+          Effect.provide(RemoteTools.layerRuntime({ url: "http://h/", token, maxConcurrency })),
+          Effect.provide(FetchHttpClient.layer)
+        )
+      assert.deepStrictEqual(yield* Effect.all([concurrency(), concurrency(2)]), [5, 2])
+    })
+  )
+
   it.effect("tools that are bound here run here", () =>
     Effect.gen(function* () {
       const result = yield* dispatch("http://tools.example", {

@@ -6,18 +6,19 @@ import {
   Effect,
   Fiber,
   Layer,
+  Option,
   Queue,
   Redacted,
   Result,
   Schedule,
-  type Schema,
+  Schema,
   Stream
 } from "effect"
-import { BoundCall, BoundTool, RemoteTools, type ToolResult, ToolSet } from "effect-emissary"
+import { BoundCall, BoundTool, RemoteTools, ToolResult, ToolSet } from "effect-emissary"
 import { ToolRuntimeConformance } from "effect-emissary/testing"
-import type { Tool } from "effect/ai"
+import { Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpRouter } from "effect/http"
-import { deadUrl } from "./fixtures/remote-raw.ts"
+import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
 import { http, serve, token, url } from "./fixtures/remote-serve.ts"
 import { handlers, NoSuchOrder, Probe, Tools } from "./fixtures/remote-tools.ts"
 
@@ -87,6 +88,30 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
       )
       assert.strictEqual(result?.type, "remote_unavailable")
       assert.deepStrictEqual(result?.value, { reason: "unreachable", outcome: "not_executed" })
+    })
+  )
+
+  it.live("a call that was cut is made again for an idempotent tool, and for no other", () =>
+    Effect.gen(function* () {
+      const cut = Effect.fnUntraced(function* (idempotent: boolean) {
+        const toolkit = Toolkit.make(
+          Tool.make("look", { success: Schema.String }).annotate(Tool.Idempotent, idempotent)
+        )
+        const body = JSON.stringify({ protocol: 1, callId: "c1", result: ToolResult.success("seen") })
+        const server = yield* rawServer((socket, count) =>
+          count === 1 ? socket.destroy() : respond(socket, 200, body)
+        )
+        const layer = RemoteTools.layerHandlers(toolkit, { url: server.url, token, retry: Schedule.recurs(1) })
+        const set = yield* Effect.flatMap(BoundTool.fromToolkit(toolkit), ToolSet.make).pipe(
+          Effect.provide(layer.pipe(Layer.provide(FetchHttpClient.layer)))
+        )
+        const request = { id: "c1", name: "look", arguments: {} }
+        const call = Result.getOrThrow(yield* BoundCall.prepare(set, request, { runId: "r1" }))
+        const result = yield* Option.getOrThrow(call.execute)
+        return [result._tag, server.requests.length]
+      })
+      assert.deepStrictEqual(yield* cut(true), ["Success", 2])
+      assert.deepStrictEqual(yield* cut(false), ["Failure", 1])
     })
   )
 
