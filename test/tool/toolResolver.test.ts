@@ -129,6 +129,8 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
       assert.strictEqual((yield* resolve(bare)).kind, "local")
       const error = yield* Effect.flip(resolve({ ...bare, success: { type: "string" } }))
       assert.deepInclude(error.reason, { _tag: "ContractMismatch", part: "success", path: "/type" })
+      const failed = yield* Effect.flip(resolve({ ...bare, failure: { type: "string" } }))
+      assert.deepInclude(failed.reason, { _tag: "ContractMismatch", part: "failure", path: "/type" })
     }).pipe(Effect.provide(layer))
   )
 
@@ -157,6 +159,19 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
       const bound = yield* resolve({ ...(yield* weather), approval: "dynamic" })
       assert.isTrue(yield* bound.needsApproval({}, { callId: "1", context: {}, messages: [] }))
     }).pipe(Effect.provide(layer))
+  )
+
+  it.effect(
+    "TOOL-7 a tool that always asks does so whatever a contract says, which may come from a version without",
+    () => {
+      const Erase = Tool.make("erase", { needsApproval: true })
+      const erasing = Toolkit.make(Erase)
+      const here = ToolResolver.layerToolkit(erasing).pipe(Layer.provide(erasing.toLayer({ erase: () => Effect.void })))
+      return Effect.gen(function* () {
+        const bound = yield* resolve({ ...(yield* ToolContract.fromTool(Erase)), approval: "never" })
+        assert.isTrue(yield* bound.needsApproval({}, { callId: "1", context: {}, messages: [] }))
+      }).pipe(Effect.provide(here))
+    }
   )
 })
 
