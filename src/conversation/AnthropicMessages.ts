@@ -54,7 +54,9 @@ import type { Limits } from "../payload/Limits.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
 import type { Conversation } from "./Conversation.ts"
 import type { ConversationError } from "./ConversationError.ts"
-import { fromHistory } from "./internal/anthropic/from.ts"
+import { fromHistory, repaired } from "./internal/anthropic/from.ts"
+import { onUnlawful } from "./internal/onUnlawful.ts"
+import type { Reader } from "./Repair.ts"
 import { toHistory } from "./internal/anthropic/to.ts"
 import * as received from "./internal/received.ts"
 import type { RenderError } from "./RenderError.ts"
@@ -160,7 +162,8 @@ export const toAnthropicMessages = (
  *
  * Fails with `PayloadError` and the path where the JSON is over a limit or of
  * another form, with `ConversationError` and the index of the message where the
- * history breaks a law. A history may end in open calls: that is a run which was
+ * history breaks a law; with `onUnlawful: "repair"` it is repaired instead, and the result
+ * holds the conversation and the `repairs`. A history may end in open calls: that is a run which was
  * stopped.
  *
  * **Example** (A history from elsewhere)
@@ -199,10 +202,10 @@ export const toAnthropicMessages = (
  * @category conversions
  * @since 0.1.0
  */
-export const fromAnthropicMessages = (
-  input: unknown,
-  options?: ReadOptions
-): Effect.Effect<Conversation, PayloadError | ConversationError> => fromHistory(input, options ?? {})
+export const fromAnthropicMessages: Reader<unknown, ReadOptions, PayloadError | ConversationError> = onUnlawful(
+  (input, options) => fromHistory(input, options ?? {}),
+  (input, options) => repaired(input, options ?? {})
+)
 
 /**
  * Schema of a conversation whose encoded form are `system` and `messages` of

@@ -49,7 +49,9 @@ import type { Limits } from "../payload/Limits.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
 import type { Conversation } from "./Conversation.ts"
 import type { ConversationError } from "./ConversationError.ts"
-import { fromMessages } from "./internal/openai/from.ts"
+import { onUnlawful } from "./internal/onUnlawful.ts"
+import { fromMessages, repaired } from "./internal/openai/from.ts"
+import type { Reader } from "./Repair.ts"
 import { toMessages } from "./internal/openai/to.ts"
 import * as received from "./internal/received.ts"
 import type { RenderError } from "./RenderError.ts"
@@ -143,7 +145,8 @@ export const toOpenAiMessages = (
  *
  * Fails with `PayloadError` and the path where the JSON is over a limit or of
  * another form, with `ConversationError` and the index of the message where the
- * history breaks a law. A history may end in open calls: that is a run which was
+ * history breaks a law; with `onUnlawful: "repair"` it is repaired instead, and the result
+ * holds the conversation and the `repairs`. A history may end in open calls: that is a run which was
  * stopped.
  *
  * **Example** (A history from elsewhere)
@@ -172,10 +175,10 @@ export const toOpenAiMessages = (
  * @category conversions
  * @since 0.1.0
  */
-export const fromOpenAiMessages = (
-  input: unknown,
-  options?: ReadOptions
-): Effect.Effect<Conversation, PayloadError | ConversationError> => fromMessages(input, options ?? {})
+export const fromOpenAiMessages: Reader<unknown, ReadOptions, PayloadError | ConversationError> = onUnlawful(
+  (input, options) => fromMessages(input, options ?? {}),
+  (input, options) => repaired(input, options ?? {})
+)
 
 /**
  * Schema of a conversation whose encoded form are messages of Chat Completions, to

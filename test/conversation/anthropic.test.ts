@@ -504,4 +504,28 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
       assert.include(unsendable.message, "from the user")
     })
   )
+
+  it.effect("CONV-4 CONV-8 a foreign history that breaks laws is refused, or repaired with a report", () =>
+    Effect.gen(function* () {
+      const foreign = {
+        messages: [
+          { role: "user", content: "Weather?" },
+          { role: "assistant", content: [{ type: "tool_use", id: "c1", name: "weather", input: {} }] },
+          { role: "user", content: "Never mind." }
+        ]
+      }
+      assert.strictEqual(
+        (yield* Effect.flip(AnthropicMessages.fromAnthropicMessages(foreign)))._tag,
+        "ConversationError"
+      )
+      const { conversation, repairs } = yield* AnthropicMessages.fromAnthropicMessages(foreign, {
+        onUnlawful: "repair"
+      })
+      assert.strictEqual(repairs[0]?._tag, "CallSealed")
+      assert.deepStrictEqual(
+        Conversation.messages(conversation).map(({ role }) => role),
+        ["user", "assistant", "tool", "user"]
+      )
+    })
+  )
 })

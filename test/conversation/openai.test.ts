@@ -365,4 +365,26 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
       assert.include(unsendable.message, "Empty assistant message, message 0")
     })
   )
+
+  it.effect("CONV-4 CONV-8 a foreign history that breaks laws is refused, or repaired with a report", () =>
+    Effect.gen(function* () {
+      const foreign = [
+        { role: "user", content: "Weather?" },
+        {
+          role: "assistant",
+          content: null,
+          tool_calls: [{ id: "c1", type: "function", function: { name: "weather", arguments: "{}" } }]
+        },
+        { role: "user", content: "Never mind." },
+        { role: "tool", tool_call_id: "c9", content: "sunny" }
+      ]
+      assert.strictEqual((yield* Effect.flip(OpenAiMessages.fromOpenAiMessages(foreign)))._tag, "ConversationError")
+      const { conversation, repairs } = yield* OpenAiMessages.fromOpenAiMessages(foreign, { onUnlawful: "repair" })
+      assert.strictEqual(repairs[0]?._tag, "CallSealed")
+      assert.deepStrictEqual(
+        Conversation.messages(conversation).map(({ role }) => role),
+        ["user", "assistant", "tool", "user"]
+      )
+    })
+  )
 })

@@ -1,6 +1,4 @@
 import * as Effect from "effect/Effect"
-import * as HashMap from "effect/HashMap"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
@@ -10,10 +8,12 @@ import type { Conversation } from "../Conversation.ts"
 import { ConversationError, UnknownRole } from "../ConversationError.ts"
 import * as Message from "../Message.ts"
 import type { AssistantPart } from "../Part.ts"
+import type { Repaired } from "../Repair.ts"
 import * as foreign from "./foreign.ts"
 import * as history from "./history.ts"
 import * as json from "./json.ts"
 import * as laws from "./laws.ts"
+import { repair } from "./repair.ts"
 
 type ProviderOptions = { readonly options?: Content.ProviderOptions }
 
@@ -55,19 +55,37 @@ export const roles = (
   return Effect.void
 }
 
-/** Makes messages of what was received, with new ids and times, and checks every law. */
+interface Made {
+  readonly index: number
+  readonly message: Message.Message
+}
+
+/** Makes messages of what was received, with new ids and times. */
+const messages = Effect.fnUntraced(function* (format: foreign.Format, received: ReadonlyArray<Received>) {
+  const names = new Map<string, string>()
+  const all: Array<Made> = []
+  for (const { index, note, said } of withPlaces(received)) {
+    const { options } = said
+    if (said.role === "assistant") {
+      for (const part of said.content) if (part.type === "tool-call") names.set(part.id, part.name)
+    }
+    const message = yield* make(names, said, {
+      ...foreign.metadata(format, note),
+      ...(options === undefined ? undefined : { options })
+    })
+    all.push({ index, message })
+  }
+  return all
+})
+
+/** A conversation of what was received, every law checked. */
 export const conversation = Effect.fnUntraced(function* (
   format: foreign.Format,
   received: ReadonlyArray<Received>,
   tokenLimit: number | undefined
 ) {
   let self = history.empty(tokenLimit)
-  for (const { index, note, said } of withPlaces(received)) {
-    const { options } = said
-    const message = yield* make(self, said, {
-      ...foreign.metadata(format, note),
-      ...(options === undefined ? undefined : { options })
-    })
+  for (const { index, message } of yield* messages(format, received)) {
     const reason = laws.check(self, message, index)
     if (reason !== undefined) return yield* new ConversationError({ reason })
     self = history.push(self, message)
@@ -75,29 +93,40 @@ export const conversation = Effect.fnUntraced(function* (
   return self
 })
 
-const make = (self: history.History, said: Said, options: Message.Options): Effect.Effect<Message.Message> => {
+/** A conversation of what was received, with the changes that its laws asked for. */
+export const repaired = (
+  format: foreign.Format,
+  received: ReadonlyArray<Received>,
+  tokenLimit: number | undefined
+): Effect.Effect<Repaired> =>
+  Effect.flatMap(messages(format, received), (all) =>
+    repair(
+      all.map(({ message }) => message),
+      { tokenLimit }
+    )
+  )
+
+/** Names of calls by their ids: results may name the call only, which may stand in an earlier message. */
+type Names = ReadonlyMap<string, string>
+
+const make = (names: Names, said: Said, options: Message.Options): Effect.Effect<Message.Message> => {
   switch (said.role) {
     case "system":
       return Message.system(said.content, options)
     case "user":
       return Message.user(nonEmpty(said.content), options)
     case "assistant":
-      return Message.assistant(named(self, said.content), options)
+      return Message.assistant(
+        said.content.map((part) =>
+          part.type === "tool-result" ? { ...part, name: names.get(part.id) ?? part.name } : part
+        ),
+        options
+      )
     case "tool": {
-      const call = Option.getOrUndefined(HashMap.get(self.open, said.callId))
-      return Message.tool({ callId: said.callId, name: said.name ?? call?.name ?? "", result: result(said) }, options)
+      const name = said.name ?? names.get(said.callId) ?? ""
+      return Message.tool({ callId: said.callId, name, result: result(said) }, options)
     }
   }
-}
-
-/** Results of tools that the provider ran name the call only, which may stand in an earlier message. */
-const named = (self: history.History, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> => {
-  const names = new Map<string, string>()
-  const before = (id: string) => Option.getOrUndefined(HashMap.get(self.providerOpen, id))?.name
-  return content.map((part) => {
-    if (part.type === "tool-call" && part.providerExecuted === true) names.set(part.id, part.name)
-    return part.type === "tool-result" ? { ...part, name: names.get(part.id) ?? before(part.id) ?? part.name } : part
-  })
 }
 
 /** Content without parts is what a message with empty text is, and the laws refuse both. */

@@ -13,11 +13,12 @@ import * as wire from "./wire.ts"
 
 const what = "Anthropic messages"
 
-export const fromHistory = Effect.fnUntraced(function* (
-  input: unknown,
-  options: { readonly limits?: Partial<Limits> | undefined; readonly tokenLimit?: number | undefined }
-) {
-  const { limits } = options
+interface Options {
+  readonly limits?: Partial<Limits> | undefined
+  readonly tokenLimit?: number | undefined
+}
+
+const receive = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
   const json = yield* Json.checkObject(input, { what, limits })
   const unknown = Object.keys(json).filter((key) => key !== "system" && key !== "messages")
   if (unknown.length > 0) {
@@ -40,9 +41,15 @@ export const fromHistory = Effect.fnUntraced(function* (
     })
   ]
   const top = foreign.diff({ system: null, messages: null }, withoutValues(json))
-  const noted = all.map((one, index) => (index > 0 || top === undefined ? one : { ...one, note: { ...one.note, top } }))
-  return yield* received.conversation("anthropic", noted, options.tokenLimit)
+  return all.map((one, index) => (index > 0 || top === undefined ? one : { ...one, note: { ...one.note, top } }))
 })
+
+export const fromHistory = (input: unknown, options: Options) =>
+  Effect.flatMap(receive(input, options.limits), (all) => received.conversation("anthropic", all, options.tokenLimit))
+
+/** The same, with what breaks a law repaired. */
+export const repaired = (input: unknown, options: Options) =>
+  Effect.flatMap(receive(input, options.limits), (all) => received.repaired("anthropic", all, options.tokenLimit))
 
 const instructions = (system: typeof wire.History.Type.system, raw: Schema.Json): ReadonlyArray<received.Received> => {
   if (system === undefined || system === null) return []
