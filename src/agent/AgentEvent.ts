@@ -167,7 +167,8 @@ export interface Child {
 }
 
 /**
- * Any other lasting fact of the run.
+ * Any other lasting fact of the run: a user message, a decision, a mistake of the model, a
+ * conversation fitted into its budget.
  *
  * @category models
  * @since 0.1.0

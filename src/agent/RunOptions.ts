@@ -46,7 +46,9 @@ export interface Interruption {
 /**
  * Limits of time. `total` bounds the run, `step` one model call together with
  * the tool calls it asked for; either ends the run as
- * `Interrupted { reason: "timeout" }`. `tool` replaces the timeout of every tool.
+ * `Interrupted { reason: "timeout" }`. `tool` replaces the timeout of every tool; a remote
+ * server keeps to its own, too, so there it can only shorten. The Effects that find model,
+ * instructions and toolkit count towards `total`, and are not cut off by it.
  *
  * @category options
  * @since 0.1.0
