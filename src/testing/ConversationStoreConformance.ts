@@ -4,58 +4,11 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import * as Schema from "effect/Schema"
-import { type Service, ConversationStore } from "../conversation/ConversationStore.ts"
-import { problemOf } from "./internal/stores/rule.ts"
+import type * as Layer from "effect/Layer"
+import { ConversationStore } from "../conversation/ConversationStore.ts"
 import * as rules from "./internal/stores/conversations.ts"
-
-/**
- * A store breaks a rule.
- *
- * @category errors
- * @since 0.1.0
- */
-export class ConformanceError extends Schema.TaggedError<ConformanceError>(
-  "effect-emissary/testing/ConversationStoreConformanceError"
-)("ConformanceError", {
-  store: Schema.String,
-  check: Schema.String,
-  problem: Schema.String
-}) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `${this.store}: ${this.check}: ${this.problem}`
-  }
-}
-
-/**
- * One rule, as an effect that fails when the store breaks it.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Check {
-  readonly name: string
-  readonly check: Effect.Effect<void, ConformanceError>
-}
-
-/**
- * How the suite treats the store.
- *
- * **Details**
- *
- * - `durable`: values outlive the layer, and the layer built again finds them. Default
- *   `true`; say `false` for a store in memory.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Options {
-  readonly durable?: boolean | undefined
-}
+import * as stores from "./internal/stores/suite.ts"
+import type { Check, Options } from "./StoreConformance.ts"
 
 /**
  * The checks for a store: loading what was saved, versions, long conversations, laws, ids,
@@ -92,28 +45,17 @@ export const suite = <E = never>(
   layer: Layer.Layer<ConversationStore, E>,
   options?: Options
 ): ReadonlyArray<Check> =>
-  rules.all
-    .filter((rule) => rule.later === undefined || options?.durable !== false)
-    .map((rule, index) => {
-      const part = `conformance/${index}/`
-      const open = <A, E2>(use: (store: Service) => Effect.Effect<A, E2>) =>
-        Effect.provide(Effect.flatMap(ConversationStore, use), Layer.fresh(layer))
-      const clear = (store: Service) =>
+  stores.suite(
+    {
+      key: ConversationStore,
+      rules: rules.all,
+      clear: (store, part) =>
         Effect.flatMap(
           rules.listAll(store, part, 100),
           Effect.forEach((id) => store.delete(id), { discard: true })
         )
-      const first = open((store) => Effect.andThen(clear(store), rule.check(store, part)))
-      const { later } = rule
-      const second =
-        later === undefined ? open(clear) : open((store) => Effect.andThen(later.check(store, part), clear(store)))
-      return {
-        name: `${name}: ${rule.name}`,
-        check: Effect.andThen(first, second).pipe(
-          Effect.asVoid,
-          Effect.catchCause((cause) =>
-            Effect.fail(new ConformanceError({ store: name, check: rule.name, problem: problemOf(cause) }))
-          )
-        )
-      }
-    })
+    },
+    name,
+    layer,
+    options
+  )
