@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import type * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type { JsonObject } from "../payload/Json.ts"
 import type { LossyEncoding } from "../payload/LossyEncoding.ts"
@@ -127,7 +128,7 @@ export interface Bound extends Agent<Schema.Json>, Defined<never> {
  */
 export interface ServiceClass<Self, Name extends string, A, R, RDefinition>
   extends Context.ServiceClass<Self, `effect-emissary/Agent/${Name}`, Agent<A>>, Defined<RDefinition> {
-  readonly layer: Layer.Layer<Self, AgentError, R>
+  readonly layer: Layer.Layer<Self, AgentError, Exclude<R, Scope.Scope>>
 }
 
 /**

@@ -355,24 +355,34 @@ const maxLooks = 100_000
  * @category converting
  * @since 0.1.0
  */
-export const toSchema = (self: CheckedSchema): Schema.Codec<unknown> => {
+export const toSchema = (self: CheckedSchema): Schema.Codec<unknown> =>
+  Option.getOrElse(importSchema(self), (): Schema.Codec<unknown> =>
+    self.json["type"] === "object" ? Schema.Record(Schema.String, Schema.Unknown) : Schema.Unknown
+  )
+
+/**
+ * What {@link toSchema} imports, or none where it would accept anything: then a reader
+ * of the Schema does not learn what the document says, and has to be told otherwise.
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const importSchema = (self: CheckedSchema): Option.Option<Schema.Codec<unknown>> => {
   const root = rootOf(self)
-  const imported =
-    looks(root) > maxLooks || revisits(root, (node) => literalsOf(self.json, node.pointer))
-      ? Result.failVoid
-      : Result.try(() =>
-          SchemaRepresentation.fromJsonSchemaDocument(
-            self.dialect === "draft-07"
-              ? JsonSchema.fromSchemaDraft07(self.json)
-              : JsonSchema.fromSchemaDraft2020_12(self.json),
-            { patterns: "ignore" }
-          )
-        )
-  if (Result.isSuccess(imported)) {
+  if (looks(root) > maxLooks || revisits(root, (node) => literalsOf(self.json, node.pointer))) return Option.none()
+  const imported = Result.try(() =>
+    SchemaRepresentation.fromJsonSchemaDocument(
+      self.dialect === "draft-07"
+        ? JsonSchema.fromSchemaDraft07(self.json)
+        : JsonSchema.fromSchemaDraft2020_12(self.json),
+      { patterns: "ignore" }
+    )
+  )
+  return Option.map(
+    Result.getSuccess(imported),
     // an imported Schema needs no services, and its two sides are whatever JSON allows
-    return imported.success as Schema.Top as Schema.Codec<unknown>
-  }
-  return self.json["type"] === "object" ? Schema.Record(Schema.String, Schema.Unknown) : Schema.Unknown
+    (schema) => schema as Schema.Top as Schema.Codec<unknown>
+  )
 }
 
 /** The literals that a subschema admits, when it says so itself. */

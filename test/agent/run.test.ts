@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Deferred, Effect, Exit, Fiber, Ref, Schedule, Schema } from "effect"
+import { Cause, Context, Deferred, Effect, Exit, Fiber, Layer, Ref, Schedule, Schema, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import {
   Agent,
@@ -17,6 +17,10 @@ import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
 
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
 const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)
+
+/** `it.effect` lends each test a Scope; an application has none. */
+const withoutScope = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Effect.updateContext(effect, (context: Context.Context<never>) => Context.omit(Scope.Scope)(context))
 
 describe("AGENT-2 run", () => {
   it.effect("AGENT-2 gives a result with text, conversation, usage, steps and, when completed, output", () =>
@@ -436,4 +440,25 @@ describe("AGENT-2 run", () => {
       assert.strictEqual(system === undefined ? "" : Message.text(system), "It is Monday.")
     }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "delete", { path: "a" })] }, { text: "done" }])))
   )
+
+  it.effect("AGENT-1 what the agent's own Effects open stays open for the run, and is closed with it", () => {
+    const log: Array<string> = []
+    const opened = Effect.acquireRelease(
+      Effect.sync(() => log.push("open")),
+      () => Effect.sync(() => log.push("close"))
+    )
+    class Scoped extends Agent.Service<Scoped>()("scoped", { instructions: Effect.as(opened, "Test.") }) {}
+    const live = Scoped.layer.pipe(Layer.provide(ScriptedModel.layer([{ text: "one" }, { text: "two" }])))
+    return Effect.gen(function* () {
+      const scoped = yield* Scoped
+      for (const answer of ["one", "two"]) {
+        const onState = (_: RunState.RunState, event: RunEvent.RunEvent) => Effect.sync(() => log.push(event._tag))
+        assert.strictEqual((yield* scoped.run("Hello", { onState })).text, answer)
+        assert.strictEqual(log.at(0), "open")
+        assert.strictEqual(log.at(-2), "RunFinished")
+        assert.strictEqual(log.at(-1), "close")
+        log.length = 0
+      }
+    }).pipe(Effect.provide(live), withoutScope)
+  })
 })

@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, type Layer, Schema, Stream } from "effect"
+import { Effect, Layer, Schema, Stream } from "effect"
 import {
   Agent,
   AgentDefinition,
   Conversation,
+  type Json,
   Message,
   ModelRegistry,
   type RunResult,
@@ -409,4 +410,24 @@ describe("AGENT-6 structured output", () => {
       )
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: `{"even":3,"name":7,"note":null}` }])))
   })
+
+  it.effect("AGENT-6 a schema that a constrained call cannot carry is told in the system text", () =>
+    Effect.gen(function* () {
+      const told = (schema: Json.JsonObject) =>
+        Effect.gen(function* () {
+          const definition = yield* AgentDefinition.make({ model: "mock/m", output: { schema, strategy: "native" } })
+          const bound = yield* Agent.bind(definition)
+          yield* bound.run("Go")
+          const [request] = yield* ScriptedModel.requests
+          assert.strictEqual(request?.responseFormat.type, "json")
+          return request?.messages.find(({ role }) => role === "system")?.text ?? ""
+        }).pipe(
+          Effect.provide(Layer.mergeAll(ToolResolver.layerShells, ModelRegistry.layerAmbient)),
+          Effect.provide(ScriptedModel.layer([{ object: { a: "x" } }]))
+        )
+      const plain = { type: "object", properties: { a: { type: "string" } }, required: ["a"] }
+      assert.strictEqual(yield* told(plain), "")
+      assert.include(yield* told({ ...plain, not: { required: ["b"] } }), `"not":{"required":["b"]}`)
+    })
+  )
 })

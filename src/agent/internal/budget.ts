@@ -108,7 +108,7 @@ const besides = ({ output, tools }: Resolved<unknown>, counter: TokenCounter.Tok
   offered.set(tools, counts)
   const known = counts.get(counter)
   if (known !== undefined) return known
-  let tokens = output._tag === "Structured" ? counter.count(Output.systemText(output)) : 0
+  let tokens = output._tag === "Structured" ? counter.count(Output.toldBefore(output, "answer") ?? "") : 0
   for (const { contract } of tools.tools.values()) {
     const { description = "", name, parameters } = contract
     tokens += toolTokens + counter.count(name) + counter.count(description) + counter.count(JSON.stringify(parameters))

@@ -48,8 +48,8 @@ const promptOf = ({ recorder, resolved }: Step, action: CallModel): Prompt.Promp
   const { output, tools } = resolved
   const { conversation, view } = recorder.state()
   const prompt = Conversation.toPrompt(view ?? conversation, { toolName: tools.providerName })
-  const told = output._tag === "Structured" && output.strategy !== "tool" && action.purpose === "answer"
-  return withMistakes(told ? withSystem(prompt, Output.systemText(output)) : prompt, action.mistakes)
+  const told = output._tag === "Structured" ? Output.toldBefore(output, action.purpose) : undefined
+  return withMistakes(told === undefined ? prompt : withSystem(prompt, told), action.mistakes)
 }
 
 const isEvery = (choice: ToolChoice): choice is { readonly every: LanguageModel.ToolChoice<string> } =>

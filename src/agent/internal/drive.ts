@@ -12,7 +12,9 @@ import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
+import * as Scope from "effect/Scope"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as MessageId from "../../conversation/MessageId.ts"
@@ -291,8 +293,17 @@ export const drive = <A>(
     const emit = outer.parent === undefined ? sink.emit : outer.parent.emit
     const streaming = outer.parent === undefined ? sink.streaming : outer.parent.streaming
 
-    return yield* Effect.gen(function* () {
-      const resolved = yield* Effect.mapError(blueprint.resolve, refuse)
+    // What the agent's own Effects open is closed with the run, or with the caller's scope where there is one.
+    const ambient = yield* Effect.serviceOption(Scope.Scope)
+    const inScope = (own: Scope.Scope) =>
+      Effect.provideService(
+        blueprint.resolve,
+        Scope.Scope,
+        Option.getOrElse(ambient, () => own)
+      )
+
+    const running = Effect.fnUntraced(function* (scope: Scope.Scope) {
+      const resolved = yield* Effect.mapError(inScope(scope), refuse)
       yield* Effect.mapError(checkShells(resolved), refuse)
       const make: MakeRecorder = (state) => Recorder.make(state, options, emit)
       const { first, recorder } = yield* Effect.mapError(
@@ -315,5 +326,9 @@ export const drive = <A>(
       const result = yield* resultOf(resolved, recorder.state())
       yield* emit({ _tag: "RunFinished", result })
       return result
-    }).pipe(Effect.provideService(RunContext, context), Effect.provideService(Environment, environment))
+    })
+    return yield* Effect.scopedWith(running).pipe(
+      Effect.provideService(RunContext, context),
+      Effect.provideService(Environment, environment)
+    )
   })

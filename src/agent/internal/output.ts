@@ -10,7 +10,7 @@ import type { JsonSchemaError } from "../../payload/JsonSchemaError.ts"
 import * as ModelJson from "../../payload/ModelJson.ts"
 import { fromSchemaError, type ValidationIssue } from "../../payload/ValidationIssue.ts"
 import type { OutputStrategy } from "../AgentDefinition.ts"
-import type { OutputCheck } from "../RunEvent.ts"
+import type { OutputCheck, Purpose } from "../RunEvent.ts"
 
 export interface StructuredOutput<out A> {
   readonly _tag: "Structured"
@@ -133,12 +133,21 @@ export const checkText = <A>(self: StructuredOutput<A>, final: string): Effect.E
     onSuccess: (value) => checkValue(self, value)
   })
 
-/** What the system text says about the output, for models that are only told. */
-export const systemText = <A>(self: StructuredOutput<A>): string =>
+const systemText = (schema: CheckedSchema.CheckedSchema): string =>
   [
     "Your final answer must be one JSON value that is valid against this JSON Schema, with no text around it:",
-    JSON.stringify(self.schema.json)
+    JSON.stringify(schema.json)
   ].join("\n")
+
+/**
+ * What the system text says about the output. A constrained call says it by its Schema,
+ * unless that is one of those that core cannot hold: then the text says it as well.
+ */
+export const toldBefore = <A>(self: StructuredOutput<A>, purpose: Purpose): string | undefined => {
+  if (self.strategy === "tool") return undefined
+  if (purpose === "answer") return systemText(self.schema)
+  return Option.isNone(CheckedSchema.importSchema(self.offered)) ? systemText(self.offered) : undefined
+}
 
 /** When `generateObject` is used, by strategy and by whether tools are offered. */
 export const structuredSteps = (self: Output<unknown>, hasTools: boolean): "never" | "fallback" | "always" =>
