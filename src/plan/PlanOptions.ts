@@ -1,0 +1,50 @@
+/**
+ * How a run of a plan is limited and watched.
+ *
+ * @since 0.1.0
+ */
+import type * as Effect from "effect/Effect"
+import type { Interruption, Timeouts } from "../agent/RunOptions.ts"
+import type { Decision } from "../agent/RunTransition.ts"
+import type { JsonObject } from "../payload/Json.ts"
+import type { PlanError } from "./PlanError.ts"
+import type { PlanRunEvent } from "./PlanRunEvent.ts"
+import type { PlanRunState } from "./PlanRunState.ts"
+
+/**
+ * Takes durable facts before the run goes on: several that belong together, with the
+ * state after them. A run that cannot be written stops.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Journal = (
+  events: readonly [PlanRunEvent, ...Array<PlanRunEvent>],
+  state: PlanRunState
+) => Effect.Effect<void, PlanError>
+
+/**
+ * Options of running a plan, new or resumed.
+ *
+ * **Details**
+ *
+ * - `concurrency`: how many members of a band run at a time; default unbounded.
+ * - `maxIterations`: instead of that of the plan; on a resume, the new limit.
+ * - `decisions`: about calls and pauses that wait, on a resume.
+ * - `timeouts`: `total` of the whole run; `step` and `tool` as for agents, handed to them.
+ * - `journal`: see {@link Journal}.
+ * - `interruptWhen`: asked between steps; an `Interruption` ends the run there.
+ * - `context`: the `RunContext` of functions, tools and agents; default `{}`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface PlanOptions {
+  readonly concurrency?: number | "unbounded" | undefined
+  readonly maxIterations?: number | undefined
+  readonly decisions?: ReadonlyArray<Decision> | undefined
+  readonly timeouts?: Timeouts | undefined
+  readonly context?: JsonObject | undefined
+  readonly journal?: Journal | undefined
+  readonly interruptWhen?: (() => Effect.Effect<Interruption | undefined>) | undefined
+}

@@ -1,0 +1,77 @@
+/**
+ * How a run of a plan ended, as data.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { ApprovalRequest } from "../agent/Outcome.ts"
+
+/**
+ * A step that waits for somebody. `path` are the steps of the outer plans, from the
+ * outside in.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const PauseRequest = Schema.Struct({
+  step: Schema.String,
+  path: Schema.Array(Schema.String),
+  reason: Schema.String
+})
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export type PauseRequest = typeof PauseRequest.Type
+
+/**
+ * Why a step failed, as data: `type` is the tag or name of the error, `message` its
+ * message. `retryable` is what the error says of itself.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const StepFailure = Schema.Struct({
+  type: Schema.String,
+  message: Schema.String,
+  retryable: Schema.Boolean
+})
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export type StepFailure = typeof StepFailure.Type
+
+/**
+ * How a run ended.
+ *
+ * **Details**
+ *
+ * | outcome | meaning | resume |
+ * |---|---|---|
+ * | `Completed` | the last step gave `output` | no |
+ * | `Concluded` | a step ended the plan with `answer` | no |
+ * | `Paused` | steps wait: `pauses` for anybody, `requests` for decisions | goes on at the same point |
+ * | `Failed` | a step, a reference or a predicate failed | tries the same step again |
+ * | `LimitReached` | `maxIterations` was used up before `next` | with a larger limit |
+ * | `Interrupted` | somebody stopped it | goes on |
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const PlanOutcome = Schema.TaggedUnion({
+  Completed: { output: Schema.Json },
+  Concluded: { answer: Schema.String },
+  Paused: { pauses: Schema.Array(PauseRequest), requests: Schema.Array(ApprovalRequest) },
+  Failed: { step: Schema.String, failure: StepFailure },
+  LimitReached: { limit: Schema.Int, next: Schema.String },
+  Interrupted: { reason: Schema.optionalKey(Schema.String) }
+})
+
+/**
+ * @category models
+ * @since 0.1.0
+ */
+export type PlanOutcome = typeof PlanOutcome.Type
