@@ -7,4 +7,5 @@
 export * from "./agent/index.ts"
 export * from "./conversation/index.ts"
 export * from "./payload/index.ts"
+export * from "./plan/index.ts"
 export * from "./tool/index.ts"
