@@ -48,3 +48,21 @@ export interface PlanOptions {
   readonly journal?: Journal | undefined
   readonly interruptWhen?: (() => Effect.Effect<Interruption | undefined>) | undefined
 }
+
+/**
+ * Options of running a plan for many inputs.
+ *
+ * **Details**
+ *
+ * - `concurrency`: how many runs there are at a time; default unbounded.
+ * - `bands`: how many members of a band run at a time, in each run; default unbounded.
+ *
+ * The rest holds for each run. `journal` is shared: `runId` of the state tells runs apart.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RunManyOptions extends Omit<PlanOptions, "concurrency" | "decisions"> {
+  readonly concurrency?: number | "unbounded" | undefined
+  readonly bands?: number | "unbounded" | undefined
+}
