@@ -9,6 +9,7 @@ import type * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import type { Agent } from "../agent/Agent.ts"
 import type { Content } from "../tool/Content.ts"
+import * as functionTarget from "./internal/step.ts"
 
 /**
  * @category type IDs
@@ -71,3 +72,44 @@ export type AgentTarget<R = never> = Agent<unknown, R> | Effect.Effect<Agent<unk
  * @since 0.1.0
  */
 export const isFunction = (u: unknown): u is FunctionTarget<unknown> => Predicate.hasProperty(u, TypeId)
+
+/**
+ * The schemas of a function: what its payload is decoded with, and what its answer is encoded with.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options<out I extends StepSchema, out O extends StepSchema> {
+  readonly input?: I | undefined
+  readonly output?: O | undefined
+}
+
+/**
+ * A schema of a step or of a function. It needs no services.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type StepSchema = Schema.ConstraintCodec<unknown, unknown>
+
+/**
+ * Gives a function the name it has in a registry.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make: {
+  <R = never>(
+    name: string,
+    run: (input: Input) => Effect.Effect<Schema.Json, unknown, R>
+  ): FunctionTarget<R>
+  <
+    I extends StepSchema = Schema.ConstraintCodec<Schema.Json>,
+    O extends StepSchema = Schema.ConstraintCodec<Schema.Json>,
+    R = never
+  >(
+    name: string,
+    options: Options<I, O>,
+    run: (input: Input<I["Type"]>) => Effect.Effect<O["Type"], unknown, R>
+  ): FunctionTarget<R>
+} = functionTarget.makeTarget

@@ -4,6 +4,8 @@
  *
  * @since 0.1.0
  */
+export * as AgentMemory from "./AgentMemory.ts"
+export * as Plan from "./Plan.ts"
 export * as PlanDefinition from "./PlanDefinition.ts"
 export * as PlanError from "./PlanError.ts"
 export * as PlanEvent from "./PlanEvent.ts"
@@ -19,6 +21,7 @@ export * as PlanRunState from "./PlanRunState.ts"
 export * as PlanTransition from "./PlanTransition.ts"
 export * as Reference from "./Reference.ts"
 export * as RetryPolicy from "./RetryPolicy.ts"
+export * as Step from "./Step.ts"
 export * as StepSignal from "./StepSignal.ts"
 export * as Target from "./Target.ts"
 export * as When from "./When.ts"
