@@ -4,6 +4,8 @@
  *
  * @since 0.1.0
  */
+export * as Checkpoint from "./Checkpoint.ts"
+export * as CheckpointError from "./CheckpointError.ts"
 export * as AgentMemory from "./AgentMemory.ts"
 export * as Plan from "./Plan.ts"
 export * as PlanDefinition from "./PlanDefinition.ts"
