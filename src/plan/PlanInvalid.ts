@@ -4,10 +4,16 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import * as Names from "../payload/Names.ts"
 import { PlanProblem } from "./PlanProblem.ts"
 
 /**
- * All problems of a plan, in the order of its steps.
+ * All problems of a plan.
+ *
+ * **Details**
+ *
+ * Problems of the plan as a whole come first, then those of its steps in declared
+ * order. The message is all of their reasons; programs read `problems`.
  *
  * @category errors
  * @since 0.1.0
@@ -20,7 +26,8 @@ export class PlanInvalid extends Schema.TaggedError<PlanInvalid>("effect-emissar
    * @since 0.1.0
    */
   override get message(): string {
+    const { length } = this.problems
     const lines = this.problems.map(({ reason }) => `- ${reason}`)
-    return `Plan ${JSON.stringify(this.plan)}: expected a plan that can run, found ${this.problems.length} problems:\n${lines.join("\n")}`
+    return `Plan ${Names.quote(this.plan)}: expected a plan that can run, found ${length === 1 ? "a problem" : `${length} problems`}:\n${lines.join("\n")}`
   }
 }

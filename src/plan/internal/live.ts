@@ -42,9 +42,12 @@ export interface LivePlan {
   readonly output: StepSchema | undefined
 }
 
-/** How a tool takes a step's input: its whole arguments, or the parameters that take task and context. */
+/**
+ * How a tool takes a step's input: the payload as its whole arguments (with the text of the context in
+ * the parameter `context`, if that is not undefined), or the parameters that take task and context.
+ */
 export type ToolArguments =
-  | { readonly _tag: "Payload" }
+  | { readonly _tag: "Payload"; readonly context: string | undefined }
   | { readonly _tag: "Text"; readonly task: string; readonly context: string | undefined }
 
 /** A tool a step runs. */
