@@ -31,6 +31,14 @@ import * as Schema from "effect/Schema"
  * - `UnreachableStep`: no run gets to the step.
  * - `WritesCollision`: one pass through the plan can write a key twice.
  *
+ * Of steps written as code, found when a plan is made:
+ *
+ * - `InvalidDuration`, `InvalidRetry`: a time or a retry that cannot be.
+ * - `SchemaNotRepresentable`: a schema that JSON Schema cannot tell.
+ * - `SharedTargetName`: two targets have one name.
+ * - `UnknownPredicate`: a route names a predicate that the plan is not given.
+ * - `NotJson`: something in the plan is no JSON, such as a number that is not finite.
+ *
  * Of what a plan is bound with:
  *
  * - `UnknownTool`, `UnknownAgent`: nothing of that name is there.
@@ -67,6 +75,12 @@ export const Code = Schema.Literals([
   "RejoinBeforeRoute",
   "UnreachableStep",
   "WritesCollision",
+  "InvalidDuration",
+  "InvalidRetry",
+  "SchemaNotRepresentable",
+  "SharedTargetName",
+  "UnknownPredicate",
+  "NotJson",
   "UnknownTool",
   "UnknownAgent",
   "AmbiguousTarget",
