@@ -201,6 +201,29 @@ export interface ModelMistaken {
 }
 
 /**
+ * Something that answers in place of a model, a plan for example, came further in the
+ * step that is under way.
+ *
+ * **Details**
+ *
+ * `facts` is what is new, as JSON that means something only to what answers: all facts
+ * of a step in order are its state. `requests` are what it waits for now; decisions that
+ * were made before are part of the facts from here on. `limited` says that its budget is
+ * used up. `usage` is what was used since the event before.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ProgressSaved {
+  readonly _tag: "ProgressSaved"
+  readonly at: DateTime.Utc
+  readonly facts: ReadonlyArray<Schema.Json>
+  readonly requests: ReadonlyArray<Outcome.ApprovalRequest>
+  readonly limited: boolean
+  readonly usage?: TokenUsage.TokenUsage
+}
+
+/**
  * A call needs somebody's decision before it may run.
  *
  * @category models
@@ -322,6 +345,7 @@ export type RunEvent =
   | StepStarted
   | ModelAnswered
   | ModelMistaken
+  | ProgressSaved
   | ApprovalRequested
   | ApprovalDecided
   | ToolStarted
@@ -330,6 +354,27 @@ export type RunEvent =
   | RunInterrupted
   | RunFinished
   | RunResumed
+
+/**
+ * The tokens that were used by what this event tells: by the run itself, or by a run
+ * inside it. The usage of a run is the sum over its events.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const usageOf = (self: RunEvent): TokenUsage.TokenUsage | undefined => {
+  switch (self._tag) {
+    case "ModelAnswered":
+      return self.message.usage
+    case "ModelMistaken":
+    case "ProgressSaved":
+      return self.usage
+    case "ChildEvent":
+      return usageOf(self.event)
+    default:
+      return undefined
+  }
+}
 
 /**
  * The codec of one event: field `version`, native version 1. Its cost does not depend

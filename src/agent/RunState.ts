@@ -8,6 +8,7 @@
  *
  * @since 0.1.0
  */
+import type * as Chunk from "effect/Chunk"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import * as HashMap from "effect/HashMap"
@@ -104,6 +105,38 @@ export interface PendingInput {
 }
 
 /**
+ * How far something is that answers in place of a model, a plan for example, while its
+ * answer is not there yet.
+ *
+ * **Details**
+ *
+ * `facts` is all that it saved, in order. `requests` are what it waits for and nobody
+ * has decided about; `decisions` are those that it has not taken yet. `path` of a
+ * decision is that of its request, empty where that has none.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Progress {
+  readonly facts: Chunk.Chunk<Schema.Json>
+  readonly requests: ReadonlyArray<ApprovalRequest>
+  readonly decisions: ReadonlyArray<ProgressDecision>
+}
+
+/**
+ * A decision about a request of a {@link Progress}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ProgressDecision {
+  readonly callId: string
+  readonly approved: boolean
+  readonly reason?: string
+  readonly path: ReadonlyArray<string>
+}
+
+/**
  * Where a run stands.
  *
  * **Details**
@@ -117,6 +150,8 @@ export interface PendingInput {
  * - `limited`: the last answer used up the budget and asked for more.
  * - `step`: a model call that was announced and has not answered yet.
  * - `mistakes`: what the model is to be told when it is asked again in this step.
+ * - `progress`: how far the answer of something is that is no model. There are no open
+ *   calls meanwhile, and what users say waits.
  * - `fresh`: no model call was answered since the run was started or resumed.
  *
  * @category models
@@ -142,6 +177,7 @@ export interface RunState extends Inspectable {
   readonly limited: boolean
   readonly step: { readonly step: number; readonly purpose: Purpose } | undefined
   readonly mistakes: ReadonlyArray<string>
+  readonly progress: Progress | undefined
   readonly fresh: boolean
   readonly interrupted: { readonly reason?: string } | undefined
   readonly outcome: Outcome | undefined

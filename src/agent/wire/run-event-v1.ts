@@ -44,6 +44,13 @@ export const Event: Schema.Codec<RunEvent, unknown> = Schema.Union([
     problem: Schema.String,
     usage: Schema.optionalKey(Part.Usage)
   }),
+  Schema.TaggedStruct("ProgressSaved", {
+    at,
+    facts: Schema.Array(Schema.Json),
+    requests: Schema.Array(Part.ApprovalRequest),
+    limited: Schema.Boolean,
+    usage: Schema.optionalKey(Part.Usage)
+  }),
   Schema.TaggedStruct("ApprovalRequested", { at, callId: Schema.String }),
   Schema.TaggedStruct("ApprovalDecided", {
     at,

@@ -16,7 +16,7 @@ import type { TokenUsage } from "../../conversation/TokenUsage.ts"
 import * as v1 from "../../conversation/wire/v1.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { ToolResult as ToolResultType } from "../../tool/ToolResult.ts"
-import type { Outcome as OutcomeType } from "../Outcome.ts"
+import type { ApprovalRequest as ApprovalRequestType, Outcome as OutcomeType } from "../Outcome.ts"
 import type {
   MaxSteps as MaxStepsType,
   OutputCheck as OutputCheckType,
@@ -83,7 +83,13 @@ export const OutputCheck: Schema.Codec<OutputCheckType> = Schema.Union([
   Schema.TaggedStruct("Invalid", { issues: Schema.Array(Issue) })
 ])
 
-const ApprovalRequest = Schema.Struct({
+/**
+ * A call that waits for a decision.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ApprovalRequest: Schema.Codec<ApprovalRequestType> = Schema.Struct({
   callId: Schema.String,
   name: Schema.String,
   arguments: Schema.Json,
@@ -205,6 +211,8 @@ export const data: ReadonlyArray<string> = [
   "/**/result/value",
   "/**/output/value",
   "/**/outcome/output",
+  "/**/facts/**/output",
+  "/**/facts/**/payload",
   "/**/message/metadata",
   "/**/messages/*/metadata"
 ]

@@ -5,6 +5,7 @@
  *
  * @since 0.1.0
  */
+import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as HashMap from "effect/HashMap"
 import * as Schema from "effect/Schema"
@@ -31,6 +32,19 @@ const Answer = Schema.Struct({
   output: Schema.optionalKey(Part.OutputCheck)
 })
 
+const Progress = Schema.Struct({
+  facts: Schema.Array(Schema.Json),
+  requests: Schema.Array(Part.ApprovalRequest),
+  decisions: Schema.Array(
+    Schema.Struct({
+      callId: Schema.String,
+      approved: Schema.Boolean,
+      reason: Schema.optionalKey(Schema.String),
+      path: Schema.Array(Schema.String)
+    })
+  )
+})
+
 const Body = Schema.Struct({
   runId: Schema.String,
   agent: Schema.String,
@@ -50,6 +64,7 @@ const Body = Schema.Struct({
   limited: Schema.Boolean,
   step: Schema.optionalKey(Schema.Struct({ step: Part.Count, purpose: Part.Purpose })),
   mistakes: Schema.Array(Schema.String),
+  progress: Schema.optionalKey(Progress),
   fresh: Schema.Boolean,
   interrupted: Schema.optionalKey(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
   outcome: Schema.optionalKey(Part.Outcome),
@@ -93,17 +108,24 @@ export const State: Schema.Codec<RunState, unknown> = Body.pipe(
               view: body.view,
               answer: body.answer,
               step: body.step,
+              progress:
+                body.progress === undefined
+                  ? undefined
+                  : { ...body.progress, facts: Chunk.fromIterable(body.progress.facts) },
               interrupted: body.interrupted,
               outcome: body.outcome
             })
           )
     }),
-    encode: SchemaGetter.transform(({ answer, calls, interrupted, outcome, step, view, ...state }): Body => ({
+    encode: SchemaGetter.transform(({ answer, calls, interrupted, outcome, progress, step, view, ...state }): Body => ({
       ...state,
       calls: internal.inOrder(calls).map(({ part, status }) => ({ callId: part.id, status })),
       ...(view === undefined ? undefined : { view }),
       ...(answer === undefined ? undefined : { answer }),
       ...(step === undefined ? undefined : { step }),
+      ...(progress === undefined
+        ? undefined
+        : { progress: { ...progress, facts: Chunk.toReadonlyArray(progress.facts) } }),
       ...(interrupted === undefined ? undefined : { interrupted }),
       ...(outcome === undefined ? undefined : { outcome })
     }))

@@ -1,4 +1,5 @@
 /** Which events may follow a state, and the state after them: the second table of `RunTransition`. */
+import * as Chunk from "effect/Chunk"
 import * as HashMap from "effect/HashMap"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -8,10 +9,11 @@ import type * as Message from "../../../conversation/Message.ts"
 import * as TokenUsage from "../../../conversation/TokenUsage.ts"
 import * as ValidationIssue from "../../../payload/ValidationIssue.ts"
 import * as ToolResult from "../../../tool/ToolResult.ts"
-import { stopReason } from "../../Outcome.ts"
-import type * as RunEvent from "../../RunEvent.ts"
+import { type ApprovalRequest, stopReason } from "../../Outcome.ts"
+import * as RunEvent from "../../RunEvent.ts"
 import { type Reason, RunEventError } from "../../RunEventError.ts"
-import type { CallStatus, OpenCall, RunState } from "../../RunState.ts"
+import type { CallStatus, OpenCall, Progress, RunState } from "../../RunState.ts"
+import { samePath } from "./decide.ts"
 import { next, withinBudget } from "./next.ts"
 import * as states from "./state.ts"
 
@@ -44,6 +46,7 @@ export const start = (event: RunEvent.RunStarted): RunState => {
     limited: false,
     step: undefined,
     mistakes: [],
+    progress: undefined,
     fresh: true,
     interrupted: undefined,
     outcome: undefined,
@@ -100,11 +103,14 @@ export const apply = (self: RunState, event: RunEvent.RunEvent): Applied => {
       return modelAnswered(self, event)
     case "ModelMistaken":
       return modelMistaken(self, event)
+    case "ProgressSaved":
+      return progressSaved(self, event)
     case "ApprovalRequested":
       return self.limited
         ? outOfSteps(event)
         : changeCall(self, event, event.callId, ["Requested"], () => ({ _tag: "AwaitingApproval" }))
     case "ApprovalDecided":
+      if (self.progress !== undefined) return progressDecided(self, self.progress, event)
       return changeCall(self, event, event.callId, ["AwaitingApproval"], () =>
         event.approved
           ? { _tag: "Approved" }
@@ -117,7 +123,7 @@ export const apply = (self: RunState, event: RunEvent.RunEvent): Applied => {
     case "ToolFinished":
       return toolFinished(self, event)
     case "ChildEvent":
-      return childEvent(self, event)
+      return self.progress !== undefined ? progressDecided(self, self.progress, event) : childEvent(self, event)
     case "RunInterrupted":
       return update(self, event, {
         interrupted: event.reason === undefined ? {} : { reason: event.reason },
@@ -202,7 +208,7 @@ const inputAdded = (self: RunState, event: RunEvent.InputAdded): Applied => {
     return unexpected(event, "no model call under way", `step ${self.step.step} without its answer`)
   }
   const input = { message: event.message, maxSteps: event.maxSteps }
-  if (HashMap.isEmpty(self.calls)) {
+  if (HashMap.isEmpty(self.calls) && self.progress === undefined) {
     return Result.flatMap(take(self, event, [input]), (fields) => update(self, event, fields))
   }
   // It waits, but is refused now if it could never be taken
@@ -278,6 +284,8 @@ const modelAnswered = (self: RunState, event: RunEvent.ModelAnswered): Applied =
     const paused = message.finishReason === "pause"
     const steps = self.steps + 1
     const asksForMore = tools > 0 ? event.output?._tag !== "Valid" : paused && event.outputCall === undefined
+    const taken = takeAfterProgress({ conversation, view }, self, event)
+    if (Result.isFailure(taken)) return Result.fail(taken.failure)
     return update(self, event, {
       conversation,
       view,
@@ -298,10 +306,20 @@ const modelAnswered = (self: RunState, event: RunEvent.ModelAnswered): Applied =
       limited: asksForMore && !withinBudget({ steps, maxSteps: self.maxSteps }),
       step: undefined,
       mistakes: [],
-      fresh: false
+      progress: undefined,
+      fresh: false,
+      ...taken.success
     })
   })
 }
+
+/** What the user said while the answer was under way. */
+const takeAfterProgress = (
+  histories: Histories,
+  { pending, progress }: RunState,
+  event: RunEvent.RunEvent
+): Result.Result<Partial<states.Fields>, RunEventError> =>
+  progress === undefined || pending.length === 0 ? Result.succeed({}) : take(histories, event, pending)
 
 /** The synthetic output tool is never run: its result is what the check said. */
 const settleOutput = (
@@ -327,6 +345,49 @@ const modelMistaken = (self: RunState, event: RunEvent.ModelMistaken): Applied =
         mistakes: [...self.mistakes, event.problem],
         usage: addUsage(self.usage, event.usage)
       })
+
+const progressSaved = (self: RunState, event: RunEvent.ProgressSaved): Applied => {
+  if (self.step === undefined) return noStep(event)
+  const facts = Chunk.fromIterable(event.facts)
+  return update(self, event, {
+    progress: {
+      facts: self.progress === undefined ? facts : Chunk.appendAll(self.progress.facts, facts),
+      requests: event.requests,
+      decisions: []
+    },
+    limited: event.limited,
+    usage: addUsage(self.usage, event.usage)
+  })
+}
+
+const progressDecided = (
+  self: RunState,
+  progress: Progress,
+  event: RunEvent.ApprovalDecided | RunEvent.ChildEvent
+): Applied => {
+  const path: Array<string> = []
+  let inner: RunEvent.RunEvent = event
+  while (inner._tag === "ChildEvent") {
+    path.push(inner.callId)
+    inner = inner.event
+  }
+  if (inner._tag !== "ApprovalDecided") {
+    return unexpected(event, "no event of a call while an answer is in progress", inner._tag)
+  }
+  const { approved, callId, reason } = inner
+  const isMeant = (request: ApprovalRequest) => request.callId === callId && samePath(request.path ?? [], path)
+  if (!progress.requests.some(isMeant)) {
+    return fail(event, { _tag: "UnknownCall", callId, open: progress.requests.map(({ callId }) => callId) })
+  }
+  const decision = { callId, approved, path, ...(reason === undefined ? undefined : { reason }) }
+  return update(self, event, {
+    progress: {
+      ...progress,
+      requests: progress.requests.filter((request) => !isMeant(request)),
+      decisions: [...progress.decisions, decision]
+    }
+  })
+}
 
 const addUsage = (total: TokenUsage.TokenUsage, usage: TokenUsage.TokenUsage | undefined): TokenUsage.TokenUsage =>
   usage === undefined ? total : TokenUsage.sum([total, usage])
@@ -397,7 +458,7 @@ const childEvent = (self: RunState, event: RunEvent.ChildEvent): Applied =>
     const status: CallStatus = { _tag: "Started", child: after.success }
     return update(self, event, {
       calls: HashMap.set(self.calls, event.callId, { ...call, status }),
-      usage: addUsage(self.usage, usageOf(event.event))
+      usage: addUsage(self.usage, RunEvent.usageOf(event.event))
     })
   })
 
@@ -406,19 +467,6 @@ const startChild = (self: RunState, { event }: RunEvent.ChildEvent): Applied => 
   return event.depth === self.depth + 1
     ? Result.succeed(start(event))
     : unexpected(event, `depth ${self.depth + 1}`, `depth ${event.depth}`)
-}
-
-const usageOf = (event: RunEvent.RunEvent): TokenUsage.TokenUsage | undefined => {
-  switch (event._tag) {
-    case "ModelAnswered":
-      return event.message.usage
-    case "ModelMistaken":
-      return event.usage
-    case "ChildEvent":
-      return usageOf(event.event)
-    default:
-      return undefined
-  }
 }
 
 const runFinished = (self: RunState, event: RunEvent.RunFinished): Applied => {

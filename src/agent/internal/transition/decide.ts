@@ -35,7 +35,7 @@ export const decide = (
 const isAbout = ({ callId, path }: Decision, request: ApprovalRequest): boolean =>
   request.callId === callId && (path === undefined || samePath(path, request.path ?? []))
 
-const samePath = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): boolean =>
+export const samePath = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): boolean =>
   a.length === b.length && a.every((id, i) => id === b[i])
 
 const event = ({ approved, callId, reason }: Decision, { path }: ApprovalRequest, at: DateTime.Utc): RunEvent => {

@@ -5,7 +5,7 @@ import * as ToolResult from "../../../tool/ToolResult.ts"
 import { stopReason } from "../../Outcome.ts"
 import type { Purpose } from "../../RunEvent.ts"
 import type { CallModel, Finished, RunAction, RunnableCall, Settlement } from "../../RunAction.ts"
-import type { OpenCall, RunState } from "../../RunState.ts"
+import type { OpenCall, Progress, RunState } from "../../RunState.ts"
 import * as states from "./state.ts"
 
 const settlement = ({ part }: OpenCall, result: ToolResult.ToolResult): Settlement => ({
@@ -36,7 +36,16 @@ export const next = (self: RunState): RunAction => {
       : { _tag: "Finished", outcome: { _tag: "Interrupted", ...self.interrupted } }
   }
   if (self.limited) return { _tag: "Finished", outcome: { _tag: "MaxSteps" } }
+  if (self.progress !== undefined) return inProgress(self, self.progress)
   return HashMap.isEmpty(self.calls) ? afterAnswer(self) : openCalls(self)
+}
+
+/** What answers goes on as soon as one decision lets it. */
+const inProgress = (self: RunState, { decisions }: Progress): RunAction => {
+  const requests = states.approvalRequests(self)
+  return decisions.length === 0 && Arr.isReadonlyArrayNonEmpty(requests)
+    ? { _tag: "AwaitApproval", requests }
+    : callModel(self, "answer")
 }
 
 const openCalls = (self: RunState): RunAction => {

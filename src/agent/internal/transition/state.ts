@@ -36,6 +36,7 @@ class State extends Inspectable.Class implements RunState {
   readonly limited: RunState["limited"]
   readonly step: RunState["step"]
   readonly mistakes: RunState["mistakes"]
+  readonly progress: RunState["progress"]
   readonly fresh: RunState["fresh"]
   readonly interrupted: RunState["interrupted"]
   readonly outcome: RunState["outcome"]
@@ -63,6 +64,7 @@ class State extends Inspectable.Class implements RunState {
     this.limited = fields.limited
     this.step = fields.step
     this.mistakes = fields.mistakes
+    this.progress = fields.progress
     this.fresh = fields.fresh
     this.interrupted = fields.interrupted
     this.outcome = fields.outcome
@@ -130,6 +132,10 @@ export const approvalRequests = (self: RunState): ReadonlyArray<ApprovalRequest>
 }
 
 const collect = (self: RunState, path: ReadonlyArray<string>, requests: Array<ApprovalRequest>): void => {
+  for (const { path: own = [], ...request } of self.progress?.requests ?? []) {
+    const whole = [...path, ...own]
+    requests.push({ ...request, ...(whole.length === 0 ? undefined : { path: whole }) })
+  }
   for (const { part, status } of inOrder(self.calls)) {
     if (status._tag === "AwaitingApproval") {
       requests.push({
