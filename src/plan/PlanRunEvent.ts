@@ -4,12 +4,15 @@
  * @since 0.1.0
  */
 import type * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
 import type { RunEvent } from "../agent/RunEvent.ts"
 import type { TokenUsage } from "../conversation/TokenUsage.ts"
 import type { JsonObject } from "../payload/Json.ts"
-import type * as Schema from "effect/Schema"
 import type { PlanInput } from "./PlanInput.ts"
 import type { PlanOutcome, StepFailure } from "./PlanOutcome.ts"
+import * as VersionedCodec from "../payload/VersionedCodec.ts"
+import * as v1 from "./wire/plan-run-event-v1.ts"
+import { data } from "./wire/plan-run-parts-v1.ts"
 
 /**
  * What a finished step leaves: its task and context as they were delivered, and what
@@ -34,7 +37,18 @@ export interface StepRecord {
   readonly finishedAt: DateTime.Utc
 }
 
-/** @category models @since 0.1.0 */
+/**
+ * The first fact of a run.
+ *
+ * **Details**
+ *
+ * `digest` is that of the definition, see `Plan.digest`: a state is only taken up again
+ * by the same plan. `depth` is 0, or one more than that of the run it is inside of.
+ * `context` is the `RunContext` of everything that runs in the plan.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface PlanStarted {
   readonly _tag: "PlanStarted"
   readonly at: DateTime.Utc
@@ -48,14 +62,25 @@ export interface PlanStarted {
   readonly context: JsonObject
 }
 
-/** @category models @since 0.1.0 */
+/**
+ * A step begins, the first of its turn counts an iteration.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface StepStarted {
   readonly _tag: "StepStarted"
   readonly at: DateTime.Utc
   readonly step: string
 }
 
-/** @category models @since 0.1.0 */
+/**
+ * A try failed and another one begins: `attempt` is its number, from 2 on. What ran inside
+ * the failed try is left behind.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface StepRetried {
   readonly _tag: "StepRetried"
   readonly at: DateTime.Utc
@@ -64,7 +89,13 @@ export interface StepRetried {
   readonly failure: StepFailure
 }
 
-/** @category models @since 0.1.0 */
+/**
+ * Something happened in the run of the agent in a step. A `RunStarted` begins that run, or
+ * another one after it has ended.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface AgentChanged {
   readonly _tag: "AgentChanged"
   readonly at: DateTime.Utc
@@ -72,7 +103,13 @@ export interface AgentChanged {
   readonly event: RunEvent
 }
 
-/** @category models @since 0.1.0 */
+/**
+ * Something happened in the run of the plan in a step. A `PlanStarted` begins that run, or
+ * another one after it has ended.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface NestedChanged {
   readonly _tag: "NestedChanged"
   readonly at: DateTime.Utc
@@ -80,14 +117,24 @@ export interface NestedChanged {
   readonly event: PlanRunEvent
 }
 
-/** @category models @since 0.1.0 */
+/**
+ * A step gave its output. In a band it counts when all members have finished.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface StepFinished {
   readonly _tag: "StepFinished"
   readonly at: DateTime.Utc
   readonly record: StepRecord
 }
 
-/** @category models @since 0.1.0 */
+/**
+ * A step failed, after its retries. The others of its band go on to their end.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface StepFailed {
   readonly _tag: "StepFailed"
   readonly at: DateTime.Utc
@@ -95,15 +142,42 @@ export interface StepFailed {
   readonly failure: StepFailure
 }
 
-/** The step waits: for anybody (`reason`), or for decisions about the calls `requests` names. @category models @since 0.1.0 */
+/**
+ * The call of a tool that is a step and needs approval.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface CallRequest {
+  readonly name: string
+  readonly arguments: Schema.Json
+}
+
+/**
+ * A step waits.
+ *
+ * **Details**
+ *
+ * `reason` when it waits for anybody, `request` when the step is a tool call that needs
+ * approval, neither when something inside of its agent or plan waits.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface StepPaused {
   readonly _tag: "StepPaused"
   readonly at: DateTime.Utc
   readonly step: string
   readonly reason?: string
+  readonly request?: CallRequest
 }
 
-/** @category models @since 0.1.0 */
+/**
+ * A step ended the plan, and every plan it is inside of, with an answer.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface StepConcluded {
   readonly _tag: "StepConcluded"
   readonly at: DateTime.Utc
@@ -111,7 +185,13 @@ export interface StepConcluded {
   readonly answer: string
 }
 
-/** Where a finished step with routes goes: a step, or on as declared (`to` absent). @category models @since 0.1.0 */
+/**
+ * Where a finished step with routes goes: to a step, or on as if it had no routes (`to`
+ * absent).
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface RouteTaken {
   readonly _tag: "RouteTaken"
   readonly at: DateTime.Utc
@@ -119,7 +199,13 @@ export interface RouteTaken {
   readonly to?: string
 }
 
-/** Somebody decided about a call that waits inside the step. @category models @since 0.1.0 */
+/**
+ * Somebody decided about a step that paused: a tool call, or a function that waits for
+ * anybody. Decisions about calls inside an agent are its `ApprovalDecided`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface StepDecided {
   readonly _tag: "StepDecided"
   readonly at: DateTime.Utc
@@ -128,21 +214,38 @@ export interface StepDecided {
   readonly reason?: string
 }
 
-/** @category models @since 0.1.0 */
+/**
+ * Somebody stopped the run. Nothing starts any more; what runs may still end.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface PlanInterrupted {
   readonly _tag: "PlanInterrupted"
   readonly at: DateTime.Utc
   readonly reason?: string
 }
 
-/** @category models @since 0.1.0 */
+/**
+ * The run ended. It can go on after a {@link PlanResumed}, unless it completed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface PlanFinished {
   readonly _tag: "PlanFinished"
   readonly at: DateTime.Utc
   readonly outcome: PlanOutcome
 }
 
-/** @category models @since 0.1.0 */
+/**
+ * Somebody runs it again: what failed, paused or was cut off gets another turn, what
+ * finished does not. Without `maxIterations` the limit stays as it was, without `context`
+ * the RunContext does.
+ *
+ * @category models
+ * @since 0.1.0
+ */
 export interface PlanResumed {
   readonly _tag: "PlanResumed"
   readonly at: DateTime.Utc
@@ -171,3 +274,40 @@ export type PlanRunEvent =
   | PlanInterrupted
   | PlanFinished
   | PlanResumed
+
+/**
+ * The codec of one fact: field `version`, native version 1. Its cost does not depend on
+ * the run.
+ *
+ * @category codecs
+ * @since 0.1.0
+ */
+export const codec: VersionedCodec.VersionedCodec<PlanRunEvent> = VersionedCodec.make({
+  what: "plan run event",
+  field: "version",
+  type: Schema.toType(v1.Event),
+  arms: [v1.one],
+  data
+})
+
+/**
+ * The codec of a list of facts, the durable form of a run.
+ *
+ * @category codecs
+ * @since 0.1.0
+ */
+export const listCodec: VersionedCodec.VersionedCodec<ReadonlyArray<PlanRunEvent>> = VersionedCodec.make({
+  what: "plan run events",
+  field: "version",
+  type: Schema.Array(Schema.toType(v1.Event)),
+  arms: [v1.list],
+  data
+})
+
+/**
+ * Schema of {@link PlanRunEvent}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const PlanRunEvent: Schema.Codec<PlanRunEvent, Schema.Json> = codec.schema
