@@ -3,7 +3,8 @@ import * as Chunk from "effect/Chunk"
 import * as Equal from "effect/Equal"
 import * as HashMap from "effect/HashMap"
 import * as Result from "effect/Result"
-import * as agents from "../../../agent/internal/transition/apply.ts"
+import type { RunEvent } from "../../../agent/RunEvent.ts"
+import * as RunTransition from "../../../agent/RunTransition.ts"
 import * as TokenUsage from "../../../conversation/TokenUsage.ts"
 import { PlanEventError, type Reason } from "../../PlanEventError.ts"
 import type * as PlanRunEvent from "../../PlanRunEvent.ts"
@@ -112,13 +113,16 @@ const isDecision = (event: Event): boolean => {
     case "StepDecided":
       return true
     case "AgentChanged":
-      return agents.isDecision(event.event)
+      return isAgentDecision(event.event)
     case "NestedChanged":
       return isDecision(event.event)
     default:
       return false
   }
 }
+
+const isAgentDecision = (event: RunEvent): boolean =>
+  event._tag === "ChildEvent" ? isAgentDecision(event.event) : event._tag === "ApprovalDecided"
 
 /** Nothing starts any more; what runs may end. */
 const fitsInterrupted = (event: Event): boolean =>
@@ -237,7 +241,7 @@ const agentChanged = (self: PlanRunState, event: PlanRunEvent.AgentChanged): App
     const begins = event.event._tag === "RunStarted" && (before === undefined || before.outcome !== undefined)
     if (child?._tag === "Plan") return unexpected(event, "facts of the plan in the step", "an event of an agent")
     if (event.event._tag === "RunStarted" && begins) {
-      return changeChild(self, event, member, { _tag: "Agent", state: agents.start(event.event) }, undefined)
+      return changeChild(self, event, member, { _tag: "Agent", state: RunTransition.start(event.event) }, undefined)
     }
     if (before === undefined) {
       return inside(event.step, event.event._tag, [], {
@@ -246,7 +250,7 @@ const agentChanged = (self: PlanRunState, event: PlanRunEvent.AgentChanged): App
         found: event.event._tag
       })
     }
-    const after = agents.apply(before, event.event)
+    const after = RunTransition.apply(before, event.event)
     return Result.isFailure(after)
       ? inside(event.step, after.failure.event, after.failure.path, { _tag: "Agent", problem: after.failure.message })
       : changeChild(self, event, member, { _tag: "Agent", state: after.success }, usages.ofPlan(self, event))
