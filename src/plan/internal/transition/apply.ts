@@ -6,28 +6,24 @@ import * as Result from "effect/Result"
 import type { RunEvent } from "../../../agent/RunEvent.ts"
 import * as RunTransition from "../../../agent/RunTransition.ts"
 import * as TokenUsage from "../../../conversation/TokenUsage.ts"
-import { PlanEventError, type Reason } from "../../PlanEventError.ts"
 import type * as PlanRunEvent from "../../PlanRunEvent.ts"
-import type { Child, Member, MemberStatus, PlanRunState } from "../../PlanRunState.ts"
+import type { Member, MemberStatus, PlanRunState } from "../../PlanRunState.ts"
 import type { Rules } from "../../PlanTransition.ts"
-import * as frames from "./frames.ts"
+import { type Applied, type Event, fail, inside, notStarted, unexpected, update } from "./applied.ts"
+import { finishTurn, routeTaken } from "./flow.ts"
+import {
+  again,
+  changeChild,
+  changeMember,
+  settle,
+  startMember,
+  stepDecided,
+  stepRetried,
+  withMember
+} from "./members.ts"
 import { next } from "./next.ts"
-import { positions, routes, stepOf, turnAt } from "./positions.ts"
 import * as states from "./state.ts"
 import * as usages from "./usage.ts"
-
-type Event = PlanRunEvent.PlanRunEvent
-
-type Applied = Result.Result<PlanRunState, PlanEventError>
-
-const fail = (event: Event, reason: Reason): Result.Result<never, PlanEventError> =>
-  Result.fail(new PlanEventError({ event: event._tag, path: [], reason }))
-
-const unexpected = (event: Event, expected: string, found: string) =>
-  fail(event, { _tag: "Unexpected", expected, found })
-
-const inside = (step: string, event: string, path: ReadonlyArray<string>, reason: Reason) =>
-  Result.fail(new PlanEventError({ event, path: [step, ...path], reason }))
 
 export const start = ({ definition }: Rules, event: PlanRunEvent.PlanStarted): PlanRunState =>
   states.make({
@@ -57,9 +53,6 @@ export const start = ({ definition }: Rules, event: PlanRunEvent.PlanStarted): P
 
 export const first = (rules: Rules, event: Event): Applied =>
   event._tag === "PlanStarted" ? Result.succeed(start(rules, event)) : Result.fail(notStarted(event._tag))
-
-export const notStarted = (found: string): PlanEventError =>
-  new PlanEventError({ event: found, path: [], reason: { _tag: "Unexpected", expected: "PlanStarted first", found } })
 
 export const apply = (rules: Rules, self: PlanRunState, event: Event): Applied => {
   if (self.outcome !== undefined && !fitsEnded(event)) {
@@ -131,47 +124,6 @@ const fitsInterrupted = (event: Event): boolean =>
   event._tag !== "StepRetried" &&
   event._tag !== "PlanInterrupted"
 
-const update = (self: PlanRunState, event: Event, fields: Partial<states.Fields>): Applied =>
-  Result.succeed(states.make({ ...self, ...fields, updatedAt: event.at, revision: self.revision + 1 }))
-
-const withMember = (
-  self: PlanRunState,
-  event: Event,
-  step: string,
-  expected: ReadonlyArray<MemberStatus["_tag"]>,
-  f: (member: Member) => Applied
-): Applied => {
-  const member = states.member(self, step)
-  if (member === undefined) {
-    return fail(event, { _tag: "UnknownStep", step, known: states.members(self).map(({ step }) => step) })
-  }
-  const found = member.status._tag
-  return expected.includes(found)
-    ? f(member)
-    : fail(event, { _tag: "StepStatus", step, expected: expected.join(" or "), found })
-}
-
-const changeMember = (
-  self: PlanRunState,
-  { step }: Member,
-  fields: Partial<Omit<Member, "step">>
-): { readonly members: ReadonlyArray<Member> } => ({
-  members: states.members(self).map((member) => (member.step === step ? { ...member, ...fields } : member))
-})
-
-const keepChild = (child: Child | undefined) => (child === undefined ? undefined : { child })
-
-/** Ends the try of a step that runs. */
-const settle = (
-  self: PlanRunState,
-  event: Event,
-  step: string,
-  status: (child: { readonly child: Child } | undefined) => MemberStatus
-): Applied =>
-  withMember(self, event, step, ["Running"], (member) =>
-    update(self, event, { turn: changeMember(self, member, { status: status(keepChild(states.childOf(member))) }) })
-  )
-
 const stepStarted = (rules: Rules, self: PlanRunState, event: PlanRunEvent.StepStarted): Applied => {
   if (self.turn !== undefined) return startMember(self, event, self.iterations)
   const action = next(rules, self)
@@ -185,54 +137,9 @@ const stepStarted = (rules: Rules, self: PlanRunState, event: PlanRunEvent.StepS
   return startMember(states.make({ ...self, turn: { members } }), event, self.iterations + 1)
 }
 
-const startMember = (self: PlanRunState, event: PlanRunEvent.StepStarted, iterations: number): Applied =>
-  withMember(self, event, event.step, ["Waiting"], (member) => {
-    const decision = member.status._tag === "Waiting" ? member.status.decision : undefined
-    const status: MemberStatus = {
-      _tag: "Running",
-      attempt: 1,
-      startedAt: event.at,
-      ...keepChild(states.childOf(member)),
-      ...(decision === undefined ? undefined : { decision })
-    }
-    return update(self, event, { iterations, turn: changeMember(self, member, { status }) })
-  })
-
-const stepRetried = (self: PlanRunState, event: PlanRunEvent.StepRetried): Applied =>
-  withMember(self, event, event.step, ["Running"], (member) => {
-    const { status } = member
-    if (status._tag !== "Running" || event.attempt !== status.attempt + 1) {
-      const found = status._tag === "Running" ? status.attempt : 0
-      return unexpected(event, `the try after number ${found}`, `number ${event.attempt}`)
-    }
-    // Each try begins anew: nothing of the failed one is gone on from
-    const { child: _, ...kept } = status
-    return update(self, event, {
-      turn: changeMember(self, member, { status: { ...kept, attempt: event.attempt } })
-    })
-  })
-
 /** What runs may change; what waits may be decided about. */
 const changeable = (event: Event): ReadonlyArray<MemberStatus["_tag"]> =>
   isDecision(event) ? ["Running", "Paused", "Failed", "Waiting"] : ["Running"]
-
-/** The step after a fact of what runs inside of it. */
-const changeChild = (
-  self: PlanRunState,
-  event: Event,
-  member: Member,
-  child: Child,
-  used: TokenUsage.TokenUsage | undefined
-): Applied => {
-  const { status } = member
-  if (status._tag === "Finished" || status._tag === "Concluded") {
-    return fail(event, { _tag: "StepStatus", step: member.step, expected: "Running", found: status._tag })
-  }
-  return update(self, event, {
-    usage: usages.add(self.usage, used),
-    turn: changeMember(self, member, { usage: usages.add(member.usage, used), status: { ...status, child } })
-  })
-}
 
 const agentChanged = (self: PlanRunState, event: PlanRunEvent.AgentChanged): Applied =>
   withMember(self, event, event.step, changeable(event), (member) => {
@@ -288,72 +195,6 @@ const stepFinished = (rules: Rules, self: PlanRunState, event: PlanRunEvent.Step
     })
   })
 
-/** A turn counts as a whole, in declared order. */
-const finishTurn = (
-  rules: Rules,
-  self: PlanRunState,
-  records: ReadonlyArray<PlanRunEvent.StepRecord>
-): Partial<states.Fields> => {
-  let { history, latest, writes } = self
-  for (const record of records) {
-    const index = Chunk.size(history)
-    const key = stepOf(rules.definition, record.step)?.writes
-    history = Chunk.append(history, record)
-    latest = HashMap.set(latest, record.step, index)
-    if (key !== undefined && key !== "" && record.output !== null) writes = HashMap.set(writes, key, index)
-  }
-  const step = self.cursor === undefined ? undefined : stepOf(rules.definition, self.cursor)
-  return {
-    history,
-    latest,
-    writes,
-    previous: Chunk.size(history) - 1,
-    turn: undefined,
-    ...(step !== undefined && routes(step) ? { choosing: step.name } : goOn(rules, self))
-  }
-}
-
-/** Where the turn at the cursor goes when no route is taken. */
-const goOn = ({ definition }: Rules, self: PlanRunState): Partial<states.Fields> => {
-  const rejoined = frames.rejoin(self.rejoins)
-  if (rejoined !== undefined) return { cursor: rejoined.at, rejoins: rejoined.frames, choosing: undefined }
-  const position = self.cursor === undefined ? undefined : positions(definition).get(self.cursor)
-  const after = position === undefined ? undefined : position + turnAt(definition, position).length
-  return { cursor: after === undefined ? undefined : definition.steps[after]?.name, choosing: undefined }
-}
-
-const routeTaken = (rules: Rules, self: PlanRunState, event: PlanRunEvent.RouteTaken): Applied => {
-  const { definition } = rules
-  const step = stepOf(definition, event.step)
-  if (self.choosing !== event.step || step === undefined) {
-    const expected =
-      self.choosing === undefined ? "no route to choose" : `the route of ${JSON.stringify(self.choosing)}`
-    return unexpected(event, expected, `the route of ${JSON.stringify(event.step)}`)
-  }
-  if (event.to === undefined) return update(self, event, goOn(rules, self))
-  const known = step.routesBy === undefined ? (step.routes ?? []).map(({ to }) => to) : names(definition.steps)
-  if (!known.includes(event.to)) return fail(event, { _tag: "UnknownStep", step: event.to, known })
-  return update(self, event, {
-    cursor: event.to,
-    choosing: undefined,
-    rejoins: frames.route(self.rejoins, step, event.to, positions(definition))
-  })
-}
-
-const names = (steps: Rules["definition"]["steps"]): ReadonlyArray<string> => steps.map(({ name }) => name)
-
-const stepDecided = (self: PlanRunState, event: PlanRunEvent.StepDecided): Applied =>
-  withMember(self, event, event.step, ["Paused"], (member) => {
-    const { status } = member
-    if (status._tag !== "Paused" || (status.reason === undefined && status.request === undefined)) {
-      return unexpected(event, "a decision about what waits inside of the step", "one about the step")
-    }
-    if (status.decision !== undefined) return unexpected(event, "one decision", "another one about the same step")
-    const { approved, reason } = event
-    const decision = { approved, ...(reason === undefined ? undefined : { reason }) }
-    return update(self, event, { turn: changeMember(self, member, { status: { ...status, decision } }) })
-  })
-
 const planFinished = (rules: Rules, self: PlanRunState, event: PlanRunEvent.PlanFinished): Applied => {
   const action = next(rules, self)
   const { outcome } = event
@@ -384,19 +225,4 @@ const planResumed = (self: PlanRunState, event: PlanRunEvent.PlanResumed): Appli
     ...(maxIterations === undefined ? undefined : { maxIterations }),
     ...(context === undefined ? undefined : { context })
   })
-}
-
-/** What has no result runs again, from where what is inside of it stands. */
-const again = (member: Member): Member => {
-  const { status } = member
-  if (status._tag === "Finished" || status._tag === "Concluded") return member
-  const decision = status._tag === "Failed" ? undefined : status.decision
-  return {
-    ...member,
-    status: {
-      _tag: "Waiting",
-      ...keepChild(status.child),
-      ...(decision === undefined ? undefined : { decision })
-    }
-  }
 }
