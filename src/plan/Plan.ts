@@ -5,7 +5,7 @@
  */
 import type * as Toolkit from "effect/ai/Toolkit"
 import type * as Tool from "effect/ai/Tool"
-import * as Effect from "effect/Effect"
+import type * as Effect from "effect/Effect"
 import type * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
@@ -20,6 +20,7 @@ import * as methods from "./internal/engine/methods.ts"
 import type { BoundPlan, LivePlan, PredicateInput } from "./internal/live.ts"
 import * as internal from "./internal/plan.ts"
 import * as planMake from "./internal/planMake.ts"
+import * as payloadText from "./internal/text.ts"
 import type { PlanDefinition } from "./PlanDefinition.ts"
 import type { PlanError } from "./PlanError.ts"
 import type { PlanEvent } from "./PlanEvent.ts"
@@ -171,9 +172,20 @@ export type Known<Args extends Parts> = {
  * @category utility types
  * @since 0.1.0
  */
-export type OutputOf<Args extends Parts> = Args extends readonly [{ readonly output: infer S extends StepSchema }, ...infer _Steps]
+export type OutputOf<Args extends Parts> = Args extends readonly [
+  { readonly output: infer S extends StepSchema },
+  ...infer _Steps
+]
   ? S["Type"]
   : Schema.Json
+
+/**
+ * What the target of a step requires.
+ *
+ * @category utility types
+ * @since 0.1.0
+ */
+export type StepServices<S> = S extends Step<infer _Name, infer _Refs, infer R> ? R : never
 
 /**
  * What the targets and predicates of a plan require.
@@ -182,7 +194,7 @@ export type OutputOf<Args extends Parts> = Args extends readonly [{ readonly out
  * @since 0.1.0
  */
 export type ServicesOf<Args extends Parts> =
-  | (Extract<Args[number], Any> extends Step<infer _Name, infer _Refs, infer R> ? R : never)
+  | StepServices<Extract<Args[number], Any>>
   | (Args extends readonly [{ readonly predicates: infer P }, ...infer _Steps]
       ? ReturnType<Extract<P[keyof P], CustomPredicate>> extends infer Answer
         ? Answer extends Effect.Effect<infer _A, infer _E, infer R>
@@ -207,12 +219,32 @@ export const make: <const Args extends Parts>(
  * @category options
  * @since 0.1.0
  */
-export interface BindOptions<Tools extends Record<string, Tool.Any>, RAgents, RMemories> {
+export interface BindOptions<
+  Tools extends Record<string, Tool.Any>,
+  Agents extends { readonly [name: string]: AgentTarget<unknown> },
+  Memories extends { readonly [name: string]: AgentMemory<unknown> }
+> {
   readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
   readonly tools?: Iterable<BoundTool> | undefined
-  readonly agents?: { readonly [name: string]: AgentTarget<RAgents> } | undefined
-  readonly memories?: { readonly [name: string]: AgentMemory<RMemories> } | undefined
+  readonly agents?: Agents | undefined
+  readonly memories?: Memories | undefined
 }
+
+/**
+ * What agents and memories require that a plan is bound with.
+ *
+ * @category utility types
+ * @since 0.1.0
+ */
+export type BindingServices<Agents, Memories> =
+  | (Agents[keyof Agents] extends infer Target
+      ? Target extends Agent<infer _A, infer R>
+        ? R
+        : Target extends Effect.Effect<infer _A, infer _E, infer R>
+          ? R
+          : never
+      : never)
+  | (Memories[keyof Memories] extends infer Memory ? (Memory extends AgentMemory<infer R> ? R : never) : never)
 
 /**
  * Makes a plan runnable.
@@ -220,14 +252,20 @@ export interface BindOptions<Tools extends Record<string, Tool.Any>, RAgents, RM
  * @category constructors
  * @since 0.1.0
  */
-export const bind = <A, R, Tools extends Record<string, Tool.Any> = {}, RAgents = never, RMemories = never>(
+export const bind = <
+  A,
+  R,
+  Tools extends Record<string, Tool.Any> = {},
+  Agents extends { readonly [name: string]: AgentTarget<unknown> } = {},
+  Memories extends { readonly [name: string]: AgentMemory<unknown> } = {}
+>(
   plan: Plan<A, R>,
-  options: BindOptions<Tools, RAgents, RMemories> = {}
+  options: BindOptions<Tools, Agents, Memories> = {}
 ): Effect.Effect<
-  Bound<A, R | RAgents | RMemories>,
+  Bound<A, R | BindingServices<Agents, Memories>>,
   PlanInvalid | ToolContractError | ToolNameError,
   Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
-> => bindPlan.bind(plan, options)
+> => bindPlan.bind<A, R, BindingServices<Agents, Memories>, Tools>(plan, options)
 
 /**
  * Runs a plan.
@@ -327,3 +365,11 @@ export const definition = (plan: Plan<unknown, unknown> | Bound<unknown, unknown
  */
 export const maxIterations = (plan: Plan<unknown, unknown> | Bound<unknown, unknown>): number =>
   plan.definition.maxIterations
+
+/**
+ * The text of a payload, as steps and agents are given it.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const text: (payload: Schema.Json) => string = payloadText.text

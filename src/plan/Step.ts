@@ -7,8 +7,7 @@ import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
-import type { StepParts } from "./internal/step.ts"
-import * as step from "./internal/stepMake.ts"
+import * as internal from "./internal/stepMake.ts"
 import type * as Reference from "./Reference.ts"
 import type { RetryPolicy } from "./RetryPolicy.ts"
 import type * as Target from "./Target.ts"
@@ -26,7 +25,7 @@ export type TypeId = "~effect-emissary/plan/Step"
  * @category type IDs
  * @since 0.1.0
  */
-export const TypeId: TypeId = "~effect-emissary/plan/Step"
+export const TypeId: TypeId = internal.TypeId
 
 /**
  * A step named `Name` that refers to the steps `Refs` and requires `R`.
@@ -38,7 +37,7 @@ export interface Step<out Name extends string, out Refs extends string, out R> {
   readonly [TypeId]: { readonly _Refs: Types.Covariant<Refs>; readonly _R: Types.Covariant<R> }
   readonly name: Name
   /** @internal */
-  readonly parts: StepParts
+  readonly parts: internal.StepParts
 }
 
 /**
@@ -100,7 +99,7 @@ export interface Options<
   out By extends string,
   I extends Target.StepSchema,
   O extends Target.StepSchema,
-  R
+  out R
 > {
   readonly target:
     | string
@@ -139,4 +138,4 @@ export const make: <
 >(
   name: Name,
   options: Options<Task, Context, To, After, By, I, O, R>
-) => Step<Name, Task | Context | To | After | LiteralsOf<O["Type"], By>, R> = step.make
+) => Step<Name, Task | Context | To | After | LiteralsOf<O["Type"], By>, R> = internal.make

@@ -4,12 +4,11 @@
  * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
-import * as Predicate from "effect/Predicate"
 import type * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import type { Agent } from "../agent/Agent.ts"
 import type { Content } from "../tool/Content.ts"
-import * as functionTarget from "./internal/step.ts"
+import * as internal from "./internal/stepTarget.ts"
 
 /**
  * @category type IDs
@@ -23,7 +22,7 @@ export type TypeId = "~effect-emissary/plan/Target"
  * @category type IDs
  * @since 0.1.0
  */
-export const TypeId: TypeId = "~effect-emissary/plan/Target"
+export const TypeId: TypeId = internal.TypeId
 
 /**
  * What a function is given. `payload` is what `task` refers to, decoded with the
@@ -55,6 +54,8 @@ export interface FunctionTarget<out R = never> {
   readonly output: Schema.Codec<unknown, Schema.Json> | undefined
   /** Takes the encoded payload and gives the encoded answer. */
   readonly execute: (input: Input) => Effect.Effect<Schema.Json, unknown>
+  /** @internal */
+  readonly schemas: Options<StepSchema, StepSchema>
 }
 
 /**
@@ -71,7 +72,7 @@ export type AgentTarget<R = never> = Agent<unknown, R> | Effect.Effect<Agent<unk
  * @category guards
  * @since 0.1.0
  */
-export const isFunction = (u: unknown): u is FunctionTarget<unknown> => Predicate.hasProperty(u, TypeId)
+export const isFunction = (u: unknown): u is FunctionTarget<unknown> => internal.isFunction(u)
 
 /**
  * The schemas of a function: what its payload is decoded with, and what its answer is encoded with.
@@ -99,10 +100,7 @@ export type StepSchema = Schema.ConstraintCodec<unknown, unknown>
  * @since 0.1.0
  */
 export const make: {
-  <R = never>(
-    name: string,
-    run: (input: Input) => Effect.Effect<Schema.Json, unknown, R>
-  ): FunctionTarget<R>
+  <R = never>(name: string, run: (input: Input) => Effect.Effect<Schema.Json, unknown, R>): FunctionTarget<R>
   <
     I extends StepSchema = Schema.ConstraintCodec<Schema.Json>,
     O extends StepSchema = Schema.ConstraintCodec<Schema.Json>,
@@ -112,4 +110,4 @@ export const make: {
     options: Options<I, O>,
     run: (input: Input<I["Type"]>) => Effect.Effect<O["Type"], unknown, R>
   ): FunctionTarget<R>
-} = functionTarget.makeTarget
+} = internal.make

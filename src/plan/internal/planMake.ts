@@ -1,8 +1,122 @@
 /** Plans as they are written. */
 import * as Effect from "effect/Effect"
-import type { Plan } from "../Plan.ts"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import * as Names from "../../payload/Names.ts"
+import type { CustomPredicate, Options, Parts, Plan } from "../Plan.ts"
+import type { PlanDefinition } from "../PlanDefinition.ts"
 import type { PlanInvalid } from "../PlanInvalid.ts"
+import type { PlanProblem } from "../PlanProblem.ts"
+import type { Any } from "../Step.ts"
+import type { When } from "../When.ts"
+import type { LivePredicate } from "./live.ts"
+import * as internal from "./plan.ts"
+import * as stepLive from "./stepLive.ts"
+import { TypeId as StepTypeId } from "./stepMake.ts"
 
-/** Makes a plan of its steps. */
-export const make = (...args: ReadonlyArray<unknown>): Effect.Effect<Plan<never, never>, PlanInvalid> =>
-  Effect.die(args)
+const isStep = (part: Any | Options | undefined): part is Any => Predicate.hasProperty(part, StepTypeId)
+
+/** A predicate as the run asks it. */
+export const livePredicate =
+  (name: string, predicate: CustomPredicate): LivePredicate =>
+  (input) =>
+    Effect.suspend(() => {
+      const answer = predicate(input)
+      // Sound: what predicates require is in the type of the plan.
+      return typeof answer === "boolean" ? Effect.succeed(answer) : (answer as Effect.Effect<boolean, unknown>)
+    }).pipe(
+      Effect.flatMap((answer: unknown) =>
+        typeof answer === "boolean"
+          ? Effect.succeed(answer)
+          : Effect.die(new TypeError(`expected the predicate ${Names.quote(name)} to give a boolean`))
+      )
+    )
+
+const customNames = (when: When): ReadonlyArray<string> => {
+  const names: Array<string> = []
+  const rest: Array<When> = [when]
+  for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
+    if (next._tag === "Custom") names.push(next.name)
+    if (next._tag === "And") rest.push(...next.all.toReversed())
+    if (next._tag === "Or") rest.push(...next.any.toReversed())
+    if (next._tag === "Not") rest.push(next.when)
+  }
+  return names
+}
+
+/** Custom predicates that the plan is not given, all of them. */
+const unknownPredicates = (definition: PlanDefinition, known: ReadonlySet<string>): ReadonlyArray<PlanProblem> => {
+  const names = [...known].sort()
+  return definition.steps.flatMap((step, index) =>
+    (step.routes ?? []).flatMap(({ to, when }, position) =>
+      [...new Set(customNames(when))]
+        .filter((name) => !known.has(name))
+        .map((name): PlanProblem => ({
+          code: "UnknownPredicate",
+          step: step.name,
+          index,
+          slot: `routes[${position}]`,
+          reason: `Step ${Names.quote(step.name)}, the route to ${Names.quote(to)}: expected a predicate that the plan is given, found ${Names.quote(name)}. ${
+            names.length === 0
+              ? "The plan is given none: put it into `predicates` of Plan.make."
+              : `There are ${names.map(Names.quote).join(", ")}.`
+          }`,
+          known: names
+        }))
+    )
+  )
+}
+
+/** Targets of one name that are not the same: whoever reads the definition could not tell which one is meant. */
+const sharedNames = (steps: ReadonlyArray<Any>): ReadonlyArray<PlanProblem> => {
+  const first = new Map<string, Any>()
+  return steps.flatMap((step, index): ReadonlyArray<PlanProblem> => {
+    const { definition, source, target } = step.parts
+    if (target._tag === "Tool") return []
+    const before = first.get(definition.target.name)
+    if (before === undefined) {
+      first.set(definition.target.name, step)
+      return []
+    }
+    if (before.parts.source === source) return []
+    const name = Names.quote(definition.target.name)
+    return [
+      {
+        code: "SharedTargetName",
+        step: step.name,
+        index,
+        slot: "target",
+        reason: `Step ${Names.quote(step.name)}: expected one target of the name ${name}, found the ${definition.target.kind} of this step and another ${before.parts.definition.target.kind} in step ${Names.quote(before.name)}. Use one value in both steps, or give them two names: Target.make("another_name", ...).`
+      }
+    ]
+  })
+}
+
+/** The body of `Plan.make`. */
+export const make = Effect.fnUntraced(function* (...parts: Parts): Effect.fn.Return<Plan<never, never>, PlanInvalid> {
+  const all: ReadonlyArray<Any | Options> = parts
+  const [first] = all
+  const options: Options = first === undefined || isStep(first) ? {} : first
+  const written = all.filter(isStep)
+  const lives = yield* Effect.forEach(written, (step, index) => stepLive.live(step.parts, index))
+  const output = yield* stepLive.exportSchema(options.output, { slot: "output" })
+  const exported = Result.getOrElse(output, () => undefined)
+  const steps = lives.map(({ step }) => step)
+  const definition: PlanDefinition = {
+    name: options.name ?? "plan",
+    ...(options.description === undefined ? {} : { description: options.description }),
+    maxIterations: options.maxIterations ?? 100,
+    ...(exported === undefined ? {} : { output: exported.ref }),
+    steps: steps.map((step) => step.definition)
+  }
+  const predicates = new Map(
+    Object.entries(options.predicates ?? {}).map(([name, predicate]) => [name, livePredicate(name, predicate)])
+  )
+  const live = yield* internal.checked({ definition, steps, predicates, output: exported?.schema }, [
+    ...(Result.isFailure(output) ? [output.failure] : []),
+    ...lives.flatMap(({ problems }) => problems),
+    ...sharedNames(written),
+    ...unknownPredicates(definition, new Set(predicates.keys()))
+  ])
+  return internal.fromLive(live)
+})

@@ -1,0 +1,110 @@
+/** What a step runs, whichever way it was written. */
+import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
+import { type Agent, isAgent } from "../../agent/Agent.ts"
+import * as ValidationIssue from "../../payload/ValidationIssue.ts"
+import type { AgentTarget, FunctionTarget, Input, Options, StepSchema, TypeId as Id } from "../Target.ts"
+import type { LiveTarget, StepSchema as LiveSchema } from "./live.ts"
+import { InputInvalid, OutputInvalid } from "./stepError.ts"
+
+export const TypeId: Id = "~effect-emissary/plan/Target"
+
+export const isFunction = (u: unknown): u is FunctionTarget<unknown> => Predicate.hasProperty(u, TypeId)
+
+/** The codec between JSON and what the code sees. */
+export const jsonCodec = (schema: StepSchema): LiveSchema =>
+  // Sound: `StepSchema` has no services, and `toCodecJson` makes JSON of whatever a schema encodes to.
+  Schema.toCodecJson(schema) as Schema.Constraint as LiveSchema
+
+/** The name of a schema: its identifier. */
+export const schemaName = (schema: StepSchema): string | undefined => SchemaAST.resolveIdentifier(schema.ast)
+
+// the payload of code is whatever its own input schema decodes to
+type Code = (input: Input<never>) => Effect.Effect<unknown, unknown, unknown>
+
+const notAnEffect = (name: string) =>
+  new TypeError(`expected the function of ${JSON.stringify(name)} to return an Effect`)
+
+const render = (error: Schema.SchemaError): string => ValidationIssue.render(ValidationIssue.fromSchemaError(error))
+
+/** A function under a name. The payload is decoded for it, and what it answers is encoded. */
+export const fromFunction = (name: string, options: Options<StepSchema, StepSchema>, code: Code): FunctionTarget => {
+  const input = options.input === undefined ? undefined : jsonCodec(options.input)
+  const output = options.output === undefined ? undefined : jsonCodec(options.output)
+  const decode: (payload: Schema.Json) => Effect.Effect<unknown, InputInvalid> =
+    input === undefined
+      ? Effect.succeed
+      : (payload) =>
+          Effect.mapError(
+            Schema.decodeUnknownEffect(input)(payload, { errors: "all" }),
+            (error) => new InputInvalid({ target: name, problems: render(error) })
+          )
+  const encode: (answer: unknown) => Effect.Effect<Schema.Json, OutputInvalid> =
+    output === undefined
+      ? // Sound: the types of functions without a schema ask for JSON, and the run checks that it is.
+        (answer) => Effect.succeed(answer as Schema.Json)
+      : (answer) =>
+          Effect.mapError(
+            Schema.encodeUnknownEffect(output)(answer, { errors: "all" }),
+            (error) => new OutputInvalid({ target: name, problems: render(error) })
+          )
+  return {
+    [TypeId]: { _R: (_: never) => _ },
+    name,
+    input,
+    output,
+    execute: Effect.fnUntraced(function* (given: Input) {
+      const payload = yield* decode(given.payload)
+      // Sound: the types of `Step.make` and `Target.make` tie what the code takes to the schema that decoded it.
+      const answer: unknown = code({ ...given, payload: payload as never })
+      if (!Effect.isEffect(answer)) return yield* Effect.die(notAnEffect(name))
+      // Sound: what the code requires is in the type of the target, and so of every run of the plan.
+      return yield* encode(yield* answer as Effect.Effect<unknown, unknown>)
+    }),
+    schemas: { input: options.input, output: options.output }
+  }
+}
+
+/** The body of `Target.make`. */
+export const make = (
+  name: string,
+  ...rest: readonly [Code] | readonly [Options<StepSchema, StepSchema>, Code]
+): FunctionTarget => (rest.length === 1 ? fromFunction(name, {}, rest[0]) : fromFunction(name, ...rest))
+
+/** Whatever can be the target of a step. */
+export type Written = string | AgentTarget<unknown> | FunctionTarget<unknown> | Code
+
+/** What a step runs, and the value it was written as: two things of one name are told apart by it. */
+export interface Resolved {
+  readonly target: LiveTarget
+  readonly source: unknown
+}
+
+const agentKey = "effect-emissary/Agent/"
+
+const nameOfKey = (effect: object): string | undefined =>
+  Predicate.hasProperty(effect, "key") && typeof effect.key === "string" && effect.key.startsWith(agentKey)
+    ? effect.key.slice(agentKey.length)
+    : undefined
+
+/** An agent, a key that yields one, or an effect that does. */
+export const agentOf = (agent: AgentTarget<unknown>): Effect.Effect<Agent<unknown>> =>
+  // Sound: what the agent requires is in the type of the target, and so of every run of the plan.
+  (isAgent(agent) ? Effect.succeed(agent) : agent) as Effect.Effect<Agent<unknown>>
+
+export const resolve = (step: string, written: Written, options: Options<StepSchema, StepSchema>): Resolved => {
+  if (typeof written === "string") return { target: { _tag: "Tool", name: written }, source: written }
+  if (isFunction(written)) {
+    // Sound: as for agents.
+    return { target: { _tag: "Function", target: written as FunctionTarget }, source: written }
+  }
+  if (isAgent(written)) {
+    return { target: { _tag: "Agent", name: written.name, agent: agentOf(written) }, source: written }
+  }
+  if (Effect.isEffect(written)) {
+    return { target: { _tag: "Agent", name: nameOfKey(written) ?? step, agent: agentOf(written) }, source: written }
+  }
+  return { target: { _tag: "Function", target: fromFunction(step, options, written) }, source: written }
+}

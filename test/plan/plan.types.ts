@@ -1,0 +1,212 @@
+/** PLAN-1: what is inferred of plans, and what a compiler refuses. Compiled, never run. */
+import { Context, Effect, Schema, type Stream } from "effect"
+import { type LanguageModel, Tool, Toolkit } from "effect/ai"
+import {
+  Agent,
+  AgentMemory,
+  type ConversationStore,
+  Plan,
+  type PlanError,
+  type PlanEvent,
+  type PlanInvalid,
+  type PlanResult,
+  Reference,
+  Step,
+  Target,
+  type ToolContract,
+  type ToolSet,
+  type VersionedStore,
+  When
+} from "effect-emissary"
+import { expectTypeOf } from "vitest"
+
+class Db extends Context.Service<Db, { readonly url: string }>()("types/PlanDb") {}
+class Mail extends Context.Service<Mail, { readonly from: string }>()("types/PlanMail") {}
+class Writer extends Agent.Service<Writer>()("writer", {}) {}
+
+type PlanOf<E> = E extends Effect.Effect<infer A, infer _E, infer _R> ? A : never
+type Model = LanguageModel.LanguageModel
+
+const empty = When.field("items").empty()
+
+// A function without schemas sees JSON, and gives JSON
+const look = Step.make("look", {
+  target: (input) => {
+    expectTypeOf(input).toEqualTypeOf<Target.Input>()
+    return Effect.map(Db, ({ url }) => url + input.task)
+  }
+})
+expectTypeOf(look).toEqualTypeOf<Step.Step<"look", never, Db>>()
+Step.make("x", {
+  // @ts-expect-error a date is no JSON
+  target: () => Effect.succeed(new Date())
+})
+
+// A function with schemas sees what they decode to, and gives what they encode, wherever they stand
+const Kind = Schema.Struct({ kind: Schema.Literals(["look", "done"]), at: Schema.Date })
+const before = Step.make("sort", {
+  input: Schema.FiniteFromString,
+  output: Kind,
+  routesBy: "kind",
+  target: ({ payload }) => {
+    expectTypeOf(payload).toEqualTypeOf<number>()
+    return Effect.succeed({ kind: "done", at: new Date(payload) })
+  }
+})
+expectTypeOf(before).toEqualTypeOf<Step.Step<"sort", "look" | "done", never>>()
+const after = Step.make("sort", {
+  target: ({ payload }) => {
+    expectTypeOf(payload).toEqualTypeOf<number>()
+    return Effect.as(Mail, { kind: "look", at: new Date() })
+  },
+  routesBy: "kind",
+  output: Kind,
+  input: Schema.FiniteFromString
+})
+expectTypeOf(after).toEqualTypeOf<Step.Step<"sort", "look" | "done", Mail>>()
+Step.make("x", {
+  output: Kind,
+  // @ts-expect-error the answer has no `at`
+  target: () => Effect.succeed({ kind: "look" })
+})
+// @ts-expect-error the output has no field "king"
+Step.make("x", { target: "x", output: Kind, routesBy: "king" })
+
+// A field that may be absent or null, of one of several outputs
+const Maybe = Schema.Union([
+  Schema.Struct({ next: Schema.optionalKey(Schema.NullOr(Schema.Literal("look"))) }),
+  Schema.Struct({ other: Schema.String })
+])
+expectTypeOf(Step.make("m", { target: "t", output: Maybe, routesBy: "next" })).toEqualTypeOf<
+  Step.Step<"m", "look", never>
+>()
+
+// Schemas that need services have no place in a plan
+declare const needy: Schema.Codec<number, string, Mail>
+// @ts-expect-error the schema requires Mail
+Step.make("x", { target: "x", output: needy })
+
+// Agents, keys of agents, effects that find them, functions under a name, tools by name, plans
+const helper = Agent.make("helper", {})
+expectTypeOf(Step.make("a", { target: helper })).toEqualTypeOf<Step.Step<"a", never, Model>>()
+expectTypeOf(Step.make("a", { target: Writer })).toEqualTypeOf<Step.Step<"a", never, Writer>>()
+declare const found: Agent.Agent<string>
+expectTypeOf(Step.make("a", { target: Effect.as(Mail, found) })).toEqualTypeOf<Step.Step<"a", never, Mail>>()
+const named = Target.make("named", ({ task }) => Effect.map(Db, ({ url }) => url + task))
+expectTypeOf(named).toEqualTypeOf<Target.FunctionTarget<Db>>()
+expectTypeOf(Step.make("a", { target: named })).toEqualTypeOf<Step.Step<"a", never, Db>>()
+const typed = Target.make("typed", { input: Schema.FiniteFromString, output: Schema.Date }, ({ payload }) => {
+  expectTypeOf(payload).toEqualTypeOf<number>()
+  return Effect.succeed(new Date(payload))
+})
+expectTypeOf(typed).toEqualTypeOf<Target.FunctionTarget>()
+expectTypeOf(Step.make("a", { target: "search" })).toEqualTypeOf<Step.Step<"a", never, never>>()
+declare const inner: Plan.Bound<string, Mail>
+expectTypeOf(Step.make("a", { target: inner })).toEqualTypeOf<Step.Step<"a", never, Mail>>()
+
+// The names a step refers to
+const write = Step.make("write", {
+  target: Writer,
+  task: Reference.fromStep("look"),
+  context: [Reference.fromParallel("sort"), Reference.fromMemory("anybody"), "be brief"],
+  routes: [
+    ["look", empty],
+    ["publish", When.not(empty)]
+  ],
+  afterBranches: "publish"
+})
+expectTypeOf(write).toEqualTypeOf<Step.Step<"write", "look" | "sort" | "publish", Writer>>()
+const publish = Step.make("publish", { target: "publish", context: Reference.fromStart, task: "Publish it" })
+expectTypeOf(publish).toEqualTypeOf<Step.Step<"publish", never, never>>()
+const done = Step.make("done", { target: "done" })
+
+// Plans: what they give and require
+const plan = Plan.make(look, after, write, publish, done)
+expectTypeOf(plan).toEqualTypeOf<Effect.Effect<Plan.Plan<Schema.Json, Db | Mail | Writer>, PlanInvalid.PlanInvalid>>()
+const dated = Plan.make({ name: "dated", output: Schema.Date }, look, publish)
+expectTypeOf<PlanOf<typeof dated>>().toEqualTypeOf<Plan.Plan<Date, Db>>()
+const judged = Plan.make(
+  {
+    predicates: {
+      long: ({ text }) => text.length > 100,
+      known: ({ payload }) => {
+        expectTypeOf(payload).toEqualTypeOf<Schema.Json>()
+        return Effect.map(Mail, ({ from }) => from === payload)
+      }
+    }
+  },
+  look,
+  publish
+)
+expectTypeOf<PlanOf<typeof judged>>().toEqualTypeOf<Plan.Plan<Schema.Json, Db | Mail>>()
+const none = Plan.make()
+expectTypeOf<PlanOf<typeof none>>().toEqualTypeOf<Plan.Plan<Schema.Json>>()
+
+// Unknown names are refused, wherever they stand, and told
+// @ts-expect-error Step "write" refers to "publish", which is no step of this plan.
+Plan.make(look, after, write, done)
+// @ts-expect-error Step "write" refers to "look", which is no step of this plan.
+Plan.make({ name: "x" }, write, after, publish, done)
+// @ts-expect-error Step "sort" refers to "done", which is no step of this plan.
+Plan.make(look, after)
+expectTypeOf<Plan.Known<[typeof look, typeof after]>>().toEqualTypeOf<
+  readonly [unknown, Plan.Mistake<`Step "sort" refers to "done", which is no step of this plan.`>]
+>()
+// @ts-expect-error "nam" is no option
+Plan.make({ nam: "x" }, look)
+// @ts-expect-error "maxIteration" is no option of Plan.make.
+Plan.make({ name: "x", maxIteration: 5 }, look)
+// @ts-expect-error options come first
+Plan.make(look, { name: "x" })
+
+// Names that are not literals are left to the check when the plan is made
+declare const name: string
+declare const pattern: `step-${number}`
+declare const steps: ReadonlyArray<Step.Step<string, string, Db>>
+Plan.make(look, Step.make(name, { target: "x", task: Reference.fromStep("look") }))
+Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(name) }))
+Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(pattern), routes: [[name, empty]] }))
+Plan.make(...steps)
+Plan.make(...steps.map(({ name }) => Step.make(name, { target: "x", context: Reference.fromStep(name) })))
+Plan.make(Step.make(name, { target: "x" }), Step.make("x", { target: "x", task: Reference.fromStep("unknown") }))
+expectTypeOf(Plan.make({ name: "x" }, ...steps)).toEqualTypeOf<
+  Effect.Effect<Plan.Plan<Schema.Json, Db>, PlanInvalid.PlanInvalid>
+>()
+
+// Binding: handlers are required there, agents and memories where it runs
+const toolkit = Toolkit.make(
+  Tool.make("search", { parameters: Schema.Struct({ task: Schema.String }), success: Schema.String }),
+  Tool.make("publish", { success: Schema.String, dependencies: [Mail] })
+)
+declare const made: Plan.Plan<Date, Db>
+const bound = Plan.bind(made, {
+  toolkit,
+  agents: { helper, Writer },
+  memories: { helper: AgentMemory.fromConversation("chat"), writer: AgentMemory.inStore("writer") }
+})
+type Both = Tool.Handler<"search"> | Tool.Handler<"publish"> | Mail
+expectTypeOf(bound).toEqualTypeOf<
+  Effect.Effect<
+    Plan.Bound<Date, Db | Model | Writer | ConversationStore.ConversationStore | VersionedStore.VersionedStore>,
+    PlanInvalid.PlanInvalid | ToolContract.ToolContractError | ToolSet.ToolNameError,
+    Both
+  >
+>()
+expectTypeOf(Plan.bind(made)).toEqualTypeOf<
+  Effect.Effect<Plan.Bound<Date, Db>, PlanInvalid.PlanInvalid | ToolContract.ToolContractError | ToolSet.ToolNameError>
+>()
+expectTypeOf(
+  AgentMemory.make({ text: Effect.map(Db, ({ url }) => url), save: () => Effect.asVoid(Mail) })
+).toEqualTypeOf<AgentMemory.AgentMemory<Db | Mail>>()
+
+// Running: only what is bound
+declare const ready: Plan.Bound<Date, Db>
+expectTypeOf(Plan.run(ready, "x")).toEqualTypeOf<Effect.Effect<PlanResult.PlanResult<Date>, PlanError.PlanError, Db>>()
+expectTypeOf(Plan.stream(ready, { payload: [1], context: "c" })).toEqualTypeOf<
+  Stream.Stream<PlanEvent.PlanEvent<Date>, PlanError.PlanError, Db>
+>()
+expectTypeOf(ready).toExtend<Agent.Agent<Date, Db>>()
+// @ts-expect-error a plan that is not bound cannot run
+Plan.run(made, "x")
+// @ts-expect-error nor is it an agent
+Step.make("x", { target: made })
