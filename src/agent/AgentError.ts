@@ -299,6 +299,26 @@ export class BudgetFailed extends Schema.TaggedError<BudgetFailed>("effect-emiss
 }
 
 /**
+ * What answers in place of a model failed, a plan for example. `error` is the tag of its
+ * error, which is {@link causeOf}; `problem` is there if it quotes nobody.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class DelegateFailed extends Schema.TaggedError<DelegateFailed>("effect-emissary/agent/DelegateFailed")(
+  "DelegateFailed",
+  { error: Schema.String, problem: Schema.optionalKey(Schema.String) }
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    const found = this.problem === undefined ? this.error : `${this.error}: ${this.problem}`
+    return `expected an answer, found ${found}. Look at AgentError.causeOf(error.reason), then resume from the state of this error.`
+  }
+}
+
+/**
  * Schema of {@link Reason}.
  *
  * @category reasons
@@ -316,7 +336,8 @@ export const Reason = Schema.Union([
   InvalidDecision,
   ConversationInvalid,
   BudgetFailed,
-  MaxDepth
+  MaxDepth,
+  DelegateFailed
 ])
 
 /**

@@ -1,9 +1,10 @@
 /**
  * The loop: asks what is next, does it, and records what happened.
  *
- * The agent's methods (`program`) begin here, with a `blueprint` that finds the model,
- * instructions and tools of one run. What is next is said by the pure core in
- * `transition`; it is done by the file of that name, `callModel` or `runTools`; and what
+ * The methods of an agent (`methods`) begin here, with a `machine`: that of an agent
+ * (`agentMachine`) finds its model, instructions and tools by a `blueprint`, that of
+ * something else (`delegate`) answers as it likes. What is next is said by the pure core
+ * in `transition`; the machine does it, an agent's in `callModel` or `runTools`; and what
  * happened goes through the `recorder`, which applies it and tells whoever watches.
  */
 import * as Cause from "effect/Cause"
@@ -19,21 +20,17 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as MessageId from "../../conversation/MessageId.ts"
 import { RunContext } from "../../tool/RunContext.ts"
-import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import type { AgentEvent } from "../AgentEvent.ts"
 import * as AgentError from "../AgentError.ts"
-import type { BudgetPolicy } from "../BudgetPolicy.ts"
 import type { MaxSteps, RunStarted } from "../RunEvent.ts"
 import type { Input, ResumeOptions, RunOptions } from "../RunOptions.ts"
 import type { RunResult } from "../RunResult.ts"
 import type { RunState } from "../RunState.ts"
 import * as RunTransition from "../RunTransition.ts"
-import * as callModel from "./callModel.ts"
-import type { Blueprint, Resolved } from "./blueprint.ts"
 import { Environment } from "./environment.ts"
-import * as Output from "./output.ts"
+import { interrupt } from "./interrupt.ts"
+import type { Machine, Prepared, Run } from "./machine.ts"
 import * as Recorder from "./recorder.ts"
-import * as runTools from "./runTools.ts"
 
 export interface Sink {
   readonly streaming: boolean
@@ -51,8 +48,7 @@ const budget = (maxSteps: MaxSteps): MaxSteps => (maxSteps === "unlimited" ? max
 const invalidConversation = (problem: string, error?: unknown): AgentError.Reason =>
   AgentError.withCause(new AgentError.ConversationInvalid({ problem }), error)
 
-const startConversation = Effect.fnUntraced(function* (resolved: Resolved<unknown>, options: RunOptions) {
-  const { instructions } = resolved.definition
+const startConversation = Effect.fnUntraced(function* ({ instructions }: Prepared<unknown>, options: RunOptions) {
   if (options.conversation === undefined) return yield* Conversation.make({ system: instructions })
   if (options.instructions !== "replace") return options.conversation
   const replaced = yield* Conversation.make({ system: instructions })
@@ -62,16 +58,14 @@ const startConversation = Effect.fnUntraced(function* (resolved: Resolved<unknow
   )
 })
 
-const hasTools = (resolved: Resolved<unknown>): boolean => resolved.tools.tools.size > 0
-
 const started = Effect.fnUntraced(function* (
-  blueprint: Blueprint<unknown>,
-  resolved: Resolved<unknown>,
+  agent: string,
+  prepared: Prepared<unknown>,
   begin: Extract<Begin, { readonly _tag: "Fresh" }>,
   context: RunState["context"],
   depth: number
 ) {
-  const conversation = yield* startConversation(resolved, begin.options)
+  const conversation = yield* startConversation(prepared, begin.options)
   const hasUser = Conversation.messages(conversation).some((message) => message.role === "user")
   if (begin.input === undefined && !hasUser) {
     return yield* invalidConversation(
@@ -82,25 +76,18 @@ const started = Effect.fnUntraced(function* (
     _tag: "RunStarted",
     at: yield* DateTime.now,
     runId: `run_${(yield* MessageId.next).replace(/^msg_/, "")}`,
-    agent: blueprint.name,
-    definition: resolved.digest,
+    agent,
+    definition: prepared.digest,
     depth,
-    maxSteps: budget(begin.options.maxSteps ?? resolved.definition.maxSteps),
-    structured: Output.structuredSteps(resolved.output, hasTools(resolved)),
+    maxSteps: budget(begin.options.maxSteps ?? prepared.maxSteps),
+    structured: prepared.structured,
     context,
     conversation
   } satisfies RunStarted
 })
 
-const checkShells = Effect.fnUntraced(function* (resolved: Resolved<unknown>) {
-  const runtime = yield* ToolRuntime.ToolRuntime
-  const tools = Array.from(resolved.tools.tools.values())
-  const unsupported = tools.filter((tool) => !ToolRuntime.supports(runtime, tool)).map((tool) => tool.contract.name)
-  if (unsupported.length > 0) return yield* new AgentError.ShellWithoutRuntime({ tools: unsupported })
-})
-
 const resultOf = Effect.fnUntraced(function* <A>(
-  resolved: Resolved<A>,
+  { decode }: Prepared<A>,
   state: RunState
 ): Effect.fn.Return<RunResult<A>> {
   const last = Conversation.lastAssistantMessage(state.conversation)
@@ -109,14 +96,11 @@ const resultOf = Effect.fnUntraced(function* <A>(
   const outcome = state.outcome
   if (outcome === undefined) return yield* Effect.die(new Error("a run that has not ended has no result"))
   switch (outcome._tag) {
-    case "Completed": {
-      const { output } = resolved
-      const decoded = output._tag === "Text" ? output.decode(text) : output.decode(outcome.output ?? null)
-      return yield* Effect.match(decoded, {
+    case "Completed":
+      return yield* Effect.match(decode(text, outcome.output), {
         onFailure: (issues): RunResult<A> => ({ ...base, outcome: "InvalidOutput", issues }),
         onSuccess: (value): RunResult<A> => ({ ...base, outcome: "Completed", output: value })
       })
-    }
     case "MaxSteps":
       return { ...base, outcome: "MaxSteps" }
     case "AwaitingApproval":
@@ -130,35 +114,14 @@ const resultOf = Effect.fnUntraced(function* <A>(
   }
 })
 
-/** Ends the run as `Interrupted`: what started gets its results first. */
-const interrupt = Effect.fnUntraced(function* (
-  { state }: Recorder.Recorder,
-  record: Recorder.Recorder["record"],
-  reason: string | undefined
-) {
-  if (state().outcome !== undefined) return
-  // An interruption of the fiber may come while one by the clock or the hook is being recorded.
-  const why = state().interrupted ?? (reason === undefined ? {} : { reason })
-  if (state().interrupted === undefined) yield* record({ _tag: "RunInterrupted", at: yield* DateTime.now, ...why })
-  for (const settled of RunTransition.recover(state())) {
-    yield* record(yield* Recorder.toolFinished(settled))
-  }
-  yield* record({ _tag: "RunFinished", at: yield* DateTime.now, outcome: { _tag: "Interrupted", ...why } })
-})
-
-interface Loop {
-  readonly resolved: Resolved<unknown>
-  readonly recorder: Recorder.Recorder
-  readonly options: ResumeOptions
-  readonly budget: BudgetPolicy | undefined
-  readonly streaming: boolean
-  readonly environment: Environment
+interface Loop extends Run {
+  readonly prepared: Prepared<unknown>
 }
 
 const timedOut = "timeout"
 
 const loop = Effect.fnUntraced(function* (run: Loop) {
-  const { environment, options, recorder } = run
+  const { environment, options, prepared, recorder } = run
   let stepDeadline: number | undefined
   while (!recorder.stopping()) {
     const action = RunTransition.next(recorder.state())
@@ -170,19 +133,18 @@ const loop = Effect.fnUntraced(function* (run: Loop) {
       }
       return
     }
-    if (action._tag === "CallModel" && options.timeouts?.step !== undefined) {
+    if (action._tag === "CallModel" && prepared.stepTimeout && options.timeouts?.step !== undefined) {
       stepDeadline = (yield* Clock.currentTimeMillis) + Duration.toMillis(options.timeouts.step)
     }
     const deadline = earliest(stepDeadline, environment.deadline)
-    const doing = action._tag === "CallModel" ? callModel.run(run, action) : runTools.run({ ...run, deadline }, action)
-    const expired = yield* within(unlessStopped(run, doing), deadline)
+    const expired = yield* within(unlessStopped(run, prepared.perform(run, action, deadline)), deadline)
     if (expired) return yield* interrupt(recorder, recorder.record, timedOut)
   }
   const { reason } = yield* Deferred.await(recorder.stopped)
   yield* interrupt(recorder, recorder.record, reason)
 })
 
-const unlessStopped = <E>({ options, recorder }: Loop, doing: Effect.Effect<void, E>): Effect.Effect<void, E> =>
+const unlessStopped = <E>({ options, recorder }: Run, doing: Effect.Effect<void, E>): Effect.Effect<void, E> =>
   options.interruptWhen === undefined ? doing : Effect.raceFirst(doing, Effect.asVoid(Deferred.await(recorder.stopped)))
 
 const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
@@ -211,12 +173,12 @@ const deadlineOf = (options: ResumeOptions, outer: number | undefined): Effect.E
 
 /** What is recorded before the loop: decisions, then the new message, which waits for open calls. */
 const open = Effect.fnUntraced(function* (run: Loop, begin: Begin) {
-  const { options, recorder, resolved } = run
+  const { options, prepared, recorder } = run
   const input = begin._tag === "Fresh" ? begin.input : begin.options.input
   const decisions = options.decisions ?? []
   if (decisions.length > 0) {
     const callIds = new Set(decisions.map(({ callId }) => callId))
-    yield* runTools.requestApprovals({ ...run, deadline: run.environment.deadline }, callIds)
+    yield* prepared.ask(run, callIds)
   }
   const decided = RunTransition.decide(recorder.state(), decisions, yield* DateTime.now)
   for (const event of yield* Effect.mapError(Effect.fromResult(decided), recorder.fail)) {
@@ -228,41 +190,30 @@ const open = Effect.fnUntraced(function* (run: Loop, begin: Begin) {
     const fits = Conversation.append(Conversation.empty, message)
     if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
     const at = yield* DateTime.now
-    const maxSteps = budget(options.maxSteps ?? resolved.definition.maxSteps)
+    const maxSteps = budget(options.maxSteps ?? prepared.maxSteps)
     yield* recorder.record({ _tag: "InputAdded", at, message, maxSteps })
   }
 })
 
 const fresh = Effect.fnUntraced(function* (
-  blueprint: Blueprint<unknown>,
-  resolved: Resolved<unknown>,
+  agent: string,
+  prepared: Prepared<unknown>,
   begin: Extract<Begin, { readonly _tag: "Fresh" }>,
   context: RunState["context"],
   depth: number,
   make: MakeRecorder
 ) {
-  const event = yield* started(blueprint, resolved, begin, context, depth)
+  const event = yield* started(agent, prepared, begin, context, depth)
   const recorder = make(RunTransition.start(event))
   return { recorder, first: recorder.begin(event) }
 })
 
-const checkDefinition = Effect.fnUntraced(function* (
-  blueprint: Blueprint<unknown>,
-  resolved: Resolved<unknown>,
-  state: RunState
-) {
-  if (state.definition === resolved.digest) return
-  if ((yield* blueprint.digestsOfOrigin).includes(state.definition)) return
-  yield* Effect.fromResult(RunTransition.checkDefinition(state, resolved.digest))
-})
-
 const resumed = Effect.fnUntraced(function* (
-  blueprint: Blueprint<unknown>,
-  resolved: Resolved<unknown>,
+  prepared: Prepared<unknown>,
   { options, state }: Extract<Begin, { readonly _tag: "Resume" }>,
   make: MakeRecorder
 ) {
-  yield* checkDefinition(blueprint, resolved, state)
+  yield* prepared.accept(state)
   const recorder = make(state)
   const maxSteps = options.maxSteps === undefined ? undefined : { maxSteps: budget(options.maxSteps) }
   return { recorder, first: recorder.record({ _tag: "RunResumed", at: yield* DateTime.now, ...maxSteps }) }
@@ -270,9 +221,9 @@ const resumed = Effect.fnUntraced(function* (
 
 type MakeRecorder = (state: RunState) => Recorder.Recorder
 
-/** Runs an agent from where `begin` says to its result. */
+/** Runs a machine from where `begin` says to its result. */
 export const drive = <A>(
-  blueprint: Blueprint<A>,
+  machine: Machine<A>,
   begin: Begin,
   sink: Sink
 ): Effect.Effect<RunResult<A>, AgentError.AgentError> =>
@@ -283,7 +234,7 @@ export const drive = <A>(
     const maxDepth = options.maxDepth ?? outer.maxDepth
     const refuse = (reason: AgentError.Reason) =>
       new AgentError.AgentError({
-        agent: blueprint.name,
+        agent: machine.name,
         reason,
         ...(begin._tag === "Resume" ? { state: begin.state } : undefined)
       })
@@ -297,23 +248,21 @@ export const drive = <A>(
     const ambient = yield* Effect.serviceOption(Scope.Scope)
     const inScope = (own: Scope.Scope) =>
       Effect.provideService(
-        blueprint.resolve,
+        machine.prepare,
         Scope.Scope,
         Option.getOrElse(ambient, () => own)
       )
 
     const running = Effect.fnUntraced(function* (scope: Scope.Scope) {
-      const resolved = yield* Effect.mapError(inScope(scope), refuse)
-      yield* Effect.mapError(checkShells(resolved), refuse)
+      const prepared = yield* Effect.mapError(inScope(scope), refuse)
       const make: MakeRecorder = (state) => Recorder.make(state, options, emit)
       const { first, recorder } = yield* Effect.mapError(
         begin._tag === "Fresh"
-          ? fresh(blueprint, resolved, begin, context, outer.depth, make)
-          : resumed(blueprint, resolved, begin, make),
+          ? fresh(machine.name, prepared, begin, context, outer.depth, make)
+          : resumed(prepared, begin, make),
         refuse
       )
-      const budget = options.budget === "off" ? undefined : (options.budget ?? blueprint.budget)
-      const run: Loop = { resolved, recorder, options, budget, streaming, environment }
+      const run: Loop = { prepared, recorder, options, streaming, environment }
       yield* first.pipe(
         Effect.andThen(open(run, begin)),
         Effect.andThen(loop(run)),
@@ -323,7 +272,7 @@ export const drive = <A>(
             : Effect.void
         )
       )
-      const result = yield* resultOf(resolved, recorder.state())
+      const result = yield* resultOf(prepared, recorder.state())
       yield* emit({ _tag: "RunFinished", result })
       return result
     })

@@ -1,80 +1,22 @@
-/** The methods of an agent, over the one driver. */
-import type * as Cause from "effect/Cause"
+/** Agents as values, as services and from data. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Queue from "effect/Queue"
-import * as Stream from "effect/Stream"
-import type { Agent, Bound, DefinedTypeId, ServiceClass, TypeId, Value } from "../Agent.ts"
+import type { Agent, Bound, DefinedTypeId, ServiceClass, Value } from "../Agent.ts"
 import type { AgentDefinition } from "../AgentDefinition.ts"
 import * as AgentError from "../AgentError.ts"
-import type { AgentEvent } from "../AgentEvent.ts"
-import { RunIncomplete } from "../RunIncomplete.ts"
-import type { RunResult } from "../RunResult.ts"
+import * as agentMachine from "./agentMachine.ts"
 import * as blueprints from "./blueprint.ts"
 import type { Blueprint } from "./blueprint.ts"
 import { layUnder } from "./captured.ts"
-import { type Begin, drive, type Sink } from "./drive.ts"
+import * as Methods from "./methods.ts"
 
-const typeId: TypeId = "~effect-emissary/agent/Agent"
 const definedTypeId: DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
 
-/** How many events a stream holds before its reader slows the run. */
-const streamBuffer = 16
+const methods = <A>(blueprint: Blueprint<A>, within: Methods.Within): Agent<A> =>
+  Methods.make(agentMachine.make(blueprint), within)
 
-const silent: Sink = { streaming: false, emit: () => Effect.void }
-
-const answerOf = <A>(result: RunResult<A>): Effect.Effect<A, RunIncomplete> => {
-  if (result.outcome === "Completed") return Effect.succeed(result.output)
-  const { state } = result
-  if (result.outcome === "InvalidOutput") {
-    return Effect.fail(new RunIncomplete({ outcome: { _tag: "InvalidOutput", issues: result.issues }, state }))
-  }
-  // A result is only made of a state that has ended.
-  return state.outcome === undefined
-    ? Effect.die(new Error("a result without an outcome"))
-    : Effect.fail(new RunIncomplete({ outcome: state.outcome, state }))
-}
-
-type Within = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
-
-const methods = <A>(blueprint: Blueprint<A>, within: Within): Agent<A> => {
-  const run = (begin: Begin, sink: Sink) => {
-    const spanned = Effect.withSpan(drive(blueprint, begin, sink), `invoke_agent ${blueprint.name}`, {
-      attributes: { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": blueprint.name }
-    })
-    return within(spanned)
-  }
-  const stream = (begin: Begin) =>
-    Stream.unwrap(
-      Effect.gen(function* () {
-        const queue = yield* Queue.bounded<AgentEvent<A>, AgentError.AgentError | Cause.Done>(streamBuffer)
-        // Sound: the only event that holds an A is the last, and it is this very run's.
-        const emit = (event: AgentEvent<unknown>) => Effect.asVoid(Queue.offer(queue, event as AgentEvent<A>))
-        yield* run(begin, { streaming: true, emit }).pipe(
-          Effect.matchCauseEffect({
-            onFailure: (cause) => Queue.failCause(queue, cause),
-            onSuccess: () => Queue.end(queue)
-          }),
-          Effect.forkScoped
-        )
-        // Added last, so it runs first: a producer that waits for room must not delay its own interruption.
-        yield* Effect.addFinalizer(() => Queue.shutdown(queue))
-        return Stream.fromQueue(queue)
-      })
-    )
-  return {
-    [typeId]: typeId,
-    name: blueprint.name,
-    run: (input, options = {}) => run({ _tag: "Fresh", input, options }, silent),
-    ask: (input, options = {}) => Effect.flatMap(run({ _tag: "Fresh", input, options }, silent), answerOf),
-    stream: (input, options = {}) => stream({ _tag: "Fresh", input, options }),
-    resume: (state, options = {}) => run({ _tag: "Resume", state, options }, silent),
-    resumeStream: (state, options = {}) => stream({ _tag: "Resume", state, options })
-  }
-}
-
-const identity: Within = (effect) => effect
+const identity: Methods.Within = (effect) => effect
 
 const refuse =
   (agent: string) =>
