@@ -36,7 +36,10 @@ export const decode = <const Registry extends PlanRegistry = {}>(
   registry?: Registry,
   options?: DecodeOptions
 ): Effect.Effect<Plan<Schema.Json, Services<Registry>>, PayloadError | PlanInvalid | RegistryIncomplete> =>
-  Effect.flatMap(internal.drafts.decode(wire, options), (draft) => resolve.plan<Services<Registry>>(draft, registry ?? {}, options))
+  internal.under(
+    options,
+    Effect.flatMap(internal.drafts.decode(wire), (draft) => resolve.plan<Services<Registry>>(draft, registry ?? {}))
+  )
 
 /**
  * Reads a plan of any version from JSON text.
@@ -49,7 +52,10 @@ export const decodeJson = <const Registry extends PlanRegistry = {}>(
   registry?: Registry,
   options?: DecodeOptions
 ): Effect.Effect<Plan<Schema.Json, Services<Registry>>, PayloadError | PlanInvalid | RegistryIncomplete> =>
-  Effect.flatMap(internal.drafts.decodeJson(text, options), (draft) => resolve.plan<Services<Registry>>(draft, registry ?? {}, options))
+  internal.under(
+    options,
+    Effect.flatMap(internal.drafts.decodeJson(text), (draft) => resolve.plan<Services<Registry>>(draft, registry ?? {}))
+  )
 
 /**
  * Writes a plan.
