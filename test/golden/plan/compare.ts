@@ -1,0 +1,80 @@
+import { assert } from "@effect/vitest"
+import { equal } from "../golden.ts"
+import { type Call, isObject, isRaised, type Observed, type Raised, type RunResult, stepsOf } from "./vocabulary.ts"
+
+/** Which band the target of a call belongs to: members of one band are called in no order. */
+const bandsOf = (plan: unknown): ReadonlyMap<string, number> => {
+  const bands = new Map<string, number>()
+  let band = 0
+  for (const step of stepsOf(plan)) {
+    const target = isObject(step["target"]) ? step["target"]["name"] : undefined
+    if (step["parallel"] !== true) band++
+    else if (typeof target === "string") bands.set(target, band)
+  }
+  return bands
+}
+
+const sorted = (calls: ReadonlyArray<Call>): ReadonlyArray<Call> =>
+  calls.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
+
+/** The calls with those of one band that stand together in a fixed order. */
+const normalized = (trace: ReadonlyArray<Call>, plan: unknown): ReadonlyArray<Call> => {
+  const bands = bandsOf(plan)
+  const all: Array<Call> = []
+  let together: Array<Call> = []
+  let current: number | undefined
+  for (const call of trace) {
+    const band = bands.get(call[0])
+    if (band === undefined || band !== current) {
+      all.push(...sorted(together))
+      together = []
+    }
+    current = band
+    if (band === undefined) all.push(call)
+    else together.push(call)
+  }
+  return [...all, ...sorted(together)]
+}
+
+export const equalTraces = (actual: ReadonlyArray<Call>, expected: ReadonlyArray<Call>, plan: unknown): void =>
+  equal(normalized(actual, plan), normalized(expected, plan), "trace")
+
+/** Of a message the names of steps have to be there, its wording is free. */
+const mentionsSteps = (actual: string, expected: string, plan: unknown): void => {
+  for (const { name } of stepsOf(plan)) {
+    if (typeof name === "string" && expected.includes(`'${name}'`)) assert.include(actual, name)
+  }
+}
+
+/** The failures that the recordings raise in one place and return in another, and that have one channel here. */
+const oneChannel = new Set(["PlanRuntimeError", "ConcurrentPlanRunError", "ConcludeSignal"])
+
+const asRaised = (result: RunResult | Raised): RunResult | Raised =>
+  !isRaised(result) && result.error !== undefined && oneChannel.has(result.error.type)
+    ? { RAISED: result.error.type, message: result.error.message }
+    : result
+
+export const equalResults = (actual: RunResult | Raised, recorded: RunResult | Raised, plan: unknown): void => {
+  const expected = asRaised(recorded)
+  if (isRaised(expected)) {
+    assert(isRaised(actual), `expected ${expected.RAISED}, found ${JSON.stringify(actual)}`)
+    assert.strictEqual(actual.RAISED, expected.RAISED, actual.message)
+    mentionsSteps(actual.message, expected.message, plan)
+    return
+  }
+  assert(!isRaised(actual), `expected a result, found ${JSON.stringify(actual)}`)
+  const { error, ...rest } = expected
+  const { error: found, ...own } = actual
+  equal(own, rest, "result")
+  equal(
+    found === undefined ? null : { type: found.type, retryable: found.retryable },
+    error === undefined ? null : { type: error.type, retryable: error.retryable },
+    "error"
+  )
+  if (error !== undefined && found !== undefined) mentionsSteps(found.message, error.message, plan)
+}
+
+export const equalRuns = (actual: Observed, expected: Observed, plan: unknown): void => {
+  equalTraces(actual.trace, expected.trace, plan)
+  equalResults(actual.result, expected.result, plan)
+}
