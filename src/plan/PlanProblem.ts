@@ -36,6 +36,7 @@ import * as Schema from "effect/Schema"
  * - `InvalidDuration`, `InvalidRetry`: a time or a retry that cannot be.
  * - `SchemaNotRepresentable`: a schema that JSON Schema cannot tell.
  * - `SharedTargetName`: two targets have one name.
+ * - `InvalidCondition`: the condition of a route, see `When.problems`.
  * - `UnknownPredicate`: a route names a predicate that the plan is not given.
  * - `NotJson`: something in the plan is no JSON, such as a number that is not finite.
  *
@@ -79,6 +80,7 @@ export const Code = Schema.Literals([
   "InvalidRetry",
   "SchemaNotRepresentable",
   "SharedTargetName",
+  "InvalidCondition",
   "UnknownPredicate",
   "NotJson",
   "UnknownTool",
