@@ -1,0 +1,166 @@
+/**
+ * Pictures of plans, as text for Mermaid and for GraphViz.
+ *
+ * **When to use**
+ *
+ * For a README, a page of a tool, a pull request: Mermaid is drawn by GitHub and by many
+ * editors, GraphViz by `dot`. The picture is made from the definition that runs, so it
+ * cannot be out of date.
+ *
+ * **Details**
+ *
+ * | in the plan | in the picture |
+ * |---|---|
+ * | a step whose target is a tool, an agent, a function | a box of its own form, with the kind and the name of the target in words |
+ * | a band | a group "in parallel" |
+ * | what runs next | a solid edge |
+ * | a route | a solid edge with its number, if there are several, and its condition |
+ * | `routesBy` | an edge per text that the output schema allows; a choice if it does not say |
+ * | no route is taken | a solid edge "otherwise" |
+ * | the end of a branch | a dashed edge to the rejoin |
+ * | a step that no run comes to | a box "not reachable" |
+ * | a name that no step has | a box "no such step" |
+ *
+ * Only what can happen is drawn: the edges are found by following every way that a run
+ * could take, by the rules that runs follow. A plan does not have to be valid to be
+ * drawn.
+ *
+ * No name and no text of a plan can change the picture: boxes are called `n0`, `n1` and
+ * so on, and whatever could mean something to Mermaid, its Markdown, GraphViz or a
+ * browser is written by its number. Characters that cannot be seen are shown by theirs.
+ * The same plan always gives the same text.
+ *
+ * **Gotchas**
+ *
+ * Mermaid refuses texts of more than 50,000 characters and more than 500 edges unless it
+ * is told otherwise (`maxTextSize`, `maxEdges`).
+ *
+ * @since 0.1.0
+ */
+import { diffDrawing } from "./internal/picture/diffDrawing.ts"
+import * as dot from "./internal/picture/dot.ts"
+import * as mermaid from "./internal/picture/mermaid.ts"
+import { draw, type Source as Drawable } from "./internal/picture/planDrawing.ts"
+import type { PlanDefinition } from "./PlanDefinition.ts"
+import type { PlanRunState } from "./PlanRunState.ts"
+
+/**
+ * What can be drawn: a definition, or anything that has one, such as a plan.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Source = PlanDefinition | { readonly definition: PlanDefinition }
+
+/**
+ * A plan that is a step, with the plans that are steps of it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Nested =
+  | Source
+  | { readonly definition: PlanDefinition; readonly nested: { readonly [step: string]: Nested } }
+
+/**
+ * How a plan is drawn.
+ *
+ * **Details**
+ *
+ * - `direction`: where it grows; default `"down"`.
+ * - `data`: also draws what steps read (other steps, the input, memories, answers of
+ *   agents) and write, with dotted edges; default `false`. What just comes from the
+ *   step before is not drawn.
+ * - `run`: marks how far a run is, by colour and in words: done, failed, running,
+ *   paused, concluded, limit reached, and skipped once the run has ended; with
+ *   durations, executions and tries.
+ * - `nested`: plans that are steps, by the names of the steps. They are drawn as groups.
+ *   Without this a plan in a step is a box like any other.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  readonly direction?: "down" | "right" | undefined
+  readonly data?: boolean | undefined
+  readonly run?: PlanRunState | undefined
+  readonly nested?: { readonly [step: string]: Nested } | undefined
+}
+
+const definitionOf = (source: Source): PlanDefinition => ("definition" in source ? source.definition : source)
+
+const maxNesting = 16
+
+const drawable = (
+  source: Source,
+  nested: { readonly [step: string]: Nested } | undefined,
+  depth: number
+): Drawable => ({
+  definition: definitionOf(source),
+  nested: new Map(
+    depth > maxNesting
+      ? []
+      : Object.entries(nested ?? {}).map(([step, inner]) => [
+          step,
+          drawable(inner, "nested" in inner ? inner.nested : undefined, depth + 1)
+        ])
+  )
+})
+
+const drawing = (plan: Source, options: Options | undefined) =>
+  draw(drawable(plan, options?.nested, 0), {
+    direction: options?.direction ?? "down",
+    data: options?.data ?? false,
+    run: options?.run
+  })
+
+/**
+ * A plan as a Mermaid flowchart.
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const toMermaid = (plan: Source, options?: Options): string => mermaid.write(drawing(plan, options))
+
+/**
+ * A plan in the language of GraphViz, for `dot`.
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const toGraphViz = (plan: Source, options?: Options): string => dot.write(drawing(plan, options))
+
+/**
+ * How the difference of two plans is drawn.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface DiffOptions {
+  readonly direction?: "down" | "right" | undefined
+}
+
+/**
+ * What changed from one plan to another, as a Mermaid flowchart.
+ *
+ * **Details**
+ *
+ * Steps and edges that are only in the second plan are marked as added, those that are
+ * only in the first as removed; steps that are in both, but differ, as changed, with
+ * the names of the fields. Each is marked by colour and by a sign: `+`, `−`, `~`.
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const diffToMermaid = (before: Source, after: Source, options?: DiffOptions): string =>
+  mermaid.write(diffDrawing(definitionOf(before), definitionOf(after), options?.direction ?? "down"))
+
+/**
+ * What changed from one plan to another, in the language of GraphViz; see
+ * {@link diffToMermaid}.
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const diffToGraphViz = (before: Source, after: Source, options?: DiffOptions): string =>
+  dot.write(diffDrawing(definitionOf(before), definitionOf(after), options?.direction ?? "down"))
