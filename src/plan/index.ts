@@ -4,14 +4,16 @@
  *
  * @since 0.1.0
  */
+export * as AgentMemory from "./AgentMemory.ts"
 export * as Checkpoint from "./Checkpoint.ts"
 export * as CheckpointError from "./CheckpointError.ts"
-export * as AgentMemory from "./AgentMemory.ts"
+export * as Picture from "./Picture.ts"
 export * as Plan from "./Plan.ts"
-export * as PlanCodec from "./PlanCodec.ts"
 export * as PlanCheck from "./PlanCheck.ts"
+export * as PlanCodec from "./PlanCodec.ts"
 export * as PlanCost from "./PlanCost.ts"
 export * as PlanDefinition from "./PlanDefinition.ts"
+export * as PlanDiff from "./PlanDiff.ts"
 export * as PlanError from "./PlanError.ts"
 export * as PlanEvent from "./PlanEvent.ts"
 export * as PlanEventError from "./PlanEventError.ts"
