@@ -213,6 +213,7 @@ export const data: ReadonlyArray<string> = [
   "/**/outcome/output",
   "/**/facts/**/output",
   "/**/facts/**/payload",
+  "/**/facts/**/request/arguments",
   "/**/message/metadata",
   "/**/messages/*/metadata"
 ]

@@ -1,0 +1,19 @@
+/** What a plan waits for, as what an agent waits for. */
+import type { ApprovalRequest } from "../../../agent/Outcome.ts"
+import type { PlanOutcome } from "../../PlanOutcome.ts"
+
+type Paused = Extract<PlanOutcome, { readonly _tag: "Paused" }>
+
+/**
+ * A step that waits for anybody is a request under its own name: it runs again when it
+ * is approved, and fails when it is denied.
+ */
+export const requestsOf = ({ pauses, requests }: Paused): ReadonlyArray<ApprovalRequest> => [
+  ...requests,
+  ...pauses.map(({ path, reason, step }) => ({
+    callId: step,
+    name: step,
+    arguments: { reason },
+    ...(path.length === 0 ? undefined : { path })
+  }))
+]
