@@ -35,16 +35,17 @@ export interface Level {
  *
  * **Details**
  *
- * - `emit` is given every event of these runs, instead of whoever started them.
- * - `streaming`: whether somebody wants deltas.
+ * - `emit` is given every event of these runs, instead of whoever started them. Without
+ *   it whoever starts a run hears of it, as always.
+ * - `streaming`: whether somebody wants deltas, for `emit`; default `false`.
  * - `depth`, `maxDepth`, `deadline`: see {@link Level}; what is left out stays as it is.
  *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
-  readonly streaming: boolean
-  readonly emit: (event: AgentEvent<unknown>) => Effect.Effect<void>
+  readonly streaming?: boolean | undefined
+  readonly emit?: ((event: AgentEvent<unknown>) => Effect.Effect<void>) | undefined
   readonly depth?: number | undefined
   readonly maxDepth?: number | undefined
   readonly deadline?: number | undefined
@@ -102,6 +103,6 @@ export const inside =
         depth: options.depth ?? outer.depth,
         maxDepth: options.maxDepth ?? outer.maxDepth,
         deadline: options.deadline ?? outer.deadline,
-        parent: { streaming: options.streaming, emit: options.emit }
+        parent: options.emit === undefined ? undefined : { streaming: options.streaming ?? false, emit: options.emit }
       })
     )

@@ -1,15 +1,63 @@
 /**
  * Why a run of a plan failed.
  *
+ * A run that ends in a way its steps foresee has a `PlanResult`: an answer, a pause, an
+ * interruption. A `PlanError` is for the rest. It carries the last consistent state, so
+ * that what was completed is never lost and the run can go on from there.
+ *
  * @since 0.1.0
  */
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { StepFailure } from "./PlanOutcome.ts"
 import { PlanRunState } from "./PlanRunState.ts"
 
+// Errors and defects behind a failure may hold whatever a step worked on. They stay out of
+// reasons, their messages, their JSON and everything that prints an error.
+const causes = new WeakMap<object, unknown>()
+
+/**
+ * Remembers the error or defect behind a reason, for {@link causeOf}. It is not part of
+ * the reason: neither messages nor JSON nor rendered causes show it.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const withCause = <R extends Reason>(reason: R, cause: unknown): R => {
+  causes.set(reason, cause)
+  return reason
+}
+
+/**
+ * The error or defect behind a reason, in the process where it happened: what a function
+ * failed with or died of, the `AgentError` of an agent. It may hold what the step worked
+ * on: do not log it without looking.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const causeOf = (reason: Reason): Option.Option<unknown> =>
+  causes.has(reason) ? Option.some(causes.get(reason)) : Option.none()
+
 /**
  * A step failed, after the retries it has: its target failed, ran out of time, or gave
  * something its output schema does not take. `path` are the steps of the outer plans.
+ *
+ * **Details**
+ *
+ * `failure.type` is the tag or name of the error, and `failure.message` its message. These
+ * types are of the plan itself:
+ *
+ * | type | meaning |
+ * |---|---|
+ * | `Timeout` | a try took longer than the step's timeout |
+ * | `Defect` | it died; {@link causeOf} is the defect |
+ * | `Denied` | somebody turned down its call, or its pause |
+ * | `InputInvalid` | what it refers to does not fit its input schema |
+ * | `OutputInvalid` | what it gave does not fit its output schema |
+ * | `OutputNotJson` | what it gave is no JSON |
+ * | `MaxSteps`, `InvalidOutput`, `Stopped`, `Interrupted` | its agent ended so, without an answer |
+ * | `MaxDepth` | too many plans and agents run inside each other |
  *
  * @category reasons
  * @since 0.1.0
@@ -19,7 +67,9 @@ export class StepFailed extends Schema.TaggedError<StepFailed>("effect-emissary/
   path: Schema.Array(Schema.String),
   failure: StepFailure
 }) {
-  /** @since 0.1.0 */
+  /**
+   * @since 0.1.0
+   */
   override get message(): string {
     return `Step ${JSON.stringify(this.step)} failed with ${this.failure.type}: ${this.failure.message}`
   }
@@ -36,7 +86,9 @@ export class ReferenceFailed extends Schema.TaggedError<ReferenceFailed>("effect
   "ReferenceFailed",
   { step: Schema.String, slot: Schema.String, reference: Schema.String, ran: Schema.Array(Schema.String) }
 ) {
-  /** @since 0.1.0 */
+  /**
+   * @since 0.1.0
+   */
   override get message(): string {
     return `Step ${JSON.stringify(this.step)}, ${this.slot}: expected a result for ${this.reference}, found that only ${JSON.stringify(this.ran)} ran. A route skipped it; refer to a step that always runs.`
   }
@@ -52,7 +104,9 @@ export class PredicateFailed extends Schema.TaggedError<PredicateFailed>("effect
   "PredicateFailed",
   { step: Schema.String, to: Schema.String, predicate: Schema.String, failure: StepFailure }
 ) {
-  /** @since 0.1.0 */
+  /**
+   * @since 0.1.0
+   */
   override get message(): string {
     return `Step ${JSON.stringify(this.step)}: the predicate ${JSON.stringify(this.predicate)} of the route to ${JSON.stringify(this.to)} failed with ${this.failure.type}: ${this.failure.message}`
   }
@@ -67,7 +121,9 @@ export class PredicateFailed extends Schema.TaggedError<PredicateFailed>("effect
 export class MaxIterationsExceeded extends Schema.TaggedError<MaxIterationsExceeded>(
   "effect-emissary/plan/MaxIterationsExceeded"
 )("MaxIterationsExceeded", { limit: Schema.Int, next: Schema.String }) {
-  /** @since 0.1.0 */
+  /**
+   * @since 0.1.0
+   */
   override get message(): string {
     return `expected to end within ${this.limit} iterations, found that ${JSON.stringify(this.next)} would be next. Look for a loop whose condition never changes, or resume with a larger maxIterations.`
   }
@@ -83,7 +139,9 @@ export class PlanChanged extends Schema.TaggedError<PlanChanged>("effect-emissar
   expected: Schema.String,
   found: Schema.String
 }) {
-  /** @since 0.1.0 */
+  /**
+   * @since 0.1.0
+   */
   override get message(): string {
     return `expected to go on with the plan ${this.expected}, found ${this.found}: it was edited since. Resume it with the plan it began with, or start a new run.`
   }
@@ -99,14 +157,17 @@ export class OutputInvalid extends Schema.TaggedError<OutputInvalid>("effect-emi
   "OutputInvalid",
   { step: Schema.String, failure: StepFailure }
 ) {
-  /** @since 0.1.0 */
+  /**
+   * @since 0.1.0
+   */
   override get message(): string {
     return `Step ${JSON.stringify(this.step)} gave an output that does not fit the output schema of the plan: ${this.failure.message}`
   }
 }
 
 /**
- * A decision names a call or a pause that does not wait.
+ * A decision names a call or a pause that does not wait, or several by one id: then say
+ * which by its `path`.
  *
  * @category reasons
  * @since 0.1.0
@@ -115,14 +176,17 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
   "InvalidDecision",
   { callId: Schema.String, waiting: Schema.Array(Schema.String) }
 ) {
-  /** @since 0.1.0 */
+  /**
+   * @since 0.1.0
+   */
   override get message(): string {
     return `expected a decision about one of ${JSON.stringify(this.waiting)}, found ${JSON.stringify(this.callId)}.`
   }
 }
 
 /**
- * What keeps the run could not be written, or another owner has it now.
+ * What keeps the run could not be written, or another owner has it now; or an agent's
+ * memory could not be. The run stopped at once.
  *
  * @category reasons
  * @since 0.1.0
@@ -131,13 +195,17 @@ export class JournalFailed extends Schema.TaggedError<JournalFailed>("effect-emi
   "JournalFailed",
   { problem: Schema.String }
 ) {
-  /** @since 0.1.0 */
+  /**
+   * @since 0.1.0
+   */
   override get message(): string {
     return this.problem
   }
 }
 
 /**
+ * Schema of {@link Reason}.
+ *
  * @category reasons
  * @since 0.1.0
  */
@@ -153,6 +221,8 @@ export const Reason = Schema.Union([
 ])
 
 /**
+ * Why a run failed.
+ *
  * @category reasons
  * @since 0.1.0
  */
@@ -160,8 +230,32 @@ export type Reason = typeof Reason.Type
 
 /**
  * A run failed. `state` is the last consistent state, with everything that was
- * completed, and the run can be resumed from it; it is absent when the run had not
- * begun.
+ * completed, and the run can be resumed from it.
+ *
+ * **Example** (Going on after a failure)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Plan, Step, Target } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * let calls = 0
+ * const search = Target.make("search", () => Effect.sync(() => `found ${++calls}`))
+ * const write = Target.make("write", ({ task }) => (calls++ < 2 ? Effect.fail("no paper") : Effect.succeed(task)))
+ *
+ * const program = Effect.gen(function*() {
+ *   const plan = yield* Plan.make(Step.make("search", { target: search }), Step.make("write", { target: write }))
+ *   const bound = yield* Plan.bind(plan)
+ *   const error = yield* Effect.flip(Plan.run(bound, "bees"))
+ *   assert.strictEqual(error.reason._tag, "StepFailed")
+ *   assert(error.state !== undefined)
+ *   return yield* Plan.resume(bound, error.state)
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert(result.outcome === "Completed")
+ * assert.strictEqual(result.output, "found 1")
+ * ```
  *
  * @category errors
  * @since 0.1.0
@@ -171,7 +265,9 @@ export class PlanError extends Schema.TaggedError<PlanError>("effect-emissary/pl
   reason: Reason,
   state: Schema.optionalKey(PlanRunState)
 }) {
-  /** @since 0.1.0 */
+  /**
+   * @since 0.1.0
+   */
   override get message(): string {
     return `Plan ${JSON.stringify(this.plan)}: ${this.reason.message}`
   }

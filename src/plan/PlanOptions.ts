@@ -13,7 +13,13 @@ import type { PlanRunState } from "./PlanRunState.ts"
 
 /**
  * Takes durable facts before the run goes on: several that belong together, with the
- * state after them. A run that cannot be written stops.
+ * state after them.
+ *
+ * **Details**
+ *
+ * It is called for one batch at a time and is never interrupted. What it fails with ends
+ * the run at once: steps that run are interrupted, and it is not called again. If it
+ * answers with the `key` it wrote to, a stream tells that as `Checkpointed`.
  *
  * @category models
  * @since 0.1.0
@@ -21,7 +27,7 @@ import type { PlanRunState } from "./PlanRunState.ts"
 export type Journal = (
   events: readonly [PlanRunEvent, ...Array<PlanRunEvent>],
   state: PlanRunState
-) => Effect.Effect<void, PlanError>
+) => Effect.Effect<void | { readonly key: string }, PlanError>
 
 /**
  * Options of running a plan, new or resumed.

@@ -1,5 +1,7 @@
 /** Running a plan, over the one driver. Types and spans of the public functions lie above. */
+import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
 import type * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import type { PlanError } from "../../PlanError.ts"
@@ -10,6 +12,9 @@ import type { PlanResult } from "../../PlanResult.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
 import type { BoundPlan } from "../live.ts"
 import * as Drive from "./drive.ts"
+
+/** How many events a stream holds before its reader slows the run. */
+const streamBuffer = 16
 
 const silent: Drive.Sink = { streaming: false, emit: () => Effect.void }
 
@@ -25,21 +30,49 @@ export const resume = (
   options: PlanOptions = {}
 ): Effect.Effect<PlanResult<unknown>, PlanError> => Drive.drive(bound, { _tag: "Resume", state }, options, silent)
 
+const streaming = (
+  bound: BoundPlan,
+  begin: Drive.Begin,
+  options: PlanOptions
+): Stream.Stream<PlanEvent<unknown>, PlanError> =>
+  Stream.unwrap(
+    Effect.gen(function* () {
+      const queue = yield* Queue.bounded<PlanEvent<unknown>, PlanError | Cause.Done>(streamBuffer)
+      const emit = (event: PlanEvent<unknown>) => Effect.asVoid(Queue.offer(queue, event))
+      yield* Drive.drive(bound, begin, options, { streaming: true, emit }).pipe(
+        Effect.matchCauseEffect({
+          onFailure: (cause) => Queue.failCause(queue, cause),
+          onSuccess: () => Queue.end(queue)
+        }),
+        Effect.forkScoped
+      )
+      // Added last, so it runs first: a producer that waits for room must not delay its own interruption.
+      yield* Effect.addFinalizer(() => Queue.shutdown(queue))
+      return Stream.fromQueue(queue)
+    })
+  )
+
 export const stream = (
   bound: BoundPlan,
   input: PlanInput.Input,
   options: PlanOptions = {}
-): Stream.Stream<PlanEvent<unknown>, PlanError> => Stream.die(["to do", bound, input, options])
+): Stream.Stream<PlanEvent<unknown>, PlanError> => streaming(bound, { _tag: "Start", input }, options)
 
 export const resumeStream = (
   bound: BoundPlan,
   state: PlanRunState,
   options: PlanOptions = {}
-): Stream.Stream<PlanEvent<unknown>, PlanError> => Stream.die(["to do", bound, state, options])
+): Stream.Stream<PlanEvent<unknown>, PlanError> => streaming(bound, { _tag: "Resume", state }, options)
 
 export const runMany = (
   bound: BoundPlan,
   inputs: Iterable<PlanInput.Input>,
   options: RunManyOptions = {}
-): Effect.Effect<ReadonlyArray<Result.Result<PlanResult<unknown>, PlanError>>> =>
-  Effect.die(["to do", bound, inputs, options])
+): Effect.Effect<ReadonlyArray<Result.Result<PlanResult<unknown>, PlanError>>> => {
+  const { bands, concurrency, ...rest } = options
+  return Effect.flatMap(Drive.atATime("concurrency", concurrency), (concurrency) =>
+    Effect.forEach(inputs, (input) => Effect.result(run(bound, input, { ...rest, concurrency: bands })), {
+      concurrency
+    })
+  )
+}

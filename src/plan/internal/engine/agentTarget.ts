@@ -1,0 +1,86 @@
+/** An agent as a step: its events are facts of the plan's run, and its state is part of that of the plan. */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
+import type { Agent } from "../../../agent/Agent.ts"
+import * as AgentEvent from "../../../agent/AgentEvent.ts"
+import type { RunEvent } from "../../../agent/RunEvent.ts"
+import type { Input, ResumeOptions } from "../../../agent/RunOptions.ts"
+import type { RunResult } from "../../../agent/RunResult.ts"
+import type { RunState } from "../../../agent/RunState.ts"
+import * as Content from "../../../tool/Content.ts"
+import type { PlanError } from "../../PlanError.ts"
+import { type Attempt, failed, ofCause, succeeded } from "./attempt.ts"
+import type { Delivery } from "./reference.ts"
+import type { Run } from "./run.ts"
+
+/** The task, and before it the context and the content, each as a part of its own. */
+const inputOf = ({ content, context, task }: Delivery): Input => {
+  if (context === undefined && content.length === 0) return task
+  const before = [...(context === undefined ? [] : [Content.text(context)]), ...content]
+  const [first, ...rest] = task === "" ? before : [...before, Content.text(task)]
+  return first === undefined ? task : [first, ...rest]
+}
+
+const ofResult = (agent: string, result: RunResult<unknown>): Attempt => {
+  const name = JSON.stringify(agent)
+  switch (result.outcome) {
+    case "Completed": {
+      const { outcome } = result.state
+      const output = outcome?._tag === "Completed" ? outcome.output : undefined
+      return succeeded(output ?? (output === null ? null : result.text))
+    }
+    case "AwaitingApproval":
+      return { _tag: "Paused" }
+    case "MaxSteps":
+      return failed("MaxSteps", `The agent ${name} used up its ${result.steps} steps before it answered`)
+    case "InvalidOutput":
+      return failed(
+        "InvalidOutput",
+        `The answer of the agent ${name} does not fit its output schema, in ${result.issues.length} places`
+      )
+    case "Stopped":
+      return failed("Stopped", `The provider ended the answer of the agent ${name}: ${result.finishReason}`)
+    case "Interrupted":
+      return failed(
+        "Interrupted",
+        `The agent ${name} was interrupted${result.reason === undefined ? "" : `: ${result.reason}`}`
+      )
+  }
+}
+
+/** Runs an agent from its beginning, or from where it stopped. Fails when the run cannot be written. */
+export const run = (
+  { options, recorder, sink }: Run,
+  agent: Agent<unknown>,
+  child: RunState | undefined,
+  delivery: Delivery
+): Effect.Effect<Attempt, PlanError> =>
+  Effect.suspend(() => {
+    const { step } = delivery
+    const broken = Deferred.makeUnsafe<never, PlanError>()
+    const onState = (_: RunState, event: RunEvent): Effect.Effect<void> =>
+      Effect.catch(recorder.record({ _tag: "AgentChanged", at: event.at, step, event }), (error) =>
+        // It does nothing more; once it is being torn down it is not held up a second time.
+        Effect.flatMap(Deferred.fail(broken, error), (first) => (first ? Effect.never : Effect.void))
+      )
+    const { context } = recorder.state()
+    const { timeouts } = options
+    const handed: ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
+    const input = inputOf(delivery)
+    const told = <R>(stream: Stream.Stream<AgentEvent.AgentEvent<unknown>, R>) =>
+      AgentEvent.result(Stream.tap(stream, (event) => sink.emit({ _tag: "Agent", path: [], step, event })))
+    const running =
+      child === undefined
+        ? sink.streaming
+          ? told(agent.stream(input, { ...handed, context }))
+          : agent.run(input, { ...handed, context })
+        : sink.streaming
+          ? told(agent.resumeStream(child, handed))
+          : agent.resume(child, handed)
+    const attempt = running.pipe(
+      Effect.map((result) => ofResult(agent.name, result)),
+      Effect.catchCause(ofCause)
+    )
+    return Effect.raceFirst(attempt, Deferred.await(broken))
+  })

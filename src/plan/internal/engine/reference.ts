@@ -1,0 +1,168 @@
+/** What a step reads: its references, resolved against a run, and put together for its target. */
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Schema from "effect/Schema"
+import type { Content } from "../../../tool/Content.ts"
+import { ReferenceFailed } from "../../PlanError.ts"
+import type * as PlanInput from "../../PlanInput.ts"
+import type { StepRecord } from "../../PlanRunEvent.ts"
+import * as PlanRunState from "../../PlanRunState.ts"
+import type { Reference } from "../../Reference.ts"
+import type { BoundPlan, LiveStep } from "../live.ts"
+import { text } from "../text.ts"
+
+/** What one reference gives. */
+interface Resolved {
+  readonly task: string
+  readonly payload: Schema.Json
+  readonly context: string | undefined
+  readonly content: ReadonlyArray<Content>
+}
+
+/** What a target is given. */
+export interface Delivery {
+  readonly step: string
+  readonly task: string
+  readonly payload: Schema.Json
+  readonly context: string | undefined
+  readonly content: ReadonlyArray<Content>
+}
+
+/** The input of a run as it is kept: a payload that is not there, or is null, is the task. */
+export const inputOf = (input: PlanInput.Input): PlanInput.PlanInput => {
+  if (typeof input === "string") return { task: input, payload: input }
+  const { content, context } = input
+  const payload = input.payload ?? input.task ?? (input.payload === null ? null : "")
+  return {
+    task: input.task ?? text(payload),
+    payload,
+    ...(context === undefined ? undefined : { context }),
+    ...(content === undefined ? undefined : { content })
+  }
+}
+
+const plain = (value: Schema.Json): Resolved => ({
+  task: text(value),
+  payload: value,
+  context: undefined,
+  content: []
+})
+
+const ofInput = (input: PlanInput.PlanInput): Resolved => ({
+  task: input.task,
+  payload: input.payload,
+  context: input.context,
+  content: input.content ?? []
+})
+
+const ofRecord = (record: StepRecord): Resolved => ({ ...plain(record.output), context: record.context })
+
+interface Where {
+  readonly bound: BoundPlan
+  readonly state: PlanRunState.PlanRunState
+  readonly step: string
+  readonly slot: string
+}
+
+const label = (reference: Reference): string => {
+  switch (reference._tag) {
+    case "FromStep":
+      return `fromStep(${JSON.stringify(reference.step)})`
+    case "FromParallel":
+      return `fromParallel(${JSON.stringify(reference.step)})`
+    case "FromParallelAll":
+      return `fromParallelAll(${JSON.stringify(reference.step)})`
+    default:
+      return reference._tag
+  }
+}
+
+const missing = ({ slot, state, step }: Where, reference: Reference): ReferenceFailed =>
+  new ReferenceFailed({
+    step,
+    slot,
+    reference: label(reference),
+    ran: Array.from(new Set(Chunk.map(state.history, (record) => record.step))).sort()
+  })
+
+const newest = (where: Where, reference: Reference, step: string): Effect.Effect<StepRecord, ReferenceFailed> =>
+  Option.match(PlanRunState.record(where.state, step), {
+    onNone: () => Effect.fail(missing(where, reference)),
+    onSome: Effect.succeed
+  })
+
+/** The steps of the band that begins with a step. */
+const bandFrom = (bound: BoundPlan, step: string): ReadonlyArray<string> => {
+  const first = bound.positions.get(step)
+  if (first === undefined) return [step]
+  const rest = bound.definition.steps.slice(first + 1)
+  const end = rest.findIndex(({ parallel }) => !parallel)
+  return [step, ...(end === -1 ? rest : rest.slice(0, end)).map(({ name }) => name)]
+}
+
+const resolve = (where: Where, reference: Reference): Effect.Effect<Resolved, unknown> => {
+  const { bound, state } = where
+  switch (reference._tag) {
+    case "FromPrev":
+      return Effect.succeed(
+        Option.match(PlanRunState.lastRecord(state), {
+          onNone: () => ({ ...ofInput(state.input), task: text(state.input.payload) }),
+          onSome: ofRecord
+        })
+      )
+    case "FromStart":
+      return Effect.succeed(ofInput(state.input))
+    case "FromStep":
+    case "FromParallel":
+      return Effect.map(newest(where, reference, reference.step), ofRecord)
+    case "FromParallelAll":
+      return Effect.map(
+        Effect.forEach(bandFrom(bound, reference.step), (step) => newest(where, reference, step)),
+        (records) => plain(records.map(({ output, step }) => `[${step}]\n${text(output)}`).join("\n\n"))
+      )
+    case "FromMemory":
+      return Effect.map(bound.memories.get(reference.agent)?.text ?? Effect.succeed(""), plain)
+    case "FromAgent":
+      return Effect.map(bound.memories.get(reference.agent)?.output ?? Effect.succeed(undefined), (output) =>
+        plain(output ?? "")
+      )
+    case "Literal":
+      return Effect.succeed(plain(reference.value))
+  }
+}
+
+const contextParts = ({ context, payload }: Resolved): ReadonlyArray<string> =>
+  [context ?? "", text(payload)].filter((part) => part !== "")
+
+/**
+ * What a step is given. Fails with `ReferenceFailed`, or with what reading a memory fails
+ * with.
+ */
+export const deliver = Effect.fnUntraced(function* (
+  bound: BoundPlan,
+  state: PlanRunState.PlanRunState,
+  { definition }: LiveStep
+): Effect.fn.Return<Delivery, unknown> {
+  const { context, name: step } = definition
+  const where = { bound, state, step }
+  const task = yield* resolve({ ...where, slot: "task" }, definition.task)
+  const single = context === undefined || isList(context) ? undefined : context
+  const list = single === undefined ? (isList(context) ? context : []) : [single]
+  const parts = yield* Effect.forEach(list, (reference, index) =>
+    Effect.map(
+      resolve({ ...where, slot: single === undefined ? `context[${index}]` : "context" }, reference),
+      contextParts
+    )
+  )
+  const joined = parts.flat().join("\n\n")
+  return {
+    step,
+    task: task.task,
+    payload: task.payload,
+    context: joined === "" ? undefined : joined,
+    content: task.content
+  }
+})
+
+const isList = (u: Reference | ReadonlyArray<Reference> | undefined): u is ReadonlyArray<Reference> => Array.isArray(u)

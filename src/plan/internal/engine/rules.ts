@@ -1,0 +1,74 @@
+/** The rules of a plan and of the plans that are steps of it, for the pure core. */
+import * as Effect from "effect/Effect"
+import type { Agent } from "../../../agent/Agent.ts"
+import * as PlanRunState from "../../PlanRunState.ts"
+import type { Rules } from "../../PlanTransition.ts"
+import type { BoundPlan } from "../live.ts"
+import { boundOf, isBound } from "../plan.ts"
+
+/** Rules that learn which steps are plans when their agents are found. */
+export interface Learning extends Rules {
+  readonly bound: BoundPlan
+  /** The agent of a step; if it is a plan, its rules are known from now on. */
+  readonly found: (step: string, agent: Agent<unknown>) => Learning | undefined
+}
+
+export const learning = (bound: BoundPlan): Learning => {
+  const known = new Map<string, Learning>()
+  return {
+    bound,
+    definition: bound.definition,
+    nested: (step) => known.get(step),
+    found: (step, agent) => {
+      if (!isBound(agent)) return undefined
+      const inner = boundOf(agent)
+      const before = known.get(step)
+      if (before?.bound === inner) return before
+      const rules = learning(inner)
+      known.set(step, rules)
+      return rules
+    }
+  }
+}
+
+const agentAt = (bound: BoundPlan, step: string): Effect.Effect<Agent<unknown> | undefined> => {
+  const target = bound.targets[bound.positions.get(step) ?? -1]
+  return target?._tag === "Agent" ? target.agent : Effect.succeed(undefined)
+}
+
+/** Finds the plans inside a state that goes on. */
+export const learn = (rules: Learning, state: PlanRunState.PlanRunState): Effect.Effect<void> =>
+  Effect.forEach(
+    PlanRunState.openSteps(state),
+    ({ status, step }) => {
+      const child = status._tag === "Finished" || status._tag === "Concluded" ? undefined : status.child
+      if (child?._tag !== "Plan") return Effect.void
+      return Effect.flatMap(agentAt(rules.bound, step), (agent) => {
+        const inner = agent === undefined ? undefined : rules.found(step, agent)
+        return inner === undefined ? Effect.void : learn(inner, child.state)
+      })
+    },
+    { discard: true }
+  )
+
+/** The rules of a plan with all plans inside it, to replay a run that nothing is known of yet. */
+export const rulesOf = (bound: BoundPlan): Effect.Effect<Rules> => complete(bound, new Map())
+
+const complete = (bound: BoundPlan, seen: Map<BoundPlan, Rules>): Effect.Effect<Rules> =>
+  Effect.suspend(() => {
+    const before = seen.get(bound)
+    if (before !== undefined) return Effect.succeed(before)
+    const nested = new Map<string, Rules>()
+    const rules: Rules = { definition: bound.definition, nested: (step) => nested.get(step) }
+    seen.set(bound, rules)
+    const add = (step: string) =>
+      Effect.flatMap(agentAt(bound, step), (agent) =>
+        agent !== undefined && isBound(agent)
+          ? Effect.map(complete(boundOf(agent), seen), (inner) => void nested.set(step, inner))
+          : Effect.void
+      )
+    return Effect.as(
+      Effect.forEach(bound.definition.steps, ({ name }) => add(name), { discard: true }),
+      rules
+    )
+  })
