@@ -1,5 +1,5 @@
 /** Facts of one step of the turn. */
-import * as TokenUsage from "../../../conversation/TokenUsage.ts"
+import type * as TokenUsage from "../../../conversation/TokenUsage.ts"
 import type * as PlanRunEvent from "../../PlanRunEvent.ts"
 import type { Child, Member, MemberStatus, PlanRunState } from "../../PlanRunState.ts"
 import { type Applied, type Event, fail, unexpected, update } from "./applied.ts"

@@ -1,0 +1,43 @@
+/** The plans whose runs the golden files hold. */
+import type * as PlanDefinition from "../../../src/plan/PlanDefinition.ts"
+import * as PlanTransition from "../../../src/plan/PlanTransition.ts"
+
+const step = (name: string, options: Partial<PlanDefinition.StepDefinition> = {}): PlanDefinition.StepDefinition => ({
+  name,
+  target: { kind: "function", name },
+  task: { _tag: "FromPrev" },
+  parallel: false,
+  ...options
+})
+
+const plan = (name: string, steps: ReadonlyArray<PlanDefinition.StepDefinition>): PlanDefinition.PlanDefinition => ({
+  name,
+  maxIterations: 10,
+  steps
+})
+
+/** A route into a branch and back, a band with writes, a step that is tried again. */
+export const report = PlanTransition.rules(
+  plan("report", [
+    step("sort", { routes: [{ to: "apology", when: { _tag: "Text", value: "none" } }], afterBranches: "send" }),
+    step("write"),
+    step("apology", { writes: "letter" }),
+    step("send"),
+    step("a", { parallel: true, writes: "a" }),
+    step("b", { parallel: true })
+  ])
+)
+
+const inner = PlanTransition.rules(plan("inner", [step("check"), step("sign")]))
+
+/** A tool, an agent, a function and a plan that all wait in one band. */
+export const waiting = PlanTransition.rules(
+  plan("waiting", [
+    step("tool", { target: { kind: "tool", name: "pay" }, parallel: true }),
+    step("agent", { target: { kind: "agent", name: "cashier" }, parallel: true }),
+    step("ask", { parallel: true }),
+    step("nested", { parallel: true }),
+    step("done", { parallel: true })
+  ]),
+  new Map([["nested", inner]])
+)

@@ -1,0 +1,179 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Chunk, Effect, Equal, Option, Result } from "effect"
+import * as PlanRunEvent from "../../src/plan/PlanRunEvent.ts"
+import * as PlanRunState from "../../src/plan/PlanRunState.ts"
+import * as PlanTransition from "../../src/plan/PlanTransition.ts"
+import type * as RunEvent from "../../src/agent/RunEvent.ts"
+import * as TokenUsage from "../../src/conversation/TokenUsage.ts"
+import { rulesOf, Script, simulate, writesOf } from "./transitionDriver.ts"
+
+const encode = (state: PlanRunState.PlanRunState) => Effect.runSync(PlanRunState.encodeJson(state))
+const decode = (json: string) => Effect.runSync(PlanRunState.decodeJson(json))
+const throughJson = (state: PlanRunState.PlanRunState) => decode(encode(state))
+
+const ofAgent = (event: RunEvent.RunEvent): TokenUsage.TokenUsage =>
+  event._tag === "ModelAnswered" ? (event.message.usage ?? {}) : {}
+
+/** Everything that agents and functions reported, wherever they run; what runs in a step that finished counts there. */
+const reported = (event: PlanRunEvent.PlanRunEvent): TokenUsage.TokenUsage => {
+  switch (event._tag) {
+    case "AgentChanged":
+      return ofAgent(event.event)
+    case "NestedChanged":
+      return reported(event.event)
+    case "StepFinished":
+      return event.record.usage.outputTokens === 1 && event.record.usage.inputTokens === undefined
+        ? event.record.usage
+        : {}
+    default:
+      return {}
+  }
+}
+
+const finished = (events: ReadonlyArray<PlanRunEvent.PlanRunEvent>) =>
+  events.filter(({ _tag }) => _tag === "StepFinished").length
+
+const options = (runs: number) => ({ arbitrary: { runs }, timeout: 300_000 })
+
+describe("laws of the core of plans, over random plans, outcomes, decisions, interruptions and crashes", () => {
+  it.prop(
+    "PLAN-5 L6 nothing that finished runs again or is lost, limits and branches are bounded, facts fold to the state",
+    [Script],
+    ([script]) => {
+      const rules = rulesOf(script)
+      const log = simulate(script)
+      const folded = Result.getOrThrow(PlanTransition.fold(rules, log.events))
+      assert.isTrue(Equal.equals(folded, log.final))
+      assert.strictEqual(folded.revision, log.events.length)
+      for (const [index, state] of log.states.entries()) {
+        const done = PlanRunState.history(state).length
+        const kept = state.turn?.members.filter(({ status }) => status._tag === "Finished").length ?? 0
+        assert.strictEqual(done + kept, finished(log.events.slice(0, index + 1)))
+        assert.isAtMost(state.iterations, state.maxIterations)
+        assert.isAtMost(state.iterations, index)
+        const routers = state.rejoins.map(({ router }) => router)
+        assert.strictEqual(new Set(routers).size, routers.length)
+        assert.isTrue(state.turn === undefined || state.turn.members[0]?.step === state.cursor)
+        assert.isTrue(state.choosing === undefined || state.choosing === state.cursor)
+        const action = PlanTransition.next(rules, state)
+        if (action._tag === "RunSteps") {
+          for (const name of action.steps) {
+            const status = PlanRunState.member(state, name)?.status._tag
+            assert.isTrue(status === undefined || status === "Waiting" || status === "Running")
+          }
+        }
+      }
+    },
+    options(400)
+  )
+
+  it.prop(
+    "PLAN-7 usage counts every report once, on every level",
+    [Script],
+    ([script]) => {
+      const log = simulate(script)
+      let total: TokenUsage.TokenUsage = {}
+      for (const event of log.events) total = TokenUsage.sum([total, reported(event)])
+      // A nested plan tells what functions in it used by their own facts
+      assert.deepStrictEqual(log.final.usage, total)
+    },
+    options(200)
+  )
+
+  it.prop(
+    "PLAN-6 L3 every state survives JSON, and so does what comes next",
+    [Script],
+    ([script]) => {
+      const rules = rulesOf(script)
+      for (const state of simulate(script).states) {
+        const json = encode(state)
+        const decoded = decode(json)
+        assert.isTrue(Equal.equals(decoded, state))
+        assert.strictEqual(encode(decoded), json)
+        assert.deepStrictEqual(PlanTransition.next(rules, decoded), PlanTransition.next(rules, state))
+        assert.deepStrictEqual(PlanRunState.writes(decoded), PlanRunState.writes(state))
+        assert.deepStrictEqual(PlanRunState.lastRecord(decoded), PlanRunState.lastRecord(state))
+      }
+    },
+    options(60)
+  )
+
+  it.prop(
+    "PLAN-6 L5 a run that goes through JSON between every two facts is the same run",
+    [Script],
+    ([script]) => {
+      const one = simulate(script)
+      const other = simulate(script, throughJson)
+      assert.deepStrictEqual(other.events, one.events)
+      assert.isTrue(Equal.equals(other.final, one.final))
+    },
+    options(60)
+  )
+
+  it.prop(
+    "PLAN-6 L3 every fact survives JSON, alone and in a list",
+    [Script],
+    ([script]) => {
+      const { events } = simulate(script)
+      for (const event of events) {
+        const decoded = Effect.runSync(
+          Effect.flatMap(PlanRunEvent.codec.encodeJson(event), (json) => PlanRunEvent.codec.decodeJson(json))
+        )
+        assert.deepStrictEqual(decoded, event)
+      }
+      const all = Effect.runSync(
+        Effect.flatMap(PlanRunEvent.listCodec.encodeJson(events), (json) => PlanRunEvent.listCodec.decodeJson(json))
+      )
+      assert.deepStrictEqual(all, events)
+    },
+    options(60)
+  )
+
+  it.prop(
+    "PLAN-5 each fact applies once, and every prefix is a state that can be gone on from",
+    [Script],
+    ([script]) => {
+      const rules = rulesOf(script)
+      const log = simulate(script)
+      for (const [index, event] of log.events.entries()) {
+        const state = log.states[index]
+        if (state === undefined) continue
+        const again = PlanTransition.apply(rules, state, event)
+        if (!["AgentChanged", "NestedChanged", "PlanResumed"].includes(event._tag)) {
+          assert.isTrue(Result.isFailure(again), `${event._tag} applied twice`)
+        }
+        const ended = state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded"
+        const resumed = PlanTransition.apply(rules, state, { _tag: "PlanResumed", at: event.at })
+        assert.strictEqual(Result.isFailure(resumed), ended)
+        if (Result.isSuccess(resumed)) {
+          const open = PlanRunState.openSteps(resumed.success).map(({ status }) => status._tag)
+          assert.isTrue(open.every((tag) => tag === "Waiting" || tag === "Concluded"))
+        }
+      }
+    },
+    options(200)
+  )
+
+  it.prop(
+    "PLAN-6 what is found by name is the newest record of it",
+    [Script],
+    ([script]) => {
+      const rules = rulesOf(script)
+      const { final } = simulate(script)
+      const history = PlanRunState.history(final)
+      for (const { name, writes } of rules.definition.steps) {
+        const newest = history.findLast(({ step }) => step === name)
+        assert.deepStrictEqual(PlanRunState.record(final, name), Option.fromNullishOr(newest))
+        if (writes === undefined) continue
+        const writers = new Set(
+          rules.definition.steps.filter((step) => step.writes === writes).map((step) => step.name)
+        )
+        const written = history.findLast(({ output, step }) => writers.has(step) && output !== null)
+        assert.deepStrictEqual(PlanRunState.writes(final).get(writes), written?.output)
+      }
+      for (const [, index] of writesOf(final)) assert.isBelow(index, Chunk.size(final.history))
+      assert.deepStrictEqual(PlanRunState.lastRecord(final), Option.fromNullishOr(history.at(-1)))
+    },
+    options(100)
+  )
+})

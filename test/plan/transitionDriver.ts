@@ -1,0 +1,382 @@
+/**
+ * A driver without fibers, for tests of the pure core of plans: plans, outcomes of
+ * steps, interruptions and crashes come from plain data.
+ */
+import { DateTime, HashMap, Result, Schema } from "effect"
+import * as Conversation from "../../src/conversation/Conversation.ts"
+import type * as Part from "../../src/conversation/Part.ts"
+import type * as PlanDefinition from "../../src/plan/PlanDefinition.ts"
+import type * as PlanOutcome from "../../src/plan/PlanOutcome.ts"
+import type * as PlanRunEvent from "../../src/plan/PlanRunEvent.ts"
+import * as PlanRunState from "../../src/plan/PlanRunState.ts"
+import * as PlanTransition from "../../src/plan/PlanTransition.ts"
+import type * as RunEvent from "../../src/agent/RunEvent.ts"
+import type * as RunState from "../../src/agent/RunState.ts"
+import * as RunTransition from "../../src/agent/RunTransition.ts"
+import * as ToolResult from "../../src/tool/ToolResult.ts"
+
+const Index = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
+
+export const Step = Schema.Struct({
+  kind: Schema.Literals(["function", "function", "tool", "agent", "plan"]),
+  parallel: Schema.Boolean,
+  writes: Schema.Literals(["", "a", "b"]),
+  routes: Schema.Literals(["none", "none", "routes", "routesBy"]),
+  rejoin: Index
+})
+
+export const Script = Schema.Struct({
+  steps: Schema.Array(Step).check(Schema.isMaxLength(8)),
+  maxIterations: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 20 })),
+  draws: Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 999 }))).check(
+    Schema.isMinLength(5),
+    Schema.isMaxLength(120)
+  )
+})
+export type Script = typeof Script.Type
+
+export const time = (millis: number): DateTime.Utc => DateTime.makeUnsafe(Date.UTC(2026, 0, 1) + millis)
+
+export const step = (
+  name: string,
+  options: Partial<PlanDefinition.StepDefinition> = {}
+): PlanDefinition.StepDefinition => ({
+  name,
+  target: { kind: "function", name },
+  task: { _tag: "FromPrev" },
+  parallel: false,
+  ...options
+})
+
+export const plan = (
+  steps: ReadonlyArray<PlanDefinition.StepDefinition>,
+  maxIterations = 100
+): PlanDefinition.PlanDefinition => ({ name: "plan", maxIterations, steps })
+
+/** What runs in the steps of a kind "plan": a pause in the middle, and a band. */
+const inner = PlanTransition.rules(
+  plan([
+    step("x"),
+    step("pay", { target: { kind: "tool", name: "pay" } }),
+    step("p", { parallel: true }),
+    step("q", { parallel: true })
+  ])
+)
+
+const nameOf = (index: number) => `s${index}`
+
+export const rulesOf = (script: Script): PlanTransition.Rules => {
+  const alone = script.steps.flatMap(({ parallel }, index) => (parallel ? [] : [nameOf(index)]))
+  const nested = new Map<string, PlanTransition.Rules>()
+  const steps = script.steps.map(({ kind, parallel, rejoin, routes, writes }, index) => {
+    const later = script.steps.length - index - 1
+    const routed = routes !== "none" && !parallel && alone.length > 0
+    if (kind === "plan") nested.set(nameOf(index), inner)
+    return step(nameOf(index), {
+      target: { kind: kind === "tool" || kind === "agent" ? kind : "function", name: nameOf(index) },
+      parallel,
+      ...(writes === "" ? {} : { writes }),
+      ...(routed && routes === "routes"
+        ? { routes: alone.map((to) => ({ to, when: { _tag: "Text", value: to } as const })) }
+        : {}),
+      ...(routed && routes === "routesBy" ? { routesBy: "next" } : {}),
+      ...(routed && later > 0 && rejoin > 3 ? { afterBranches: nameOf(index + 1 + (rejoin % later)) } : {})
+    })
+  })
+  return PlanTransition.rules(plan(steps, script.maxIterations), nested)
+}
+
+export interface Log {
+  readonly events: ReadonlyArray<PlanRunEvent.PlanRunEvent>
+  readonly states: ReadonlyArray<PlanRunState.PlanRunState>
+  readonly outcomes: ReadonlyArray<PlanOutcome.PlanOutcome["_tag"] | "crash">
+  readonly final: PlanRunState.PlanRunState
+}
+
+class Cut {
+  readonly _tag = "Cut"
+}
+
+interface Run {
+  readonly rules: PlanTransition.Rules
+  readonly state: () => PlanRunState.PlanRunState
+  readonly put: (event: PlanRunEvent.PlanRunEvent) => void
+}
+
+/** Runs a plan. `through` is called on the state between every two transitions. */
+export const simulate = (
+  script: Script,
+  through: (state: PlanRunState.PlanRunState) => PlanRunState.PlanRunState = (state) => state
+): Log => {
+  const rules = rulesOf(script)
+  const events: Array<PlanRunEvent.PlanRunEvent> = []
+  const states: Array<PlanRunState.PlanRunState> = []
+  const outcomes: Array<Log["outcomes"][number]> = []
+  let drawn = 0
+  /** From the script, then always 0: the dull way. */
+  const draw = (below: number): number => (script.draws[drawn++] ?? 0) % below
+  let budget = Infinity
+  let stop: "never" | "interrupt" | "crash" = "never"
+  let ids = 0
+  const at = () => time(events.length * 10)
+
+  const begin: PlanRunEvent.PlanStarted = {
+    _tag: "PlanStarted",
+    at: at(),
+    runId: "run",
+    plan: "plan",
+    digest: "sha256:0",
+    depth: 0,
+    maxIterations: script.maxIterations,
+    input: { task: "go", payload: { password: "of the input" } },
+    context: {}
+  }
+  events.push(begin)
+  states.push(PlanTransition.start(rules, begin))
+  let state = through(PlanTransition.start(rules, begin))
+
+  const emit = (event: PlanRunEvent.PlanRunEvent): void => {
+    if (stop === "crash" && budget-- <= 0) throw new Cut()
+    events.push(event)
+    state = Result.getOrThrow(PlanTransition.apply(rules, state, event))
+    states.push(state)
+    state = through(state)
+    if (stop === "interrupt" && budget-- <= 0 && state.interrupted === undefined && state.outcome === undefined) {
+      stop = "never"
+      emit({ _tag: "PlanInterrupted", at: at(), reason: "stop" })
+    }
+  }
+  const stopped = () => state.interrupted !== undefined
+
+  const record = (name: string, output: Schema.Json, usage: PlanRunEvent.StepRecord["usage"], attempts = 1) => ({
+    step: name,
+    task: "task",
+    output,
+    usage,
+    attempts,
+    startedAt: at(),
+    finishedAt: at()
+  })
+
+  const finish = (run: Run, name: string, attempts = 1) => {
+    const usage = PlanRunState.member(run.state(), name)?.usage ?? {}
+    const output = draw(9) === 8 ? null : { step: name, password: "of a step", n: draw(1000) }
+    const told = Object.keys(usage).length === 0 ? { outputTokens: 1 } : usage
+    run.put({ _tag: "StepFinished", at: at(), record: record(name, output, told, attempts) })
+  }
+
+  const failure = (type: string) => ({ type, message: "no luck", retryable: true })
+
+  const runStep = (run: Run, name: string): void => {
+    const member = PlanRunState.member(run.state(), name)
+    const definition = run.rules.definition.steps.find((step) => step.name === name)
+    if (member?.status._tag !== "Running" || definition === undefined) throw new Error(`${name} does not run`)
+    const { decision } = member.status
+    if (run.rules.nested(name) !== undefined) return runPlan(run, name)
+    if (definition.target.kind === "agent") return runAgent(run, name)
+    if (decision?.approved === false) {
+      return run.put({ _tag: "StepFailed", at: at(), step: name, failure: failure("Denied") })
+    }
+    if (definition.target.kind === "tool" && decision === undefined && draw(2) === 1) {
+      return run.put({ _tag: "StepPaused", at: at(), step: name, request: { name, arguments: { password: 1 } } })
+    }
+    switch (draw(14)) {
+      case 11:
+        return run.put({ _tag: "StepFailed", at: at(), step: name, failure: failure("Boom") })
+      case 12:
+        return run.put({ _tag: "StepPaused", at: at(), step: name, reason: "ask them" })
+      case 13:
+        return draw(3) === 2
+          ? run.put({ _tag: "StepConcluded", at: at(), step: name, answer: "that is all" })
+          : finish(run, name)
+      case 10:
+        if (stopped()) return
+        run.put({ _tag: "StepRetried", at: at(), step: name, attempt: 2, failure: failure("Boom") })
+        return finish(run, name, 2)
+      default:
+        return finish(run, name)
+    }
+  }
+
+  const runPlan = (outer: Run, name: string): void => {
+    const rules = outer.rules.nested(name)
+    if (rules === undefined) throw new Error(`${name} is no plan`)
+    const child = () => {
+      const status = PlanRunState.member(outer.state(), name)?.status
+      return status !== undefined && "child" in status && status.child?._tag === "Plan" ? status.child.state : undefined
+    }
+    const put = (event: PlanRunEvent.PlanRunEvent) => outer.put({ _tag: "NestedChanged", at: at(), step: name, event })
+    const begun = child()
+    if (begun === undefined) {
+      put({ ...begin, at: at(), runId: `${outer.state().runId}/${name}`, depth: outer.state().depth + 1 })
+    } else if (begun.outcome?._tag !== "Completed" && begun.outcome?._tag !== "Concluded") {
+      put({ _tag: "PlanResumed", at: at() })
+    }
+    const current = () => {
+      const state = child()
+      if (state === undefined) throw new Error(`${name} has not begun`)
+      return state
+    }
+    if (!loop({ rules, state: current, put })) return
+    const { outcome } = current()
+    switch (outcome?._tag) {
+      case "Completed":
+        return finish(outer, name)
+      case "Concluded":
+        return outer.put({ _tag: "StepConcluded", at: at(), step: name, answer: outcome.answer })
+      case "Paused":
+        return outer.put({ _tag: "StepPaused", at: at(), step: name })
+      default:
+        return outer.put({ _tag: "StepFailed", at: at(), step: name, failure: failure(outcome?._tag ?? "none") })
+    }
+  }
+
+  /** An agent that calls one tool and answers. Some ask before they call. */
+  const runAgent = (outer: Run, name: string): void => {
+    const put = (event: RunEvent.RunEvent) => outer.put({ _tag: "AgentChanged", at: at(), step: name, event })
+    const child = (): RunState.RunState | undefined => {
+      const status = PlanRunState.member(outer.state(), name)?.status
+      return status !== undefined && "child" in status && status.child?._tag === "Agent"
+        ? status.child.state
+        : undefined
+    }
+    const base = () => ({ id: `m${++ids}`, createdAt: at() })
+    const asks = draw(3)
+    if (child() === undefined) {
+      put({
+        _tag: "RunStarted",
+        at: at(),
+        runId: name,
+        agent: name,
+        definition: "sha256:agent",
+        depth: 1,
+        maxSteps: 4,
+        structured: "never",
+        context: {},
+        conversation: Conversation.empty
+      })
+      if (stopped()) return
+      const content = [{ type: "text", text: "do it" }] as const
+      put({ _tag: "InputAdded", at: at(), message: { role: "user", ...base(), content }, maxSteps: 4 })
+    } else {
+      put({ _tag: "RunResumed", at: at() })
+    }
+    for (;;) {
+      const self = child()
+      if (stopped() || self === undefined) return
+      const action = RunTransition.next(self)
+      switch (action._tag) {
+        case "CallModel": {
+          put({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
+          if (stopped()) return
+          const content: ReadonlyArray<Part.AssistantPart> =
+            action.step === 1 && asks > 0
+              ? [{ type: "tool-call", id: `call${++ids}`, name: asks === 2 ? "asks" : "call", arguments: {} }]
+              : []
+          put({
+            _tag: "ModelAnswered",
+            at: at(),
+            message: { role: "assistant", ...base(), content, usage: { inputTokens: 100 } }
+          })
+          break
+        }
+        case "RunTools":
+          for (const { callId, name, result } of action.settled) {
+            put({ _tag: "ToolFinished", at: at(), message: { role: "tool", ...base(), callId, name, result } })
+          }
+          for (const call of action.calls) {
+            if (stopped()) return
+            const { id: callId, name } = call.part
+            if (name === "asks" && !call.approved) put({ _tag: "ApprovalRequested", at: at(), callId })
+            else {
+              put({ _tag: "ToolStarted", at: at(), callId })
+              if (stopped()) return
+              const result = ToolResult.success("done")
+              put({ _tag: "ToolFinished", at: at(), message: { role: "tool", ...base(), callId, name, result } })
+            }
+          }
+          break
+        case "AwaitApproval":
+          put({ _tag: "RunFinished", at: at(), outcome: { _tag: "AwaitingApproval", requests: action.requests } })
+          return outer.put({ _tag: "StepPaused", at: at(), step: name })
+        case "Finished":
+          if (self.outcome === undefined) put({ _tag: "RunFinished", at: at(), outcome: action.outcome })
+          return finish(outer, name)
+      }
+    }
+  }
+
+  /** Runs to an outcome, or until it is stopped: then it gives false. */
+  const loop = (run: Run): boolean => {
+    const inner = run.state().depth > 0
+    for (;;) {
+      const action = PlanTransition.next(run.rules, run.state())
+      switch (action._tag) {
+        case "RunSteps": {
+          for (const name of action.steps) {
+            if (stopped()) break
+            run.put({ _tag: "StepStarted", at: at(), step: name })
+          }
+          const running = PlanRunState.openSteps(run.state()).filter(({ status }) => status._tag === "Running")
+          for (const { step } of draw(2) === 1 ? running.toReversed() : running) {
+            if (!stopped()) runStep(run, step)
+          }
+          break
+        }
+        case "ChooseRoute": {
+          const { definition } = run.rules
+          const step = definition.steps.find(({ name }) => name === action.step)
+          const alone = definition.steps.flatMap(({ name, parallel }) => (parallel ? [] : [name]))
+          if (step?.routes !== undefined && draw(12) === 11) {
+            const outcome = { _tag: "Failed", step: action.step, failure: failure("Predicate") } as const
+            run.put({ _tag: "PlanFinished", at: at(), outcome })
+            return true
+          }
+          const choice = draw(alone.length + 2)
+          const to = choice < 2 ? undefined : alone[choice - 2]
+          run.put({ _tag: "RouteTaken", at: at(), step: action.step, ...(to === undefined ? {} : { to }) })
+          break
+        }
+        case "Finish":
+          if (run.state().outcome === undefined) run.put({ _tag: "PlanFinished", at: at(), outcome: action.outcome })
+          return true
+      }
+      if (stopped() && inner) return false
+      if (stopped() && run.state().outcome === undefined) {
+        run.put({ _tag: "PlanFinished", at: at(), outcome: { _tag: "Interrupted", reason: "stop" } })
+        return false
+      }
+    }
+  }
+
+  const run: Run = { rules, state: () => state, put: emit }
+  for (let phase = 0; phase < 12; phase++) {
+    const way = draw(6)
+    stop = phase > 6 || way < 3 ? "never" : way < 5 ? "crash" : "interrupt"
+    budget = 1 + draw(40)
+    try {
+      if (phase > 0) {
+        const waiting = [
+          ...PlanRunState.approvalRequests(state).map(({ callId, path }) => ({ callId, path: path ?? [] })),
+          ...PlanRunState.pauses(state).map(({ path, step }) => ({ callId: step, path }))
+        ]
+        const decisions = waiting.flatMap((one) => {
+          const answer = draw(4)
+          return answer === 3 ? [] : [{ ...one, approved: answer < 2 }]
+        })
+        for (const event of Result.getOrThrow(PlanTransition.decide(state, decisions, at()))) emit(event)
+        const more = state.outcome?._tag === "LimitReached" ? { maxIterations: state.maxIterations + 5 } : {}
+        emit({ _tag: "PlanResumed", at: at(), ...more })
+      }
+      loop(run)
+    } catch (error) {
+      if (!(error instanceof Cut)) throw error
+    }
+    outcomes.push(state.outcome?._tag ?? "crash")
+    if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded") break
+  }
+  return { events, states, outcomes, final: state }
+}
+
+export const writesOf = (state: PlanRunState.PlanRunState): ReadonlyArray<readonly [string, number]> =>
+  Array.from(HashMap.entries(state.writes))
