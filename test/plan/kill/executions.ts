@@ -1,0 +1,23 @@
+import * as Effect from "effect/Effect"
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs"
+
+/** Which steps were run, in a file that outlives the process: a line per execution, on the disk before it counts. */
+export const open = (file: string) => ({
+  ran: (step: string): Effect.Effect<void> =>
+    Effect.sync(() => {
+      const descriptor = openSync(file, "a")
+      writeSync(descriptor, `${step}\n`)
+      fsyncSync(descriptor)
+      closeSync(descriptor)
+    })
+})
+
+/** How often each step was run. */
+export const read = (file: string): ReadonlyMap<string, number> => {
+  const counts = new Map<string, number>()
+  if (!existsSync(file)) return counts
+  for (const line of readFileSync(file, "utf8").split("\n")) {
+    if (line !== "") counts.set(line, (counts.get(line) ?? 0) + 1)
+  }
+  return counts
+}
