@@ -1,5 +1,10 @@
 /**
- * What an agent that a plan is bound with remembers, for the references `fromMemory` and `fromAgent`.
+ * What an agent that a plan is bound with remembers: what `Reference.fromMemory` and
+ * `Reference.fromAgent` read.
+ *
+ * Memories are given to `Plan.bind` by name, next to `agents`. A name needs a `text` for
+ * `fromMemory`, and an `output` for `fromAgent`; `Plan.bind` refuses a plan that reads
+ * what is not there.
  *
  * @since 0.1.0
  */
@@ -13,6 +18,15 @@ import { VersionedStore } from "../conversation/VersionedStore.ts"
 /**
  * What one agent remembers.
  *
+ * **Details**
+ *
+ * - `text`: what `fromMemory` reads, each time a step with it begins. `""` is nothing.
+ * - `output`: what `fromAgent` reads; `undefined` is nothing.
+ * - `save`: told each answer of a step that runs the agent of this name, so that `output`
+ *   gives it later. A failed run of the agent saves nothing.
+ *
+ * A failure of `text` or `output` fails the step that reads it.
+ *
  * @category models
  * @since 0.1.0
  */
@@ -23,7 +37,31 @@ export interface AgentMemory<out R = never> {
 }
 
 /**
- * A memory of its parts.
+ * A memory made of Effects.
+ *
+ * **Example** (Notes beside an agent)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { AgentMemory, Plan, Reference, Step } from "effect-emissary"
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     Step.make("recall", {
+ *       task: Reference.fromMemory("helper"),
+ *       target: ({ task }) => Effect.succeed(task)
+ *     })
+ *   )
+ *   const bound = yield* Plan.bind(plan, {
+ *     memories: { helper: AgentMemory.make({ text: Effect.succeed("Ada likes tea.") }) }
+ *   })
+ *   return yield* Plan.run(bound, "What do you know?")
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Completed" && result.output === "Ada likes tea.")
+ * ```
  *
  * @category constructors
  * @since 0.1.0
@@ -35,7 +73,9 @@ export const make = <RText = never, ROutput = never, RSave = never>(parts: {
 }): AgentMemory<RText | ROutput | RSave> => parts
 
 /**
- * The text of a conversation in the `ConversationStore`.
+ * The text of a conversation in the `ConversationStore`, a line for everything that was
+ * said: `User: hi`, `Assistant: there`. System messages, tools and files are left out. A
+ * conversation that is not there has the text `""`.
  *
  * @category constructors
  * @since 0.1.0
@@ -58,7 +98,13 @@ const textOf = (conversation: Conversation.Conversation): string =>
     .join("\n")
 
 /**
- * The last output, kept under a key of the `VersionedStore`.
+ * The last output of the agent, kept under a key of the `VersionedStore`, for this run
+ * and later ones. Of several writers at once the last one wins.
+ *
+ * **Gotchas**
+ *
+ * The key is taken as it is: keep it apart from keys of conversations and checkpoints,
+ * which share the store.
  *
  * @category constructors
  * @since 0.1.0

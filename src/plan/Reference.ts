@@ -2,6 +2,51 @@
  * What a step reads: the input of the plan, what earlier steps gave, what an agent
  * remembers, or a fixed text.
  *
+ * **When to use**
+ *
+ * A step reads its `task` from one reference, and its `context` from one or several.
+ * The task is what it works on, its payload included; the context is text beside it.
+ *
+ * **Details**
+ *
+ * | reference | task and payload | without a result |
+ * |---|---|---|
+ * | {@link fromPrev} | of the step that ran last, after a band of its last member; of the input for the first step | |
+ * | {@link fromStart} | of the input of the plan | |
+ * | {@link fromStep}, {@link fromParallel} | of the newest run of that step | `ReferenceFailed` |
+ * | {@link fromParallelAll} | of all members of a band as one text, `[name]` above each | `ReferenceFailed` if one did not run |
+ * | {@link fromMemory} | what an agent remembers, as text | empty |
+ * | {@link fromAgent} | what an agent answered last, in this run or an earlier one | empty |
+ * | {@link literal}, or a plain string | the text | |
+ *
+ * A payload that is no text becomes canonical JSON, see `Plan.text`. A step may read
+ * earlier steps only, and no other member of its own band: `Plan.make` refuses the rest,
+ * and a compiler refuses names that are no steps of the plan.
+ *
+ * **Example** (A step that reads three things)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Plan, Reference, Step } from "effect-emissary"
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     Step.make("facts", { target: () => Effect.succeed({ height: 4806 }) }),
+ *     Step.make("answer", {
+ *       task: Reference.fromStart,
+ *       context: [Reference.fromStep("facts"), "Be brief."],
+ *       target: ({ context, task }) => Effect.succeed(`${task} ${context}`)
+ *     })
+ *   )
+ *   return yield* Plan.run(yield* Plan.bind(plan), "How high?")
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Completed")
+ * assert.strictEqual(result.output, 'How high? {"height":4806}\n\nBe brief.')
+ * ```
+ *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
@@ -111,7 +156,8 @@ export type Reference<Name extends string = string> =
   | Literal
 
 /**
- * Schema of {@link Reference}.
+ * Schema of {@link Reference}. Whether its names are names of steps is for `PlanCheck`
+ * to say.
  *
  * @category schemas
  * @since 0.1.0
@@ -136,24 +182,42 @@ export const Reference: Schema.Codec<Reference> = Schema.Union([
 export type Input<Name extends string = string> = Reference<Name> | string
 
 /**
+ * The step that ran last; the input of the plan for the first one. After a band, the
+ * last declared member. It is what a step reads as its task unless it says otherwise.
+ *
+ * **Gotchas**
+ *
+ * The step that ran last is not always the one declared before: a route may have come
+ * from elsewhere. Use {@link fromStep} to read one step whatever the way.
+ *
  * @category constructors
  * @since 0.1.0
  */
 export const fromPrev: FromPrev = { _tag: "FromPrev" }
 
 /**
+ * The input of the plan: its task, its payload and its content.
+ *
  * @category constructors
  * @since 0.1.0
  */
 export const fromStart: FromStart = { _tag: "FromStart" }
 
 /**
+ * What the newest run of an earlier step gave.
+ *
+ * **Details**
+ *
+ * Fails the run with `ReferenceFailed` when a route jumped over that step.
+ *
  * @category constructors
  * @since 0.1.0
  */
 export const fromStep = <const Name extends string>(step: Name): FromStep<Name> => ({ _tag: "FromStep", step })
 
 /**
+ * The same as {@link fromStep}, said of a member of a band. On the wire they differ.
+ *
  * @category constructors
  * @since 0.1.0
  */
@@ -163,6 +227,30 @@ export const fromParallel = <const Name extends string>(step: Name): FromParalle
 })
 
 /**
+ * What all members of a band gave, in declared order, as one text. `step` is the first
+ * member.
+ *
+ * **Example** (Two opinions)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Plan, Reference, Step } from "effect-emissary"
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     Step.make("for", { parallel: true, target: () => Effect.succeed("cheap") }),
+ *     Step.make("against", { parallel: true, target: () => Effect.succeed("slow") }),
+ *     Step.make("sum", { task: Reference.fromParallelAll("for"), target: ({ task }) => Effect.succeed(task) })
+ *   )
+ *   return yield* Plan.run(yield* Plan.bind(plan), "Shall we?")
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Completed")
+ * assert.strictEqual(result.output, "[for]\ncheap\n\n[against]\nslow")
+ * ```
+ *
  * @category constructors
  * @since 0.1.0
  */
@@ -172,27 +260,45 @@ export const fromParallelAll = <const Name extends string>(step: Name): FromPara
 })
 
 /**
+ * What an agent remembers, as text, at the moment the step begins. `agent` is a name of
+ * the `memories` that the plan is bound with; `Plan.bind` refuses other names.
+ *
  * @category constructors
  * @since 0.1.0
  */
 export const fromMemory = (agent: string): FromMemory => ({ _tag: "FromMemory", agent })
 
 /**
+ * What an agent answered last, in this run or an earlier one. `agent` is a name of the
+ * `memories` that the plan is bound with; `Plan.bind` refuses other names.
+ *
  * @category constructors
  * @since 0.1.0
  */
 export const fromAgent = (agent: string): FromAgent => ({ _tag: "FromAgent", agent })
 
 /**
+ * A fixed text. Wherever a reference may stand, a plain string is the same.
+ *
  * @category constructors
  * @since 0.1.0
  */
 export const literal = (value: string): Literal => ({ _tag: "Literal", value })
 
 /**
- * A reference as it is.
+ * A reference as it is, and a text as a {@link literal}.
  *
- * @category getters
+ * **Example** (A text is a literal)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Reference } from "effect-emissary"
+ *
+ * assert.deepStrictEqual(Reference.fromInput("Be brief."), Reference.literal("Be brief."))
+ * assert.strictEqual(Reference.fromInput(Reference.fromPrev), Reference.fromPrev)
+ * ```
+ *
+ * @category converting
  * @since 0.1.0
  */
 export const fromInput = <Name extends string>(input: Input<Name>): Reference<Name> =>

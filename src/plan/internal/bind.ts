@@ -2,6 +2,7 @@
 import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type { Agent } from "../../agent/Agent.ts"
 import * as BoundTool from "../../tool/BoundTool.ts"
 import type { ToolContractError } from "../../tool/ToolContract.ts"
 import * as ToolSet from "../../tool/ToolSet.ts"
@@ -11,14 +12,15 @@ import * as PlanCheck from "../PlanCheck.ts"
 import type { PlanInvalid } from "../PlanInvalid.ts"
 import type { PlanProblem } from "../PlanProblem.ts"
 import type { AgentTarget } from "../Target.ts"
+import { asAgent } from "./asAgent.ts"
 import type { BoundPlan, BoundTarget, LiveMemory, LiveStep } from "./live.ts"
 import * as internal from "./plan.ts"
 import { agentOf } from "./stepTarget.ts"
 
 /** The agent around a plan that can run. `A` and `R` are for the caller to know. */
 export const makeBound = <A, R>(bound: BoundPlan): Bound<A, R> => ({
-  // Sound: to be replaced
-  ...({} as Bound<A, R>),
+  // Sound: the answers of the plan are of its output schema, and what its code requires is `R`.
+  ...(asAgent(bound) as Agent<A, R>),
   [internal.BoundTypeId]: internal.BoundTypeId,
   definition: bound.definition,
   digest: bound.digest,

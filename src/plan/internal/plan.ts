@@ -51,8 +51,10 @@ export const checked = Effect.fnUntraced(function* (
 ): Effect.fn.Return<LivePlan, PlanInvalid> {
   const { definition } = parts
   const digest = yield* Effect.result(digestOf(definition))
-  const problems = Result.isFailure(digest) ? [...found, notJson(digest.failure)] : found
-  yield* refuse(definition.name, inOrder([...PlanCheck.structural(definition), ...problems]))
+  const others = inOrder([...PlanCheck.structural(definition), ...found])
+  // a number that is none is told by whoever knows what it is for, if anybody does
+  const problems = Result.isFailure(digest) && others.length === 0 ? [notJson(digest.failure)] : others
+  yield* refuse(definition.name, problems)
   return {
     ...parts,
     digest: Result.getOrElse(digest, () => ""),

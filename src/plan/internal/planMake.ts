@@ -8,7 +8,8 @@ import type { PlanDefinition } from "../PlanDefinition.ts"
 import type { PlanInvalid } from "../PlanInvalid.ts"
 import type { PlanProblem } from "../PlanProblem.ts"
 import type { Any } from "../Step.ts"
-import type { When } from "../When.ts"
+import * as When from "../When.ts"
+import * as Similarity from "./check/similarity.ts"
 import type { LivePredicate } from "./live.ts"
 import * as internal from "./plan.ts"
 import * as stepLive from "./stepLive.ts"
@@ -20,49 +21,54 @@ const isStep = (part: Any | Options | undefined): part is Any => Predicate.hasPr
 export const livePredicate =
   (name: string, predicate: CustomPredicate): LivePredicate =>
   (input) =>
-    Effect.suspend(() => {
-      const answer = predicate(input)
+    Effect.suspend((): Effect.Effect<boolean, unknown> => {
+      const answer: unknown = predicate(input)
+      if (!Effect.isEffect(answer)) return booleanOf(name, answer)
       // Sound: what predicates require is in the type of the plan.
-      return typeof answer === "boolean" ? Effect.succeed(answer) : (answer as Effect.Effect<boolean, unknown>)
-    }).pipe(
-      Effect.flatMap((answer: unknown) =>
-        typeof answer === "boolean"
-          ? Effect.succeed(answer)
-          : Effect.die(new TypeError(`expected the predicate ${Names.quote(name)} to give a boolean`))
-      )
-    )
+      return Effect.flatMap(answer as Effect.Effect<unknown, unknown>, (value) => booleanOf(name, value))
+    })
 
-const customNames = (when: When): ReadonlyArray<string> => {
-  const names: Array<string> = []
-  const rest: Array<When> = [when]
-  for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
-    if (next._tag === "Custom") names.push(next.name)
-    if (next._tag === "And") rest.push(...next.all.toReversed())
-    if (next._tag === "Or") rest.push(...next.any.toReversed())
-    if (next._tag === "Not") rest.push(next.when)
-  }
-  return names
-}
+const booleanOf = (name: string, answer: unknown): Effect.Effect<boolean> =>
+  typeof answer === "boolean"
+    ? Effect.succeed(answer)
+    : Effect.die(new TypeError(`expected the predicate ${Names.quote(name)} to give a boolean, or an Effect of one`))
 
-/** Custom predicates that the plan is not given, all of them. */
-const unknownPredicates = (definition: PlanDefinition, known: ReadonlySet<string>): ReadonlyArray<PlanProblem> => {
+/** Conditions of routes that cannot be asked, and predicates that the plan is not given: all of them. */
+const conditions = (definition: PlanDefinition, known: ReadonlySet<string>): ReadonlyArray<PlanProblem> => {
   const names = [...known].sort()
+  const budget = Similarity.budget()
+  const unknown = (name: string) => {
+    const suggestion = Similarity.closest(name, names, budget)
+    const available =
+      names.length === 0
+        ? "It is given none: put it into `predicates` of Plan.make."
+        : `There are ${names.map(Names.quote).join(", ")}.`
+    const hint = suggestion === undefined ? "" : ` Did you mean ${Names.quote(suggestion)}?`
+    return {
+      code: "UnknownPredicate" as const,
+      problem: `expected a predicate that the plan is given, found ${Names.quote(name)}. ${available}${hint}`,
+      rest: { known: names, ...(suggestion === undefined ? {} : { suggestion }) }
+    }
+  }
   return definition.steps.flatMap((step, index) =>
     (step.routes ?? []).flatMap(({ to, when }, position) =>
-      [...new Set(customNames(when))]
-        .filter((name) => !known.has(name))
-        .map((name): PlanProblem => ({
-          code: "UnknownPredicate",
-          step: step.name,
-          index,
-          slot: `routes[${position}]`,
-          reason: `Step ${Names.quote(step.name)}, the route to ${Names.quote(to)}: expected a predicate that the plan is given, found ${Names.quote(name)}. ${
-            names.length === 0
-              ? "The plan is given none: put it into `predicates` of Plan.make."
-              : `There are ${names.map(Names.quote).join(", ")}.`
-          }`,
-          known: names
-        }))
+      [
+        ...When.problems(when).map(({ path, reason }) => ({
+          code: "InvalidCondition" as const,
+          problem: `${path.length === 0 ? "" : `at ${path.join(".")}: `}${reason}`,
+          rest: {}
+        })),
+        ...When.customs(when)
+          .filter((name) => !known.has(name))
+          .map(unknown)
+      ].map(({ code, problem, rest }): PlanProblem => ({
+        code,
+        step: step.name,
+        index,
+        slot: `routes[${position}]`,
+        reason: `Step ${Names.quote(step.name)}, the route to ${Names.quote(to)}: ${problem}`,
+        ...rest
+      }))
     )
   )
 }
@@ -116,7 +122,7 @@ export const make = Effect.fnUntraced(function* (...parts: Parts): Effect.fn.Ret
     ...(Result.isFailure(output) ? [output.failure] : []),
     ...lives.flatMap(({ problems }) => problems),
     ...sharedNames(written),
-    ...unknownPredicates(definition, new Set(predicates.keys()))
+    ...conditions(definition, new Set(predicates.keys()))
   ])
   return internal.fromLive(live)
 })

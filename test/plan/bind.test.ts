@@ -1,0 +1,199 @@
+/** PLAN-1, PLAN-2: what the names in a plan stand for. */
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import {
+  Agent,
+  AgentMemory,
+  BoundTool,
+  Conversation,
+  ConversationStore,
+  Message,
+  Plan,
+  Reference,
+  Step,
+  ToolContract,
+  VersionedStore
+} from "effect-emissary"
+
+const search = Tool.make("search", { parameters: Schema.Struct({ task: Schema.String }), success: Schema.String })
+const publish = Tool.make("publish", {
+  parameters: Schema.Struct({ text: Schema.String, context: Schema.optionalKey(Schema.String) }),
+  success: Schema.String
+})
+const toolkit = Toolkit.make(search, publish)
+const handlers = toolkit.toLayer({
+  search: ({ task }) => Effect.succeed(`found ${task}`),
+  publish: ({ text }) => Effect.succeed(text)
+})
+
+const shell = (name: string, parameters: Record<string, Schema.Json> = { type: "object" }) =>
+  Effect.flatMap(ToolContract.make({ name, parameters }), BoundTool.shell)
+
+const helper = Agent.make("helper", {})
+
+const codesOf = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.map(Effect.flip(effect), (error) =>
+    "problems" in error
+      ? (error.problems as ReadonlyArray<{ readonly code: string; readonly step?: string }>).map(({ code, step }) => [
+          code,
+          step
+        ])
+      : error._tag
+  )
+
+describe("binding", () => {
+  it.effect("PLAN-1 finds tools of a toolkit, tools from elsewhere and agents by name", () =>
+    Effect.gen(function* () {
+      const plan = yield* Plan.make(
+        Step.make("find", { target: "search" }),
+        Step.make("check", { target: "remote" }),
+        Step.make("ask", { target: "assistant" }),
+        Step.make("print", { target: "publish", context: Reference.fromStep("find") })
+      )
+      const remote = yield* shell("remote", { type: "object", properties: { input: { type: "string" } } })
+      const bound = yield* Plan.bind(plan, { toolkit, tools: [remote], agents: { assistant: helper } })
+      assert.deepStrictEqual(
+        bound.live.targets.map((target) =>
+          target._tag === "Tool" ? [target.name, target.arguments] : [target._tag, "name" in target ? target.name : ""]
+        ),
+        [
+          ["search", { _tag: "Text", task: "task", context: undefined }],
+          ["remote", { _tag: "Text", task: "input", context: undefined }],
+          ["Agent", "assistant"],
+          ["publish", { _tag: "Text", task: "text", context: "context" }]
+        ]
+      )
+      assert.deepStrictEqual([...bound.live.tools.tools.keys()], ["search", "publish", "remote"])
+      assert.strictEqual(bound.digest, plan.digest)
+      assert.strictEqual(bound.definition, plan.definition)
+      assert.ok(Agent.isAgent(bound))
+    }).pipe(Effect.provide(handlers))
+  )
+
+  it.effect("PLAN-1 captures the handlers where it happens", () =>
+    Effect.gen(function* () {
+      const plan = yield* Plan.make(Step.make("find", { target: "search" }))
+      const bound = yield* Plan.bind(plan, { toolkit }).pipe(Effect.provide(handlers))
+      const body = bound.live.tools.tools.get("search")?.body
+      assert.ok(body !== undefined && Option.isSome(body))
+    })
+  )
+
+  it.effect("PLAN-2 tells all problems: names that stand for nothing, and for two things", () =>
+    Effect.gen(function* () {
+      const plan = yield* Plan.make(
+        Step.make("a", { target: "nothing" }),
+        Step.make("b", { target: "search" }),
+        Step.make("c", { target: "helper", context: Reference.fromMemory("helper") })
+      )
+      const both = yield* shell("helper")
+      assert.deepStrictEqual(
+        yield* codesOf(Plan.bind(plan, { toolkit, tools: [both], agents: { helper } }).pipe(Effect.provide(handlers))),
+        [
+          ["UnknownTool", "a"],
+          ["AmbiguousTarget", "c"],
+          ["NoMemory", "c"]
+        ]
+      )
+    })
+  )
+
+  it.effect("PLAN-2 tells tools that take nothing a step can give", () =>
+    Effect.gen(function* () {
+      const plan = yield* Plan.make(Step.make("a", { target: "count" }))
+      const count = yield* shell("count", {
+        type: "object",
+        properties: { n: { type: "integer" } },
+        required: ["n"],
+        additionalProperties: false
+      })
+      assert.deepStrictEqual(yield* codesOf(Plan.bind(plan, { tools: [count] })), [["ToolArguments", "a"]])
+    })
+  )
+
+  it.effect("PLAN-2 refuses two tools of one name", () =>
+    Effect.gen(function* () {
+      const plan = yield* Plan.make(Step.make("a", { target: "search" }))
+      const again = yield* shell("search")
+      assert.strictEqual(
+        yield* codesOf(Plan.bind(plan, { toolkit, tools: [again] }).pipe(Effect.provide(handlers))),
+        "ToolNameError"
+      )
+    })
+  )
+
+  it.effect("PLAN-1 a plan binds as often as one likes, with other things each time", () =>
+    Effect.gen(function* () {
+      const plan = yield* Plan.make(Step.make("a", { target: "search" }))
+      const one = yield* Plan.bind(plan, {
+        tools: [yield* shell("search", { type: "object", properties: { q: { type: "string" } } })]
+      })
+      const two = yield* Plan.bind(plan, { agents: { search: helper } })
+      assert.deepStrictEqual(
+        [one, two].map(({ live }) => live.targets[0]?._tag),
+        ["Tool", "Agent"]
+      )
+    })
+  )
+})
+
+describe("memories", () => {
+  const stores = ConversationStore.layer().pipe(Layer.provideMerge(VersionedStore.layerMemory))
+
+  it.effect("PLAN-1 of a conversation are what was said, without tools and instructions", () =>
+    Effect.gen(function* () {
+      const store = yield* ConversationStore.ConversationStore
+      const { text } = AgentMemory.fromConversation("chat")
+      assert.ok(text !== undefined)
+      assert.strictEqual(yield* text, "")
+      const conversation = yield* Conversation.make({ system: "Be brief." }).pipe(
+        Effect.flatMap(Conversation.addUser("hi")),
+        Effect.flatMap(Conversation.addAssistant("there"))
+      )
+      yield* store.save("chat", conversation, { expected: Option.none() })
+      yield* store.append("chat", [yield* Message.user("again")])
+      assert.strictEqual(yield* text, "User: hi\nAssistant: there\nUser: again")
+    }).pipe(Effect.provide(stores))
+  )
+
+  it.effect("PLAN-1 in a store keep the last output, whoever writes at the same time", () =>
+    Effect.gen(function* () {
+      const { output, save } = AgentMemory.inStore("last")
+      assert.ok(output !== undefined && save !== undefined)
+      assert.strictEqual(yield* output, undefined)
+      yield* Effect.all([save({ n: 1 }), save({ n: 2 }), save({ n: 3 })], { concurrency: "unbounded" })
+      yield* save({ n: 4 })
+      assert.deepStrictEqual(yield* output, { n: 4 })
+    }).pipe(Effect.provide(stores))
+  )
+
+  it.effect("PLAN-1 are found under the names the plan is bound with", () =>
+    Effect.gen(function* () {
+      class Notes extends Context.Service<Notes, { readonly text: string }>()("test/plan/Notes") {}
+      const plan = yield* Plan.make(
+        Step.make("a", {
+          target: "helper",
+          task: Reference.fromAgent("helper"),
+          context: [Reference.fromMemory("helper")]
+        })
+      )
+      const memory = AgentMemory.make({
+        text: Effect.map(Notes, ({ text }) => text),
+        output: Effect.succeed("last")
+      })
+      const bound = yield* Plan.bind(plan, { agents: { helper }, memories: { helper: memory } })
+      const live = bound.live.memories.get("helper")
+      assert.ok(live?.text !== undefined && live.output !== undefined)
+      assert.strictEqual(yield* Effect.provideService(live.text, Notes, { text: "notes" }), "notes")
+      assert.strictEqual(live.save, undefined)
+      assert.deepStrictEqual(
+        yield* codesOf(Plan.bind(plan, { agents: { helper }, memories: { helper: AgentMemory.make({}) } })),
+        [
+          ["NoStore", "a"],
+          ["NoMemory", "a"]
+        ]
+      )
+    })
+  )
+})

@@ -1,0 +1,292 @@
+/** PLAN-1: what a step is as data, whichever way it is written. */
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Duration, Effect, Exit, Schema } from "effect"
+import { Agent, Plan, type PlanDefinition, Reference, Step, Target, When } from "effect-emissary"
+
+class Order extends Schema.Class<Order>("Order")({ id: Schema.String, at: Schema.Date }) {}
+
+/** A step as the only one of a plan. */
+const definitionOf = (step: Step.Any) =>
+  Effect.map(Plan.make(...[step]), ({ definition }): PlanDefinition.StepDefinition | undefined => definition.steps[0])
+
+const problemsOf = (...steps: ReadonlyArray<Step.Any>) =>
+  Effect.map(Effect.flip(Plan.make(...steps)), ({ problems }) =>
+    problems.map(({ code, slot, step }) => [code, step, slot])
+  )
+
+/** The function behind the only step of a plan. */
+const functionOf = (step: Step.Any) =>
+  Effect.map(Plan.make(...[step]), ({ live }) => {
+    const target = live.steps[0]?.target
+    return target?._tag === "Function" ? target.target : assert.fail("expected a function")
+  })
+
+const given = (payload: Schema.Json): Target.Input => ({
+  step: "s",
+  task: "",
+  context: undefined,
+  payload,
+  content: []
+})
+
+describe("what a step is as data", () => {
+  it.effect("PLAN-1 has only what was written, and the defaults of task and parallel", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* definitionOf(Step.make("search", { target: "web" })), {
+        name: "search",
+        target: { kind: "tool", name: "web" },
+        task: { _tag: "FromPrev" },
+        parallel: false
+      })
+    })
+  )
+
+  it.effect("PLAN-1 has everything that can be written, as plain data", () =>
+    Effect.gen(function* () {
+      const plan = yield* Plan.make(
+        Step.make("first", { target: "t" }),
+        Step.make("second", {
+          target: "t",
+          task: "Do it",
+          context: [Reference.fromStart, "and briefly", Reference.fromStep("first")],
+          writes: "draft",
+          routes: [["third", When.field("items").empty()]],
+          afterBranches: "last",
+          timeout: "2 minutes",
+          retry: { times: 3 }
+        }),
+        Step.make("third", { target: "t" }),
+        Step.make("last", { target: "t", parallel: true })
+      )
+      assert.deepStrictEqual(plan.definition.steps[1], {
+        name: "second",
+        target: { kind: "tool", name: "t" },
+        task: { _tag: "Literal", value: "Do it" },
+        context: [
+          { _tag: "FromStart" },
+          { _tag: "Literal", value: "and briefly" },
+          { _tag: "FromStep", step: "first" }
+        ],
+        writes: "draft",
+        parallel: false,
+        routes: [{ to: "third", when: When.field("items").empty() }],
+        afterBranches: "last",
+        timeoutMillis: 120_000,
+        retry: { times: 3 }
+      })
+      assert.strictEqual(plan.definition.steps[3]?.parallel, true)
+    })
+  )
+
+  it.effect("PLAN-1 keeps whether the context was one reference or a list", () =>
+    Effect.gen(function* () {
+      const one = yield* definitionOf(Step.make("a", { target: "t", context: "text" }))
+      const list = yield* definitionOf(Step.make("a", { target: "t", context: ["text"] }))
+      const empty = yield* definitionOf(Step.make("a", { target: "t", context: [] }))
+      assert.deepStrictEqual(one?.context, { _tag: "Literal", value: "text" })
+      assert.deepStrictEqual(list?.context, [{ _tag: "Literal", value: "text" }])
+      assert.deepStrictEqual(empty?.context, [])
+    })
+  )
+
+  it.effect("PLAN-1 keeps the order of routes, also where step names look like numbers", () =>
+    Effect.gen(function* () {
+      const when = When.field("n").equals(1)
+      const plan = yield* Plan.make(
+        Step.make("start", {
+          target: "t",
+          routes: [
+            ["10", when],
+            ["b", when],
+            ["2", when]
+          ]
+        }),
+        Step.make("b", { target: "t" }),
+        Step.make("2", { target: "t" }),
+        Step.make("10", { target: "t" })
+      )
+      assert.deepStrictEqual(
+        plan.definition.steps[0]?.routes?.map(({ to }) => to),
+        ["10", "b", "2"]
+      )
+    })
+  )
+
+  it.effect("PLAN-1 names targets: functions after their step or their own name, agents after themselves", () =>
+    Effect.gen(function* () {
+      class Writer extends Agent.Service<Writer>()("writer", {}) {}
+      const target = (step: Step.Any) => Effect.map(definitionOf(step), (definition) => definition?.target)
+      const inline = yield* target(Step.make("a", { target: () => Effect.succeed(1) }))
+      const named = yield* target(Step.make("a", { target: Target.make("count", () => Effect.succeed(1)) }))
+      const agent = yield* target(Step.make("a", { target: Agent.make("helper", {}) }))
+      const service = yield* target(Step.make("a", { target: Writer }))
+      const found = yield* target(Step.make("a", { target: Effect.map(Writer, (writer) => writer) }))
+      assert.deepStrictEqual(
+        [inline, named, agent, service, found],
+        [
+          { kind: "function", name: "a" },
+          { kind: "function", name: "count" },
+          { kind: "agent", name: "helper" },
+          { kind: "agent", name: "writer" },
+          { kind: "agent", name: "a" }
+        ]
+      )
+    })
+  )
+})
+
+describe("times and retries", () => {
+  it.effect("PLAN-1 are kept in milliseconds; no end of time is no timeout", () =>
+    Effect.gen(function* () {
+      const step = (
+        options: Pick<Step.Options<never, never, never, never, never, never, never, never>, "timeout" | "retry">
+      ) =>
+        Effect.map(definitionOf(Step.make("a", { target: "t", ...options })), (definition) => [
+          definition?.timeoutMillis,
+          definition?.retry
+        ])
+      assert.deepStrictEqual(yield* step({ timeout: "2 minutes", retry: { times: 1 } }), [120_000, { times: 1 }])
+      assert.deepStrictEqual(yield* step({ timeout: Duration.infinity }), [undefined, undefined])
+      assert.deepStrictEqual(
+        yield* step({ retry: { times: 3, delay: "1 second", factor: 2, maxDelay: Duration.seconds(30) } }),
+        [undefined, { times: 3, delayMillis: 1000, factor: 2, maxDelayMillis: 30_000 }]
+      )
+      assert.deepStrictEqual(yield* step({ retry: { times: 3, delayMillis: 5, maxDelayMillis: 7 } }), [
+        undefined,
+        { times: 3, delayMillis: 5, maxDelayMillis: 7 }
+      ])
+    })
+  )
+
+  it.effect("PLAN-2 that cannot be are problems of the plan, all of them", () =>
+    Effect.gen(function* () {
+      // Sound: what a program without types may write
+      const never = "sometime" as "1 second"
+      assert.deepStrictEqual(
+        yield* problemsOf(
+          Step.make("a", { target: "t", timeout: never, retry: { times: -1 } }),
+          Step.make("b", { target: "t", retry: { times: 1, factor: 0.5 } }),
+          Step.make("c", { target: "t", retry: { times: 1, delayMillis: Number.NaN } }),
+          Step.make("d", { target: "t", retry: { times: 1, delay: never } })
+        ),
+        [
+          ["InvalidDuration", "a", "timeout"],
+          ["InvalidRetry", "a", "retry"],
+          ["InvalidRetry", "b", "retry"],
+          ["InvalidRetry", "c", "retry"],
+          ["InvalidDuration", "d", "retry.delay"]
+        ]
+      )
+    })
+  )
+})
+
+describe("schemas of steps", () => {
+  it.effect("PLAN-4 are closed JSON Schema, under the name that identifies them", () =>
+    Effect.gen(function* () {
+      const definition = yield* definitionOf(
+        Step.make("a", { target: "t", input: Schema.Struct({ n: Schema.Int }), output: Order })
+      )
+      assert.deepStrictEqual(definition?.input, {
+        json: { type: "object", properties: { n: { type: "integer" } }, required: ["n"], additionalProperties: false }
+      })
+      assert.strictEqual(definition?.output?.name, "Order")
+      assert.deepStrictEqual(definition?.output?.json?.["required"], ["id", "at"])
+    })
+  )
+
+  it.effect("PLAN-2 that JSON Schema cannot tell are problems, all of them", () =>
+    Effect.gen(function* () {
+      class Handle {}
+      const opaque = Schema.declare((u): u is Handle => u instanceof Handle)
+      const error = yield* Effect.flip(
+        Plan.make(
+          { output: Schema.Struct({ handle: opaque }) },
+          Step.make("a", { target: "t", output: opaque }),
+          Step.make("b", { target: "t", input: Schema.Struct({ handle: opaque }), output: opaque })
+        )
+      )
+      assert.deepStrictEqual(
+        error.problems.map(({ code, slot, step }) => [code, step, slot]),
+        [
+          ["SchemaNotRepresentable", undefined, "output"],
+          ["SchemaNotRepresentable", "a", "output"],
+          ["SchemaNotRepresentable", "b", "input"],
+          ["SchemaNotRepresentable", "b", "output"]
+        ]
+      )
+      assert.include(error.problems[2]?.reason, "/handle")
+    })
+  )
+
+  it.effect("PLAN-1 of a function are those of its step when the step has none", () =>
+    Effect.gen(function* () {
+      const count = Target.make("count", { input: Schema.Array(Schema.String), output: Schema.Int }, ({ payload }) =>
+        Effect.succeed(payload.length)
+      )
+      const own = yield* definitionOf(Step.make("a", { target: count }))
+      const other = yield* definitionOf(Step.make("a", { target: count, output: Schema.Finite }))
+      assert.deepStrictEqual([own?.input?.json?.["type"], own?.output?.json], ["array", { type: "integer" }])
+      assert.deepStrictEqual(other?.output?.json, { type: "number" })
+    })
+  )
+})
+
+describe("functions of steps", () => {
+  it.effect("PLAN-1 see what the input schema decodes to, and give what the output schema encodes", () =>
+    Effect.gen(function* () {
+      const target = yield* functionOf(
+        Step.make("a", {
+          input: Schema.FiniteFromString,
+          output: Order,
+          target: ({ payload }) => Effect.succeed(new Order({ id: "1", at: new Date(payload) }))
+        })
+      )
+      assert.deepStrictEqual(yield* target.execute(given("0")), { id: "1", at: "1970-01-01T00:00:00.000Z" })
+    })
+  )
+
+  it.effect("PLAN-5 that are given or give something else fail in words, without the value", () =>
+    Effect.gen(function* () {
+      const secret = "hunter2"
+      // Sound: what a program without types may give
+      const wrong = { id: 42, at: secret } as object as Order
+      const target = Target.make("order", { input: Schema.Finite, output: Order }, () => Effect.succeed(wrong))
+      const input = yield* Effect.flip(target.execute(given(secret)))
+      const output = yield* Effect.flip(target.execute(given(1)))
+      assert.deepStrictEqual(
+        [input, output].map((error) => (error as { readonly _tag: string })._tag),
+        ["InputInvalid", "OutputInvalid"]
+      )
+      for (const error of [input, output]) assert.notInclude(String(error), secret)
+      assert.include(String(input), '"order"')
+    })
+  )
+
+  it.effect("PLAN-5 that throw, or return no Effect, die there and not where the plan is made", () =>
+    Effect.gen(function* () {
+      const thrown = new RangeError("thrown")
+      const throws = Target.make("throws", () => {
+        throw thrown
+      })
+      // Sound: what a program without types may write
+      const plain = Target.make("plain", () => 42 as never)
+      const first = yield* Effect.exit(throws.execute(given(null)))
+      const second = yield* Effect.exit(plain.execute(given(null)))
+      assert.deepStrictEqual(first, Exit.die(thrown))
+      assert.ok(Exit.isFailure(second))
+      assert.include(String(second), "plain")
+    })
+  )
+
+  it.effect("PLAN-1 run in the context of the run", () =>
+    Effect.gen(function* () {
+      class Db extends Context.Service<Db, { readonly url: string }>()("test/plan/Db") {}
+      const target = yield* functionOf(
+        Step.make("a", { target: ({ task }) => Effect.map(Db, ({ url }) => url + task) })
+      )
+      const answer = target.execute({ ...given(null), task: "/x" })
+      assert.strictEqual(yield* Effect.provideService(answer, Db, { url: "db:" }), "db:/x")
+    })
+  )
+})
