@@ -94,7 +94,8 @@ const handlerOf = (agent: Effect.Effect<Agent<unknown>>): Tool.Handler<string>["
  * run that ends without an answer is an `execution_error` result. Agents nest at most
  * `maxDepth` deep (default 8); one more fails the whole run with the reason `MaxDepth`.
  * The outer run's `modelRetry`, `modelMistakes`, `defects` and tool timeout hold for the
- * inner run too; its steps are its own.
+ * inner run too; its steps are its own. A plan that is bound is an agent, and can be a
+ * tool in the same way.
  *
  * **Example** (An agent that asks another one)
  *

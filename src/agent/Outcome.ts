@@ -15,8 +15,10 @@ import { ValidationIssue } from "../payload/ValidationIssue.ts"
  * **Details**
  *
  * `path` holds the ids of the enclosing calls, outermost first, when the call was
- * made by an agent that is itself a tool of this one. It is absent for calls of the
- * run's own model, and empty where such a call has the same id as one of theirs.
+ * made by an agent that is itself a tool of this one; where a plan runs it, the names of
+ * the plan's steps stand among them. It is absent for calls of the run's own model, and
+ * empty where such a call has the same id as one of theirs. A step of a plan that waits
+ * has the name of the step as its `callId`.
  *
  * @category models
  * @since 0.1.0
@@ -65,7 +67,8 @@ export type StopReason = (typeof stopReasons)[number]
  *
  * - `Completed`: the model gave its final answer. `output` is the JSON it holds,
  *   when the agent has an output schema.
- * - `MaxSteps`: the last answer the budget allows asked for more. Its calls are open.
+ * - `MaxSteps`: the last answer the budget allows asked for more. Its calls are open. Of a
+ *   plan: it used up its iterations.
  * - `AwaitingApproval`: nothing can be done before these decisions.
  * - `Interrupted`: somebody stopped the run; `reason` is theirs.
  * - `InvalidOutput`: the final answer does not fit the output schema.

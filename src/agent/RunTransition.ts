@@ -19,6 +19,8 @@
  * | interrupted, some calls started | `RunTools`: each of them settled `interrupted` |
  * | interrupted | `Finished`: `Interrupted` |
  * | the newest answer asks for more and used up the budget | `Finished`: `MaxSteps`, its calls stay open |
+ * | has progress, which waits for decisions and has none | `AwaitApproval` |
+ * | has progress | `CallModel`: the same step again |
  * | open calls that can run or are settled | `RunTools` |
  * | open calls, all waiting for decisions | `AwaitApproval` |
  * | no answer since the newest user message, or none at all in this run | `CallModel` |
@@ -33,16 +35,17 @@
  * | event | effect | comes only |
  * |---|---|---|
  * | `RunStarted` | makes the state; open calls of the conversation are `Requested`, or `Settled` when their answer was cut off; answers since the last user message count as steps | first |
- * | `InputAdded` | user message appended, steps back to 0; with open calls it waits and does both when the last of them has a result, and no limit holds them up | between steps |
+ * | `InputAdded` | user message appended, steps back to 0; with open calls it waits and does both when the last of them has a result, and no limit holds them up; with progress it waits for the answer | between steps |
  * | `ConversationFitted` | sets the view, which what comes later enters, too | when `next` is a model call |
  * | `StepStarted` | notes the step | when `next` is that step |
- * | `ModelAnswered` | message appended, steps and usage counted, calls `Requested` (`Settled` when cut off, and the output call) | in a step |
+ * | `ModelAnswered` | message appended, steps and usage counted, calls `Requested` (`Settled` when cut off, and the output call), progress dropped | in a step |
  * | `ModelMistaken` | problem noted for the next try of the step | in a step |
+ * | `ProgressSaved` | facts added, requests set, decisions taken, the limit set, usage added | in a step |
  * | `ApprovalRequested` | `Requested` to `AwaitingApproval` | |
- * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied` | also after the end |
+ * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`; with progress, from its requests to its decisions | also after the end |
  * | `ToolStarted` | `Requested` or `Approved` to `Started` | not after an interruption, not over the limit |
  * | `ToolFinished` | result appended, call closed | a call that never started can only fail |
- * | `ChildEvent` | applied to the child state of a `Started` call; its usage is added | |
+ * | `ChildEvent` | applied to the child state of a `Started` call; its usage is added; with progress only a decision, by its path | |
  * | `RunInterrupted` | nothing starts any more | |
  * | `RunFinished` | sets the outcome | when `next` is that outcome |
  * | `RunResumed` | clears outcome, interruption and the limit it was told about; `next` goes on where it was | |

@@ -8,7 +8,7 @@ const golden = (name: string): unknown =>
   JSON.parse(readFileSync(new URL(`./golden/${name}.json`, import.meta.url), "utf8"))
 
 describe("L3 released versions of runs", () => {
-  for (const name of ["finished", "waiting", "interrupted", "fitted"]) {
+  for (const name of ["finished", "waiting", "interrupted", "fitted", "progress"]) {
     it.effect(`L3 run ${name}, version 1: its events fold to its state, and both are written back as they were`, () =>
       Effect.gen(function* () {
         const events = yield* RunEvent.listCodec.decode(golden(`run-events-${name}-v1`))

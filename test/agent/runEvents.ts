@@ -79,6 +79,10 @@ export const answered = (
 ): RunEvent.ModelAnswered => ({ _tag: "ModelAnswered", at, message: assistantMessage(content, finishReason), ...rest })
 
 export const mistaken: RunEvent.ModelMistaken = { _tag: "ModelMistaken", at, problem: "no tool x" }
+export const saved = (
+  facts: RunEvent.ProgressSaved["facts"],
+  rest: Partial<RunEvent.ProgressSaved> = {}
+): RunEvent.ProgressSaved => ({ _tag: "ProgressSaved", at, facts, requests: [], limited: false, ...rest })
 export const toolStarted = (callId: string): RunEvent.ToolStarted => ({ _tag: "ToolStarted", at, callId })
 export const finished = (callId: string, result?: ToolResult.ToolResult, name?: string): RunEvent.ToolFinished => ({
   _tag: "ToolFinished",

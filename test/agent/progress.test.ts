@@ -1,0 +1,187 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Chunk, Effect, Equal, Result } from "effect"
+import { type Outcome, RunEvent, RunState, RunTransition } from "effect-emissary"
+import {
+  answered,
+  asked,
+  at,
+  child,
+  call,
+  decided,
+  end,
+  go,
+  input,
+  interrupted,
+  next,
+  refused,
+  resumed,
+  roles,
+  run,
+  saved,
+  started,
+  step,
+  toolStarted
+} from "./runEvents.ts"
+
+const request = (callId: string, path?: ReadonlyArray<string>): Outcome.ApprovalRequest => ({
+  callId,
+  name: "pay",
+  arguments: { amount: 5 },
+  ...(path === undefined ? {} : { path })
+})
+
+const begun = run(started(), input(), step(1))
+const waiting = go(begun, saved(["a"]), saved(["b"], { requests: [request("c1"), request("c2", ["s1"])] }))
+
+const paths = (state: RunState.RunState) =>
+  RunState.approvalRequests(state).map(({ callId, path }) => [...(path ?? []), callId].join("/"))
+
+describe("PLAN-8 the progress of an answer that is no model's, in the core", () => {
+  it("PLAN-8 facts come in order, in a step, and are gone with the answer", () => {
+    const state = go(begun, saved(["a"]), saved([{ b: 1 }, "c"]))
+    assert.deepStrictEqual(Chunk.toReadonlyArray(state.progress?.facts ?? Chunk.empty()), ["a", { b: 1 }, "c"])
+    assert.strictEqual(next(state), "CallModel 1 answer")
+    const done = go(state, answered("done"))
+    assert.isUndefined(done.progress)
+    assert.strictEqual(next(done), "Completed")
+    assert.strictEqual(refused(done, saved(["d"])).reason._tag, "Unexpected")
+    assert.strictEqual(refused(run(started(), input()), saved(["a"])).reason._tag, "Unexpected")
+  })
+
+  it("PLAN-8 usage is counted once, also through two runs around it", () => {
+    const inner = [
+      started({ depth: 2, runId: "inner" }),
+      input(),
+      step(1),
+      saved(["a"], { usage: { inputTokens: 3 } }),
+      saved(["b"], { usage: { inputTokens: 4, outputTokens: 1 } })
+    ]
+    const middle: ReadonlyArray<RunEvent.RunEvent> = [
+      started({ depth: 1, runId: "middle" }),
+      input(),
+      step(1),
+      answered([call("c2")]),
+      toolStarted("c2"),
+      ...inner.map((event) => child("c2", event))
+    ]
+    const state = run(
+      started(),
+      input(),
+      step(1),
+      answered([call("c1")]),
+      toolStarted("c1"),
+      ...middle.map((event) => child("c1", event))
+    )
+    assert.deepStrictEqual(state.usage, { inputTokens: 7, outputTokens: 1 })
+  })
+
+  it("PLAN-8 requests suspend the run until one of them is decided; decisions are kept until progress takes them", () => {
+    assert.strictEqual(next(waiting), "AwaitApproval c1 s1/c2")
+    const ended = end(waiting)
+    assert.strictEqual(ended.outcome?._tag, "AwaitingApproval")
+    const events = Result.getOrThrow(RunTransition.decide(ended, [{ callId: "c2", approved: false, reason: "no" }], at))
+    const after = go(ended, ...events, resumed())
+    assert.deepStrictEqual(after.progress?.decisions, [{ callId: "c2", approved: false, reason: "no", path: ["s1"] }])
+    assert.deepStrictEqual(paths(after), ["c1"])
+    assert.strictEqual(next(after), "CallModel 1 answer")
+    const taken = go(after, step(1), saved(["decided"]))
+    assert.deepStrictEqual(taken.progress?.decisions, [])
+    assert.deepStrictEqual(paths(taken), [])
+  })
+
+  it("PLAN-8 a resumption without decisions waits again", () => {
+    assert.strictEqual(next(go(end(waiting), resumed())), "AwaitApproval c1 s1/c2")
+  })
+
+  it("PLAN-8 a decision about what does not wait is refused, by decide and by apply", () => {
+    const ended = end(waiting)
+    const wrong = (decision: RunTransition.Decision) => {
+      const result = RunTransition.decide(ended, [decision], at)
+      assert(Result.isFailure(result))
+      return result.failure.problem
+    }
+    assert.strictEqual(wrong({ callId: "c3", approved: true }), "unknown")
+    assert.strictEqual(wrong({ callId: "c1", path: ["s1"], approved: true }), "unknown")
+    assert.strictEqual(refused(ended, decided("c2", true)).reason._tag, "UnknownCall")
+    assert.strictEqual(refused(ended, child("s1", decided("c1", true))).reason._tag, "UnknownCall")
+    const once = go(ended, decided("c1", true))
+    assert.strictEqual(refused(once, decided("c1", true)).reason._tag, "UnknownCall")
+    assert.strictEqual(refused(waiting, child("s1", toolStarted("c2"))).reason._tag, "Unexpected")
+    assert.strictEqual(refused(waiting, asked("c1")).reason._tag, "UnknownCall")
+  })
+
+  it("PLAN-8 a run around it waits for the same requests, under the id of its call, and goes on with a decision", () => {
+    const inner = [
+      started({ depth: 1, runId: "inner" }),
+      input(),
+      step(1),
+      saved(["a"], { requests: [request("c1"), request("c2", ["s1"])] })
+    ]
+    const requests = RunState.approvalRequests(run(started(), ...inner.slice(1)))
+    assert(requests[0] !== undefined)
+    const outer = run(
+      started(),
+      input(),
+      step(1),
+      answered([call("o")]),
+      toolStarted("o"),
+      ...inner.map((event) => child("o", event)),
+      child("o", { _tag: "RunFinished", at, outcome: { _tag: "AwaitingApproval", requests: [requests[0]] } })
+    )
+    assert.strictEqual(next(outer), "AwaitApproval o/c1 o/s1/c2")
+    const events = Result.getOrThrow(RunTransition.decide(end(outer), [{ callId: "c2", approved: true }], at))
+    const after = go(end(outer), ...events, resumed())
+    assert.strictEqual(next(after), "RunTools o...")
+    const status = RunState.openCall(after, "o")?.status
+    const inside = status?._tag === "Started" ? status.child : undefined
+    assert.deepStrictEqual(inside?.progress?.decisions, [{ callId: "c2", approved: true, path: ["s1"] }])
+  })
+
+  it("PLAN-8 a used up budget is MaxSteps, and goes on with a larger one", () => {
+    const limited = end(go(begun, saved(["a"], { limited: true })))
+    assert.strictEqual(limited.outcome?._tag, "MaxSteps")
+    assert.strictEqual(next(go(limited, resumed({ maxSteps: 20 }))), "CallModel 1 answer")
+  })
+
+  it("PLAN-8 an interruption keeps the progress", () => {
+    const stopped = end(go(begun, saved(["a"]), interrupted("enough")))
+    assert.strictEqual(stopped.outcome?._tag, "Interrupted")
+    assert.strictEqual(refused(go(begun, saved(["a"]), interrupted()), saved(["b"])).reason._tag, "Unexpected")
+    const again = go(stopped, resumed(), step(1), saved(["b"]))
+    assert.strictEqual(Chunk.size(again.progress?.facts ?? Chunk.empty()), 2)
+  })
+
+  it("PLAN-8 what the user says meanwhile waits for the answer", () => {
+    const state = go(end(waiting), resumed(), input("and then?"))
+    assert.strictEqual(roles(state), "user")
+    assert.strictEqual(state.pending.length, 1)
+    const answer = go(state, decided("c1", true), step(1), saved(["c"]), answered("done"))
+    assert.strictEqual(roles(answer), "user assistant user")
+    assert.strictEqual(next(answer), "CallModel 1 answer")
+    assert.deepStrictEqual([answer.pending.length, answer.totalSteps], [0, 1])
+  })
+
+  it.effect("PLAN-8 L3 states and events with progress survive JSON", () =>
+    Effect.gen(function* () {
+      const states = [waiting, end(waiting), go(end(waiting), decided("c1", false, "no"))]
+      for (const state of states) {
+        const decodedState = yield* RunState.decodeJson(yield* RunState.encodeJson(state))
+        assert.isTrue(Equal.equals(decodedState, state))
+        assert.strictEqual(next(decodedState), next(state))
+      }
+      const event = saved(["a", { b: [1] }], { requests: [request("c1")], limited: true, usage: { inputTokens: 1 } })
+      const text = yield* RunEvent.codec.encodeJson(event)
+      assert.deepStrictEqual(yield* RunEvent.codec.decodeJson(text), event)
+    })
+  )
+
+  it.effect("PLAN-8 L8 facts are looked through for secrets, but for outputs and payloads in them", () =>
+    Effect.gen(function* () {
+      const fine = [{ event: { record: { output: { password: "x" } } } }, { input: { payload: { api_key: "x" } } }]
+      yield* RunEvent.codec.encodeJson(saved(fine))
+      const error = yield* Effect.flip(RunEvent.codec.encodeJson(saved([{ event: { context: { password: "x" } } }])))
+      assert(error._tag === "PayloadError")
+      assert.strictEqual(error.reason._tag, "Secret")
+    })
+  )
+})
