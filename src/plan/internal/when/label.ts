@@ -1,10 +1,15 @@
 import type * as Schema from "effect/Schema"
 import { short } from "../picture/short.ts"
-import { maxNesting } from "./check.ts"
 import type { Path, When } from "../../When.ts"
 
 const maxValue = 40
 const maxLabel = 160
+/** No more conditions than that fit into a label. */
+const maxShown = 64
+
+interface Left {
+  conditions: number
+}
 
 const plainKey = /^[\p{L}_][\p{L}\p{N}_-]*$/u
 
@@ -40,7 +45,7 @@ const isArray = (value: Schema.JsonArray | Schema.JsonObject): value is Schema.J
 
 const list = (values: ReadonlyArray<Schema.Json>): string => shallow(values)
 
-const not = (when: When, depth: number): string => {
+const not = (when: When, left: Left): string => {
   switch (when._tag) {
     case "Equals":
       return `${place(when.path)} ≠ ${literal(when.value)}`
@@ -53,29 +58,29 @@ const not = (when: When, depth: number): string => {
     case "Text":
       return `text ≠ ${literal(when.value)}`
     default:
-      return `not ${inner(when, depth)}`
+      return `not ${inner(when, left)}`
   }
 }
 
-const inner = (when: When, depth: number): string => {
-  const text = write(when, depth)
+const inner = (when: When, left: Left): string => {
+  const text = write(when, left)
   const many = (when._tag === "And" && when.all.length > 1) || (when._tag === "Or" && when.any.length > 1)
   return many ? `(${text})` : text
 }
 
-const join = (whens: ReadonlyArray<When>, word: string, none: string, depth: number): string => {
+const join = (whens: ReadonlyArray<When>, word: string, none: string, left: Left): string => {
   const [only, second] = whens
   if (only === undefined) return none
-  if (second === undefined) return write(only, depth)
-  // No more than this many fit into a label.
+  if (second === undefined) return write(only, left)
   return whens
-    .slice(0, maxLabel / 4)
-    .map((when) => inner(when, depth))
+    .slice(0, maxShown)
+    .map((when) => inner(when, left))
     .join(` ${word} `)
 }
 
-const write = (when: When, depth: number): string => {
-  if (depth > maxNesting) return "…"
+const write = (when: When, left: Left): string => {
+  left.conditions -= 1
+  if (left.conditions < 0) return "…"
   switch (when._tag) {
     case "Equals":
       return `${place(when.path)} = ${literal(when.value)}`
@@ -92,15 +97,15 @@ const write = (when: When, depth: number): string => {
     case "Text":
       return `text = ${literal(when.value)}`
     case "And":
-      return join(when.all, "and", "always", depth + 1)
+      return join(when.all, "and", "always", left)
     case "Or":
-      return join(when.any, "or", "never", depth + 1)
+      return join(when.any, "or", "never", left)
     case "Not":
-      return not(when.when, depth + 1)
+      return not(when.when, left)
     case "Custom":
       return `${plainKey.test(when.name) ? short(when.name, maxValue) : JSON.stringify(short(when.name, maxValue))}()`
   }
 }
 
 /** A condition in one line of at most 160 characters or so. */
-export const label = (when: When): string => short(write(when, 0), maxLabel)
+export const label = (when: When): string => short(write(when, { conditions: maxShown }), maxLabel)

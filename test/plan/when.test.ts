@@ -1,0 +1,330 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Result, Schema } from "effect"
+import { Decode, RetryPolicy, When } from "effect-emissary"
+
+const test = (when: When.When, payload: Schema.Json, text = "") => When.test(when, { payload, text }, () => false)
+
+const decode = (input: unknown) => Effect.exit(Decode.decode(When.When)(input))
+
+/** Conditions of every kind, over few keys and values, so that they often hold. */
+const Value = Schema.Union([Schema.Null, Schema.Literals([0, 1, -0, 1.5, "", "a", "b", "\u{1F600}", true, false])])
+const Payload: Schema.Codec<Schema.Json> = Schema.Union([
+  Value,
+  Schema.Array(Value),
+  Schema.Struct({ a: Value, b: Schema.optionalKey(Schema.Struct({ a: Value })) }),
+  Schema.Struct({ a: Schema.Array(Value), constructor: Value })
+])
+const Path = Schema.Array(
+  Schema.Union([Schema.Literals(["a", "b", "__proto__", "constructor", "toString", "length"]), Schema.Literals([0, 1])])
+)
+const LeafWhen = Schema.Union([
+  Schema.TaggedStruct("Equals", { path: Path, value: Payload }),
+  Schema.TaggedStruct("Empty", { path: Path }),
+  Schema.TaggedStruct("In", { path: Path, values: Schema.Array(Payload) }),
+  Schema.TaggedStruct("GreaterThan", { path: Path, value: Schema.Literals([0, 1, "", "a"]) }),
+  Schema.TaggedStruct("LessThan", { path: Path, value: Schema.Literals([0, 1, "", "b"]) }),
+  Schema.TaggedStruct("Matches", { path: Path, pattern: Schema.Literals(["a", "^$", "(", "(?=a)", "^(a+)+$"]) }),
+  Schema.TaggedStruct("Text", { value: Schema.Literals(["", "a"]) }),
+  Schema.TaggedStruct("Custom", { name: Schema.Literals(["yes", "no"]) })
+])
+const Level1 = Schema.Union([
+  LeafWhen,
+  Schema.TaggedStruct("And", { all: Schema.Array(LeafWhen) }),
+  Schema.TaggedStruct("Or", { any: Schema.Array(LeafWhen) }),
+  Schema.TaggedStruct("Not", { when: LeafWhen })
+])
+const Level2 = Schema.Union([
+  Schema.TaggedStruct("And", { all: Schema.Array(Level1) }),
+  Schema.TaggedStruct("Or", { any: Schema.Array(Level1) }),
+  Schema.TaggedStruct("Not", { when: Level1 })
+])
+
+const nest = (depth: number): When.When => (depth === 0 ? When.always : When.not(nest(depth - 1)))
+
+describe("PLAN-3 When", () => {
+  // Golden M01: {items:[],n:0.0,s:'',b:false,o:null}, `zz` is absent.
+  const payload = { items: [], n: 0, s: "", b: false, o: null }
+  it.each([
+    ["items.empty", When.field("items").empty(), true],
+    ["n.empty", When.field("n").empty(), false],
+    ["b.empty", When.field("b").empty(), false],
+    ["s.empty", When.field("s").empty(), true],
+    ["o.empty", When.field("o").empty(), true],
+    ["zz.empty", When.field("zz").empty(), true],
+    ["n.not_empty", When.field("n").notEmpty(), true],
+    ["zz.not_empty", When.field("zz").notEmpty(), false],
+    ["zz.equals(null)", When.field("zz").equals(null), true],
+    ["zz.not_equals('x')", When.field("zz").notEquals("x"), true],
+    ["o.greater_than(1)", When.field("o").greaterThan(1), false],
+    ["n.less_than(1)", When.field("n").lessThan(1), true],
+    // Deviation: recorded "RAISES TypeError"; a condition never throws.
+    ["s.greater_than(1)", When.field("s").greaterThan(1), false],
+    ["zz.in([null])", When.field("zz").in([null]), true],
+    ["zz.not_in(['a'])", When.field("zz").notIn(["a"]), true],
+    ["s.matches('^$')", When.field("s").matches("^$"), true],
+    ["n.matches('0')", When.field("n").matches("0"), false],
+    ["b.is(false)", When.field("b").is(false), true],
+    ["n.is(false)", When.field("n").is(false), false],
+    // Deviation: recorded true, for False == 0 in Python.
+    ["b.equals(0)", When.field("b").equals(0), false]
+  ] as const)("M01 %s", (_, when, expected) => {
+    assert.strictEqual(test(when, payload), expected)
+  })
+
+  it("M01 a payload without members has none", () => {
+    for (const payload of [null, 1, "text", true, []]) assert.isTrue(test(When.field("zz").empty(), payload))
+  })
+
+  it("PLAN-3 paths take own keys of objects and indices of arrays, nothing else", () => {
+    const payload = { user: { age: 3, tags: ["x", "y"] }, "1": "one" }
+    assert.isTrue(test(When.field("user", "age").greaterThan(2), payload))
+    assert.isTrue(test(When.field("user", "tags", 1).equals("y"), payload))
+    assert.isTrue(test(When.field("1").equals("one"), payload))
+    for (const path of [
+      ["user", "tags", "length"],
+      ["user", "tags", "1"],
+      [1],
+      ["toString"],
+      ["__proto__"],
+      ["constructor", "name"]
+    ] as const) {
+      const [first, ...rest] = path
+      assert.isTrue(test(When.field(first, ...rest).equals(null), payload), JSON.stringify(path))
+    }
+    assert.isTrue(test(When.field(0, "length").equals(null), ["abc"]))
+    assert.isTrue(test(When.field("a", "b").equals(null), { a: "b" }))
+  })
+
+  it("PLAN-3 equality is equality of JSON", () => {
+    const equals = (a: Schema.Json, b: Schema.Json) => test(When.payload.equals(a), b)
+    assert.isTrue(equals({ a: 1, b: [{ c: null }] }, { b: [{ c: null }], a: 1 }))
+    assert.isTrue(equals(0, -0))
+    assert.isFalse(equals({ a: null }, {}))
+    assert.isFalse(equals({}, { a: null }))
+    assert.isFalse(equals([1, 2], [2, 1]))
+    assert.isFalse(equals([], {}))
+    assert.isFalse(equals({ toString: 1 }, { valueOf: 1 }))
+    assert.isFalse(equals("1", 1))
+  })
+
+  it("PLAN-3 equality does not recurse: deeper than the stack", () => {
+    let deep: Schema.Json = 1
+    let same: Schema.Json = 1
+    for (let i = 0; i < 100_000; i++) {
+      deep = [deep]
+      same = [same]
+    }
+    assert.isTrue(test(When.payload.equals(deep), same))
+    assert.isFalse(test(When.payload.equals(deep), [same]))
+  })
+
+  it("PLAN-3 strings are ordered by code points, and only values of one kind are compared", () => {
+    assert.isTrue(test(When.payload.greaterThan("\uffff"), "\u{10000}"))
+    assert.isTrue(test(When.payload.lessThan("b"), "a"))
+    assert.isTrue(test(When.payload.lessThan("ab"), "a"))
+    for (const value of [null, "2", true, [2], { a: 2 }]) {
+      assert.isFalse(test(When.payload.greaterThan(1), value))
+      assert.isFalse(test(When.payload.lessThan(3), value))
+    }
+    assert.isFalse(test(When.payload.greaterThan("a"), 2))
+  })
+
+  it("PLAN-3 a pattern is searched for, in linear time", () => {
+    assert.isTrue(test(When.payload.matches("b+"), "abc"))
+    assert.isFalse(test(When.payload.matches("^b"), "abc"))
+    assert.isFalse(test(When.payload.matches("^(a+)+$"), `${"a".repeat(50_000)}b`))
+    assert.isFalse(test(When.payload.matches("1"), 1))
+  })
+
+  it("PLAN-3 text is the text of the payload", () => {
+    assert.isTrue(test(When.text("approve"), "approve", "approve"))
+    assert.isFalse(test(When.text("approve"), "approve", "approve\n"))
+  })
+
+  it("PLAN-3 and, or, not, always, never", () => {
+    const [t, f] = [When.always, When.never]
+    assert.isTrue(test(When.and(t, t), null))
+    assert.isFalse(test(When.and(t, f), null))
+    assert.isTrue(test(When.or(f, t), null))
+    assert.isFalse(test(When.or(f, f), null))
+    assert.isTrue(test(When.not(f), null))
+    assert.isTrue(test(When.and(), null))
+    assert.isFalse(test(When.or(), null))
+  })
+
+  it.effect("PLAN-3 predicates are asked in order, and no more than needed", () =>
+    Effect.gen(function* () {
+      const asked: Array<string> = []
+      const custom = (name: string) => Effect.sync(() => asked.push(name) > 0 && name.startsWith("t"))
+      const run = (when: When.When) => When.evaluate(when, { payload: 1, text: "1" }, custom)
+      const [t1, t2, f1] = [When.custom("t1"), When.custom("t2"), When.custom("f1")]
+      assert.isFalse(yield* run(When.and(t1, f1, t2)))
+      assert.deepStrictEqual(asked.splice(0), ["t1", "f1"])
+      assert.isTrue(yield* run(When.or(f1, t1, t2)))
+      assert.deepStrictEqual(asked.splice(0), ["f1", "t1"])
+      assert.isFalse(yield* run(When.and(When.payload.equals(2), t1)))
+      assert.deepStrictEqual(asked.splice(0), [])
+      assert.isTrue(yield* run(When.not(When.and(t1, When.not(t2)))))
+      assert.deepStrictEqual(asked.splice(0), ["t1", "t2"])
+    })
+  )
+
+  it.effect("PLAN-3 a predicate's failure is the failure", () =>
+    Effect.gen(function* () {
+      const when = When.or(When.payload.equals(1), When.custom("x"))
+      const fails = When.evaluate(when, { payload: 2, text: "" }, (name) => Effect.fail(`no ${name}`))
+      assert.strictEqual(yield* Effect.flip(fails), "no x")
+      assert.isTrue(yield* When.evaluate(when, { payload: 1, text: "" }, (name) => Effect.fail(`no ${name}`)))
+    })
+  )
+
+  it.effect.prop(
+    "PLAN-3 test and evaluate agree, never throw, and JSON keeps the meaning",
+    [Level2, Payload],
+    ([when, payload]) =>
+      Effect.gen(function* () {
+        const subject = { payload, text: "a" }
+        const custom = (name: string) => name === "yes"
+        const holds = When.test(when, subject, custom)
+        assert.strictEqual(yield* When.evaluate(when, subject, (name) => Effect.succeed(custom(name))), holds)
+        assert.strictEqual(
+          yield* When.evaluate(when, subject, (name) => Effect.yieldNow.pipe(Effect.as(custom(name)))),
+          holds
+        )
+        // Sound: the text of plain JSON is read back as what was written.
+        const copy = JSON.parse(JSON.stringify(when)) as When.When
+        assert.strictEqual(When.test(copy, subject, custom), holds)
+        assert.strictEqual(When.label(copy), When.label(when))
+        assert.isAtMost(When.label(when).length, 161)
+        assert.notMatch(When.label(when), /\n/)
+        const decoded = yield* decode(copy)
+        assert.strictEqual(Exit.isSuccess(decoded), When.problems(when).length === 0)
+        if (Exit.isSuccess(decoded)) assert.deepStrictEqual(decoded.value, copy)
+        if (When.problems(when).length > 0) assert.isFalse(holds)
+        else assert.strictEqual(When.test(When.not(when), subject, custom), !holds)
+      })
+  )
+
+  it("PLAN-3 what is wrong with a condition is told with its place", () => {
+    const problems = (when: When.When) => When.problems(when).map(({ path }) => path)
+    assert.deepStrictEqual(problems(When.and(When.always, When.not(When.payload.matches("(")))), [
+      ["all", 1, "when", "pattern"]
+    ])
+    assert.match(When.problems(When.payload.matches("(?=a)"))[0]?.reason ?? "", /groups are not supported/)
+    assert.match(When.problems(When.payload.matches("(a)\\1"))[0]?.reason ?? "", /back references/)
+    assert.deepStrictEqual(problems(When.field("a", -1).empty()), [["path", 1]])
+    assert.deepStrictEqual(problems(When.or(When.payload.greaterThan(Number.NaN))), [["any", 0, "value"]])
+    assert.deepStrictEqual(problems(nest(16)), [])
+    assert.strictEqual(When.problems(nest(17)).length, 1)
+    assert.deepStrictEqual(problems(When.and(...Array.from({ length: 999 }, () => When.always))), [])
+    assert.strictEqual(When.problems(When.and(...Array.from({ length: 100_000 }, () => When.always))).length, 1)
+  })
+
+  it("PLAN-3 conditions that cannot be used are false and do no harm", () => {
+    assert.isFalse(test(When.not(When.payload.matches("(")), "a"))
+    let deep: When.When = When.always
+    for (let i = 0; i < 100_000; i++) deep = When.not(deep)
+    assert.isFalse(test(deep, null))
+    assert.isTrue(When.label(deep).includes("…"))
+    const loop: { _tag: "And"; all: Array<When.When> } = { _tag: "And", all: [] }
+    loop.all.push(...Array.from({ length: 50 }, () => loop))
+    assert.isFalse(test(loop, null))
+    assert.isAtMost(When.label(loop).length, 161)
+  })
+
+  it.effect("PLAN-3 L2 decoding refuses unknown tags, patterns, depth and indices", () =>
+    Effect.gen(function* () {
+      for (const wrong of [
+        { _tag: "Lambda", code: "x" },
+        { _tag: "Matches", path: [], pattern: "(" },
+        { _tag: "Matches", path: ["a"], pattern: "(?<!a)b" },
+        { _tag: "Empty", path: [-1] },
+        { _tag: "Empty", path: [1.5] },
+        { _tag: "Empty" },
+        { _tag: "GreaterThan", path: [], value: null },
+        { _tag: "Not", when: { _tag: "Not" } },
+        nest(17)
+      ]) {
+        assert.isTrue(Exit.isFailure(yield* decode(wrong)), JSON.stringify(wrong).slice(0, 80))
+      }
+      const error = yield* Effect.flip(
+        Decode.decode(When.When)({ _tag: "Or", any: [{ _tag: "Matches", path: [], pattern: "(" }] })
+      )
+      assert.include(error.message, "/any/0/pattern")
+      assert.include(error.message, "linear time")
+    })
+  )
+
+  it("PLAN-3 customs, each once, in order", () => {
+    const when = When.and(When.custom("b"), When.or(When.custom("a"), When.not(When.custom("b"))))
+    assert.deepStrictEqual(When.customs(when), ["b", "a"])
+    assert.deepStrictEqual(When.customs(When.always), [])
+  })
+
+  it.each([
+    [When.field("items").empty(), "items is empty"],
+    [When.field("items").notEmpty(), "items is not empty"],
+    [When.field("user", "age").greaterThan(3), "user.age > 3"],
+    [When.field("user", 0, "a b").lessThan("x"), 'user[0]["a b"] < "x"'],
+    [When.field(0).is(true), "payload[0] = true"],
+    [When.payload.notEquals({ a: [1] }), 'payload ≠ {"a": […]}'],
+    [When.payload.in(["a", 1]), 'payload in ["a", 1]'],
+    [When.payload.notIn([]), "payload not in []"],
+    [When.payload.matches("^a"), 'payload matches "^a"'],
+    [When.text("approve\n"), 'text = "approve\\n"'],
+    [When.and(When.custom("vip"), When.or(When.always, When.never)), "vip() and (always or never)"],
+    [When.not(When.and(When.custom("a"), When.custom("b c"))), 'not (a() and "b c"())'],
+    [When.not(When.not(When.payload.empty())), "not payload is not empty"]
+  ] as const)("PLAN-3 a label: %#", (when, expected) => {
+    assert.strictEqual(When.label(when), expected)
+  })
+})
+
+describe("PLAN-1 RetryPolicy", () => {
+  it("PLAN-1 durations become milliseconds, and a policy stays as it is", () => {
+    const policy = RetryPolicy.make({ times: 3, delay: "1 second", factor: 2, maxDelay: "3 seconds" })
+    assert.deepStrictEqual(policy, { times: 3, delayMillis: 1000, factor: 2, maxDelayMillis: 3000 })
+    assert.deepStrictEqual(RetryPolicy.make(policy), policy)
+    assert.deepStrictEqual(RetryPolicy.make({ times: 0 }), { times: 0 })
+  })
+
+  it("PLAN-1 the pauses are those of the documented table", () => {
+    const pauses = (policy: RetryPolicy.RetryPolicy) =>
+      [1, 2, 3, 4].map((tries) => RetryPolicy.delayMillis(policy, tries))
+    assert.deepStrictEqual(pauses({ times: 2 }), [0, 0, undefined, undefined])
+    assert.deepStrictEqual(pauses({ times: 3, delayMillis: 100 }), [100, 100, 100, undefined])
+    assert.deepStrictEqual(pauses({ times: 3, delayMillis: 100, factor: 2 }), [100, 200, 400, undefined])
+    assert.deepStrictEqual(pauses({ times: 3, delayMillis: 100, factor: 2, maxDelayMillis: 150 }), [
+      100,
+      150,
+      150,
+      undefined
+    ])
+  })
+
+  it("PLAN-1 no pause is endless, whatever the numbers", () => {
+    assert.strictEqual(
+      RetryPolicy.delayMillis({ times: 1e9, delayMillis: 1, factor: 1e9 }, 1e6),
+      RetryPolicy.longestMillis
+    )
+    assert.strictEqual(RetryPolicy.delayMillis({ times: 1e9, delayMillis: 0, factor: 1e9 }, 1e6), 0)
+  })
+
+  it("PLAN-1 problems are what the schema refuses", () => {
+    const decodes = (policy: RetryPolicy.RetryPolicy) =>
+      Result.isSuccess(Schema.decodeUnknownResult(RetryPolicy.RetryPolicy)(policy))
+    for (const policy of [
+      { times: 0 },
+      { times: 3, delayMillis: 0.5, factor: 1, maxDelayMillis: 0 },
+      { times: -1 },
+      { times: 1.5 },
+      { times: Number.NaN },
+      { times: 1, delayMillis: -1 },
+      { times: 1, delayMillis: Infinity },
+      { times: 1, factor: 0.5 },
+      { times: 1, maxDelayMillis: Number.NaN }
+    ]) {
+      assert.strictEqual(decodes(policy), RetryPolicy.problems(policy).length === 0, JSON.stringify(policy))
+    }
+  })
+})
