@@ -1,0 +1,434 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Result } from "effect"
+import type * as PlanDefinition from "../../src/plan/PlanDefinition.ts"
+import type * as PlanRunEvent from "../../src/plan/PlanRunEvent.ts"
+import * as PlanRunState from "../../src/plan/PlanRunState.ts"
+import * as PlanTransition from "../../src/plan/PlanTransition.ts"
+import { plan, step, time } from "./transitionDriver.ts"
+
+const at = time(0)
+
+const begin = (rules: PlanTransition.Rules, depth = 0): PlanRunEvent.PlanStarted => ({
+  _tag: "PlanStarted",
+  at,
+  runId: "run",
+  plan: "plan",
+  digest: "sha256:0",
+  depth,
+  maxIterations: rules.definition.maxIterations,
+  input: { task: "go", payload: "the input" },
+  context: {}
+})
+
+const started = (rules: PlanTransition.Rules) => PlanTransition.start(rules, begin(rules))
+
+const go = (step: string): PlanRunEvent.StepStarted => ({ _tag: "StepStarted", at, step })
+
+const done = (step: string, output: PlanRunEvent.StepRecord["output"] = step): PlanRunEvent.StepFinished => ({
+  _tag: "StepFinished",
+  at,
+  record: { step, task: "", output, usage: { inputTokens: 1 }, attempts: 1, startedAt: at, finishedAt: at }
+})
+
+const failed = (step: string): PlanRunEvent.StepFailed => ({
+  _tag: "StepFailed",
+  at,
+  step,
+  failure: { type: "Boom", message: `${step} failed`, retryable: false }
+})
+
+const resumed: PlanRunEvent.PlanResumed = { _tag: "PlanResumed", at }
+
+const after = (
+  rules: PlanTransition.Rules,
+  events: ReadonlyArray<PlanRunEvent.PlanRunEvent>,
+  state = started(rules)
+): PlanRunState.PlanRunState => Result.getOrThrow(PlanTransition.applyAll(rules, state, events))
+
+const refused = (rules: PlanTransition.Rules, events: ReadonlyArray<PlanRunEvent.PlanRunEvent>) => {
+  const applied = PlanTransition.applyAll(rules, started(rules), events)
+  assert.isTrue(Result.isFailure(applied))
+  return Result.getOrThrow(Result.flip(applied))
+}
+
+const finish = (rules: PlanTransition.Rules, state: PlanRunState.PlanRunState) => {
+  const action = PlanTransition.next(rules, state)
+  assert(action._tag === "Finish")
+  return after(rules, [{ _tag: "PlanFinished", at, outcome: action.outcome }], state)
+}
+
+const routes = (...to: ReadonlyArray<string>): Pick<PlanDefinition.StepDefinition, "routes"> => ({
+  routes: to.map((to) => ({ to, when: { _tag: "Text", value: to } }))
+})
+
+/** Which steps run, when steps with routes choose these in turn, and no route after them. */
+const visit = (
+  steps: ReadonlyArray<PlanDefinition.StepDefinition>,
+  choices: Record<string, ReadonlyArray<string | undefined>> = {},
+  maxIterations = 20
+): ReadonlyArray<string> => {
+  const rules = PlanTransition.rules(plan(steps, maxIterations))
+  const taken: Record<string, number> = {}
+  let state = started(rules)
+  for (;;) {
+    const action = PlanTransition.next(rules, state)
+    if (action._tag === "Finish") {
+      const ran = PlanRunState.history(state).map(({ step }) => step)
+      return action.outcome._tag === "Completed" ? ran : [...ran, action.outcome._tag]
+    }
+    if (action._tag === "ChooseRoute") {
+      const turn = taken[action.step] ?? 0
+      taken[action.step] = turn + 1
+      const to = choices[action.step]?.[turn]
+      state = after(rules, [{ _tag: "RouteTaken", at, step: action.step, ...(to === undefined ? {} : { to }) }], state)
+    } else {
+      state = after(rules, [...action.steps.map(go), ...action.steps.toReversed().map((name) => done(name))], state)
+    }
+  }
+}
+
+const band = (name: string) => step(name, { parallel: true })
+
+describe("PLAN-5 where a run goes", () => {
+  it("PLAN-5 S6 steps run as declared; a plan without steps gives its input", () => {
+    assert.deepStrictEqual(visit([step("a"), step("b")]), ["a", "b"])
+    const empty = PlanTransition.rules(plan([]))
+    assert.deepStrictEqual(PlanTransition.next(empty, started(empty)), {
+      _tag: "Finish",
+      outcome: { _tag: "Completed", output: "the input" }
+    })
+  })
+
+  it("PLAN-5 S7.3 a route without afterBranches is a detour: it goes on from there as declared", () => {
+    const steps = [step("a", routes("c")), step("b"), step("c"), step("d")]
+    assert.deepStrictEqual(visit(steps, { a: ["c"] }), ["a", "c", "d"])
+    assert.deepStrictEqual(visit(steps), ["a", "b", "c", "d"])
+  })
+
+  it("PLAN-5 S7.4 with afterBranches only the branch runs, then the rejoin step", () => {
+    const steps = [step("a", { ...routes("b", "c"), afterBranches: "d" }), step("b"), step("c"), step("d")]
+    assert.deepStrictEqual(visit(steps, { a: ["b"] }), ["a", "b", "d"])
+    assert.deepStrictEqual(visit(steps, { a: ["c"] }), ["a", "c", "d"])
+    // F09-F11: without a route all siblings run
+    assert.deepStrictEqual(visit(steps), ["a", "b", "c", "d"])
+  })
+
+  it("PLAN-5 S7.5 a branch that routes on rejoins after the step it ended with", () => {
+    const steps = [
+      step("a", { ...routes("b"), afterBranches: "e" }),
+      step("b", routes("c")),
+      step("c"),
+      step("d"),
+      step("e")
+    ]
+    assert.deepStrictEqual(visit(steps, { a: ["b"], b: ["c"] }), ["a", "b", "c", "e"])
+  })
+
+  it("PLAN-5 S7.5 branches inside branches rejoin from the inside out", () => {
+    const steps = [
+      step("a", { ...routes("b"), afterBranches: "f" }),
+      step("b", { ...routes("c"), afterBranches: "d" }),
+      step("c"),
+      step("d"),
+      step("e"),
+      step("f")
+    ]
+    assert.deepStrictEqual(visit(steps, { a: ["b"], b: ["c"] }), ["a", "b", "c", "d", "f"])
+    assert.deepStrictEqual(visit(steps, { a: ["b"] }), ["a", "b", "f"])
+  })
+
+  it("PLAN-5 S7.5 a route to the rejoin step itself runs it once, and leaves the branches inside, too", () => {
+    const steps = [
+      step("a", { ...routes("b", "d"), afterBranches: "d" }),
+      step("b", { ...routes("c"), afterBranches: "e" }),
+      step("c", routes("d")),
+      step("d"),
+      step("e"),
+      step("f")
+    ]
+    assert.deepStrictEqual(visit(steps, { a: ["b"], b: ["c"], c: ["d"] }), ["a", "b", "c", "d", "e", "f"])
+    assert.deepStrictEqual(visit(steps.slice(0, 4), { a: ["b"] }), ["a", "b", "d"])
+  })
+
+  it("PLAN-5 S7.5 two branches that rejoin at one step run it once", () => {
+    const steps = [
+      step("a", { ...routes("b"), afterBranches: "d" }),
+      step("b", { ...routes("c"), afterBranches: "d" }),
+      step("c"),
+      step("d"),
+      step("e")
+    ]
+    assert.deepStrictEqual(visit(steps, { a: ["b"], b: ["c"] }), ["a", "b", "c", "d", "e"])
+  })
+
+  it("PLAN-5 S7.5 a branch before its router runs and rejoins; a loop out of a branch leaves it", () => {
+    const early = [step("a"), step("b", { ...routes("a"), afterBranches: "d" }), step("c"), step("d")]
+    assert.deepStrictEqual(visit(early, { b: ["a"] }), ["a", "b", "a", "d"])
+    const loop = [step("a", { ...routes("b"), afterBranches: "d" }), step("b", routes("a")), step("c"), step("d")]
+    assert.deepStrictEqual(visit(loop, { a: ["b"], b: ["a"] }), ["a", "b", "a", "b", "c", "d"])
+  })
+
+  it("PLAN-5 S7.7 loops run until their condition or the limit ends them", () => {
+    const steps = [step("a"), step("b", routes("a", "b"))]
+    assert.deepStrictEqual(visit(steps, { b: ["b", "a"] }), ["a", "b", "b", "a", "b"])
+    const always = { b: Array.from({ length: 99 }, () => "a") }
+    assert.deepStrictEqual(visit(steps, always, 3), ["a", "b", "a", "LimitReached"])
+  })
+
+  it("PLAN-5 S8 a band costs one turn, counts in declared order, and cannot route", () => {
+    const steps = [step("a"), band("b"), { ...band("c"), ...routes("a") }, band("d"), step("e")]
+    assert.deepStrictEqual(visit(steps, {}, 3), ["a", "b", "c", "d", "e"])
+    assert.deepStrictEqual(visit(steps, {}, 2), ["a", "b", "c", "d", "LimitReached"])
+  })
+
+  it("PLAN-5 S8.1 a rejoin into a band runs the rest of it", () => {
+    const steps = [step("a", { ...routes("b"), afterBranches: "d" }), step("b"), band("c"), band("d"), step("e")]
+    assert.deepStrictEqual(visit(steps, { a: ["b"] }), ["a", "b", "d", "e"])
+  })
+
+  it("PLAN-5 S7.2 routesBy goes to any step by its name, and to no other", () => {
+    const steps = [step("a", { routesBy: "next" }), step("b"), step("c")]
+    assert.deepStrictEqual(visit(steps, { a: ["c"] }), ["a", "c"])
+    const rules = PlanTransition.rules(plan(steps))
+    const error = refused(rules, [go("a"), done("a"), { _tag: "RouteTaken", at, step: "a", to: "x" }])
+    assert.include(error.message, `expected one of the steps "a", "b", "c", found "x"`)
+  })
+})
+
+describe("PLAN-5 bands and what they keep", () => {
+  const rules = PlanTransition.rules(plan([step("a"), band("b"), { ...band("c"), writes: "k" }, band("d"), step("e")]))
+  const inBand = after(rules, [go("a"), done("a"), go("b"), go("c"), go("d")])
+
+  it("S8.5 S8.7 nothing of a band counts before all of it has finished, and then in declared order", () => {
+    const two = after(rules, [done("d"), done("c", 3)], inBand)
+    assert.deepStrictEqual(
+      PlanRunState.history(two).map(({ step }) => step),
+      ["a"]
+    )
+    assert.strictEqual(PlanRunState.writes(two).size, 0)
+    assert.deepStrictEqual(PlanTransition.next(rules, two), { _tag: "RunSteps", steps: ["b"] })
+    const all = after(rules, [done("b")], two)
+    assert.deepStrictEqual(
+      PlanRunState.history(all).map(({ step }) => step),
+      ["a", "b", "c", "d"]
+    )
+    assert.deepStrictEqual(Array.from(PlanRunState.writes(all)), [["k", 3]])
+    assert.deepStrictEqual(PlanTransition.next(rules, all), { _tag: "RunSteps", steps: ["e"] })
+  })
+
+  it("S8.4 all members end first; then an answer counts before a pause, a pause before a failure, by declared order", () => {
+    const paused: PlanRunEvent.StepPaused = { _tag: "StepPaused", at, step: "c", reason: "who?" }
+    const one = after(rules, [failed("d")], inBand)
+    assert.deepStrictEqual(PlanTransition.next(rules, one), { _tag: "RunSteps", steps: ["b", "c"] })
+    const outcomeOf = (events: ReadonlyArray<PlanRunEvent.PlanRunEvent>) => {
+      const action = PlanTransition.next(rules, after(rules, events, one))
+      return action._tag === "Finish" ? action.outcome : action
+    }
+    assert.deepStrictEqual(outcomeOf([failed("b"), done("c")]), {
+      _tag: "Failed",
+      step: "b",
+      failure: failed("b").failure
+    })
+    assert.deepStrictEqual(outcomeOf([failed("b"), paused]), {
+      _tag: "Paused",
+      pauses: [{ step: "c", path: [], reason: "who?" }],
+      requests: []
+    })
+    assert.deepStrictEqual(outcomeOf([{ _tag: "StepConcluded", at, step: "b", answer: "yes" }, paused]), {
+      _tag: "Concluded",
+      answer: "yes"
+    })
+  })
+
+  it("PLAN-6 a resumed band runs only what has no result, and costs no further turn", () => {
+    const ended = finish(rules, after(rules, [done("b"), failed("c"), done("d")], inBand))
+    const again = after(rules, [resumed], ended)
+    assert.deepStrictEqual(PlanTransition.next(rules, again), { _tag: "RunSteps", steps: ["c"] })
+    const all = after(rules, [go("c"), done("c")], again)
+    assert.deepStrictEqual(
+      PlanRunState.history(all).map(({ step }) => step),
+      ["a", "b", "c", "d"]
+    )
+    assert.strictEqual(all.iterations, 2)
+    assert.deepStrictEqual(all.usage, { inputTokens: 4 })
+  })
+})
+
+describe("PLAN-6 going on", () => {
+  it("S13.8 branches and the counter survive; the limit of a resume replaces the old one", () => {
+    const rules = PlanTransition.rules(
+      plan([step("a", { ...routes("b"), afterBranches: "d" }), step("b"), step("c"), step("d")], 2)
+    )
+    const state = after(rules, [
+      go("a"),
+      done("a"),
+      { _tag: "RouteTaken", at, step: "a", to: "b" },
+      go("b"),
+      failed("b")
+    ])
+    const again = after(rules, [resumed, go("b"), done("b")], finish(rules, state))
+    const limited = finish(rules, again)
+    assert.deepStrictEqual(limited.outcome, { _tag: "LimitReached", limit: 2, next: "d" })
+    assert.deepStrictEqual(PlanTransition.next(rules, after(rules, [resumed], limited)), {
+      _tag: "Finish",
+      outcome: { _tag: "LimitReached", limit: 2, next: "d" }
+    })
+    const more = after(rules, [{ ...resumed, maxIterations: 3 }], limited)
+    assert.deepStrictEqual(PlanTransition.next(rules, more), { _tag: "RunSteps", steps: ["d"] })
+  })
+
+  it("S7.6 a step whose route could not be chosen is done: only the choice is made again", () => {
+    const rules = PlanTransition.rules(plan([step("a", routes("c")), step("b"), step("c")]))
+    const { failure } = failed("a")
+    const state = after(rules, [
+      go("a"),
+      done("a"),
+      { _tag: "PlanFinished", at, outcome: { _tag: "Failed", step: "a", failure } },
+      resumed
+    ])
+    assert.deepStrictEqual(PlanTransition.next(rules, state), { _tag: "ChooseRoute", step: "a" })
+    assert.strictEqual(PlanRunState.history(state).length, 1)
+  })
+
+  it("PLAN-5 an output that does not fit the plan's is a failure, and is tried again", () => {
+    const rules = PlanTransition.rules(plan([step("a")]))
+    const { failure } = failed("a")
+    const state = after(rules, [
+      go("a"),
+      done("a"),
+      { _tag: "PlanFinished", at, outcome: { _tag: "Failed", step: "a", failure } },
+      resumed
+    ])
+    assert.deepStrictEqual(PlanTransition.next(rules, state), {
+      _tag: "Finish",
+      outcome: { _tag: "Completed", output: "a" }
+    })
+  })
+
+  it("S16.4 after an interruption nothing starts, what runs may end, and all of it goes on later", () => {
+    const rules = PlanTransition.rules(plan([band("a"), band("b"), step("c")]))
+    const stopped = after(rules, [go("a"), go("b"), { _tag: "PlanInterrupted", at, reason: "stop" }, done("a")])
+    assert.isTrue(Result.isFailure(PlanTransition.apply(rules, stopped, go("b"))))
+    assert.isTrue(
+      Result.isFailure(
+        PlanTransition.apply(rules, stopped, {
+          _tag: "StepRetried",
+          at,
+          step: "b",
+          attempt: 2,
+          failure: failed("b").failure
+        })
+      )
+    )
+    const ended = finish(rules, stopped)
+    assert.deepStrictEqual(ended.outcome, { _tag: "Interrupted", reason: "stop" })
+    const again = after(rules, [resumed], ended)
+    assert.deepStrictEqual(PlanTransition.next(rules, again), { _tag: "RunSteps", steps: ["b"] })
+  })
+
+  it("PLAN-7 what is completed or concluded does not go on", () => {
+    const rules = PlanTransition.rules(plan([step("a")]))
+    const completed = finish(rules, after(rules, [go("a"), done("a")]))
+    assert.include(
+      Result.getOrThrow(Result.flip(PlanTransition.apply(rules, completed, resumed))).message,
+      "found one that ended Completed"
+    )
+    const concluded = finish(rules, after(rules, [go("a"), { _tag: "StepConcluded", at, step: "a", answer: "x" }]))
+    assert.isTrue(Result.isFailure(PlanTransition.apply(rules, concluded, resumed)))
+  })
+
+  it("PLAN-6 a state of another plan is refused by its digest, and never runs on", () => {
+    const rules = PlanTransition.rules(plan([step("a"), step("b")]))
+    const state = after(rules, [go("a"), done("a")])
+    const error = Result.getOrThrow(Result.flip(PlanTransition.checkDigest(state, "sha256:1")))
+    assert.deepInclude(error, { _tag: "PlanChanged", expected: "sha256:0", found: "sha256:1" })
+    assert.isTrue(Result.isSuccess(PlanTransition.checkDigest(state, "sha256:0")))
+    const action = PlanTransition.next(PlanTransition.rules(plan([step("a")])), state)
+    assert(action._tag === "Finish" && action.outcome._tag === "Failed")
+    assert.strictEqual(action.outcome.failure.type, "PlanChanged")
+  })
+})
+
+describe("PLAN-5 facts that do not fit are refused, and say why", () => {
+  const inner = PlanTransition.rules(plan([step("x")]))
+  const rules = PlanTransition.rules(plan([step("a", routes("c")), step("n"), step("c")]), new Map([["n", inner]]))
+  const toN: ReadonlyArray<PlanRunEvent.PlanRunEvent> = [
+    go("a"),
+    done("a"),
+    { _tag: "RouteTaken", at, step: "a" },
+    go("n")
+  ]
+  const nested = (event: PlanRunEvent.PlanRunEvent, step = "n"): PlanRunEvent.NestedChanged => ({
+    _tag: "NestedChanged",
+    at,
+    step,
+    event
+  })
+
+  for (const [what, events, message] of [
+    [
+      "the first fact again",
+      [begin(rules)],
+      `PlanStarted at index 0 does not fit the run of the plan: expected no PlanStarted after the first fact, found a run that has started. Apply each fact once, in the order in which it happened, from one driver at a time.`
+    ],
+    ["a step out of turn", [go("c")], `expected one of the steps "a", found "c"`],
+    ["a step that does not run", [go("a"), done("n")], `expected one of the steps "a", found "n"`],
+    ["a step that started", [go("a"), go("a")], `at index 1`],
+    ["a step that started, in words", [go("a"), go("a")], `step "a": expected Waiting, found Running`],
+    [
+      "a step instead of a route",
+      [go("a"), done("a"), go("n")],
+      `expected what comes next: ChooseRoute, found the start of "n"`
+    ],
+    [
+      "an unknown route",
+      [go("a"), done("a"), { _tag: "RouteTaken", at, step: "a", to: "n" }],
+      `expected one of the steps "c", found "n"`
+    ],
+    ["a route too early", [{ _tag: "RouteTaken", at, step: "a" }], `expected no route to choose`],
+    [
+      "another outcome",
+      [{ _tag: "PlanFinished", at, outcome: { _tag: "Completed", output: 1 } }],
+      `expected what comes next: RunSteps, found the outcome Completed`
+    ],
+    [
+      "a try that was left out",
+      [go("a"), { _tag: "StepRetried", at, step: "a", attempt: 3, failure: failed("a").failure }],
+      `expected the try after number 1, found number 3`
+    ],
+    [
+      "a decision about nothing",
+      [go("a"), { _tag: "StepDecided", at, step: "a", approved: true }],
+      `step "a": expected Paused, found Running`
+    ],
+    ["a plan where none is", [go("a"), nested(begin(inner, 1), "a")], `expected a plan in step "a"`],
+    ["a nested plan that has not begun", [...toN, nested(go("x"))], `StepStarted at index 4 in the run inside n`],
+    ["a nested plan at the wrong depth", [...toN, nested(begin(inner, 0))], `expected depth 1, found depth 0`],
+    [
+      "a nested fact that does not fit",
+      [...toN, nested(begin(inner, 1)), nested(done("x"))],
+      `StepFinished at index 5 in the run inside n does not fit`
+    ],
+    [
+      "an agent's event before it began",
+      [go("a"), { _tag: "AgentChanged", at, step: "a", event: { _tag: "RunInterrupted", at } }],
+      `RunInterrupted at index 1 in the run inside a does not fit the run of the plan: expected RunStarted first, found RunInterrupted`
+    ],
+    [
+      "an agent's event in a plan",
+      [...toN, nested(begin(inner, 1)), { _tag: "AgentChanged", at, step: "n", event: { _tag: "RunInterrupted", at } }],
+      `expected facts of the plan in the step, found an event of an agent`
+    ]
+  ] as ReadonlyArray<readonly [string, ReadonlyArray<PlanRunEvent.PlanRunEvent>, string]>) {
+    it(`PLAN-5 ${what}`, () => {
+      assert.include(refused(rules, events).message, message)
+    })
+  }
+
+  it("PLAN-5 a list of facts begins with PlanStarted", () => {
+    for (const events of [[], [go("a")]]) {
+      const error = Result.getOrThrow(Result.flip(PlanTransition.fold(rules, events)))
+      assert.include(error.message, "expected PlanStarted first")
+    }
+  })
+})
