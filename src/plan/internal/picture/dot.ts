@@ -47,8 +47,8 @@ export const write = (drawing: Drawing): string => {
   const lines = [
     "digraph {",
     `  rankdir=${drawing.direction === "down" ? "TB" : "LR"}`,
-    `  node [fontname="sans-serif"]`,
-    `  edge [fontname="sans-serif"]`
+    `  node [fontname="Helvetica"]`,
+    `  edge [fontname="Helvetica"]`
   ]
 
   const writeItem = (item: Item, indent: string): void => {

@@ -1,0 +1,408 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { Picture, PlanDefinition, When } from "effect-emissary"
+import { edgesOf, graphViz, mermaid, type Parsed } from "./pictureParsers.ts"
+
+type Step = PlanDefinition.StepDefinition
+
+const step = (name: string, rest: Partial<Step> = {}): Step => ({
+  name,
+  target: { kind: "function", name },
+  task: { _tag: "FromPrev" },
+  parallel: false,
+  ...rest
+})
+
+const plan = (...steps: ReadonlyArray<Step>): PlanDefinition.PlanDefinition => ({
+  name: "plan",
+  maxIterations: 100,
+  steps
+})
+
+const to = (to: string, when: When.When = When.field(to).is(true)) => ({ to, when })
+
+const both = (source: Picture.Source, options?: Picture.Options) =>
+  Effect.gen(function* () {
+    const one = yield* mermaid(Picture.toMermaid(source, options))
+    const other = yield* graphViz(Picture.toGraphViz(source, options))
+    assert.deepStrictEqual(edgesOf(other).toSorted(), edgesOf(one).toSorted())
+    assert.deepStrictEqual(
+      [...other.nodes].map(([id, { text }]) => [id, text]).toSorted(),
+      [...one.nodes].map(([id, { text }]) => [id, text === " " ? "" : text]).toSorted()
+    )
+    return one
+  })
+
+const edges = (source: Picture.Source, options?: Picture.Options) => Effect.map(both(source, options), edgesOf)
+
+const texts = (parsed: Parsed) => [...parsed.nodes.values()].map(({ text }) => text)
+
+const triage = plan(
+  step("classify", {
+    target: { kind: "agent", name: "classifier" },
+    routes: [to("refund", When.field("kind").equals("refund")), to("complaint", When.text("bad"))],
+    afterBranches: "reply"
+  }),
+  step("refund", { target: { kind: "tool", name: "pay back" } }),
+  step("complaint"),
+  step("reply")
+)
+
+describe("PLAN-9 pictures of flows", () => {
+  it.effect("PLAN-9 steps follow each other", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* edges(plan(step("a"), step("b"))), ["plan -> a", "a -> b", "b -> end"])
+      assert.deepStrictEqual(yield* edges(plan()), ["plan -> end"])
+    })
+  )
+
+  it.effect("PLAN-9 kinds of targets have their own shapes, and are told in words", () =>
+    Effect.gen(function* () {
+      const { nodes } = yield* both(triage)
+      assert.deepStrictEqual(
+        [...nodes.values()].map(({ shape, text }) => [text, shape]),
+        [
+          ["plan", "stadium"],
+          ["classify\nagent classifier", "round"],
+          ["refund\ntool pay back", "subroutine"],
+          ["complaint\nfunction", "square"],
+          ["reply\nfunction", "square"],
+          ["end", "stadium"]
+        ]
+      )
+      const dot = yield* graphViz(Picture.toGraphViz(triage))
+      assert.deepStrictEqual(
+        [...dot.nodes.values()].map(({ shape }) => shape),
+        ["oval", "box", "component", "box", "box", "oval"]
+      )
+    })
+  )
+
+  it.effect("PLAN-9 routes with number and condition, otherwise, and dashed rejoins", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* edges(triage), [
+        "plan -> classify",
+        'classify -> refund: 1: kind = "refund"',
+        'classify -> complaint: 2: text = "bad"',
+        "classify -> refund: otherwise",
+        "refund -> complaint",
+        "refund --> reply",
+        "complaint -> reply",
+        "complaint --> reply",
+        "reply -> end"
+      ])
+    })
+  )
+
+  it.effect("PLAN-9 what cannot happen is not drawn", () =>
+    Effect.gen(function* () {
+      const always = plan(
+        step("a", { routes: [to("c", When.never), to("d", When.always), to("b")] }),
+        step("b"),
+        step("c"),
+        step("d")
+      )
+      const parsed = yield* both(always)
+      assert.deepStrictEqual(edgesOf(parsed), ["plan -> a", "a -> d: 2: always", "d -> end"])
+      assert.deepStrictEqual(
+        texts(parsed).filter((text) => text.includes("not reachable")),
+        ["b\nfunction\n– not reachable", "c\nfunction\n– not reachable"]
+      )
+    })
+  )
+
+  it.effect("PLAN-9 a loop, and a route into another branch, keep their rejoins apart", () =>
+    Effect.gen(function* () {
+      const loop = plan(
+        step("draft"),
+        step("review", { routes: [to("draft", When.field("ok").is(false))] }),
+        step("send")
+      )
+      assert.deepStrictEqual(yield* edges(loop), [
+        "plan -> draft",
+        "draft -> review",
+        "review -> draft: ok = false",
+        "review -> send: otherwise",
+        "send -> end"
+      ])
+      const nested = plan(
+        step("outer", { routes: [to("inner", When.always)], afterBranches: "end of outer" }),
+        step("inner", { routes: [to("leaf", When.always)], afterBranches: "end of inner" }),
+        step("leaf"),
+        step("end of inner"),
+        step("between"),
+        step("end of outer")
+      )
+      assert.deepStrictEqual(
+        (yield* edges(nested)).filter((edge) => edge.includes("-->")),
+        ["leaf --> end of inner", "end of inner --> end of outer"]
+      )
+    })
+  )
+
+  it.effect("PLAN-9 routesBy leads to the literals of the output schema", () =>
+    Effect.gen(function* () {
+      const by = (json: Record<string, Schema.Json>) =>
+        plan(step("a", { routesBy: "next", output: { json } }), step("b"), step("c"))
+      const closed = {
+        type: "object",
+        properties: { next: { $ref: "#/$defs/N" } },
+        required: ["next"],
+        $defs: { N: { enum: ["b", "c"] } }
+      }
+      const routes = ['a -> b: next = "b"', 'a -> c: next = "c"']
+      assert.deepStrictEqual(
+        (yield* edges(by(closed))).filter((edge) => edge.startsWith("a ")),
+        routes
+      )
+      const nullable = {
+        ...closed,
+        properties: { next: { anyOf: [{ const: "b" }, { const: "c" }, { type: "null" }] } }
+      }
+      assert.deepStrictEqual(
+        (yield* edges(by(nullable))).filter((edge) => edge.startsWith("a ")),
+        [...routes, "a -> b: otherwise"]
+      )
+      const open = yield* both(by({ type: "object", properties: { next: { type: "string" } } }))
+      assert.deepStrictEqual(
+        edgesOf(open).filter((edge) => edge.startsWith("a ")),
+        ["a -> b: otherwise", "a -> the step named in next"]
+      )
+    })
+  )
+
+  it.effect("PLAN-9 bands are groups, and each member is led to and away from", () =>
+    Effect.gen(function* () {
+      const band = (name: string) => step(name, { parallel: true })
+      const fan = plan(step("a"), band("b"), band("c"), step("d"))
+      const parsed = yield* both(fan)
+      assert.deepStrictEqual(edgesOf(parsed), ["plan -> a", "a -> b", "a -> c", "b -> d", "c -> d", "d -> end"])
+      assert.deepStrictEqual(parsed.groups, [{ text: "in parallel", members: ["n2", "n3"] }])
+      const first = yield* both(plan(band("b"), band("c")))
+      assert.deepStrictEqual(edgesOf(first), ["plan -> b", "plan -> c", "b -> end", "c -> end"])
+    })
+  )
+
+  it.effect("PLAN-9 a rejoin in the middle of a band runs the rest of it", () =>
+    Effect.gen(function* () {
+      const middle = plan(
+        step("r", { routes: [to("t", When.always)], afterBranches: "c" }),
+        step("t"),
+        step("b", { parallel: true }),
+        step("c", { parallel: true }),
+        step("d", { parallel: true })
+      )
+      const parsed = yield* both(middle)
+      assert.deepStrictEqual(edgesOf(parsed), [
+        "plan -> r",
+        "r -> t: always",
+        "t --> c",
+        "t --> d",
+        "c -> end",
+        "d -> end"
+      ])
+    })
+  )
+
+  it.effect("PLAN-9 data edges", () =>
+    Effect.gen(function* () {
+      const data = plan(
+        step("a", { task: { _tag: "FromStart" }, writes: "notes" }),
+        step("b", { parallel: true, task: { _tag: "FromMemory", agent: "writer" } }),
+        step("c", {
+          parallel: true,
+          context: [
+            { _tag: "FromStep", step: "a" },
+            { _tag: "FromAgent", agent: "x" }
+          ]
+        }),
+        step("d", { task: { _tag: "FromParallelAll", step: "b" }, context: { _tag: "FromStep", step: "gone" } })
+      )
+      const parsed = yield* both(data, { data: true })
+      assert.deepStrictEqual(
+        edgesOf(parsed).filter((edge) => edge.includes("..>")),
+        [
+          "plan ..> a: task",
+          "a ..> store: writes",
+          "memory of ..> b: task",
+          "a ..> c: context",
+          "last answer of ..> c: context",
+          "b ..> d: task",
+          "c ..> d: task"
+        ]
+      )
+      assert.deepStrictEqual(texts(parsed).slice(-4), ["store\nnotes", "memory of\nwriter", "last answer of\nx", "end"])
+      assert.isFalse((yield* edges(data)).some((edge) => edge.includes("..>")))
+    })
+  )
+
+  it.effect("PLAN-9 nested plans are groups", () =>
+    Effect.gen(function* () {
+      const inner = { ...plan(step("x"), step("y")), name: "inner" }
+      const deep = { ...plan(step("z")), name: "deep" }
+      const parsed = yield* both(plan(step("a"), step("b"), step("toString")), {
+        nested: { b: { definition: inner, nested: { y: deep } } }
+      })
+      assert.deepStrictEqual(parsed.groups.map(({ text }) => text).toSorted(), ["b\nplan inner", "y\nplan deep"])
+      assert.includeMembers(
+        [...edgesOf(parsed)],
+        ["a -> start", "start -> x", "x -> start", "start -> z", "z -> end", "end -> toString"]
+      )
+    })
+  )
+
+  it.effect("PLAN-9 plans that cannot run are drawn, too", () =>
+    Effect.gen(function* () {
+      const broken = plan(
+        step("a", { routes: [to("ghost")], afterBranches: "nowhere" }),
+        step("a", { routes: [to("a", When.always)], afterBranches: "a" }),
+        step("b", { parallel: true, routes: [to("a")], afterBranches: "c" })
+      )
+      const parsed = yield* both(broken)
+      assert.includeMembers([...edgesOf(parsed)], ["a -> ghost: ghost = true", "a -> a: otherwise"])
+      assert.include(texts(parsed), "ghost\nno such step")
+    })
+  )
+})
+
+const hostile = [
+  `"]`,
+  `a"] --> b["`,
+  "a\nb --> c",
+  "end",
+  "subgraph",
+  "<script>alert(1)</script>",
+  "<br/>",
+  "#quot;",
+  "&quot;&#34;",
+  "\\",
+  '\\"',
+  "\\N \\G \\l",
+  "%% comment",
+  "%%{init: {}}%%",
+  "1. one",
+  "- item",
+  "**bold** _it_ `code` $$x$$",
+  "`md`",
+  "a|b",
+  "a;b",
+  "}}]])",
+  "click n0 href",
+  "fa:fa-car",
+  "\u202Eevil",
+  "\u0000\u0007",
+  "\uD800",
+  "\u{1F468}\u200D\u{1F469}",
+  "\u00e9\u4e2d\u0301",
+  "",
+  " ",
+  "--- title",
+  "style n0 fill:red",
+  "@{ shape: x }",
+  "x:::done",
+  "__proto__",
+  "constructor",
+  "a".repeat(200)
+]
+
+const shown = (name: string) =>
+  name.trim() === ""
+    ? `"${name}"`
+    : name === "\u202Eevil"
+      ? "\\u{202e}evil"
+      : name === "\u0000\u0007"
+        ? "\\u{0}\\u{7}"
+        : name === "\uD800"
+          ? "\\u{d800}"
+          : name.length > 80
+            ? `${name.slice(0, 80)}…`
+            : name.replace(/\n/gu, " ")
+
+describe("PLAN-9 names cannot change a picture", () => {
+  it.effect.each(hostile)("PLAN-9 %j", (name) =>
+    Effect.gen(function* () {
+      const source: PlanDefinition.PlanDefinition = {
+        ...plan(
+          step("one", { routes: [{ to: name, when: When.field(name).equals(name) }], afterBranches: "last" }),
+          step(name, { target: { kind: "tool", name: `${name}!` }, writes: name, parallel: true }),
+          step("two", { context: { _tag: "FromMemory", agent: name } }),
+          step("last")
+        ),
+        name
+      }
+      const parsed = yield* both(source, { data: true, nested: { two: { ...plan(step(name)), name } } })
+      assert.strictEqual(parsed.nodes.size, 10)
+      assert.strictEqual(parsed.groups.length, 2)
+      const label = shown(name)
+      assert.strictEqual(parsed.nodes.get("n0")?.text, label)
+      assert.strictEqual(parsed.nodes.get("n2")?.text.split("\n")[0], label)
+      assert.strictEqual(parsed.groups.find(({ text }) => text.startsWith("two"))?.text, `two\nplan ${label}`)
+    })
+  )
+
+  it.effect("PLAN-9 letters, digits and spaces stay readable in the text", () =>
+    Effect.sync(() => {
+      const text = Picture.toMermaid(plan(step("get_order 2.0-beta été")))
+      assert.include(text, `n1["get_order 2.0-beta été<br/>function"]`)
+    })
+  )
+})
+
+const Name = Schema.Union([Schema.String, Schema.Literals(["a", "b", "c", ...hostile])])
+const Generated = Schema.Array(
+  Schema.Struct({
+    name: Name,
+    parallel: Schema.Boolean,
+    routes: Schema.Array(Schema.Struct({ to: Name, always: Schema.Boolean })),
+    afterBranches: Schema.optionalKey(Name)
+  })
+)
+
+const generated = (steps: typeof Generated.Type): PlanDefinition.PlanDefinition => {
+  const some = steps.slice(0, 8)
+  const names = some.map(({ name }) => name)
+  const known = (name: string, index: number) =>
+    index % 2 === 0 && names.length > 0 ? (names[(name.length + index) % names.length] ?? name) : name
+  return plan(
+    ...some.map(({ afterBranches, name, parallel, routes }, at) =>
+      step(name, {
+        parallel,
+        routes: routes.slice(0, 3).map(({ always, to }, index) => ({
+          to: known(to, index + at),
+          when: always ? When.always : When.custom(to)
+        })),
+        ...(afterBranches === undefined ? {} : { afterBranches: known(afterBranches, at) })
+      })
+    )
+  )
+}
+
+describe("PLAN-9 laws of pictures", () => {
+  it.effect.prop(
+    "PLAN-9 any plan is drawn, the same every time, with a box per step",
+    [Generated],
+    ([steps]) =>
+      Effect.gen(function* () {
+        const source = generated(steps)
+        const parsed = yield* both(source)
+        assert.strictEqual(Picture.toMermaid(source), Picture.toMermaid(structuredClone(source)))
+        assert.strictEqual(Picture.toGraphViz(source), Picture.toGraphViz({ definition: source }))
+        assert.isAtLeast(parsed.nodes.size, source.steps.length + 2)
+      }),
+    { arbitrary: { runs: 60 } }
+  )
+
+  it("PLAN-9 large plans with many branches are drawn in time", () => {
+    const many = plan(
+      ...Array.from({ length: 120 }, (_, index) =>
+        step(`s${index}`, {
+          routes: [to(`s${(index * 7 + 3) % 120}`), to(`s${(index * 11 + 5) % 120}`)],
+          afterBranches: `s${Math.min(119, index + 5)}`
+        })
+      )
+    )
+    const start = performance.now()
+    Picture.toMermaid(many)
+    assert.isBelow(performance.now() - start, 2000)
+  })
+})
