@@ -66,11 +66,23 @@ export interface AgentMemory<out R = never> {
  * @category constructors
  * @since 0.1.0
  */
-export const make = <RText = never, ROutput = never, RSave = never>(parts: {
-  readonly text?: Effect.Effect<string, unknown, RText> | undefined
-  readonly output?: Effect.Effect<Schema.Json | undefined, unknown, ROutput> | undefined
-  readonly save?: ((output: Schema.Json) => Effect.Effect<void, unknown, RSave>) | undefined
-}): AgentMemory<RText | ROutput | RSave> => parts
+export const make = <Parts extends AgentMemory<unknown>>(parts: Parts): AgentMemory<ServicesOf<Parts>> =>
+  // Sound: `ServicesOf` has what each of the parts requires.
+  parts as AgentMemory<ServicesOf<Parts>>
+
+/**
+ * What the parts of a memory require.
+ *
+ * @category utility types
+ * @since 0.1.0
+ */
+export type ServicesOf<Parts> = {
+  readonly [K in keyof Parts]: Parts[K] extends Effect.Effect<infer _A, infer _E, infer R>
+    ? R
+    : Parts[K] extends (...args: infer _Args) => Effect.Effect<infer _A, infer _E, infer R>
+      ? R
+      : never
+}[keyof Parts]
 
 /**
  * The text of a conversation in the `ConversationStore`, a line for everything that was

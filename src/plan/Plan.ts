@@ -18,12 +18,12 @@
  *     Step.make("search", {
  *       output: Schema.Array(Schema.String),
  *       target: ({ task }) => Effect.succeed(task === "Effect" ? ["Effects are values."] : []),
- *       routes: [["apologize", When.payload.empty()]],
+ *       routes: [["apologize", When.payload.empty()], ["write", When.always]],
  *       afterBranches: "sign"
  *     }),
  *     Step.make("write", { target: ({ task }) => Effect.succeed(`It is known: ${task}`) }),
- *     Step.make("sign", { target: ({ task }) => Effect.succeed(`${task} Yours, Emissary`) }),
- *     Step.make("apologize", { task: Reference.fromStart, target: ({ task }) => Effect.succeed(`No idea: ${task}.`) })
+ *     Step.make("apologize", { task: Reference.fromStart, target: ({ task }) => Effect.succeed(`No idea: ${task}.`) }),
+ *     Step.make("sign", { target: ({ task }) => Effect.succeed(`${task} Yours, Emissary`) })
  *   )
  *   const bound = yield* Plan.bind(plan)
  *   return yield* Plan.run(bound, "Monads")

@@ -199,6 +199,9 @@ expectTypeOf(
   AgentMemory.make({ text: Effect.map(Db, ({ url }) => url), save: () => Effect.asVoid(Mail) })
 ).toEqualTypeOf<AgentMemory.AgentMemory<Db | Mail>>()
 
+const noted = Plan.bind(made, { memories: { helper: AgentMemory.make({ text: Effect.succeed("notes") }) } })
+expectTypeOf<PlanOf<typeof noted>>().toEqualTypeOf<Plan.Bound<Date, Db>>()
+
 // Running: only what is bound
 declare const ready: Plan.Bound<Date, Db>
 expectTypeOf(Plan.run(ready, "x")).toEqualTypeOf<Effect.Effect<PlanResult.PlanResult<Date>, PlanError.PlanError, Db>>()
