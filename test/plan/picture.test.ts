@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Picture, PlanDefinition, When } from "effect-emissary"
+import { Picture, type PlanDefinition, When } from "effect-emissary"
 import { edgesOf, graphViz, mermaid, type Parsed } from "./pictureParsers.ts"
 
 type Step = PlanDefinition.StepDefinition

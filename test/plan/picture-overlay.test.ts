@@ -1,0 +1,161 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Result } from "effect"
+import { Picture, type PlanDefinition, type PlanRunEvent, PlanTransition, TokenUsage, When } from "effect-emissary"
+import { graphViz, mermaid } from "./pictureParsers.ts"
+
+const step = (name: string, rest: Partial<PlanDefinition.StepDefinition> = {}): PlanDefinition.StepDefinition => ({
+  name,
+  target: { kind: "function", name },
+  task: { _tag: "FromPrev" },
+  parallel: false,
+  ...rest
+})
+
+const definition: PlanDefinition.PlanDefinition = {
+  name: "plan",
+  maxIterations: 100,
+  steps: [
+    step("a"),
+    step("b", { parallel: true }),
+    step("c", { parallel: true }),
+    step("d", { routes: [{ to: "a", when: When.field("again").is(true) }] }),
+    step("e")
+  ]
+}
+
+const at = (millis: number) => DateTime.makeUnsafe(millis)
+const failure = { type: "Boom\n<b>", message: "secret", retryable: false }
+
+const started: PlanRunEvent.PlanRunEvent = {
+  _tag: "PlanStarted",
+  at: at(0),
+  runId: "r",
+  plan: "plan",
+  digest: "d",
+  depth: 0,
+  maxIterations: 100,
+  input: { task: "go", payload: "go", content: [] },
+  context: {}
+}
+const begin = (step: string, time: number): PlanRunEvent.PlanRunEvent => ({ _tag: "StepStarted", at: at(time), step })
+const finish = (step: string, from: number, to: number, attempts = 1): PlanRunEvent.PlanRunEvent => ({
+  _tag: "StepFinished",
+  at: at(to),
+  record: { step, task: "", output: "", usage: TokenUsage.empty, attempts, startedAt: at(from), finishedAt: at(to) }
+})
+const route = (step: string, to?: string): PlanRunEvent.PlanRunEvent => ({
+  _tag: "RouteTaken",
+  at: at(0),
+  step,
+  ...(to === undefined ? {} : { to })
+})
+
+const once = [
+  started,
+  begin("a", 0),
+  finish("a", 0, 250),
+  begin("b", 250),
+  begin("c", 250),
+  finish("b", 250, 1450),
+  finish("c", 250, 62_250, 3),
+  begin("d", 62_250),
+  finish("d", 62_250, 62_260)
+]
+
+/** The status line of each step, the same in both languages, with its class. */
+const statuses = (...events: ReadonlyArray<PlanRunEvent.PlanRunEvent>) =>
+  Effect.gen(function* () {
+    const run = Result.getOrThrow(PlanTransition.fold(PlanTransition.rules(definition), events))
+    const source = Picture.toMermaid(definition, { run })
+    const one = yield* mermaid(source)
+    const other = yield* graphViz(Picture.toGraphViz(definition, { run }))
+    assert.deepStrictEqual(
+      [...other.nodes.values()].map(({ text }) => text),
+      [...one.nodes.values()].map(({ text }) => text)
+    )
+    for (const [id, { classes }] of one.nodes) {
+      assert.strictEqual(other.nodes.get(id)?.classes.includes("filled"), classes.length > 0)
+      for (const name of classes) assert.include(source, `classDef ${name} fill:`)
+    }
+    return [...one.nodes.values()].slice(1, -1).map(({ classes, text }) => {
+      const [name, , line] = text.split("\n")
+      return line === undefined ? name : `${name} [${classes.join(" ")}] ${line}`
+    })
+  })
+
+describe("PLAN-9 pictures of runs", () => {
+  it.effect("PLAN-9 a run that has not begun marks nothing", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* statuses(started), ["a", "b", "c", "d", "e"])
+    })
+  )
+
+  it.effect("PLAN-9 done, running, and failed in a band, with durations and tries", () =>
+    Effect.gen(function* () {
+      const retried: PlanRunEvent.PlanRunEvent = { _tag: "StepRetried", at: at(300), step: "c", attempt: 2, failure }
+      assert.deepStrictEqual(yield* statuses(...once.slice(0, 5), retried), [
+        "a [done] ✓ done, 250 ms",
+        "b [running] ▶ running",
+        "c [running] ▶ running, try 2",
+        "d",
+        "e"
+      ])
+      const failed: PlanRunEvent.PlanRunEvent = { _tag: "StepFailed", at: at(300), step: "c", failure }
+      assert.deepStrictEqual(yield* statuses(...once.slice(0, 6), failed), [
+        "a [done] ✓ done, 250 ms",
+        "b [done] ✓ done, 1.2 s",
+        "c [failed] ✗ failed, Boom <b>",
+        "d",
+        "e"
+      ])
+    })
+  )
+
+  it.effect("PLAN-9 executions of a loop, and what was skipped once the run has ended", () =>
+    Effect.gen(function* () {
+      const again = [...once, route("d", "a"), begin("a", 70_000), finish("a", 70_000, 70_250)]
+      assert.deepStrictEqual((yield* statuses(...again)).slice(0, 3), [
+        "a [done] ✓ done, 500 ms, 2 executions",
+        "b [done] ✓ done, 1.2 s",
+        "c [done] ✓ done, 1 min 2 s, 3 tries"
+      ])
+      assert.strictEqual((yield* statuses(...again.slice(0, -1)))[0], "a [running] ▶ running, before, 250 ms")
+      const concluded: ReadonlyArray<PlanRunEvent.PlanRunEvent> = [
+        ...once.slice(0, 3),
+        begin("b", 0),
+        begin("c", 0),
+        { _tag: "StepConcluded", at: at(1), step: "b", answer: "enough" },
+        finish("c", 0, 1)
+      ]
+      const end: PlanRunEvent.PlanRunEvent = {
+        _tag: "PlanFinished",
+        at: at(2),
+        outcome: { _tag: "Concluded", answer: "enough" }
+      }
+      assert.deepStrictEqual(yield* statuses(...concluded, end), [
+        "a [done] ✓ done, 250 ms",
+        "b [concluded] ■ concluded",
+        "c [done] ✓ done, 1 ms",
+        "d [skipped] – skipped",
+        "e [skipped] – skipped"
+      ])
+    })
+  )
+
+  it.effect("PLAN-9 paused, with its reason", () =>
+    Effect.gen(function* () {
+      const paused: PlanRunEvent.PlanRunEvent = { _tag: "StepPaused", at: at(1), step: "a", reason: 'ask "Bob"' }
+      assert.deepStrictEqual((yield* statuses(started, begin("a", 0), paused))[0], 'a [paused] ⏸ paused, ask "Bob"')
+    })
+  )
+
+  it.effect("PLAN-9 nothing a run holds is drawn but names of failures and reasons of pauses", () =>
+    Effect.sync(() => {
+      const failed: PlanRunEvent.PlanRunEvent = { _tag: "StepFailed", at: at(300), step: "a", failure }
+      const run = Result.getOrThrow(
+        PlanTransition.fold(PlanTransition.rules(definition), [started, begin("a", 0), failed])
+      )
+      assert.notInclude(Picture.toMermaid(definition, { run }), "secret")
+    })
+  )
+})
