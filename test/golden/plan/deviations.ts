@@ -28,6 +28,13 @@ const raised = (kind: string, message = ""): Json => ({ RAISED: kind, message })
 
 const raisedRun = (kind: string): Json => ({ phases: [{ trace: [], result: raised(kind) }] })
 
+const usedUp: Json = {
+  ...text("a(go)", "b(a(go))"),
+  error: { type: "MaxIterationsExceeded", message: "'c'", retryable: false }
+}
+
+const stopped: Json = { status: "failed", next_step: "c", completed_steps: ["a", "b"], kv: {} }
+
 /**
  * Cases where the library differs on purpose from what was recorded, reviewed one by
  * one. `expect` takes the place of the case's own as a whole.
@@ -153,10 +160,6 @@ export const deviations: { readonly [id: string]: Deviation } = {
     reason: "S17.1: events hold the record of the step itself, so that nothing is cut off",
     expect: { "tool_result.result length": 1000, "agent_finish.payload length": 1000 }
   },
-  K08: {
-    reason: "S17.3 ADVICE: members of a band are streamed like other steps",
-    expect: { chunks: [] }
-  },
   K11: { reason: "S17.3 ADVICE: the final text is told once", expect: { chunks: ["s:0", "s:1", "FINAL"] } },
   L03: {
     reason: "S12.2 DEFECT: usage counts once",
@@ -185,6 +188,16 @@ export const deviations: { readonly [id: string]: Deviation } = {
         { trace: [["a", "go"]], result: text("go", "a(go)") },
         { trace: [], result: text("go", "a(go)") },
         { trace: [["a", "other"]], result: text("other", "a(other)") }
+      ]
+    }
+  },
+  I08: {
+    reason: "S13.6 ADVICE: a run that used up its iterations has failed, and its counter goes on",
+    expect: {
+      phases: [
+        { trace: [["a", "go"], ["b", "a(go)"]], result: usedUp, checkpoint: stopped },
+        { trace: [], result: raised("ConcurrentPlanRunError"), checkpoint: stopped },
+        { trace: [], result: usedUp, checkpoint: stopped }
       ]
     }
   },

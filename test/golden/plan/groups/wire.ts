@@ -28,7 +28,13 @@ export const roundtrip = Effect.fnUntraced(function* ({ expect, given }: Case) {
     return
   }
   const definition = yield* Effect.fromResult(loaded)
-  const written = yield* PlanCodec.codec.encode(definition, { version: 2 })
+  const written = yield* PlanCodec.codec.encode(definition, { version: 2 }).pipe(
+    // The order in which routes are tried is lost, as recorded: refused unless that is allowed.
+    Effect.catchTag("LossyEncoding", (error) => {
+      for (const { path } of error.losses) assert.match(path, /\/routes$/)
+      return PlanCodec.codec.encode(definition, { version: 2, allowLoss: error.losses })
+    })
+  )
   assert.strictEqual(JSON.stringify(written), JSON.stringify(saved))
 })
 

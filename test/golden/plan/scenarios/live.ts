@@ -31,6 +31,7 @@ const handlers = toolkit.toLayer({ x: () => Effect.succeed("") })
 const research = Agent.make("research", { instructions: "" })
 
 const guide = Plan.make(
+  { predicates: { "routes:fetch:apology": () => true } },
   Step.make("fetch", {
     target: Target.make("fetch", answer),
     writes: "hits",

@@ -12,7 +12,7 @@ import {
   VersionedStore
 } from "effect-emissary"
 import { equal } from "../../golden.ts"
-import { agentScript, agentTarget, recording } from "../fixtures.ts"
+import { agentScript, agentTarget, functionTarget, recording } from "../fixtures.ts"
 import type { Case } from "../vocabulary.ts"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -152,14 +152,15 @@ const cap = (memories: AgentMemory.AgentMemory | undefined, reference: "memory" 
     const step =
       reference === "memory"
         ? Step.make("cap", { target: agentTarget("cap"), task: "do", context: Reference.fromMemory("x") })
-        : Step.make("cap", { target: agentTarget("cap"), task: Reference.fromAgent("x") })
+        : // A function: no agent can be given an empty message.
+          Step.make("cap", { target: functionTarget("cap", seen, {}), task: Reference.fromAgent("x") })
     const plan = yield* Plan.make(step)
     const bound = yield* Plan.bind(plan, {
       agents: { x: agentTarget("x") },
       memories: memories === undefined ? {} : { x: memories }
     })
     yield* Effect.provide(Plan.run(bound, "go"), ScriptedModel.layer(agentScript(seen, {})))
-    equal({ "cap received": seen.trace.map(([, task, context]) => [task, context]) }, expect)
+    equal({ "cap received": seen.trace.map(([, task, context]) => [task, context ?? null]) }, expect)
   })
 
 const F2 = Tool.make("f2", {
