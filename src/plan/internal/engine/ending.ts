@@ -52,12 +52,19 @@ const reasonOf = (
 export const failed = ({ bound, recorder }: Run, reason: PlanError.Reason): PlanError.PlanError =>
   new PlanError.PlanError({ plan: bound.definition.name, reason, state: recorder.state() })
 
+/** What was written, in the order it was. */
+const inOrder = (state: PlanRunState.PlanRunState): ReadonlyMap<string, Schema.Json> => {
+  const written = PlanRunState.writes(state)
+  const indices = Array.from(state.writes).sort(([, a], [, b]) => a - b)
+  return new Map(indices.map(([key]) => [key, written.get(key) ?? null]))
+}
+
 /** The result of a run that has ended, or the error it ended with. */
 export const resultOf = (run: Run): Effect.Effect<PlanResult<unknown>, PlanError.PlanError> =>
   Effect.suspend((): Effect.Effect<PlanResult<unknown>, PlanError.PlanError> => {
     const state = run.recorder.state()
     const { iterations, outcome, usage } = state
-    const base: Base = { state, usage, iterations, writes: PlanRunState.writes(state) }
+    const base: Base = { state, usage, iterations, writes: inOrder(state) }
     if (outcome === undefined) return Effect.die(new Error("a run that has not ended has no result"))
     switch (outcome._tag) {
       case "Completed":

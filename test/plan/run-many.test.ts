@@ -1,0 +1,71 @@
+/** PLAN-7: one plan, many inputs. */
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Effect, Exit, Fiber, Result } from "effect"
+import { TestClock } from "effect/testing"
+import { Plan, Step, StepSignal } from "effect-emissary"
+import { log } from "./support.ts"
+
+describe("runMany", () => {
+  it.effect("PLAN-7 S15 results come in the order of the inputs, each with its own fate", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      const target = fn("a", ({ task }) => {
+        switch (task) {
+          case "fail":
+            return Effect.fail("no")
+          case "pause":
+            return StepSignal.pause("wait")
+          case "conclude":
+            return StepSignal.conclude("done")
+          case "slow":
+            return Effect.delay(Effect.succeed("slow"), 1000)
+          default:
+            return task
+        }
+      })
+      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target })))
+      const fiber = yield* Effect.forkChild(
+        Plan.runMany(bound, ["slow", "fail", "pause", { payload: "y" }, "conclude"])
+      )
+      yield* TestClock.adjust("1 second")
+      const results = yield* Fiber.join(fiber)
+      assert.deepStrictEqual(
+        results.map((result) => (Result.isSuccess(result) ? result.success.outcome : result.failure.reason._tag)),
+        ["Completed", "StepFailed", "Paused", "Completed", "Concluded"]
+      )
+    })
+  )
+
+  it.effect("PLAN-7 concurrency bounds the runs, and bands those of their members", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      let now = 0
+      let most = 0
+      const target = fn("a", () =>
+        Effect.gen(function* () {
+          now += 1
+          most = Math.max(most, now)
+          yield* Effect.sleep("1 second")
+          now -= 1
+          return "x"
+        })
+      )
+      const bound = yield* Plan.bind(
+        yield* Plan.make(Step.make("a", { target, parallel: true }), Step.make("b", { target, parallel: true }))
+      )
+      const most_ = Effect.fnUntraced(function* (options: Parameters<typeof Plan.runMany>[2]) {
+        most = 0
+        const fiber = yield* Effect.forkChild(Plan.runMany(bound, ["1", "2", "3"], options))
+        yield* TestClock.adjust("1 minute")
+        yield* Fiber.join(fiber)
+        return most
+      })
+      assert.strictEqual(yield* most_({}), 6)
+      assert.strictEqual(yield* most_({ concurrency: 2 }), 4)
+      assert.strictEqual(yield* most_({ concurrency: 1, bands: 1 }), 1)
+      const exit = yield* Effect.exit(Plan.runMany(bound, ["1"], { concurrency: 0 }))
+      assert(Exit.isFailure(exit))
+      assert.match(Cause.pretty(exit.cause), /concurrency: expected a number of at least 1/)
+    })
+  )
+})

@@ -1,0 +1,98 @@
+/** Plans for tests of the engine: functions that note when they run, and what is told about a run. */
+import { assert } from "@effect/vitest"
+import { Effect, Stream } from "effect"
+import type { Schema } from "effect"
+import type { PlanError, PlanEvent, PlanOptions, PlanResult, PlanRunEvent } from "effect-emissary"
+import { Plan, Target } from "effect-emissary"
+
+/** The names of functions, each as often as it ran. */
+export interface Log {
+  readonly ran: Array<string>
+  /** A function that notes its name, and answers. */
+  readonly fn: (
+    name: string,
+    answer?: (input: Target.Input) => Schema.Json | Effect.Effect<Schema.Json, unknown>
+  ) => Target.FunctionTarget
+}
+
+export const log = (): Log => {
+  const ran: Array<string> = []
+  return {
+    ran,
+    fn: (name, answer = ({ task }) => `${name}(${task})`) =>
+      Target.make(name, (input) =>
+        Effect.suspend(() => {
+          ran.push(name)
+          const given = answer(input)
+          return Effect.isEffect(given) ? given : Effect.succeed(given)
+        })
+      )
+  }
+}
+
+export const completed = <A>(result: PlanResult.PlanResult<A>): PlanResult.Completed<A> => {
+  assert(result.outcome === "Completed", `expected Completed, found ${result.outcome}`)
+  return result
+}
+
+/** Batches of facts as a journal gets them. */
+export const journal = () => {
+  const batches: Array<ReadonlyArray<PlanRunEvent.PlanRunEvent>> = []
+  const write: PlanOptions.Journal = (events) =>
+    Effect.sync(() => {
+      batches.push(events)
+    })
+  return {
+    batches,
+    write,
+    tags: () => batches.map((batch) => batch.map(label))
+  }
+}
+
+const label = (event: PlanRunEvent.PlanRunEvent): string => {
+  switch (event._tag) {
+    case "NestedChanged":
+      return `${event.step}/${label(event.event)}`
+    case "AgentChanged":
+      return `${event.step}/${event.event._tag}`
+    case "StepFinished":
+      return `Finished ${event.record.step}`
+    case "StepStarted":
+      return `Started ${event.step}`
+    case "RouteTaken":
+      return `${event.step}->${event.to ?? ""}`
+    default:
+      return event._tag
+  }
+}
+
+/** What watchers are told, in short. */
+export const told = (event: PlanEvent.PlanEvent<unknown>): string => {
+  const path = "path" in event ? event.path.map((step) => `${step}/`).join("") : ""
+  switch (event._tag) {
+    case "BandStarted":
+    case "BandFinished":
+      return `${path}${event._tag} ${event.steps.join(",")}`
+    case "RouteTaken":
+      return `${path}${event.step}->${event.to}${event.rejoin ? " rejoin" : ""}`
+    case "Agent":
+      return `${path}${event.step}: ${event.event._tag}`
+    case "StateChanged":
+    case "Checkpointed":
+    case "PlanStarted":
+    case "PlanFinished":
+      return `${path}${event._tag}`
+    default:
+      return `${path}${event._tag} ${event.step}`
+  }
+}
+
+/** A stream's events without the facts behind them. */
+export const events = <A, R>(
+  stream: Stream.Stream<PlanEvent.PlanEvent<A>, PlanError.PlanError, R>
+): Effect.Effect<ReadonlyArray<string>, PlanError.PlanError, R> =>
+  Effect.map(Stream.runCollect(stream), (found) => found.filter(({ _tag }) => _tag !== "StateChanged").map(told))
+
+export const failure = <A, R>(effect: Effect.Effect<A, PlanError.PlanError, R>) => Effect.flip(effect)
+
+export const bindAll = Plan.bind
