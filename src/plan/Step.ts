@@ -1,6 +1,40 @@
 /**
  * One step of a plan: what runs, what it reads, and where the plan goes on.
  *
+ * **Example** (A step with most of what it can have)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { Plan, Reference, Step, When } from "effect-emissary"
+ *
+ * const Verdict = Schema.Struct({ score: Schema.Finite, text: Schema.String })
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     Step.make("draft", { target: ({ task }) => Effect.succeed(`${task}.`) }),
+ *     Step.make("judge", {
+ *       target: ({ context, task }) => Effect.succeed({ score: task.length, text: `${context}: ${task}` }),
+ *       context: Reference.fromStart,
+ *       output: Verdict,
+ *       writes: "verdict",
+ *       routes: [["draft", When.field("score").lessThan(8)]],
+ *       timeout: "30 seconds",
+ *       retry: { times: 2, delay: "1 second", factor: 2 }
+ *     }),
+ *     Step.make("tell", {
+ *       input: Verdict,
+ *       target: ({ payload }) => Effect.succeed(`${payload.text} (${payload.score})`)
+ *     })
+ *   )
+ *   return yield* Plan.run(yield* Plan.bind(plan), "A longer text")
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Completed" && result.output === "A longer text: A longer text. (14)")
+ * assert.deepStrictEqual(result.writes.get("verdict"), { score: 14, text: "A longer text: A longer text." })
+ * ```
+ *
  * @since 0.1.0
  */
 import type * as Duration from "effect/Duration"
@@ -14,6 +48,8 @@ import type * as Target from "./Target.ts"
 import type { When } from "./When.ts"
 
 /**
+ * Type identifier of steps.
+ *
  * @category type IDs
  * @since 0.1.0
  */
@@ -28,7 +64,8 @@ export type TypeId = "~effect-emissary/plan/Step"
 export const TypeId: TypeId = internal.TypeId
 
 /**
- * A step named `Name` that refers to the steps `Refs` and requires `R`.
+ * A step named `Name` that refers to the steps `Refs` and whose target requires `R`.
+ * Steps are values: one may be part of many plans.
  *
  * @category models
  * @since 0.1.0
@@ -41,7 +78,7 @@ export interface Step<out Name extends string, out Refs extends string, out R> {
 }
 
 /**
- * Any step.
+ * Any step, with whatever it requires.
  *
  * @category models
  * @since 0.1.0
@@ -57,7 +94,7 @@ export type Any = Step<string, string, unknown>
 export type FieldOf<A> = Schema.Json extends A ? string : A extends unknown ? keyof A & string : never
 
 /**
- * The steps that the literals of a field of the output name.
+ * The steps that the literals in a field of the output name, where `routesBy` says so.
  *
  * @category utility types
  * @since 0.1.0
@@ -71,7 +108,9 @@ export type LiteralsOf<A, Field> = A extends { readonly [K in Field & string]?: 
   : never
 
 /**
- * When to try again.
+ * When a step that failed is tried again: at most `times`, after a pause of `delay`
+ * (default none), which is multiplied by `factor` (default 1) after each try, up to
+ * `maxDelay`. The same as data is a `RetryPolicy`.
  *
  * @category models
  * @since 0.1.0
@@ -86,7 +125,41 @@ export type Retry =
     }
 
 /**
- * What a step is made of.
+ * What a step is made of. Only `target` has to be given.
+ *
+ * **Details**
+ *
+ * - `target`: what runs. A function that gets a `Target.Input`, named after the step; a
+ *   function under a name (`Target.make`); an agent, its service class, or an Effect that
+ *   finds one; a plan that is bound; or the name of a tool or an agent that `Plan.bind`
+ *   is given.
+ * - `task`: what the step works on, with its payload; default `Reference.fromPrev`.
+ * - `context`: text beside the task, from one reference or several; default none. A
+ *   function and an agent are given it apart from the task, a tool in its parameter
+ *   `context`, or before the task.
+ * - `input`: a schema that the payload is decoded with before a function sees it. A tool
+ *   gets the payload as its arguments when there is one, and the text otherwise.
+ * - `output`: a schema that the answer has to fit, or the step fails. It is what `routesBy`
+ *   and the types of later steps go by. Default: any JSON.
+ * - `writes`: the key under which the result of the run, and a `Checkpoint`, has the
+ *   answer.
+ * - `parallel`: whether the step is part of a band: neighbours that are parallel run
+ *   together, and the plan goes on when all have finished.
+ * - `routes`: steps to go on at, each with a condition on the answer, tried in order; when
+ *   none holds, the next step follows.
+ * - `routesBy`: a field of the output that holds the name of the next step, instead of
+ *   conditions.
+ * - `afterBranches`: the routes are branches: a step that ends without a route of its own
+ *   goes on at this one. Without it, the plan goes on with whatever is declared after the
+ *   step the route went to.
+ * - `timeout`: for each try; default none. It fails the step with the type `Timeout`.
+ * - `retry`: default none.
+ *
+ * **Gotchas**
+ *
+ * A route only says where to jump: after the step it goes to, the plan goes on with the
+ * ones declared after that. A branch that must not run on the usual way needs a route for
+ * the usual way as well, and `afterBranches`.
  *
  * @category options
  * @since 0.1.0
@@ -121,6 +194,48 @@ export interface Options<
 
 /**
  * Makes a step.
+ *
+ * **Details**
+ *
+ * It never fails: a name, a time or a schema that cannot be is a problem of `Plan.make`,
+ * told with all others. The types are those of the plan: a function's input follows
+ * `input`, its answer `output`, and names of other steps are checked when the plan is
+ * made.
+ *
+ * **Gotchas**
+ *
+ * TypeScript takes a text in the answer of a function for any `string` unless it knows the
+ * output before the function: where `output` asks for literals, make the schema a
+ * constant and let the function take its input, or write `"even" as const`.
+ *
+ * **Example** (Types follow the schemas)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { Plan, Step } from "effect-emissary"
+ *
+ * const Parity = Schema.Struct({ next: Schema.Literals(["even", "odd"]) })
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     Step.make("sort", {
+ *       input: Schema.FiniteFromString,
+ *       output: Parity,
+ *       target: ({ payload }) => Effect.succeed({ next: payload % 2 === 0 ? "even" : "odd" }),
+ *       routesBy: "next",
+ *       afterBranches: "end"
+ *     }),
+ *     Step.make("even", { target: () => Effect.succeed("two by two") }),
+ *     Step.make("odd", { target: () => Effect.succeed("one is left") }),
+ *     Step.make("end", { target: ({ task }) => Effect.succeed(`${task}!`) })
+ *   )
+ *   return yield* Plan.run(yield* Plan.bind(plan), "7")
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Completed" && result.output === "one is left!")
+ * ```
  *
  * @category constructors
  * @since 0.1.0

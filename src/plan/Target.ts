@@ -1,5 +1,9 @@
 /**
- * What a step runs: a function under a name, an agent, or the name of a tool.
+ * What a step runs: a function, a function under a name, an agent, or the name of a tool.
+ *
+ * A function that is written into a step needs nothing of this module but {@link Input}.
+ * {@link make} gives a function a name of its own: it may then be the target of several
+ * steps, and an entry of the registry that a plan is decoded with.
  *
  * @since 0.1.0
  */
@@ -11,6 +15,8 @@ import type { Content } from "../tool/Content.ts"
 import * as internal from "./internal/stepTarget.ts"
 
 /**
+ * Type identifier of functions as targets.
+ *
  * @category type IDs
  * @since 0.1.0
  */
@@ -25,9 +31,17 @@ export type TypeId = "~effect-emissary/plan/Target"
 export const TypeId: TypeId = internal.TypeId
 
 /**
- * What a function is given. `payload` is what `task` refers to, decoded with the
- * `input` schema of the target if it has one, and plain JSON otherwise; `task` is its
- * text, `context` the text of the step's context references.
+ * What a function is given.
+ *
+ * **Details**
+ *
+ * - `step`: the name of the step.
+ * - `payload`: what the task of the step refers to, decoded with the `input` schema if
+ *   there is one, and plain JSON otherwise.
+ * - `task`: the text of it, see `Plan.text`.
+ * - `context`: the text of the step's context references, a blank line between them;
+ *   `undefined` if there is none.
+ * - `content`: images and files of the plan's input, for steps that read it.
  *
  * @category models
  * @since 0.1.0
@@ -41,8 +55,8 @@ export interface Input<out P = Schema.Json> {
 }
 
 /**
- * A function under the name it has in a registry. It may fail with anything; a `Pause`
- * or a `Conclude` of `StepSignal` is no failure.
+ * A function under the name it has in a definition and in a registry; `R` is what it
+ * requires. Made by {@link make}.
  *
  * @category models
  * @since 0.1.0
@@ -59,7 +73,8 @@ export interface FunctionTarget<out R = never> {
 }
 
 /**
- * An agent, a key that yields one, or an effect that does.
+ * An agent (or a plan that is bound), the service class of one, or an Effect that finds
+ * one when the step begins.
  *
  * @category models
  * @since 0.1.0
@@ -67,7 +82,7 @@ export interface FunctionTarget<out R = never> {
 export type AgentTarget<R = never> = Agent<unknown, R> | Effect.Effect<Agent<unknown>, never, R>
 
 /**
- * Whether a value is a function as a target.
+ * Whether a value is a function under a name, as {@link make} makes them.
  *
  * @category guards
  * @since 0.1.0
@@ -75,7 +90,8 @@ export type AgentTarget<R = never> = Agent<unknown, R> | Effect.Effect<Agent<unk
 export const isFunction = (u: unknown): u is FunctionTarget<unknown> => internal.isFunction(u)
 
 /**
- * The schemas of a function: what its payload is decoded with, and what its answer is encoded with.
+ * The schemas of a function: what its payload is decoded with, and what its answer is
+ * encoded with. Without them it takes and gives JSON.
  *
  * @category options
  * @since 0.1.0
@@ -86,7 +102,8 @@ export interface Options<out I extends StepSchema, out O extends StepSchema> {
 }
 
 /**
- * A schema of a step or of a function. It needs no services.
+ * A schema of a step or of a function. It requires no services, and has to have a JSON
+ * Schema: `Plan.make` refuses others.
  *
  * @category models
  * @since 0.1.0
@@ -94,7 +111,46 @@ export interface Options<out I extends StepSchema, out O extends StepSchema> {
 export type StepSchema = Schema.ConstraintCodec<unknown, unknown>
 
 /**
- * Gives a function the name it has in a registry.
+ * Gives a function a name.
+ *
+ * **When to use**
+ *
+ * Use for functions of several steps, and for plans that travel: the definition has the
+ * name, and whoever decodes it has the function in a registry. Otherwise write the
+ * function into the step.
+ *
+ * **Details**
+ *
+ * Its schemas stand in for those of a step that has none. A payload that does not fit
+ * `input` fails the step with the type `InputInvalid`, an answer that does not fit
+ * `output` with `OutputInvalid`; neither message quotes the value.
+ *
+ * The function may fail with anything, and so fail its step. A `Pause` or a `Conclude` of
+ * `StepSignal` is no failure.
+ *
+ * **Example** (One function, two steps)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { Plan, Step, Target } from "effect-emissary"
+ *
+ * const double = Target.make("double", { input: Schema.Finite, output: Schema.Finite }, ({ payload }) =>
+ *   Effect.succeed(payload * 2)
+ * )
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     { output: Schema.Finite },
+ *     Step.make("once", { target: double }),
+ *     Step.make("twice", { target: double })
+ *   )
+ *   return yield* Plan.run(yield* Plan.bind(plan), { payload: 21 })
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Completed" && result.output === 84)
+ * ```
  *
  * @category constructors
  * @since 0.1.0
