@@ -5,7 +5,7 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type { Agent } from "../Agent.ts"
-import type { AgentError, Reason } from "../AgentError.ts"
+import { type AgentError, ConversationInvalid, type Reason } from "../AgentError.ts"
 import * as RunTransition from "../RunTransition.ts"
 import type { Ended, Options, Turn } from "../Delegate.ts"
 import type { CallModel, RunTools } from "../RunAction.ts"
@@ -63,8 +63,11 @@ const ask = Effect.fnUntraced(function* (run: Run, answer: Answer, action: CallM
   yield* recorder.record({ _tag: "StepStarted", at: yield* DateTime.now, step, purpose })
   if (recorder.stopping()) return
   const said = Conversation.messages(recorder.state().conversation).findLast((message) => message.role === "user")
-  // A run begins with a user message in its conversation, see `drive`.
-  if (said === undefined) return yield* Effect.die(new Error("a run without a user message"))
+  if (said === undefined) {
+    // It died before its input was recorded.
+    const problem = "expected a user message to answer, found none. Resume the state with an input"
+    return yield* recorder.fail(new ConversationInvalid({ problem }))
+  }
   const ended = yield* answer(turnOf(run, said)).pipe(
     Effect.mapError(recorder.fail),
     Effect.provideService(Environment, { ...environment, depth: environment.depth - 1 })
@@ -98,7 +101,7 @@ const machine = <A>(options: Options<A, never>): Machine<A> => ({
     ask: () => Effect.void,
     perform: (run, action): Effect.Effect<void, AgentError> =>
       action._tag === "RunTools" ? refuseCalls(run, action) : ask(run, options.answer, action),
-    decode: (text, output) => options.decode(output ?? text)
+    decode: (text, output) => options.decode(output === undefined ? text : output)
   })
 })
 

@@ -1,0 +1,360 @@
+/** PLAN-8: a plan stands where an agent can. */
+import { assert, describe, it } from "@effect/vitest"
+import { Chunk, Context, Deferred, Effect, Equal, Fiber, Layer, Option, Result, Schema, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import { Tool, Toolkit } from "effect/ai"
+import {
+  Agent,
+  AgentError,
+  type AgentEvent,
+  Content,
+  Conversation,
+  Plan,
+  PlanError,
+  Reference,
+  type RunEvent,
+  RunState,
+  RunTransition,
+  Step,
+  StepSignal,
+  When
+} from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+import { log } from "./support.ts"
+
+const json = (state: RunState.RunState) => Effect.flatMap(RunState.encodeJson(state), RunState.decodeJson)
+
+describe("a plan as an agent", () => {
+  it.effect("PLAN-8 answers with the output of its last step", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      const bound = yield* Plan.bind(
+        yield* Plan.make({ name: "two" }, Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") }))
+      )
+      assert.strictEqual(bound.name, "two")
+      const result = yield* bound.run("x")
+      assert(result.outcome === "Completed")
+      assert.deepStrictEqual([result.output, result.text, result.steps], ["b(a(x))", "b(a(x))", 1])
+      assert.deepStrictEqual(
+        Conversation.transcript(result.conversation).map(({ role }) => role),
+        ["user", "assistant"]
+      )
+      assert.strictEqual(result.state.definition, bound.digest)
+      assert.isUndefined(result.state.progress)
+      assert.strictEqual(yield* bound.ask("y"), "b(a(y))")
+    })
+  )
+
+  it.effect("PLAN-8 gives typed output, and a text for people", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      const Sum = Schema.Struct({ sum: Schema.NumberFromString })
+      const plan = yield* Plan.make({ output: Sum }, Step.make("a", { target: fn("a", () => ({ sum: "12" })) }))
+      const bound = yield* Plan.bind(plan)
+      const result = yield* bound.run("x")
+      assert(result.outcome === "Completed")
+      const sum: number = result.output.sum
+      assert.strictEqual(sum, 12)
+      assert.strictEqual(result.text, `{"sum":"12"}`)
+      assert.deepStrictEqual((yield* bound.resume(yield* json(result.state))).outcome, "Completed")
+      const none = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => null) })))
+      const empty = yield* none.run("x")
+      assert(empty.outcome === "Completed")
+      assert.deepStrictEqual([empty.output, empty.text], [null, ""])
+    })
+  )
+
+  it.effect("PLAN-8 the newest message is the task, its files the content, what was said before the context", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      const seen = fn("seen", ({ content, context, task }) => ({
+        task,
+        context: context ?? null,
+        files: content.length
+      }))
+      const bound = yield* Plan.bind(
+        yield* Plan.make(Step.make("seen", { target: seen, task: Reference.fromStart, context: Reference.fromStart }))
+      )
+      const picture = Content.file({ mediaType: "image/png", data: new Uint8Array([1]) })
+      const first = yield* bound.ask([Content.text("look"), picture])
+      assert.deepStrictEqual(first, { task: "look", context: "look", files: 1 })
+      const { conversation } = yield* bound.run("one")
+      const second = yield* bound.ask("two", { conversation })
+      assert.strictEqual(
+        second !== null && typeof second === "object" && "context" in second ? second["context"] : "",
+        `User: one\n\nAssistant: {"context":"one","files":0,"task":"one"}\n\ntwo`
+      )
+      const said = yield* Conversation.addUser(conversation, "three")
+      const third = yield* bound.ask(undefined, { conversation: said })
+      assert.strictEqual(third !== null && typeof third === "object" && "task" in third ? third["task"] : "", "three")
+    })
+  )
+
+  it.effect("PLAN-8 a conclusion is an answer: its text, or the JSON in it where the output needs that", () =>
+    Effect.gen(function* () {
+      const ending = (answer: string) => log().fn("end", () => StepSignal.conclude(answer))
+      const text = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: ending("enough") })))
+      assert.strictEqual(yield* text.ask("x"), "enough")
+      const Answer = Schema.Struct({ ok: Schema.Boolean })
+      const plan = (answer: string) =>
+        Effect.flatMap(Plan.make({ output: Answer }, Step.make("a", { target: ending(answer) })), (plan) =>
+          Plan.bind(plan)
+        )
+      assert.deepStrictEqual(yield* (yield* plan(`{"ok":true}`)).ask("x"), { ok: true })
+      const invalid = yield* (yield* plan("enough")).run("x")
+      assert(invalid.outcome === "InvalidOutput")
+      assert.strictEqual(invalid.text, "enough")
+    })
+  )
+
+  it.effect("PLAN-8 a failed step is an AgentError that quotes nobody, and its state goes on at that step", () =>
+    Effect.gen(function* () {
+      const { fn, ran } = log()
+      let failing = true
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { target: fn("a") }),
+          Step.make("b", {
+            target: fn("b", ({ task }) => (failing ? Effect.fail({ _tag: "Down", message: "a secret" }) : task))
+          })
+        )
+      )
+      const error = yield* Effect.flip(bound.run("x"))
+      assert(error.reason._tag === "DelegateFailed")
+      assert.include(error.message, `the step "b" failed with Down`)
+      assert.notInclude(error.message, "a secret")
+      assert.instanceOf(Option.getOrThrow(AgentError.causeOf(error.reason)), PlanError.PlanError)
+      assert(error.state !== undefined)
+      failing = false
+      assert.strictEqual((yield* bound.resume(yield* json(error.state))).text, "a(x)")
+      assert.deepStrictEqual(ran, ["a", "b", "b"])
+    })
+  )
+
+  it.effect("PLAN-8 used up iterations are MaxSteps, resumable with more", () =>
+    Effect.gen(function* () {
+      const { fn, ran } = log()
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          { maxIterations: 2 },
+          Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
+        )
+      )
+      const limited = yield* bound.run("x")
+      assert.strictEqual(limited.outcome, "MaxSteps")
+      assert.strictEqual((yield* bound.resume(yield* json(limited.state))).outcome, "MaxSteps")
+      const done = yield* bound.resume(yield* json(limited.state), { maxSteps: 9 })
+      assert.deepStrictEqual([done.outcome, done.text, ran.length], ["Completed", "5", 5])
+      assert.strictEqual((yield* bound.run("x", { maxSteps: "unlimited" })).outcome, "Completed")
+    })
+  )
+
+  it.effect("PLAN-8 a state of another plan is refused", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      const pausing = fn("p", () => StepSignal.pause("wait"))
+      const one = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: pausing })))
+      const two = yield* Plan.bind(yield* Plan.make(Step.make("b", { target: pausing })))
+      const waiting = yield* one.run("x")
+      const error = yield* Effect.flip(two.resume(waiting.state))
+      assert.strictEqual(error.reason._tag, "DefinitionChanged")
+      const agent = Agent.make("agent", {})
+      const refused = yield* Effect.flip(Effect.provide(agent.resume(waiting.state), ScriptedModel.layer([])))
+      assert.strictEqual(refused.reason._tag, "DefinitionChanged")
+    })
+  )
+
+  it.effect("PLAN-8 timeouts and interruption end it as agents end, and it goes on", () =>
+    Effect.gen(function* () {
+      const { fn, ran } = log()
+      let slow = true
+      const begun = yield* Deferred.make<void>()
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { target: fn("a") }),
+          Step.make("b", {
+            target: fn("b", ({ task }) =>
+              slow ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.succeed(task)
+            )
+          })
+        )
+      )
+      const running = yield* Effect.forkChild(bound.run("x", { timeouts: { total: "5 seconds" } }))
+      yield* Deferred.await(begun)
+      yield* TestClock.adjust("5 seconds")
+      const late = yield* Fiber.join(running)
+      assert(late.outcome === "Interrupted")
+      assert.strictEqual(late.reason, "timeout")
+
+      const states: Array<RunState.RunState> = []
+      const cut = yield* Effect.forkChild(
+        bound.run("x", { onState: (state) => Effect.sync(() => void states.push(state)) })
+      )
+      while (ran.length < 4) yield* Effect.yieldNow
+      yield* Fiber.interrupt(cut)
+      const last = states.at(-1)
+      assert(last?.outcome?._tag === "Interrupted")
+
+      const stopped = yield* bound.run("x", {
+        interruptWhen: (event) =>
+          event._tag === "ProgressSaved" && JSON.stringify(event.facts).includes(`"StepFinished"`)
+            ? { reason: "enough" }
+            : undefined
+      })
+      assert(stopped.outcome === "Interrupted")
+      assert.strictEqual(stopped.reason, "enough")
+
+      slow = false
+      ran.length = 0
+      for (const state of [late.state, last, stopped.state]) {
+        assert.strictEqual((yield* bound.resume(yield* json(state))).text, "a(x)")
+      }
+      assert.deepStrictEqual(ran, ["b", "b", "b"])
+    })
+  )
+
+  it.effect("PLAN-8 goes on after a kill at any fact, from the state or from the journal", () =>
+    Effect.gen(function* () {
+      const { fn, ran } = log()
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { target: fn("a"), writes: "w" }),
+          Step.make("b", { target: fn("b"), parallel: true }),
+          Step.make("c", { target: fn("c"), parallel: true }),
+          Step.make("d", { target: fn("d"), task: Reference.fromParallelAll("b") })
+        )
+      )
+      const whole = yield* bound.run("x")
+      const states: Array<RunState.RunState> = []
+      const events: Array<RunEvent.RunEvent> = []
+      yield* bound.run("x", {
+        onState: (state, event) =>
+          Effect.sync(() => {
+            states.push(state)
+            events.push(event)
+          })
+      })
+      for (const [i, state] of states.entries()) {
+        assert.isTrue(Equal.equals(Result.getOrThrow(RunTransition.fold(events.slice(0, i + 1))), state))
+      }
+      for (const state of states) {
+        ran.length = 0
+        const said = Conversation.messageCount(state.conversation) > 0
+        const done = yield* bound.resume(yield* json(state), said ? {} : { input: "x" })
+        assert.strictEqual(done.text, whole.text)
+        assert.strictEqual(new Set(ran).size, ran.length)
+      }
+      // Nothing that is recorded as finished runs again.
+      const last = states.findLast((state) => state.progress !== undefined)
+      assert(last !== undefined)
+      ran.length = 0
+      yield* bound.resume(last)
+      assert.deepStrictEqual(ran, [])
+    })
+  )
+
+  it.effect("PLAN-8 L10 what is recorded for a step does not grow with the run", () =>
+    Effect.gen(function* () {
+      const { fn, ran } = log()
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          { maxIterations: 60 },
+          Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(50)]] })
+        )
+      )
+      const sizes: Array<number> = []
+      yield* bound.run("x", {
+        onState: (_, event) =>
+          Effect.sync(() => {
+            if (event._tag === "ProgressSaved") sizes.push(JSON.stringify(event.facts).length)
+          })
+      })
+      assert.isAbove(sizes.length, 40)
+      assert.isBelow(Math.max(...sizes.slice(10)), 2 * Math.max(...sizes.slice(0, 5)))
+    })
+  )
+
+  it.effect(
+    "PLAN-8 L5 run and stream give the same transcript; agents in steps are children under the step's name",
+    () =>
+      Effect.gen(function* () {
+        const writer = Agent.make("writer", { instructions: "Write." })
+        const { fn } = log()
+        const bound = yield* Plan.bind(
+          yield* Plan.make(Step.make("draft", { target: writer }), Step.make("print", { target: fn("print") }))
+        )
+        const model = () => ScriptedModel.layer([{ text: "a longer text", usage: { inputTokens: 7, outputTokens: 2 } }])
+        const result = yield* Effect.provide(bound.run("go"), model())
+        const events = yield* Effect.provide(Stream.runCollect(bound.stream("go")), model())
+        const last = events.at(-1)
+        assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
+        assert.deepStrictEqual(
+          Conversation.transcript(last.result.conversation),
+          Conversation.transcript(result.conversation)
+        )
+        assert.deepStrictEqual(last.result.usage, { inputTokens: 7, outputTokens: 2 })
+        assert.deepStrictEqual(result.usage, last.result.usage)
+        const deltas = (from: ReadonlyArray<AgentEvent.AgentEvent<unknown>>) =>
+          from.flatMap((event) => (event._tag === "TextDelta" ? [event.delta] : [])).join("")
+        assert.strictEqual(deltas(events), result.text)
+        const children = events.flatMap((event) =>
+          event._tag === "Child" && event.callId === "draft" ? [event.event] : []
+        )
+        assert.strictEqual(deltas(children), "a longer text")
+        assert.strictEqual(children[0]?._tag, "RunStarted")
+        assert.strictEqual(children.at(-1)?._tag, "RunFinished")
+      })
+  )
+
+  it.effect("PLAN-8 a context with a key that names a secret runs in memory, and is refused where it is written", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      const bound = yield* Plan.bind(
+        yield* Plan.make(Step.make("a", { target: fn("a", () => StepSignal.pause("wait")) }))
+      )
+      const waiting = yield* bound.run("x", { context: { api_key: "k" } })
+      assert.strictEqual(waiting.outcome, "AwaitingApproval")
+      const error = yield* Effect.flip(RunState.encodeJson(waiting.state))
+      assert(error._tag === "PayloadError")
+      assert.strictEqual(error.reason._tag, "Secret")
+      assert.strictEqual((yield* bound.resume(waiting.state)).outcome, "AwaitingApproval")
+    })
+  )
+
+  it.effect("PLAN-8 progress that is not that of the plan is refused", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      const bound = yield* Plan.bind(
+        yield* Plan.make(Step.make("a", { target: fn("a", () => StepSignal.pause("wait")) }))
+      )
+      const waiting = yield* bound.run("x")
+      const text = yield* RunState.encodeJson(waiting.state)
+      const broken = yield* RunState.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))
+      const error = yield* Effect.flip(bound.resume(broken, { decisions: [{ callId: "a", approved: true }] }))
+      assert.strictEqual(error.reason._tag, "DelegateFailed")
+      assert.isAbove(Chunk.size(waiting.state.progress?.facts ?? Chunk.empty()), 1)
+    })
+  )
+
+  it.effect("PLAN-8 as a service, its requirements met by a layer", () =>
+    Effect.gen(function* () {
+      const find = Tool.make("find", { parameters: Schema.Struct({ input: Schema.String }), success: Schema.String })
+      const toolkit = Toolkit.make(find)
+      class Research extends Context.Service<Research, Agent.Agent<Schema.Json>>()("test/Research") {
+        static readonly layer = Layer.effect(
+          Research,
+          Effect.flatMap(Plan.make(Step.make("find", { target: "find" })), (plan) => Plan.bind(plan, { toolkit }))
+        )
+      }
+      const live = Layer.provide(
+        Research.layer,
+        toolkit.toLayer({ find: ({ input }) => Effect.succeed(`found ${input}`) })
+      )
+      const answer = yield* Effect.provide(
+        Effect.flatMap(Research, (research) => research.ask("it")),
+        live
+      )
+      assert.strictEqual(answer, "found it")
+    })
+  )
+})
