@@ -8,15 +8,15 @@
 import * as Equal from "effect/Equal"
 import type { StepDefinition } from "../../PlanDefinition.ts"
 import type { When } from "../../When.ts"
+import * as Branches from "./branches.ts"
 import * as Discriminant from "./discriminant.ts"
 import { bandOf, type Outline } from "./outline.ts"
 import { targets } from "./routing.ts"
 
-/** No branch is taken. */
-export const NONE = -1
-
 /** A plan with more ways is accepted without a look at them. */
-const MOST = 1_000_000
+const MOST = 300_000
+
+export const NONE = Branches.NONE
 
 export interface Place {
   readonly position: number
@@ -32,39 +32,18 @@ export interface Flow {
   readonly cost: number
 }
 
-/** A step that ended, and where the run goes. */
-interface Move {
-  readonly id: number
-  readonly from: number
-  readonly to: number
-  /** Branches whose router is here or later have been left. */
-  readonly leaves: number
-  /** The router whose branch begins, or {@link NONE}. */
-  readonly enters: number
-}
-
 export const make = (outline: Outline): Flow | undefined => {
   const { steps } = outline
   const size = steps.length
   const rejoins = steps.map((step) => rejoinOf(outline, step))
   const routes = steps.map((step) => (step.parallel ? [] : targets(outline, step)))
   const exhaustive = steps.map((step) => !step.parallel && isExhaustive(step))
+  const branches = Branches.make(rejoins)
   const places: Array<Place> = []
   const next: Array<Set<number>> = []
   const numbers = new Map<number, number>()
-  const below = new Map<number, Set<number>>()
-  const waiting = new Map<number, Array<Move>>()
-  const work: Array<readonly [Move, number]> = []
-  const done = new Set<number>()
-  const opened: Array<number> = []
   let moves = 0
 
-  const settle = (move: Move, branch: number) => {
-    const key = move.id * (size + 1) + branch + 1
-    if (done.has(key)) return
-    done.add(key)
-    work.push([move, branch])
-  }
   const place = (position: number, branch: number): number => {
     const key = position * (size + 1) + branch + 1
     const known = numbers.get(key)
@@ -73,59 +52,32 @@ export const make = (outline: Outline): Flow | undefined => {
     numbers.set(key, number)
     places.push({ position, branch })
     next.push(new Set())
-    opened.push(number)
     return number
   }
-  /** Goes on below a branch that has ended or was left, now and whenever more is found below it. */
-  const descend = (move: Move, branch: number) => {
-    const found = waiting.get(branch)
-    if (found === undefined) waiting.set(branch, [move])
-    else found.push(move)
-    for (const lower of below.get(branch) ?? []) settle(move, lower)
-  }
-  const enter = (router: number, lower: number) => {
-    const known = below.get(router) ?? new Set<number>()
-    below.set(router, known)
-    if (known.has(lower)) return
-    known.add(lower)
-    for (const move of waiting.get(router) ?? []) settle(move, lower)
-  }
-  const arrive = (move: Move, branch: number) => {
-    if (branch !== NONE && (branch >= move.leaves || rejoins[branch] === move.to)) return descend(move, branch)
-    if (move.enters !== NONE) enter(move.enters, branch)
-    next[move.from]?.add(place(move.to, move.enters === NONE ? branch : move.enters))
-  }
-  const leave = (from: number) => {
-    const here = places[from]
-    if (here === undefined) return
-    const { branch, position } = here
-    const go = (to: number, leaves: number, enters: number): Move => ({ id: moves++, from, to, leaves, enters })
-    for (const to of routes[position] ?? []) {
-      settle(go(to, to, rejoins[position] === undefined ? NONE : position), branch)
-    }
+  const go = (from: number, branch: number, to: number, isRoute: boolean, enters: number) =>
+    branches.arrive({ id: moves++, to, isRoute, enters }, branch, (rest) => {
+      if (enters !== NONE) branches.enter(enters, rest)
+      next[from]?.add(place(to, enters === NONE ? rest : enters))
+    })
+  const leave = (from: number, { branch, position }: Place) => {
+    const enters = rejoins[position] === undefined ? NONE : position
+    for (const to of routes[position] ?? []) go(from, branch, to, true, enters)
     if (exhaustive[position] === true) return
-    if (branch === NONE) {
-      const after = bandOf(outline, position).last + 1
-      if (after < size) settle(go(after, size, NONE), NONE)
-      return
-    }
-    const rejoin = rejoins[branch]
-    if (rejoin !== undefined) descend(go(rejoin, size, NONE), branch)
+    // Without a route a branch ends; without a branch it goes on as declared.
+    const to = branch === NONE ? bandOf(outline, position).last + 1 : rejoins[branch]
+    if (to !== undefined && to < size) go(from, branch, to, false, NONE)
   }
 
   if (size > 0) place(0, NONE)
-  let steered = 0
-  for (;;) {
-    const item = work.pop()
-    if (item !== undefined) {
-      arrive(item[0], item[1])
-      if (++steered > MOST) return undefined
-      continue
-    }
-    const from = opened.pop()
-    if (from === undefined) return { places, next, cost: steered + moves }
-    leave(from)
+  let cost = 0
+  for (let number = 0; number < places.length; number++) {
+    const here = places[number]
+    if (here !== undefined) leave(number, here)
+    const settled = branches.settle(MOST)
+    if (settled === undefined) return undefined
+    cost = settled
   }
+  return { places, next, cost: cost + moves }
 }
 
 /** Where the branches of a step end. What its members of a band say is not followed. */

@@ -40,6 +40,7 @@ import * as Names from "../../../payload/Names.ts"
 import type { PlanDefinition, StepDefinition } from "../../PlanDefinition.ts"
 import type { Code, PlanProblem } from "../../PlanProblem.ts"
 import type { Reference } from "../../Reference.ts"
+import { byCodePoint } from "../codec/routes.ts"
 import * as Similarity from "./similarity.ts"
 
 /** Names that a message lists, and names that a problem holds. */
@@ -80,8 +81,8 @@ export const make = (definition: PlanDefinition): Outline => {
   return { definition, steps, positions, names: sorted(positions.keys()), bands, budget: Similarity.budget() }
 }
 
-/** By code units, as the keys of canonical JSON. */
-export const sorted = (names: Iterable<string>): ReadonlyArray<string> => Array.from(new Set(names)).sort()
+/** By code points, each once. */
+export const sorted = (names: Iterable<string>): ReadonlyArray<string> => Array.from(new Set(names)).sort(byCodePoint)
 
 /** The band a position is in; its own place if there is no such position. */
 export const bandOf = (outline: Outline, index: number): Band => outline.bands[index] ?? { first: index, last: index }

@@ -1,0 +1,357 @@
+/** PLAN-2: the ways through a plan that its rules follow, against the core that runs plans; and what they cost. */
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Result, Schema } from "effect"
+import * as PlanCheck from "../../src/plan/PlanCheck.ts"
+import * as PlanCost from "../../src/plan/PlanCost.ts"
+import type { PlanDefinition } from "../../src/plan/PlanDefinition.ts"
+import type { PlanRunEvent } from "../../src/plan/PlanRunEvent.ts"
+import * as PlanTransition from "../../src/plan/PlanTransition.ts"
+import * as Flow from "../../src/plan/internal/check/flow.ts"
+import * as Outline from "../../src/plan/internal/check/outline.ts"
+import { brief, either, object, plan, problems, some, step, to } from "./checkFixtures.ts"
+
+const Index = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 19 }))
+
+const Script = Schema.Struct({
+  steps: Schema.Array(
+    Schema.Struct({
+      parallel: Schema.Literals([false, false, false, true]),
+      routes: Schema.Array(Index).check(Schema.isMaxLength(3)),
+      sure: Schema.Boolean,
+      rejoin: Schema.NullOr(Index)
+    })
+  ).check(Schema.isMinLength(1), Schema.isMaxLength(12)),
+  draws: Schema.Array(Index).check(Schema.isMaxLength(60))
+})
+
+/** A plan whose routes are in order. */
+const planOf = ({ steps }: typeof Script.Type): PlanDefinition => {
+  const isAlone = (index: number) => steps[index]?.parallel === false
+  return plan(
+    ...steps.map(({ parallel, rejoin, routes, sure }, index) => {
+      const later = steps.length - index - 1
+      const back = later === 0 || rejoin === null ? undefined : index + 1 + (rejoin % later)
+      const isMiddle = back !== undefined && steps[back]?.parallel === true && steps[back - 1]?.parallel === true
+      const rejoins = back === undefined || isMiddle ? undefined : back
+      const targets = routes
+        .map((route) => route % steps.length)
+        .filter((target) => isAlone(target) && (rejoins === undefined || target < rejoins))
+      const found = targets.map((target) => `s${target}`)
+      const [first] = found
+      const choice = first === undefined ? {} : sure ? either(first, found[1] ?? first) : to(...found)
+      return step(`s${index}`, {
+        parallel,
+        ...choice,
+        ...(first === undefined || rejoins === undefined ? {} : { afterBranches: `s${rejoins}` })
+      })
+    })
+  )
+}
+
+const at = DateTime.makeUnsafe(0)
+
+/** The positions and newest branches of a run whose choices are drawn, and how many steps ran. */
+const walk = (definition: PlanDefinition, draws: ReadonlyArray<number>) => {
+  const rules = PlanTransition.rules(definition)
+  const positions = new Map(definition.steps.map(({ name }, index) => [name, index]))
+  let state = PlanTransition.start(rules, {
+    _tag: "PlanStarted",
+    at,
+    runId: "run",
+    plan: "plan",
+    digest: "",
+    depth: 0,
+    maxIterations: 60,
+    input: { task: "", payload: "" },
+    context: {}
+  })
+  const put = (event: PlanRunEvent) => {
+    state = Result.getOrThrow(PlanTransition.apply(rules, state, event))
+  }
+  const places: Array<Flow.Place> = []
+  let ran = 0
+  let drawn = 0
+  for (;;) {
+    const action = PlanTransition.next(rules, state)
+    if (action._tag === "Finish") return { places, ran, completed: action.outcome._tag === "Completed" }
+    if (action._tag === "RunSteps") {
+      const router = state.rejoins.at(-1)?.router
+      places.push({
+        position: positions.get(action.steps[0]) ?? -1,
+        branch: router === undefined ? Flow.NONE : (positions.get(router) ?? -2)
+      })
+      ran += action.steps.length
+      for (const name of action.steps) put({ _tag: "StepStarted", at, step: name })
+      for (const name of action.steps) {
+        const record = { step: name, task: "", output: "", usage: {}, attempts: 1, startedAt: at, finishedAt: at }
+        put({ _tag: "StepFinished", at, record })
+      }
+      continue
+    }
+    const routes = definition.steps[positions.get(action.step) ?? -1]?.routes ?? []
+    const isSure = routes.some(({ when }) => when._tag === "Not")
+    const choice = (draws[drawn++] ?? 0) % (routes.length + (isSure ? 0 : 1))
+    const taken = routes[choice]?.to
+    put({ _tag: "RouteTaken", at, step: action.step, ...(taken === undefined ? {} : { to: taken }) })
+  }
+}
+
+const flowOf = (definition: PlanDefinition) => {
+  const flow = Flow.make(Outline.make(definition))
+  assert.isDefined(flow)
+  return flow!
+}
+
+describe("ways through plans", () => {
+  it.prop(
+    "PLAN-2 every run is a way that the rules know, and takes no more steps than they say",
+    [Script],
+    ([script]) => {
+      const definition = planOf(script)
+      const flow = flowOf(definition)
+      const number = (place: Flow.Place | undefined) =>
+        flow.places.findIndex(({ branch, position }) => branch === place?.branch && position === place.position)
+      const { completed, places, ran } = walk(definition, script.draws)
+      places.forEach((place, turn) => {
+        const here = number(place)
+        assert.isAtLeast(here, 0, JSON.stringify({ place, flow: flow.places }))
+        if (turn > 0) assert.isTrue(flow.next[number(places[turn - 1])]?.has(here), "not a way")
+      })
+      const cost = PlanCost.worstCase(definition)
+      if (cost.steps !== undefined) {
+        assert.isTrue(completed)
+        assert.isAtMost(ran, cost.steps)
+      }
+      assert.isAtMost(ran, PlanCost.worstCase({ ...definition, maxIterations: 60 }).limit.steps)
+      const lost = PlanCheck.structural(definition).filter(({ code }) => code === "UnreachableStep")
+      for (const { index } of lost) assert.isFalse(places.some(({ position }) => position === index))
+    },
+    { arbitrary: { runs: 1500 }, timeout: 240_000 }
+  )
+
+  it.prop(
+    "PLAN-2 a plan that is in order has no problems but steps that no run gets to",
+    [Script],
+    ([script]) => {
+      const codes = PlanCheck.structural(planOf(script)).map(({ code }) => code)
+      assert.deepStrictEqual(
+        codes.filter((code) => code !== "UnreachableStep"),
+        []
+      )
+    },
+    { arbitrary: { runs: 300 }, timeout: 120_000 }
+  )
+
+  it("PLAN-5 F18 an inner branch ends where the inner router says, and then the outer one", () => {
+    const nested = plan(
+      step("c1", { ...either("c2", "c2"), afterBranches: "end" }),
+      step("s1"),
+      step("c2", { ...either("b2", "b2"), afterBranches: "mid" }),
+      step("s2"),
+      step("b2"),
+      step("mid"),
+      step("s4"),
+      step("end")
+    )
+    const { places } = flowOf(nested)
+    assert.deepStrictEqual(
+      places.map(({ position }) => position),
+      [0, 2, 4, 5, 7]
+    )
+  })
+
+  it("PLAN-5 a route to where an outer branch rejoins leaves the inner one, too", () => {
+    const nested = plan(
+      step("a", { ...either("b", "b"), afterBranches: "end" }),
+      step("b", { ...to("c"), afterBranches: "mid" }),
+      step("c", to("end")),
+      step("mid"),
+      step("end")
+    )
+    const { places } = flowOf(nested)
+    const ends = places.filter(({ position }) => position === 4)
+    assert.deepStrictEqual(ends, [{ position: 4, branch: Flow.NONE }])
+  })
+})
+
+describe("types along the ways that data takes", () => {
+  const json = { out: object({ x: { type: "string" } }), other: object({ y: { type: "string" } }) }
+  const gives = (name: string, of: keyof typeof json) => ({ output: { name, json: json[of] } })
+  const takes = (of: keyof typeof json) => ({ input: { json: json[of] } })
+
+  it("PLAN-2 D22 are those of the step before, or of the one that is referred to (D23)", () => {
+    assert.deepStrictEqual(problems(step("a", gives("A", "out")), step("b", takes("out"))), [])
+    const found = PlanCheck.structural(plan(step("a", gives("A", "out")), step("b", takes("other"))))
+    assert.deepStrictEqual(found.map(brief), ["IncompatibleTypes b input"])
+    for (const word of [`"a"`, `"A"`, `"y"`, `"x"`, "fromPrev"]) assert.include(found[0]?.reason, word)
+    const far = { ...takes("out"), task: { _tag: "FromStep", step: "a" } } as const
+    assert.deepStrictEqual(problems(step("a", gives("A", "out")), step("b", gives("B", "other")), step("c", far)), [])
+    const bad = { ...takes("other"), task: { _tag: "FromParallel", step: "a" } } as const
+    assert.deepStrictEqual(problems(step("a", gives("A", "out")), step("b", gives("B", "other")), step("c", bad)), [
+      "IncompatibleTypes c input"
+    ])
+  })
+
+  it("PLAN-2 D24 are not known without a schema, for the first step, and for fromStart", () => {
+    assert.deepStrictEqual(problems(step("a"), step("b", takes("out"))), [])
+    assert.deepStrictEqual(problems(step("a", takes("out"))), [])
+    assert.deepStrictEqual(
+      problems(step("a", gives("A", "out")), step("b", { ...takes("other"), task: { _tag: "FromStart" } })),
+      []
+    )
+    assert.deepStrictEqual(problems(step("a", { output: { name: "A" } }), step("b", takes("out"))), [])
+  })
+
+  it("PLAN-2 come through routes, rejoins and bands", () => {
+    // After a band: the last declared member.
+    const band = [
+      step("p", { parallel: true, ...gives("P", "other") }),
+      step("q", { parallel: true, ...gives("Q", "out") })
+    ]
+    assert.deepStrictEqual(problems(...band, step("j", takes("out"))), [])
+    assert.deepStrictEqual(problems(...band, step("j", takes("other"))), ["IncompatibleTypes j input"])
+    // Into a band: what ran before it, for every member.
+    assert.deepStrictEqual(
+      problems(
+        step("a", gives("A", "out")),
+        step("p", { parallel: true, ...takes("out") }),
+        step("q", { parallel: true, ...takes("other") })
+      ),
+      ["IncompatibleTypes q input"]
+    )
+    // The declared neighbour never runs right before.
+    const gate = step("a", { ...either("x", "y"), afterBranches: "end", ...gives("A", "out") })
+    const branches = [
+      step("x", { ...takes("out"), ...gives("X", "other") }),
+      step("y", { ...takes("out"), ...gives("Y", "other") })
+    ]
+    assert.deepStrictEqual(problems(gate, ...branches, step("end", takes("other"))), [])
+    const found = PlanCheck.structural(plan(gate, ...branches, step("end", takes("out"))))
+    assert.deepStrictEqual(found.map(brief), ["IncompatibleTypes end input"])
+    for (const word of [`"x"`, `"y"`]) assert.include(found[0]?.reason, word)
+    // A branch is judged as a branch, also when no route needs to be taken.
+    const open = step("a", { ...to("x", "y"), afterBranches: "end", ...gives("A", "out") })
+    assert.deepStrictEqual(problems(open, ...branches, step("end")), [])
+    // Back along a loop.
+    assert.deepStrictEqual(problems(step("a", takes("out")), step("b", { ...to("a"), ...gives("B", "other") })), [
+      "IncompatibleTypes a input"
+    ])
+  })
+
+  it("PLAN-2 of texts are texts", () => {
+    const taking = (task: PlanDefinition["steps"][number]["task"], json: { readonly type: string }) =>
+      problems(step("p", { parallel: true }), step("b", { task, input: { json } }))
+    for (const task of [
+      { _tag: "FromParallelAll", step: "p" },
+      { _tag: "FromMemory", agent: "m" },
+      { _tag: "Literal", value: "x" }
+    ] as const) {
+      assert.deepStrictEqual(taking(task, { type: "string" }), [])
+      assert.deepStrictEqual(taking(task, { type: "object" }), ["IncompatibleTypes b input"])
+    }
+    assert.deepStrictEqual(taking({ _tag: "FromAgent", agent: "m" }, { type: "object" }), [])
+  })
+})
+
+describe("the most a run can take", () => {
+  const counting = (calls: number): PlanCost.Info => ({ modelCalls: () => calls })
+  const worst = (...steps: PlanDefinition["steps"]) => PlanCost.worstCase(plan(...steps), counting(2))
+
+  it("PLAN-2 is the longest way", () => {
+    assert.deepStrictEqual(worst(), { steps: 0, modelCalls: 0, limit: { steps: 0, modelCalls: 0 } })
+    assert.deepStrictEqual(worst(step("a"), step("b")), { steps: 2, modelCalls: 4, limit: { steps: 2, modelCalls: 4 } })
+    // A detour runs what it jumps over, or not.
+    assert.strictEqual(worst(step("a", to("c")), step("b"), step("c")).steps, 3)
+    assert.strictEqual(worst(step("a", either("c", "c")), step("b"), step("c")).steps, 2)
+  })
+
+  it("PLAN-2 counts members of bands, and the longer one of branches", () => {
+    const band = ["p", "q", "r"].map((name) => step(name, { parallel: true }))
+    assert.strictEqual(worst(...band, step("j")).steps, 4)
+    const gate = step("a", { ...either("x", "y"), afterBranches: "end" })
+    assert.strictEqual(worst(gate, step("x"), step("y"), step("end")).steps, 3)
+    const long = step("x", { ...either("x2", "x2") })
+    assert.strictEqual(worst(gate, long, step("x2"), step("y"), step("end")).steps, 4)
+  })
+
+  it("PLAN-2 is bounded by the limit alone when there is a loop", () => {
+    const loop = plan(step("a"), step("p", { parallel: true }), step("q", { parallel: true }), step("b", to("a")))
+    const cost = PlanCost.worstCase({ ...loop, maxIterations: 10 }, counting(3))
+    assert.deepStrictEqual(cost, { steps: undefined, modelCalls: undefined, limit: { steps: 20, modelCalls: 60 } })
+    const short = PlanCost.worstCase({ ...plan(step("a"), step("b")), maxIterations: 1 }, counting(3))
+    assert.deepStrictEqual(short, { steps: 2, modelCalls: 6, limit: { steps: 1, modelCalls: 3 } })
+    assert.strictEqual(PlanCost.worstCase({ ...loop, maxIterations: 0 }).limit.steps, 0)
+  })
+
+  it("PLAN-2 counts tries, knows functions, and says what it does not know", () => {
+    assert.strictEqual(worst(step("a", { retry: { times: 2 } })).modelCalls, 6)
+    assert.strictEqual(worst(step("a", { retry: { times: 2 } })).steps, 1)
+    const agent = { target: { kind: "agent", name: "w" } } as const
+    assert.strictEqual(PlanCost.worstCase(plan(step("a"))).modelCalls, 0)
+    assert.isUndefined(PlanCost.worstCase(plan(step("a"), step("b", agent))).modelCalls)
+    // What no run gets to costs nothing.
+    const around = plan(step("a", either("c", "c")), step("b", agent), step("c"))
+    assert.strictEqual(PlanCost.worstCase(around).modelCalls, 0)
+  })
+})
+
+describe("cost of checking", () => {
+  const size = 1000
+  const name = (index: number) => `s${index}`
+  const costOf = (definition: PlanDefinition) => flowOf(definition).cost
+  const range = (count: number) => Array.from({ length: count }, (_, index) => index)
+
+  it("PLAN-2 L10 grows with the number of steps", () => {
+    const shapes: ReadonlyArray<(count: number) => PlanDefinition> = [
+      (count) => plan(...range(count).map((index) => step(name(index)))),
+      (count) => plan(...range(count).map((index) => step(name(index), { parallel: index % 7 < 4 }))),
+      // A diamond after the other.
+      (count) =>
+        plan(
+          ...range(count).map((index) =>
+            index % 4 === 0 && index + 3 < count
+              ? step(name(index), { ...to(name(index + 1), name(index + 2)), afterBranches: name(index + 3) })
+              : step(name(index))
+          )
+        ),
+      // A loop around a loop around a loop.
+      (count) => plan(...range(count).map((index) => step(name(index), to(name(Math.max(0, index - 10))))))
+    ]
+    for (const shape of shapes) {
+      const small = costOf(shape(size / 10))
+      const large = costOf(shape(size))
+      assert.isAtMost(large, 11 * small)
+      PlanCheck.structural(shape(size))
+      PlanCost.worstCase(shape(size))
+    }
+  })
+
+  it("PLAN-2 has an end when there are too many ways, and then accepts them", () => {
+    const half = 600
+    // Routers inside of routers, each branch going on to all that follows.
+    const deep = plan(
+      ...range(half).map((index) =>
+        step(name(index), { ...to(name(index + 1), name(index + 2)), afterBranches: name(2 * half + 2 - index) })
+      ),
+      ...range(half + 4).map((index) => step(name(half + index)))
+    )
+    PlanCheck.structural(deep)
+    const all = plan(
+      ...range(400).map((index) =>
+        step(name(index), { routes: range(400).map((other) => ({ to: name(other), when: some("x") })) })
+      )
+    )
+    PlanCheck.structural(all)
+    assert.isUndefined(PlanCost.worstCase(all).steps)
+  })
+
+  it("PLAN-2 long chains of names and deep schemas do no harm", () => {
+    let json: { [key: string]: Schema.Json } = { type: "string" }
+    for (const _ of range(5000)) json = { type: "array", minItems: 1, items: json }
+    assert.deepStrictEqual(problems(step("a", { output: { json } }), step("b", { input: { json } })), [])
+    const long = range(300).map((index) =>
+      step(`${"ab".repeat(90)}${index}`, { task: { _tag: "FromStep", step: "ba".repeat(95) } })
+    )
+    assert.strictEqual(PlanCheck.structural(plan(...long)).length, 300)
+  })
+})

@@ -1,0 +1,333 @@
+/** PLAN-2: the rules of a plan's structure, in the order of the recordings. D.. are recorded cases. */
+import { assert, describe, it } from "@effect/vitest"
+import { Equal, Result, Schema } from "effect"
+import * as PlanCheck from "../../src/plan/PlanCheck.ts"
+import { PlanDefinition } from "../../src/plan/PlanDefinition.ts"
+import * as PlanInvalid from "../../src/plan/PlanInvalid.ts"
+import * as Reference from "../../src/plan/Reference.ts"
+import { ratio } from "../../src/plan/internal/check/similarity.ts"
+import { brief, either, plan, problems, reasons, schemas, step, to } from "./checkFixtures.ts"
+
+const { fromParallel, fromParallelAll, fromStep } = Reference
+
+/** One problem that mentions all of these. */
+const mentions = (found: ReadonlyArray<string>, words: ReadonlyArray<string>) => {
+  assert.strictEqual(found.length, 1, found.join("\n"))
+  for (const word of words) assert.include(found[0], word)
+}
+
+const parallel = { parallel: true }
+
+describe("the plan as a whole", () => {
+  it("PLAN-2 D44 has no problem without steps", () => {
+    assert.deepStrictEqual(problems(), [])
+  })
+
+  it("PLAN-2 D01 D03 has unique names: all that are not, sorted, in one problem", () => {
+    const found = PlanCheck.structural(plan(step("b"), step("a"), step("b"), step("a"), step("c"), step("b")))
+    assert.deepStrictEqual(found.map(brief), ["DuplicateNames name"])
+    assert.include(found[0]?.reason, `"a", "b"`)
+  })
+
+  it("PLAN-2 F23 has a limit from 0 to a million", () => {
+    const of = (maxIterations: number) => PlanCheck.structural({ ...plan(), maxIterations }).map(brief)
+    for (const limit of [0, 1, PlanCheck.maxIterationsLimit]) assert.deepStrictEqual(of(limit), [])
+    for (const limit of [-1, 1.5, Number.NaN, Infinity, PlanCheck.maxIterationsLimit + 1]) {
+      assert.deepStrictEqual(of(limit), ["InvalidLimit maxIterations"])
+    }
+  })
+
+  it("PLAN-2 has names of 1 to 200 characters without control characters, and keys as well", () => {
+    assert.deepStrictEqual(problems(step("")), ["InvalidName  name"])
+    assert.deepStrictEqual(problems(step("a\n")), ["InvalidName a\n name"])
+    assert.deepStrictEqual(problems(step("x".repeat(200))), [])
+    assert.strictEqual(problems(step("x".repeat(201))).length, 1)
+    assert.deepStrictEqual(problems(step("../../etc passwd")), [])
+    assert.deepStrictEqual(problems(step("a", { writes: "" })), ["InvalidName a writes"])
+  })
+})
+
+describe("references", () => {
+  it("PLAN-2 D04 D05 D08 D11 name steps there are, and the closest name is offered", () => {
+    const found = PlanCheck.structural(plan(step("research"), step("b", { task: fromStep("reserch") })))
+    assert.strictEqual(found[0]?.suggestion, "research")
+    assert.deepStrictEqual(found[0]?.known, ["b", "research"])
+    assert.strictEqual(
+      found[0]?.reason,
+      `Step "b" (#1), task = fromStep("reserch"): refers to an unknown step. Did you mean "research"? Known steps: "b", "research". Refer to a step that comes earlier in the plan.`
+    )
+    const far = PlanCheck.structural(plan(step("a"), step("b", { task: fromStep("zzzz") })))
+    assert.isUndefined(far[0]?.suggestion)
+    mentions(reasons(step("a"), step("b", { task: fromStep("zzzz") })), ["b", "zzzz"])
+    mentions(reasons(step("a"), step("b", { context: fromStep("zz") })), ["b", "context[0]", "zz"])
+    mentions(reasons(step("a"), step("b", { task: fromParallel("zz") })), ["b", "zz"])
+  })
+
+  it("PLAN-2 D12 fromParallel may read a step that is not parallel", () => {
+    assert.deepStrictEqual(problems(step("a"), step("b", { task: fromParallel("a") })), [])
+  })
+
+  it("PLAN-2 D06 D07 D10 refer to earlier steps", () => {
+    mentions(reasons(step("a", { task: fromStep("b") }), step("b")), ["a", "b", "earlier"])
+    mentions(reasons(step("a", { task: fromStep("a") })), ["a", "earlier"])
+    mentions(reasons(step("a", { context: [fromStep("b")] }), step("b")), ["a", "b"])
+  })
+
+  it("PLAN-2 D13 D14 D15 see no sibling of the band, wherever it stands", () => {
+    mentions(reasons(step("a", parallel), step("b", { ...parallel, task: fromStep("a") })), ["a", "b", "parallel band"])
+    mentions(reasons(step("a", { ...parallel, task: fromStep("b") }), step("b", parallel)), ["same parallel band"])
+    mentions(reasons(step("a", { ...parallel, context: fromStep("a") })), ["same parallel band"])
+    const apart = [step("a", parallel), step("m"), step("b", { ...parallel, task: fromStep("a") })]
+    assert.deepStrictEqual(problems(...apart), [])
+  })
+
+  it("PLAN-2 D17 D18 D19 D20 fromParallelAll names the first step of an earlier band", () => {
+    const reader = (name: string) => step("j", { task: fromParallelAll(name) })
+    mentions(reasons(reader("zz")), ["j", "zz"])
+    mentions(reasons(reader("a"), step("a", parallel)), ["j", "a", "earlier"])
+    mentions(reasons(step("a"), reader("a")), ["j", "a", "parallel"])
+    mentions(reasons(step("a", parallel), step("b", parallel), reader("b")), ["j", "b", "a", "first"])
+    assert.deepStrictEqual(problems(step("a", parallel), step("b", parallel), reader("a")), [])
+  })
+
+  it("PLAN-2 D21 fromParallelAll inside of its own band is refused, once", () => {
+    const inside = [step("a", parallel), step("b", { ...parallel, context: fromParallelAll("a") })]
+    assert.deepStrictEqual(problems(...inside), ["SameBand b context[0]"])
+  })
+})
+
+describe("routes", () => {
+  it("PLAN-2 D25 are conditions or a field, not both", () => {
+    const both = step("a", { ...to("b"), routesBy: "kind", output: schemas.KbOpt })
+    mentions(reasons(both, step("b")), ["a", "mutually exclusive"])
+  })
+
+  it("PLAN-2 D26 D27 D28 go to steps there are, outside of bands, also back", () => {
+    mentions(reasons(step("a", to("ghost"))), ["a", "ghost"])
+    mentions(reasons(step("a", to("p")), step("p", parallel)), ["a", "p", "parallel"])
+    assert.deepStrictEqual(problems(step("a", to("a")), step("b", to("a"))), [])
+    const close = PlanCheck.structural(plan(step("apology", to("aplogy"))))
+    assert.strictEqual(close[0]?.suggestion, "apology")
+  })
+
+  it("PLAN-2 D29 of a parallel step are validated, and a warning tells that they are not followed", () => {
+    const ignored = plan(step("a", { ...parallel, ...to("b"), afterBranches: "c" }), step("b"), step("c"))
+    assert.deepStrictEqual(PlanCheck.structural(ignored), [])
+    assert.deepStrictEqual(PlanCheck.warnings(ignored).map(brief), [
+      "RoutingIgnored a routes",
+      "RoutingIgnored a afterBranches"
+    ])
+    assert.deepStrictEqual(problems(step("a", { ...parallel, ...to("ghost") })), ["UnknownStep a routes"])
+    assert.deepStrictEqual(PlanCheck.warnings(plan(step("a", to("b")), step("b"))), [])
+  })
+
+  it("PLAN-2 D30 D31 D32 D33 D45 D59 routesBy names a field with string literals", () => {
+    const by = (output: Partial<PlanDefinition["steps"][number]>, routesBy = "kind") =>
+      reasons(step("a", { routesBy, ...output }), step("b"))
+    mentions(by({}), ["a", "kind"])
+    mentions(by({ output: { name: "str", json: { type: "string" } } }), ["a", "kind", "str"])
+    mentions(by({ output: schemas.Hits }), ["a", "kind", "Hits", "items"])
+    mentions(by({ output: schemas.Kstr }), ["a", "kind", "Kstr"])
+    mentions(by({ output: schemas.Kint }), ["a", "kind"])
+    mentions(by({ output: schemas.Kb }, ""), ["a", "field"])
+    assert.deepStrictEqual(by({ output: { name: "Known elsewhere" } }), [])
+  })
+
+  it("PLAN-2 D34 D35 D36 D37 the literals are steps, outside of bands; null is allowed", () => {
+    const by = (output: { readonly name: string }) => step("a", { routesBy: "kind", output })
+    assert.deepStrictEqual(problems(by(schemas.Kb), step("b")), [])
+    assert.deepStrictEqual(problems(by(schemas.KbOpt), step("b")), [])
+    mentions(reasons(by(schemas.KbGhost), step("b")), ["a", "kind", "ghost"])
+    mentions(reasons(by(schemas.Kp1), step("p1", parallel)), ["a", "p1", "parallel"])
+  })
+
+  it("PLAN-2 routesBy reads unions, references and constants", () => {
+    const tag = (name: string) => ({ type: "object", properties: { _tag: { const: name } }, required: ["_tag"] })
+    const json = { anyOf: [tag("b"), { $ref: "#/$defs/c" }], $defs: { c: tag("ghost") } }
+    const found = problems(step("a", { routesBy: "_tag", output: { json } }), step("b"))
+    assert.deepStrictEqual(found, ["UnknownStep a routesBy"])
+    const cyclic = { $ref: "#/$defs/c", $defs: { c: { anyOf: [{ $ref: "#/$defs/c" }] } } }
+    assert.deepStrictEqual(problems(step("a", { routesBy: "_tag", output: { json: cyclic } })), [
+      "InvalidRoutesBy a routesBy"
+    ])
+  })
+
+  it("PLAN-2 D38 D39 D40 D41 D43 afterBranches needs routes and a later step", () => {
+    mentions(reasons(step("a", { afterBranches: "b" }), step("b")), ["a", "b", "routes"])
+    mentions(reasons(step("a", { ...to("b"), afterBranches: "ghost" }), step("b")), ["a", "ghost"])
+    mentions(reasons(step("pre"), step("a", { ...to("b"), afterBranches: "pre" }), step("b")), ["a", "pre", "1", "0"])
+    mentions(reasons(step("a", { ...to("b"), afterBranches: "a" }), step("b")), ["a", "itself"])
+    assert.deepStrictEqual(problems(step("a", { routes: [], afterBranches: "b" }), step("b")), [])
+  })
+
+  it("PLAN-2 D42 afterBranches may name the first step of a band only", () => {
+    const rejoin = (afterBranches: string) =>
+      problems(step("a", { ...to("b"), afterBranches }), step("b"), step("p", parallel), step("q", parallel))
+    assert.deepStrictEqual(rejoin("p"), [])
+    assert.deepStrictEqual(rejoin("q"), ["RejoinIntoBand a afterBranches"])
+  })
+
+  it("PLAN-2 F14 F15 a rejoin comes after the targets of all routes", () => {
+    const router = (...names: ReadonlyArray<string>) => step("a", { ...to(...names), afterBranches: "end" })
+    const rest = [step("b"), step("end"), step("tail")]
+    assert.deepStrictEqual(problems(router("b"), ...rest), [])
+    mentions(reasons(router("b", "end"), ...rest), [`"end" (#2) itself`, "twice"])
+    mentions(reasons(router("b", "tail"), ...rest), [`"tail" (#3)`, "twice"])
+    assert.deepStrictEqual(problems(router("end", "tail"), ...rest).length, 2)
+    const by = step("a", { routesBy: "kind", output: schemas.Kb, afterBranches: "b" })
+    assert.deepStrictEqual(problems(by, step("b")), ["RejoinBeforeRoute a afterBranches"])
+    // F17: a branch that was declared before the router
+    assert.deepStrictEqual(problems(step("t"), step("a", { ...to("t"), afterBranches: "end" }), step("end")), [])
+  })
+})
+
+describe("what no run gets to", () => {
+  it("PLAN-2 is told once for each part", () => {
+    const found = PlanCheck.structural(
+      plan(step("a", either("c", "e")), step("b"), step("b2"), step("c", either("e", "e")), step("d"), step("e"))
+    )
+    assert.deepStrictEqual(found.map(brief), ["UnreachableStep b name", "UnreachableStep d name"])
+    assert.include(found[0]?.reason, `"b2" (#2)`)
+  })
+
+  it("PLAN-2 a condition may fail, so the next step can run; a field that always names a step may not", () => {
+    assert.deepStrictEqual(problems(step("a", to("c")), step("b"), step("c")), [])
+    const by = (output: { readonly name: string }) => step("a", { routesBy: "kind", output })
+    assert.deepStrictEqual(problems(by(schemas.Kb), step("x"), step("b")), ["UnreachableStep x name"])
+    assert.deepStrictEqual(problems(by(schemas.KbOpt), step("x"), step("b")), [])
+  })
+
+  it("PLAN-2 branches that all rejoin leave nothing between them unreached", () => {
+    const gate = step("a", { ...either("yes", "no"), afterBranches: "end" })
+    assert.deepStrictEqual(problems(gate, step("yes"), step("no"), step("end")), [])
+    const lost = [gate, step("yes"), step("lost"), step("no"), step("end")]
+    assert.deepStrictEqual(problems(...lost), ["UnreachableStep lost name"])
+  })
+
+  it("PLAN-2 is not told while routes go nowhere", () => {
+    const by = step("a", { routesBy: "kind", output: schemas.KbGhost })
+    assert.deepStrictEqual(problems(by, step("x"), step("b")), ["UnknownStep a routesBy"])
+  })
+})
+
+describe("keys that steps write", () => {
+  const writes = { writes: "k" }
+
+  it("PLAN-2 S9.5 are different within a band, and along every way", () => {
+    const band = [step("a", { ...parallel, ...writes }), step("b", { ...parallel, ...writes })]
+    assert.deepStrictEqual(problems(...band), ["WritesCollision b writes"])
+    assert.deepStrictEqual(problems(step("a", writes), step("m"), step("b", writes)), ["WritesCollision b writes"])
+    assert.deepStrictEqual(problems(step("a", writes), step("b", { writes: "l" })), [])
+    mentions(reasons(step("a", writes), step("b", writes)), [`"k"`, `"a" (#0)`])
+  })
+
+  it("PLAN-2 may be the same in branches that exclude each other, and nowhere else", () => {
+    const router = { ...to("x", "y"), afterBranches: "end" }
+    const branches = [step("x", writes), step("y", writes)]
+    assert.deepStrictEqual(problems(step("a", router), ...branches, step("end")), [])
+    assert.deepStrictEqual(problems(step("a", router), ...branches, step("end", writes)), [
+      "WritesCollision end writes"
+    ])
+    assert.deepStrictEqual(problems(step("a", { ...router, ...writes }), ...branches, step("end")), [
+      "WritesCollision x writes",
+      "WritesCollision y writes"
+    ])
+    // A detour runs everything after it, too.
+    assert.deepStrictEqual(problems(step("a", to("x", "y")), ...branches), ["WritesCollision y writes"])
+  })
+
+  it("PLAN-2 may be written again in a loop, by the same step and by the next pass", () => {
+    assert.deepStrictEqual(problems(step("a", writes), step("b", to("a"))), [])
+    const revise = [
+      step("a", { ...either("x", "y"), afterBranches: "end" }),
+      step("x", writes),
+      step("y", writes),
+      step("end", to("a"))
+    ]
+    assert.deepStrictEqual(problems(...revise), [])
+  })
+})
+
+describe("all problems together", () => {
+  it("PLAN-2 come in the order of the plan, the steps, and the rules", () => {
+    const found = PlanCheck.structural({
+      ...plan(
+        step("", { task: fromStep("b"), context: [fromStep("zz"), fromStep("b")], writes: "" }),
+        step("b", { ...to("ghost"), routesBy: "x", afterBranches: "b" }),
+        step("b"),
+        step("c", { ...parallel, writes: "k", task: fromParallelAll("zz") }),
+        step("d", { ...parallel, writes: "k", context: fromStep("c"), input: schemas.Other }),
+        step("e", { task: Reference.literal("text"), input: schemas.Other })
+      ),
+      maxIterations: -1
+    })
+    assert.deepStrictEqual(found.map(brief), [
+      "DuplicateNames name",
+      "InvalidLimit maxIterations",
+      "InvalidName  name",
+      "UnknownStep  context[0]",
+      "NotEarlier  task",
+      "NotEarlier  context[1]",
+      "InvalidName  writes",
+      "RoutesAndRoutesBy b routes",
+      "UnknownStep b routes",
+      "InvalidRoutesBy b routesBy",
+      "RejoinNotLater b afterBranches",
+      "UnknownStep c task",
+      "SameBand d context[0]",
+      "WritesCollision d writes",
+      "IncompatibleTypes e input"
+    ])
+    const error = new PlanInvalid.PlanInvalid({ plan: "p", problems: [found[0]!, ...found.slice(1)] })
+    assert.include(error.message, "found 15 problems")
+    for (const { reason } of found) assert.include(error.message, reason)
+  })
+
+  it("PLAN-2 lists of names are cut in messages and in data", () => {
+    const steps = Array.from({ length: 300 }, (_, index) => step(`n${index}`, { task: fromStep("?") }))
+    const found = PlanCheck.structural(plan(...steps))
+    assert.strictEqual(found.length, 300)
+    assert.include(found[0]?.reason, "and 280 more")
+    assert.strictEqual(found[0]?.known?.length, 100)
+  })
+})
+
+describe("closest names", () => {
+  it("PLAN-2 S10.2 are compared as Ratcliff and Obershelp do", () => {
+    assert.strictEqual(ratio("", ""), 1)
+    assert.strictEqual(ratio("abc", "abc"), 1)
+    assert.strictEqual(ratio("abc", "xyz"), 0)
+    assert.strictEqual(ratio("abcd", "bcde"), 0.75)
+    assert.closeTo(ratio("reserch", "research"), 14 / 15, 1e-9)
+    assert.closeTo(ratio("WIKIMEDIA", "WIKIMANIA"), 14 / 18, 1e-9)
+  })
+})
+
+describe("laws", () => {
+  const Definition = PlanDefinition
+
+  it.prop(
+    "PLAN-2 any definition is checked without a failure, and always in the same way",
+    [Definition],
+    ([definition]) => {
+      const found = PlanCheck.structural(definition)
+      assert.isTrue(Equal.equals(found, PlanCheck.structural(structuredClone(definition))))
+      PlanCheck.warnings(definition)
+      const nothing = { tools: new Map(), agents: new Set<string>(), memories: new Map() }
+      PlanCheck.binding(definition, nothing)
+      for (const problem of found) {
+        assert.isAbove(problem.reason.length, 20)
+        if (problem.index !== undefined) assert.strictEqual(definition.steps[problem.index]?.name, problem.step)
+      }
+    },
+    { arbitrary: { runs: 300 }, timeout: 120_000 }
+  )
+
+  it("PLAN-2 L3 problems are data", () => {
+    const found = PlanCheck.structural(plan(step("a", { task: fromStep("b") }), step("b", { context: fromStep("q") })))
+    const error = Result.getOrThrow(
+      Schema.decodeUnknownResult(PlanInvalid.PlanInvalid)({ _tag: "PlanInvalid", plan: "p", problems: found })
+    )
+    assert.deepStrictEqual(error.problems, found)
+  })
+})

@@ -1,0 +1,147 @@
+/** PLAN-2: schemas that can never fit each other. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import type { JsonObject } from "../../src/payload/Json.ts"
+import * as FromSchema from "../../src/payload/FromSchema.ts"
+import { conflict } from "../../src/plan/internal/check/compatible.ts"
+import { read } from "../../src/plan/internal/check/discriminant.ts"
+import { object } from "./checkFixtures.ts"
+
+const text = { type: "string" }
+const integer = { type: "integer" }
+const number = { type: "number" }
+const nothing = { type: "null" }
+
+const fits = (given: JsonObject, taken: JsonObject) => assert.isUndefined(conflict(given, taken))
+const never = (given: JsonObject, taken: JsonObject, ...words: ReadonlyArray<string>) => {
+  const reason = conflict(given, taken)
+  assert.isDefined(reason, JSON.stringify([given, taken]))
+  for (const word of words) assert.include(reason, word)
+}
+
+describe("schemas that never fit", () => {
+  it("PLAN-2 have other types", () => {
+    never(text, number, "string", "number")
+    never(object({}), text)
+    fits(integer, number)
+    fits(number, integer)
+    fits({ type: ["string", "null"] }, text)
+    never({ type: ["string", "null"] }, { type: ["integer", "object"] })
+  })
+
+  it("PLAN-2 have other values", () => {
+    never({ enum: ["a", "b"] }, { enum: ["c"] }, `"a"`, `"c"`)
+    fits({ enum: ["a", "b"] }, { enum: ["b", "c"] })
+    never({ const: "a" }, integer)
+    never(integer, { enum: ["a"] })
+    fits({ const: 1 }, number)
+    never({ const: 1.5 }, integer)
+    fits({ enum: [{ a: 1 }] }, { const: { a: 2 } })
+  })
+
+  it("PLAN-2 lack a field, or have it otherwise", () => {
+    never(object({ x: text }), object({ y: text }), `"y"`, `"x"`)
+    never(object({ x: text }), object({ x: integer }), `"x"`)
+    never(object({ x: object({ y: text }) }), object({ x: object({ y: integer }) }), "x.y")
+    fits(object({ x: text, z: text }), object({ x: text }))
+    fits(object({ x: text }), object({ x: text, y: text }, ["x"]))
+    fits({ type: "object", properties: { x: text } }, object({ y: text }))
+    fits(object({ x: text }), object({ x: text, y: { ...integer, default: 1 } }))
+    // It may be absent on both sides.
+    fits(object({ x: text }, []), object({ x: integer }, []))
+    never(object({ x: text }), object({ x: integer }, []))
+    // Null stands for absent.
+    fits(object({ x: nothing }), object({ x: integer }, []))
+    fits(object({ x: { type: ["string", "null"] } }), object({ x: integer }, []))
+  })
+
+  it("PLAN-2 fit in no member of a union, and in one part of an intersection", () => {
+    fits({ anyOf: [text, integer] }, integer)
+    never({ anyOf: [text, nothing] }, integer)
+    fits(text, { oneOf: [integer, text] })
+    never(text, { oneOf: [integer, nothing] })
+    never(text, { allOf: [{}, integer] })
+    never({ allOf: [{}, text] }, integer)
+  })
+
+  it("PLAN-2 have other items, if there has to be one", () => {
+    fits({ type: "array", items: text }, { type: "array", items: integer })
+    never({ type: "array", items: text, minItems: 1 }, { type: "array", items: integer }, "[]")
+    fits({ type: "array", prefixItems: [integer], items: text, minItems: 1 }, { type: "array", items: integer })
+  })
+
+  it("PLAN-2 follow references, and accept what is not known", () => {
+    const named = { $ref: "#/$defs/a", $defs: { a: text } }
+    never(named, integer)
+    fits(named, text)
+    for (const unknown of [{}, { $ref: "#/$defs/a" }, { $ref: "https://example.com" }, { not: text }, { if: text }]) {
+      fits(unknown, text)
+      fits(text, unknown)
+    }
+    const tree = { $ref: "#/$defs/t", $defs: { t: object({ t: { $ref: "#/$defs/t" } }) } }
+    fits(tree, tree)
+    never(text, { allOf: [false] })
+  })
+
+  it.prop(
+    "PLAN-2 a schema fits itself, and a value is given by no schema that it never fits",
+    [Schema.Union([Schema.String, Schema.Finite, Schema.Boolean, Schema.Null, Schema.Struct({ a: Schema.String })])],
+    ([value]) => {
+      const kinds = [text, number, { type: "boolean" }, nothing, object({ a: text }), { anyOf: [text, nothing] }]
+      const schemas = [Schema.String, Schema.Finite, Schema.Boolean, Schema.Null, Schema.Struct({ a: Schema.String })]
+      kinds.forEach((kind, index) => {
+        fits(kind, kind)
+        const schema = schemas[index]
+        if (schema !== undefined && Schema.is(schema)(value)) fits({ const: value }, kind)
+      })
+    }
+  )
+
+  it.effect("PLAN-2 schemas of Effect fit themselves", () =>
+    Effect.gen(function* () {
+      const schemas = [
+        Schema.Struct({ a: Schema.optionalKey(Schema.String), b: Schema.NullOr(Schema.Int) }),
+        Schema.Union([Schema.TaggedStruct("A", { n: Schema.Int }), Schema.TaggedStruct("B", {})]),
+        Schema.Array(Schema.Tuple([Schema.String, Schema.Int])),
+        Schema.Record(Schema.String, Schema.Boolean)
+      ]
+      for (const schema of schemas) {
+        const json = yield* FromSchema.fromSchema(schema)
+        fits(json, json)
+        never(json, { type: "boolean" })
+      }
+    })
+  )
+})
+
+describe("fields that name a step", () => {
+  const field = (json: JsonObject) => read({ json }, "kind")
+
+  it("PLAN-2 are exhaustive when they are always there, and always one of the names", () => {
+    const of = (kind: JsonObject, required = ["kind"]) => field(object({ kind }, required))
+    const found = (exhaustive: boolean, ...literals: ReadonlyArray<string>) => ({
+      _tag: "Literals" as const,
+      literals,
+      exhaustive
+    })
+    assert.deepStrictEqual(of({ enum: ["a", "b"] }), found(true, "a", "b"))
+    assert.deepStrictEqual(of({ const: "a" }), found(true, "a"))
+    assert.deepStrictEqual(of({ anyOf: [{ const: "a" }, { enum: ["b", "a"] }] }), found(true, "a", "b"))
+    assert.deepStrictEqual(of({ enum: ["a", null] }), found(false, "a"))
+    assert.deepStrictEqual(of({ enum: ["a", 1] }), found(false, "a"))
+    assert.deepStrictEqual(of({ anyOf: [{ const: "a" }, text] }), found(false, "a"))
+    assert.deepStrictEqual(of({ enum: ["a"] }, []), found(false, "a"))
+    assert.deepStrictEqual(field({ ...object({ kind: { const: "a" } }), type: ["object", "null"] }), found(false, "a"))
+    assert.deepStrictEqual(field({ anyOf: [object({ kind: { const: "a" } }), nothing] }), found(false, "a"))
+    assert.deepStrictEqual(field({ anyOf: [object({ kind: { const: "a" } }), object({})] }), found(false, "a"))
+  })
+
+  it("PLAN-2 belong to objects, and are own fields", () => {
+    assert.deepStrictEqual(read(undefined, "kind"), { _tag: "NotAnObject" })
+    assert.deepStrictEqual(read({ name: "A" }, "kind"), { _tag: "Unknown" })
+    assert.deepStrictEqual(field(text), { _tag: "NotAnObject" })
+    assert.deepStrictEqual(field({}), { _tag: "NotAnObject" })
+    assert.deepStrictEqual(field(object({ a: text, b: text })), { _tag: "NoField", fields: ["a", "b"] })
+    assert.deepStrictEqual(read({ json: object({ a: text }) }, "toString"), { _tag: "NoField", fields: ["a"] })
+  })
+})

@@ -1,0 +1,69 @@
+/** Plans as plain data, for tests of the rules about them. */
+import type { JsonObject } from "../../src/payload/Json.ts"
+import * as PlanCheck from "../../src/plan/PlanCheck.ts"
+import type * as PlanDefinition from "../../src/plan/PlanDefinition.ts"
+import type * as PlanProblem from "../../src/plan/PlanProblem.ts"
+import type { When } from "../../src/plan/When.ts"
+
+export const step = (
+  name: string,
+  options: Partial<PlanDefinition.StepDefinition> = {}
+): PlanDefinition.StepDefinition => ({
+  name,
+  target: { kind: "function", name: "f" },
+  task: { _tag: "FromPrev" },
+  parallel: false,
+  ...options
+})
+
+export const plan = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>): PlanDefinition.PlanDefinition => ({
+  name: "plan",
+  maxIterations: 100,
+  steps
+})
+
+export const some = (name: string): When => ({ _tag: "Custom", name })
+
+/** Routes that may all be refused. */
+export const to = (...names: ReadonlyArray<string>) => ({ routes: names.map((to) => ({ to, when: some(to) })) })
+
+/** Routes of which one is always taken. */
+export const either = (yes: string, no: string) => ({
+  routes: [
+    { to: yes, when: some("yes") },
+    { to: no, when: { _tag: "Not", when: some("yes") } as const }
+  ]
+})
+
+export const object = (properties: JsonObject, required = Object.keys(properties)): JsonObject => ({
+  type: "object",
+  properties,
+  required,
+  additionalProperties: false
+})
+
+/** The schemas of the recordings. */
+export const schemas = {
+  Hits: { name: "Hits", json: object({ items: { type: "array", items: { type: "string" } } }) },
+  Other: { name: "Other", json: object({ y: { type: "integer" } }) },
+  Tri: {
+    name: "Tri",
+    json: object({ severity: { type: ["string", "null"], enum: ["urgent", "normal", "spam", null] } })
+  },
+  Kb: { name: "Kb", json: object({ kind: { type: "string", enum: ["b"] } }) },
+  KbOpt: { name: "KbOpt", json: object({ kind: { type: ["string", "null"], enum: ["b", null] } }) },
+  KbGhost: { name: "KbGhost", json: object({ kind: { type: "string", enum: ["b", "ghost"] } }) },
+  Kstr: { name: "Kstr", json: object({ kind: { type: "string" } }) },
+  Kint: { name: "Kint", json: object({ kind: { type: "integer", enum: [1, 2] } }) },
+  Kp1: { name: "Kp1", json: object({ kind: { type: "string", const: "p1" } }) }
+} satisfies { readonly [name: string]: PlanDefinition.SchemaRef }
+
+/** What tells problems apart in most tests. */
+export const brief = ({ code, slot, step }: PlanProblem.PlanProblem) =>
+  step === undefined ? `${code} ${slot}` : `${code} ${step} ${slot}`
+
+export const problems = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>) =>
+  PlanCheck.structural(plan(...steps)).map(brief)
+
+export const reasons = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>) =>
+  PlanCheck.structural(plan(...steps)).map(({ reason }) => reason)
