@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Result } from "effect"
+import { Equal, Result } from "effect"
+import type * as RunEvent from "../../src/agent/RunEvent.ts"
+import * as Conversation from "../../src/conversation/Conversation.ts"
 import type * as PlanDefinition from "../../src/plan/PlanDefinition.ts"
 import type * as PlanRunEvent from "../../src/plan/PlanRunEvent.ts"
 import * as PlanRunState from "../../src/plan/PlanRunState.ts"
@@ -150,6 +152,42 @@ describe("PLAN-5 where a run goes", () => {
     assert.deepStrictEqual(visit(steps.slice(0, 4), { a: ["b"] }), ["a", "b", "d"])
   })
 
+  it("PLAN-5 S7.5 leaving a branch from one inside of it leaves both", () => {
+    const steps = [
+      step("a", { ...routes("b"), afterBranches: "d" }),
+      step("b", { ...routes("c"), afterBranches: "f" }),
+      step("c", routes("d")),
+      step("d"),
+      step("e"),
+      step("f")
+    ]
+    assert.deepStrictEqual(visit(steps, { a: ["b"], b: ["c"], c: ["d"] }), ["a", "b", "c", "d", "e", "f"])
+  })
+
+  it("PLAN-5 S7.5 a router that is reached again inside of its branch takes it once", () => {
+    const rules = PlanTransition.rules(
+      plan([
+        step("t", { ...routes("v"), afterBranches: "s" }),
+        step("s", { ...routes("t", "v"), afterBranches: "r" }),
+        step("v"),
+        step("r")
+      ])
+    )
+    const route = (step: string, to?: string): ReadonlyArray<PlanRunEvent.PlanRunEvent> => [
+      go(step),
+      done(step),
+      { _tag: "RouteTaken", at, step, ...(to === undefined ? {} : { to }) }
+    ]
+    const outer = after(rules, [...route("t"), ...route("s", "t"), ...route("t", "v")])
+    assert.deepStrictEqual(outer.rejoins, [
+      { router: "s", rejoin: "r" },
+      { router: "t", rejoin: "s" }
+    ])
+    const again = after(rules, [go("v"), done("v"), ...route("s", "v")], outer)
+    assert.deepStrictEqual(again.rejoins, [{ router: "s", rejoin: "r" }])
+    assert.strictEqual(after(rules, [go("v"), done("v")], again).cursor, "r")
+  })
+
   it("PLAN-5 S7.5 two branches that rejoin at one step run it once", () => {
     const steps = [
       step("a", { ...routes("b"), afterBranches: "d" }),
@@ -176,8 +214,8 @@ describe("PLAN-5 where a run goes", () => {
   })
 
   it("PLAN-5 S8 a band costs one turn, counts in declared order, and cannot route", () => {
-    const steps = [step("a"), band("b"), { ...band("c"), ...routes("a") }, band("d"), step("e")]
-    assert.deepStrictEqual(visit(steps, {}, 3), ["a", "b", "c", "d", "e"])
+    const steps = [step("a"), { ...band("b"), ...routes("a") }, band("c"), band("d"), step("e")]
+    assert.deepStrictEqual(visit(steps, { b: ["a"] }, 3), ["a", "b", "c", "d", "e"])
     assert.deepStrictEqual(visit(steps, {}, 2), ["a", "b", "c", "d", "LimitReached"])
   })
 
@@ -424,6 +462,62 @@ describe("PLAN-5 facts that do not fit are refused, and say why", () => {
       assert.include(refused(rules, events).message, message)
     })
   }
+
+  const agent = (event: RunEvent.RunEvent): PlanRunEvent.AgentChanged => ({
+    _tag: "AgentChanged",
+    at,
+    step: "a",
+    event
+  })
+  const agentStarts = agent({
+    _tag: "RunStarted",
+    at,
+    runId: "run/a",
+    agent: "a",
+    definition: "sha256:0",
+    depth: 1,
+    maxSteps: 4,
+    structured: "never",
+    context: {},
+    conversation: Conversation.empty
+  })
+  const stops = agent({ _tag: "RunInterrupted", at })
+
+  it("PLAN-8 the run of an agent begins anew only when it has ended; a further try begins without it", () => {
+    assert.include(refused(rules, [go("a"), agentStarts, agentStarts]).message, "found a run that has started")
+    const ended = after(rules, [
+      go("a"),
+      agentStarts,
+      stops,
+      agent({ _tag: "RunFinished", at, outcome: { _tag: "Interrupted" } })
+    ])
+    const status = PlanRunState.member(after(rules, [agentStarts], ended), "a")?.status
+    assert(status?._tag === "Running" && status.child?._tag === "Agent")
+    assert.strictEqual(status.child.state.outcome, undefined)
+    const { failure } = failed("a")
+    const retried = after(rules, [go("a"), agentStarts, { _tag: "StepRetried", at, step: "a", attempt: 2, failure }])
+    assert.deepStrictEqual(PlanRunState.member(retried, "a")?.status, { _tag: "Running", attempt: 2, startedAt: at })
+  })
+
+  it("PLAN-8 what waits inside of a step changes by decisions alone until the step runs again", () => {
+    const paused = [go("a"), agentStarts, { _tag: "StepPaused", at, step: "a" }] as const
+    assert.include(refused(rules, [...paused, stops]).message, `step "a": expected Running, found Paused`)
+  })
+
+  it("PLAN-5 an outcome is the one that comes next, with all it holds", () => {
+    const short = PlanTransition.rules(plan([step("a")]))
+    const error = refused(short, [
+      go("a"),
+      done("a"),
+      { _tag: "PlanFinished", at, outcome: { _tag: "Completed", output: "b" } }
+    ])
+    assert.include(error.message, "expected the outcome Completed as it comes from next")
+  })
+
+  it("PLAN-6 states of as many facts that differ are not equal", () => {
+    const [one, other] = [done("a", 1), done("a", 2)].map((event) => after(rules, [go("a"), event]))
+    assert.isFalse(Equal.equals(one, other))
+  })
 
   it("PLAN-5 a list of facts begins with PlanStarted", () => {
     for (const events of [[], [go("a")]]) {

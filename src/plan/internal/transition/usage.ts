@@ -1,28 +1,15 @@
 /** What a fact adds to the usage of a run, so that each count is added once. */
-import type { RunEvent } from "../../../agent/RunEvent.ts"
+import * as RunEvent from "../../../agent/RunEvent.ts"
 import * as TokenUsage from "../../../conversation/TokenUsage.ts"
 import type { PlanRunEvent } from "../../PlanRunEvent.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
 import * as states from "./state.ts"
 
-export const ofAgent = (event: RunEvent): TokenUsage.TokenUsage | undefined => {
-  switch (event._tag) {
-    case "ModelAnswered":
-      return event.message.usage
-    case "ModelMistaken":
-      return event.usage
-    case "ChildEvent":
-      return ofAgent(event.event)
-    default:
-      return undefined
-  }
-}
-
 /** `before` is the state of the plan before the fact; absent when the fact begins it. */
 export const ofPlan = (before: PlanRunState | undefined, event: PlanRunEvent): TokenUsage.TokenUsage | undefined => {
   switch (event._tag) {
     case "AgentChanged":
-      return ofAgent(event.event)
+      return RunEvent.usageOf(event.event)
     case "NestedChanged": {
       const member = before === undefined ? undefined : states.member(before, event.step)
       const child = member === undefined ? undefined : states.childOf(member)
