@@ -12,6 +12,9 @@ export const open = (file: string) => ({
     })
 })
 
+/** What the model is called among the steps. */
+export const model = "the model"
+
 /** How often each step was run. */
 export const read = (file: string): ReadonlyMap<string, number> => {
   const counts = new Map<string, number>()

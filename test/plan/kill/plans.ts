@@ -11,6 +11,7 @@ import * as Reference from "../../../src/plan/Reference.ts"
 import * as Step from "../../../src/plan/Step.ts"
 import type * as Target from "../../../src/plan/Target.ts"
 import * as When from "../../../src/plan/When.ts"
+import * as ScriptedModel from "../../../src/testing/ScriptedModel.ts"
 
 /** A small generator of numbers: the same for the same seed, everywhere. */
 export const random = (seed: number) => {
@@ -44,13 +45,16 @@ const answer = (input: Target.Input): Schema.Json => {
 /** An agent that is done with one model call. */
 const echo = Agent.make("echo", {})
 
-export const reply = (text: string): string => `said ${hash(text)}`
+/** The model behind the agents; `ran` is told each time it has answered. */
+export const model = (ran: Effect.Effect<void>) =>
+  ScriptedModel.layer((request) => Effect.as(ran, { text: `said ${hash(JSON.stringify(request.messages))}` }))
 
 /** A plan, ready to run; `ran` is told each time a function has done its work. */
 export const make = (seed: number, ran: (step: string) => Effect.Effect<void>) => {
   const dice = random(seed)
   const steps: Array<Step.Step<string, string, LanguageModel.LanguageModel>> = []
   const writes: Array<string> = []
+  const agents: Array<string> = []
 
   type Given = {
     readonly task?: Reference.Reference | undefined
@@ -66,6 +70,7 @@ export const make = (seed: number, ran: (step: string) => Effect.Effect<void>) =
     const context = dice.chance(0.3) ? Reference.fromStart : undefined
     const work = (input: Target.Input) => Effect.as(ran(name), answer(input))
     const { agent, ...rest } = given
+    if (agent === true) agents.push(name)
     const step = Step.make(name, {
       ...rest,
       target: agent === true ? echo : work,
@@ -111,7 +116,7 @@ export const make = (seed: number, ran: (step: string) => Effect.Effect<void>) =
 
   return Effect.map(
     Effect.flatMap(Plan.make({ name: `plan-${seed}`, maxIterations: 60 }, ...steps), (plan) => Plan.bind(plan)),
-    (bound) => ({ bound, writes })
+    (bound) => ({ bound, writes, agents })
   )
 }
 

@@ -8,7 +8,6 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as VersionedStore from "../../../src/conversation/VersionedStore.ts"
 import * as Checkpoint from "../../../src/plan/Checkpoint.ts"
-import * as ScriptedModel from "../../../src/testing/ScriptedModel.ts"
 import * as killable from "../../conversation/store/killable.ts"
 import * as executions from "./executions.ts"
 import * as plans from "./plans.ts"
@@ -57,6 +56,6 @@ const program = Effect.gen(function* () {
 await Effect.runPromise(
   program.pipe(
     Effect.provide(Checkpoint.layer({ leaseTime: task.leaseMillis }).pipe(Layer.provide(store))),
-    Effect.provide(ScriptedModel.layer((request) => ({ text: plans.reply(JSON.stringify(request.messages)) })))
+    Effect.provide(plans.model(executions.open(task.log).ran(executions.model)))
   )
 )

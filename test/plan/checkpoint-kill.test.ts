@@ -1,0 +1,245 @@
+/**
+ * Real processes that are killed with SIGKILL at points of random plans, and other
+ * processes that go on: what was completed is not run again, and the end is the same as
+ * if nothing had happened.
+ */
+import { NodeServices } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { VersionedStore } from "effect-emissary/conversation"
+import { Checkpoint, PlanRunState } from "effect-emissary/plan"
+import { Chunk, DateTime, Duration, Effect, Layer, Option } from "effect"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll } from "vitest"
+import * as killable from "../conversation/store/killable.ts"
+import * as executions from "./kill/executions.ts"
+import * as plans from "./kill/plans.ts"
+import * as points from "./kill/points.ts"
+import type { Task } from "./kill/worker.ts"
+import * as workers from "./kill/workers.ts"
+
+const directory = mkdtempSync(join(tmpdir(), "emissary-kill-"))
+afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+let startWorker: Awaited<ReturnType<typeof workers.prepare>>
+beforeAll(async () => {
+  startWorker = await workers.prepare(directory)
+})
+
+/** Long enough for a run of a worker, so that no heartbeat adds points. */
+const leaseMillis = 400
+
+const files = (path: string) =>
+  Checkpoint.layer({ leaseTime: "1 minute" }).pipe(
+    Layer.provideMerge(VersionedStore.layerFileSystem({ directory: path, staleLockAfter: 10 }))
+  )
+
+const key = "run/1"
+
+/** What has to be the same, whatever happened on the way. */
+const resultOf = Effect.fnUntraced(function* (
+  { state, ...result }: Checkpoint.Result<unknown>,
+  writes: ReadonlyArray<string>
+) {
+  const checkpoint = yield* Checkpoint.Checkpoint
+  const stored = yield* Effect.forEach(writes, (write) =>
+    Effect.map(checkpoint.read(write), (found) => [
+      write,
+      Option.map(found, ({ record, step, value }) => ({ record, step, value }))
+    ])
+  )
+  const current = yield* Effect.forEach(writes, (write) => checkpoint.isCurrent(key, write))
+  const head = Option.getOrThrow(yield* checkpoint.inspect(key))
+  return {
+    outcome: result.outcome,
+    output: result.outcome === "Completed" ? result.output : undefined,
+    iterations: result.iterations,
+    bucket: Array.from(PlanRunState.writes(state)).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+    history: Chunk.toReadonlyArray(state.history).map(({ context, output, step, task }) => ({
+      context,
+      output,
+      step,
+      task
+    })),
+    stored,
+    current,
+    head: { status: head.status, completed: head.completed, iterations: head.iterations, pending: head.pendingWrites }
+  }
+})
+
+/** The run that nobody kills, and the points at which it could be killed. */
+const uninterrupted = Effect.fnUntraced(function* (seed: number) {
+  const path = join(directory, `whole-${seed}`)
+  const log = join(directory, `whole-${seed}.log`)
+  const run = points.make(0)
+  const fileSystem = killable.make(0)
+  const store = run.layer.pipe(
+    Layer.provide(VersionedStore.layerFileSystem({ directory: path })),
+    Layer.provide(fileSystem.layer),
+    Layer.provide(NodeServices.layer)
+  )
+  return yield* Effect.gen(function* () {
+    const checkpoint = yield* Checkpoint.Checkpoint
+    const ran = executions.open(log)
+    const { bound, writes } = yield* plans.make(seed, (step) =>
+      Effect.andThen(Effect.andThen(run.point("before a step"), ran.ran(step)), run.point("after a step"))
+    )
+    yield* fileSystem.arm
+    const result = yield* checkpoint.run(bound, { key, input: plans.input(seed) })
+    const filePoints = yield* fileSystem.points
+    return {
+      seed,
+      points: [...run.points],
+      filePoints,
+      expected: yield* resultOf(result, writes),
+      executions: executions.read(log)
+    }
+  }).pipe(
+    Effect.provide(Checkpoint.layer({ leaseTime: "1 minute" }).pipe(Layer.provide(store))),
+    Effect.provide(plans.model(executions.open(log).ran(executions.model)))
+  )
+})
+
+type Whole = Effect.Success<ReturnType<typeof uninterrupted>>
+
+/** How often each step is completed in what was kept. */
+const completedIn = (state: Option.Option<PlanRunState.PlanRunState>): ReadonlyMap<string, number> => {
+  const counts = new Map<string, number>()
+  const count = (step: string) => counts.set(step, (counts.get(step) ?? 0) + 1)
+  if (Option.isNone(state)) return counts
+  for (const { step } of state.value.history) count(step)
+  for (const { status, step } of state.value.turn?.members ?? []) if (status._tag === "Finished") count(step)
+  return counts
+}
+
+/** Waits until the lease of the process that was killed has ended. */
+const expired = Effect.gen(function* () {
+  const checkpoint = yield* Checkpoint.Checkpoint
+  const found = yield* checkpoint.inspect(key)
+  if (Option.isNone(found) || !found.value.live || found.value.leaseUntil === undefined) return
+  yield* Effect.sleep(Duration.sum(DateTime.distance(yield* DateTime.now, found.value.leaseUntil), Duration.millis(1)))
+})
+
+const goOn = Effect.fnUntraced(function* (whole: Whole, log: string) {
+  const { seed } = whole
+  const checkpoint = yield* Checkpoint.Checkpoint
+  const before = executions.read(log)
+  const ran = executions.open(log)
+  const { agents, bound, writes } = yield* plans.make(seed, ran.ran)
+  const completed = completedIn(yield* checkpoint.load(bound, key))
+  yield* expired
+  const result = yield* checkpoint
+    .run(bound, { key, input: plans.input(seed), policy: "startOrResume" })
+    .pipe(Effect.provide(plans.model(ran.ran(executions.model))))
+
+  const after = executions.read(log)
+  for (const [step, times] of whole.executions) {
+    const again = (after.get(step) ?? 0) - (before.get(step) ?? 0)
+    const message = `runs of ${step} after the process was killed`
+    if (step === executions.model) {
+      // An answer that was kept before its step was completed is not asked for again, either
+      const done = agents.reduce((sum, agent) => sum + (completed.get(agent) ?? 0), 0)
+      assert.isAtMost(again, times - done, message)
+    } else {
+      assert.strictEqual(again, times - (completed.get(step) ?? 0), message)
+    }
+  }
+  assert.deepStrictEqual(yield* resultOf(result, writes), whole.expected)
+})
+
+/** Kills process after process under one key; then somebody ends the run. */
+const chain = Effect.fnUntraced(function* (whole: Whole) {
+  const { seed } = whole
+  const dice = plans.random(seed + 2000)
+  const path = join(directory, `chain-${seed}`)
+  const log = join(directory, `chain-${seed}.log`)
+  const task = { seed, key, directory: path, log, leaseMillis, killAtFile: 0, resume: true }
+  yield* Effect.gen(function* () {
+    const checkpoint = yield* Checkpoint.Checkpoint
+    const { bound } = yield* plans.make(seed, () => Effect.void)
+    for (let life = 0; life < 5; life++) {
+      const completed = completedIn(yield* checkpoint.load(bound, key))
+      const before = executions.read(log)
+      const { code, errors, signal } = yield* Effect.promise(() => startWorker({ ...task, killAt: 2 + dice.below(16) }))
+      if (signal !== "SIGKILL") assert.strictEqual(code, 0, errors)
+      const after = executions.read(log)
+      for (const [step, times] of whole.executions) {
+        if (step === executions.model) continue
+        const ran = (after.get(step) ?? 0) - (before.get(step) ?? 0)
+        assert.isAtMost(ran, times - (completed.get(step) ?? 0), `runs of ${step} in life ${life} of ${seed}`)
+      }
+      yield* expired
+    }
+    yield* goOn(whole, log)
+  }).pipe(Effect.provide(files(path)))
+})
+
+interface Kill {
+  readonly name: string
+  readonly killAt: number
+  readonly killAtFile: number
+}
+
+let count = 0
+
+/** A process that is killed, and one that goes on; whether the first one was killed in time. */
+const kill = Effect.fnUntraced(function* (whole: Whole, { killAt, killAtFile, name }: Kill) {
+  count += 1
+  const path = join(directory, `killed-${count}`)
+  const log = join(directory, `killed-${count}.log`)
+  const task: Task = {
+    seed: whole.seed,
+    key,
+    directory: path,
+    log,
+    leaseMillis,
+    killAt,
+    killAtFile,
+    resume: false
+  }
+  const { code, errors, signal } = yield* Effect.promise(() => startWorker(task))
+  // A band can have its points in another order, and be done before the last one
+  if (signal !== "SIGKILL") assert.strictEqual(code, 0, errors)
+  yield* goOn(whole, log).pipe(
+    Effect.provide(files(path)),
+    Effect.tapCause(() => Effect.logError(`seed ${whole.seed}, killed at ${name} ${killAt} ${killAtFile}`))
+  )
+  return signal === "SIGKILL"
+})
+
+const seeds = Array.from({ length: 20 }, (_, index) => index + 1)
+
+const killsOf = (whole: Whole): ReadonlyArray<Kill> => {
+  const dice = plans.random(whole.seed + 1000)
+  const between = whole.points.flatMap((point, index) =>
+    point === "between two steps" ? [{ name: point, killAt: index + 1, killAtFile: 0 }] : []
+  )
+  const anywhere = Array.from({ length: 2 }, () => ({
+    name: "anywhere",
+    killAt: 1 + dice.below(whole.points.length),
+    killAtFile: 0
+  }))
+  const inFiles = Array.from({ length: 1 }, () => ({
+    name: "in the file system",
+    killAt: 0,
+    killAtFile: 1 + dice.below(whole.filePoints)
+  }))
+  return [...between, ...anywhere, ...inFiles]
+}
+
+describe("PLAN-6 a process killed with SIGKILL", () => {
+  it.live(
+    "loses nothing and repeats nothing that was completed: random plans, at each point between two steps and at others",
+    () =>
+      Effect.gen(function* () {
+        const wholes = yield* Effect.forEach(seeds, uninterrupted, { concurrency: 4 })
+        const kills = wholes.flatMap((whole) => killsOf(whole).map((kill) => ({ whole, kill })))
+        const killed = yield* Effect.forEach(kills, ({ kill: at, whole }) => kill(whole, at), { concurrency: 8 })
+        const inTime = killed.filter((wasKilled) => wasKilled).length
+        assert.isAtLeast(inTime, 200)
+        yield* Effect.forEach(wholes.slice(0, 6), chain, { concurrency: 6, discard: true })
+      }).pipe(Effect.provide(NodeServices.layer)),
+    120_000
+  )
+})
