@@ -39,6 +39,8 @@ interface Doing {
   readonly live: LiveStep
   readonly target: BoundTarget
   readonly approved: boolean
+  /** What may be interrupted again. */
+  readonly restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
 const childOf = ({ live, run }: Doing): PlanRunState.Child | undefined => {
@@ -96,28 +98,30 @@ interface Tried {
   readonly delivery: Delivery | undefined
 }
 
-const once = (doing: Doing): Effect.Effect<Tried, PlanError.PlanError> => {
-  const { definition, output } = doing.live
-  const { timeoutMillis } = definition
-  const trying = Effect.flatMap(given(doing), (given): Effect.Effect<Tried, PlanError.PlanError> => {
-    if ("_tag" in given) return Effect.succeed({ attempt: given, delivery: undefined })
-    return perform(doing, given).pipe(
-      Effect.flatMap((attempt) =>
-        attempt._tag === "Succeeded" ? Output.check(attempt.output, output) : Effect.succeed(attempt)
-      ),
-      Effect.map((attempt) => ({ attempt, delivery: given }))
-    )
-  })
-  if (timeoutMillis === undefined) return trying
-  return Effect.timeoutOrElse(trying, {
-    duration: Duration.millis(timeoutMillis),
-    orElse: () =>
-      Effect.succeed({
-        attempt: failed("Timeout", `The step took longer than its timeout of ${timeoutMillis} ms`, { retryable: true }),
-        delivery: undefined
-      })
-  })
+/** Runs the target. This can be cut off; once there is an answer, nothing can until it is recorded. */
+const performed = (doing: Doing): Effect.Effect<Tried, PlanError.PlanError> => {
+  const { timeoutMillis } = doing.live.definition
+  const trying = Effect.flatMap(given(doing), (given): Effect.Effect<Tried, PlanError.PlanError> =>
+    "_tag" in given
+      ? Effect.succeed({ attempt: given, delivery: undefined })
+      : Effect.map(perform(doing, given), (attempt) => ({ attempt, delivery: given }))
+  )
+  if (timeoutMillis === undefined) return doing.restore(trying)
+  const late = failed("Timeout", `The step took longer than its timeout of ${timeoutMillis} ms`, { retryable: true })
+  return doing.restore(
+    Effect.timeoutOrElse(trying, {
+      duration: Duration.millis(timeoutMillis),
+      orElse: () => Effect.succeed<Tried>({ attempt: late, delivery: undefined })
+    })
+  )
 }
+
+const once = (doing: Doing): Effect.Effect<Tried, PlanError.PlanError> =>
+  Effect.flatMap(performed(doing), (tried) =>
+    tried.attempt._tag === "Succeeded"
+      ? Effect.map(Output.check(tried.attempt.output, doing.live.output), (attempt) => ({ ...tried, attempt }))
+      : Effect.succeed(tried)
+  )
 
 /** Tries until something else than a failure, or until the policy says no. */
 const tries = Effect.fnUntraced(function* (doing: Doing): Effect.fn.Return<Tried, PlanError.PlanError> {
@@ -129,7 +133,7 @@ const tries = Effect.fnUntraced(function* (doing: Doing): Effect.fn.Return<Tried
     if (attempt._tag !== "Failed" || !attempt.again || retry === undefined) return tried
     const pause = RetryPolicy.delayMillis(retry, count)
     if (pause === undefined) return tried
-    yield* Effect.sleep(Duration.millis(pause))
+    yield* doing.restore(Effect.sleep(Duration.millis(pause)))
     const status = PlanRunState.member(run.recorder.state(), step)?.status
     const before = status?._tag === "Running" ? status.attempt : count
     yield* run.recorder.record({
@@ -166,10 +170,10 @@ const finished = Effect.fnUntraced(function* (
 })
 
 /** What an agent answered is remembered before the step counts as done: a write that fails is made again. */
-const remember = ({ run, target }: Doing, output: Schema.Json): Effect.Effect<void, PlanError.PlanError> => {
+const remember = ({ restore, run, target }: Doing, output: Schema.Json): Effect.Effect<void, PlanError.PlanError> => {
   const save = target._tag === "Agent" ? run.bound.memories.get(target.name)?.save : undefined
   if (save === undefined || target._tag !== "Agent") return Effect.void
-  return Effect.mapError(save(output), (error) => {
+  return Effect.mapError(restore(save(output)), (error) => {
     const { message, type } = failureOf(error)
     const reason = new PlanError.JournalFailed({
       problem: `What the agent ${JSON.stringify(target.name)} answered could not be saved in its memory: ${type}: ${message}. Resume the run: the agent is not asked again.`
@@ -237,11 +241,11 @@ export const run = (run: Run, step: string, alone: boolean): Effect.Effect<void,
           : undefined
       const started: PlanRunEvent = { _tag: "StepStarted", at: yield* DateTime.now, step }
       yield* target._tag === "Agent" ? recorder.record(started) : recorder.defer(started)
-      const doing: Doing = { run, live, target, approved: decision?.approved === true }
+      const doing: Doing = { run, live, target, approved: decision?.approved === true, restore }
       const tried: Tried =
         decision?.approved === false
           ? { attempt: denied(step, decision.reason), delivery: undefined }
-          : yield* restore(tries(doing))
+          : yield* tries(doing)
       const event = yield* fact(doing, tried)
       if (event !== undefined) yield* alone ? recorder.defer(event) : recorder.record(event)
     })

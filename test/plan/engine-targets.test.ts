@@ -1,0 +1,385 @@
+/** PLAN-5, PLAN-7, PLAN-8: tools, agents and plans as steps. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Option, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
+import {
+  Agent,
+  Content,
+  Plan,
+  PlanError,
+  PlanRunState,
+  Reference,
+  Step,
+  StepSignal,
+  ToolSettings
+} from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+import { completed, journal, log } from "./support.ts"
+
+describe("tools", () => {
+  const search = Tool.make("search", {
+    parameters: Schema.Struct({ query: Schema.String, context: Schema.optionalKey(Schema.String) }),
+    success: Schema.Struct({ hits: Schema.Array(Schema.String) })
+  })
+  const print = Tool.make("print", { parameters: Schema.Struct({ text: Schema.String }), success: Schema.String })
+  const pay = Tool.make("pay", {
+    parameters: Schema.Struct({ amount: Schema.Finite }),
+    success: Schema.String,
+    failure: Schema.String,
+    needsApproval: true
+  })
+  const toolkit = Toolkit.make(search, print, pay)
+  const calls: Array<unknown> = []
+  const handlers = toolkit.toLayer({
+    search: (args) =>
+      Effect.sync(() => {
+        calls.push(args)
+        return { hits: [args.query, args.context ?? "-"] }
+      }),
+    print: ({ text }) => Effect.succeed(text),
+    pay: ({ amount }) => (amount > 100 ? Effect.fail("too much") : Effect.succeed(`paid ${amount}`))
+  })
+
+  it.effect("PLAN-1 S5.6 a tool is given task and context: by its context parameter, or before the task", () =>
+    Effect.gen(function* () {
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { target: "search", context: "c" }),
+          Step.make("b", { target: "print", context: Reference.fromStart })
+        ),
+        { toolkit }
+      )
+      calls.length = 0
+      assert.strictEqual(completed(yield* Plan.run(bound, "x")).output, `x\n\n{"hits":["x","c"]}`)
+      assert.deepStrictEqual(calls, [{ query: "x", context: "c" }])
+    }).pipe(Effect.provide(handlers))
+  )
+
+  it.effect("PLAN-7 a call that needs approval pauses the plan; approved it runs, denied it fails the step", () =>
+    Effect.gen(function* () {
+      const bound = yield* Plan.bind(
+        yield* Plan.make(Step.make("transfer", { target: "pay", input: Schema.Struct({ amount: Schema.Finite }) })),
+        { toolkit }
+      )
+      const paused = yield* Plan.run(bound, { payload: { amount: 7 } })
+      assert(paused.outcome === "Paused")
+      assert.deepStrictEqual(paused.requests, [{ callId: "transfer", name: "pay", arguments: { amount: 7 } }])
+      const approved = { callId: "transfer", approved: true }
+      const again = yield* Plan.resume(bound, paused.state)
+      assert.strictEqual(again.outcome, "Paused")
+      const result = completed(yield* Plan.resume(bound, again.state, { decisions: [approved] }))
+      assert.strictEqual(result.output, "paid 7")
+      const denied = yield* Effect.flip(
+        Plan.resume(bound, paused.state, { decisions: [{ callId: "transfer", approved: false }] })
+      )
+      assert(denied.reason._tag === "StepFailed")
+      assert.strictEqual(denied.reason.failure.type, "Denied")
+
+      const much = yield* Plan.run(bound, { payload: { amount: 101 } })
+      const error = yield* Effect.flip(Plan.resume(bound, much.state, { decisions: [approved] }))
+      assert(error.reason._tag === "StepFailed")
+      assert.deepInclude(error.reason.failure, { type: "execution_error", message: "too much" })
+    }).pipe(Effect.provide(handlers))
+  )
+
+  it.effect("PLAN-5 a tool that fails or runs out of its own time fails the step with the type of its result", () =>
+    Effect.gen(function* () {
+      const slow = Tool.make("slow", { parameters: Schema.Struct({ task: Schema.String }) }).annotate(
+        ToolSettings.Timeout,
+        "1 second"
+      )
+      const kit = Toolkit.make(slow)
+      const program = Effect.gen(function* () {
+        const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: "slow" })), { toolkit: kit })
+        const fiber = yield* Effect.forkChild(Effect.flip(Plan.run(bound, "x")))
+        yield* TestClock.adjust("1 second")
+        return yield* Fiber.join(fiber)
+      })
+      const { reason } = yield* Effect.provide(program, kit.toLayer({ slow: () => Effect.never }))
+      assert(reason._tag === "StepFailed")
+      assert.deepInclude(reason.failure, { type: "timeout_error", retryable: true })
+    })
+  )
+})
+
+describe("agents", () => {
+  const writer = Agent.make("writer", { instructions: "Write." })
+
+  it.effect("PLAN-1 an agent is given the task; context and content come before it, as parts of their own", () =>
+    Effect.gen(function* () {
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { target: writer }),
+          Step.make("b", { target: writer, task: Reference.fromStart, context: Reference.fromStep("a") })
+        )
+      )
+      const { output } = completed(yield* Plan.run(bound, { task: "t", content: [Content.text("more")] }))
+      assert.strictEqual(output, "second")
+      const requests = yield* ScriptedModel.requests
+      const users = requests.map(({ messages }) => messages.find(({ role }) => role === "user")?.text)
+      assert.deepStrictEqual(users, ["more\nt", "first\nmore\nt"])
+    }).pipe(Effect.provide(ScriptedModel.layer([{ text: "first" }, { text: "second" }])))
+  )
+
+  it.effect("PLAN-5 what an agent does is part of the run: facts are written as they come, usage counts once", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      const { tags, write } = journal()
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { target: writer }),
+          Step.make("f", { target: fn("f") }),
+          Step.make("b", { target: writer })
+        )
+      )
+      const { state, usage } = completed(yield* Plan.run(bound, "x", { journal: write }))
+      assert.deepStrictEqual(usage, { inputTokens: 30, outputTokens: 3 })
+      assert.deepStrictEqual(
+        PlanRunState.history(state).map((record) => record.usage),
+        [{ inputTokens: 10, outputTokens: 1 }, {}, { inputTokens: 20, outputTokens: 2 }]
+      )
+      assert.deepStrictEqual(tags().slice(0, 4), [["PlanStarted"], ["Started a"], ["a/RunStarted"], ["a/InputAdded"]])
+    }).pipe(
+      Effect.provide(
+        ScriptedModel.layer([
+          { text: "1", usage: { inputTokens: 10, outputTokens: 1 } },
+          { text: "2", usage: { inputTokens: 20, outputTokens: 2 } }
+        ])
+      )
+    )
+  )
+
+  it.effect(
+    "PLAN-5 an agent that gives no answer fails the step with its outcome; a retry asks it afresh, and its usage counts",
+    () =>
+      Effect.gen(function* () {
+        const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer, retry: { times: 1 } })))
+        const { output, state, usage } = completed(yield* Plan.run(bound, "x"))
+        assert.strictEqual(output, "good")
+        assert.deepStrictEqual(usage, { inputTokens: 30 })
+        assert.deepStrictEqual(PlanRunState.history(state)[0]?.usage, { inputTokens: 30 })
+        const once = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })))
+        const { reason } = yield* Effect.flip(Plan.run(once, "x"))
+        assert(reason._tag === "StepFailed")
+        assert.strictEqual(reason.failure.type, "Stopped")
+      }).pipe(
+        Effect.provide(
+          ScriptedModel.layer([
+            { text: "cut", finishReason: "length", usage: { inputTokens: 10 } },
+            { text: "good", usage: { inputTokens: 20 } },
+            { text: "cut", finishReason: "length" }
+          ])
+        )
+      )
+  )
+
+  it.effect("PLAN-5 an error of an agent fails the step with its reason", () =>
+    Effect.gen(function* () {
+      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })))
+      const { reason } = yield* Effect.flip(Plan.run(bound, "x"))
+      assert(reason._tag === "StepFailed")
+      assert.deepInclude(reason.failure, { type: "ModelFailed", retryable: true })
+      assert.isTrue(Option.isSome(PlanError.causeOf(reason)))
+    }).pipe(Effect.provide(ScriptedModel.layer([{ fail: { reason: "RateLimitError" } }])))
+  )
+
+  const erase = Tool.make("erase", {
+    parameters: Schema.Struct({ id: Schema.String }),
+    success: Schema.String,
+    needsApproval: true
+  })
+  const kit = Toolkit.make(erase)
+  const cleaner = Agent.make("cleaner", { toolkit: kit })
+  const erased: Array<string> = []
+  const erasing = kit.toLayer({
+    erase: ({ id }) =>
+      Effect.sync(() => {
+        erased.push(id)
+        return `erased ${id}`
+      })
+  })
+  const script = [
+    { toolCalls: [{ id: "c1", name: "erase", params: { id: "7" } }] },
+    { text: "all clean" },
+    { toolCalls: [{ id: "c1", name: "erase", params: { id: "7" } }] },
+    { text: "all clean" }
+  ]
+
+  it.effect(
+    "PLAN-8 an approval inside an agent pauses the plan, survives a restart, and goes on at the same point",
+    () =>
+      Effect.gen(function* () {
+        const { fn, ran } = log()
+        const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("clean", { target: cleaner })))
+        const make = (target: typeof cleaner | typeof inner) =>
+          Effect.flatMap(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target })), (plan) =>
+            Plan.bind(plan)
+          )
+        for (const [target, path] of [
+          [cleaner, ["b"]],
+          [inner, ["b", "clean"]]
+        ] as const) {
+          erased.length = 0
+          ran.length = 0
+          const bound = yield* make(target)
+          const paused = yield* Plan.run(bound, "x")
+          assert(paused.outcome === "Paused")
+          assert.deepStrictEqual(paused.requests, [{ callId: "c1", name: "erase", arguments: { id: "7" }, path }])
+          const state = yield* PlanRunState.decodeJson(yield* PlanRunState.encodeJson(paused.state))
+          const decisions = [{ callId: "c1", approved: true }]
+          const result = completed(yield* Plan.resume(bound, state, { decisions }))
+          assert.strictEqual(result.output, "all clean")
+          assert.deepStrictEqual([erased, ran], [["7"], ["a"]])
+        }
+      }).pipe(Effect.provide([erasing, ScriptedModel.layer(script)]))
+  )
+
+  it.effect(
+    "PLAN-5 answers are saved in the agent's memory; a write that fails stops the run, which asks nobody again",
+    () =>
+      Effect.gen(function* () {
+        const saved: Array<unknown> = []
+        let broken = true
+        const memory = {
+          save: (output: Schema.Json) =>
+            broken ? Effect.fail("disk full") : Effect.sync(() => void saved.push(output))
+        }
+        const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })), {
+          memories: { writer: memory }
+        })
+        const error = yield* Effect.flip(Plan.run(bound, "x"))
+        assert(error.reason._tag === "JournalFailed")
+        assert.include(error.message, "writer")
+        broken = false
+        assert(error.state !== undefined)
+        assert.strictEqual(completed(yield* Plan.resume(bound, error.state)).output, "once")
+        assert.deepStrictEqual(saved, ["once"])
+        yield* ScriptedModel.assertComplete
+      }).pipe(Effect.provide(ScriptedModel.layer([{ text: "once" }])))
+  )
+
+  it.effect("PLAN-6 a journal that fails in an agent stops the run with its error", () =>
+    Effect.gen(function* () {
+      const lost = new PlanError.PlanError({ plan: "x", reason: new PlanError.JournalFailed({ problem: "disk full" }) })
+      for (let last = 1; last < 8; last++) {
+        let calls = 0
+        const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })))
+        const error = yield* Effect.flip(
+          Plan.run(bound, "x", { journal: () => (++calls >= last ? Effect.fail(lost) : Effect.void) })
+        )
+        assert.strictEqual(error.reason._tag, "JournalFailed")
+        assert.strictEqual(calls, last)
+      }
+    }).pipe(Effect.provide(ScriptedModel.layer(() => ({ text: "1" }))))
+  )
+})
+
+describe("plans", () => {
+  it.effect("PLAN-8 a plan is a step: its answer, its facts and its usage are those of the step", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      const { tags, write } = journal()
+      const inner = yield* Plan.bind(
+        yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") }), Step.make("j", { target: fn("j") }))
+      )
+      const bound = yield* Plan.bind(
+        yield* Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: inner }))
+      )
+      const { output } = completed(yield* Plan.run(bound, "x", { journal: write }))
+      assert.strictEqual(output, "j(i(a(x)))")
+      assert.deepStrictEqual(tags(), [
+        ["PlanStarted"],
+        ["Started a", "Finished a"],
+        ["Started b"],
+        ["b/PlanStarted"],
+        ["b/Started i", "b/Finished i"],
+        ["b/Started j", "b/Finished j", "b/PlanFinished"],
+        ["Finished b", "PlanFinished"]
+      ])
+    })
+  )
+
+  it.effect("PLAN-8 a failure inside names the step and the way to it, and the run goes on inside", () =>
+    Effect.gen(function* () {
+      const { fn, ran } = log()
+      let broken = true
+      const innermost = yield* Plan.bind(
+        yield* Plan.make(
+          { name: "innermost" },
+          Step.make("i", { target: fn("i") }),
+          Step.make("j", { target: fn("j", () => (broken ? Effect.fail("no") : "yes")) })
+        )
+      )
+      const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("n", { target: innermost })))
+      const bound = yield* Plan.bind(yield* Plan.make(Step.make("o", { target: inner })))
+      const { reason, state } = yield* Effect.flip(Plan.run(bound, "x"))
+      assert(reason._tag === "StepFailed")
+      assert.deepStrictEqual([reason.step, reason.path, reason.failure.message], ["j", ["o", "n"], "no"])
+      assert.deepStrictEqual(PlanError.causeOf(reason), Option.some("no"))
+      broken = false
+      assert(state !== undefined)
+      assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "yes")
+      assert.deepStrictEqual(ran, ["i", "j", "j"])
+    })
+  )
+
+  it.effect("PLAN-8 S16 pauses inside pause the outside; conclude ends the whole nest", () =>
+    Effect.gen(function* () {
+      const { fn, ran } = log()
+      let answer: Effect.Effect<string, unknown> = StepSignal.pause("wait")
+      const inner = yield* Plan.bind(
+        yield* Plan.make(
+          { name: "inner" },
+          Step.make("i", { target: fn("i") }),
+          Step.make("j", { target: fn("j", () => answer) })
+        )
+      )
+      const bound = yield* Plan.bind(
+        yield* Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") }))
+      )
+      const paused = yield* Plan.run(bound, "x")
+      assert(paused.outcome === "Paused")
+      assert.deepStrictEqual(paused.pauses, [{ step: "j", path: ["o"], reason: "wait" }])
+      answer = StepSignal.conclude("all of it")
+      const concluded = yield* Plan.resume(bound, paused.state)
+      assert(concluded.outcome === "Concluded")
+      assert.strictEqual(concluded.answer, "all of it")
+      assert.deepStrictEqual(ran, ["i", "j", "j"])
+    })
+  )
+
+  it.effect("PLAN-8 interruptWhen is asked inside, too, and stops the outside", () =>
+    Effect.gen(function* () {
+      const { fn, ran } = log()
+      const inner = yield* Plan.bind(
+        yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") }), Step.make("j", { target: fn("j") }))
+      )
+      const bound = yield* Plan.bind(
+        yield* Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") }))
+      )
+      let asked = 0
+      const result = yield* Plan.run(bound, "x", {
+        interruptWhen: () => Effect.sync(() => (++asked === 3 ? { reason: "enough" } : undefined))
+      })
+      assert(result.outcome === "Interrupted")
+      assert.deepStrictEqual([result.reason, ran], ["enough", ["i"]])
+      assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "z(j(i(x)))")
+      assert.deepStrictEqual(ran, ["i", "j", "z"])
+    })
+  )
+
+  it.effect("PLAN-8 plans that run themselves end at the depth that is allowed", () =>
+    Effect.gen(function* () {
+      const self: { bound?: Plan.Bound<Schema.Json> } = {}
+      const found = Effect.suspend(() =>
+        self.bound === undefined ? Effect.die("not bound") : Effect.succeed(self.bound)
+      )
+      self.bound = yield* Plan.bind(yield* Plan.make(Step.make("again", { target: found })))
+      const { reason } = yield* Effect.flip(Plan.run(self.bound, "x"))
+      assert(reason._tag === "StepFailed")
+      assert.strictEqual(reason.failure.type, "MaxDepth")
+      assert.strictEqual(reason.path.length, 8)
+    })
+  )
+})
