@@ -23,8 +23,8 @@ import type { When } from "./When.ts"
 export type AnyTarget<R = unknown> = FunctionTarget<R> | AgentTarget<R>
 
 /**
- * A condition of a route: as data, or as a function of the step's answer. Anything but
- * `true` is no match; a typed failure ends the run with `PredicateFailed`.
+ * A condition of a route: as data, or as a function of the step's answer. A failure
+ * of it ends the run with `PredicateFailed`.
  *
  * @category models
  * @since 0.1.0
@@ -51,7 +51,26 @@ export type AnyPredicate<R = unknown> = When | ((input: PredicateInput) => boole
  *
  * **Gotchas**
  *
- * A predicate that is found both under its whole name and under `routes` is an error.
+ * A condition that is an entry cannot name other predicates. A predicate that is found both under its whole name and under `routes` is an error.
+ *
+ * **Example** (A registry of a service)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Agent, type PlanRegistry, Target, When } from "effect-emissary"
+ *
+ * const registry = {
+ *   targets: {
+ *     fetch: Target.make("fetch", ({ task }) => Effect.succeed([`about ${task}`])),
+ *     writer: Agent.make("writer", { instructions: "Write a report." })
+ *   },
+ *   predicates: { is_long: ({ text }) => text.length > 1000 },
+ *   routes: { fetch: { apology: When.payload.empty() } },
+ *   schemas: { Hits: Schema.Array(Schema.String) }
+ * } satisfies PlanRegistry.PlanRegistry
+ *
+ * void registry
+ * ```
  *
  * @category models
  * @since 0.1.0

@@ -50,7 +50,24 @@ export type Entry = typeof Entry.Type
 
 /**
  * A plan names functions, agents, predicates or schemas that its registry does not
- * have, or has as something else. All of them are here, in the order of the steps.
+ * have, or has as something else. All of them are here: targets and schemas in the
+ * order of the steps, then predicates.
+ *
+ * **Example** (What is missing)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { PlanCodec, Target } from "effect-emissary"
+ *
+ * const wire = { steps: [{ name: "s", target: { kind: "callable", name: "fetsh" } }] }
+ * const fetch = Target.make("fetch", () => Effect.succeed("found"))
+ * const error = Effect.runSync(Effect.flip(PlanCodec.decode(wire, { targets: { fetch } })))
+ *
+ * assert.ok(error._tag === "RegistryIncomplete")
+ * const [entry] = error.entries
+ * assert.deepStrictEqual([entry.code, entry.registry, entry.suggestion], ["Missing", "targets", "fetch"])
+ * ```
  *
  * @category errors
  * @since 0.1.0

@@ -1,11 +1,11 @@
 /** What every plan on a wire promises, whichever way it goes. */
 import * as Effect from "effect/Effect"
+import * as JsonPointer from "effect/JsonPointer"
 import * as CheckedSchema from "../../../payload/CheckedSchema.ts"
 import type { JsonObject } from "../../../payload/Json.ts"
 import * as Limits from "../../../payload/Limits.ts"
 import * as Names from "../../../payload/Names.ts"
 import { ForbiddenKey, invalid, type Issue, PayloadError } from "../../../payload/PayloadError.ts"
-import { pointer } from "../../../payload/internal/pointer.ts"
 import * as Condition from "../../wire/condition-v3.ts"
 import type { SchemaRef } from "../../PlanDefinition.ts"
 import type { Reference } from "../../Reference.ts"
@@ -97,10 +97,13 @@ const patternsIn = (when: When.When): number => {
 const patternsOf = ({ steps }: Draft): number =>
   steps.reduce((sum, { routes = [] }) => sum + routes.reduce((all, { when }) => all + patternsIn(when), 0), 0)
 
+const pointer = (path: ReadonlyArray<string | number>): string =>
+  path.map((token) => `/${JsonPointer.escapeToken(String(token))}`).join("")
+
 const conditionIssues = (path: string, step: DraftStep): ReadonlyArray<Issue> =>
   (step.routes ?? []).flatMap(({ when }, index) =>
     When.problems(when).map((problem) => ({
-      path: `${path}/routes/${index}/when${pointer(Condition.place(problem.path).map(String))}`,
+      path: `${path}/routes/${index}/when${pointer(Condition.place(problem.path))}`,
       expected: "a condition that can be used",
       found: `one that cannot: ${problem.reason}`
     }))
@@ -163,7 +166,9 @@ export const check = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Draft, PayloadError> {
   const limits = yield* Limits.Limits
   const issues: Array<Issue> = []
-  if (!(Number.isSafeInteger(draft.maxIterations) && draft.maxIterations >= 0 && draft.maxIterations <= maxIterations)) {
+  if (
+    !(Number.isSafeInteger(draft.maxIterations) && draft.maxIterations >= 0 && draft.maxIterations <= maxIterations)
+  ) {
     issues.push({ path: "/max_iterations", expected: iterationsRule, found: show(draft.maxIterations) })
   }
   issues.push(...(yield* schemaIssues("/output", draft.output)))

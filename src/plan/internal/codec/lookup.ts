@@ -4,7 +4,7 @@ import * as Names from "../../../payload/Names.ts"
 import type { AnyPredicate, AnyTarget, PlanRegistry } from "../../PlanRegistry.ts"
 import type { Entry } from "../../RegistryIncomplete.ts"
 import type { StepSchema } from "../../Target.ts"
-import { budget, closest } from "../check/similarity.ts"
+import { suggester } from "./suggest.ts"
 
 /** Which place names it. */
 export interface Place {
@@ -38,7 +38,7 @@ export const make = (registry: PlanRegistry): Lookup => {
     ].sort(),
     schemas: Object.keys(registry.schemas ?? {}).sort()
   }
-  const left = budget()
+  const suggest = suggester()
   return {
     target: (name) => member(registry.targets, name),
     predicate: (name) => member(registry.predicates, name),
@@ -47,7 +47,7 @@ export const make = (registry: PlanRegistry): Lookup => {
     entries,
     refuse: (entry, place) => {
       const available = known[entry.registry]
-      const suggestion = entry.code === "Missing" ? closest(entry.name, available, left) : undefined
+      const suggestion = entry.code === "Missing" ? suggest(entry.name, available) : undefined
       entries.push({ ...entry, ...place, available, ...(suggestion === undefined ? {} : { suggestion }) })
     }
   }

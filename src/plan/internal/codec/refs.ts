@@ -2,8 +2,8 @@
 import { isObject, type JsonObject } from "../../../payload/Json.ts"
 import * as Names from "../../../payload/Names.ts"
 import type { PlanProblem } from "../../PlanProblem.ts"
-import { budget, closest } from "../check/similarity.ts"
 import { byCodePoint } from "./routes.ts"
+import { suggester } from "./suggest.ts"
 
 const own = (object: JsonObject, key: string): unknown => (Object.hasOwn(object, key) ? object[key] : undefined)
 
@@ -64,7 +64,7 @@ export const validate = (steps: unknown): ReadonlyArray<PlanProblem> => {
   const known = new Set(all.map(nameOf))
   const names = [...known].sort(byCodePoint)
   const listed = list(names)
-  const left = budget()
+  const suggest = suggester()
   return all.flatMap((value, index): ReadonlyArray<PlanProblem> => {
     const step = asObject(value)
     if (step === undefined) return []
@@ -78,7 +78,7 @@ export const validate = (steps: unknown): ReadonlyArray<PlanProblem> => {
     return found
       .filter(({ name }) => !known.has(name))
       .map(({ kind, name, slot }) => {
-        const suggestion = closest(name, names, left)
+        const suggestion = suggest(name, names)
         const what = kind === undefined ? "the name of a step" : `a ${kind} of a step`
         const hint = suggestion === undefined ? "" : ` Did you mean ${Names.quote(suggestion)}?`
         return {

@@ -14,6 +14,7 @@ import * as Target from "../../Target.ts"
 import * as When from "../../When.ts"
 import type { LivePredicate, LiveStep, LiveTarget, StepSchema } from "../live.ts"
 import { checked, fromLive } from "../plan.ts"
+import { livePredicate } from "../planMake.ts"
 import { agentOf, jsonCodec } from "../stepTarget.ts"
 import { equals } from "../when/json.ts"
 import type { Draft, DraftStep, OpenTarget } from "./draft.ts"
@@ -112,16 +113,10 @@ const resolveSchema = Effect.fnUntraced(function* (
   return { ref: { name, json: json ?? exported.success }, schema: jsonCodec(entry) }
 })
 
-/** The code of an entry. Its own errors are the run's. */
-const livePredicate =
-  (predicate: AnyPredicate): LivePredicate =>
-  (input) =>
-    Effect.suspend((): Effect.Effect<boolean, unknown> => {
-      if (typeof predicate !== "function") return Effect.succeed(When.test(predicate, input, () => false))
-      const holds = predicate(input)
-      // Sound: what it requires is in the type of the registry, and so of the plan and of every run of it.
-      return Effect.isEffect(holds) ? (holds as Effect.Effect<boolean, unknown>) : Effect.succeed(holds)
-    })
+const live = (name: string, predicate: AnyPredicate): LivePredicate =>
+  typeof predicate === "function"
+    ? livePredicate(name, predicate)
+    : (input) => Effect.sync(() => When.test(predicate, input, () => false))
 
 const unusable = (predicate: AnyPredicate): string | undefined => {
   if (typeof predicate === "function") return undefined
@@ -150,9 +145,9 @@ const usesOf = (lookup: Lookup.Lookup, { steps }: Draft): ReadonlyArray<Use> =>
   )
 
 const resolvePredicates = (lookup: Lookup.Lookup, draft: Draft): ReadonlyMap<string, LivePredicate> => {
-  const live = new Map<string, LivePredicate>()
+  const found = new Map<string, LivePredicate>()
   for (const { name, route, ...place } of usesOf(lookup, draft)) {
-    if (live.has(name)) continue
+    if (found.has(name)) continue
     const named = lookup.predicate(name)
     const entry = named ?? route
     const expected = `a predicate named ${Names.quote(name)} in the predicates of the registry`
@@ -162,11 +157,11 @@ const resolvePredicates = (lookup: Lookup.Lookup, draft: Draft): ReadonlyMap<str
     else if (named !== undefined && route !== undefined) refuse("Ambiguous", "another one for that route in its routes")
     else {
       const problem = unusable(entry)
-      if (problem === undefined) live.set(name, livePredicate(entry))
+      if (problem === undefined) found.set(name, live(name, entry))
       else refuse("Unusable", problem)
     }
   }
-  return live
+  return found
 }
 
 /** A schema that stands for none where it says no more than that. */
@@ -192,7 +187,7 @@ const resolveStep = Effect.fnUntraced(function* (
     ref === undefined
       ? Effect.succeed({})
       : Effect.map(resolveSchema(lookup, slot, ref, place(slot)), (found) => withSchema(slot, draft, found))
-  const live: { readonly [K in Slot]: { readonly ref?: SchemaRef; readonly schema?: StepSchema } } = {
+  const schemas: { readonly [K in Slot]: { readonly ref?: SchemaRef; readonly schema?: StepSchema } } = {
     input: yield* schemaOf("input", input),
     output: yield* schemaOf("output", output)
   }
@@ -200,12 +195,12 @@ const resolveStep = Effect.fnUntraced(function* (
     definition: {
       ...rest,
       target: resolved.ref,
-      ...(live.input.ref === undefined ? {} : { input: live.input.ref }),
-      ...(live.output.ref === undefined ? {} : { output: live.output.ref })
+      ...(schemas.input.ref === undefined ? {} : { input: schemas.input.ref }),
+      ...(schemas.output.ref === undefined ? {} : { output: schemas.output.ref })
     },
     target: resolved.target,
-    input: live.input.schema,
-    output: live.output.schema
+    input: schemas.input.schema,
+    output: schemas.output.schema
   }
 })
 
@@ -216,9 +211,7 @@ export const plan = Effect.fnUntraced(function* <R>(
 ): Effect.fn.Return<Plan<Schema.Json, R>, PlanInvalid | RegistryIncomplete> {
   const lookup = Lookup.make(registry)
   const output =
-    draft.output === undefined
-      ? undefined
-      : yield* resolveSchema(lookup, "output", draft.output, { path: "/output" })
+    draft.output === undefined ? undefined : yield* resolveSchema(lookup, "output", draft.output, { path: "/output" })
   const steps = yield* Effect.forEach(draft.steps, (step, index) => resolveStep(lookup, draft, step, index))
   const predicates = resolvePredicates(lookup, draft)
   const [first, ...others] = lookup.entries

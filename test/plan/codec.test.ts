@@ -1,0 +1,576 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { type PayloadError, PlanCodec, type PlanDefinition } from "effect-emissary"
+import { definition, names, Seed } from "./codecDefinitions.ts"
+
+type Definition = PlanDefinition.PlanDefinition
+
+const json = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
+
+const step = (rest: { readonly [key: string]: Schema.Json } = {}) => ({
+  name: "s",
+  target: { kind: "tool", name: "t" },
+  task: { kind: "from_prev" },
+  parallel: false,
+  ...rest
+})
+
+const plan = (...steps: ReadonlyArray<Schema.Json>) => ({ version: 2, max_iterations: 100, steps })
+
+const native = (...steps: ReadonlyArray<Schema.Json>) => ({ version: 3, steps })
+
+const read = (wire: unknown) => PlanCodec.codec.decode(wire)
+
+const written = (wire: unknown, version: number) =>
+  Effect.flatMap(read(wire), (definition) => PlanCodec.codec.encode(definition, { version }))
+
+const issuesOf = (error: PayloadError.PayloadError): ReadonlyArray<PayloadError.Issue> =>
+  error.reason._tag === "Invalid" ? error.reason.issues : []
+
+const refused = (wire: unknown) => Effect.map(Effect.flip(read(wire)), issuesOf)
+
+const pathsOf = (wire: unknown) => Effect.map(refused(wire), (issues) => issues.map(({ path }) => path))
+
+const lossesOf = (definition: Definition, version: number) =>
+  Effect.map(Effect.flip(PlanCodec.codec.encode(definition, { version })), (error) =>
+    error._tag === "LossyEncoding" ? error.losses : []
+  )
+
+const base: Definition = { name: "plan", maxIterations: 100, steps: [] }
+
+const withStep = (rest: Partial<PlanDefinition.StepDefinition>): Definition => ({
+  ...base,
+  steps: [{ name: "a", target: { kind: "function", name: "a" }, task: { _tag: "FromPrev" }, parallel: false, ...rest }]
+})
+
+describe("plan wire, versions 1 and 2", () => {
+  it.effect("PLAN-4 keys are written in the order and with the omissions of LazyBridge", () =>
+    Effect.gen(function* () {
+      const full = plan(
+        {
+          after_branches: "s3",
+          routes: ["s2", "s3"],
+          input: "Other",
+          output: "Hits",
+          writes: "w",
+          context: [{ kind: "from_prev" }, { value: "lit", kind: "literal" }],
+          parallel: false,
+          task: { kind: "from_start" },
+          target: { name: "s1", kind: "callable" },
+          name: "s1"
+        },
+        step({ routes_by: "severity", context: { kind: "from_step", name: "s1" }, extra: 1 })
+      )
+      const two = yield* Effect.flatMap(read(full), (definition) =>
+        PlanCodec.codec.encodeJson(definition, { version: 2 })
+      )
+      const first =
+        `{"name":"s1","target":{"kind":"callable","name":"s1"},"task":{"kind":"from_start"},"parallel":false,` +
+        `"context":[{"kind":"from_prev"},{"kind":"literal","value":"lit"}],"writes":"w"`
+      const routes = `,"routes":["s2","s3"],"after_branches":"s3"}`
+      const second =
+        `{"name":"s","target":{"kind":"tool","name":"t"},"task":{"kind":"from_prev"},"parallel":false,` +
+        `"context":{"kind":"from_step","name":"s1"},"routes_by":"severity"}`
+      assert.strictEqual(
+        two,
+        `{"version":2,"max_iterations":100,"steps":[${first},"output":"Hits","input":"Other"${routes},${second}]}`
+      )
+      const one = yield* Effect.flatMap(read(full), (definition) =>
+        PlanCodec.codec.encodeJson(definition, { version: 1, allowLoss: ["/steps/*/input", "/steps/*/output"] })
+      )
+      assert.strictEqual(one, `{"version":1,"max_iterations":100,"steps":[${first}${routes},${second}]}`)
+    })
+  )
+
+  it.effect("PLAN-4 absent, null and empty are kept apart where LazyBridge keeps them apart", () =>
+    Effect.gen(function* () {
+      const read = (rest: { readonly [key: string]: Schema.Json }) =>
+        Effect.map(written(plan(step(rest)), 2), ({ steps }) => (Array.isArray(steps) ? steps[0] : undefined))
+      const prev = { kind: "from_prev" }
+      assert.deepStrictEqual(yield* read({ task: null }), step())
+      assert.deepStrictEqual(yield* read({ context: null }), step({ context: prev }))
+      assert.deepStrictEqual(yield* read({ context: [] }), step({ context: [] }))
+      assert.deepStrictEqual(yield* read({ context: [null] }), step({ context: [prev] }))
+      assert.deepStrictEqual(yield* read({ writes: "" }), step())
+      assert.deepStrictEqual(yield* read({ writes: null, routes_by: null, after_branches: null }), step())
+      assert.deepStrictEqual(
+        yield* read({ routes_by: "", after_branches: "" }),
+        step({ routes_by: "", after_branches: "" })
+      )
+      assert.deepStrictEqual(yield* read({ routes: [] }), step({ routes: [] }))
+      assert.deepStrictEqual(yield* read({ output: "str", input: "Any" }), step())
+      assert.deepStrictEqual(yield* read({ output: "Any", input: "str" }), step({ output: "Any", input: "str" }))
+      assert.deepStrictEqual(yield* read({ name: null }), step({ name: "t" }))
+      for (const value of [0, "", [], {}, null, false]) {
+        assert.deepStrictEqual(yield* read({ parallel: value }), step())
+      }
+      for (const value of [1, "no", [0], { a: null }, true]) {
+        assert.deepStrictEqual(yield* read({ parallel: value }), step({ parallel: true }))
+      }
+      const { name: _, ...unnamed } = step()
+      assert.deepStrictEqual(yield* written(plan(unnamed), 2), plan(step({ name: "t" })))
+      assert.deepStrictEqual(yield* written({}, 2), plan())
+      assert.deepStrictEqual(yield* written({ steps: [], extra: 1 }, 2), plan())
+    })
+  )
+
+  it.effect("PLAN-4 a missing version is 2, an unknown one is refused", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* written({ steps: [step()] }, 2), plan(step()))
+      for (const version of [0, 4, 99, "2", null, [2]]) {
+        const error = yield* Effect.flip(read({ version, steps: [] }))
+        assert.strictEqual(error.reason._tag, "UnsupportedVersion")
+        assert(error.reason._tag === "UnsupportedVersion")
+        assert.deepStrictEqual(error.reason.supported, [1, 2, 3])
+      }
+      const text = yield* Effect.flip(PlanCodec.codec.decodeJson(`{"version":99,"steps":[]}`))
+      assert.strictEqual(text.reason._tag, "UnsupportedVersion")
+    })
+  )
+
+  it.effect("PLAN-4 routes keep the order they are read in; each target once", () =>
+    Effect.gen(function* () {
+      const definition = yield* read(plan(step({ routes: ["b", "a", "b", "c"] })))
+      assert.deepStrictEqual(
+        definition.steps[0]?.routes,
+        ["b", "a", "c"].map((to) => ({ to, when: { _tag: "Custom", name: `routes:s:${to}` } }))
+      )
+      assert.deepStrictEqual(yield* lossesOf(definition, 2), [
+        { path: "/steps/0/routes", what: `the order of the routes of "s" (written sorted by name)` }
+      ])
+      const allowed = yield* PlanCodec.codec.encode(definition, { version: 2, allowLoss: ["/steps/*/routes"] })
+      assert.deepStrictEqual(allowed, plan(step({ routes: ["a", "b", "c"] })))
+    })
+  )
+
+  it.effect("PLAN-4 routes are sorted by code point, not by UTF-16 unit", () =>
+    Effect.gen(function* () {
+      const sorted = ["\uFF21", "\u{20000}"]
+      assert.deepStrictEqual(sorted.toSorted(), [...sorted].reverse())
+      const wire = plan(step({ routes: sorted }))
+      assert.deepStrictEqual(yield* written(wire, 2), wire)
+    })
+  )
+
+  it.effect("PLAN-4 every problem of the wire is told at once, with its path and the step", () =>
+    Effect.gen(function* () {
+      const wire = {
+        max_iterations: null,
+        steps: [
+          { name: "no target" },
+          step({ task: "from_prev" }),
+          step({ task: { name: "x" } }),
+          step({ task: { kind: "from_memory", name: "x" } }),
+          step({ task: { kind: "literal", value: 42 } }),
+          step({ context: [{ kind: "from_step" }, 7], writes: 1, routes: null }),
+          step({ routes: ["a", 5], output: [], name: 5 }),
+          7,
+          step({ target: { kind: "agent" }, routes_by: {}, after_branches: 1 })
+        ]
+      }
+      const issues = yield* refused(wire)
+      assert.deepStrictEqual(
+        issues.map(({ path }) => path),
+        [
+          "/max_iterations",
+          "/steps/0/target",
+          "/steps/1/task",
+          "/steps/2/task/kind",
+          "/steps/3/task/kind",
+          "/steps/4/task/value",
+          "/steps/5/context/0/name",
+          "/steps/5/context/1",
+          "/steps/5/routes",
+          "/steps/5/writes",
+          "/steps/6/name",
+          "/steps/6/routes/1",
+          "/steps/6/output",
+          "/steps/7",
+          "/steps/8/target/name",
+          "/steps/8/routes_by",
+          "/steps/8/after_branches"
+        ]
+      )
+      assert.match(issues[1]?.expected ?? "", /target.*step "no target"/u)
+      assert.match(issues[4]?.found ?? "", /"from_memory"/u)
+      assert.deepStrictEqual(yield* pathsOf({ steps: null }), ["/steps"])
+      assert.deepStrictEqual(yield* pathsOf({ steps: {} }), ["/steps"])
+    })
+  )
+
+  it.effect("PLAN-4 names that references hold follow S18.7, also at the end", () =>
+    Effect.gen(function* () {
+      for (const kind of ["from_step", "from_parallel", "from_parallel_all"]) {
+        for (const name of ["a", "_", "9-a", "é", "名", "a_-"]) yield* read(plan(step({ task: { kind, name } })))
+        for (const name of ["", "a\n", "a b", "a.b", "-a", "../x", "a;rm", "<lambda>", "a\u0000", null, 5, [], {}]) {
+          const issues = yield* refused(plan(step({ task: { kind, name } })))
+          assert.deepStrictEqual(
+            issues.map(({ path }) => path),
+            ["/steps/0/task/name"]
+          )
+          assert.include(issues[0]?.expected ?? "", kind)
+        }
+      }
+    })
+  )
+
+  it.effect("PLAN-4 step names are any text without control characters up to 200 characters", () =>
+    Effect.gen(function* () {
+      for (const name of ["../../etc passwd", "step one", "a:b", "", "x".repeat(200)]) {
+        assert.strictEqual((yield* read(plan(step({ name })))).steps[0]?.name, name)
+      }
+      for (const name of ["a\n", "a\u0000", "\u007F", "x".repeat(201), "\uD800"]) {
+        assert.deepStrictEqual(yield* pathsOf(plan(step({ name }))), ["/steps/0/name"])
+      }
+    })
+  )
+
+  it.effect("PLAN-4 two routes with one predicate key are refused (Q06)", () =>
+    Effect.gen(function* () {
+      const wire = plan(step({ name: "a:b", routes: ["c"] }), step({ name: "a", routes: ["b:c"] }))
+      const [issue, ...others] = yield* refused(wire)
+      assert.deepStrictEqual(others, [])
+      assert.strictEqual(issue?.path, "/steps/1/routes/0")
+      assert.include(issue?.found ?? "", "routes:a:b:c")
+    })
+  )
+
+  it.effect("L2 inherited names are no names of steps or targets", () =>
+    Effect.gen(function* () {
+      for (const [name, wire] of [
+        ["toString", plan(step({ name: "toString" }))],
+        ["valueOf", plan(step({ target: { kind: "callable", name: "valueOf" } }))],
+        ["constructor", plan(step({ output: "constructor" }))],
+        [
+          "hasOwnProperty",
+          native({ ...step(), routes: [{ to: "a", when: { kind: "custom", name: "hasOwnProperty" } }] })
+        ]
+      ] as const) {
+        const { reason } = yield* Effect.flip(read(wire))
+        assert(reason._tag === "ForbiddenKey", reason._tag)
+        assert.strictEqual(reason.key, name)
+      }
+    })
+  )
+})
+
+describe("plan wire, version 3", () => {
+  it.effect("PLAN-4 unknown fields are refused everywhere", () =>
+    Effect.gen(function* () {
+      const when = { kind: "equals", path: ["a"], value: 1 }
+      const good = native(
+        step({
+          routes: [{ to: "s", when: { kind: "not", condition: when } }],
+          output: { name: "Hits", schema: { type: "object" } },
+          retry: { times: 1 }
+        })
+      )
+      yield* read(good)
+      assert.deepStrictEqual(yield* pathsOf({ ...good, extra: 1 }), ["/extra"])
+      const bad: ReadonlyArray<readonly [string, { readonly [key: string]: Schema.Json }]> = [
+        ["/steps/0/extra", { extra: 1 }],
+        ["/steps/0/target/extra", { target: { kind: "tool", name: "t", extra: 1 } }],
+        ["/steps/0/task/extra", { task: { kind: "from_prev", extra: 1 } }],
+        ["/steps/0/output/extra", { output: { name: "a", extra: 1 } }],
+        ["/steps/0/retry/extra", { retry: { times: 1, extra: 1 } }],
+        ["/steps/0/routes/0/extra", { routes: [{ to: "a", when, extra: 1 }] }],
+        ["/steps/0/routes/0/when/extra", { routes: [{ to: "a", when: { ...when, extra: 1 } }] }]
+      ]
+      for (const [path, rest] of bad) assert.deepStrictEqual(yield* pathsOf(native(step(rest))), [path])
+    })
+  )
+
+  it.effect("PLAN-4 what is wrong is told with its path", () =>
+    Effect.gen(function* () {
+      const route = (when: Schema.Json) => step({ routes: [{ to: "a", when }] })
+      const bad: ReadonlyArray<readonly [string, unknown]> = [
+        ["/steps/0/name", native(step({ name: "step one" }))],
+        ["/steps/0/name", native(step({ name: "a\n" }))],
+        ["/steps/0/task/name", native(step({ task: { kind: "from_step", name: "a b" } }))],
+        ["/steps/0/output", native(step({ output: {} }))],
+        ["/steps/0/output/schema", native(step({ output: { schema: { type: "strange" } } }))],
+        ["/steps/0/input/schema", native(step({ input: { schema: { type: "string", pattern: "(?=a)" } } }))],
+        ["/steps/0/routes/0/when", native(route({ kind: "matches", path: [], pattern: "(?=a)" }))],
+        ["/steps/0/timeout", native(step({ timeout: -1 }))],
+        ["/steps/0/retry/times", native(step({ retry: { times: 0.5 } }))],
+        ["/max_iterations", { ...native(), max_iterations: 1_000_001 }],
+        ["/max_iterations", { ...native(), max_iterations: -1 }],
+        ["/max_iterations", { ...native(), max_iterations: 0.5 }]
+      ]
+      for (const [path, wire] of bad) {
+        const paths = yield* pathsOf(wire)
+        assert.strictEqual(paths.length, 1, JSON.stringify(wire))
+        assert(paths[0]?.startsWith(path), `${paths[0]} is not in ${path}`)
+      }
+      yield* read({ ...native(), max_iterations: 0 })
+      yield* read({ ...native(), max_iterations: 1_000_000 })
+    })
+  )
+
+  it.effect("PLAN-4 a plan of version 2 with a name of its own kind is not written in version 3", () =>
+    Effect.gen(function* () {
+      const definition = yield* read(plan(step({ name: "step one" })))
+      const error = yield* Effect.flip(PlanCodec.codec.encode(definition))
+      assert(error._tag === "PayloadError")
+      assert.deepStrictEqual(
+        issuesOf(error).map(({ path }) => path),
+        ["/steps/0/name"]
+      )
+    })
+  )
+
+  it.effect("L8 secret keys are refused, but for names of members and values to compare with", () =>
+    Effect.gen(function* () {
+      const json = { type: "object", properties: { password: { type: "string" } }, additionalProperties: false }
+      const definition = withStep({
+        output: { json },
+        routes: [{ to: "a", when: { _tag: "Equals", path: ["password"], value: { api_key: "x" } } }]
+      })
+      assert.deepStrictEqual(yield* Effect.flatMap(PlanCodec.codec.encode(definition), read), definition)
+    })
+  )
+})
+
+describe("losses of older versions", () => {
+  const route = (to: string) => ({ to, when: { _tag: "Custom", name: `routes:a:${to}` } as const })
+  const cases: ReadonlyArray<readonly [string, Definition, ReadonlyArray<string>, ReadonlyArray<string>]> = [
+    ["nothing", withStep({ routes: [route("B"), route("a")] }), [], []],
+    ["a name", { ...base, name: "research" }, ["/name"], ["/name"]],
+    ["a description", { ...base, description: "" }, ["/description"], ["/description"]],
+    ["an output", { ...base, output: { name: "Hits" } }, ["/output"], ["/output"]],
+    ["a memory", withStep({ task: { _tag: "FromMemory", agent: "x" } }), ["/steps/0/task"], ["/steps/0/task"]],
+    [
+      "an answer",
+      withStep({ context: [{ _tag: "FromPrev" }, { _tag: "FromAgent", agent: "x" }] }),
+      ["/steps/0/context/1"],
+      ["/steps/0/context/1"]
+    ],
+    [
+      "a single answer",
+      withStep({ context: { _tag: "FromAgent", agent: "x" } }),
+      ["/steps/0/context"],
+      ["/steps/0/context"]
+    ],
+    ["a named schema", withStep({ output: { name: "Hits" } }), ["/steps/0/output"], []],
+    ["a schema", withStep({ input: { json: {} } }), ["/steps/0/input"], ["/steps/0/input"]],
+    ["a schema called str", withStep({ output: { name: "str" } }), ["/steps/0/output"], ["/steps/0/output"]],
+    ["the order of routes", withStep({ routes: [route("a"), route("B")] }), ["/steps/0/routes"], ["/steps/0/routes"]],
+    ["a second route", withStep({ routes: [route("a"), route("a")] }), ["/steps/0/routes/1"], ["/steps/0/routes/1"]],
+    [
+      "a condition",
+      withStep({ routes: [{ to: "a", when: { _tag: "Empty", path: [] } }] }),
+      ["/steps/0/routes/0/when"],
+      ["/steps/0/routes/0/when"]
+    ],
+    [
+      "a predicate of another name",
+      withStep({ routes: [{ to: "a", when: { _tag: "Custom", name: "routes:b:a" } }] }),
+      ["/steps/0/routes/0/when"],
+      ["/steps/0/routes/0/when"]
+    ],
+    ["a timeout", withStep({ timeoutMillis: 0 }), ["/steps/0/timeout"], ["/steps/0/timeout"]],
+    ["a retry", withStep({ retry: { times: 0 } }), ["/steps/0/retry"], ["/steps/0/retry"]]
+  ]
+  for (const [name, definition, one, two] of cases) {
+    it.effect(`L3 ${name}`, () =>
+      Effect.gen(function* () {
+        for (const [version, expected] of [
+          [1, one],
+          [2, two]
+        ] as const) {
+          if (expected.length === 0) {
+            const wire = yield* PlanCodec.codec.encode(definition, { version })
+            assert.deepStrictEqual(yield* read(wire), definition)
+            continue
+          }
+          const losses = yield* lossesOf(definition, version)
+          assert.deepStrictEqual(
+            losses.map(({ path }) => path),
+            expected,
+            `version ${version}`
+          )
+          const wire = yield* PlanCodec.codec.encode(definition, { version, allowLoss: losses })
+          yield* read(wire)
+        }
+        assert.deepStrictEqual(yield* Effect.flatMap(PlanCodec.codec.encode(definition), read), definition)
+      })
+    )
+  }
+})
+
+describe("laws of the plan codec", () => {
+  const runs = { arbitrary: { runs: 200 }, timeout: 120_000 }
+
+  it.effect.prop(
+    "L3 version 3: decode is the inverse of encode, as values and as text",
+    [Seed],
+    ([seed]) =>
+      Effect.gen(function* () {
+        const made = definition(seed)
+        const wire = yield* PlanCodec.codec.encode(made)
+        assert.deepStrictEqual(json(yield* read(wire)), json(made))
+        const text = yield* PlanCodec.codec.encodeJson(made)
+        assert.strictEqual(text, JSON.stringify(wire))
+        assert.deepStrictEqual(json(yield* PlanCodec.codec.decodeJson(text)), json(made))
+      }),
+    runs
+  )
+
+  it.effect.prop(
+    "L3 versions 1 and 2 lose exactly what they say, and then nothing more",
+    [Seed],
+    ([seed]) =>
+      Effect.gen(function* () {
+        const made = definition(seed)
+        for (const version of [1, 2]) {
+          const first = yield* Effect.result(PlanCodec.codec.encode(made, { version }))
+          const losses = first._tag === "Failure" && first.failure._tag === "LossyEncoding" ? first.failure.losses : []
+          const wire = yield* PlanCodec.codec.encode(made, { version, allowLoss: losses })
+          const kept = yield* read(wire)
+          assert.deepStrictEqual(json(kept), json(without(made, new Set(losses.map(({ path }) => path)))))
+          // what older versions have no reference for is written as null, and read as the step before
+          const prev = (_: string, value: unknown) => (value === null ? { kind: "from_prev" } : value)
+          const again = yield* PlanCodec.codec.encode(kept, { version })
+          assert.deepStrictEqual(again, JSON.parse(JSON.stringify(wire), prev))
+        }
+      }),
+    runs
+  )
+
+  /** The definition without what is named as lost. A schema with a name keeps only that. */
+  const without = (made: Definition, lost: ReadonlySet<string>): Definition => {
+    const { description, name, output, ...rest } = made
+    return {
+      ...rest,
+      name: lost.has("/name") ? "plan" : name,
+      ...(description === undefined || lost.has("/description") ? {} : { description }),
+      ...(output === undefined || lost.has("/output") ? {} : { output }),
+      steps: made.steps.map((one, index) => {
+        const path = `/steps/${index}`
+        const { context, input, output, retry, routes, task, timeoutMillis, ...rest } = one
+        const prev = { _tag: "FromPrev" } as const
+        const isList = Array.isArray(context)
+        const contexts = (isList ? context : context === undefined ? [] : [context]).map((item, at) =>
+          lost.has(isList ? `${path}/context/${at}` : `${path}/context`) ? prev : item
+        )
+        const seen = new Set<string>()
+        const byName = (a: string, b: string) => {
+          const [x, y] = [Array.from(a), Array.from(b)]
+          const at = x.findIndex((letter, i) => letter !== y[i])
+          return at < 0 ? x.length - y.length : (x[at]?.codePointAt(0) ?? 0) - (y[at]?.codePointAt(0) ?? -1)
+        }
+        const kept = (routes ?? [])
+          .flatMap(({ to, when }, at) => {
+            if (seen.has(to)) return []
+            seen.add(to)
+            const custom = { _tag: "Custom", name: `routes:${one.name}:${to}` } as const
+            return [{ to, when: lost.has(`${path}/routes/${at}/when`) ? custom : when }]
+          })
+          .toSorted((a, b) => byName(a.to, b.to))
+        const schema = (slot: "input" | "output", ref: PlanDefinition.SchemaRef | undefined) =>
+          ref?.name === undefined || lost.has(`${path}/${slot}`) ? {} : { [slot]: { name: ref.name } }
+        return {
+          ...rest,
+          task: lost.has(`${path}/task`) ? prev : task,
+          ...(context === undefined ? {} : { context: isList ? contexts : (contexts[0] ?? prev) }),
+          ...(routes === undefined ? {} : { routes: kept }),
+          ...schema("input", input),
+          ...schema("output", output),
+          ...(retry === undefined || lost.has(`${path}/retry`) ? {} : { retry }),
+          ...(timeoutMillis === undefined || lost.has(`${path}/timeout`) ? {} : { timeoutMillis })
+        }
+      })
+    }
+  }
+
+  it("the names of the generated plans are sorted otherwise by code point than by UTF-16 unit", () => {
+    const points = names.toSorted((a, b) => (a.codePointAt(0) ?? 0) - (b.codePointAt(0) ?? 0))
+    assert.notDeepEqual(points, names.toSorted())
+  })
+})
+
+describe("hostile plans", () => {
+  it.effect("L2 limits of JSON and of plans", () =>
+    Effect.gen(function* () {
+      const reason = (wire: unknown) => Effect.map(Effect.flip(read(wire)), (error) => error.reason._tag)
+      let deep: Schema.Json = { kind: "custom", name: "x" }
+      for (let i = 0; i < 70; i++) deep = { kind: "not", condition: deep }
+      assert.strictEqual(yield* reason(native(step({ routes: [{ to: "a", when: deep }] }))), "TooDeep")
+      let nested: Schema.Json = { kind: "custom", name: "x" }
+      for (let i = 0; i < 20; i++) nested = { kind: "not", condition: nested }
+      assert.strictEqual(yield* reason(native(step({ routes: [{ to: "a", when: nested }] }))), "Invalid")
+      const many = Array.from({ length: 1001 }, () => step())
+      assert.deepStrictEqual(yield* pathsOf(plan(...many)), ["/steps"])
+      assert.deepStrictEqual(yield* pathsOf(native(...many)), ["/steps"])
+      const routes = Array.from({ length: 257 }, (_, i) => `r${i}`)
+      assert.deepStrictEqual(yield* pathsOf(plan(step({ routes }))), ["/steps/0/routes"])
+      const context = Array.from({ length: 257 }, () => ({ kind: "from_prev" }))
+      assert.deepStrictEqual(yield* pathsOf(plan(step({ context }))), ["/steps/0/context"])
+      const matches = Array.from({ length: 201 }, (_, i) => ({
+        kind: "matches",
+        path: [],
+        pattern: `(\\p{L}{1,900}${i})`
+      }))
+      const heavy = native(step({ routes: [{ to: "a", when: { kind: "or", conditions: matches } }] }))
+      assert.deepStrictEqual(yield* pathsOf(heavy), ["/steps"])
+    })
+  )
+
+  it.effect("L2 keys that change prototypes, cycles, and values that are no JSON", () =>
+    Effect.gen(function* () {
+      const reason = (effect: Effect.Effect<unknown, PayloadError.PayloadError>) =>
+        Effect.map(Effect.flip(effect), (error) => error.reason._tag)
+      const text = `{"steps":[{"name":"s","target":{"kind":"tool","name":"t"},"__proto__":{"task":1}}]}`
+      assert.strictEqual(yield* reason(PlanCodec.codec.decodeJson(text)), "ForbiddenKey")
+      assert.strictEqual(yield* reason(read(JSON.parse(text))), "ForbiddenKey")
+      const cycle: { steps: Array<unknown> } = { steps: [] }
+      cycle.steps.push(cycle)
+      assert.strictEqual(yield* reason(read(cycle)), "Invalid")
+      for (const wire of [null, 7, "plan", [], undefined, () => 1, { steps: [new Date(0)] }]) {
+        assert.strictEqual(yield* reason(read(wire)), "Invalid", String(wire))
+      }
+      assert.strictEqual(yield* reason(PlanCodec.codec.decodeJson("{")), "NotJson")
+      const proxy = new Proxy(
+        {},
+        {
+          getOwnPropertyDescriptor: () => {
+            throw new Error("no")
+          },
+          ownKeys: () => {
+            throw new Error("no")
+          }
+        }
+      )
+      assert.strictEqual(yield* reason(read(proxy)), "Invalid")
+    })
+  )
+
+  it.effect("L2 many problems cost little, and are counted", () =>
+    Effect.gen(function* () {
+      const context = Array.from({ length: 250 }, () => 7)
+      const { reason } = yield* Effect.flip(read(plan(...Array.from({ length: 100 }, () => step({ context })))))
+      assert(reason._tag === "Invalid")
+      assert.strictEqual(reason.issues.length + reason.omitted, 25_000)
+    })
+  )
+
+  it.effect("L2 limits of a call hold for schemas, too", () =>
+    Effect.gen(function* () {
+      const wire = native(step({ output: { schema: { type: "string", description: "x".repeat(100) } } }))
+      yield* read(wire)
+      const { reason } = yield* Effect.flip(PlanCodec.codec.decode(wire, { limits: { maxStringLength: 50 } }))
+      assert.strictEqual(reason._tag, "TooLarge")
+    })
+  )
+})
+
+describe("the codec as a schema", () => {
+  it.effect("L3 reads every version, and writes the newest", () =>
+    Effect.gen(function* () {
+      const decoded = yield* Schema.decodeEffect(PlanCodec.codec.schema)({ steps: [step()] })
+      assert.strictEqual(decoded.steps.length, 1)
+      const encoded = yield* Schema.encodeEffect(PlanCodec.codec.schema)(decoded)
+      assert.deepStrictEqual(json(encoded), json(yield* PlanCodec.codec.encode(decoded)))
+    })
+  )
+})

@@ -1,0 +1,327 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Schema } from "effect"
+import type { LanguageModel } from "effect/ai"
+import {
+  Agent,
+  type PayloadError,
+  type Plan,
+  PlanCodec,
+  type PlanInvalid,
+  type PlanRegistry,
+  type RegistryIncomplete,
+  Target,
+  When
+} from "effect-emissary"
+import * as Internal from "../../src/plan/internal/plan.ts"
+
+const fetchIt = Target.make("fetch", ({ task }) => Effect.succeed(`found ${task}`))
+const searcher = Agent.make("searcher", {})
+
+const step = (rest: { readonly [key: string]: Schema.Json } = {}) => ({
+  name: "s",
+  target: { kind: "tool", name: "t" },
+  task: { kind: "from_prev" },
+  parallel: false,
+  ...rest
+})
+
+const plan = (...steps: ReadonlyArray<Schema.Json>) => ({ version: 2, max_iterations: 100, steps })
+
+const native = (...steps: ReadonlyArray<Schema.Json>) => ({ version: 3, steps })
+
+const routed = plan(step({ routes: ["x"] }), step({ name: "x" }))
+
+const Hits = Schema.Struct({ items: Schema.Array(Schema.String) })
+const hits = {
+  type: "object",
+  properties: { items: { type: "array", items: { type: "string" } } },
+  required: ["items"],
+  additionalProperties: false
+}
+
+const lacks = Effect.fnUntraced(function* (wire: unknown, registry: PlanRegistry.PlanRegistry = {}) {
+  const error = yield* Effect.flip(PlanCodec.decode(wire, registry))
+  assert(error._tag === "RegistryIncomplete", error.message)
+  return error
+})
+
+const entriesOf = (wire: unknown, registry?: PlanRegistry.PlanRegistry) =>
+  Effect.map(lacks(wire, registry), ({ entries }) =>
+    entries.map(({ code, name, path, registry }) => `${code} ${registry} ${name} at ${path}`)
+  )
+
+describe("registries of plans", () => {
+  it.effect("PLAN-4 L1 everything that is missing is told at once, with what there is and what is closest", () =>
+    Effect.gen(function* () {
+      const wire = plan(
+        step({ target: { kind: "callable", name: "fetsh" }, routes: ["b"], output: "Hitz", input: "int" }),
+        step({ name: "b", target: { kind: "agent", name: "r" } }),
+        step({ name: "c", target: { kind: "mystery", name: "m" } }),
+        step({ name: "d", target: { name: "n" } })
+      )
+      const error = yield* lacks(wire, { targets: { fetch: fetchIt, searcher }, schemas: { Hits } })
+      assert.deepStrictEqual(
+        error.entries.map(({ code, name, path, registry, step, suggestion }) => [
+          code,
+          registry,
+          name,
+          path,
+          step,
+          suggestion
+        ]),
+        [
+          ["Missing", "targets", "fetsh", "/steps/0/target", "s", "fetch"],
+          ["Missing", "schemas", "int", "/steps/0/input", "s", undefined],
+          ["Missing", "schemas", "Hitz", "/steps/0/output", "s", "Hits"],
+          ["Missing", "targets", "r", "/steps/1/target", "b", undefined],
+          ["Missing", "targets", "m", "/steps/2/target", "c", undefined],
+          ["Missing", "targets", "n", "/steps/3/target", "d", undefined],
+          ["Missing", "predicates", "routes:s:b", "/steps/0/routes/0", "s", undefined]
+        ]
+      )
+      assert.deepStrictEqual(error.entries[0]?.available, ["fetch", "searcher"])
+      for (const text of ["fetsh", "agent", "mystery", "type:Hitz", "type:int", "routes:s:b", "output", `"fetch"`]) {
+        assert.include(error.message, text)
+      }
+    })
+  )
+
+  it.effect("PLAN-4 tools need no entry, and ignore one", () =>
+    Effect.gen(function* () {
+      const made = yield* PlanCodec.decode(plan(step({ target: { kind: "tool", name: "fetch" } })), {
+        targets: { fetch: fetchIt }
+      })
+      assert.deepStrictEqual(made.definition.steps[0]?.target, { kind: "tool", name: "fetch" })
+      assert.strictEqual(Internal.liveOf(made).steps[0]?.target._tag, "Tool")
+      yield* PlanCodec.decode(plan(step()))
+      yield* PlanCodec.decodeJson(JSON.stringify(plan(step())))
+    })
+  )
+
+  it.effect("PLAN-4 a name that is bound to another kind is told; an unknown kind is whatever is bound", () =>
+    Effect.gen(function* () {
+      const targets = { fetch: fetchIt, searcher }
+      const at = (kind: string, name: string) => plan(step({ target: { kind, name } }))
+      assert.deepStrictEqual(yield* entriesOf(at("callable", "searcher"), { targets }), [
+        "WrongKind targets searcher at /steps/0/target"
+      ])
+      assert.deepStrictEqual(yield* entriesOf(at("agent", "fetch"), { targets }), [
+        "WrongKind targets fetch at /steps/0/target"
+      ])
+      for (const [name, kind] of [
+        ["fetch", "function"],
+        ["searcher", "agent"]
+      ] as const) {
+        const made = yield* PlanCodec.decode(at("unknown", name), { targets })
+        assert.deepStrictEqual(made.definition.steps[0]?.target, { kind, name })
+      }
+      assert.deepStrictEqual((yield* PlanCodec.codec.decode(at("unknown", "searcher"))).steps[0]?.target, {
+        kind: "function",
+        name: "searcher"
+      })
+    })
+  )
+
+  it.effect("PLAN-4 an agent's key is an entry, and what it requires is required by the plan", () =>
+    Effect.gen(function* () {
+      class Support extends Agent.Service<Support>()("support", {}) {}
+      const made = yield* PlanCodec.decode(plan(step({ target: { kind: "agent", name: "helper" } })), {
+        targets: { helper: Support }
+      })
+      const typed: Plan.Plan<Schema.Json, Support> = made
+      const target = Internal.liveOf(typed).steps[0]?.target
+      assert(target?._tag === "Agent")
+      assert.strictEqual(target.name, "helper")
+    })
+  )
+
+  it.effect("PLAN-4 what functions and predicates require is required by the plan", () =>
+    Effect.gen(function* () {
+      class Tenant extends Context.Service<Tenant, string>()("test/Tenant") {}
+      class Clock extends Context.Service<Clock, string>()("test/Clock") {}
+      class Flag extends Context.Service<Flag, boolean>()("test/Flag") {}
+      const decoded = PlanCodec.decode(plan(step()), {
+        targets: {
+          a: Target.make("a", () => Effect.map(Tenant, (tenant) => tenant)),
+          b: Target.make("b", () => Effect.map(Clock, (clock) => clock)),
+          searcher
+        },
+        predicates: { never: When.never, no: () => false },
+        routes: { s: { x: () => Effect.map(Flag, (flag) => flag) } }
+      })
+      const typed: Effect.Effect<
+        Plan.Plan<Schema.Json, Tenant | Clock | Flag | LanguageModel.LanguageModel>,
+        PayloadError.PayloadError | PlanInvalid.PlanInvalid | RegistryIncomplete.RegistryIncomplete
+      > = decoded
+      // @ts-expect-error it does require them
+      const free: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = decoded
+      yield* free
+      yield* typed
+      const none: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = PlanCodec.decode(plan(step()), {
+        targets: { fetch: fetchIt }
+      })
+      yield* none
+    })
+  )
+
+  it.effect("PLAN-4 inherited members of a registry are no entries", () =>
+    Effect.gen(function* () {
+      const targets = Object.create({ fetch: fetchIt })
+      const wire = plan(step({ target: { kind: "callable", name: "fetch" } }))
+      assert.deepStrictEqual(yield* entriesOf(wire, { targets }), ["Missing targets fetch at /steps/0/target"])
+    })
+  )
+
+  it.effect("PLAN-4 predicates: by key, by step and target, as data or as a function", () =>
+    Effect.gen(function* () {
+      const predicate: PlanRegistry.AnyPredicate = When.payload.empty()
+      const ask = (made: Plan.Plan<Schema.Json, unknown>, payload: Schema.Json) => {
+        const live = Internal.liveOf(made).predicates.get("routes:s:x")
+        return live === undefined ? Effect.die("missing") : live({ step: "s", payload, text: "" })
+      }
+      for (const registry of [
+        { predicates: { "routes:s:x": predicate } },
+        { routes: { s: { x: predicate } } },
+        { routes: { s: { x: ({ payload }: { readonly payload: Schema.Json }) => payload === "" } } },
+        { predicates: { "routes:s:x": (input: { readonly payload: unknown }) => Effect.succeed(input.payload === "") } }
+      ] as const) {
+        const made = yield* PlanCodec.decode(routed, registry)
+        assert.strictEqual(yield* ask(made, ""), true)
+        assert.strictEqual(yield* ask(made, "x"), false)
+        assert.deepStrictEqual(made.definition.steps[0]?.routes, [
+          { to: "x", when: { _tag: "Custom", name: "routes:s:x" } }
+        ])
+        assert.deepStrictEqual(yield* PlanCodec.encode(made, { version: 2 }), routed)
+      }
+    })
+  )
+
+  it.effect("PLAN-4 predicates that are there twice or cannot be used are told", () =>
+    Effect.gen(function* () {
+      const no = () => false
+      const at = "at /steps/0/routes/0"
+      assert.deepStrictEqual(yield* entriesOf(routed, { predicates: { "routes:s:x": no }, routes: { s: { x: no } } }), [
+        `Ambiguous predicates routes:s:x ${at}`
+      ])
+      assert.deepStrictEqual(yield* entriesOf(routed, { routes: { s: { x: When.payload.matches("(?=a)") } } }), [
+        `Unusable predicates routes:s:x ${at}`
+      ])
+      assert.deepStrictEqual(yield* entriesOf(routed, { routes: { s: { x: When.custom("other") } } }), [
+        `Unusable predicates routes:s:x ${at}`
+      ])
+    })
+  )
+
+  it.effect("PLAN-4 custom conditions inside of others are looked up one by one", () =>
+    Effect.gen(function* () {
+      const when = {
+        kind: "and",
+        conditions: [
+          { kind: "custom", name: "vip" },
+          { kind: "not", condition: { kind: "custom", name: "late" } }
+        ]
+      }
+      const wire = native(step({ routes: [{ to: "x", when }] }), step({ name: "x" }))
+      assert.deepStrictEqual(yield* entriesOf(wire, { predicates: { vip: () => true } }), [
+        "Missing predicates late at /steps/0/routes/0"
+      ])
+      const made = yield* PlanCodec.decode(wire, { predicates: { vip: () => true, late: When.never } })
+      assert.deepStrictEqual([...Internal.liveOf(made).predicates.keys()], ["vip", "late"])
+    })
+  )
+})
+
+describe("schemas of plans", () => {
+  it.effect("PLAN-4 version 2 names schemas; the plan then carries them, and version 3 needs no registry", () =>
+    Effect.gen(function* () {
+      const wire = plan(step({ output: "Hits" }))
+      const made = yield* PlanCodec.decode(wire, { schemas: { Hits } })
+      assert.deepStrictEqual(made.definition.steps[0]?.output, { name: "Hits", json: hits })
+      assert.deepStrictEqual(yield* PlanCodec.encode(made, { version: 2 }), wire)
+      const carried = yield* PlanCodec.encode(made)
+      const again = yield* PlanCodec.decode(carried)
+      assert.deepStrictEqual(again.definition, made.definition)
+      assert.strictEqual(again.digest, made.digest)
+      for (const plan of [made, again]) {
+        const schema = Internal.liveOf(plan).steps[0]?.output
+        assert(schema !== undefined)
+        const decode = Schema.decodeUnknownEffect(schema)
+        assert.deepStrictEqual(yield* decode({ items: ["a"] }), { items: ["a"] })
+        yield* Effect.flip(decode({ items: [1] }))
+      }
+    })
+  )
+
+  it.effect("PLAN-4 a schema of the same name is used only if it says the same", () =>
+    Effect.gen(function* () {
+      const Same = Schema.Struct({ items: Schema.Array(Schema.String) })
+      const Other = Schema.Struct({ items: Schema.Array(Schema.Int) })
+      const wire = native(step({ output: { name: "Hits", schema: hits } }))
+      yield* PlanCodec.decode(wire, { schemas: { Hits: Same } })
+      assert.deepStrictEqual(yield* entriesOf(wire, { schemas: { Hits: Other } }), [
+        "Different schemas Hits at /steps/0/output"
+      ])
+      assert.deepStrictEqual(yield* entriesOf({ ...native(step()), output: { name: "Hits" } }), [
+        "Missing schemas Hits at /output"
+      ])
+    })
+  )
+
+  it.effect("PLAN-4 a schema that has no JSON Schema is told", () =>
+    Effect.gen(function* () {
+      const schemas = { Hits: Schema.instanceOf(AbortController) }
+      assert.deepStrictEqual(yield* entriesOf(plan(step({ output: "Hits" })), { schemas }), [
+        "Unusable schemas Hits at /steps/0/output"
+      ])
+    })
+  )
+
+  it.effect("PLAN-4 str and Any need an entry, and stand for none if it says no more", () =>
+    Effect.gen(function* () {
+      const wire = plan(step({ output: "str" }))
+      assert.deepStrictEqual(yield* entriesOf(wire), ["Missing schemas str at /steps/0/output"])
+      const made = yield* PlanCodec.decode(wire, { schemas: { str: Schema.String } })
+      assert.isUndefined(made.definition.steps[0]?.output)
+      const strict = yield* PlanCodec.decode(wire, { schemas: { str: Schema.NonEmptyString } })
+      assert.strictEqual(strict.definition.steps[0]?.output?.name, "str")
+    })
+  )
+
+  it.effect("L3 what was decoded with a registry is what was encoded", () =>
+    Effect.gen(function* () {
+      const wire = {
+        version: 3,
+        name: "research",
+        description: "Finds things",
+        max_iterations: 7,
+        output: { schema: { type: "string" } },
+        steps: [
+          {
+            name: "fetch",
+            target: { kind: "function", name: "fetch" },
+            task: { kind: "from_start" },
+            context: [{ kind: "from_memory", name: "searcher" }],
+            writes: "hits",
+            output: { name: "Hits", schema: hits },
+            routes: [{ to: "write", when: { kind: "empty", path: ["items"] } }],
+            timeout: 1000,
+            retry: { times: 2, delay: 10, factor: 2, max_delay: 100 }
+          },
+          { name: "write", target: { kind: "agent", name: "searcher" }, task: { kind: "from_prev" } }
+        ]
+      }
+      const made = yield* PlanCodec.decode(wire, { targets: { fetch: fetchIt, searcher } })
+      assert.deepStrictEqual(yield* PlanCodec.encode(made), wire)
+      assert.strictEqual(yield* PlanCodec.encodeJson(made), JSON.stringify(wire))
+    })
+  )
+
+  it.effect("PLAN-2 the structure is checked after the names, and all of it is told", () =>
+    Effect.gen(function* () {
+      const wire = plan(step({ task: { kind: "from_step", name: "gone" } }), step())
+      const error = yield* Effect.flip(PlanCodec.decode(wire))
+      assert(error._tag === "PlanInvalid", error.message)
+      assert.isAbove(error.problems.length, 1)
+    })
+  )
+})
