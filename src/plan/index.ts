@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+export * as AgentGraph from "./AgentGraph.ts"
 export * as AgentMemory from "./AgentMemory.ts"
 export * as Checkpoint from "./Checkpoint.ts"
 export * as CheckpointError from "./CheckpointError.ts"

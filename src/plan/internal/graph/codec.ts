@@ -1,0 +1,34 @@
+import * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
+import * as Json from "../../../payload/Json.ts"
+import type { PayloadError } from "../../../payload/PayloadError.ts"
+import * as VersionedCodec from "../../../payload/VersionedCodec.ts"
+import { AgentGraph } from "./model.ts"
+import { v1 } from "./v1.ts"
+import { v2 } from "./v2.ts"
+
+const what = "agent graph"
+
+export const codec: VersionedCodec.VersionedCodec<AgentGraph> = VersionedCodec.make({
+  what,
+  field: "version",
+  type: AgentGraph,
+  arms: [v1, v2],
+  data: ["/nodes/*/routes"]
+})
+
+/** Version 1 was written without a version. */
+const tagged = (json: Schema.Json): Schema.Json =>
+  Json.isObject(json) && !Object.hasOwn(json, "version") ? { ...json, version: 1 } : json
+
+export const decode = (
+  input: unknown,
+  options?: VersionedCodec.DecodeOptions
+): Effect.Effect<AgentGraph, PayloadError> =>
+  Effect.flatMap(Json.check(input, { what, limits: options?.limits }), (json) => codec.decode(tagged(json), options))
+
+export const decodeJson = (
+  input: string | Uint8Array,
+  options?: VersionedCodec.DecodeOptions
+): Effect.Effect<AgentGraph, PayloadError> =>
+  Effect.flatMap(Json.parse(input, { what, limits: options?.limits }), (json) => codec.decode(tagged(json), options))
