@@ -1,0 +1,36 @@
+/**
+ * A band and its aggregate.
+ *
+ * The members of a band run at the same time, two at most here. One of them fails at first and is tried again; the others
+ * do not notice. What they gave is put together in the order of the plan, whoever was first. Usage counts every call once.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Console, Effect } from "effect"
+import { Plan, PlanRunState } from "effect-emissary"
+import { Script, ScriptedModel } from "effect-emissary/testing"
+import assert from "node:assert"
+import { plan } from "./plan.ts"
+
+let failures = 0
+
+const model = ScriptedModel.layer((request): Script.Turn => {
+  const [system, user] = request.messages
+  const field = /expert of (\w+)/.exec(system?.text ?? "")?.[1]
+  const usage = { inputTokens: 100, outputTokens: 10 }
+  if (field === "history" && failures++ === 0) return { fail: { reason: "RateLimitError" } }
+  if (field === "geology") return { text: "It is granite.", delay: 50, usage }
+  return field === undefined
+    ? { text: `All in all:\n${user?.text ?? ""}`, usage }
+    : { text: `${field} knows it well.`, usage }
+})
+
+Effect.gen(function* () {
+  const team = yield* Plan.bind(yield* plan)
+  const result = yield* Plan.run(team, "Mont Blanc", { concurrency: 2 })
+  assert(result.outcome === "Completed")
+  yield* Console.log(result.text)
+  for (const { attempts, step } of PlanRunState.history(result.state)) {
+    yield* Console.log(`  ${step}: ${attempts === 1 ? "at once" : `at attempt ${attempts}`}`)
+  }
+  yield* Console.log(`  ${JSON.stringify(result.usage)}`)
+}).pipe(Effect.provide(model), NodeRuntime.runMain)
