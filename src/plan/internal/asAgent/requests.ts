@@ -5,8 +5,10 @@ import type { PlanOutcome } from "../../PlanOutcome.ts"
 type Paused = Extract<PlanOutcome, { readonly _tag: "Paused" }>
 
 /**
- * A step that waits for anybody is a request under its own name: it runs again when it
- * is approved, and fails when it is denied.
+ * A step that waits for anybody is a request under its own name: it fails when it is
+ * denied, and runs again when the plan goes on, which takes one decision about anything
+ * that waits; so does a step in the same band that nobody has decided about. A call is
+ * never made without its own decision.
  */
 export const requestsOf = ({ pauses, requests }: Paused): ReadonlyArray<ApprovalRequest> => [
   ...requests,
