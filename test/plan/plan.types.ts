@@ -144,31 +144,31 @@ expectTypeOf<PlanOf<typeof none>>().toEqualTypeOf<Plan.Plan<Schema.Json>>()
 
 // Unknown names are refused, wherever they stand, and told
 // @ts-expect-error Step "write" refers to "publish", which is no step of this plan.
-Plan.make(look, after, write, done)
+void Plan.make(look, after, write, done)
 // @ts-expect-error Step "write" refers to "look", which is no step of this plan.
-Plan.make({ name: "x" }, write, after, publish, done)
+void Plan.make({ name: "x" }, write, after, publish, done)
 // @ts-expect-error Step "sort" refers to "done", which is no step of this plan.
-Plan.make(look, after)
+void Plan.make(look, after)
 expectTypeOf<Plan.Known<[typeof look, typeof after]>>().toEqualTypeOf<
   readonly [unknown, Plan.Mistake<`Step "sort" refers to "done", which is no step of this plan.`>]
 >()
 // @ts-expect-error "nam" is no option
-Plan.make({ nam: "x" }, look)
+void Plan.make({ nam: "x" }, look)
 // @ts-expect-error "maxIteration" is no option of Plan.make.
-Plan.make({ name: "x", maxIteration: 5 }, look)
+void Plan.make({ name: "x", maxIteration: 5 }, look)
 // @ts-expect-error options come first
-Plan.make(look, { name: "x" })
+void Plan.make(look, { name: "x" })
 
 // Names that are not literals are left to the check when the plan is made
 declare const name: string
 declare const pattern: `step-${number}`
 declare const steps: ReadonlyArray<Step.Step<string, string, Db>>
-Plan.make(look, Step.make(name, { target: "x", task: Reference.fromStep("look") }))
-Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(name) }))
-Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(pattern), routes: [[name, empty]] }))
-Plan.make(...steps)
-Plan.make(...steps.map(({ name }) => Step.make(name, { target: "x", context: Reference.fromStep(name) })))
-Plan.make(Step.make(name, { target: "x" }), Step.make("x", { target: "x", task: Reference.fromStep("unknown") }))
+void Plan.make(look, Step.make(name, { target: "x", task: Reference.fromStep("look") }))
+void Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(name) }))
+void Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(pattern), routes: [[name, empty]] }))
+void Plan.make(...steps)
+void Plan.make(...steps.map(({ name }) => Step.make(name, { target: "x", context: Reference.fromStep(name) })))
+void Plan.make(Step.make(name, { target: "x" }), Step.make("x", { target: "x", task: Reference.fromStep("unknown") }))
 expectTypeOf(Plan.make({ name: "x" }, ...steps)).toEqualTypeOf<
   Effect.Effect<Plan.Plan<Schema.Json, Db>, PlanInvalid.PlanInvalid>
 >()
@@ -210,6 +210,6 @@ expectTypeOf(Plan.stream(ready, { payload: [1], context: "c" })).toEqualTypeOf<
 >()
 expectTypeOf(ready).toExtend<Agent.Agent<Date, Db>>()
 // @ts-expect-error a plan that is not bound cannot run
-Plan.run(made, "x")
+void Plan.run(made, "x")
 // @ts-expect-error nor is it an agent
 Step.make("x", { target: made })

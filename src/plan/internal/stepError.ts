@@ -9,7 +9,7 @@ export class InputInvalid extends Schema.TaggedError<InputInvalid>("effect-emiss
   fields
 ) {
   override get message(): string {
-    return `The payload does not fit the input schema of ${JSON.stringify(this.target)}: ${this.problems}`
+    return `The function ${JSON.stringify(this.target)} cannot take what it is given. ${this.problems}`
   }
 }
 
@@ -19,6 +19,6 @@ export class OutputInvalid extends Schema.TaggedError<OutputInvalid>("effect-emi
   fields
 ) {
   override get message(): string {
-    return `The answer of ${JSON.stringify(this.target)} does not fit its output schema: ${this.problems}`
+    return `The function ${JSON.stringify(this.target)} gave something else than it says. ${this.problems}`
   }
 }

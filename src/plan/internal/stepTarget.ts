@@ -4,7 +4,8 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import { type Agent, isAgent } from "../../agent/Agent.ts"
-import * as ValidationIssue from "../../payload/ValidationIssue.ts"
+import * as Decode from "../../payload/Decode.ts"
+import type { PayloadError } from "../../payload/PayloadError.ts"
 import type { AgentTarget, FunctionTarget, Input, Options, StepSchema, TypeId as Id } from "../Target.ts"
 import type { LiveTarget, StepSchema as LiveSchema } from "./live.ts"
 import { InputInvalid, OutputInvalid } from "./stepError.ts"
@@ -27,29 +28,29 @@ type Code = (input: Input<never>) => Effect.Effect<unknown, unknown, unknown>
 const notAnEffect = (name: string) =>
   new TypeError(`expected the function of ${JSON.stringify(name)} to return an Effect`)
 
-const render = (error: Schema.SchemaError): string => ValidationIssue.render(ValidationIssue.fromSchemaError(error))
+// what is left over is left out, as everywhere in a plan
+const lenient = (what: string): Decode.Options => ({ what, onExcessProperty: "ignore" })
+
+const mapError =
+  <A, B, E>(
+    run: (value: A) => Effect.Effect<B, PayloadError>,
+    Failure: new (fields: { readonly target: string; readonly problems: string }) => E,
+    target: string
+  ) =>
+  (value: A): Effect.Effect<B, E> =>
+    Effect.mapError(run(value), (error) => new Failure({ target, problems: error.message }))
 
 /** A function under a name. The payload is decoded for it, and what it answers is encoded. */
 export const fromFunction = (name: string, options: Options<StepSchema, StepSchema>, code: Code): FunctionTarget => {
   const input = options.input === undefined ? undefined : jsonCodec(options.input)
   const output = options.output === undefined ? undefined : jsonCodec(options.output)
   const decode: (payload: Schema.Json) => Effect.Effect<unknown, InputInvalid> =
-    input === undefined
-      ? Effect.succeed
-      : (payload) =>
-          Effect.mapError(
-            Schema.decodeUnknownEffect(input)(payload, { errors: "all" }),
-            (error) => new InputInvalid({ target: name, problems: render(error) })
-          )
+    input === undefined ? Effect.succeed : mapError(Decode.decode(input, lenient("payload")), InputInvalid, name)
   const encode: (answer: unknown) => Effect.Effect<Schema.Json, OutputInvalid> =
     output === undefined
       ? // Sound: the types of functions without a schema ask for JSON, and the run checks that it is.
         (answer) => Effect.succeed(answer as Schema.Json)
-      : (answer) =>
-          Effect.mapError(
-            Schema.encodeUnknownEffect(output)(answer, { errors: "all" }),
-            (error) => new OutputInvalid({ target: name, problems: render(error) })
-          )
+      : mapError(Decode.encode(output, lenient("answer")), OutputInvalid, name)
   return {
     [TypeId]: { _R: (_: never) => _ },
     name,
