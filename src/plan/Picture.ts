@@ -117,6 +117,40 @@ const drawing = (plan: Source, options: Options | undefined) =>
 /**
  * A plan as a Mermaid flowchart.
  *
+ * **Example** (A question that may go to a human)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Picture, type PlanDefinition, Reference, When } from "effect-emissary"
+ *
+ * const definition: PlanDefinition.PlanDefinition = {
+ *   name: "support",
+ *   maxIterations: 100,
+ *   steps: [
+ *     {
+ *       name: "triage",
+ *       target: { kind: "agent", name: "triage" },
+ *       task: Reference.fromStart,
+ *       parallel: false,
+ *       routes: [{ to: "reply", when: When.field("topic").in(["hours", "address"]) }]
+ *     },
+ *     { name: "ask", target: { kind: "tool", name: "ask_human" }, task: Reference.fromPrev, parallel: false },
+ *     { name: "reply", target: { kind: "agent", name: "writer" }, task: Reference.fromPrev, parallel: false }
+ *   ]
+ * }
+ *
+ * assert.deepStrictEqual(Picture.toMermaid(definition).split("\n").slice(0, 8), [
+ *   `flowchart TD`,
+ *   `  n0(["support"])`,
+ *   `  n1("triage<br/>agent")`,
+ *   `  n2[["ask<br/>tool ask_human"]]`,
+ *   `  n3("reply<br/>agent writer")`,
+ *   `  n4(["end"])`,
+ *   `  n0 --> n1`,
+ *   `  n1 -->|"topic in #91;#34;hours#34;#44; #34;address#34;#93;"| n3`
+ * ])
+ * ```
+ *
  * @category converting
  * @since 0.1.0
  */
@@ -124,6 +158,20 @@ export const toMermaid = (plan: Source, options?: Options): string => mermaid.wr
 
 /**
  * A plan in the language of GraphViz, for `dot`.
+ *
+ * **Example** (One step)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Picture, Reference } from "effect-emissary"
+ *
+ * const text = Picture.toGraphViz({
+ *   name: "one",
+ *   maxIterations: 100,
+ *   steps: [{ name: "only", target: { kind: "function", name: "f" }, task: Reference.fromStart, parallel: false }]
+ * })
+ * assert.ok(text.includes(`n1 [label="only\\nfunction f", shape=box]`))
+ * ```
  *
  * @category converting
  * @since 0.1.0
@@ -148,6 +196,24 @@ export interface DiffOptions {
  * Steps and edges that are only in the second plan are marked as added, those that are
  * only in the first as removed; steps that are in both, but differ, as changed, with
  * the names of the fields. Each is marked by colour and by a sign: `+`, `−`, `~`.
+ *
+ * **Example** (A step more)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Picture, type PlanDefinition, Reference } from "effect-emissary"
+ *
+ * const step = (name: string): PlanDefinition.StepDefinition => ({
+ *   name,
+ *   target: { kind: "function", name },
+ *   task: Reference.fromPrev,
+ *   parallel: false
+ * })
+ * const before = { name: "p", maxIterations: 100, steps: [step("a")] }
+ * const after = { ...before, steps: [step("a"), step("b")] }
+ *
+ * assert.ok(Picture.diffToMermaid(before, after).includes(`n2["b<br/>function<br/>#43; added"]`))
+ * ```
  *
  * @category converting
  * @since 0.1.0

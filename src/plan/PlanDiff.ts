@@ -119,6 +119,31 @@ const definitionOf = (source: Source): PlanDefinition => ("definition" in source
 /**
  * What changed from one plan to another.
  *
+ * **Example** (A step that was changed, and undone)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Result } from "effect"
+ * import { PlanDiff, type PlanDefinition, Reference } from "effect-emissary"
+ *
+ * const step: PlanDefinition.StepDefinition = {
+ *   name: "write",
+ *   target: { kind: "agent", name: "writer" },
+ *   task: Reference.fromStart,
+ *   parallel: false
+ * }
+ * const before = { name: "p", maxIterations: 100, steps: [step] }
+ * const after = { ...before, steps: [{ ...step, writes: "draft" }] }
+ *
+ * const diff = PlanDiff.diff(before, after)
+ * assert.deepStrictEqual(diff, {
+ *   plan: [],
+ *   steps: [{ _tag: "Changed", step: "write", index: 0, fields: [{ field: "writes", after: "draft" }] }]
+ * })
+ * assert.deepStrictEqual(PlanDiff.apply(diff, before), Result.succeed(after))
+ * assert.ok(PlanDiff.isEmpty(PlanDiff.diff(after, after)))
+ * ```
+ *
  * @category constructors
  * @since 0.1.0
  */
