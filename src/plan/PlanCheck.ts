@@ -65,6 +65,11 @@ export interface Bindings {
  * A condition may always fail to hold, so the step after a router can always run, unless
  * one condition is the `When.not` of another, or `routesBy` names a required field that
  * is never anything but the name of a step.
+ * Branches of one router exclude each other all the same, as they are meant to, where
+ * types and keys are concerned.
+ *
+ * A plan with hundreds of thousands of ways between its steps is accepted without
+ * following them.
  *
  * **Example** (A name that is not quite right)
  *

@@ -113,7 +113,8 @@ export type Code = typeof Code.Type
  * - `slot`: the part of the step: `name`, `target`, `task`, `context[1]`, `input`,
  *   `writes`, `routes`, `routesBy`, `afterBranches`; of the plan, `maxIterations`.
  * - `reason`: a sentence for people, with all of that and with what to do.
- * - `known`: the names there are, sorted, where the problem is an unknown name.
+ * - `known`: the names there are, sorted, where the problem is an unknown name; the first
+ *   100 of them.
  * - `suggestion`: the known name that is closest to the unknown one, if any is close.
  *
  * @category models

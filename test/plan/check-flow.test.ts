@@ -174,6 +174,31 @@ describe("ways through plans", () => {
   })
 })
 
+describe("branches below the newest one", () => {
+  it("PLAN-5 are left by a route back, too", () => {
+    const definition = plan(
+      step("s0", either("s6", "s6")),
+      step("s1", { ...either("s7", "s7"), afterBranches: "s8" }),
+      step("s2"),
+      step("s3"),
+      step("s4"),
+      step("s5"),
+      step("s6", { ...either("s1", "s1"), afterBranches: "s10" }),
+      step("s7", either("s4", "s4")),
+      step("s8"),
+      step("s9"),
+      step("s10")
+    )
+    const ran = walk(definition, []).places.map(({ position }) => position)
+    assert.deepStrictEqual(ran, [0, 6, 1, 7, 4, 8, 9, 10])
+    const known = new Set(flowOf(definition).places.map(({ position }) => position))
+    assert.deepStrictEqual(
+      ran.filter((position) => !known.has(position)),
+      []
+    )
+  })
+})
+
 describe("types along the ways that data takes", () => {
   const json = { out: object({ x: { type: "string" } }), other: object({ y: { type: "string" } }) }
   const gives = (name: string, of: keyof typeof json) => ({ output: { name, json: json[of] } })

@@ -245,6 +245,13 @@ describe("keys that steps write", () => {
       step("end", to("a"))
     ]
     assert.deepStrictEqual(problems(...revise), [])
+    const again = [
+      step("a", { ...either("x", "y"), afterBranches: "end" }),
+      step("x", { ...to("x"), ...writes, afterBranches: "end" }),
+      step("y", writes),
+      step("end")
+    ]
+    assert.deepStrictEqual(problems(...again), [])
   })
 })
 
