@@ -1,38 +1,40 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Checkpoint, type CheckpointError, Plan, type PlanError, PlanRunState, Step, StepSignal, When } from "effect-emissary/plan"
-import { VersionedStore } from "effect-emissary/conversation"
-import { Deferred, Duration, Effect, Fiber, Layer, Option, Ref, Result, Schema, Stream } from "effect"
+import { Clock, Deferred, Duration, Effect, Fiber, Option, Stream } from "effect"
 import { TestClock } from "effect/testing"
-
-const layer = (options?: Checkpoint.Options) => Checkpoint.layer(options).pipe(Layer.provideMerge(VersionedStore.layerMemory))
+import { Checkpoint, Plan, PlanRunState, Step, StepSignal } from "effect-emissary/plan"
+import { counting, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
 
 const service = Checkpoint.Checkpoint
 
-/** Steps that say how often they ran; `hooks` run inside them. */
-const counting = Effect.fnUntraced(function* (
-  hooks: { readonly [step: string]: Effect.Effect<unknown, unknown> } = {},
-  options: { readonly maxIterations?: number; readonly edited?: boolean } = {}
-) {
-  const ran = yield* Ref.make<ReadonlyArray<string>>([])
-  const target = (name: string) => (input: { readonly task: string }) =>
-    Effect.gen(function* () {
-      yield* Ref.update(ran, (names) => [...names, name])
-      yield* hooks[name] ?? Effect.void
-      return `${input.task} ${name}`
-    })
-  const plan = yield* Plan.make(
-    { name: "counting", maxIterations: options.maxIterations ?? 10 },
-    Step.make("a", { target: target("a"), writes: "first" }),
-    Step.make("b", { target: target("b") }),
-    Step.make("c", { target: target("c"), writes: options.edited === true ? "changed" : "last" })
-  )
-  const bound = yield* Plan.bind(plan)
-  return { bound, ran: Ref.get(ran) }
+const head = Effect.fnUntraced(function* (key: string) {
+  return Option.getOrThrow(yield* (yield* service).inspect(key))
 })
 
-const reasonOf = (error: PlanError.PlanError | CheckpointError.CheckpointError) => error.reason._tag
+/** A step that runs until somebody opens the gate, and says when it has begun. */
+const gate = Effect.gen(function* () {
+  const begun = yield* Deferred.make<void>()
+  const open = yield* Deferred.make<void>()
+  return {
+    hook: Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(open)),
+    begun: Deferred.await(begun),
+    open: Deferred.succeed(open, undefined)
+  }
+})
 
-const fails = (name: string) => Effect.fail({ _tag: name, message: `${name} said no` })
+/** A machine whose clock is an hour slow, so that its leases have ended for everybody else. */
+const slowClock = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Clock.clockWith((clock) => {
+    const behind = Duration.toMillis("1 hour")
+    return Effect.provideService(effect, Clock.Clock, {
+      currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() - behind,
+      currentTimeMillis: Effect.map(clock.currentTimeMillis, (now) => now - behind),
+      currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
+      currentTimeNanos: clock.currentTimeNanos,
+      monotonicTimeNanos: clock.monotonicTimeNanos,
+      monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+      sleep: (duration) => clock.sleep(duration)
+    })
+  })
 
 describe("PLAN-6 a run under a key", () => {
   it.effect("is kept, and gives its result again without running anything (I05)", () =>
@@ -42,26 +44,489 @@ describe("PLAN-6 a run under a key", () => {
       const first = yield* checkpoint.run(bound, { key: "k", input: "go" })
       assert.strictEqual(first.outcome, "Completed")
       if (first.outcome === "Completed") assert.strictEqual(first.output, "go a b c")
-      const found = Option.getOrThrow(yield* checkpoint.inspect("k"))
+      const found = yield* head("k")
       assert.strictEqual(found.status, "done")
-      assert.strictEqual(found.live, false)
+      assert.isFalse(found.live)
+      assert.isUndefined(found.leaseUntil)
       assert.strictEqual(found.completed, 3)
       assert.strictEqual(found.iterations, 3)
       assert.deepStrictEqual(found.pendingWrites, [])
       assert.strictEqual(found.runId, first.state.runId)
+      assert.deepStrictEqual(found.outcome, { _tag: "Completed" })
 
       const again = yield* checkpoint.resume(bound, { key: "k" })
       assert.deepStrictEqual(again, first)
       assert.deepStrictEqual(yield* checkpoint.run(bound, { key: "k", input: "go", policy: "startOrResume" }), first)
       assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+      // The writes are still those of the run (S13.10)
       assert.isTrue(yield* checkpoint.isCurrent("k", "first"))
       assert.isTrue(yield* checkpoint.isCurrent("k", "last"))
       assert.isFalse(yield* checkpoint.isCurrent("k", "none"))
+      assert.isFalse(yield* checkpoint.isCurrent("other", "last"))
       const written = Option.getOrThrow(yield* checkpoint.read("last"))
       assert.strictEqual(written.value, "go a b c")
       assert.strictEqual(written.step, "c")
       assert.strictEqual(written.record, 2)
+      assert.strictEqual(written.runId, first.state.runId)
       assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(bound, "k")), first.state)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("is started anew where it is done, and its writes are then not current (I05, S13.10)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound, ran } = yield* counting()
+      const first = yield* checkpoint.run(bound, { key: "k", input: "go" })
+      const second = yield* checkpoint.run(bound, { key: "k", input: "again" })
+      assert.notStrictEqual(first.state.runId, second.state.runId)
+      assert.strictEqual((yield* ran).length, 6)
+      assert.strictEqual((yield* head("k")).epoch, 2)
+      assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last")).value, "again a b c")
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("that failed is refused to start, in words that say what to do, and goes on at the step (I04, I06)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      let isDown = true
+      const { bound, ran } = yield* counting({ b: Effect.suspend(() => (isDown ? refuses("down") : Effect.void)) })
+      const failed = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      assert.strictEqual(reasonOf(failed), "PlanError StepFailed")
+      const found = yield* head("k")
+      assert.strictEqual(found.status, "failed")
+      assert.strictEqual(found.outcome?.message, `step "b" failed with Refused`)
+
+      const refused = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      assert.strictEqual(reasonOf(refused), "CheckpointError Unfinished")
+      assert.include(refused.message, `"${found.owner}"`)
+      assert.include(refused.message, "status failed")
+      assert.include(refused.message, "Resume it")
+      assert.include(refused.message, `"restart"`)
+
+      isDown = false
+      const result = yield* checkpoint.resume(bound, { key: "k" })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
+      assert.strictEqual(result.state.runId, found.runId)
+      assert.strictEqual(result.iterations, 3)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("that failed can be thrown away on purpose", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      let isDown = true
+      const { bound, ran } = yield* counting({ b: Effect.suspend(() => (isDown ? refuses("down") : Effect.void)) })
+      yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      isDown = false
+      yield* checkpoint.run(bound, { key: "k", input: "anew", policy: "restart" })
+      assert.deepStrictEqual(yield* ran, ["a", "b", "a", "b", "c"])
+      assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last")).value, "anew a b c")
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("that nobody began cannot be resumed", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound } = yield* counting()
+      assert.strictEqual(
+        reasonOf(yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))),
+        "CheckpointError NothingToResume"
+      )
+      assert.deepStrictEqual(yield* checkpoint.inspect("k"), Option.none())
+      assert.deepStrictEqual(yield* checkpoint.load(bound, "k"), Option.none())
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("goes on with the input it began with, and refuses another one", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      let isDown = true
+      const { bound } = yield* counting({ b: Effect.suspend(() => (isDown ? refuses("down") : Effect.void)) })
+      yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      isDown = false
+      const other = checkpoint.run(bound, { key: "k", input: "other", policy: "startOrResume" })
+      assert.strictEqual(reasonOf(yield* Effect.flip(other)), "CheckpointError InputDiffers")
+      const result = yield* checkpoint.run(bound, { key: "k", input: { task: "go" }, policy: "startOrResume" })
+      assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
+      // Also when it is done: a nightly job with a fixed key is told, instead of running once ever
+      assert.strictEqual(reasonOf(yield* Effect.flip(other)), "CheckpointError InputDiffers")
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("is refused to a plan that was edited, failed or done", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      let isDown = true
+      const hooks = { b: Effect.suspend(() => (isDown ? refuses("down") : Effect.void)) }
+      const { bound } = yield* counting(hooks)
+      const edited = yield* counting(hooks, { lastWrite: "changed" })
+      yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      const resume = Effect.flip(checkpoint.resume(edited.bound, { key: "k" }))
+      assert.strictEqual(reasonOf(yield* resume), "PlanError PlanChanged")
+      assert.strictEqual((yield* head("k")).status, "failed")
+      isDown = false
+      yield* checkpoint.resume(bound, { key: "k" })
+      assert.strictEqual(reasonOf(yield* resume), "PlanError PlanChanged")
+      assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.load(edited.bound, "k"))), "PlanError PlanChanged")
+      assert.deepStrictEqual(yield* edited.ran, [])
+      yield* checkpoint.run(edited.bound, { key: "k", input: "go" })
+      assert.deepStrictEqual(yield* edited.ran, ["a", "b", "c"])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("ends as failed at its limit, and goes on counting with a larger one (I08, S13.6)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound, ran } = yield* looping(8, 3)
+      const limited = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      assert.strictEqual(reasonOf(limited), "PlanError MaxIterationsExceeded")
+      assert.strictEqual((yield* head("k")).status, "failed")
+      assert.strictEqual((yield* head("k")).iterations, 3)
+      // The same limit is used up already
+      assert.strictEqual(
+        reasonOf(yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))),
+        "PlanError MaxIterationsExceeded"
+      )
+      assert.strictEqual(yield* ran, 3)
+      yield* Effect.flip(checkpoint.resume(bound, { key: "k", maxIterations: 5 }))
+      assert.strictEqual(yield* ran, 5)
+      const result = yield* checkpoint.resume(bound, { key: "k", maxIterations: 8 })
+      assert.strictEqual(result.iterations, 8)
+      assert.strictEqual(yield* ran, 8)
+      assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.read("n")).value, { n: 8 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("that was interrupted is cancelled, and either goes on or starts anew (J17)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const waiting = yield* gate
+      const { bound, ran } = yield* counting({ b: waiting.hook })
+      const fiber = yield* Effect.forkChild(checkpoint.run(bound, { key: "k", input: "go" }))
+      yield* waiting.begun
+      yield* Fiber.interrupt(fiber)
+      const found = yield* head("k")
+      assert.strictEqual(found.status, "cancelled")
+      assert.isFalse(found.live)
+      assert.strictEqual(found.completed, 1)
+      yield* waiting.open
+      yield* checkpoint.resume(bound, { key: "k" })
+      assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
+      assert.strictEqual((yield* head("k")).status, "done")
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("that concludes is done", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound, ran } = yield* counting({ b: StepSignal.conclude("enough") })
+      const result = yield* checkpoint.run(bound, { key: "k", input: "go" })
+      assert.strictEqual(result.outcome, "Concluded")
+      assert.strictEqual((yield* head("k")).status, "done")
+      assert.deepStrictEqual(yield* checkpoint.resume(bound, { key: "k" }), result)
+      assert.deepStrictEqual(yield* ran, ["a", "b"])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("that waits for somebody is paused, and stays so when nobody says anything that fits", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      let isReady = false
+      const { bound, ran } = yield* counting({
+        b: Effect.suspend(() => (isReady ? Effect.void : StepSignal.pause("ask Ada")))
+      })
+      const paused = yield* checkpoint.run(bound, { key: "k", input: "go" })
+      assert.strictEqual(paused.outcome, "Paused")
+      const found = yield* head("k")
+      assert.strictEqual(found.status, "paused")
+      assert.strictEqual(found.outcome?.message, `waiting: "b"`)
+      assert.strictEqual(
+        reasonOf(yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))),
+        "CheckpointError Unfinished"
+      )
+      const wrong = { callId: "nobody", approved: true }
+      assert.strictEqual(
+        reasonOf(yield* Effect.flip(checkpoint.resume(bound, { key: "k", decisions: [wrong] }))),
+        "PlanError InvalidDecision"
+      )
+      assert.strictEqual((yield* head("k")).status, "paused")
+      isReady = true
+      const done = yield* checkpoint.resume(bound, { key: "k" })
+      assert.strictEqual(done.outcome, "Completed")
+      assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("PLAN-6 leases", () => {
+  it.effect("a run that lives cannot be taken, however long it takes (J16)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const waiting = yield* gate
+      const { bound, ran } = yield* counting({ b: waiting.hook })
+      const fiber = yield* Effect.forkChild(checkpoint.run(bound, { key: "k", input: "go" }))
+      yield* waiting.begun
+      for (let minute = 0; minute < 5; minute++) {
+        yield* TestClock.adjust("1 minute")
+        const found = yield* head("k")
+        assert.isTrue(found.live)
+        for (const attempt of [
+          checkpoint.run(bound, { key: "k", input: "go" }),
+          checkpoint.run(bound, { key: "k", input: "go", policy: "restart" }),
+          checkpoint.run(bound, { key: "k", input: "go", policy: "startOrResume" }),
+          checkpoint.resume(bound, { key: "k" })
+        ]) {
+          const error = yield* Effect.flip(attempt)
+          assert.strictEqual(reasonOf(error), "CheckpointError RunActive")
+          assert.include(error.message, found.owner)
+          assert.include(error.message, "lease until 1970-01-01T00:0")
+        }
+        assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.remove("k"))), "CheckpointError RunActive")
+      }
+      yield* waiting.open
+      assert.strictEqual((yield* Fiber.join(fiber)).outcome, "Completed")
+      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+      assert.strictEqual((yield* head("k")).epoch, 1)
+    }).pipe(Effect.provide(layer({ leaseTime: "30 seconds", heartbeat: "10 seconds" })))
+  )
+
+  it.effect("a run whose lease ended goes on elsewhere; who lost it is stopped and writes nothing more", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const victims = yield* gate
+      const victim = yield* counting({
+        b: Effect.onInterrupt(victims.hook, () => Deferred.succeed(stopped, undefined))
+      })
+      const stopped = yield* Deferred.make<void>()
+      const fiber = yield* checkpoint
+        .run(victim.bound, { key: "k", input: "go" })
+        .pipe(slowClock, Effect.flip, Effect.forkChild)
+      yield* victims.begun
+      const before = yield* head("k")
+      assert.strictEqual(before.status, "running")
+      assert.isFalse(before.live)
+      assert.strictEqual(
+        reasonOf(yield* Effect.flip(checkpoint.run(victim.bound, { key: "k", input: "go" }))),
+        "CheckpointError Unfinished"
+      )
+
+      const heirs = yield* gate
+      const heir = yield* counting({ b: heirs.hook })
+      const going = yield* Effect.forkChild(checkpoint.resume(heir.bound, { key: "k" }))
+      yield* heirs.begun
+      // The next heartbeat of the victim
+      yield* TestClock.adjust("10 seconds")
+      const error = yield* Fiber.join(fiber)
+      assert.strictEqual(reasonOf(error), "CheckpointError LeaseLost")
+      assert.include(error.message, before.owner)
+      yield* Deferred.await(stopped)
+      yield* heirs.open
+      const result = yield* Fiber.join(going)
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* victim.ran, ["a", "b"])
+      assert.deepStrictEqual(yield* heir.ran, ["b", "c"])
+      assert.strictEqual((yield* head("k")).epoch, 2)
+      assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(heir.bound, "k")), result.state)
+    }).pipe(Effect.provide(layer({ leaseTime: "30 seconds", heartbeat: "10 seconds" })))
+  )
+
+  it.effect("what a process writes after it lost its lease is never part of the run", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const victims = yield* gate
+      const victim = yield* counting({ b: victims.hook })
+      const fiber = yield* checkpoint
+        .run(victim.bound, { key: "k", input: "go" })
+        .pipe(slowClock, Effect.flip, Effect.forkChild)
+      yield* victims.begun
+      const heir = yield* counting()
+      const result = yield* checkpoint.resume(heir.bound, { key: "k" })
+      // Now the victim ends its step, and writes its facts in vain
+      yield* victims.open
+      assert.strictEqual(reasonOf(yield* Fiber.join(fiber)), "CheckpointError LeaseLost")
+      assert.deepStrictEqual(yield* victim.ran, ["a", "b"])
+      assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(heir.bound, "k")), result.state)
+      assert.strictEqual((yield* head("k")).status, "done")
+      assert.isTrue(yield* checkpoint.isCurrent("k", "last"))
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("a run that was removed while it ran stops", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const waiting = yield* gate
+      const { bound } = yield* counting({ b: waiting.hook })
+      const fiber = yield* Effect.forkChild(Effect.flip(checkpoint.run(bound, { key: "k", input: "go" })))
+      yield* waiting.begun
+      assert.isTrue(yield* checkpoint.remove("k", { force: true }))
+      yield* waiting.open
+      assert.include((yield* Fiber.join(fiber)).message, "the run was removed")
+      assert.deepStrictEqual(yield* checkpoint.inspect("k"), Option.none())
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("of two that start at once exactly one runs (J10)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      for (const policy of ["start", "startOrResume", "restart"] as const) {
+        const { bound, ran } = yield* counting({ a: Effect.sleep("1 second") })
+        const racers = Array.from({ length: 5 }, () =>
+          Effect.result(checkpoint.run(bound, { key: policy, input: "go", policy }))
+        )
+        const fiber = yield* Effect.forkChild(Effect.all(racers, { concurrency: "unbounded" }))
+        yield* TestClock.adjust("2 seconds")
+        const results = yield* Fiber.join(fiber)
+        assert.strictEqual(results.filter(({ _tag }) => _tag === "Success").length, 1)
+        for (const result of results) {
+          if (result._tag === "Failure") assert.strictEqual(reasonOf(result.failure), "CheckpointError RunActive")
+        }
+        assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("refuses a heartbeat that is too slow for the lease", () =>
+    Effect.gen(function* () {
+      const exit = yield* Effect.exit(Effect.provide(service, layer({ leaseTime: "1 second", heartbeat: "1 second" })))
+      assert.strictEqual(exit._tag, "Failure")
+    })
+  )
+})
+
+describe("PLAN-6 forks", () => {
+  it.effect("have a key and writes of their own (J11, J12, O10)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound } = yield* counting()
+      yield* checkpoint.run(bound, { key: "k", input: "main" })
+      const forks = yield* Effect.forEach(
+        ["one", "two"],
+        (input) => checkpoint.run(bound, { key: "k", input, policy: "fork" }),
+        { concurrency: 2 }
+      )
+      assert.deepStrictEqual((yield* checkpoint.list()).keys, ["k", ...forks.map(({ key }) => key)].toSorted())
+      assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last")).value, "main a b c")
+      for (const [index, input] of ["one", "two"].entries()) {
+        const fork = forks[index]?.key ?? ""
+        assert.isTrue(fork.startsWith("k:"))
+        assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last", { fork })).value, `${input} a b c`)
+        assert.isTrue(yield* checkpoint.isCurrent(fork, "last"))
+        assert.isTrue((yield* head(fork)).fork)
+        assert.strictEqual((yield* checkpoint.resume(bound, { key: fork })).outcome, "Completed")
+      }
+      assert.isTrue(yield* checkpoint.isCurrent("k", "last"))
+      const [first] = forks
+      assert.isTrue(yield* checkpoint.remove(first?.key ?? ""))
+      assert.deepStrictEqual(yield* checkpoint.read("last", { fork: first?.key ?? "" }), Option.none())
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("PLAN-6 streams", () => {
+  it.effect("tell what was written, once it was", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound } = yield* counting()
+      const events = yield* Stream.runCollect(checkpoint.stream(bound, { key: "k", input: "go" }))
+      const written = events.filter((event) => event._tag === "Checkpointed")
+      assert.isAtLeast(written.length, 3)
+      for (const event of written) assert.strictEqual(event.key, "k")
+      assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(bound, "k")), written.at(-1)?.state)
+      assert.strictEqual(events.at(-1)?._tag, "PlanFinished")
+      assert.strictEqual((yield* head("k")).status, "done")
+
+      const again = yield* Stream.runCollect(checkpoint.resumeStream(bound, { key: "k" }))
+      assert.strictEqual(again.at(-1)?._tag, "PlanFinished")
+      assert.isFalse(again.some((event) => event._tag === "StepStarted" || event._tag === "Checkpointed"))
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("that nobody reads to the end are cancelled, and go on", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const waiting = yield* gate
+      const { bound, ran } = yield* counting({ b: waiting.hook })
+      yield* checkpoint.stream(bound, { key: "k", input: "go" }).pipe(
+        Stream.takeUntil((event) => event._tag === "StepStarted" && event.step === "b"),
+        Stream.runDrain
+      )
+      const found = yield* head("k")
+      assert.strictEqual(found.status, "cancelled")
+      assert.isFalse(found.live)
+      yield* waiting.open
+      const events = yield* Stream.runCollect(checkpoint.resumeStream(bound, { key: "k" }))
+      assert.strictEqual(events.at(-1)?._tag, "PlanFinished")
+      assert.strictEqual((yield* ran).filter((step) => step === "a").length, 1)
+      assert.strictEqual((yield* head("k")).status, "done")
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("fail as runs do", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound } = yield* counting({ b: refuses("down") })
+      const run = Stream.runDrain(checkpoint.stream(bound, { key: "k", input: "go" }))
+      assert.strictEqual(reasonOf(yield* Effect.flip(run)), "PlanError StepFailed")
+      assert.strictEqual((yield* head("k")).status, "failed")
+      assert.strictEqual(reasonOf(yield* Effect.flip(run)), "CheckpointError Unfinished")
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("stop when the lease is lost", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const waiting = yield* gate
+      const { bound } = yield* counting({ b: waiting.hook })
+      const fiber = yield* checkpoint
+        .stream(bound, { key: "k", input: "go" })
+        .pipe(Stream.runDrain, slowClock, Effect.flip, Effect.forkChild)
+      yield* waiting.begun
+      const heir = yield* counting()
+      yield* checkpoint.resume(heir.bound, { key: "k" })
+      yield* TestClock.adjust("30 seconds")
+      assert.strictEqual(reasonOf(yield* Fiber.join(fiber)), "CheckpointError LeaseLost")
+      assert.strictEqual((yield* head("k")).status, "done")
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("PLAN-6 bands", () => {
+  it.effect("members that finished do not run again after a crash of another one", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      let isDown = true
+      const ran: Array<string> = []
+      const member = (name: string, effect: Effect.Effect<unknown, unknown>) =>
+        Step.make(name, {
+          parallel: true,
+          writes: `value of ${name}`,
+          target: () =>
+            Effect.as(
+              Effect.andThen(
+                Effect.sync(() => ran.push(name)),
+                effect
+              ),
+              name
+            )
+        })
+      const plan = yield* Plan.make(
+        member("x", Effect.void),
+        member(
+          "y",
+          Effect.suspend(() => (isDown ? refuses("down") : Effect.void))
+        ),
+        member("z", Effect.void)
+      )
+      const bound = yield* Plan.bind(plan)
+      yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      const state = Option.getOrThrow(yield* checkpoint.load(bound, "k"))
+      assert.deepStrictEqual(PlanRunState.history(state), [])
+      assert.deepStrictEqual(yield* checkpoint.read("value of x"), Option.none())
+      isDown = false
+      yield* checkpoint.resume(bound, { key: "k" })
+      assert.deepStrictEqual(ran.toSorted(), ["x", "y", "y", "z"])
+      for (const name of ["x", "y", "z"]) assert.isTrue(yield* checkpoint.isCurrent("k", `value of ${name}`))
     }).pipe(Effect.provide(layer()))
   )
 })

@@ -1,0 +1,437 @@
+import { NodeServices } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Layer, Option, Ref, type Schema } from "effect"
+import { TestClock } from "effect/testing"
+import { VersionedStore, type VersionedStoreError } from "effect-emissary/conversation"
+import { Checkpoint, Plan, Step } from "effect-emissary/plan"
+import { join } from "node:path"
+import { makeDirectory, sqliteFile } from "../conversation/store/layers.ts"
+import { counting, failing, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
+
+const directory = makeDirectory()
+const service = Checkpoint.Checkpoint
+const store = VersionedStore.VersionedStore
+
+const head = Effect.fnUntraced(function* (key: string) {
+  return Option.getOrThrow(yield* (yield* service).inspect(key))
+})
+
+/** All keys of the store. */
+const keys = Effect.gen(function* () {
+  return (yield* (yield* store).list({ limit: 10_000 })).keys
+})
+
+const set = Effect.fnUntraced(function* (key: string, change: (value: Schema.Json) => Schema.Json) {
+  const values = yield* store
+  const found = Option.getOrThrow(yield* values.get(key))
+  yield* values.compareAndSet(key, Option.some(found.version), change(found.value))
+})
+
+type Store = Layer.Layer<VersionedStore.VersionedStore, VersionedStoreError.VersionedStoreError>
+
+const stores: ReadonlyArray<{ readonly name: string; readonly layer: Store }> = [
+  { name: "memory", layer: VersionedStore.layerMemory },
+  {
+    name: "files",
+    layer: VersionedStore.layerFileSystem({ directory: join(directory, "files") }).pipe(
+      Layer.provide(NodeServices.layer)
+    )
+  },
+  { name: "SQLite", layer: sqliteFile(join(directory, "store.sqlite")) }
+]
+
+describe("PLAN-6 checkpoints in every store", () => {
+  for (const { layer, name } of stores) {
+    const layers = Checkpoint.layer({ leaseTime: "1 minute" }).pipe(Layer.provideMerge(layer))
+
+    it.live(`${name}: a run that failed goes on, with its writes, and is removed`, () =>
+      Effect.gen(function* () {
+        const checkpoint = yield* service
+        let isDown = true
+        const { bound, ran } = yield* counting({ b: Effect.suspend(() => (isDown ? refuses("down") : Effect.void)) })
+        yield* Effect.flip(checkpoint.run(bound, { key: "a/../k", input: "go" }))
+        assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("first")).value, "go a")
+        isDown = false
+        const result = yield* checkpoint.resume(bound, { key: "a/../k" })
+        assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
+        assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(bound, "a/../k")), result.state)
+        assert.isTrue(yield* checkpoint.isCurrent("a/../k", "last"))
+        assert.deepStrictEqual((yield* checkpoint.list()).keys, ["a/../k"])
+        assert.isTrue(yield* checkpoint.remove("a/../k"))
+        assert.isFalse(yield* checkpoint.remove("a/../k"))
+        assert.deepStrictEqual(yield* keys, ["plan/writes/first", "plan/writes/last"])
+      }).pipe(Effect.provide(layers))
+    )
+
+    it.live(`${name}: of those that start at once exactly one runs`, () =>
+      Effect.gen(function* () {
+        const checkpoint = yield* service
+        for (let round = 0; round < 3; round++) {
+          const begun = yield* Deferred.make<void>()
+          const { bound, ran } = yield* counting({ a: Deferred.await(begun) })
+          const racer = Effect.result(checkpoint.run(bound, { key: `race ${round}`, input: "go" })).pipe(
+            // Who loses opens the gate of who won
+            Effect.tap((result) => (result._tag === "Failure" ? Deferred.succeed(begun, undefined) : Effect.void))
+          )
+          const results = yield* Effect.all([racer, racer, racer], { concurrency: "unbounded" })
+          const winners = results.filter((result) => result._tag === "Success").length
+          assert.isAtLeast(winners, 1)
+          assert.strictEqual((yield* ran).length, 3 * winners)
+          assert.strictEqual((yield* head(`race ${round}`)).epoch, winners)
+        }
+      }).pipe(Effect.provide(layers))
+    )
+  }
+})
+
+describe("PLAN-6 durable writes", () => {
+  const down = (name: string) => {
+    const state = { isDown: true }
+    const layers = Checkpoint.layer().pipe(
+      Layer.provideMerge(failing((key) => state.isDown && key === `plan/writes/${name}`)),
+      Layer.provideMerge(VersionedStore.layerMemory)
+    )
+    return { state, layers }
+  }
+
+  for (const [write, before, after] of [
+    ["first", ["a"], ["a", "b", "c"]],
+    ["last", ["a", "b", "c"], ["a", "b", "c"]]
+  ] as const) {
+    const { layers, state } = down(write)
+    it.effect(`that fail stop the run, keep the step, and are done first later: ${write} (S9.3, O17, O18)`, () =>
+      Effect.gen(function* () {
+        const checkpoint = yield* service
+        const { bound, ran } = yield* counting()
+        const error = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+        assert.strictEqual(reasonOf(error), "CheckpointError WriteFailed")
+        assert.include(error.message, `its write "${write}" failed`)
+        assert.deepStrictEqual(yield* ran, before)
+        const found = yield* head("k")
+        assert.strictEqual(found.status, "failed")
+        assert.deepStrictEqual(found.pendingWrites, [write])
+        assert.strictEqual(found.completed, before.length)
+        assert.isFalse(yield* checkpoint.isCurrent("k", write))
+
+        // Still down: nothing runs before the write
+        assert.strictEqual(
+          reasonOf(yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))),
+          "CheckpointError WriteFailed"
+        )
+        assert.deepStrictEqual(yield* ran, before)
+
+        state.isDown = false
+        const result = yield* checkpoint.resume(bound, { key: "k" })
+        assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
+        assert.deepStrictEqual(yield* ran, after)
+        assert.isTrue(yield* checkpoint.isCurrent("k", write))
+        assert.strictEqual((yield* head("k")).status, "done")
+        assert.deepStrictEqual((yield* head("k")).pendingWrites, [])
+      }).pipe(Effect.provide(layers))
+    )
+  }
+
+  const band = down("value of y")
+  it.effect("of a band that fail leave a status that says so (O19)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const ran = yield* Ref.make(0)
+      const member = (name: string) =>
+        Step.make(name, {
+          parallel: true,
+          writes: `value of ${name}`,
+          target: () =>
+            Effect.as(
+              Ref.update(ran, (n) => n + 1),
+              name
+            )
+        })
+      const bound = yield* Plan.bind(yield* Plan.make(member("x"), member("y"), member("z")))
+      const error = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      assert.strictEqual(reasonOf(error), "CheckpointError WriteFailed")
+      assert.strictEqual((yield* head("k")).status, "failed")
+      band.state.isDown = false
+      yield* checkpoint.resume(bound, { key: "k" })
+      assert.strictEqual(yield* Ref.get(ran), 3)
+      for (const name of ["x", "y", "z"]) assert.isTrue(yield* checkpoint.isCurrent("k", `value of ${name}`))
+    }).pipe(Effect.provide(band.layers))
+  )
+
+  const late = down("first")
+  it.effect("that come late do not replace what others wrote since", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound } = yield* counting()
+      yield* Effect.flip(checkpoint.run(bound, { key: "slow", input: "slow" }))
+      late.state.isDown = false
+      yield* checkpoint.run(bound, { key: "fast", input: "fast" })
+      yield* checkpoint.resume(bound, { key: "slow" })
+      assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("first")).value, "fast a")
+      assert.isTrue(yield* checkpoint.isCurrent("fast", "first"))
+      // Written by its own step, later
+      assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last")).value, "slow a b c")
+      assert.deepStrictEqual((yield* head("slow")).pendingWrites, [])
+    }).pipe(Effect.provide(late.layers))
+  )
+
+  it.effect("cannot touch a checkpoint, whatever they are called (O08)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      for (const write of ["plan/head/k", "../head/k", "k", "", "/", "__proto__ "]) {
+        const { bound } = yield* counting({}, { lastWrite: write === "" ? "x" : write })
+        yield* checkpoint.run(bound, { key: "k", input: "go" })
+        assert.strictEqual((yield* head("k")).status, "done")
+        assert.isTrue(yield* checkpoint.isCurrent("k", write === "" ? "x" : write))
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("where something else is stored, are refused and leave it alone", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const values = yield* store
+      yield* values.compareAndSet("plan/writes/last", Option.none(), "mine")
+      const { bound, ran } = yield* counting()
+      const error = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      assert.strictEqual(reasonOf(error), "CheckpointError WriteFailed")
+      assert.strictEqual(Option.getOrThrow(yield* values.get("plan/writes/last")).value, "mine")
+      assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.read("last"))), "CheckpointError Unreadable")
+      yield* values.delete("plan/writes/last")
+      yield* checkpoint.resume(bound, { key: "k" })
+      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+      assert.isTrue(yield* checkpoint.isCurrent("k", "last"))
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("PLAN-6 what is stored", () => {
+  it.effect("namespaces do not see each other, whatever they are called", () =>
+    Effect.gen(function* () {
+      const { bound } = yield* counting()
+      for (const namespace of ["a", "a/head", "a%2Fhead", ""]) {
+        const checkpoint = yield* Effect.provide(service, Checkpoint.layer({ namespace }))
+        assert.deepStrictEqual((yield* checkpoint.list()).keys, [], namespace)
+        yield* checkpoint.run(bound, { key: "head/k", input: namespace })
+        assert.deepStrictEqual((yield* checkpoint.list()).keys, ["head/k"])
+        assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last")).value, `${namespace} a b c`)
+      }
+    }).pipe(Effect.provide(VersionedStore.layerMemory))
+  )
+
+  it.effect("what is no checkpoint is refused and left alone (I10, I11)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const values = yield* store
+      const { bound, ran } = yield* counting()
+      for (const foreign of [
+        "text",
+        1,
+        null,
+        [],
+        {},
+        { owner: "me" },
+        { version: 1, status: "done" },
+        { version: 2 }
+      ]) {
+        const version = yield* values.compareAndSet("plan/head/k", Option.none(), foreign)
+        for (const attempt of [
+          Effect.asVoid(checkpoint.run(bound, { key: "k", input: "go" })),
+          Effect.asVoid(checkpoint.run(bound, { key: "k", input: "go", policy: "restart" })),
+          Effect.asVoid(checkpoint.run(bound, { key: "k", input: "go", policy: "startOrResume" })),
+          Effect.asVoid(checkpoint.resume(bound, { key: "k" })),
+          Effect.asVoid(checkpoint.load(bound, "k")),
+          Effect.asVoid(checkpoint.inspect("k")),
+          Effect.asVoid(checkpoint.remove("k"))
+        ]) {
+          const error = yield* Effect.flip(attempt)
+          assert.strictEqual(reasonOf(error), "CheckpointError Unreadable")
+          assert.include(error.message, "plan/head/k")
+        }
+        assert.deepStrictEqual(yield* values.get("plan/head/k"), Option.some({ value: foreign, version }))
+        assert.isTrue(yield* checkpoint.remove("k", { force: true }))
+      }
+      assert.deepStrictEqual(yield* ran, [])
+      assert.deepStrictEqual(yield* keys, [])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("events that are missing, damaged or of somebody else are errors (I20)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const values = yield* store
+      const { bound, ran } = yield* counting({ c: refuses("down") })
+      yield* Effect.flip(checkpoint.run(bound, { key: "other", input: "go" }))
+      const others = (yield* keys).filter((key) => key.startsWith("plan/journal/5:other/") && !key.endsWith("input"))
+      const other = Option.getOrThrow(yield* values.get(others[0] ?? "")).value
+      const damages: ReadonlyArray<
+        readonly [string, string, (key: string) => Effect.Effect<unknown, unknown, VersionedStore.VersionedStore>]
+      > = [
+        ["missing", "Damaged", (key) => Effect.flatMap(store, (values) => values.delete(key))],
+        ["no events", "Unreadable", (key) => set(key, () => ({ version: 1 }))],
+        ["text", "Unreadable", (key) => set(key, () => "text")],
+        [
+          "newer",
+          "Unreadable",
+          (key) => set(key, (value) => (typeof value === "object" ? { ...value, version: 9 } : value))
+        ],
+        ["of another run", "Damaged", (key) => set(key, () => other)],
+        [
+          "without its events",
+          "Damaged",
+          (key) =>
+            set(key, (value) =>
+              value !== null && typeof value === "object" ? { ...value, events: { version: 1, events: [] } } : value
+            )
+        ]
+      ]
+      for (const [name, tag, damage] of damages) {
+        for (const place of [0, 1, 2]) {
+          const key = `${name} ${place}`
+          yield* Effect.flip(checkpoint.run(bound, { key, input: "go" }))
+          const before = (yield* ran).length
+          const batches = (yield* keys).filter(
+            (stored) => stored.startsWith(`plan/journal/${key.length}:${key}/`) && !stored.endsWith("input")
+          )
+          yield* damage(batches[place] ?? "")
+          const status = yield* head(key)
+          for (const attempt of [
+            Effect.asVoid(checkpoint.resume(bound, { key })),
+            Effect.asVoid(checkpoint.load(bound, key))
+          ]) {
+            assert.strictEqual(reasonOf(yield* Effect.flip(attempt)), `CheckpointError ${tag}`, key)
+          }
+          assert.deepStrictEqual(yield* head(key), status)
+          assert.strictEqual((yield* ran).length, before)
+        }
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("a run that is started anew leaves nothing of the one before", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound } = yield* counting()
+      yield* checkpoint.run(bound, { key: "k", input: "go" })
+      const first = yield* keys
+      yield* checkpoint.run(bound, { key: "k", input: "go" })
+      const second = yield* keys
+      assert.strictEqual(second.length, first.length)
+      yield* checkpoint.run(bound, { key: "k", input: "go", policy: "restart" })
+      assert.strictEqual((yield* keys).length, first.length)
+      assert.isTrue(yield* checkpoint.remove("k"))
+      assert.deepStrictEqual(yield* keys, ["plan/writes/first", "plan/writes/last"])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("what must not be stored stops the run before it (L2, L8)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound, ran } = yield* counting()
+      const secret = checkpoint.run(bound, { key: "k", input: "go", context: { api_key: "sk-1" } })
+      const error = yield* Effect.flip(secret)
+      assert.strictEqual(reasonOf(error), "CheckpointError Refused")
+      assert.notInclude(error.message, "sk-1")
+      assert.deepStrictEqual(yield* ran, [])
+      assert.deepStrictEqual(yield* checkpoint.inspect("k"), Option.none())
+      // What a step says is data, whatever its keys are called
+      const plan = yield* Plan.make(
+        Step.make("data", { target: () => Effect.succeed({ api_key: "public" }), writes: "data" })
+      )
+      const data = yield* Plan.bind(plan)
+      yield* checkpoint.run(data, { key: "k", input: { payload: { password: "is a word" } } })
+      assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.read("data")).value, { api_key: "public" })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  const limited = { isDown: false }
+  it.effect("a store that fails stops the run, which goes on later", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound, ran } = yield* counting({ b: Effect.sync(() => void (limited.isDown = true)) })
+      const error = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      assert.strictEqual(reasonOf(error), "CheckpointError StoreFailed")
+      assert.deepStrictEqual(yield* ran, ["a", "b"])
+      limited.isDown = false
+      // Nobody could say that it ended, so its lease has to
+      assert.strictEqual(
+        reasonOf(yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))),
+        "CheckpointError RunActive"
+      )
+      yield* TestClock.adjust("1 minute")
+      const again = yield* counting()
+      const result = yield* checkpoint.resume(again.bound, { key: "k" })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* again.ran, ["b", "c"])
+    }).pipe(
+      Effect.provide(
+        Checkpoint.layer().pipe(
+          Layer.provideMerge(failing(() => limited.isDown)),
+          Layer.provideMerge(VersionedStore.layerMemory)
+        )
+      )
+    )
+  )
+
+  const flaky = { isDown: false }
+  it.effect("a store that fails for a while between two writes costs nothing", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const open = yield* Deferred.make<void>()
+      const { bound } = yield* counting({ b: Deferred.await(open) })
+      const fiber = yield* Effect.forkChild(checkpoint.run(bound, { key: "k", input: "go" }))
+      yield* TestClock.adjust("5 seconds")
+      flaky.isDown = true
+      yield* TestClock.adjust("15 seconds")
+      flaky.isDown = false
+      yield* TestClock.adjust("1 minute")
+      assert.isTrue((yield* head("k")).live)
+      yield* Deferred.succeed(open, undefined)
+      assert.strictEqual((yield* Fiber.join(fiber)).outcome, "Completed")
+    }).pipe(
+      Effect.provide(
+        Checkpoint.layer().pipe(
+          Layer.provideMerge(failing(() => flaky.isDown)),
+          Layer.provideMerge(VersionedStore.layerMemory)
+        )
+      )
+    )
+  )
+
+  it.effect("costs per step what one step says, however many there are (L10)", () =>
+    Effect.gen(function* () {
+      const costs = yield* Effect.forEach([50, 100, 200], (steps) =>
+        Effect.gen(function* () {
+          let bytes = 0
+          let writes = 0
+          const counted = Layer.effect(
+            store,
+            Effect.map(store, (values) => ({
+              ...values,
+              compareAndSet: (key, expected, value) =>
+                Effect.suspend(() => {
+                  bytes += JSON.stringify(value).length
+                  writes += 1
+                  return values.compareAndSet(key, expected, value)
+                })
+            }))
+          )
+          const { bound } = yield* looping(steps, 1000)
+          const layers = Checkpoint.layer().pipe(Layer.provide(counted), Layer.provide(VersionedStore.layerMemory))
+          const result = yield* Effect.flatMap(service, (checkpoint) =>
+            checkpoint.run(bound, { key: "k", input: "go" })
+          ).pipe(Effect.provide(layers))
+          assert.strictEqual(result.iterations, steps)
+          return { bytes: bytes / steps, writes: writes / steps }
+        })
+      )
+      const [first, , last] = costs
+      assert.isDefined(first)
+      assert.isDefined(last)
+      if (first === undefined || last === undefined) return
+      assert.isAtMost(last.bytes, first.bytes * 1.05)
+      assert.isAtMost(last.writes, first.writes * 1.05)
+      // One batch, one head, one durable write
+      assert.isAtMost(last.writes, 3.1)
+    })
+  )
+})

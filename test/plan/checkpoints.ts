@@ -1,0 +1,76 @@
+/** What the tests of checkpoints have in common. */
+import { Effect, Layer, Ref } from "effect"
+import { VersionedStore, VersionedStoreError } from "effect-emissary/conversation"
+import { Checkpoint, type CheckpointError, Plan, type PlanError, Step, When } from "effect-emissary/plan"
+
+export const layer = (options?: Checkpoint.Options) =>
+  Checkpoint.layer(options).pipe(Layer.provideMerge(VersionedStore.layerMemory))
+
+export type Failure = PlanError.PlanError | CheckpointError.CheckpointError
+
+/** Which error it is, and why. */
+export const reasonOf = (error: Failure): string => `${error._tag} ${error.reason._tag}`
+
+export interface Hooks {
+  readonly [step: string]: Effect.Effect<unknown, unknown>
+}
+
+/** Three steps that say each time they run; `hooks` run inside them. */
+export const counting = Effect.fnUntraced(function* (
+  hooks: Hooks = {},
+  options: { readonly maxIterations?: number; readonly lastWrite?: string } = {}
+) {
+  const ran = yield* Ref.make<ReadonlyArray<string>>([])
+  const target = (name: string) => (input: { readonly task: string }) =>
+    Effect.gen(function* () {
+      yield* Ref.update(ran, (names) => [...names, name])
+      yield* hooks[name] ?? Effect.void
+      return `${input.task} ${name}`
+    })
+  const plan = yield* Plan.make(
+    { name: "counting", maxIterations: options.maxIterations ?? 10 },
+    Step.make("a", { target: target("a"), writes: "first" }),
+    Step.make("b", { target: target("b") }),
+    Step.make("c", { target: target("c"), writes: options.lastWrite ?? "last" })
+  )
+  return { bound: yield* Plan.bind(plan), ran: Ref.get(ran) }
+})
+
+/** A step that runs until its number is `limit`, and writes it each time. */
+export const looping = Effect.fnUntraced(function* (limit: number, maxIterations: number) {
+  const ran = yield* Ref.make(0)
+  const plan = yield* Plan.make(
+    { name: "looping", maxIterations },
+    Step.make("count", {
+      target: ({ payload }: { readonly payload: unknown }) =>
+        Effect.as(
+          Ref.update(ran, (times) => times + 1),
+          { n: payload !== null && typeof payload === "object" && "n" in payload ? Number(payload.n) + 1 : 1 }
+        ),
+      routes: [["count", When.field("n").lessThan(limit)]],
+      writes: "n"
+    })
+  )
+  return { bound: yield* Plan.bind(plan), ran: Ref.get(ran) }
+})
+
+export const refuses = (message: string) => Effect.fail({ _tag: "Refused", message })
+
+/** A store whose writes fail for as long as somebody says so. */
+export const failing = (fails: (key: string) => boolean) =>
+  Layer.effect(
+    VersionedStore.VersionedStore,
+    Effect.map(VersionedStore.VersionedStore, (store) => ({
+      ...store,
+      compareAndSet: (key, expected, value) =>
+        fails(key)
+          ? Effect.fail(
+              new VersionedStoreError.VersionedStoreError({
+                operation: "compareAndSet",
+                key,
+                reason: VersionedStoreError.unavailable("test", "Down", undefined)
+              })
+            )
+          : store.compareAndSet(key, expected, value)
+    }))
+  )
