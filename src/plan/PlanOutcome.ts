@@ -58,6 +58,23 @@ export type StepFailure = typeof StepFailure.Type
  * | `LimitReached` | `maxIterations` was used up before `next` | with a larger limit |
  * | `Interrupted` | somebody stopped it | goes on |
  *
+ * **Example** (Telling outcomes apart)
+ *
+ * ```ts
+ * import { PlanOutcome } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const line = PlanOutcome.PlanOutcome.match({
+ *   Completed: () => "done",
+ *   Concluded: ({ answer }) => answer,
+ *   Paused: ({ pauses, requests }) => `waits for ${pauses.length + requests.length}`,
+ *   Failed: ({ failure, step }) => `${step} failed: ${failure.message}`,
+ *   LimitReached: ({ limit }) => `more than ${limit} iterations`,
+ *   Interrupted: ({ reason }) => `interrupted: ${reason ?? "no reason given"}`
+ * })
+ * assert.strictEqual(line({ _tag: "LimitReached", limit: 100, next: "write" }), "more than 100 iterations")
+ * ```
+ *
  * @category models
  * @since 0.1.0
  */

@@ -254,7 +254,8 @@ export interface PlanResumed {
 }
 
 /**
- * One fact of a plan's run.
+ * One fact of a plan's run. A run is the list of its facts, and nothing else: see
+ * `PlanTransition.fold`.
  *
  * @category models
  * @since 0.1.0
@@ -278,6 +279,22 @@ export type PlanRunEvent =
 /**
  * The codec of one fact: field `version`, native version 1. Its cost does not depend on
  * the run.
+ *
+ * **Example** (Storing a fact)
+ *
+ * ```ts
+ * import { DateTime, Effect } from "effect"
+ * import { PlanRunEvent } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const event: PlanRunEvent.PlanRunEvent = { _tag: "StepStarted", at: yield* DateTime.now, step: "write" }
+ *   const text = yield* PlanRunEvent.codec.encodeJson(event)
+ *   return yield* PlanRunEvent.codec.decodeJson(text)
+ * })
+ *
+ * assert.strictEqual(Effect.runSync(program)._tag, "StepStarted")
+ * ```
  *
  * @category codecs
  * @since 0.1.0

@@ -235,6 +235,42 @@ export const encode = (
  * Fails where something must not be written, a key of the run's context that names a
  * secret for example. `indent` is the number of spaces per level, default 0.
  *
+ * **Example** (Going on elsewhere)
+ *
+ * ```ts
+ * import { DateTime, Effect } from "effect"
+ * import { PlanRunState, PlanTransition } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const rules = PlanTransition.rules({
+ *   name: "report",
+ *   maxIterations: 10,
+ *   steps: [
+ *     { name: "write", target: { kind: "function", name: "write" }, task: { _tag: "FromPrev" }, parallel: false }
+ *   ]
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const state = PlanTransition.start(rules, {
+ *     _tag: "PlanStarted",
+ *     at: yield* DateTime.now,
+ *     runId: "run_1",
+ *     plan: "report",
+ *     digest: "sha256:0",
+ *     depth: 0,
+ *     maxIterations: 10,
+ *     input: { task: "cats", payload: "cats" },
+ *     context: {}
+ *   })
+ *   const kept = yield* PlanRunState.encodeJson(state)
+ *
+ *   // any other process that has the plan
+ *   return PlanTransition.next(rules, yield* PlanRunState.decodeJson(kept))
+ * })
+ *
+ * assert.deepStrictEqual(Effect.runSync(program), { _tag: "RunSteps", steps: ["write"] })
+ * ```
+ *
  * @category encoding
  * @since 0.1.0
  */

@@ -228,6 +228,17 @@ export const next = (rules: Rules, self: PlanRunState): Action => choosing.next(
  * The facts that record decisions about what waits: calls, and steps that wait for
  * anybody (`callId` is the step). They go before `PlanResumed`.
  *
+ * **Details**
+ *
+ * `path` is that of the request or the pause; it can be left out, unless several that
+ * wait have the same id. Each can be decided about once. Fails with `InvalidDecision`,
+ * which lists what waits.
+ *
+ * **Gotchas**
+ *
+ * A decision allows or denies one try. When a step that was approved fails and runs
+ * again in a resumed run, it asks again.
+ *
  * @category transitions
  * @since 0.1.0
  */
