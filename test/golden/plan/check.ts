@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import * as checkpoints from "./groups/checkpoints.ts"
+import * as graphs from "./groups/graphs.ts"
 import * as many from "./groups/many.ts"
 import * as references from "./groups/references.ts"
 import * as runs from "./groups/runs.ts"
@@ -22,6 +23,7 @@ export const check = (golden: Case): Effect.Effect<void, unknown> => {
   if ("steps" in given) return references.check(golden)
   if ("phases" in given) return checkpoints.check(golden)
   if ("run_many" in given) return many.check(golden)
+  if ("data" in given) return graphs.read(golden)
   if ("plan" in given) return id.startsWith("D") ? validation.check(golden) : runs.check(golden)
   return Effect.sync(() => assert.fail(`no scenario in groups/scenarios.ts for ${id}: ${JSON.stringify(given)}`))
 }

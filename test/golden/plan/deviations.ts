@@ -166,6 +166,10 @@ export const deviations: { readonly [id: string]: Deviation } = {
     reason: "PLAN-3: a condition never fails; false is not 0 in JSON (S25.8)",
     expect: { "s.greater_than(1)": false, "b.equals(0)": false }
   },
+  N05: {
+    reason: "PLAN-9: a kind of node that is not known is refused, not taken for an agent (L4)",
+    expect: { RAISED: "Invalid" }
+  },
   O01: { reason: "S9.4 DEFECT: an empty store is a store", expect: { keys: ["w"] } },
   O05: { reason: "S9.7 ADVICE: a value that is no JSON fails its step", expect: { result: "RAISES OutputNotJson" } },
   O06: { reason: "S2.2 ADVICE: checked where the step ends", expect: { result: "RAISES OutputNotJson" } },

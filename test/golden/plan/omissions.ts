@@ -15,7 +15,6 @@ const byId: { readonly [id: string]: string } = {
   J13: "an option that does not exist: a fork is one policy of starting a run, resuming is a method of its own",
   J15: "an option that does not exist: the buffer of a stream is no option",
   N01: graphs,
-  N10: "two live agents registered under one name: ours is made of definitions, see the tests of AgentGraph",
   O03: "a store given to one call: the store is a service here, and there is one",
   O18: "a store whose durable writes throw: see the tests of Checkpoint (a write that fails is pending and done first on resume)"
 }

@@ -1,6 +1,7 @@
 import type { Effect } from "effect"
 import * as conditions from "../scenarios/conditions.ts"
 import * as events from "../scenarios/events.ts"
+import * as graphs from "../scenarios/graphs.ts"
 import * as live from "../scenarios/live.ts"
 import * as stores from "../scenarios/stores.ts"
 import * as usage from "../scenarios/usage.ts"
@@ -12,5 +13,6 @@ export const scenarios: { readonly [id: string]: (golden: Case) => Effect.Effect
   ...usage.scenarios,
   ...events.scenarios,
   ...conditions.scenarios,
+  ...graphs.scenarios,
   ...stores.scenarios
 }
