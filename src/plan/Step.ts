@@ -78,12 +78,13 @@ export interface Step<out Name extends string, out Refs extends string, out R> {
 }
 
 /**
- * Any step, with whatever it requires.
+ * Any step, whatever its name and what it refers to, for lists of steps that are built;
+ * `R` is what they require.
  *
  * @category models
  * @since 0.1.0
  */
-export type Any = Step<string, string, unknown>
+export type Any<R = unknown> = Step<string, string, R>
 
 /**
  * The fields that `routesBy` may name: those of the output, when its type is known.

@@ -6,6 +6,7 @@ import {
   Agent,
   AgentMemory,
   Plan,
+  type PlanConfig,
   PlanCodec,
   Reference,
   Step,
@@ -165,7 +166,7 @@ describe("making plans", () => {
 })
 
 describe("digests", () => {
-  const made = (options: Plan.Options, ...steps: ReadonlyArray<Step.Any>) =>
+  const made = (options: PlanConfig.Options, ...steps: ReadonlyArray<Step.Any>) =>
     Effect.map(Plan.make(options, ...steps), Plan.digest)
   const step = Step.make("a", { target: "t", task: "x" })
 

@@ -6,6 +6,7 @@ import {
   AgentMemory,
   type ConversationStore,
   Plan,
+  type PlanConfig,
   type PlanError,
   type PlanEvent,
   type PlanInvalid,
@@ -149,8 +150,8 @@ void Plan.make(look, after, write, done)
 void Plan.make({ name: "x" }, write, after, publish, done)
 // @ts-expect-error Step "sort" refers to "done", which is no step of this plan.
 void Plan.make(look, after)
-expectTypeOf<Plan.Known<[typeof look, typeof after]>>().toEqualTypeOf<
-  readonly [unknown, Plan.Mistake<`Step "sort" refers to "done", which is no step of this plan.`>]
+expectTypeOf<PlanConfig.Known<[typeof look, typeof after]>>().toEqualTypeOf<
+  readonly [unknown, PlanConfig.Mistake<`Step "sort" refers to "done", which is no step of this plan.`>]
 >()
 // @ts-expect-error "nam" is no option
 void Plan.make({ nam: "x" }, look)
@@ -162,7 +163,7 @@ void Plan.make(look, { name: "x" })
 // Names that are not literals are left to the check when the plan is made
 declare const name: string
 declare const pattern: `step-${number}`
-declare const steps: ReadonlyArray<Step.Step<string, string, Db>>
+declare const steps: ReadonlyArray<Step.Any<Db>>
 void Plan.make(look, Step.make(name, { target: "x", task: Reference.fromStep("look") }))
 void Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(name) }))
 void Plan.make(look, Step.make("x", { target: "x", task: Reference.fromStep(pattern), routes: [[name, empty]] }))
