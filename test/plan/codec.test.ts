@@ -560,6 +560,28 @@ describe("hostile plans", () => {
       yield* read(wire)
       const { reason } = yield* Effect.flip(PlanCodec.codec.decode(wire, { limits: { maxStringLength: 50 } }))
       assert.strictEqual(reason._tag, "TooLarge")
+      let deep: Schema.JsonObject = { type: "string" }
+      for (let i = 0; i < 80; i++) deep = { type: "array", items: deep }
+      const limits = { maxDepth: 200 }
+      const deepWire = native(step({ output: { schema: deep } }))
+      const definition = yield* PlanCodec.codec.decode(deepWire, { limits })
+      const copy: Definition = JSON.parse(JSON.stringify(definition))
+      yield* PlanCodec.codec.encode(copy, { limits })
+      const again: Definition = JSON.parse(JSON.stringify(definition))
+      yield* Effect.flip(PlanCodec.codec.encode(again))
+    })
+  )
+
+  it.effect("L10 ten thousand unknown names", () =>
+    Effect.gen(function* () {
+      const steps = Array.from({ length: 100 }, (_, i) =>
+        step({
+          name: `step-number-${i}`,
+          context: Array.from({ length: 100 }, (_, j) => ({ kind: "from_step", name: `stap-number-${i}-${j}` }))
+        })
+      )
+      const error = yield* Effect.flip(PlanCodec.decode(plan(...steps)))
+      assert.strictEqual(error._tag, "PlanInvalid")
     })
   )
 })
