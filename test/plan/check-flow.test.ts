@@ -6,6 +6,7 @@ import * as PlanCost from "../../src/plan/PlanCost.ts"
 import type { PlanDefinition } from "../../src/plan/PlanDefinition.ts"
 import type { PlanRunEvent } from "../../src/plan/PlanRunEvent.ts"
 import * as PlanTransition from "../../src/plan/PlanTransition.ts"
+import type { When } from "../../src/plan/When.ts"
 import * as Flow from "../../src/plan/internal/check/flow.ts"
 import * as Outline from "../../src/plan/internal/check/outline.ts"
 import { brief, either, object, plan, problems, some, step, to } from "./checkFixtures.ts"
@@ -374,6 +375,13 @@ describe("cost of checking", () => {
     let json: { [key: string]: Schema.Json } = { type: "string" }
     for (const _ of range(5000)) json = { type: "array", minItems: 1, items: json }
     assert.deepStrictEqual(problems(step("a", { output: { json } }), step("b", { input: { json } })), [])
+    const nested = () => {
+      let when: When = some("x")
+      for (const _ of range(20_000)) when = { _tag: "And", all: [when] }
+      return when
+    }
+    const deep = { routes: [nested(), { _tag: "Not", when: nested() } as const].map((when) => ({ to: "b", when })) }
+    assert.deepStrictEqual(problems(step("a", deep), step("x"), step("b")), [])
     const long = range(300).map((index) =>
       step(`${"ab".repeat(90)}${index}`, { task: { _tag: "FromStep", step: "ba".repeat(95) } })
     )

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import type { JsonObject } from "../../src/payload/Json.ts"
 import * as FromSchema from "../../src/payload/FromSchema.ts"
-import { conflict } from "../../src/plan/internal/check/compatible.ts"
+import { conflict, search } from "../../src/plan/internal/check/compatible.ts"
 import { read } from "../../src/plan/internal/check/discriminant.ts"
 import { object } from "./checkFixtures.ts"
 
@@ -81,6 +81,19 @@ describe("schemas that never fit", () => {
     const tree = { $ref: "#/$defs/t", $defs: { t: object({ t: { $ref: "#/$defs/t" } }) } }
     fits(tree, tree)
     never(text, { allOf: [false] })
+  })
+
+  it("PLAN-2 are looked at up to a limit, and accepted beyond it", () => {
+    const many = (from: number) => ({ enum: Array.from({ length: 50 }, (_, index) => from + index) })
+    never(many(0), many(50))
+    const more = (from: number) => ({ enum: Array.from({ length: 200 }, (_, index) => from + index) })
+    fits(more(0), more(200))
+    const all = search()
+    all.left = 5000
+    assert.isDefined(conflict(many(0), many(50), all))
+    assert.isDefined(conflict(text, integer, all))
+    assert.isAtMost(all.left, 2500)
+    assert.isUndefined(conflict(many(0), many(50), { left: 10 }))
   })
 
   it.prop(

@@ -8,16 +8,25 @@ import * as Json from "./json.ts"
 const DEPTH = 16
 const LOOKS = 10_000
 
-interface Search {
+/** What may still be looked at. */
+export interface Search {
   left: number
 }
+
+/** What all comparisons of one check may look at together: schemas come from outside. */
+export const search = (): Search => ({ left: 2_000_000 })
 
 /**
  * Why no value of `given` can fit `taken`, if that is certain. What is not known, or not understood, can
  * fit.
  */
-export const conflict = (given: JsonObject, taken: JsonObject): string | undefined =>
-  disjoint(Json.located(given), Json.located(taken), "", DEPTH, { left: LOOKS })
+export const conflict = (given: JsonObject, taken: JsonObject, all: Search = search()): string | undefined => {
+  const granted = Math.min(LOOKS, all.left)
+  const own = { left: granted }
+  const found = disjoint(Json.located(given), Json.located(taken), "", DEPTH, own)
+  all.left -= granted - own.left
+  return found
+}
 
 const disjoint = (
   given: Json.Located,
@@ -36,7 +45,7 @@ const disjoint = (
     every(Json.members(t), (member) => go(g, member)) ??
     some(Json.parts(g), (part) => go(part, t)) ??
     some(Json.parts(t), (part) => go(g, part)) ??
-    listed(g, t, path) ??
+    listed(g, t, path, search) ??
     kinds(g, t, path) ??
     fields(g, t, path, depth, search) ??
     items(g, t, path, depth, search)
@@ -71,9 +80,11 @@ const some = (
 }
 
 /** Values that are listed on one side, and that the other side refuses all. */
-const listed = (given: Json.Located, taken: Json.Located, path: string): string | undefined => {
+const listed = (given: Json.Located, taken: Json.Located, path: string, search: Search): string | undefined => {
   const gives = Json.values(given)
   const takes = Json.values(taken)
+  search.left -= (gives?.length ?? 1) * (takes?.length ?? 1)
+  if (search.left <= 0) return undefined
   if (gives !== undefined && gives.length > 0 && gives.every((value) => refuses(taken, value))) {
     return `${where(path)}is ${shown(gives)}, and ${takes === undefined ? kind(taken) : shown(takes)} is taken`
   }

@@ -5,11 +5,11 @@
  * the rejoin of the right one. What is below the newest branch is kept per router, not per place: the ways
  * are all there, and a few more than there are. A band is one place, its first member.
  */
-import * as Equal from "effect/Equal"
 import type { StepDefinition } from "../../PlanDefinition.ts"
 import type { When } from "../../When.ts"
 import * as Branches from "./branches.ts"
 import * as Discriminant from "./discriminant.ts"
+import { isSame } from "./json.ts"
 import { bandOf, type Outline } from "./outline.ts"
 import { targets } from "./routing.ts"
 
@@ -91,14 +91,15 @@ const isExhaustive = ({ output, routes, routesBy }: StepDefinition): boolean => 
   return found?._tag === "Literals" && found.exhaustive
 }
 
-/** How many conditions are compared with each other. */
+/** How many conditions are compared with each other, and how deep. */
 const COMPARED = 16
+const DEPTH = 64
 
 /** Whether one of the conditions holds in any case: it demands nothing, or is the opposite of another one. */
 const isCertain = (conditions: ReadonlyArray<When>): boolean =>
   conditions.some((when) => isAlways(when)) ||
   (conditions.length <= COMPARED &&
-    conditions.some((when) => when._tag === "Not" && conditions.some((other) => Equal.equals(when.when, other))))
+    conditions.some((when) => when._tag === "Not" && conditions.some((other) => isSame(when.when, other, DEPTH))))
 
 const isAlways = (when: When): boolean =>
   (when._tag === "And" && when.all.length === 0) ||

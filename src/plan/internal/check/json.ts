@@ -93,3 +93,14 @@ export const required = ({ schema }: Located): ReadonlyArray<string> => {
 /** Whether an object takes no other properties than the declared ones. */
 export const isClosed = ({ schema }: Located): boolean =>
   own(schema, "additionalProperties") === false && own(schema, "patternProperties") === undefined
+
+/** Whether two values are equal. What is deeper than that is not. */
+export const isSame = (a: Schema.Json | undefined, b: Schema.Json | undefined, depth: number): boolean => {
+  if (depth === 0) return false
+  if (isArray(a) && isArray(b)) {
+    return a.length === b.length && a.every((item, index) => isSame(item, b[index], depth - 1))
+  }
+  if (!isObject(a) || !isObject(b)) return a === b
+  const keys = Object.keys(a)
+  return keys.length === Object.keys(b).length && keys.every((key) => isSame(own(a, key), own(b, key), depth - 1))
+}

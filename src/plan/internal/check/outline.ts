@@ -41,6 +41,7 @@ import type { PlanDefinition, StepDefinition } from "../../PlanDefinition.ts"
 import type { Code, PlanProblem } from "../../PlanProblem.ts"
 import type { Reference } from "../../Reference.ts"
 import { byCodePoint } from "../codec/routes.ts"
+import * as Compatible from "./compatible.ts"
 import * as Similarity from "./similarity.ts"
 
 /** Names that a message lists, and names that a problem holds. */
@@ -57,6 +58,7 @@ export interface Outline {
   /** For a member of a band the first and last position of the band; for another step its own. */
   readonly bands: ReadonlyArray<Band>
   readonly budget: Similarity.Budget
+  readonly search: Compatible.Search
 }
 
 export interface Band {
@@ -78,7 +80,15 @@ export const make = (definition: PlanDefinition): Outline => {
       for (let member = index; member <= last; member++) bands.push(band)
     }
   })
-  return { definition, steps, positions, names: sorted(positions.keys()), bands, budget: Similarity.budget() }
+  return {
+    definition,
+    steps,
+    positions,
+    names: sorted(positions.keys()),
+    bands,
+    budget: Similarity.budget(),
+    search: Compatible.search()
+  }
 }
 
 /** By code points, each once. */

@@ -43,7 +43,7 @@ export const check = (outline: Outline, index: number, previous: Previous | unde
   const taken = step?.input?.json
   if (step === undefined || taken === undefined) return []
   const conflicts = sources(outline, index, previous).flatMap(({ json, name }) => {
-    const reason = json === undefined ? undefined : conflict(json, taken)
+    const reason = json === undefined ? undefined : conflict(json, taken, outline.search)
     return reason === undefined ? [] : [`${name}: ${reason}`]
   })
   if (conflicts.length === 0) return []
