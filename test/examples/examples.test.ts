@@ -70,6 +70,43 @@ const expected: Record<string, ReadonlyArray<string>> = {
     "Assistant: You are welcome.",
     "(stored 17 messages, sent"
   ],
+  "plan-research": [
+    "characters of JSON",
+    `effects: In short: ["Effects are lazy.","Effects are values."]`,
+    `(3 steps; hits: {"items":["Effects are values.","Effects are lazy."]})`,
+    "comonads: Nothing is known of comonads.",
+    `(3 steps; hits: {"items":[]})`
+  ],
+  "plan-triage": [
+    "triage -> urgent",
+    "urgent -> archive (rejoins)",
+    "spam is skipped",
+    "Somebody is called about: The server is on fire (archived)",
+    "triage -> spam",
+    "Dropped. (archived)",
+    "triage -> normal",
+    "A ticket is opened: My password does not work (archived)"
+  ],
+  "plan-fan-out": [
+    "[geology]\nIt is granite.\n\n[history]\nhistory knows it well.\n\n[biology]\nbiology knows it well.",
+    "geology: at once",
+    "history: at attempt 2",
+    `{"inputTokens":400,"outputTokens":40}`
+  ],
+  "plan-approval": [
+    "A process begins.",
+    `May I pay {"invoice":"7","amount":250}? (asks pay)`,
+    "Another process: yes.",
+    "(pays 250 for 7)",
+    "Filed: Invoice 7 over 250 EUR - Invoice 7 is paid.",
+    "Another process: no.",
+    "Filed: Invoice 7 over 250 EUR - Nobody paid invoice 7."
+  ],
+  "plan-loop": [
+    `expected to end within 6 iterations, found that "review" would be next`,
+    "(done so far: brief, write, review, write, review, write)",
+    "DRAFT 4: VALUES, NOT VOWS (10 iterations)"
+  ],
   "sub-agent": [
     "writer starts",
     `calls research {"input":"How high is Mont Blanc?"}`,
@@ -86,11 +123,17 @@ const expected: Record<string, ReadonlyArray<string>> = {
 const times: Record<string, Record<string, number>> = {
   // A refund runs once, and only after the yes
   approval: { "(refund runs)": 1, "(get_balance runs)": 1 },
+  // Paid once, after the yes; the invoice is not read again
+  "plan-approval": { "(pays 250 for 7)": 1 },
   // No secret is repeated
   "decode-untrusted": { "sk-123": 0 }
 }
 
-const cites: Record<string, string> = { approval: "TOOL-7 ", "decode-untrusted": "L2 " }
+const planCites = Object.fromEntries(
+  ["research", "triage", "fan-out", "approval", "loop"].map((name) => [`plan-${name}`, "PLAN-10 "])
+)
+
+const cites: Record<string, string> = { approval: "TOOL-7 ", "decode-untrusted": "L2 ", ...planCites }
 
 const assertInOrder = (output: string, parts: ReadonlyArray<string>) => {
   let from = 0

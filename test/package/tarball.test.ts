@@ -62,7 +62,7 @@ describe("PKG-1 the published package", () => {
 
   it("holds only what users need", () => {
     const expected =
-      /^(dist\/.+\.(js|js\.map|d\.ts|d\.ts\.map)|src\/.+\.ts|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/
+      /^(dist\/.+\.(js|js\.map|d\.ts|d\.ts\.map)|src\/.+\.ts|package\.json|docs\/.+\.md|README\.md|LICENSE|CHANGELOG\.md)$/
     assert.deepStrictEqual(
       files.filter((file) => !expected.test(file)),
       []
@@ -71,7 +71,15 @@ describe("PKG-1 the published package", () => {
       files.filter((file) => /\.(test|types)\./.test(file)),
       []
     )
-    for (const file of ["README.md", "LICENSE", "CHANGELOG.md", "dist/index.js", "dist/index.d.ts", "src/index.ts"]) {
+    for (const file of [
+      "README.md",
+      "LICENSE",
+      "CHANGELOG.md",
+      "docs/plans.md",
+      "dist/index.js",
+      "dist/index.d.ts",
+      "src/index.ts"
+    ]) {
       assert.include(files, file)
     }
   })

@@ -1,6 +1,6 @@
 import { Effect, Schema } from "effect"
 import { Agent, StepSignal, Target } from "effect-emissary"
-import { Script } from "effect-emissary/testing"
+import type { Script } from "effect-emissary/testing"
 import type { Json } from "../golden.ts"
 import { type Call, isObject } from "./vocabulary.ts"
 

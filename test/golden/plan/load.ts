@@ -1,5 +1,6 @@
 import { Effect, Option, Result } from "effect"
-import { Plan, PlanCodec, PlanError, PlanInput, PlanResult, PlanRunState } from "effect-emissary"
+import type { PlanError, PlanInput, PlanResult} from "effect-emissary";
+import { Plan, PlanCodec, PlanRunState } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 import type { Json } from "../golden.ts"
 import * as fixture from "./fixtures.ts"

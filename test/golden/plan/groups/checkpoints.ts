@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Layer, Option, Result } from "effect"
-import { Checkpoint, CheckpointError, PlanRunState, VersionedStore } from "effect-emissary"
+import type { CheckpointError} from "effect-emissary";
+import { Checkpoint, PlanRunState, VersionedStore } from "effect-emissary"
 import { equal } from "../../golden.ts"
 import { equalRuns } from "../compare.ts"
 import { inputOf, load, model, observed, setting } from "../load.ts"

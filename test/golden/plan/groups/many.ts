@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Result } from "effect"
-import { Checkpoint, Plan, PlanError, PlanInput, PlanResult } from "effect-emissary"
+import type { PlanError, PlanInput, PlanResult } from "effect-emissary";
+import { Checkpoint, Plan } from "effect-emissary"
 import { equalResults } from "../compare.ts"
 import { inputOf, load, type Loaded, model, observed, type Setting, setting } from "../load.ts"
 import type { Case, Raised, RunResult } from "../vocabulary.ts"

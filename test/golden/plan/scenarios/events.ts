@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Result, Stream } from "effect"
-import { Agent, Plan, PlanEvent, Step, Target, When } from "effect-emissary"
+import type { Target} from "effect-emissary";
+import { Agent, Plan, PlanEvent, Step, When } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 import { equal } from "../../golden.ts"
 import { RuntimeError } from "../fixtures.ts"

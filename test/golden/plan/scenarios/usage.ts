@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result } from "effect"
-import { Agent, Plan, PlanError, PlanResult, PlanRunState, Step, StepSignal } from "effect-emissary"
+import type { PlanError, PlanResult} from "effect-emissary";
+import { Agent, Plan, PlanRunState, Step, StepSignal } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 import { equal } from "../../golden.ts"
 import { RuntimeError } from "../fixtures.ts"
