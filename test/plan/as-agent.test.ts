@@ -11,6 +11,7 @@ import {
   Conversation,
   Plan,
   PlanError,
+  PlanService,
   Reference,
   type RunEvent,
   RunState,
@@ -336,25 +337,58 @@ describe("a plan as an agent", () => {
     })
   )
 
-  it.effect("PLAN-8 as a service, its requirements met by a layer", () =>
+  it.effect("PLAN-8 as a service: its layer says what is missing, and it stands as a step and as a tool", () =>
     Effect.gen(function* () {
       const find = Tool.make("find", { parameters: Schema.Struct({ input: Schema.String }), success: Schema.String })
       const toolkit = Toolkit.make(find)
-      class Research extends Context.Service<Research, Agent.Agent<Schema.Json>>()("test/Research") {
-        static readonly layer = Layer.effect(
-          Research,
-          Effect.flatMap(Plan.make(Step.make("find", { target: "find" })), (plan) => Plan.bind(plan, { toolkit }))
+      class Language extends Context.Service<Language, string>()("test/Language") {}
+      class Writer extends Agent.Service<Writer>()("writer", { instructions: "Write." }) {}
+      class Research extends PlanService.Service<Research>()(
+        "research",
+        Effect.flatMap(
+          Plan.make(
+            { name: "research" },
+            Step.make("find", { target: "find" }),
+            Step.make("write", { target: Writer }),
+            Step.make("translate", {
+              target: ({ task }) => Effect.map(Language, (language) => `${task} (${language})`)
+            })
+          ),
+          (plan) => Plan.bind(plan, { toolkit })
         )
-      }
-      const live = Layer.provide(
-        Research.layer,
-        toolkit.toLayer({ find: ({ input }) => Effect.succeed(`found ${input}`) })
+      ) {}
+      const live = Research.layer.pipe(
+        Layer.provide(Writer.layer),
+        Layer.provide(ScriptedModel.layer(() => ({ text: "a text" }))),
+        Layer.provide(Layer.succeed(Language, "de")),
+        Layer.provide(toolkit.toLayer({ find: ({ input }) => Effect.succeed(`found ${input}`) }))
       )
-      const answer = yield* Effect.provide(
-        Effect.flatMap(Research, (research) => research.ask("it")),
-        live
-      )
-      assert.strictEqual(answer, "found it")
+      const answers = yield* Effect.gen(function* () {
+        const research = yield* Research
+        const asked = yield* research.ask("it")
+        const native = yield* Plan.run(research, "it")
+        const streamed = yield* Stream.runCollect(research.stream("it"))
+        const plan = yield* Plan.make(Step.make("in", { target: Research }))
+        const [step] = plan.definition.steps
+        assert.deepStrictEqual(step?.target, { kind: "agent", name: "research" })
+        const bound = yield* Plan.bind(plan)
+        const nested = yield* Plan.run(bound, "it")
+        assert(native.outcome === "Completed" && nested.outcome === "Completed")
+        const last = streamed.at(-1)
+        assert(last?._tag === "RunFinished")
+        class Outer extends Agent.Service<Outer>()("outer", {
+          toolkit: [Agent.asTool(Research, { name: "work", description: "Works" })]
+        }) {}
+        const model = ScriptedModel.layer([
+          { toolCalls: [{ id: "c1", name: "work", params: { input: "it" } }] },
+          { expect: { toolResult: "a text (de)" }, text: "done" }
+        ])
+        const tool = yield* Effect.flatMap(Outer, (outer) => outer.ask("go")).pipe(
+          Effect.provide(Layer.provide(Outer.layer, model))
+        )
+        return [asked, native.text, nested.text, last.result.text, tool]
+      }).pipe(Effect.provide(live))
+      assert.deepStrictEqual(answers, ["a text (de)", "a text (de)", "a text (de)", "a text (de)", "done"])
     })
   )
 })
