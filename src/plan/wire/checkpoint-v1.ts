@@ -5,11 +5,11 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { Time } from "../../agent/wire/run-parts-v1.ts"
 import { Input } from "./plan-run-parts-v1.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 const Position = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
-const Time = Schema.DateTimeUtcFromMillis
 
 /**
  * @category schemas

@@ -34,20 +34,18 @@ const leaseOf = (options: Options): Effect.Effect<sessions.Lease> => {
       )
 }
 
-/** What the engine is given: the options of this call over those the run was begun with. */
-const engineOptions = (
-  { key: _, ...options }: ResumeOptions & { readonly input?: unknown; readonly policy?: unknown },
-  session: sessions.Session,
-  begin?: claims.Begin
-): PlanOptions => {
-  const { input: _input, policy: _policy, ...rest } = options
-  return {
-    ...rest,
-    context: rest.context ?? begin?.context,
-    maxIterations: rest.maxIterations ?? begin?.maxIterations,
-    journal: session.journal
-  }
-}
+type Given = ResumeOptions & { readonly input?: unknown; readonly policy?: unknown }
+
+/** What of the options is for the engine. */
+const forEngine = ({ input: _input, key: _key, policy: _policy, ...rest }: Given): PlanOptions => rest
+
+/** The options of this call over those the run was begun with. */
+const engineOptions = (options: Given, session: sessions.Session, begin?: claims.Begin): PlanOptions => ({
+  ...forEngine(options),
+  context: options.context ?? begin?.context,
+  maxIterations: options.maxIterations ?? begin?.maxIterations,
+  journal: session.journal
+})
 
 export const make = (options: Options): Effect.Effect<Service, never, VersionedStore> =>
   Effect.gen(function* () {
@@ -88,7 +86,7 @@ export const make = (options: Options): Effect.Effect<Service, never, VersionedS
         Effect.gen(function* () {
           const taken = yield* taking
           if (taken._tag === "Done") {
-            return withKey(taken.key, yield* restore(Plan.resume(plan, taken.state)))
+            return withKey(taken.key, yield* restore(Plan.resume(plan, taken.state, forEngine(options))))
           }
           const session = sessions.open(storage, lease, taken.claimed)
           const engine = Effect.suspend(() =>
@@ -117,7 +115,7 @@ export const make = (options: Options): Effect.Effect<Service, never, VersionedS
         Effect.uninterruptible(
           Effect.gen(function* () {
             const taken = yield* taking
-            if (taken._tag === "Done") return Plan.resumeStream(plan, taken.state)
+            if (taken._tag === "Done") return Plan.resumeStream(plan, taken.state, forEngine(options))
             const session = sessions.open(storage, lease, taken.claimed)
             // A failure of the last write has nowhere to go once the stream has ended
             yield* Effect.addFinalizer((exit) =>
@@ -172,10 +170,7 @@ export const make = (options: Options): Effect.Effect<Service, never, VersionedS
     })
 
     return {
-      run: (plan, options) =>
-        perform(plan, options, start(plan, options)).pipe(
-          Effect.withSpan("Checkpoint.run", {}, { captureStackTrace: false })
-        ),
+      run: (plan, options) => perform(plan, options, start(plan, options)).pipe(Effect.withSpan("Checkpoint.run")),
       resume: (plan, options) => perform(plan, options, goOn(plan, options)).pipe(Effect.withSpan("Checkpoint.resume")),
       stream: (plan, options) => told(plan, options, start(plan, options)),
       resumeStream: (plan, options) => told(plan, options, goOn(plan, options)),

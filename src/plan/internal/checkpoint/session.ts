@@ -97,7 +97,7 @@ export const open = (storage: Storage, lease: Lease, claimed: Claimed): Session 
         if (Option.isNone(found) || !isMine(found.value.head)) return Effect.fail(lost(head, found))
         head = found.value.head
         version = found.value.version
-        return Effect.catchTag(set(change), "VersionConflict", () => Effect.fail(lost(head, Option.none())))
+        return put(change)
       })
     )
 
