@@ -147,7 +147,7 @@ const drawing = (plan: Source, options: Options | undefined) =>
  *   `  n3("reply<br/>agent writer")`,
  *   `  n4(["end"])`,
  *   `  n0 --> n1`,
- *   `  n1 -->|"topic in #91;#34;hours#34;#44; #34;address#34;#93;"| n3`
+ *   `  n1 -->|"topic in #91;#34;hours#34;, #34;address#34;#93;"| n3`
  * ])
  * ```
  *

@@ -285,6 +285,8 @@ const hostile = [
   "**bold** _it_ `code` $$x$$",
   "`md`",
   "a|b",
+  ": = , ",
+  "=== a",
   "a;b",
   "}}]])",
   "click n0 href",
@@ -306,7 +308,7 @@ const hostile = [
 ]
 
 const shown = (name: string) =>
-  name.trim() === ""
+  name === "" || name.trim() !== name
     ? `"${name}"`
     : name === "\u202Eevil"
       ? "\\u{202e}evil"
@@ -342,8 +344,8 @@ describe("PLAN-9 names cannot change a picture", () => {
 
   it.effect("PLAN-9 letters, digits and spaces stay readable in the text", () =>
     Effect.sync(() => {
-      const text = Picture.toMermaid(plan(step("get_order 2.0-beta été")))
-      assert.include(text, `n1["get_order 2.0-beta été<br/>function"]`)
+      const text = Picture.toMermaid(plan(step("get_order 2.0-beta: été, a = b")))
+      assert.include(text, `n1["get_order 2.0-beta: été, a = b<br/>function"]`)
     })
   )
 })

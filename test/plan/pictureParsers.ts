@@ -1,6 +1,6 @@
 /** The parsers of Mermaid and GraphViz themselves, for the tests of pictures. */
 import { instance } from "@viz-js/viz"
-import { Effect } from "effect"
+import { Data, Effect } from "effect"
 
 export interface Parsed {
   readonly nodes: ReadonlyMap<
@@ -15,6 +15,9 @@ export interface Parsed {
   }>
   readonly groups: ReadonlyArray<{ readonly text: string; readonly members: ReadonlyArray<string> }>
 }
+
+/** The parser refused the text. */
+class Refused extends Data.TaggedError("Refused")<{ readonly cause: unknown }> {}
 
 /** Mermaid asks for a browser's DOM to clean HTML; here only the text matters. */
 const loadMermaid = Effect.promise(async () => {
@@ -35,7 +38,7 @@ interface Db {
 }
 
 /** What Mermaid itself reads. Fails with what Mermaid says. */
-export const mermaid = (source: string): Effect.Effect<Parsed, unknown> =>
+export const mermaid = (source: string): Effect.Effect<Parsed, Refused> =>
   Effect.flatMap(loadMermaid, (mermaid) =>
     Effect.tryPromise({
       try: async () => {
@@ -60,7 +63,7 @@ export const mermaid = (source: string): Effect.Effect<Parsed, unknown> =>
           groups: getSubGraphs.call(db).map(({ nodes, title }) => ({ text: entities(title), members: nodes }))
         }
       },
-      catch: (cause) => cause
+      catch: (cause) => new Refused({ cause })
     })
   )
 
@@ -87,7 +90,7 @@ const escapes = (text: string) =>
   text.replace(/\\(.)/gu, (_, char: string) => (char === "n" ? "\n" : char)).replace(/&amp;/gu, "&")
 
 /** What GraphViz itself reads. Fails with what GraphViz says. */
-export const graphViz = (source: string): Effect.Effect<Parsed, unknown> =>
+export const graphViz = (source: string): Effect.Effect<Parsed, Refused> =>
   Effect.flatMap(loadViz, (viz) =>
     Effect.try({
       try: () => {
@@ -119,7 +122,7 @@ export const graphViz = (source: string): Effect.Effect<Parsed, unknown> =>
             .map(({ label, nodes }) => ({ text: escapes(label ?? ""), members: (nodes ?? []).map(nameOf) }))
         }
       },
-      catch: (cause) => cause
+      catch: (cause) => new Refused({ cause })
     })
   )
 

@@ -312,7 +312,7 @@ describe("PLAN-1 RetryPolicy", () => {
 
   it("PLAN-1 problems are what the schema refuses", () => {
     const decodes = (policy: RetryPolicy.RetryPolicy) =>
-      Result.isSuccess(Schema.decodeUnknownResult(RetryPolicy.RetryPolicy)(policy))
+      Result.isSuccess(Schema.decodeResult(RetryPolicy.RetryPolicy)(policy))
     for (const policy of [
       { times: 0 },
       { times: 3, delayMillis: 0.5, factor: 1, maxDelayMillis: 0 },

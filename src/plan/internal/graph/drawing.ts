@@ -50,7 +50,7 @@ export const draw = (graph: AgentGraph, direction: "down" | "right"): Drawing =>
       from,
       to,
       kind: kinds[kind],
-      label: label.trim() === "" || label === names.get(to) ? undefined : visible(label, 80)
+      label: label === "" || label === names.get(to) ? undefined : nameOf(label)
     }))
   }
 }

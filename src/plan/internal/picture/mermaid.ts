@@ -3,21 +3,22 @@ import { visible } from "./text.ts"
 
 /**
  * A text inside of quotes. Whatever is not a letter, a digit or a space is written by
- * its number, except between two letters or digits, where a few signs mean nothing to
- * Mermaid or its Markdown.
+ * its number, except a few signs where they mean nothing to Mermaid or its Markdown:
+ * between two letters or digits, or before a space.
  */
 export const escape = (text: string): string =>
   visible(text).replace(/[^\p{L}\p{N} ]/gu, (char, at: number, whole: string) =>
-    isInner(char, at, whole) ? char : `#${char.codePointAt(0) ?? 0};`
+    isPlain(char, at, whole) ? char : `#${char.codePointAt(0) ?? 0};`
   )
 
 const wordBefore = /[\p{L}\p{N}]$/u
 const wordAfter = /^[\p{L}\p{N}]/u
 
-const isInner = (char: string, at: number, whole: string): boolean =>
-  (char === "_" || char === "-" || char === ".") &&
-  wordBefore.test(whole.slice(Math.max(0, at - 2), at)) &&
-  wordAfter.test(whole.slice(at + 1, at + 3))
+const isPlain = (char: string, at: number, whole: string): boolean =>
+  ("_-.".includes(char) &&
+    wordBefore.test(whole.slice(Math.max(0, at - 2), at)) &&
+    wordAfter.test(whole.slice(at + 1, at + 3))) ||
+  (",:=".includes(char) && whole[at + 1] === " ")
 
 const quoted = (lines: ReadonlyArray<string>): string => {
   const text = lines.map(escape).join("<br/>")

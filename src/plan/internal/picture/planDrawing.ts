@@ -5,7 +5,7 @@ import { dataOf } from "./data.ts"
 import type { Drawing, Edge, Group, Item, Mark, Node } from "./drawing.ts"
 import { exitsOf, flowOf, type Way } from "./flow.ts"
 import { childRun, overlay, type Status } from "./overlay.ts"
-import { nameOf, visible } from "./text.ts"
+import { nameOf } from "./text.ts"
 
 /** A plan, and the plans that are steps of it. */
 export interface Source {
@@ -177,7 +177,7 @@ const drawPlan = (source: Source, prefix: string, options: Options, depth: numbe
     const key = `choice ${keys[index]}`
     return field === undefined
       ? []
-      : [{ node: node(key, "choice", [`the step named in ${visible(field, 60)}`]), from: drawn[index]?.exit ?? "" }]
+      : [{ node: node(key, "choice", [`the step named in ${nameOf(field)}`]), from: drawn[index]?.exit ?? "" }]
   })
   const data = options.data ? dataOf(definition, prefix, keys, drawn) : { items: [], edges: [] }
   return {

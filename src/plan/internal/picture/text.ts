@@ -11,8 +11,11 @@ export const visible = (text: string, max: number = maxLine): string =>
     .replace(/[\n\r\t]+/gu, " ")
     .replace(hidden, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 
-/** A name as pictures show it: one that is empty or blank is put in quotes. */
-export const nameOf = (name: string): string => (name.trim() === "" ? `"${visible(name, 80)}"` : visible(name, 80))
+/** A name as pictures show it: one that is empty, or begins or ends with a space, is put in quotes. */
+export const nameOf = (name: string): string => {
+  const shown = visible(name, 80)
+  return shown === "" || shown.trim() !== shown ? `"${shown}"` : shown
+}
 
 /** A number of milliseconds as people say it. */
 export const duration = (millis: number): string => {
