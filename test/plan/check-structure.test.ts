@@ -5,7 +5,7 @@ import * as PlanCheck from "../../src/plan/PlanCheck.ts"
 import { PlanDefinition } from "../../src/plan/PlanDefinition.ts"
 import * as PlanInvalid from "../../src/plan/PlanInvalid.ts"
 import * as Reference from "../../src/plan/Reference.ts"
-import { ratio } from "../../src/plan/internal/check/similarity.ts"
+import { closest, ratio } from "../../src/plan/internal/check/similarity.ts"
 import { brief, either, plan, problems, reasons, schemas, step, to } from "./checkFixtures.ts"
 
 const { fromParallel, fromParallelAll, fromStep } = Reference
@@ -306,6 +306,13 @@ describe("closest names", () => {
     assert.strictEqual(ratio("abc", "xyz"), 0)
     assert.strictEqual(ratio("abcd", "bcde"), 0.75)
     assert.closeTo(ratio("reserch", "research"), 14 / 15, 1e-9)
+    const left = { left: 1000 }
+    assert.strictEqual(closest("reserch", ["search", "research"], left), "research")
+    assert.isBelow(left.left, 1000)
+    assert.isUndefined(closest("reserch", ["research"], { left: 0 }))
+    const many = Array.from({ length: 1000 }, (_, index) => `name${index}`)
+    assert.isUndefined(closest("nama", many, left))
+    assert.isAtLeast(left.left, -100)
     assert.closeTo(ratio("WIKIMEDIA", "WIKIMANIA"), 14 / 18, 1e-9)
   })
 })

@@ -8,23 +8,25 @@ export interface Budget {
   left: number
 }
 
-export const budget = (): Budget => ({ left: 20_000_000 })
+export const budget = (): Budget => ({ left: 5_000_000 })
 
 /**
  * The best match, if it is alike by 0.6 or more; of equals, the one that sorts last. None once the budget
  * is spent.
  */
 export const closest = (name: string, known: Iterable<string>, budget: Budget): string | undefined => {
+  if (budget.left <= 0) return undefined
   const word = Array.from(name)
   const counts = count(word)
   let best: { readonly name: string; readonly ratio: number } | undefined
   for (const candidate of known) {
     const letters = Array.from(candidate)
     const least = best?.ratio ?? CUTOFF
-    budget.left -= letters.length
+    budget.left -= letters.length + word.length
+    if (budget.left <= 0) return undefined
     if (upperBound(letters, word, counts) < least) continue
     budget.left -= letters.length * word.length
-    if (budget.left < 0) return undefined
+    if (budget.left <= 0) return undefined
     const ratio = similarity(letters, word)
     if (ratio < CUTOFF) continue
     if (best === undefined || ratio > best.ratio || (ratio === best.ratio && candidate > best.name)) {
