@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Picture, type PlanDefinition, When } from "effect-emissary"
-import { edgesOf, graphViz, mermaid, type Parsed } from "./pictureParsers.ts"
+import { edgesOf, graphViz, mermaid, type Parsed, svg } from "./pictureParsers.ts"
 
 type Step = PlanDefinition.StepDefinition
 
@@ -339,6 +339,14 @@ describe("PLAN-9 names cannot change a picture", () => {
       assert.strictEqual(parsed.nodes.get("n0")?.text, label)
       assert.strictEqual(parsed.nodes.get("n2")?.text.split("\n")[0], label)
       assert.strictEqual(parsed.groups.find(({ text }) => text.startsWith("two"))?.text, `two\nplan ${label}`)
+    })
+  )
+
+  it.effect("PLAN-9 GraphViz draws names as they are: entities and escapes are text", () =>
+    Effect.gen(function* () {
+      const drawn = yield* svg(Picture.toGraphViz(plan(step("&quot;&#60;b&gt;"), step("\\N\\l"), step("<i>"))))
+      for (const text of ["&amp;quot;&amp;#60;b&amp;gt;", "\\N\\l", "&lt;i&gt;"])
+        assert.include(drawn, `>${text}</text>`)
     })
   )
 

@@ -69,6 +69,10 @@ export const mermaid = (source: string): Effect.Effect<Parsed, Refused> =>
 
 const loadViz = Effect.promise(() => instance()).pipe(Effect.cached, Effect.runSync)
 
+/** What GraphViz draws, as SVG. */
+export const svg = (source: string): Effect.Effect<string> =>
+  Effect.map(loadViz, (viz) => viz.renderString(source, { format: "svg" }))
+
 interface Json {
   readonly objects?: ReadonlyArray<{
     readonly _gvid: number
