@@ -117,6 +117,33 @@ describe("making plans", () => {
     })
   )
 
+  it.effect("PLAN-3 conditions that cannot be asked are problems, with their place", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(
+        Plan.make(
+          { predicates: { long: () => true } },
+          Step.make("a", {
+            target: "t",
+            routes: [
+              ["b", When.always],
+              ["b", When.not(When.payload.matches("(?=a)"))],
+              ["b", When.custom("lang")]
+            ]
+          }),
+          Step.make("b", { target: "t" })
+        )
+      )
+      assert.deepStrictEqual(
+        error.problems.map(({ code, slot, suggestion }) => [code, slot, suggestion]),
+        [
+          ["InvalidCondition", "routes[1]", undefined],
+          ["UnknownPredicate", "routes[2]", "long"]
+        ]
+      )
+      assert.include(error.problems[0]?.reason, 'Step "a", the route to "b": at when.pattern')
+    })
+  )
+
   it.effect("PLAN-3 custom predicates give a boolean, or an Effect of one; anything else is a defect", () =>
     Effect.gen(function* () {
       const { live } = yield* Plan.make(
