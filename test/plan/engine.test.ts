@@ -120,10 +120,12 @@ describe("references", () => {
       })
       text = "second"
       assert.deepInclude(completed(yield* Plan.run(bound, "x")).output, { task: "second" })
-      const broken = yield* Plan.bind(plan, { memories: { m: { ...memory, text: Effect.fail(new Error("gone")) } } })
+      const broken = yield* Plan.bind(plan, {
+        memories: { m: { ...memory, text: Effect.fail({ name: "Gone", message: "gone" }) } }
+      })
       const { reason } = yield* Effect.flip(Plan.run(broken, "x"))
       assert(reason._tag === "StepFailed")
-      assert.deepStrictEqual(reason.failure, { type: "Error", message: "gone", retryable: false })
+      assert.deepStrictEqual(reason.failure, { type: "Gone", message: "gone", retryable: false })
     })
   )
 })
@@ -406,7 +408,11 @@ describe("routes", () => {
         let works = false
         const bound = yield* Plan.bind(
           yield* Plan.make(
-            { predicates: { ready: () => (works ? Effect.succeed(true) : Effect.fail(new Error("no line"))) } },
+            {
+              predicates: {
+                ready: () => (works ? Effect.succeed(true) : Effect.fail({ name: "Down", message: "no line" }))
+              }
+            },
             Step.make("a", { target: fn("a"), routes: [["c", When.custom("ready")]] }),
             Step.make("b", { target: fn("b") }),
             Step.make("c", { target: fn("c") })
@@ -415,7 +421,7 @@ describe("routes", () => {
         const error = yield* Effect.flip(Plan.run(bound, "x"))
         assert(error.reason._tag === "PredicateFailed")
         assert.deepStrictEqual([error.reason.step, error.reason.to, error.reason.predicate], ["a", "c", "ready"])
-        assert.deepStrictEqual(error.reason.failure, { type: "Error", message: "no line", retryable: false })
+        assert.deepStrictEqual(error.reason.failure, { type: "Down", message: "no line", retryable: false })
         assert(error.state !== undefined)
         works = true
         yield* Plan.resume(bound, error.state)

@@ -12,7 +12,7 @@ import type { Run } from "./run.ts"
 
 const decoded = ({ bound, recorder }: Run, output: Schema.Json): Effect.Effect<unknown, PlanError.OutputInvalid> => {
   if (bound.output === undefined) return Effect.succeed(output)
-  return Effect.mapError(Schema.decodeUnknownEffect(bound.output)(output, { errors: "all" }), (error) => {
+  return Effect.mapError(Schema.decodeEffect(bound.output)(output, { errors: "all" }), (error) => {
     const last = PlanRunState.lastRecord(recorder.state())
     const reason = new PlanError.OutputInvalid({
       step: Option.match(last, { onNone: () => "", onSome: ({ step }) => step }),

@@ -14,7 +14,7 @@ const places = (error: Schema.SchemaError): string => {
 
 /** A value decoded and encoded again: what a schema gives for what it takes. */
 export const through = (schema: StepSchema, value: Schema.Json): Effect.Effect<Schema.Json, Schema.SchemaError> =>
-  Effect.flatMap(Schema.decodeUnknownEffect(schema)(value, { errors: "all" }), Schema.encodeEffect(schema))
+  Effect.flatMap(Schema.decodeEffect(schema)(value, { errors: "all" }), Schema.encodeEffect(schema))
 
 export const misfit = (what: string, error: Schema.SchemaError): string =>
   `expected ${what}, found something else at: ${places(error)}`

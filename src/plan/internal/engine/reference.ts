@@ -87,10 +87,7 @@ const missing = ({ slot, state, step }: Where, reference: Reference): ReferenceF
   })
 
 const newest = (where: Where, reference: Reference, step: string): Effect.Effect<StepRecord, ReferenceFailed> =>
-  Option.match(PlanRunState.record(where.state, step), {
-    onNone: () => Effect.fail(missing(where, reference)),
-    onSome: Effect.succeed
-  })
+  Effect.mapError(Effect.fromOption(PlanRunState.record(where.state, step)), () => missing(where, reference))
 
 /** The steps of the band that begins with a step. */
 const bandFrom = (bound: BoundPlan, step: string): ReadonlyArray<string> => {
@@ -124,7 +121,7 @@ const resolve = (where: Where, reference: Reference): Effect.Effect<Resolved, un
     case "FromMemory":
       return Effect.map(bound.memories.get(reference.agent)?.text ?? Effect.succeed(""), plain)
     case "FromAgent":
-      return Effect.map(bound.memories.get(reference.agent)?.output ?? Effect.succeed(undefined), (output) =>
+      return Effect.map(bound.memories.get(reference.agent)?.output ?? Effect.succeed(""), (output) =>
         plain(output ?? "")
       )
     case "Literal":

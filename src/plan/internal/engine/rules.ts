@@ -1,6 +1,8 @@
 /** The rules of a plan and of the plans that are steps of it, for the pure core. */
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import type { Agent } from "../../../agent/Agent.ts"
+import type { Bound } from "../../Plan.ts"
 import * as PlanRunState from "../../PlanRunState.ts"
 import type { Rules } from "../../PlanTransition.ts"
 import type { BoundPlan } from "../live.ts"
@@ -10,7 +12,7 @@ import { boundOf, isBound } from "../plan.ts"
 export interface Learning extends Rules {
   readonly bound: BoundPlan
   /** The agent of a step; if it is a plan, its rules are known from now on. */
-  readonly found: (step: string, agent: Agent<unknown>) => Learning | undefined
+  readonly found: (step: string, agent: Agent<unknown, unknown>) => Learning | undefined
 }
 
 export const learning = (bound: BoundPlan): Learning => {
@@ -31,9 +33,12 @@ export const learning = (bound: BoundPlan): Learning => {
   }
 }
 
-const agentAt = (bound: BoundPlan, step: string): Effect.Effect<Agent<unknown> | undefined> => {
+/** The plan that a step is, if its agent is one. */
+const planAt = (bound: BoundPlan, step: string): Effect.Effect<Option.Option<Bound<unknown, unknown>>> => {
   const target = bound.targets[bound.positions.get(step) ?? -1]
-  return target?._tag === "Agent" ? target.agent : Effect.succeed(undefined)
+  return target?._tag === "Agent"
+    ? Effect.map(target.agent, (agent) => (isBound(agent) ? Option.some(agent) : Option.none()))
+    : Effect.succeedNone
 }
 
 /** Finds the plans inside a state that goes on. */
@@ -43,8 +48,8 @@ export const learn = (rules: Learning, state: PlanRunState.PlanRunState): Effect
     ({ status, step }) => {
       const child = status._tag === "Finished" || status._tag === "Concluded" ? undefined : status.child
       if (child?._tag !== "Plan") return Effect.void
-      return Effect.flatMap(agentAt(rules.bound, step), (agent) => {
-        const inner = agent === undefined ? undefined : rules.found(step, agent)
+      return Effect.flatMap(planAt(rules.bound, step), (plan) => {
+        const inner = Option.isSome(plan) ? rules.found(step, plan.value) : undefined
         return inner === undefined ? Effect.void : learn(inner, child.state)
       })
     },
@@ -62,9 +67,9 @@ const complete = (bound: BoundPlan, seen: Map<BoundPlan, Rules>): Effect.Effect<
     const rules: Rules = { definition: bound.definition, nested: (step) => nested.get(step) }
     seen.set(bound, rules)
     const add = (step: string) =>
-      Effect.flatMap(agentAt(bound, step), (agent) =>
-        agent !== undefined && isBound(agent)
-          ? Effect.map(complete(boundOf(agent), seen), (inner) => void nested.set(step, inner))
+      Effect.flatMap(planAt(bound, step), (plan) =>
+        Option.isSome(plan)
+          ? Effect.map(complete(boundOf(plan.value), seen), (inner) => void nested.set(step, inner))
           : Effect.void
       )
     return Effect.as(

@@ -72,24 +72,24 @@ const perform = (doing: Doing, delivery: Delivery): Effect.Effect<Attempt, PlanE
   }
 }
 
+const fitting = ({ input }: LiveStep, delivery: Delivery): Effect.Effect<Delivery | Attempt> =>
+  input === undefined
+    ? Effect.succeed(delivery)
+    : Effect.match(Output.through(input, delivery.payload), {
+        onFailure: misfitInput,
+        onSuccess: (payload) => ({ ...delivery, payload })
+      })
+
+const notGiven = (error: unknown): Attempt =>
+  error instanceof PlanError.ReferenceFailed
+    ? referenceFailed(error)
+    : { _tag: "Failed", failure: failureOf(error), again: true, cause: error }
+
 /** The delivery whose payload fits the input schema, or why there is none. */
 const given = ({ live, run }: Doing): Effect.Effect<Delivery | Attempt> =>
   deliver(run.bound, run.recorder.state(), live).pipe(
-    Effect.flatMap((delivery): Effect.Effect<Delivery | Attempt> =>
-      live.input === undefined
-        ? Effect.succeed(delivery)
-        : Effect.match(Output.through(live.input, delivery.payload), {
-            onFailure: misfitInput,
-            onSuccess: (payload) => ({ ...delivery, payload })
-          })
-    ),
-    Effect.catch((error) =>
-      Effect.succeed<Attempt>(
-        error instanceof PlanError.ReferenceFailed
-          ? referenceFailed(error)
-          : { _tag: "Failed", failure: failureOf(error), again: true, cause: error }
-      )
-    ),
+    Effect.flatMap((delivery) => fitting(live, delivery)),
+    Effect.catch((error) => Effect.succeed(notGiven(error))),
     Effect.catchCause(ofCause)
   )
 
@@ -116,12 +116,13 @@ const performed = (doing: Doing): Effect.Effect<Tried, PlanError.PlanError> => {
   )
 }
 
+const judged = ({ live }: Doing, tried: Tried): Effect.Effect<Tried> =>
+  tried.attempt._tag === "Succeeded"
+    ? Effect.map(Output.check(tried.attempt.output, live.output), (attempt) => ({ ...tried, attempt }))
+    : Effect.succeed(tried)
+
 const once = (doing: Doing): Effect.Effect<Tried, PlanError.PlanError> =>
-  Effect.flatMap(performed(doing), (tried) =>
-    tried.attempt._tag === "Succeeded"
-      ? Effect.map(Output.check(tried.attempt.output, doing.live.output), (attempt) => ({ ...tried, attempt }))
-      : Effect.succeed(tried)
-  )
+  Effect.flatMap(performed(doing), (tried) => judged(doing, tried))
 
 /** Tries until something else than a failure, or until the policy says no. */
 const tries = Effect.fnUntraced(function* (doing: Doing): Effect.fn.Return<Tried, PlanError.PlanError> {
