@@ -1,6 +1,74 @@
 /**
  * Runs of plans that survive their process.
  *
+ * **When to use**
+ *
+ * Use it for plans that take long, cost something, or wait for people: a run is kept
+ * under a key while it happens, and any process that has the plan can go on with it.
+ *
+ * **Details**
+ *
+ * What a run does is appended to a journal, and its head, one value under the key, says
+ * how far it is. Only the head says what belongs to the run, and it is changed by
+ * compare-and-set, so each step is completed as a whole or not at all, whenever the
+ * process dies. A step that is completed never runs again; the state of a run is what
+ * its journal says, so counters, branches and what agents inside have said go on, too.
+ * What a step costs in the store does not depend on how many there were before.
+ *
+ * One process at a time has a key: it holds a lease, which every write and a heartbeat
+ * renew. A run whose lease holds cannot be taken by anybody; one whose process died can
+ * be when the lease has ended. A process that was only slow and has lost its lease is
+ * stopped: its steps are interrupted, and it writes nothing more.
+ *
+ * The values of steps with `writes` are also written for others to {@link Service.read},
+ * after the step is completed, and each once: what was not done when a process died is
+ * done first by the next one, unless another run has written there since. They stand in a
+ * part of the namespace of their own. Only the steps of the plan itself write, those of
+ * plans inside it do not.
+ *
+ * **Gotchas**
+ *
+ * - A step that was running when the process died runs again. Between its side effect
+ *   and its completion there is no transaction: make steps idempotent.
+ * - Whether a lease has ended is judged by the clock of who asks. Clocks of machines
+ *   have to agree to within a fraction of the lease.
+ * - The journal is trusted: it says what steps gave and who approved what. Only your
+ *   program should be able to write to the store.
+ *
+ * **Example** (Going on after a failure)
+ *
+ * ```ts
+ * import { Effect, Option } from "effect"
+ * import { Checkpoint, Plan, Step } from "effect-emissary/plan"
+ * import assert from "node:assert"
+ *
+ * let isDown = true
+ * const program = Effect.gen(function*() {
+ *   const plan = yield* Plan.make(
+ *     Step.make("research", { target: ({ task }) => Effect.succeed(`facts about ${task}`) }),
+ *     Step.make("publish", {
+ *       target: ({ task }) => isDown ? Effect.fail({ _tag: "Down", message: "no network" }) : Effect.succeed(`published ${task}`),
+ *       writes: "newest"
+ *     })
+ *   )
+ *   const report = yield* Plan.bind(plan)
+ *   const checkpoint = yield* Checkpoint.Checkpoint
+ *
+ *   yield* Effect.flip(checkpoint.run(report, { key: "report/42", input: "whales" }))
+ *   const found = Option.getOrThrow(yield* checkpoint.inspect("report/42"))
+ *   assert.strictEqual(found.status, "failed")
+ *   assert.strictEqual(found.completed, 1)
+ *
+ *   isDown = false
+ *   const result = yield* checkpoint.resume(report, { key: "report/42" })
+ *   assert.strictEqual(result.outcome, "Completed")
+ *   return yield* checkpoint.read("newest")
+ * })
+ *
+ * const newest = await Effect.runPromise(Effect.provide(program, Checkpoint.layerMemory))
+ * assert.strictEqual(Option.getOrThrow(newest).value, "published facts about whales")
+ * ```
+ *
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
@@ -31,12 +99,18 @@ import type { PlanRunState } from "./PlanRunState.ts"
  * |---|---|---|---|
  * | nothing | starts | starts | starts |
  * | `done` | starts anew | gives the recorded result | starts anew |
- * | `cancelled` | starts anew | resumes | starts anew |
- * | `failed`, `paused`, a dead process | `Unfinished` | resumes | starts anew |
+ * | `cancelled` | starts anew | goes on | starts anew |
+ * | `failed`, `paused`, a process that died | `Unfinished` | goes on | starts anew |
  * | a run whose lease holds | `RunActive` | `RunActive` | `RunActive` |
  * | anything else | `Unreadable` | `Unreadable` | `Unreadable` |
  *
- * `fork` starts under a key of its own, `<key>:<unique>`, whatever is there.
+ * `startOrResume` goes on only if the input is the one the run began with, and fails with
+ * `InputDiffers` otherwise, also where the run is done: a job that runs every night
+ * under one key is told so instead of running once ever. It fails with `PlanChanged` if
+ * the plan was edited since, also where the run is done.
+ *
+ * `fork` starts a run of its own under the key `<key>:<unique>`, whatever is there. What
+ * its steps write is its own, too.
  *
  * @category models
  * @since 0.1.0
@@ -44,9 +118,14 @@ import type { PlanRunState } from "./PlanRunState.ts"
 export type Policy = "start" | "startOrResume" | "restart" | "fork"
 
 /**
- * Options of going on with a run.
+ * Options of going on with the run under a key.
  *
- * @category models
+ * **Details**
+ *
+ * The input is the one the run began with. `context` and `maxIterations` are, too,
+ * unless they are given; `maxIterations` counts what the run did before.
+ *
+ * @category options
  * @since 0.1.0
  */
 export interface ResumeOptions extends Omit<PlanOptions, "journal"> {
@@ -56,7 +135,7 @@ export interface ResumeOptions extends Omit<PlanOptions, "journal"> {
 /**
  * Options of a run under a key. `policy` is `"start"` unless given.
  *
- * @category models
+ * @category options
  * @since 0.1.0
  */
 export interface RunOptions extends ResumeOptions {
@@ -65,7 +144,7 @@ export interface RunOptions extends ResumeOptions {
 }
 
 /**
- * What a run gives, and the key it is kept under (that of the fork, for a fork).
+ * What a run gives, and the key it is kept under: that of the fork, for a fork.
  *
  * @category models
  * @since 0.1.0
@@ -75,42 +154,46 @@ export type Result<A> = PlanResult<A> & { readonly key: string }
 /**
  * What is known of the run under a key without reading what it did.
  *
+ * **Details**
+ *
+ * - `live`: its lease holds now, so nobody else can take it.
+ * - `leaseUntil`: absent once the run has ended.
+ * - `epoch`: how often somebody took the key.
+ * - `runId`: absent before the run has begun.
+ * - `completed`: how many results of steps its history has.
+ * - `pendingWrites`: keys of durable writes that may not be done yet.
+ * - `outcome`: the tag of its `PlanOutcome`, and words for people.
+ *
  * @category models
  * @since 0.1.0
  */
 export interface Inspection {
   readonly key: string
   readonly status: Status
-  /** Whether its lease holds now: nobody else can take it. */
   readonly live: boolean
   readonly owner: string
-  /** Absent once the run has ended. */
   readonly leaseUntil: DateTime.Utc | undefined
-  /** How often somebody took the key. */
   readonly epoch: number
   readonly plan: string
   readonly digest: string
-  /** Absent before the run has begun. */
   readonly runId: string | undefined
   readonly fork: boolean
   readonly iterations: number
-  /** How many steps are in the history. */
   readonly completed: number
-  /** Keys of durable writes that may not be done yet. */
   readonly pendingWrites: ReadonlyArray<string>
   readonly outcome: { readonly _tag: string; readonly message?: string } | undefined
   readonly updatedAt: DateTime.Utc
 }
 
 /**
- * A value that a step wrote.
+ * A value that a step wrote: which step of which run, and the place of its result in the
+ * history of the run.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Write {
   readonly value: Schema.Json
-  /** The run that wrote it, and the place of the step's record in its history. */
   readonly runId: string
   readonly record: number
   readonly step: string
@@ -118,7 +201,8 @@ export interface Write {
 }
 
 /**
- * Keys in the order of their UTF-16 code units.
+ * Keys in the order of their UTF-16 code units. `next` is the `after` of the next page,
+ * `None` on the last one.
  *
  * @category models
  * @since 0.1.0
@@ -130,6 +214,28 @@ export interface Page {
 
 /**
  * What checkpoints can do. Keys are any text.
+ *
+ * **Details**
+ *
+ * - `run`: runs a plan under a key, see {@link Policy}.
+ * - `resume`: goes on with the run under a key; a run that is done gives its recorded
+ *   result, and nothing runs. Fails with `NothingToResume` if there is none, with
+ *   `RunActive` if somebody runs it, with `PlanChanged` if the plan was edited.
+ * - `stream`, `resumeStream`: the same, told event by event; `Checkpointed` is told after
+ *   facts were written. A stream that nobody reads to the end is cancelled.
+ * - `inspect`: how far it is, at the cost of one value.
+ * - `load`: the state of the run, `None` if there is none or it has not begun.
+ * - `list`: keys in pages; `prefix`, `after` and `limit` (default 100) as in
+ *   `VersionedStore`.
+ * - `remove`: deletes a run, and whether there was one; what steps wrote stays, unless
+ *   it is a fork. Fails with `RunActive` if somebody runs it and with `Unreadable` if it
+ *   is no run; `force` deletes even so, and a run that goes on then stops.
+ * - `read`: the value that a step wrote last, of any run or of the fork with that key.
+ * - `isCurrent`: whether what is written there was written by the run that is under the
+ *   key now.
+ *
+ * Errors of the run itself are `PlanError`, as in `Plan.run`; what the store, the lease
+ * or the key is about is `CheckpointError`.
  *
  * @category models
  * @since 0.1.0
@@ -177,7 +283,17 @@ export interface Service {
 export class Checkpoint extends Context.Service<Checkpoint, Service>()("effect-emissary/plan/Checkpoint") {}
 
 /**
- * @category models
+ * Options of {@link layer}.
+ *
+ * **Details**
+ *
+ * - `namespace`: what the keys in the `VersionedStore` start with; default `"plan"`.
+ *   Checkpoints with different namespaces do not see each other, nor each other's writes.
+ * - `leaseTime`: how long a process that died keeps its key; default 30 seconds.
+ * - `heartbeat`: how often a lease is renewed while nothing else is written; default a
+ *   third of `leaseTime`, at most half of it. Anything else is a bug: the layer dies.
+ *
+ * @category options
  * @since 0.1.0
  */
 export interface Options {
@@ -187,6 +303,33 @@ export interface Options {
 }
 
 /**
+ * Keeps runs in a `VersionedStore`: in memory, in files, in a database.
+ *
+ * **Details**
+ *
+ * With the namespace `plan` the head of a run is stored under `plan/head/<key>`, what it
+ * did under `plan/journal/`, what steps wrote under `plan/writes/<key of the write>`, and
+ * under `plan/forks/` for a fork. A run writes two values for each batch of facts, which
+ * is once or twice for a step, and one more for a step with `writes`.
+ *
+ * A store that fails stops the run with `StoreFailed`; what was written is complete. If
+ * the store cannot even take the last status, the run can be taken up when its lease has
+ * ended.
+ *
+ * **Example** (Runs in files)
+ *
+ * ```ts no-run
+ * import { NodeServices } from "@effect/platform-node"
+ * import { Layer } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import { Checkpoint } from "effect-emissary/plan"
+ *
+ * export const checkpoints = Checkpoint.layer({ leaseTime: "1 minute" }).pipe(
+ *   Layer.provide(VersionedStore.layerFileSystem({ directory: "runs" })),
+ *   Layer.provide(NodeServices.layer)
+ * )
+ * ```
+ *
  * @category layers
  * @since 0.1.0
  */
@@ -194,6 +337,8 @@ export const layer = (options?: Options): Layer.Layer<Checkpoint, never, Version
   Layer.effect(Checkpoint, service.make(options ?? {}))
 
 /**
+ * Keeps runs in memory, for as long as the layer lives. For tests.
+ *
  * @category layers
  * @since 0.1.0
  */

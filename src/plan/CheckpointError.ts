@@ -116,8 +116,8 @@ export class InputDiffers extends Schema.TaggedError<InputDiffers>("effect-emiss
 }
 
 /**
- * The run was stopped because it does not hold its key any more: another process has
- * taken it over, or the lease could not be renewed in time. The steps that ran were
+ * The run was stopped because it does not hold its key any more: its lease had ended and
+ * another process has taken the key, or the run was removed. The steps that ran were
  * interrupted, and nothing more was written.
  *
  * @category reasons

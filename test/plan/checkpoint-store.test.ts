@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Ref, type Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { VersionedStore, type VersionedStoreError } from "effect-emissary/conversation"
-import { Checkpoint, Plan, Step } from "effect-emissary/plan"
+import { Checkpoint, Plan, PlanRunState, Step } from "effect-emissary/plan"
 import { join } from "node:path"
 import { makeDirectory, sqliteFile } from "../conversation/store/layers.ts"
 import { counting, failing, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
@@ -261,8 +261,8 @@ describe("PLAN-6 what is stored", () => {
       const values = yield* store
       const { bound, ran } = yield* counting({ c: refuses("down") })
       yield* Effect.flip(checkpoint.run(bound, { key: "other", input: "go" }))
-      const others = (yield* keys).filter((key) => key.startsWith("plan/journal/5:other/") && !key.endsWith("input"))
-      const other = Option.getOrThrow(yield* values.get(others[0] ?? "")).value
+      const others = (yield* keys).find((key) => key.startsWith("plan/journal/5:other/") && !key.endsWith("input"))
+      const other = Option.getOrThrow(yield* values.get(others ?? "")).value
       const damages: ReadonlyArray<
         readonly [string, string, (key: string) => Effect.Effect<unknown, unknown, VersionedStore.VersionedStore>]
       > = [
@@ -371,6 +371,42 @@ describe("PLAN-6 what is stored", () => {
       )
     )
   )
+
+  // Which write of the head fails although it takes place: the claim, each batch, the end
+  for (const nth of [2, 3, 4, 5]) {
+    const unsure = { heads: 0 }
+    it.effect(`a store that fails after it wrote head ${nth} loses nothing and repeats nothing`, () =>
+      Effect.gen(function* () {
+        const checkpoint = yield* service
+        const { bound, ran } = yield* counting()
+        const error = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+        assert.strictEqual(reasonOf(error), "CheckpointError StoreFailed")
+        const before = Option.getOrThrow(yield* checkpoint.load(bound, "k"))
+        const done = PlanRunState.history(before).map(({ step }) => step)
+        const steps = [...(yield* ran)]
+        assert.deepStrictEqual(steps, done)
+        const result = yield* checkpoint.resume(bound, { key: "k" })
+        assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
+        assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+        assert.isTrue(yield* checkpoint.isCurrent("k", "first"))
+        assert.isTrue(yield* checkpoint.isCurrent("k", "last"))
+        assert.strictEqual((yield* head("k")).status, "done")
+      }).pipe(
+        Effect.provide(
+          Checkpoint.layer().pipe(
+            Layer.provideMerge(
+              failing((key) => {
+                if (!key.startsWith("plan/head/")) return false
+                unsure.heads += 1
+                return unsure.heads === nth
+              }, "after")
+            ),
+            Layer.provideMerge(VersionedStore.layerMemory)
+          )
+        )
+      )
+    )
+  }
 
   const flaky = { isDown: false }
   it.effect("a store that fails for a while between two writes costs nothing", () =>

@@ -56,21 +56,25 @@ export const looping = Effect.fnUntraced(function* (limit: number, maxIterations
 
 export const refuses = (message: string) => Effect.fail({ _tag: "Refused", message })
 
-/** A store whose writes fail for as long as somebody says so. */
-export const failing = (fails: (key: string) => boolean) =>
+/**
+ * A store whose writes fail for as long as somebody says so: before they take place, or,
+ * which nobody can tell from that, after.
+ */
+export const failing = (fails: (key: string) => boolean, when: "before" | "after" = "before") =>
   Layer.effect(
     VersionedStore.VersionedStore,
     Effect.map(VersionedStore.VersionedStore, (store) => ({
       ...store,
-      compareAndSet: (key, expected, value) =>
-        fails(key)
-          ? Effect.fail(
-              new VersionedStoreError.VersionedStoreError({
-                operation: "compareAndSet",
-                key,
-                reason: VersionedStoreError.unavailable("test", "Down", undefined)
-              })
-            )
-          : store.compareAndSet(key, expected, value)
+      compareAndSet: (key, expected, value) => {
+        if (!fails(key)) return store.compareAndSet(key, expected, value)
+        const down = Effect.fail(
+          new VersionedStoreError.VersionedStoreError({
+            operation: "compareAndSet",
+            key,
+            reason: VersionedStoreError.unavailable("test", "Down", undefined)
+          })
+        )
+        return when === "before" ? down : Effect.andThen(store.compareAndSet(key, expected, value), down)
+      }
     }))
   )
