@@ -109,8 +109,9 @@ export interface Options<A, R> {
  *
  * A run has one step for each user message. While the answer is under way its state holds
  * what was saved, so that another process can go on; requests suspend the run, and the
- * runs around it. Of the options, `toolChoice`, `modelRetry`, `modelMistakes`, `budget`
- * and `defects`, `timeouts.step` and `timeouts.tool` do what `answer` makes of them.
+ * runs around it. `modelRetry`, `modelMistakes` and `defects` hold for the agents that
+ * `answer` runs, unless it gives them others; `toolChoice`, `budget`, `timeouts.step` and
+ * `timeouts.tool` are what it makes of them.
  *
  * **Example** (An agent that echoes)
  *

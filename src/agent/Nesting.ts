@@ -103,6 +103,7 @@ export const inside =
         depth: options.depth ?? outer.depth,
         maxDepth: options.maxDepth ?? outer.maxDepth,
         deadline: options.deadline ?? outer.deadline,
+        handed: outer.handed,
         parent: options.emit === undefined ? undefined : { streaming: options.streaming ?? false, emit: options.emit }
       })
     )

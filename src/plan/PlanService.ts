@@ -1,5 +1,28 @@
 /**
- * Plans as services.
+ * Plans as services, and what a plan is as an agent.
+ *
+ * **Details**
+ *
+ * A plan that is bound is an agent. What a run of an agent is given and gives means for a
+ * plan:
+ *
+ * | of an agent | for a plan |
+ * |---|---|
+ * | the input | the task; its files are the content |
+ * | a conversation | the newest user message is the task, what users and assistants said before it the context |
+ * | `maxSteps` | `maxIterations`; used up, the outcome is `MaxSteps` |
+ * | `context`, `timeouts`, `maxDepth`, `onState`, `interruptWhen` | the same; `timeouts.step` and `timeouts.tool` are handed to agents and tools in steps |
+ * | `modelRetry`, `modelMistakes`, `defects` | hold for the agents in steps |
+ * | `toolChoice`, `budget`, `instructions` | nothing |
+ * | `Completed` | the plan completed, or concluded: the answer is the text, and the output where the plan's output can be it (or the JSON in it), otherwise the outcome is `InvalidOutput` |
+ * | `AwaitingApproval` | calls of tools and agents in steps, with the names of the steps in their `path`, and steps that pause, under their names. A denied pause fails its step |
+ * | `Interrupted` | a timeout or `interruptWhen`; what runs is cut off, and runs again when the run is resumed |
+ * | an `AgentError` | `DelegateFailed`, whose cause is the `PlanError`; `MaxDepth` for a nest of agents and plans that is too deep |
+ * | `steps`, the conversation | one step and one assistant message for each user message |
+ * | events | `Child` for what agents in steps tell, under the names of the steps; one `TextDelta` with the answer |
+ *
+ * While a plan runs, the facts of its run are the `progress` of the state: what is saved
+ * for each is of the size of that fact, and resuming replays them.
  *
  * @since 0.1.0
  */

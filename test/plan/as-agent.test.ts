@@ -1,6 +1,6 @@
 /** PLAN-8: a plan stands where an agent can. */
 import { assert, describe, it } from "@effect/vitest"
-import { Chunk, Context, Deferred, Effect, Equal, Fiber, Layer, Option, Result, Schema, Stream } from "effect"
+import { Chunk, Context, Deferred, Effect, Equal, Fiber, Layer, Option, Result, Schedule, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Tool, Toolkit } from "effect/ai"
 import {
@@ -49,7 +49,7 @@ describe("a plan as an agent", () => {
   it.effect("PLAN-8 gives typed output, and a text for people", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const Sum = Schema.Struct({ sum: Schema.NumberFromString })
+      const Sum = Schema.Struct({ sum: Schema.FiniteFromString })
       const plan = yield* Plan.make({ output: Sum }, Step.make("a", { target: fn("a", () => ({ sum: "12" })) }))
       const bound = yield* Plan.bind(plan)
       const result = yield* bound.run("x")
@@ -305,6 +305,27 @@ describe("a plan as an agent", () => {
         assert.strictEqual(children[0]?._tag, "RunStarted")
         assert.strictEqual(children.at(-1)?._tag, "RunFinished")
       })
+  )
+
+  it.effect("PLAN-8 modelRetry and modelMistakes of the run hold for the agents in steps, also under an agent", () =>
+    Effect.gen(function* () {
+      const bound = yield* Effect.flatMap(Plan.make(Step.make("ask", { target: Agent.make("asker", {}) })), (plan) =>
+        Plan.bind(plan)
+      )
+      const flaky = [{ fail: { reason: "RateLimitError" } }, { text: "at last" }] as const
+      const modelRetry = Schedule.recurs(1)
+      const failed = yield* Effect.flip(Effect.provide(bound.run("x"), ScriptedModel.layer(flaky)))
+      assert.strictEqual(failed.reason._tag, "DelegateFailed")
+      const done = yield* Effect.provide(bound.run("x", { modelRetry }), ScriptedModel.layer(flaky))
+      assert.strictEqual(done.text, "at last")
+      const outer = Agent.make("outer", { toolkit: [Agent.asTool(bound, { name: "work", description: "Works" })] })
+      const script = [
+        { toolCalls: [{ id: "c1", name: "work", params: { input: "it" } }] },
+        ...flaky,
+        { expect: { toolResult: "at last" }, text: "done" }
+      ]
+      assert.strictEqual(yield* Effect.provide(outer.ask("go", { modelRetry }), ScriptedModel.layer(script)), "done")
+    })
   )
 
   it.effect("PLAN-8 a context with a key that names a secret runs in memory, and is refused where it is written", () =>

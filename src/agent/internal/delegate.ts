@@ -58,7 +58,9 @@ const answered = Effect.fnUntraced(function* (
 })
 
 const ask = Effect.fnUntraced(function* (run: Run, answer: Answer, action: CallModel) {
-  const { environment, recorder } = run
+  const { environment, options, recorder } = run
+  const { defects, modelMistakes, modelRetry } = options
+  const handed = { defects, modelMistakes, modelRetry }
   const { purpose, step } = action
   yield* recorder.record({ _tag: "StepStarted", at: yield* DateTime.now, step, purpose })
   if (recorder.stopping()) return
@@ -70,7 +72,7 @@ const ask = Effect.fnUntraced(function* (run: Run, answer: Answer, action: CallM
   }
   const ended = yield* answer(turnOf(run, said)).pipe(
     Effect.mapError(recorder.fail),
-    Effect.provideService(Environment, { ...environment, depth: environment.depth - 1 })
+    Effect.provideService(Environment, { ...environment, depth: environment.depth - 1, handed })
   )
   if (ended._tag === "Answered") return yield* answered(run, ended)
   if (ended._tag === "Interrupted") return yield* interrupt(recorder, recorder.record, ended.reason)

@@ -27,7 +27,7 @@ import type { Input, ResumeOptions, RunOptions } from "../RunOptions.ts"
 import type { RunResult } from "../RunResult.ts"
 import type { RunState } from "../RunState.ts"
 import * as RunTransition from "../RunTransition.ts"
-import { Environment } from "./environment.ts"
+import { Environment, type Handed } from "./environment.ts"
 import { interrupt } from "./interrupt.ts"
 import type { Machine, Prepared, Run } from "./machine.ts"
 import * as Recorder from "./recorder.ts"
@@ -219,6 +219,13 @@ const resumed = Effect.fnUntraced(function* (
   return { recorder, first: recorder.record({ _tag: "RunResumed", at: yield* DateTime.now, ...maxSteps }) }
 })
 
+const withHanded = (options: ResumeOptions, handed: Handed): ResumeOptions => ({
+  ...options,
+  defects: options.defects ?? handed.defects,
+  modelMistakes: options.modelMistakes ?? handed.modelMistakes,
+  modelRetry: options.modelRetry ?? handed.modelRetry
+})
+
 type MakeRecorder = (state: RunState) => Recorder.Recorder
 
 /** Runs a machine from where `begin` says to its result. */
@@ -228,8 +235,8 @@ export const drive = <A>(
   sink: Sink
 ): Effect.Effect<RunResult<A>, AgentError.AgentError> =>
   Effect.gen(function* () {
-    const { options } = begin
     const outer = yield* Environment
+    const options = withHanded(begin.options, outer.handed)
     const context = begin._tag === "Resume" ? begin.state.context : (begin.options.context ?? (yield* RunContext))
     const maxDepth = options.maxDepth ?? outer.maxDepth
     const refuse = (reason: AgentError.Reason) =>
@@ -240,7 +247,7 @@ export const drive = <A>(
       })
     if (outer.depth > maxDepth) return yield* refuse(new AgentError.MaxDepth({ limit: maxDepth }))
     const deadline = yield* deadlineOf(options, outer.deadline)
-    const environment: Environment = { depth: outer.depth + 1, maxDepth, deadline, parent: undefined }
+    const environment: Environment = { depth: outer.depth + 1, maxDepth, deadline, parent: undefined, handed: {} }
     const emit = outer.parent === undefined ? sink.emit : outer.parent.emit
     const streaming = outer.parent === undefined ? sink.streaming : outer.parent.streaming
 

@@ -2,6 +2,7 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type { AgentEvent } from "../AgentEvent.ts"
+import type { ResumeOptions } from "../RunOptions.ts"
 
 interface Parent {
   /** Whether somebody wants deltas. */
@@ -16,10 +17,14 @@ export interface Environment {
   readonly deadline: number | undefined
   /** The run that takes the events of this one, for an agent that is a tool. */
   readonly parent: Parent | undefined
+  /** Options of a run around that has no model itself, for the models inside. */
+  readonly handed: Handed
 }
+
+export type Handed = Pick<ResumeOptions, "defects" | "modelMistakes" | "modelRetry">
 
 const defaultMaxDepth = 8
 
 export const Environment = Context.Reference<Environment>("effect-emissary/agent/internal/Environment", {
-  defaultValue: () => ({ depth: 0, maxDepth: defaultMaxDepth, deadline: undefined, parent: undefined })
+  defaultValue: () => ({ depth: 0, maxDepth: defaultMaxDepth, deadline: undefined, parent: undefined, handed: {} })
 })

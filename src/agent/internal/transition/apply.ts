@@ -1,5 +1,4 @@
 /** Which events may follow a state, and the state after them: the second table of `RunTransition`. */
-import * as Chunk from "effect/Chunk"
 import * as HashMap from "effect/HashMap"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -9,12 +8,12 @@ import type * as Message from "../../../conversation/Message.ts"
 import * as TokenUsage from "../../../conversation/TokenUsage.ts"
 import * as ValidationIssue from "../../../payload/ValidationIssue.ts"
 import * as ToolResult from "../../../tool/ToolResult.ts"
-import { type ApprovalRequest, stopReason } from "../../Outcome.ts"
+import { stopReason } from "../../Outcome.ts"
 import * as RunEvent from "../../RunEvent.ts"
 import { type Reason, RunEventError } from "../../RunEventError.ts"
 import type { CallStatus, OpenCall, Progress, RunState } from "../../RunState.ts"
-import { samePath } from "./decide.ts"
 import { next, withinBudget } from "./next.ts"
+import * as progress from "./progress.ts"
 import * as states from "./state.ts"
 
 type Applied = Result.Result<RunState, RunEventError>
@@ -346,48 +345,24 @@ const modelMistaken = (self: RunState, event: RunEvent.ModelMistaken): Applied =
         usage: addUsage(self.usage, event.usage)
       })
 
-const progressSaved = (self: RunState, event: RunEvent.ProgressSaved): Applied => {
-  if (self.step === undefined) return noStep(event)
-  const facts = Chunk.fromIterable(event.facts)
-  return update(self, event, {
-    progress: {
-      facts: self.progress === undefined ? facts : Chunk.appendAll(self.progress.facts, facts),
-      requests: event.requests,
-      decisions: []
-    },
-    limited: event.limited,
-    usage: addUsage(self.usage, event.usage)
-  })
-}
+const progressSaved = (self: RunState, event: RunEvent.ProgressSaved): Applied =>
+  self.step === undefined
+    ? noStep(event)
+    : update(self, event, {
+        progress: progress.save(self.progress, event),
+        limited: event.limited,
+        usage: addUsage(self.usage, event.usage)
+      })
 
 const progressDecided = (
   self: RunState,
-  progress: Progress,
+  before: Progress,
   event: RunEvent.ApprovalDecided | RunEvent.ChildEvent
-): Applied => {
-  const path: Array<string> = []
-  let inner: RunEvent.RunEvent = event
-  while (inner._tag === "ChildEvent") {
-    path.push(inner.callId)
-    inner = inner.event
-  }
-  if (inner._tag !== "ApprovalDecided") {
-    return unexpected(event, "no event of a call while an answer is in progress", inner._tag)
-  }
-  const { approved, callId, reason } = inner
-  const isMeant = (request: ApprovalRequest) => request.callId === callId && samePath(request.path ?? [], path)
-  if (!progress.requests.some(isMeant)) {
-    return fail(event, { _tag: "UnknownCall", callId, open: progress.requests.map(({ callId }) => callId) })
-  }
-  const decision = { callId, approved, path, ...(reason === undefined ? undefined : { reason }) }
-  return update(self, event, {
-    progress: {
-      ...progress,
-      requests: progress.requests.filter((request) => !isMeant(request)),
-      decisions: [...progress.decisions, decision]
-    }
+): Applied =>
+  Result.match(progress.decide(before, event), {
+    onFailure: (reason) => fail(event, reason),
+    onSuccess: (after) => update(self, event, { progress: after })
   })
-}
 
 const addUsage = (total: TokenUsage.TokenUsage, usage: TokenUsage.TokenUsage | undefined): TokenUsage.TokenUsage =>
   usage === undefined ? total : TokenUsage.sum([total, usage])

@@ -26,10 +26,12 @@ const check = (schema: StepSchema | undefined, value: Schema.Json): Effect.Effec
  * that, and otherwise the JSON that the text holds.
  */
 export const conclusion = (schema: StepSchema | undefined, answer: string): Effect.Effect<OutputCheck> =>
-  Effect.flatMap(check(schema, answer), (direct) => {
-    if (direct._tag === "Valid") return Effect.succeed(direct)
-    return Effect.matchEffect(Json.parse(answer), {
-      onFailure: () => Effect.succeed(direct),
-      onSuccess: (value) => check(schema, value)
-    })
-  })
+  Effect.filterOrElse(
+    check(schema, answer),
+    ({ _tag }) => _tag === "Valid",
+    (direct) =>
+      Effect.matchEffect(Json.parse(answer), {
+        onFailure: () => Effect.succeed(direct),
+        onSuccess: (value) => check(schema, value)
+      })
+  )
