@@ -9,10 +9,12 @@ import {
   Conversation,
   ConversationStore,
   Message,
+  Part,
   Plan,
   Reference,
   Step,
   ToolContract,
+  ToolResult,
   VersionedStore
 } from "effect-emissary"
 
@@ -149,6 +151,8 @@ describe("memories", () => {
       assert.strictEqual(yield* text, "")
       const conversation = yield* Conversation.make({ system: "Be brief." }).pipe(
         Effect.flatMap(Conversation.addUser("hi")),
+        Effect.flatMap(Conversation.addAssistant([Part.toolCall({ id: "c1", name: "clock", arguments: {} })])),
+        Effect.flatMap(Conversation.addToolResult({ callId: "c1", result: ToolResult.success("noon") })),
         Effect.flatMap(Conversation.addAssistant("there"))
       )
       yield* store.save("chat", conversation, { expected: Option.none() })
@@ -162,7 +166,12 @@ describe("memories", () => {
       const { output, save } = AgentMemory.inStore("last")
       assert.ok(output !== undefined && save !== undefined)
       assert.strictEqual(yield* output, undefined)
-      yield* Effect.all([save({ n: 1 }), save({ n: 2 }), save({ n: 3 })], { concurrency: "unbounded" })
+      const store = yield* VersionedStore.VersionedStore
+      // everybody has read before anybody writes
+      const slow = { ...store, get: (key: string) => Effect.tap(store.get(key), () => Effect.yieldNow) }
+      yield* Effect.all([save({ n: 1 }), save({ n: 2 }), save({ n: 3 })], { concurrency: "unbounded" }).pipe(
+        Effect.provideService(VersionedStore.VersionedStore, slow)
+      )
       yield* save({ n: 4 })
       assert.deepStrictEqual(yield* output, { n: 4 })
     }).pipe(Effect.provide(stores))

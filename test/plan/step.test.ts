@@ -245,6 +245,17 @@ describe("functions of steps", () => {
     })
   )
 
+  it.effect("PLAN-5 leave out what their schemas do not know", () =>
+    Effect.gen(function* () {
+      const Named = Schema.Struct({ name: Schema.String })
+      const target = Target.make("greet", { input: Named, output: Named }, ({ payload }) => {
+        const answer = { name: Object.keys(payload).join(), more: true }
+        return Effect.succeed(answer)
+      })
+      assert.deepStrictEqual(yield* target.execute(given({ name: "Ada", age: 36 })), { name: "name" })
+    })
+  )
+
   it.effect("PLAN-5 that are given or give something else fail in words, without the value", () =>
     Effect.gen(function* () {
       const secret = "hunter2"
