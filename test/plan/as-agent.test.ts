@@ -18,6 +18,7 @@ import {
   RunTransition,
   Step,
   StepSignal,
+  type Target,
   When
 } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -410,6 +411,51 @@ describe("a plan as an agent", () => {
         return [asked, native.text, nested.text, last.result.text, tool]
       }).pipe(Effect.provide(live))
       assert.deepStrictEqual(answers, ["a text (de)", "a text (de)", "a text (de)", "a text (de)", "done"])
+    })
+  )
+
+  it.effect("PLAN-8 a service that is a step of itself waits at the bottom, and goes on", () =>
+    Effect.gen(function* () {
+      const ran: Array<string> = []
+      class Step1 extends Context.Service<Step1, number>()("test/Step1") {}
+      const work = ({ task }: Target.Input) =>
+        Effect.gen(function* () {
+          ran.push(task)
+          const left = Number(task) - (yield* Step1)
+          if (left === 0 && ran.filter((one) => one === task).length === 1)
+            return yield* StepSignal.pause("at the bottom")
+          return left
+        })
+      let self: Agent.Agent<unknown> | undefined
+      const again = Effect.suspend(() => (self === undefined ? Effect.die("not made yet") : Effect.succeed(self)))
+      class Counter extends PlanService.Service<Counter>()(
+        "counter",
+        Effect.flatMap(
+          Plan.make(
+            { name: "counter" },
+            Step.make("work", { target: work, routes: [["end", When.payload.lessThan(1)]] }),
+            Step.make("again", { target: again }),
+            Step.make("end", { target: ({ task }) => Effect.succeed(`${task}!`) })
+          ),
+          (plan) =>
+            Effect.tap(Plan.bind(plan), (bound) =>
+              Effect.sync(() => {
+                // Sound: the service provides what the plan requires.
+                self = bound as Agent.Agent<unknown, unknown> as Agent.Agent<unknown>
+              })
+            )
+        )
+      ) {}
+      const done = yield* Effect.gen(function* () {
+        const counter = yield* Counter
+        const waiting = yield* counter.run("3")
+        assert(waiting.outcome === "AwaitingApproval")
+        assert.deepStrictEqual(waiting.requests[0].path, ["again", "again"])
+        const decisions = [{ callId: "work", approved: true }]
+        return yield* counter.resume(yield* json(waiting.state), { decisions })
+      }).pipe(Effect.provide(Layer.provide(Counter.layer, Layer.succeed(Step1, 1))))
+      assert.strictEqual(done.text, "0!!!")
+      assert.deepStrictEqual(ran, ["3", "2", "1", "1"])
     })
   )
 })

@@ -6,7 +6,7 @@ import * as Captured from "../../agent/Captured.ts"
 import type { Bound } from "../Plan.ts"
 import { makeBound } from "./bind.ts"
 import type { BoundPlan, BoundTarget, LiveMemory, LivePredicate } from "./live.ts"
-import { boundOf, isBound } from "./plan.ts"
+import * as internal from "./plan.ts"
 
 type Services = Context.Context<never>
 
@@ -24,41 +24,55 @@ const memory =
     }
   }
 
-/** The same agent gives the same one every time: a run tells plans in steps apart by identity. */
-const agents = (captured: Services): ((agent: Agent<unknown>) => Agent<unknown>) => {
-  const known = new WeakMap<Agent<unknown>, Agent<unknown>>()
-  return (agent) => {
-    const before = known.get(agent)
-    if (before !== undefined) return before
-    const made = isBound(agent) ? bound<unknown>(boundOf(agent), captured) : Captured.agentUnder(agent, captured)
-    known.set(agent, made)
+/**
+ * What is captured once is the same whenever it is found again: a run tells plans in
+ * steps apart by identity, and a plan may be a step of itself.
+ */
+const capturing = (captured: Services) => {
+  const under = Captured.layUnder(captured)
+  const agents = new WeakMap<Agent<unknown>, Agent<unknown>>()
+  const plans = new WeakMap<BoundPlan, Bound<unknown>>()
+
+  const agentOf = (agent: Agent<unknown>): Agent<unknown> => {
+    if (internal.isBound(agent)) return boundOf(internal.boundOf(agent))
+    const made = agents.get(agent) ?? Captured.agentUnder(agent, captured)
+    agents.set(agent, made)
     return made
   }
-}
 
-const capture = (plan: BoundPlan, captured: Services): BoundPlan => {
-  const under = Captured.layUnder(captured)
-  const agentOf = agents(captured)
-  const predicate =
+  // Its methods find a tool runtime among what is captured, too, if the caller has none.
+  const boundOf = (plan: BoundPlan): Bound<unknown> => {
+    const before = plans.get(plan)
+    if (before !== undefined) return before
+    const self = makeBound<unknown, never>(inside(plan))
+    const made = { ...self, ...Captured.agentUnder(self, captured) }
+    plans.set(plan, made)
+    return made
+  }
+
+  const predicateOf =
     (custom: LivePredicate): LivePredicate =>
     (input) =>
       under(custom(input))
-  const target = (target: BoundTarget): BoundTarget => {
+
+  const targetOf = (target: BoundTarget): BoundTarget => {
     if (target._tag === "Agent") return { ...target, agent: Effect.map(under(target.agent), agentOf) }
     if (target._tag !== "Function") return target
     const { execute } = target.target
     return { ...target, target: { ...target.target, execute: (input) => under(execute(input)) } }
   }
-  return {
+
+  const inside = (plan: BoundPlan): BoundPlan => ({
     ...plan,
-    targets: plan.targets.map(target),
-    predicates: mapValues(plan.predicates, predicate),
+    targets: plan.targets.map(targetOf),
+    predicates: mapValues(plan.predicates, predicateOf),
     memories: mapValues(plan.memories, memory(captured))
-  }
+  })
+
+  return boundOf
 }
 
-/** The plan over captured services. Its methods find a tool runtime there, too, if the caller has none. */
-export const bound = <A>(plan: BoundPlan, captured: Services): Bound<A> => {
-  const self = makeBound<A, never>(capture(plan, captured))
-  return { ...self, ...Captured.agentUnder(self, captured) }
-}
+/** The plan over captured services. `A` is for the caller to know. */
+export const bound = <A>(plan: BoundPlan, captured: Services): Bound<A> =>
+  // Sound: capturing changes where services are found, and not what the plan gives.
+  capturing(captured)(plan) as Bound<A>
