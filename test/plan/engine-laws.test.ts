@@ -72,8 +72,6 @@ const make = Effect.fnUntraced(function* (script: Script, done: Array<string>) {
   return (yield* Plan.bind(yield* Plan.make({ maxIterations: 60 }, ...steps))) as Plan.Bound<Schema.Json>
 })
 
-const seconds = "3000 seconds"
-
 const outcome = <A, E>(exit: Exit.Exit<A, E>): unknown =>
   Exit.isSuccess(exit)
     ? exit.value
@@ -81,7 +79,8 @@ const outcome = <A, E>(exit: Exit.Exit<A, E>): unknown =>
 
 const finished = Effect.fnUntraced(function* <A, E>(effect: Effect.Effect<A, E>) {
   const fiber = yield* Effect.forkChild(Effect.exit(effect))
-  yield* TestClock.adjust(seconds)
+  // Whoever watches needs some turns of the scheduler between two sleeps of the run
+  while (fiber.pollUnsafe() === undefined) yield* TestClock.adjust("5 seconds")
   return yield* Fiber.join(fiber)
 })
 
