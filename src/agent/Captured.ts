@@ -60,7 +60,7 @@ const streamUnder =
  * **When to use**
  *
  * Use it to make an agent that is a value, or anything that behaves like one, the
- * implementation of a service. `Agent.Service` and `Plan.Service` do it by themselves.
+ * implementation of a service. `Agent.Service` and `PlanService.Service` do it by themselves.
  *
  * **Example** (An agent that carries its model)
  *
