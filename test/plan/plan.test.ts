@@ -59,6 +59,16 @@ describe("making plans", () => {
     })
   )
 
+  it.effect("PLAN-4 names of steps are those that the native wire carries", () =>
+    Effect.gen(function* () {
+      const named = (name: string) => Plan.make(Step.make(name, { target: "t" }))
+      for (const name of ["a", "9", "_", "é-1", "名前", "x".repeat(200)]) yield* named(name)
+      for (const name of ["", "a b", "-a", "a.b", "a\n", "\ud800", "__proto__", "constructor", "x".repeat(201)]) {
+        assert.deepStrictEqual(yield* problemsOf(named(name)), [["InvalidName", name]])
+      }
+    })
+  )
+
   it.effect("PLAN-1 one value may be the target of many steps, and two values of one name may not", () =>
     Effect.gen(function* () {
       const one = Target.make("count", () => Effect.succeed(1))

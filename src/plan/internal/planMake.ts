@@ -10,6 +10,7 @@ import type { PlanInvalid } from "../PlanInvalid.ts"
 import type { PlanProblem } from "../PlanProblem.ts"
 import type { Any } from "../Step.ts"
 import * as When from "../When.ts"
+import { identifierRule, isIdentifier, maxNameLength } from "./codec/names.ts"
 import * as Similarity from "./check/similarity.ts"
 import type { LivePredicate } from "./live.ts"
 import * as internal from "./plan.ts"
@@ -74,6 +75,26 @@ const conditions = (definition: PlanDefinition, known: ReadonlySet<string>): Rea
   )
 }
 
+/** Told by the structural rules, which hold for plans of older wires as well. */
+const told = (name: string): boolean => name === "" || name.length > maxNameLength || /\p{Cc}/u.test(name)
+
+/** Names that a step of the native wire cannot have. */
+const invalidNames = (steps: ReadonlyArray<Any>): ReadonlyArray<PlanProblem> =>
+  steps.flatMap(({ name }, index): ReadonlyArray<PlanProblem> => {
+    const inherited = Names.inherited.has(name)
+    if (told(name) || (isIdentifier(name) && !inherited)) return []
+    const expected = inherited ? "a name that objects do not have by themselves" : identifierRule
+    return [
+      {
+        code: "InvalidName",
+        step: name,
+        index,
+        slot: "name",
+        reason: `Step ${Names.quote(name)} (#${index}), name: expected ${expected}, found ${Names.quote(name)}. Give the step another name.`
+      }
+    ]
+  })
+
 /** Targets of one name that are not the same: whoever reads the definition could not tell which one is meant. */
 const sharedNames = (steps: ReadonlyArray<Any>): ReadonlyArray<PlanProblem> => {
   const first = new Map<string, Any>()
@@ -121,6 +142,7 @@ export const make = Effect.fnUntraced(function* (...parts: Parts): Effect.fn.Ret
   )
   const live = yield* internal.checked({ definition, steps, predicates, output: exported?.schema }, [
     ...(Result.isFailure(output) ? [output.failure] : []),
+    ...invalidNames(written),
     ...lives.flatMap(({ problems }) => problems),
     ...sharedNames(written),
     ...conditions(definition, new Set(predicates.keys()))
