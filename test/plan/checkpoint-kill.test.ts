@@ -20,7 +20,7 @@ import type { Task } from "./kill/worker.ts"
 import * as workers from "./kill/workers.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "emissary-kill-"))
-afterAll(() => rmSync(directory, { recursive: true, force: true }))
+afterAll(() => rmSync(directory, { recursive: true, force: true, maxRetries: 10 }))
 
 let startWorker: Awaited<ReturnType<typeof workers.prepare>>
 beforeAll(async () => {
@@ -107,9 +107,16 @@ type Whole = Effect.Success<ReturnType<typeof uninterrupted>>
 const completedIn = (state: Option.Option<PlanRunState.PlanRunState>): ReadonlyMap<string, number> => {
   const counts = new Map<string, number>()
   const count = (step: string) => counts.set(step, (counts.get(step) ?? 0) + 1)
+  /** With the steps of the plan inside it, if it is a plan. */
+  const countAll = (step: string) => [step, ...plans.innerSteps.map((name) => plans.inner(step, name))].forEach(count)
   if (Option.isNone(state)) return counts
-  for (const { step } of state.value.history) count(step)
-  for (const { status, step } of state.value.turn?.members ?? []) if (status._tag === "Finished") count(step)
+  for (const { step } of state.value.history) countAll(step)
+  for (const { status, step } of state.value.turn?.members ?? []) {
+    if (status._tag === "Finished") countAll(step)
+    if (status._tag === "Running" && status.child?._tag === "Plan") {
+      for (const inside of status.child.state.history) count(plans.inner(step, inside.step))
+    }
+  }
   return counts
 }
 
@@ -208,7 +215,7 @@ const kill = Effect.fnUntraced(function* (whole: Whole, { killAt, killAtFile, na
   return signal === "SIGKILL"
 })
 
-const seeds = Array.from({ length: 20 }, (_, index) => index + 1)
+const seeds = Array.from({ length: 21 }, (_, index) => index + 1)
 
 const killsOf = (whole: Whole): ReadonlyArray<Kill> => {
   const dice = plans.random(whole.seed + 1000)
@@ -240,6 +247,6 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
         assert.isAtLeast(inTime, 200)
         yield* Effect.forEach(wholes.slice(0, 6), chain, { concurrency: 6, discard: true })
       }).pipe(Effect.provide(NodeServices.layer)),
-    120_000
+    300_000
   )
 })

@@ -48,6 +48,8 @@ const dump = Effect.gen(function* () {
   return Object.fromEntries(keys.map((key, index) => [key, Option.getOrThrow(values[index] ?? Option.none()).value]))
 })
 
+const read = Effect.suspend(() => Schema.decodeUnknownEffect(Stored)(JSON.parse(readFileSync(file, "utf8"))))
+
 const key = "Ticket 7/é"
 
 const record = Effect.gen(function* () {
@@ -63,7 +65,7 @@ describe("L3 version 1 of checkpoints", () => {
       if (process.env["EMISSARY_RECORD"] === "checkpoint" && !existsSync(file)) {
         writeFileSync(file, `${JSON.stringify(yield* record, undefined, 2)}\n`)
       }
-      const stored = Schema.decodeUnknownSync(Stored)(JSON.parse(readFileSync(file, "utf8")))
+      const stored = yield* read
       assert.deepStrictEqual(new Set(Object.keys(stored).map(kindOf)), new Set(["head", "input", "events", "write"]))
       for (const [key, value] of Object.entries(stored)) {
         assert.deepStrictEqual(yield* roundTrip(key, value), value, key)
@@ -93,7 +95,7 @@ describe("L3 version 1 of checkpoints", () => {
 
   it.effect("refuses newer versions, other kinds and fields that it does not know", () =>
     Effect.gen(function* () {
-      const stored = Schema.decodeUnknownSync(Stored)(JSON.parse(readFileSync(file, "utf8")))
+      const stored = yield* read
       for (const [key, value] of Object.entries(stored)) {
         assert.isObject(value)
         if (value === null || typeof value !== "object") continue
@@ -107,7 +109,7 @@ describe("L3 version 1 of checkpoints", () => {
 
   it.effect("a batch is found out where it does not belong", () =>
     Effect.gen(function* () {
-      const stored = Schema.decodeUnknownSync(Stored)(JSON.parse(readFileSync(file, "utf8")))
+      const stored = yield* read
       const batches = Object.keys(stored).filter((key) => kindOf(key) === "events")
       const [first, second] = batches
       assert.isDefined(first)

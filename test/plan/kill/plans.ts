@@ -49,8 +49,25 @@ const echo = Agent.make("echo", {})
 export const model = (ran: Effect.Effect<void>) =>
   ScriptedModel.layer((request) => Effect.as(ran, { text: `said ${hash(JSON.stringify(request.messages))}` }))
 
+/** The name under which a step of the plan inside a step is counted. */
+export const inner = (outer: string, step: string): string => `${outer}/${step}`
+
+/** What the plan inside a step is made of. */
+export const innerSteps = ["one", "two", "three"] as const
+
+const nested = (name: string, ran: (step: string) => Effect.Effect<void>) =>
+  Effect.flatMap(
+    Plan.make(
+      { name: `plan of ${name}` },
+      ...innerSteps.map((step) =>
+        Step.make(step, { target: (input) => Effect.as(ran(inner(name, step)), answer(input)) })
+      )
+    ),
+    (plan) => Plan.bind(plan)
+  )
+
 /** A plan, ready to run; `ran` is told each time a function has done its work. */
-export const make = (seed: number, ran: (step: string) => Effect.Effect<void>) => {
+export const make = Effect.fnUntraced(function* (seed: number, ran: (step: string) => Effect.Effect<void>) {
   const dice = random(seed)
   const steps: Array<Step.Step<string, string, LanguageModel.LanguageModel>> = []
   const writes: Array<string> = []
@@ -61,7 +78,7 @@ export const make = (seed: number, ran: (step: string) => Effect.Effect<void>) =
     readonly parallel?: boolean
     readonly routes?: ReadonlyArray<readonly [string, When.When]>
     readonly afterBranches?: string
-    readonly agent?: boolean
+    readonly agent?: Agent.Agent<unknown, LanguageModel.LanguageModel>
   }
 
   const add = (name: string, given: Given = {}) => {
@@ -70,10 +87,10 @@ export const make = (seed: number, ran: (step: string) => Effect.Effect<void>) =
     const context = dice.chance(0.3) ? Reference.fromStart : undefined
     const work = (input: Target.Input) => Effect.as(ran(name), answer(input))
     const { agent, ...rest } = given
-    if (agent === true) agents.push(name)
+    if (agent === echo) agents.push(name)
     const step = Step.make(name, {
       ...rest,
-      target: agent === true ? echo : work,
+      target: agent ?? work,
       ...(write === undefined ? {} : { writes: write }),
       ...(context === undefined ? {} : { context })
     })
@@ -82,7 +99,8 @@ export const make = (seed: number, ran: (step: string) => Effect.Effect<void>) =
 
   const blocks = [
     (name: string) => add(name),
-    (name: string) => add(name, { agent: true }),
+    (name: string, plan: Agent.Agent<unknown>) => add(name, { agent: plan }),
+    (name: string) => add(name, { agent: echo }),
     // A loop of two steps with a limit
     (name: string) => {
       add(`${name}-first`)
@@ -111,13 +129,13 @@ export const make = (seed: number, ran: (step: string) => Effect.Effect<void>) =
 
   add("start")
   const count = 2 + dice.below(3)
-  for (let i = 0; i < count; i++) blocks[dice.below(blocks.length)]?.(`b${i}`)
+  for (let i = 0; i < count; i++) {
+    blocks[dice.below(blocks.length)]?.(`b${i}`, yield* nested(`b${i}`, ran))
+  }
   if (dice.chance(0.5)) add("end")
 
-  return Effect.map(
-    Effect.flatMap(Plan.make({ name: `plan-${seed}`, maxIterations: 60 }, ...steps), (plan) => Plan.bind(plan)),
-    (bound) => ({ bound, writes, agents })
-  )
-}
+  const plan = yield* Plan.make({ name: `plan-${seed}`, maxIterations: 60 }, ...steps)
+  return { bound: yield* Plan.bind(plan), writes, agents }
+})
 
 export const input = (seed: number): string => `input ${seed}`
