@@ -15,14 +15,24 @@ import * as deltas from "./internal/engine/deltas.ts"
 import type { PlanRunState } from "./PlanRunState.ts"
 
 /**
- * One event of a run. `path` are the steps of the outer plans, from the outside in.
+ * One event of a run.
  *
  * **Details**
  *
- * Steps that a route jumped over are told as `StepSkipped` when the route is taken (they
- * may still run later, in a loop). `Agent` is what an agent in a step tells, deltas
- * included. `StateChanged` is each durable fact with the state after it; with a
- * checkpoint it is `Checkpointed` once it is written.
+ * - `path` are the steps of the outer plans, from the outside in: what nested plans tell
+ *   comes with it.
+ * - `StepSkipped`: a step that a route, or the end of a branch, jumped over. It is told
+ *   when that happens; the step may still run later, in a loop.
+ * - `RouteTaken` with `rejoin` is the end of a branch.
+ * - `StepRetried`: a try failed with `failure`, and try number `attempt` begins.
+ * - `BandFinished`: all members have finished and count. It does not come when one of them
+ *   failed, paused or concluded.
+ * - `Agent` is what an agent in a step tells, deltas included.
+ * - `StateChanged` is each durable fact with the state after it, after the event that says
+ *   what it means. Facts of nested plans are facts of the outermost run.
+ * - `Checkpointed`: everything up to `state` is written, under `key`.
+ * - `PlanFinished` with an empty `path` is the last event. A run that fails has none: the
+ *   stream fails.
  *
  * @category models
  * @since 0.1.0

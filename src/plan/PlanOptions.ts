@@ -1,5 +1,5 @@
 /**
- * How a run of a plan is limited and watched.
+ * How a run of a plan is limited, kept and stopped.
  *
  * @since 0.1.0
  */
@@ -34,15 +34,24 @@ export type Journal = (
  *
  * **Details**
  *
- * - `concurrency`: how many members of a band run at a time; default unbounded.
+ * - `concurrency`: how many members of a band run at a time; default unbounded. Less than 1
+ *   is a defect.
  * - `maxIterations`: instead of that of the plan; on a resume, the new limit.
- * - `decisions`: about calls and pauses that wait, on a resume.
- * - `timeouts`: `total` of the whole run; `step` and `tool` as for agents, handed to them.
- * - `journal`: see {@link Journal}.
- * - `interruptWhen`: asked between steps; an `Interruption` ends the run there.
- * - `context`: the `RunContext` of functions, tools and agents; default `{}`.
+ * - `decisions`: about calls and pauses that wait, on a resume. The `callId` of a tool that
+ *   is a step, and of a step that paused, is the step's name.
+ * - `timeouts`: `total` of the whole run, which then ends as
+ *   `Interrupted { reason: "timeout" }`; `step` and `tool` are handed to agents as theirs,
+ *   and `tool` holds for tools that are steps.
+ * - `journal`: see {@link Journal}; none by default.
+ * - `interruptWhen`: asked before each turn, those of nested plans included; an
+ *   `Interruption` ends the run there.
+ * - `context`: the `RunContext` of functions, tools and agents; by default that of the
+ *   caller, and on a resume that of the run.
  *
- * @category models
+ * A fiber that runs a plan and is interrupted interrupts every running step, waits for
+ * them, has it written that the run was interrupted, and stays interrupted.
+ *
+ * @category options
  * @since 0.1.0
  */
 export interface PlanOptions {
@@ -65,7 +74,7 @@ export interface PlanOptions {
  *
  * The rest holds for each run. `journal` is shared: `runId` of the state tells runs apart.
  *
- * @category models
+ * @category options
  * @since 0.1.0
  */
 export interface RunManyOptions extends Omit<PlanOptions, "concurrency" | "decisions"> {

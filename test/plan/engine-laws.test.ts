@@ -88,7 +88,7 @@ const structural = <A, E>(effect: Effect.Effect<A, E>) =>
   Effect.catchIf(
     effect,
     (error) => typeof error === "object" && error !== null && "problems" in error,
-    () => Effect.succeed(undefined)
+    () => Effect.void
   )
 
 describe("laws", () => {
@@ -163,16 +163,19 @@ describe("laws", () => {
             Effect.sync(() => events.push(event))
           )
         )
-        assert.deepStrictEqual(watched.tags(), plain.tags())
+        // Members of a band may take turns in another order
+        const facts = (tags: ReadonlyArray<ReadonlyArray<string>>) =>
+          script.steps.some(({ parallel }) => parallel) ? tags.flat().sort() : tags
+        assert.deepStrictEqual(facts(watched.tags()), facts(plain.tags()))
         assert.strictEqual(two._tag, one._tag)
         const last = events.at(-1)
         if (Exit.isSuccess(one)) {
           assert(last?._tag === "PlanFinished")
           assert.deepStrictEqual(completed(last.result).output, completed(one.value).output)
         }
-        const facts = events.flatMap((event) => (event._tag === "StateChanged" ? [event.event._tag] : []))
+        const told = events.flatMap((event) => (event._tag === "StateChanged" ? [event.event._tag] : []))
         assert.deepStrictEqual(
-          facts,
+          told,
           watched.batches.flat().map(({ _tag }) => _tag)
         )
       }),

@@ -1,0 +1,76 @@
+/** PLAN-7 S12: what a run used, each model call once. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { Agent, Plan, PlanRunState, Step } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+import { completed, log } from "./support.ts"
+
+/** Each agent uses as many tokens as its instructions say. */
+const model = ScriptedModel.layer((request) => {
+  const tokens = Number(request.messages[0]?.text ?? "0")
+  return { text: `${tokens}`, usage: { inputTokens: tokens, outputTokens: 1 } }
+})
+const agent = (tokens: number) => Agent.make(`a${tokens}`, { instructions: `${tokens}` })
+
+describe("usage", () => {
+  it.effect("PLAN-7 S12 of nested plans, whatever their depth", () =>
+    Effect.gen(function* () {
+      const innermost = yield* Plan.bind(
+        yield* Plan.make(
+          { name: "innermost" },
+          Step.make("a", { target: agent(10) }),
+          Step.make("b", { target: agent(20) })
+        )
+      )
+      const inner = yield* Plan.bind(
+        yield* Plan.make(
+          { name: "inner" },
+          Step.make("i", { target: innermost }),
+          Step.make("c", { target: agent(40) })
+        )
+      )
+      const bound = yield* Plan.bind(
+        yield* Plan.make(Step.make("o", { target: inner }), Step.make("d", { target: agent(80) }))
+      )
+      const { state, usage } = completed(yield* Plan.run(bound, "x"))
+      assert.deepStrictEqual(usage, { inputTokens: 150, outputTokens: 4 })
+      assert.deepStrictEqual(
+        PlanRunState.history(state).map((record) => record.usage.inputTokens),
+        [70, 80]
+      )
+    }).pipe(Effect.provide(model))
+  )
+
+  it.effect("PLAN-7 S12.3 of a band that failed counts, and once, also after a resume", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      let broken = true
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("p", { target: agent(10), parallel: true }),
+          Step.make("q", { target: fn("q", () => (broken ? Effect.fail("no") : "yes")), parallel: true }),
+          Step.make("r", { target: agent(5) })
+        )
+      )
+      const { state } = yield* Effect.flip(Plan.run(bound, "x"))
+      assert(state !== undefined)
+      assert.deepStrictEqual(state.usage, { inputTokens: 10, outputTokens: 1 })
+      broken = false
+      const { usage } = yield* Plan.resume(bound, state)
+      assert.deepStrictEqual(usage, { inputTokens: 15, outputTokens: 2 })
+    }).pipe(Effect.provide(model))
+  )
+
+  it.effect("PLAN-7 S12.2 of a loop that ends at its limit", () =>
+    Effect.gen(function* () {
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          { maxIterations: 3 },
+          Step.make("a", { target: agent(10), routes: [["a", { _tag: "Text", value: "10" }]] })
+        )
+      )
+      const { state } = yield* Effect.flip(Plan.run(bound, "x"))
+      assert.deepStrictEqual(state?.usage, { inputTokens: 30, outputTokens: 3 })
+    }).pipe(Effect.provide(model))
+  )
+})
