@@ -260,7 +260,7 @@ describe("PLAN-6 a run under a key", () => {
 })
 
 describe("PLAN-6 leases", () => {
-  it.effect("a run that lives cannot be taken, however long it takes (J16)", () =>
+  it.effect("a run that lives cannot be taken, however long it takes (J16, P13)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const waiting = yield* gate
@@ -291,7 +291,7 @@ describe("PLAN-6 leases", () => {
     }).pipe(Effect.provide(layer({ leaseTime: "30 seconds", heartbeat: "10 seconds" })))
   )
 
-  it.effect("a run whose lease ended goes on elsewhere; who lost it is stopped and writes nothing more", () =>
+  it.effect("a run whose lease ended goes on elsewhere (P15); who lost it is stopped and writes nothing more", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const victims = yield* gate
@@ -419,6 +419,36 @@ describe("PLAN-6 forks", () => {
       const [first] = forks
       assert.isTrue(yield* checkpoint.remove(first?.key ?? ""))
       assert.deepStrictEqual(yield* checkpoint.read("last", { fork: first?.key ?? "" }), Option.none())
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("PLAN-6 forks that fail", () => {
+  it.effect("leave the others alone (P16, P17)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound } = yield* counting({
+        b: Effect.suspend(() => {
+          turn += 1
+          return turn === 1 ? refuses("down") : Effect.void
+        })
+      })
+      let turn = 0
+      const forks = yield* Effect.forEach(["one", "two"], (input) =>
+        Effect.result(checkpoint.run(bound, { key: "k", input, policy: "fork" }))
+      )
+      assert.deepStrictEqual(
+        forks.map(({ _tag }) => _tag),
+        ["Failure", "Success"]
+      )
+      const { keys } = yield* checkpoint.list({ prefix: "k:" })
+      const found = yield* Effect.forEach(keys, head)
+      assert.deepStrictEqual(found.map(({ status }) => status).toSorted(), ["done", "failed"])
+      assert.strictEqual(new Set(found.map(({ runId }) => runId)).size, 2)
+      const failed = found.find(({ status }) => status === "failed")?.key ?? ""
+      assert.strictEqual((yield* checkpoint.resume(bound, { key: failed })).outcome, "Completed")
+      assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last", { fork: failed })).value, "one a b c")
+      assert.deepStrictEqual(yield* checkpoint.read("last"), Option.none())
     }).pipe(Effect.provide(layer()))
   )
 })
