@@ -113,9 +113,10 @@ const noResult = (found: string): Effect.Effect<never> =>
  *
  * **Details**
  *
- * The pieces of text of all steps, those of bands and of nested plans included, in the
- * order they come. The text of the result comes at the end, once, if the last step did not
- * say it already: because it is a function, a tool, or a band whose last member is one.
+ * The pieces of text of all steps, those of nested plans included, in the order they
+ * come. Members of a band speak at the same time, so they are not heard. The text of the
+ * result comes at the end, once, if the last step did not say it already: because it is a
+ * function, a tool, or a band.
  * What agents that are tools of other agents say is left out.
  *
  * **Example** (Printing a plan's answer)

@@ -5,13 +5,20 @@ import * as Stream from "effect/Stream"
 import type { PlanEvent } from "../../PlanEvent.ts"
 import type { PlanResult } from "../../PlanResult.ts"
 
-/** Which steps said something since they began last, and which plans ended with such a step. */
+/**
+ * Which steps said something since they began last, and which plans ended with such a
+ * step. What `silent` steps say is left out, with everything inside them.
+ */
 interface Said {
   readonly steps: Set<string>
   readonly plans: Set<string>
+  readonly silent: Set<string>
 }
 
 const key = (path: ReadonlyArray<string>): string => JSON.stringify(path)
+
+const isSilent = ({ silent }: Said, place: ReadonlyArray<string>): boolean =>
+  silent.size > 0 && place.some((_, index) => silent.has(key(place.slice(0, index + 1))))
 
 /** Whether the step that gave the result has said it. */
 const saidIt = (said: Said, path: ReadonlyArray<string>, result: PlanResult<unknown>): boolean => {
@@ -36,10 +43,18 @@ const step = (said: Said, event: PlanEvent<unknown>): readonly [Said, ReadonlyAr
       said.plans.delete(place)
       return [said, []]
     }
-    case "Agent":
-      if (event.event._tag !== "TextDelta") return [said, []]
-      said.steps.add(key([...event.path, event.step]))
+    case "BandStarted":
+      for (const member of event.steps) said.silent.add(key([...event.path, member]))
+      return [said, []]
+    case "BandFinished":
+      for (const member of event.steps) said.silent.delete(key([...event.path, member]))
+      return [said, []]
+    case "Agent": {
+      const place = [...event.path, event.step]
+      if (event.event._tag !== "TextDelta" || isSilent(said, place)) return [said, []]
+      said.steps.add(key(place))
       return [said, [event.event.delta]]
+    }
     case "PlanFinished": {
       const { path, result } = event
       const whole = saidIt(said, path, result)
@@ -52,4 +67,4 @@ const step = (said: Said, event: PlanEvent<unknown>): readonly [Said, ReadonlyAr
 }
 
 export const textDeltas = <E, R>(self: Stream.Stream<PlanEvent<unknown>, E, R>): Stream.Stream<string, E, R> =>
-  Stream.mapAccum(self, (): Said => ({ steps: new Set(), plans: new Set() }), step)
+  Stream.mapAccum(self, (): Said => ({ steps: new Set(), plans: new Set(), silent: new Set() }), step)
