@@ -117,12 +117,28 @@ export type Known<Args extends Parts> = {
  * @category utility types
  * @since 0.1.0
  */
-export type OutputOf<Args extends Parts> = Args extends readonly [
-  { readonly output: infer S extends StepSchema },
-  ...infer _Steps
-]
-  ? S["Type"]
+export type OutputOf<Args extends Parts> = Args extends readonly [infer First, ...infer _Steps]
+  ? OptionOf<First, "output"> extends infer S
+    ? S extends StepSchema
+      ? S["Type"]
+      : Schema.Json
+    : never
   : Schema.Json
+
+/**
+ * An option of a plan, for each of the options that are possible: `undefined` where one
+ * is not there, or may not be.
+ *
+ * @category utility types
+ * @since 0.1.0
+ */
+export type OptionOf<O, Key extends keyof Options> = O extends Any
+  ? undefined
+  : O extends { readonly [K in Key]?: infer Value }
+    ? Key extends keyof O
+      ? Value | (O extends { readonly [K in Key]: unknown } ? never : undefined)
+      : undefined
+    : undefined
 
 /**
  * What the target of a step requires.
@@ -140,10 +156,12 @@ export type StepServices<S> = S extends Step<infer _Name, infer _Refs, infer R> 
  */
 export type ServicesOf<Args extends Parts> =
   | StepServices<Extract<Args[number], Any>>
-  | (Args extends readonly [{ readonly predicates: infer P }, ...infer _Steps]
-      ? ReturnType<Extract<P[keyof P], CustomPredicate>> extends infer Answer
-        ? Answer extends Effect.Effect<infer _A, infer _E, infer R>
-          ? R
+  | (OptionOf<Args[number], "predicates"> extends infer P
+      ? P extends { readonly [name: string]: CustomPredicate }
+        ? ReturnType<P[keyof P]> extends infer Answer
+          ? Answer extends Effect.Effect<infer _A, infer _E, infer R>
+            ? R
+            : never
           : never
         : never
       : never)
@@ -182,11 +200,15 @@ export interface BindOptions<
  * @since 0.1.0
  */
 export type BindingServices<Agents, Memories> =
-  | (Agents[keyof Agents] extends infer Target
+  | ((Agents extends unknown ? Agents[keyof Agents] : never) extends infer Target
       ? Target extends Agent<infer _A, infer R>
         ? R
         : Target extends Effect.Effect<infer _A, infer _E, infer R>
           ? R
           : never
       : never)
-  | (Memories[keyof Memories] extends infer Memory ? (Memory extends AgentMemory<infer R> ? R : never) : never)
+  | ((Memories extends unknown ? Memories[keyof Memories] : never) extends infer Memory
+      ? Memory extends AgentMemory<infer R>
+        ? R
+        : never
+      : never)

@@ -18,6 +18,16 @@ const mentions = (found: ReadonlyArray<string>, words: ReadonlyArray<string>) =>
 
 const parallel = { parallel: true }
 
+/** What a struct with a rest is exported as. */
+const kindAndRest = {
+  json: {
+    type: "object",
+    properties: { kind: { type: "string", enum: ["b", "c"] } },
+    required: ["kind"],
+    allOf: [{ type: "object", additionalProperties: {} }]
+  }
+}
+
 describe("the plan as a whole", () => {
   it("PLAN-2 D44 has no problem without steps", () => {
     assert.deepStrictEqual(problems(), [])
@@ -149,6 +159,19 @@ describe("routes", () => {
     const cyclic = { $ref: "#/$defs/c", $defs: { c: { anyOf: [{ $ref: "#/$defs/c" }] } } }
     assert.deepStrictEqual(problems(step("a", { routesBy: "_tag", output: { json: cyclic } })), [
       "InvalidRoutesBy a routesBy"
+    ])
+  })
+
+  it("PLAN-2 routesBy reads what stands beside an intersection or a union", () => {
+    const router = step("a", { routesBy: "kind", output: kindAndRest, afterBranches: "end" })
+    assert.deepStrictEqual(problems(router, step("b"), step("c"), step("end")), [])
+    assert.deepStrictEqual(problems(router, step("lost"), step("b"), step("c"), step("end")), [
+      "UnreachableStep lost name"
+    ])
+    assert.deepStrictEqual(problems(router, step("b"), step("end")), ["UnknownStep a routesBy"])
+    const beside = { json: { ...kindAndRest.json, allOf: [], anyOf: [{ required: ["x"] }, { required: ["y"] }] } }
+    assert.deepStrictEqual(problems(step("a", { routesBy: "kind", output: beside }), step("b")), [
+      "UnknownStep a routesBy"
     ])
   })
 
@@ -336,6 +359,20 @@ describe("laws", () => {
     },
     { arbitrary: { runs: 300 }, timeout: 120_000 }
   )
+
+  it("PLAN-2 the message of many problems stays readable, all of them are data", () => {
+    const name = "x".repeat(190)
+    const context = Array.from({ length: 20 }, (_, i) => fromStep(`${name}${i}`))
+    const [first, ...rest] = PlanCheck.structural(
+      plan(...Array.from({ length: 1000 }, (_, i) => step(`${name}-${i}`, { context })))
+    )
+    assert(first !== undefined)
+    const error = new PlanInvalid.PlanInvalid({ plan: "p", problems: [first, ...rest] })
+    assert.strictEqual(error.problems.length, 20_000)
+    assert.match(error.message, /- and 19950 more$/u)
+    assert.isBelow(error.message.length, 200_000)
+    assert.strictEqual(rest[0]?.known, rest.at(-1)?.known)
+  })
 
   it("PLAN-2 L3 problems are data", () => {
     const found = PlanCheck.structural(plan(step("a", { task: fromStep("b") }), step("b", { context: fromStep("q") })))

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { type PayloadError, PlanCodec, type PlanDefinition } from "effect-emissary"
+import { type PayloadError, PlanCodec, type PlanDefinition, Reference, When } from "effect-emissary"
 import { definition, names, Seed } from "./codecDefinitions.ts"
 
 type Definition = PlanDefinition.PlanDefinition
@@ -125,6 +125,24 @@ describe("plan wire, versions 1 and 2", () => {
       }
       const text = yield* Effect.flip(PlanCodec.codec.decodeJson(`{"version":99,"steps":[]}`))
       assert.strictEqual(text.reason._tag, "UnsupportedVersion")
+    })
+  )
+
+  it.effect("PLAN-4 L3 two routes with one key of their predicates are refused when written as when read", () =>
+    Effect.gen(function* () {
+      const route = (name: string, to: string) => ({
+        name,
+        target: { kind: "tool" as const, name: "t" },
+        task: Reference.fromPrev,
+        parallel: false,
+        routes: [{ to, when: When.custom(`routes:${name}:${to}`) }]
+      })
+      const definition = { name: "plan", maxIterations: 100, steps: [route("a", "b:c"), route("a:b", "c")] }
+      for (const version of [1, 2]) {
+        const error = yield* Effect.flip(PlanCodec.codec.encode(definition, { version }))
+        assert(error._tag === "PayloadError")
+        assert.include(error.message, "/steps/1/routes/0")
+      }
     })
   )
 

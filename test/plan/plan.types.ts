@@ -140,6 +140,17 @@ const judged = Plan.make(
   publish
 )
 expectTypeOf<PlanOf<typeof judged>>().toEqualTypeOf<Plan.Plan<Schema.Json, Db | Mail>>()
+// Options that may or may not be there: what they require and give is not forgotten
+declare const isJudged: boolean
+const predicates = { known: () => Effect.map(Mail, ({ from }) => from === "x") }
+const either = Plan.make(isJudged ? { predicates, output: Schema.Date } : { name: "x" }, look, publish)
+expectTypeOf<PlanOf<typeof either>>().toEqualTypeOf<Plan.Plan<Schema.Json | Date, Db | Mail>>()
+declare const optional: { readonly output?: typeof Schema.Date; readonly predicates?: typeof predicates }
+const maybe = Plan.make(optional, look, publish)
+expectTypeOf<PlanOf<typeof maybe>>().toEqualTypeOf<Plan.Plan<Schema.Json | Date, Db | Mail>>()
+declare const anyOptions: PlanConfig.Options
+const wide = Plan.make(anyOptions, look, publish)
+expectTypeOf<PlanOf<typeof wide>>().toEqualTypeOf<Plan.Plan<unknown, unknown>>()
 const none = Plan.make()
 expectTypeOf<PlanOf<typeof none>>().toEqualTypeOf<Plan.Plan<Schema.Json>>()
 
@@ -199,6 +210,10 @@ expectTypeOf(Plan.bind(made)).toEqualTypeOf<
 expectTypeOf(
   AgentMemory.make({ text: Effect.map(Db, ({ url }) => url), save: () => Effect.asVoid(Mail) })
 ).toEqualTypeOf<AgentMemory.AgentMemory<Db | Mail>>()
+
+declare const mailer: Agent.Agent<string, Mail>
+const oneOf = Plan.bind(made, { agents: isJudged ? { mailer } : { found } })
+expectTypeOf<PlanOf<typeof oneOf>>().toEqualTypeOf<Plan.Bound<Date, Db | Mail>>()
 
 const noted = Plan.bind(made, { memories: { helper: AgentMemory.make({ text: Effect.succeed("notes") }) } })
 expectTypeOf<PlanOf<typeof noted>>().toEqualTypeOf<Plan.Bound<Date, Db>>()

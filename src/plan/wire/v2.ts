@@ -217,7 +217,9 @@ const writeStep = (step: DraftStep, types: boolean): Json.JsonObject => {
  * @since 0.1.0
  */
 export const write = Effect.fnUntraced(function* (draft: Draft, types: boolean) {
-  const { maxIterations, steps } = yield* Invariants.check(draft, "text")
+  const reader = Parts.reader()
+  refuseCollisions(reader, draft.steps)
+  const { maxIterations, steps } = yield* Invariants.check(draft, "text", reader.issues)
   return { max_iterations: maxIterations, steps: steps.map((step) => writeStep(step, types)) }
 })
 

@@ -14,7 +14,7 @@ export interface Search {
 }
 
 /** What all comparisons of one check may look at together: schemas come from outside. */
-export const search = (): Search => ({ left: 2_000_000 })
+export const search = (): Search => ({ left: 500_000 })
 
 /**
  * Why no value of `given` can fit `taken`, if that is certain. What is not known, or not understood, can

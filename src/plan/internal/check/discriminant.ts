@@ -62,7 +62,10 @@ const readJson = (json: JsonObject, field: string): Discriminant => {
     : { _tag: "NoField", fields: Array.from(fields) }
 }
 
-/** Visits the members of unions and intersections. Whether all of them were as the visitor wants them. */
+/**
+ * Visits a schema, and the members of unions and intersections in it. Whether all members of a union, or one
+ * of an intersection, were as the visitor wants them.
+ */
 const flatten = (
   at: Json.Located,
   depth: number,
@@ -71,9 +74,9 @@ const flatten = (
 ): boolean => {
   const resolved = Json.resolve(at)
   if (resolved === undefined || depth === 0 || looks.left-- <= 0) return false
-  const members = Json.members(resolved)
-  const parts = Json.parts(resolved)
-  if (members === undefined && parts.length === 0) return visit(resolved)
+  const go = (part: Json.Located) => flatten(part, depth - 1, looks, visit)
   // Every member is visited, also after one that is not as it should be.
-  return [...(members ?? []), ...parts].map((part) => flatten(part, depth - 1, looks, visit)).every(Boolean)
+  const members = Json.members(resolved)?.map(go)
+  const parts = Json.parts(resolved).map(go)
+  return [visit(resolved), members?.every(Boolean) ?? false, ...parts].some(Boolean)
 }

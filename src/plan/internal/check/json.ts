@@ -39,7 +39,7 @@ const follow = (root: JsonObject, pointer: string): Schema.Json | undefined => {
   if (pointer === "") return root
   let current: Schema.Json | undefined = root
   for (const token of pointer.split("/").slice(1)) {
-    const key = token.replaceAll("~1", "/").replaceAll("~0", "~")
+    const key = token.includes("~") ? token.replaceAll("~1", "/").replaceAll("~0", "~") : token
     current = isArray(current) ? current[Number(key)] : own(current, key)
   }
   return current

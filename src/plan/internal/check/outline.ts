@@ -44,7 +44,10 @@ import { byCodePoint } from "../codec/routes.ts"
 import * as Compatible from "./compatible.ts"
 import * as Similarity from "./similarity.ts"
 
-/** Names that a message lists, and names that a problem holds. */
+/**
+ * Names that a message lists, and names that a problem holds. Both are made once per list of known names: a plan
+ * from outside can have any number of unknown ones.
+ */
 const SHOWN = 20
 const HELD = 100
 
@@ -174,9 +177,10 @@ const problem = (
   const { candidates, kind, known, name } = finding.unknown
   const suggestion = Similarity.closest(name, candidates ?? known, budget)
   const guess = suggestion === undefined ? "" : ` Did you mean ${Names.quote(suggestion)}?`
-  const there = known.length === 0 ? `There are no ${kind}.` : `Known ${kind}: ${list(known)}.`
+  const there = known.length === 0 ? `There are no ${kind}.` : `Known ${kind}: ${once(listed, known, list)}.`
   const reason = `${said}.${guess} ${there} ${finding.fix}.`
-  return { ...base, reason, known: known.slice(0, HELD), ...(suggestion === undefined ? {} : { suggestion }) }
+  const some = once(held, known, (names) => names.slice(0, HELD))
+  return { ...base, reason, known: some, ...(suggestion === undefined ? {} : { suggestion }) }
 }
 
 /** A problem of the step at a position. */
@@ -187,6 +191,21 @@ export const at = (outline: Outline, index: number, finding: Finding): ReadonlyA
 
 /** An unknown step, for {@link at}. */
 export const unknownStep = (outline: Outline, name: string): Unknown => ({ name, kind: "steps", known: outline.names })
+
+const listed = new WeakMap<ReadonlyArray<string>, string>()
+const held = new WeakMap<ReadonlyArray<string>, ReadonlyArray<string>>()
+
+const once = <A>(
+  known: WeakMap<ReadonlyArray<string>, A>,
+  names: ReadonlyArray<string>,
+  make: (names: ReadonlyArray<string>) => A
+): A => {
+  const before = known.get(names)
+  if (before !== undefined) return before
+  const made = make(names)
+  known.set(names, made)
+  return made
+}
 
 /** Names as a message lists them. */
 export const list = (names: ReadonlyArray<string>): string => {
