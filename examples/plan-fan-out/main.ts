@@ -7,7 +7,7 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
 import { Plan, PlanRunState } from "effect-emissary"
-import type { Script} from "effect-emissary/testing";
+import type { Script } from "effect-emissary/testing"
 import { ScriptedModel } from "effect-emissary/testing"
 import assert from "node:assert"
 import { plan } from "./plan.ts"
