@@ -122,7 +122,9 @@ export const make = Effect.fnUntraced(function* (seed: number, ran: (step: strin
     // A band and what puts it together
     (name: string) => {
       const members = 2 + dice.below(2)
-      for (let i = 0; i < members; i++) add(`${name}-${i}`, { parallel: true })
+      for (let i = 0; i < members; i++) {
+        add(`${name}-${i}`, { parallel: true, ...(dice.chance(0.4) ? { agent: echo } : {}) })
+      }
       add(`${name}-join`, { task: Reference.fromParallelAll(`${name}-0`) })
     }
   ]
