@@ -140,6 +140,17 @@ export {
   toGraphViz
 } from "./Picture.ts"
 
+export {
+  /**
+   * A plan as a service: a class with a `layer`, as `Agent.Service` makes one. See
+   * `PlanService.Service`.
+   *
+   * @category constructors
+   * @since 0.1.0
+   */
+  Service
+} from "./PlanService.ts"
+
 /**
  * Type identifier of plans.
  *

@@ -73,13 +73,13 @@ export interface ServiceClass<Self, Name extends string, A, E, R> extends Contex
  *
  * ```ts
  * import { Effect, Layer } from "effect"
- * import { Agent, Plan, PlanService, Step } from "effect-emissary"
+ * import { Agent, Plan, Step } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
  * import assert from "node:assert"
  *
  * class Writer extends Agent.Service<Writer>()("writer", { instructions: "Write one line." }) {}
  *
- * class Article extends PlanService.Service<Article>()(
+ * class Article extends Plan.Service<Article>()(
  *   "article",
  *   Effect.flatMap(
  *     Plan.make(
