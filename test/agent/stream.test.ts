@@ -130,6 +130,17 @@ describe("AGENT-5 stream", () => {
     }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "hold", { id: "a" })] }])))
   )
 
+  it.effect("AGENT-5 leaving a run that waits for its reader stops it there: no tool runs any more", () =>
+    Effect.gen(function* () {
+      yield* agent.stream("Hello").pipe(
+        Stream.filter(({ _tag }) => _tag === "TextDelta"),
+        Stream.take(1),
+        Stream.runDrain
+      )
+      assert.deepStrictEqual(yield* Probe.ran, [])
+    }).pipe(Effect.provide(world([{ text: "x".repeat(400), toolCalls: [call("c1", "echo", { text: "hi" })] }])))
+  )
+
   it.effect("AGENT-5 a slow reader slows the run", () =>
     Effect.gen(function* () {
       const seen = yield* Ref.make(0)

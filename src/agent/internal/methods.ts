@@ -45,15 +45,21 @@ export const make = <A>(machine: Machine<A>, within: Within): Agent<A> => {
         const queue = yield* Queue.bounded<AgentEvent<A>, AgentError.AgentError | Cause.Done>(streamBuffer)
         // Sound: the only event that holds an A is the last, and it is this very run's.
         const emit = (event: AgentEvent<unknown>) => Effect.asVoid(Queue.offer(queue, event as AgentEvent<A>))
-        yield* run(begin, { streaming: true, emit }).pipe(
+        const fiber = yield* run(begin, { streaming: true, emit }).pipe(
           Effect.matchCauseEffect({
             onFailure: (cause) => Queue.failCause(queue, cause),
             onSuccess: () => Queue.end(queue)
           }),
           Effect.forkScoped
         )
-        // Added last, so it runs first: a producer that waits for room must not delay its own interruption.
-        yield* Effect.addFinalizer(() => Queue.shutdown(queue))
+        // Added last, so it runs first. A producer that waits for room is told to stop before it is let go:
+        // let go first it would run on, and one that cannot stop just there would never be let go.
+        yield* Effect.addFinalizer(() =>
+          Effect.andThen(
+            Effect.sync(() => fiber.interruptUnsafe()),
+            Queue.shutdown(queue)
+          )
+        )
         return Stream.fromQueue(queue)
       })
     )

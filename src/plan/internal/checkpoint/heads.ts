@@ -105,7 +105,9 @@ export const writesBetween = (
 ): ReadonlyArray<{ readonly write: string; readonly step: string; readonly record: number }> => {
   const known = before?.writes
   if (state.writes === known) return []
-  return Array.from(state.writes).flatMap(([write, record]) =>
+  // In the order in which steps finished, which in a band is the declared one
+  const inOrder = Array.from(state.writes).sort(([, a], [, b]) => a - b)
+  return inOrder.flatMap(([write, record]) =>
     known !== undefined && Option.contains(HashMap.get(known, write), record)
       ? []
       : [

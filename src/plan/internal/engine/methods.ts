@@ -39,15 +39,21 @@ const streaming = (
     Effect.gen(function* () {
       const queue = yield* Queue.bounded<PlanEvent<unknown>, PlanError | Cause.Done>(streamBuffer)
       const emit = (event: PlanEvent<unknown>) => Effect.asVoid(Queue.offer(queue, event))
-      yield* Drive.drive(bound, begin, options, { streaming: true, emit }).pipe(
+      const fiber = yield* Drive.drive(bound, begin, options, { streaming: true, emit }).pipe(
         Effect.matchCauseEffect({
           onFailure: (cause) => Queue.failCause(queue, cause),
           onSuccess: () => Queue.end(queue)
         }),
         Effect.forkScoped
       )
-      // Added last, so it runs first: a producer that waits for room must not delay its own interruption.
-      yield* Effect.addFinalizer(() => Queue.shutdown(queue))
+      // Added last, so it runs first. A producer that waits for room is told to stop before it is let go:
+      // let go first it would run on, and one that cannot stop just there would never be let go.
+      yield* Effect.addFinalizer(() =>
+        Effect.andThen(
+          Effect.sync(() => fiber.interruptUnsafe()),
+          Queue.shutdown(queue)
+        )
+      )
       return Stream.fromQueue(queue)
     })
   )
