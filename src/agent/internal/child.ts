@@ -1,5 +1,6 @@
 /** An agent run as a tool call of another agent's run. */
 import * as Effect from "effect/Effect"
+import * as Conversation from "../../conversation/Conversation.ts"
 import type { BoundCall } from "../../tool/BoundCall.ts"
 import { RunContext } from "../../tool/RunContext.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -49,6 +50,9 @@ const input = (call: Pick<BoundCall, "arguments">): string => {
   return typeof text === "string" ? text : JSON.stringify(call.arguments)
 }
 
+const hasInput = ({ conversation, pending }: RunState): boolean =>
+  pending.length > 0 || Conversation.messages(conversation).some(({ role }) => role === "user")
+
 export const run = (agent: Effect.Effect<Agent<unknown>>, options: Options): Effect.Effect<ToolResult.ToolResult> =>
   Effect.flatMap(agent, (agent) => runAgent(agent, options))
 
@@ -69,7 +73,8 @@ const runAgent = (agent: Agent<unknown>, options: Options): Effect.Effect<ToolRe
   const running =
     child === undefined
       ? agent.run(input(call), { ...inherited, context: call.context })
-      : agent.resume(child, inherited)
+      : // It can have been cut off before it was told anything
+        agent.resume(child, hasInput(child) ? inherited : { ...inherited, input: input(call) })
   return running.pipe(
     Effect.map((result) => {
       if (result.outcome === "AwaitingApproval") options.onSuspend()

@@ -8,6 +8,7 @@ import type { RunEvent } from "../../../agent/RunEvent.ts"
 import type { Input, ResumeOptions } from "../../../agent/RunOptions.ts"
 import type { RunResult } from "../../../agent/RunResult.ts"
 import type { RunState } from "../../../agent/RunState.ts"
+import * as Conversation from "../../../conversation/Conversation.ts"
 import * as Content from "../../../tool/Content.ts"
 import type { PlanError } from "../../PlanError.ts"
 import { type Attempt, failed, ofCause, succeeded } from "./attempt.ts"
@@ -21,6 +22,9 @@ const inputOf = ({ content, context, task }: Delivery): Input => {
   const [first, ...rest] = task === "" ? before : [...before, Content.text(task)]
   return first === undefined ? task : [first, ...rest]
 }
+
+const hasInput = ({ conversation, pending }: RunState): boolean =>
+  pending.length > 0 || Conversation.messages(conversation).some(({ role }) => role === "user")
 
 const ofResult = (agent: string, result: RunResult<unknown>): Attempt => {
   const name = JSON.stringify(agent)
@@ -61,13 +65,15 @@ export const run = (
     const broken = Deferred.makeUnsafe<never, PlanError>()
     const onState = (_: RunState, event: RunEvent): Effect.Effect<void> =>
       Effect.catch(recorder.record({ _tag: "AgentChanged", at: event.at, step, event }), (error) =>
-        // It does nothing more; once it is being torn down it is not held up a second time.
-        Effect.flatMap(Deferred.fail(broken, error), (first) => (first ? Effect.never : Effect.void))
+        // It does nothing more until it is interrupted, also where nothing else could interrupt it.
+        Effect.andThen(Deferred.fail(broken, error), Effect.interruptible(Effect.never))
       )
     const { context } = recorder.state()
     const { timeouts } = options
     const handed: ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
     const input = inputOf(delivery)
+    // It can have been cut off before it was told anything
+    const again = child !== undefined && !hasInput(child) ? { ...handed, input } : handed
     const told = <R>(stream: Stream.Stream<AgentEvent.AgentEvent<unknown>, R>) =>
       AgentEvent.result(Stream.tap(stream, (event) => sink.emit({ _tag: "Agent", path: [], step, event })))
     const running =
@@ -76,8 +82,8 @@ export const run = (
           ? told(agent.stream(input, { ...handed, context }))
           : agent.run(input, { ...handed, context })
         : sink.streaming
-          ? told(agent.resumeStream(child, handed))
-          : agent.resume(child, handed)
+          ? told(agent.resumeStream(child, again))
+          : agent.resume(child, again)
     const attempt = running.pipe(
       Effect.map((result) => ofResult(agent.name, result)),
       Effect.catchCause(ofCause)
