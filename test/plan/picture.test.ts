@@ -402,6 +402,18 @@ describe("PLAN-9 laws of pictures", () => {
     { arbitrary: { runs: 60 } }
   )
 
+  it("PLAN-9 a band that is read again and again is drawn in time, and once", () => {
+    const context = Array.from({ length: 250 }, () => ({ _tag: "FromParallelAll" as const, step: "p0" }))
+    const many = plan(
+      ...Array.from({ length: 200 }, (_, index) => step(`p${index}`, { parallel: true })),
+      ...Array.from({ length: 200 }, (_, index) => step(`s${index}`, { context }))
+    )
+    const start = performance.now()
+    const drawn = Picture.toMermaid(many, { data: true })
+    assert.isBelow(performance.now() - start, 3000)
+    assert.strictEqual(drawn.split("-.-o").length - 1, 200 * 200)
+  })
+
   it("PLAN-9 large plans with many branches are drawn in time", () => {
     const many = plan(
       ...Array.from({ length: 120 }, (_, index) =>

@@ -25,16 +25,17 @@ export const dataOf = (
     const key = JSON.stringify([from, to, label])
     if (!edges.has(key)) edges.set(key, { from, to, label, kind: "data" })
   }
-  const exitOf = (name: string, whole: boolean): ReadonlyArray<string> => {
+  const membersOf = (name: string, whole: boolean): ReadonlyArray<number> => {
     const position = positions.get(name)
     if (position === undefined) return []
-    const members = whole ? turnAt(steps, position) : [position]
-    return members.map((member) => drawn[member]?.exit ?? keys[member] ?? "")
+    return whole ? turnAt(steps, position) : [position]
   }
 
   for (const [index, step] of steps.entries()) {
     const here = drawn[index]
     if (here === undefined) continue
+    // A step can name one band as often as it has contexts
+    const read = { task: new Set<number>(), context: new Set<number>() }
     for (const { reference, slot } of referencesOf(step)) {
       switch (reference._tag) {
         case "FromStart":
@@ -43,7 +44,11 @@ export const dataOf = (
         case "FromStep":
         case "FromParallel":
         case "FromParallelAll":
-          for (const from of exitOf(reference.step, reference._tag === "FromParallelAll")) add(from, here.entry, slot)
+          for (const member of membersOf(reference.step, reference._tag === "FromParallelAll")) {
+            if (read[slot].has(member)) continue
+            read[slot].add(member)
+            add(drawn[member]?.exit ?? keys[member] ?? "", here.entry, slot)
+          }
           break
         case "FromMemory":
           add(store("memory", "memory of", reference.agent), here.entry, slot)
