@@ -1,0 +1,29 @@
+/** The tables P and Q of `plan-cases.md`, which its JSON does not hold: one test per row. */
+import { assert, describe, it } from "@effect/vitest"
+import { rows as checkpoints } from "./plan-tables/checkpoints.ts"
+import { rows as concurrency } from "./plan-tables/concurrency.ts"
+import { rows as data } from "./plan-tables/data.ts"
+import { rows as nesting } from "./plan-tables/nesting.ts"
+import { rows as read } from "./plan-tables/read.ts"
+import { rows as stores } from "./plan-tables/stores.ts"
+import { rows as streams } from "./plan-tables/streams.ts"
+
+const all = [concurrency, stores, checkpoints, nesting, streams, data, read]
+  .flatMap((rows) => Object.entries(rows))
+  .sort(([a], [b]) => (a < b ? -1 : 1))
+
+const ids = (group: string, count: number) =>
+  Array.from({ length: count }, (_, i) => `${group}${String(i + 1).padStart(2, "0")}`)
+
+describe("golden cases of the tables P and Q", () => {
+  for (const [id, { expected, instead, test }] of all) {
+    it.effect(instead === undefined ? `${id}: ${expected}` : `${id}: ${expected}. Here: ${instead}`, () => test)
+  }
+
+  it("has each row of the tables once", () => {
+    assert.deepStrictEqual(
+      all.map(([id]) => id),
+      [...ids("P", 40), ...ids("Q", 10)]
+    )
+  })
+})

@@ -1,0 +1,248 @@
+/** P21, P22, P28-P30, P36-P38: plans and agents inside each other, and what is told of them. */
+import { assert } from "@effect/vitest"
+import { Effect, Option, Schema, Stream } from "effect"
+import { Agent, AgentGraph, type AgentEvent, Plan, PlanRunState, Reference, Step, StepSignal, When } from "effect-emissary"
+import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { completed, log } from "../../plan/support.ts"
+import { bind, type Rows } from "./row.ts"
+
+const reader = Agent.make("reader", { instructions: "You are the reader." })
+const clerk = Agent.make("clerk", {
+  instructions: "You are the clerk.",
+  toolkit: [Agent.asTool(reader, { name: "read", description: "Reads" })]
+})
+
+/** The clerk asks the reader, who answers; both of them use tokens. */
+const asking: Script.TurnFunction = ({ messages }) => {
+  if (messages[0]?.text === "You are the reader.") {
+    return { text: "it says so", usage: { inputTokens: 42, outputTokens: 11 } }
+  }
+  return messages.some(({ role }) => role === "tool")
+    ? { text: "I looked", usage: { inputTokens: 20, outputTokens: 2 } }
+    : { toolCalls: [{ name: "read", params: { input: "look" } }], usage: { inputTokens: 10, outputTokens: 1 } }
+}
+
+class Oops extends Schema.TaggedError<Oops>()("Oops", {}) {}
+
+type Told = readonly [path: string, event: AgentEvent.AgentEvent<unknown>]
+
+const flat = (path: ReadonlyArray<string>, event: AgentEvent.AgentEvent<unknown>): Told =>
+  event._tag === "Child" ? flat([...path, event.name], event.event) : [path.join("/"), event]
+
+/** A plan as an agent that says where it ended, by what its only step does. */
+const exits = {
+  Completed: () => Effect.succeed("A"),
+  Failed: () => Effect.fail("no"),
+  Paused: () => StepSignal.pause("wait"),
+  Concluded: () => StepSignal.conclude("enough")
+}
+
+export const rows: Rows = {
+  P21: {
+    expected: "the second step of a plan in a plan fails, and the outer one is resumed",
+    instead: "the inner plan goes on at its failed step, and does not begin anew (S16.2, PLAN-8)",
+    test: Effect.gen(function* () {
+      const { fn, ran } = log()
+      let isDown = true
+      const inner = yield* bind(
+        Plan.make(
+          { name: "inner" },
+          Step.make("one", { target: fn("one") }),
+          Step.make("two", { target: fn("two", ({ task }) => (isDown ? Effect.fail("down") : `two(${task})`)) })
+        )
+      )
+      const outer = yield* bind(Plan.make(Step.make("first", { target: fn("first") }), Step.make("sub", { target: inner })))
+      const { state } = yield* Effect.flip(Plan.run(outer, "go"))
+      assert(state !== undefined)
+      isDown = false
+      assert.strictEqual(completed(yield* Plan.resume(outer, state)).output, "two(one(first(go)))")
+      assert.deepStrictEqual(ran, ["first", "one", "two", "two"])
+    })
+  },
+  P22: {
+    expected: "references of a plan in a plan mean its own steps, also where the outer one has the name",
+    test: Effect.gen(function* () {
+      const { fn } = log()
+      const inner = yield* bind(
+        Plan.make(
+          { name: "inner" },
+          Step.make("a", { target: fn("in") }),
+          Step.make("b", { target: fn("b") }),
+          Step.make("c", { target: fn("c"), task: Reference.fromStep("a"), context: Reference.fromStart })
+        )
+      )
+      const outer = yield* bind(Plan.make(Step.make("a", { target: fn("out") }), Step.make("sub", { target: inner })))
+      const result = completed(yield* Plan.run(outer, "go"))
+      assert.strictEqual(result.output, "c(in(out(go)))")
+      const name: string = "outside"
+      const error = yield* Effect.flip(Plan.make(Step.make("b", { target: fn("b"), task: Reference.fromStep(name) })))
+      assert.deepStrictEqual(
+        error.problems.map(({ code, step }) => [code, step]),
+        [["UnknownStep", "b"]]
+      )
+    })
+  },
+  P28: {
+    expected: "an agent that is called by its name as a tool used 42 and 11 tokens: so did the plan",
+    test: Effect.gen(function* () {
+      const plan = yield* Plan.make(Step.make("a", { target: "research" }))
+      const bound = yield* Plan.bind(plan, { agents: { research: reader } })
+      const direct = completed(yield* Plan.run(bound, "go"))
+      assert.deepStrictEqual(direct.usage, { inputTokens: 42, outputTokens: 11 })
+      assert.deepStrictEqual(Option.getOrThrow(PlanRunState.lastRecord(direct.state)).usage, direct.usage)
+
+      // Behind a tool of an agent: once, with what that agent used itself.
+      const behind = completed(yield* Plan.run(yield* bind(Plan.make(Step.make("a", { target: clerk }))), "go"))
+      assert.deepStrictEqual(behind.usage, { inputTokens: 72, outputTokens: 14 })
+    }).pipe(Effect.provide(ScriptedModel.layer(asking)))
+  },
+  P29: {
+    expected: "a plan fails and there is a fallback: the fallback runs",
+    instead: "the failure is in the typed error channel, so that any handler of Effect is a fallback (S10.1)",
+    test: Effect.gen(function* () {
+      const { fn, ran } = log()
+      const broken = yield* bind(
+        Plan.make(
+          Step.make("a", { target: fn("a") }),
+          Step.make("b", { target: fn("b", () => Effect.fail(new Oops())) })
+        )
+      )
+      const fallback = yield* bind(Plan.make(Step.make("c", { target: fn("c") })))
+      const caught = Plan.run(broken, "go").pipe(
+        Effect.catchTag("PlanError", ({ reason, state }) => {
+          assert(reason._tag === "StepFailed" && reason.failure.type === "Oops")
+          // What was done is not lost to the fallback.
+          const done = state === undefined ? undefined : Option.getOrUndefined(PlanRunState.lastRecord(state))
+          return Plan.run(fallback, Plan.text(done?.output ?? null))
+        })
+      )
+      assert.strictEqual(completed(yield* caught).output, "c(a(go))")
+      const answer = yield* Effect.catchTag(broken.run("go"), "AgentError", () => fallback.run("go"))
+      assert.strictEqual(answer.text, "c(go)")
+      assert.deepStrictEqual(ran, ["a", "b", "c", "a", "b", "c"])
+    })
+  },
+  P30: {
+    expected: "an agent in a step without the session of the root: nothing is told of it",
+    instead: "nothing has to be passed: it is told, and what is below it too, with the way to it (S5.10, PLAN-7)",
+    test: Effect.gen(function* () {
+      const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("desk", { target: clerk })))
+      const plan = yield* bind(Plan.make(Step.make("sub", { target: inner })))
+      const events = yield* Stream.runCollect(Plan.stream(plan, "go"))
+      const told = events.flatMap((event) =>
+        event._tag === "Agent" ? [flat([...event.path, event.step], event.event)] : []
+      )
+      assert.deepStrictEqual(
+        told.flatMap(([path, { _tag }]) => (_tag === "RunStarted" || _tag === "RunFinished" ? [`${path} ${_tag}`] : [])),
+        [
+          "sub/desk RunStarted",
+          "sub/desk/read RunStarted",
+          "sub/desk/read RunFinished",
+          "sub/desk RunFinished"
+        ]
+      )
+    }).pipe(Effect.provide(ScriptedModel.layer(asking)))
+  },
+  P36: {
+    expected: "every way in which a plan ends is told with the name of the plan",
+    test: Effect.gen(function* () {
+      for (const [exit, target] of Object.entries(exits)) {
+        const plan = yield* bind(Plan.make({ name: "named" }, Step.make("a", { target })))
+        const names: Array<string> = []
+        const hear = (name: string) => Effect.sync(() => names.push(name))
+        const asPlan = Plan.stream(plan, "go").pipe(
+          Stream.runForEach((event) => {
+            switch (event._tag) {
+              case "PlanStarted":
+              case "StateChanged":
+                return hear(event.state.plan)
+              case "PlanFinished":
+                return hear(event.result.state.plan)
+              default:
+                return Effect.void
+            }
+          }),
+          Effect.tapError((error) => hear(error.plan)),
+          Effect.exit
+        )
+        const ended = yield* asPlan
+        assert.strictEqual(ended._tag, exit === "Failed" ? "Failure" : "Success")
+        const asAgent = plan.stream("go").pipe(
+          Stream.runForEach((event) => {
+            switch (event._tag) {
+              case "RunStarted":
+                return hear(event.agent)
+              case "RunFinished":
+                return hear(event.result.state.agent)
+              default:
+                return Effect.void
+            }
+          }),
+          Effect.tapError((error) => hear(error.agent)),
+          Effect.exit
+        )
+        yield* asAgent
+        assert.isAbove(names.length, 6)
+        assert.deepStrictEqual([exit, ...new Set(names)], [exit, "named"])
+      }
+    })
+  },
+  P37: {
+    expected: "a graph made of events alone has the nodes of the live one; calls that repeat are one edge",
+    test: Effect.gen(function* () {
+      const { ran } = log()
+      const plan = yield* bind(
+        Plan.make(
+          { name: "report", predicates: { again: () => ran.push("asked") < 3 } },
+          Step.make("read", { target: reader }),
+          Step.make("write", { target: Agent.make("writer", { instructions: "Write." }), routes: [["read", When.custom("again")]] })
+        )
+      )
+      const live = AgentGraph.fromPlan(plan)
+      const id = "plan:report"
+      const started = yield* Plan.stream(plan, "go").pipe(
+        Stream.filter((event) => event._tag === "Agent"),
+        Stream.runCollect
+      )
+      const calls = started.flatMap(({ event, step }) => (event._tag === "RunStarted" ? [{ agent: event.agent, step }] : []))
+      assert.lengthOf(calls, 6)
+      const rebuilt = calls.reduce(
+        (graph, { agent, step }) =>
+          AgentGraph.addEdge(
+            AgentGraph.addNode(graph, {
+              _tag: "Agent",
+              id: agent,
+              name: agent,
+              provider: "",
+              model: "",
+              engine: "",
+              tools: []
+            }),
+            { from: id, to: agent, kind: "step", label: step }
+          ),
+        AgentGraph.empty
+      )
+      const agents = (graph: AgentGraph.AgentGraph) =>
+        graph.nodes.flatMap((node) => (node._tag === "Agent" ? [node.id] : [])).sort()
+      assert.deepStrictEqual(agents(rebuilt), ["reader", "writer"])
+      assert.deepStrictEqual(agents(rebuilt), agents(live))
+      assert.deepStrictEqual(rebuilt.edges, AgentGraph.edgesFrom(live, id))
+    }).pipe(Effect.provide(ScriptedModel.layer(() => ({ text: "x" }))))
+  },
+  P38: {
+    expected: "a pause is not caught by handlers of ordinary errors",
+    instead: "it is a typed failure of its own tag (S25.10): handlers of other tags, retries of the step and handlers of the run's errors leave it",
+    test: Effect.gen(function* () {
+      let tries = 0
+      const target = () =>
+        Effect.suspend((): Effect.Effect<string, Oops | StepSignal.Pause> => {
+          tries += 1
+          return tries > 10 ? Effect.fail(new Oops()) : StepSignal.pause("wait")
+        }).pipe(Effect.catchTag("Oops", () => Effect.succeed("caught")))
+      const plan = yield* bind(Plan.make(Step.make("a", { target, retry: { times: 3 } })))
+      const result = yield* Effect.orElseSucceed(Plan.run(plan, "go"), () => ({ outcome: "caught" as const }))
+      assert.strictEqual(result.outcome, "Paused")
+      assert.strictEqual(tries, 1)
+    })
+  }
+}

@@ -1,0 +1,28 @@
+import { Deferred, Effect } from "effect"
+import { Plan } from "effect-emissary"
+
+/** One row of the tables P and Q of `plan-cases.md`, as a test. */
+export interface Row {
+  /** What the table expects, in short. */
+  readonly expected: string
+  /** What the library does instead, and the advice of the specification (S...) or the point (PLAN-...) for it. */
+  readonly instead?: string
+  readonly test: Effect.Effect<void, unknown>
+}
+
+export interface Rows {
+  readonly [id: string]: Row
+}
+
+export const bind = <A, R, E>(plan: Effect.Effect<Plan.Plan<A, R>, E>) => Effect.flatMap(plan, (made) => Plan.bind(made))
+
+/** Something that says when it has begun, and goes on when somebody opens it. */
+export const gate = Effect.gen(function* () {
+  const begun = yield* Deferred.make<void>()
+  const open = yield* Deferred.make<void>()
+  return {
+    pass: Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(open)),
+    begun: Deferred.await(begun),
+    open: Deferred.succeed(open, undefined)
+  }
+})
