@@ -86,7 +86,7 @@ import type { Bound } from "./Plan.ts"
 import type { PlanError } from "./PlanError.ts"
 import type { PlanEvent } from "./PlanEvent.ts"
 import type * as PlanInput from "./PlanInput.ts"
-import type { PlanOptions } from "./PlanOptions.ts"
+import type * as PlanOptions from "./PlanOptions.ts"
 import type { PlanResult } from "./PlanResult.ts"
 import type { PlanRunState } from "./PlanRunState.ts"
 
@@ -128,17 +128,24 @@ export type Policy = "start" | "startOrResume" | "restart" | "fork"
  * @category options
  * @since 0.1.0
  */
-export interface ResumeOptions extends Omit<PlanOptions, "journal"> {
+export interface ResumeOptions extends Omit<PlanOptions.ResumeOptions, "journal"> {
   readonly key: string
 }
 
 /**
- * Options of a run under a key. `policy` is `"start"` unless given.
+ * Options of a run under a key. `policy` is `"start"` unless given; one that is none of
+ * the four is a defect.
+ *
+ * **Details**
+ *
+ * Decisions are taken by {@link Service.resume} alone: a run that `startOrResume` goes on
+ * with goes on waiting for them.
  *
  * @category options
  * @since 0.1.0
  */
-export interface RunOptions extends ResumeOptions {
+export interface RunOptions extends Omit<PlanOptions.PlanOptions, "journal"> {
+  readonly key: string
   readonly input: PlanInput.Input
   readonly policy?: Policy | undefined
 }

@@ -76,7 +76,7 @@ import type { PlanError } from "./PlanError.ts"
 import type { PlanEvent } from "./PlanEvent.ts"
 import type * as PlanInput from "./PlanInput.ts"
 import type { PlanInvalid } from "./PlanInvalid.ts"
-import type { PlanOptions, RunManyOptions } from "./PlanOptions.ts"
+import type { PlanOptions, ResumeOptions, RunManyOptions } from "./PlanOptions.ts"
 import type { PlanResult } from "./PlanResult.ts"
 import type { PlanRunState } from "./PlanRunState.ts"
 import type { AgentTarget } from "./Target.ts"
@@ -474,7 +474,7 @@ export const runMany = <A, R>(
 export const resume = <A, R>(
   bound: Bound<A, R>,
   state: PlanRunState,
-  options?: PlanOptions
+  options?: ResumeOptions
 ): Effect.Effect<PlanResult<A>, PlanError, R> =>
   // Sound: see `run`.
   methods.resume(internal.boundOf(bound), state, options) as Effect.Effect<PlanResult<A>, PlanError, R>
@@ -526,7 +526,7 @@ export const stream = <A, R>(
 export const resumeStream = <A, R>(
   bound: Bound<A, R>,
   state: PlanRunState,
-  options?: PlanOptions
+  options?: ResumeOptions
 ): Stream.Stream<PlanEvent<A>, PlanError, R> =>
   // Sound: see `run`.
   methods.resumeStream(internal.boundOf(bound), state, options) as Stream.Stream<PlanEvent<A>, PlanError, R>

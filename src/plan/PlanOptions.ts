@@ -30,15 +30,13 @@ export type Journal = (
 ) => Effect.Effect<void | { readonly key: string }, PlanError>
 
 /**
- * Options of running a plan, new or resumed.
+ * Options of running a plan.
  *
  * **Details**
  *
  * - `concurrency`: how many members of a band run at a time; default unbounded. Less than 1
  *   is a defect.
  * - `maxIterations`: instead of that of the plan; on a resume, the new limit.
- * - `decisions`: about calls and pauses that wait, on a resume. The `callId` of a tool that
- *   is a step, and of a step that paused, is the step's name.
  * - `timeouts`: `total` of the whole run, which then ends as
  *   `Interrupted { reason: "timeout" }`; `step` and `tool` are handed to agents as theirs,
  *   and `tool` holds for tools that are steps.
@@ -57,11 +55,27 @@ export type Journal = (
 export interface PlanOptions {
   readonly concurrency?: number | "unbounded" | undefined
   readonly maxIterations?: number | undefined
-  readonly decisions?: ReadonlyArray<Decision> | undefined
   readonly timeouts?: Timeouts | undefined
   readonly context?: JsonObject | undefined
   readonly journal?: Journal | undefined
   readonly interruptWhen?: (() => Effect.Effect<Interruption | undefined>) | undefined
+}
+
+/**
+ * Options of going on with a run.
+ *
+ * **Details**
+ *
+ * - `decisions`: about calls and pauses that wait; what is left out goes on waiting. The
+ *   `callId` of a tool that is a step, and of a step that paused, is the step's name.
+ *
+ * The rest is that of {@link PlanOptions}.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ResumeOptions extends PlanOptions {
+  readonly decisions?: ReadonlyArray<Decision> | undefined
 }
 
 /**
@@ -77,7 +91,7 @@ export interface PlanOptions {
  * @category options
  * @since 0.1.0
  */
-export interface RunManyOptions extends Omit<PlanOptions, "concurrency" | "decisions"> {
+export interface RunManyOptions extends Omit<PlanOptions, "concurrency"> {
   readonly concurrency?: number | "unbounded" | undefined
   readonly bands?: number | "unbounded" | undefined
 }

@@ -4,6 +4,7 @@ import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import {
   Agent,
   AgentMemory,
+  type Checkpoint,
   type ConversationStore,
   Plan,
   type PlanConfig,
@@ -11,6 +12,7 @@ import {
   type PlanEvent,
   type PlanInvalid,
   type PlanResult,
+  type PlanRunState,
   Reference,
   Step,
   Target,
@@ -229,3 +231,17 @@ expectTypeOf(ready).toExtend<Agent.Agent<Date, Db>>()
 void Plan.run(made, "x")
 // @ts-expect-error nor is it an agent
 Step.make("x", { target: made })
+
+// Decisions are for what goes on; a run that begins has nothing to decide
+declare const state: PlanRunState.PlanRunState
+declare const checkpoint: Checkpoint.Service
+const decisions = [{ callId: "gate", approved: true }]
+void Plan.resume(ready, state, { decisions, maxIterations: 5 })
+void Plan.resumeStream(ready, state, { decisions })
+void checkpoint.resume(ready, { key: "k", decisions })
+// @ts-expect-error a run that begins takes no decisions
+void Plan.run(ready, "x", { decisions })
+// @ts-expect-error a run that begins takes no decisions
+void Plan.stream(ready, "x", { decisions })
+// @ts-expect-error a run that begins takes no decisions
+void checkpoint.run(ready, { key: "k", input: "x", decisions })

@@ -10,7 +10,7 @@ import * as Delegate from "../../agent/Delegate.ts"
 import type { ProgressDecision } from "../../agent/RunState.ts"
 import type { PlanError } from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
-import type { Journal, PlanOptions } from "../PlanOptions.ts"
+import type { Journal, ResumeOptions } from "../PlanOptions.ts"
 import type { PlanResult } from "../PlanResult.ts"
 import type { PlanRunState } from "../PlanRunState.ts"
 import * as facts from "./asAgent/facts.ts"
@@ -56,7 +56,7 @@ const sinkOf = ({ emit, state, streaming }: Turn): engine.Sink => ({
       : Effect.void
 })
 
-const optionsOf = (turn: Turn, journal: Journal, decisions: ReadonlyArray<ProgressDecision>): PlanOptions => {
+const optionsOf = (turn: Turn, journal: Journal, decisions: ReadonlyArray<ProgressDecision>): ResumeOptions => {
   const { maxSteps, timeouts } = turn.options
   return {
     journal,

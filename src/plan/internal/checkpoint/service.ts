@@ -6,11 +6,11 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { VersionedStore } from "../../../conversation/VersionedStore.ts"
-import type { Inspection, Options, ResumeOptions, RunOptions, Service } from "../../Checkpoint.ts"
+import type { Inspection, Options, Policy, ResumeOptions, RunOptions, Service } from "../../Checkpoint.ts"
 import { CheckpointError, type Reason } from "../../CheckpointError.ts"
 import * as Plan from "../../Plan.ts"
 import type { PlanError } from "../../PlanError.ts"
-import type { PlanOptions } from "../../PlanOptions.ts"
+import type { ResumeOptions as EngineOptions } from "../../PlanOptions.ts"
 import type { PlanResult } from "../../PlanResult.ts"
 import { inputOf } from "../engine/reference.ts"
 import { boundOf } from "../plan.ts"
@@ -36,11 +36,19 @@ const leaseOf = (options: Options): Effect.Effect<sessions.Lease> => {
 
 type Given = ResumeOptions & { readonly input?: unknown; readonly policy?: unknown }
 
+const policies: ReadonlySet<unknown> = new Set<Policy>(["start", "startOrResume", "restart", "fork"])
+
+/** Whoever configures without types must not start anew what was to be kept. */
+const unknownPolicy = (found: unknown): TypeError =>
+  new TypeError(
+    `Checkpoint: expected the policy "start", "startOrResume", "restart" or "fork", found ${typeof found === "string" ? JSON.stringify(found) : typeof found}`
+  )
+
 /** What of the options is for the engine. */
-const forEngine = ({ input: _input, key: _key, policy: _policy, ...rest }: Given): PlanOptions => rest
+const forEngine = ({ input: _input, key: _key, policy: _policy, ...rest }: Given): EngineOptions => rest
 
 /** The options of this call over those the run was begun with. */
-const engineOptions = (options: Given, session: sessions.Session, begin?: claims.Begin): PlanOptions => ({
+const engineOptions = (options: Given, session: sessions.Session, begin?: claims.Begin): EngineOptions => ({
   ...forEngine(options),
   context: options.context ?? begin?.context,
   maxIterations: options.maxIterations ?? begin?.maxIterations,
@@ -60,6 +68,7 @@ export const make = (options: Options): Effect.Effect<Service, never, VersionedS
       plan: Plan.Bound<A, R>,
       { context, input, key, maxIterations, policy = "start" }: RunOptions
     ) {
+      if (!policies.has(policy)) return yield* Effect.die(unknownPolicy(policy))
       const begin: claims.Begin = { input: inputOf(input), context, maxIterations }
       const bound = boundOf(plan)
       return policy === "fork"

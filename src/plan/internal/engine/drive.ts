@@ -17,7 +17,7 @@ import { RunContext } from "../../../tool/RunContext.ts"
 import * as PlanError from "../../PlanError.ts"
 import type { PlanEvent } from "../../PlanEvent.ts"
 import type * as PlanInput from "../../PlanInput.ts"
-import type { PlanOptions } from "../../PlanOptions.ts"
+import type { ResumeOptions } from "../../PlanOptions.ts"
 import type { PlanOutcome } from "../../PlanOutcome.ts"
 import type { PlanResult } from "../../PlanResult.ts"
 import type { PlanStarted } from "../../PlanRunEvent.ts"
@@ -66,7 +66,7 @@ export const atATime = (
 const started = Effect.fnUntraced(function* (
   bound: BoundPlan,
   input: PlanInput.Input,
-  options: PlanOptions,
+  options: ResumeOptions,
   depth: number
 ): Effect.fn.Return<PlanStarted> {
   return {
@@ -192,7 +192,7 @@ const open = Effect.fnUntraced(function* (run: Run, begin: Begin) {
 const isOver = (state: PlanRunState): boolean =>
   state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded"
 
-const deadlineOf = Effect.fnUntraced(function* (options: PlanOptions, outer: number | undefined) {
+const deadlineOf = Effect.fnUntraced(function* (options: ResumeOptions, outer: number | undefined) {
   const total = options.timeouts?.total
   if (total === undefined) return outer
   const own = (yield* Clock.currentTimeMillis) + Duration.toMillis(total)
@@ -257,7 +257,7 @@ const driveWith: Run["nest"] = (rules, begin, options, sink) =>
 export const drive = (
   bound: BoundPlan,
   begin: Begin,
-  options: PlanOptions,
+  options: ResumeOptions,
   sink: Sink
 ): Effect.Effect<PlanResult<unknown>, PlanError.PlanError> =>
   Effect.suspend(() => driveWith(Rules.learning(bound), begin, options, sink))

@@ -7,7 +7,7 @@ import * as Stream from "effect/Stream"
 import type { PlanError } from "../../PlanError.ts"
 import type { PlanEvent } from "../../PlanEvent.ts"
 import type * as PlanInput from "../../PlanInput.ts"
-import type { PlanOptions, RunManyOptions } from "../../PlanOptions.ts"
+import type { PlanOptions, ResumeOptions, RunManyOptions } from "../../PlanOptions.ts"
 import type { PlanResult } from "../../PlanResult.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
 import type { BoundPlan } from "../live.ts"
@@ -27,13 +27,13 @@ export const run = (
 export const resume = (
   bound: BoundPlan,
   state: PlanRunState,
-  options: PlanOptions = {}
+  options: ResumeOptions = {}
 ): Effect.Effect<PlanResult<unknown>, PlanError> => Drive.drive(bound, { _tag: "Resume", state }, options, silent)
 
 const streaming = (
   bound: BoundPlan,
   begin: Drive.Begin,
-  options: PlanOptions
+  options: ResumeOptions
 ): Stream.Stream<PlanEvent<unknown>, PlanError> =>
   Stream.unwrap(
     Effect.gen(function* () {
@@ -67,7 +67,7 @@ export const stream = (
 export const resumeStream = (
   bound: BoundPlan,
   state: PlanRunState,
-  options: PlanOptions = {}
+  options: ResumeOptions = {}
 ): Stream.Stream<PlanEvent<unknown>, PlanError> => streaming(bound, { _tag: "Resume", state }, options)
 
 export const runMany = (

@@ -3,7 +3,7 @@ import type * as Effect from "effect/Effect"
 import type { Level } from "../../../agent/Nesting.ts"
 import type { Interruption } from "../../../agent/RunOptions.ts"
 import type { PlanError, Reason } from "../../PlanError.ts"
-import type { PlanOptions } from "../../PlanOptions.ts"
+import type { ResumeOptions } from "../../PlanOptions.ts"
 import type { PlanResult } from "../../PlanResult.ts"
 import type { BoundPlan } from "../live.ts"
 import type { Begin, Sink } from "./drive.ts"
@@ -14,7 +14,7 @@ export interface Run {
   readonly bound: BoundPlan
   readonly rules: Learning
   readonly recorder: Recorder
-  readonly options: PlanOptions
+  readonly options: ResumeOptions
   readonly sink: Sink
   /** What holds for what runs inside steps. Its deadline lies a moment after that of the run. */
   readonly level: Level
@@ -26,7 +26,7 @@ export interface Run {
   readonly nest: (
     rules: Learning,
     begin: Begin,
-    options: PlanOptions,
+    options: ResumeOptions,
     sink: Sink
   ) => Effect.Effect<PlanResult<unknown>, PlanError>
 }
