@@ -166,23 +166,60 @@ export class OutputInvalid extends Schema.TaggedError<OutputInvalid>("effect-emi
 }
 
 /**
- * A decision names a call or a pause that does not wait, or several by one id: then say
- * which by its `path`.
+ * A decision about something that does not wait for one.
+ *
+ * **Details**
+ *
+ * `path` is that of the decision, if it had one. `problem` says what is wrong with it:
+ *
+ * | problem | meaning |
+ * |---|---|
+ * | `unknown` | nothing of that name waits; with a `path`, not there |
+ * | `ambiguous` | several wait under that name: say which one by its `path` |
+ * | `repeated` | the second decision about it in one list |
+ * | `notWaiting` | a step of that name ran, and does not wait, or not any more |
+ * | `over` | the run gave its answer (`outcome`), so that nothing waits |
+ *
+ * `waiting` is what does wait.
  *
  * @category reasons
  * @since 0.1.0
  */
 export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect-emissary/plan/InvalidDecision")(
   "InvalidDecision",
-  { callId: Schema.String, waiting: Schema.Array(Schema.String) }
+  {
+    callId: Schema.String,
+    path: Schema.optionalKey(Schema.Array(Schema.String)),
+    problem: Schema.Literals(["unknown", "ambiguous", "repeated", "notWaiting", "over"]),
+    outcome: Schema.optionalKey(Schema.String),
+    waiting: Schema.Array(Schema.Struct({ callId: Schema.String, path: Schema.Array(Schema.String) }))
+  }
 ) {
   /**
    * @since 0.1.0
    */
   override get message(): string {
-    return `expected a decision about one of ${JSON.stringify(this.waiting)}, found ${JSON.stringify(this.callId)}.`
+    const problem = {
+      unknown: this.waiting.some(({ callId }) => callId === this.callId)
+        ? "it waits, but at another path"
+        : "nothing of that name waits",
+      ambiguous: "several wait under that name; say which one by its path",
+      repeated: "the list has two decisions about it",
+      notWaiting: "it does not wait, or not any more",
+      over: `the run is over${this.outcome === undefined ? "" : ` (${this.outcome})`}`
+    }[this.problem]
+    const shown = this.waiting.slice(0, shownAtMost).map(place).join(", ")
+    const more = this.waiting.length - shownAtMost
+    const waiting = shown === "" ? "Nothing waits." : `Waiting: ${shown}${more > 0 ? ` and ${more} more` : ""}.`
+    return `expected a decision about something that waits, found one about ${place(this)}: ${problem}. ${waiting}`
   }
 }
+
+const shownAtMost = 20
+
+/** Something that waits, from the outside in. */
+const place = ({ callId, path }: { readonly callId: string; readonly path?: ReadonlyArray<string> }): string =>
+  [...(path ?? []), callId].map((name) => JSON.stringify(name)).join(" > ")
 
 /**
  * What keeps the run could not be written, or another owner has it now; or an agent's

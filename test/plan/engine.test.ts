@@ -495,6 +495,37 @@ describe("signals", () => {
     })
   )
 
+  it.effect("PLAN-7 what is wrong with a decision is said: decided before, or a run that is over", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      let open = false
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { target: fn("a") }),
+          Step.make("door", { target: fn("door", () => (open ? "in" : StepSignal.pause("closed"))) })
+        )
+      )
+      const { state } = yield* Plan.run(bound, "x")
+      const refused = (of: PlanRunState.PlanRunState, callId: string) =>
+        Effect.map(Effect.flip(Plan.resume(bound, of, { decisions: [{ callId, approved: true }] })), ({ reason }) => {
+          assert(reason._tag === "InvalidDecision")
+          return reason
+        })
+      const settled = yield* refused(state, "a")
+      assert.strictEqual(settled.problem, "notWaiting")
+      assert.include(settled.message, `"a": it does not wait, or not any more. Waiting: "door".`)
+      assert.include(
+        (yield* refused(state, "window")).message,
+        `"window": nothing of that name waits. Waiting: "door".`
+      )
+      open = true
+      const done = yield* Plan.resume(bound, state, { decisions: [{ callId: "door", approved: true }] })
+      const over = yield* refused(done.state, "door")
+      assert.strictEqual(over.problem, "over")
+      assert.include(over.message, `"door": the run is over (Completed). Nothing waits.`)
+    })
+  )
+
   it.effect("PLAN-7 S16.3 conclude ends the plan with its answer", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()

@@ -105,11 +105,20 @@ describe("PLAN-8 what waits inside of a plan", () => {
       assert.deepInclude(refused({ callId: "nobody", approved: true }), {
         _tag: "InvalidDecision",
         callId: "nobody",
-        waiting: ["tool", "call_1", "ask", "sign"]
+        problem: "unknown"
       })
-      refused({ callId: "sign", path: [], approved: true })
-      refused({ callId: "nested", approved: true })
-      refused({ callId: "tool", approved: true }, { callId: "tool", approved: true })
+      assert.deepStrictEqual(
+        refused({ callId: "nobody", approved: true }).waiting.map(({ callId }) => callId),
+        ["tool", "call_1", "ask", "sign"]
+      )
+      const elsewhere = refused({ callId: "sign", path: [], approved: true })
+      assert.deepInclude(elsewhere, { problem: "unknown", path: [] })
+      assert.include(elsewhere.message, "it waits, but at another path")
+      assert.include(elsewhere.message, `"nested" > "sign"`)
+      assert.strictEqual(refused({ callId: "nested", approved: true }).problem, "unknown")
+      const twice = refused({ callId: "tool", approved: true }, { callId: "tool", approved: true })
+      assert.strictEqual(twice.problem, "repeated")
+      assert.include(twice.message, "two decisions")
     })
   )
 

@@ -1,10 +1,11 @@
 /** Decisions of people as facts. */
 import type * as DateTime from "effect/DateTime"
+import * as HashMap from "effect/HashMap"
 import * as Result from "effect/Result"
 import * as RunTransition from "../../../agent/RunTransition.ts"
 import { InvalidDecision } from "../../PlanError.ts"
 import type { PlanRunEvent } from "../../PlanRunEvent.ts"
-import type { PlanRunState } from "../../PlanRunState.ts"
+import type { Member, PlanRunState } from "../../PlanRunState.ts"
 import * as states from "./state.ts"
 
 type Decision = RunTransition.Decision
@@ -27,19 +28,57 @@ export const decide = (
   const decided = new Set<Waiting>()
   const events: Array<PlanRunEvent> = []
   for (const decision of decisions) {
-    const invalid = Result.fail(
-      new InvalidDecision({ callId: decision.callId, waiting: waiting.map(({ callId }) => callId) })
-    )
+    const invalid = (problem: InvalidDecision["problem"]) => Result.fail(refused(self, decision, problem, waiting))
     const candidates = waiting.filter((one) => isAbout(decision, one))
     const [one] = candidates
-    if (one === undefined || candidates.length > 1 || decided.has(one)) return invalid
+    if (one === undefined) return invalid(whyNot(self, decision))
+    if (candidates.length > 1) return invalid("ambiguous")
+    if (decided.has(one)) return invalid("repeated")
     decided.add(one)
     const made = within(self, one.path, decision, at)
-    if (made === undefined) return invalid
+    if (made === undefined) return invalid("notWaiting")
     events.push(made)
   }
   return Result.succeed(events)
 }
+
+const refused = (
+  self: PlanRunState,
+  { callId, path }: Decision,
+  problem: InvalidDecision["problem"],
+  waiting: ReadonlyArray<Waiting>
+): InvalidDecision =>
+  new InvalidDecision({
+    callId,
+    problem,
+    waiting,
+    ...(path === undefined ? undefined : { path }),
+    ...(problem === "over" && self.outcome !== undefined ? { outcome: self.outcome._tag } : undefined)
+  })
+
+/** Why a decision is about nothing that waits. */
+const whyNot = (self: PlanRunState, { callId, path }: Decision): InvalidDecision["problem"] => {
+  if (self.outcome?._tag === "Completed" || self.outcome?._tag === "Concluded") return "over"
+  const place = planAt(self, path ?? [])
+  return place !== undefined && isStepOf(place, callId) ? "notWaiting" : "unknown"
+}
+
+/** The run of the plan at a path, if there is one now. */
+const planAt = (self: PlanRunState, [step, ...rest]: ReadonlyArray<string>): PlanRunState | undefined => {
+  if (step === undefined) return self
+  const member = states.member(self, step)
+  const child = member === undefined ? undefined : states.childOf(member)
+  return child?._tag === "Plan" ? planAt(child.state, rest) : undefined
+}
+
+/** Whether a step ran, or is of this turn, and nothing of that name waits. */
+const isStepOf = (self: PlanRunState, step: string): boolean =>
+  HashMap.has(self.latest, step) || isSettled(states.member(self, step))
+
+/** What waits inside of a step has a path of its own. */
+const isSettled = (member: Member | undefined): boolean =>
+  member !== undefined &&
+  (member.status._tag !== "Paused" || member.status.reason !== undefined || member.status.request !== undefined)
 
 const isAbout = ({ callId, path }: Decision, waiting: Waiting): boolean =>
   waiting.callId === callId && (path === undefined || samePath(path, waiting.path))
