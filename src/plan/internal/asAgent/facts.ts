@@ -9,6 +9,7 @@ import * as PlanTransition from "../../PlanTransition.ts"
 import { Event } from "../../wire/plan-run-event-v1.ts"
 import * as Rules from "../engine/rules.ts"
 import type { BoundPlan } from "../live.ts"
+import { reasonOf } from "./reason.ts"
 
 /**
  * One fact with its version. Whoever writes the state of the agent's run looks for
@@ -44,9 +45,9 @@ export const replay = (
   Effect.gen(function* () {
     const rules = yield* Rules.rulesOf(bound)
     const events = yield* Effect.mapError(fromJson(Array.from(facts)), unreadable)
-    const folded = PlanTransition.fold(
-      rules,
-      events.map(({ event }) => event)
-    )
+    const recorded = events.map(({ event }) => event)
+    const edited = Rules.changedInside(rules, recorded)
+    if (edited !== undefined) return yield* reasonOf(edited, 0)
+    const folded = PlanTransition.fold(rules, recorded)
     return yield* Effect.mapError(Effect.fromResult(folded), unreadable)
   })

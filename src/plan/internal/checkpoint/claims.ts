@@ -18,7 +18,7 @@ import { PlanChanged, PlanError } from "../../PlanError.ts"
 import type { PlanInput } from "../../PlanInput.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
 import * as PlanTransition from "../../PlanTransition.ts"
-import { rulesOf } from "../engine/rules.ts"
+import { changedInside, rulesOf } from "../engine/rules.ts"
 import type { BoundPlan } from "../live.ts"
 import * as heads from "./heads.ts"
 import { nonce } from "./keys.ts"
@@ -88,9 +88,11 @@ export const make = (storage: Storage, lease: Lease): Claims => {
     const stored = storage.keys.journal(key)
     const damaged = (problem: string) => new Damaged({ stored, problem })
     if (events.length === 0 && head.revision === 0) return undefined
-    const state = yield* Effect.mapError(
-      Effect.fromResult(PlanTransition.fold(yield* rulesOf(plan), events)),
-      (error) => damaged(`expected events that follow each other, found ${error.message}`)
+    const rules = yield* rulesOf(plan)
+    const edited = changedInside(rules, events)
+    if (edited !== undefined) return yield* edited
+    const state = yield* Effect.mapError(Effect.fromResult(PlanTransition.fold(rules, events)), (error) =>
+      damaged(`expected events that follow each other, found ${error.message}`)
     )
     if (state.revision !== head.revision || state.runId !== head.run) {
       return yield* damaged(
@@ -149,7 +151,8 @@ export const make = (storage: Storage, lease: Lease): Claims => {
         Option.map(found, ({ version }) => version),
         head
       ),
-      () => storage.sweep(key, { generation, segments: [] })
+      // A store that failed can have written even so
+      (error) => (error._tag === "VersionConflict" ? storage.sweep(key, { generation, segments: [] }) : Effect.void)
     )
     const claimed: Claimed = { key, head, version, state: undefined, before: undefined }
     const taken: Taken = { _tag: "Run", claimed, begin: given }

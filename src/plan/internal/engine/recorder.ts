@@ -1,8 +1,9 @@
 /** The state of a run under way: what happened is applied to it, written, and told. */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Semaphore from "effect/Semaphore"
-import type { PlanError } from "../../PlanError.ts"
+import { JournalFailed, PlanError, withCause } from "../../PlanError.ts"
 import type { PlanEvent } from "../../PlanEvent.ts"
 import type { Journal } from "../../PlanOptions.ts"
 import type { PlanRunEvent, PlanStarted } from "../../PlanRunEvent.ts"
@@ -42,6 +43,16 @@ interface Options {
   readonly emit: (event: PlanEvent<unknown>) => Effect.Effect<void>
 }
 
+/** What was not written must not be followed by anything, whyever it was not. */
+const died = ({ definition }: PlanTransition.Rules, cause: Cause.Cause<PlanError>): PlanError => {
+  const problem =
+    "The journal died of a defect, which is a bug. PlanError.causeOf(error.reason) is the cause, in the process where it happened."
+  return new PlanError({
+    plan: definition.name,
+    reason: withCause(new JournalFailed({ problem }), Cause.squash(cause))
+  })
+}
+
 export const make = ({ began, emit, journal, rules }: Options): Recorder => {
   let state = began._tag === "State" ? began.state : PlanTransition.start(rules, began.event)
   let pending: Array<PlanRunEvent> = began._tag === "State" ? [] : [began.event]
@@ -65,6 +76,9 @@ export const make = ({ began, emit, journal, rules }: Options): Recorder => {
     if (journal === undefined || first === undefined) return Effect.succeed([])
     const written = state
     return journal([first, ...rest], written).pipe(
+      Effect.catchCause((cause) =>
+        Cause.hasDies(cause) && !Cause.hasFails(cause) ? Effect.fail(died(rules, cause)) : Effect.failCause(cause)
+      ),
       Effect.tapError((error) =>
         Effect.sync(() => {
           broken = error

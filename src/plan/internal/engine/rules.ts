@@ -3,6 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Agent } from "../../../agent/Agent.ts"
 import type { Bound } from "../../Plan.ts"
+import { PlanChanged, PlanError } from "../../PlanError.ts"
+import type { PlanRunEvent } from "../../PlanRunEvent.ts"
 import * as PlanRunState from "../../PlanRunState.ts"
 import type { Rules } from "../../PlanTransition.ts"
 import type { BoundPlan } from "../live.ts"
@@ -56,15 +58,38 @@ export const learn = (rules: Learning, state: PlanRunState.PlanRunState): Effect
     { discard: true }
   )
 
-/** The rules of a plan with all plans inside it, to replay a run that nothing is known of yet. */
-export const rulesOf = (bound: BoundPlan): Effect.Effect<Rules> => complete(bound, new Map())
+/** Rules that know all plans inside, and what they were made of. */
+export interface Complete extends Rules {
+  readonly digest: string
+  readonly nested: (step: string) => Complete | undefined
+}
 
-const complete = (bound: BoundPlan, seen: Map<BoundPlan, Rules>): Effect.Effect<Rules> =>
+/** The rules of a plan with all plans inside it, to replay a run that nothing is known of yet. */
+export const rulesOf = (bound: BoundPlan): Effect.Effect<Complete> => complete(bound, new Map())
+
+/** The first plan inside that began as another one than it is now. */
+export const changedInside = (rules: Complete, events: ReadonlyArray<PlanRunEvent>): PlanError | undefined => {
+  for (const event of events) {
+    let inside: Complete | undefined = rules
+    let fact: PlanRunEvent = event
+    while (inside !== undefined && fact._tag === "NestedChanged") {
+      inside = inside.nested(fact.step)
+      fact = fact.event
+    }
+    if (inside === undefined || inside === rules || fact._tag !== "PlanStarted" || fact.digest === inside.digest)
+      continue
+    const reason = new PlanChanged({ expected: fact.digest, found: inside.digest })
+    return new PlanError({ plan: inside.definition.name, reason })
+  }
+  return undefined
+}
+
+const complete = (bound: BoundPlan, seen: Map<BoundPlan, Complete>): Effect.Effect<Complete> =>
   Effect.suspend(() => {
     const before = seen.get(bound)
     if (before !== undefined) return Effect.succeed(before)
-    const nested = new Map<string, Rules>()
-    const rules: Rules = { definition: bound.definition, nested: (step) => nested.get(step) }
+    const nested = new Map<string, Complete>()
+    const rules: Complete = { definition: bound.definition, digest: bound.digest, nested: (step) => nested.get(step) }
     seen.set(bound, rules)
     const add = (step: string) =>
       Effect.flatMap(planAt(bound, step), (plan) =>

@@ -1,4 +1,5 @@
 /** One step of a turn: tried, tried again where its policy says so, and recorded. */
+import * as Cause from "effect/Cause"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -106,15 +107,36 @@ const performed = (doing: Doing): Effect.Effect<Tried, PlanError.PlanError> => {
       ? Effect.succeed({ attempt: given, delivery: undefined })
       : Effect.map(perform(doing, given), (attempt) => ({ attempt, delivery: given }))
   )
-  if (timeoutMillis === undefined) return doing.restore(trying)
+  if (timeoutMillis === undefined) return unlessByItself(doing, trying)
   const late = failed("Timeout", `The step took longer than its timeout of ${timeoutMillis} ms`, { retryable: true })
-  return doing.restore(
+  return unlessByItself(
+    doing,
     Effect.timeoutOrElse(trying, {
       duration: Duration.millis(timeoutMillis),
       orElse: () => Effect.succeed<Tried>({ attempt: late, delivery: undefined })
     })
   )
 }
+
+const byItself: Tried = {
+  attempt: failed("Interrupted", "It interrupted itself, or waited for something that was interrupted"),
+  delivery: undefined
+}
+
+/** Nobody has interrupted a run whose target interrupted itself: that is a failure of the step. */
+const unlessByItself = (
+  { restore }: Doing,
+  trying: Effect.Effect<Tried, PlanError.PlanError>
+): Effect.Effect<Tried, PlanError.PlanError> =>
+  Effect.catchCause(restore(trying), (cause) =>
+    Cause.hasInterrupts(cause)
+      ? // An interruption of this fiber is still pending where it can be interrupted
+        Effect.matchCauseEffect(restore(Effect.void), {
+          onFailure: () => Effect.failCause(cause),
+          onSuccess: () => Effect.succeed(byItself)
+        })
+      : Effect.failCause(cause)
+  )
 
 const judged = ({ live }: Doing, tried: Tried): Effect.Effect<Tried> =>
   tried.attempt._tag === "Succeeded"

@@ -15,7 +15,12 @@ const joined = ({ context, task }: Delivery): string => [context ?? "", task].fi
 
 /** The arguments of a call; nothing when the payload has to be them, and is no object. */
 const argumentsOf = (how: ToolArguments, delivery: Delivery): JsonObject | undefined => {
-  if (how._tag === "Payload") return isObject(delivery.payload) ? delivery.payload : undefined
+  if (how._tag === "Payload") {
+    if (!isObject(delivery.payload)) return undefined
+    return how.context === undefined || delivery.context === undefined
+      ? delivery.payload
+      : { ...delivery.payload, [how.context]: delivery.context }
+  }
   if (how.context === undefined) return { [how.task]: joined(delivery) }
   return {
     [how.task]: delivery.task,
