@@ -429,6 +429,32 @@ describe("routes", () => {
       })
   )
 
+  it.effect("PLAN-5 S11 an answer leads to the steps that its schema names, and to no other", () =>
+    Effect.gen(function* () {
+      const { fn, ran: visited } = log()
+      const output = Schema.Struct({ next: Schema.Union([Schema.Literal("end"), Schema.String]) })
+      let next = "q"
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { target: fn("a", () => ({ next })), output, routesBy: "next" }),
+          Step.make("p", { target: fn("p"), parallel: true }),
+          Step.make("q", { target: fn("q"), parallel: true }),
+          Step.make("end", { target: fn("end") })
+        )
+      )
+      for (const [said, ran] of [
+        ["q", "a,p,q,end"],
+        ["a", "a,p,q,end"],
+        ["end", "a,end"]
+      ] as const) {
+        next = said
+        visited.length = 0
+        yield* Plan.run(bound, "x")
+        assert.strictEqual(visited.join(","), ran)
+      }
+    })
+  )
+
   it.effect("PLAN-5 S7.2 routesBy reads own fields alone", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()

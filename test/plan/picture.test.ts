@@ -163,9 +163,16 @@ describe("PLAN-9 pictures of flows", () => {
         (yield* edges(by(nullable))).filter((edge) => edge.startsWith("a ")),
         [...routes, "a -> b: otherwise"]
       )
-      const open = yield* both(by({ type: "object", properties: { next: { type: "string" } } }))
+      // A text that is not declared is no route; of a schema that is only named nothing is known.
+      const union = { anyOf: [{ const: "c" }, { type: "string" }] }
+      const open = yield* both(by({ type: "object", properties: { next: union } }))
       assert.deepStrictEqual(
         edgesOf(open).filter((edge) => edge.startsWith("a ")),
+        ['a -> c: next = "c"', "a -> b: otherwise"]
+      )
+      const named = plan(step("a", { routesBy: "next", output: { name: "Next" } }), step("b"), step("c"))
+      assert.deepStrictEqual(
+        edgesOf(yield* both(named)).filter((edge) => edge.startsWith("a ")),
         ["a -> b: otherwise", "a -> the step named in next"]
       )
     })

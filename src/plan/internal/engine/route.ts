@@ -9,6 +9,7 @@ import * as PlanError from "../../PlanError.ts"
 import type { RouteTaken } from "../../PlanRunEvent.ts"
 import * as PlanRunState from "../../PlanRunState.ts"
 import * as When from "../../When.ts"
+import { routable } from "../routable.ts"
 import { text } from "../text.ts"
 import { failureOf, ofCause } from "./attempt.ts"
 import type { Run } from "./run.ts"
@@ -24,11 +25,14 @@ const failedWith = (
   predicate: string,
   cause: Cause.Cause<unknown>
 ): Effect.Effect<never, PlanError.PredicateFailed> =>
-  Effect.flatMap(ofCause(cause), (attempt) => {
-    const error = Cause.squash(cause)
-    const failure = attempt._tag === "Failed" ? attempt.failure : failureOf(error)
-    return Effect.fail(PlanError.withCause(new PlanError.PredicateFailed({ step, to, predicate, failure }), error))
-  })
+  Effect.flatMap(
+    ofCause(`the predicate ${JSON.stringify(predicate)} of step ${JSON.stringify(step)}`, cause),
+    (attempt) => {
+      const error = Cause.squash(cause)
+      const failure = attempt._tag === "Failed" ? attempt.failure : failureOf(error)
+      return Effect.fail(PlanError.withCause(new PlanError.PredicateFailed({ step, to, predicate, failure }), error))
+    }
+  )
 
 const chosen = Effect.fnUntraced(function* (
   { bound, recorder }: Run,
@@ -52,7 +56,7 @@ const chosen = Effect.fnUntraced(function* (
   }
   if (routesBy === undefined || !Json.isObject(payload) || !Object.hasOwn(payload, routesBy)) return undefined
   const to = payload[routesBy]
-  return typeof to === "string" && bound.positions.has(to) ? to : undefined
+  return typeof to === "string" && routable(bound.definition, definition).has(to) ? to : undefined
 })
 
 /** The fact of the route that the newest record of a step takes. */

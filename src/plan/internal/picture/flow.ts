@@ -1,9 +1,10 @@
 import type { PlanDefinition, StepDefinition } from "../../PlanDefinition.ts"
 import type { Rejoin } from "../../PlanRunState.ts"
 import * as When from "../../When.ts"
+import type { Discriminant } from "../check/discriminant.ts"
+import { said } from "../routable.ts"
 import * as Frames from "../transition/frames.ts"
 import { positionsOf, turnAt } from "./bands.ts"
-import { type Literals, literalsOf } from "./literals.ts"
 
 /** Where a run can go from one turn to the next. `to` is a position, a name that no step has, or the end. */
 export interface Way {
@@ -32,24 +33,25 @@ const maxStates = 5000
 const isAlways = (when: When.When): boolean => when._tag === "And" && when.all.length === 0
 const isNever = (when: When.When): boolean => when._tag === "Or" && when.any.length === 0
 
-const byLiteral = (field: string, literals: Literals, positions: ReadonlyMap<string, number>): Exits => {
-  const known = literals.values.filter((value) => positions.has(value))
+const noRoute: Exits = { routes: [], otherwise: true, any: undefined }
+
+const byField = (field: string, found: Discriminant, positions: ReadonlyMap<string, number>): Exits => {
+  if (found._tag === "Unknown") return { ...noRoute, any: field }
+  if (found._tag !== "Literals") return noRoute
+  const known = found.literals.filter((value) => positions.has(value))
   return {
     routes: known.map((to) => ({ to, label: When.label(When.field(field).equals(to)) })),
-    otherwise: !literals.closed || known.length < literals.values.length,
+    otherwise: !found.exhaustive || known.length < found.literals.length,
     any: undefined
   }
 }
 
 export const exitsOf = (step: StepDefinition, positions: ReadonlyMap<string, number>): Exits => {
-  if (step.parallel) return { routes: [], otherwise: true, any: undefined }
+  if (step.parallel) return noRoute
   const routes = step.routes ?? []
   if (routes.length === 0) {
-    if (step.routesBy === undefined) return { routes: [], otherwise: true, any: undefined }
-    const literals = literalsOf(step.output?.json, step.routesBy)
-    return literals === undefined
-      ? { routes: [], otherwise: true, any: step.routesBy }
-      : byLiteral(step.routesBy, literals, positions)
+    if (step.routesBy === undefined) return noRoute
+    return byField(step.routesBy, said(step.output, step.routesBy), positions)
   }
   const last = routes.findIndex((route) => isAlways(route.when))
   const tried = last === -1 ? routes : routes.slice(0, last + 1)

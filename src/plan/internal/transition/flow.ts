@@ -4,6 +4,7 @@ import * as HashMap from "effect/HashMap"
 import type * as PlanRunEvent from "../../PlanRunEvent.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
 import type { Rules } from "../../PlanTransition.ts"
+import { routable } from "../routable.ts"
 import { type Applied, fail, unexpected, update } from "./applied.ts"
 import * as frames from "./frames.ts"
 import { positions, routes, stepOf, turnAt } from "./positions.ts"
@@ -52,7 +53,7 @@ export const routeTaken = (rules: Rules, self: PlanRunState, event: PlanRunEvent
     return unexpected(event, expected, `the route of ${JSON.stringify(event.step)}`)
   }
   if (event.to === undefined) return update(self, event, goOn(rules, self))
-  const known = step.routesBy === undefined ? (step.routes ?? []).map(({ to }) => to) : names(definition.steps)
+  const known = step.routesBy === undefined ? (step.routes ?? []).map(({ to }) => to) : [...routable(definition, step)]
   if (!known.includes(event.to)) return fail(event, { _tag: "UnknownStep", step: event.to, known })
   return update(self, event, {
     cursor: event.to,
@@ -60,5 +61,3 @@ export const routeTaken = (rules: Rules, self: PlanRunState, event: PlanRunEvent
     rejoins: frames.route(self.rejoins, step, event.to, positions(definition))
   })
 }
-
-export const names = (steps: Rules["definition"]["steps"]): ReadonlyArray<string> => steps.map(({ name }) => name)
