@@ -51,10 +51,10 @@ export const causeOf = (reason: Reason): Option.Option<unknown> =>
  * | type | meaning |
  * |---|---|
  * | `Timeout` | a try took longer than the step's timeout |
- * | `Defect` | it died; {@link causeOf} is the defect |
+ * | `Defect` | it died: the message names the kind of defect, the cause is logged, and {@link causeOf} is the defect |
  * | `Denied` | somebody turned down its call, or its pause |
- * | `InputInvalid` | what it refers to does not fit its input schema |
- * | `OutputInvalid` | what it gave does not fit its output schema |
+ * | `InputInvalid` | what it refers to does not fit its input schema; the message has each place, what was expected and what kind of value was found |
+ * | `OutputInvalid` | what it gave does not fit its output schema; the message says the same |
  * | `OutputNotJson` | what it gave is no JSON |
  * | `MaxSteps`, `InvalidOutput`, `Stopped`, `Interrupted` | its agent ended so, without an answer |
  * | `MaxDepth` | too many plans and agents run inside each other |

@@ -1,4 +1,4 @@
-/** What a function's own schemas refuse. The tags are what a run tells as the type of the failure. */
+/** What a function's own schemas refuse, in the words of `PayloadError`. The tags are what a run tells as the type of the failure. */
 import * as Schema from "effect/Schema"
 
 const fields = { target: Schema.String, problems: Schema.String }
@@ -9,7 +9,7 @@ export class InputInvalid extends Schema.TaggedError<InputInvalid>("effect-emiss
   fields
 ) {
   override get message(): string {
-    return `The function ${JSON.stringify(this.target)} cannot take what it is given. ${this.problems}`
+    return this.problems
   }
 }
 
@@ -19,6 +19,16 @@ export class OutputInvalid extends Schema.TaggedError<OutputInvalid>("effect-emi
   fields
 ) {
   override get message(): string {
-    return `The function ${JSON.stringify(this.target)} gave something else than it says. ${this.problems}`
+    return this.problems
+  }
+}
+
+/** The function of a step gave no Effect. `found` is what it gave, in a word. */
+export class NotAnEffect extends Schema.TaggedError<NotAnEffect>("effect-emissary/plan/NotAnEffect")("NotAnEffect", {
+  target: Schema.String,
+  found: Schema.String
+}) {
+  override get message(): string {
+    return `expected the function of ${JSON.stringify(this.target)} to return an Effect, found ${this.found}`
   }
 }

@@ -8,7 +8,7 @@ import * as Decode from "../../payload/Decode.ts"
 import type { PayloadError } from "../../payload/PayloadError.ts"
 import type { AgentTarget, FunctionTarget, Input, Options, StepSchema, TypeId as Id } from "../Target.ts"
 import type { LiveTarget, StepSchema as LiveSchema } from "./live.ts"
-import { InputInvalid, OutputInvalid } from "./stepError.ts"
+import { InputInvalid, NotAnEffect, OutputInvalid } from "./stepError.ts"
 
 export const TypeId: Id = "~effect-emissary/plan/Target"
 
@@ -25,8 +25,18 @@ export const schemaName = (schema: StepSchema): string | undefined => SchemaAST.
 // the payload of code is whatever its own input schema decodes to
 type Code = (input: Input<never>) => Effect.Effect<unknown, unknown, unknown>
 
-const notAnEffect = (name: string) =>
-  new TypeError(`expected the function of ${JSON.stringify(name)} to return an Effect`)
+/** Dies of an answer that is no Effect. What a promise comes to is of no interest, but must not end the process. */
+const notAnEffect = (name: string, answer: unknown): Effect.Effect<never> => {
+  const isPromise = Predicate.isPromiseLike(answer)
+  const found = isPromise ? "a Promise" : answer === null ? "null" : typeof answer
+  const died = Effect.die(new NotAnEffect({ target: name, found }))
+  return isPromise
+    ? Effect.andThen(
+        Effect.forkDetach(Effect.ignore(Effect.tryPromise(() => answer)), { startImmediately: true }),
+        died
+      )
+    : died
+}
 
 // what is left over is left out, as everywhere in a plan
 const lenient = (what: string): Decode.Options => ({ what, onExcessProperty: "ignore" })
@@ -45,12 +55,12 @@ export const fromFunction = (name: string, options: Options<StepSchema, StepSche
   const input = options.input === undefined ? undefined : jsonCodec(options.input)
   const output = options.output === undefined ? undefined : jsonCodec(options.output)
   const decode: (payload: Schema.Json) => Effect.Effect<unknown, InputInvalid> =
-    input === undefined ? Effect.succeed : mapError(Decode.decode(input, lenient("payload")), InputInvalid, name)
+    input === undefined ? Effect.succeed : mapError(Decode.decode(input, lenient("input")), InputInvalid, name)
   const encode: (answer: unknown) => Effect.Effect<Schema.Json, OutputInvalid> =
     output === undefined
       ? // Sound: the types of functions without a schema ask for JSON, and the run checks that it is.
         (answer) => Effect.succeed(answer as Schema.Json)
-      : mapError(Decode.encode(output, lenient("answer")), OutputInvalid, name)
+      : mapError(Decode.encode(output, lenient("output")), OutputInvalid, name)
   return {
     [TypeId]: { _R: (_: never) => _ },
     name,
@@ -60,7 +70,7 @@ export const fromFunction = (name: string, options: Options<StepSchema, StepSche
       const payload = yield* decode(given.payload)
       // Sound: the types of `Step.make` and `Target.make` tie what the code takes to the schema that decoded it.
       const answer: unknown = code({ ...given, payload: payload as never })
-      if (!Effect.isEffect(answer)) return yield* Effect.die(notAnEffect(name))
+      if (!Effect.isEffect(answer)) return yield* notAnEffect(name, answer)
       // Sound: what the code requires is in the type of the target, and so of every run of the plan.
       return yield* encode(yield* answer as Effect.Effect<unknown, unknown>)
     }),

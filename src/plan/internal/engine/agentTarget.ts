@@ -9,6 +9,7 @@ import type { Input, ResumeOptions } from "../../../agent/RunOptions.ts"
 import type { RunResult } from "../../../agent/RunResult.ts"
 import type { RunState } from "../../../agent/RunState.ts"
 import * as Conversation from "../../../conversation/Conversation.ts"
+import type { ValidationIssue } from "../../../payload/ValidationIssue.ts"
 import * as Content from "../../../tool/Content.ts"
 import type { PlanError } from "../../PlanError.ts"
 import { type Attempt, failed, ofCause, succeeded } from "./attempt.ts"
@@ -26,6 +27,16 @@ const inputOf = ({ content, context, task }: Delivery): Input => {
 const hasInput = ({ conversation, pending }: RunState): boolean =>
   pending.length > 0 || Conversation.messages(conversation).some(({ role }) => role === "user")
 
+/** As in the errors of schemas. */
+const issues = (found: ReadonlyArray<ValidationIssue>): string => {
+  const shown = found.slice(0, 10).map(({ message, pointer }) => {
+    const problem =
+      message === "Missing key" ? "expected a value, found nothing" : message.replace(/^Expected /, "expected ")
+    return `${pointer === "" ? "at the root" : `at ${pointer}`}: ${problem}`
+  })
+  return `${shown.join("; ")}${found.length > shown.length ? ` and ${found.length - shown.length} more` : ""}`
+}
+
 const ofResult = (agent: string, result: RunResult<unknown>): Attempt => {
   const name = JSON.stringify(agent)
   switch (result.outcome) {
@@ -41,7 +52,7 @@ const ofResult = (agent: string, result: RunResult<unknown>): Attempt => {
     case "InvalidOutput":
       return failed(
         "InvalidOutput",
-        `The answer of the agent ${name} does not fit its output schema, in ${result.issues.length} places`
+        `The answer of the agent ${name} does not fit its output schema: ${issues(result.issues)}`
       )
     case "Stopped":
       return failed("Stopped", `The provider ended the answer of the agent ${name}: ${result.finishReason}`)
@@ -86,7 +97,7 @@ export const run = (
           : agent.resume(child, again)
     const attempt = running.pipe(
       Effect.map((result) => ofResult(agent.name, result)),
-      Effect.catchCause(ofCause)
+      Effect.catchCause((cause) => ofCause(`step ${JSON.stringify(step)}`, cause))
     )
     return Effect.raceFirst(attempt, Deferred.await(broken))
   })

@@ -2,12 +2,14 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import { AgentError } from "../../../agent/AgentError.ts"
 import type * as PlanError from "../../PlanError.ts"
 import type { StepFailure } from "../../PlanOutcome.ts"
 import type { CallRequest } from "../../PlanRunEvent.ts"
 import * as StepSignal from "../../StepSignal.ts"
+import { NotAnEffect } from "../stepError.ts"
 
 export interface Failed {
   readonly _tag: "Failed"
@@ -65,11 +67,34 @@ export const failureOf = (error: unknown): StepFailure => {
   }
 }
 
-const defect =
-  "It died of a defect, which is a bug. PlanError.causeOf(error.reason) is the cause, in the process where it happened."
+const readName = (defect: Error): string => {
+  const own = defect.constructor.name
+  return own === "" || own === "Error" ? defect.name : own
+}
 
-/** What a target that ended badly came to. Interruption stays what it is. */
-export const ofCause = (cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {
+/** What kind of thing a defect is, and nothing of what it says; even one whose members throw. */
+const kindOf = (defect: unknown): string => {
+  if (!(defect instanceof Error)) return `something that is no Error (${defect === null ? "null" : typeof defect})`
+  const name = Result.getOrElse(
+    Result.try(() => readName(defect)),
+    () => ""
+  )
+  return typeof name === "string" && name !== "" ? `the defect ${name.slice(0, 100)}` : "a defect"
+}
+
+const problemOf = (who: string, defect: unknown): string =>
+  defect instanceof NotAnEffect
+    ? `The function of ${who} gave a value that is no Effect: ${defect.found}.`
+    : `It died of ${kindOf(defect)}, which is a bug.`
+
+const died = (who: string, cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {
+  const defect = Cause.squash(cause)
+  const message = `${problemOf(who, defect)} It is logged, and PlanError.causeOf(error.reason) in the process where it happened.`
+  return Effect.as(Effect.logError(`${who} failed unexpectedly`, cause), failed("Defect", message, { cause: defect }))
+}
+
+/** What something that ended badly came to; `who` it is, for the log. Interruption stays what it is. */
+export const ofCause = (who: string, cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {
   if (Cause.hasInterrupts(cause)) return Effect.interrupt
   const errors = cause.reasons.filter(Cause.isFailReason).map(({ error }) => error)
   const conclude = errors.find((error) => error instanceof StepSignal.Conclude)
@@ -81,5 +106,5 @@ export const ofCause = (cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => 
     const failure = failureOf(error)
     return Effect.succeed({ _tag: "Failed", failure, again: true, cause: error })
   }
-  return Effect.succeed(failed("Defect", defect, { cause: Cause.squash(cause) }))
+  return died(who, cause)
 }

@@ -1,7 +1,7 @@
 /** What a run hands out when it ended, whichever way. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
 import * as PlanError from "../../PlanError.ts"
 import type { PlanOutcome } from "../../PlanOutcome.ts"
 import type { Base, PlanResult } from "../../PlanResult.ts"
@@ -12,15 +12,11 @@ import type { Run } from "./run.ts"
 
 const decoded = ({ bound, recorder }: Run, output: Schema.Json): Effect.Effect<unknown, PlanError.OutputInvalid> => {
   if (bound.output === undefined) return Effect.succeed(output)
-  return Effect.mapError(Schema.decodeEffect(bound.output)(output, { errors: "all" }), (error) => {
+  return Effect.mapError(Output.decode(bound.output, output, "output"), (error) => {
     const last = PlanRunState.lastRecord(recorder.state())
     const reason = new PlanError.OutputInvalid({
       step: Option.match(last, { onNone: () => "", onSome: ({ step }) => step }),
-      failure: {
-        type: "OutputInvalid",
-        message: Output.misfit("what the output schema of the plan says", error),
-        retryable: false
-      }
+      failure: { type: "OutputInvalid", message: error.message, retryable: false }
     })
     return PlanError.withCause(reason, error)
   })

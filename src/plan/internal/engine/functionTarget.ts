@@ -5,4 +5,7 @@ import { type Attempt, ofCause, succeeded } from "./attempt.ts"
 import type { Delivery } from "./reference.ts"
 
 export const run = (target: FunctionTarget, delivery: Delivery): Effect.Effect<Attempt> =>
-  Effect.suspend(() => target.execute(delivery)).pipe(Effect.map(succeeded), Effect.catchCause(ofCause))
+  Effect.suspend(() => target.execute(delivery)).pipe(
+    Effect.map(succeeded),
+    Effect.catchCause((cause) => ofCause(`step ${JSON.stringify(delivery.step)}`, cause))
+  )

@@ -1,26 +1,47 @@
 /** What a step gave, judged at its boundary: JSON, and what the step says it gives. */
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
+import * as Decode from "../../../payload/Decode.ts"
 import * as Json from "../../../payload/Json.ts"
-import * as ValidationIssue from "../../../payload/ValidationIssue.ts"
+import type { PayloadError } from "../../../payload/PayloadError.ts"
 import type { StepSchema } from "../live.ts"
 import { type Attempt, failed, succeeded } from "./attempt.ts"
 
-/** Where a value does not fit, without the value: issues of schemas quote what they found. */
-const places = (error: Schema.SchemaError): string => {
-  const found = ValidationIssue.fromSchemaError(error).map(({ path }) => (path === "" ? "the value itself" : path))
-  return Array.from(new Set(found)).join(", ")
-}
+/** A value as code: every place where it does not fit is told, and never what stands there. */
+export const decode = (schema: StepSchema, value: Schema.Json, what: string): Effect.Effect<unknown, PayloadError> =>
+  Decode.decode(schema, { what, onExcessProperty: "ignore" })(value)
 
 /** A value decoded and encoded again: what a schema gives for what it takes. */
-export const through = (schema: StepSchema, value: Schema.Json): Effect.Effect<Schema.Json, Schema.SchemaError> =>
-  Effect.flatMap(Schema.decodeEffect(schema)(value, { errors: "all" }), Schema.encodeEffect(schema))
+export const through = (
+  schema: StepSchema,
+  value: Schema.Json,
+  what: string
+): Effect.Effect<Schema.Json, PayloadError> =>
+  Effect.flatMap(decode(schema, value, what), Decode.encode(schema, { what, onExcessProperty: "ignore" }))
 
-export const misfit = (what: string, error: Schema.SchemaError): string =>
-  `expected ${what}, found something else at: ${places(error)}`
+/** The same; a text that does not fit, and is JSON, is judged as that JSON. */
+export const throughText = (
+  schema: StepSchema,
+  value: Schema.Json,
+  what: string
+): Effect.Effect<Schema.Json, PayloadError> =>
+  Effect.catch(through(schema, value, what), (error) =>
+    typeof value !== "string"
+      ? Effect.fail(error)
+      : Effect.matchEffect(Json.parse(value), {
+          onFailure: () => Effect.fail(error),
+          onSuccess: (json) => through(schema, json, what)
+        })
+  )
 
-/** Judges the output of a step. */
-export const check = (output: Schema.Json, schema: StepSchema | undefined): Effect.Effect<Attempt> =>
+/** What whoever wrote the plan can do about a text. It is not for models. */
+export const giveItAnOutput = ". It gave a text: give the agent, or the plan, of this step an `output` of its own"
+
+const invalid = (error: PayloadError, isText: boolean): Attempt =>
+  failed("OutputInvalid", `${error.message}${isText ? giveItAnOutput : ""}`, { cause: error })
+
+/** Judges the output of a step. `says` is whether it is something that says texts. */
+export const check = (output: Schema.Json, schema: StepSchema | undefined, says: boolean): Effect.Effect<Attempt> =>
   Json.check(output, { what: "the output" }).pipe(
     Effect.matchEffect({
       onFailure: (error) =>
@@ -28,9 +49,8 @@ export const check = (output: Schema.Json, schema: StepSchema | undefined): Effe
       onSuccess: (json) =>
         schema === undefined
           ? Effect.succeed(succeeded(json))
-          : Effect.match(through(schema, json), {
-              onFailure: (error): Attempt =>
-                failed("OutputInvalid", misfit("what the output schema of the step says", error), { cause: error }),
+          : Effect.match((says ? throughText : through)(schema, json, "output"), {
+              onFailure: (error): Attempt => invalid(error, says && typeof json === "string"),
               onSuccess: succeeded
             })
     })

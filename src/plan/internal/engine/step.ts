@@ -4,6 +4,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
+import type { PayloadError } from "../../../payload/PayloadError.ts"
 import * as PlanError from "../../PlanError.ts"
 import type { PlanRunEvent, StepFinished } from "../../PlanRunEvent.ts"
 import * as PlanRunState from "../../PlanRunState.ts"
@@ -31,8 +32,10 @@ const denied = (step: string, reason: string | undefined): Failed =>
     again: false
   })
 
-const misfitInput = (error: Schema.SchemaError): Failed =>
-  failed("InputInvalid", Output.misfit("what the input schema of the step says", error), { cause: error })
+const misfitInput = (error: PayloadError): Failed => failed("InputInvalid", error.message, { cause: error })
+
+/** The step as logs name it. */
+const named = ({ live }: Doing): string => `step ${JSON.stringify(live.definition.name)}`
 
 /** The step with what it is given and how far it was before this run took it up. */
 interface Doing {
@@ -58,7 +61,7 @@ const perform = (doing: Doing, delivery: Delivery): Effect.Effect<Attempt, PlanE
       return ToolTarget.run(run, target, delivery, approved)
     case "Agent": {
       const found = Effect.matchCauseEffect(target.agent, {
-        onFailure: (cause) => Effect.map(ofCause(cause), (attempt) => ({ attempt }) as const),
+        onFailure: (cause) => Effect.map(ofCause(named(doing), cause), (attempt) => ({ attempt }) as const),
         onSuccess: (agent) => Effect.succeed({ agent } as const)
       })
       return Effect.flatMap(found, (found): Effect.Effect<Attempt, PlanError.PlanError> => {
@@ -76,7 +79,7 @@ const perform = (doing: Doing, delivery: Delivery): Effect.Effect<Attempt, PlanE
 const fitting = ({ input }: LiveStep, delivery: Delivery): Effect.Effect<Delivery | Attempt> =>
   input === undefined
     ? Effect.succeed(delivery)
-    : Effect.match(Output.through(input, delivery.payload), {
+    : Effect.match(Output.through(input, delivery.payload, "input"), {
         onFailure: misfitInput,
         onSuccess: (payload) => ({ ...delivery, payload })
       })
@@ -87,12 +90,14 @@ const notGiven = (error: unknown): Attempt =>
     : { _tag: "Failed", failure: failureOf(error), again: true, cause: error }
 
 /** The delivery whose payload fits the input schema, or why there is none. */
-const given = ({ live, run }: Doing): Effect.Effect<Delivery | Attempt> =>
-  deliver(run.bound, run.recorder.state(), live).pipe(
+const given = (doing: Doing): Effect.Effect<Delivery | Attempt> => {
+  const { live, run } = doing
+  return deliver(run.bound, run.recorder.state(), live).pipe(
     Effect.flatMap((delivery) => fitting(live, delivery)),
     Effect.catch((error) => Effect.succeed(notGiven(error))),
-    Effect.catchCause(ofCause)
+    Effect.catchCause((cause) => ofCause(named(doing), cause))
   )
+}
 
 interface Tried {
   readonly attempt: Attempt
@@ -138,9 +143,12 @@ const unlessByItself = (
       : Effect.failCause(cause)
   )
 
-const judged = ({ live }: Doing, tried: Tried): Effect.Effect<Tried> =>
+const judged = ({ live, target }: Doing, tried: Tried): Effect.Effect<Tried> =>
   tried.attempt._tag === "Succeeded"
-    ? Effect.map(Output.check(tried.attempt.output, live.output), (attempt) => ({ ...tried, attempt }))
+    ? Effect.map(Output.check(tried.attempt.output, live.output, target._tag === "Agent"), (attempt) => ({
+        ...tried,
+        attempt
+      }))
     : Effect.succeed(tried)
 
 const once = (doing: Doing): Effect.Effect<Tried, PlanError.PlanError> =>
