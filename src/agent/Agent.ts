@@ -6,6 +6,7 @@
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
+import type * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
@@ -21,6 +22,7 @@ import * as AgentDefinition from "./AgentDefinition.ts"
 import type { AgentError } from "./AgentError.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
 import * as bindDefinition from "./internal/bind.ts"
+import * as OutputSchema from "./internal/outputSchema.ts"
 import * as blueprint from "./internal/blueprint.ts"
 import * as program from "./internal/program.ts"
 import type { ModelRegistry } from "./ModelRegistry.ts"
@@ -138,6 +140,42 @@ export interface ServiceClass<Self, Name extends string, A, R, RDefinition>
  * @since 0.1.0
  */
 export const isAgent = (u: unknown): u is Agent<unknown, unknown> => Predicate.hasProperty(u, TypeId)
+
+/**
+ * The Schema of what an agent answers, if the agent knows it.
+ *
+ * **Details**
+ *
+ * | of | is |
+ * |---|---|
+ * | an agent made by {@link make}, the class of a {@link Service} | its `output`, `Schema.String` without one |
+ * | an agent rebuilt from a definition | a codec that judges by the JSON Schema, whose document `FromSchema.fromSchema` gives again |
+ * | a plan that is bound, and anything else made by `Delegate.make` | its `output`, `None` without one |
+ * | an Effect that finds an agent, the class of a plan | `None`: nobody knows before it is there |
+ *
+ * A step of a plan takes it for its own `output` where it has none.
+ *
+ * **Example** (What a service will answer)
+ *
+ * ```ts
+ * import { Option, Schema } from "effect"
+ * import { Agent } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const Verdict = Schema.Struct({ good: Schema.Boolean })
+ * class Critic extends Agent.Service<Critic>()("critic", { output: Verdict }) {}
+ *
+ * assert.deepStrictEqual(Agent.outputSchema(Critic), Option.some(Verdict))
+ * ```
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const outputSchema = <A>(
+  agent: Agent<A, unknown> | Effect.Effect<Agent<A>, unknown, unknown>
+): Option.Option<Schema.Codec<A, unknown, unknown, unknown>> =>
+  // Sound: A is the type of the Schema that an agent was made with, and no other is put on it.
+  OutputSchema.of(agent) as Option.Option<Schema.Codec<A, unknown, unknown, unknown>>
 
 /**
  * Makes an agent as a value: every run finds what it requires in its own context.

@@ -85,6 +85,7 @@ export type Ended =
  *   and by `interruptWhen`.
  * - `decode` makes the output of the run of the JSON of the answer, or of its text where
  *   there is none.
+ * - `output`: the Schema of what it answers, for `Agent.outputSchema`; default not known.
  *
  * @category options
  * @since 0.1.0
@@ -94,6 +95,7 @@ export interface Options<A, R> {
   readonly digest: string
   readonly maxSteps: MaxSteps
   readonly answer: (turn: Turn) => Effect.Effect<Ended, Reason, R>
+  readonly output?: Schema.Codec<A, unknown, unknown, unknown> | undefined
   readonly decode: (output: Schema.Json) => Effect.Effect<A, ReadonlyArray<ValidationIssue>>
 }
 

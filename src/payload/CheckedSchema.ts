@@ -25,6 +25,7 @@ import { check, defaultMaxSteps } from "./internal/jsonschema/check.ts"
 import { guard } from "./internal/jsonschema/guard.ts"
 import type { Node } from "./internal/jsonschema/model.ts"
 import { revisits } from "./internal/jsonschema/revisits.ts"
+import * as Origin from "./internal/jsonschema/origin.ts"
 import { looks } from "./internal/jsonschema/unfold.ts"
 import { tokens } from "./internal/pointer.ts"
 import { at, isObject, type JsonObject } from "./Json.ts"
@@ -409,7 +410,7 @@ const schemaIssue = (
 
 /**
  * {@link validate} as a Schema: decoding completes and checks a value, encoding
- * gives it back as it is.
+ * gives it back as it is. `FromSchema.fromSchema` gives its document again.
  *
  * **When to use**
  *
@@ -435,14 +436,17 @@ const schemaIssue = (
  * @since 0.1.0
  */
 export const codec = (self: CheckedSchema, options?: ValidateOptions): Schema.Codec<Schema.Json> =>
-  Schema.Json.pipe(
-    Schema.decodeTo(Schema.Json, {
-      decode: SchemaGetter.transformEffect((json, parse) => {
-        const result = validate(self, json, options)
-        return Result.isSuccess(result)
-          ? Effect.succeed(result.success)
-          : Effect.fail(schemaIssue(result.failure, json, parse))
-      }),
-      encode: SchemaGetter.passthrough()
-    })
+  Origin.tell(
+    Schema.Json.pipe(
+      Schema.decodeTo(Schema.Json, {
+        decode: SchemaGetter.transformEffect((json, parse) => {
+          const result = validate(self, json, options)
+          return Result.isSuccess(result)
+            ? Effect.succeed(result.success)
+            : Effect.fail(schemaIssue(result.failure, json, parse))
+        }),
+        encode: SchemaGetter.passthrough()
+      })
+    ),
+    self.json
   )

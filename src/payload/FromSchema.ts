@@ -9,6 +9,7 @@ import * as Schema from "effect/Schema"
 import { compile } from "./internal/jsonschema/compile.ts"
 import { guard } from "./internal/jsonschema/guard.ts"
 import { findOpaque } from "./internal/jsonschema/opaque.ts"
+import * as Origin from "./internal/jsonschema/origin.ts"
 import { inline, tidy } from "./internal/jsonschema/tidy.ts"
 import { isObject } from "./internal/jsonschema/values.ts"
 import type { JsonObject } from "./Json.ts"
@@ -78,6 +79,8 @@ export const fromSchema = Effect.fnUntraced(function* (
   const what = options.what ?? "Schema"
   const refuse = (path: string, problem: string) =>
     new JsonSchemaError({ what, path, reason: { _tag: "NotRepresentable", problem } })
+  const origin = Origin.told(schema.ast)
+  if (origin !== undefined) return origin
   const opaque = findOpaque(schema.ast)
   if (opaque !== undefined) return yield* refuse(opaque.path, opaque.problem)
   const exported = Result.try({

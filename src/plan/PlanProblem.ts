@@ -21,7 +21,8 @@ import * as Schema from "effect/Schema"
  * - `NotEarlier`: a reference reads its own step or a later one.
  * - `NotParallel`, `NotFirstOfBand`: `fromParallelAll` names no member of a band, or
  *   not the first one.
- * - `IncompatibleTypes`: what a step reads can never fit its input.
+ * - `IncompatibleTypes`: what a step reads can never fit its input, or what its agent
+ *   answers never its output.
  * - `RoutesAndRoutesBy`: a step has both.
  * - `RouteToParallel`: a route goes to a member of a band.
  * - `InvalidRoutesBy`: the field of the output cannot name a step.
@@ -33,6 +34,8 @@ import * as Schema from "effect/Schema"
  *
  * Of steps written as code, found when a plan is made:
  *
+ * - `InvalidTarget`: the target is nothing that can run, which only code without types
+ *   can bring about. Also of an agent that a plan is bound with.
  * - `InvalidDuration`, `InvalidRetry`: a time or a retry that cannot be.
  * - `SchemaNotRepresentable`: a schema that JSON Schema cannot tell.
  * - `SharedTargetName`: two targets have one name.
@@ -76,6 +79,7 @@ export const Code = Schema.Literals([
   "RejoinBeforeRoute",
   "UnreachableStep",
   "WritesCollision",
+  "InvalidTarget",
   "InvalidDuration",
   "InvalidRetry",
   "SchemaNotRepresentable",

@@ -42,6 +42,7 @@ import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import * as internal from "./internal/stepMake.ts"
+import type { Mistake } from "./PlanConfig.ts"
 import type * as Reference from "./Reference.ts"
 import type { RetryPolicy } from "./RetryPolicy.ts"
 import type * as Target from "./Target.ts"
@@ -92,7 +93,35 @@ export type Any<R = unknown> = Step<string, string, R>
  * @category utility types
  * @since 0.1.0
  */
-export type FieldOf<A> = Schema.Json extends A ? string : A extends unknown ? keyof A & string : never
+export type FieldOf<A> = Schema.Json extends A
+  ? string
+  : A extends ReadonlyArray<unknown>
+    ? never
+    : A extends object
+      ? keyof A & string
+      : never
+
+/**
+ * What a step gives: its `output`, or else what its agent answers.
+ *
+ * @category utility types
+ * @since 0.1.0
+ */
+export type Gives<O extends Target.StepSchema, A> = Schema.Json extends O["Type"] ? A : O["Type"]
+
+/**
+ * Lets a field of the output stand in `routesBy`, and tells what is wrong with any other.
+ *
+ * @category utility types
+ * @since 0.1.0
+ */
+export type KnownField<By extends string, A> = [By] extends [FieldOf<A>]
+  ? unknown
+  : Mistake<
+      [FieldOf<A>] extends [never]
+        ? `routesBy: "${By}" is no field of the output of this step, which has no fields.`
+        : `routesBy: "${By}" is no field of the output of this step. There is "${FieldOf<A>}".`
+    >
 
 /**
  * The steps that the literals in a field of the output name, where `routesBy` says so.
@@ -141,7 +170,8 @@ export type Retry =
  * - `input`: a schema that the payload is decoded with before a function sees it. A tool
  *   gets the payload as its arguments when there is one, and the text otherwise.
  * - `output`: a schema that the answer has to fit, or the step fails. It is what `routesBy`
- *   and the types of later steps go by. Default: any JSON.
+ *   and the types of later steps go by. Default: that of the function (`Target.make`), or
+ *   what the agent says that it answers (`Agent.outputSchema`); otherwise any JSON.
  * - `writes`: the key under which the result of the run, and a `Checkpoint`, has the
  *   answer.
  * - `parallel`: whether the step is part of a band: neighbours that are parallel run
@@ -173,11 +203,12 @@ export interface Options<
   out By extends string,
   I extends Target.StepSchema,
   O extends Target.StepSchema,
-  out R
+  out R,
+  A = unknown
 > {
   readonly target:
     | string
-    | Target.AgentTarget<R>
+    | Target.AgentTarget<R, A>
     | Target.FunctionTarget<R>
     | ((input: Target.Input<I["Type"]>) => Effect.Effect<O["Type"], unknown, R>)
   readonly task?: Reference.Input<Task> | undefined
@@ -185,7 +216,7 @@ export interface Options<
   readonly writes?: string | undefined
   readonly parallel?: boolean | undefined
   readonly routes?: ReadonlyArray<readonly [To, When]> | undefined
-  readonly routesBy?: (By & FieldOf<O["Type"]>) | undefined
+  readonly routesBy?: (By & KnownField<By, Gives<O, A>>) | undefined
   readonly afterBranches?: After | undefined
   readonly input?: I | undefined
   readonly output?: O | undefined
@@ -250,8 +281,9 @@ export const make: <
   const By extends string = never,
   I extends Target.StepSchema = Schema.ConstraintCodec<Schema.Json>,
   O extends Target.StepSchema = Schema.ConstraintCodec<Schema.Json>,
-  R = never
+  R = never,
+  A = Schema.Json
 >(
   name: Name,
-  options: Options<Task, Context, To, After, By, I, O, R>
-) => Step<Name, Task | Context | To | After | LiteralsOf<O["Type"], By>, R> = internal.make
+  options: Options<Task, Context, To, After, By, I, O, R, A>
+) => Step<Name, Task | Context | To | After | LiteralsOf<Gives<O, A>, By>, R> = internal.make

@@ -13,6 +13,7 @@ import type * as Types from "effect/Types"
 import type { Agent } from "../agent/Agent.ts"
 import type { Content } from "../tool/Content.ts"
 import * as internal from "./internal/stepTarget.ts"
+import type { Decided } from "./PlanRunState.ts"
 
 /**
  * Type identifier of functions as targets.
@@ -42,6 +43,39 @@ export const TypeId: TypeId = internal.TypeId
  * - `context`: the text of the step's context references, a blank line between them;
  *   `undefined` if there is none.
  * - `content`: images and files of the plan's input, for steps that read it.
+ * - `decision`: what somebody decided about the pause of this step, on the run after that;
+ *   `undefined` on the first run, and on one that was resumed without a decision. A step
+ *   whose pause was turned down fails as `Denied` and does not run, so it is an approval;
+ *   its `reason` is what they said.
+ *
+ * **Example** (Asking somebody)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Plan, Step, StepSignal } from "effect-emissary"
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     Step.make("offer", { target: () => Effect.succeed("10 % off") }),
+ *     Step.make("ask", {
+ *       target: ({ decision, task }) =>
+ *         decision === undefined
+ *           ? StepSignal.pause(`May we offer ${task}?`)
+ *           : Effect.succeed(`${task}, ${decision.reason ?? "as it is"}`)
+ *     })
+ *   )
+ *   const bound = yield* Plan.bind(plan)
+ *   const paused = yield* Plan.run(bound, "A customer is unhappy")
+ *   assert(paused.outcome === "Paused")
+ *   return yield* Plan.resume(bound, paused.state, {
+ *     decisions: [{ callId: "ask", approved: true, reason: "for a week" }]
+ *   })
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert(result.outcome === "Completed" && result.output === "10 % off, for a week")
+ * ```
  *
  * @category models
  * @since 0.1.0
@@ -52,6 +86,7 @@ export interface Input<out P = Schema.Json> {
   readonly context: string | undefined
   readonly payload: P
   readonly content: ReadonlyArray<Content>
+  readonly decision: Decided | undefined
 }
 
 /**
@@ -74,12 +109,12 @@ export interface FunctionTarget<out R = never> {
 
 /**
  * An agent (or a plan that is bound), the service class of one, or an Effect that finds
- * one when the step begins.
+ * one when the step begins. `A` is what it answers.
  *
  * @category models
  * @since 0.1.0
  */
-export type AgentTarget<R = never> = Agent<unknown, R> | Effect.Effect<Agent<unknown>, never, R>
+export type AgentTarget<R = never, A = unknown> = Agent<A, R> | Effect.Effect<Agent<A>, never, R>
 
 /**
  * Whether a value is a function under a name, as {@link make} makes them.

@@ -1,5 +1,5 @@
 /** PLAN-1: what is inferred of plans, and what a compiler refuses. Compiled, never run. */
-import { Context, Effect, Schema, type Stream } from "effect"
+import { Context, Effect, type Option, Schema, type Stream } from "effect"
 import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import {
   Agent,
@@ -72,7 +72,7 @@ Step.make("x", {
   // @ts-expect-error the answer has no `at`
   target: () => Effect.succeed({ kind: "look" })
 })
-// @ts-expect-error the output has no field "king"
+// @ts-expect-error routesBy: "king" is no field of the output of this step.
 Step.make("x", { target: "x", output: Kind, routesBy: "king" })
 
 // A field that may be absent or null, of one of several outputs
@@ -245,3 +245,41 @@ void Plan.run(ready, "x", { decisions })
 void Plan.stream(ready, "x", { decisions })
 // @ts-expect-error a run that begins takes no decisions
 void checkpoint.run(ready, { key: "k", input: "x", decisions })
+
+// What an agent answers is what its step gives, unless the step says otherwise
+const Severity = Schema.Struct({ severity: Schema.Literals(["urgent", "look"]), at: Schema.Date })
+const triage = Agent.make("triage", { output: Severity })
+class Triage extends Agent.Service<Triage>()("triage", { output: Severity }) {}
+declare const triagePlan: Plan.Bound<typeof Severity.Type, Mail>
+const severity = "severity"
+expectTypeOf(Step.make("t", { target: triage, routesBy: severity })).toEqualTypeOf<
+  Step.Step<"t", "urgent" | "look", Model>
+>()
+expectTypeOf(Step.make("t", { target: Triage, routesBy: severity })).toEqualTypeOf<
+  Step.Step<"t", "urgent" | "look", Triage>
+>()
+expectTypeOf(Step.make("t", { target: triagePlan, routesBy: severity, afterBranches: "x" })).toEqualTypeOf<
+  Step.Step<"t", "urgent" | "look" | "x", Mail>
+>()
+declare const foundTriage: Effect.Effect<Agent.Agent<typeof Severity.Type>, never, Db>
+expectTypeOf(Step.make("t", { target: foundTriage, routesBy: severity })).toEqualTypeOf<
+  Step.Step<"t", "urgent" | "look", Db>
+>()
+expectTypeOf(Step.make("t", { target: triage, output: Kind, routesBy: "kind" })).toEqualTypeOf<
+  Step.Step<"t", "look" | "done", Model>
+>()
+// @ts-expect-error Step "t" refers to "urgent", which is no step of this plan.
+void Plan.make(look, Step.make("t", { target: Triage, routesBy: "severity" }))
+// @ts-expect-error routesBy: "importance" is no field of the output of this step.
+Step.make("t", { target: Triage, routesBy: "importance" })
+// @ts-expect-error routesBy: "length" is no field of the output of this step, which has no fields.
+Step.make("t", { target: helper, routesBy: "length" })
+expectTypeOf<Step.KnownField<"king", typeof Kind.Type>>().toEqualTypeOf<
+  PlanConfig.Mistake<
+    | `routesBy: "king" is no field of the output of this step. There is "kind".`
+    | `routesBy: "king" is no field of the output of this step. There is "at".`
+  >
+>()
+expectTypeOf(Agent.outputSchema(Triage)).toEqualTypeOf<
+  Option.Option<Schema.Codec<typeof Severity.Type, unknown, unknown, unknown>>
+>()

@@ -1,7 +1,20 @@
 /** PLAN-1: what a step is as data, whichever way it is written. */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Exit, Schema } from "effect"
-import { Agent, Plan, type PlanDefinition, Reference, Step, Target, When } from "effect-emissary"
+import { Context, Duration, Effect, Exit, Option, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import {
+  Agent,
+  Captured,
+  ModelRegistry,
+  Plan,
+  type PlanDefinition,
+  Reference,
+  Step,
+  Target,
+  ToolResolver,
+  When
+} from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
 
 class Order extends Schema.Class<Order>("Order")({ id: Schema.String, at: Schema.Date }) {}
 
@@ -299,6 +312,146 @@ describe("functions of steps", () => {
       )
       const answer = target.execute({ ...given(null), task: "/x" })
       assert.strictEqual(yield* Effect.provideService(answer, Db, { url: "db:" }), "db:/x")
+    })
+  )
+})
+
+describe("targets that are none", () => {
+  it.effect("PLAN-2 are problems of the plan, with what was found", () =>
+    Effect.gen(function* () {
+      const { found }: { readonly found: ReadonlyArray<Target.FunctionTarget> } = JSON.parse(
+        `{ "found": [null, 5, { "name": "agent" }, []] }`
+      )
+      const nothing: { readonly target: Target.FunctionTarget } = JSON.parse("{}")
+      const unbound: unknown = yield* Plan.make(Step.make("x", { target: "x" }))
+      // Sound: it is not, which is what is tested.
+      const plan = unbound as Target.FunctionTarget
+      const targets = [nothing.target, ...found, plan]
+      const { problems } = yield* Effect.flip(
+        Plan.make(...targets.map((target, index) => Step.make(`s${index}`, { target })))
+      )
+      assert.deepStrictEqual(
+        problems.map(({ code, slot, step }) => [code, step, slot]),
+        targets.map((_, index) => ["InvalidTarget", `s${index}`, "target"])
+      )
+      assert.deepStrictEqual(
+        problems.map(({ reason }) => reason.slice(reason.indexOf("found "))),
+        [
+          "found undefined. Look at where it comes from.",
+          "found null. Look at where it comes from.",
+          "found number. Look at where it comes from.",
+          "found some other object. Look at where it comes from.",
+          "found an array. Look at where it comes from.",
+          "found a plan that is not bound. Give what Plan.bind makes of it."
+        ]
+      )
+    })
+  )
+
+  it.effect("PLAN-2 and so are agents that a plan is bound with", () =>
+    Effect.gen(function* () {
+      const agents: { readonly writer: Agent.Agent<string> } = JSON.parse(`{ "writer": { "name": "writer" } }`)
+      const plan = yield* Plan.make(Step.make("write", { target: "writer" }))
+      const error = yield* Effect.flip(Plan.bind(plan, { agents }))
+      assert.strictEqual(error._tag, "PlanInvalid")
+      assert.include(error.message, `agents, "writer": expected an agent, its class, or a plan that is bound, found`)
+    })
+  )
+})
+
+describe("what the agent of a step answers", () => {
+  const Verdict = Schema.Struct({ next: Schema.Literals(["good", "bad"]), at: Schema.Date }).annotate({
+    identifier: "Verdict"
+  })
+  const critic = Agent.make("critic", { output: Verdict })
+  class Critic extends Agent.Service<Critic>()("critic", { output: Verdict }) {}
+  const asFunction = (step: string) => Step.make(step, { target: ({ task }) => Effect.succeed(task) })
+  const json = {
+    type: "object",
+    properties: { next: { type: "string", enum: ["good", "bad"] }, at: { type: "string" } },
+    required: ["next", "at"],
+    additionalProperties: false
+  }
+
+  const outputOf = (step: Step.Any) => Effect.map(definitionOf(step), (definition) => definition?.output)
+
+  it.effect("PLAN-1 is the output of the step that says none, whichever way the agent is there", () =>
+    Effect.gen(function* () {
+      const named = { name: "Verdict", json }
+      assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: critic })), named)
+      assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: Critic })), named)
+      const captured = yield* Captured.agent(critic).pipe(Effect.provide(ScriptedModel.layer([])))
+      assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: captured })), named)
+      const inner = yield* Plan.bind(yield* Plan.make({ name: "inner", output: Verdict }, asFunction("x")))
+      assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: inner })), named)
+      const read = yield* Plan.decode(
+        yield* Plan.encode(
+          yield* Plan.make({ name: "inner", output: Schema.Struct({ n: Schema.Int }) }, Step.make("t", { target: "t" }))
+        )
+      )
+      assert.deepStrictEqual(read.definition.output?.json?.["required"], ["n"])
+      const tool = Tool.make("t", { parameters: Schema.Struct({ task: Schema.String }), success: Schema.String })
+      const toolkit = Toolkit.make(tool)
+      const rebuiltPlan = yield* Plan.bind(read, { toolkit }).pipe(
+        Effect.provide(toolkit.toLayer({ t: () => Effect.succeed("x") }))
+      )
+      assert.deepStrictEqual(
+        (yield* outputOf(Step.make("a", { target: rebuiltPlan })))?.json,
+        read.definition.output?.json
+      )
+      const rebuilt = yield* Effect.flatMap(Agent.encode(critic), (wire) => Agent.decode(wire)).pipe(
+        Effect.provide([ToolResolver.layerShells, ModelRegistry.layer({}), ScriptedModel.layer([])])
+      )
+      assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: rebuilt })), { json })
+    })
+  )
+
+  it.effect("PLAN-1 is not said where it is a text, or where nobody knows it yet", () =>
+    Effect.gen(function* () {
+      const texts = Agent.make("texts", {})
+      assert.isUndefined(yield* outputOf(Step.make("a", { target: texts })))
+      assert.deepStrictEqual(Agent.outputSchema(texts), Option.some(Schema.String))
+      assert.isUndefined(yield* outputOf(Step.make("a", { target: Effect.flatMap(Critic, Effect.succeed) })))
+      const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, asFunction("x")))
+      assert.isUndefined(yield* outputOf(Step.make("a", { target: inner })))
+    })
+  )
+
+  it.effect("PLAN-1 routes, and gives later steps what they take", () =>
+    Effect.gen(function* () {
+      const plan = yield* Plan.make(
+        Step.make("judge", { target: critic, routesBy: "next" }),
+        Step.make("good", { input: Verdict, target: ({ payload }) => Effect.succeed(payload.at.getTime()) }),
+        Step.make("bad", { input: Verdict, target: ({ payload }) => Effect.succeed(-payload.at.getTime()) })
+      )
+      const result = yield* Plan.run(yield* Plan.bind(plan), "x").pipe(
+        Effect.provide(ScriptedModel.layer([{ text: `{ "next": "bad", "at": "1970-01-01T00:00:00.005Z" }` }]))
+      )
+      assert.isTrue(result.outcome === "Completed" && result.output === -5)
+      const name: string = "next"
+      assert.deepStrictEqual(
+        yield* problemsOf(
+          Step.make("judge", { target: critic, routesBy: "next" }),
+          Step.make("good", { input: Schema.Struct({ n: Schema.Int }), target: () => Effect.succeed(name) }),
+          asFunction("bad")
+        ),
+        [["IncompatibleTypes", "good", "input"]]
+      )
+    })
+  )
+
+  it.effect("PLAN-2 and an output that it never fits is a problem, when made and when bound", () =>
+    Effect.gen(function* () {
+      const Other = Schema.Struct({ score: Schema.Int })
+      assert.deepStrictEqual(yield* problemsOf(Step.make("a", { target: Critic, output: Other })), [
+        ["IncompatibleTypes", "a", "output"]
+      ])
+      const plan = yield* Plan.make(Step.make("a", { target: "judge", output: Other }))
+      const error = yield* Effect.flip(Plan.bind(plan, { agents: { judge: critic } }))
+      assert.include(error.message, `Step "a" (#0), output: expected what the agent "judge" can answer`)
+      const wider = Schema.Struct({ next: Schema.String })
+      const fits = yield* Plan.make(Step.make("a", { target: critic, output: wider }))
+      assert.deepStrictEqual(fits.definition.steps[0]?.output?.json?.["required"], ["next"])
     })
   )
 })

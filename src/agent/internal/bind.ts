@@ -1,7 +1,8 @@
 /** From a definition back to an agent that runs. */
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as CheckedSchema from "../../payload/CheckedSchema.ts"
 import * as BoundTool from "../../tool/BoundTool.ts"
 import * as ToolResolver from "../../tool/ToolResolver.ts"
 import * as ToolSet from "../../tool/ToolSet.ts"
@@ -52,6 +53,7 @@ export const bind = Effect.fnUntraced(function* (definition: AgentDefinition) {
     {
       name,
       budget: undefined,
+      output: output._tag === "Text" ? Schema.String : CheckedSchema.codec(output.schema),
       define: Effect.succeed(definition),
       resolve: blueprint.complete(definition, tools, output),
       digestsOfOrigin: blueprint.digestsOfOrigin(definition)

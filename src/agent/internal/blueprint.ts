@@ -10,7 +10,7 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as BoundTool from "../../tool/BoundTool.ts"
 import { RunContextError } from "../../tool/RunContext.ts"
@@ -38,6 +38,8 @@ export interface Resolved<out A> {
 export interface Blueprint<out A> {
   readonly name: string
   readonly budget: BudgetPolicy | undefined
+  /** What it answers, in the words of its author. */
+  readonly output: Schema.Top
   readonly define: Effect.Effect<AgentDefinition.AgentDefinition, AgentError.Reason>
   readonly resolve: Effect.Effect<Resolved<A>, AgentError.Reason>
   /** Further digests of states that it may go on from. */
@@ -244,6 +246,7 @@ export const fromConfig = (
 ): Blueprint<unknown> => ({
   name,
   budget: config.budget,
+  output: config.output ?? Schema.String,
   digestsOfOrigin: Effect.succeed([]),
   define: Effect.gen(function* () {
     const output = yield* outputOf(config)

@@ -13,6 +13,7 @@ import { Environment } from "./environment.ts"
 import { interrupt } from "./interrupt.ts"
 import type { Machine, Run } from "./machine.ts"
 import * as Methods from "./methods.ts"
+import * as OutputSchema from "./outputSchema.ts"
 import * as Recorder from "./recorder.ts"
 
 type Answer = (turn: Turn) => Effect.Effect<Ended, Reason>
@@ -109,4 +110,7 @@ const machine = <A>(options: Options<A, never>): Machine<A> => ({
 
 export const make = <A, R>(options: Options<A, R>): Agent<A, R> =>
   // Sound: R is part of the agent's type, so whoever runs it has R in its context.
-  Methods.make(machine(options as Options<A, never>), (effect) => effect) as Agent<A, R>
+  ({
+    ...Methods.make(machine(options as Options<A, never>), (effect) => effect),
+    ...OutputSchema.member(options.output)
+  }) as Agent<A, R>

@@ -9,12 +9,15 @@ import * as agentMachine from "./agentMachine.ts"
 import * as blueprints from "./blueprint.ts"
 import type { Blueprint } from "./blueprint.ts"
 import { layUnder } from "./captured.ts"
+import * as OutputSchema from "./outputSchema.ts"
 import * as Methods from "./methods.ts"
 
 const definedTypeId: DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
 
-const methods = <A>(blueprint: Blueprint<A>, within: Methods.Within): Agent<A> =>
-  Methods.make(agentMachine.make(blueprint), within)
+const methods = <A>(blueprint: Blueprint<A>, within: Methods.Within): Agent<A> => ({
+  ...Methods.make(agentMachine.make(blueprint), within),
+  ...OutputSchema.member(blueprint.output)
+})
 
 const identity: Methods.Within = (effect) => effect
 
@@ -63,7 +66,11 @@ export const serviceClass = <Self, Name extends string, A, R, RDefinition>(
       return service<A>(blueprints.fromConfig(name, config, bound), captured)
     })
   )
-  const statics: unknown = Object.assign(agentKey, { layer, [definedTypeId]: defined(described) })
+  const statics: unknown = Object.assign(agentKey, {
+    layer,
+    [definedTypeId]: defined(described),
+    ...OutputSchema.member(described.output)
+  })
   // Sound: R and RDefinition are what the configuration was inferred to need; both Effects read it from their context.
   return statics as ServiceClass<Self, Name, A, R, RDefinition>
 }

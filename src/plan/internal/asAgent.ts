@@ -121,6 +121,7 @@ export const asAgent = (bound: BoundPlan): Agent<unknown> =>
     name: bound.definition.name,
     digest: bound.digest,
     maxSteps: Math.max(1, bound.definition.maxIterations),
+    output: bound.output,
     answer: (turn) => answer(bound, turn),
     decode: (output) => outputs.decode(bound.output, output)
   })

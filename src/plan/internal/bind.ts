@@ -3,6 +3,7 @@ import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Agent } from "../../agent/Agent.ts"
+import * as Names from "../../payload/Names.ts"
 import * as BoundTool from "../../tool/BoundTool.ts"
 import type { ToolContractError } from "../../tool/ToolContract.ts"
 import * as ToolSet from "../../tool/ToolSet.ts"
@@ -13,10 +14,11 @@ import * as PlanCheck from "../PlanCheck.ts"
 import type { PlanInvalid } from "../PlanInvalid.ts"
 import type { PlanProblem } from "../PlanProblem.ts"
 import type { AgentTarget } from "../Target.ts"
+import * as answers from "./answers.ts"
 import { asAgent } from "./asAgent.ts"
 import type { BoundPlan, BoundTarget, LiveMemory, LiveStep } from "./live.ts"
 import * as internal from "./plan.ts"
-import { agentOf } from "./stepTarget.ts"
+import { agentOf, foreignAgent } from "./stepTarget.ts"
 
 /** The agent around a plan that can run. `A` and `R` are for the caller to know. */
 export const makeBound = <A, R>(bound: BoundPlan): Bound<A, R> => ({
@@ -32,6 +34,15 @@ const liveMemory = (memory: AgentMemory<unknown>): LiveMemory =>
   // Sound: what a memory requires is in the type of the plan it is bound to.
   ({ text: memory.text, output: memory.output, save: memory.save }) as LiveMemory
 
+/** What is given for an agent and is none. */
+const foreignAgents = (agents: ReadonlyMap<string, unknown>): ReadonlyArray<PlanProblem> =>
+  Array.from(agents).flatMap(([name, agent]): ReadonlyArray<PlanProblem> => {
+    const found = foreignAgent(agent)
+    if (found === undefined) return []
+    const reason = `agents, ${Names.quote(name)}: expected an agent, its class, or a plan that is bound, found ${found}.`
+    return [{ code: "InvalidTarget", slot: "agents", reason }]
+  })
+
 /** What a step runs; none where its name stands for nothing, which the check has told. */
 const boundTarget = (
   { definition, target }: LiveStep,
@@ -40,7 +51,9 @@ const boundTarget = (
 ): Result.Result<BoundTarget, PlanProblem | undefined> => {
   if (target._tag !== "Tool") return Result.succeed(target)
   const agent = agents.get(target.name)
-  if (agent !== undefined) return Result.succeed({ _tag: "Agent", name: target.name, agent: agentOf(agent) })
+  if (agent !== undefined) {
+    return Result.succeed({ _tag: "Agent", name: target.name, agent: agentOf(agent), source: agent })
+  }
   const tool = tools.tools.get(target.name)
   return tool === undefined
     ? Result.fail(undefined)
@@ -75,7 +88,13 @@ export const bind = Effect.fnUntraced(function* <A, R, RBound, Tools extends Rec
       ])
     )
   })
-  yield* internal.refuse(live.definition.name, problems)
+  yield* internal.refuse(live.definition.name, [
+    ...foreignAgents(agents),
+    ...problems,
+    ...(yield* answers.check(live.steps, (target) =>
+      target._tag === "Agent" ? target.source : target._tag === "Tool" ? agents.get(target.name) : undefined
+    ))
+  ])
   const targets: Array<BoundTarget> = []
   for (const step of live.steps) {
     const target = boundTarget(step, tools, agents)

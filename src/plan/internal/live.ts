@@ -4,7 +4,7 @@ import type * as Schema from "effect/Schema"
 import type { Agent } from "../../agent/Agent.ts"
 import type { ToolSet } from "../../tool/ToolSet.ts"
 import type { PlanDefinition, StepDefinition } from "../PlanDefinition.ts"
-import type { FunctionTarget } from "../Target.ts"
+import type { AgentTarget, FunctionTarget } from "../Target.ts"
 
 /** A schema of a step: a live one, or the JSON Schema of a wire as a codec. Both give JSON when they encode. */
 export type StepSchema = Schema.Codec<unknown, Schema.Json>
@@ -13,7 +13,13 @@ export type StepSchema = Schema.Codec<unknown, Schema.Json>
 export type LiveTarget =
   | { readonly _tag: "Tool"; readonly name: string }
   | { readonly _tag: "Function"; readonly target: FunctionTarget }
-  | { readonly _tag: "Agent"; readonly name: string; readonly agent: Effect.Effect<Agent<unknown>> }
+  | {
+      readonly _tag: "Agent"
+      readonly name: string
+      readonly agent: Effect.Effect<Agent<unknown>>
+      /** What it was written as: an agent, its key, or an Effect that finds one. */
+      readonly source: AgentTarget<unknown>
+    }
 
 /** A predicate of the registry. */
 export type LivePredicate = (input: PredicateInput) => Effect.Effect<boolean, unknown>

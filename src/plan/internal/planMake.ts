@@ -10,6 +10,7 @@ import type { PlanInvalid } from "../PlanInvalid.ts"
 import type { PlanProblem } from "../PlanProblem.ts"
 import type { Any } from "../Step.ts"
 import * as When from "../When.ts"
+import * as answers from "./answers.ts"
 import { identifierRule, isIdentifier, maxNameLength } from "./codec/names.ts"
 import * as Similarity from "./check/similarity.ts"
 import type { LivePredicate } from "./live.ts"
@@ -145,6 +146,7 @@ export const make = Effect.fnUntraced(function* (...parts: Parts): Effect.fn.Ret
     ...invalidNames(written),
     ...lives.flatMap(({ problems }) => problems),
     ...sharedNames(written),
+    ...(yield* answers.check(steps, (target) => (target._tag === "Agent" ? target.source : undefined))),
     ...conditions(definition, new Set(predicates.keys()))
   ])
   return internal.fromLive(live)

@@ -5,6 +5,7 @@ import * as FromSchema from "../../payload/FromSchema.ts"
 import type { SchemaRef } from "../PlanDefinition.ts"
 import type { PlanProblem } from "../PlanProblem.ts"
 import type { StepSchema as Written } from "../Target.ts"
+import * as answers from "./answers.ts"
 import type { LiveStep, StepSchema } from "./live.ts"
 import type { StepParts } from "./stepMake.ts"
 import { jsonCodec, schemaName } from "./stepTarget.ts"
@@ -44,6 +45,19 @@ export const exportSchema = (
   })
 }
 
+/** What the agent of a step answers, where the step does not say what it gives. */
+const answered = Effect.fnUntraced(function* (parts: StepParts, index: number, problems: Array<PlanProblem>) {
+  if (parts.output !== undefined || parts.target._tag !== "Agent") return undefined
+  const place = { step: parts.definition.name, index, slot: "output" }
+  const result = yield* exportSchema(answers.schemaOf(parts.target.source), place)
+  if (Result.isFailure(result)) {
+    problems.push(result.failure)
+    return undefined
+  }
+  const json = result.success?.ref.json
+  return json === undefined || answers.isText(json) ? undefined : result.success
+})
+
 /** A step with its schemas, and what is wrong with it. */
 export const live = Effect.fnUntraced(function* (parts: StepParts, index: number) {
   const { definition } = parts
@@ -55,7 +69,7 @@ export const live = Effect.fnUntraced(function* (parts: StepParts, index: number
     return undefined
   })
   const input = yield* exported("input")
-  const output = yield* exported("output")
+  const output = (yield* exported("output")) ?? (yield* answered(parts, index, problems))
   const step: LiveStep = {
     definition: {
       ...definition,

@@ -98,7 +98,14 @@ const references = (input: References): Reference.Reference | ReadonlyArray<Refe
 /** The body of `Step.make`. It never fails: what is wrong is told by the plan, with everything else. */
 export const make = (name: string, options: Written): Step<never, never, never> => {
   const problems: Problems = []
-  const { source, target } = resolve(name, options.target, options)
+  const { foreign, source, target } = resolve(name, options.target, options)
+  if (foreign !== undefined) {
+    problems.push({
+      code: "InvalidTarget",
+      slot: "target",
+      reason: `Step ${JSON.stringify(name)}, target: expected a function, Target.make(...), an agent or its class, a plan that is bound, or the name of a tool or an agent, found ${foreign}.`
+    })
+  }
   const own = target._tag === "Function" ? target.target.schemas : undefined
   const definition: StepDefinition = {
     name,

@@ -6,6 +6,7 @@ import * as SchemaAST from "effect/SchemaAST"
 import { type Agent, isAgent } from "../../agent/Agent.ts"
 import * as Decode from "../../payload/Decode.ts"
 import type { PayloadError } from "../../payload/PayloadError.ts"
+import type { TypeId as PlanTypeId } from "../Plan.ts"
 import type { AgentTarget, FunctionTarget, Input, Options, StepSchema, TypeId as Id } from "../Target.ts"
 import type { LiveTarget, StepSchema as LiveSchema } from "./live.ts"
 import { InputInvalid, NotAnEffect, OutputInvalid } from "./stepError.ts"
@@ -91,7 +92,11 @@ export type Written = string | AgentTarget<unknown> | FunctionTarget<unknown> | 
 export interface Resolved {
   readonly target: LiveTarget
   readonly source: unknown
+  /** What was found where a target was expected. */
+  readonly foreign?: string
 }
+
+const planTypeId: PlanTypeId = "~effect-emissary/plan/Plan"
 
 const agentKey = "effect-emissary/Agent/"
 
@@ -105,6 +110,16 @@ export const agentOf = (agent: AgentTarget<unknown>): Effect.Effect<Agent<unknow
   // Sound: what the agent requires is in the type of the target, and so of every run of the plan.
   (isAgent(agent) ? Effect.succeed(agent) : agent) as Effect.Effect<Agent<unknown>>
 
+/** What is no target at all, in words. Only code without types gets here. */
+const wordsFor = (foreign: unknown): string =>
+  Predicate.hasProperty(foreign, planTypeId)
+    ? "a plan that is not bound. Give what Plan.bind makes of it"
+    : `${foreign === null ? "null" : Array.isArray(foreign) ? "an array" : typeof foreign === "object" ? "some other object" : typeof foreign}. Look at where it comes from`
+
+/** What is wrong with something that stands for an agent. */
+export const foreignAgent = (agent: unknown): string | undefined =>
+  isAgent(agent) || Effect.isEffect(agent) ? undefined : wordsFor(agent)
+
 export const resolve = (step: string, written: Written, options: Options<StepSchema, StepSchema>): Resolved => {
   if (typeof written === "string") return { target: { _tag: "Tool", name: written }, source: written }
   if (isFunction(written)) {
@@ -112,10 +127,19 @@ export const resolve = (step: string, written: Written, options: Options<StepSch
     return { target: { _tag: "Function", target: written as FunctionTarget }, source: written }
   }
   if (isAgent(written)) {
-    return { target: { _tag: "Agent", name: written.name, agent: agentOf(written) }, source: written }
+    return {
+      target: { _tag: "Agent", name: written.name, agent: agentOf(written), source: written },
+      source: written
+    }
   }
   if (Effect.isEffect(written)) {
-    return { target: { _tag: "Agent", name: nameOfKey(written) ?? step, agent: agentOf(written) }, source: written }
+    return {
+      target: { _tag: "Agent", name: nameOfKey(written) ?? step, agent: agentOf(written), source: written },
+      source: written
+    }
+  }
+  if (typeof written !== "function") {
+    return { target: { _tag: "Tool", name: step }, source: written, foreign: wordsFor(written) }
   }
   return { target: { _tag: "Function", target: fromFunction(step, options, written) }, source: written }
 }

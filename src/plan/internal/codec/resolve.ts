@@ -43,7 +43,7 @@ const functionOf = (name: string, target: Target.FunctionTarget<unknown>): Resol
 
 const agentAt = (name: string, agent: Exclude<AnyTarget, Target.FunctionTarget<unknown>>): ResolvedTarget => ({
   ref: { kind: "agent", name },
-  target: { _tag: "Agent", name, agent: agentOf(agent) }
+  target: { _tag: "Agent", name, agent: agentOf(agent), source: agent }
 })
 
 const toolAt = (name: string): ResolvedTarget => ({ ref: { kind: "tool", name }, target: { _tag: "Tool", name } })
