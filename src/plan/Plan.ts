@@ -56,6 +56,7 @@
  */
 import type * as Tool from "effect/ai/Tool"
 import type * as Effect from "effect/Effect"
+import type { Inspectable } from "effect/Inspectable"
 import type * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
@@ -190,12 +191,13 @@ export const BoundTypeId: BoundTypeId = internal.BoundTypeId
  * **Details**
  *
  * `definition` is the plan as plain data, `digest` its {@link digest}. The code behind it
- * is not part of either.
+ * is not part of either, and in a log a plan is its name, its digest and the names of its
+ * steps.
  *
  * @category models
  * @since 0.1.0
  */
-export interface Plan<out A, out R = never> {
+export interface Plan<out A, out R = never> extends Inspectable {
   readonly [TypeId]: { readonly _A: Types.Covariant<A>; readonly _R: Types.Covariant<R> }
   readonly definition: PlanDefinition
   readonly digest: string
@@ -217,7 +219,7 @@ export interface Plan<out A, out R = never> {
  * @category models
  * @since 0.1.0
  */
-export interface Bound<out A, out R = never> extends Agent<A, R> {
+export interface Bound<out A, out R = never> extends Agent<A, R>, Inspectable {
   readonly [BoundTypeId]: BoundTypeId
   readonly definition: PlanDefinition
   readonly digest: string

@@ -1,4 +1,5 @@
 /** PLAN-1, PLAN-2: plans as they are written. */
+import { inspect } from "node:util"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Option, Result, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -198,6 +199,35 @@ describe("making plans", () => {
           ["InvalidDuration", "c"]
         ]
       )
+    })
+  )
+})
+
+describe("plans in logs", () => {
+  it.effect("PLAN-1 are their name, digest and steps, however they came to be", () =>
+    Effect.gen(function* () {
+      const secret = "secret"
+      const plan = yield* Plan.make(
+        { name: "told", output: Schema.String },
+        Step.make("a", { target: () => Effect.succeed(secret) }),
+        Step.make("b", { target: ({ task }) => Effect.succeed(task), context: secret })
+      )
+      const bound = yield* Plan.bind(plan)
+      class Told extends Plan.Service<Told>()("told", Effect.succeed(bound)) {}
+      const captured = yield* Effect.provide(Told, Told.layer)
+      const told = { name: "told", digest: plan.digest, steps: ["a", "b"] }
+      for (const [value, _id] of [
+        [plan, "Plan"] as const,
+        [bound, "Plan.Bound"] as const,
+        [captured, "Plan.Bound"] as const
+      ]) {
+        assert.deepStrictEqual(JSON.parse(JSON.stringify(value)), { _id, ...told })
+        const text = inspect(value, { depth: 10 })
+        assert.include(text, `_id: '${_id}'`)
+        assert.notInclude(text, "live")
+        assert.notInclude(text, secret)
+        assert.include(String(value), plan.digest)
+      }
     })
   )
 })

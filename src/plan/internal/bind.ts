@@ -25,6 +25,7 @@ export const makeBound = <A, R>(bound: BoundPlan): Bound<A, R> => ({
   // Sound: the answers of the plan are of its output schema, and what its code requires is `R`.
   ...(asAgent(bound) as Agent<A, R>),
   [internal.BoundTypeId]: internal.BoundTypeId,
+  ...internal.inspecting("Plan.Bound", bound),
   definition: bound.definition,
   digest: bound.digest,
   live: bound

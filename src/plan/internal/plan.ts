@@ -1,5 +1,6 @@
 /** Plans as values: the code behind a plan, and the plan around its code. */
 import * as Effect from "effect/Effect"
+import * as Inspectable from "effect/Inspectable"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
@@ -62,9 +63,16 @@ export const checked = Effect.fnUntraced(function* (
   }
 })
 
+/** How a plan looks in logs: its code and what it is bound with are nobody's business there. */
+export const inspecting = (_id: "Plan" | "Plan.Bound", { definition, digest }: LivePlan): Inspectable.Inspectable => ({
+  ...Inspectable.BaseProto,
+  toJSON: () => ({ _id, name: definition.name, digest, steps: definition.steps.map(({ name }) => name) })
+})
+
 /** The plan around its code. `A` and `R` are for the caller to know. */
 export const fromLive = <R, A = Schema.Json>(live: LivePlan): Plan<A, R> => ({
   [TypeId]: { _A: (_: never) => _, _R: (_: never) => _ },
+  ...inspecting("Plan", live),
   definition: live.definition,
   digest: live.digest,
   live
