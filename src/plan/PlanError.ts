@@ -241,6 +241,25 @@ export class JournalFailed extends Schema.TaggedError<JournalFailed>("effect-emi
 }
 
 /**
+ * The input is none: its payload is no JSON, or a part that has to be a text is something
+ * else. Only code without types can give it. Nothing ran, and there is no state.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class InputInvalid extends Schema.TaggedError<InputInvalid>("effect-emissary/plan/PlanInputInvalid")(
+  "InputInvalid",
+  { problem: Schema.String }
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return `${this.problem}. Encode the input with a schema, Schema.toCodecJson for example, before the plan gets it.`
+  }
+}
+
+/**
  * Schema of {@link Reason}.
  *
  * @category reasons
@@ -254,7 +273,8 @@ export const Reason = Schema.Union([
   PlanChanged,
   OutputInvalid,
   InvalidDecision,
-  JournalFailed
+  JournalFailed,
+  InputInvalid
 ])
 
 /**

@@ -24,7 +24,8 @@ import type { PlanRunState } from "./PlanRunState.ts"
  * - `StepSkipped`: a step that a route, or the end of a branch, jumped over. It is told
  *   when that happens; the step may still run later, in a loop.
  * - `RouteTaken` with `rejoin` is the end of a branch.
- * - `StepRetried`: a try failed with `failure`, and try number `attempt` begins.
+ * - `StepRetried`: a try failed with `failure`, and try number `attempt` comes after the
+ *   pause of the retry policy. `StepStarted` with that `attempt` is told when it begins.
  * - `BandFinished`: all members have finished and count. It does not come when one of them
  *   failed, paused or concluded.
  * - `Agent` is what an agent in a step tells, deltas included.

@@ -36,7 +36,8 @@ export type Journal = (
  *
  * - `concurrency`: how many members of a band run at a time; default unbounded. Less than 1
  *   is a defect.
- * - `maxIterations`: instead of that of the plan; on a resume, the new limit.
+ * - `maxIterations`: instead of that of the plan; on a resume, the new limit, also of plans
+ *   inside that used up theirs.
  * - `timeouts`: `total` of the whole run, which then ends as
  *   `Interrupted { reason: "timeout" }`; `step` and `tool` are handed to agents as theirs,
  *   and `tool` holds for tools that are steps.

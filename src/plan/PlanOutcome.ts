@@ -27,7 +27,13 @@ export type PauseRequest = typeof PauseRequest.Type
 
 /**
  * Why a step failed, as data: `type` is the tag or name of the error, `message` its
- * message. `retryable` is what the error says of itself.
+ * message.
+ *
+ * **Details**
+ *
+ * `retryable` is what the error says of itself (its `retryable` or `isRetryable`), for
+ * whoever decides what to do about a failed run: of a timeout it is true, of what the plan
+ * itself refuses it is not. The `retry` of a step does not look at it.
  *
  * @category models
  * @since 0.1.0

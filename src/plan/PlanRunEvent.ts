@@ -75,8 +75,9 @@ export interface StepStarted {
 }
 
 /**
- * A try failed and another one begins: `attempt` is its number, from 2 on. What ran inside
- * the failed try is left behind.
+ * A try failed and another one comes after the pause of the retry policy: `attempt` is its
+ * number, from 2 on. What ran inside the failed try is left behind. A run that goes on from
+ * here begins with that try.
  *
  * @category models
  * @since 0.1.0

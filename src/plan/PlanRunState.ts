@@ -52,7 +52,8 @@ export type Child =
  * **Details**
  *
  * - `Waiting`: it has not started since the run was started or resumed. `child` is what
- *   an earlier try inside it left, to go on from; `decision` what somebody decided.
+ *   an earlier try inside it left, to go on from; `decision` what somebody decided;
+ *   `attempt` the number of a try that was cut off, if it was not the first.
  * - `Running`: it runs, or ran when the process died. `attempt` counts its tries.
  * - `Finished`: it gave an output. It does not run again in this turn.
  * - `Failed`: it failed, after its retries. A resumed run runs it again.
@@ -64,7 +65,7 @@ export type Child =
  * @since 0.1.0
  */
 export type MemberStatus =
-  | { readonly _tag: "Waiting"; readonly child?: Child; readonly decision?: Decided }
+  | { readonly _tag: "Waiting"; readonly attempt?: number; readonly child?: Child; readonly decision?: Decided }
   | {
       readonly _tag: "Running"
       readonly attempt: number

@@ -29,7 +29,7 @@
  * |---|---|---|
  * | `PlanStarted` | makes the state; the cursor is the first step | first |
  * | `StepStarted` | `Waiting` to `Running`; the first of a turn counts an iteration | when `next` is to run it, or in its turn |
- * | `StepRetried` | counts the try and drops what ran inside the failed one | while it runs |
+ * | `StepRetried` | counts the next try and drops what ran inside the failed one | while it runs |
  * | `AgentChanged`, `NestedChanged` | applied to the state of the agent or plan in the step; its usage is added | while it runs; decisions also when it waits, failed or paused |
  * | `StepFinished` | keeps the record; the last of its turn puts all of them into the history, in declared order, and moves the cursor | while it runs |
  * | `StepFailed`, `StepPaused`, `StepConcluded` | the step has ended, and keeps what ran inside | while it runs |
@@ -37,7 +37,7 @@
  * | `StepDecided` | notes the decision | when the step paused for one |
  * | `PlanInterrupted` | nothing starts any more | |
  * | `PlanFinished` | sets the outcome | when `next` is that outcome; `Failed` also for a route that cannot be chosen and for a last output that does not fit the plan's |
- * | `PlanResumed` | clears outcome and interruption; steps of the turn that have no result wait again, with what ran inside | unless it completed or concluded |
+ * | `PlanResumed` | clears outcome and interruption; steps of the turn that have no result wait again, with what ran inside and the number of a try that was cut off | unless it completed or concluded |
  *
  * After the end, decisions and `PlanResumed` can come; while it is interrupted,
  * everything but starts. A driver that takes up a state, after a crash too, applies

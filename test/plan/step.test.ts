@@ -39,7 +39,8 @@ const given = (payload: Schema.Json): Target.Input => ({
   task: "",
   context: undefined,
   payload,
-  content: []
+  content: [],
+  decision: undefined
 })
 
 describe("what a step is as data", () => {

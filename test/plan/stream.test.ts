@@ -58,6 +58,7 @@ describe("streams", () => {
         "StepFinished p",
         "StepStarted q",
         "StepRetried q",
+        "StepStarted q",
         "StepFinished q",
         "BandFinished p,q",
         "StepStarted z",

@@ -171,7 +171,7 @@ export const simulate = (
     const member = PlanRunState.member(run.state(), name)
     const definition = run.rules.definition.steps.find((step) => step.name === name)
     if (member?.status._tag !== "Running" || definition === undefined) throw new Error(`${name} does not run`)
-    const { decision } = member.status
+    const { attempt, decision } = member.status
     if (run.rules.nested(name) !== undefined) return runPlan(run, name)
     if (definition.target.kind === "agent") return runAgent(run, name)
     if (decision?.approved === false) {
@@ -191,8 +191,8 @@ export const simulate = (
           : finish(run, name)
       case 10:
         if (stopped()) return
-        run.put({ _tag: "StepRetried", at: at(), step: name, attempt: 2, failure: failure("Boom") })
-        return finish(run, name, 2)
+        run.put({ _tag: "StepRetried", at: at(), step: name, attempt: attempt + 1, failure: failure("Boom") })
+        return finish(run, name, attempt + 1)
       default:
         return finish(run, name)
     }

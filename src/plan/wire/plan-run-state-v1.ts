@@ -29,7 +29,7 @@ const child = Schema.optionalKey(Child)
 const decision = Schema.optionalKey(Part.Decided)
 
 const Status: Schema.Codec<MemberStatus, unknown> = Schema.Union([
-  Schema.TaggedStruct("Waiting", { child, decision }),
+  Schema.TaggedStruct("Waiting", { attempt: Schema.optionalKey(Count), child, decision }),
   Schema.TaggedStruct("Running", { attempt: Count, startedAt: Time, child, decision }),
   Schema.TaggedStruct("Finished", { record: Part.Record }),
   Schema.TaggedStruct("Failed", { failure: Part.Failure, child }),

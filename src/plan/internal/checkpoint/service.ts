@@ -12,7 +12,7 @@ import * as Plan from "../../Plan.ts"
 import type { PlanError } from "../../PlanError.ts"
 import type { ResumeOptions as EngineOptions } from "../../PlanOptions.ts"
 import type { PlanResult } from "../../PlanResult.ts"
-import { inputOf } from "../engine/reference.ts"
+import { inputOf } from "../engine/input.ts"
 import { boundOf } from "../plan.ts"
 import * as claims from "./claims.ts"
 import * as heads from "./heads.ts"
@@ -69,7 +69,11 @@ export const make = (options: Options): Effect.Effect<Service, never, VersionedS
       { context, input, key, maxIterations, policy = "start" }: RunOptions
     ) {
       if (!policies.has(policy)) return yield* Effect.die(unknownPolicy(policy))
-      const begin: claims.Begin = { input: inputOf(input), context, maxIterations }
+      const begin: claims.Begin = {
+        input: yield* inputOf(boundOf(plan).definition.name, input),
+        context,
+        maxIterations
+      }
       const bound = boundOf(plan)
       return policy === "fork"
         ? yield* claiming.start(bound, `${key}:${yield* keys.nonce}`, begin, { policy: "start", fork: true })

@@ -25,7 +25,7 @@ import type { PlanRunState } from "../../PlanRunState.ts"
 import * as PlanTransition from "../../PlanTransition.ts"
 import type { BoundPlan } from "../live.ts"
 import * as Recorder from "./recorder.ts"
-import { inputOf } from "./reference.ts"
+import { inputOf } from "./input.ts"
 import * as Ending from "./ending.ts"
 import * as Route from "./route.ts"
 import * as Rules from "./rules.ts"
@@ -68,7 +68,7 @@ const started = Effect.fnUntraced(function* (
   input: PlanInput.Input,
   options: ResumeOptions,
   depth: number
-): Effect.fn.Return<PlanStarted> {
+): Effect.fn.Return<PlanStarted, PlanError.PlanError> {
   return {
     _tag: "PlanStarted",
     at: yield* DateTime.now,
@@ -77,7 +77,7 @@ const started = Effect.fnUntraced(function* (
     digest: bound.digest,
     depth,
     maxIterations: options.maxIterations ?? bound.definition.maxIterations,
-    input: inputOf(input),
+    input: yield* inputOf(bound.definition.name, input),
     context: options.context ?? (yield* RunContext)
   }
 })
@@ -238,6 +238,7 @@ const driveWith: Run["nest"] = (rules, begin, options, sink) =>
         maxDepth: outer.maxDepth,
         deadline: deadline === undefined ? undefined : deadline + grace
       },
+      raise: begin._tag === "Resume" ? (options.raise ?? options.maxIterations) : undefined,
       reasons: new Map(),
       stopped: undefined,
       nest: driveWith

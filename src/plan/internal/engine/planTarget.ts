@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as PlanError from "../../PlanError.ts"
 import type { PlanEvent } from "../../PlanEvent.ts"
-import type { Journal, PlanOptions } from "../../PlanOptions.ts"
+import type { Journal } from "../../PlanOptions.ts"
 import type { PlanResult } from "../../PlanResult.ts"
 import type { PlanRunEvent } from "../../PlanRunEvent.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
@@ -11,7 +11,7 @@ import { text } from "../text.ts"
 import { type Attempt, failed, succeeded } from "./attempt.ts"
 import type { Delivery } from "./reference.ts"
 import type { Learning } from "./rules.ts"
-import type { Run } from "./run.ts"
+import type { NestOptions, Run } from "./run.ts"
 
 const ofResult = (run: Run, result: PlanResult<unknown>): Attempt => {
   switch (result.outcome) {
@@ -52,7 +52,7 @@ export const run = (
   child: PlanRunState | undefined,
   delivery: Delivery
 ): Effect.Effect<Attempt, PlanError.PlanError> => {
-  const { level, options, recorder, sink } = outer
+  const { level, options, raise, recorder, sink } = outer
   const { step } = delivery
   if (level.depth > level.maxDepth) {
     return Effect.succeed(
@@ -68,12 +68,14 @@ export const run = (
   // The facts of the inner run are told as facts of the outer one.
   const emit = (event: PlanEvent<unknown>): Effect.Effect<void> =>
     "path" in event ? sink.emit({ ...event, path: [step, ...event.path] }) : Effect.void
-  const handed: PlanOptions = {
+  const handed: NestOptions = {
     concurrency: options.concurrency,
     timeouts: { step: options.timeouts?.step, tool: options.timeouts?.tool },
     interruptWhen: options.interruptWhen,
     context: recorder.state().context,
-    journal
+    journal,
+    ...(child === undefined ? undefined : { raise }),
+    ...(child?.outcome?._tag === "LimitReached" ? { maxIterations: raise } : undefined)
   }
   const { content, context, payload, task } = delivery
   const input = {

@@ -29,19 +29,6 @@ export interface Delivery {
   readonly content: ReadonlyArray<Content>
 }
 
-/** The input of a run as it is kept: a payload that is not there, or is null, is the task. */
-export const inputOf = (input: PlanInput.Input): PlanInput.PlanInput => {
-  if (typeof input === "string") return { task: input, payload: input }
-  const { content, context } = input
-  const payload = input.payload ?? input.task ?? (input.payload === null ? null : "")
-  return {
-    task: input.task ?? text(payload),
-    payload,
-    ...(context === undefined ? undefined : { context }),
-    ...(content === undefined ? undefined : { content })
-  }
-}
-
 const plain = (value: Schema.Json): Resolved => ({
   task: text(value),
   payload: value,

@@ -10,6 +10,11 @@ import type { Begin, Sink } from "./drive.ts"
 import type { Recorder } from "./recorder.ts"
 import type { Learning } from "./rules.ts"
 
+/** `raise` is the limit of iterations for plans inside that used up theirs. */
+export interface NestOptions extends ResumeOptions {
+  readonly raise?: number | undefined
+}
+
 export interface Run {
   readonly bound: BoundPlan
   readonly rules: Learning
@@ -18,6 +23,8 @@ export interface Run {
   readonly sink: Sink
   /** What holds for what runs inside steps. Its deadline lies a moment after that of the run. */
   readonly level: Level
+  /** The new limit of plans inside that used up theirs, where the run was resumed with one. */
+  readonly raise: number | undefined
   /** Why steps failed, where it is more than their failure. */
   readonly reasons: Map<string, Reason>
   /** Set when `interruptWhen` stopped the run, here or in a plan inside of it. */
@@ -26,7 +33,7 @@ export interface Run {
   readonly nest: (
     rules: Learning,
     begin: Begin,
-    options: ResumeOptions,
+    options: NestOptions,
     sink: Sink
   ) => Effect.Effect<PlanResult<unknown>, PlanError>
 }

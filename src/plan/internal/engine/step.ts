@@ -42,7 +42,8 @@ interface Doing {
   readonly run: Run
   readonly live: LiveStep
   readonly target: BoundTarget
-  readonly approved: boolean
+  /** What somebody decided about the pause before. */
+  readonly decision: PlanRunState.Decided | undefined
   /** What may be interrupted again. */
   readonly restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
@@ -53,12 +54,12 @@ const childOf = ({ live, run }: Doing): PlanRunState.Child | undefined => {
 }
 
 const perform = (doing: Doing, delivery: Delivery): Effect.Effect<Attempt, PlanError.PlanError> => {
-  const { approved, run, target } = doing
+  const { decision, run, target } = doing
   switch (target._tag) {
     case "Function":
-      return FunctionTarget.run(target.target, delivery)
+      return FunctionTarget.run(target.target, { ...delivery, decision })
     case "Tool":
-      return ToolTarget.run(run, target, delivery, approved)
+      return ToolTarget.run(run, target, delivery, decision?.approved === true)
     case "Agent": {
       const found = Effect.matchCauseEffect(target.agent, {
         onFailure: (cause) => Effect.map(ofCause(named(doing), cause), (attempt) => ({ attempt }) as const),
@@ -158,22 +159,20 @@ const once = (doing: Doing): Effect.Effect<Tried, PlanError.PlanError> =>
 const tries = Effect.fnUntraced(function* (doing: Doing): Effect.fn.Return<Tried, PlanError.PlanError> {
   const { live, run } = doing
   const { name: step, retry } = live.definition
-  for (let count = 1; ; count++) {
+  for (;;) {
     const tried = yield* once(doing)
-    const { attempt } = tried
-    if (attempt._tag !== "Failed" || !attempt.again || retry === undefined) return tried
+    const { attempt: came } = tried
+    if (came._tag !== "Failed" || !came.again || retry === undefined) return tried
+    const status = PlanRunState.member(run.recorder.state(), step)?.status
+    // A try that was cut off in another process counts as well
+    const count = status?._tag === "Running" ? status.attempt : 1
     const pause = RetryPolicy.delayMillis(retry, count)
     if (pause === undefined) return tried
+    const attempt = count + 1
+    // Before the pause, so that a process that dies in it has counted the try
+    yield* run.recorder.record({ _tag: "StepRetried", at: yield* DateTime.now, step, attempt, failure: came.failure })
     yield* doing.restore(Effect.sleep(Duration.millis(pause)))
-    const status = PlanRunState.member(run.recorder.state(), step)?.status
-    const before = status?._tag === "Running" ? status.attempt : count
-    yield* run.recorder.record({
-      _tag: "StepRetried",
-      at: yield* DateTime.now,
-      step,
-      attempt: before + 1,
-      failure: attempt.failure
-    })
+    yield* doing.restore(run.sink.emit({ _tag: "StepStarted", path: [], step, attempt }))
   }
 })
 
@@ -272,7 +271,7 @@ export const run = (run: Run, step: string, alone: boolean): Effect.Effect<void,
           : undefined
       const started: PlanRunEvent = { _tag: "StepStarted", at: yield* DateTime.now, step }
       yield* target._tag === "Agent" ? recorder.record(started) : recorder.defer(started)
-      const doing: Doing = { run, live, target, approved: decision?.approved === true, restore }
+      const doing: Doing = { run, live, target, decision, restore }
       const tried: Tried =
         decision?.approved === false
           ? { attempt: denied(step, decision.reason), delivery: undefined }

@@ -46,10 +46,10 @@ export const settle = (
 
 export const startMember = (self: PlanRunState, event: PlanRunEvent.StepStarted, iterations: number): Applied =>
   withMember(self, event, event.step, ["Waiting"], (member) => {
-    const decision = member.status._tag === "Waiting" ? member.status.decision : undefined
+    const { attempt, decision } = member.status._tag === "Waiting" ? member.status : {}
     const status: MemberStatus = {
       _tag: "Running",
-      attempt: 1,
+      attempt: attempt ?? 1,
       startedAt: event.at,
       ...keepChild(states.childOf(member)),
       ...(decision === undefined ? undefined : { decision })
@@ -88,10 +88,13 @@ export const again = (member: Member): Member => {
   const { status } = member
   if (status._tag === "Finished" || status._tag === "Concluded") return member
   const decision = status._tag === "Failed" ? undefined : status.decision
+  // A try that was cut off is made again; a step that failed or paused begins with its first one
+  const attempt = status._tag === "Running" || status._tag === "Waiting" ? status.attempt : undefined
   return {
     ...member,
     status: {
       _tag: "Waiting",
+      ...(attempt === undefined || attempt === 1 ? undefined : { attempt }),
       ...keepChild(status.child),
       ...(decision === undefined ? undefined : { decision })
     }
