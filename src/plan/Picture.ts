@@ -11,7 +11,7 @@
  *
  * | in the plan | in the picture |
  * |---|---|
- * | a step whose target is a tool, an agent, a function | a box of its own form, with the kind and the name of the target in words |
+ * | a step whose target is a tool, an agent, a function, a plan | a box of its own form, with the kind and the name of the target in words |
  * | a band | a group "in parallel" |
  * | what runs next | a solid edge |
  * | a route | a solid edge with its number, if there are several, and its condition |
@@ -20,6 +20,9 @@
  * | the end of a branch | a dashed edge to the rejoin |
  * | a step that no run comes to | a box "not reachable" |
  * | a name that no step has | a box "no such step" |
+ *
+ * A definition calls a plan in a step an agent. It is drawn as a plan when what is drawn is
+ * a `Plan` or a `Plan.Bound` that holds it.
  *
  * Only what can happen is drawn: the edges are found by following every way that a run
  * could take, by the rules that runs follow. A plan does not have to be valid to be
@@ -40,7 +43,8 @@
 import { diffDrawing } from "./internal/picture/diffDrawing.ts"
 import * as dot from "./internal/picture/dot.ts"
 import * as mermaid from "./internal/picture/mermaid.ts"
-import { draw, type Source as Drawable } from "./internal/picture/planDrawing.ts"
+import { draw } from "./internal/picture/planDrawing.ts"
+import { definitionOf, sourceOf } from "./internal/picture/source.ts"
 import type { PlanDefinition } from "./PlanDefinition.ts"
 import type { PlanRunState } from "./PlanRunState.ts"
 
@@ -72,10 +76,15 @@ export type Nested =
  *   agents) and write, with dotted edges; default `false`. What just comes from the
  *   step before is not drawn.
  * - `run`: marks how far a run is, by colour and in words: done, failed, running,
- *   paused, concluded, limit reached, and skipped once the run has ended; with
- *   durations, executions and tries.
- * - `nested`: plans that are steps, by the names of the steps. They are drawn as groups.
- *   Without this a plan in a step is a box like any other.
+ *   interrupted, paused, concluded, limit reached, and skipped once the run has ended;
+ *   with durations, executions and tries.
+ * - `live`: whether somebody works on that run now, as `Checkpoint.inspect` says; default
+ *   `true`. With `false` a step that was running when its process ended is marked as cut
+ *   off: a state alone does not tell.
+ * - `nested`: draws plans that are steps as groups. `true` for all that the value that is
+ *   drawn holds: a plan, or better a plan that is bound, which knows those it was bound
+ *   with by name; plans that an Effect finds, and definitions, hold none. Or plans by the
+ *   names of the steps. Default: boxes.
  *
  * @category options
  * @since 0.1.0
@@ -84,34 +93,16 @@ export interface Options {
   readonly direction?: "down" | "right" | undefined
   readonly data?: boolean | undefined
   readonly run?: PlanRunState | undefined
-  readonly nested?: { readonly [step: string]: Nested } | undefined
+  readonly live?: boolean | undefined
+  readonly nested?: boolean | { readonly [step: string]: Nested } | undefined
 }
 
-const definitionOf = (source: Source): PlanDefinition => ("definition" in source ? source.definition : source)
-
-const maxNesting = 16
-
-const drawable = (
-  source: Source,
-  nested: { readonly [step: string]: Nested } | undefined,
-  depth: number
-): Drawable => ({
-  definition: definitionOf(source),
-  nested: new Map(
-    depth > maxNesting
-      ? []
-      : Object.entries(nested ?? {}).map(([step, inner]) => [
-          step,
-          drawable(inner, "nested" in inner ? inner.nested : undefined, depth + 1)
-        ])
-  )
-})
-
 const drawing = (plan: Source, options: Options | undefined) =>
-  draw(drawable(plan, options?.nested, 0), {
+  draw(sourceOf(plan, options?.nested), {
     direction: options?.direction ?? "down",
     data: options?.data ?? false,
-    run: options?.run
+    run: options?.run,
+    running: options?.live === false ? "cutOff" : "running"
   })
 
 /**

@@ -142,6 +142,22 @@ describe("PLAN-9 pictures of runs", () => {
     })
   )
 
+  it.effect("PLAN-9 what was running when its run was interrupted, or when its process ended", () =>
+    Effect.gen(function* () {
+      const running = [started, begin("a", 0)]
+      const outcome = { _tag: "Interrupted", reason: "stop" } as const
+      const interrupted: PlanRunEvent.PlanRunEvent = { _tag: "PlanInterrupted", at: at(1), reason: "stop" }
+      const finished: PlanRunEvent.PlanRunEvent = { _tag: "PlanFinished", at: at(1), outcome }
+      assert.strictEqual((yield* statuses(...running, interrupted))[0], "a [interrupted] ◼ interrupted")
+      assert.strictEqual((yield* statuses(...running, interrupted, finished))[0], "a [interrupted] ◼ interrupted")
+      const run = Result.getOrThrow(PlanTransition.fold(PlanTransition.rules(definition), running))
+      assert.include(Picture.toMermaid(definition, { run, live: true }), ' running"')
+      const died = Picture.toMermaid(definition, { run, live: false })
+      assert.include(died, ' cut off"')
+      assert.notInclude(died, "running")
+    })
+  )
+
   it.effect("PLAN-9 paused, with its reason", () =>
     Effect.gen(function* () {
       const paused: PlanRunEvent.PlanRunEvent = { _tag: "StepPaused", at: at(1), step: "a", reason: 'ask "Bob"' }

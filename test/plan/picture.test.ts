@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Picture, type PlanDefinition, When } from "effect-emissary"
+import { Agent, Picture, Plan, type PlanDefinition, Step as Steps, When } from "effect-emissary"
 import { edgesOf, graphViz, mermaid, type Parsed, svg } from "./pictureParsers.ts"
 
 type Step = PlanDefinition.StepDefinition
@@ -240,6 +240,36 @@ describe("PLAN-9 pictures of flows", () => {
       )
       assert.deepStrictEqual(texts(parsed).slice(-4), ["store\nnotes", "memory of\nwriter", "last answer of\nx", "end"])
       assert.isFalse((yield* edges(data)).some((edge) => edge.includes("..>")))
+    })
+  )
+
+  it.effect("PLAN-9 plans in steps are told by values, not by definitions, and drawn inside on demand", () =>
+    Effect.gen(function* () {
+      const deep = yield* Effect.flatMap(Plan.make({ name: "deep" }, Steps.make("z", { target: "t" })), (plan) =>
+        Plan.bind(plan, { agents: { t: Agent.make("t") } })
+      )
+      const inner = yield* Effect.flatMap(
+        Plan.make({ name: "inner" }, Steps.make("y", { target: "named" }), Steps.make("deep", { target: deep })),
+        (plan) => Plan.bind(plan, { agents: { named: deep } })
+      )
+      const outer = yield* Plan.make(
+        { name: "outer" },
+        Steps.make("b", { target: inner }),
+        Steps.make("c", { target: "d" })
+      )
+      const bound = yield* Plan.bind(outer, { agents: { d: deep } })
+      const shown = (source: Picture.Source, options?: Picture.Options) =>
+        Effect.map(both(source, options), ({ groups, nodes }) => [
+          groups.map(({ text }) => text.replace("\n", ": ")).toSorted(),
+          [...nodes.values()].map(({ text }) => text.replace("\n", ": ")).filter((text) => text.includes(": "))
+        ])
+      assert.deepStrictEqual(yield* shown(outer.definition), [[], ["b: agent inner", "c: tool d"]])
+      assert.deepStrictEqual(yield* shown(outer), [[], ["b: plan inner", "c: tool d"]])
+      assert.deepStrictEqual(yield* shown(bound), [[], ["b: plan inner", "c: plan deep"]])
+      const whole = yield* shown(bound, { nested: true })
+      assert.deepStrictEqual(whole[0], ["b: plan inner", "c: plan deep", "deep: plan deep", "y: plan deep"])
+      assert.deepStrictEqual((yield* shown(outer, { nested: { c: deep } }))[0], ["c: plan deep"])
+      assert.strictEqual(Picture.toMermaid(bound, { nested: false }), Picture.toMermaid(bound))
     })
   )
 

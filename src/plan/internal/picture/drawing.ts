@@ -7,6 +7,7 @@ export type Mark =
   | "done"
   | "failed"
   | "running"
+  | "interrupted"
   | "paused"
   | "skipped"
   | "concluded"
@@ -61,6 +62,7 @@ export const styles: Readonly<Record<Mark, Style>> = {
   done: { fill: "#d3f9d8", stroke: "#2b8a3e", dashed: false },
   failed: { fill: "#ffe3e3", stroke: "#c92a2a", dashed: false },
   running: { fill: "#d0ebff", stroke: "#1864ab", dashed: false },
+  interrupted: { fill: "#e5dbff", stroke: "#5f3dc4", dashed: true },
   paused: { fill: "#fff3bf", stroke: "#e67700", dashed: false },
   skipped: { fill: "#f1f3f5", stroke: "#868e96", dashed: true },
   concluded: { fill: "#c3fae8", stroke: "#087f5b", dashed: false },

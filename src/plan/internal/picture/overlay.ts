@@ -24,7 +24,16 @@ const facts = (records: ReadonlyArray<StepRecord>): string => {
   return `, ${duration(time)}${executions}${tries > records.length ? `, ${tries} tries` : ""}`
 }
 
-const ofMember = (member: Member, before: string): Status | undefined => {
+/** What became of steps that were running: they still are, the run was interrupted, or its process is gone. */
+export type Running = "running" | "interrupted" | "cutOff"
+
+const words: { readonly [K in Running]: string } = {
+  running: "▶ running",
+  interrupted: "◼ interrupted",
+  cutOff: "◼ cut off"
+}
+
+const ofMember = (member: Member, before: string, running: Running): Status | undefined => {
   const { status } = member
   const earlier = before === "" ? "" : `, before${before}`
   switch (status._tag) {
@@ -32,7 +41,7 @@ const ofMember = (member: Member, before: string): Status | undefined => {
       return undefined
     case "Running": {
       const tries = status.attempt > 1 ? `, try ${status.attempt}` : ""
-      return { mark: "running", line: `▶ running${tries}${earlier}` }
+      return { mark: running === "running" ? "running" : "interrupted", line: `${words[running]}${tries}${earlier}` }
     }
     case "Finished":
       return { mark: "done", line: `✓ done${facts([status.record])}${earlier}` }
@@ -47,8 +56,12 @@ const ofMember = (member: Member, before: string): Status | undefined => {
   }
 }
 
+/** What became of the steps that a run was at. What ends a run around it, ends it. */
+export const runningOf = (run: PlanRunState | undefined, around: Running): Running =>
+  run?.interrupted !== undefined || run?.outcome?._tag === "Interrupted" ? "interrupted" : around
+
 /** How a run marks the steps of its plan. */
-export const overlay = (run: PlanRunState): ((step: StepDefinition) => Status) => {
+export const overlay = (run: PlanRunState, running: Running): ((step: StepDefinition) => Status) => {
   const records = new Map<string, Array<StepRecord>>()
   for (const record of Chunk.toReadonlyArray(run.history)) {
     const known = records.get(record.step)
@@ -62,7 +75,7 @@ export const overlay = (run: PlanRunState): ((step: StepDefinition) => Status) =
   return ({ name }) => {
     const done = facts(records.get(name) ?? [])
     const member = members.get(name)
-    const now = member === undefined ? undefined : ofMember(member, done)
+    const now = member === undefined ? undefined : ofMember(member, done, running)
     if (now !== undefined) return now
     if (outcome?._tag === "Failed" && outcome.step === name) {
       return { mark: "failed", line: `✗ failed, ${visible(outcome.failure.type, 60)}${done}` }

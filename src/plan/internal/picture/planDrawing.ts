@@ -4,19 +4,22 @@ import { inBands, positionsOf, turnAt } from "./bands.ts"
 import { dataOf } from "./data.ts"
 import type { Drawing, Edge, Group, Item, Mark, Node } from "./drawing.ts"
 import { exitsOf, flowOf, type Way } from "./flow.ts"
-import { childRun, overlay, type Status } from "./overlay.ts"
+import { childRun, overlay, type Running, runningOf, type Status } from "./overlay.ts"
 import { nameOf } from "./text.ts"
 
 /** A plan, and the plans that are steps of it. */
 export interface Source {
   readonly definition: PlanDefinition
   readonly nested: ReadonlyMap<string, Source>
+  /** The names of plans that are steps, by the names of the steps. */
+  readonly plans: ReadonlyMap<string, string>
 }
 
 export interface Options {
   readonly direction: "down" | "right"
   readonly data: boolean
   readonly run: PlanRunState | undefined
+  readonly running: Running
 }
 
 /** What is drawn for a step: where edges come in and go out. */
@@ -28,7 +31,7 @@ interface Drawn {
 }
 
 /** Plans that are nested deeper are drawn as steps. */
-const maxNesting = 8
+export const maxNesting = 8
 
 export const startKey = (prefix: string): string => `${prefix}start`
 export const endKey = (prefix: string): string => `${prefix}end`
@@ -42,10 +45,11 @@ export const stepKeys = (steps: ReadonlyArray<StepDefinition>, prefix: string): 
 }
 
 /** The lines of a step: its name, and what runs in it. */
-export const linesOf = ({ name, target }: StepDefinition): ReadonlyArray<string> => [
-  nameOf(name),
-  target.name === name ? target.kind : `${target.kind} ${nameOf(target.name)}`
-]
+export const linesOf = ({ name, target }: StepDefinition, plan?: string): ReadonlyArray<string> => {
+  const kind = plan === undefined ? target.kind : "plan"
+  const called = plan ?? target.name
+  return [nameOf(name), called === name ? kind : `${kind} ${nameOf(called)}`]
+}
 
 export const node = (
   key: string,
@@ -121,6 +125,7 @@ const drawStep = (
   step: StepDefinition,
   key: string,
   status: Status,
+  plan: string | undefined,
   nested: Source | undefined,
   run: PlanRunState | undefined,
   options: Options,
@@ -128,11 +133,21 @@ const drawStep = (
 ): Drawn => {
   const extra = status.line === undefined ? [] : [status.line]
   if (nested === undefined || depth >= maxNesting) {
-    const item = node(key, step.target.kind, [...linesOf(step), ...extra], status.mark)
+    const item = node(
+      key,
+      plan === undefined ? step.target.kind : "plan",
+      [...linesOf(step, plan), ...extra],
+      status.mark
+    )
     return { item, entry: key, exit: key, edges: [] }
   }
   const prefix = `${key}/`
-  const inner = drawPlan(nested, prefix, { ...options, run: childRun(run, step.name) }, depth + 1)
+  const inner = drawPlan(
+    nested,
+    prefix,
+    { ...options, run: childRun(run, step.name), running: runningOf(run, options.running) },
+    depth + 1
+  )
   const group: Group = {
     _tag: "Group",
     key: `nested ${key}`,
@@ -153,11 +168,13 @@ const drawPlan = (source: Source, prefix: string, options: Options, depth: numbe
   const { steps } = definition
   const { reached, ways } = flowOf(definition)
   const keys = stepKeys(steps, prefix)
-  const statusOf = options.run === undefined ? () => ({}) : overlay(options.run)
+  const statusOf =
+    options.run === undefined ? () => ({}) : overlay(options.run, runningOf(options.run, options.running))
   const drawn = steps.map((step, index) => {
     const unreachable = reached !== undefined && !reached.has(index)
     const status: Status = unreachable ? { mark: "skipped", line: "– not reachable" } : statusOf(step)
-    return drawStep(step, keys[index] ?? "", status, source.nested.get(step.name), options.run, options, depth)
+    const plan = source.plans.get(step.name)
+    return drawStep(step, keys[index] ?? "", status, plan, source.nested.get(step.name), options.run, options, depth)
   })
   const positions = positionsOf(steps)
   const { edges, joins, unknown } = flowEdges(
