@@ -105,17 +105,15 @@ export const writesBetween = (
 ): ReadonlyArray<{ readonly write: string; readonly step: string; readonly record: number }> => {
   const known = before?.writes
   if (state.writes === known) return []
-  // In the order in which steps finished, which in a band is the declared one
-  const inOrder = Array.from(state.writes).sort(([, a], [, b]) => a - b)
-  return inOrder.flatMap(([write, record]) =>
-    known !== undefined && Option.contains(HashMap.get(known, write), record)
-      ? []
-      : [
-          {
-            write,
-            step: Option.match(Chunk.get(state.history, record), { onNone: () => "", onSome: ({ step }) => step }),
-            record
-          }
-        ]
+  const changed = Array.from(state.writes).filter(
+    ([write, record]) => known === undefined || !Option.contains(HashMap.get(known, write), record)
   )
+  // In the order in which steps finished, which in a band is the declared one
+  return changed
+    .sort(([, a], [, b]) => a - b)
+    .map(([write, record]) => ({
+      write,
+      step: Option.match(Chunk.get(state.history, record), { onNone: () => "", onSome: ({ step }) => step }),
+      record
+    }))
 }
