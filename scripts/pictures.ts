@@ -17,7 +17,7 @@ interface Example {
 const draw = async (example: string): Promise<string> => {
   const path = new URL(`../examples/${example}/plan.ts`, import.meta.url).href
   const { plan }: Example = await import(path)
-  return Plan.toMermaid(await Effect.runPromise(plan))
+  return Plan.toMermaid(await Effect.runPromise(plan), { nested: true })
 }
 
 const picture = /<!-- picture: (\S+) -->\n[^]*?<!-- end -->/g

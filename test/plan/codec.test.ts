@@ -371,6 +371,21 @@ describe("losses of older versions", () => {
     ],
     ["a named schema", withStep({ output: { name: "Hits" } }), ["/steps/0/output"], []],
     ["a schema", withStep({ input: { json: {} } }), ["/steps/0/input"], ["/steps/0/input"]],
+    [
+      "a second schema of one name",
+      {
+        ...withStep({ output: { name: "Hits", json: { type: "string" } }, input: { name: "Other", json: {} } }),
+        steps: [
+          ...withStep({ output: { name: "Hits", json: { type: "string" } }, input: { name: "Other", json: {} } }).steps,
+          ...withStep({
+            output: { name: "Hits", json: { type: "string" } },
+            input: { name: "Hits", json: {} }
+          }).steps.map((step) => ({ ...step, name: "t" }))
+        ]
+      },
+      ["/steps/0/input", "/steps/0/output", "/steps/1/input", "/steps/1/output"],
+      ["/steps/1/input"]
+    ],
     ["a schema called str", withStep({ output: { name: "str" } }), ["/steps/0/output"], ["/steps/0/output"]],
     ["the order of routes", withStep({ routes: [route("a"), route("B")] }), ["/steps/0/routes"], ["/steps/0/routes"]],
     ["a second route", withStep({ routes: [route("a"), route("a")] }), ["/steps/0/routes/1"], ["/steps/0/routes/1"]],

@@ -1,10 +1,12 @@
 /** What versions 1 and 2 cannot hold. */
+import type { JsonObject } from "../../../payload/Json.ts"
 import type { Loss } from "../../../payload/LossyEncoding.ts"
 import type { SchemaRef } from "../../PlanDefinition.ts"
 import type { Reference } from "../../Reference.ts"
 import { type Draft, type DraftStep, isDefault } from "./draft.ts"
 import { defaultName } from "./limits.ts"
 import * as Names from "../../../payload/Names.ts"
+import { equals } from "../when/json.ts"
 import { byCodePoint, isRouteCondition } from "./routes.ts"
 
 const isList = (context: Reference | ReadonlyArray<Reference>): context is ReadonlyArray<Reference> =>
@@ -27,6 +29,26 @@ const schema = (path: string, slot: "input" | "output", ref: SchemaRef | undefin
   if (ref.name === undefined) return [{ path, what: `an ${slot} schema without a name` }]
   if (isDefault(slot, ref)) return [{ path, what: `an ${slot} schema named ${ref.name}, which stands for none` }]
   return []
+}
+
+/** Two schemas of one name: only the name is written, and whoever reads it has one schema for it. */
+const homonyms = (steps: ReadonlyArray<DraftStep>): ReadonlyArray<Loss> => {
+  const first = new Map<string, { readonly path: string; readonly json: JsonObject }>()
+  return steps.flatMap((step, index) =>
+    (["input", "output"] as const).flatMap((slot): ReadonlyArray<Loss> => {
+      const { json, name } = step[slot] ?? {}
+      if (name === undefined || json === undefined || isDefault(slot, { name })) return []
+      const path = `/steps/${index}/${slot}`
+      const before = first.get(name)
+      if (before === undefined) {
+        first.set(name, { path, json })
+        return []
+      }
+      if (equals(before.json, json)) return []
+      const what = `an ${slot} schema named ${name}, which is another one at ${before.path} (written as the name, which is read as one schema)`
+      return [{ path, what }]
+    })
+  )
 }
 
 /** Routes are written sorted, and each target once. */
@@ -64,5 +86,6 @@ export const lossesOf = ({ description, name, output, steps }: Draft, version: 1
   ...(name === defaultName ? [] : [{ path: "/name", what: "the name of the plan" }]),
   ...(description === undefined ? [] : [{ path: "/description", what: "the description of the plan" }]),
   ...(output === undefined ? [] : [{ path: "/output", what: "the output schema of the plan" }]),
-  ...steps.flatMap((one, index) => step(one, index, version))
+  ...steps.flatMap((one, index) => step(one, index, version)),
+  ...(version === 1 ? [] : homonyms(steps))
 ]
