@@ -238,6 +238,9 @@ export interface Bound<out A, out R = never> extends Agent<A, R>, Inspectable {
  * fit or have no JSON Schema, two targets under one name, predicates that are missing,
  * times and retries that cannot be. `PlanCheck` tells the rules.
  *
+ * Steps are given one by one, not as a list: spread a list that was built. Give the plan a
+ * `name`: it is `"plan"` otherwise, and errors, spans and pictures only tell that.
+ *
  * Targets of one name have to be one value: the definition only carries the name. A
  * function written into a step has the name of the step.
  *

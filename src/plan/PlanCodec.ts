@@ -121,6 +121,9 @@ export const codec: VersionedCodec<PlanDefinition> = internal.codec
  * The JSON Schemas of version 3 need no entry; their guards are those of `CheckedSchema`.
  * Schemas that versions 1 and 2 only name are part of the plan once it is read.
  *
+ * The plan gives JSON: what its `output` stands for in code is not known here. Decode
+ * the output of a result with your own schema.
+ *
  * **Example** (A plan of LazyBridge, and what its names stand for)
  *
  * ```ts
@@ -192,7 +195,11 @@ export const decodeJson = <const Registry extends PlanRegistry = {}>(
  * `plan`, its description and output; routes in another order than sorted by code
  * point, a second route to one step, and conditions that are not the predicate
  * `routes:<step>:<target>`; references to memories and answers of agents; timeouts and
- * retries; schemas without a name, and in version 1 any schema.
+ * retries; schemas without a name, or with the name of another one, and in version 1 any
+ * schema. The name of a schema is its `identifier` annotation.
+ *
+ * What is lost may be what the plan needs to be read again: `routesBy` without the output
+ * schema is refused by {@link decode}. Name schemas that plans travel with.
  *
  * It fails with a `PayloadError` for what the wire cannot hold or would not be read
  * again, such as a name that only version 2 allows, and for secrets.
