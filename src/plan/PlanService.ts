@@ -8,16 +8,16 @@
  *
  * | of an agent | for a plan |
  * |---|---|
- * | the input | the task; its files are the content |
+ * | the input | the task; its files are the content. Where the first step that reads it has an `input` schema that the text does not fit, and the text is JSON that does, that JSON is the payload |
  * | a conversation | the newest user message is the task, what users and assistants said before it the context |
- * | `maxSteps` | `maxIterations`; used up, the outcome is `MaxSteps` |
+ * | `maxSteps` | `maxIterations`; used up, the outcome is `MaxSteps`. On a resume also for plans inside that used up theirs |
  * | `context`, `timeouts`, `maxDepth`, `onState`, `interruptWhen` | the same; `timeouts.step` and `timeouts.tool` are handed to agents and tools in steps |
  * | `modelRetry`, `modelMistakes`, `defects` | hold for the agents in steps |
  * | `toolChoice`, `budget`, `instructions` | nothing |
  * | `Completed` | the plan completed, or concluded: the answer is the text, and the output where the plan's output can be it (or the JSON in it), otherwise the outcome is `InvalidOutput` |
  * | `AwaitingApproval` | calls of tools and agents in steps, with the names of the steps in their `path`, and steps that pause, under their names. A denied pause fails its step |
  * | `Interrupted` | a timeout or `interruptWhen`; what runs is cut off, and runs again when the run is resumed |
- * | an `AgentError` | `DelegateFailed`, whose cause is the `PlanError`; `MaxDepth` for a nest of agents and plans that is too deep |
+ * | an `AgentError` | `DelegateFailed`, whose cause is the `PlanError`; `MaxDepth` for a nest of agents and plans that is too deep. The model of an agent that has the plan as a tool is told which step failed and with which type, and what was wrong if the plan itself found it: what somebody else's error says is not passed on |
  * | `steps`, the conversation | one step and one assistant message for each user message |
  * | events | `Child` for what agents in steps tell, under the names of the steps; one `TextDelta` with the answer |
  *

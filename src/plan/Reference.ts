@@ -14,7 +14,7 @@
  * | {@link fromPrev} | of the step that ran last, after a band of its last member; of the input for the first step | |
  * | {@link fromStart} | of the input of the plan | |
  * | {@link fromStep}, {@link fromParallel} | of the newest run of that step | `ReferenceFailed` |
- * | {@link fromParallelAll} | of all members of a band as one text, `[name]` above each | `ReferenceFailed` if one did not run |
+ * | {@link fromParallelAll} | of all members of a band: as the task one text, `[name]` above each, and as the payload an object by their names | `ReferenceFailed` if one did not run |
  * | {@link fromMemory} | what an agent remembers, as text | empty |
  * | {@link fromAgent} | what an agent answered last, in this run or an earlier one | empty |
  * | {@link literal}, or a plain string | the text | |
@@ -227,8 +227,20 @@ export const fromParallel = <const Name extends string>(step: Name): FromParalle
 })
 
 /**
- * What all members of a band gave, in declared order, as one text. `step` is the first
- * member.
+ * What all members of a band gave, in declared order. `step` is the first member.
+ *
+ * **Details**
+ *
+ * As a task (and as context) it is one text, with `[name]` above what each member gave. As
+ * the payload of a function, and of any step with an `input` schema, it is an object with
+ * the output of each member under its name: `input: Schema.Struct({ for: ..., against: ... })`
+ * types it, and `Plan.make` compares that with what the members give. To a tool with an
+ * `input` schema that object is its arguments.
+ *
+ * **Gotchas**
+ *
+ * In the text nothing is escaped: a member can say something that looks like the label of
+ * another one. Where that matters, use the payload.
  *
  * **Example** (Two opinions)
  *
@@ -249,6 +261,32 @@ export const fromParallel = <const Name extends string>(step: Name): FromParalle
  * const result = await Effect.runPromise(program)
  * assert.ok(result.outcome === "Completed")
  * assert.strictEqual(result.output, "[for]\ncheap\n\n[against]\nslow")
+ * ```
+ *
+ * **Example** (An aggregation with types)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { Plan, Reference, Step } from "effect-emissary"
+ *
+ * const Price = Schema.Struct({ price: Schema.Finite })
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     Step.make("here", { parallel: true, output: Price, target: () => Effect.succeed({ price: 3 }) }),
+ *     Step.make("there", { parallel: true, output: Price, target: () => Effect.succeed({ price: 2 }) }),
+ *     Step.make("compare", {
+ *       task: Reference.fromParallelAll("here"),
+ *       input: Schema.Struct({ here: Price, there: Price }),
+ *       target: ({ payload }) => Effect.succeed(payload.here.price - payload.there.price)
+ *     })
+ *   )
+ *   return yield* Plan.run(yield* Plan.bind(plan), "Where?")
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Completed" && result.output === 1)
  * ```
  *
  * @category constructors

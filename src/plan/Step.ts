@@ -171,7 +171,8 @@ export type Retry =
  *   gets the payload as its arguments when there is one, and the text otherwise.
  * - `output`: a schema that the answer has to fit, or the step fails. It is what `routesBy`
  *   and the types of later steps go by. Default: that of the function (`Target.make`), or
- *   what the agent says that it answers (`Agent.outputSchema`); otherwise any JSON.
+ *   what the agent says that it answers (`Agent.outputSchema`); otherwise any JSON. The
+ *   text of an agent, or of a plan, that does not fit and is JSON that does is that JSON.
  * - `writes`: the key under which the result of the run, and a `Checkpoint`, has the
  *   answer.
  * - `parallel`: whether the step is part of a band: neighbours that are parallel run

@@ -133,6 +133,82 @@ describe("a plan as an agent", () => {
     })
   )
 
+  it.effect("PLAN-8 a text that is the JSON which the plan reads is its payload", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      const N = Schema.Struct({ n: Schema.Finite })
+      const double = Step.make("double", { input: N, target: ({ payload }) => Effect.succeed(payload.n * 2) })
+      const bound = yield* Plan.bind(yield* Plan.make(double))
+      const answer = (plan: Agent.Agent<unknown>, text: string) =>
+        Effect.map(plan.run(text), (result) => (result.outcome === "Completed" ? result.output : undefined))
+      assert.strictEqual(yield* answer(bound, `{"n": 21}`), 42)
+      // A step that reads it later, a band, and a plan inside
+      const later = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { target: fn("a", ({ task }) => task), parallel: true }),
+          Step.make("b", { target: fn("b", ({ payload }) => payload), parallel: true }),
+          Step.make("double", { input: N, task: Reference.fromStart, target: bound })
+        )
+      )
+      assert.strictEqual(yield* answer(later, `{"n":21}`), 42)
+      const around = yield* Plan.bind(yield* Plan.make({ name: "around" }, Step.make("inner", { target: bound })))
+      assert.strictEqual(yield* answer(around, `{"n":21}`), 42)
+      // A text that fits stays one
+      const text = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { input: Schema.String, target: ({ payload }) => Effect.succeed(payload.length) })
+        )
+      )
+      assert.strictEqual(yield* answer(text, `{"n":21}`), 8)
+    })
+  )
+
+  it.effect(
+    "PLAN-8 L8 the model of an outer agent is told what it can use, and no advice for whoever wrote the plan",
+    () =>
+      Effect.gen(function* () {
+        const N = Schema.Struct({ n: Schema.Finite })
+        const told = <R>(plan: Agent.Agent<unknown, R>, ...inner: ReadonlyArray<{ readonly text: string }>) =>
+          Effect.gen(function* () {
+            const desk = Agent.make("desk", {
+              instructions: "Help.",
+              toolkit: [Agent.asTool(plan, { name: "sums", description: "Sums" })]
+            })
+            yield* desk.run("hello")
+            const { requests } = yield* ScriptedModel.ScriptedModel
+            return JSON.stringify((yield* requests).at(-1)?.messages)
+          }).pipe(
+            Effect.provide(
+              ScriptedModel.layer([
+                { toolCalls: [{ name: "sums", params: { input: "twenty-one" } }] },
+                ...inner,
+                { text: "Sorry." }
+              ])
+            )
+          )
+        const advice = ["causeOf", "resume", "`output`"]
+        const input = yield* told(
+          yield* Plan.bind(yield* Plan.make(Step.make("double", { input: N, target: () => Effect.succeed(0) })))
+        )
+        assert.include(input, "failed with InputInvalid: input: at the root: expected object, found string")
+        const writer = Agent.make("writer", { instructions: "Write." })
+        const output = yield* told(
+          yield* Plan.bind(yield* Plan.make(Step.make("write", { output: N, target: writer }))),
+          { text: "prose" }
+        )
+        assert.include(output, "failed with OutputInvalid: output: at the root: expected object, found string")
+        // Types can be borrowed; what such an error says is not passed on
+        const borrowed = yield* told(
+          yield* Plan.bind(
+            yield* Plan.make(Step.make("a", { target: () => Effect.fail({ _tag: "Timeout", message: "hunter2" }) }))
+          )
+        )
+        assert.include(borrowed, "failed with Timeout")
+        assert.notInclude(borrowed, "hunter2")
+        for (const text of [input, output, borrowed]) for (const words of advice) assert.notInclude(text, words)
+      })
+  )
+
   it.effect("PLAN-8 used up iterations are MaxSteps, resumable with more", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()

@@ -268,7 +268,6 @@ describe("types along the ways that data takes", () => {
     const taking = (task: PlanDefinition["steps"][number]["task"], json: { readonly type: string }) =>
       problems(step("p", { parallel: true }), step("b", { task, input: { json } }))
     for (const task of [
-      { _tag: "FromParallelAll", step: "p" },
       { _tag: "FromMemory", agent: "m" },
       { _tag: "Literal", value: "x" }
     ] as const) {

@@ -41,9 +41,15 @@ export const toToolResult = (agent: string, result: RunResult<unknown>): ToolRes
   return ToolResult.success(output === undefined ? result.text : output)
 }
 
+/** What a model is told about a failure. What answers in place of a model says what it can use. */
+const messageOf = (agent: string, { message, reason }: AgentError): string =>
+  reason._tag === "DelegateFailed"
+    ? `The agent ${JSON.stringify(agent)} gave no answer: ${reason.problem ?? reason.error}`
+    : message
+
 /** The tool result of a child that failed: what it was, and nothing of what was said. */
-const failureResult = (error: AgentError): ToolResult.Failure =>
-  ToolResult.failure("execution_error", error.message, { reason: error.reason._tag })
+const failureResult = (agent: string, error: AgentError): ToolResult.Failure =>
+  ToolResult.failure("execution_error", messageOf(agent, error), { reason: error.reason._tag })
 
 const input = (call: Pick<BoundCall, "arguments">): string => {
   const text = call.arguments["input"]
@@ -82,7 +88,7 @@ const runAgent = (agent: Agent<unknown>, options: Options): Effect.Effect<ToolRe
     }),
     Effect.catch((error) => {
       if (error.reason._tag === "MaxDepth") options.onFatal(error)
-      return Effect.succeed(failureResult(error))
+      return Effect.succeed(failureResult(agent.name, error))
     }),
     Effect.provideService(RunContext, call.context),
     Effect.provideService(Environment, {

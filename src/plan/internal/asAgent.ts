@@ -73,7 +73,7 @@ const begin = Effect.fnUntraced(function* (bound: BoundPlan, turn: Turn) {
   const { progress } = turn.state()
   if (progress === undefined) {
     const options = optionsOf(turn, journalOf(turn, undefined), [])
-    return { from: { _tag: "Start", input: inputOf(turn) } as const, options }
+    return { from: { _tag: "Start", input: yield* inputOf(bound, turn) } as const, options }
   }
   const state = yield* facts.replay(bound, progress.facts)
   const options = optionsOf(turn, journalOf(turn, state), progress.decisions)

@@ -21,7 +21,20 @@ export const own = (json: Schema.Json | undefined, key: string): Schema.Json | u
 
 export const located = (root: JsonObject): Located => ({ root, schema: root })
 
-export const inside = ({ root }: Located, schema: Schema.Json): Located => ({ root, schema })
+/** Documents inside of another one. */
+const documents = new WeakSet<object>()
+
+/** A document that can be put inside of another one: its references stay about itself. */
+export const document = (json: JsonObject): JsonObject => {
+  const copy = { ...json }
+  documents.add(copy)
+  return copy
+}
+
+export const inside = ({ root }: Located, schema: Schema.Json): Located => ({
+  root: isObject(schema) && documents.has(schema) ? schema : root,
+  schema
+})
 
 /** Follows `$ref` inside the document. Undefined when it leads nowhere. */
 export const resolve = (at: Located): Located | undefined => {

@@ -3,6 +3,7 @@ import type { JsonObject } from "../../../payload/Json.ts"
 import type { PlanProblem } from "../../PlanProblem.ts"
 import { conflict } from "./compatible.ts"
 import { type Flow, NONE } from "./flow.ts"
+import { document } from "./json.ts"
 import { at, bandOf, named, type Outline, show } from "./outline.ts"
 
 /** Something that a task can be, and its schema if that is known. */
@@ -71,8 +72,10 @@ const sources = (outline: Outline, index: number, previous: Previous | undefined
       const position = outline.positions.get(task.step)
       return position === undefined || position >= index ? [] : output(outline, position)
     }
-    case "FromParallelAll":
-      return [{ name: "the text of a band", json: text }]
+    case "FromParallelAll": {
+      const position = outline.positions.get(task.step)
+      return position === undefined || position >= index ? [] : [band(outline, position)]
+    }
     case "FromMemory":
       return [{ name: "the text of a memory", json: text }]
     case "Literal":
@@ -80,6 +83,29 @@ const sources = (outline: Outline, index: number, previous: Previous | undefined
     default:
       return []
   }
+}
+
+const bands = new WeakMap<Outline, Map<number, Source>>()
+
+/** What a band gives; made once, however many steps read it. */
+const band = (outline: Outline, first: number): Source => {
+  const known = bands.get(outline) ?? new Map<number, Source>()
+  bands.set(outline, known)
+  const source = known.get(first) ?? bandSource(outline, first)
+  known.set(first, source)
+  return source
+}
+
+/** What the members of a band give, each under its name. */
+const bandSource = (outline: Outline, first: number): Source => {
+  const members = outline.steps.slice(first, bandOf(outline, first).last + 1)
+  const json: JsonObject = {
+    type: "object",
+    properties: Object.fromEntries(members.map(({ name, output }) => [name, document(output?.json ?? {})])),
+    required: members.map(({ name }) => name),
+    additionalProperties: false
+  }
+  return { name: `what the band of step ${named(outline, first)} gives`, json }
 }
 
 const output = (outline: Outline, position: number): ReadonlyArray<Source> => {

@@ -2,6 +2,8 @@
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import * as Json from "../../../payload/Json.ts"
+import type { BoundPlan, LiveStep, StepSchema } from "../live.ts"
+import * as Output from "./output.ts"
 import { InputInvalid, PlanError } from "../../PlanError.ts"
 import type * as PlanInput from "../../PlanInput.ts"
 import { text } from "../text.ts"
@@ -49,3 +51,28 @@ export const inputOf = (plan: string, input: PlanInput.Input): Effect.Effect<Pla
       onSuccess: (payload) => Effect.succeed(parts(input, payload))
     })
   })
+
+const readsInput = (step: LiveStep, isFirst: boolean): boolean =>
+  step.definition.task._tag === "FromStart" || (isFirst && step.definition.task._tag === "FromPrev")
+
+/** The input schema of the first step that has one and reads the input. */
+const schemaOf = ({ steps }: BoundPlan): StepSchema | undefined => {
+  const isBand = steps[0]?.definition.parallel === true
+  const last = steps.findIndex(({ definition }) => !definition.parallel)
+  const firsts = isBand ? (last === -1 ? steps.length : last) : 1
+  return steps.find((step, index) => step.input !== undefined && readsInput(step, index < firsts))?.input
+}
+
+/**
+ * What a plan is given by somebody who can only say texts: a text that does not fit the
+ * step that reads it, and is JSON that does, is that JSON.
+ */
+export const fitted = (bound: BoundPlan, payload: Schema.Json): Effect.Effect<Schema.Json> => {
+  const schema = schemaOf(bound)
+  if (schema === undefined || typeof payload !== "string") return Effect.succeed(payload)
+  const fits = (value: Schema.Json) => Effect.as(Output.through(schema, value, "input"), value)
+  return fits(payload).pipe(
+    Effect.catch(() => Effect.flatMap(Json.parse(payload), fits)),
+    Effect.catch(() => Effect.succeed(payload))
+  )
+}

@@ -9,6 +9,8 @@ import type { PlanRunEvent } from "../../PlanRunEvent.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
 import { text } from "../text.ts"
 import { type Attempt, failed, succeeded } from "./attempt.ts"
+import type { Begin } from "./drive.ts"
+import { fitted } from "./input.ts"
 import type { Delivery } from "./reference.ts"
 import type { Learning } from "./rules.ts"
 import type { NestOptions, Run } from "./run.ts"
@@ -78,14 +80,18 @@ export const run = (
     ...(child?.outcome?._tag === "LimitReached" ? { maxIterations: raise } : undefined)
   }
   const { content, context, payload, task } = delivery
-  const input = {
+  const input = Effect.map(fitted(rules.bound, payload), (payload) => ({
     task: task === "" ? text(payload) : task,
     payload,
     ...(context === undefined ? undefined : { context }),
     ...(content.length === 0 ? undefined : { content })
-  }
-  const begin = child === undefined ? ({ _tag: "Start", input } as const) : ({ _tag: "Resume", state: child } as const)
-  return outer.nest(rules, begin, handed, { ...sink, emit }).pipe(
+  }))
+  const begin: Effect.Effect<Begin> =
+    child === undefined
+      ? Effect.map(input, (input) => ({ _tag: "Start", input }))
+      : Effect.succeed({ _tag: "Resume", state: child })
+  return begin.pipe(
+    Effect.flatMap((begin) => outer.nest(rules, begin, handed, { ...sink, emit })),
     Effect.map((result) => ofResult(outer, result)),
     Effect.catch((error) => ofError(outer, step, error))
   )

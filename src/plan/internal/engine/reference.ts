@@ -18,6 +18,8 @@ interface Resolved {
   readonly payload: Schema.Json
   readonly context: string | undefined
   readonly content: ReadonlyArray<Content>
+  /** What the payload is in words, where that is not its one rendering. */
+  readonly said?: string
 }
 
 /** What a target is given. */
@@ -44,6 +46,13 @@ const ofInput = (input: PlanInput.PlanInput): Resolved => ({
 })
 
 const ofRecord = (record: StepRecord): Resolved => ({ ...plain(record.output), context: record.context })
+
+/** In words each member under its name, and as a payload an object of what they gave. */
+const ofBand = (records: ReadonlyArray<StepRecord>): Resolved => {
+  const said = records.map(({ output, step }) => `[${step}]\n${text(output)}`).join("\n\n")
+  const payload = Object.fromEntries(records.map(({ output, step }) => [step, output]))
+  return { ...plain(payload), task: said, said }
+}
 
 interface Where {
   readonly bound: BoundPlan
@@ -103,7 +112,7 @@ const resolve = (where: Where, reference: Reference): Effect.Effect<Resolved, un
     case "FromParallelAll":
       return Effect.map(
         Effect.forEach(bandFrom(bound, reference.step), (step) => newest(where, reference, step)),
-        (records) => plain(records.map(({ output, step }) => `[${step}]\n${text(output)}`).join("\n\n"))
+        ofBand
       )
     case "FromMemory":
       return Effect.map(bound.memories.get(reference.agent)?.text ?? Effect.succeed(""), plain)
@@ -116,8 +125,12 @@ const resolve = (where: Where, reference: Reference): Effect.Effect<Resolved, un
   }
 }
 
-const contextParts = ({ context, payload }: Resolved): ReadonlyArray<string> =>
-  [context ?? "", text(payload)].filter((part) => part !== "")
+const contextParts = ({ context, payload, said }: Resolved): ReadonlyArray<string> =>
+  [context ?? "", said ?? text(payload)].filter((part) => part !== "")
+
+/** An agent or a plan without an input schema is told a band in words, as its task. */
+const payloadFor = ({ input, target }: LiveStep, { payload, said }: Resolved): Schema.Json =>
+  input === undefined && target._tag !== "Function" ? (said ?? payload) : payload
 
 /**
  * What a step is given. Fails with `ReferenceFailed`, or with what reading a memory fails
@@ -126,8 +139,9 @@ const contextParts = ({ context, payload }: Resolved): ReadonlyArray<string> =>
 export const deliver = Effect.fnUntraced(function* (
   bound: BoundPlan,
   state: PlanRunState.PlanRunState,
-  { definition }: LiveStep
+  live: LiveStep
 ): Effect.fn.Return<Delivery, unknown> {
+  const { definition } = live
   const { context, name: step } = definition
   const where = { bound, state, step }
   const task = yield* resolve({ ...where, slot: "task" }, definition.task)
@@ -143,7 +157,7 @@ export const deliver = Effect.fnUntraced(function* (
   return {
     step,
     task: task.task,
-    payload: task.payload,
+    payload: payloadFor(live, task),
     context: joined === "" ? undefined : joined,
     content: task.content
   }
