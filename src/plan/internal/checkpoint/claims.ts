@@ -154,7 +154,8 @@ export const make = (storage: Storage, lease: Lease): Claims => {
       // A store that failed can have written even so
       (error) => (error._tag === "VersionConflict" ? storage.sweep(key, { generation, segments: [] }) : Effect.void)
     )
-    const claimed: Claimed = { key, head, version, state: undefined, before: undefined }
+    const { definition } = plan
+    const claimed: Claimed = { key, definition, head, version, state: undefined, before: undefined }
     const taken: Taken = { _tag: "Run", claimed, begin: given }
     return taken
   })
@@ -184,7 +185,8 @@ export const make = (storage: Storage, lease: Lease): Claims => {
       updated: now
     }
     const version = yield* storage.setHead(key, Option.some(found.version), next)
-    const claimed: Claimed = { key, head: next, version, state, before: head }
+    const { definition } = plan
+    const claimed: Claimed = { key, definition, head: next, version, state, before: head }
     const taken: Taken =
       state === undefined
         ? {

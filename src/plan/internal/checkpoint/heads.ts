@@ -6,9 +6,11 @@ import * as HashMap from "effect/HashMap"
 import * as Cause from "effect/Cause"
 import * as Option from "effect/Option"
 import type { Status } from "../../CheckpointError.ts"
+import type { PlanDefinition } from "../../PlanDefinition.ts"
 import type { PlanOutcome } from "../../PlanOutcome.ts"
 import type { PlanResult } from "../../PlanResult.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
+import { stepOf } from "../transition/positions.ts"
 import type { Head, Pending, Segment } from "./records.ts"
 
 const statuses: { readonly [Tag in PlanOutcome["_tag"]]: Status } = {
@@ -98,22 +100,21 @@ export const release = (head: Head, status: Status, now: DateTime.Utc): Head => 
   return { ...rest, status, updated: now }
 }
 
-/** Which writes a state has that the one before has not, each with its record. */
+/**
+ * Which writes a state has that the one before has not, each with its record, in the order
+ * in which steps finished, which in a band is the declared one. Looks at new records alone.
+ */
 export const writesBetween = (
+  definition: PlanDefinition,
   before: PlanRunState | undefined,
   state: PlanRunState
 ): ReadonlyArray<{ readonly write: string; readonly step: string; readonly record: number }> => {
-  const known = before?.writes
-  if (state.writes === known) return []
-  const changed = Array.from(state.writes).filter(
-    ([write, record]) => known === undefined || !Option.contains(HashMap.get(known, write), record)
-  )
-  // In the order in which steps finished, which in a band is the declared one
-  return changed
-    .sort(([, a], [, b]) => a - b)
-    .map(([write, record]) => ({
-      write,
-      step: Option.match(Chunk.get(state.history, record), { onNone: () => "", onSome: ({ step }) => step }),
-      record
-    }))
+  if (state.writes === before?.writes) return []
+  const first = before === undefined ? 0 : Chunk.size(before.history)
+  return Array.from({ length: Chunk.size(state.history) - first }, (_, index) => first + index).flatMap((record) => {
+    const step = Option.match(Chunk.get(state.history, record), { onNone: () => "", onSome: ({ step }) => step })
+    const write = stepOf(definition, step)?.writes
+    const isNewest = write !== undefined && Option.contains(HashMap.get(state.writes, write), record)
+    return isNewest ? [{ write, step, record }] : []
+  })
 }

@@ -12,6 +12,7 @@ import * as Option from "effect/Option"
 import * as Semaphore from "effect/Semaphore"
 import { CheckpointError, LeaseLost, type Reason } from "../../CheckpointError.ts"
 import { JournalFailed, PlanError } from "../../PlanError.ts"
+import type { PlanDefinition } from "../../PlanDefinition.ts"
 import type { Journal } from "../../PlanOptions.ts"
 import type { PlanResult } from "../../PlanResult.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
@@ -28,6 +29,7 @@ export interface Lease {
 /** A key that this process has just taken. */
 export interface Claimed extends Found {
   readonly key: string
+  readonly definition: PlanDefinition
   /** What the run did so far. */
   readonly state: PlanRunState | undefined
   /** What was there before, to be there again if nothing happens. */
@@ -105,7 +107,7 @@ export const open = (storage: Storage, lease: Lease, claimed: Claimed): Session 
 
   const commit = Effect.fnUntraced(function* (events: Parameters<Journal>[0], next: PlanRunState) {
     yield* storage.setBatch({ key, generation: head.generation }, heads.segmentOf(head), events)
-    const pending = yield* writes.pendingOf(storage, fork, state, next)
+    const pending = yield* writes.pendingOf(storage, fork, claimed.definition, state, next)
     const status = heads.statusOf(next)
     const now = yield* DateTime.now
     const ends = !heads.isOpen(status)

@@ -8,6 +8,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { WriteFailed } from "../../CheckpointError.ts"
+import type { PlanDefinition } from "../../PlanDefinition.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
 import * as heads from "./heads.ts"
 import type { Pending, Stamp } from "./records.ts"
@@ -21,10 +22,11 @@ const isSame = (a: Stamp | null, b: Stamp | null): boolean => a?.run === b?.run 
 export const pendingOf = (
   storage: Storage,
   fork: string | undefined,
+  definition: PlanDefinition,
   before: PlanRunState | undefined,
   state: PlanRunState
 ): Effect.Effect<ReadonlyArray<Pending>> =>
-  Effect.forEach(heads.writesBetween(before, state), (write) =>
+  Effect.forEach(heads.writesBetween(definition, before, state), (write) =>
     storage.write(write.write, fork).pipe(
       Effect.match({
         // The write itself says what is wrong, after its step is kept
