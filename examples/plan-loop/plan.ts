@@ -11,7 +11,7 @@ export const plan = Plan.make(
   { name: "slogan", maxIterations: 6 },
   Step.make("brief", { target: ({ task }) => Effect.succeed(`A slogan for ${task}`) }),
   Step.make("write", { target: writer, context: Reference.fromStart, writes: "slogan" }),
-  Step.make("review", { target: critic, output: Review, routes: [["write", When.field("good").is(false)]] }),
+  Step.make("review", { target: critic, routes: [["write", When.field("good").is(false)]] }),
   Step.make("print", {
     task: Reference.fromStep("write"),
     target: ({ task }) => Effect.succeed(task.toUpperCase())

@@ -8,7 +8,7 @@ const triage = Agent.make("triage", { instructions: "How severe is this message?
 
 export const plan = Plan.make(
   { name: "triage" },
-  Step.make("triage", { target: triage, output: Verdict, routesBy: "severity", afterBranches: "archive" }),
+  Step.make("triage", { target: triage, routesBy: "severity", afterBranches: "archive" }),
   Step.make("urgent", {
     task: Reference.fromStart,
     target: ({ task }) => Effect.succeed(`Somebody is called about: ${task}`)
