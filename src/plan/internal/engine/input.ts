@@ -73,6 +73,6 @@ export const fitted = (bound: BoundPlan, payload: Schema.Json): Effect.Effect<Sc
   const fits = (value: Schema.Json) => Effect.as(Output.through(schema, value, "input"), value)
   return fits(payload).pipe(
     Effect.catch(() => Effect.flatMap(Json.parse(payload), fits)),
-    Effect.catch(() => Effect.succeed(payload))
+    Effect.orElseSucceed(() => payload)
   )
 }
