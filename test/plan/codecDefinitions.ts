@@ -91,11 +91,11 @@ const reference = ({ kind, name, text }: typeof ReferenceSeed.Type): Reference.R
 const leaf = ({ kind, number, path, text, value }: typeof Leaf.Type): When.When => {
   switch (kind) {
     case 0:
-      return { _tag: "Equals", path, value }
+      return { _tag: "Equals", path, value: lawful(value) }
     case 1:
       return { _tag: "Empty", path }
     case 2:
-      return { _tag: "In", path, values: [value, text] }
+      return { _tag: "In", path, values: [lawful(value), text] }
     case 3:
       return { _tag: "GreaterThan", path, value: number }
     case 4:
@@ -108,6 +108,12 @@ const leaf = ({ kind, number, path, text, value }: typeof Leaf.Type): When.When 
       return { _tag: "Custom", name: text === "" ? "p" : `p ${text}` }
   }
 }
+
+/** Without the keys that no payload may have (L2). */
+const lawful = (value: Schema.Json): Schema.Json =>
+  JSON.parse(JSON.stringify(value, (key, member) => (forbidden.has(key) ? undefined : member)))
+
+const forbidden = new Set(["__proto__", "constructor"])
 
 const condition = ({ join, leaves }: typeof ConditionSeed.Type): When.When => {
   const all = leaves.map(leaf)
