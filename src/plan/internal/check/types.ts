@@ -1,6 +1,7 @@
 /** Whether what a step reads can fit its input, along the ways that data really takes. */
 import type { JsonObject } from "../../../payload/Json.ts"
 import type { PlanProblem } from "../../PlanProblem.ts"
+import { readsText } from "../readsText.ts"
 import { conflict } from "./compatible.ts"
 import { type Flow, NONE } from "./flow.ts"
 import { document } from "./json.ts"
@@ -59,7 +60,8 @@ export const check = (outline: Outline, index: number, previous: Previous | unde
 }
 
 const sources = (outline: Outline, index: number, previous: Previous | undefined): ReadonlyArray<Source> => {
-  const task = outline.steps[index]?.task
+  const step = outline.steps[index]
+  const task = step?.task
   switch (task?._tag) {
     case "FromPrev": {
       const before = previous?.get(bandOf(outline, index).first) ?? []
@@ -74,7 +76,10 @@ const sources = (outline: Outline, index: number, previous: Previous | undefined
     }
     case "FromParallelAll": {
       const position = outline.positions.get(task.step)
-      return position === undefined || position >= index ? [] : [band(outline, position)]
+      if (position === undefined || position >= index) return []
+      return step !== undefined && readsText(step)
+        ? [{ name: "the text of a band", json: text }]
+        : [band(outline, position)]
     }
     case "FromMemory":
       return [{ name: "the text of a memory", json: text }]

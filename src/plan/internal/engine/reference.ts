@@ -10,6 +10,7 @@ import type { StepRecord } from "../../PlanRunEvent.ts"
 import * as PlanRunState from "../../PlanRunState.ts"
 import type { Reference } from "../../Reference.ts"
 import type { BoundPlan, LiveStep } from "../live.ts"
+import { readsText } from "../readsText.ts"
 import { text } from "../text.ts"
 
 /** What one reference gives. */
@@ -128,9 +129,11 @@ const resolve = (where: Where, reference: Reference): Effect.Effect<Resolved, un
 const contextParts = ({ context, payload, said }: Resolved): ReadonlyArray<string> =>
   [context ?? "", said ?? text(payload)].filter((part) => part !== "")
 
-/** An agent or a plan without an input schema is told a band in words, as its task. */
-const payloadFor = ({ input, target }: LiveStep, { payload, said }: Resolved): Schema.Json =>
-  input === undefined && target._tag !== "Function" ? (said ?? payload) : payload
+/** A step whose input is text, and an agent or a plan without an input schema, is told a band in words. */
+const payloadFor = ({ definition, input, target }: LiveStep, { payload, said }: Resolved): Schema.Json => {
+  const inWords = input === undefined ? target._tag !== "Function" : readsText(definition)
+  return inWords ? (said ?? payload) : payload
+}
 
 /**
  * What a step is given. Fails with `ReferenceFailed`, or with what reading a memory fails
