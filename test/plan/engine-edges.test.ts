@@ -4,9 +4,9 @@ import { Effect, Fiber, Layer, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { VersionedStore } from "effect-emissary/conversation"
-import { Agent, Plan, Reference, Step, Target } from "effect-emissary"
+import { Agent, Nesting, Plan, type PlanRunEvent, Reference, Step, Target, When } from "effect-emissary"
 import { Checkpoint } from "effect-emissary/plan"
-import { ScriptedModel } from "effect-emissary/testing"
+import { type Script, ScriptedModel } from "effect-emissary/testing"
 import { counting, failing, reasonOf } from "./checkpoints.ts"
 import { completed, log } from "./support.ts"
 
@@ -88,6 +88,145 @@ describe("tools", () => {
         [{ seat: 7, context: `{"seat":7}` }, { seat: 7 }]
       )
     }).pipe(Effect.provide(toolkit.toLayer({ book: Effect.succeed })))
+  )
+})
+
+describe("steps", () => {
+  it.effect("PLAN-5 L9 records say when a step began and ended, tries included; runs inside know their level", () =>
+    Effect.gen(function* () {
+      let tries = 0
+      const levels: Array<Nesting.Level> = []
+      const slow = () =>
+        Effect.gen(function* () {
+          levels.push(yield* Nesting.level)
+          yield* Effect.sleep("2 seconds")
+          return ++tries === 1 ? yield* Effect.fail("no") : "x"
+        })
+      const bound = yield* bind(Plan.make(Step.make("a", { target: slow, retry: { times: 1, delay: "1 second" } })))
+      const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { timeouts: { total: "1 minute" } }))
+      yield* TestClock.adjust("1 minute")
+      const { state } = completed(yield* Fiber.join(fiber))
+      const [record] = Array.from(state.history)
+      assert.deepStrictEqual(
+        [record?.startedAt, record?.finishedAt].map((at) => at?.epochMilliseconds),
+        [0, 5000]
+      )
+      assert.strictEqual(record?.attempts, 2)
+      for (const { deadline, depth } of levels) {
+        assert.strictEqual(depth, 1)
+        // A moment after that of the run, which ends first and says so
+        assert.isAtLeast(deadline ?? 0, 60_000)
+      }
+    })
+  )
+
+  it.effect("PLAN-5 a step is given what its input schema makes of the payload", () =>
+    Effect.gen(function* () {
+      const given: Array<unknown> = []
+      const see = Target.make("see", { input: Schema.Json }, ({ payload }) => Effect.sync(() => given.push(payload)))
+      const plan = Plan.make(Step.make("a", { target: see, input: Schema.Struct({ seat: Schema.Finite }) }))
+      yield* Plan.run(yield* bind(plan), { payload: { seat: 1, other: 2 } })
+      assert.deepStrictEqual(given, [{ seat: 1 }])
+    })
+  )
+
+  it.effect("PLAN-6 a step is written before a predicate is asked about it", () =>
+    Effect.gen(function* () {
+      let written = 0
+      const asked: Array<number> = []
+      const { fn } = log()
+      const bound = yield* bind(
+        Plan.make(
+          {
+            predicates: {
+              ask: () =>
+                Effect.sync(() => {
+                  asked.push(written)
+                  return true
+                })
+            }
+          },
+          Step.make("a", { target: fn("a"), routes: [["b", When.custom("ask")]] }),
+          Step.make("b", { target: fn("b") })
+        )
+      )
+      const journal = (events: ReadonlyArray<PlanRunEvent.PlanRunEvent>) =>
+        Effect.sync(() => void (written += events.filter(({ _tag }) => _tag === "StepFinished").length))
+      completed(yield* Plan.run(bound, "x", { journal }))
+      assert.deepStrictEqual(asked, [1])
+    })
+  )
+})
+
+describe("plans as agents", () => {
+  const wait = Tool.make("wait", { parameters: Schema.Struct({}), success: Schema.String })
+  const pay = Tool.make("pay", { parameters: Schema.Struct({}), success: Schema.String, needsApproval: true })
+  const kit = Toolkit.make(wait, pay)
+  const handlers = kit.toLayer({
+    wait: () => Effect.as(Effect.sleep("5 seconds"), "waited"),
+    pay: () => Effect.succeed("paid")
+  })
+  const calling =
+    (name: string): Script.TurnFunction =>
+    ({ messages }) => {
+      const result = messages.find(({ role }) => role === "tool")
+      return result === undefined ? { toolCalls: [{ id: "c", name, params: {} }] } : { text: JSON.stringify(result) }
+    }
+
+  it.effect("PLAN-8 L9 timeouts of tools and steps hold for the agents in steps", () =>
+    Effect.gen(function* () {
+      const bound = yield* bind(Plan.make(Step.make("a", { target: Agent.make("a", { toolkit: kit }) })))
+      const tool = yield* Effect.forkChild(bound.run("x", { timeouts: { tool: "1 second" } }))
+      yield* TestClock.adjust("1 second")
+      const late = yield* Fiber.join(tool)
+      assert(late.outcome === "Completed")
+      assert.include(late.text, "timed out after 1 second")
+      const step = yield* Effect.forkChild(Effect.flip(bound.run("x", { timeouts: { step: "1 second" } })))
+      yield* TestClock.adjust("1 second")
+      assert.include((yield* Fiber.join(step)).message, "Interrupted")
+    }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("wait"))]))
+  )
+
+  it.effect("PLAN-8 calls of the same id in two members of a band are decided one by one, by their path", () =>
+    Effect.gen(function* () {
+      const agent = Agent.make("agent", { toolkit: kit })
+      const bound = yield* bind(
+        Plan.make(
+          Step.make("a", { target: agent, parallel: true }),
+          Step.make("b", { target: agent, parallel: true }),
+          Step.make("all", { target: Target.make("all", () => Effect.succeed("done")) })
+        )
+      )
+      const first = yield* bound.run("x")
+      assert(first.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(
+        first.requests.map(({ callId, path }) => [callId, path]),
+        [
+          ["c", ["a"]],
+          ["c", ["b"]]
+        ]
+      )
+      const decision = { callId: "c", approved: true }
+      for (const decisions of [
+        [decision],
+        [{ ...decision, path: ["x"] }],
+        [
+          { ...decision, path: ["a"] },
+          { ...decision, path: ["a"] }
+        ]
+      ]) {
+        const { reason } = yield* Effect.flip(bound.resume(first.state, { decisions }))
+        assert.strictEqual(reason._tag, "InvalidDecision")
+      }
+      const second = yield* bound.resume(first.state, { decisions: [{ ...decision, path: ["a"] }] })
+      assert(second.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(
+        second.requests.map(({ path }) => path),
+        [["b"]]
+      )
+      const third = yield* bound.resume(second.state, { decisions: [decision] })
+      assert.strictEqual(third.outcome === "Completed" ? third.text : third.outcome, "done")
+    }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("pay"))]))
   )
 })
 

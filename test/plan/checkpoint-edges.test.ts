@@ -1,0 +1,139 @@
+/** PLAN-6: what is left behind, taken over, or begun twice. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Option } from "effect"
+import { TestClock } from "effect/testing"
+import { VersionedStore } from "effect-emissary/conversation"
+import { Plan, Step, When } from "effect-emissary"
+import { Checkpoint } from "effect-emissary/plan"
+import { RunContext } from "effect-emissary/tool"
+import { counting, failing, layer, reasonOf, refuses } from "./checkpoints.ts"
+
+const service = Checkpoint.Checkpoint
+
+const head = Effect.fnUntraced(function* (key: string) {
+  return Option.getOrThrow(yield* (yield* service).inspect(key))
+})
+
+/** A store that fails once, at the first key that `fails` names while it is armed. */
+const once = (fails: (key: string) => boolean, when: "before" | "after") => {
+  const fault = { armed: true }
+  const store = failing((key) => {
+    if (!fault.armed || !fails(key)) return false
+    fault.armed = false
+    return true
+  }, when)
+  const layer = Checkpoint.layer().pipe(Layer.provideMerge(store), Layer.provideMerge(VersionedStore.layerMemory))
+  return { fault, layer }
+}
+
+describe("PLAN-6 a run that was claimed and did nothing yet", () => {
+  const { layer } = once((key) => key.includes("/journal/") && !key.endsWith("/input"), "before")
+  it.effect("begins with the context and the limit that it was claimed with", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { target: () => RunContext.RunContext, routes: [["a", When.field("tenant").equals("ada")]] }),
+          Step.make("b", { target: () => Effect.succeed("b") })
+        )
+      )
+      const begin = { key: "k", input: "go", context: { tenant: "ada" }, maxIterations: 3 }
+      assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError StoreFailed")
+      assert.strictEqual((yield* head("k")).completed, 0)
+      assert.deepStrictEqual(yield* checkpoint.load(bound, "k"), Option.none())
+      const error = yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))
+      assert.strictEqual(reasonOf(error), "PlanError MaxIterationsExceeded")
+      assert.strictEqual((yield* head("k")).iterations, 3)
+    }).pipe(Effect.provide(layer))
+  )
+})
+
+describe("PLAN-6 a run that is done", () => {
+  let heads = 0
+  const { fault, layer } = once((key) => key === "plan/head/k" && ++heads === 6, "after")
+  it.effect("is done, also where the store says that it could not write so", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound, ran } = yield* counting()
+      yield* Effect.exit(checkpoint.run(bound, { key: "k", input: "go" }))
+      assert.isFalse(fault.armed)
+      assert.strictEqual((yield* head("k")).status, "done")
+      assert.strictEqual((yield* checkpoint.resume(bound, { key: "k" })).outcome, "Completed")
+      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+    }).pipe(Effect.provide(layer))
+  )
+})
+
+describe("PLAN-6 taking a key", () => {
+  it.effect("of those that go on at once exactly one does, and the others are told who", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      let isDown = true
+      const { bound, ran } = yield* counting({
+        b: Effect.suspend(() => (isDown ? refuses("down") : Effect.sleep("1 second")))
+      })
+      yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      isDown = false
+      const racer = Effect.result(checkpoint.resume(bound, { key: "k" }))
+      const fiber = yield* Effect.forkChild(Effect.all([racer, racer, racer], { concurrency: "unbounded" }))
+      yield* TestClock.adjust("2 seconds")
+      const results = yield* fiber.pipe((fiber) =>
+        Effect.flatten(Effect.sync(() => fiber.pollUnsafe() ?? Effect.die("hangs")))
+      )
+      const reasons = results.flatMap((result) => (result._tag === "Failure" ? [reasonOf(result.failure)] : []))
+      assert.deepStrictEqual(reasons, ["CheckpointError RunActive", "CheckpointError RunActive"])
+      assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.effect("of a fork again keeps what it writes apart", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound } = yield* counting()
+      const { key } = yield* checkpoint.run(bound, { key: "k", input: "one", policy: "fork" })
+      for (const policy of ["start", "restart"] as const) {
+        yield* checkpoint.run(bound, { key, input: policy, policy })
+        assert.isTrue((yield* head(key)).fork)
+        assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last", { fork: key })).value, `${policy} a b c`)
+        assert.deepStrictEqual(yield* checkpoint.read("last"), Option.none())
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("PLAN-6 what a run leaves", () => {
+  let heads = 0
+  const { fault, layer: broken } = once((key) => key === "plan/head/k" && ++heads === 3, "before")
+  it.effect("in vain, written and in no head, goes when it is begun anew", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const store = yield* VersionedStore.VersionedStore
+      const { bound } = yield* counting()
+      yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+      assert.isFalse(fault.armed)
+      yield* TestClock.adjust("1 minute")
+      yield* checkpoint.run(bound, { key: "k", input: "go", policy: "restart" })
+      const { length } = (yield* store.list({ prefix: "plan/journal/", limit: 1000 })).keys
+      yield* checkpoint.run(bound, { key: "l", input: "go" })
+      assert.strictEqual((yield* store.list({ prefix: "plan/journal/", limit: 1000 })).keys.length, 2 * length)
+    }).pipe(Effect.provide(broken))
+  )
+
+  it.effect("of a step that gives null: nothing, and what was written before stays (S9.1)", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      let turn = 0
+      const bound = yield* Plan.bind(
+        yield* Plan.make(
+          Step.make("a", { target: () => Effect.sync(() => (++turn === 1 ? "first" : null)), writes: "w" }),
+          Step.make("b", { target: () => Effect.sync(() => turn), routes: [["a", When.text("1")]] }),
+          Step.make("c", { target: () => Effect.succeed(null), writes: "none" })
+        )
+      )
+      const result = yield* checkpoint.run(bound, { key: "k", input: "go" })
+      assert.deepStrictEqual(Array.from(result.writes), [["w", "first"]])
+      assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("w")).record, 0)
+      assert.deepStrictEqual(yield* checkpoint.read("none"), Option.none())
+    }).pipe(Effect.provide(layer()))
+  )
+})
