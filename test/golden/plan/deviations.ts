@@ -297,7 +297,9 @@ const refusedPlan =
   ({ given }: Case): Json | undefined => {
     const steps = stepsOf(given["plan"])
     if (!wrong(steps)) return undefined
-    return { ...run([], raised("PlanInvalid")), RAISED: "PlanInvalid" }
+    const refused = run([], raised("PlanInvalid"))
+    const phases = Array.isArray(given["phases"]) ? given["phases"] : []
+    return { ...refused, RAISED: "PlanInvalid", phases: phases.map(() => refused) }
   }
 
 const position = (steps: ReadonlyArray<Json>, name: unknown): number => steps.findIndex((step) => step["name"] === name)
@@ -306,7 +308,49 @@ const isParallel = (step: Json | undefined): boolean => step?.["parallel"] === t
 
 const references = (step: Json): ReadonlyArray<Json> => [step["task"], step["context"]].flat().filter(isObject)
 
+/** Whether a member of a band ended well in a phase. */
+const endsWell = (phase: Json, name: string): boolean => {
+  const fixtures = phase["fx"]
+  const fixture = isObject(fixtures) ? fixtures[name] : undefined
+  return !isObject(fixture) || !["fail", "pause", "conclude", "seq"].some((kind) => kind in fixture)
+}
+
+/** What a resume calls, without the members of a band that ended well before. */
+const withoutDone = ({ expect, given }: Case): Json | undefined => {
+  const phases = Array.isArray(given["phases"]) ? given["phases"].filter(isObject) : []
+  const expected = Array.isArray(expect["phases"]) ? expect["phases"].filter(isObject) : []
+  const members = new Set(stepsOf(given["plan"]).flatMap((step) => (isParallel(step) ? [step["name"]] : [])))
+  const traceOf = (phase: Json | undefined): ReadonlyArray<Schema.Json> => {
+    const trace = phase?.["trace"]
+    return Array.isArray(trace) ? trace : []
+  }
+  const nameOf = (call: Schema.Json): string => (Array.isArray(call) ? String(call[0]) : "")
+  const left = expected.map((phase, index) => {
+    if (phases[index]?.["resume"] !== true) return phase
+    const before = phases[index - 1]
+    const done = new Set(
+      traceOf(expected[index - 1]).flatMap((call) => {
+        const name = nameOf(call)
+        return before !== undefined && members.has(name) && endsWell(before, name) ? [name] : []
+      })
+    )
+    return { ...phase, trace: traceOf(phase).filter((call) => !done.has(nameOf(call))) }
+  })
+  return expected.length === 0 ? undefined : { ...expect, phases: left }
+}
+
 export const rules: ReadonlyArray<Rule> = [
+  {
+    reason: "PLAN-6: a member of a band that completed does not run again when the band is resumed",
+    adjust: withoutDone
+  },
+  {
+    reason: "S9.5 ADVICE: two steps that write one key are refused, unless only one of them can run",
+    adjust: refusedPlan((steps) => {
+      const keys = steps.flatMap(({ writes }) => (typeof writes === "string" && writes !== "" ? [writes] : []))
+      return new Set(keys).size < keys.length
+    })
+  },
   {
     reason: "S7.5 ADVICE: a rejoin at or before the target of a route is refused",
     adjust: refusedPlan((steps) =>

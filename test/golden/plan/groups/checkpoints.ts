@@ -43,7 +43,12 @@ const phase = Effect.fnUntraced(function* (golden: Case, key: string, options: {
     predicates: { ...objectAt(golden.given, "predicates"), ...(isObject(options["preds"]) ? options["preds"] : {}) }
   })
   const checkpoint = yield* Checkpoint.Checkpoint
-  const bound = yield* load(golden.given["plan"], used)
+  const loaded = yield* Effect.result(load(golden.given["plan"], used))
+  if (Result.isFailure(loaded)) {
+    const { _tag, message } = loaded.failure
+    return { actual: { trace: [], result: { RAISED: _tag, message } } satisfies Observed, left: null }
+  }
+  const bound = loaded.success
   const input = inputOf(options["input"], "go")
   const running =
     options["resume"] === true ? checkpoint.resume(bound, { key }) : checkpoint.run(bound, { key, input })

@@ -1,5 +1,5 @@
 import { assert } from "@effect/vitest"
-import { Effect, Result } from "effect"
+import { Effect, Exit, Result } from "effect"
 import type { PlanError, PlanInput, PlanResult } from "effect-emissary";
 import { Checkpoint, Plan } from "effect-emissary"
 import { equalResults } from "../compare.ts"
@@ -44,6 +44,11 @@ export const check = Effect.fnUntraced(function* ({ expect, given }: Case) {
   const bound = yield* load(given["plan"], used)
   const running =
     "checkpoint_key" in given ? underKey(bound, given, inputs, used) : withoutKey(bound, given, inputs, used)
+  if ("RAISED" in expect) {
+    const exit = yield* Effect.exit(Effect.provide(running, model(used)))
+    assert(Exit.isFailure(exit), "expected a refusal")
+    return
+  }
   const ran = yield* Effect.provide(running, model(used))
   const expected = Array.isArray(expect["results"]) ? expect["results"] : []
   assert.strictEqual(ran.length, expected.length)
