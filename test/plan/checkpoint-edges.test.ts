@@ -1,6 +1,6 @@
 /** PLAN-6: what is left behind, taken over, or begun twice. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Option } from "effect"
+import { Effect, Fiber, Layer, Option } from "effect"
 import { TestClock } from "effect/testing"
 import { VersionedStore } from "effect-emissary/conversation"
 import { Plan, Step, When } from "effect-emissary"
@@ -65,6 +65,16 @@ describe("PLAN-6 a run that is done", () => {
 })
 
 describe("PLAN-6 taking a key", () => {
+  /** Everybody reads before anybody writes. */
+  const slow = Layer.effect(
+    VersionedStore.VersionedStore,
+    Effect.map(VersionedStore.VersionedStore, (store) => ({
+      ...store,
+      compareAndSet: (...args: Parameters<typeof store.compareAndSet>) =>
+        Effect.andThen(Effect.yieldNow, store.compareAndSet(...args))
+    }))
+  )
+
   it.effect("of those that go on at once exactly one does, and the others are told who", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
@@ -76,14 +86,12 @@ describe("PLAN-6 taking a key", () => {
       isDown = false
       const racer = Effect.result(checkpoint.resume(bound, { key: "k" }))
       const fiber = yield* Effect.forkChild(Effect.all([racer, racer, racer], { concurrency: "unbounded" }))
-      yield* TestClock.adjust("2 seconds")
-      const results = yield* fiber.pipe((fiber) =>
-        Effect.flatten(Effect.sync(() => fiber.pollUnsafe() ?? Effect.die("hangs")))
-      )
+      while (fiber.pollUnsafe() === undefined) yield* TestClock.adjust("1 second")
+      const results = yield* Fiber.join(fiber)
       const reasons = results.flatMap((result) => (result._tag === "Failure" ? [reasonOf(result.failure)] : []))
       assert.deepStrictEqual(reasons, ["CheckpointError RunActive", "CheckpointError RunActive"])
       assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
-    }).pipe(Effect.provide(layer()))
+    }).pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(slow), Layer.provide(VersionedStore.layerMemory))))
   )
 
   it.effect("of a fork again keeps what it writes apart", () =>

@@ -4,7 +4,17 @@ import { Effect, Fiber, Layer, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { VersionedStore } from "effect-emissary/conversation"
-import { Agent, Nesting, Plan, type PlanRunEvent, Reference, Step, Target, When } from "effect-emissary"
+import {
+  Agent,
+  Nesting,
+  Plan,
+  type PlanRunEvent,
+  Reference,
+  type RunOptions,
+  Step,
+  Target,
+  When
+} from "effect-emissary"
 import { Checkpoint } from "effect-emissary/plan"
 import { type Script, ScriptedModel } from "effect-emissary/testing"
 import { counting, failing, reasonOf } from "./checkpoints.ts"
@@ -187,6 +197,35 @@ describe("plans as agents", () => {
     }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("wait"))]))
   )
 
+  it.effect("PLAN-8 L9 and for tools that are steps, and for plans that are", () =>
+    Effect.gen(function* () {
+      const bindAll = (plan: Plan.Plan<Schema.Json>) => Plan.bind(plan, { toolkit: kit })
+      const inner = yield* Effect.flatMap(
+        Plan.make({ name: "inner" }, Step.make("w", { target: "wait", input: Schema.Struct({}) })),
+        bindAll
+      )
+      const agents = yield* bind(
+        Plan.make({ name: "agents" }, Step.make("a", { target: Agent.make("a", { toolkit: kit }) }))
+      )
+      const failures = (timeouts: RunOptions.Timeouts) =>
+        Effect.forEach([inner, agents], (target) =>
+          Effect.gen(function* () {
+            const bound = yield* bind(Plan.make({ name: "outer" }, Step.make("o", { target })))
+            const fiber = yield* Effect.forkChild(Effect.result(Plan.run(bound, { payload: {} }, { timeouts })))
+            yield* TestClock.adjust("10 seconds")
+            const result = yield* Fiber.join(fiber)
+            if (Result.isSuccess(result)) return JSON.stringify(completed(result.success).output)
+            const { reason } = result.failure
+            return reason._tag === "StepFailed" ? reason.failure.type : reason._tag
+          })
+        )
+      const [tool, agent] = yield* failures({ tool: "1 second" })
+      assert.strictEqual(tool, "timeout_error")
+      assert.include(agent, "timed out after 1 second")
+      assert.deepStrictEqual(yield* failures({ step: "1 second" }), ['"waited"', "Interrupted"])
+    }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("wait"))]))
+  )
+
   it.effect("PLAN-8 calls of the same id in two members of a band are decided one by one, by their path", () =>
     Effect.gen(function* () {
       const agent = Agent.make("agent", { toolkit: kit })
@@ -218,6 +257,9 @@ describe("plans as agents", () => {
         const { reason } = yield* Effect.flip(bound.resume(first.state, { decisions }))
         assert.strictEqual(reason._tag, "InvalidDecision")
       }
+      const both = ["b", "a"].map((step) => ({ ...decision, path: [step] }))
+      const answered = yield* bound.resume(first.state, { decisions: both })
+      assert.strictEqual(answered.outcome === "Completed" ? answered.text : answered.outcome, "done")
       const second = yield* bound.resume(first.state, { decisions: [{ ...decision, path: ["a"] }] })
       assert(second.outcome === "AwaitingApproval")
       assert.deepStrictEqual(
