@@ -140,6 +140,25 @@ describe("steps", () => {
     })
   )
 
+  it.effect("PLAN-5 S8.2 the bound of bands holds for those of plans inside", () =>
+    Effect.gen(function* () {
+      let running = 0
+      let most = 0
+      const work = () =>
+        Effect.sync(() => {
+          running += 1
+          most = Math.max(most, running)
+        }).pipe(Effect.andThen(Effect.yieldNow), Effect.andThen(Effect.sync(() => String(running--))))
+      const member = (name: string) => Step.make(name, { target: work, parallel: true })
+      const inner = yield* bind(Plan.make({ name: "inner" }, member("a"), member("b"), member("c"), member("d")))
+      const outer = yield* bind(Plan.make(Step.make("o", { target: inner })))
+      completed(yield* Plan.run(outer, "x", { concurrency: 2 }))
+      assert.strictEqual(most, 2)
+      completed(yield* Plan.run(outer, "x"))
+      assert.strictEqual(most, 4)
+    })
+  )
+
   it.effect("PLAN-6 a step is written before a predicate is asked about it", () =>
     Effect.gen(function* () {
       let written = 0
