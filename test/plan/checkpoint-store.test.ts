@@ -285,7 +285,7 @@ describe("PLAN-6 what is stored", () => {
         ]
       ]
       for (const [name, tag, damage] of damages) {
-        for (const place of [0, 1, 2]) {
+        for (const place of [0, 1, 2, 3]) {
           const key = `${name} ${place}`
           yield* Effect.flip(checkpoint.run(bound, { key, input: "go" }))
           const before = (yield* ran).length
