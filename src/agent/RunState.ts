@@ -15,7 +15,7 @@ import * as HashMap from "effect/HashMap"
 import type { Inspectable } from "effect/Inspectable"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type { Conversation } from "../conversation/Conversation.ts"
+import { type Conversation, messages } from "../conversation/Conversation.ts"
 import type { UserMessage } from "../conversation/Message.ts"
 import type { ToolCallPart } from "../conversation/Part.ts"
 import type { TokenUsage } from "../conversation/TokenUsage.ts"
@@ -337,3 +337,13 @@ export const openCall = (self: RunState, callId: string): OpenCall | undefined =
  * @since 0.1.0
  */
 export const approvalRequests = (self: RunState): ReadonlyArray<ApprovalRequest> => internal.approvalRequests(self)
+
+/**
+ * Whether the run has been told anything. One that was cut off before its first input was
+ * recorded has not, and needs it again to go on: `resume(state, { input })`.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const hasInput = (self: RunState): boolean =>
+  self.pending.length > 0 || messages(self.conversation).some(({ role }) => role === "user")

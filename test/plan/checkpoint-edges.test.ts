@@ -145,3 +145,35 @@ describe("PLAN-6 what a run leaves", () => {
     }).pipe(Effect.provide(layer()))
   )
 })
+
+describe("PLAN-6 a state that is loaded while its key is begun anew", () => {
+  const hook = { before: Effect.void as Effect.Effect<unknown> }
+  const store = Layer.effect(
+    VersionedStore.VersionedStore,
+    Effect.map(VersionedStore.VersionedStore, (inner): VersionedStore.Service => ({
+      ...inner,
+      get: (key) =>
+        Effect.suspend(() => {
+          const { before } = hook
+          if (!key.includes("/journal/")) return inner.get(key)
+          hook.before = Effect.void
+          return Effect.andThen(before, inner.get(key))
+        })
+    }))
+  ).pipe(Layer.provide(VersionedStore.layerMemory))
+
+  it.effect("is that of the new run", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const plan = yield* Effect.flatMap(
+        Plan.make(Step.make("a", { target: ({ task }) => Effect.succeed(task) })),
+        (plan) => Plan.bind(plan)
+      )
+      const first = yield* checkpoint.run(plan, { key: "k", input: "one" })
+      hook.before = Effect.orDie(checkpoint.run(plan, { key: "k", input: "two", policy: "restart" }))
+      const state = Option.getOrThrow(yield* checkpoint.load(plan, "k"))
+      assert.notStrictEqual(state.runId, first.state.runId)
+      assert.strictEqual(state.input.task, "two")
+    }).pipe(Effect.provide(Layer.provide(Checkpoint.layer(), store)))
+  )
+})

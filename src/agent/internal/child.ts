@@ -1,6 +1,5 @@
 /** An agent run as a tool call of another agent's run. */
 import * as Effect from "effect/Effect"
-import * as Conversation from "../../conversation/Conversation.ts"
 import type { BoundCall } from "../../tool/BoundCall.ts"
 import { RunContext } from "../../tool/RunContext.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -9,7 +8,7 @@ import type { AgentError } from "../AgentError.ts"
 import type { RunEvent } from "../RunEvent.ts"
 import type { ResumeOptions } from "../RunOptions.ts"
 import type { RunResult } from "../RunResult.ts"
-import type { RunState } from "../RunState.ts"
+import { hasInput, type RunState } from "../RunState.ts"
 import { Environment } from "./environment.ts"
 import type { Recorder } from "./recorder.ts"
 
@@ -55,9 +54,6 @@ const input = (call: Pick<BoundCall, "arguments">): string => {
   const text = call.arguments["input"]
   return typeof text === "string" ? text : JSON.stringify(call.arguments)
 }
-
-const hasInput = ({ conversation, pending }: RunState): boolean =>
-  pending.length > 0 || Conversation.messages(conversation).some(({ role }) => role === "user")
 
 export const run = (agent: Effect.Effect<Agent<unknown>>, options: Options): Effect.Effect<ToolResult.ToolResult> =>
   Effect.flatMap(agent, (agent) => runAgent(agent, options))

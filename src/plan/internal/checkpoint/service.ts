@@ -4,6 +4,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import { VersionedStore } from "../../../conversation/VersionedStore.ts"
 import type { Inspection, Options, Policy, ResumeOptions, RunOptions, Service } from "../../Checkpoint.ts"
@@ -12,7 +13,9 @@ import * as Plan from "../../Plan.ts"
 import type { PlanError } from "../../PlanError.ts"
 import type { ResumeOptions as EngineOptions } from "../../PlanOptions.ts"
 import type { PlanResult } from "../../PlanResult.ts"
+import type { PlanRunState } from "../../PlanRunState.ts"
 import { inputOf } from "../engine/input.ts"
+import type { BoundPlan } from "../live.ts"
 import { boundOf } from "../plan.ts"
 import * as claims from "./claims.ts"
 import * as heads from "./heads.ts"
@@ -174,6 +177,23 @@ export const make = (options: Options): Effect.Effect<Service, never, VersionedS
       })
     })
 
+    /** What is missing can be that of a run that somebody began anew since the head was read. */
+    const load = Effect.fnUntraced(function* (
+      plan: BoundPlan,
+      key: string
+    ): Effect.fn.Return<Option.Option<PlanRunState>, Reason | PlanError> {
+      for (;;) {
+        const found = yield* storage.head(key)
+        if (Option.isNone(found)) return Option.none()
+        const { head } = found.value
+        const state = yield* Effect.result(claiming.stateOf(plan, key, head))
+        if (Result.isSuccess(state)) return Option.fromUndefinedOr(state.success)
+        if (state.failure._tag !== "Damaged") return yield* Effect.fail(state.failure)
+        const now = yield* storage.head(key)
+        if (Option.isSome(now) && now.value.head.generation === head.generation) return yield* state.failure
+      }
+    })
+
     const remove = Effect.fn("Checkpoint.remove")(function* (
       key: string,
       options?: { readonly force?: boolean | undefined }
@@ -188,14 +208,9 @@ export const make = (options: Options): Effect.Effect<Service, never, VersionedS
       stream: (plan, options) => told(plan, options, start(plan, options)),
       resumeStream: (plan, options) => told(plan, options, goOn(plan, options)),
       inspect,
-      load: Effect.fn("Checkpoint.load")(function* (plan, key) {
-        const found = yield* Effect.mapError(storage.head(key), fail(key))
-        if (Option.isNone(found)) return Option.none()
-        const state = yield* Effect.mapError(claiming.stateOf(boundOf(plan), key, found.value.head), (error) =>
-          error._tag === "PlanError" ? error : fail(key)(error)
-        )
-        return Option.fromUndefinedOr(state)
-      }),
+      load: Effect.fn("Checkpoint.load")((plan, key) =>
+        Effect.mapError(load(boundOf(plan), key), (error) => (error._tag === "PlanError" ? error : fail(key)(error)))
+      ),
       list: Effect.fn("Checkpoint.list")((options) => Effect.mapError(storage.list(options), fail(undefined))),
       remove,
       read: Effect.fn("Checkpoint.read")(function* (write, options) {

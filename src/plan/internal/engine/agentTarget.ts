@@ -7,8 +7,7 @@ import * as AgentEvent from "../../../agent/AgentEvent.ts"
 import type { RunEvent } from "../../../agent/RunEvent.ts"
 import type { Input, ResumeOptions } from "../../../agent/RunOptions.ts"
 import type { RunResult } from "../../../agent/RunResult.ts"
-import type { RunState } from "../../../agent/RunState.ts"
-import * as Conversation from "../../../conversation/Conversation.ts"
+import { hasInput, type RunState } from "../../../agent/RunState.ts"
 import type { ValidationIssue } from "../../../payload/ValidationIssue.ts"
 import * as Content from "../../../tool/Content.ts"
 import type { PlanError } from "../../PlanError.ts"
@@ -23,9 +22,6 @@ const inputOf = ({ content, context, task }: Delivery): Input => {
   const [first, ...rest] = task === "" ? before : [...before, Content.text(task)]
   return first === undefined ? task : [first, ...rest]
 }
-
-const hasInput = ({ conversation, pending }: RunState): boolean =>
-  pending.length > 0 || Conversation.messages(conversation).some(({ role }) => role === "user")
 
 /** As in the errors of schemas. */
 const issues = (found: ReadonlyArray<ValidationIssue>): string => {
