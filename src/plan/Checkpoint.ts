@@ -32,6 +32,8 @@
  *   and its completion there is no transaction: make steps idempotent.
  * - Whether a lease has ended is judged by the clock of who asks. Clocks of machines
  *   have to agree to within a fraction of the lease.
+ * - `restart` leaves the run that was there as it was, and with it writes that it had not
+ *   done yet.
  * - The journal is trusted: it says what steps gave and who approved what. Only your
  *   program should be able to write to the store.
  *
