@@ -56,7 +56,7 @@ export const maxSteps: number = limits.maxSteps
 export const maxRoutes: number = limits.maxRoutes
 
 /**
- * How many regular expressions the conditions of one plan may have together: 200.
+ * How many regular expressions the conditions of one plan may have together: 64.
  *
  * @category limits
  * @since 0.1.0

@@ -539,7 +539,7 @@ describe("hostile plans", () => {
       assert.deepStrictEqual(yield* pathsOf(plan(step({ routes }))), ["/steps/0/routes"])
       const context = Array.from({ length: 257 }, () => ({ kind: "from_prev" }))
       assert.deepStrictEqual(yield* pathsOf(plan(step({ context }))), ["/steps/0/context"])
-      const matches = Array.from({ length: 201 }, (_, i) => ({
+      const matches = Array.from({ length: 65 }, (_, i) => ({
         kind: "matches",
         path: [],
         pattern: `(\\p{L}{1,900}${i})`
