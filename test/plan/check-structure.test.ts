@@ -5,7 +5,7 @@ import * as PlanCheck from "../../src/plan/PlanCheck.ts"
 import { PlanDefinition } from "../../src/plan/PlanDefinition.ts"
 import * as PlanInvalid from "../../src/plan/PlanInvalid.ts"
 import * as Reference from "../../src/plan/Reference.ts"
-import { closest, ratio } from "../../src/plan/internal/check/similarity.ts"
+import { closest, ratio } from "../../src/plan/internal/names/similarity.ts"
 import { brief, either, plan, problems, reasons, schemas, step, to } from "./checkFixtures.ts"
 
 const { fromParallel, fromParallelAll, fromStep } = Reference

@@ -11,8 +11,11 @@ import type { PlanProblem } from "../PlanProblem.ts"
 import type { Any } from "../Step.ts"
 import * as When from "../When.ts"
 import * as answers from "./answers.ts"
-import { identifierRule, isIdentifier, maxNameLength } from "./codec/names.ts"
-import * as Similarity from "./check/similarity.ts"
+import { fault } from "./check/names.ts"
+import { defaultMaxIterations, defaultName } from "./codec/limits.ts"
+import { identifierRule, isIdentifier } from "./names/rules.ts"
+import * as Similarity from "./names/similarity.ts"
+import { didYouMean, list } from "./names/words.ts"
 import type { LivePredicate } from "./live.ts"
 import * as internal from "./plan.ts"
 import * as stepLive from "./stepLive.ts"
@@ -43,13 +46,10 @@ const conditions = (definition: PlanDefinition, known: ReadonlySet<string>): Rea
   const unknown = (name: string) => {
     const suggestion = Similarity.closest(name, names, budget)
     const available =
-      names.length === 0
-        ? "It is given none: put it into `predicates` of Plan.make."
-        : `There are ${names.map(Names.quote).join(", ")}.`
-    const hint = suggestion === undefined ? "" : ` Did you mean ${Names.quote(suggestion)}?`
+      names.length === 0 ? "It is given none: put it into `predicates` of Plan.make." : `There are ${list(names)}.`
     return {
       code: "UnknownPredicate" as const,
-      problem: `expected a predicate that the plan is given, found ${Names.quote(name)}. ${available}${hint}`,
+      problem: `expected a predicate that the plan is given, found ${Names.quote(name)}. ${available}${didYouMean(suggestion)}`,
       rest: { known: names, ...(suggestion === undefined ? {} : { suggestion }) }
     }
   }
@@ -76,14 +76,11 @@ const conditions = (definition: PlanDefinition, known: ReadonlySet<string>): Rea
   )
 }
 
-/** Told by the structural rules, which hold for plans of older wires as well. */
-const told = (name: string): boolean => name === "" || name.length > maxNameLength || /\p{Cc}/u.test(name)
-
-/** Names that a step of the native wire cannot have. */
+/** Names that a step of the native wire cannot have, but those that the structural rules tell for every version. */
 const invalidNames = (steps: ReadonlyArray<Any>): ReadonlyArray<PlanProblem> =>
   steps.flatMap(({ name }, index): ReadonlyArray<PlanProblem> => {
     const inherited = Names.inherited.has(name)
-    if (told(name) || (isIdentifier(name) && !inherited)) return []
+    if (fault(name) !== undefined || (isIdentifier(name) && !inherited)) return []
     const expected = inherited ? "a name that objects do not have by themselves" : identifierRule
     return [
       {
@@ -132,9 +129,9 @@ export const make = Effect.fnUntraced(function* (...parts: Parts): Effect.fn.Ret
   const exported = Result.getOrElse(output, () => undefined)
   const steps = lives.map(({ step }) => step)
   const definition: PlanDefinition = {
-    name: options.name ?? "plan",
+    name: options.name ?? defaultName,
     ...(options.description === undefined ? {} : { description: options.description }),
-    maxIterations: options.maxIterations ?? 100,
+    maxIterations: options.maxIterations ?? defaultMaxIterations,
     ...(exported === undefined ? {} : { output: exported.ref }),
     steps: steps.map((step) => step.definition)
   }

@@ -1,9 +1,9 @@
 /** Rules about the plan as a whole, and about what names look like. */
 import * as Names from "../../../payload/Names.ts"
 import type { PlanProblem } from "../../PlanProblem.ts"
-import { at, list, type Outline, sorted } from "./outline.ts"
-
-const LONGEST = 200
+import { maxNameLength } from "../names/rules.ts"
+import { list } from "../names/words.ts"
+import { at, type Outline, sorted } from "./outline.ts"
 
 const CONTROL = /\p{Cc}/u
 
@@ -48,15 +48,16 @@ const named = (outline: Outline, index: number, slot: string, name: string | und
         code: "InvalidName",
         slot,
         value: Names.quote(name),
-        problem: `expected 1 to ${LONGEST} characters without control characters, found ${found}`,
+        problem: `expected 1 to ${maxNameLength} characters without control characters, found ${found}`,
         fix: slot === "name" ? "Give the step another name" : "Write another key, or none"
       })
 }
 
-const fault = (name: string): string | undefined =>
+/** What is wrong with a name, whichever version it comes from. */
+export const fault = (name: string): string | undefined =>
   name === ""
     ? "nothing"
-    : name.length > LONGEST
+    : name.length > maxNameLength
       ? `${name.length} characters`
       : CONTROL.test(name)
         ? "a control character"

@@ -40,15 +40,12 @@ import * as Names from "../../../payload/Names.ts"
 import type { PlanDefinition, StepDefinition } from "../../PlanDefinition.ts"
 import type { Code, PlanProblem } from "../../PlanProblem.ts"
 import type { Reference } from "../../Reference.ts"
-import { byCodePoint } from "../codec/routes.ts"
+import { byCodePoint } from "../names/order.ts"
+import * as Similarity from "../names/similarity.ts"
+import { didYouMean, list } from "../names/words.ts"
 import * as Compatible from "./compatible.ts"
-import * as Similarity from "./similarity.ts"
 
-/**
- * Names that a message lists, and names that a problem holds. Both are made once per list of known names: a plan
- * from outside can have any number of unknown ones.
- */
-const SHOWN = 20
+/** How many known names a problem holds. */
 const HELD = 100
 
 export interface Outline {
@@ -176,9 +173,8 @@ const problem = (
   if (finding.unknown === undefined) return { ...base, reason: `${said}. ${finding.fix}.` }
   const { candidates, kind, known, name } = finding.unknown
   const suggestion = Similarity.closest(name, candidates ?? known, budget)
-  const guess = suggestion === undefined ? "" : ` Did you mean ${Names.quote(suggestion)}?`
   const there = known.length === 0 ? `There are no ${kind}.` : `Known ${kind}: ${once(listed, known, list)}.`
-  const reason = `${said}.${guess} ${there} ${finding.fix}.`
+  const reason = `${said}.${didYouMean(suggestion)} ${there} ${finding.fix}.`
   const some = once(held, known, (names) => names.slice(0, HELD))
   return { ...base, reason, known: some, ...(suggestion === undefined ? {} : { suggestion }) }
 }
@@ -192,6 +188,7 @@ export const at = (outline: Outline, index: number, finding: Finding): ReadonlyA
 /** An unknown step, for {@link at}. */
 export const unknownStep = (outline: Outline, name: string): Unknown => ({ name, kind: "steps", known: outline.names })
 
+// made once per list of known names: a plan from outside can have any number of unknown ones
 const listed = new WeakMap<ReadonlyArray<string>, string>()
 const held = new WeakMap<ReadonlyArray<string>, ReadonlyArray<string>>()
 
@@ -205,12 +202,6 @@ const once = <A>(
   const made = make(names)
   known.set(names, made)
   return made
-}
-
-/** Names as a message lists them. */
-export const list = (names: ReadonlyArray<string>): string => {
-  const shown = names.slice(0, SHOWN).map(Names.quote).join(", ")
-  return names.length > SHOWN ? `${shown} and ${names.length - SHOWN} more` : shown
 }
 
 /** A step as messages name it. */

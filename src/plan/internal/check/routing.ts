@@ -3,7 +3,8 @@ import * as Names from "../../../payload/Names.ts"
 import type { SchemaRef, StepDefinition } from "../../PlanDefinition.ts"
 import type { PlanProblem } from "../../PlanProblem.ts"
 import * as Discriminant from "./discriminant.ts"
-import { at, bandOf, list, named, type Outline, unknownStep } from "./outline.ts"
+import { list } from "../names/words.ts"
+import { at, bandOf, named, type Outline, unknownStep } from "./outline.ts"
 
 /** Where a step may go on: positions, as far as the steps are known, each once and in order. */
 export const targets = (outline: Outline, step: StepDefinition): ReadonlyArray<number> => {

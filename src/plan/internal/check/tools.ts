@@ -7,7 +7,8 @@ import type { StepDefinition } from "../../PlanDefinition.ts"
 import type { ToolArguments } from "../live.ts"
 import { conflict } from "./compatible.ts"
 import * as Json from "./json.ts"
-import { context, type Finding, list, sorted } from "./outline.ts"
+import { list } from "../names/words.ts"
+import { context, type Finding, sorted } from "./outline.ts"
 
 /** Unions and references that are followed to see whether a parameter takes text. */
 const DEPTH = 8

@@ -1,14 +1,10 @@
 /** What is said about names that a registry does not have. */
 import * as Names from "../../../payload/Names.ts"
 import type { Entry } from "../../RegistryIncomplete.ts"
+import { list } from "../names/words.ts"
 
-/** How many entries a message spells out, and how many names it lists. */
+/** How many entries a message spells out. */
 const shown = 20
-
-const list = (names: ReadonlyArray<string>): string => {
-  const listed = names.slice(0, shown).map(Names.quote).join(", ")
-  return names.length > shown ? `${listed} and ${names.length - shown} more` : listed
-}
 
 const line = ({ available, expected, path, problem, registry, step, suggestion }: Entry): string => {
   const where = step === undefined ? path : `${path} (step ${Names.quote(step)})`

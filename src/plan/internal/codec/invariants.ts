@@ -12,7 +12,8 @@ import type { Reference } from "../../Reference.ts"
 import * as When from "../../When.ts"
 import type { Draft, DraftStep } from "./draft.ts"
 import { maxContext, maxIterations, maxPatterns, maxRoutes, maxSteps } from "./limits.ts"
-import { identifierRule, isIdentifier, isPlainText, plainTextRule, show } from "./names.ts"
+import { identifierRule, isIdentifier, isPlainText, plainTextRule } from "../names/rules.ts"
+import { show } from "./show.ts"
 
 export const what = "Plan"
 

@@ -4,7 +4,7 @@ import * as Names from "../../../payload/Names.ts"
 import type { AnyPredicate, AnyTarget, PlanRegistry } from "../../PlanRegistry.ts"
 import type { Entry } from "../../RegistryIncomplete.ts"
 import type { StepSchema } from "../../Target.ts"
-import { suggester } from "./suggest.ts"
+import * as Similarity from "../names/similarity.ts"
 
 /** Which place names it. */
 export interface Place {
@@ -38,7 +38,7 @@ export const make = (registry: PlanRegistry): Lookup => {
     ].sort(),
     schemas: Object.keys(registry.schemas ?? {}).sort()
   }
-  const suggest = suggester()
+  const budget = Similarity.budget(1_000_000)
   return {
     target: (name) => member(registry.targets, name),
     predicate: (name) => member(registry.predicates, name),
@@ -47,7 +47,7 @@ export const make = (registry: PlanRegistry): Lookup => {
     entries,
     refuse: (entry, place) => {
       const available = known[entry.registry]
-      const suggestion = entry.code === "Missing" ? suggest(entry.name, available) : undefined
+      const suggestion = entry.code === "Missing" ? Similarity.closest(entry.name, available, budget) : undefined
       entries.push({ ...entry, ...place, available, ...(suggestion === undefined ? {} : { suggestion }) })
     }
   }

@@ -7,7 +7,8 @@ import { type Draft, type DraftStep, isDefault } from "./draft.ts"
 import { defaultName } from "./limits.ts"
 import * as Names from "../../../payload/Names.ts"
 import { equals } from "../when/json.ts"
-import { byCodePoint, isRouteCondition } from "./routes.ts"
+import { byCodePoint } from "../names/order.ts"
+import { isRouteCondition } from "./routes.ts"
 
 const isList = (context: Reference | ReadonlyArray<Reference>): context is ReadonlyArray<Reference> =>
   Array.isArray(context)

@@ -2,8 +2,9 @@
 import { isObject, type JsonObject } from "../../../payload/Json.ts"
 import * as Names from "../../../payload/Names.ts"
 import type { PlanProblem } from "../../PlanProblem.ts"
-import { byCodePoint } from "./routes.ts"
-import { suggester } from "./suggest.ts"
+import { byCodePoint } from "../names/order.ts"
+import * as Similarity from "../names/similarity.ts"
+import { didYouMean, list } from "../names/words.ts"
 
 const own = (object: JsonObject, key: string): unknown => (Object.hasOwn(object, key) ? object[key] : undefined)
 
@@ -51,20 +52,12 @@ const nameOf = (step: unknown): string => {
   return typeof name === "string" ? name : ""
 }
 
-/** How many known names a message lists; all of them are in `known`. */
-const shown = 20
-
-const list = (names: ReadonlyArray<string>): string => {
-  const listed = names.slice(0, shown).map(Names.quote).join(", ")
-  return names.length > shown ? `${listed} and ${names.length - shown} more` : listed
-}
-
 export const validate = (steps: unknown): ReadonlyArray<PlanProblem> => {
   const all = asList(steps)
   const known = new Set(all.map(nameOf))
   const names = [...known].sort(byCodePoint)
   const listed = list(names)
-  const suggest = suggester()
+  const budget = Similarity.budget(1_000_000)
   return all.flatMap((value, index): ReadonlyArray<PlanProblem> => {
     const step = asObject(value)
     if (step === undefined) return []
@@ -78,15 +71,14 @@ export const validate = (steps: unknown): ReadonlyArray<PlanProblem> => {
     return found
       .filter(({ name }) => !known.has(name))
       .map(({ kind, name, slot }) => {
-        const suggestion = suggest(name, names)
+        const suggestion = Similarity.closest(name, names, budget)
         const what = kind === undefined ? "the name of a step" : `a ${kind} of a step`
-        const hint = suggestion === undefined ? "" : ` Did you mean ${Names.quote(suggestion)}?`
         return {
           code: "UnknownStep",
           step: label,
           index,
           slot,
-          reason: `Step ${Names.quote(label)}, ${slot}: expected ${what} of this plan, found the unknown ${Names.quote(name)}; known are ${listed}.${hint}`,
+          reason: `Step ${Names.quote(label)}, ${slot}: expected ${what} of this plan, found the unknown ${Names.quote(name)}; known are ${listed}.${didYouMean(suggestion)}`,
           known: names,
           ...(suggestion === undefined ? {} : { suggestion })
         }

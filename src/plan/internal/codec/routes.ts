@@ -1,4 +1,4 @@
-/** How versions 1 and 2 name conditions, and in which order they write routes. */
+/** How versions 1 and 2 name conditions. */
 import type { When } from "../../When.ts"
 
 /** The key under which LazyBridge looks up the predicate of a route. */
@@ -8,15 +8,3 @@ export const routeCondition = (step: string, to: string): When => ({ _tag: "Cust
 
 export const isRouteCondition = (when: When, step: string, to: string): boolean =>
   when._tag === "Custom" && when.name === routeKey(step, to)
-
-/** The order of code points. That of JavaScript is of UTF-16 code units. */
-export const byCodePoint = (left: string, right: string): number => {
-  const a = Array.from(left)
-  const b = Array.from(right)
-  const length = Math.min(a.length, b.length)
-  for (let i = 0; i < length; i++) {
-    const difference = (a[i]?.codePointAt(0) ?? 0) - (b[i]?.codePointAt(0) ?? 0)
-    if (difference !== 0) return difference
-  }
-  return a.length - b.length
-}

@@ -1,4 +1,5 @@
 import type * as Schema from "effect/Schema"
+import { byCodePoint } from "../names/order.ts"
 
 const isArray = (value: Schema.Json): value is Schema.JsonArray => Array.isArray(value)
 
@@ -46,23 +47,9 @@ export const equals = (left: Schema.Json, right: Schema.Json): boolean => {
   return true
 }
 
-/** The order of strings by code points: JavaScript's own is by UTF-16 code units. */
-const compareText = (left: string, right: string): -1 | 0 | 1 => {
-  const a = left[Symbol.iterator]()
-  const b = right[Symbol.iterator]()
-  for (;;) {
-    const x = a.next()
-    const y = b.next()
-    if (x.done === true) return y.done === true ? 0 : -1
-    if (y.done === true) return 1
-    const difference = (x.value.codePointAt(0) ?? 0) - (y.value.codePointAt(0) ?? 0)
-    if (difference !== 0) return difference < 0 ? -1 : 1
-  }
-}
-
 /** How two values are ordered, if they are. */
 export const compare = (left: Schema.Json, right: number | string): -1 | 0 | 1 | undefined => {
-  if (typeof left === "string" && typeof right === "string") return compareText(left, right)
+  if (typeof left === "string" && typeof right === "string") return byCodePoint(left, right)
   if (typeof left !== "number" || typeof right !== "number") return undefined
   return left < right ? -1 : left > right ? 1 : 0
 }

@@ -8,7 +8,7 @@ export interface Budget {
   left: number
 }
 
-export const budget = (): Budget => ({ left: 5_000_000 })
+export const budget = (left = 5_000_000): Budget => ({ left })
 
 /**
  * The best match, if it is alike by 0.6 or more; of equals, the one that sorts last. None once the budget
