@@ -2,7 +2,7 @@
 import type * as Schema from "effect/Schema"
 import type { JsonObject } from "../../../payload/Json.ts"
 import * as Names from "../../../payload/Names.ts"
-import * as Json from "./json.ts"
+import * as Json from "./jsonSchema.ts"
 
 /** How deep schemas are compared, and how many pairs are looked at. What is beyond is accepted. */
 const DEPTH = 16

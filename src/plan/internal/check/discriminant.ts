@@ -1,7 +1,7 @@
 /** The field of an output that names the step that comes next. */
 import type { SchemaRef } from "../../PlanDefinition.ts"
 import type { JsonObject } from "../../../payload/Json.ts"
-import * as Json from "./json.ts"
+import * as Json from "./jsonSchema.ts"
 
 /** How deep unions and references are followed, and how many schemas are looked at. */
 const DEPTH = 16

@@ -9,7 +9,7 @@ import type { StepDefinition } from "../../PlanDefinition.ts"
 import type { When } from "../../When.ts"
 import * as Branches from "./branches.ts"
 import * as Discriminant from "./discriminant.ts"
-import { isSame } from "./json.ts"
+import { isSame } from "./jsonSchema.ts"
 import { bandOf, type Outline } from "./outline.ts"
 import { targets } from "./routing.ts"
 

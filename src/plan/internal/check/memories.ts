@@ -1,6 +1,7 @@
 /** Whether agents that are read keep what is read of them. */
 import type { Reference } from "../../Reference.ts"
-import { type Finding, show, sorted } from "./outline.ts"
+import { show } from "../references.ts"
+import { type Finding, sorted } from "./outline.ts"
 
 /** What the names of a plan can stand for. */
 export interface Bindings {

@@ -43,6 +43,7 @@ import type { Reference } from "../../Reference.ts"
 import { byCodePoint } from "../names/order.ts"
 import * as Similarity from "../names/similarity.ts"
 import { didYouMean, list } from "../names/words.ts"
+import { contextOf } from "../references.ts"
 import * as Compatible from "./compatible.ts"
 
 /** How many known names a problem holds. */
@@ -105,34 +106,8 @@ export const isSameBand = (outline: Outline, a: number, b: number): boolean =>
 /** What a step reads, with the slots it stands in: the task, then the context. */
 export const slots = (step: StepDefinition): ReadonlyArray<readonly [slot: string, reference: Reference]> => [
   ["task", step.task],
-  ...context(step).map((reference, index) => [`context[${index}]`, reference] as const)
+  ...contextOf(step.context).map((reference, index) => [`context[${index}]`, reference] as const)
 ]
-
-/** The context references of a step. */
-export const context = ({ context }: StepDefinition): ReadonlyArray<Reference> =>
-  context === undefined ? [] : isList(context) ? context : [context]
-
-const isList = (context: Reference | ReadonlyArray<Reference>): context is ReadonlyArray<Reference> =>
-  Array.isArray(context)
-
-/** A reference as it is written in code. */
-export const show = (reference: Reference): string => {
-  const call = `${reference._tag.charAt(0).toLowerCase()}${reference._tag.slice(1)}`
-  switch (reference._tag) {
-    case "FromPrev":
-    case "FromStart":
-      return call
-    case "FromStep":
-    case "FromParallel":
-    case "FromParallelAll":
-      return `${call}(${Names.quote(reference.step)})`
-    case "FromMemory":
-    case "FromAgent":
-      return `${call}(${Names.quote(reference.agent)})`
-    case "Literal":
-      return `${call}(${Names.quote(reference.value)})`
-  }
-}
 
 export interface Finding {
   readonly code: Code

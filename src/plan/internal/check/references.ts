@@ -1,7 +1,8 @@
 /** Rules about the steps that a step reads. */
 import type { PlanProblem } from "../../PlanProblem.ts"
 import type { FromParallel, FromParallelAll, FromStep, Reference } from "../../Reference.ts"
-import { at, bandOf, type Finding, isSameBand, named, type Outline, show, slots, unknownStep } from "./outline.ts"
+import { show } from "../references.ts"
+import { at, bandOf, type Finding, isSameBand, named, type Outline, slots, unknownStep } from "./outline.ts"
 
 /** All references of one step: which steps there are, then which are earlier, then aggregates of bands. */
 export const check = (outline: Outline, index: number): ReadonlyArray<PlanProblem> => {

@@ -6,9 +6,10 @@ import type { BoundTool } from "../../../tool/BoundTool.ts"
 import type { StepDefinition } from "../../PlanDefinition.ts"
 import type { ToolArguments } from "../live.ts"
 import { conflict } from "./compatible.ts"
-import * as Json from "./json.ts"
+import * as Json from "./jsonSchema.ts"
 import { list } from "../names/words.ts"
-import { context, type Finding, sorted } from "./outline.ts"
+import { contextOf } from "../references.ts"
+import { type Finding, sorted } from "./outline.ts"
 
 /** Unions and references that are followed to see whether a parameter takes text. */
 const DEPTH = 8
@@ -98,7 +99,7 @@ const fromText = (tool: BoundTool, name: string): Result.Result<ToolArguments, F
 const fromPayload = (tool: BoundTool, name: string, step: StepDefinition): Result.Result<ToolArguments, Finding> => {
   const given = step.input?.json
   const parameters = Json.resolve(Json.located(tool.contract.parameters))
-  const hasContext = context(step).length > 0
+  const hasContext = contextOf(step.context).length > 0
   const isGiven = given !== undefined && Json.property(Json.located(given), "context") !== undefined
   const takesContext = hasContext && !isGiven && parameters !== undefined && takesText(parameters, "context")
   const added = takesContext ? { ...given, ...withContext(given) } : given

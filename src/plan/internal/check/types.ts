@@ -4,8 +4,9 @@ import type { PlanProblem } from "../../PlanProblem.ts"
 import { readsText } from "../readsText.ts"
 import { conflict } from "./compatible.ts"
 import { type Flow, NONE } from "./flow.ts"
-import { document } from "./json.ts"
-import { at, bandOf, named, type Outline, show } from "./outline.ts"
+import { show } from "../references.ts"
+import { document } from "./jsonSchema.ts"
+import { at, bandOf, named, type Outline } from "./outline.ts"
 
 /** Something that a task can be, and its schema if that is known. */
 interface Source {

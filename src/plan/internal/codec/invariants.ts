@@ -10,6 +10,7 @@ import * as Condition from "../../wire/condition-v3.ts"
 import type { SchemaRef } from "../../PlanDefinition.ts"
 import type { Reference } from "../../Reference.ts"
 import * as When from "../../When.ts"
+import { contextOf, isList } from "../references.ts"
 import type { Draft, DraftStep } from "./draft.ts"
 import { maxContext, maxIterations, maxPatterns, maxRoutes, maxSteps } from "./limits.ts"
 import { identifierRule, isIdentifier, isPlainText, plainTextRule } from "../names/rules.ts"
@@ -21,9 +22,6 @@ export const what = "Plan"
 export type NameRule = "identifier" | "text"
 
 export const iterationsRule = `a whole number from 0 to ${maxIterations}`
-
-const isList = (context: Reference | ReadonlyArray<Reference>): context is ReadonlyArray<Reference> =>
-  Array.isArray(context)
 
 const checked = new WeakMap<JsonObject, CheckedSchema.CheckedSchema>()
 
@@ -55,7 +53,7 @@ const schemaIssues = (path: string, ref: SchemaRef | undefined): Effect.Effect<R
 
 const stepOf = (reference: Reference): string | undefined => ("step" in reference ? reference.step : undefined)
 
-const contextOf = (step: DraftStep): ReadonlyArray<readonly [string, Reference]> => {
+const contextPlaces = (step: DraftStep): ReadonlyArray<readonly [string, Reference]> => {
   if (step.context === undefined) return []
   return isList(step.context)
     ? step.context.map((reference, index) => [`/context/${index}`, reference])
@@ -63,7 +61,7 @@ const contextOf = (step: DraftStep): ReadonlyArray<readonly [string, Reference]>
 }
 
 const referenceIssues = (path: string, step: DraftStep): ReadonlyArray<Issue> =>
-  [["/task", step.task] as const, ...contextOf(step)].flatMap(([slot, reference]) => {
+  [["/task", step.task] as const, ...contextPlaces(step)].flatMap(([slot, reference]) => {
     const name = stepOf(reference)
     if (name === undefined || isIdentifier(name)) return []
     const expected = `the name of a step that a reference may hold (${identifierRule})`
@@ -112,11 +110,10 @@ const conditionIssues = (path: string, step: DraftStep): ReadonlyArray<Issue> =>
 
 const stepIssues = Effect.fnUntraced(function* (step: DraftStep, index: number, rule: NameRule) {
   const path = `/steps/${index}`
-  const contexts = step.context === undefined ? 0 : isList(step.context) ? step.context.length : 1
   return [
     ...nameIssues(path, step.name, rule),
     ...referenceIssues(path, step),
-    ...tooMany(`${path}/context`, "contexts of one step", maxContext, contexts),
+    ...tooMany(`${path}/context`, "contexts of one step", maxContext, contextOf(step.context).length),
     ...tooMany(`${path}/routes`, "routes of one step", maxRoutes, step.routes?.length ?? 0),
     ...conditionIssues(path, step),
     ...(yield* schemaIssues(`${path}/input`, step.input)),

@@ -6,12 +6,10 @@ import type { Reference } from "../../Reference.ts"
 import { type Draft, type DraftStep, isDefault } from "./draft.ts"
 import { defaultName } from "./limits.ts"
 import * as Names from "../../../payload/Names.ts"
-import { equals } from "../when/json.ts"
+import { equals } from "../json.ts"
 import { byCodePoint } from "../names/order.ts"
+import { isList } from "../references.ts"
 import { isRouteCondition } from "./routes.ts"
-
-const isList = (context: Reference | ReadonlyArray<Reference>): context is ReadonlyArray<Reference> =>
-  Array.isArray(context)
 
 const reference = (path: string, { _tag }: Reference): ReadonlyArray<Loss> => {
   if (_tag !== "FromMemory" && _tag !== "FromAgent") return []

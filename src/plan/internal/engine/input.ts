@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import * as Json from "../../../payload/Json.ts"
+import { turnEnd } from "../bands.ts"
 import type { BoundPlan, LiveStep, StepSchema } from "../live.ts"
 import * as Output from "./output.ts"
 import { InputInvalid, PlanError } from "../../PlanError.ts"
@@ -56,10 +57,8 @@ const readsInput = (step: LiveStep, isFirst: boolean): boolean =>
   step.definition.task._tag === "FromStart" || (isFirst && step.definition.task._tag === "FromPrev")
 
 /** The input schema of the first step that has one and reads the input. */
-const schemaOf = ({ steps }: BoundPlan): StepSchema | undefined => {
-  const isBand = steps[0]?.definition.parallel === true
-  const last = steps.findIndex(({ definition }) => !definition.parallel)
-  const firsts = isBand ? (last === -1 ? steps.length : last) : 1
+const schemaOf = ({ definition, steps }: BoundPlan): StepSchema | undefined => {
+  const firsts = turnEnd(definition.steps, 0)
   return steps.find((step, index) => step.input !== undefined && readsInput(step, index < firsts))?.input
 }
 

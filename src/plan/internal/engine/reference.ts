@@ -9,8 +9,10 @@ import type * as PlanInput from "../../PlanInput.ts"
 import type { StepRecord } from "../../PlanRunEvent.ts"
 import * as PlanRunState from "../../PlanRunState.ts"
 import type { Reference } from "../../Reference.ts"
+import { turnEnd } from "../bands.ts"
 import type { BoundPlan, LiveStep } from "../live.ts"
 import { readsText } from "../readsText.ts"
+import { contextOf, isList, show } from "../references.ts"
 import { text } from "../text.ts"
 
 /** What one reference gives. */
@@ -62,24 +64,11 @@ interface Where {
   readonly slot: string
 }
 
-const label = (reference: Reference): string => {
-  switch (reference._tag) {
-    case "FromStep":
-      return `fromStep(${JSON.stringify(reference.step)})`
-    case "FromParallel":
-      return `fromParallel(${JSON.stringify(reference.step)})`
-    case "FromParallelAll":
-      return `fromParallelAll(${JSON.stringify(reference.step)})`
-    default:
-      return reference._tag
-  }
-}
-
 const missing = ({ slot, state, step }: Where, reference: Reference): ReferenceFailed =>
   new ReferenceFailed({
     step,
     slot,
-    reference: label(reference),
+    reference: show(reference),
     ran: Array.from(new Set(Chunk.map(state.history, (record) => record.step))).sort()
   })
 
@@ -88,11 +77,9 @@ const newest = (where: Where, reference: Reference, step: string): Effect.Effect
 
 /** The steps of the band that begins with a step. */
 const bandFrom = (bound: BoundPlan, step: string): ReadonlyArray<string> => {
+  const { steps } = bound.definition
   const first = bound.positions.get(step)
-  if (first === undefined) return [step]
-  const rest = bound.definition.steps.slice(first + 1)
-  const end = rest.findIndex(({ parallel }) => !parallel)
-  return [step, ...(end === -1 ? rest : rest.slice(0, end)).map(({ name }) => name)]
+  return first === undefined ? [step] : steps.slice(first, turnEnd(steps, first)).map(({ name }) => name)
 }
 
 const resolve = (where: Where, reference: Reference): Effect.Effect<Resolved, unknown> => {
@@ -148,13 +135,9 @@ export const deliver = Effect.fnUntraced(function* (
   const { context, name: step } = definition
   const where = { bound, state, step }
   const task = yield* resolve({ ...where, slot: "task" }, definition.task)
-  const single = context === undefined || isList(context) ? undefined : context
-  const list = single === undefined ? (isList(context) ? context : []) : [single]
-  const parts = yield* Effect.forEach(list, (reference, index) =>
-    Effect.map(
-      resolve({ ...where, slot: single === undefined ? `context[${index}]` : "context" }, reference),
-      contextParts
-    )
+  const many = context !== undefined && isList(context)
+  const parts = yield* Effect.forEach(contextOf(context), (reference, index) =>
+    Effect.map(resolve({ ...where, slot: many ? `context[${index}]` : "context" }, reference), contextParts)
   )
   const joined = parts.flat().join("\n\n")
   return {
@@ -165,5 +148,3 @@ export const deliver = Effect.fnUntraced(function* (
     content: task.content
   }
 })
-
-const isList = (u: Reference | ReadonlyArray<Reference> | undefined): u is ReadonlyArray<Reference> => Array.isArray(u)

@@ -1,6 +1,6 @@
 import type { AgentDefinition } from "../../../agent/AgentDefinition.ts"
 import type { PlanDefinition } from "../../PlanDefinition.ts"
-import { referencesOf } from "../picture/references.ts"
+import { referencesOf } from "../references.ts"
 import type { AgentGraph, AgentNode, Edge, Node } from "./model.ts"
 
 const keyOf = ({ from, kind, label, to }: Edge): string => JSON.stringify([from, to, kind, label])

@@ -1,7 +1,7 @@
 import * as Result from "effect/Result"
 import type { PlanDefinition } from "../../PlanDefinition.ts"
 import type { FieldChange, PlanDiff } from "../../PlanDiff.ts"
-import { equals } from "../when/json.ts"
+import { equals } from "../json.ts"
 import { type Fields, fieldsOf } from "./fields.ts"
 import { nameOf } from "./text.ts"
 

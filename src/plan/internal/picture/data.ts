@@ -1,7 +1,7 @@
 import type { PlanDefinition } from "../../PlanDefinition.ts"
-import { positionsOf, turnAt } from "./bands.ts"
+import { positionsOf, turnAt } from "../bands.ts"
 import type { Edge, Node } from "./drawing.ts"
-import { referencesOf } from "./references.ts"
+import { referencesOf } from "../references.ts"
 import { nameOf } from "./text.ts"
 
 /** What steps read and write, without what just comes from the step before. */

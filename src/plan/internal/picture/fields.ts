@@ -1,6 +1,6 @@
 import type * as Schema from "effect/Schema"
 import type { FieldChange } from "../../PlanDiff.ts"
-import { equals } from "../when/json.ts"
+import { equals } from "../json.ts"
 
 /** The fields of a definition. All of them are plain JSON. */
 export type Fields = Readonly<Record<string, Schema.Json>>

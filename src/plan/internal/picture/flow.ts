@@ -4,7 +4,7 @@ import * as When from "../../When.ts"
 import type { Discriminant } from "../check/discriminant.ts"
 import { said } from "../routable.ts"
 import * as Frames from "../transition/frames.ts"
-import { positionsOf, turnAt } from "./bands.ts"
+import { positionsOf, turnAt } from "../bands.ts"
 
 /** Where a run can go from one turn to the next. `to` is a position, a name that no step has, or the end. */
 export interface Way {

@@ -1,6 +1,6 @@
 import type { PlanDefinition, StepDefinition } from "../../PlanDefinition.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
-import { inBands, positionsOf, turnAt } from "./bands.ts"
+import { inBands, positionsOf, turnAt } from "../bands.ts"
 import { dataOf } from "./data.ts"
 import type { Drawing, Edge, Group, Item, Mark, Node } from "./drawing.ts"
 import { exitsOf, flowOf, type Way } from "./flow.ts"

@@ -1,4 +1,4 @@
-import { short } from "./short.ts"
+import { short } from "../short.ts"
 
 const maxLine = 120
 

@@ -1,5 +1,6 @@
 /** Where the steps of a definition stand. Found once per definition, not once per fact. */
 import type { PlanDefinition, StepDefinition } from "../../PlanDefinition.ts"
+import { turnEnd } from "../bands.ts"
 
 const known = new WeakMap<PlanDefinition, ReadonlyMap<string, number>>()
 
@@ -19,11 +20,7 @@ export const stepOf = (definition: PlanDefinition, name: string): StepDefinition
 /** The steps that run together from a position on: one, or the rest of its band. None at the end of the plan. */
 export const turnAt = (definition: PlanDefinition, position: number): ReadonlyArray<StepDefinition> => {
   const { steps } = definition
-  let end = position + 1
-  if (steps[position]?.parallel === true) {
-    while (steps[end]?.parallel === true) end += 1
-  }
-  return steps.slice(position, end)
+  return steps.slice(position, turnEnd(steps, position))
 }
 
 /** Whether a step that runs alone says where it goes when it has finished. */

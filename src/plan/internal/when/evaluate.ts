@@ -2,8 +2,9 @@ import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { LinearPattern } from "../../../payload/LinearPattern.ts"
 import type { Path, Subject, When } from "../../When.ts"
+import { equals } from "../json.ts"
 import { check } from "./check.ts"
-import { compare, equals, isEmpty, lookUp } from "./json.ts"
+import { compare, isEmpty, lookUp } from "./values.ts"
 
 type Patterns = ReadonlyMap<string, LinearPattern>
 

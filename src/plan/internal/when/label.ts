@@ -1,5 +1,6 @@
 import type * as Schema from "effect/Schema"
-import { short } from "../picture/short.ts"
+import { isArray } from "../json.ts"
+import { short } from "../short.ts"
 import type { Path, When } from "../../When.ts"
 
 const maxValue = 40
@@ -39,9 +40,6 @@ const shallow = (value: Schema.JsonArray | Schema.JsonObject): string => {
   const keys = Object.keys(value).slice(0, maxValue)
   return `{${keys.map((key) => `${JSON.stringify(short(key, maxValue))}: ${inner(value[key])}`).join(", ")}}`
 }
-
-// Array.isArray does not narrow readonly arrays out of a union.
-const isArray = (value: Schema.JsonArray | Schema.JsonObject): value is Schema.JsonArray => Array.isArray(value)
 
 const list = (values: ReadonlyArray<Schema.Json>): string => shallow(values)
 

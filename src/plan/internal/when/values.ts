@@ -1,7 +1,7 @@
+/** Values as conditions look at them: at a path, empty, in order. */
 import type * as Schema from "effect/Schema"
+import { isArray } from "../json.ts"
 import { byCodePoint } from "../names/order.ts"
-
-const isArray = (value: Schema.Json): value is Schema.JsonArray => Array.isArray(value)
 
 /** The value at a path, of own members only; `null` if there is none. */
 export const lookUp = (root: Schema.Json, path: ReadonlyArray<string | number>): Schema.Json => {
@@ -22,29 +22,6 @@ export const isEmpty = (value: Schema.Json): boolean => {
   if (typeof value === "string") return value.length === 0
   if (typeof value !== "object") return false
   return isArray(value) ? value.length === 0 : Object.keys(value).length === 0
-}
-
-/** Equality of JSON values, without recursion: data may be deeper than the stack. */
-export const equals = (left: Schema.Json, right: Schema.Json): boolean => {
-  const pairs: Array<readonly [Schema.Json, Schema.Json]> = [[left, right]]
-  for (let pair = pairs.pop(); pair !== undefined; pair = pairs.pop()) {
-    const [a, b] = pair
-    if (a === b) continue
-    if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false
-    if (isArray(a)) {
-      if (!isArray(b) || a.length !== b.length) return false
-      for (const [index, item] of a.entries()) pairs.push([item, b[index] ?? null])
-      continue
-    }
-    if (isArray(b)) return false
-    const keys = Object.keys(a)
-    if (keys.length !== Object.keys(b).length) return false
-    for (const key of keys) {
-      if (!Object.hasOwn(b, key)) return false
-      pairs.push([a[key] ?? null, b[key] ?? null])
-    }
-  }
-  return true
 }
 
 /** How two values are ordered, if they are. */

@@ -1,6 +1,7 @@
 /** Reading JSON Schemas of which nothing is known. */
 import type * as Schema from "effect/Schema"
-import type { JsonObject } from "../../../payload/Json.ts"
+import { isObject, type JsonObject } from "../../../payload/Json.ts"
+import { isArray } from "../json.ts"
 
 /** A schema inside the document that its references are about. */
 export interface Located {
@@ -10,11 +11,6 @@ export interface Located {
 
 /** How many references are followed in a row. */
 const HOPS = 32
-
-export const isObject = (json: Schema.Json | undefined): json is JsonObject =>
-  typeof json === "object" && json !== null && !Array.isArray(json)
-
-export const isArray = (json: Schema.Json | undefined): json is ReadonlyArray<Schema.Json> => Array.isArray(json)
 
 export const own = (json: Schema.Json | undefined, key: string): Schema.Json | undefined =>
   isObject(json) && Object.hasOwn(json, key) ? json[key] : undefined

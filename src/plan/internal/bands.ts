@@ -1,12 +1,18 @@
-import type { StepDefinition } from "../../PlanDefinition.ts"
+/** Turns and bands: the steps that run together, and where they stand. */
+import type { StepDefinition } from "../PlanDefinition.ts"
 
-/** The positions that run together when a run comes to position `at`: a step, or a band from there on. */
-export const turnAt = (steps: ReadonlyArray<{ readonly parallel: boolean }>, at: number): ReadonlyArray<number> => {
-  const members = [at]
-  if (steps[at]?.parallel !== true) return members
-  for (let next = at + 1; steps[next]?.parallel === true; next++) members.push(next)
-  return members
+type Steps = ReadonlyArray<{ readonly parallel: boolean }>
+
+/** The position after the turn that begins at a position: after the step, or after the rest of its band. */
+export const turnEnd = (steps: Steps, at: number): number => {
+  let end = at + 1
+  if (steps[at]?.parallel === true) while (steps[end]?.parallel === true) end += 1
+  return end
 }
+
+/** The positions that run together when a run comes to a position: a step, or a band from there on. */
+export const turnAt = (steps: Steps, at: number): ReadonlyArray<number> =>
+  Array.from({ length: turnEnd(steps, at) - at }, (_, offset) => at + offset)
 
 /** The steps in order, those of a band together. */
 export const inBands = <A extends { readonly parallel: boolean }>(
