@@ -7,9 +7,11 @@
  *
  * @since 0.1.0
  */
+import type * as Cause from "effect/Cause"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { AssistantMessage } from "../conversation/Message.ts"
@@ -266,4 +268,40 @@ const noResult = (found: string): Effect.Effect<never> =>
     new Error(
       `AgentEvent.result: expected RunFinished as the last event, found ${found}. Give it the whole stream of an agent.`
     )
+  )
+
+/** How many events a stream holds before its reader slows the run. */
+const streamBuffer = 16
+
+/**
+ * What a run emits, of an agent or a plan: a slow reader slows the run, and a reader who
+ * leaves stops it.
+ *
+ * @internal
+ * @category running
+ * @since 0.1.0
+ */
+export const streamOf = <Event, E>(
+  run: (emit: (event: Event) => Effect.Effect<void>) => Effect.Effect<unknown, E>
+): Stream.Stream<Event, E> =>
+  Stream.unwrap(
+    Effect.gen(function* () {
+      const queue = yield* Queue.bounded<Event, E | Cause.Done>(streamBuffer)
+      const fiber = yield* run((event) => Effect.asVoid(Queue.offer(queue, event))).pipe(
+        Effect.matchCauseEffect({
+          onFailure: (cause) => Queue.failCause(queue, cause),
+          onSuccess: () => Queue.end(queue)
+        }),
+        Effect.forkScoped
+      )
+      // Added last, so it runs first. A producer that waits for room is told to stop before it is let go:
+      // let go first it would run on, and one that cannot stop just there would never be let go.
+      yield* Effect.addFinalizer(() =>
+        Effect.andThen(
+          Effect.sync(() => fiber.interruptUnsafe()),
+          Queue.shutdown(queue)
+        )
+      )
+      return Stream.fromQueue(queue)
+    })
   )

@@ -44,6 +44,21 @@ export const ApprovalRequest: Schema.Codec<ApprovalRequest> = Schema.Struct({
 }).annotate({ identifier: "ApprovalRequest" })
 
 /**
+ * Requests of a run and of what runs inside it, told apart: an id alone would not say
+ * whose call is meant where two have it.
+ *
+ * @internal
+ * @category combining
+ * @since 0.1.0
+ */
+export const toldApart = (requests: ReadonlyArray<ApprovalRequest>): ReadonlyArray<ApprovalRequest> => {
+  const below = new Set(requests.filter(({ path }) => path !== undefined).map(({ callId }) => callId))
+  return requests.map((request) =>
+    request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
+  )
+}
+
+/**
  * The finish reasons after which a run does not go on: calls of such an answer are
  * never run.
  *

@@ -1,20 +1,14 @@
 /** The methods of an agent, over the one driver. */
-import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import * as Queue from "effect/Queue"
-import * as Stream from "effect/Stream"
 import type { Agent, TypeId } from "../Agent.ts"
 import type * as AgentError from "../AgentError.ts"
-import type { AgentEvent } from "../AgentEvent.ts"
+import { type AgentEvent, streamOf } from "../AgentEvent.ts"
 import { RunIncomplete } from "../RunIncomplete.ts"
 import type { RunResult } from "../RunResult.ts"
 import { type Begin, drive, type Sink } from "./drive.ts"
 import type { Machine } from "./machine.ts"
 
 const typeId: TypeId = "~effect-emissary/agent/Agent"
-
-/** How many events a stream holds before its reader slows the run. */
-const streamBuffer = 16
 
 const silent: Sink = { streaming: false, emit: () => Effect.void }
 
@@ -40,27 +34,11 @@ export const make = <A>(machine: Machine<A>, within: Within): Agent<A> => {
     return within(spanned)
   }
   const stream = (begin: Begin) =>
-    Stream.unwrap(
-      Effect.gen(function* () {
-        const queue = yield* Queue.bounded<AgentEvent<A>, AgentError.AgentError | Cause.Done>(streamBuffer)
+    streamOf<AgentEvent<A>, AgentError.AgentError>((emit) =>
+      run(begin, {
+        streaming: true,
         // Sound: the only event that holds an A is the last, and it is this very run's.
-        const emit = (event: AgentEvent<unknown>) => Effect.asVoid(Queue.offer(queue, event as AgentEvent<A>))
-        const fiber = yield* run(begin, { streaming: true, emit }).pipe(
-          Effect.matchCauseEffect({
-            onFailure: (cause) => Queue.failCause(queue, cause),
-            onSuccess: () => Queue.end(queue)
-          }),
-          Effect.forkScoped
-        )
-        // Added last, so it runs first. A producer that waits for room is told to stop before it is let go:
-        // let go first it would run on, and one that cannot stop just there would never be let go.
-        yield* Effect.addFinalizer(() =>
-          Effect.andThen(
-            Effect.sync(() => fiber.interruptUnsafe()),
-            Queue.shutdown(queue)
-          )
-        )
-        return Stream.fromQueue(queue)
+        emit: (event) => emit(event as AgentEvent<A>)
       })
     )
   return {

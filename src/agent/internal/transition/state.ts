@@ -7,7 +7,7 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Conversation from "../../../conversation/Conversation.ts"
 import * as Message from "../../../conversation/Message.ts"
-import type { ApprovalRequest } from "../../Outcome.ts"
+import { type ApprovalRequest, toldApart } from "../../Outcome.ts"
 import type { OpenCall, RunState, TypeId as TypeIdType } from "../../RunState.ts"
 
 export const TypeId: TypeIdType = "~effect-emissary/agent/RunState"
@@ -124,11 +124,7 @@ export const inOrder = (calls: HashMap.HashMap<string, OpenCall>): ReadonlyArray
 export const approvalRequests = (self: RunState): ReadonlyArray<ApprovalRequest> => {
   const requests: Array<ApprovalRequest> = []
   collect(self, [], requests)
-  const below = new Set(requests.filter(({ path }) => path !== undefined).map(({ callId }) => callId))
-  // An id alone would not say whose call is meant
-  return requests.map((request) =>
-    request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
-  )
+  return toldApart(requests)
 }
 
 const collect = (self: RunState, path: ReadonlyArray<string>, requests: Array<ApprovalRequest>): void => {

@@ -1,9 +1,8 @@
 /** Running a plan, over the one driver. Types and spans of the public functions lie above. */
-import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import * as Queue from "effect/Queue"
 import type * as Result from "effect/Result"
-import * as Stream from "effect/Stream"
+import type * as Stream from "effect/Stream"
+import { streamOf } from "../../../agent/AgentEvent.ts"
 import type { PlanError } from "../../PlanError.ts"
 import type { PlanEvent } from "../../PlanEvent.ts"
 import type * as PlanInput from "../../PlanInput.ts"
@@ -12,9 +11,6 @@ import type { PlanResult } from "../../PlanResult.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
 import type { BoundPlan } from "../live.ts"
 import * as Drive from "./drive.ts"
-
-/** How many events a stream holds before its reader slows the run. */
-const streamBuffer = 16
 
 const silent: Drive.Sink = { streaming: false, emit: () => Effect.void }
 
@@ -35,28 +31,7 @@ const streaming = (
   begin: Drive.Begin,
   options: ResumeOptions
 ): Stream.Stream<PlanEvent<unknown>, PlanError> =>
-  Stream.unwrap(
-    Effect.gen(function* () {
-      const queue = yield* Queue.bounded<PlanEvent<unknown>, PlanError | Cause.Done>(streamBuffer)
-      const emit = (event: PlanEvent<unknown>) => Effect.asVoid(Queue.offer(queue, event))
-      const fiber = yield* Drive.drive(bound, begin, options, { streaming: true, emit }).pipe(
-        Effect.matchCauseEffect({
-          onFailure: (cause) => Queue.failCause(queue, cause),
-          onSuccess: () => Queue.end(queue)
-        }),
-        Effect.forkScoped
-      )
-      // Added last, so it runs first. A producer that waits for room is told to stop before it is let go:
-      // let go first it would run on, and one that cannot stop just there would never be let go.
-      yield* Effect.addFinalizer(() =>
-        Effect.andThen(
-          Effect.sync(() => fiber.interruptUnsafe()),
-          Queue.shutdown(queue)
-        )
-      )
-      return Stream.fromQueue(queue)
-    })
-  )
+  streamOf((emit) => Drive.drive(bound, begin, options, { streaming: true, emit }))
 
 export const stream = (
   bound: BoundPlan,

@@ -7,7 +7,7 @@ import * as Inspectable from "effect/Inspectable"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import type * as Schema from "effect/Schema"
-import type { ApprovalRequest } from "../../../agent/Outcome.ts"
+import { type ApprovalRequest, toldApart } from "../../../agent/Outcome.ts"
 import * as RunState from "../../../agent/RunState.ts"
 import type { PauseRequest } from "../../PlanOutcome.ts"
 import type { StepRecord } from "../../PlanRunEvent.ts"
@@ -150,11 +150,7 @@ const collectPauses = (self: PlanRunState, path: ReadonlyArray<string>, found: A
 export const approvalRequests = (self: PlanRunState): ReadonlyArray<ApprovalRequest> => {
   const found: Array<ApprovalRequest> = []
   collectRequests(self, [], found)
-  const below = new Set(found.filter(({ path }) => path !== undefined).map(({ callId }) => callId))
-  // An id alone would not say whose call is meant
-  return found.map((request) =>
-    request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
-  )
+  return toldApart(found)
 }
 
 const collectRequests = (self: PlanRunState, path: ReadonlyArray<string>, found: Array<ApprovalRequest>): void => {
