@@ -12,8 +12,8 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { applyTo } from "./internal/picture/applyDiff.ts"
-import { compare } from "./internal/picture/compare.ts"
+import { applyTo } from "./internal/diff/apply.ts"
+import { compare } from "./internal/diff/compare.ts"
 import { PlanDefinition, StepDefinition } from "./PlanDefinition.ts"
 
 /**

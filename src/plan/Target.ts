@@ -12,7 +12,7 @@ import type * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import type { Agent } from "../agent/Agent.ts"
 import type { Content } from "../tool/Content.ts"
-import * as internal from "./internal/stepTarget.ts"
+import * as internal from "./internal/step/target.ts"
 import type { Decided } from "./PlanRunState.ts"
 
 /**

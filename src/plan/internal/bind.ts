@@ -14,11 +14,11 @@ import * as PlanCheck from "../PlanCheck.ts"
 import type { PlanInvalid } from "../PlanInvalid.ts"
 import type { PlanProblem } from "../PlanProblem.ts"
 import type { AgentTarget } from "../Target.ts"
-import * as answers from "./answers.ts"
-import { asAgent } from "./asAgent.ts"
+import * as answers from "./step/answers.ts"
+import { asAgent } from "./asAgent/asAgent.ts"
 import type { BoundPlan, BoundTarget, LiveMemory, LiveStep } from "./live.ts"
 import * as internal from "./plan.ts"
-import { agentOf, foreignAgent } from "./stepTarget.ts"
+import { agentOf, foreignAgent } from "./step/target.ts"
 
 /** The agent around a plan that can run. `A` and `R` are for the caller to know. */
 export const makeBound = <A, R>(bound: BoundPlan): Bound<A, R> => ({

@@ -4,7 +4,7 @@ import * as AgentError from "../../../agent/AgentError.ts"
 import { PayloadError } from "../../../payload/PayloadError.ts"
 import { causeOf, type PlanError, type Reason, type StepFailed } from "../../PlanError.ts"
 import { giveItAnOutput } from "../engine/output.ts"
-import { InputInvalid, OutputInvalid } from "../stepError.ts"
+import { InputInvalid, OutputInvalid } from "../step/error.ts"
 
 /** What plans find themselves. Their messages say places and kinds, and quote nobody but who decides. */
 const ownTypes: ReadonlySet<string> = new Set([

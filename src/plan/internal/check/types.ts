@@ -1,7 +1,7 @@
 /** Whether what a step reads can fit its input, along the ways that data really takes. */
 import type { JsonObject } from "../../../payload/Json.ts"
 import type { PlanProblem } from "../../PlanProblem.ts"
-import { readsText } from "../readsText.ts"
+import { readsText } from "../step/readsText.ts"
 import { conflict } from "./compatible.ts"
 import { type Flow, NONE } from "./flow.ts"
 import { show } from "../references.ts"

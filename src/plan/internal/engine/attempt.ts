@@ -9,7 +9,7 @@ import type * as PlanError from "../../PlanError.ts"
 import type { StepFailure } from "../../PlanOutcome.ts"
 import type { CallRequest } from "../../PlanRunEvent.ts"
 import * as StepSignal from "../../StepSignal.ts"
-import { NotAnEffect } from "../stepError.ts"
+import { NotAnEffect } from "../step/error.ts"
 
 export interface Failed {
   readonly _tag: "Failed"

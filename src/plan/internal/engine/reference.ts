@@ -11,7 +11,7 @@ import * as PlanRunState from "../../PlanRunState.ts"
 import type { Reference } from "../../Reference.ts"
 import { turnEnd } from "../bands.ts"
 import type { BoundPlan, LiveStep } from "../live.ts"
-import { readsText } from "../readsText.ts"
+import { readsText } from "../step/readsText.ts"
 import { contextOf, isList, show } from "../references.ts"
 import { text } from "../text.ts"
 

@@ -1,3 +1,4 @@
+/** Graphs of definitions: of agents with their tools, and of plans with what their steps run. */
 import type { AgentDefinition } from "../../../agent/AgentDefinition.ts"
 import type { PlanDefinition } from "../../PlanDefinition.ts"
 import { referencesOf } from "../references.ts"

@@ -1,11 +1,12 @@
+/** The versions of a graph as one codec. */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import * as Json from "../../../payload/Json.ts"
 import type { PayloadError } from "../../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../../payload/VersionedCodec.ts"
 import { AgentGraph } from "./model.ts"
-import { v1 } from "./v1.ts"
-import { v2 } from "./v2.ts"
+import * as V1 from "../../wire/agent-graph-v1.ts"
+import * as V2 from "../../wire/agent-graph-v2.ts"
 
 const what = "agent graph"
 
@@ -13,7 +14,7 @@ export const codec: VersionedCodec.VersionedCodec<AgentGraph> = VersionedCodec.m
   what,
   field: "version",
   type: AgentGraph,
-  arms: [v1, v2],
+  arms: [V1.arm, V2.arm],
   data: ["/nodes/*/routes"]
 })
 

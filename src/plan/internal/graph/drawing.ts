@@ -1,3 +1,4 @@
+/** A graph as a drawing. */
 import type { Drawing, Edge, Item, Shape } from "../picture/drawing.ts"
 import { nameOf, visible } from "../picture/text.ts"
 import type { AgentGraph, EdgeKind, Node } from "./model.ts"

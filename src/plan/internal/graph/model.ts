@@ -1,3 +1,4 @@
+/** Graphs of agents in memory, with their schemas. */
 import * as Schema from "effect/Schema"
 
 export interface AgentNode {

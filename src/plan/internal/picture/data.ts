@@ -1,3 +1,4 @@
+/** The edges of what steps read and write. */
 import type { PlanDefinition } from "../../PlanDefinition.ts"
 import { positionsOf, turnAt } from "../bands.ts"
 import type { Edge, Node } from "./drawing.ts"

@@ -1,5 +1,6 @@
+/** Two plans and their difference as one drawing. */
 import type { PlanDefinition, StepDefinition } from "../../PlanDefinition.ts"
-import { compare, pairs, stepFields } from "./compare.ts"
+import { compare, pairs, stepFields } from "../diff/compare.ts"
 import type { Drawing, Edge, Item, Mark, Node } from "./drawing.ts"
 import { flowOf } from "./flow.ts"
 import { endKey, flowEdges, grouped, linesOf, node, startKey, stepKeys } from "./planDrawing.ts"

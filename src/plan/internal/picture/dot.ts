@@ -1,3 +1,4 @@
+/** A drawing in the DOT language of GraphViz. */
 import { type Drawing, type Edge, ids, ink, type Item, type Mark, type Shape, styles } from "./drawing.ts"
 import { visible } from "./text.ts"
 

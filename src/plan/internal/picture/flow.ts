@@ -1,3 +1,4 @@
+/** The ways that runs can take, as they are drawn. */
 import type { PlanDefinition, StepDefinition } from "../../PlanDefinition.ts"
 import type { Rejoin } from "../../PlanRunState.ts"
 import * as When from "../../When.ts"

@@ -1,3 +1,4 @@
+/** A drawing as a Mermaid flowchart. */
 import { type Drawing, type Edge, ids, ink, type Item, marked, type Shape, styles } from "./drawing.ts"
 import { visible } from "./text.ts"
 

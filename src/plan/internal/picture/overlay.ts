@@ -1,3 +1,4 @@
+/** What a run says of the steps of its plan: done, running, failed, waiting. */
 import * as Chunk from "effect/Chunk"
 import * as DateTime from "effect/DateTime"
 import type { StepDefinition } from "../../PlanDefinition.ts"

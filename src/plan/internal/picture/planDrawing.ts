@@ -1,3 +1,4 @@
+/** A plan as a drawing, with its bands, the plans in its steps, and a run of it. */
 import type { PlanDefinition, StepDefinition } from "../../PlanDefinition.ts"
 import type { PlanRunState } from "../../PlanRunState.ts"
 import { inBands, positionsOf, turnAt } from "../bands.ts"

@@ -1,3 +1,4 @@
+/** Names, texts and times as pictures show them. */
 import { short } from "../short.ts"
 
 const maxLine = 120

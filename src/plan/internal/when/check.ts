@@ -1,3 +1,4 @@
+/** What is wrong with conditions, which is found once for each. */
 import * as Result from "effect/Result"
 import * as LinearPattern from "../../../payload/LinearPattern.ts"
 import type { Problem, When } from "../../When.ts"

@@ -1,3 +1,4 @@
+/** Whether a condition holds. */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { LinearPattern } from "../../../payload/LinearPattern.ts"

@@ -1,3 +1,4 @@
+/** Conditions as one line of text. */
 import type * as Schema from "effect/Schema"
 import { isArray } from "../json.ts"
 import { short } from "../short.ts"

@@ -1,14 +1,14 @@
 /** Steps as they are written. */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
-import type { StepDefinition } from "../PlanDefinition.ts"
-import type { PlanProblem } from "../PlanProblem.ts"
-import * as Reference from "../Reference.ts"
-import type { RetryPolicy } from "../RetryPolicy.ts"
-import type { Options, Retry, Step, TypeId as Id } from "../Step.ts"
-import type { StepSchema } from "../Target.ts"
-import type { LiveTarget } from "./live.ts"
-import { type Resolved, resolve, type Written as Target } from "./stepTarget.ts"
+import type { StepDefinition } from "../../PlanDefinition.ts"
+import type { PlanProblem } from "../../PlanProblem.ts"
+import * as Reference from "../../Reference.ts"
+import type { RetryPolicy } from "../../RetryPolicy.ts"
+import type { Options, Retry, Step, TypeId as Id } from "../../Step.ts"
+import type { StepSchema } from "../../Target.ts"
+import type { LiveTarget } from "../live.ts"
+import { type Resolved, resolve, type Written as Target } from "./target.ts"
 
 export const TypeId: Id = "~effect-emissary/plan/Step"
 

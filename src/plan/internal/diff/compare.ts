@@ -1,3 +1,4 @@
+/** What changed from one definition to another. */
 import type { PlanDefinition, StepDefinition } from "../../PlanDefinition.ts"
 import type { FieldChange, PlanDiff, StepChange } from "../../PlanDiff.ts"
 import { compareFields, fieldsOf } from "./fields.ts"

@@ -1,13 +1,17 @@
 /**
  * Version 1 of the wire of agents' graphs: LazyBridge's descriptor, which has no version
  * field itself. What is absent has the defaults of its reader; what it does not know is
- * ignored, but a kind of node or edge that it does not know is refused. Frozen.
+ * ignored, but a kind of node or edge that it does not know is refused.
+ *
+ * FROZEN: what this module reads and writes never changes again.
+ *
+ * @since 0.1.0
  */
-import * as Schema from "effect/Schema"
 import * as Effect from "effect/Effect"
-import type { Loss } from "../../../payload/LossyEncoding.ts"
-import * as VersionedCodec from "../../../payload/VersionedCodec.ts"
-import type { AgentGraph, Edge, Node } from "./model.ts"
+import * as Schema from "effect/Schema"
+import type { Loss } from "../../payload/LossyEncoding.ts"
+import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import type { AgentGraph, Edge, Node } from "../internal/graph/model.ts"
 
 const WireNode = Schema.Struct({
   id: Schema.String,
@@ -94,7 +98,13 @@ const toWire = (node: Node, index: number): readonly [WireNode, ReadonlyArray<Lo
 const edgeToWire = ({ from, kind, label, to }: Edge) =>
   ({ from, to, label, type: kind === "step" ? "tool" : kind }) as const
 
-export const v1 = VersionedCodec.arm<AgentGraph, typeof Wire.Type>({
+/**
+ * The arm of version 1.
+ *
+ * @category arms
+ * @since 0.1.0
+ */
+export const arm = VersionedCodec.arm<AgentGraph, typeof Wire.Type>({
   version: 1,
   wire: Wire,
   onExcessProperty: "ignore",

@@ -1,9 +1,10 @@
+/** The definition that a difference makes of the one before. */
 import * as Result from "effect/Result"
 import type { PlanDefinition } from "../../PlanDefinition.ts"
 import type { FieldChange, PlanDiff } from "../../PlanDiff.ts"
 import { equals } from "../json.ts"
 import { type Fields, fieldsOf } from "./fields.ts"
-import { nameOf } from "./text.ts"
+import { nameOf } from "../picture/text.ts"
 
 const same = (fields: Fields, { before, field }: FieldChange): boolean => {
   const found = Object.hasOwn(fields, field) ? fields[field] : undefined

@@ -1,14 +1,14 @@
 /** Steps with their schemas exported, and what is wrong with them. */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import * as FromSchema from "../../payload/FromSchema.ts"
-import type { SchemaRef } from "../PlanDefinition.ts"
-import type { PlanProblem } from "../PlanProblem.ts"
-import type { StepSchema as Written } from "../Target.ts"
+import * as FromSchema from "../../../payload/FromSchema.ts"
+import type { SchemaRef } from "../../PlanDefinition.ts"
+import type { PlanProblem } from "../../PlanProblem.ts"
+import type { StepSchema as Written } from "../../Target.ts"
 import * as answers from "./answers.ts"
-import type { LiveStep, StepSchema } from "./live.ts"
-import type { StepParts } from "./stepMake.ts"
-import { jsonCodec, schemaName } from "./stepTarget.ts"
+import type { LiveStep, StepSchema } from "../live.ts"
+import type { StepParts } from "./make.ts"
+import { jsonCodec, schemaName } from "./target.ts"
 
 /** A schema as data and as code. */
 export interface Exported {

@@ -1,3 +1,4 @@
+/** The fields of definitions, and which of them differ. */
 import type * as Schema from "effect/Schema"
 import type { FieldChange } from "../../PlanDiff.ts"
 import { equals } from "../json.ts"

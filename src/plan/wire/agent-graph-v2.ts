@@ -1,9 +1,16 @@
-/** Native version 2 of the wire of agents' graphs. Frozen once released. */
+/**
+ * Version 2 of the wire of agents' graphs: our own. It is strict, and knows plans and
+ * their steps.
+ *
+ * FROZEN: what this module reads and writes never changes again.
+ *
+ * @since 0.1.0
+ */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { invalid } from "../../../payload/PayloadError.ts"
-import * as VersionedCodec from "../../../payload/VersionedCodec.ts"
-import type { AgentGraph, Node } from "./model.ts"
+import { invalid } from "../../payload/PayloadError.ts"
+import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import type { AgentGraph, Node } from "../internal/graph/model.ts"
 
 const WireNode = Schema.Union([
   Schema.Struct({
@@ -98,7 +105,13 @@ const unique = <A>(nodes: ReadonlyArray<{ readonly id: string }>, value: A) => {
   return issues.length === 0 ? Effect.succeed(value) : Effect.fail(invalid(issues))
 }
 
-export const v2 = VersionedCodec.arm<AgentGraph, typeof Wire.Type>({
+/**
+ * The arm of version 2.
+ *
+ * @category arms
+ * @since 0.1.0
+ */
+export const arm = VersionedCodec.arm<AgentGraph, typeof Wire.Type>({
   version: 2,
   wire: Wire,
   toCurrent: ({ edges, nodes, session_id }) =>
