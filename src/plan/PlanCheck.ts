@@ -15,6 +15,7 @@ import * as memories from "./internal/check/memories.ts"
 import * as outline from "./internal/check/outline.ts"
 import * as internal from "./internal/check/structural.ts"
 import * as tools from "./internal/check/tools.ts"
+import { maxIterations } from "./internal/codec/limits.ts"
 import type { ToolArguments } from "./internal/live.ts"
 import type { PlanDefinition, StepDefinition } from "./PlanDefinition.ts"
 import type { PlanProblem } from "./PlanProblem.ts"
@@ -26,7 +27,7 @@ import type { PlanProblem } from "./PlanProblem.ts"
  * @category constants
  * @since 0.1.0
  */
-export const maxIterationsLimit = 1_000_000
+export const maxIterationsLimit = maxIterations
 
 /**
  * What the names of a plan can stand for when it is bound.

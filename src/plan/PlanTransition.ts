@@ -110,7 +110,7 @@ import * as deciding from "./internal/transition/decide.ts"
 import * as choosing from "./internal/transition/next.ts"
 import type { PlanDefinition } from "./PlanDefinition.ts"
 import { type InvalidDecision, PlanChanged } from "./PlanError.ts"
-import { PlanEventError } from "./PlanEventError.ts"
+import { PlanRunEventError } from "./PlanRunEventError.ts"
 import type { PlanOutcome } from "./PlanOutcome.ts"
 import type { PlanRunEvent, PlanStarted } from "./PlanRunEvent.ts"
 import type { PlanRunState } from "./PlanRunState.ts"
@@ -173,7 +173,7 @@ export const apply = (
   rules: Rules,
   self: PlanRunState,
   event: PlanRunEvent
-): Result.Result<PlanRunState, PlanEventError> => applying.apply(rules, self, event)
+): Result.Result<PlanRunState, PlanRunEventError> => applying.apply(rules, self, event)
 
 /**
  * The state after some more facts. The first that does not fit fails, with its place in
@@ -186,7 +186,7 @@ export const applyAll = (
   rules: Rules,
   self: PlanRunState,
   events: Iterable<PlanRunEvent>
-): Result.Result<PlanRunState, PlanEventError> => foldFrom(rules, self, events)
+): Result.Result<PlanRunState, PlanRunEventError> => foldFrom(rules, self, events)
 
 /**
  * The state of a run from the list of its facts, which begins with `PlanStarted`.
@@ -194,21 +194,21 @@ export const applyAll = (
  * @category transitions
  * @since 0.1.0
  */
-export const fold = (rules: Rules, events: Iterable<PlanRunEvent>): Result.Result<PlanRunState, PlanEventError> =>
+export const fold = (rules: Rules, events: Iterable<PlanRunEvent>): Result.Result<PlanRunState, PlanRunEventError> =>
   foldFrom(rules, undefined, events)
 
 const foldFrom = (
   rules: Rules,
   self: PlanRunState | undefined,
   events: Iterable<PlanRunEvent>
-): Result.Result<PlanRunState, PlanEventError> => {
+): Result.Result<PlanRunState, PlanRunEventError> => {
   let state = self
   let index = 0
   for (const event of events) {
     const applied = state === undefined ? applying.first(rules, event) : applying.apply(rules, state, event)
     if (Result.isFailure(applied)) {
       const { event, path, reason } = applied.failure
-      return Result.fail(new PlanEventError({ event, path, reason, index }))
+      return Result.fail(new PlanRunEventError({ event, path, reason, index }))
     }
     state = applied.success
     index += 1

@@ -2,22 +2,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { type PayloadError, PlanCodec, type PlanDefinition, Reference, When } from "effect-emissary"
 import { definition, names, Seed } from "./codecDefinitions.ts"
+import { native, plan, step } from "./wires.ts"
 
 type Definition = PlanDefinition.PlanDefinition
 
 const json = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
-
-const step = (rest: { readonly [key: string]: Schema.Json } = {}) => ({
-  name: "s",
-  target: { kind: "tool", name: "t" },
-  task: { kind: "from_prev" },
-  parallel: false,
-  ...rest
-})
-
-const plan = (...steps: ReadonlyArray<Schema.Json>) => ({ version: 2, max_iterations: 100, steps })
-
-const native = (...steps: ReadonlyArray<Schema.Json>) => ({ version: 3, steps })
 
 const read = (wire: unknown) => PlanCodec.codec.decode(wire)
 

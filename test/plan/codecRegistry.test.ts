@@ -13,21 +13,10 @@ import {
   When
 } from "effect-emissary"
 import * as Internal from "../../src/plan/internal/plan.ts"
+import { native, plan, step } from "./wires.ts"
 
 const fetchIt = Target.make("fetch", ({ task }) => Effect.succeed(`found ${task}`))
 const searcher = Agent.make("searcher", {})
-
-const step = (rest: { readonly [key: string]: Schema.Json } = {}) => ({
-  name: "s",
-  target: { kind: "tool", name: "t" },
-  task: { kind: "from_prev" },
-  parallel: false,
-  ...rest
-})
-
-const plan = (...steps: ReadonlyArray<Schema.Json>) => ({ version: 2, max_iterations: 100, steps })
-
-const native = (...steps: ReadonlyArray<Schema.Json>) => ({ version: 3, steps })
 
 const routed = plan(step({ routes: ["x"] }), step({ name: "x" }))
 

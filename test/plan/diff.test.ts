@@ -1,23 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { Picture, type PlanDefinition, PlanDiff, When } from "effect-emissary"
+import { plan, step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid } from "./pictureParsers.ts"
 
 type Definition = PlanDefinition.PlanDefinition
-
-const step = (name: string, rest: Partial<PlanDefinition.StepDefinition> = {}): PlanDefinition.StepDefinition => ({
-  name,
-  target: { kind: "function", name },
-  task: { _tag: "FromPrev" },
-  parallel: false,
-  ...rest
-})
-
-const plan = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>): Definition => ({
-  name: "plan",
-  maxIterations: 100,
-  steps
-})
 
 const before: Definition = { ...plan(step("a"), step("b"), step("c"), step("d")), description: "old" }
 const after: Definition = {

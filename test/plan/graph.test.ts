@@ -1,18 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Schema } from "effect"
 import { AgentDefinition, AgentGraph, type PlanDefinition, ToolContract } from "effect-emissary"
+import { step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid } from "./pictureParsers.ts"
 
 const parameters = { type: "object", properties: {}, required: [], additionalProperties: false }
 const tool = (name: string) => ToolContract.make({ name, parameters })
-
-const step = (name: string, rest: Partial<PlanDefinition.StepDefinition>): PlanDefinition.StepDefinition => ({
-  name,
-  target: { kind: "function", name },
-  task: { _tag: "FromPrev" },
-  parallel: false,
-  ...rest
-})
 
 const invalid = (input: unknown) =>
   Effect.map(Effect.flip(AgentGraph.decode(input)), ({ reason }) => {

@@ -1,15 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Result } from "effect"
 import { Picture, type PlanDefinition, type PlanRunEvent, PlanTransition, TokenUsage, When } from "effect-emissary"
+import { step } from "./definitions.ts"
 import { graphViz, mermaid } from "./pictureParsers.ts"
-
-const step = (name: string, rest: Partial<PlanDefinition.StepDefinition> = {}): PlanDefinition.StepDefinition => ({
-  name,
-  target: { kind: "function", name },
-  task: { _tag: "FromPrev" },
-  parallel: false,
-  ...rest
-})
 
 const definition: PlanDefinition.PlanDefinition = {
   name: "plan",

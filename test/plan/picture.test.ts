@@ -1,23 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Agent, Picture, Plan, type PlanDefinition, Step as Steps, When } from "effect-emissary"
+import { plan, step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid, type Parsed, svg } from "./pictureParsers.ts"
-
-type Step = PlanDefinition.StepDefinition
-
-const step = (name: string, rest: Partial<Step> = {}): Step => ({
-  name,
-  target: { kind: "function", name },
-  task: { _tag: "FromPrev" },
-  parallel: false,
-  ...rest
-})
-
-const plan = (...steps: ReadonlyArray<Step>): PlanDefinition.PlanDefinition => ({
-  name: "plan",
-  maxIterations: 100,
-  steps
-})
 
 const to = (to: string, when: When.When = When.field(to).is(true)) => ({ to, when })
 

@@ -11,8 +11,11 @@ export const turnEnd = (steps: Steps, at: number): number => {
 }
 
 /** The positions that run together when a run comes to a position: a step, or a band from there on. */
-export const turnAt = (steps: Steps, at: number): ReadonlyArray<number> =>
-  Array.from({ length: turnEnd(steps, at) - at }, (_, offset) => at + offset)
+export const turnAt = (steps: Steps, at: number): ReadonlyArray<number> => {
+  const members: Array<number> = []
+  for (let position = at, end = turnEnd(steps, at); position < end; position++) members.push(position)
+  return members
+}
 
 /** The steps in order, those of a band together. */
 export const inBands = <A extends { readonly parallel: boolean }>(

@@ -20,11 +20,7 @@ export const through = (
   Effect.flatMap(decode(schema, value, what), Decode.encode(schema, { what, onExcessProperty: "ignore" }))
 
 /** The same; a text that does not fit, and is JSON, is judged as that JSON. */
-export const throughText = (
-  schema: StepSchema,
-  value: Schema.Json,
-  what: string
-): Effect.Effect<Schema.Json, PayloadError> =>
+const throughText = (schema: StepSchema, value: Schema.Json, what: string): Effect.Effect<Schema.Json, PayloadError> =>
   Effect.catch(through(schema, value, what), (error) =>
     typeof value !== "string"
       ? Effect.fail(error)

@@ -8,6 +8,7 @@ import type { PlanRunEvent } from "../../PlanRunEvent.ts"
 import * as PlanRunState from "../../PlanRunState.ts"
 import type { Rules } from "../../PlanTransition.ts"
 import type { BoundPlan } from "../live.ts"
+import * as states from "../transition/state.ts"
 import { boundOf, isBound } from "../plan.ts"
 
 /** Rules that learn which steps are plans when their agents are found. */
@@ -47,8 +48,9 @@ const planAt = (bound: BoundPlan, step: string): Effect.Effect<Option.Option<Bou
 export const learn = (rules: Learning, state: PlanRunState.PlanRunState): Effect.Effect<void> =>
   Effect.forEach(
     PlanRunState.openSteps(state),
-    ({ status, step }) => {
-      const child = status._tag === "Finished" || status._tag === "Concluded" ? undefined : status.child
+    (member) => {
+      const { step } = member
+      const child = states.childOf(member)
       if (child?._tag !== "Plan") return Effect.void
       return Effect.flatMap(planAt(rules.bound, step), (plan) => {
         const inner = Option.isSome(plan) ? rules.found(step, plan.value) : undefined

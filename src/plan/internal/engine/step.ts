@@ -10,6 +10,7 @@ import type { PlanRunEvent, StepFinished } from "../../PlanRunEvent.ts"
 import * as PlanRunState from "../../PlanRunState.ts"
 import * as RetryPolicy from "../../RetryPolicy.ts"
 import type { BoundTarget, LiveStep } from "../live.ts"
+import * as states from "../transition/state.ts"
 import * as AgentTarget from "./agentTarget.ts"
 import { type Attempt, type Failed, failed, failureOf, ofCause } from "./attempt.ts"
 import * as FunctionTarget from "./functionTarget.ts"
@@ -49,8 +50,8 @@ interface Doing {
 }
 
 const childOf = ({ live, run }: Doing): PlanRunState.Child | undefined => {
-  const status = PlanRunState.member(run.recorder.state(), live.definition.name)?.status
-  return status === undefined || status._tag === "Finished" || status._tag === "Concluded" ? undefined : status.child
+  const member = PlanRunState.member(run.recorder.state(), live.definition.name)
+  return member === undefined ? undefined : states.childOf(member)
 }
 
 const perform = (doing: Doing, delivery: Delivery): Effect.Effect<Attempt, PlanError.PlanError> => {

@@ -4,6 +4,7 @@ import * as DateTime from "effect/DateTime"
 import type { StepDefinition } from "../../PlanDefinition.ts"
 import type { StepRecord } from "../../PlanRunEvent.ts"
 import type { Member, PlanRunState } from "../../PlanRunState.ts"
+import * as states from "../transition/state.ts"
 import type { Mark } from "./drawing.ts"
 import { duration, visible } from "./text.ts"
 
@@ -91,7 +92,7 @@ export const overlay = (run: PlanRunState, running: Running): ((step: StepDefini
 
 /** The run of the plan that runs in a step, if one does. */
 export const childRun = (run: PlanRunState | undefined, step: string): PlanRunState | undefined => {
-  const status = run?.turn?.members.find((member) => member.step === step)?.status
-  const child = status !== undefined && "child" in status ? status.child : undefined
+  const member = run === undefined ? undefined : states.member(run, step)
+  const child = member === undefined ? undefined : states.childOf(member)
   return child?._tag === "Plan" ? child.state : undefined
 }

@@ -52,7 +52,7 @@ const mapError =
     Effect.mapError(run(value), (error) => new Failure({ target, problems: error.message }))
 
 /** A function under a name. The payload is decoded for it, and what it answers is encoded. */
-export const fromFunction = (name: string, options: Options<StepSchema, StepSchema>, code: Code): FunctionTarget => {
+const fromFunction = (name: string, options: Options<StepSchema, StepSchema>, code: Code): FunctionTarget => {
   const input = options.input === undefined ? undefined : jsonCodec(options.input)
   const output = options.output === undefined ? undefined : jsonCodec(options.output)
   const decode: (payload: Schema.Json) => Effect.Effect<unknown, InputInvalid> =

@@ -31,7 +31,7 @@ export const changeMember = (
   members: states.members(self).map((member) => (member.step === step ? { ...member, ...fields } : member))
 })
 
-export const keepChild = (child: Child | undefined) => (child === undefined ? undefined : { child })
+const keepChild = (child: Child | undefined) => (child === undefined ? undefined : { child })
 
 /** Ends the try of a step that runs. */
 export const settle = (

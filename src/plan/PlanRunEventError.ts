@@ -6,7 +6,7 @@
 import * as Schema from "effect/Schema"
 
 /**
- * The reasons of a {@link PlanEventError}.
+ * The reasons of a {@link PlanRunEventError}.
  *
  * **Details**
  *
@@ -30,7 +30,7 @@ export const Reason = Schema.TaggedUnion({
 })
 
 /**
- * One of the reasons of a {@link PlanEventError}.
+ * One of the reasons of a {@link PlanRunEventError}.
  *
  * @category errors
  * @since 0.1.0
@@ -60,8 +60,8 @@ const explain = Reason.match({
  * @category errors
  * @since 0.1.0
  */
-export class PlanEventError extends Schema.TaggedError<PlanEventError>("effect-emissary/plan/PlanEventError")(
-  "PlanEventError",
+export class PlanRunEventError extends Schema.TaggedError<PlanRunEventError>("effect-emissary/plan/PlanRunEventError")(
+  "PlanRunEventError",
   {
     event: Schema.String,
     path: Schema.Array(Schema.String),

@@ -1,0 +1,19 @@
+/** Plans as plain data whose steps run a function of their own name, for tests of pictures and differences. */
+import type { PlanDefinition } from "effect-emissary"
+
+export const step = (
+  name: string,
+  rest: Partial<PlanDefinition.StepDefinition> = {}
+): PlanDefinition.StepDefinition => ({
+  name,
+  target: { kind: "function", name },
+  task: { _tag: "FromPrev" },
+  parallel: false,
+  ...rest
+})
+
+export const plan = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>): PlanDefinition.PlanDefinition => ({
+  name: "plan",
+  maxIterations: 100,
+  steps
+})
