@@ -4,7 +4,7 @@
  *
  * **When to use**
  *
- * To see or publish how a system of agents hangs together. How a single plan runs is
+ * Use it to see or publish how a system of agents hangs together. How a single plan runs is
  * what `Picture` draws.
  *
  * **Details**

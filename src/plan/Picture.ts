@@ -3,7 +3,7 @@
  *
  * **When to use**
  *
- * For a README, a page of a tool, a pull request: Mermaid is drawn by GitHub and by many
+ * Use them in a README, a page of a tool, a pull request: Mermaid is drawn by GitHub and by many
  * editors, GraphViz by `dot`. The picture is made from the definition that runs, so it
  * cannot be out of date.
  *

@@ -1,5 +1,5 @@
 /**
- * What a run of a plan starts from.
+ * What a run of a plan starts from: a text, or its parts.
  *
  * @since 0.1.0
  */

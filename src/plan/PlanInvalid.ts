@@ -1,5 +1,5 @@
 /**
- * The plan cannot run as it is.
+ * The error of a plan that cannot run as it is, with all its problems.
  *
  * @since 0.1.0
  */

@@ -11,7 +11,7 @@ import * as internal from "./internal/codec/refs.ts"
  *
  * **When to use**
  *
- * In an editor, or before a plan is stored: it needs no registry, and takes the `steps`
+ * Use it in an editor, or before a plan is stored: it needs no registry, and takes the `steps`
  * of any version, complete or not. To know whether a plan can run, decode it.
  *
  * **Details**

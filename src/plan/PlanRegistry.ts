@@ -3,8 +3,8 @@
  *
  * A plan that was decoded names functions, agents, predicates and schemas; nothing in
  * it is code. What these names stand for comes from here, and only from here: a plan
- * can select an entry, never add one. The three registries are apart, so a plan from
- * outside cannot bind a step to a predicate or a schema.
+ * can select an entry, never add one. Targets, predicates and schemas are apart, so a
+ * plan from outside cannot bind a step to a predicate or a schema.
  *
  * @since 0.1.0
  */
@@ -51,7 +51,8 @@ export type AnyPredicate<R = unknown> = When | ((input: PredicateInput) => boole
  *
  * **Gotchas**
  *
- * A condition that is an entry cannot name other predicates. A predicate that is found both under its whole name and under `routes` is an error.
+ * A condition that is an entry cannot name other predicates. A predicate that is found both
+ * under its whole name and under `routes` is an error.
  *
  * **Example** (A registry of a service)
  *

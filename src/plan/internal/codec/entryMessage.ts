@@ -17,7 +17,7 @@ export const message = (plan: string, entries: ReadonlyArray<Entry>): string => 
   const lines = entries.slice(0, shown).map(line)
   const rest = entries.length > shown ? [`- and ${entries.length - shown} more`] : []
   return [
-    `Plan ${Names.quote(plan)}: expected a registry with everything the plan names, found ${entries.length} names it cannot use:`,
+    `Plan ${Names.quote(plan)}: expected a registry with everything the plan names, found ${entries.length === 1 ? "one name" : `${entries.length} names`} it cannot use:`,
     ...lines,
     ...rest
   ].join("\n")

@@ -23,7 +23,7 @@ const linesOf = (node: Node): ReadonlyArray<string> => {
     case "Router":
       return [nameOf(node.name), "router"]
     case "Plan":
-      return [nameOf(node.name), `plan of ${node.steps.length} steps`]
+      return [nameOf(node.name), `plan of ${node.steps.length === 1 ? "one step" : `${node.steps.length} steps`}`]
   }
 }
 
