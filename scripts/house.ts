@@ -1,0 +1,227 @@
+/**
+ * The figures of the house: how large `src` is, how it is cut into files, and what the package exports.
+ *
+ * A line counts as code if a token other than a comment is on it. `npm run house` prints the figures,
+ * `npm run house -- --details` also lists what is behind them; `test/package/house-figures.test.ts` holds the limits.
+ */
+import { readFileSync } from "node:fs"
+import { basename, join, posix } from "node:path"
+import { glob, read, root, walk, withoutComments, type Node, type Source } from "./sources.ts"
+
+interface Module {
+  readonly path: string
+  /** Lines with code on them, those of imports included. */
+  readonly code: number
+  readonly importLines: number
+  /** Paths of the files it imports or re-exports, type imports included. */
+  readonly imports: ReadonlyArray<string>
+  /** Names it declares and exports. */
+  readonly names: ReadonlySet<string>
+  /** Files it re-exports under a name (`export * as Name from`). */
+  readonly namespaces: ReadonlyMap<string, string>
+  /** Files it re-exports whole (`export * from`). */
+  readonly stars: ReadonlyArray<string>
+}
+
+export interface Surface {
+  readonly namespaces: ReadonlyArray<string>
+  /** The exported names: `Namespace.member`, or the name alone where it is exported without a namespace. */
+  readonly names: ReadonlyArray<string>
+}
+
+export interface Figures {
+  readonly files: number
+  readonly code: number
+  readonly codePerFile: number
+  /** Lines of imports in percent of code lines. */
+  readonly importShare: number
+  /** Files with fewer than 40 code lines besides their imports; barrels are not counted. */
+  readonly small: ReadonlyArray<string>
+  readonly largest: { readonly path: string; readonly code: number }
+  /** Groups of files that import each other, type imports included. */
+  readonly circles: ReadonlyArray<ReadonlyArray<string>>
+  /** File names that occur more than once, `index.ts` aside. */
+  readonly duplicates: ReadonlyArray<string>
+  readonly rooms: Readonly<Record<string, { readonly files: number; readonly code: number }>>
+  readonly surface: Readonly<Record<string, Surface>>
+  /** The names of all subpaths together, each counted once. */
+  readonly names: number
+}
+
+const isString = (value: unknown): value is string => typeof value === "string"
+const isNode = (value: unknown): value is Node => typeof value === "object" && value !== null && "type" in value
+const nameOf = (node: unknown): string | undefined =>
+  isNode(node) ? [node["name"], node["value"]].find(isString) : undefined
+
+const declaredBy = (declaration: Node): ReadonlyArray<string> => {
+  const declared = declaration["declarations"]
+  const ids = Array.isArray(declared) ? declared.map((each) => each.id) : [declaration["id"]]
+  return ids.flatMap((id) => nameOf(id) ?? [])
+}
+
+const exportedBy = (node: Node): ReadonlyArray<string> => {
+  if (isNode(node["declaration"])) return declaredBy(node["declaration"])
+  const specifiers = node["specifiers"]
+  return Array.isArray(specifiers) ? specifiers.flatMap((each) => nameOf(each.exported) ?? []) : []
+}
+
+const moduleOf = (source: Source): Module => {
+  const { lineAt, path, program } = source
+  const imports = new Set<string>()
+  const names = new Set<string>()
+  const namespaces = new Map<string, string>()
+  const stars: Array<string> = []
+  let importLines = 0
+  walk(program, (node) => {
+    const specifier = nameOf(node["source"])
+    const target = specifier?.startsWith(".") === true ? posix.join(posix.dirname(path), specifier) : undefined
+    if (target !== undefined) imports.add(target)
+    if (node.type === "ImportDeclaration") importLines += lineAt(node.end) - lineAt(node.start) + 1
+    if (node.type === "ExportNamedDeclaration") for (const name of exportedBy(node)) names.add(name)
+    if (node.type === "ExportAllDeclaration" && target !== undefined) {
+      const name = nameOf(node["exported"])
+      if (name === undefined) stars.push(target)
+      else namespaces.set(name, target)
+    }
+  })
+  const code = withoutComments(source)
+    .split("\n")
+    .filter((line) => line.trim() !== "").length
+  return { path, code, importLines, imports: [...imports], names, namespaces, stars }
+}
+
+/** The strongly connected components of more than one file (Tarjan). */
+const circlesOf = (modules: ReadonlyMap<string, Module>): ReadonlyArray<ReadonlyArray<string>> => {
+  const order = new Map<string, number>()
+  const low = new Map<string, number>()
+  const open: Array<string> = []
+  const circles: Array<ReadonlyArray<string>> = []
+  const visit = (path: string): number => {
+    const index = order.size
+    order.set(path, index)
+    let lowest = index
+    open.push(path)
+    for (const target of modules.get(path)?.imports ?? []) {
+      if (!modules.has(target)) continue
+      if (!order.has(target)) lowest = Math.min(lowest, visit(target))
+      else if (open.includes(target)) lowest = Math.min(lowest, low.get(target) ?? order.get(target) ?? lowest)
+    }
+    low.set(path, lowest)
+    if (lowest === index) {
+      const circle = open.splice(open.indexOf(path))
+      if (circle.length > 1) circles.push(circle.toSorted())
+    }
+    return lowest
+  }
+  for (const path of modules.keys()) if (!order.has(path)) visit(path)
+  return circles
+}
+
+/** What a barrel exports, by its name, with the file that declares it. */
+const exportsOf = (
+  modules: ReadonlyMap<string, Module>,
+  path: string,
+  seen: ReadonlySet<string> = new Set()
+): { readonly namespaces: ReadonlySet<string>; readonly names: ReadonlyMap<string, string> } => {
+  const module = modules.get(path)
+  if (module === undefined || seen.has(path)) return { namespaces: new Set(), names: new Map() }
+  const inner = module.stars.map((target) => exportsOf(modules, target, new Set([...seen, path])))
+  const members = [...module.namespaces].flatMap(([namespace, target]) =>
+    [...exportsOf(modules, target).names].map(([name, id]) => [`${namespace}.${name}`, id] as const)
+  )
+  return {
+    namespaces: new Set([...module.namespaces.keys(), ...inner.flatMap(({ namespaces }) => [...namespaces])]),
+    names: new Map([
+      ...[...module.names].map((name) => [name, `${path}#${name}`] as const),
+      ...members,
+      ...inner.flatMap(({ names }) => [...names])
+    ])
+  }
+}
+
+const entriesOf = (directory: string): ReadonlyArray<readonly [subpath: string, path: string]> => {
+  const manifest: { readonly exports: Record<string, string | { readonly default?: string }> } = JSON.parse(
+    readFileSync(join(directory, "package.json"), "utf8")
+  )
+  return Object.entries(manifest.exports).flatMap(([subpath, target]) => {
+    const file = typeof target === "string" ? target : target.default
+    if (file?.endsWith(".js") !== true) return []
+    return [[subpath, file.replace(/^\.\/dist\//, "src/").replace(/\.js$/, ".ts")] as const]
+  })
+}
+
+const sum = <A>(list: ReadonlyArray<A>, of: (a: A) => number): number =>
+  list.reduce((total, each) => total + of(each), 0)
+
+const group = <A>(list: ReadonlyArray<A>, keyOf: (a: A) => string): ReadonlyMap<string, ReadonlyArray<A>> => {
+  const groups = new Map<string, Array<A>>()
+  for (const each of list) {
+    const key = keyOf(each)
+    const known = groups.get(key)
+    if (known === undefined) groups.set(key, [each])
+    else known.push(each)
+  }
+  return groups
+}
+
+/** Measures the repository in a directory. */
+export const measure = (directory: string = root): Figures => {
+  const all = glob("src/**/*.ts", directory).map((path) => moduleOf(read(path, directory)))
+  const modules = new Map(all.map((module) => [module.path, module]))
+  const code = sum(all, (module) => module.code)
+  const isBarrel = (path: string) => basename(path) === "index.ts"
+  const byName = group(
+    all.filter(({ path }) => !isBarrel(path)),
+    ({ path }) => basename(path)
+  )
+  const byRoom = group(all, ({ path }) => path.split("/")[1] ?? "")
+  const exported = entriesOf(directory).map(([subpath, path]) => [subpath, exportsOf(modules, path)] as const)
+  const [largest] = all.toSorted((a, b) => b.code - a.code)
+  return {
+    files: all.length,
+    code,
+    codePerFile: Math.round(code / all.length),
+    importShare: Number(((100 * sum(all, ({ importLines }) => importLines)) / code).toFixed(1)),
+    small: all.filter((each) => each.code - each.importLines < 40 && !isBarrel(each.path)).map(({ path }) => path),
+    largest: { path: largest?.path ?? "", code: largest?.code ?? 0 },
+    circles: circlesOf(modules),
+    duplicates: [...byName].filter(([, files]) => files.length > 1).map(([name]) => name),
+    rooms: Object.fromEntries(
+      [...byRoom].map(([room, files]) => [room, { files: files.length, code: sum(files, (each) => each.code) }])
+    ),
+    surface: Object.fromEntries(
+      exported.map(([subpath, { namespaces, names }]) => [
+        subpath,
+        { namespaces: [...namespaces].toSorted(), names: [...names.keys()].toSorted() }
+      ])
+    ),
+    names: new Set(exported.flatMap(([, { names }]) => [...names.values()])).size
+  }
+}
+
+const print = (figures: Figures, details: boolean): void => {
+  const row = (name: string, value: string | number) => process.stdout.write(`${name.padEnd(28)} ${value}\n`)
+  const list = (items: ReadonlyArray<string>) => {
+    if (details) for (const item of items) process.stdout.write(`    ${item}\n`)
+  }
+  row("code lines", figures.code)
+  row("files", figures.files)
+  row("code lines per file", figures.codePerFile)
+  row("imports, % of code lines", figures.importShare)
+  row("files under 40 code lines", figures.small.length)
+  list(figures.small)
+  row("largest file, code lines", `${figures.largest.code} ${figures.largest.path}`)
+  row("circles (files in them)", `${figures.circles.length} (${sum(figures.circles, (circle) => circle.length)})`)
+  list(figures.circles.map((circle) => circle.join(" ")))
+  row("file names used twice", figures.duplicates.length)
+  list(figures.duplicates)
+  for (const [room, { code, files }] of Object.entries(figures.rooms)) {
+    row(`room ${room}`, `${code} code lines, ${files} files`)
+  }
+  for (const [subpath, { names, namespaces }] of Object.entries(figures.surface)) {
+    row(`exports of ${subpath}`, `${namespaces.length} namespaces, ${names.length} names`)
+  }
+  row("names of all subpaths", figures.names)
+}
+
+if (import.meta.main) print(measure(), process.argv.includes("--details"))
