@@ -30,21 +30,19 @@ interface RuleContext {
 
 type Rule = (context: RuleContext) => Record<string, (node: Node) => void>
 
-/** What each room may import, besides itself. `index` is the root barrel of the package. */
+const rooms = ["payload", "tool", "conversation", "agent", "plan", "interop", "node"]
+
+/** What each room may import besides itself, `internal/` included. `index` is the root barrel of the package. */
 const arrows: Record<string, ReadonlyArray<string>> = {
   payload: [],
   tool: ["payload"],
   conversation: ["payload", "tool"],
   agent: ["payload", "tool", "conversation"],
   plan: ["payload", "tool", "conversation", "agent"],
-  cli: ["payload", "tool", "conversation", "agent", "plan"],
-  testing: ["payload", "tool", "conversation", "agent", "plan"],
+  interop: ["payload", "tool", "conversation"],
+  node: ["payload", "conversation"],
+  testing: rooms,
   index: ["payload", "tool", "conversation", "agent", "plan"]
-}
-
-/** Files of one room that another room is limited to. */
-const doors: Record<string, ReadonlyArray<string>> = {
-  "conversation -> tool": ["Content.ts", "ToolResult.ts"]
 }
 
 const inSrc = (filename: string): { readonly room: string; readonly path: ReadonlyArray<string> } | undefined => {
@@ -86,40 +84,35 @@ const roomArrows = onImport((context, specifier, node) => {
   }
   if (!specifier.startsWith(".")) return
   const there = resolve(here.path, specifier)
+  if (here.path.at(-1) === "index.ts" && there.includes("internal")) {
+    context.report({ node, message: "A barrel is public: nothing under internal/ is exported from the package." })
+    return
+  }
   const room = there.length === 1 ? "index" : (there[0] ?? "index")
   if (room === here.room) return
   const allowed = arrows[here.room]
   if (allowed === undefined) {
     context.report({
       node,
-      message: `Room "${here.room}" is unknown: say what it may import in scripts/lint/house.ts.`
+      message: `Room "${here.room}" is unknown: add it to the arrows in scripts/lint/house.ts.`
     })
-    return
-  }
-  if (!allowed.includes(room)) {
+  } else if (!allowed.includes(room)) {
     const list = allowed.length === 0 ? "no other room" : allowed.join(", ")
     context.report({
       node,
       message: `Room "${here.room}" may import ${list}, not "${room}" (DESIGN: arrows go one way).`
     })
-    return
-  }
-  const door = doors[`${here.room} -> ${room}`]
-  if (there.includes("internal")) {
-    context.report({ node, message: `"${specifier}" is private to room "${room}".` })
-  } else if (door !== undefined && !door.includes(there.slice(1).join("/"))) {
-    context.report({ node, message: `Of room "${room}", room "${here.room}" may import ${door.join(", ")} only.` })
   } else if (here.room !== "index" && there.at(-1) === "index.ts") {
-    context.report({ node, message: "Import the file that holds the concept, not the barrel of the room." })
+    context.report({ node, message: "Import the module, not the barrel of the room." })
   }
 })
 
 const portable = onImport((context, specifier, node) => {
-  if (inSrc(context.filename)?.room === "cli") return
+  if (inSrc(context.filename)?.room === "node") return
   if (specifier.startsWith("node:") || specifier.startsWith("@effect/platform-")) {
     context.report({
       node,
-      message: "The library runs wherever Effect runs: use Effect's own services (only src/cli is tied to Node)."
+      message: "The library runs wherever Effect runs: use Effect's own services (only src/node is tied to Node)."
     })
   }
 })
