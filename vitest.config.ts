@@ -1,21 +1,38 @@
+import { availableParallelism } from "node:os"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
-const src = (path: string) => fileURLToPath(new URL(`./src/${path}`, import.meta.url))
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+
+// Every process that the tests start, the workers of vitest among them, compiles what it loads once and not each time
+process.env["NODE_COMPILE_CACHE"] ??= here(".generated/compile-cache")
+
+/** The tests that start processes, open sockets, write files or build. All others are pure. */
+const processTests = [
+  "test/{examples,package}/*.test.ts",
+  "test/conversation/store*.test.ts",
+  "test/plan/checkpoint-{approval,kill,store}.test.ts",
+  "test/tool/remote-{client,http,outcomes,process}.test.ts"
+]
 
 export default defineConfig({
   resolve: {
     alias: [
-      { find: /^effect-emissary$/, replacement: src("index.ts") },
-      { find: /^effect-emissary\/(.*)$/, replacement: src("$1/index.ts") }
+      { find: /^effect-emissary$/, replacement: here("src/index.ts") },
+      { find: /^effect-emissary\/(.*)$/, replacement: here("src/$1/index.ts") }
     ]
   },
   test: {
-    include: ["test/**/*.test.ts"],
+    maxWorkers: availableParallelism(),
     // time for two busy cores: a timeout is there for what hangs, and no test waits for it
     testTimeout: 60_000,
     hookTimeout: 180_000,
     // what a passing test logs (failures under test, examples that print) is noise
-    silent: "passed-only"
+    silent: "passed-only",
+    projects: [
+      { extends: true, test: { name: "process", include: processTests } },
+      // the modules of a worker are loaded once for all its files
+      { extends: true, test: { name: "pure", include: ["test/**/*.test.ts"], exclude: processTests, isolate: false } }
+    ]
   }
 })
