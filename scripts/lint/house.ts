@@ -4,6 +4,8 @@
  * Each rule looks at one file; the room a file belongs to is read from its path (`src/<room>/...`).
  */
 
+import { inComment, inText, isProse, namesTest, type Finding } from "./english.ts"
+
 interface Node {
   readonly type: string
   readonly range: readonly [number, number]
@@ -16,16 +18,24 @@ interface Node {
 interface Comment {
   readonly type: "Line" | "Block" | "Shebang"
   readonly value: string
+  readonly range: Node["range"]
   readonly loc: Node["loc"]
 }
 
 interface RuleContext {
   readonly filename: string
   readonly sourceCode: {
+    readonly text: string
     getAllComments(): ReadonlyArray<Comment>
     getCommentsBefore(node: Node): ReadonlyArray<Comment>
+    getLocFromIndex(offset: number): Node["loc"]["start"]
   }
-  report(problem: { readonly node: Node; readonly message: string }): void
+  report(
+    problem: { readonly message: string } & (
+      | { readonly node: Node }
+      | { readonly loc: { readonly start: Node["loc"]["start"]; readonly end: Node["loc"]["end"] } }
+    )
+  ): void
 }
 
 type Rule = (context: RuleContext) => Record<string, (node: Node) => void>
@@ -252,6 +262,39 @@ const docTags: Rule = (context) => {
   }
 }
 
+/** Comments and messages of `src`, and the names of tests, in plain English: see `english.ts`. */
+const plainEnglish: Rule = (context) => {
+  const { getAllComments, getLocFromIndex, text } = context.sourceCode
+  const inside = inSrc(context.filename) !== undefined
+  const report = (start: number, findings: ReadonlyArray<Finding>) => {
+    for (const { hint, offset, word } of findings) {
+      const at = getLocFromIndex(start + offset)
+      context.report({ loc: { start: at, end: at }, message: `Plain English (DESIGN 8.5) avoids "${word}": ${hint}.` })
+    }
+  }
+  const string = (node: Node) => {
+    const value = node.type === "TemplateElement" ? node["value"].raw : node["value"]
+    if (typeof value === "string" && isProse(value)) report(node.range[0] + 1, inText(value))
+  }
+  if (inside) {
+    return {
+      Program: () => {
+        for (const comment of getAllComments()) report(comment.range[0] + 2, inComment(comment.value))
+      },
+      Literal: string,
+      TemplateElement: string
+    }
+  }
+  return {
+    CallExpression: (node) => {
+      const name = node["arguments"][0]
+      if (name === undefined || !namesTest(text.slice(...node["callee"].range))) return
+      if (name.type === "Literal") string(name)
+      if (name.type === "TemplateLiteral") for (const part of name.quasis) string(part)
+    }
+  }
+}
+
 const rule = (create: Rule) => ({ meta: { type: "problem" }, create })
 
 export default {
@@ -260,6 +303,7 @@ export default {
     "deep-imports": rule(deepImports),
     "doc-tags": rule(docTags),
     "effect-only": rule(effectOnly),
+    "plain-english": rule(plainEnglish),
     portable: rule(portable),
     "room-arrows": rule(roomArrows),
     "sound-casts": rule(soundCasts)

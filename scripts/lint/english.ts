@@ -1,0 +1,64 @@
+/**
+ * The words that our texts avoid, for the rule `house/plain-english` and for `npm run lint:english`.
+ *
+ * A reader stops at each of them: they hide who does what (DESIGN 8.5). Code between backticks, fenced examples, links
+ * and quotations are not looked at.
+ */
+
+export interface Finding {
+  /** Where in the text, from 0. */
+  readonly offset: number
+  readonly word: string
+  readonly hint: string
+}
+
+const rules: ReadonlyArray<readonly [words: RegExp, hint: string]> = [
+  [/\b(tell|tells|told|telling)\b/gi, "emit, report, return or name"],
+  [/\b(say|says|said|saying)\b/gi, "state, report, name or specify"],
+  [/\b(give|gives|gave|giving)\b(?! up\b)/gi, "return, pass, supply or provide"],
+  [/\b(stand|stands|stood|standing)\b/gi, "is, holds, appears or represents"],
+  [/\b(go|goes|went|going|gone) on\b/gi, "continue or resume"],
+  [/\b(some|no|any|every)body\b|\bwhoever\b/gi, "name who it is: the caller, the model, no tool"],
+  [/\b(can|cannot|could|to|not) be had\b|\bis to be had\b/gi, "is available, is unavailable"]
+]
+
+/** A comment that begins with a clause and never gets to its subject. Questions and `Where a, b.` are sentences. */
+const headless = /^\s*(What|Whether|Who|Whom|Whose|How|Where(?![^.]*,))\b(?![^.]*\?)/
+
+const spaces = (text: string): string => text.replace(/[^\n]/g, " ")
+
+/** The text without what is not prose; offsets and lines stay the same. */
+const prose = (text: string): string =>
+  text
+    .replace(/^([ \t]*`{3,})[^`\n]*\n[^]*?^\1`*[ \t]*$/gm, spaces)
+    .replace(/<!--[^]*?-->/g, spaces)
+    .replace(/`[^`]*`/g, spaces)
+    .replace(/\{@link [^}]*\}/g, spaces)
+    .replace(/\bhttps?:\/\/\S+/g, spaces)
+    .replace(/"[^"\n]*"/g, spaces)
+
+/** The findings in a text that is not a comment: a message, a page, the name of a test. */
+export const inText = (text: string): ReadonlyArray<Finding> => {
+  const plain = prose(text)
+  return rules
+    .flatMap(([words, hint]) =>
+      [...plain.matchAll(words)].map((match) => ({ offset: match.index, word: match[0], hint }))
+    )
+    .toSorted((a, b) => a.offset - b.offset)
+}
+
+/** The findings in the text of a comment, without its delimiters: also a beginning that is no sentence. */
+export const inComment = (value: string): ReadonlyArray<Finding> => {
+  // the asterisks at the left of a doc comment
+  const text = value.replace(/^\*|^([ \t]*)\*/gm, (found) => spaces(found))
+  const opening = headless.exec(prose(text))?.[1]
+  const found = inText(text)
+  if (opening === undefined) return found
+  return [{ offset: text.indexOf(opening), word: `${opening} ...`, hint: "begin with the subject" }, ...found]
+}
+
+/** Whether a string of the source is a text for people: it holds words with a space between them. */
+export const isProse = (text: string): boolean => /[a-z]+[,:]? [a-z]+/i.test(text)
+
+/** Functions of the test framework whose first argument is a name. */
+export const namesTest = (callee: string): boolean => /^(it|test|describe)\b/.test(callee)
