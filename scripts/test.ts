@@ -43,7 +43,7 @@ const say = ({ code, name, output, seconds }: Outcome): void => {
 
 process.stdout.write(`node ${process.version}\n`)
 const checks = await Promise.all(
-  ["format:check", "lint", "build", "check", "diagnostics"].map(async (name) => {
+  ["format:check", "lint", "prepack", "check", "diagnostics"].map(async (name) => {
     const outcome = await run(name, "pipe")
     say(outcome)
     return outcome

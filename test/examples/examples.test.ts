@@ -1,8 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
-import { root, run } from "../package/run.ts"
-import { requireBuild } from "./support.ts"
+import { requireBuild, root, run } from "../package/run.ts"
 
 /** What each example must print, in this order. The quickstart has a test of its own. */
 const expected: Record<string, ReadonlyArray<string>> = {

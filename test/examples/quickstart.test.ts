@@ -6,8 +6,7 @@ import { spawn } from "node:child_process"
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { dirname, join, relative } from "node:path"
 import { afterAll, onTestFinished } from "vitest"
-import { root, run } from "../package/run.ts"
-import { requireBuild } from "./support.ts"
+import { requireBuild, root, run } from "../package/run.ts"
 
 const quickstart = join(root, "examples", "quickstart")
 const main = join(quickstart, "main.ts")

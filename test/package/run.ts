@@ -1,6 +1,9 @@
+import { assert } from "@effect/vitest"
 import { spawn } from "node:child_process"
+import { existsSync } from "node:fs"
 import { delimiter, join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { beforeAll } from "vitest"
 
 export const root = fileURLToPath(new URL("../..", import.meta.url))
 
@@ -31,3 +34,10 @@ export const run = (
     child.on("error", reject)
     child.on("close", (code) => resolve({ code, stdout, output }))
   })
+
+/** For tests of the build that `npm test` makes before its tests. */
+export const requireBuild = (): void => {
+  beforeAll(() => {
+    assert.isTrue(existsSync(join(root, "dist", "index.js")), "This runs from the build: npm run prepack")
+  })
+}

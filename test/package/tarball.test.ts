@@ -1,23 +1,18 @@
 import { assert, beforeAll, describe, it } from "@effect/vitest"
 import { build } from "esbuild"
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises"
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
-import { basename, dirname, join, posix } from "node:path"
+import { dirname, join, posix } from "node:path"
 import { afterAll } from "vitest"
 import manifest from "../../package.json" with { type: "json" }
-import { root, run } from "./run.ts"
+import { requireBuild, root, run } from "./run.ts"
 
 const subpaths = Object.keys(manifest.exports).filter((subpath) => subpath !== "./package.json")
 const specifierOf = (subpath: string) => posix.join(manifest.name, subpath)
 
-const notCopied = new Set(["node_modules", ".git", "dist", ".generated"])
-
-/** Packs a copy of the repository, so that the build of the pack disturbs no other reader of `dist`. */
+/** Packs the build that `npm test` makes before its tests, as `npm pack` would make it. */
 const pack = async (folder: string): Promise<string> => {
-  const copy = join(folder, "repository")
-  await cp(root, copy, { recursive: true, filter: (path) => !notCopied.has(basename(path)) })
-  await symlink(join(root, "node_modules"), join(copy, "node_modules"))
-  const { code, output } = await run("npm", ["pack", "--pack-destination", folder], copy)
+  const { code, output } = await run("npm", ["pack", "--ignore-scripts", "--pack-destination", folder])
   assert.strictEqual(code, 0, output)
   return join(folder, `${manifest.name}-${manifest.version}.tgz`)
 }
@@ -44,6 +39,7 @@ describe("PKG-1 the published package", () => {
   let consumer: string
   let files: ReadonlyArray<string>
 
+  requireBuild()
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), `${manifest.name}-`))
     tarball = await pack(folder)
