@@ -1,8 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { requireBuild } from "./run.ts"
-import { root, run } from "./run.ts"
+import { requireBuild, root, run } from "./run.ts"
 
 const page = readFileSync(join(root, "docs", "plans.md"), "utf8")
 

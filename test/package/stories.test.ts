@@ -2,8 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { beforeAll } from "vitest"
 import type { Figures } from "../../scripts/stories.ts"
 import type { Part } from "../../scripts/stories/scenarios.ts"
-import { requireBuild } from "../examples/support.ts"
-import { run } from "./run.ts"
+import { requireBuild, run } from "./run.ts"
 
 interface Limit {
   readonly part: Part
