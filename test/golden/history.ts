@@ -12,15 +12,12 @@ import {
   TokenUsage,
   ToolResult
 } from "effect-emissary"
-import type { Json } from "./golden.ts"
+import { isObject, type Json } from "./family.ts"
 
 /** Messages in the two notations of `VOCABULARY.md`, to and from ours. */
 
 /** The keys that a message of ours has no field for; they travel as its metadata. */
 const extra = ["tool_name", "tool_arguments", "tool_result", "model", "name", "error"] as const
-
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 const usageOf = (message: Json): Effect.Effect<TokenUsage.TokenUsage | undefined, PayloadError.PayloadError> => {
   if (message["token_usage"] !== undefined) return usage(message["token_usage"], "_tokens")
@@ -58,6 +55,9 @@ const call = (given: unknown): Part.ToolCallPart => {
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "")
 
+/** The keys of a message, in both notations. */
+const known = new Set("id role content tool_calls tool_call_id error_type tokens token_usage".split(" ").concat(extra))
+
 type Refusal = PayloadError.PayloadError | ConversationError.ConversationError
 
 /** Makes a message of ours, whatever the role says: the laws are for the conversation. */
@@ -66,6 +66,8 @@ export const fromGolden = Effect.fnUntraced(function* (
   given: Json
 ): Effect.fn.Return<Message.Message, Refusal> {
   const { content, id, role } = given
+  const strange = Object.keys(given).filter((key) => !known.has(key))
+  if (strange.length > 0) return yield* Effect.die(`the vocabulary has no key ${strange.join(", ")} of a message`)
   const usage = yield* usageOf(given)
   const metadata = Object.fromEntries(extra.flatMap((key) => (given[key] === undefined ? [] : [[key, given[key]]])))
   const options = {

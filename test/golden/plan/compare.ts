@@ -1,5 +1,5 @@
 import { assert } from "@effect/vitest"
-import { equal } from "../golden.ts"
+import { equal } from "../family.ts"
 import { type Call, isObject, isRaised, type Observed, type Raised, type RunResult, stepsOf } from "./vocabulary.ts"
 
 /** Which band the target of a call belongs to: members of one band are called in no order. */

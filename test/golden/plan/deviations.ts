@@ -1,6 +1,6 @@
 import { CanonicalJson } from "effect-emissary"
 import { Result, type Schema } from "effect"
-import type { Json } from "../golden.ts"
+import type { Json } from "../family.ts"
 import { type Case, isObject, stepsOf } from "./vocabulary.ts"
 
 /** What the library does instead of the recording, and why: the spec's ADVICE. */

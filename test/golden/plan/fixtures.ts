@@ -1,7 +1,7 @@
 import { Effect, Schema } from "effect"
 import { Agent, StepSignal, Target } from "effect-emissary"
 import type { Script } from "effect-emissary/testing"
-import type { Json } from "../golden.ts"
+import type { Json } from "../family.ts"
 import { type Call, isObject } from "./vocabulary.ts"
 
 /** The failure of a fixture target or predicate, named as in the recordings. */

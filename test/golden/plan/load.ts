@@ -2,7 +2,7 @@ import { Effect, Option, Result } from "effect"
 import type { PlanError, PlanInput, PlanResult} from "effect-emissary";
 import { Plan, PlanCodec, PlanRunState } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
-import type { Json } from "../golden.ts"
+import type { Json } from "../family.ts"
 import * as fixture from "./fixtures.ts"
 import { types } from "./types.ts"
 import { isObject, type Observed, type Raised, type RunResult, stepsOf } from "./vocabulary.ts"

@@ -1,5 +1,5 @@
 import type { Schema } from "effect"
-import type { Json } from "../golden.ts"
+import type { Json } from "../family.ts"
 
 /** One case of `plan-cases.json`. The first letter of the id is its group. */
 export interface Case {

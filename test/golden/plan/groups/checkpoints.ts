@@ -2,7 +2,7 @@ import { assert } from "@effect/vitest"
 import { Effect, Layer, Option, Result } from "effect"
 import type { CheckpointError} from "effect-emissary";
 import { Checkpoint, PlanRunState, VersionedStore } from "effect-emissary"
-import { equal } from "../../golden.ts"
+import { equal } from "../../family.ts"
 import { equalRuns } from "../compare.ts"
 import { inputOf, load, model, observed, setting } from "../load.ts"
 import { type Case, isObject, objectAt, type Observed, type Raised, type RunResult } from "../vocabulary.ts"

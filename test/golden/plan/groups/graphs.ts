@@ -1,7 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { AgentGraph } from "effect-emissary"
-import { equal } from "../../golden.ts"
+import { equal } from "../../family.ts"
 import type { Case } from "../vocabulary.ts"
 
 /** Reads a graph and writes it as version 1, which the recordings have without a version. */

@@ -3,7 +3,7 @@ import { Effect, Result, Stream } from "effect"
 import type { Target} from "effect-emissary";
 import { Agent, Plan, PlanEvent, Step, When } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
-import { equal } from "../../golden.ts"
+import { equal } from "../../family.ts"
 import { RuntimeError } from "../fixtures.ts"
 import { type Case, isObject } from "../vocabulary.ts"
 

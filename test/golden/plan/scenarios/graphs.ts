@@ -1,7 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { AgentGraph } from "effect-emissary"
-import { equal } from "../../golden.ts"
+import { equal } from "../../family.ts"
 import type { Case } from "../vocabulary.ts"
 
 const agent = (id: string, system: string) => ({

@@ -11,7 +11,7 @@ import {
   StepSignal,
   VersionedStore
 } from "effect-emissary"
-import { equal } from "../../golden.ts"
+import { equal } from "../../family.ts"
 import { agentScript, agentTarget, functionTarget, recording } from "../fixtures.ts"
 import type { Case } from "../vocabulary.ts"
 import { ScriptedModel } from "effect-emissary/testing"

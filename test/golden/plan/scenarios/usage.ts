@@ -3,7 +3,7 @@ import { Effect, Option, Result } from "effect"
 import type { PlanError, PlanResult} from "effect-emissary";
 import { Agent, Plan, PlanRunState, Step, StepSignal } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
-import { equal } from "../../golden.ts"
+import { equal } from "../../family.ts"
 import { RuntimeError } from "../fixtures.ts"
 import type { Case } from "../vocabulary.ts"
 

@@ -1,27 +1,30 @@
 import { Context, Effect, Option, Schema } from "effect"
 import { Tool } from "effect/ai"
 import { BoundTool, RunContext, ToolContract, ToolFailure } from "effect-emissary"
-import type { Json } from "./golden.ts"
+import { isObject, type Json, JsonObject } from "../family.ts"
 
 /** The tool fixtures of `VOCABULARY.md`: contracts, and bodies that behave as they are told. */
 
-export interface Fixture {
-  readonly name: string
-  readonly description?: string
-  readonly parameters?: Json
-  readonly timeout_seconds?: number
-  readonly behaviour: Behaviour
-}
+const optional = Schema.optionalKey
 
-export interface Behaviour {
-  readonly text?: Schema.Json
-  readonly json?: Schema.Json
-  readonly error?: { readonly message: string; readonly type?: string }
-  readonly throw?: { readonly message: string }
-  readonly defect?: { readonly class: string; readonly message: string }
-  readonly hang_seconds?: number
-  readonly returns_raw?: Schema.Json
-}
+const Behaviour = Schema.Struct({
+  text: optional(Schema.Json),
+  json: optional(Schema.Json),
+  error: optional(Schema.Struct({ message: Schema.String, type: optional(Schema.String) })),
+  throw: optional(Schema.Struct({ message: Schema.String })),
+  defect: optional(Schema.Struct({ class: Schema.String, message: Schema.String })),
+  hang_seconds: optional(Schema.Number),
+  returns_raw: optional(Schema.Json)
+})
+
+export const Fixture = Schema.Struct({
+  name: Schema.String,
+  description: optional(Schema.String),
+  parameters: optional(JsonObject),
+  timeout_seconds: optional(Schema.Number),
+  behaviour: Behaviour
+})
+export type Fixture = typeof Fixture.Type
 
 /** Without `parameters` arguments pass unchecked. */
 const anything: Json = { type: "object" }
@@ -33,7 +36,7 @@ const lookup = (value: Schema.Json | undefined, path: string): Schema.Json | und
   path
     .split(".")
     .reduce<Schema.Json | undefined>(
-      (current, key) => (typeof current === "object" && current !== null ? (current as Json)[key] : undefined),
+      (current, key) => (isObject(current) ? current[key] : undefined),
       value
     )
 

@@ -1,5 +1,6 @@
+/** The group loop: an agent against a scripted model. */
 import { assert } from "@effect/vitest"
-import { Effect, Layer, Option } from "effect"
+import { Effect, Layer, Option, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import {
   Agent,
@@ -14,38 +15,53 @@ import {
   ToolRuntime
 } from "effect-emissary"
 import { type Script, ScriptedModel } from "effect-emissary/testing"
-import * as fixtures from "../fixtures.ts"
-import { checkExit, equal, type Json, type Run } from "../golden.ts"
+import { type Case, checkExit, equal, ExpectedError, JsonObject, list, mentions, read } from "../family.ts"
 import { addAll } from "../history.ts"
+import * as fixtures from "./fixtures.ts"
 
-interface Given {
-  readonly max_steps?: number | "unlimited"
-  readonly session?: ReadonlyArray<Json>
-  readonly prompt?: string
-  readonly script?: ReadonlyArray<{
-    readonly text?: string | null
-    readonly tool_calls?: ReadonlyArray<{ readonly id: string; readonly name: string; readonly arguments: Json | string }>
-    readonly finish_reason?: string
-  }>
-  readonly tools?: ReadonlyArray<fixtures.Fixture>
-  readonly json_schema?: Json
-  readonly context?: Json
-  readonly interrupt?: { readonly role: string; readonly nth: number; readonly reason?: string }
-  readonly then?: ReadonlyArray<{ readonly prompt?: string }>
-}
+const optional = Schema.optionalKey
 
-interface Expected {
-  readonly outcome?: string
-  readonly reason?: string | null
-  readonly model_calls?: number
-  readonly executed?: ReadonlyArray<string>
-  readonly executed_total?: ReadonlyArray<string>
-  readonly final_text?: string | null
-  readonly roles?: ReadonlyArray<string>
-  readonly emitted?: ReadonlyArray<string>
-  readonly tool_messages?: ReadonlyArray<Json>
-  readonly then?: ReadonlyArray<Expected>
+const Call = Schema.Struct({ id: Schema.String, name: Schema.String, arguments: Schema.Json })
+
+const Turn = Schema.Struct({
+  text: optional(Schema.NullOr(Schema.String)),
+  tool_calls: optional(Schema.Array(Call)),
+  finish_reason: optional(Schema.String)
+})
+
+const Given = Schema.Struct({
+  max_steps: optional(Schema.Union([Schema.Number, Schema.Literal("unlimited")])),
+  session: optional(Schema.Array(JsonObject)),
+  prompt: optional(Schema.String),
+  script: optional(Schema.Array(Turn)),
+  tools: optional(Schema.Array(fixtures.Fixture)),
+  json_schema: optional(JsonObject),
+  context: optional(JsonObject),
+  interrupt: optional(Schema.Struct({ role: Schema.String, nth: Schema.Number, reason: optional(Schema.String) })),
+  then: optional(Schema.Array(Schema.Struct({ prompt: optional(Schema.String) })))
+})
+type Given = typeof Given.Type
+
+/** What is expected of each phase. */
+const phase = {
+  outcome: optional(Schema.String),
+  reason: optional(Schema.NullOr(Schema.String)),
+  model_calls: optional(Schema.Number),
+  executed: optional(Schema.Array(Schema.String)),
+  final_text: optional(Schema.NullOr(Schema.String)),
+  roles: optional(Schema.Array(Schema.String)),
+  emitted: optional(Schema.Array(Schema.String)),
+  tool_messages: optional(Schema.Array(JsonObject))
 }
+const ExpectedPhase = Schema.Struct(phase)
+type ExpectedPhase = typeof ExpectedPhase.Type
+
+const Expected = Schema.Struct({
+  ...phase,
+  executed_total: optional(Schema.Array(Schema.String)),
+  then: optional(Schema.Array(ExpectedPhase)),
+  error: optional(ExpectedError)
+})
 
 /** Why a model stopped, in the notation of the cases; what core has no word for is `other`. */
 const finishReasons: { readonly [name: string]: NonNullable<Script.Turn["finishReason"]> } = {
@@ -61,7 +77,7 @@ const finishReasons: { readonly [name: string]: NonNullable<Script.Turn["finishR
 }
 const finishReason = (name: string) => finishReasons[name] ?? "other"
 
-const turn = ({ finish_reason: reason, text, tool_calls: calls = [] }: NonNullable<Given["script"]>[number]): Script.Turn => ({
+const turn = ({ finish_reason: reason, text, tool_calls: calls = [] }: typeof Turn.Type): Script.Turn => ({
   ...(text === undefined || text === null || text === "" ? undefined : { text }),
   ...(calls.length === 0
     ? undefined
@@ -153,7 +169,7 @@ const play = Effect.fnUntraced(function* (given: Given) {
   return { phases, executed: probe.ran }
 })
 
-const checkToolMessage = (message: Message.ToolMessage | undefined, expected: Json): void => {
+const checkToolMessage = (message: Message.ToolMessage | undefined, expected: typeof JsonObject.Type): void => {
   if (message === undefined) return assert.fail(`no tool message ${JSON.stringify(expected)}`)
   const { callId, name, result } = message
   const text = ToolResult.text(result)
@@ -168,11 +184,11 @@ const checkToolMessage = (message: Message.ToolMessage | undefined, expected: Js
     error_type: failure?.type ?? null
   }
   for (const [key, value] of Object.entries(expected)) {
-    if (key !== "mentions") equal(found[key] ?? null, value, key)
+    if (key === "mentions") continue
+    assert.property(found, key, "the vocabulary of tool messages")
+    equal(found[key], value, key)
   }
-  for (const mention of Array.isArray(expected["mentions"]) ? expected["mentions"] : []) {
-    assert.include(text, String(mention))
-  }
+  mentions(text, list(expected["mentions"]).map(String))
 }
 
 const checkOutcome = (result: RunResult.RunResult<unknown>, expected: string): void =>
@@ -180,7 +196,7 @@ const checkOutcome = (result: RunResult.RunResult<unknown>, expected: string): v
     ? assert.strictEqual(result.finishReason, finishReason(expected), expected)
     : assert.strictEqual(outcomes[result.outcome], expected)
 
-const checkPhase = (phase: Phase, expected: Expected): void => {
+const checkPhase = (phase: Phase, expected: ExpectedPhase): void => {
   const { result } = phase
   const messages = Conversation.messages(result.conversation)
   if (expected.outcome !== undefined) checkOutcome(result, expected.outcome)
@@ -205,23 +221,21 @@ const checkPhase = (phase: Phase, expected: Expected): void => {
 /** Lets the clock of the test run as fast as nothing else can, for tools that hang. */
 const hurry = Effect.forever(Effect.andThen(Effect.yieldNow, TestClock.adjust("1 second")))
 
-export const run: Run = (givenJson, expectJson) => {
-  // the vocabulary fixes the form of the cases of this group
-  const given = givenJson as unknown as Given
-  const expect = expectJson as unknown as Expected
-  const script = given.script?.map(turn) ?? []
+export const loop = Effect.fnUntraced(function* (golden: Case) {
+  const given = yield* read(Given)(golden.given)
+  const { error, executed_total: total, then = [], ...first } = yield* read(Expected)(golden.expect)
   const world = ModelRegistry.layerAmbient.pipe(
-    Layer.provideMerge(ScriptedModel.layer(script)),
+    Layer.provideMerge(ScriptedModel.layer(given.script?.map(turn) ?? [])),
     Layer.merge(ToolRuntime.layerInline)
   )
   const played = Effect.raceFirst(play(given), hurry).pipe(Effect.provide(world), Effect.provide(TestClock.layer()))
-  return checkExit(played, expectJson, ({ executed, phases }) => {
-    if (expect.executed_total !== undefined) {
-      assert.deepStrictEqual([...executed].sort(), [...expect.executed_total].sort())
+  return yield* checkExit(played, error, ({ executed, phases }) => {
+    if (total !== undefined) assert.deepStrictEqual([...executed].sort(), [...total].sort())
+    assert.isAtMost(then.length, phases.length - 1, "phases")
+    for (const [index, expected] of [first, ...then].entries()) {
+      const found = phases[index]
+      assert(found !== undefined)
+      checkPhase(found, expected)
     }
-    phases.forEach((phase, i) => {
-      const expected = i === 0 ? expect : expect.then?.[i - 1]
-      if (expected !== undefined) checkPhase(phase, expected)
-    })
   })
-}
+})

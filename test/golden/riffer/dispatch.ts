@@ -1,48 +1,46 @@
+/** The group dispatch: calls of tools on the runtimes. */
 import { assert } from "@effect/vitest"
-import { Effect, type Layer, Result } from "effect"
-import { BoundCall, type BoundTool, RunContext, ToolBatch, ToolResolver, ToolResult, ToolRuntime, ToolSet } from "effect-emissary"
-import * as fixtures from "../fixtures.ts"
-import type { Json, Run } from "../golden.ts"
-import { toJson } from "../golden.ts"
+import { Effect, type Layer, Result, Schema } from "effect"
+import { AgentDefinition, BoundCall, type BoundTool, RunContext, ToolBatch, type ToolContract, ToolResolver, ToolResult, ToolRuntime, ToolSet } from "effect-emissary"
+import { type Case, JsonObject, mentions, read, toJson } from "../family.ts"
+import * as fixtures from "./fixtures.ts"
 
-interface Given {
-  readonly tools: ReadonlyArray<fixtures.Fixture>
-  readonly calls: ReadonlyArray<{ readonly id: string; readonly name: string; readonly arguments: string }>
-  readonly runtime: { readonly kind: string; readonly max_concurrency?: number | "unlimited" }
-  readonly context?: Json
-  readonly wire?: {
-    readonly tools: ReadonlyArray<{
-      readonly name: string
-      readonly description: string
-      readonly parameters_schema: Json
-      readonly timeout: number
-    }>
-  }
-}
+const optional = Schema.optionalKey
 
-interface Expected {
-  readonly results: ReadonlyArray<{
-    readonly id: string
-    readonly content?: string
-    readonly error_type?: string
-    readonly error?: string
-    readonly mentions?: ReadonlyArray<string>
-  }>
-  readonly max_in_flight?: number
-}
+const Given = Schema.Struct({
+  tools: Schema.Array(fixtures.Fixture),
+  calls: Schema.Array(Schema.Struct({ id: Schema.String, name: Schema.String, arguments: Schema.String })),
+  runtime: Schema.Struct({
+    kind: Schema.Literals(["inline", "concurrent", "remote"]),
+    max_concurrency: optional(Schema.Union([Schema.Number, Schema.Literal("unlimited")]))
+  }),
+  context: optional(JsonObject),
+  wire: optional(JsonObject)
+})
+type Given = typeof Given.Type
+
+const Expected = Schema.Struct({
+  results: Schema.Array(
+    Schema.Struct({
+      id: Schema.String,
+      content: optional(Schema.String),
+      error_type: optional(Schema.String),
+      error: optional(Schema.String),
+      mentions: optional(Schema.Array(Schema.String))
+    })
+  ),
+  max_in_flight: optional(Schema.Number)
+})
+type Expected = typeof Expected.Type
 
 const textOf = (given: Given, id: string | undefined): string =>
   given.calls.find((call) => call.id === id)?.arguments ?? ""
 
-const contractsOf = ({ tools, wire }: Given) =>
-  fixtures.contractsOf(
-    wire?.tools.map(({ description, name, parameters_schema: parameters, timeout: timeout_seconds }) => ({
-      name,
-      description,
-      parameters,
-      timeout_seconds
-    })) ?? tools
-  )
+/** The tools of the definition on the wire if there is one, and of the fixtures if not. */
+const contractsOf = ({ tools, wire }: Given): Effect.Effect<ReadonlyArray<ToolContract.ToolContract>, unknown> =>
+  wire === undefined
+    ? fixtures.contractsOf(tools)
+    : Effect.map(AgentDefinition.decode(wire), (definition) => definition.tools)
 
 const bind = (given: Given, probe: fixtures.Probe) =>
   Effect.gen(function* () {
@@ -105,20 +103,18 @@ const compare = (expected: Expected["results"][number], actual: ToolResult.ToolR
   assert.strictEqual(ToolResult.isFailure(actual) ? actual.type : undefined, expected.error_type, text)
   if (expected.content !== undefined) assert.strictEqual(text, expected.content)
   if (expected.error !== undefined) assert.strictEqual(ToolResult.isFailure(actual) ? actual.message : "", expected.error)
-  for (const mention of expected.mentions ?? []) assert.include(text, mention)
+  mentions(text, expected.mentions)
 }
 
-export const run: Run = (givenJson, expectJson) =>
-  Effect.gen(function* () {
-    // the vocabulary fixes the form of the cases of this group
-    const given = givenJson as unknown as Given & Json
-    const expect = expectJson as unknown as Expected & Json
-    const probe = fixtures.makeProbe()
-    const actual = yield* results(given, probe)
-    assert.lengthOf(actual, expect.results.length)
-    expect.results.forEach((expected, index) => {
-      assert.strictEqual(given.calls[index]?.id, expected.id)
-      compare(expected, actual[index])
-    })
-    if (expect.max_in_flight !== undefined) assert.strictEqual(probe.most, expect.max_in_flight)
+export const dispatch = Effect.fnUntraced(function* (golden: Case) {
+  const given = yield* read(Given)(golden.given)
+  const expect = yield* read(Expected)(golden.expect)
+  const probe = fixtures.makeProbe()
+  const actual = yield* results(given, probe)
+  assert.lengthOf(actual, expect.results.length)
+  expect.results.forEach((expected, index) => {
+    assert.strictEqual(given.calls[index]?.id, expected.id)
+    compare(expected, actual[index])
   })
+  if (expect.max_in_flight !== undefined) assert.strictEqual(probe.most, expect.max_in_flight)
+})

@@ -1,0 +1,230 @@
+/** The groups schema, import, validate and structured: what JSON Schemas say and accept. */
+import { assert } from "@effect/vitest"
+import { Effect, Option, Result, Schema } from "effect"
+import { CheckedSchema, FromSchema, ModelJson, StrictSchema, ValidationIssue } from "effect-emissary"
+import { type Case, ExpectedError, type Json, matchError, mentions, read } from "../family.ts"
+
+interface Param {
+  readonly name: string
+  readonly type: string
+  readonly required?: boolean
+  readonly description?: string
+  readonly enum?: ReadonlyArray<string>
+  readonly default?: Schema.Json
+  readonly of?: string
+  readonly fields?: ReadonlyArray<Param>
+}
+
+const Param: Schema.Codec<Param> = Schema.Struct({
+  name: Schema.String,
+  type: Schema.String,
+  required: Schema.optionalKey(Schema.Boolean),
+  description: Schema.optionalKey(Schema.String),
+  enum: Schema.optionalKey(Schema.Array(Schema.String)),
+  default: Schema.optionalKey(Schema.Json),
+  of: Schema.optionalKey(Schema.String),
+  fields: Schema.optionalKey(Schema.Array(Schema.suspend(() => Param)))
+})
+
+const SchemaCase = Schema.Struct({
+  given: Schema.Struct({ params: Schema.Array(Param) }),
+  expect: Schema.Struct({
+    json_schema: Schema.optionalKey(Schema.Json),
+    json_schema_strict: Schema.optionalKey(Schema.Json),
+    strict_error: Schema.optionalKey(ExpectedError),
+    error: Schema.optionalKey(ExpectedError)
+  })
+})
+
+const scalars: Record<string, Schema.Codec<Schema.Json>> = {
+  string: Schema.String,
+  integer: Schema.Int,
+  number: Schema.Finite,
+  boolean: Schema.Boolean
+}
+
+/** The Schema of a parameter; none for what Effect Schemas have no words for, such as an array of both kinds. */
+const type = (param: Param): Option.Option<Schema.Codec<unknown>> => {
+  const scalar = scalars[param.type]
+  const simple = param.fields === undefined && param.of === undefined
+  if (scalar !== undefined) {
+    if (!simple) return Option.none()
+    return Option.some(param.enum === undefined ? scalar : Schema.Literals(param.enum))
+  }
+  if (param.type === "object") {
+    if (param.of !== undefined) return Option.none()
+    return param.fields === undefined
+      ? Option.some(Schema.Record(Schema.String, Schema.Json))
+      : Option.map(struct(param.fields), (fields) => fields)
+  }
+  if (param.type !== "array" || (param.of !== undefined && param.fields !== undefined)) return Option.none()
+  if (param.fields !== undefined) return Option.map(struct(param.fields), (fields) => Schema.Array(fields))
+  if (param.of === undefined) return Option.some(Schema.Array(Schema.Json))
+  return Option.map(Option.fromNullishOr(scalars[param.of]), (item) => Schema.Array(item))
+}
+
+const struct = (params: ReadonlyArray<Param>): Option.Option<Schema.Codec<unknown>> =>
+  Option.map(
+    Option.all(
+      params.map((param) =>
+        Option.map(type(param), (schema) => {
+          const noted = schema.annotate({
+            ...(param.description === undefined ? {} : { description: param.description }),
+            ...(param.default === undefined ? {} : { default: param.default })
+          })
+          return [param.name, param.required === true ? noted : Schema.optionalKey(noted)] as const
+        })
+      )
+    ),
+    (fields) => Schema.Struct(Object.fromEntries(fields))
+  )
+
+/** Exports parameters as JSON Schema, in the plain and in the strict form. */
+export const schema = Effect.fnUntraced(function* (golden: Case) {
+  const { expect, given } = yield* read(SchemaCase)({ given: golden.given, expect: golden.expect })
+  const made = struct(given.params)
+  if (Option.isNone(made)) {
+    // such parameters cannot be written down as a Schema at all: the vocabulary counts that as refused
+    return assert.isDefined(expect.error, "only refused parameters have no Schema")
+  }
+  if (expect.error !== undefined) return matchError(yield* Effect.flip(FromSchema.fromSchema(made.value)), expect.error)
+  const plain = yield* FromSchema.fromSchema(made.value)
+  yield* CheckedSchema.make(plain)
+  if (expect.json_schema !== undefined) assert.deepStrictEqual(plain, expect.json_schema)
+  const strict = StrictSchema.make(plain)
+  if (expect.json_schema_strict !== undefined) {
+    assert.deepStrictEqual<unknown>(yield* Effect.fromResult(strict), expect.json_schema_strict)
+  }
+  if (expect.strict_error !== undefined) {
+    if (Result.isSuccess(strict)) return assert.fail("expected no strict form")
+    matchError(strict.failure, expect.strict_error)
+  }
+})
+
+const ImportCase = Schema.Struct({
+  given: Schema.Struct({ json_schema: Schema.Json }),
+  expect: Schema.Union([
+    Schema.Struct({
+      accepted: Schema.Literal(true),
+      params: Schema.optionalKey(Schema.Array(Param)),
+      json_schema: Schema.optionalKey(Schema.Json)
+    }),
+    Schema.Struct({ accepted: Schema.Literal(false), error: ExpectedError })
+  ])
+})
+
+const samples = { string: "text", integer: 1, number: 1.5, boolean: true, array: [], object: {} } as const
+
+/** Which of the samples a place takes. `number` is what takes 1.5, `integer` what takes 1 only. */
+const kinds = (takes: (value: Schema.Json) => boolean): ReadonlyArray<string> =>
+  Object.entries(samples)
+    .filter(([, value]) => takes(value))
+    .map(([kind]) => kind)
+    .filter((kind, _, all) => kind !== "integer" || !all.includes("number"))
+
+interface Place {
+  readonly checked: CheckedSchema.CheckedSchema
+  /** The arguments in which the object of this place is. */
+  readonly wrap: (object: Json) => Schema.Json
+  /** What the paths of issues at this place begin with. */
+  readonly prefix: string
+}
+
+/** Checks by behaviour that a parameter was read as the case says. */
+const meetsParam = ({ checked, prefix, wrap }: Place, param: Param, isOnly: boolean): void => {
+  const path = `${prefix}${param.name}`
+  /** Only issues of this parameter count, the others may be missing. */
+  const issuesOf = (object: Json) => {
+    const result = CheckedSchema.validate(checked, wrap(object))
+    const issues = Result.isFailure(result) ? result.failure.map((issue) => issue.path) : []
+    return issues.filter((one) => one === path || one.startsWith(`${path}.`) || one.startsWith(`${path}[`))
+  }
+  const takesValue = (value: Schema.Json) => issuesOf({ [param.name]: value }).length === 0
+  const takesKind = (value: Schema.Json) => !issuesOf({ [param.name]: value }).includes(path)
+  // a nullable required property is the strict form of an optional one
+  assert.strictEqual(issuesOf({}).length > 0 && !takesValue(null), param.required === true, `${path} required`)
+  if (param.enum === undefined) assert.deepStrictEqual(kinds(takesKind), [param.type], path)
+  else {
+    assert.isTrue(param.enum.every(takesValue), path)
+    assert.deepStrictEqual(kinds(takesKind), [], path)
+  }
+  if (param.of !== undefined) assert.deepStrictEqual(kinds((item) => takesValue([item])), [param.of], path)
+  if (param.default !== undefined && isOnly) {
+    const filled: Schema.Json = wrap({ [param.name]: param.default })
+    assert.deepStrictEqual(Result.getOrThrow(CheckedSchema.validate(checked, wrap({}))), filled)
+  }
+  const isArray = param.type === "array"
+  const inside: Place = {
+    checked,
+    wrap: (object) => wrap({ [param.name]: isArray ? [object] : object }),
+    prefix: isArray ? `${path}[0].` : `${path}.`
+  }
+  for (const field of param.fields ?? []) meetsParam(inside, field, param.fields?.length === 1)
+}
+
+/** Accepts a document and checks that it was read as the case says. */
+export const import_ = Effect.fnUntraced(function* (golden: Case) {
+  const { expect, given } = yield* read(ImportCase)({ given: golden.given, expect: golden.expect })
+  const made = yield* Effect.result(CheckedSchema.make(given.json_schema))
+  if (!expect.accepted) {
+    if (Result.isSuccess(made)) return assert.fail("expected a refusal")
+    return matchError(made.failure, expect.error)
+  }
+  const checked = yield* Effect.fromResult(made)
+  if (expect.json_schema !== undefined) assert.deepStrictEqual(checked.json, expect.json_schema)
+  const { params = [] } = expect
+  for (const param of params) {
+    const described = JSON.stringify(checked.json).includes(JSON.stringify(param.description ?? ""))
+    assert.isTrue(param.description === undefined || described, `${param.name} description`)
+    meetsParam({ checked, wrap: (object) => object, prefix: "" }, param, params.length === 1)
+  }
+})
+
+const ValidateCase = Schema.Struct({
+  given: Schema.Struct({ json_schema: Schema.Json, args: Schema.Json }),
+  expect: Schema.Struct({
+    value: Schema.optionalKey(Schema.Json),
+    errors: Schema.optionalKey(
+      Schema.Array(Schema.Struct({ path: Schema.String, mentions: Schema.Array(Schema.String) }))
+    )
+  })
+})
+
+/** Validates arguments of a tool as the tools room does before a handler runs. */
+export const validate = Effect.fnUntraced(function* (golden: Case) {
+  const { expect, given } = yield* read(ValidateCase)({ given: golden.given, expect: golden.expect })
+  const checked = yield* CheckedSchema.make(given.json_schema)
+  const result = CheckedSchema.validate(checked, given.args, { coerce: true })
+  if (expect.value !== undefined) return assert.deepStrictEqual(result, Result.succeed(expect.value))
+  const { errors = [] } = expect
+  const issues = Result.isFailure(result) ? result.failure : []
+  assert.deepStrictEqual(
+    issues.map(({ path }) => path),
+    errors.map(({ path }) => path)
+  )
+  for (const [index, one] of errors.entries()) mentions(issues[index]?.message ?? "", one.mentions)
+})
+
+const StructuredCase = Schema.Struct({
+  given: Schema.Struct({ json_schema: Schema.Json, text: Schema.String }),
+  expect: Schema.Struct({ value: Schema.optionalKey(Schema.Json), error: Schema.optionalKey(ExpectedError) })
+})
+
+/** Reads the final text of a model and checks it against the output schema. */
+export const structured = Effect.fnUntraced(function* (golden: Case) {
+  const { expect, given } = yield* read(StructuredCase)({ given: golden.given, expect: golden.expect })
+  const checked = given.json_schema === null ? undefined : yield* CheckedSchema.make(given.json_schema)
+  const parsed = Result.mapError(ModelJson.parse(given.text), ({ message }) => ({ kind: "JsonParse", message }))
+  const result = Result.flatMap(parsed, (json) =>
+    checked === undefined
+      ? Result.succeed(json)
+      : Result.mapError(CheckedSchema.validate(checked, json), (issues) => ({
+          kind: "Validation",
+          message: ValidationIssue.render(issues)
+        }))
+  )
+  if (expect.error === undefined) return assert.deepStrictEqual<unknown>(result, Result.succeed(expect.value))
+  if (Result.isSuccess(result)) return assert.fail(`expected ${expect.error.kind}`)
+  assert.strictEqual(result.failure.kind, expect.error.kind)
+  mentions(result.failure.message, expect.error.mentions)
+})
