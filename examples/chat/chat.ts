@@ -1,5 +1,5 @@
 /**
- * One turn of a chat: `node chat.ts <directory> [text]`. Without a text it goes on with what is open.
+ * One turn of a chat: `node chat.ts <file> [text]`. Without a text it goes on with what is open.
  *
  * Each message is stored the moment it is known, so nothing that was said is lost when the process dies. What the model
  * is sent is kept within a budget; what is stored is all of it.
@@ -7,13 +7,14 @@
  * A conversation tells which calls have no result, not which have started: the tool of a process that died runs again.
  * Where that must not be, store the run's events (RunEvent) instead, and resume the RunState they fold to.
  */
-import { NodeRuntime, NodeServices } from "@effect/platform-node"
+import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Option, Ref, Schema } from "effect"
-import { Agent, BudgetPolicy, Conversation, ConversationStore, VersionedStore } from "effect-emissary"
+import { Agent, BudgetPolicy, Conversation, ConversationStore } from "effect-emissary"
+import { SqliteClient } from "effect-emissary/node"
 import { type Script, ScriptedModel } from "effect-emissary/testing"
 import { Tool, Toolkit } from "effect/ai"
 
-const [directory = "", text, ...flags] = process.argv.slice(2)
+const [filename = "", text, ...flags] = process.argv.slice(2)
 
 const Tools = Toolkit.make(
   Tool.make("read_log", {
@@ -76,9 +77,6 @@ const program = Effect.gen(function* () {
   yield* Console.log(`  (stored ${Conversation.messageCount(result.conversation)} messages, sent ${sent})`)
 })
 
-const storeLayer = ConversationStore.layer().pipe(
-  Layer.provide(VersionedStore.layerFileSystem({ directory })),
-  Layer.provide(NodeServices.layer)
-)
+const storeLayer = ConversationStore.layer().pipe(Layer.provide(SqliteClient.layerStore({ filename })))
 
 program.pipe(Effect.provide([storeLayer, model, toolsLayer]), NodeRuntime.runMain)

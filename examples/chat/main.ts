@@ -1,7 +1,7 @@
 /**
  * A chat that survives.
  *
- * Each line is a process of its own (chat.ts) that finds the conversation in files. One is killed while a tool runs: the
+ * Each line is a process of its own (chat.ts) that finds the conversation in one SQLite file. One is killed while a tool runs: the
  * next one finds the open call, runs it and answers. As the chat grows, the model is sent less than what is kept.
  */
 import assert from "node:assert"
@@ -12,8 +12,9 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 
 const directory = mkdtempSync(join(tmpdir(), "emissary-chat-"))
+const file = join(directory, "chat.sqlite")
 const chat = (...args: ReadonlyArray<string>) =>
-  spawnSync(process.execPath, [fileURLToPath(new URL("chat.ts", import.meta.url)), directory, ...args], {
+  spawnSync(process.execPath, [fileURLToPath(new URL("chat.ts", import.meta.url)), file, ...args], {
     stdio: "inherit"
   })
 

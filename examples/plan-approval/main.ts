@@ -1,7 +1,7 @@
 /**
  * An approval that survives restart.
  *
- * The first process runs the plan until its clerk wants to pay, and ends. The run is in files. Another process finds it,
+ * The first process runs the plan until its clerk wants to pay, and ends. The run is in one SQLite file. Another process finds it,
  * with the question still open, and goes on at the same point: the invoice is not read again, and paid once.
  */
 import assert from "node:assert"
@@ -11,12 +11,13 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 
-const file = fileURLToPath(new URL("process.ts", import.meta.url))
+const program = fileURLToPath(new URL("process.ts", import.meta.url))
 
 for (const decision of ["yes", "no"]) {
   const directory = mkdtempSync(join(tmpdir(), "emissary-approval-"))
+  const file = join(directory, "runs.sqlite")
   const run = (...args: ReadonlyArray<string>) =>
-    spawnSync(process.execPath, [file, directory, ...args], { stdio: "inherit" })
+    spawnSync(process.execPath, [program, file, ...args], { stdio: "inherit" })
 
   assert.strictEqual(run().status, 0)
   assert.strictEqual(run(decision).status, 0)

@@ -1,11 +1,12 @@
-/** One process: `node process.ts <directory>` begins the run, `node process.ts <directory> yes|no` decides and goes on. */
-import { NodeRuntime, NodeServices } from "@effect/platform-node"
+/** One process: `node process.ts <file>` begins the run, `node process.ts <file> yes|no` decides and goes on. */
+import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Option } from "effect"
-import { Checkpoint, Plan, PlanRunState, VersionedStore } from "effect-emissary"
+import { Checkpoint, Plan, PlanRunState } from "effect-emissary"
+import { SqliteClient } from "effect-emissary/node"
 import { ScriptedModel } from "effect-emissary/testing"
 import { Bank, plan } from "./plan.ts"
 
-const [directory = "", decision] = process.argv.slice(2)
+const [filename = "", decision] = process.argv.slice(2)
 
 const bankLayer = Bank.toLayer({
   pay: ({ amount, invoice }) => Effect.as(Console.log(`  (pays ${amount} for ${invoice})`), "paid")
@@ -19,10 +20,7 @@ const model = ScriptedModel.layer((request) => {
   return { toolCalls: [{ name: "pay", params: { invoice: "7", amount: 250 } }] }
 })
 
-const store = Checkpoint.layer().pipe(
-  Layer.provide(VersionedStore.layerFileSystem({ directory })),
-  Layer.provide(NodeServices.layer)
-)
+const store = Checkpoint.layer().pipe(Layer.provide(SqliteClient.layerStore({ filename })))
 
 Effect.gen(function* () {
   const checkpoint = yield* Checkpoint.Checkpoint

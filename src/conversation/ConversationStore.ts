@@ -23,9 +23,6 @@
  * - `load` reads one value and another one for every 32 messages, eight at a time.
  * - `list` and `delete` cost what they cost in the `VersionedStore`.
  *
- * What a call costs in the store comes on top: the file system lists all names for
- * `list`, for example.
- *
  * `Limits` hold for each stored value, and `maxMessages` for the whole conversation.
  *
  * **Example** (A chat that survives)

@@ -5,16 +5,16 @@
  * **When to use**
  *
  * Conversations are kept on it (`ConversationStore`), and so can be what else has to
- * survive the process. Choose the storage by layer: {@link layerMemory},
- * {@link layerFileSystem}, {@link layerSql} or {@link layerKeyValueStoreSingleWriter}.
- * For another one provide the service yourself and run
+ * survive the process. Choose the storage by layer: `SqliteClient.layerStore` of
+ * `effect-emissary/node` for one file, {@link layerSql} for PostgreSQL, {@link layerMemory}
+ * for tests. For another one provide the service yourself and run
  * `VersionedStoreConformance.suite` of `effect-emissary/testing` on it.
  *
  * **Details**
  *
  * - Keys are any text: empty, very long, with slashes, dots, upper and lower case,
  *   control characters, lone surrogates. Different text is a different key in every
- *   storage, and no key reaches the file system or the database as anything else.
+ *   storage, and no key reaches the database as anything else.
  * - Values are JSON. They pass `payload` on the way in and on the way out, so
  *   `Limits` hold for each value. The value you get is yours: a fresh copy.
  * - Versions are text to compare, nothing else. No version ever comes back, not even
@@ -47,17 +47,11 @@
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import type * as Option from "effect/Option"
-import type * as Path from "effect/Path"
-import type * as KeyValueStore from "effect/persistence/KeyValueStore"
 import type * as Schema from "effect/Schema"
 import type * as SqlClient from "effect/sql/SqlClient"
-import * as fileSystem from "./internal/store/fileSystem.ts"
-import * as keyValueStore from "./internal/store/keyValueStore.ts"
 import * as memory from "./internal/store/memory.ts"
 import * as port from "./internal/store/port.ts"
 import * as sql from "./internal/store/sql.ts"
@@ -168,103 +162,13 @@ const layer = <E extends Reason, R>(storage: Effect.Effect<port.Storage, E, R>) 
 export const layerMemory: Layer.Layer<VersionedStore> = Layer.effect(VersionedStore, Effect.map(memory.make, port.make))
 
 /**
- * Where files are kept.
- *
- * **Details**
- *
- * - `directory`: made if it does not exist. It belongs to the store alone.
- * - `staleLockAfter`: how long to watch one writer hold the lock of one key before it
- *   counts as dead; default 2 seconds. Too short costs a slow writer another try, too
- *   long makes others wait after a crash. Neither ever costs a value.
- *
- * @category models
- * @since 0.1.0
- */
-export interface FileSystemOptions {
-  readonly directory: string
-  readonly staleLockAfter?: Duration.Input | undefined
-}
-
-/**
- * Keeps each value in a file of its own, for any number of processes at once.
- *
- * **Details**
- *
- * - A write goes to a temporary file, which is synced and renamed, and the directory
- *   is synced where the system can do that. So a value is there as a whole or not at
- *   all, whenever the process or the machine dies; and once `compareAndSet` has
- *   succeeded it stays.
- * - Writers of one key exclude each other with a lock in the directory. The lock of a
- *   process that died is taken over after `staleLockAfter`, measured by those who
- *   wait, so clocks of machines need not agree. Taking it over takes away what its
- *   owner needs to commit, so an owner that was only slow (suspended, swapped out)
- *   cannot overwrite anything: it starts again.
- * - File names are ASCII in lower case and never special anywhere; keys whose name
- *   would be longer than 200 characters get a digest as name. The key itself is in the
- *   file.
- * - What a process leaves behind when it is killed is removed by a process that opens
- *   the store an hour later or more.
- *
- * Reading is one read of a file, writing about ten operations and two syncs. `list`
- * reads the names of all keys, whatever the prefix, and the files of very long keys.
- *
- * **Gotchas**
- *
- * The directory must be in one file system in which renaming is atomic. Local file
- * systems are like that, some network file systems are not.
- *
- * **Example** (A value that survives)
- *
- * ```ts
- * import { NodeServices } from "@effect/platform-node"
- * import { Effect, FileSystem, Layer, Option } from "effect"
- * import { VersionedStore } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const program = Effect.gen(function*() {
- *   const fs = yield* FileSystem.FileSystem
- *   const files = VersionedStore.layerFileSystem({ directory: yield* fs.makeTempDirectoryScoped() })
- *
- *   const write = Effect.gen(function*() {
- *     const store = yield* VersionedStore.VersionedStore
- *     yield* store.compareAndSet("settings/../theme", Option.none(), { dark: true })
- *   })
- *   const read = Effect.gen(function*() {
- *     const store = yield* VersionedStore.VersionedStore
- *     return Option.map(yield* store.get("settings/../theme"), ({ value }) => value)
- *   })
- *
- *   yield* Effect.provide(write, Layer.fresh(files))
- *   return yield* Effect.provide(read, Layer.fresh(files))
- * })
- *
- * const value = await Effect.runPromise(Effect.scoped(program).pipe(Effect.provide(NodeServices.layer)))
- * assert.deepStrictEqual(value, Option.some({ dark: true }))
- * ```
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerFileSystem = (
-  options: FileSystemOptions
-): Layer.Layer<VersionedStore, VersionedStoreError, FileSystem.FileSystem | Path.Path> =>
-  layer(
-    fileSystem.make({
-      directory: options.directory,
-      stale: Duration.fromInputUnsafe(options.staleLockAfter ?? "2 seconds")
-    })
-  )
-
-/**
  * Keeps values in a table of a database, for any number of processes at once.
  *
  * **Details**
  *
  * `table` is made if it does not exist; default `"effect_emissary_store"`. A write is
- * one conditional statement (SQLite, PostgreSQL) or a short transaction (MySQL, SQL
- * Server), and takes part in a transaction that is open around it. ClickHouse is
- * refused. The tests of this package run it on SQLite and PostgreSQL; run the
- * conformance suite before you trust another database.
+ * one conditional statement, and takes part in a transaction that is open around it.
+ * The databases are SQLite and PostgreSQL; the layer of another one fails.
  *
  * Every operation costs an access by primary key; `list` a range of an index on the
  * first 190 characters of the encoded keys. Keys are stored readably, with letters,
@@ -272,8 +176,8 @@ export const layerFileSystem = (
  *
  * **Gotchas**
  *
- * Waiting for a busy database is the driver's business: SQLite with several processes
- * needs a `busy_timeout`.
+ * Waiting for a locked database is the business of the `SqlClient`: that of
+ * `effect-emissary/node` does it, another one for SQLite needs a `busy_timeout`.
  *
  * **Example** (A table of one's own)
  *
@@ -297,29 +201,3 @@ export const layerSql = (options?: {
   readonly table?: string | undefined
 }): Layer.Layer<VersionedStore, VersionedStoreError, SqlClient.SqlClient> =>
   layer(sql.make({ table: options?.table ?? "effect_emissary_store" }))
-
-/**
- * Keeps values in a `KeyValueStore`, for a **single writer**: one process, with this
- * layer built once.
- *
- * **When to use**
- *
- * Use where there is a `KeyValueStore` and nothing better, such as in a browser, and
- * nobody else writes to it.
- *
- * **Gotchas**
- *
- * A `KeyValueStore` has no compare-and-set: a second process, or the layer built
- * twice, overwrites what the first wrote, and nobody notices. How a crash in the
- * middle of a write ends is the store's business: that of `layerFileSystem` in
- * `KeyValueStore` can leave half a file (which is found, as `Unreadable`) or lose what
- * was just written. Use {@link layerFileSystem} for files.
- *
- * Keys that this layer did not write are left alone; give it a part of the store
- * with `KeyValueStore.prefix`. `list` reads all keys.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerKeyValueStoreSingleWriter: Layer.Layer<VersionedStore, never, KeyValueStore.KeyValueStore> =
-  Layer.effect(VersionedStore, Effect.map(keyValueStore.make, port.make))

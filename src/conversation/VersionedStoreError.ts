@@ -95,7 +95,7 @@ export const unavailable = (storage: string, error: string, cause: unknown): Una
 }
 
 /**
- * The error of the file system or the database behind a reason, in the process where
+ * The error of the database behind a reason, in the process where
  * it happened. It may hold stored values: do not log it without looking.
  *
  * @category getters

@@ -312,7 +312,7 @@ export interface Options {
 }
 
 /**
- * Keeps runs in a `VersionedStore`: in memory, in files, in a database.
+ * Keeps runs in a `VersionedStore`: in memory, in one file, in a database.
  *
  * **Details**
  *
@@ -325,17 +325,15 @@ export interface Options {
  * the store cannot even take the last status, the run can be taken up when its lease has
  * ended.
  *
- * **Example** (Runs in files)
+ * **Example** (Runs in one file)
  *
  * ```ts no-run
- * import { NodeServices } from "@effect/platform-node"
  * import { Layer } from "effect"
- * import { VersionedStore } from "effect-emissary"
+ * import { SqliteClient } from "effect-emissary/node"
  * import { Checkpoint } from "effect-emissary/plan"
  *
  * export const checkpoints = Checkpoint.layer({ leaseTime: "1 minute" }).pipe(
- *   Layer.provide(VersionedStore.layerFileSystem({ directory: "runs" })),
- *   Layer.provide(NodeServices.layer)
+ *   Layer.provide(SqliteClient.layerStore({ filename: "runs.sqlite" }))
  * )
  * ```
  *

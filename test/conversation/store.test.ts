@@ -1,6 +1,5 @@
-import { NodeServices } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Arbitrary, Effect, Equal, Fiber, Layer, Option, Result, Schema } from "effect"
+import { Arbitrary, Effect, Equal, Layer, Option, Result, Schema } from "effect"
 import {
   Conversation,
   ConversationStore,
@@ -10,22 +9,24 @@ import {
   VersionedStore,
   VersionedStoreError
 } from "effect-emissary/conversation"
+import { SqliteClient } from "effect-emissary/node"
 import { Limits } from "effect-emissary/payload"
 import { ConversationArbitrary } from "effect-emissary/testing"
-import { TestClock } from "effect/testing"
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs"
+import { SqlClient } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import * as keys from "../../src/conversation/internal/store/keys.ts"
 import * as layers from "./store/layers.ts"
 
 const directory = layers.makeDirectory()
 const none = Option.none<string>()
 
-const values = (path: string, ...name: ReadonlyArray<string>) => join(path, "values", ...name)
+const onDatabase = VersionedStore.layerSql().pipe(Layer.provideMerge(SqliteClient.layer({ filename: ":memory:" })))
 
-const conversationsOn = (store: Layer.Layer<VersionedStore.VersionedStore, VersionedStoreError.VersionedStoreError>) =>
-  ConversationStore.layer({ segmentSize: 2 }).pipe(Layer.provideMerge(store))
+const conversationsOn = <R>(
+  store: Layer.Layer<VersionedStore.VersionedStore, VersionedStoreError.VersionedStoreError, R>
+) => ConversationStore.layer({ segmentSize: 2 }).pipe(Layer.provideMerge(store))
 
 const users = (count: number, prefix = "m") =>
   Effect.forEach(
@@ -38,11 +39,9 @@ describe("CONV-9 keys are encoded injectively", () => {
   const text = Schema.Array(Schema.Union([unit(0x7f), unit(0xff), unit(0xffff)]))
   const keyOf = (units: ReadonlyArray<number>) => String.fromCharCode(...units)
 
-  it.prop("names come back as the key, in lower case ASCII", [text], ([units]) => {
+  it.prop("columns come back as the key, and are printable ASCII", [text], ([units]) => {
     const key = keyOf(units)
-    assert.match(keys.escape(key), /^[a-z0-9_-]*$/)
-    assert.deepStrictEqual(keys.unescape(keys.escape(key)), Option.some(key))
-    assert.isAtMost(keys.nameOf(key).length, 200)
+    assert.match(keys.sortable(key), /^[!-~]*$/)
     assert.strictEqual(keys.fromSortable(keys.sortable(key)), key)
     return true
   })
@@ -52,72 +51,52 @@ describe("CONV-9 keys are encoded injectively", () => {
     const bytes = (key: string) => Buffer.from(keys.sortable(key), "ascii")
     assert.strictEqual(Math.sign(Buffer.compare(bytes(x), bytes(y))), keys.compare(x, y))
     assert.strictEqual(keys.sortable(x + y), keys.sortable(x) + keys.sortable(y))
-    assert.strictEqual(keys.escape(x + y), keys.escape(x) + keys.escape(y))
     return true
-  })
-
-  it("names of other files are nobody's", () => {
-    for (const name of ["", "k-A", "k-_4", "k-_zz", "k-_61", "k-_u0061", "h-123", "x", "k-é", `k-${"a".repeat(300)}`]) {
-      assert.strictEqual(keys.keyOf(name), "foreign", name)
-    }
   })
 })
 
 describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
-  const damages: ReadonlyArray<readonly [name: string, change: (text: string) => string, message: RegExp]> = [
-    ["empty", () => "", /no(ne| header)/],
-    ["garbage", () => "garbage\n{}", /not JSON/],
-    ["cut", (text) => text.slice(0, -1), /bytes/],
-    ["other key", (text) => text.replace(`"key":"a"`, `"key":"b"`), /another key/],
-    ["newer", (text) => text.replace(`"format":1`, `"format":2`), /format/],
-    ["no JSON", (text) => text.replace(/\n.*/, (value) => `\n${"x".repeat(value.length - 1)}`), /not JSON/]
+  const damages: ReadonlyArray<
+    readonly [name: string, change: (sql: SqlClient.SqlClient) => Fragment, message: RegExp]
+  > = [
+    ["an empty value", (sql) => sql`store_value = ''`, /not JSON/],
+    ["garbage", (sql) => sql`store_value = 'hidden words'`, /not JSON/],
+    ["a value that is cut", (sql) => sql`store_value = substr(store_value, 1, 9)`, /not JSON/],
+    ["a value that is no text", (sql) => sql`store_value = x'7b7d'`, /store_value.*expected text/],
+    ["a version that is no text", (sql) => sql`store_version = x'31'`, /store_version.*expected text/]
   ]
   for (const [name, change, message] of damages) {
-    it.effect(`a file: ${name}`, () =>
+    it.effect(`a row: ${name}`, () =>
       Effect.gen(function* () {
-        const path = join(directory, "damaged", name)
-        const program = Effect.gen(function* () {
-          const store = yield* VersionedStore.VersionedStore
-          const version = yield* store.compareAndSet("a", none, { secret: "hidden words" })
-          const file = values(path, "k-a.json")
-          const damaged = change(readFileSync(file, "utf8"))
-          writeFileSync(file, damaged)
+        const sql = yield* SqlClient.SqlClient
+        const store = yield* VersionedStore.VersionedStore
+        const rows = sql`SELECT * FROM effect_emissary_store`
+        const version = yield* store.compareAndSet("a", none, { secret: "hidden words" })
+        yield* sql`UPDATE effect_emissary_store SET ${change(sql)}`
+        const damaged = yield* rows
 
-          const error = yield* Effect.flip(store.get("a"))
-          assert.strictEqual(error.reason._tag, "Unreadable")
-          assert.match(error.message, message)
-          assert.notInclude(error.message, "hidden words")
-          if (name !== "no JSON") {
-            const write = yield* Effect.flip(store.compareAndSet("a", Option.some(version), 2))
-            assert.strictEqual(write._tag, "VersionedStoreError")
-          }
-          assert.strictEqual(readFileSync(file, "utf8"), damaged)
-          assert.isTrue(yield* store.delete("a"))
-          yield* store.compareAndSet("a", none, 3)
-        })
-        yield* Effect.provide(program, layers.files(path))
-      })
+        const error = yield* Effect.flip(store.get("a"))
+        assert.strictEqual(error.reason._tag, "Unreadable")
+        assert.match(error.message, message)
+        assert.notInclude(error.message, "hidden words")
+        const write = yield* Effect.flip(store.compareAndSet("a", none, 2))
+        assert.strictEqual(write._tag, name.includes("version") ? "VersionedStoreError" : "VersionConflict")
+        assert.deepStrictEqual(yield* rows, damaged)
+        if (!name.includes("version")) yield* store.compareAndSet("a", Option.some(version), 2)
+        assert.isTrue(yield* store.delete("a"))
+        yield* store.compareAndSet("a", none, 3)
+      }).pipe(Effect.provide(onDatabase))
     )
   }
 
-  it.effect("a file of a long key: the list names it, and does not take a copy for another key", () =>
+  it.effect("a row whose key is no text is not listed", () =>
     Effect.gen(function* () {
-      const path = join(directory, "damaged", "long")
-      const long = "long/".repeat(100)
-      const program = Effect.gen(function* () {
-        const store = yield* VersionedStore.VersionedStore
-        yield* store.compareAndSet(long, none, 1)
-        const name = `${keys.nameOf(long)}.json`
-        cpSync(values(path, name), values(path, `h-${"0".repeat(64)}.json`))
-        assert.deepStrictEqual((yield* store.list()).keys, [long])
-
-        writeFileSync(values(path, name), "garbage")
-        const error = yield* Effect.flip(store.list())
-        assert.strictEqual(error.reason._tag, "Unreadable")
-        assert.include(error.message, `values/${name}`)
-      })
-      yield* Effect.provide(program, layers.files(path))
-    })
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* VersionedStore.VersionedStore
+      for (const key of ["a", "b"]) yield* store.compareAndSet(key, none, 1)
+      yield* sql`UPDATE effect_emissary_store SET key_text = cast(key_text AS BLOB) WHERE key_text = 'a'`
+      assert.deepStrictEqual((yield* store.list()).keys, ["b"])
+    }).pipe(Effect.provide(onDatabase))
   )
 
   it.effect("a conversation: newer head, newer wire, segments missing, cut or of another version", () =>
@@ -178,9 +157,8 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
 
   it.effect("the storage: Unavailable, with the cause where it happened and nowhere else", () =>
     Effect.gen(function* () {
-      const file = join(directory, "a file")
-      writeFileSync(file, "")
-      const error = yield* Effect.flip(Layer.build(layers.files(file)))
+      const file = join(directory, "no directory", "store.sqlite")
+      const error = yield* Effect.flip(Layer.build(layers.sqlite(file)))
       assert.strictEqual(error.operation, "open")
       assert.strictEqual(error.reason._tag, "Unavailable")
       assert.isTrue(Option.isSome(VersionedStoreError.causeOf(error.reason)))
@@ -330,55 +308,7 @@ describe("CONV-9 appending is what Conversation does", () => {
   )
 })
 
-describe("CONV-9 locks of files", () => {
-  it.effect("a lock that a dead process left is taken over after staleLockAfter on the clock, and not before", () =>
-    Effect.gen(function* () {
-      const path = join(directory, "stale")
-      const program = Effect.gen(function* () {
-        const store = yield* VersionedStore.VersionedStore
-        mkdirSync(join(path, "locks", "k-a"), { recursive: true })
-        writeFileSync(join(path, "locks", "k-a", "somebody"), "")
-        const writer = yield* Effect.forkChild(store.compareAndSet("a", none, 1))
-        let waited = 0
-        while (writer.pollUnsafe() === undefined) {
-          if (waited < 5000) assert.isTrue(existsSync(join(path, "locks", "k-a", "somebody")))
-          yield* TestClock.adjust("50 millis")
-          waited += 50
-          // Lets the file system answer; the clock of the test stands still meanwhile
-          yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
-        }
-        yield* Fiber.join(writer)
-        assert.isAtLeast(waited, 5000)
-        assert.deepStrictEqual(readdirSync(join(path, "locks")), [])
-      })
-      yield* Effect.provide(
-        program,
-        VersionedStore.layerFileSystem({ directory: path, staleLockAfter: "5 seconds" }).pipe(
-          Layer.provide(NodeServices.layer)
-        )
-      )
-    })
-  )
-
-  it.live("nothing is left behind, and what killed processes left an hour ago is removed", () =>
-    Effect.gen(function* () {
-      const path = join(directory, "leftovers")
-      const old = new Date(Date.now() - 2 * 60 * 60 * 1000)
-      for (const place of ["work", "locks"]) {
-        for (const name of ["old", "new"]) {
-          mkdirSync(join(path, place, name), { recursive: true })
-          writeFileSync(join(path, place, name, "x"), "")
-        }
-        utimesSync(join(path, place, "old"), old, old)
-      }
-      yield* Effect.provide(
-        Effect.flatMap(VersionedStore.VersionedStore, (store) => store.compareAndSet("a", none, 1)),
-        layers.files(path)
-      )
-      for (const place of ["work", "locks"]) assert.deepStrictEqual(readdirSync(join(path, place)), ["new"])
-    })
-  )
-
+describe("CONV-9 databases", () => {
   it.live("tables are made by many at once", () =>
     Effect.gen(function* () {
       const stores = layers.all(join(directory)).filter(({ name }) => name === "SQLite" || name === "PostgreSQL")
@@ -400,21 +330,22 @@ describe("CONV-9 locks of files", () => {
 })
 
 describe("L3 what was stored once is read for ever", () => {
-  it.effect("version 1 of files, heads and segments", () =>
+  it.effect("version 1 of the table, of heads and segments", () =>
     Effect.gen(function* () {
-      const path = join(directory, "golden")
-      cpSync(fileURLToPath(new URL("./store/golden/v1", import.meta.url)), path, { recursive: true })
+      const sql = yield* SqlClient.SqlClient
+      const golden = (name: string) => readFileSync(new URL(`./store/golden/v1/${name}`, import.meta.url), "utf8")
+      for (const statement of golden("table.sql").split(";\n")) yield* sql.unsafe(statement)
       const program = Effect.gen(function* () {
         const store = yield* ConversationStore.ConversationStore
+        assert.deepStrictEqual((yield* store.list()).ids, ["Ticket 7/é"])
         const { conversation, version } = Option.getOrThrow(yield* store.load("Ticket 7/é"))
-        const expected = readFileSync(new URL("./store/golden/v1.json", import.meta.url), "utf8")
-        assert.deepStrictEqual(yield* Conversation.encode(conversation), JSON.parse(expected))
+        assert.deepStrictEqual(yield* Conversation.encode(conversation), JSON.parse(golden("conversation.json")))
         assert.strictEqual(version, "4-writer-4")
         yield* store.append("Ticket 7/é", [yield* Message.tool({ callId: "a", name: "get_order", result: ok })], {
           expected: version
         })
       })
-      yield* Effect.provide(program, conversationsOn(layers.files(path)))
-    })
+      yield* Effect.provide(program, conversationsOn(VersionedStore.layerSql()))
+    }).pipe(Effect.provide(SqliteClient.layer({ filename: ":memory:" })))
   )
 })

@@ -1,9 +1,8 @@
-import { NodeServices } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Ref, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent } from "effect-emissary/agent"
-import { VersionedStore } from "effect-emissary/conversation"
+import { SqliteClient } from "effect-emissary/node"
 import { Checkpoint, Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { join } from "node:path"
@@ -20,8 +19,7 @@ const cashier = Agent.make("cashier", { toolkit })
 /** The process before the restart, and the one after it. */
 const process = (name: string) =>
   Checkpoint.layer().pipe(
-    Layer.provide(VersionedStore.layerFileSystem({ directory: join(directory, name) })),
-    Layer.provide(NodeServices.layer),
+    Layer.provide(SqliteClient.layerStore({ filename: join(directory, `${name}.sqlite`) })),
     Layer.fresh
   )
 

@@ -3,9 +3,9 @@
  * processes that go on: what was completed is not run again, and the end is the same as
  * if nothing had happened.
  */
-import { NodeServices } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { VersionedStore } from "effect-emissary/conversation"
+import { SqliteClient } from "effect-emissary/node"
 import { Checkpoint, PlanRunState } from "effect-emissary/plan"
 import { Chunk, DateTime, Duration, Effect, Layer, Option } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -30,10 +30,8 @@ beforeAll(async () => {
 /** Long enough for a run of a worker, so that no heartbeat adds points. */
 const leaseMillis = 400
 
-const files = (path: string) =>
-  Checkpoint.layer({ leaseTime: "1 minute" }).pipe(
-    Layer.provideMerge(VersionedStore.layerFileSystem({ directory: path, staleLockAfter: 10 }))
-  )
+const open = (filename: string) =>
+  Checkpoint.layer({ leaseTime: "1 minute" }).pipe(Layer.provideMerge(SqliteClient.layerStore({ filename })))
 
 const key = "run/1"
 
@@ -70,28 +68,24 @@ const resultOf = Effect.fnUntraced(function* (
 
 /** The run that nobody kills, and the points at which it could be killed. */
 const uninterrupted = Effect.fnUntraced(function* (seed: number) {
-  const path = join(directory, `whole-${seed}`)
+  const filename = join(directory, `whole-${seed}.sqlite`)
   const log = join(directory, `whole-${seed}.log`)
   const run = points.make(0)
-  const fileSystem = killable.make(0)
-  const store = run.layer.pipe(
-    Layer.provide(VersionedStore.layerFileSystem({ directory: path })),
-    Layer.provide(fileSystem.layer),
-    Layer.provide(NodeServices.layer)
-  )
+  const database = killable.make(0)
+  const store = run.layer.pipe(Layer.provide(VersionedStore.layerSql()), Layer.provide(database.layer(filename)))
   return yield* Effect.gen(function* () {
     const checkpoint = yield* Checkpoint.Checkpoint
     const ran = executions.open(log)
     const { bound, writes } = yield* plans.make(seed, (step) =>
       Effect.andThen(Effect.andThen(run.point("before a step"), ran.ran(step)), run.point("after a step"))
     )
-    yield* fileSystem.arm
+    yield* database.arm
     const result = yield* checkpoint.run(bound, { key, input: plans.input(seed) })
-    const filePoints = yield* fileSystem.points
+    const databasePoints = yield* database.points
     return {
       seed,
       points: [...run.points],
-      filePoints,
+      databasePoints,
       expected: yield* resultOf(result, writes),
       executions: executions.read(log)
     }
@@ -159,9 +153,9 @@ const goOn = Effect.fnUntraced(function* (whole: Whole, log: string) {
 const chain = Effect.fnUntraced(function* (whole: Whole) {
   const { seed } = whole
   const dice = plans.random(seed + 2000)
-  const path = join(directory, `chain-${seed}`)
+  const filename = join(directory, `chain-${seed}.sqlite`)
   const log = join(directory, `chain-${seed}.log`)
-  const task = { seed, key, directory: path, log, leaseMillis, killAtFile: 0, resume: true }
+  const task = { seed, key, filename, log, leaseMillis, killAtStatement: 0, resume: true }
   yield* Effect.gen(function* () {
     const checkpoint = yield* Checkpoint.Checkpoint
     const { bound } = yield* plans.make(seed, () => Effect.void)
@@ -179,38 +173,38 @@ const chain = Effect.fnUntraced(function* (whole: Whole) {
       yield* expired
     }
     yield* goOn(whole, log)
-  }).pipe(Effect.provide(files(path)))
+  }).pipe(Effect.provide(open(filename)))
 })
 
 interface Kill {
   readonly name: string
   readonly killAt: number
-  readonly killAtFile: number
+  readonly killAtStatement: number
 }
 
 let count = 0
 
 /** A process that is killed, and one that goes on; whether the first one was killed in time. */
-const kill = Effect.fnUntraced(function* (whole: Whole, { killAt, killAtFile, name }: Kill) {
+const kill = Effect.fnUntraced(function* (whole: Whole, { killAt, killAtStatement, name }: Kill) {
   count += 1
-  const path = join(directory, `killed-${count}`)
+  const filename = join(directory, `killed-${count}.sqlite`)
   const log = join(directory, `killed-${count}.log`)
   const task: Task = {
     seed: whole.seed,
     key,
-    directory: path,
+    filename,
     log,
     leaseMillis,
     killAt,
-    killAtFile,
+    killAtStatement,
     resume: false
   }
   const { code, errors, signal } = yield* Effect.promise(() => startWorker(task))
   // A band can have its points in another order, and be done before the last one
   if (signal !== "SIGKILL") assert.strictEqual(code, 0, errors)
   yield* goOn(whole, log).pipe(
-    Effect.provide(files(path)),
-    Effect.tapCause(() => Effect.logError(`seed ${whole.seed}, killed at ${name} ${killAt} ${killAtFile}`))
+    Effect.provide(open(filename)),
+    Effect.tapCause(() => Effect.logError(`seed ${whole.seed}, killed at ${name} ${killAt} ${killAtStatement}`))
   )
   return signal === "SIGKILL"
 })
@@ -220,19 +214,19 @@ const seeds = Array.from({ length: 21 }, (_, index) => index + 1)
 const killsOf = (whole: Whole): ReadonlyArray<Kill> => {
   const dice = plans.random(whole.seed + 1000)
   const between = whole.points.flatMap((point, index) =>
-    point === "between two steps" ? [{ name: point, killAt: index + 1, killAtFile: 0 }] : []
+    point === "between two steps" ? [{ name: point, killAt: index + 1, killAtStatement: 0 }] : []
   )
   const anywhere = Array.from({ length: 2 }, () => ({
     name: "anywhere",
     killAt: 1 + dice.below(whole.points.length),
-    killAtFile: 0
+    killAtStatement: 0
   }))
-  const inFiles = Array.from({ length: 1 }, () => ({
-    name: "in the file system",
+  const inDatabase = Array.from({ length: 1 }, () => ({
+    name: "at a statement",
     killAt: 0,
-    killAtFile: 1 + dice.below(whole.filePoints)
+    killAtStatement: 1 + dice.below(whole.databasePoints)
   }))
-  return [...between, ...anywhere, ...inFiles]
+  return [...between, ...anywhere, ...inDatabase]
 }
 
 describe("PLAN-6 a process killed with SIGKILL", () => {
@@ -246,7 +240,7 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
         const inTime = killed.filter((wasKilled) => wasKilled).length
         assert.isAtLeast(inTime, 200)
         yield* Effect.forEach(wholes.slice(0, 6), chain, { concurrency: 6, discard: true })
-      }).pipe(Effect.provide(NodeServices.layer)),
+      }),
     300_000
   )
 })

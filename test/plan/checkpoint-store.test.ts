@@ -1,11 +1,10 @@
-import { NodeServices } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Ref, type Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { VersionedStore, type VersionedStoreError } from "effect-emissary/conversation"
 import { Checkpoint, Plan, PlanRunState, Step } from "effect-emissary/plan"
 import { join } from "node:path"
-import { makeDirectory, sqliteFile } from "../conversation/store/layers.ts"
+import { makeDirectory, sqlite } from "../conversation/store/layers.ts"
 import { counting, failing, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
 
 const directory = makeDirectory()
@@ -31,13 +30,7 @@ type Store = Layer.Layer<VersionedStore.VersionedStore, VersionedStoreError.Vers
 
 const stores: ReadonlyArray<{ readonly name: string; readonly layer: Store }> = [
   { name: "memory", layer: VersionedStore.layerMemory },
-  {
-    name: "files",
-    layer: VersionedStore.layerFileSystem({ directory: join(directory, "files") }).pipe(
-      Layer.provide(NodeServices.layer)
-    )
-  },
-  { name: "SQLite", layer: sqliteFile(join(directory, "store.sqlite")) }
+  { name: "SQLite", layer: sqlite(join(directory, "store.sqlite")) }
 ]
 
 describe("PLAN-6 checkpoints in every store", () => {

@@ -1,10 +1,14 @@
 import * as Effect from "effect/Effect"
-import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
+import * as Reactivity from "effect/reactivity/Reactivity"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { Connection } from "effect/sql/SqlConnection"
+import * as Statement from "effect/sql/Statement"
+import * as SqliteClient from "../../../src/node/SqliteClient.ts"
 
 /**
- * The file system, with the process killed at one point of its use: before or after
- * an operation, or with half of a file written. Counting starts at `arm`.
+ * A client of SQLite that kills its process at one point of its use: before or after a
+ * statement. Counting starts at `arm`.
  */
 export const make = (killAt: number) => {
   let armed = false
@@ -22,40 +26,26 @@ export const make = (killAt: number) => {
   const around = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.andThen(point, Effect.tap(effect, point))
 
-  const layer = Layer.effect(
-    FileSystem.FileSystem,
-    Effect.map(FileSystem.FileSystem, (fs) => ({
-      ...fs,
-      readFile: (path) => around(fs.readFile(path)),
-      readDirectory: (path, options) => around(fs.readDirectory(path, options)),
-      makeDirectory: (path, options) => around(fs.makeDirectory(path, options)),
-      exists: (path) => around(fs.exists(path)),
-      rename: (from, to) => around(fs.rename(from, to)),
-      writeFile: (path, data, options) =>
-        Effect.andThen(
-          around(fs.writeFile(path, data.subarray(0, Math.floor(data.length / 2)), options)),
-          around(fs.writeFile(path, data, options))
-        ),
-      remove: (path, options) => around(fs.remove(path, options)),
-      open: (path, options) =>
-        Effect.map(around(fs.open(path, options)), (file) => {
-          const writeAll = (buffer: Uint8Array) => {
-            const half = Math.floor(buffer.length / 2)
-            return Effect.gen(function* () {
-              yield* around(file.writeAll(buffer.subarray(0, half)))
-              yield* around(file.writeAll(buffer.subarray(half)))
-            })
-          }
-          return new Proxy(file, {
-            get: (target, name) => {
-              if (name === "writeAll") return writeAll
-              if (name === "sync") return around(target.sync)
-              return Reflect.get(target, name, target)
-            }
-          })
+  const killable = (connection: Connection): Connection => ({
+    ...connection,
+    execute: (sql, params, transformRows) => around(connection.execute(sql, params, transformRows)),
+    executeUnprepared: (sql, params, transformRows) => around(connection.executeUnprepared(sql, params, transformRows))
+  })
+
+  const layer = (filename: string) =>
+    Layer.effect(
+      SqlClient.SqlClient,
+      Effect.gen(function* () {
+        const client = yield* SqliteClient.make({ filename })
+        return yield* SqlClient.make({
+          acquirer: Effect.map(client.reserve, killable),
+          compiler: Statement.makeCompilerSqlite(),
+          driver: client.driver,
+          beginTransaction: "BEGIN IMMEDIATE",
+          spanAttributes: []
         })
-    }))
-  )
+      })
+    ).pipe(Layer.provide(Reactivity.layer))
 
   return {
     layer,

@@ -2,8 +2,6 @@
  * One process that writes to a store. It is told what to do by its argument, and says
  * in lines what has succeeded. Deep imports: many of these are started.
  */
-import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
-import * as NodePath from "@effect/platform-node/NodePath"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -15,13 +13,11 @@ import * as VersionedStore from "../../../src/conversation/VersionedStore.ts"
 import * as killable from "./killable.ts"
 
 export interface Task {
-  readonly store: "files" | "SQLite"
-  readonly path: string
+  readonly filename: string
   readonly action: "append once" | "save once" | "delete once" | "append" | "increment"
   /** What this process writes. */
   readonly name: string
   readonly times: number
-  readonly staleLockAfter: number
   readonly segmentSize: number
   /** The point at which the process kills itself; 0 for never. */
   readonly killAt: number
@@ -32,17 +28,9 @@ const task = JSON.parse(process.argv[2] ?? "{}") as Task
 
 export const id = "shared"
 
-const files = killable.make(task.killAt)
+const database = killable.make(task.killAt)
 
-const versioned =
-  task.store === "files"
-    ? VersionedStore.layerFileSystem({ directory: task.path, staleLockAfter: task.staleLockAfter }).pipe(
-        Layer.provide(files.layer),
-        Layer.provide([NodeFileSystem.layer, NodePath.layer])
-      )
-    : VersionedStore.layerSql().pipe(
-        Layer.provide(Layer.unwrap(Effect.promise(async () => (await import("./sqlite.ts")).layer(task.path))))
-      )
+const versioned = VersionedStore.layerSql().pipe(Layer.provide(database.layer(task.filename)))
 
 const say = (line: string) => Effect.sync(() => process.stdout.write(`${line}\n`))
 
@@ -88,9 +76,9 @@ const actions = {
 const program = Effect.gen(function* () {
   // Building the layer is not a point to die at: it changes nothing
   yield* say("ready")
-  yield* files.arm
+  yield* database.arm
   yield* actions[task.action]
-  yield* say(`done after ${yield* files.points} points`)
+  yield* say(`done after ${yield* database.points} points`)
 })
 
 await Effect.runPromise(

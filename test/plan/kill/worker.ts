@@ -2,8 +2,6 @@
  * One process that runs a plan under a key, and kills itself. Deep imports: hundreds of
  * these are started.
  */
-import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
-import * as NodePath from "@effect/platform-node/NodePath"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as VersionedStore from "../../../src/conversation/VersionedStore.ts"
@@ -17,13 +15,13 @@ export interface Task {
   readonly seed: number
   readonly key: string
   /** Where the store is. */
-  readonly directory: string
+  readonly filename: string
   /** The file that says which steps were run. */
   readonly log: string
   readonly leaseMillis: number
-  /** The point of the run, or of the use of the file system, at which the process kills itself. */
+  /** The point of the run, or of the use of the database, at which the process kills itself. */
   readonly killAt: number
-  readonly killAtFile: number
+  readonly killAtStatement: number
   readonly resume: boolean
 }
 
@@ -31,12 +29,11 @@ export interface Task {
 const task = JSON.parse(process.argv[2] ?? "{}") as Task
 
 const run = points.make(task.killAt)
-const files = killable.make(task.killAtFile)
+const database = killable.make(task.killAtStatement)
 
 const store = run.layer.pipe(
-  Layer.provide(VersionedStore.layerFileSystem({ directory: task.directory })),
-  Layer.provide(files.layer),
-  Layer.provide([NodeFileSystem.layer, NodePath.layer])
+  Layer.provide(VersionedStore.layerSql()),
+  Layer.provide(database.layer(task.filename))
 )
 
 const program = Effect.gen(function* () {
@@ -45,7 +42,7 @@ const program = Effect.gen(function* () {
   const { bound } = yield* plans.make(task.seed, (step) =>
     Effect.andThen(Effect.andThen(run.point("before a step"), log.ran(step)), run.point("after a step"))
   )
-  yield* files.arm
+  yield* database.arm
   yield* checkpoint.run(bound, {
     key: task.key,
     input: plans.input(task.seed),

@@ -1,6 +1,6 @@
 /**
- * Keys are any text; file names and columns are not. Both encodings are injective,
- * work on UTF-16 code units (lone surrogates included), yield ASCII, and encode a
+ * Keys are any text; columns of a database are not. The encoding is injective, works on
+ * UTF-16 code units (lone surrogates included), yields ASCII, and encodes a
  * concatenation as the concatenation, so that prefixes stay prefixes.
  */
 import { sha256 } from "@noble/hashes/sha2.js"
@@ -15,50 +15,6 @@ const mapUnits = (text: string, f: (unit: number) => string): string => {
   return encoded
 }
 
-const isPlain = (unit: number): boolean =>
-  (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x30 && unit <= 0x39) || unit === 0x2d
-
-const escapeUnit = (unit: number): string => {
-  if (isPlain(unit)) return String.fromCharCode(unit)
-  return unit < 0x100 ? `_${hex(unit, 2)}` : `_u${hex(unit, 4)}`
-}
-
-/** Lower case only, because some file systems do not tell cases apart. */
-export const escape = (key: string): string => mapUnits(key, escapeUnit)
-
-const escaped = /_u([0-9a-f]{4})|_([0-9a-f]{2})/g
-
-export const unescape = (text: string): Option.Option<string> => {
-  const key = text.replace(escaped, (_, long: string | undefined, short: string | undefined) =>
-    String.fromCharCode(Number.parseInt(long ?? short ?? "", 16))
-  )
-  return escape(key) === text ? Option.some(key) : Option.none()
-}
-
-/** File systems take 255 bytes; lock and temporary names add a little. */
-const longestName = 200
-
-/**
- * The name of a key where names are short, and no name is special: `k-` and the
- * escaped key, or `h-` and a digest. Two keys never share a name of the first kind.
- */
-export const nameOf = (key: string): string => {
-  const name = `k-${escape(key)}`
-  return name.length <= longestName ? name : `h-${Hex.encode(digest(key))}`
-}
-
-/** The digest of a key: the same for the same key on every machine. */
-export const digest = (key: string): Uint8Array => sha256(new TextEncoder().encode(escape(key)))
-
-/** The key of a name; `"hashed"` if only the stored value tells it, `"foreign"` if no key has this name. */
-export const keyOf = (name: string): { readonly key: string } | "hashed" | "foreign" => {
-  if (name.startsWith("k-")) {
-    const key = unescape(name.slice(2))
-    return Option.isSome(key) && name.length <= longestName ? { key: key.value } : "foreign"
-  }
-  return /^h-[0-9a-f]{64}$/.test(name) ? "hashed" : "foreign"
-}
-
 const sortUnit = (unit: number): string => {
   if (unit >= 0x2d && unit <= 0x7a) return String.fromCharCode(unit)
   return unit < 0x2d ? `!${hex(unit, 2)}` : `~${hex(unit, 4)}`
@@ -66,6 +22,9 @@ const sortUnit = (unit: number): string => {
 
 /** Compared byte by byte, encoded keys stand in the order of the keys: `!` is less than all plain units, `~` more. */
 export const sortable = (key: string): string => mapUnits(key, sortUnit)
+
+/** The digest of a key, in hexadecimal: the same for the same key on every machine, and short enough for an index. */
+export const digest = (key: string): string => Hex.encode(sha256(new TextEncoder().encode(sortable(key))))
 
 /** More than every byte of an encoded key. */
 export const last = "\u007f"

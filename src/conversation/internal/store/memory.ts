@@ -6,7 +6,7 @@ import type { Raw, Storage } from "./port.ts"
 import * as versions from "./versions.ts"
 
 export const make: Effect.Effect<Storage> = Effect.map(versions.nonce, (nonce) => {
-  const values = new Map<string, Raw & { readonly text: string }>()
+  const values = new Map<string, Raw>()
   const next = versions.make(nonce)
   const version = (key: string) => Option.fromUndefinedOr(values.get(key)?.version)
   return {

@@ -14,7 +14,7 @@ import { Refused, Unreadable, type Reason, VersionConflict, VersionedStoreError 
 import type { Range } from "./keys.ts"
 
 export interface Raw {
-  readonly text: string | Uint8Array
+  readonly text: string
   readonly version: string
 }
 

@@ -1,0 +1,290 @@
+/**
+ * A `SqlClient` of Effect on the SQLite that Node brings along (`node:sqlite`), without
+ * a dependency, and the `VersionedStore` on it.
+ *
+ * **When to use**
+ *
+ * Use {@link layerStore} to keep conversations, checkpoints and other values in one file
+ * that any number of processes of one machine read and write at once. Use {@link layer}
+ * for tables of your own. Use PostgreSQL (`@effect/sql-pg`) for several machines.
+ *
+ * **Details**
+ *
+ * - A client is one connection. Statements run one at a time, and while a transaction is
+ *   open, those of other fibers wait for its end.
+ * - The journal is a write-ahead log (WAL): readers and a writer do not block each other. A
+ *   commit is synced to disk before it succeeds.
+ * - Transactions begin with `BEGIN IMMEDIATE`: a transaction that reads first and writes
+ *   later cannot lose the lock in between. Nested transactions are savepoints.
+ * - A statement that finds the database locked by another connection is tried again until
+ *   `busyTimeout` has passed. The fiber sleeps in between, so the thread stays free.
+ * - The most recent prepared statements are kept and used again.
+ * - Integers are numbers, and one that is too large for a number is an error. Under
+ *   `SqlClient.SafeIntegers` all integers are `bigint`.
+ *
+ * **Gotchas**
+ *
+ * `node:sqlite` is synchronous: a statement that reads a million rows holds the thread.
+ * `stream` reads all rows before it emits the first one. Dates are stored as ISO text,
+ * booleans as 0 and 1.
+ *
+ * A write-ahead log needs shared memory, so the file must not be on a network file system.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
+import * as Reactivity from "effect/reactivity/Reactivity"
+import * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { Connection } from "effect/sql/SqlConnection"
+import { classifySqliteError, SqlError } from "effect/sql/SqlError"
+import * as Statement from "effect/sql/Statement"
+import * as Stream from "effect/Stream"
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
+import * as VersionedStore from "../conversation/VersionedStore.ts"
+import { unavailable, VersionedStoreError } from "../conversation/VersionedStoreError.ts"
+
+/**
+ * Where the database is.
+ *
+ * **Details**
+ *
+ * - `filename`: created if it does not exist, in a directory that does; `":memory:"` for a
+ *   database that nobody shares.
+ * - `busyTimeout`: how long a statement waits for the lock of another connection before it
+ *   fails with the reason `LockTimeoutError`; default 10 seconds.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  readonly filename: string
+  readonly busyTimeout?: Duration.Input | undefined
+}
+
+/** How long SQLite itself waits for a lock. It holds the thread meanwhile, so the rest is slept by the fiber. */
+const blockingMillis = 5
+
+const longestPause = Duration.millis(25)
+
+/** Prepared statements that are kept for each connection. */
+const statementLimit = 128
+
+/** `classifySqliteError` reads the result code of SQLite as `errno`, Node names it `errcode`. */
+const withErrno = (cause: unknown): unknown =>
+  Predicate.hasProperty(cause, "errcode") ? Object.assign(cause, { errno: cause.errcode }) : cause
+
+const attempt = <A>(operation: string, run: () => A): Effect.Effect<A, SqlError> =>
+  Effect.try({
+    try: run,
+    catch: (cause) =>
+      new SqlError({
+        reason: classifySqliteError(withErrno(cause), { message: `SQLite failed to ${operation}`, operation })
+      })
+  })
+
+/** Tries again while another connection holds the lock. */
+const untilUnlocked = (options: Options, inTransaction: () => boolean) => {
+  const pauses = Schedule.exponential("1 millis").pipe(
+    Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, longestPause))),
+    Schedule.jittered,
+    Schedule.upTo({ duration: options.busyTimeout ?? "10 seconds" })
+  )
+  return Effect.retry<SqlError, Effect.Retry.Options<SqlError>>({
+    schedule: pauses,
+    // The snapshot of an open transaction stays old however long it waits
+    while: (error) => error.reason._tag === "LockTimeoutError" && !inTransaction()
+  })
+}
+
+const open = (filename: string): Effect.Effect<DatabaseSync, SqlError, Scope.Scope> =>
+  Effect.acquireRelease(
+    attempt("open", () => new DatabaseSync(filename, { timeout: blockingMillis })),
+    (database) => Effect.sync(() => database.close())
+  )
+
+/** Prepares statements and keeps those that were used last. */
+const statementCache = (database: DatabaseSync) => {
+  const statements = new Map<string, StatementSync>()
+  return (sql: string): StatementSync => {
+    const statement = statements.get(sql) ?? database.prepare(sql)
+    statements.delete(sql)
+    statements.set(sql, statement)
+    if (statements.size > statementLimit) {
+      const [oldest = sql] = statements.keys()
+      statements.delete(oldest)
+    }
+    return statement
+  }
+}
+
+const toInput = (value: unknown): SQLInputValue => {
+  if (value === undefined) return null
+  if (typeof value === "boolean") return value ? 1 : 0
+  if (value instanceof Date) return value.toISOString()
+  // SQLite refuses what is no input value, and the statement fails with that
+  return value as SQLInputValue
+}
+
+const connect = (database: DatabaseSync, retry: ReturnType<typeof untilUnlocked>): Connection => {
+  const prepare = statementCache(database)
+
+  const run = <A>(sql: string, read: (statement: StatementSync) => A): Effect.Effect<A, SqlError> =>
+    Effect.flatMap(SqlClient.SafeIntegers, (safeIntegers) =>
+      attempt("execute", () => {
+        const statement = prepare(sql)
+        statement.setReadBigInts(safeIntegers)
+        return read(statement)
+      })
+    ).pipe(retry)
+
+  const rows = (sql: string, params: ReadonlyArray<unknown>) =>
+    run(sql, (statement): ReadonlyArray<object> => {
+      statement.setReturnArrays(false)
+      // Node makes rows without a prototype
+      return statement.all(...params.map(toInput)).map((row) => ({ ...row }))
+    })
+
+  const values = (sql: string, params: ReadonlyArray<unknown>) =>
+    run(sql, (statement) => {
+      statement.setReturnArrays(true)
+      // Arrays, because of the line above
+      return statement.all(...params.map(toInput)) as ReadonlyArray<object> as ReadonlyArray<ReadonlyArray<unknown>>
+    })
+
+  const execute: Connection["execute"] = (sql, params, transformRows) =>
+    transformRows === undefined ? rows(sql, params) : Effect.map(rows(sql, params), transformRows)
+
+  return {
+    execute,
+    executeUnprepared: execute,
+    executeValues: values,
+    executeValuesUnprepared: values,
+    executeRaw: (sql, params) =>
+      run(sql, (statement): unknown => {
+        statement.setReturnArrays(false)
+        const input = params.map(toInput)
+        return statement.columns().length > 0 ? statement.all(...input) : statement.run(...input)
+      }),
+    executeStream: (sql, params, transformRows) => Stream.fromIterableEffect(execute(sql, params, transformRows))
+  }
+}
+
+/**
+ * Opens a database and makes a `SqlClient` of it, closed with the scope.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function* (options: Options) {
+  const database = yield* open(options.filename)
+  const isTransaction = () => database.isTransaction
+  const retry = untilUnlocked(options, isTransaction)
+  // Another process that opens, recovers or closes the file may hold it
+  yield* retry(attempt("open", () => database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")))
+
+  const acquirers = SqlClient.makeSqliteAcquirers({
+    connection: Effect.succeed(connect(database, retry)),
+    semaphore: yield* Semaphore.make(1),
+    isTransaction
+  })
+  return yield* SqlClient.make({
+    ...acquirers,
+    compiler: Statement.makeCompilerSqlite(),
+    driver: "node:sqlite",
+    spanAttributes: [["db.system.name", "sqlite"]],
+    beginTransaction: "BEGIN IMMEDIATE",
+    releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
+    prepareTransactionControls: true
+  })
+})
+
+/**
+ * A `SqlClient` on one SQLite file, closed with the layer.
+ *
+ * **Example** (A table of one's own)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { SqlClient } from "effect/sql"
+ * import { SqliteClient } from "effect-emissary/node"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const sql = yield* SqlClient.SqlClient
+ *   yield* sql`CREATE TABLE parcels (id INTEGER PRIMARY KEY, receiver TEXT NOT NULL)`
+ *   yield* sql.withTransaction(sql`INSERT INTO parcels ${sql.insert([{ id: 1, receiver: "Ada" }])}`)
+ *   return yield* sql<{ readonly receiver: string }>`SELECT receiver FROM parcels WHERE id = ${1}`
+ * })
+ *
+ * const rows = await Effect.runPromise(Effect.provide(program, SqliteClient.layer({ filename: ":memory:" })))
+ * assert.deepStrictEqual(rows, [{ receiver: "Ada" }])
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options: Options): Layer.Layer<SqlClient.SqlClient, SqlError> =>
+  Layer.effect(SqlClient.SqlClient, make(options)).pipe(Layer.provide(Reactivity.layer))
+
+/**
+ * A `VersionedStore` in one SQLite file, for any number of processes of one machine.
+ *
+ * **Details**
+ *
+ * It is `VersionedStore.layerSql({ table })` on {@link layer}; the table is made if it does
+ * not exist. Provide the two yourself to write to the store and to tables of your own in
+ * one transaction.
+ *
+ * **Example** (A value that survives)
+ *
+ * ```ts
+ * import { NodeServices } from "@effect/platform-node"
+ * import { Effect, FileSystem, Option } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import { SqliteClient } from "effect-emissary/node"
+ * import assert from "node:assert"
+ *
+ * const write = Effect.gen(function*() {
+ *   const store = yield* VersionedStore.VersionedStore
+ *   yield* store.compareAndSet("settings/theme", Option.none(), { dark: true })
+ * })
+ * const read = Effect.gen(function*() {
+ *   const store = yield* VersionedStore.VersionedStore
+ *   return Option.map(yield* store.get("settings/theme"), ({ value }) => value)
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const fs = yield* FileSystem.FileSystem
+ *   const filename = `${yield* fs.makeTempDirectoryScoped()}/store.sqlite`
+ *   // As two processes would, one after the other
+ *   yield* Effect.provide(write, SqliteClient.layerStore({ filename }), { local: true })
+ *   return yield* Effect.provide(read, SqliteClient.layerStore({ filename }), { local: true })
+ * })
+ *
+ * const value = await Effect.runPromise(Effect.scoped(program).pipe(Effect.provide(NodeServices.layer)))
+ * assert.deepStrictEqual(value, Option.some({ dark: true }))
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerStore = (
+  options: Options & { readonly table?: string | undefined }
+): Layer.Layer<VersionedStore.VersionedStore, VersionedStoreError> =>
+  VersionedStore.layerSql({ table: options.table }).pipe(
+    Layer.provide(layer(options)),
+    Layer.catch((error) =>
+      Layer.effect(
+        VersionedStore.VersionedStore,
+        error._tag === "SqlError"
+          ? new VersionedStoreError({ operation: "open", reason: unavailable("database", error.reason._tag, error) })
+          : error
+      )
+    )
+  )

@@ -1,0 +1,8 @@
+CREATE TABLE effect_emissary_store (
+  key_hash TEXT NOT NULL PRIMARY KEY, key_start TEXT NOT NULL, key_text TEXT NOT NULL,
+  store_version TEXT NOT NULL, store_value TEXT NOT NULL);
+CREATE INDEX effect_emissary_store_key_start ON effect_emissary_store (key_start);
+INSERT INTO effect_emissary_store VALUES ('0342065a06094ce2bde87231b8b70af7ba8dd44b6911245dbedeffc6068c1055', 'conversation/head/Ticket!207/~00e9', 'conversation/head/Ticket!207/~00e9', '4-writer-4',
+  '{"version":1,"generation":"generation","segmentSize":2,"segments":1,"open":[],"retired":[],"conversation":{"version":1,"tokenLimit":8000,"messages":[{"role":"assistant","id":"m3","createdAt":"2026-11-22T00:30:10.030Z","usage":{"inputTokens":12,"outputTokens":7},"options":{"openai":{"itemId":"rs_1"}},"content":[{"type":"tool-call","id":"a","name":"get_order","arguments":{"id":"42"}},{"type":"tool-call","id":"b","name":"get_order","arguments":{"id":"43"}}]},{"role":"tool","id":"m4","createdAt":"2026-11-22T00:30:10.055Z","callId":"b","name":"get_order","result":{"_tag":"Failure","type":"not_found","message":"no order 43"}}]}}');
+INSERT INTO effect_emissary_store VALUES ('a3134b1b599332ee256e1360dee42c042d0372abef230ee0d7834a4c755b6cf9', 'conversation/segment/Ticket!207/~00e9/generation/0', 'conversation/segment/Ticket!207/~00e9/generation/0', '1-writer-1',
+  '{"version":1,"messages":[{"role":"system","id":"m1","createdAt":"2026-11-22T00:30:09.903Z","content":"Be brief."},{"role":"user","id":"m2","createdAt":"2026-11-22T00:30:09.976Z","metadata":{"channel":"mail"},"content":[{"type":"text","text":"Where is order 42?"}]}]}')
