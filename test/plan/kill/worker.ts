@@ -31,10 +31,7 @@ const task = JSON.parse(process.argv[2] ?? "{}") as Task
 const run = points.make(task.killAt)
 const database = killable.make(task.killAtStatement)
 
-const store = run.layer.pipe(
-  Layer.provide(VersionedStore.layerSql()),
-  Layer.provide(database.layer(task.filename))
-)
+const store = run.layer.pipe(Layer.provide(VersionedStore.layerSql()), Layer.provide(database.layer(task.filename)))
 
 const program = Effect.gen(function* () {
   const checkpoint = yield* Checkpoint.Checkpoint
