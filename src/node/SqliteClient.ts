@@ -175,13 +175,7 @@ const connect = (database: DatabaseSync, retry: ReturnType<typeof untilUnlocked>
   }
 }
 
-/**
- * Opens a database and makes a `SqlClient` of it, closed with the scope.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const make = Effect.fnUntraced(function* (options: Options) {
+const make = Effect.fnUntraced(function* (options: Options) {
   const database = yield* open(options.filename)
   const isTransaction = () => database.isTransaction
   const retry = untilUnlocked(options, isTransaction)

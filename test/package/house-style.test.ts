@@ -86,14 +86,6 @@ const cases: Record<string, { readonly text: string; readonly rules: ReadonlyArr
     text: `import * as Fs from "node:fs"\nimport * as Node from "@effect/platform-node/NodeRuntime"\n${doc}export const a = [Fs, Node]\n`,
     rules: ["portable", "portable"]
   },
-  "src/node/Platform.ts": {
-    text: `import * as Fs from "node:fs"\n${doc}export const a = [Fs, process.pid]\n`,
-    rules: []
-  },
-  "src/node/Agent.ts": {
-    text: `import * as Agent from "../agent/Agent.ts"\n${doc}export const a = Agent\n`,
-    rules: ["room-arrows"]
-  },
   "src/plan/Node.ts": {
     text: `import * as SqliteClient from "../node/SqliteClient.ts"\n${doc}export const a = SqliteClient\n`,
     rules: ["room-arrows"]

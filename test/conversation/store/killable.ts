@@ -36,7 +36,7 @@ export const make = (killAt: number) => {
     Layer.effect(
       SqlClient.SqlClient,
       Effect.gen(function* () {
-        const client = yield* SqliteClient.make({ filename })
+        const client = yield* SqlClient.SqlClient
         return yield* SqlClient.make({
           acquirer: Effect.map(client.reserve, killable),
           compiler: Statement.makeCompilerSqlite(),
@@ -45,7 +45,7 @@ export const make = (killAt: number) => {
           spanAttributes: []
         })
       })
-    ).pipe(Layer.provide(Reactivity.layer))
+    ).pipe(Layer.provide([SqliteClient.layer({ filename }), Reactivity.layer]))
 
   return {
     layer,
