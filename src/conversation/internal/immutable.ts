@@ -1,5 +1,3 @@
-import type { Message } from "../Message.ts"
-
 // Messages copied and frozen here. They can be shared by any number of conversations.
 const owned = new WeakSet<object>()
 
@@ -7,7 +5,7 @@ const owned = new WeakSet<object>()
  * The message itself if it came from here, otherwise a frozen deep copy: whatever
  * happens later to the object that was passed in, the conversation does not change.
  */
-export const message = <M extends Message>(self: M): M => {
+export const message = <M extends object>(self: M): M => {
   if (owned.has(self)) return self
   const copied = copy(self)
   owned.add(copied)

@@ -2,14 +2,16 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { defaults } from "../../payload/Limits.ts"
-import type { ToolCallPart } from "../Part.ts"
 
 export const fromUnknown: (input: unknown) => Option.Option<Schema.Json> = Schema.decodeUnknownOption(Schema.Json)
 
 export const isObject = (json: unknown): json is Readonly<Record<string, Schema.Json>> =>
   typeof json === "object" && json !== null && !Array.isArray(json)
 
-type Arguments = Pick<ToolCallPart, "arguments" | "text">
+interface Arguments {
+  readonly arguments: Schema.Json
+  readonly text?: string
+}
 
 /** Arguments as they arrive: an object, text, or nothing. `None` where they are not JSON. */
 export const fromArguments = (params: unknown): Option.Option<Arguments> => {
