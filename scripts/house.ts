@@ -2,7 +2,8 @@
  * The figures of the house: how large `src` is, how it is cut into files, and what the package exports.
  *
  * A line counts as code if a token other than a comment is on it. `npm run house` prints the figures,
- * `npm run house -- --details` also lists what is behind them; `test/package/house-figures.test.ts` holds the limits.
+ * `npm run house -- --details` also lists what is behind them, and `--names` the public names;
+ * `test/package/house-figures.test.ts` holds the limits.
  */
 import { readFileSync } from "node:fs"
 import { basename, join, posix } from "node:path"
@@ -40,8 +41,8 @@ export interface Figures {
   readonly largest: { readonly path: string; readonly code: number }
   /** Groups of files that import each other, type imports included. */
   readonly circles: ReadonlyArray<ReadonlyArray<string>>
-  /** File names that occur more than once, `index.ts` aside. */
-  readonly duplicates: ReadonlyArray<string>
+  /** Groups of files with the same name, `index.ts` aside. */
+  readonly duplicates: ReadonlyArray<ReadonlyArray<string>>
   readonly rooms: Readonly<Record<string, { readonly files: number; readonly code: number }>>
   readonly surface: Readonly<Record<string, Surface>>
   /** The names of all subpaths together, each counted once. */
@@ -185,7 +186,7 @@ export const measure = (directory: string = root): Figures => {
     small: all.filter((each) => each.code - each.importLines < 40 && !isBarrel(each.path)).map(({ path }) => path),
     largest: { path: largest?.path ?? "", code: largest?.code ?? 0 },
     circles: circlesOf(modules),
-    duplicates: [...byName].filter(([, files]) => files.length > 1).map(([name]) => name),
+    duplicates: [...byName.values()].flatMap((files) => (files.length > 1 ? [files.map(({ path }) => path)] : [])),
     rooms: Object.fromEntries(
       [...byRoom].map(([room, files]) => [room, { files: files.length, code: sum(files, (each) => each.code) }])
     ),
@@ -212,9 +213,9 @@ const print = (figures: Figures, details: boolean): void => {
   list(figures.small)
   row("largest file, code lines", `${figures.largest.code} ${figures.largest.path}`)
   row("circles (files in them)", `${figures.circles.length} (${sum(figures.circles, (circle) => circle.length)})`)
-  list(figures.circles.map((circle) => circle.join(" ")))
+  list(figures.circles.map((group) => group.join(" ")))
   row("file names used twice", figures.duplicates.length)
-  list(figures.duplicates)
+  list(figures.duplicates.map((group) => group.join(" ")))
   for (const [room, { code, files }] of Object.entries(figures.rooms)) {
     row(`room ${room}`, `${code} code lines, ${files} files`)
   }
@@ -224,4 +225,24 @@ const print = (figures: Figures, details: boolean): void => {
   row("names of all subpaths", figures.names)
 }
 
-if (import.meta.main) print(measure(), process.argv.includes("--details"))
+/**
+ * The public names as `test/package/public-names.txt` has them: the namespaces of each subpath with their members. The
+ * root re-exports namespaces of the rooms, so its names suffice.
+ */
+export const publicNames = ({ surface }: Figures): string =>
+  Object.entries(surface)
+    .map(([subpath, { names, namespaces }]) => {
+      const bare = names.filter((name) => !name.includes("."))
+      const members = (namespace: string) =>
+        names.filter((name) => name.startsWith(`${namespace}.`)).map((name) => name.slice(namespace.length + 1))
+      const lines =
+        subpath === "." ? namespaces : namespaces.map((namespace) => `${namespace}: ${members(namespace).join(" ")}`)
+      return [`# ${posix.join("effect-emissary", subpath)}`, ...lines, ...bare].join("\n")
+    })
+    .join("\n\n")
+    .concat("\n")
+
+if (import.meta.main) {
+  if (process.argv.includes("--names")) process.stdout.write(publicNames(measure()))
+  else print(measure(), process.argv.includes("--details"))
+}

@@ -12,8 +12,8 @@ interface Limit {
 /** `npm run house -- --details` lists what is behind each figure. */
 const limits: Record<string, Limit> = {
   "import circles, type imports included": { of: ({ circles }) => circles.length, most: 0, pending: 31 },
-  files: { of: ({ files }) => files, least: 60, most: 110, pending: 420 },
-  "code lines of src": { of: ({ code }) => code, most: 22_500, pending: 32_353 },
+  files: { of: ({ files }) => files, least: 60, most: 110, pending: 417 },
+  "code lines of src": { of: ({ code }) => code, most: 22_500, pending: 31_911 },
   "code lines of the largest file": { of: ({ largest }) => largest.code, most: 1100 },
   "files under 40 code lines": { of: ({ small }) => small.length, most: 15, pending: 148 },
   "imports in percent of code lines": { of: ({ importShare }) => importShare, most: 6, pending: 9.7 },
