@@ -4,6 +4,7 @@ import { Effect, Layer, Option } from "effect"
 import { join } from "node:path"
 import { beforeAll } from "vitest"
 import * as layers from "./store/layers.ts"
+import { postgres } from "./store/postgres.ts"
 import type { Task } from "./store/worker.ts"
 import * as workers from "./store/workers.ts"
 
@@ -16,7 +17,7 @@ beforeAll(async () => {
   startWorker = await workers.prepare(directory)
 })
 
-const task = (given: Partial<Task> & Pick<Task, "filename" | "action">): Task => ({
+const task = (given: Partial<Task> & Pick<Task, "database" | "action">): Task => ({
   name: "",
   times: 1,
   segmentSize: 2,
@@ -24,7 +25,7 @@ const task = (given: Partial<Task> & Pick<Task, "filename" | "action">): Task =>
   ...given
 })
 
-const run = (given: Partial<Task> & Pick<Task, "filename" | "action">) =>
+const run = (given: Partial<Task> & Pick<Task, "database" | "action">) =>
   Effect.promise(() => startWorker(task(given)).ended)
 
 const file = (name: string) => join(directory, `${name}.sqlite`)
@@ -87,7 +88,7 @@ describe("CONV-9 a process killed at any point of a write", () => {
           const attempt = Effect.fnUntraced(function* (killAt: number) {
             const filename = file(`${action} ${killAt}`)
             yield* Effect.provide(start, open(filename))
-            const ended = yield* run({ filename, action, name: "x", killAt })
+            const ended = yield* run({ database: { filename }, action, name: "x", killAt })
             yield* Effect.provide(check(outcomes[action]), Layer.fresh(open(filename)))
             return ended
           })
@@ -113,7 +114,7 @@ describe("CONV-9 a process killed at any point of a write", () => {
         const done: Array<string> = []
         for (let round = 0; round < 12; round++) {
           const worker = startWorker(
-            task({ filename, action: "append", name: `${round}.`, times: 1000, segmentSize: 3 })
+            task({ database: { filename }, action: "append", name: `${round}.`, times: 1000, segmentSize: 3 })
           )
           worker.killAfter(2 + ((round * 7) % 12))
           const { errors, lines, signal } = yield* Effect.promise(() => worker.ended)
@@ -135,19 +136,39 @@ describe("CONV-9 a process killed at any point of a write", () => {
 })
 
 describe("CONV-9 processes that write at once", () => {
-  it.live(
-    "each append survives exactly once, in the order of its process",
-    () =>
+  const stores = [
+    { name: "SQLite", database: { filename: file("at once") }, layer: layers.sqlite(file("at once")) },
+    ...postgres.map(({ client, ...database }) => ({ name: "PostgreSQL", database, layer: layers.database(client) }))
+  ]
+
+  it.live.each(stores)(
+    "$name: no increment is lost, also of processes that create the table at once",
+    ({ database, layer }) =>
       Effect.gen(function* () {
-        const filename = file("at once")
+        const ended = yield* Effect.forEach([1, 2, 3], () => run({ database, action: "increment", times: 40 }), {
+          concurrency: "unbounded"
+        })
+        for (const { code, errors } of ended) assert.strictEqual(code, 0, errors)
+        const store = yield* VersionedStore.VersionedStore
+        const { value, version } = Option.getOrThrow(yield* store.get(id))
+        assert.strictEqual(value, 120)
+        yield* store.delete(id, { version })
+      }).pipe(Effect.provide(layer)),
+    minutes(5)
+  )
+
+  it.live.each(stores)(
+    "$name: each append survives exactly once, in the order of its process",
+    ({ database, layer }) =>
+      Effect.gen(function* () {
         const names = ["a", "b", "c"]
         const ended = yield* Effect.forEach(
           names,
-          (name) => run({ filename, action: "append", name, times: 40, segmentSize: 5 }),
+          (name) => run({ database, action: "append", name, times: 40, segmentSize: 5 }),
           { concurrency: "unbounded" }
         )
         for (const { code, errors } of ended) assert.strictEqual(code, 0, errors)
-        const all = Option.getOrThrow(yield* Effect.provide(load, open(filename)))
+        const all = Option.getOrThrow(yield* load)
         assert.strictEqual(all.length, 120)
         for (const name of names) {
           assert.deepStrictEqual(
@@ -155,25 +176,7 @@ describe("CONV-9 processes that write at once", () => {
             Array.from({ length: 40 }, (_, n) => `${name}${n}`)
           )
         }
-      }),
-    minutes(5)
-  )
-
-  it.live(
-    "no increment is lost, also of processes that create the file at once",
-    () =>
-      Effect.gen(function* () {
-        const filename = file("increments")
-        const ended = yield* Effect.forEach([1, 2, 3], () => run({ filename, action: "increment", times: 40 }), {
-          concurrency: "unbounded"
-        })
-        for (const { code, errors } of ended) assert.strictEqual(code, 0, errors)
-        const value = yield* Effect.provide(
-          Effect.flatMap(VersionedStore.VersionedStore, (store) => store.get(id)),
-          layers.sqlite(filename)
-        )
-        assert.strictEqual(Option.getOrThrow(value).value, 120)
-      }),
+      }).pipe(Effect.provide(ConversationStore.layer().pipe(Layer.provideMerge(layer)))),
     minutes(5)
   )
 })

@@ -29,5 +29,5 @@ export const all = (
 ): ReadonlyArray<{ readonly name: string; readonly layer: Store; readonly durable: boolean }> => [
   { name: "memory", layer: VersionedStore.layerMemory, durable: false },
   { name: "SQLite", layer: sqlite(join(directory, "store.sqlite")), durable: true },
-  ...postgres.map((client) => ({ name: "PostgreSQL", layer: database(client), durable: true }))
+  ...postgres.map(({ client }) => ({ name: "PostgreSQL", layer: database(client), durable: true }))
 ]

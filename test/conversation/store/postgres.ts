@@ -1,31 +1,34 @@
-import { Layer, Redacted } from "effect"
+import { Effect, Layer, Redacted } from "effect"
 import type { SqlClient } from "effect/sql"
-import { describe, it } from "vitest"
+import { randomUUID } from "node:crypto"
+import { afterAll, describe, it } from "vitest"
+import type { Postgres } from "./worker.ts"
 
-const address = process.env["EMISSARY_TEST_POSTGRES"]
-
-/** What is needed of the driver, which is looked for only when there is an address. */
-interface Driver {
-  readonly layer: (options: { readonly url: Redacted.Redacted<string> }) => Layer.Layer<SqlClient.SqlClient, unknown>
-}
-
-const driver = "@effect/sql-pg/PgClient"
-
-const given = address !== undefined && address !== ""
+const url = process.env["EMISSARY_TEST_POSTGRES"] ?? ""
 
 // A skipped test that says why is the message of this file
 describe("PostgreSQL", () => {
-  it.skipIf(!given)(
+  it.skipIf(url === "")(
     "runs only when its address is given: EMISSARY_TEST_POSTGRES=postgres://user@host:port/database",
     () => {}
   )
 })
 
-const connect = async () => {
-  // The package says what it exports
-  const { layer }: Driver = await import(/* @vite-ignore */ driver)
-  return layer({ url: Redacted.make(address ?? "") }).pipe(Layer.orDie)
+/** Makes a schema for the tests of this file, removed after them. */
+const makeSchema = async (): Promise<Postgres & { readonly client: Layer.Layer<SqlClient.SqlClient> }> => {
+  const { PgClient } = await import("@effect/sql-pg")
+  const schema = `effect_emissary_test_${randomUUID().replaceAll("-", "")}`
+  const client = PgClient.layer({ url: Redacted.make(url), startupParameters: { search_path: schema } }).pipe(
+    Layer.orDie
+  )
+  const execute = (statement: string) =>
+    Effect.gen(function* () {
+      yield* (yield* PgClient.PgClient).unsafe(statement)
+    }).pipe(Effect.provide(client), Effect.runPromise)
+  await execute(`CREATE SCHEMA ${schema}`)
+  afterAll(() => execute(`DROP SCHEMA ${schema} CASCADE`))
+  return { url, schema, client }
 }
 
-/** A client of PostgreSQL where there is one. */
-export const postgres: ReadonlyArray<Layer.Layer<SqlClient.SqlClient>> = given ? [await connect()] : []
+/** PostgreSQL where there is one. */
+export const postgres = url === "" ? [] : [await makeSchema()]

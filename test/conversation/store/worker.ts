@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Conversation from "../../../src/conversation/Conversation.ts"
 import * as ConversationStore from "../../../src/conversation/ConversationStore.ts"
@@ -12,8 +13,13 @@ import * as Message from "../../../src/conversation/Message.ts"
 import * as VersionedStore from "../../../src/conversation/VersionedStore.ts"
 import * as killable from "./killable.ts"
 
+export interface Postgres {
+  readonly url: string
+  readonly schema: string
+}
+
 export interface Task {
-  readonly filename: string
+  readonly database: { readonly filename: string } | Postgres
   readonly action: "append once" | "save once" | "delete once" | "append" | "increment"
   /** What this process writes. */
   readonly name: string
@@ -30,7 +36,15 @@ export const id = "shared"
 
 const database = killable.make(task.killAt)
 
-const versioned = VersionedStore.layerSql().pipe(Layer.provide(database.layer(task.filename)))
+const postgres = ({ schema, url }: Postgres) =>
+  Effect.promise(() => import("@effect/sql-pg/PgClient")).pipe(
+    Effect.map(({ layer }) => layer({ url: Redacted.make(url), startupParameters: { search_path: schema } })),
+    Layer.unwrap
+  )
+
+const client = "filename" in task.database ? database.layer(task.database.filename) : postgres(task.database)
+
+const versioned = VersionedStore.layerSql().pipe(Layer.provide(client))
 
 const say = (line: string) => Effect.sync(() => process.stdout.write(`${line}\n`))
 
