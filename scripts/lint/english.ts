@@ -23,19 +23,22 @@ const rules: ReadonlyArray<readonly [words: RegExp, hint: string]> = [
 ]
 
 /** A comment that begins with a clause and never gets to its subject. Questions and `Where a, b.` are sentences. */
-const headless = /^\s*(What|Whether|Who|Whom|Whose|How|Where(?![^.]*,))\b(?![^.]*\?)/
+const headless = /^\s*(What|Whether|Who|Whom|Whose|How|Where(?![^.]*,))\b(?![^.]*\?)/i
 
 const spaces = (text: string): string => text.replace(/[^\n]/g, " ")
+
+/** Code and quotations are words of a sentence, so that a clause after them is not its beginning. */
+const marks = (text: string): string => text.replace(/[^\n]/g, "~")
 
 /** The text without what is not prose; offsets and lines stay the same. */
 const prose = (text: string): string =>
   text
     .replace(/^([ \t]*`{3,})[^`\n]*\n[^]*?^\1`*[ \t]*$/gm, spaces)
     .replace(/<!--[^]*?-->/g, spaces)
-    .replace(/`[^`]*`/g, spaces)
-    .replace(/\{@link [^}]*\}/g, spaces)
-    .replace(/\bhttps?:\/\/\S+/g, spaces)
-    .replace(/"[^"\n]*"/g, spaces)
+    .replace(/`[^`]*`/g, marks)
+    .replace(/\{@link [^}]*\}/g, marks)
+    .replace(/\bhttps?:\/\/\S+/g, marks)
+    .replace(/"[^"\n]*"/g, marks)
 
 /** The findings in a text that is not a comment: a message, a page, the name of a test. */
 export const inText = (text: string): ReadonlyArray<Finding> => {
