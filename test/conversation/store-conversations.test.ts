@@ -2,9 +2,10 @@ import { describe, it } from "@effect/vitest"
 import { Layer } from "effect"
 import { ConversationStore } from "effect-emissary"
 import { ConversationStoreConformance } from "effect-emissary/testing"
+import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
 
-const directory = layers.makeDirectory()
+const directory = makeDirectory()
 
 describe("CONV-9 a ConversationStore on every layer of VersionedStore keeps its rules", () => {
   for (const { durable, layer, name } of layers.all(directory)) {

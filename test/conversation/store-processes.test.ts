@@ -3,12 +3,13 @@ import { Conversation, ConversationStore, Message, VersionedStore } from "effect
 import { Effect, Layer, Option } from "effect"
 import { join } from "node:path"
 import { beforeAll } from "vitest"
+import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
 import { postgres } from "./store/postgres.ts"
 import type { Task } from "./store/worker.ts"
 import * as workers from "./store/workers.ts"
 
-const directory = layers.makeDirectory()
+const directory = makeDirectory()
 const id = "shared"
 const minutes = (n: number) => n * 60_000
 

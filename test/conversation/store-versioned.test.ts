@@ -1,8 +1,9 @@
 import { describe, it } from "@effect/vitest"
 import { VersionedStoreConformance } from "effect-emissary/testing"
+import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
 
-const directory = layers.makeDirectory()
+const directory = makeDirectory()
 
 describe("CONV-9 every layer of VersionedStore keeps its rules", () => {
   for (const { durable, layer, name } of layers.all(directory)) {

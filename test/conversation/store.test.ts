@@ -17,9 +17,10 @@ import type { Fragment } from "effect/sql/Statement"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import * as keys from "../../src/conversation/internal/store/keys.ts"
+import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
 
-const directory = layers.makeDirectory()
+const directory = makeDirectory()
 const none = Option.none<string>()
 
 const onDatabase = VersionedStore.layerSql().pipe(Layer.provideMerge(SqliteClient.layer({ filename: ":memory:" })))

@@ -6,7 +6,7 @@ import { SqliteClient } from "effect-emissary/node"
 import { Checkpoint, Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { join } from "node:path"
-import { makeDirectory } from "../conversation/store/layers.ts"
+import { makeDirectory } from "../conversation/store/directory.ts"
 import { reasonOf } from "./checkpoints.ts"
 
 const directory = makeDirectory()

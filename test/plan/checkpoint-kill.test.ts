@@ -8,10 +8,9 @@ import { VersionedStore } from "effect-emissary/conversation"
 import { SqliteClient } from "effect-emissary/node"
 import { Checkpoint, PlanRunState } from "effect-emissary/plan"
 import { Chunk, DateTime, Duration, Effect, Layer, Option } from "effect"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll } from "vitest"
+import { beforeAll } from "vitest"
+import { makeDirectory } from "../conversation/store/directory.ts"
 import * as killable from "../conversation/store/killable.ts"
 import * as executions from "./kill/executions.ts"
 import * as plans from "./kill/plans.ts"
@@ -19,8 +18,7 @@ import * as points from "./kill/points.ts"
 import type { Task } from "./kill/worker.ts"
 import * as workers from "./kill/workers.ts"
 
-const directory = mkdtempSync(join(tmpdir(), "emissary-kill-"))
-afterAll(() => rmSync(directory, { recursive: true, force: true, maxRetries: 10 }))
+const directory = makeDirectory()
 
 let startWorker: Awaited<ReturnType<typeof workers.prepare>>
 beforeAll(async () => {

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Ref, type Schema } from "effect"
 import { TestClock } from "effect/testing"
-import { VersionedStore, type VersionedStoreError } from "effect-emissary/conversation"
+import { VersionedStore } from "effect-emissary/conversation"
 import { Checkpoint, Plan, PlanRunState, Step } from "effect-emissary/plan"
-import { join } from "node:path"
-import { makeDirectory, sqlite } from "../conversation/store/layers.ts"
+import { makeDirectory } from "../conversation/store/directory.ts"
+import * as layers from "../conversation/store/layers.ts"
 import { counting, failing, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
 
 const directory = makeDirectory()
@@ -26,16 +26,9 @@ const set = Effect.fnUntraced(function* (key: string, change: (value: Schema.Jso
   yield* values.compareAndSet(key, Option.some(found.version), change(found.value))
 })
 
-type Store = Layer.Layer<VersionedStore.VersionedStore, VersionedStoreError.VersionedStoreError>
-
-const stores: ReadonlyArray<{ readonly name: string; readonly layer: Store }> = [
-  { name: "memory", layer: VersionedStore.layerMemory },
-  { name: "SQLite", layer: sqlite(join(directory, "store.sqlite")) }
-]
-
 describe("PLAN-6 checkpoints in every store", () => {
-  for (const { layer, name } of stores) {
-    const layers = Checkpoint.layer({ leaseTime: "1 minute" }).pipe(Layer.provideMerge(layer))
+  for (const { layer, name } of layers.all(directory)) {
+    const checkpoints = Checkpoint.layer({ leaseTime: "1 minute" }).pipe(Layer.provideMerge(layer))
 
     it.live(`${name}: a run that failed goes on, with its writes, and is removed`, () =>
       Effect.gen(function* () {
@@ -53,7 +46,7 @@ describe("PLAN-6 checkpoints in every store", () => {
         assert.isTrue(yield* checkpoint.remove("a/../k"))
         assert.isFalse(yield* checkpoint.remove("a/../k"))
         assert.deepStrictEqual(yield* keys, ["plan/writes/first", "plan/writes/last"])
-      }).pipe(Effect.provide(layers))
+      }).pipe(Effect.provide(checkpoints))
     )
 
     it.live(`${name}: of those that start at once exactly one runs`, () =>
@@ -72,7 +65,7 @@ describe("PLAN-6 checkpoints in every store", () => {
           assert.strictEqual((yield* ran).length, 3 * winners)
           assert.strictEqual((yield* head(`race ${round}`)).epoch, winners)
         }
-      }).pipe(Effect.provide(layers))
+      }).pipe(Effect.provide(checkpoints))
     )
   }
 })

@@ -3,18 +3,8 @@ import type { SqlClient } from "effect/sql"
 import { VersionedStore } from "effect-emissary/conversation"
 import type { VersionedStoreError } from "effect-emissary/conversation"
 import { SqliteClient } from "effect-emissary/node"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll } from "vitest"
 import { postgres } from "./postgres.ts"
-
-/** A directory for the tests of one file. */
-export const makeDirectory = (): string => {
-  const directory = mkdtempSync(join(tmpdir(), "emissary-store-"))
-  afterAll(() => rmSync(directory, { recursive: true, force: true }))
-  return directory
-}
 
 type Store = Layer.Layer<VersionedStore.VersionedStore, VersionedStoreError.VersionedStoreError>
 

@@ -1,0 +1,343 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Deferred, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
+import { VersionedStore } from "effect-emissary/conversation"
+import { SqliteClient } from "effect-emissary/node"
+import { SqlClient, SqlError } from "effect/sql"
+import { existsSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { makeDirectory } from "../conversation/store/directory.ts"
+
+const directory = makeDirectory()
+let files = 0
+const newFile = () => join(directory, `${(files += 1)}.sqlite`)
+
+const memory = Effect.provide(SqliteClient.layer({ filename: ":memory:" }))
+
+/** A client of its own: another connection. */
+const connect = (options: SqliteClient.Options) =>
+  Effect.map(Layer.build(Layer.fresh(SqliteClient.layer(options))), (services) =>
+    Context.get(services, SqlClient.SqlClient)
+  )
+
+const createItems = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql`CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT UNIQUE, size INTEGER CHECK (size < 10))`
+)
+
+const names = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  Effect.map(sql<{ readonly name: string }>`SELECT name FROM items ORDER BY id`, (rows) => rows.map(({ name }) => name))
+)
+
+const add = (name: string) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => sql`INSERT INTO items (name) VALUES (${name})`)
+
+describe("HOUSE-6 SqliteClient: values", () => {
+  it.effect("rows are plain objects; texts, numbers, bytes, booleans, dates, null and undefined can be bound", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const bytes = new Uint8Array([1, 2])
+      const rows =
+        yield* sql`SELECT ${"é"} AS a, ${1.5} AS b, ${bytes} AS c, ${true} AS d, ${null} AS e, ${undefined} AS f,
+        ${new Date(0)} AS g, ${2n ** 40n} AS h`
+      const row = { a: "é", b: 1.5, c: bytes, d: 1, e: null, f: null, g: "1970-01-01T00:00:00.000Z", h: 2 ** 40 }
+      assert.deepStrictEqual(rows, [row])
+      const failure = yield* Effect.flip(sql.unsafe("SELECT ?", [Symbol("no value")]))
+      assert.strictEqual(failure.reason._tag, "UnknownError")
+    }).pipe(memory)
+  )
+
+  it.effect("an integer that no number can hold is an error, and a bigint under SafeIntegers", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const large = sql`SELECT ${2n ** 53n + 1n} AS n, 1 AS one`
+      assert.strictEqual((yield* Effect.flip(large)).reason._tag, "UnknownError")
+      const safe = Effect.provideService(large, SqlClient.SafeIntegers, true)
+      assert.deepStrictEqual(yield* safe, [{ n: 2n ** 53n + 1n, one: 1n }])
+      assert.deepStrictEqual(yield* sql`SELECT 1 AS one`, [{ one: 1 }])
+    }).pipe(memory)
+  )
+
+  it.effect("rows as arrays, as a stream, unprepared, and the raw answer of a write", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* createItems
+      const insert = sql`INSERT INTO items (name) VALUES ('a'), ('b')`
+      assert.deepStrictEqual(yield* insert.raw, { changes: 2, lastInsertRowid: 2 })
+      const select = sql`SELECT id, name FROM items ORDER BY id`
+      const rows = [
+        { id: 1, name: "a" },
+        { id: 2, name: "b" }
+      ]
+      const arrays = rows.map(({ id, name }) => [id, name])
+      // Each form after the other, because they share a prepared statement
+      assert.deepStrictEqual(yield* select.values, arrays)
+      assert.deepStrictEqual(yield* select, rows)
+      assert.deepStrictEqual(yield* select.valuesUnprepared, arrays)
+      assert.deepStrictEqual(yield* select.raw, rows)
+      assert.deepStrictEqual(yield* select.unprepared, rows)
+      assert.deepStrictEqual(yield* Stream.runCollect(select.stream), rows)
+    }).pipe(memory)
+  )
+
+  it.effect("more statements than are kept, each with its own result", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      for (const n of [...Array(300).keys(), ...Array(300).keys()]) {
+        assert.deepStrictEqual(yield* sql.unsafe(`SELECT ${n} AS n`), [{ n }])
+      }
+    }).pipe(memory)
+  )
+})
+
+describe("HOUSE-6 SqliteClient: errors", () => {
+  it.effect("say what went wrong by their reason", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* createItems
+      yield* add("a")
+      const unique = (yield* Effect.flip(add("a"))).reason
+      assert.strictEqual(unique._tag === "UniqueViolation" && unique.constraint, "items.name")
+      const check = (yield* Effect.flip(sql`INSERT INTO items (size) VALUES (10)`)).reason
+      assert.strictEqual(check._tag, "ConstraintError")
+      assert.instanceOf(check.cause, Error)
+      assert.isFalse(check.isRetryable)
+      assert.strictEqual((yield* Effect.flip(sql`SELECT nothing FROM nowhere`)).reason._tag, "UnknownError")
+    }).pipe(memory)
+  )
+
+  it.effect("a file that cannot be opened is a ConnectionError of the layer, and of the store", () =>
+    Effect.gen(function* () {
+      const filename = join(directory, "no directory", "store.sqlite")
+      const error = yield* Effect.flip(Layer.build(SqliteClient.layer({ filename })))
+      assert.strictEqual(error.reason._tag, "ConnectionError")
+      const ofStore = yield* Effect.flip(Layer.build(SqliteClient.layerStore({ filename })))
+      assert.strictEqual(ofStore.operation, "open")
+      assert.include(ofStore.message, "ConnectionError")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a file that is no database is an error when it is opened", () =>
+    Effect.gen(function* () {
+      const filename = newFile()
+      writeFileSync(filename, "no database ".repeat(100))
+      const error = yield* Effect.flip(Layer.build(SqliteClient.layer({ filename })))
+      assert.strictEqual(error.reason._tag, "UnknownError")
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("HOUSE-6 SqliteClient: transactions", () => {
+  it.effect("are kept or undone as a whole, and those inside them for themselves", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* createItems
+      const inner = sql.withTransaction(Effect.andThen(add("lost"), Effect.fail("inner")))
+      yield* sql.withTransaction(
+        Effect.gen(function* () {
+          yield* add("a")
+          assert.strictEqual(yield* Effect.flip(inner), "inner")
+          yield* sql.withTransaction(add("b"))
+        })
+      )
+      const outer = sql.withTransaction(Effect.andThen(sql.withTransaction(add("lost")), Effect.fail("outer")))
+      assert.strictEqual(yield* Effect.flip(outer), "outer")
+      assert.deepStrictEqual(yield* names, ["a", "b"])
+    }).pipe(memory)
+  )
+
+  it.effect("wait for each other, and so do the statements of other fibers", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* createItems
+      const begun = yield* Deferred.make<void>()
+      const end = yield* Deferred.make<void>()
+      const open = Effect.gen(function* () {
+        yield* add("first")
+        yield* Deferred.succeed(begun, undefined)
+        yield* Deferred.await(end)
+        yield* add("second")
+      })
+      const transaction = yield* Effect.forkChild(sql.withTransaction(open))
+      yield* Deferred.await(begun)
+      const others = yield* Effect.forkChild(
+        Effect.all([add("third"), sql.withTransaction(add("fourth"))], { concurrency: 2 })
+      )
+      const read = yield* Effect.forkChild(names)
+      const interrupted = yield* Effect.forkChild(sql.withTransaction(add("never")))
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(interrupted)
+      assert.isUndefined(read.pollUnsafe())
+      yield* Deferred.succeed(end, undefined)
+      yield* Fiber.joinAll([transaction, others])
+      assert.deepStrictEqual((yield* Fiber.join(read)).slice(0, 2), ["first", "second"])
+      assert.deepStrictEqual((yield* names).toSorted(), ["first", "fourth", "second", "third"])
+    }).pipe(memory)
+  )
+
+  it.effect("an interrupted transaction is undone, and the connection stays usable", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* createItems
+      const begun = yield* Deferred.make<void>()
+      const fiber = yield* Effect.forkChild(
+        sql.withTransaction(
+          add("lost").pipe(Effect.andThen(Deferred.succeed(begun, undefined)), Effect.andThen(Effect.never))
+        )
+      )
+      yield* Deferred.await(begun)
+      yield* Fiber.interrupt(fiber)
+      yield* add("kept")
+      assert.deepStrictEqual(yield* names, ["kept"])
+    }).pipe(memory)
+  )
+
+  it.effect("a commit that fails is undone, and the connection stays usable", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* createItems
+      yield* sql`CREATE TABLE parts (item INTEGER REFERENCES items (id) DEFERRABLE INITIALLY DEFERRED)`
+      const error = yield* Effect.flip(sql.withTransaction(sql`INSERT INTO parts VALUES (7)`))
+      assert.strictEqual(error.reason._tag, "ConstraintError")
+      yield* sql.withTransaction(add("kept"))
+      assert.deepStrictEqual(yield* sql`SELECT * FROM parts`, [])
+    }).pipe(memory)
+  )
+
+  it.effect("a store on the same client takes part in them", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* VersionedStore.VersionedStore
+      yield* createItems
+      const write = Effect.andThen(store.compareAndSet("a", Option.none(), 1), add("a"))
+      yield* Effect.flip(sql.withTransaction(Effect.andThen(write, Effect.fail("no"))))
+      assert.deepStrictEqual([yield* store.get("a"), yield* names], [Option.none(), []])
+      yield* sql.withTransaction(write)
+      assert.deepStrictEqual([Option.isSome(yield* store.get("a")), yield* names], [true, ["a"]])
+    }).pipe(Effect.provide(VersionedStore.layerSql()), memory)
+  )
+})
+
+describe("HOUSE-6 SqliteClient: several connections to one file", () => {
+  it.live("readers and a writer do not block each other; readers see what was committed", () =>
+    Effect.gen(function* () {
+      const filename = newFile()
+      const one = yield* connect({ filename })
+      const two = yield* connect({ filename, busyTimeout: 0 })
+      yield* Effect.provideService(createItems, SqlClient.SqlClient, one)
+      yield* one.withTransaction(
+        Effect.gen(function* () {
+          yield* one`INSERT INTO items (name) VALUES ('a')`
+          assert.deepStrictEqual(yield* two`SELECT * FROM items`, [])
+        })
+      )
+      assert.strictEqual((yield* two`SELECT * FROM items`).length, 1)
+      assert.deepStrictEqual(yield* two`PRAGMA journal_mode`, [{ journal_mode: "wal" }])
+      assert.deepStrictEqual(yield* two`PRAGMA synchronous`, [{ synchronous: 2 }])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("a writer waits for another one, and leaves the thread to it", () =>
+    Effect.gen(function* () {
+      const filename = newFile()
+      const one = yield* connect({ filename })
+      const two = yield* connect({ filename })
+      yield* one`CREATE TABLE log (line TEXT)`
+      const begun = yield* Deferred.make<void>()
+      // Both are in this thread: a second one that held it would never see the end of the first one
+      const first = one.withTransaction(
+        Effect.gen(function* () {
+          yield* one`INSERT INTO log VALUES ('first')`
+          yield* Deferred.succeed(begun, undefined)
+          yield* Effect.sleep("100 millis")
+          yield* one`INSERT INTO log VALUES ('still first')`
+        })
+      )
+      const second = Effect.andThen(
+        Deferred.await(begun),
+        Effect.all([two`INSERT INTO log VALUES ('second')`, two.withTransaction(two`INSERT INTO log VALUES ('third')`)])
+      )
+      yield* Effect.all([first, second], { concurrency: 2 })
+      const lines = yield* one<{ readonly line: string }>`SELECT line FROM log ORDER BY rowid`
+      assert.deepStrictEqual(
+        lines.map(({ line }) => line),
+        ["first", "still first", "second", "third"]
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("a writer that waited longer than busyTimeout fails with LockTimeoutError", () =>
+    Effect.gen(function* () {
+      const filename = newFile()
+      const one = yield* connect({ filename })
+      const two = yield* connect({ filename, busyTimeout: "50 millis" })
+      yield* one`CREATE TABLE log (line TEXT)`
+      yield* one.withTransaction(
+        Effect.gen(function* () {
+          for (const write of [two`INSERT INTO log VALUES ('x')`, two.withTransaction(two`SELECT 1`)]) {
+            const { reason } = yield* Effect.flip(write)
+            assert.strictEqual(reason._tag, "LockTimeoutError")
+            assert.isTrue(reason.isRetryable)
+          }
+        })
+      )
+      yield* two`INSERT INTO log VALUES ('x')`
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("transactions that read first and write later lose nothing", () =>
+    Effect.gen(function* () {
+      const filename = newFile()
+      const clients = yield* Effect.forEach([1, 2, 3], () => connect({ filename }))
+      const [sql] = clients
+      assert(sql !== undefined)
+      yield* sql`CREATE TABLE counter (n INTEGER)`
+      yield* sql`INSERT INTO counter VALUES (0)`
+      const increment = (sql: SqlClient.SqlClient) =>
+        sql.withTransaction(
+          Effect.gen(function* () {
+            const [row] = yield* sql<{ readonly n: number }>`SELECT n FROM counter`
+            yield* Effect.sleep("1 millis")
+            yield* sql`UPDATE counter SET n = ${(row?.n ?? 0) + 1}`
+          })
+        )
+      yield* Effect.forEach(
+        Array.from({ length: 30 }, (_, n) => clients[n % 3] ?? sql),
+        increment,
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(yield* sql`SELECT n FROM counter`, [{ n: 30 }])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("a deferred transaction whose snapshot is old fails at once, because waiting does not help", () =>
+    Effect.gen(function* () {
+      const filename = newFile()
+      const one = yield* connect({ filename })
+      const two = yield* connect({ filename, busyTimeout: "1 hour" })
+      yield* one`CREATE TABLE log (line TEXT)`
+      const stale = Effect.gen(function* () {
+        yield* two`SELECT * FROM log`
+        yield* one`INSERT INTO log VALUES ('newer')`
+        yield* two`INSERT INTO log VALUES ('x')`
+      })
+      const error = yield* two
+        .withTransaction(stale)
+        .pipe(Effect.provideService(SqlClient.BeginTransaction, "BEGIN"), Effect.flip)
+      assert.isTrue(SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError")
+      yield* two`INSERT INTO log VALUES ('x')`
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("the layer closes its connection, and the last one removes the journal", () =>
+    Effect.gen(function* () {
+      const filename = newFile()
+      const exit = yield* Effect.exit(Effect.provide(createItems, SqliteClient.layer({ filename })))
+      assert.isTrue(Exit.isSuccess(exit))
+      assert.isFalse(existsSync(`${filename}-wal`))
+      const database = new DatabaseSync(filename)
+      database.exec("BEGIN EXCLUSIVE; ROLLBACK")
+      database.close()
+    })
+  )
+})
