@@ -28,13 +28,12 @@ export const prepare = async (directory: string): Promise<(task: Task) => Worker
     outfile,
     logLevel: "error"
   })
-  return (task) => start(outfile, task)
+  return (task) => start([outfile, JSON.stringify(task)])
 }
 
-const start = (file: string, task: Task): Worker => {
-  const child = spawn(process.execPath, ["--no-warnings", file, JSON.stringify(task)], {
-    stdio: ["ignore", "pipe", "pipe"]
-  })
+/** Starts a process of Node. */
+export const start = (args: ReadonlyArray<string>): Worker => {
+  const child = spawn(process.execPath, ["--no-warnings", ...args], { stdio: ["ignore", "pipe", "pipe"] })
   let said = ""
   let errors = ""
   let limit = Number.POSITIVE_INFINITY

@@ -1,9 +1,10 @@
 /**
- * One process that runs a plan under a key, and kills itself. Deep imports: hundreds of
- * these are started.
+ * One process that runs a plan under a key, and kills itself. It is frozen when it has
+ * warmed up, and gets its task when it is started again. Deep imports: hundreds are started.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { startupSnapshot } from "node:v8"
 import * as VersionedStore from "../../../src/conversation/VersionedStore.ts"
 import * as Checkpoint from "../../../src/plan/Checkpoint.ts"
 import * as killable from "../../conversation/store/killable.ts"
@@ -25,31 +26,46 @@ export interface Task {
   readonly resume: boolean
 }
 
-// The tests wrote it
-const task = JSON.parse(process.argv[2] ?? "{}") as Task
-
-const run = points.make(task.killAt)
-const database = killable.make(task.killAtStatement)
-
-const store = run.layer.pipe(Layer.provide(VersionedStore.layerSql()), Layer.provide(database.layer(task.filename)))
-
-const program = Effect.gen(function* () {
-  const checkpoint = yield* Checkpoint.Checkpoint
+const perform = (task: Task) => {
+  const run = points.make(task.killAt)
+  const database = killable.make(task.killAtStatement)
+  const store = run.layer.pipe(Layer.provide(VersionedStore.layerSql()), Layer.provide(database.layer(task.filename)))
   const log = executions.open(task.log)
-  const { bound } = yield* plans.make(task.seed, (step) =>
-    Effect.andThen(Effect.andThen(run.point("before a step"), log.ran(step)), run.point("after a step"))
-  )
-  yield* database.arm
-  yield* checkpoint.run(bound, {
-    key: task.key,
-    input: plans.input(task.seed),
-    policy: task.resume ? "startOrResume" : "start"
-  })
-})
-
-await Effect.runPromise(
-  program.pipe(
+  return Effect.gen(function* () {
+    const checkpoint = yield* Checkpoint.Checkpoint
+    const { bound } = yield* plans.make(task.seed, (step) =>
+      Effect.andThen(Effect.andThen(run.point("before a step"), log.ran(step)), run.point("after a step"))
+    )
+    yield* database.arm
+    yield* checkpoint.run(bound, {
+      key: task.key,
+      input: plans.input(task.seed),
+      policy: task.resume ? "startOrResume" : "start"
+    })
+  }).pipe(
     Effect.provide(Checkpoint.layer({ leaseTime: task.leaseMillis }).pipe(Layer.provide(store))),
-    Effect.provide(plans.model(executions.open(task.log).ran(executions.model)))
+    Effect.provide(plans.model(log.ran(executions.model)))
   )
+}
+
+/** Runs plans in memory: their code is compiled before the process is frozen. */
+const warmUp = Effect.forEach(
+  [1, 2, 3],
+  Effect.fnUntraced(function* (seed) {
+    const checkpoint = yield* Checkpoint.Checkpoint
+    const { bound } = yield* plans.make(seed, () => Effect.void)
+    yield* checkpoint.run(bound, { key: `warm up ${seed}`, input: plans.input(seed) })
+  })
+).pipe(
+  Effect.provide(Checkpoint.layer().pipe(Layer.provide(VersionedStore.layerMemory))),
+  Effect.provide(plans.model(Effect.void))
 )
+
+// Before the process is frozen
+void Effect.runPromise(warmUp)
+
+startupSnapshot.setDeserializeMainFunction(() => {
+  // The tests wrote it
+  const task = JSON.parse(process.argv.at(-1) ?? "{}") as Task
+  void Effect.runPromise(perform(task))
+})

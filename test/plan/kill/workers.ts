@@ -1,42 +1,30 @@
 import { build } from "esbuild"
-import { spawn } from "node:child_process"
+import { execFile } from "node:child_process"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { promisify } from "node:util"
+import * as workers from "../../conversation/store/workers.ts"
 import type { Task } from "./worker.ts"
 
-export interface Ended {
-  readonly signal: NodeJS.Signals | null
-  readonly code: number | null
-  readonly errors: string
-}
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
-/** Makes one file of the worker, because a process that loads one file starts faster. */
-export const prepare = async (directory: string): Promise<(task: Task) => Promise<Ended>> => {
-  const outfile = join(directory, "worker.mjs")
+/**
+ * Freezes a process that has loaded the worker and warmed up. A process that starts from
+ * it does its work in half of the time, and hundreds of them are started.
+ */
+export const prepare = async (directory: string): Promise<(task: Task) => Promise<workers.Ended>> => {
+  const script = join(directory, "worker.js")
+  const frozen = join(directory, "worker.blob")
   await build({
-    entryPoints: [fileURLToPath(new URL("worker.ts", import.meta.url))],
+    entryPoints: [here("worker.ts")],
+    alias: { "node:sqlite": here("sqlite.ts") },
     bundle: true,
     minify: true,
     platform: "node",
-    format: "esm",
-    outfile,
-    logLevel: "error",
-    // Some dependencies are CommonJS
-    banner: { js: `import { createRequire } from "node:module"; const require = createRequire(import.meta.url);` }
+    format: "iife",
+    outfile: script,
+    logLevel: "error"
   })
-  return (task) => start(outfile, task)
+  await promisify(execFile)(process.execPath, ["--snapshot-blob", frozen, "--build-snapshot", script])
+  return (task) => workers.start(["--snapshot-blob", frozen, "worker", JSON.stringify(task)]).ended
 }
-
-const start = (file: string, task: Task): Promise<Ended> =>
-  new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--no-warnings", file, JSON.stringify(task)], {
-      stdio: ["ignore", "ignore", "pipe"],
-      env: { ...process.env, NODE_COMPILE_CACHE: join(file, "..", "compiled") }
-    })
-    let errors = ""
-    child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      errors += text
-    })
-    child.on("error", reject)
-    child.on("close", (code, signal) => resolve({ signal, code, errors }))
-  })
