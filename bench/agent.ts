@@ -10,7 +10,7 @@
  */
 import { Effect, Layer, Schema, Stream } from "effect"
 import { LanguageModel, Response, Tool, Toolkit } from "effect/ai"
-import * as Agent from "../src/agent/Agent.ts"
+import { Agent } from "effect-emissary"
 
 const finish = (reason: Response.FinishReason): Response.FinishPart =>
   Response.makePart("finish", {

@@ -8,10 +8,7 @@
 import { DateTime, Effect, Result } from "effect"
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base"
 import { readdirSync, readFileSync } from "node:fs"
-import * as Conversation from "../src/conversation/Conversation.ts"
-import type * as Message from "../src/conversation/Message.ts"
-import * as TokenCounter from "../src/conversation/TokenCounter.ts"
-import * as ToolResult from "../src/tool/ToolResult.ts"
+import { Conversation, TokenCounter, ToolResult, type Message } from "effect-emissary"
 
 const createdAt = DateTime.makeUnsafe(0)
 const output = "A line of what a tool found.\n".repeat(50)
@@ -59,9 +56,9 @@ const report = (name: string, run: (self: Conversation.Conversation) => Effect.E
 const tokensOf = (self: Conversation.Conversation) => Conversation.messageCount(self) * 100
 
 report("estimatedSize", (self) => Conversation.estimatedSize(self))
-report("fit to half", (self) => Conversation.fit(self, { budget: tokensOf(self) / 2 }))
-report("fit to a tenth", (self) => Conversation.fit(self, { budget: tokensOf(self) / 10 }))
-report("fit to the current run", (self) => Conversation.fit(self, { budget: 1000 }))
+report("fit to half", (self) => Conversation.truncate(self, { budget: tokensOf(self) / 2 }))
+report("fit to a tenth", (self) => Conversation.truncate(self, { budget: tokensOf(self) / 10 }))
+report("fit to the current run", (self) => Conversation.truncate(self, { budget: 1000 }))
 report("compact", (self) => Conversation.compact(self, { keepRecent: 2, summarize: () => Effect.succeed("short") }))
 report("repair, every third is missing", (self) =>
   Conversation.repair(Conversation.messages(self).filter((_, index) => index % 3 !== 0))

@@ -9,9 +9,7 @@
  * For comparison it prints the same for a history that is copied for each message.
  */
 import { DateTime, Equal, Result } from "effect"
-import * as Conversation from "../src/conversation/Conversation.ts"
-import type * as Message from "../src/conversation/Message.ts"
-import * as ToolResult from "../src/tool/ToolResult.ts"
+import { Conversation, ToolResult, type Message } from "effect-emissary"
 
 const createdAt = DateTime.makeUnsafe(0)
 

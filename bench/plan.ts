@@ -7,10 +7,8 @@
  * is above 2.
  */
 import { DateTime, Effect, Result } from "effect"
-import type * as PlanDefinition from "../src/plan/PlanDefinition.ts"
-import * as PlanRunEvent from "../src/plan/PlanRunEvent.ts"
-import * as PlanRunState from "../src/plan/PlanRunState.ts"
-import * as PlanTransition from "../src/plan/PlanTransition.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 
 const at = DateTime.makeUnsafe(0)
 
@@ -34,9 +32,9 @@ const definition: PlanDefinition.PlanDefinition = {
   ]
 }
 
-const rules = PlanTransition.rules(definition)
+const rules = planTransition.makeRules(definition)
 
-const first: PlanRunEvent.PlanStarted = {
+const first: PlanRun.PlanStarted = {
   _tag: "PlanStarted",
   at,
   runId: "run",
@@ -48,7 +46,7 @@ const first: PlanRunEvent.PlanStarted = {
   context: {}
 }
 
-const finished = (name: string, index: number): PlanRunEvent.StepFinished => ({
+const finished = (name: string, index: number): PlanRun.StepFinished => ({
   _tag: "StepFinished",
   at,
   record: {
@@ -64,20 +62,20 @@ const finished = (name: string, index: number): PlanRunEvent.StepFinished => ({
 
 /** Microseconds per step. */
 const measure = (steps: number, encode: boolean): number => {
-  let state = PlanTransition.start(rules, first)
-  const put = (event: PlanRunEvent.PlanRunEvent) => {
-    if (encode) Effect.runSync(PlanRunEvent.codec.encodeJson(event))
-    state = Result.getOrThrow(PlanTransition.apply(rules, state, event))
+  let state = planTransition.start(rules, first)
+  const put = (event: PlanRun.Event) => {
+    if (encode) Effect.runSync(PlanRun.eventCodec.encodeJson(event))
+    state = Result.getOrThrow(planTransition.apply(rules, state, event))
   }
   const begin = performance.now()
   let done = 0
   while (done < steps) {
-    const action = PlanTransition.next(rules, state)
+    const action = planTransition.next(rules, state)
     if (action._tag === "RunSteps") {
       for (const name of action.steps) put({ _tag: "StepStarted", at, step: name })
       for (const name of action.steps) put(finished(name, done++))
-      PlanRunState.lastRecord(state)
-      PlanRunState.record(state, "first")
+      PlanRun.lastRecord(state)
+      PlanRun.record(state, "first")
     } else if (action._tag === "ChooseRoute") {
       put({ _tag: "RouteTaken", at, step: action.step, to: "first" })
     }

@@ -7,14 +7,12 @@
  * ratio is above 2.
  */
 import { DateTime, Effect, Result } from "effect"
-import * as Conversation from "../src/conversation/Conversation.ts"
-import * as RunEvent from "../src/agent/RunEvent.ts"
-import * as RunTransition from "../src/agent/RunTransition.ts"
-import * as ToolResult from "../src/tool/ToolResult.ts"
+import { Conversation, Run, ToolResult } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
 
 const at = DateTime.makeUnsafe(0)
 
-const first: RunEvent.RunStarted = {
+const first: Run.Started = {
   _tag: "RunStarted",
   at,
   runId: "run",
@@ -30,7 +28,7 @@ const first: RunEvent.RunStarted = {
 const calls = 4
 
 /** The events of one step: an answer with four calls, and their results. */
-const eventsOf = (step: number): ReadonlyArray<RunEvent.RunEvent> => {
+const eventsOf = (step: number): ReadonlyArray<Run.Event> => {
   const ids = Array.from({ length: calls }, (_, i) => `s${step}c${i}`)
   return [
     { _tag: "StepStarted", at, step, purpose: "answer" },
@@ -45,8 +43,8 @@ const eventsOf = (step: number): ReadonlyArray<RunEvent.RunEvent> => {
         usage: { inputTokens: 10, outputTokens: 5 }
       }
     },
-    ...ids.map((callId): RunEvent.RunEvent => ({ _tag: "ToolStarted", at, callId })),
-    ...ids.map((callId): RunEvent.RunEvent => ({
+    ...ids.map((callId): Run.Event => ({ _tag: "ToolStarted", at, callId })),
+    ...ids.map((callId): Run.Event => ({
       _tag: "ToolFinished",
       at,
       message: { role: "tool", id: `r${callId}`, createdAt: at, callId, name: "tool", result: ToolResult.success(step) }
@@ -54,7 +52,7 @@ const eventsOf = (step: number): ReadonlyArray<RunEvent.RunEvent> => {
   ]
 }
 
-const started: ReadonlyArray<RunEvent.RunEvent> = [
+const started: ReadonlyArray<Run.Event> = [
   {
     _tag: "InputAdded",
     at,
@@ -71,7 +69,7 @@ const measure = (steps: number, encode: boolean): number => {
   for (const batch of events) {
     RunTransition.next(state)
     for (const event of batch) {
-      if (encode) Effect.runSync(RunEvent.codec.encodeJson(event))
+      if (encode) Effect.runSync(Run.eventCodec.encodeJson(event))
       state = Result.getOrThrow(RunTransition.apply(state, event))
     }
   }

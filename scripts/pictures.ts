@@ -6,7 +6,7 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { Effect } from "effect"
-import { Plan, type PlanInvalid } from "effect-emissary"
+import { Picture, type Plan, type PlanInvalid } from "effect-emissary/plan"
 
 const file = fileURLToPath(new URL("../docs/plans.md", import.meta.url))
 
@@ -17,7 +17,7 @@ interface Example {
 const draw = async (example: string): Promise<string> => {
   const path = new URL(`../examples/${example}/plan.ts`, import.meta.url).href
   const { plan }: Example = await import(path)
-  return Plan.toMermaid(await Effect.runPromise(plan), { nested: true })
+  return Picture.toMermaid(await Effect.runPromise(plan), { nested: true })
 }
 
 const picture = /<!-- picture: (\S+) -->\n[^]*?<!-- end -->/g

@@ -6,8 +6,9 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Schema } from "effect"
-import { Agent, RunState } from "effect-emissary"
+import { Agent, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { Tool, Toolkit } from "effect/ai"
 import assert from "node:assert"
 
@@ -35,7 +36,7 @@ const monday = Effect.gen(function* () {
   for (const { arguments: args, name } of result.requests) {
     yield* Console.log(`May I ${name} ${JSON.stringify(args)}?`)
   }
-  return yield* RunState.encodeJson(result.state)
+  return yield* Run.encodeJson(result.state)
 }).pipe(
   Effect.provide(
     ScriptedModel.layer([
@@ -52,8 +53,8 @@ const monday = Effect.gen(function* () {
 /** Tuesday: somebody answers. A denied call is a result that the model reads, with the reason. */
 const tuesday = Effect.fn(function* (kept: string, approved: boolean) {
   yield* Console.log(approved ? "Yes." : "No, she was paid already.")
-  const state = yield* RunState.decodeJson(kept)
-  const decisions = RunState.approvalRequests(state).map((request) => ({
+  const state = yield* Run.decodeJson(kept)
+  const decisions = Run.approvalRequests(state).map((request) => ({
     ...request,
     approved,
     ...(approved ? {} : { reason: "she was paid already" })

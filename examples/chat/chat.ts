@@ -9,9 +9,10 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Option, Ref, Schema } from "effect"
-import { Agent, BudgetPolicy, Conversation, ConversationStore } from "effect-emissary"
+import { Agent, Conversation, ConversationStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { Tool, Toolkit } from "effect/ai"
 
 const [filename = "", text, ...flags] = process.argv.slice(2)
@@ -37,11 +38,11 @@ const assistant = Agent.make("assistant", {
   instructions: "You know all about parcels. Be brief.",
   toolkit: Tools,
   // A small number, to show it. In earnest: the context window of the model, less the room for its answer.
-  budget: BudgetPolicy.fit({ threshold: 700 })
+  budget: Agent.truncate({ threshold: 700 })
 })
 
 /** Stands for a model: asks for the log of a parcel that is mentioned, and says what it finds. */
-const model = ScriptedModel.layer(({ messages }): Script.Turn => {
+const model = ScriptedModel.layer(({ messages }): ScriptedModel.Turn => {
   const last = messages.at(-1)
   if (last?.role === "tool") return { text: last.text.split("\n").at(-1) ?? "" }
   const parcel = /parcel (\d+)/.exec(last?.text ?? "")?.[1]

@@ -9,6 +9,7 @@ import { NodeHttpServer, NodeRuntime } from "@effect/platform-node"
 import { Config, Console, Context, Effect, Layer, Schema } from "effect"
 import { Agent, RunContext, ToolFailure, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { Tool, Toolkit } from "effect/ai"
 import { HttpClient, HttpClientRequest, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 

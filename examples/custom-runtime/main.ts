@@ -8,6 +8,7 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Console, Duration, Effect, Layer, Schema } from "effect"
 import { Agent, ModelRegistry, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { Tool } from "effect/ai"
 
 /** A runtime in ten lines: calls that were made before get the result they had. */
@@ -68,6 +69,6 @@ Effect.gen(function* () {
   Effect.provide(layerLog),
   Effect.provide(layerDenyDestructive),
   Effect.provide(layerReplay({ 'get_order {"id":"42"}': "order 42: shipped" })),
-  Effect.provide([ToolResolver.layerShells, ModelRegistry.layerAmbient.pipe(Layer.provide(modelLayer))]),
+  Effect.provide([ToolResolver.layerStubs, ModelRegistry.layerAmbient.pipe(Layer.provide(modelLayer))]),
   NodeRuntime.runMain
 )

@@ -9,6 +9,7 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Schema } from "effect"
 import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { Tool, Toolkit } from "effect/ai"
 
 /** The one tool that definitions may choose here. */

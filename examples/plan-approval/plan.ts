@@ -1,6 +1,7 @@
 /** A person decides before anything is paid. */
 import { Effect, Schema } from "effect"
-import { Agent, Plan, Reference, Step } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, Reference, Step } from "effect-emissary/plan"
 import { Tool, Toolkit } from "effect/ai"
 
 export const Bank = Toolkit.make(

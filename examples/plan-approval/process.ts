@@ -1,9 +1,10 @@
 /** One process: `node process.ts <file>` begins the run, `node process.ts <file> yes|no` decides and goes on. */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Option } from "effect"
-import { Checkpoint, Plan, PlanRunState } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
+import { Checkpoint, Plan, PlanRun } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { Bank, plan } from "./plan.ts"
 
 const [filename = "", decision] = process.argv.slice(2)
@@ -39,7 +40,7 @@ Effect.gen(function* () {
   }
   yield* Console.log(`Another process: ${decision}.`)
   const state = Option.getOrThrow(yield* checkpoint.load(invoice, key))
-  const decisions = PlanRunState.approvalRequests(state).map((request) => ({
+  const decisions = PlanRun.approvalRequests(state).map((request) => ({
     ...request,
     approved: decision === "yes"
   }))

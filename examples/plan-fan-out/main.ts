@@ -6,15 +6,15 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
-import { Plan, PlanRunState } from "effect-emissary"
-import type { Script } from "effect-emissary/testing"
+import { Plan, PlanRun } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import assert from "node:assert"
 import { plan } from "./plan.ts"
 
 let failures = 0
 
-const model = ScriptedModel.layer((request): Script.Turn => {
+const model = ScriptedModel.layer((request): ScriptedModel.Turn => {
   const [system, user] = request.messages
   const field = /expert of (\w+)/.exec(system?.text ?? "")?.[1]
   const usage = { inputTokens: 100, outputTokens: 10 }
@@ -30,7 +30,7 @@ Effect.gen(function* () {
   const result = yield* Plan.run(team, "Mont Blanc", { concurrency: 2 })
   assert(result.outcome === "Completed")
   yield* Console.log(result.text)
-  for (const { attempts, step } of PlanRunState.history(result.state)) {
+  for (const { attempts, step } of PlanRun.history(result.state)) {
     yield* Console.log(`  ${step}: ${attempts === 1 ? "at once" : `at attempt ${attempts}`}`)
   }
   yield* Console.log(`  ${JSON.stringify(result.usage)}`)

@@ -1,5 +1,6 @@
 /** Three experts work at the same time; an editor reads all of them. */
-import { Agent, Plan, Reference, Step } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, Reference, Step } from "effect-emissary/plan"
 
 const expert = (field: string) => Agent.make(field, { instructions: `You are an expert of ${field}. One sentence.` })
 

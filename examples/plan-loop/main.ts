@@ -6,8 +6,9 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect } from "effect"
-import { Plan, PlanRunState } from "effect-emissary"
+import { Plan, PlanRun } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import assert from "node:assert"
 import { plan } from "./plan.ts"
 
@@ -25,7 +26,7 @@ Effect.gen(function* () {
   yield* Console.log(error.message)
   assert(error.state !== undefined)
   yield* Console.log(
-    `  (done so far: ${PlanRunState.history(error.state)
+    `  (done so far: ${PlanRun.history(error.state)
       .map(({ step }) => step)
       .join(", ")})`
   )

@@ -1,6 +1,7 @@
 /** Write and review until the review is content, or the limit is reached. */
 import { Effect, Schema } from "effect"
-import { Agent, Plan, Reference, Step, When } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, Reference, Step, When } from "effect-emissary/plan"
 
 const Review = Schema.Struct({ good: Schema.Boolean, advice: Schema.String })
 

@@ -6,8 +6,9 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Schema } from "effect"
-import { Plan } from "effect-emissary"
+import { Plan } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { Tool, Toolkit } from "effect/ai"
 import assert from "node:assert"
 import { fetch, plan, reportPlan } from "./plan.ts"

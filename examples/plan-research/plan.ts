@@ -1,16 +1,17 @@
 /** Fetch, then a report or an apology, then publish. The report is a plan of its own: a branch of two steps. */
 import { Effect, Schema } from "effect"
-import { Agent, Plan, Reference, Step, Target, When } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, Reference, Step, When } from "effect-emissary/plan"
 
 export const Hits = Schema.Struct({ items: Schema.Array(Schema.String) }).annotate({ identifier: "Hits" })
 
 const library = ["Effects are values.", "Effects are lazy.", "Monads are monoids."]
 
 /** Functions have names, so that a plan can be sent without them. */
-export const fetch = Target.make("fetch", { output: Hits }, ({ task }) =>
+export const fetch = Step.target("fetch", { output: Hits }, ({ task }) =>
   Effect.succeed({ items: library.filter((line) => line.toLowerCase().includes(task.toLowerCase())) })
 )
-export const rank = Target.make("rank", { input: Hits, output: Schema.Array(Schema.String) }, ({ payload }) =>
+export const rank = Step.target("rank", { input: Hits, output: Schema.Array(Schema.String) }, ({ payload }) =>
   Effect.succeed(payload.items.toSorted((a, b) => a.length - b.length))
 )
 export const writer = Agent.make("writer", { instructions: "Write one sentence about what you are given." })

@@ -6,8 +6,9 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Stream } from "effect"
-import { Plan } from "effect-emissary"
+import { Plan } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { plan } from "./plan.ts"
 
 const model = ScriptedModel.layer((request) => {

@@ -1,6 +1,7 @@
 /** An agent decides where a message goes; whatever happened to it, it is archived. */
 import { Effect, Schema } from "effect"
-import { Agent, Plan, Reference, Step } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, Reference, Step } from "effect-emissary/plan"
 
 const Verdict = Schema.Struct({ severity: Schema.Literals(["urgent", "normal", "spam"]), why: Schema.String })
 

@@ -9,7 +9,7 @@
  */
 import { NodeHttpServer, NodeRuntime, NodeServices } from "@effect/platform-node"
 import { Console, Effect, Equal, FileSystem, Layer, Path, Redacted, Schema } from "effect"
-import { Agent, Conversation, RemoteTools, RemoteToolsError, ToolRuntime, Transcript } from "effect-emissary"
+import { Agent, Conversation, RemoteTools, ToolRuntime } from "effect-emissary"
 import { SecureRandom } from "effect/crypto"
 import { HttpRouter, HttpServer } from "effect/http"
 import { ChildProcess, ChildProcessSpawner } from "effect/process"
@@ -31,7 +31,7 @@ const serverLayer = (token: Redacted.Redacted<string>) =>
       context: (claimed) =>
         Equal.equals(claimed, context)
           ? Effect.succeed(context)
-          : Effect.fail(new RemoteToolsError.Denied({ message: "not a tenant of this server" }))
+          : Effect.fail(new RemoteTools.Denied({ message: "not a tenant of this server" }))
     }),
     { disableLogger: true, disableListenLog: true }
   ).pipe(
@@ -70,7 +70,7 @@ const program = Effect.gen(function* () {
   ).pipe(Effect.provide(serverLayer(token)))
 
   const json = yield* files.readFileString(transcript)
-  const there = yield* Schema.decodeEffect(Schema.fromJsonString(Transcript.Transcript))(json)
+  const there = yield* Schema.decodeEffect(Schema.fromJsonString(Conversation.Transcript))(json)
   if (!Equal.equals(here, there)) {
     return yield* new QuickstartFailed({ message: `The transcripts differ, the receiver's is ${transcript}` })
   }

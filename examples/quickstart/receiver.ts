@@ -3,7 +3,7 @@
  */
 import { NodeRuntime, NodeServices } from "@effect/platform-node"
 import { Config, Effect, FileSystem, Layer } from "effect"
-import { Agent, Conversation, ToolResolver, ToolRuntime } from "effect-emissary"
+import { Agent, Conversation, RemoteTools, ToolResolver } from "effect-emissary"
 import { FetchHttpClient } from "effect/http"
 import { context, modelsLayer, question } from "./scenario.ts"
 import * as Timeline from "./timeline.ts"
@@ -13,7 +13,7 @@ const remoteLayer = Layer.unwrap(
   Effect.gen(function* () {
     const url = yield* Config.String("TOOLS_URL")
     const token = yield* Config.Redacted("TOOLS_TOKEN")
-    return ToolRuntime.layerRemote({ url, token })
+    return RemoteTools.layerRemote({ url, token })
   })
 ).pipe(Layer.provide(FetchHttpClient.layer))
 
@@ -27,7 +27,7 @@ const program = Effect.gen(function* () {
 })
 
 program.pipe(
-  Effect.provide([ToolResolver.layerShells, modelsLayer, remoteLayer]),
+  Effect.provide([ToolResolver.layerStubs, modelsLayer, remoteLayer]),
   Effect.provide(NodeServices.layer),
   NodeRuntime.runMain
 )

@@ -4,6 +4,7 @@
 import { Schema } from "effect"
 import { ModelRegistry } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { fileURLToPath } from "node:url"
 
 export const question = "Where is my order 1042, and what would it cost to send it to Torino instead?"

@@ -8,6 +8,7 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Console, DateTime, Effect, Schema } from "effect"
 import { Agent } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { Tool, Toolkit } from "effect/ai"
 
 const Invoice = Schema.Struct({

@@ -6,8 +6,9 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Schema, Stream } from "effect"
-import { Agent, type AgentEvent, RunContext, ToolResult } from "effect-emissary"
+import { Agent, RunContext, ToolResult, type AgentEvent } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { Tool, Toolkit } from "effect/ai"
 
 const Library = Toolkit.make(

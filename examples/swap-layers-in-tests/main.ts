@@ -8,6 +8,7 @@ import { NodeRuntime } from "@effect/platform-node"
 import { Console, Context, Effect, Fiber, Layer, Schema } from "effect"
 import { Agent, Conversation, ToolFailure, ToolRuntime } from "effect-emissary"
 import { NoNetwork, ScriptedModel } from "effect-emissary/testing"
+
 import { Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"

@@ -238,10 +238,11 @@ const soundCasts: Rule = (context) => {
   return { TSAsExpression: visit, TSTypeAssertion: visit }
 }
 
-/** Every public export carries a doc comment with `@category` and `@since`. */
+/** Every public export carries a doc comment with `@category` and `@since`, or `@internal`. */
 const docTags: Rule = (context) => {
   const here = inSrc(context.filename)
-  if (here === undefined || here.path.includes("internal") || here.path.at(-1) === "index.ts") return {}
+  const isPrivate = here?.path.some((part) => part === "internal" || part === "wire")
+  if (here === undefined || isPrivate === true || here.path.at(-1) === "index.ts") return {}
   const seen = new Set<string>()
   return {
     ExportNamedDeclaration: (node) => {
@@ -251,6 +252,7 @@ const docTags: Rule = (context) => {
       if (seen.has(name)) return
       seen.add(name)
       const doc = context.sourceCode.getCommentsBefore(node).findLast((comment) => comment.value.startsWith("*"))?.value
+      if (doc?.includes("@internal") === true) return
       const missing = ["@category", "@since"].filter((tag) => doc?.includes(tag) !== true)
       if (missing.length > 0) {
         context.report({

@@ -3,10 +3,10 @@
  * runs; nothing that runs before or after it counts.
  */
 import { Effect, Layer, Schema } from "effect"
-import { Agent, ModelRegistry } from "effect-emissary/agent"
+import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
 import { Checkpoint, Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-import { ToolResolver } from "effect-emissary/tool"
+
 import { Tool, Toolkit } from "effect/ai"
 
 /** What is measured, in the order of the table. */

@@ -3,135 +3,284 @@
  *
  * @since 0.1.0
  */
-import type * as Context from "effect/Context"
+
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
-import type * as Option from "effect/Option"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
-import type * as Schema from "effect/Schema"
-import type * as Scope from "effect/Scope"
-import type * as Stream from "effect/Stream"
+import * as Schema from "effect/Schema"
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import * as Tool from "effect/ai/Tool"
+import type { Conversation } from "../conversation/internal/history.ts"
 import type { JsonObject } from "../payload/Json.ts"
-import type { LossyEncoding } from "../payload/LossyEncoding.ts"
-import type { PayloadError } from "../payload/PayloadError.ts"
+import * as JsonSchema from "../payload/JsonSchema.ts"
+import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
-import { RunContext } from "../tool/RunContext.ts"
-import type { BindError, ToolResolver } from "../tool/ToolResolver.ts"
-import type { AgentConfig, DefinitionServices, RunServices, Text, Tools } from "./AgentConfig.ts"
+import * as RunContext from "../tool/RunContext.ts"
+import * as ToolFailure from "../tool/ToolFailure.ts"
+import * as ToolResolver from "../tool/ToolResolver.ts"
+import * as ToolRuntime from "../tool/ToolRuntime.ts"
+import * as ToolSettings from "../tool/ToolSettings.ts"
+import * as boundTool from "../tool/internal/boundTool.ts"
+import * as toolBatch from "../tool/internal/toolBatch.ts"
 import * as AgentDefinition from "./AgentDefinition.ts"
-import type { AgentError } from "./AgentError.ts"
-import type { AgentEvent } from "./AgentEvent.ts"
-import * as bindDefinition from "./internal/bind.ts"
-import * as OutputSchema from "./internal/outputSchema.ts"
-import * as blueprint from "./internal/blueprint.ts"
-import * as program from "./internal/program.ts"
-import type { ModelRegistry } from "./ModelRegistry.ts"
-import type { RunIncomplete } from "./RunIncomplete.ts"
-import type { Input, ResumeOptions, RunOptions } from "./RunOptions.ts"
-import type { RunResult } from "./RunResult.ts"
-import type { RunState } from "./RunState.ts"
+import * as AgentError from "./AgentError.ts"
+import * as ModelRegistry from "./ModelRegistry.ts"
+import type { State } from "./Run.ts"
+import * as RunTransition from "./RunTransition.ts"
+import * as agentBlueprint from "./internal/agentBlueprint.ts"
+import type * as agentData from "./internal/agentData.ts"
+import * as agentMethods from "./internal/agentMethods.ts"
+import * as agentTypes from "./internal/agentTypes.ts"
+import * as callModel from "./internal/callModel.ts"
+import type * as driver from "./internal/driver.ts"
+import type { Budget } from "./internal/runOptions.ts"
+import * as runTools from "./internal/runTools.ts"
+import * as structuredOutput from "./internal/structuredOutput.ts"
 
 export {
   /**
-   * @category constructors
+   * @category type IDs
    * @since 0.1.0
    */
-  asTool
-} from "./AgentTool.ts"
+  TypeId
+} from "./internal/agentTypes.ts"
 
-/**
- * @category type IDs
- * @since 0.1.0
- */
-export type TypeId = "~effect-emissary/agent/Agent"
+export {
+  /**
+   * @category type IDs
+   * @since 0.1.0
+   */
+  DefinedTypeId
+} from "./internal/agentTypes.ts"
 
-/**
- * Type identifier of agents.
- *
- * @category type IDs
- * @since 0.1.0
- */
-export const TypeId: TypeId = "~effect-emissary/agent/Agent"
+export {
+  /**
+   * Something that runs: an agent, or anything else that behaves like one. `A` is what
+   * it answers, `R` what a run requires.
+   *
+   * **Details**
+   *
+   * - `run` gives the result of a run, whichever way it ended.
+   * - `ask` gives the answer alone, and fails with `RunIncomplete` when there is none.
+   * - `stream` tells what happens while it happens; its last event carries the result.
+   *   A slow reader slows the run, and leaving early interrupts it.
+   * - `resume` goes on from a `RunState`: nothing that started runs again. `resumeStream` is
+   *   the same, told event by event.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Agent
+} from "./internal/agentTypes.ts"
 
-/**
- * @category type IDs
- * @since 0.1.0
- */
-export type DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
+export {
+  /**
+   * Something that an `AgentDefinition` can be made of, which requires `R`.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Defined
+} from "./internal/agentTypes.ts"
 
-/**
- * Type identifier of whatever has an agent definition.
- *
- * @category type IDs
- * @since 0.1.0
- */
-export const DefinedTypeId: DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
+export {
+  /**
+   * An agent made by {@link make}.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Value
+} from "./internal/agentTypes.ts"
 
-/**
- * Something that runs: an agent, or anything else that behaves like one. `A` is what
- * it answers, `R` what a run requires.
- *
- * **Details**
- *
- * - `run` gives the result of a run, whichever way it ended.
- * - `ask` gives the answer alone, and fails with `RunIncomplete` when there is none.
- * - `stream` tells what happens while it happens; its last event carries the result.
- *   A slow reader slows the run, and leaving early interrupts it.
- * - `resume` goes on from a `RunState`: nothing that started runs again. `resumeStream` is
- *   the same, told event by event.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Agent<out A, out R = never> {
-  readonly [TypeId]: TypeId
-  readonly name: string
-  readonly run: (input?: Input, options?: RunOptions) => Effect.Effect<RunResult<A>, AgentError, R>
-  readonly ask: (input?: Input, options?: RunOptions) => Effect.Effect<A, AgentError | RunIncomplete, R>
-  readonly stream: (input?: Input, options?: RunOptions) => Stream.Stream<AgentEvent<A>, AgentError, R>
-  readonly resume: (state: RunState, options?: ResumeOptions) => Effect.Effect<RunResult<A>, AgentError, R>
-  readonly resumeStream: (state: RunState, options?: ResumeOptions) => Stream.Stream<AgentEvent<A>, AgentError, R>
-}
+export {
+  /**
+   * An agent rebuilt from its definition.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Bound
+} from "./internal/agentTypes.ts"
 
-/**
- * Something that an `AgentDefinition` can be made of, which requires `R`.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Defined<out R> {
-  readonly [DefinedTypeId]: Effect.Effect<AgentDefinition.AgentDefinition, AgentError, R>
-}
+export {
+  /**
+   * A class made by {@link Service}: the key of the agent in a context, with the layer
+   * that builds it.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type ServiceClass
+} from "./internal/agentTypes.ts"
 
-/**
- * An agent made by {@link make}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Value<out A, out R, out RDefinition> extends Agent<A, R>, Defined<RDefinition> {}
+export {
+  /**
+   * The options of an agent. Only what is given is set: there are no hidden
+   * fallbacks between a named model and the ambient `LanguageModel`.
+   *
+   * **Details**
+   *
+   * - `model`: `"provider/model"`, resolved by `ModelRegistry`. Without it the
+   *   agent runs on the `LanguageModel` of its context.
+   * - `modelOptions`: sampling and limits handed to the registry entry (never
+   *   URLs, headers or keys).
+   * - `instructions`: the system message of a fresh conversation.
+   * - `maxSteps`: model calls per user message, default 16.
+   * - `output`: a Schema; the final answer is decoded to it. Default: the text.
+   * - `outputStrategy`: how the model is told about `output`, default `native`.
+   * - `budget`: what to do when a request would become too long, see `BudgetPolicy`;
+   *   default: nothing. It is no part of the agent's definition.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type Config
+} from "./internal/agentTypes.ts"
 
-/**
- * An agent rebuilt from its definition.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Bound extends Agent<Schema.Json>, Defined<never> {
-  readonly definition: AgentDefinition.AgentDefinition
-}
+export {
+  /**
+   * A tool that is an agent. It needs no handler; `R` is what running the agent
+   * requires, and becomes a requirement of the agent that has the tool.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type AgentTool
+} from "./internal/agentTypes.ts"
 
-/**
- * A class made by {@link Service}: the key of the agent in a context, with the layer
- * that builds it.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ServiceClass<Self, Name extends string, A, R, RDefinition>
-  extends Context.ServiceClass<Self, `effect-emissary/Agent/${Name}`, Agent<A>>, Defined<RDefinition> {
-  readonly layer: Layer.Layer<Self, AgentError, Exclude<R, Scope.Scope>>
-}
+export {
+  /**
+   * Options of a fresh run.
+   *
+   * **Details**
+   *
+   * - `conversation`: used verbatim, its system message or lack of one included.
+   * - `instructions`: `"replace"` puts the agent's own instructions in place of the
+   *   given conversation's system message.
+   * - `context`: the `RunContext` of instructions, tools and runtimes; default is
+   *   the `RunContext` of the caller.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type Options
+} from "./internal/runOptions.ts"
+
+export {
+  /**
+   * Options that hold for a fresh run and for a resumed one.
+   *
+   * **Details**
+   *
+   * - `input`: what the user says next; with open calls it waits until they are done.
+   * - `decisions`: answers to pending approvals. Those that are not answered still wait.
+   * - `maxSteps`: model calls for this message, default that of the agent. A number below
+   *   1 counts as 1.
+   * - `toolChoice`: see {@link ToolChoice}.
+   * - `timeouts`: see {@link Timeouts}; none by default, tools have their own 10 seconds.
+   * - `modelRetry`: a schedule for retryable `AiError`s of the model; none by default.
+   * - `modelMistakes`: how often per step the model is asked again after an answer
+   *   its adapter could not read, default 2.
+   * - `budget`: what to do when a request would become too long, default that of the
+   *   agent; `"off"` for nothing.
+   * - `maxDepth`: how deep agents may call agents, default 8.
+   * - `defects`: `"result"` (default) gives the model an `unhandled_error` for a
+   *   handler's defect; `"die"` ends the run with it after the siblings settled.
+   * - `onState`: called after every applied event with the state that holds it, and
+   *   once more, uninterruptibly, when the run's fiber is interrupted.
+   * - `interruptWhen`: asked after every event, those of agents used as tools included
+   *   (`ChildEvent`); an `Interruption` ends the run there.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type ResumeOptions
+} from "./internal/runOptions.ts"
+
+export {
+  /**
+   * What the user says: text, or text and file parts, or nothing, which goes on
+   * with the conversation as it is.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Input
+} from "./internal/runOptions.ts"
+
+export {
+  /**
+   * Limits of time. `total` bounds the run, `step` one model call together with
+   * the tool calls it asked for; either ends the run as
+   * `Interrupted { reason: "timeout" }`. `tool` replaces the timeout of every tool; a remote
+   * server keeps to its own, too, so there it can only shorten. The Effects that find model,
+   * instructions and toolkit count towards `total`, and are not cut off by it.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type Timeouts
+} from "./internal/runOptions.ts"
+
+export {
+  /**
+   * The answer of `interruptWhen` that stops a run.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Interruption
+} from "./internal/runOptions.ts"
+
+export {
+  /**
+   * Which tools the model may or must call. Applies to the first model call of
+   * the run; later calls use `auto`, unless `{ every }` insists.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type ToolChoice
+} from "./internal/runOptions.ts"
+
+export {
+  /**
+   * The result of a run, told apart by `outcome`. Only `Completed` has `output`.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Result
+} from "./internal/runOptions.ts"
+
+export {
+  /**
+   * What to do before a model call whose request would weigh more than `threshold` tokens.
+   *
+   * **Details**
+   *
+   * Sizes are those of `Conversation.estimatedSize`, the agent's tool definitions
+   * included. The policy is asked before each model call, when no call is open.
+   *
+   * What it leaves is the `view` of the run's state: models are sent the view, and what
+   * is said from then on enters both. The conversation of the state and of the result
+   * stays whole. A view lasts until it passes the threshold itself, so prompt caches of
+   * providers stay warm in between, a summary is made once, and a run that is resumed,
+   * elsewhere too, sends what it would have sent. Each view is one
+   * `ConversationFitted` event with a report of what was left out.
+   *
+   * A new run begins without a view; to keep one over several messages of a user, resume
+   * the state of the last result with the next `input`.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Budget
+} from "./internal/runOptions.ts"
 
 /**
  * Whether a value is an agent.
@@ -139,7 +288,8 @@ export interface ServiceClass<Self, Name extends string, A, R, RDefinition>
  * @category guards
  * @since 0.1.0
  */
-export const isAgent = (u: unknown): u is Agent<unknown, unknown> => Predicate.hasProperty(u, TypeId)
+export const isAgent = (u: unknown): u is agentTypes.Agent<unknown, unknown> =>
+  Predicate.hasProperty(u, agentTypes.TypeId)
 
 /**
  * The Schema of what an agent answers, if the agent knows it.
@@ -149,7 +299,7 @@ export const isAgent = (u: unknown): u is Agent<unknown, unknown> => Predicate.h
  * | of | is |
  * |---|---|
  * | an agent made by {@link make}, the class of a {@link Service} | its `output`, `Schema.String` without one |
- * | an agent rebuilt from a definition | a codec that judges by the JSON Schema, whose document `FromSchema.fromSchema` gives again |
+ * | an agent rebuilt from a definition | a codec that judges by the JSON Schema, whose document `JsonSchema.fromSchema` gives again |
  * | a plan that is bound, and anything else made by `Delegate.make` | its `output`, `None` without one |
  * | an Effect that finds an agent, the class of a plan | `None`: nobody knows before it is there |
  *
@@ -172,10 +322,10 @@ export const isAgent = (u: unknown): u is Agent<unknown, unknown> => Predicate.h
  * @since 0.1.0
  */
 export const outputSchema = <A>(
-  agent: Agent<A, unknown> | Effect.Effect<Agent<A>, unknown, unknown>
+  agent: agentTypes.Agent<A, unknown> | Effect.Effect<agentTypes.Agent<A>, unknown, unknown>
 ): Option.Option<Schema.Codec<A, unknown, unknown, unknown>> =>
   // Sound: A is the type of the Schema that an agent was made with, and no other is put on it.
-  OutputSchema.of(agent) as Option.Option<Schema.Codec<A, unknown, unknown, unknown>>
+  agentTypes.outputSchemaOf(agent) as Option.Option<Schema.Codec<A, unknown, unknown, unknown>>
 
 /**
  * Makes an agent as a value: every run finds what it requires in its own context.
@@ -191,7 +341,7 @@ export const outputSchema = <A>(
  * import { Effect } from "effect"
  * import { Agent } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- * import assert from "node:assert"
+ *  * import assert from "node:assert"
  *
  * const greeter = Agent.make("greeter", { instructions: "Greet people." })
  *
@@ -205,18 +355,18 @@ export const outputSchema = <A>(
  * @since 0.1.0
  */
 export const make = <
-  Model extends Text | undefined = undefined,
-  Instructions extends Text = never,
-  ToolsIn extends Tools = never,
+  Model extends agentTypes.Text | undefined = undefined,
+  Instructions extends agentTypes.Text = never,
+  ToolsIn extends agentTypes.Tools = never,
   Output extends Schema.Top = typeof Schema.String
 >(
   name: string,
-  config: AgentConfig<Model, Instructions, ToolsIn, Output> = {}
-): Value<
+  config: agentTypes.Config<Model, Instructions, ToolsIn, Output> = {}
+): agentTypes.Value<
   Output["Type"],
-  RunServices<Model, Instructions, ToolsIn, Output>,
-  DefinitionServices<Model, Instructions, ToolsIn>
-> => program.value(blueprint.fromConfig(name, config, undefined))
+  agentTypes.RunServices<Model, Instructions, ToolsIn, Output>,
+  agentTypes.DefinitionServices<Model, Instructions, ToolsIn>
+> => makeValue(agentBlueprint.fromConfig(name, config, undefined))
 
 /**
  * Makes an agent as a service: a class that is its own key, with a `layer`.
@@ -244,7 +394,7 @@ export const make = <
  * import { Tool, Toolkit } from "effect/ai"
  * import { Agent } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- * import assert from "node:assert"
+ *  * import assert from "node:assert"
  *
  * const toolkit = Toolkit.make(
  *   Tool.make("get_order", {
@@ -282,21 +432,21 @@ export const Service =
   <Self>() =>
   <
     const Name extends string,
-    Model extends Text | undefined = undefined,
-    Instructions extends Text = never,
-    ToolsIn extends Tools = never,
+    Model extends agentTypes.Text | undefined = undefined,
+    Instructions extends agentTypes.Text = never,
+    ToolsIn extends agentTypes.Tools = never,
     Output extends Schema.Top = typeof Schema.String
   >(
     name: Name,
-    config: AgentConfig<Model, Instructions, ToolsIn, Output> = {}
-  ): ServiceClass<
+    config: agentTypes.Config<Model, Instructions, ToolsIn, Output> = {}
+  ): agentTypes.ServiceClass<
     Self,
     Name,
     Output["Type"],
-    RunServices<Model, Instructions, ToolsIn, Output>,
-    DefinitionServices<Model, Instructions, ToolsIn>
+    agentTypes.RunServices<Model, Instructions, ToolsIn, Output>,
+    agentTypes.DefinitionServices<Model, Instructions, ToolsIn>
   > =>
-    program.serviceClass(name, config)
+    makeServiceClass(name, config)
 
 /**
  * The definition of an agent: its model, instructions and tools resolved for a
@@ -307,12 +457,12 @@ export const Service =
  * @since 0.1.0
  */
 export const definition = <R>(
-  agent: Defined<R>,
+  agent: agentTypes.Defined<R>,
   options?: { readonly context?: JsonObject | undefined }
-): Effect.Effect<AgentDefinition.AgentDefinition, AgentError, R> =>
+): Effect.Effect<agentData.AgentDefinition, AgentError.AgentError, R> =>
   options?.context === undefined
-    ? agent[DefinedTypeId]
-    : Effect.provideService(agent[DefinedTypeId], RunContext, options.context)
+    ? agent[agentTypes.DefinedTypeId]
+    : Effect.provideService(agent[agentTypes.DefinedTypeId], RunContext.RunContext, options.context)
 
 /**
  * What {@link encode} takes: the `RunContext` to resolve the agent for, the wire
@@ -332,9 +482,9 @@ export interface EncodeOptions extends VersionedCodec.EncodeOptions {
  * @since 0.1.0
  */
 export const encode = <R>(
-  agent: Defined<R>,
+  agent: agentTypes.Defined<R>,
   options?: EncodeOptions
-): Effect.Effect<JsonObject, AgentError | PayloadError | LossyEncoding, R> =>
+): Effect.Effect<JsonObject, AgentError.AgentError | PayloadError.PayloadError | PayloadError.LossyEncoding, R> =>
   Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.encode(resolved, options))
 
 /**
@@ -344,10 +494,37 @@ export const encode = <R>(
  * @since 0.1.0
  */
 export const encodeJson = <R>(
-  agent: Defined<R>,
+  agent: agentTypes.Defined<R>,
   options?: EncodeOptions & { readonly indent?: number | undefined }
-): Effect.Effect<string, AgentError | PayloadError | LossyEncoding, R> =>
+): Effect.Effect<string, AgentError.AgentError | PayloadError.PayloadError | PayloadError.LossyEncoding, R> =>
   Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.encodeJson(resolved, options))
+
+const bindDefinition = Effect.fnUntraced(function* (definition: agentData.AgentDefinition) {
+  const resolver = yield* ToolResolver.ToolResolver
+  yield* ModelRegistry.ModelRegistry
+  // What agents among the tools require is found where this one is bound.
+  const captured = yield* Effect.context<never>()
+  const name = definition.name ?? defaultName
+  const refuse = (reason: AgentError.Reason) => new AgentError.AgentError({ agent: name, reason })
+  const tools = yield* Effect.forEach(definition.tools, (contract) =>
+    Effect.flatMap(resolver.resolve(contract), bindAgentTool)
+  )
+  yield* Effect.mapError(boundTool.makeSet(tools), (error) => refuse(agentBlueprint.invalidTools(error)))
+  const output = yield* Effect.mapError(outputOfDefinition(definition), refuse)
+  const agent: agentTypes.Bound = makeBound(
+    {
+      name,
+      budget: undefined,
+      output: output._tag === "Text" ? Schema.String : JsonSchema.codec(output.schema),
+      define: Effect.succeed(definition),
+      resolve: agentBlueprint.complete(definition, tools, output),
+      digestsOfOrigin: agentBlueprint.digestsOfOrigin(definition)
+    },
+    definition,
+    captured
+  )
+  return agent
+})
 
 /**
  * Makes a definition runnable: tools through the `ToolResolver`, the model through the
@@ -363,8 +540,12 @@ export const encodeJson = <R>(
  * @since 0.1.0
  */
 export const bind: (
-  definition: AgentDefinition.AgentDefinition
-) => Effect.Effect<Bound, BindError | AgentError, ToolResolver | ModelRegistry> = bindDefinition.bind
+  definition: agentData.AgentDefinition
+) => Effect.Effect<
+  agentTypes.Bound,
+  ToolResolver.BindError | AgentError.AgentError,
+  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
+> = bindDefinition
 
 /**
  * Rebuilds an agent from JSON: `AgentDefinition.decode`, then {@link bind}.
@@ -375,8 +556,11 @@ export const bind: (
 export const decode = (
   input: unknown,
   options?: VersionedCodec.DecodeOptions
-): Effect.Effect<Bound, PayloadError | BindError | AgentError, ToolResolver | ModelRegistry> =>
-  Effect.flatMap(AgentDefinition.decode(input, options), bind)
+): Effect.Effect<
+  agentTypes.Bound,
+  PayloadError.PayloadError | ToolResolver.BindError | AgentError.AgentError,
+  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
+> => Effect.flatMap(AgentDefinition.decode(input, options), bind)
 
 /**
  * Rebuilds an agent from JSON text.
@@ -387,5 +571,361 @@ export const decode = (
 export const decodeJson = (
   input: string | Uint8Array,
   options?: VersionedCodec.DecodeOptions
-): Effect.Effect<Bound, PayloadError | BindError | AgentError, ToolResolver | ModelRegistry> =>
-  Effect.flatMap(AgentDefinition.decodeJson(input, options), bind)
+): Effect.Effect<
+  agentTypes.Bound,
+  PayloadError.PayloadError | ToolResolver.BindError | AgentError.AgentError,
+  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
+> => Effect.flatMap(AgentDefinition.decodeJson(input, options), bind)
+
+/**
+ * How an agent is offered as a tool.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ToolOptions<Name extends string> {
+  readonly name: Name
+  readonly description: string
+}
+
+const toolParameters = Schema.Struct({
+  input: Schema.String.annotate({ description: "What to ask the agent, with everything it has to know" })
+})
+
+const handlerOf = (agent: Effect.Effect<agentTypes.Agent<unknown>>): Tool.Handler<string>["handler"] =>
+  Effect.fnUntraced(function* (params: typeof toolParameters.Type) {
+    const { name, run } = yield* agent
+    const result = yield* Effect.mapError(
+      run(params.input),
+      (error) => new ToolFailure.ToolFailure({ type: "execution_error", message: error.message })
+    )
+    const answer = runTools.toToolResult(name, result)
+    return answer._tag === "Success"
+      ? answer.value
+      : yield* new ToolFailure.ToolFailure({ type: answer.type, message: answer.message })
+  })
+
+/**
+ * Makes an agent a tool that another agent can call, with one parameter, `input`.
+ *
+ * **When to use**
+ *
+ * Use to let one agent hand a part of its work to another. The inner agent sees the
+ * `RunContext` of the outer run and at most its remaining total time; it has no tool
+ * timeout of its own. Its events come in the outer stream as `Child` under the call
+ * id, its pending approvals suspend the outer run, its usage counts there once.
+ *
+ * **Details**
+ *
+ * The model of the outer agent gets the inner agent's output, or its text. An inner
+ * run that ends without an answer is an `execution_error` result. Agents nest at most
+ * `maxDepth` deep (default 8); one more fails the whole run with the reason `MaxDepth`.
+ * The outer run's `modelRetry`, `modelMistakes`, `defects` and tool timeout hold for the
+ * inner run too; its steps are its own. A plan that is bound is an agent, and can be a
+ * tool in the same way.
+ *
+ * **Example** (An agent that asks another one)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Agent } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ *  * import assert from "node:assert"
+ *
+ * class Researcher extends Agent.Service<Researcher>()("researcher", {}) {}
+ *
+ * const writer = Agent.make("writer", {
+ *   toolkit: [Agent.asTool(Researcher, { name: "research", description: "Finds facts" })]
+ * })
+ *
+ * const model = ScriptedModel.layer([
+ *   { toolCalls: [{ id: "c1", name: "research", params: { input: "How high is Mont Blanc?" } }] },
+ *   { text: "4806 m" },
+ *   { text: "Mont Blanc is 4806 m high." }
+ * ])
+ *
+ * const program = writer.ask("How high is Mont Blanc?").pipe(
+ *   Effect.provide(Researcher.layer.pipe(Layer.provideMerge(model)))
+ * )
+ * assert.strictEqual(await Effect.runPromise(program), "Mont Blanc is 4806 m high.")
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const asTool = <const Name extends string, R>(
+  agent: agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Agent<unknown>, never, R>,
+  options: ToolOptions<Name>
+): agentTypes.AgentTool<Name, R> => {
+  // Sound: R is part of the tool's type, so whoever runs it has R in its context.
+  const found = (Effect.isEffect(agent) ? agent : Effect.succeed(agent)) as Effect.Effect<agentTypes.Agent<unknown>>
+  const inner = Tool.make(options.name, {
+    description: options.description,
+    parameters: toolParameters,
+    success: Schema.Json,
+    failure: ToolFailure.ToolFailure
+  }).annotate(ToolSettings.Timeout, Duration.infinity)
+  const entry: unknown = { name: options.name, handler: handlerOf(found), context: Context.empty() }
+  // Sound: the only property of a Handler that is missing is a phantom.
+  const behind = { tool: inner, handler: entry as Tool.Handler<string>, agent: found }
+  const tool = Tool.providerDefined({
+    id: "emissary.agent",
+    customName: options.name,
+    providerName: options.name,
+    parameters: toolParameters,
+    success: Schema.Json,
+    failure: ToolFailure.ToolFailure
+  })(undefined).annotate(agentTypes.BehindTool, { ...behind, tool: inner.annotate(agentTypes.BehindTool, behind) })
+  const marked: unknown = Object.assign(tool, { [agentTypes.ToolTypeId]: { _R: (_: never) => _ } })
+  // Sound: annotate keeps the kind of a tool, and R is a phantom.
+  return marked as agentTypes.AgentTool<Name, R>
+}
+
+/**
+ * Shortens old tool outputs and removes old turns, see `Conversation.truncate`, until the
+ * request weighs `target` tokens, by default 70 % of `threshold`: the room between them is
+ * what the next view has to grow in. If what must stay lies between the two, that will
+ * do; if it passes the threshold, the run fails with the reason `BudgetFailed`.
+ *
+ * **Example** (An agent that forgets old turns)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Agent, Conversation } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ *  * import assert from "node:assert"
+ *
+ * const agent = Agent.make("clerk", {
+ *   instructions: "Be brief.",
+ *   budget: Agent.truncate({ threshold: 100 })
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const first = yield* agent.run("Tell me a story.")
+ *   const second = yield* agent.run("And now?", { conversation: first.conversation })
+ *   const [, request] = yield* ScriptedModel.requests
+ *   assert.deepStrictEqual(request?.prompt.content.map(({ role }) => role), ["system", "user"])
+ *   assert.strictEqual(Conversation.messageCount(second.conversation), 5)
+ * })
+ *
+ * await Effect.runPromise(program.pipe(Effect.provide(ScriptedModel.layer([{ text: "story ".repeat(200) }, { text: "Good." }]))))
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const truncate = (options: {
+  readonly threshold: number
+  readonly target?: number | undefined
+  readonly keepOutput?: number | undefined
+}): Budget => ({
+  _tag: "Fit",
+  threshold: options.threshold,
+  target: options.target ?? defaultTarget(options.threshold),
+  keepOutput: options.keepOutput
+})
+
+/**
+ * Replaces all but the newest turns (`keepRecent`, default 1, at least 1) by a summary,
+ * see `Conversation.compact`. What still passes the threshold then is brought within it
+ * as {@link truncate} does.
+ *
+ * **Details**
+ *
+ * `summarize` may use the model of the agent: `LanguageModel` is provided. Other
+ * services, and the usage of its calls, are the caller's matter. Its failure, or a summary
+ * that says nothing, ends the run with the reason `BudgetFailed`.
+ *
+ * **Example** (A summary by the agent's own model)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { LanguageModel, Prompt } from "effect/ai"
+ * import { Agent, Conversation } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ *  * import assert from "node:assert"
+ *
+ * const agent = Agent.make("clerk", {
+ *   budget: Agent.compact({
+ *     threshold: 100,
+ *     summarize: (old) =>
+ *       Effect.map(
+ *         LanguageModel.generateText({
+ *           prompt: Prompt.concat(Conversation.toPrompt(old), "Summarize what was said so far in two sentences.")
+ *         }),
+ *         ({ text }) => text
+ *       )
+ *   })
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const first = yield* agent.run("Tell me a story.")
+ *   return yield* agent.resume(first.state, { input: "And now?" })
+ * })
+ *
+ * const result = await Effect.runPromise(program.pipe(
+ *   Effect.provide(ScriptedModel.layer([{ text: "story ".repeat(200) }, { text: "A story was told." }, { text: "Good." }]))
+ * ))
+ * assert.strictEqual(result.text, "Good.")
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const compact = (options: {
+  readonly threshold: number
+  readonly target?: number | undefined
+  readonly keepRecent?: number | undefined
+  readonly summarize: (old: Conversation) => Effect.Effect<string, unknown, LanguageModel.LanguageModel>
+}): Budget => ({
+  _tag: "Compact",
+  threshold: options.threshold,
+  target: options.target ?? defaultTarget(options.threshold),
+  keepRecent: Math.max(1, options.keepRecent ?? 1),
+  summarize: options.summarize
+})
+
+const defaultTarget = (threshold: number): number => Math.floor(threshold * 0.7)
+
+const defaultName = "agent"
+
+const outputOfDefinition = (
+  definition: agentData.AgentDefinition
+): Effect.Effect<structuredOutput.Output<Schema.Json>, AgentError.Reason> =>
+  definition.output === undefined
+    ? Effect.succeed(structuredOutput.text)
+    : Effect.mapError(
+        structuredOutput.fromJson(definition.output.schema, definition.output.strategy),
+        agentBlueprint.invalidDefinition
+      )
+
+/** A resolver of tools knows nothing of agents; one that is used as a tool brings its own body. */
+const bindAgentTool = (tool: boundTool.BoundTool): Effect.Effect<boundTool.BoundTool, ToolResolver.BindError> =>
+  Option.match(agentTypes.agentOf(tool.tool), {
+    onNone: () => Effect.succeed(tool),
+    onSome: (agent) =>
+      Effect.mapError(
+        boundTool.fromHandler(tool.contract, agent.tool, agent.handler),
+        ({ path, problem, tool }) =>
+          new ToolResolver.BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
+      )
+  })
+
+const definedTypeId: agentTypes.DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
+
+const methodsOf = <A>(blueprint: agentBlueprint.Blueprint<A>, within: agentMethods.Wrap): agentTypes.Agent<A> => ({
+  ...agentMethods.makeAgent(machineOf(blueprint), within),
+  ...agentTypes.withOutputSchema(blueprint.output)
+})
+
+const noWrap: agentMethods.Wrap = (effect) => effect
+
+const agentErrorOf =
+  (agent: string) =>
+  (reason: AgentError.Reason): AgentError.AgentError =>
+    new AgentError.AgentError({ agent, reason })
+
+const definitionOf = (
+  blueprint: agentBlueprint.Blueprint<unknown>
+): Effect.Effect<agentData.AgentDefinition, AgentError.AgentError> =>
+  Effect.mapError(blueprint.define, agentErrorOf(blueprint.name))
+
+/** An agent that finds what it requires in the context of each call. */
+const makeValue = <A, R, RDefinition>(
+  blueprint: agentBlueprint.Blueprint<unknown>
+): agentTypes.Value<A, R, RDefinition> =>
+  // Sound: A is the type of the output Schema, R and RDefinition are what the configuration was inferred to need.
+  ({ ...methodsOf(blueprint, noWrap), [definedTypeId]: definitionOf(blueprint) }) as agentTypes.Value<A, R, RDefinition>
+
+/** An agent over captured services: they lie under the context of the call. */
+const makeService = <A>(
+  blueprint: agentBlueprint.Blueprint<unknown>,
+  captured: Context.Context<never>
+): agentTypes.Agent<A> =>
+  // Sound: A is the type of the output Schema of the configuration.
+  methodsOf(blueprint, agentMethods.mergeCapturedUntyped(captured)) as agentTypes.Agent<A>
+
+/** An agent rebuilt from data. */
+const makeBound = <A>(
+  blueprint: agentBlueprint.Blueprint<A>,
+  definition: agentData.AgentDefinition,
+  captured: Context.Context<never>
+): agentTypes.Agent<A> & Pick<agentTypes.Bound, "definition" | agentTypes.DefinedTypeId> => ({
+  ...methodsOf(blueprint, agentMethods.mergeCapturedUntyped(captured)),
+  definition,
+  [definedTypeId]: Effect.succeed(definition)
+})
+
+/** The key of an agent, with the layer that builds it. */
+const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
+  name: Name,
+  config: agentBlueprint.AnyConfig
+): agentTypes.ServiceClass<Self, Name, A, R, RDefinition> => {
+  const described = agentBlueprint.fromConfig(name, config, undefined)
+  const key: `effect-emissary/Agent/${Name}` = `effect-emissary/Agent/${name}`
+  const agentKey = Context.Service<Self, agentTypes.Agent<A>>()(key)
+  const layer = Layer.effect(
+    agentKey,
+    Effect.gen(function* () {
+      const bound = yield* Effect.mapError(agentBlueprint.bindStatic(config), agentErrorOf(name))
+      const captured = yield* Effect.context<never>()
+      return makeService<A>(agentBlueprint.fromConfig(name, config, bound), captured)
+    })
+  )
+  const statics: unknown = Object.assign(agentKey, {
+    layer,
+    [definedTypeId]: definitionOf(described),
+    ...agentTypes.withOutputSchema(described.output)
+  })
+  // Sound: R and RDefinition are what the configuration was inferred to need; both Effects read it from their context.
+  return statics as agentTypes.ServiceClass<Self, Name, A, R, RDefinition>
+}
+
+const checkStubs = Effect.fnUntraced(function* (resolved: agentBlueprint.Resolved<unknown>) {
+  const runtime = yield* ToolRuntime.ToolRuntime
+  const tools = Array.from(resolved.tools.tools.values())
+  const unsupported = tools.filter((tool) => !toolBatch.supportsTool(runtime, tool)).map((tool) => tool.contract.name)
+  if (unsupported.length > 0) return yield* new AgentError.ShellWithoutRuntime({ tools: unsupported })
+})
+
+const checkState = Effect.fnUntraced(function* (
+  blueprint: agentBlueprint.Blueprint<unknown>,
+  resolved: agentBlueprint.Resolved<unknown>,
+  state: State
+) {
+  // A model could only begin the answer anew that something else is in the middle of.
+  if (state.progress !== undefined) {
+    return yield* new RunTransition.DefinitionChanged({ expected: resolved.digest, found: state.definition })
+  }
+  if (state.definition === resolved.digest) return
+  if ((yield* blueprint.digestsOfOrigin).includes(state.definition)) return
+  yield* Effect.fromResult(RunTransition.checkDefinition(state, resolved.digest))
+})
+
+const machineOf = <A>(blueprint: agentBlueprint.Blueprint<A>): driver.Machine<A> => ({
+  name: blueprint.name,
+  prepare: Effect.gen(function* (): Effect.fn.Return<driver.Prepared<A>, AgentError.Reason> {
+    const resolved = yield* blueprint.resolve
+    yield* checkStubs(resolved)
+    const { definition, digest, output } = resolved
+    return {
+      digest,
+      maxSteps: definition.maxSteps,
+      structured: structuredOutput.structuredSteps(output, resolved.tools.tools.size > 0),
+      instructions: definition.instructions,
+      stepTimeout: true,
+      accept: (state) => checkState(blueprint, resolved, state),
+      ask: (run, callIds) =>
+        runTools.requestApprovals({ ...run, resolved, deadline: run.environment.deadline }, callIds),
+      perform: (run, action, deadline) => {
+        if (action._tag === "RunTools") return runTools.runTools({ ...run, resolved, deadline }, action)
+        const { budget } = run.options
+        return callModel.callModel(
+          { ...run, resolved, budget: budget === "off" ? undefined : (budget ?? blueprint.budget) },
+          action
+        )
+      },
+      decode: (text, json) => (output._tag === "Text" ? output.decode(text) : output.decode(json ?? null))
+    }
+  })
+})

@@ -18,105 +18,74 @@
  *
  * @since 0.1.0
  */
-import type * as Effect from "effect/Effect"
+
+import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { JsonObject } from "../payload/Json.ts"
-import type { LossyEncoding } from "../payload/LossyEncoding.ts"
-import type { PayloadError } from "../payload/PayloadError.ts"
-import type * as VersionedCodec from "../payload/VersionedCodec.ts"
+import * as Limits from "../payload/Limits.ts"
+import type * as PayloadError from "../payload/PayloadError.ts"
+import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import type { ToolContract } from "../tool/ToolContract.ts"
-import * as codec from "./internal/definition/codec.ts"
-import * as internalDigest from "./internal/definition/digest.ts"
-import * as invariants from "./internal/definition/invariants.ts"
-import * as internal from "./internal/definition/schema.ts"
+import * as agentData from "./internal/agentData.ts"
+import * as agentV1 from "./wire/agentV1.ts"
 
-/**
- * How the model is told about the output schema.
- *
- * - `native`: the provider's own constrained decoding, once no tool is needed.
- * - `prompted`: the JSON Schema is written into the system text.
- * - `tool`: the model hands in the answer by calling a tool made for it.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const OutputStrategy: Schema.Literals<readonly ["native", "prompted", "tool"]> = internal.OutputStrategy
+export {
+  /**
+   * A resolved agent as plain data.
+   *
+   * **Details**
+   *
+   * - `name`: the name the agent was given explicitly.
+   * - `model`: `"provider/model"`; absent means the `LanguageModel` of whoever runs
+   *   it.
+   * - `instructions`: the system message of a fresh conversation.
+   * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
+   * - `maxSteps`: model calls per user message.
+   * - `tools`: what the model may call, names unique.
+   *
+   * A value built by {@link make} or by decoding is well-formed. One built by hand
+   * is checked when it is encoded.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  AgentDefinition
+} from "./internal/agentData.ts"
 
-/**
- * How the model is told about the output schema.
- *
- * @category models
- * @since 0.1.0
- */
-export type OutputStrategy = typeof OutputStrategy.Type
+export {
+  /**
+   * The form the final answer must have: a JSON Schema, kept verbatim, and how the
+   * model is told.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Output
+} from "./internal/agentData.ts"
 
-/**
- * How much the model should think before it answers.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const ReasoningLevel: Schema.Literals<readonly ["off", "low", "medium", "high", "xhigh", "max"]> =
-  internal.ReasoningLevel
+export {
+  /**
+   * How the model is told about the output schema.
+   *
+   * - `native`: the provider's own constrained decoding, once no tool is needed.
+   * - `prompted`: the JSON Schema is written into the system text.
+   * - `tool`: the model hands in the answer by calling a tool made for it.
+   *
+   * @category schemas
+   * @since 0.1.0
+   */
+  OutputStrategy
+} from "./internal/agentData.ts"
 
-/**
- * How much the model should think before it answers.
- *
- * @category models
- * @since 0.1.0
- */
-export type ReasoningLevel = typeof ReasoningLevel.Type
-
-/**
- * The form the final answer must have: a JSON Schema, kept verbatim, and how the
- * model is told.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Output {
-  readonly schema: JsonObject
-  readonly strategy: OutputStrategy
-}
-
-/**
- * A resolved agent as plain data.
- *
- * **Details**
- *
- * - `name`: the name the agent was given explicitly.
- * - `model`: `"provider/model"`; absent means the `LanguageModel` of whoever runs
- *   it.
- * - `instructions`: the system message of a fresh conversation.
- * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
- * - `maxSteps`: model calls per user message.
- * - `tools`: what the model may call, names unique.
- *
- * A value built by {@link make} or by decoding is well-formed. One built by hand
- * is checked when it is encoded.
- *
- * @category models
- * @since 0.1.0
- */
-export interface AgentDefinition {
-  readonly name?: string
-  readonly model?: string
-  readonly instructions?: string
-  readonly modelOptions: JsonObject
-  readonly maxSteps: number | "unlimited"
-  readonly output?: Output
-  readonly reasoning?: ReasoningLevel
-  readonly tools: ReadonlyArray<ToolContract>
-}
-
-/**
- * The definition as a Schema of the value in memory. It says nothing about the
- * wire; use {@link Wire} to embed definitions in JSON.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const AgentDefinition: Schema.Codec<AgentDefinition, unknown> = internal.AgentDefinition
+export {
+  /**
+   * How much the model should think before it answers.
+   *
+   * @category schemas
+   * @since 0.1.0
+   */
+  ReasoningLevel
+} from "./internal/agentData.ts"
 
 /**
  * Steps an agent may take per user message when nothing is said: 16.
@@ -124,7 +93,23 @@ export const AgentDefinition: Schema.Codec<AgentDefinition, unknown> = internal.
  * @category defaults
  * @since 0.1.0
  */
-export const defaultMaxSteps = invariants.defaultMaxSteps
+export const defaultMaxSteps = agentData.defaultMaxSteps
+
+const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = VersionedCodec.make({
+  what: agentData.artefact,
+  field: "schema_version",
+  type: agentData.AgentDefinitionSchema,
+  arms: [agentV1.arm, agentData.currentArm],
+  // below these the keys are names of parameters and results, not options
+  data: [
+    "/structured_output",
+    "/tools/*/parameters_schema",
+    "/output/schema",
+    "/tools/*/parameters",
+    "/tools/*/success",
+    "/tools/*/failure"
+  ]
+})
 
 /**
  * The versions of the wire form that can be read and written, oldest first.
@@ -132,7 +117,7 @@ export const defaultMaxSteps = invariants.defaultMaxSteps
  * @category versions
  * @since 0.1.0
  */
-export const versions: ReadonlyArray<number> = codec.codec.versions
+export const versions: ReadonlyArray<number> = codec.versions
 
 /**
  * The version that is written unless another is asked for.
@@ -140,7 +125,15 @@ export const versions: ReadonlyArray<number> = codec.codec.versions
  * @category versions
  * @since 0.1.0
  */
-export const currentVersion: number = codec.codec.current
+export const currentVersion: number = codec.current
+
+const lossesOfVersion1: ReadonlyArray<string> = [
+  "/output/strategy",
+  "/tools/*/success",
+  "/tools/*/failure",
+  "/tools/*/approval",
+  "/tools/*/annotations"
+]
 
 /**
  * Everything that version 1 cannot hold, in the form `allowLoss` takes.
@@ -154,7 +147,7 @@ export const currentVersion: number = codec.codec.current
  * @category versions
  * @since 0.1.0
  */
-export const version1Losses: ReadonlyArray<string> = codec.version1Losses
+export const version1Losses: ReadonlyArray<string> = lossesOfVersion1
 
 /**
  * Makes a definition, with its defaults filled in, and checks it.
@@ -195,10 +188,12 @@ export const make: (options: {
   readonly instructions?: string | undefined
   readonly modelOptions?: JsonObject | undefined
   readonly maxSteps?: number | "unlimited" | undefined
-  readonly output?: { readonly schema: JsonObject; readonly strategy?: OutputStrategy | undefined } | undefined
-  readonly reasoning?: ReasoningLevel | undefined
+  readonly output?:
+    | { readonly schema: JsonObject; readonly strategy?: agentData.OutputStrategy | undefined }
+    | undefined
+  readonly reasoning?: agentData.ReasoningLevel | undefined
   readonly tools?: ReadonlyArray<ToolContract> | undefined
-}) => Effect.Effect<AgentDefinition, PayloadError> = invariants.make
+}) => Effect.Effect<agentData.AgentDefinition, PayloadError.PayloadError> = agentData.make
 
 /**
  * Writes a definition as a versioned JSON object.
@@ -244,10 +239,10 @@ export const make: (options: {
  * @since 0.1.0
  */
 export const encode = (
-  definition: AgentDefinition,
+  definition: agentData.AgentDefinition,
   options?: VersionedCodec.EncodeOptions
-): Effect.Effect<JsonObject, PayloadError | LossyEncoding> =>
-  codec.under(options, codec.codec.encode(definition, options))
+): Effect.Effect<JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
+  withLimits(options, codec.encode(definition, options))
 
 /**
  * Writes a definition as JSON text; see {@link encode}.
@@ -260,10 +255,10 @@ export const encode = (
  * @since 0.1.0
  */
 export const encodeJson = (
-  definition: AgentDefinition,
+  definition: agentData.AgentDefinition,
   options?: VersionedCodec.EncodeOptions & { readonly indent?: number | undefined }
-): Effect.Effect<string, PayloadError | LossyEncoding> =>
-  codec.under(options, codec.codec.encodeJson(definition, options))
+): Effect.Effect<string, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
+  withLimits(options, codec.encodeJson(definition, options))
 
 /**
  * Reads a definition of any supported version from a value that came from
@@ -298,7 +293,8 @@ export const encodeJson = (
 export const decode = (
   input: unknown,
   options?: VersionedCodec.DecodeOptions
-): Effect.Effect<AgentDefinition, PayloadError> => codec.under(options, codec.codec.decode(input, options))
+): Effect.Effect<agentData.AgentDefinition, PayloadError.PayloadError> =>
+  withLimits(options, codec.decode(input, options))
 
 /**
  * Reads a definition from JSON text or bytes; see {@link decode}.
@@ -309,7 +305,8 @@ export const decode = (
 export const decodeJson = (
   input: string | Uint8Array,
   options?: VersionedCodec.DecodeOptions
-): Effect.Effect<AgentDefinition, PayloadError> => codec.under(options, codec.codec.decodeJson(input, options))
+): Effect.Effect<agentData.AgentDefinition, PayloadError.PayloadError> =>
+  withLimits(options, codec.decodeJson(input, options))
 
 /**
  * The wire form as a Schema, to embed definitions in other schemas: it reads
@@ -318,7 +315,7 @@ export const decodeJson = (
  * @category schemas
  * @since 0.1.0
  */
-export const Wire: Schema.Codec<AgentDefinition, Schema.Json> = codec.codec.schema
+export const Wire: Schema.Codec<agentData.AgentDefinition, Schema.Json> = codec.schema
 
 /**
  * The SHA-256 digest of a definition, `"sha256:<hex>"`: equal for definitions
@@ -333,4 +330,14 @@ export const Wire: Schema.Codec<AgentDefinition, Schema.Json> = codec.codec.sche
  * @category digests
  * @since 0.1.0
  */
-export const digest: (definition: AgentDefinition) => Effect.Effect<string, PayloadError> = internalDigest.digest
+export const digest: (definition: agentData.AgentDefinition) => Effect.Effect<string, PayloadError.PayloadError> =
+  agentData.digest
+
+/** Runs with the limits of a call, so that checks of the arms see them too. */
+const withLimits = <A, E>(
+  options: { readonly limits?: Partial<Limits.Limits> | undefined } | undefined,
+  effect: Effect.Effect<A, E>
+): Effect.Effect<A, E> =>
+  options?.limits === undefined
+    ? effect
+    : Effect.flatMap(Limits.resolve(options.limits), (limits) => Effect.provideService(effect, Limits.Limits, limits))

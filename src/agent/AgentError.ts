@@ -8,11 +8,11 @@
  *
  * @since 0.1.0
  */
-import type * as AiError from "effect/ai/AiError"
-import * as Duration from "effect/Duration"
+
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { RunState } from "./RunState.ts"
+import * as Run from "./Run.ts"
+import * as RunTransition from "./RunTransition.ts"
 
 // What other people's errors say may hold secrets and message text. It stays out of
 // reasons, their messages, their JSON and everything that prints an error.
@@ -48,7 +48,7 @@ export const causeOf = (reason: Reason): Option.Option<unknown> =>
  * `error` is the tag of the reason that `effect/ai` gives, `RateLimitError` for
  * example; the `AiError` itself is {@link causeOf}. `retryAfterMillis` is what the
  * provider asked for. `problem` is there if the model says that its description may be
- * shown, see {@link publicDescription}.
+ * shown, see {@link callModel.publicDescription}.
  *
  * @category reasons
  * @since 0.1.0
@@ -191,61 +191,6 @@ export class ShellWithoutRuntime extends Schema.TaggedError<ShellWithoutRuntime>
 }
 
 /**
- * The state was made by another definition of the agent: another name, model, set of
- * tools, output or text of instructions. What Effects find for each run, the
- * instructions or the model, does not count.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class DefinitionChanged extends Schema.TaggedError<DefinitionChanged>("effect-emissary/agent/DefinitionChanged")(
-  "DefinitionChanged",
-  { expected: Schema.String, found: Schema.String }
-) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `expected a state of the definition ${this.expected}, found one of ${this.found}. Resume it with the agent it was made by (its name, model, instructions, tools and options, as they were), or start a new run from its conversation.`
-  }
-}
-
-/**
- * A decision about a call that does not wait for one.
- *
- * **Details**
- *
- * `problem` is `unknown` for a call that is not waiting (it never was, or somebody
- * decided before), `ambiguous` where calls of several agents have this id and no
- * `path` was given, `repeated` for a second decision in the same list. `pending` are
- * the ids that do wait.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect-emissary/agent/InvalidDecision")(
-  "InvalidDecision",
-  {
-    callId: Schema.String,
-    problem: Schema.Literals(["unknown", "ambiguous", "repeated"]),
-    pending: Schema.Array(Schema.String)
-  }
-) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    const pending = this.pending.length === 0 ? "none" : this.pending.map((id) => JSON.stringify(id)).join(", ")
-    const found = {
-      unknown: "one that does not wait for a decision",
-      ambiguous: "one that several agents have; add the path of the request",
-      repeated: "a second decision about the same call"
-    }[this.problem]
-    return `expected a decision about a waiting call, found ${JSON.stringify(this.callId)}, ${found}. Waiting: ${pending}.`
-  }
-}
-
-/**
  * The conversation cannot be run: it breaks a law, or the input cannot follow it.
  *
  * @category reasons
@@ -332,8 +277,8 @@ export const Reason = Schema.Union([
   DefinitionInvalid,
   ToolSetInvalid,
   ShellWithoutRuntime,
-  DefinitionChanged,
-  InvalidDecision,
+  RunTransition.DefinitionChanged,
+  RunTransition.InvalidDecision,
   ConversationInvalid,
   BudgetFailed,
   MaxDepth,
@@ -358,7 +303,7 @@ export type Reason = typeof Reason.Type
 export class AgentError extends Schema.TaggedError<AgentError>("effect-emissary/agent/AgentError")("AgentError", {
   agent: Schema.String,
   reason: Reason,
-  state: Schema.optionalKey(RunState)
+  state: Schema.optionalKey(Run.State)
 }) {
   /**
    * @since 0.1.0
@@ -368,36 +313,31 @@ export class AgentError extends Schema.TaggedError<AgentError>("effect-emissary/
   }
 }
 
-/**
- * The key of an `AiError` reason's metadata under which a model says, with `true`, that
- * its description may be shown: it quotes nobody and holds no secret. What other models
- * say stays out of messages, see {@link causeOf}. `ScriptedModel` says so about the
- * disagreements of a script and a program.
- *
- * @category constants
- * @since 0.1.0
- */
-export const publicDescription = "effect-emissary/publicDescription"
-
-const problemOf = ({ reason }: AiError.AiError): string | undefined =>
-  reason._tag === "UnknownError" && reason.metadata[publicDescription] === true ? reason.description : undefined
+const adviceFor = Run.Outcome.match({
+  Completed: () => "Read the answer from the state.",
+  MaxSteps: () => "Resume from its state with a larger maxSteps.",
+  AwaitingApproval: ({ requests }) =>
+    `Resume from its state with decisions about ${requests.map(({ callId, name }) => `${JSON.stringify(callId)} (${name})`).join(", ")}.`,
+  Interrupted: () => "Resume from its state when the cause is gone.",
+  InvalidOutput: ({ issues }) =>
+    `The answer had ${issues.length} problems with the output schema: ${issues.map((issue) => (issue.path === "" ? "the root" : issue.path)).join(", ")}.`,
+  Stopped: ({ finishReason }) => `The provider stopped with ${JSON.stringify(finishReason)}.`
+})
 
 /**
- * The reason for an error of `effect/ai`.
+ * A run ended, but not with an answer. Use `run` where that is nothing unusual.
  *
- * @category constructors
+ * @category errors
  * @since 0.1.0
  */
-export const modelFailed = (error: AiError.AiError, model?: string): ModelFailed => {
-  const problem = problemOf(error)
-  return withCause(
-    new ModelFailed({
-      error: error.reason._tag,
-      retryable: error.isRetryable,
-      ...(error.retryAfter === undefined ? undefined : { retryAfterMillis: Duration.toMillis(error.retryAfter) }),
-      ...(model === undefined ? undefined : { model }),
-      ...(problem === undefined ? undefined : { problem })
-    }),
-    error
-  )
+export class RunIncomplete extends Schema.TaggedError<RunIncomplete>("effect-emissary/agent/RunIncomplete")(
+  "RunIncomplete",
+  { outcome: Run.Outcome, state: Run.State }
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return `Agent ${JSON.stringify(this.state.agent)}: expected an answer, found that the run ended ${this.outcome._tag}. ${adviceFor(this.outcome)}`
+  }
 }

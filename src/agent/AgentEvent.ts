@@ -7,20 +7,17 @@
  *
  * @since 0.1.0
  */
-import type * as Cause from "effect/Cause"
+
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Queue from "effect/Queue"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { AssistantMessage } from "../conversation/Message.ts"
-import type { TokenUsage } from "../conversation/TokenUsage.ts"
-import type { Success, ToolResult } from "../tool/ToolResult.ts"
-import type { ApprovalRequest } from "./Outcome.ts"
-import type { Purpose, RunEvent } from "./RunEvent.ts"
-import type { RunResult } from "./RunResult.ts"
-import type { RunState } from "./RunState.ts"
+import type * as Message from "../conversation/Message.ts"
+import type * as ToolResult from "../tool/ToolResult.ts"
+import type * as Run from "./Run.ts"
+import type { Result } from "./internal/runOptions.ts"
+import type { Purpose } from "./internal/runParts.ts"
 
 /**
  * The run began, or went on after it was resumed.
@@ -33,7 +30,7 @@ export interface RunStarted {
   readonly runId: string
   readonly agent: string
   readonly resumed: boolean
-  readonly state: RunState
+  readonly state: Run.State
 }
 
 /**
@@ -46,7 +43,7 @@ export interface StepStarted {
   readonly _tag: "StepStarted"
   readonly step: number
   readonly purpose: Purpose
-  readonly state: RunState
+  readonly state: Run.State
 }
 
 /**
@@ -93,10 +90,10 @@ export interface ReasoningDelta {
 export interface StepFinished {
   readonly _tag: "StepFinished"
   readonly step: number
-  readonly message: AssistantMessage
-  readonly usage: TokenUsage
-  readonly total: TokenUsage
-  readonly state: RunState
+  readonly message: Message.AssistantMessage
+  readonly usage: Message.TokenUsage
+  readonly total: Message.TokenUsage
+  readonly state: Run.State
 }
 
 /**
@@ -110,7 +107,7 @@ export interface ToolStarted {
   readonly callId: string
   readonly name: string
   readonly arguments: Schema.Json
-  readonly state: RunState
+  readonly state: Run.State
 }
 
 /**
@@ -123,7 +120,7 @@ export interface ToolProgress {
   readonly _tag: "ToolProgress"
   readonly callId: string
   readonly name: string
-  readonly result: Success
+  readonly result: ToolResult.Success
 }
 
 /**
@@ -136,9 +133,9 @@ export interface ToolFinished {
   readonly _tag: "ToolFinished"
   readonly callId: string
   readonly name: string
-  readonly result: ToolResult
+  readonly result: ToolResult.ToolResult
   readonly duration: Duration.Duration
-  readonly state: RunState
+  readonly state: Run.State
 }
 
 /**
@@ -149,8 +146,8 @@ export interface ToolFinished {
  */
 export interface ApprovalRequested {
   readonly _tag: "ApprovalRequested"
-  readonly request: ApprovalRequest
-  readonly state: RunState
+  readonly request: Run.ApprovalRequest
+  readonly state: Run.State
 }
 
 /**
@@ -165,7 +162,7 @@ export interface Child {
   readonly callId: string
   readonly name: string
   readonly event: AgentEvent<unknown>
-  readonly state: RunState
+  readonly state: Run.State
 }
 
 /**
@@ -177,8 +174,8 @@ export interface Child {
  */
 export interface StateChanged {
   readonly _tag: "StateChanged"
-  readonly event: RunEvent
-  readonly state: RunState
+  readonly event: Run.Event
+  readonly state: Run.State
 }
 
 /**
@@ -189,7 +186,7 @@ export interface StateChanged {
  */
 export interface RunFinished<out A> {
   readonly _tag: "RunFinished"
-  readonly result: RunResult<A>
+  readonly result: Result<A>
 }
 
 /**
@@ -232,7 +229,7 @@ export type AgentEvent<A> =
  * import { Effect, Stream } from "effect"
  * import { Agent, AgentEvent } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- * import assert from "node:assert"
+ *  * import assert from "node:assert"
  *
  * const greeter = Agent.make("greeter", { instructions: "Greet people." })
  *
@@ -254,7 +251,7 @@ export type AgentEvent<A> =
  * @category running
  * @since 0.1.0
  */
-export const result = <A, E, R>(self: Stream.Stream<AgentEvent<A>, E, R>): Effect.Effect<RunResult<A>, E, R> =>
+export const result = <A, E, R>(self: Stream.Stream<AgentEvent<A>, E, R>): Effect.Effect<Result<A>, E, R> =>
   Effect.flatMap(
     Stream.runLast(self),
     Option.match({
@@ -268,40 +265,4 @@ const noResult = (found: string): Effect.Effect<never> =>
     new Error(
       `AgentEvent.result: expected RunFinished as the last event, found ${found}. Give it the whole stream of an agent.`
     )
-  )
-
-/** How many events a stream holds before its reader slows the run. */
-const streamBuffer = 16
-
-/**
- * What a run emits, of an agent or a plan: a slow reader slows the run, and a reader who
- * leaves stops it.
- *
- * @internal
- * @category running
- * @since 0.1.0
- */
-export const streamOf = <Event, E>(
-  run: (emit: (event: Event) => Effect.Effect<void>) => Effect.Effect<unknown, E>
-): Stream.Stream<Event, E> =>
-  Stream.unwrap(
-    Effect.gen(function* () {
-      const queue = yield* Queue.bounded<Event, E | Cause.Done>(streamBuffer)
-      const fiber = yield* run((event) => Effect.asVoid(Queue.offer(queue, event))).pipe(
-        Effect.matchCauseEffect({
-          onFailure: (cause) => Queue.failCause(queue, cause),
-          onSuccess: () => Queue.end(queue)
-        }),
-        Effect.forkScoped
-      )
-      // Added last, so it runs first. A producer that waits for room is told to stop before it is let go:
-      // let go first it would run on, and one that cannot stop just there would never be let go.
-      yield* Effect.addFinalizer(() =>
-        Effect.andThen(
-          Effect.sync(() => fiber.interruptUnsafe()),
-          Queue.shutdown(queue)
-        )
-      )
-      return Stream.fromQueue(queue)
-    })
   )

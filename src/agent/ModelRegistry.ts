@@ -11,6 +11,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Cache from "effect/Cache"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
@@ -22,20 +23,134 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as LanguageModel from "effect/ai/LanguageModel"
-import * as Decode from "../payload/Decode.ts"
 import * as Json from "../payload/Json.ts"
-import * as Names from "../payload/Names.ts"
-import { PayloadError, Secret } from "../payload/PayloadError.ts"
-import * as SecretKeys from "../payload/SecretKeys.ts"
-import { ReasoningLevel } from "./internal/definition/schema.ts"
-import * as ModelText from "./internal/definition/modelName.ts"
-import {
-  InvalidModelName,
-  InvalidModelOptions,
-  ModelRegistryError,
-  unavailable as unavailableReason,
-  UnknownProvider
-} from "./ModelRegistryError.ts"
+import * as PayloadError from "../payload/PayloadError.ts"
+import * as Secrets from "../payload/Secrets.ts"
+import * as untrusted from "../payload/internal/untrusted.ts"
+import * as agentData from "./internal/agentData.ts"
+
+const joinNames = (names: ReadonlyArray<string>): string => (names.length === 0 ? "none" : names.join(", "))
+
+/**
+ * The name is not of the form `"provider/model"`.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class InvalidModelName extends Schema.TaggedError<InvalidModelName>(
+  "effect-emissary/agent/ModelRegistryError/InvalidModelName"
+)("InvalidModelName", {
+  /** The name, quoted and shortened, or the kind of what was given instead of text. */
+  found: Schema.String
+}) {
+  override get message() {
+    return `expected a model of the form "provider/model", such as "openai/gpt-5.2", found ${this.found}`
+  }
+}
+
+/**
+ * The registry has no such provider.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class UnknownProvider extends Schema.TaggedError<UnknownProvider>(
+  "effect-emissary/agent/ModelRegistryError/UnknownProvider"
+)("UnknownProvider", {
+  provider: Schema.String,
+  /** The providers the registry has, in alphabetical order. */
+  known: Schema.Array(Schema.String)
+}) {
+  override get message() {
+    return `unknown provider ${JSON.stringify(this.provider)}; known providers: ${joinNames(this.known)}. Add it to ModelRegistry.layer`
+  }
+}
+
+/**
+ * The definition gives the model an option that the provider's entry does not
+ * take, or a value of the wrong form, or something that looks like a secret.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class InvalidModelOptions extends Schema.TaggedError<InvalidModelOptions>(
+  "effect-emissary/agent/ModelRegistryError/InvalidModelOptions"
+)("InvalidModelOptions", {
+  provider: Schema.String,
+  error: PayloadError.PayloadError
+}) {
+  override get message() {
+    return `provider ${JSON.stringify(this.provider)} does not take these options: ${this.error.message}`
+  }
+}
+
+/**
+ * The provider's layer could not be built.
+ *
+ * **Details**
+ *
+ * `problem` names the kind of the error. The error itself is {@link causeOf}; it
+ * stays in the process and out of messages and JSON, because it may hold text of
+ * a request or a setting.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class ModelUnavailable extends Schema.TaggedError<ModelUnavailable>(
+  "effect-emissary/agent/ModelRegistryError/ModelUnavailable"
+)("ModelUnavailable", {
+  problem: Schema.String
+}) {
+  override get message() {
+    return `the layer of the model could not be built (${this.problem}). Look at ModelRegistryError.causeOf(error.reason)`
+  }
+}
+
+const causes = new WeakMap<ModelUnavailable, Cause.Cause<unknown>>()
+
+/**
+ * The reason for a layer that could not be built, its cause remembered for
+ * {@link causeOf}.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const unavailableReason = (problem: string, cause: Cause.Cause<unknown>): ModelUnavailable => {
+  const reason = new ModelUnavailable({ problem })
+  causes.set(reason, cause)
+  return reason
+}
+
+/**
+ * Why the layer of a model could not be built; `None` for other reasons, and for
+ * an error that came out of JSON.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const causeOf = (reason: ModelRegistryError["reason"]): Option.Option<Cause.Cause<unknown>> =>
+  reason._tag === "ModelUnavailable" ? Option.fromNullishOr(causes.get(reason)) : Option.none()
+
+/**
+ * The name of a model did not become a model.
+ *
+ * **Details**
+ *
+ * `model` is the name as it was asked for, shortened; the `reason` says why.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ModelRegistryError extends Schema.TaggedError<ModelRegistryError>(
+  "effect-emissary/agent/ModelRegistryError"
+)("ModelRegistryError", {
+  model: Schema.String,
+  reason: Schema.Union([InvalidModelName, UnknownProvider, InvalidModelOptions, ModelUnavailable])
+}) {
+  override get message() {
+    return `ModelRegistry: ${this.model}: ${this.reason.message}`
+  }
+}
 
 /**
  * The service that resolves the name of a model.
@@ -89,7 +204,7 @@ export interface ModelName {
  * @category parsing
  * @since 0.1.0
  */
-export const parseName: (name: string) => Option.Option<ModelName> = ModelText.parse
+export const parseName: (name: string) => Option.Option<ModelName> = agentData.parseModelName
 
 /**
  * An entry of the registry, made by {@link provider}.
@@ -101,7 +216,7 @@ export interface Provider<out E, out R> {
   readonly build: (
     model: string,
     options: Json.JsonObject
-  ) => Effect.Effect<Layer.Layer<LanguageModel.LanguageModel, E, R>, PayloadError>
+  ) => Effect.Effect<Layer.Layer<LanguageModel.LanguageModel, E, R>, PayloadError.PayloadError>
 }
 
 /**
@@ -138,7 +253,7 @@ export const Sampling = Schema.Struct({
   max_output_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
   stop: Schema.optionalKey(Schema.Union([Schema.String, Schema.Array(Schema.String)])),
   seed: Schema.optionalKey(Schema.Int),
-  reasoning: Schema.optionalKey(ReasoningLevel)
+  reasoning: Schema.optionalKey(agentData.ReasoningLevelSchema)
 })
 
 /**
@@ -149,8 +264,9 @@ export const Sampling = Schema.Struct({
  */
 export type Sampling = typeof Sampling.Type
 
-const what = "Model options"
-const path = "/model_options"
+const artefact = "Model options"
+
+const optionsPath = "/model_options"
 
 /**
  * Describes a provider: the options it takes from a definition, and how a model
@@ -172,33 +288,38 @@ export const provider = <Options, E, R>(entry: {
   readonly options: Schema.Decoder<Options>
   readonly model: (model: string, options: Options) => Layer.Layer<LanguageModel.LanguageModel, E, R>
 }): Provider<E, R> => {
-  const decode = Decode.decode(entry.options, { what, path })
+  const decode = Json.decode(entry.options, { what: artefact, path: optionsPath })
   return { build: (model, options) => Effect.map(decode(options), (decoded) => entry.model(model, decoded)) }
 }
 
-const shown = (model: unknown): string => ModelText.show(model)
+const renderName = (model: unknown): string => agentData.renderValue(model)
 
-const parse = (model: string): Effect.Effect<ModelName, ModelRegistryError> =>
+const requireName = (model: string): Effect.Effect<ModelName, ModelRegistryError> =>
   Effect.mapError(
-    Effect.fromOption(ModelText.parse(model)),
-    () => new ModelRegistryError({ model: shown(model), reason: new InvalidModelName({ found: shown(model) }) })
+    Effect.fromOption(agentData.parseModelName(model)),
+    () =>
+      new ModelRegistryError({ model: renderName(model), reason: new InvalidModelName({ found: renderName(model) }) })
   )
 
-const invalidOptions = (model: string, name: ModelName) => (error: PayloadError) =>
+const invalidOptions = (model: string, name: ModelName) => (error: PayloadError.PayloadError) =>
   new ModelRegistryError({
-    model: shown(model),
+    model: renderName(model),
     reason: new InvalidModelOptions({ provider: name.provider, error })
   })
 
 /** A copy of the options, once they are plain JSON without secrets. */
 const checkOptions = (model: string, name: ModelName, options: Json.JsonObject) => {
-  const secret = SecretKeys.find(options)
+  const secret = Secrets.find(options)
   const checked = Option.isNone(secret)
-    ? Json.checkObject(options, { what })
+    ? Json.checkObject(options, { what: artefact })
     : Effect.fail(
-        new PayloadError({
-          what,
-          reason: new Secret({ path: path + secret.value.path, key: secret.value.key, kind: secret.value.kind })
+        new PayloadError.PayloadError({
+          what: artefact,
+          reason: new PayloadError.Secret({
+            path: optionsPath + secret.value.path,
+            key: secret.value.key,
+            kind: secret.value.kind
+          })
         })
       )
   return Effect.mapError(checked, invalidOptions(model, name))
@@ -219,8 +340,8 @@ const kindOf = (cause: Cause.Cause<unknown>): string => {
   return "_tag" in error && typeof error._tag === "string" ? error._tag : error.constructor.name
 }
 
-const unavailable = (model: string, cause: Cause.Cause<unknown>) =>
-  new ModelRegistryError({ model: shown(model), reason: unavailableReason(kindOf(cause), cause) })
+const failUnavailable = (model: string, cause: Cause.Cause<unknown>) =>
+  new ModelRegistryError({ model: renderName(model), reason: unavailableReason(kindOf(cause), cause) })
 
 /** How many different models, counted with their options, are kept ready. */
 const capacity = 256
@@ -248,7 +369,7 @@ const capacity = 256
  * import { LanguageModel } from "effect/ai"
  * import { ModelRegistry } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- *
+ *  *
  * const Registry = ModelRegistry.layer({
  *   demo: ModelRegistry.provider({
  *     options: ModelRegistry.Sampling,
@@ -304,7 +425,7 @@ const fromProviders = <R>(providers: {
           Effect.updateContext((_: Context.Context<never>) => context),
           Effect.onError((cause) => Scope.close(own, Exit.failCause(cause))),
           Effect.catchCause((cause) =>
-            Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.fail(unavailable(model, cause))
+            Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.fail(failUnavailable(model, cause))
           )
         )
         return Context.get(services, LanguageModel.LanguageModel)
@@ -317,11 +438,11 @@ const fromProviders = <R>(providers: {
 
       return ModelRegistry.of({
         resolve: Effect.fnUntraced(function* (model, options) {
-          const name = yield* parse(model)
-          const entry = Names.get(providers, name.provider)
+          const name = yield* requireName(model)
+          const entry = untrusted.getOwn(providers, name.provider)
           if (Option.isNone(entry)) {
             return yield* new ModelRegistryError({
-              model: shown(model),
+              model: renderName(model),
               reason: new UnknownProvider({ provider: name.provider, known })
             })
           }
@@ -351,7 +472,7 @@ const fromProviders = <R>(providers: {
  * import { Effect, Layer } from "effect"
  * import { ModelRegistry } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- *
+ *  *
  * const program = Effect.gen(function*() {
  *   const registry = yield* ModelRegistry.ModelRegistry
  *   const model = yield* registry.resolve("openai/gpt-5.2", {})
@@ -373,7 +494,7 @@ export const layerAmbient: Layer.Layer<ModelRegistry, never, LanguageModel.Langu
   Effect.map(LanguageModel.LanguageModel, (ambient) =>
     ModelRegistry.of({
       resolve: Effect.fnUntraced(function* (model, options) {
-        yield* checkOptions(model, yield* parse(model), options)
+        yield* checkOptions(model, yield* requireName(model), options)
         return ambient
       })
     })

@@ -48,116 +48,62 @@
  *
  * @since 0.1.0
  */
-import type * as Chat from "effect/ai/Chat"
-import type * as Prompt from "effect/ai/Prompt"
+
 import * as Effect from "effect/Effect"
 import { dual } from "effect/Function"
 import * as HashMap from "effect/HashMap"
-import type { Inspectable } from "effect/Inspectable"
 import * as Option from "effect/Option"
-import type { Pipeable } from "effect/Pipeable"
 import * as Ref from "effect/Ref"
 import * as Result from "effect/Result"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
+import type * as Chat from "effect/ai/Chat"
+import type * as Prompt from "effect/ai/Prompt"
 import type { JsonObject } from "../payload/Json.ts"
-import type { LossyEncoding } from "../payload/LossyEncoding.ts"
-import type { PayloadError } from "../payload/PayloadError.ts"
-import type { DecodeOptions, EncodeOptions } from "../payload/VersionedCodec.ts"
-import type { NonEmptyContent } from "../tool/Content.ts"
+import type * as PayloadError from "../payload/PayloadError.ts"
+import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
-import { ConversationError, InvalidKeepRecent } from "./ConversationError.ts"
-import * as turns from "./internal/budget/turns.ts"
-import { codec, repairing } from "./internal/codec.ts"
-import * as reader from "./internal/fromPrompt.ts"
-import * as history from "./internal/history.ts"
-import * as laws from "./internal/laws.ts"
-import { onUnlawful } from "./internal/onUnlawful.ts"
-import * as prompt from "./internal/prompt.ts"
-import * as internalRelabel from "./internal/relabel.ts"
-import * as internalRepair from "./internal/repair.ts"
-import * as transcripts from "./internal/transcript.ts"
+import * as ConversationError from "./ConversationError.ts"
 import * as Message from "./Message.ts"
-import type { AssistantPart, ToolCallPart } from "./Part.ts"
-import type { Reader, Repaired } from "./Repair.ts"
-import type { Transcript } from "./Transcript.ts"
+import * as TokenCounter from "./TokenCounter.ts"
+import * as history from "./internal/history.ts"
+import * as messageData from "./internal/messageData.ts"
+import * as prompts from "./internal/prompts.ts"
 
 export {
   /**
-   * @category tokens
+   * A message history. See the module for its laws.
+   *
+   * **Details**
+   *
+   * Conversations are compared by value with `Equal.equals`, can be iterated, and
+   * print their roles only, never what was said.
+   *
+   * @category models
    * @since 0.1.0
    */
-  compact
-} from "./Compact.ts"
+  Conversation
+} from "./internal/history.ts"
 
 export {
   /**
-   * @category tokens
-   * @since 0.1.0
-   */
-  estimatedSize,
-  /**
-   * @category tokens
-   * @since 0.1.0
-   */
-  fit
-} from "./Fit.ts"
-
-export type {
-  /**
+   * Options of {@link toPrompt}.
+   *
    * @category models
    * @since 0.1.0
    */
-  CompactOptions
-} from "./Compact.ts"
+  type ToPromptOptions
+} from "./internal/prompts.ts"
 
-export type {
+export {
   /**
+   * A lawful conversation, and what had to be changed for it, in the order of the
+   * history; nothing for one that was lawful.
+   *
    * @category models
    * @since 0.1.0
    */
-  FitOptions,
-  /**
-   * @category models
-   * @since 0.1.0
-   */
-  Fitted,
-  /**
-   * @category models
-   * @since 0.1.0
-   */
-  SizeOptions
-} from "./Fit.ts"
-
-/**
- * Identifies conversations at run time.
- *
- * @category type ids
- * @since 0.1.0
- */
-export type TypeId = "~effect-emissary/conversation/Conversation"
-
-/**
- * Identifies conversations at run time.
- *
- * @category type ids
- * @since 0.1.0
- */
-export const TypeId: TypeId = history.TypeId
-
-/**
- * A message history. See the module for its laws.
- *
- * **Details**
- *
- * Conversations are compared by value with `Equal.equals`, can be iterated, and
- * print their roles only, never what was said.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Conversation extends Iterable<Message.Message>, Pipeable, Inspectable {
-  readonly [TypeId]: TypeId
-}
+  type Repaired
+} from "./internal/history.ts"
 
 /**
  * Tells whether a value is a conversation.
@@ -165,7 +111,7 @@ export interface Conversation extends Iterable<Message.Message>, Pipeable, Inspe
  * @category guards
  * @since 0.1.0
  */
-export const isConversation = (u: unknown): u is Conversation => history.isHistory(u)
+export const isConversation = (u: unknown): u is history.Conversation => history.isHistory(u)
 
 /**
  * The conversation without messages and without a token limit.
@@ -173,7 +119,7 @@ export const isConversation = (u: unknown): u is Conversation => history.isHisto
  * @category constructors
  * @since 0.1.0
  */
-export const empty: Conversation = history.empty(undefined)
+export const empty: history.Conversation = history.empty(undefined)
 
 /**
  * Starts a conversation, with a system message if `system` is given (an empty one
@@ -185,16 +131,16 @@ export const empty: Conversation = history.empty(undefined)
 export const make = (options?: {
   readonly system?: string | undefined
   readonly tokenLimit?: number | undefined
-}): Effect.Effect<Conversation> => {
+}): Effect.Effect<history.Conversation> => {
   const start = history.empty(options?.tokenLimit)
   return options?.system === undefined
     ? Effect.succeed(start)
-    : Effect.map(Message.system(options.system), (message) => history.push(start, message))
+    : Effect.map(Message.system(options.system), (message) => history.pushMessage(start, message))
 }
 
 /**
  * Builds a conversation from messages, checking every law. `staleUsage` says
- * what {@link hasStaleUsage} said of the conversation they are from.
+ * what {@link history.hasStaleUsage} said of the conversation they are from.
  *
  * @category constructors
  * @since 0.1.0
@@ -202,19 +148,12 @@ export const make = (options?: {
 export const fromMessages = (
   messages: Iterable<Message.Message>,
   options?: { readonly tokenLimit?: number | undefined; readonly staleUsage?: boolean | undefined }
-): Result.Result<Conversation, ConversationError> => {
+): Result.Result<history.Conversation, ConversationError.ConversationError> => {
   const self = appendAll(history.empty(options?.tokenLimit), messages)
-  return options?.staleUsage === true ? Result.map(self, (found) => history.forgetReport(history.of(found))) : self
+  return options?.staleUsage === true
+    ? Result.map(self, (found) => history.forgetReport(history.asHistory(found)))
+    : self
 }
-
-/**
- * Whether the newest usage was reported about a longer history than this: something was
- * removed since. {@link estimatedSize} does not use such a report.
- *
- * @category tokens
- * @since 0.1.0
- */
-export const hasStaleUsage = (self: Conversation): boolean => history.of(self).staleUsage
 
 /**
  * Adds a message, or says which law it would break.
@@ -244,14 +183,25 @@ export const hasStaleUsage = (self: Conversation): boolean => history.of(self).s
  * @since 0.1.0
  */
 export const append: {
-  (message: Message.Message): (self: Conversation) => Result.Result<Conversation, ConversationError>
-  (self: Conversation, message: Message.Message): Result.Result<Conversation, ConversationError>
-} = dual(2, (self: Conversation, message: Message.Message): Result.Result<Conversation, ConversationError> => {
-  const reason = laws.check(history.of(self), message)
-  return reason === undefined
-    ? Result.succeed(history.push(history.of(self), message))
-    : Result.fail(new ConversationError({ reason }))
-})
+  (
+    message: Message.Message
+  ): (self: history.Conversation) => Result.Result<history.Conversation, ConversationError.ConversationError>
+  (
+    self: history.Conversation,
+    message: Message.Message
+  ): Result.Result<history.Conversation, ConversationError.ConversationError>
+} = dual(
+  2,
+  (
+    self: history.Conversation,
+    message: Message.Message
+  ): Result.Result<history.Conversation, ConversationError.ConversationError> => {
+    const reason = history.checkMessage(history.asHistory(self), message)
+    return reason === undefined
+      ? Result.succeed(history.pushMessage(history.asHistory(self), message))
+      : Result.fail(new ConversationError.ConversationError({ reason }))
+  }
+)
 
 /**
  * Adds messages in order, all or none.
@@ -260,11 +210,19 @@ export const append: {
  * @since 0.1.0
  */
 export const appendAll: {
-  (messages: Iterable<Message.Message>): (self: Conversation) => Result.Result<Conversation, ConversationError>
-  (self: Conversation, messages: Iterable<Message.Message>): Result.Result<Conversation, ConversationError>
+  (
+    messages: Iterable<Message.Message>
+  ): (self: history.Conversation) => Result.Result<history.Conversation, ConversationError.ConversationError>
+  (
+    self: history.Conversation,
+    messages: Iterable<Message.Message>
+  ): Result.Result<history.Conversation, ConversationError.ConversationError>
 } = dual(
   2,
-  (self: Conversation, messages: Iterable<Message.Message>): Result.Result<Conversation, ConversationError> => {
+  (
+    self: history.Conversation,
+    messages: Iterable<Message.Message>
+  ): Result.Result<history.Conversation, ConversationError.ConversationError> => {
     let current = self
     for (const message of messages) {
       const next = append(current, message)
@@ -284,10 +242,17 @@ const firstIsConversation = (args: IArguments): boolean => isConversation(args[0
  * @since 0.1.0
  */
 export const addSystem: {
-  (content: string, options?: Message.Options): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
-  (self: Conversation, content: string, options?: Message.Options): Effect.Effect<Conversation, ConversationError>
-} = dual(firstIsConversation, (self: Conversation, content: string, options?: Message.Options) =>
-  add(self, Message.system(content, options))
+  (
+    content: string,
+    options?: Message.Options
+  ): (self: history.Conversation) => Effect.Effect<history.Conversation, ConversationError.ConversationError>
+  (
+    self: history.Conversation,
+    content: string,
+    options?: Message.Options
+  ): Effect.Effect<history.Conversation, ConversationError.ConversationError>
+} = dual(firstIsConversation, (self: history.Conversation, content: string, options?: Message.Options) =>
+  appendMade(self, Message.system(content, options))
 )
 
 /**
@@ -298,16 +263,18 @@ export const addSystem: {
  */
 export const addUser: {
   (
-    content: string | NonEmptyContent,
+    content: string | ToolResult.NonEmptyContent,
     options?: Message.Options
-  ): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
+  ): (self: history.Conversation) => Effect.Effect<history.Conversation, ConversationError.ConversationError>
   (
-    self: Conversation,
-    content: string | NonEmptyContent,
+    self: history.Conversation,
+    content: string | ToolResult.NonEmptyContent,
     options?: Message.Options
-  ): Effect.Effect<Conversation, ConversationError>
-} = dual(firstIsConversation, (self: Conversation, content: string | NonEmptyContent, options?: Message.Options) =>
-  add(self, Message.user(content, options))
+  ): Effect.Effect<history.Conversation, ConversationError.ConversationError>
+} = dual(
+  firstIsConversation,
+  (self: history.Conversation, content: string | ToolResult.NonEmptyContent, options?: Message.Options) =>
+    appendMade(self, Message.user(content, options))
 )
 
 /**
@@ -318,18 +285,21 @@ export const addUser: {
  */
 export const addAssistant: {
   (
-    content: string | ReadonlyArray<AssistantPart>,
+    content: string | ReadonlyArray<Message.AssistantPart>,
     options?: Message.AssistantOptions
-  ): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
+  ): (self: history.Conversation) => Effect.Effect<history.Conversation, ConversationError.ConversationError>
   (
-    self: Conversation,
-    content: string | ReadonlyArray<AssistantPart>,
+    self: history.Conversation,
+    content: string | ReadonlyArray<Message.AssistantPart>,
     options?: Message.AssistantOptions
-  ): Effect.Effect<Conversation, ConversationError>
+  ): Effect.Effect<history.Conversation, ConversationError.ConversationError>
 } = dual(
   firstIsConversation,
-  (self: Conversation, content: string | ReadonlyArray<AssistantPart>, options?: Message.AssistantOptions) =>
-    add(self, Message.assistant(content, options))
+  (
+    self: history.Conversation,
+    content: string | ReadonlyArray<Message.AssistantPart>,
+    options?: Message.AssistantOptions
+  ) => appendMade(self, Message.assistant(content, options))
 )
 
 /**
@@ -338,7 +308,7 @@ export const addAssistant: {
  * @category models
  * @since 0.1.0
  */
-export interface Answer {
+export interface ToolAnswer {
   readonly callId: string
   readonly name?: string
   readonly result: ToolResult.ToolResult
@@ -351,13 +321,13 @@ export interface Answer {
  *
  * ```ts
  * import { Effect } from "effect"
- * import { Conversation, Part, ToolResult } from "effect-emissary"
+ * import { Conversation, Message, ToolResult } from "effect-emissary"
  * import assert from "node:assert"
  *
  * const program = Conversation.empty.pipe(
  *   Conversation.addUser("Where is order 42?"),
  *   Effect.flatMap(
- *     Conversation.addAssistant([Part.toolCall({ id: "call_1", name: "get_order", arguments: { id: "42" } })])
+ *     Conversation.addAssistant([Message.toolCallPart({ id: "call_1", name: "get_order", arguments: { id: "42" } })])
  *   ),
  *   Effect.flatMap(Conversation.addToolResult({ callId: "call_1", result: ToolResult.success({ status: "sent" }) }))
  * )
@@ -370,18 +340,25 @@ export interface Answer {
  * @since 0.1.0
  */
 export const addToolResult: {
-  (answer: Answer, options?: Message.Options): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
-  (self: Conversation, answer: Answer, options?: Message.Options): Effect.Effect<Conversation, ConversationError>
-} = dual(firstIsConversation, (self: Conversation, answer: Answer, options?: Message.Options) => {
-  const call = HashMap.get(history.of(self).open, answer.callId)
+  (
+    answer: ToolAnswer,
+    options?: Message.Options
+  ): (self: history.Conversation) => Effect.Effect<history.Conversation, ConversationError.ConversationError>
+  (
+    self: history.Conversation,
+    answer: ToolAnswer,
+    options?: Message.Options
+  ): Effect.Effect<history.Conversation, ConversationError.ConversationError>
+} = dual(firstIsConversation, (self: history.Conversation, answer: ToolAnswer, options?: Message.Options) => {
+  const call = HashMap.get(history.asHistory(self).open, answer.callId)
   const name = answer.name ?? (Option.isSome(call) ? call.value.name : "")
-  return add(self, Message.tool({ callId: answer.callId, name, result: answer.result }, options))
+  return appendMade(self, Message.tool({ callId: answer.callId, name, result: answer.result }, options))
 })
 
-const add = (
-  self: Conversation,
+const appendMade = (
+  self: history.Conversation,
   message: Effect.Effect<Message.Message>
-): Effect.Effect<Conversation, ConversationError> =>
+): Effect.Effect<history.Conversation, ConversationError.ConversationError> =>
   Effect.flatMap(message, (message) => Effect.fromResult(append(self, message)))
 
 /**
@@ -390,7 +367,8 @@ const add = (
  * @category getters
  * @since 0.1.0
  */
-export const messages = (self: Conversation): ReadonlyArray<Message.Message> => history.toArray(history.of(self))
+export const messages = (self: history.Conversation): ReadonlyArray<Message.Message> =>
+  history.toArray(history.asHistory(self))
 
 /**
  * The number of messages, the system message included.
@@ -398,7 +376,7 @@ export const messages = (self: Conversation): ReadonlyArray<Message.Message> => 
  * @category getters
  * @since 0.1.0
  */
-export const messageCount = (self: Conversation): number => history.of(self).length
+export const messageCount = (self: history.Conversation): number => history.asHistory(self).length
 
 /**
  * The system message.
@@ -406,8 +384,8 @@ export const messageCount = (self: Conversation): number => history.of(self).len
  * @category getters
  * @since 0.1.0
  */
-export const system = (self: Conversation): Option.Option<Message.SystemMessage> =>
-  Option.fromUndefinedOr(history.of(self).system)
+export const system = (self: history.Conversation): Option.Option<Message.SystemMessage> =>
+  Option.fromUndefinedOr(history.asHistory(self).system)
 
 /**
  * The newest message.
@@ -415,8 +393,8 @@ export const system = (self: Conversation): Option.Option<Message.SystemMessage>
  * @category getters
  * @since 0.1.0
  */
-export const lastMessage = (self: Conversation): Option.Option<Message.Message> =>
-  Option.fromUndefinedOr(history.lastMessage(history.of(self)))
+export const lastMessage = (self: history.Conversation): Option.Option<Message.Message> =>
+  Option.fromUndefinedOr(history.lastMessage(history.asHistory(self)))
 
 /**
  * The newest assistant message.
@@ -424,8 +402,8 @@ export const lastMessage = (self: Conversation): Option.Option<Message.Message> 
  * @category getters
  * @since 0.1.0
  */
-export const lastAssistantMessage = (self: Conversation): Option.Option<Message.AssistantMessage> =>
-  Option.fromUndefinedOr(history.of(self).lastAssistant)
+export const lastAssistantMessage = (self: history.Conversation): Option.Option<Message.AssistantMessage> =>
+  Option.fromUndefinedOr(history.asHistory(self).lastAssistant)
 
 /**
  * The calls that wait for a result, in call order. Tools that the provider runs
@@ -434,18 +412,8 @@ export const lastAssistantMessage = (self: Conversation): Option.Option<Message.
  * @category getters
  * @since 0.1.0
  */
-export const openCalls = (self: Conversation): ReadonlyArray<ToolCallPart> => laws.openBatch(history.of(self))
-
-/**
- * Whether a call of this id occurs anywhere in the conversation.
- *
- * @category getters
- * @since 0.1.0
- */
-export const hasCall: {
-  (id: string): (self: Conversation) => boolean
-  (self: Conversation, id: string): boolean
-} = dual(2, (self: Conversation, id: string): boolean => HashMap.has(history.of(self).callIds, id))
+export const openCalls = (self: history.Conversation): ReadonlyArray<Message.ToolCallPart> =>
+  history.openBatch(history.asHistory(self))
 
 /**
  * Gives new ids to calls whose id is empty, occurs in the conversation, or occurs
@@ -461,10 +429,12 @@ export const hasCall: {
  * @since 0.1.0
  */
 export const relabelCalls: {
-  (content: ReadonlyArray<AssistantPart>): (self: Conversation) => ReadonlyArray<AssistantPart>
-  (self: Conversation, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart>
-} = dual(2, (self: Conversation, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> =>
-  internalRelabel.relabel(history.of(self), content)
+  (content: ReadonlyArray<Message.AssistantPart>): (self: history.Conversation) => ReadonlyArray<Message.AssistantPart>
+  (self: history.Conversation, content: ReadonlyArray<Message.AssistantPart>): ReadonlyArray<Message.AssistantPart>
+} = dual(
+  2,
+  (self: history.Conversation, content: ReadonlyArray<Message.AssistantPart>): ReadonlyArray<Message.AssistantPart> =>
+    relabelContent(history.asHistory(self), content)
 )
 
 /**
@@ -480,12 +450,12 @@ export const relabelCalls: {
  *
  * ```ts
  * import { Effect } from "effect"
- * import { Conversation, Part } from "effect-emissary"
+ * import { Conversation, Message } from "effect-emissary"
  * import assert from "node:assert"
  *
  * const program = Effect.gen(function*() {
  *   const stopped = yield* Conversation.addAssistant(Conversation.empty, [
- *     Part.toolCall({ id: "call_1", name: "search", arguments: { q: "effect" } })
+ *     Message.toolCallPart({ id: "call_1", name: "search", arguments: { q: "effect" } })
  *   ])
  *   assert.strictEqual(Conversation.openCalls(stopped).length, 1)
  *   return yield* Conversation.addUser(yield* Conversation.seal(stopped), "Never mind")
@@ -498,24 +468,27 @@ export const relabelCalls: {
  * @since 0.1.0
  */
 export const seal: {
-  (options?: SealOptions): (self: Conversation) => Effect.Effect<Conversation>
-  (self: Conversation, options?: SealOptions): Effect.Effect<Conversation>
-} = dual(firstIsConversation, (self: Conversation, options?: SealOptions): Effect.Effect<Conversation> => {
-  const message = options?.message ?? "Tool call interrupted before completion."
-  return Effect.reduce(
-    openCalls(self),
-    () => history.of(self),
-    (current, call) =>
-      Effect.map(
-        Message.tool({
-          callId: call.id,
-          name: call.name,
-          result: options?.result?.(call) ?? ToolResult.failure("interrupted", message)
-        }),
-        (message) => history.push(current, message)
-      )
-  )
-})
+  (options?: SealOptions): (self: history.Conversation) => Effect.Effect<history.Conversation>
+  (self: history.Conversation, options?: SealOptions): Effect.Effect<history.Conversation>
+} = dual(
+  firstIsConversation,
+  (self: history.Conversation, options?: SealOptions): Effect.Effect<history.Conversation> => {
+    const message = options?.message ?? "Tool call interrupted before completion."
+    return Effect.reduce(
+      openCalls(self),
+      () => history.asHistory(self),
+      (current, call) =>
+        Effect.map(
+          Message.tool({
+            callId: call.id,
+            name: call.name,
+            result: options?.result?.(call) ?? ToolResult.failure("interrupted", message)
+          }),
+          (message) => history.pushMessage(current, message)
+        )
+    )
+  }
+)
 
 /**
  * Options of {@link seal}.
@@ -525,7 +498,7 @@ export const seal: {
  */
 export interface SealOptions {
   readonly message?: string | undefined
-  readonly result?: ((call: ToolCallPart) => ToolResult.ToolResult) | undefined
+  readonly result?: ((call: Message.ToolCallPart) => ToolResult.ToolResult) | undefined
 }
 
 /**
@@ -534,8 +507,8 @@ export interface SealOptions {
  * @category tokens
  * @since 0.1.0
  */
-export const tokenLimit = (self: Conversation): Option.Option<number> =>
-  Option.fromUndefinedOr(history.of(self).tokenLimit)
+export const tokenLimit = (self: history.Conversation): Option.Option<number> =>
+  Option.fromUndefinedOr(history.asHistory(self).tokenLimit)
 
 /**
  * Sets the token limit, or removes it with `undefined`.
@@ -544,10 +517,10 @@ export const tokenLimit = (self: Conversation): Option.Option<number> =>
  * @since 0.1.0
  */
 export const withTokenLimit: {
-  (tokenLimit: number | undefined): (self: Conversation) => Conversation
-  (self: Conversation, tokenLimit: number | undefined): Conversation
-} = dual(2, (self: Conversation, tokenLimit: number | undefined): Conversation =>
-  history.withTokenLimit(history.of(self), tokenLimit)
+  (tokenLimit: number | undefined): (self: history.Conversation) => history.Conversation
+  (self: history.Conversation, tokenLimit: number | undefined): history.Conversation
+} = dual(2, (self: history.Conversation, tokenLimit: number | undefined): history.Conversation =>
+  history.withTokenLimit(history.asHistory(self), tokenLimit)
 )
 
 /**
@@ -561,7 +534,7 @@ export const withTokenLimit: {
  * @category tokens
  * @since 0.1.0
  */
-export const tokenCount = (self: Conversation): number => history.of(self).tokenCount
+export const tokenCount = (self: history.Conversation): number => history.asHistory(self).tokenCount
 
 /**
  * The token limit less {@link tokenCount}; negative when it is exceeded, `None`
@@ -570,7 +543,7 @@ export const tokenCount = (self: Conversation): number => history.of(self).token
  * @category tokens
  * @since 0.1.0
  */
-export const tokenRemaining = (self: Conversation): Option.Option<number> =>
+export const tokenRemaining = (self: history.Conversation): Option.Option<number> =>
   Option.map(tokenLimit(self), (limit) => limit - tokenCount(self))
 
 /**
@@ -581,20 +554,20 @@ export const tokenRemaining = (self: Conversation): Option.Option<number> =>
  * @since 0.1.0
  */
 export const approachingLimit: {
-  (threshold?: number): (self: Conversation) => boolean
-  (self: Conversation, threshold?: number): boolean
-} = dual(firstIsConversation, (self: Conversation, threshold: number = 0.8): boolean => {
-  const { tokenLimit } = history.of(self)
+  (threshold?: number): (self: history.Conversation) => boolean
+  (self: history.Conversation, threshold?: number): boolean
+} = dual(firstIsConversation, (self: history.Conversation, threshold: number = 0.8): boolean => {
+  const { tokenLimit } = history.asHistory(self)
   return tokenLimit !== undefined && tokenCount(self) >= threshold * tokenLimit
 })
 
 /**
- * Options of {@link truncate}.
+ * Options of {@link dropOldTurns}.
  *
  * @category models
  * @since 0.1.0
  */
-export interface TruncateOptions {
+export interface DropOldTurnsOptions {
   /** Turns to keep, an integer from 0; absent keeps all. */
   readonly keepRecent?: number | undefined
   /** Whether the system message stays; default `true`. */
@@ -607,8 +580,8 @@ export interface TruncateOptions {
  * @category models
  * @since 0.1.0
  */
-export interface Truncated {
-  readonly conversation: Conversation
+export interface DroppedTurns {
+  readonly conversation: history.Conversation
   readonly removed: ReadonlyArray<Message.Message>
 }
 
@@ -637,7 +610,7 @@ export interface Truncated {
  *   )
  * )
  *
- * const { conversation, removed } = Result.getOrThrow(Conversation.truncate(chat, { keepRecent: 1 }))
+ * const { conversation, removed } = Result.getOrThrow(Conversation.dropOldTurns(chat, { keepRecent: 1 }))
  * assert.strictEqual(Conversation.messageCount(conversation), 3)
  * assert.strictEqual(removed.length, 2)
  * ```
@@ -645,24 +618,39 @@ export interface Truncated {
  * @category combinators
  * @since 0.1.0
  */
-export const truncate: {
-  (options: TruncateOptions): (self: Conversation) => Result.Result<Truncated, ConversationError>
-  (self: Conversation, options: TruncateOptions): Result.Result<Truncated, ConversationError>
-} = dual(2, (self: Conversation, options: TruncateOptions): Result.Result<Truncated, ConversationError> => {
-  const keepRecent = options.keepRecent
-  if (keepRecent !== undefined && !(Number.isInteger(keepRecent) && keepRecent >= 0)) {
-    return Result.fail(new ConversationError({ reason: new InvalidKeepRecent({ found: String(keepRecent) }) }))
+export const dropOldTurns: {
+  (
+    options: DropOldTurnsOptions
+  ): (self: history.Conversation) => Result.Result<DroppedTurns, ConversationError.ConversationError>
+  (
+    self: history.Conversation,
+    options: DropOldTurnsOptions
+  ): Result.Result<DroppedTurns, ConversationError.ConversationError>
+} = dual(
+  2,
+  (
+    self: history.Conversation,
+    options: DropOldTurnsOptions
+  ): Result.Result<DroppedTurns, ConversationError.ConversationError> => {
+    const keepRecent = options.keepRecent
+    if (keepRecent !== undefined && !(Number.isInteger(keepRecent) && keepRecent >= 0)) {
+      return Result.fail(
+        new ConversationError.ConversationError({
+          reason: new ConversationError.InvalidKeepRecent({ found: String(keepRecent) })
+        })
+      )
+    }
+    const all = messages(self)
+    const first = firstTurnIndex(all)
+    const from = keepRecent === undefined ? first : recentTurnsIndex(all, keepRecent)
+    const system = all.slice(0, first)
+    const dropSystem = options.keepSystemPrompt === false
+    const removed = dropSystem ? all.slice(0, from) : all.slice(first, from)
+    if (removed.length === 0) return Result.succeed({ conversation: self, removed })
+    const kept = dropSystem ? all.slice(from) : [...system, ...all.slice(from)]
+    return Result.succeed({ conversation: history.rebuild(kept, history.asHistory(self).tokenLimit), removed })
   }
-  const all = messages(self)
-  const first = turns.first(all)
-  const from = keepRecent === undefined ? first : turns.recent(all, keepRecent)
-  const system = all.slice(0, first)
-  const dropSystem = options.keepSystemPrompt === false
-  const removed = dropSystem ? all.slice(0, from) : all.slice(first, from)
-  if (removed.length === 0) return Result.succeed({ conversation: self, removed })
-  const kept = dropSystem ? all.slice(from) : [...system, ...all.slice(from)]
-  return Result.succeed({ conversation: history.rebuild(kept, history.of(self).tokenLimit), removed })
-})
+)
 
 /**
  * Removes everything but the system message. The token limit stays.
@@ -670,8 +658,8 @@ export const truncate: {
  * @category combinators
  * @since 0.1.0
  */
-export const clear = (self: Conversation): Conversation => {
-  const { system, tokenLimit } = history.of(self)
+export const clear = (self: history.Conversation): history.Conversation => {
+  const { system, tokenLimit } = history.asHistory(self)
   return history.rebuild(system === undefined ? [] : [system], tokenLimit)
 }
 
@@ -683,27 +671,7 @@ export const clear = (self: Conversation): Conversation => {
  * @category conversions
  * @since 0.1.0
  */
-export const transcript = (self: Conversation): Transcript => transcripts.make(messages(self))
-
-/**
- * Options of {@link toPrompt}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ToPromptOptions {
-  /**
-   * Maps tool names, e.g. to names the provider accepts. Pass the same function
-   * each time: what was converted is remembered per function.
-   */
-  readonly toolName?: ((name: string) => string) | undefined
-  /**
-   * Whether the prompt is to be read back with {@link fromPrompt}. Then it holds
-   * everything; what prompts have no field for (ids, times, models, usage, metadata, argument text) stands in the provider
-   * options under `"effect-emissary"`. Default `false`: what a model is sent.
-   */
-  readonly lossless?: boolean | undefined
-}
+export const transcript = (self: history.Conversation): Transcript => makeTranscript(messages(self))
 
 /**
  * Converts a conversation into a prompt of `effect/ai`.
@@ -736,8 +704,8 @@ export interface ToPromptOptions {
  * @category conversions
  * @since 0.1.0
  */
-export const toPrompt = (self: Conversation, options?: ToPromptOptions): Prompt.Prompt =>
-  prompt.toPrompt(messages(self), options ?? {})
+export const toPrompt = (self: history.Conversation, options?: prompts.ToPromptOptions): Prompt.Prompt =>
+  prompts.toPrompt(messages(self), options ?? {})
 
 /**
  * Options of {@link fromPrompt} and {@link fromChat}.
@@ -779,10 +747,11 @@ export interface PromptOptions {
  * @category conversions
  * @since 0.1.0
  */
-export const fromPrompt: Reader<Prompt.Prompt, PromptOptions, ConversationError> = onUnlawful(
-  (input, options) => reader.fromPrompt(input, options?.tokenLimit),
-  (input, options) => reader.repaired(input, options?.tokenLimit)
-)
+export const fromPrompt: history.Reader<Prompt.Prompt, PromptOptions, ConversationError.ConversationError> =
+  history.makeReader(
+    (input, options) => prompts.fromPrompt(input, options?.tokenLimit),
+    (input, options) => prompts.repairPrompt(input, options?.tokenLimit)
+  )
 
 /**
  * Reads a conversation from the history of a `Chat` of `effect/ai`, as
@@ -791,10 +760,13 @@ export const fromPrompt: Reader<Prompt.Prompt, PromptOptions, ConversationError>
  * @category conversions
  * @since 0.1.0
  */
-export const fromChat: Reader<Chat.Chat, PromptOptions, ConversationError> = onUnlawful(
-  (chat, options) => Effect.flatMap(Ref.get(chat.history), (prompt) => reader.fromPrompt(prompt, options?.tokenLimit)),
-  (chat, options) => Effect.flatMap(Ref.get(chat.history), (prompt) => reader.repaired(prompt, options?.tokenLimit))
-)
+export const fromChat: history.Reader<Chat.Chat, PromptOptions, ConversationError.ConversationError> =
+  history.makeReader(
+    (chat, options) =>
+      Effect.flatMap(Ref.get(chat.history), (prompt) => prompts.fromPrompt(prompt, options?.tokenLimit)),
+    (chat, options) =>
+      Effect.flatMap(Ref.get(chat.history), (prompt) => prompts.repairPrompt(prompt, options?.tokenLimit))
+  )
 
 /**
  * Replaces the history of a `Chat` of `effect/ai`. The lossless form is written,
@@ -822,20 +794,11 @@ export const fromChat: Reader<Chat.Chat, PromptOptions, ConversationError> = onU
  * @since 0.1.0
  */
 export const toChat: {
-  (chat: Chat.Chat): (self: Conversation) => Effect.Effect<void>
-  (self: Conversation, chat: Chat.Chat): Effect.Effect<void>
-} = dual(2, (self: Conversation, chat: Chat.Chat): Effect.Effect<void> =>
+  (chat: Chat.Chat): (self: history.Conversation) => Effect.Effect<void>
+  (self: history.Conversation, chat: Chat.Chat): Effect.Effect<void>
+} = dual(2, (self: history.Conversation, chat: Chat.Chat): Effect.Effect<void> =>
   Ref.set(chat.history, toPrompt(self, { lossless: true }))
 )
-
-/**
- * Schema of {@link Conversation}, to embed in other schemas: reads every version of
- * the wire, writes the newest. Histories that break a law do not decode.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Conversation: Schema.Codec<Conversation, Schema.Json> = codec.schema
 
 /**
  * Writes a conversation as versioned JSON.
@@ -867,9 +830,10 @@ export const Conversation: Schema.Codec<Conversation, Schema.Json> = codec.schem
  * @since 0.1.0
  */
 export const encode = (
-  self: Conversation,
-  options?: EncodeOptions
-): Effect.Effect<JsonObject, PayloadError | LossyEncoding> => codec.encode(self, options)
+  self: history.Conversation,
+  options?: VersionedCodec.EncodeOptions
+): Effect.Effect<JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
+  history.codec.encode(self, options)
 
 /**
  * Like {@link encode}, as JSON text. `indent` is the number of spaces per level,
@@ -879,9 +843,10 @@ export const encode = (
  * @since 0.1.0
  */
 export const encodeJson = (
-  self: Conversation,
-  options?: EncodeOptions & { readonly indent?: number | undefined }
-): Effect.Effect<string, PayloadError | LossyEncoding> => codec.encodeJson(self, options)
+  self: history.Conversation,
+  options?: VersionedCodec.EncodeOptions & { readonly indent?: number | undefined }
+): Effect.Effect<string, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
+  history.codec.encodeJson(self, options)
 
 /**
  * Reads a conversation from JSON of any version, under the limits of `Limits`.
@@ -921,7 +886,8 @@ export const encodeJson = (
  * @category decoding
  * @since 0.1.0
  */
-export const decode: Reader<unknown, DecodeOptions, PayloadError> = onUnlawful(codec.decode, repairing.decode)
+export const decode: history.Reader<unknown, VersionedCodec.DecodeOptions, PayloadError.PayloadError> =
+  history.makeReader(history.codec.decode, history.repairingCodec.decode)
 
 /**
  * Like {@link decode}, from JSON text or bytes of UTF-8.
@@ -929,10 +895,8 @@ export const decode: Reader<unknown, DecodeOptions, PayloadError> = onUnlawful(c
  * @category decoding
  * @since 0.1.0
  */
-export const decodeJson: Reader<string | Uint8Array, DecodeOptions, PayloadError> = onUnlawful(
-  codec.decodeJson,
-  repairing.decodeJson
-)
+export const decodeJson: history.Reader<string | Uint8Array, VersionedCodec.DecodeOptions, PayloadError.PayloadError> =
+  history.makeReader(history.codec.decodeJson, history.repairingCodec.decodeJson)
 
 /**
  * Makes a lawful conversation of messages, and says what had to be changed.
@@ -944,7 +908,7 @@ export const decodeJson: Reader<string | Uint8Array, DecodeOptions, PayloadError
  *
  * **Details**
  *
- * Never fails. A lawful list is taken as it is. Otherwise, see `Repair.Repair`:
+ * Never fails. A lawful list is taken as it is. Otherwise, see `ConversationError.Repair`:
  * results without their call and second results are dropped, calls without a result
  * are sealed where the next turn begins (an open end stays open), repeated call ids
  * are relabelled together with their results, later system messages become user
@@ -954,12 +918,12 @@ export const decodeJson: Reader<string | Uint8Array, DecodeOptions, PayloadError
  *
  * ```ts
  * import { Effect } from "effect"
- * import { Conversation, Message, Part, ToolResult } from "effect-emissary"
+ * import { Conversation, Message, ToolResult } from "effect-emissary"
  * import assert from "node:assert"
  *
  * const program = Effect.gen(function*() {
  *   const { conversation, repairs } = yield* Conversation.repair([
- *     yield* Message.assistant([Part.toolCall({ id: "c1", name: "search", arguments: {} })]),
+ *     yield* Message.assistant([Message.toolCallPart({ id: "c1", name: "search", arguments: {} })]),
  *     yield* Message.user("Never mind."),
  *     yield* Message.tool({ callId: "c2", name: "search", result: ToolResult.success("found") })
  *   ])
@@ -979,4 +943,842 @@ export const decodeJson: Reader<string | Uint8Array, DecodeOptions, PayloadError
 export const repair = (
   messages: Iterable<Message.Message>,
   options?: { readonly tokenLimit?: number | undefined; readonly staleUsage?: boolean | undefined }
-): Effect.Effect<Repaired> => internalRepair.repair(messages, options ?? {})
+): Effect.Effect<history.Repaired> => history.repairMessages(messages, options ?? {})
+
+const relabelContent = (
+  self: history.History,
+  content: ReadonlyArray<Message.AssistantPart>
+): ReadonlyArray<Message.AssistantPart> => {
+  const used = new Set<string>()
+  const taken = (id: string) => id === "" || used.has(id) || HashMap.has(self.callIds, id)
+  // Where the search of each stem stopped: a model may give thousands of calls the same id.
+  const numbers = new Map<string, number>()
+  const fresh = (id: string): string => {
+    const stem = `${id === "" ? "call" : id}_${self.length}`
+    let n = numbers.get(stem) ?? 1
+    let candidate = n === 1 ? stem : `${stem}_${n}`
+    while (taken(candidate)) candidate = `${stem}_${++n}`
+    numbers.set(stem, n)
+    return candidate
+  }
+  // Newest label of each id that the provider runs, for the result that follows
+  const labels = new Map<string, string>()
+  return content.map((part) => {
+    if (part.type === "tool-call") {
+      const id = taken(part.id) ? fresh(part.id) : part.id
+      used.add(id)
+      if (part.providerExecuted === true) labels.set(part.id, id)
+      return id === part.id ? part : { ...part, id }
+    }
+    if (part.type === "tool-result") {
+      const id = labels.get(part.id) ?? openLabelOf(self, part)
+      return id === undefined || id === part.id ? part : { ...part, id }
+    }
+    return part
+  })
+}
+
+/** The new id of a call in an earlier message that the provider still answers under the old one. */
+const openLabelOf = (self: history.History, { id, name }: Message.ToolResultPart): string | undefined => {
+  if (HashMap.has(self.providerOpen, id)) return undefined
+  const relabelled = Array.from(self.providerOpen, ([, call]) => call).filter(
+    (call) => call.name === name && call.id.startsWith(`${id}_`)
+  )
+  return relabelled.length === 1 ? relabelled[0]?.id : undefined
+}
+
+/**
+ * Text, with neighbouring text parts joined.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const TranscriptText = Schema.Struct({ type: Schema.Literal("text"), text: Schema.String })
+
+/**
+ * A file.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const TranscriptFile = Schema.Struct({
+  type: Schema.Literal("file"),
+  mediaType: Schema.String,
+  fileName: Schema.optionalKey(Schema.String),
+  data: ToolResult.FileData
+})
+
+/**
+ * A call, without its id.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const TranscriptCall = Schema.Struct({
+  type: Schema.Literal("tool-call"),
+  name: Schema.String,
+  arguments: Schema.Json
+})
+
+const resultFields = {
+  name: Schema.String,
+  /** `"success"`, or the type of the failure. */
+  type: Schema.String,
+  content: Schema.Array(Schema.Union([TranscriptText, TranscriptFile]))
+}
+
+/**
+ * One entry of a transcript.
+ *
+ * **Details**
+ *
+ * Reasoning is left out. Results of tools that the provider ran stand in the
+ * assistant's content; other results are entries of their own, in call order.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const TranscriptEntry = Schema.Union([
+  Schema.Struct({ role: Schema.Literal("system"), text: Schema.String }),
+  Schema.Struct({
+    role: Schema.Literal("user"),
+    content: Schema.Array(Schema.Union([TranscriptText, TranscriptFile]))
+  }),
+  Schema.Struct({
+    role: Schema.Literal("assistant"),
+    content: Schema.Array(
+      Schema.Union([
+        TranscriptText,
+        TranscriptFile,
+        TranscriptCall,
+        Schema.Struct({ type: Schema.Literal("tool-result"), result: Schema.Struct(resultFields) })
+      ])
+    )
+  }),
+  Schema.Struct({ role: Schema.Literal("tool"), ...resultFields })
+])
+
+/**
+ * One entry of a transcript.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type TranscriptEntry = typeof TranscriptEntry.Type
+
+/**
+ * Schema of a transcript. Transcripts are plain data: compare them with
+ * `Equal.equals` or any deep comparison.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Transcript = Schema.Array(TranscriptEntry)
+
+/**
+ * A whole transcript.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Transcript = typeof Transcript.Type
+
+type AssistantEntry = Extract<TranscriptEntry, { role: "assistant" }>
+
+type AssistantEntryContent = AssistantEntry["content"][number]
+
+type PlainContent = Extract<AssistantEntryContent, { type: "text" | "file" }>
+
+const makeTranscript = (messages: ReadonlyArray<Message.Message>): Transcript =>
+  messages.map((message): TranscriptEntry => {
+    switch (message.role) {
+      case "system":
+        return { role: "system", text: message.content }
+      case "user":
+        return { role: "user", content: toPlainContents(message.content) }
+      case "assistant":
+        return { role: "assistant", content: joinTexts(message.content.flatMap(toEntryContent)) }
+      case "tool":
+        return { role: "tool", ...toEntryResult(message) }
+    }
+  })
+
+const toEntryContent = (part: Message.AssistantPart): ReadonlyArray<AssistantEntryContent> => {
+  switch (part.type) {
+    case "reasoning":
+      return []
+    case "tool-call":
+      return [{ type: "tool-call", name: part.name, arguments: part.arguments }]
+    case "tool-result":
+      return [{ type: "tool-result", result: toEntryResult(part) }]
+    default:
+      return [toPlainContent(part)]
+  }
+}
+
+const toEntryResult = ({ name, result }: Pick<Message.ToolMessage, "name" | "result">) => ({
+  name,
+  type: ToolResult.isFailure(result) ? result.type : "success",
+  content: toPlainContents(ToolResult.content(result))
+})
+
+const toPlainContent = (part: ToolResult.Content): PlainContent =>
+  part.type === "text"
+    ? { type: "text", text: part.text }
+    : {
+        type: "file",
+        mediaType: part.mediaType,
+        ...(part.fileName === undefined ? undefined : { fileName: part.fileName }),
+        data: part.data
+      }
+
+const toPlainContents = (parts: ReadonlyArray<ToolResult.Content>): ReadonlyArray<PlainContent> =>
+  joinTexts(parts.map(toPlainContent))
+
+const joinTexts = <P extends AssistantEntryContent>(parts: ReadonlyArray<P>): ReadonlyArray<P> => {
+  const joined: Array<P> = []
+  for (const part of parts) {
+    const last = joined.at(-1)
+    if (part.type !== "text") joined.push(part)
+    else if (part.text === "") continue
+    else if (last?.type === "text") joined[joined.length - 1] = { ...part, text: last.text + part.text }
+    else joined.push(part)
+  }
+  return joined
+}
+
+/**
+ * A message that is not in the conversation any more.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const RemovedMessage = Schema.Struct({
+  id: Schema.String,
+  role: Schema.Literals(Message.roles),
+  tokens: Schema.Number
+}).annotate({ identifier: "RemovedMessage" })
+
+/**
+ * A message that is not in the conversation any more.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type RemovedMessage = typeof RemovedMessage.Type
+
+/**
+ * A tool result of which the beginning and the end were kept. The message has the id
+ * and the place it had.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ShortenedOutput = Schema.Struct({
+  id: Schema.String,
+  callId: Schema.String,
+  name: Schema.String,
+  before: Schema.Number,
+  after: Schema.Number
+}).annotate({ identifier: "ShortenedMessage" })
+
+/**
+ * A tool result of which the beginning and the end were kept.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ShortenedOutput = typeof ShortenedOutput.Type
+
+/**
+ * The message that stands for those that were removed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const SummaryReport = Schema.Struct({ id: Schema.String, tokens: Schema.Number })
+
+/**
+ * The message that stands for those that were removed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type SummaryReport = typeof SummaryReport.Type
+
+/**
+ * What was removed, shortened and put in its place, oldest first, and what the
+ * conversation weighed before and weighs now. All numbers are tokens as
+ * `Conversation.estimatedSize` estimates them.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ReductionReport = Schema.Struct({
+  before: Schema.Number,
+  after: Schema.Number,
+  removed: Schema.Array(RemovedMessage),
+  shortened: Schema.Array(ShortenedOutput),
+  summary: Schema.optionalKey(SummaryReport)
+}).annotate({ identifier: "BudgetReport" })
+
+/**
+ * What was removed, shortened and put in its place.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ReductionReport = typeof ReductionReport.Type
+
+/**
+ * Whether nothing was changed.
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isUnchanged = (self: ReductionReport): boolean =>
+  self.removed.length === 0 && self.shortened.length === 0 && self.summary === undefined
+
+/**
+ * What must stay does not fit: the system message, the current run, and the results
+ * the model has not seen yet.
+ *
+ * **Details**
+ *
+ * `needed` is the smallest budget that would do.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class BudgetTooSmall extends Schema.TaggedError<BudgetTooSmall>("effect-emissary/conversation/BudgetTooSmall")(
+  "BudgetTooSmall",
+  { needed: Schema.Number, budget: Schema.Number }
+) {
+  override get message(): string {
+    return `Budget too small: expected at most ${this.budget} tokens, found ${this.needed} in what has to stay (the system message, the messages since the newest user message, and what is sent beside them); raise the budget, shorten the instructions or limit what tools return`
+  }
+}
+
+/**
+ * Options of {@link estimatedSize}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface SizeOptions {
+  /**
+   * Tokens of what is sent beside the conversation, tool definitions for example;
+   * default 0. Not added to a report of the provider, which contains them.
+   */
+  readonly overhead?: number | undefined
+}
+
+/**
+ * Options of {@link truncate}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TruncateOptions extends SizeOptions {
+  /** The most tokens that the next request may weigh. */
+  readonly budget: number
+  /** How many characters of a shortened tool output are kept, default 400. Outputs up to twice as long are left alone. */
+  readonly keepOutput?: number | undefined
+}
+
+/**
+ * A conversation within its budget, and what was done to it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Reduction {
+  readonly conversation: history.Conversation
+  readonly report: ReductionReport
+}
+
+/**
+ * How many tokens the next request will weigh.
+ *
+ * **Details**
+ *
+ * The newest answer with `usage.inputTokens` tells what was read for it, tools and
+ * everything else included: that, and its output, and an estimate of the messages
+ * behind it. Without such an answer everything is estimated with `TokenCounter`.
+ *
+ * After `truncate`, `fit` and `compact` have removed something, older reports are
+ * about a longer conversation and are not used (`hasStaleUsage`); they stay on their
+ * messages for `tokenCount`.
+ *
+ * **Example** (Input is not counted twice)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   let chat = yield* Conversation.make({ system: "Be brief." })
+ *   chat = yield* Conversation.addUser(chat, "One")
+ *   chat = yield* Conversation.addAssistant(chat, "1", { usage: { inputTokens: 1000, outputTokens: 10 } })
+ *   chat = yield* Conversation.addUser(chat, "Two")
+ *   chat = yield* Conversation.addAssistant(chat, "2", { usage: { inputTokens: 1020, outputTokens: 10 } })
+ *   assert.strictEqual(Conversation.tokenCount(chat), 2040)
+ *   return yield* Conversation.estimatedSize(chat)
+ * })
+ *
+ * assert.strictEqual(Effect.runSync(program), 1030)
+ * ```
+ *
+ * @category tokens
+ * @since 0.1.0
+ */
+export const estimatedSize: {
+  (options?: SizeOptions): (self: history.Conversation) => Effect.Effect<number>
+  (self: history.Conversation, options?: SizeOptions): Effect.Effect<number>
+} = dual(
+  (args) => history.isHistory(args[0]),
+  (self: history.Conversation, options?: SizeOptions): Effect.Effect<number> =>
+    Effect.map(TokenCounter.TokenCounter, (counter) =>
+      requestTokens(history.asHistory(self), options?.overhead ?? 0, makeWeigher(counter))
+    )
+)
+
+/**
+ * Brings a conversation within a budget of tokens by giving up the least useful first.
+ *
+ * **Details**
+ *
+ * Nothing is done to a conversation whose {@link estimatedSize} is within the budget.
+ * Otherwise, until it is:
+ *
+ * 1. tool outputs of old turns are shortened, oldest first, to their beginning and
+ *    end with a marker between that says how much is missing;
+ * 2. old turns are removed, oldest first, calls together with their results;
+ * 3. tool outputs of the current run are shortened, oldest first.
+ *
+ * The system message, every message since the newest user message and open calls
+ * always stay, and no result is shortened before the model has answered it. Kept
+ * messages keep their ids and their order. When that is too much, the error says what
+ * it would take.
+ *
+ * Where a provider reported more tokens than the counter finds, the difference (tool
+ * definitions, another vocabulary) is taken to stay. The cost is linear in the
+ * conversation; each message is counted once.
+ *
+ * **Example** (A long tool output gives way)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation, Message, ToolResult } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   let chat = yield* Conversation.make({ system: "You read logs." })
+ *   chat = yield* Conversation.addUser(chat, "What happened yesterday?")
+ *   chat = yield* Conversation.addAssistant(chat, [Message.toolCallPart({ id: "c1", name: "read_log", arguments: {} })])
+ *   chat = yield* Conversation.addToolResult(chat, {
+ *     callId: "c1",
+ *     result: ToolResult.success("all quiet\n".repeat(2000))
+ *   })
+ *   chat = yield* Conversation.addAssistant(chat, "Nothing.")
+ *   chat = yield* Conversation.addUser(chat, "And today?")
+ *
+ *   const { conversation, report } = yield* Conversation.truncate(chat, { budget: 1000 })
+ *   assert.deepStrictEqual(report.shortened.map((one) => one.callId), ["c1"])
+ *   assert.deepStrictEqual(report.removed, [])
+ *   assert.strictEqual(Conversation.messageCount(conversation), 6)
+ *   assert((yield* Conversation.estimatedSize(conversation)) <= 1000)
+ * })
+ *
+ * Effect.runSync(program)
+ * ```
+ *
+ * @category tokens
+ * @since 0.1.0
+ */
+export const truncate: {
+  (options: TruncateOptions): (self: history.Conversation) => Effect.Effect<Reduction, BudgetTooSmall>
+  (self: history.Conversation, options: TruncateOptions): Effect.Effect<Reduction, BudgetTooSmall>
+} = dual(2, (self: history.Conversation, options: TruncateOptions): Effect.Effect<Reduction, BudgetTooSmall> =>
+  Effect.flatMap(TokenCounter.TokenCounter, (counter) =>
+    Effect.fromResult(truncateHistory(history.asHistory(self), options, makeWeigher(counter)))
+  )
+)
+
+/**
+ * Options of {@link compact}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface CompactOptions<out E = never, out R = never> {
+  /** Turns to keep as they are, an integer from 0. A turn with open calls is kept in any case. */
+  readonly keepRecent: number
+  /**
+   * Makes the summary of the old turns. They come as a lawful conversation without
+   * the system message, and begin with the last summary if there was one.
+   */
+  readonly summarize: (old: history.Conversation) => Effect.Effect<string, E, R>
+}
+
+const compactHistory = <E, R>(
+  conversation: history.Conversation,
+  options: CompactOptions<E, R>
+): Effect.Effect<Reduction, ConversationError.ConversationError | E, R> =>
+  Effect.gen(function* () {
+    const { keepRecent } = options
+    if (!(Number.isInteger(keepRecent) && keepRecent >= 0)) {
+      return yield* new ConversationError.ConversationError({
+        reason: new ConversationError.InvalidKeepRecent({ found: String(keepRecent) })
+      })
+    }
+    const self = history.asHistory(conversation)
+    const weigh = makeWeigher(yield* TokenCounter.TokenCounter)
+    const before = historyTokens(self, weigh)
+    const all = history.toArray(self)
+    const first = firstTurnIndex(all)
+    const isOpen = !HashMap.isEmpty(self.open) || !HashMap.isEmpty(self.providerOpen)
+    const from = recentTurnsIndex(all, isOpen ? Math.max(1, keepRecent) : keepRecent)
+    const old = all.slice(first, from)
+    if (
+      old.length === 0 ||
+      (old.length === 1 && old.every((message) => history.hasMark(message, history.summaryMark)))
+    ) {
+      return { conversation, report: { before, after: before, removed: [], shortened: [] } }
+    }
+    const text = yield* options.summarize(history.rebuild(old, undefined))
+    if (text.trim() === "") {
+      return yield* new ConversationError.ConversationError({
+        reason: new ConversationError.EmptySummary({ messages: old.length })
+      })
+    }
+    const summary = yield* Message.user(`Summary of the conversation so far:\n\n${text}`, {
+      metadata: { [history.summaryMark]: old.length }
+    })
+    const after = history.rebuild([...all.slice(0, first), summary, ...all.slice(from)], self.tokenLimit)
+    return {
+      conversation: after,
+      report: {
+        before,
+        after: historyTokens(after, weigh),
+        removed: old.map((message) => ({ id: message.id, role: message.role, tokens: weigh(message) })),
+        shortened: [],
+        summary: { id: summary.id, tokens: weigh(summary) }
+      }
+    }
+  })
+
+/**
+ * Replaces old turns by a summary.
+ *
+ * **Details**
+ *
+ * The summary is a user message behind the system message, marked in its metadata, so
+ * that the next `compact` summarizes it together with the turns that have become old
+ * by then. Nothing is done, and `summarize` is not run, when there are no old turns,
+ * or nothing but a summary is old. A summary that says nothing fails with the reason
+ * `EmptySummary`: it would take away what was said.
+ *
+ * **Gotchas**
+ *
+ * The summary may be longer than what it replaces: `report` tells. `summarize` reads
+ * what tools returned; a text from outside that asks for something may find its way
+ * into the summary.
+ *
+ * **Example** (A summary by an Effect of your own)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation, Message } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   let chat = yield* Conversation.make({ system: "Be brief." })
+ *   chat = yield* Conversation.addUser(chat, "My name is Ada.")
+ *   chat = yield* Conversation.addAssistant(chat, "Hello, Ada.")
+ *   chat = yield* Conversation.addUser(chat, "What is 2 + 2?")
+ *
+ *   const { conversation, report } = yield* Conversation.compact(chat, {
+ *     keepRecent: 1,
+ *     summarize: (old) => Effect.succeed(`${Conversation.messageCount(old)} messages: the user is Ada.`)
+ *   })
+ *   assert.strictEqual(report.removed.length, 2)
+ *   return Conversation.messages(conversation).map(Message.text)
+ * })
+ *
+ * assert.deepStrictEqual(Effect.runSync(program), [
+ *   "Be brief.",
+ *   "Summary of the conversation so far:\n\n2 messages: the user is Ada.",
+ *   "What is 2 + 2?"
+ * ])
+ * ```
+ *
+ * @category tokens
+ * @since 0.1.0
+ */
+export const compact: {
+  <E, R>(
+    options: CompactOptions<E, R>
+  ): (self: history.Conversation) => Effect.Effect<Reduction, ConversationError.ConversationError | E, R>
+  <E, R>(
+    self: history.Conversation,
+    options: CompactOptions<E, R>
+  ): Effect.Effect<Reduction, ConversationError.ConversationError | E, R>
+} = dual(2, compactHistory)
+
+/** Position of the first message that is not the system message. */
+const firstTurnIndex = (all: ReadonlyArray<Message.Message>): number => (all[0]?.role === "system" ? 1 : 0)
+
+/** Where the newest `keepRecent` turns begin. */
+const recentTurnsIndex = (all: ReadonlyArray<Message.Message>, keepRecent: number): number => {
+  const start = firstTurnIndex(all)
+  let turns = 0
+  let index = all.length
+  while (index > start && turns < keepRecent) {
+    index -= 1
+    if (all[index]?.role === "user") turns += 1
+  }
+  // What is left in front of the first user message is one more turn
+  return turns < keepRecent ? start : index
+}
+
+/** Where the current run begins: at the newest user message, or with everything. */
+const currentTurnIndex = (all: ReadonlyArray<Message.Message>): number => recentTurnsIndex(all, 1)
+
+/** The message with the beginning and the end of its output, where that saves enough. */
+const shortenOutput = (message: Message.ToolMessage, keep: number): Message.ToolMessage | undefined => {
+  const content = ToolResult.content(message.result)
+  const text = ToolResult.text(message.result)
+  const isLong = text.length > 2 * keep + longestMarkerLength
+  if (!isLong && content.every((part) => part.type === "text")) return undefined
+  const short = isLong ? cutMiddle(text, keep) : text
+  return messageData.freeze({ ...message, result: replaceText(message.result, short) })
+}
+
+const replaceText = (result: ToolResult.ToolResult, text: string): ToolResult.ToolResult =>
+  ToolResult.isFailure(result) ? ToolResult.failure(result.type, text) : ToolResult.success(text)
+
+const omissionMarker = (characters: number): string => `\n[... ${characters} characters left out ...]\n`
+
+/** So that no marker is ever shortened to one that tells how long the first one was. */
+const longestMarkerLength = omissionMarker(Number.MAX_SAFE_INTEGER).length
+
+/** Two thirds from the beginning, a third from the end, where errors tend to stand. */
+const cutMiddle = (text: string, keep: number): string => {
+  const tail = Math.floor(keep / 3)
+  const from = characterBoundary(text, keep - tail)
+  const to = characterBoundary(text, text.length - tail)
+  return `${text.slice(0, from)}${omissionMarker(to - from)}${text.slice(to)}`
+}
+
+/** The position, or the one before it where it is inside of a character. */
+const characterBoundary = (text: string, index: number): number => {
+  const code = text.charCodeAt(index)
+  return code >= 0xdc00 && code < 0xe000 ? index - 1 : index
+}
+
+/** Role and separators. */
+const messageOverhead = 4
+
+/** What providers write around the name and the arguments of a call. */
+const callOverhead = 8
+
+const imageTokens = 1600
+
+const documentTokens = 2500
+
+const documentBytes = 50_000
+
+const weightCaches = new WeakMap<TokenCounter.TokenCounter, WeakMap<Message.Message, number>>()
+
+const weightCacheOf = (counter: TokenCounter.TokenCounter): WeakMap<Message.Message, number> => {
+  const cache = weightCaches.get(counter) ?? new WeakMap<Message.Message, number>()
+  weightCaches.set(counter, cache)
+  return cache
+}
+
+type Weigher = (message: Message.Message) => number
+
+const makeWeigher = (counter: TokenCounter.TokenCounter): Weigher => {
+  const cache = weightCacheOf(counter)
+  return (message) => {
+    const cached = cache.get(message)
+    if (cached !== undefined) return cached
+    const tokens = messageOverhead + contentTokens(counter, message)
+    cache.set(message, tokens)
+    return tokens
+  }
+}
+
+const contentTokens = (counter: TokenCounter.TokenCounter, message: Message.Message): number => {
+  switch (message.role) {
+    case "system":
+      return counter.count(message.content)
+    case "tool":
+      return partsTokens(counter, ToolResult.content(message.result))
+    default:
+      return partsTokens(counter, message.content)
+  }
+}
+
+const partsTokens = (counter: TokenCounter.TokenCounter, content: ReadonlyArray<Message.AssistantPart>): number => {
+  let tokens = 0
+  for (const part of content) tokens += partTokens(counter, part)
+  return tokens
+}
+
+const partTokens = (counter: TokenCounter.TokenCounter, part: Message.AssistantPart): number => {
+  switch (part.type) {
+    case "text":
+    case "reasoning":
+      return counter.count(part.text)
+    case "file":
+      return fileTokens(counter, part)
+    case "tool-call":
+      return callOverhead + counter.count(part.name) + counter.count(argumentText(part))
+    case "tool-result":
+      return partsTokens(counter, ToolResult.content(part.result))
+  }
+}
+
+const argumentText = (part: Message.ToolCallPart): string =>
+  part.text ?? Option.getOrElse(messageData.stringifyJson(part.arguments), () => "")
+
+const fileTokens = (counter: TokenCounter.TokenCounter, { data, fileName, mediaType }: ToolResult.FilePart): number => {
+  const named = fileName === undefined ? 0 : counter.count(fileName)
+  if (mediaType.startsWith("image/")) return named + imageTokens
+  if (data.type === "url") return named + documentTokens
+  const bytes = Math.floor((data.base64.length * 3) / 4)
+  return mediaType.startsWith("text/")
+    ? named + Math.ceil(bytes / 4)
+    : named + documentTokens * Math.max(1, Math.ceil(bytes / documentBytes))
+}
+
+const sumTokens = (messages: Iterable<Message.Message>, weigh: Weigher): number => {
+  let tokens = 0
+  for (const message of messages) tokens += weigh(message)
+  return tokens
+}
+
+/** What the next request weighs: the newest report and what came after it, or an estimate of all. */
+const historyTokens = (self: history.History, weigh: Weigher): number =>
+  self.reported === undefined
+    ? sumTokens(history.toArray(self), weigh)
+    : reportedTokens(self.reported, weigh) + sumTokens(history.messagesSince(self, self.reported), weigh)
+
+/** What was read for the answer, and the answer itself as far as it is sent back. */
+const reportedTokens = (message: Message.AssistantMessage, weigh: Weigher): number => {
+  const { inputTokens = 0, outputTokens, reasoningTokens = 0 } = message.usage ?? {}
+  if (outputTokens === undefined) return inputTokens + weigh(message)
+  const isSentBack = message.content.some((part) => part.type === "reasoning")
+  return inputTokens + Math.max(0, outputTokens - (isSentBack ? 0 : reasoningTokens))
+}
+
+const defaultKeepOutput = 400
+
+interface WeighedMessage {
+  readonly message: Message.Message
+  readonly tokens: number
+  /** What it can be replaced by, if that weighs less. */
+  readonly short: { readonly message: Message.Message; readonly shortened: ShortenedOutput } | undefined
+}
+
+const truncateHistory = (
+  self: history.History,
+  options: TruncateOptions,
+  weigh: Weigher
+): Result.Result<Reduction, BudgetTooSmall> => {
+  const { budget, overhead = 0 } = options
+  const before = requestTokens(self, overhead, weigh)
+  if (before <= budget) {
+    return Result.succeed({ conversation: self, report: { before, after: before, removed: [], shortened: [] } })
+  }
+  const all = history.toArray(self)
+  const first = firstTurnIndex(all)
+  const current = currentTurnIndex(all)
+  const newest = all.findLastIndex((message) => message.role === "assistant")
+  const keep = Math.max(0, Math.floor(options.keepOutput ?? defaultKeepOutput))
+  const entries = all.map((message, index) => weighMessage(message, index < newest ? keep : undefined, weigh))
+
+  const beside = tokensBeside(self, overhead, weigh)
+  const fixed = beside + sumWeighed(entries.slice(0, first)) + sumWeighed(entries.slice(current))
+  const from = firstKeptIndex(entries, first, current, budget - fixed)
+  const kept = [...entries.slice(0, first), ...entries.slice(from)]
+  const { after, messages, shortened } = shortenOldest(kept, beside, budget)
+  if (!(after <= budget)) return Result.fail(new BudgetTooSmall({ needed: after, budget }))
+
+  const report: ReductionReport = {
+    before,
+    after,
+    removed: entries.slice(first, from).map(({ message: { id, role }, tokens }) => ({ id, role, tokens })),
+    shortened
+  }
+  return Result.succeed({ conversation: history.rebuild(messages, self.tokenLimit), report })
+}
+
+const requestTokens = (self: history.History, overhead: number, weigh: Weigher): number =>
+  // A report contains what was sent beside the messages
+  historyTokens(self, weigh) + (self.reported === undefined ? overhead : 0)
+
+/** What a request weighs beside the messages; a report tells it, together with what the counter misses. */
+const tokensBeside = (self: history.History, overhead: number, weigh: Weigher): number => {
+  const { reported } = self
+  if (reported === undefined) return overhead
+  const behind = sumTokens(history.messagesSince(self, reported), weigh)
+  const counted = sumTokens(history.toArray(self), weigh) - behind
+  return Math.max(overhead, reportedTokens(reported, weigh) - counted)
+}
+
+const weighMessage = (message: Message.Message, keep: number | undefined, weigh: Weigher): WeighedMessage => {
+  const tokens = weigh(message)
+  const short = keep === undefined || message.role !== "tool" ? undefined : shortenOutput(message, keep)
+  if (short === undefined) return { message, tokens, short: undefined }
+  const after = weigh(short)
+  const { callId, id, name } = short
+  return {
+    message,
+    tokens,
+    short: after < tokens ? { message: short, shortened: { id, callId, name, before: tokens, after } } : undefined
+  }
+}
+
+const shortTokens = ({ short, tokens }: WeighedMessage): number => short?.shortened.after ?? tokens
+
+const sumWeighed = (entries: ReadonlyArray<WeighedMessage>): number =>
+  entries.reduce((sum, { tokens }) => sum + tokens, 0)
+
+/** Where the oldest turn begins that fits when all outputs of old turns are short. */
+const firstKeptIndex = (
+  entries: ReadonlyArray<WeighedMessage>,
+  first: number,
+  current: number,
+  room: number
+): number => {
+  let kept = current
+  let tokens = 0
+  for (let index = current - 1; index >= first; index--) {
+    const one = entries[index]
+    if (one === undefined) continue
+    tokens += shortTokens(one)
+    if (!(tokens <= room)) return kept
+    if (one.message.role === "user" || index === first) kept = index
+  }
+  return kept
+}
+
+const shortenOldest = (entries: ReadonlyArray<WeighedMessage>, beside: number, budget: number) => {
+  const messages: Array<Message.Message> = []
+  const shortened: Array<ShortenedOutput> = []
+  let after = beside + sumWeighed(entries)
+  for (const { message, short, tokens } of entries) {
+    if (short === undefined || after <= budget) {
+      messages.push(message)
+    } else {
+      messages.push(short.message)
+      shortened.push(short.shortened)
+      after += short.shortened.after - tokens
+    }
+  }
+  return { messages, shortened, after }
+}

@@ -3,7 +3,15 @@
  *
  * @since 0.1.0
  */
+
 import * as Schema from "effect/Schema"
+
+const repairPlace = {
+  /** Position in what was read; from 0. */
+  index: Schema.Int,
+  /** Id of the message. */
+  id: Schema.String
+}
 
 const place = {
   /** Position in the conversation, or in the list or prompt being read; from 0. */
@@ -11,12 +19,6 @@ const place = {
   /** Id of the message; absent where it has none. */
   id: Schema.optionalKey(Schema.String)
 }
-
-const at = (self: { readonly index: number; readonly id?: string }): string =>
-  self.id === undefined ? `message ${self.index}` : `message ${self.index} (id "${self.id}")`
-
-const list = (ids: ReadonlyArray<string>): string =>
-  ids.length === 0 ? "none" : ids.map((id) => JSON.stringify(id)).join(", ")
 
 /**
  * The role is none of `system`, `user`, `assistant`, `tool`.
@@ -32,7 +34,7 @@ export class UnknownRole extends Schema.TaggedError<UnknownRole>("effect-emissar
   }
 ) {
   override get message() {
-    return `Unknown role of ${at(this)}: expected one of "system", "user", "assistant", "tool", found ${this.found}`
+    return `Unknown role of ${atPlace(this)}: expected one of "system", "user", "assistant", "tool", found ${this.found}`
   }
 }
 
@@ -46,7 +48,7 @@ export class MisplacedSystem extends Schema.TaggedError<MisplacedSystem>(
   "effect-emissary/conversation/MisplacedSystem"
 )("MisplacedSystem", place) {
   override get message() {
-    return `Misplaced system message, ${at(this)}: only the first message of a conversation can be one; start a new conversation with it, or say it in a user message`
+    return `Misplaced system message, ${atPlace(this)}: only the first message of a conversation can be one; start a new conversation with it, or say it in a user message`
   }
 }
 
@@ -64,7 +66,7 @@ export class EmptyContent extends Schema.TaggedError<EmptyContent>("effect-emiss
   }
 ) {
   override get message() {
-    return `Empty content of ${this.role} ${at(this)}: expected text or a file, because providers refuse empty messages; leave the message out`
+    return `Empty content of ${this.role} ${atPlace(this)}: expected text or a file, because providers refuse empty messages; leave the message out`
   }
 }
 
@@ -82,7 +84,7 @@ export class MissingCallId extends Schema.TaggedError<MissingCallId>("effect-emi
   }
 ) {
   override get message() {
-    return `Empty call id in ${this.role} ${at(this)}: a call and its result are paired by a non-empty id`
+    return `Empty call id in ${this.role} ${atPlace(this)}: a call and its result are paired by a non-empty id`
   }
 }
 
@@ -102,7 +104,7 @@ export class OrphanResult extends Schema.TaggedError<OrphanResult>("effect-emiss
   }
 ) {
   override get message() {
-    return `Result without its call in ${at(this)}: call id "${this.callId}" is not open; open calls: ${list(this.open)}`
+    return `Result without its call in ${atPlace(this)}: call id "${this.callId}" is not open; open calls: ${listIds(this.open)}`
   }
 }
 
@@ -120,7 +122,7 @@ export class DuplicateResult extends Schema.TaggedError<DuplicateResult>(
   open: Schema.Array(Schema.String)
 }) {
   override get message() {
-    return `Second result in ${at(this)}: call id "${this.callId}" already has its result; open calls: ${list(this.open)}`
+    return `Second result in ${atPlace(this)}: call id "${this.callId}" already has its result; open calls: ${listIds(this.open)}`
   }
 }
 
@@ -140,7 +142,7 @@ export class NameMismatch extends Schema.TaggedError<NameMismatch>("effect-emiss
   }
 ) {
   override get message() {
-    return `Tool name mismatch in ${at(this)}: call id "${this.callId}" calls "${this.expected}", the result is from "${this.found}"`
+    return `Tool name mismatch in ${atPlace(this)}: call id "${this.callId}" calls "${this.expected}", the result is from "${this.found}"`
   }
 }
 
@@ -158,7 +160,7 @@ export class RepeatedCallId extends Schema.TaggedError<RepeatedCallId>("effect-e
   }
 ) {
   override get message() {
-    return `Repeated call id in ${at(this)}: "${this.callId}" belongs to a call that is still open; give the new call its own id (Conversation.relabelCalls does)`
+    return `Repeated call id in ${atPlace(this)}: "${this.callId}" belongs to a call that is still open; give the new call its own id (Conversation.relabelCalls does)`
   }
 }
 
@@ -174,7 +176,7 @@ export class OpenCalls extends Schema.TaggedError<OpenCalls>("effect-emissary/co
   callIds: Schema.Array(Schema.String)
 }) {
   override get message() {
-    return `Open calls before ${this.role} ${at(this)}: ${list(this.callIds)} have no result; add their results first, or close them with Conversation.seal`
+    return `Open calls before ${this.role} ${atPlace(this)}: ${listIds(this.callIds)} have no result; add their results first, or close them with Conversation.seal`
   }
 }
 
@@ -222,29 +224,9 @@ export class NotJson extends Schema.TaggedError<NotJson>("effect-emissary/conver
   what: Schema.Literals(["arguments", "result"])
 }) {
   override get message() {
-    return `The ${this.what} of call id "${this.callId}" in ${at(this)} are not JSON: encode them with the tool's schema first`
+    return `The ${this.what} of call id "${this.callId}" in ${atPlace(this)} are not JSON: encode them with the tool's schema first`
   }
 }
-
-/**
- * Every way in which a conversation can be refused.
- *
- * @category errors
- * @since 0.1.0
- */
-export type Reason =
-  | UnknownRole
-  | MisplacedSystem
-  | EmptyContent
-  | MissingCallId
-  | OrphanResult
-  | DuplicateResult
-  | NameMismatch
-  | RepeatedCallId
-  | OpenCalls
-  | InvalidKeepRecent
-  | EmptySummary
-  | NotJson
 
 /**
  * Schema of {@link Reason}.
@@ -266,6 +248,70 @@ export const Reason = Schema.Union([
   EmptySummary,
   NotJson
 ])
+
+/**
+ * One change.
+ *
+ * **Details**
+ *
+ * - `MessageDropped`: the message is left out: a result without its call, a second
+ *   result, a user message that says nothing. `reason` is the law it broke.
+ * - `PartDropped`: the result of a tool that the provider ran is left out of an
+ *   assistant message, for the same reasons.
+ * - `CallSealed`: the call had no result when the next turn began, and got an
+ *   `interrupted` failure. `index` is that of the message that came too early.
+ * - `CallRelabelled`: the call had no id, or the id of a call before it; its result
+ *   follows it.
+ * - `ResultRenamed`: the result named another tool than its call.
+ * - `SystemDemoted`: a system message that was not the first became a user message at
+ *   its place, with a user's authority: whoever wrote the history must not be able to
+ *   add to the instructions. Between a call and its results it moves behind them.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const Repair = Schema.TaggedUnion({
+  MessageDropped: { ...repairPlace, reason: Reason },
+  PartDropped: { ...repairPlace, reason: Reason },
+  CallSealed: { ...repairPlace, callId: Schema.String, name: Schema.String },
+  CallRelabelled: { ...repairPlace, from: Schema.String, to: Schema.String },
+  ResultRenamed: { ...repairPlace, callId: Schema.String, from: Schema.String, to: Schema.String },
+  SystemDemoted: repairPlace
+}).annotate({ identifier: "ConversationRepair" })
+
+/**
+ * One change.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Repair = typeof Repair.Type
+
+const atPlace = (self: { readonly index: number; readonly id?: string }): string =>
+  self.id === undefined ? `message ${self.index}` : `message ${self.index} (id "${self.id}")`
+
+const listIds = (ids: ReadonlyArray<string>): string =>
+  ids.length === 0 ? "none" : ids.map((id) => JSON.stringify(id)).join(", ")
+
+/**
+ * Every way in which a conversation can be refused.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export type Reason =
+  | UnknownRole
+  | MisplacedSystem
+  | EmptyContent
+  | MissingCallId
+  | OrphanResult
+  | DuplicateResult
+  | NameMismatch
+  | RepeatedCallId
+  | OpenCalls
+  | InvalidKeepRecent
+  | EmptySummary
+  | NotJson
 
 /**
  * A message cannot enter a conversation, or a history is not lawful.

@@ -6,16 +6,353 @@
  *
  * @since 0.1.0
  */
+
+import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
+import * as IdGenerator from "effect/ai/IdGenerator"
 import type { JsonObject } from "../payload/Json.ts"
-import * as Content from "../tool/Content.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
-import * as immutable from "./internal/immutable.ts"
-import * as MessageId from "./MessageId.ts"
-import * as Part from "./Part.ts"
-import * as TokenUsage from "./TokenUsage.ts"
+import * as messageData from "./internal/messageData.ts"
+
+const idAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+const randomId = Effect.gen(function* () {
+  let id = "msg_"
+  for (let i = 0; i < 16; i++) {
+    id += idAlphabet.charAt(Math.floor((yield* Random.next) * idAlphabet.length))
+  }
+  return id
+})
+
+const ambientId = Effect.flatMap(Effect.serviceOption(IdGenerator.IdGenerator), (generator) =>
+  Option.isSome(generator) ? generator.value.generateId() : randomId
+)
+
+/**
+ * Makes the id of the next message.
+ *
+ * **Details**
+ *
+ * The default uses the `IdGenerator` of `effect/ai` where one is provided, and
+ * otherwise `msg_` followed by 16 letters and digits drawn from `Random`.
+ *
+ * **Example** (Deterministic ids)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Message } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const message = Effect.runSync(Message.user("Hi").pipe(Effect.provide(Message.layerSequentialIds("m"))))
+ * assert.strictEqual(message.id, "m1")
+ * ```
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export const MessageId: Context.Reference<Effect.Effect<string>> = Context.Reference<Effect.Effect<string>>(
+  "effect-emissary/conversation/MessageId",
+  { defaultValue: () => ambientId }
+)
+
+/**
+ * The id of the next message.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const nextId: Effect.Effect<string> = Effect.flatMap(MessageId, (id) => id)
+
+/**
+ * Numbers messages `prefix1`, `prefix2` ... For tests and for stores that count.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerSequentialIds = (prefix: string = "m"): Layer.Layer<never> =>
+  Layer.effect(
+    MessageId,
+    Effect.map(Ref.make(0), (ref) =>
+      Effect.map(
+        Ref.updateAndGet(ref, (n) => n + 1),
+        (n) => `${prefix}${n}`
+      )
+    )
+  )
+
+/**
+ * Token counts of one model call. Every count is optional: providers report what
+ * they like.
+ *
+ * **Details**
+ *
+ * `inputTokens` counts everything the model read, tokens read from or written to
+ * a cache included; `outputTokens` everything it wrote, reasoning included.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TokenUsage {
+  readonly inputTokens?: number
+  readonly outputTokens?: number
+  readonly cacheReadTokens?: number
+  readonly cacheWriteTokens?: number
+  readonly reasoningTokens?: number
+}
+
+const TokenCount = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
+
+/**
+ * Schema of {@link TokenUsage}: non-negative integers.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const TokenUsage: Schema.Codec<TokenUsage> = Schema.Struct({
+  inputTokens: Schema.optionalKey(TokenCount),
+  outputTokens: Schema.optionalKey(TokenCount),
+  cacheReadTokens: Schema.optionalKey(TokenCount),
+  cacheWriteTokens: Schema.optionalKey(TokenCount),
+  reasoningTokens: Schema.optionalKey(TokenCount)
+}).annotate({ identifier: "TokenUsage" })
+
+/**
+ * No tokens reported.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const emptyUsage: TokenUsage = {}
+
+const usageKeys = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"] as const
+
+/**
+ * Adds usages field by field. A field that nobody reported stays absent.
+ *
+ * **Example** (Adding up the calls of a run)
+ *
+ * ```ts
+ * import { Message } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const usage = Message.sumUsage([{ inputTokens: 10, outputTokens: 5 }, { inputTokens: 20 }])
+ * assert.deepStrictEqual(usage, { inputTokens: 30, outputTokens: 5 })
+ * ```
+ *
+ * @category combining
+ * @since 0.1.0
+ */
+export const sumUsage = (usages: Iterable<TokenUsage>): TokenUsage => {
+  const total: { -readonly [K in keyof TokenUsage]: TokenUsage[K] } = {}
+  for (const usage of usages) {
+    for (const key of usageKeys) {
+      const count = usage[key]
+      if (count !== undefined) total[key] = (total[key] ?? 0) + count
+    }
+  }
+  return total
+}
+
+/**
+ * Input and output together, counting what was not reported as zero.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const totalTokens = (self: TokenUsage): number => (self.inputTokens ?? 0) + (self.outputTokens ?? 0)
+
+/**
+ * What the model wrote while thinking.
+ *
+ * **Details**
+ *
+ * `options` hold the provider's signature or encrypted form, where it gives one.
+ * Providers refuse reasoning that comes back without it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ReasoningPart {
+  readonly type: "reasoning"
+  readonly text: string
+  readonly options?: ToolResult.ProviderOptions
+}
+
+/**
+ * Schema of {@link ReasoningPart}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ReasoningPart: Schema.Codec<ReasoningPart> = Schema.Struct({
+  type: Schema.Literal("reasoning"),
+  text: Schema.String,
+  options: Schema.optionalKey(ToolResult.ProviderOptions)
+}).annotate({ identifier: "ReasoningPart" })
+
+/**
+ * The model asks for a tool.
+ *
+ * **Details**
+ *
+ * `arguments` are the parsed arguments, an object in all but malformed calls.
+ * `text` is the argument text as it was received, where it was received as text:
+ * renderers send it back byte by byte, which keeps the provider's prompt cache
+ * warm. Text that does not parse stands in both fields.
+ *
+ * `providerExecuted` marks a tool that the provider runs itself (web search, code
+ * execution). Its result is a {@link ToolResultPart}, and nobody else runs it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolCallPart {
+  readonly type: "tool-call"
+  readonly id: string
+  readonly name: string
+  readonly arguments: Schema.Json
+  readonly text?: string
+  readonly providerExecuted?: true
+  readonly options?: ToolResult.ProviderOptions
+}
+
+/**
+ * Schema of {@link ToolCallPart}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ToolCallPart: Schema.Codec<ToolCallPart> = Schema.Struct({
+  type: Schema.Literal("tool-call"),
+  id: Schema.String,
+  name: Schema.String,
+  arguments: Schema.Json,
+  text: Schema.optionalKey(Schema.String),
+  providerExecuted: Schema.optionalKey(Schema.Literal(true)),
+  options: Schema.optionalKey(ToolResult.ProviderOptions)
+}).annotate({ identifier: "ToolCallPart" })
+
+/**
+ * The result of a tool that the provider ran itself. It answers a
+ * `providerExecuted` call earlier in the same turn.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolResultPart {
+  readonly type: "tool-result"
+  readonly id: string
+  readonly name: string
+  readonly result: ToolResult.ToolResult
+  readonly options?: ToolResult.ProviderOptions
+}
+
+/**
+ * Schema of {@link ToolResultPart}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ToolResultPart: Schema.Codec<ToolResultPart> = Schema.Struct({
+  type: Schema.Literal("tool-result"),
+  id: Schema.String,
+  name: Schema.String,
+  result: ToolResult.ToolResult,
+  options: Schema.optionalKey(ToolResult.ProviderOptions)
+}).annotate({ identifier: "ToolResultPart" })
+
+/**
+ * A part of an assistant message.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type AssistantPart = ToolResult.TextPart | ToolResult.FilePart | ReasoningPart | ToolCallPart | ToolResultPart
+
+/**
+ * Schema of {@link AssistantPart}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const AssistantPart: Schema.Codec<AssistantPart> = Schema.Union([
+  ToolResult.TextPart,
+  ToolResult.FilePart,
+  ReasoningPart,
+  ToolCallPart,
+  ToolResultPart
+])
+
+/**
+ * Makes a reasoning part.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const reasoningPart = (text: string, options?: ToolResult.ProviderOptions): ReasoningPart =>
+  options === undefined ? { type: "reasoning", text } : { type: "reasoning", text, options }
+
+/**
+ * Makes a tool call.
+ *
+ * **Example** (A call as a model would make it)
+ *
+ * ```ts
+ * import { Message } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const call = Message.toolCallPart({ id: "call_1", name: "get_order", arguments: { id: "42" } })
+ * assert.strictEqual(call.type, "tool-call")
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const toolCallPart = (options: Omit<ToolCallPart, "type">): ToolCallPart => ({ type: "tool-call", ...options })
+
+/**
+ * Makes a tool call from argument text, as providers send it.
+ *
+ * **Details**
+ *
+ * The text is kept next to the parsed arguments. Empty text is `{}`; text that does
+ * not parse stands for the arguments, and so does text with a key that no codec
+ * accepts (`__proto__`): the tool's validation refuses it.
+ *
+ * **Example** (Arguments as text)
+ *
+ * ```ts
+ * import { Message } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const call = Message.toolCallPartFromText({ id: "call_1", name: "get_order", text: `{ "id": "42" }` })
+ * assert.deepStrictEqual(call.arguments, { id: "42" })
+ * assert.strictEqual(call.text, `{ "id": "42" }`)
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const toolCallPartFromText = (
+  options: Omit<ToolCallPart, "type" | "arguments" | "text"> & { readonly text: string }
+): ToolCallPart => ({ type: "tool-call", ...options, ...messageData.parseCallArguments(options.text) })
+
+/**
+ * Makes the result of a tool that the provider ran itself.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const toolResultPart = (options: Omit<ToolResultPart, "type">): ToolResultPart => ({
+  type: "tool-result",
+  ...options
+})
 
 /**
  * What every message has.
@@ -32,8 +369,8 @@ import * as TokenUsage from "./TokenUsage.ts"
 export interface MessageBase {
   readonly id: string
   readonly createdAt: DateTime.Utc
-  readonly usage?: TokenUsage.TokenUsage
-  readonly options?: Content.ProviderOptions
+  readonly usage?: TokenUsage
+  readonly options?: ToolResult.ProviderOptions
   readonly metadata?: JsonObject
 }
 
@@ -56,7 +393,7 @@ export interface SystemMessage extends MessageBase {
  */
 export interface UserMessage extends MessageBase {
   readonly role: "user"
-  readonly content: Content.NonEmptyContent
+  readonly content: ToolResult.NonEmptyContent
 }
 
 /**
@@ -67,7 +404,7 @@ export interface UserMessage extends MessageBase {
  */
 export interface AssistantMessage extends MessageBase {
   readonly role: "assistant"
-  readonly content: ReadonlyArray<Part.AssistantPart>
+  readonly content: ReadonlyArray<AssistantPart>
   readonly model?: string
   readonly finishReason?: string
 }
@@ -131,11 +468,11 @@ export type MessageEncoded =
   | (MessageBaseEncoded & Omit<AssistantMessage, keyof MessageBase>)
   | (MessageBaseEncoded & Omit<ToolMessage, keyof MessageBase>)
 
-const base = {
+const baseFields = {
   id: Schema.String,
   createdAt: Schema.DateTimeUtcFromString,
-  usage: Schema.optionalKey(TokenUsage.TokenUsage),
-  options: Schema.optionalKey(Content.ProviderOptions),
+  usage: Schema.optionalKey(TokenUsage),
+  options: Schema.optionalKey(ToolResult.ProviderOptions),
   metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
 }
 
@@ -147,7 +484,7 @@ const base = {
  */
 export const SystemMessage: Schema.Codec<SystemMessage, Extract<MessageEncoded, { role: "system" }>> = Schema.Struct({
   role: Schema.Literal("system"),
-  ...base,
+  ...baseFields,
   content: Schema.String
 }).annotate({ identifier: "SystemMessage" })
 
@@ -159,8 +496,8 @@ export const SystemMessage: Schema.Codec<SystemMessage, Extract<MessageEncoded, 
  */
 export const UserMessage: Schema.Codec<UserMessage, Extract<MessageEncoded, { role: "user" }>> = Schema.Struct({
   role: Schema.Literal("user"),
-  ...base,
-  content: Content.NonEmptyContent
+  ...baseFields,
+  content: ToolResult.NonEmptyContent
 }).annotate({ identifier: "UserMessage" })
 
 /**
@@ -174,8 +511,8 @@ export const AssistantMessage: Schema.Codec<
   Extract<MessageEncoded, { role: "assistant" }>
 > = Schema.Struct({
   role: Schema.Literal("assistant"),
-  ...base,
-  content: Schema.Array(Part.AssistantPart),
+  ...baseFields,
+  content: Schema.Array(AssistantPart),
   model: Schema.optionalKey(Schema.String),
   finishReason: Schema.optionalKey(Schema.String)
 }).annotate({ identifier: "AssistantMessage" })
@@ -188,7 +525,7 @@ export const AssistantMessage: Schema.Codec<
  */
 export const ToolMessage: Schema.Codec<ToolMessage, Extract<MessageEncoded, { role: "tool" }>> = Schema.Struct({
   role: Schema.Literal("tool"),
-  ...base,
+  ...baseFields,
   callId: Schema.String,
   name: Schema.String,
   result: ToolResult.ToolResult
@@ -217,8 +554,8 @@ export const Message: Schema.Codec<Message, MessageEncoded> = Schema.Union([
 export interface Options {
   readonly id?: string
   readonly createdAt?: DateTime.Utc
-  readonly usage?: TokenUsage.TokenUsage
-  readonly options?: Content.ProviderOptions
+  readonly usage?: TokenUsage
+  readonly options?: ToolResult.ProviderOptions
   readonly metadata?: JsonObject
 }
 
@@ -240,7 +577,7 @@ export interface AssistantOptions extends Options {
  * @since 0.1.0
  */
 export const system = (content: string, options?: Options): Effect.Effect<SystemMessage> =>
-  stamp(options, (base) => ({ role: "system", ...base, content }))
+  stampMessage(options, (base) => ({ role: "system", ...base, content }))
 
 /**
  * Makes a user message from text, or from text and file parts.
@@ -249,13 +586,13 @@ export const system = (content: string, options?: Options): Effect.Effect<System
  *
  * ```ts
  * import { Effect } from "effect"
- * import { Content, Message } from "effect-emissary"
+ * import { Message, ToolResult } from "effect-emissary"
  * import assert from "node:assert"
  *
  * const message = Effect.runSync(
  *   Message.user([
- *     Content.text("What is this?"),
- *     Content.file({ mediaType: "image/png", data: new Uint8Array([1, 2, 3]) })
+ *     ToolResult.textPart("What is this?"),
+ *     ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array([1, 2, 3]) })
  *   ])
  * )
  * assert.strictEqual(message.content.length, 2)
@@ -264,11 +601,11 @@ export const system = (content: string, options?: Options): Effect.Effect<System
  * @category constructors
  * @since 0.1.0
  */
-export const user = (content: string | Content.NonEmptyContent, options?: Options): Effect.Effect<UserMessage> =>
-  stamp(options, (base) => ({
+export const user = (content: string | ToolResult.NonEmptyContent, options?: Options): Effect.Effect<UserMessage> =>
+  stampMessage(options, (base) => ({
     role: "user",
     ...base,
-    content: typeof content === "string" ? [Content.text(content)] : content
+    content: typeof content === "string" ? [ToolResult.textPart(content)] : content
   }))
 
 /**
@@ -278,13 +615,13 @@ export const user = (content: string | Content.NonEmptyContent, options?: Option
  * @since 0.1.0
  */
 export const assistant = (
-  content: string | ReadonlyArray<Part.AssistantPart>,
+  content: string | ReadonlyArray<AssistantPart>,
   options?: AssistantOptions
 ): Effect.Effect<AssistantMessage> =>
-  stamp(options, (base) => ({
+  stampMessage(options, (base) => ({
     role: "assistant",
     ...base,
-    content: typeof content === "string" ? [Content.text(content)] : content,
+    content: typeof content === "string" ? [ToolResult.textPart(content)] : content,
     ...(options?.model === undefined ? undefined : { model: options.model }),
     ...(options?.finishReason === undefined ? undefined : { finishReason: options.finishReason })
   }))
@@ -299,7 +636,7 @@ export const tool = (
   answer: { readonly callId: string; readonly name: string; readonly result: ToolResult.ToolResult },
   options?: Options
 ): Effect.Effect<ToolMessage> =>
-  stamp(options, (base) => ({
+  stampMessage(options, (base) => ({
     role: "tool",
     ...base,
     callId: answer.callId,
@@ -334,8 +671,8 @@ export const text = (self: Message): string => {
 export const toolCalls = (
   self: AssistantMessage,
   options?: { readonly providerExecuted?: boolean }
-): ReadonlyArray<Part.ToolCallPart> => {
-  const calls: Array<Part.ToolCallPart> = []
+): ReadonlyArray<ToolCallPart> => {
+  const calls: Array<ToolCallPart> = []
   for (const part of self.content) {
     if (part.type !== "tool-call") continue
     if (part.providerExecuted !== true || options?.providerExecuted === true) calls.push(part)
@@ -343,11 +680,14 @@ export const toolCalls = (
   return calls
 }
 
-const stamp = <M extends Message>(options: Options | undefined, make: (base: MessageBase) => M): Effect.Effect<M> =>
+const stampMessage = <M extends Message>(
+  options: Options | undefined,
+  make: (base: MessageBase) => M
+): Effect.Effect<M> =>
   Effect.gen(function* () {
-    const id = options?.id ?? (yield* MessageId.next)
+    const id = options?.id ?? (yield* nextId)
     const createdAt = options?.createdAt ?? (yield* DateTime.now)
-    return immutable.message(
+    return messageData.freeze(
       make({
         id,
         createdAt,

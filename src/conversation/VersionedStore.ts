@@ -8,7 +8,7 @@
  * survive the process. Choose the storage by layer: `SqliteClient.layerStore` of
  * `effect-emissary/node` for one file, {@link layerSql} for PostgreSQL, {@link layerMemory}
  * for tests. For another one provide the service yourself and run
- * `VersionedStoreConformance.suite` of `effect-emissary/testing` on it.
+ * `Conformance.versionedStore` of `effect-emissary/testing` on it.
  *
  * **Details**
  *
@@ -46,16 +46,174 @@
  *
  * @since 0.1.0
  */
+
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type * as Option from "effect/Option"
-import type * as Schema from "effect/Schema"
-import type * as SqlClient from "effect/sql/SqlClient"
-import * as memory from "./internal/store/memory.ts"
-import * as port from "./internal/store/port.ts"
-import * as sql from "./internal/store/sql.ts"
-import { type Reason, type VersionConflict, VersionedStoreError } from "./VersionedStoreError.ts"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import * as Json from "../payload/Json.ts"
+import * as Limits from "../payload/Limits.ts"
+import * as PayloadError from "../payload/PayloadError.ts"
+import * as paths from "../payload/internal/paths.ts"
+import * as storageKeys from "./internal/storageKeys.ts"
+
+// Drivers put stored values into their errors. These stay out of messages, JSON and
+// everything that prints an error.
+const causeMemory = new WeakMap<object, unknown>()
+
+/**
+ * The storage did not answer, or refused. Nothing says whether a write that failed
+ * this way took place: read before you write again.
+ *
+ * **Details**
+ *
+ * `error` is the tag of what the storage said, such as `PermissionDenied`, and
+ * {@link causeOf} the error itself.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class Unavailable extends Schema.TaggedError<Unavailable>("effect-emissary/conversation/Unavailable")(
+  "Unavailable",
+  { storage: Schema.String, error: Schema.String }
+) {
+  override get message(): string {
+    return `the ${this.storage} said ${this.error}; VersionedStoreError.causeOf(error.reason) is its error`
+  }
+}
+
+/**
+ * What is stored is not what this store writes: it was damaged, or a newer release
+ * wrote it. It is left as it is.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class Unreadable extends Schema.TaggedError<Unreadable>("effect-emissary/conversation/Unreadable")(
+  "Unreadable",
+  { error: PayloadError.PayloadError }
+) {
+  override get message(): string {
+    return `what is stored cannot be read and was left as it is: ${this.error.message}`
+  }
+}
+
+/**
+ * The key, the value or an option is not acceptable: too large under the current
+ * limits, or not JSON. Nothing was written.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class Refused extends Schema.TaggedError<Refused>("effect-emissary/conversation/Refused")("Refused", {
+  error: PayloadError.PayloadError
+}) {
+  override get message(): string {
+    return `refused, nothing was written: ${this.error.message}`
+  }
+}
+
+/**
+ * Why a versioned store did not do what it was asked.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export const Reason = Schema.Union([Unavailable, Unreadable, Refused])
+
+/**
+ * Why a versioned store did not do what it was asked.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export type Reason = typeof Reason.Type
+
+/**
+ * Makes the reason {@link Unavailable} and remembers the error behind it, for
+ * {@link causeOf}. For stores of your own.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const unavailable = (storage: string, error: string, cause: unknown): Unavailable => {
+  const reason = new Unavailable({ storage, error })
+  causeMemory.set(reason, cause)
+  return reason
+}
+
+/**
+ * The error of the database behind a reason, in the process where
+ * it happened. It may hold stored values: do not log it without looking.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const causeOf = (reason: Reason): Option.Option<unknown> =>
+  causeMemory.has(reason) ? Option.some(causeMemory.get(reason)) : Option.none()
+
+/**
+ * The error of a versioned store.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class VersionedStoreError extends Schema.TaggedError<VersionedStoreError>(
+  "effect-emissary/conversation/VersionedStoreError"
+)("VersionedStoreError", {
+  operation: Schema.Literals(["open", "get", "compareAndSet", "list", "delete"]),
+  key: Schema.optionalKey(Schema.String),
+  reason: Reason
+}) {
+  override get message(): string {
+    const key = this.key === undefined ? "" : ` of ${paths.quote(this.key)}`
+    return `${this.operation}${key}: ${this.reason.message}`
+  }
+}
+
+/**
+ * The value is not in the version that the writer expected: somebody else wrote, or
+ * deleted, in between. Nothing was written.
+ *
+ * **Details**
+ *
+ * `None` stands for no value.
+ *
+ * **Example** (Two writers)
+ *
+ * ```ts
+ * import { Effect, Option } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const store = yield* VersionedStore.VersionedStore
+ *   yield* store.compareAndSet("counter", Option.none(), 1)
+ *   return yield* Effect.flip(store.compareAndSet("counter", Option.none(), 2))
+ * })
+ *
+ * const error = await Effect.runPromise(Effect.provide(program, VersionedStore.layerMemory))
+ * assert.ok(error._tag === "VersionConflict" && Option.isNone(error.expected) && Option.isSome(error.found))
+ * ```
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class VersionConflict extends Schema.TaggedError<VersionConflict>(
+  "effect-emissary/conversation/VersionConflict"
+)("VersionConflict", {
+  key: Schema.String,
+  expected: Schema.OptionFromNullOr(Schema.String),
+  found: Schema.OptionFromNullOr(Schema.String)
+}) {
+  override get message(): string {
+    return `${paths.quote(this.key)} changed: expected ${storageKeys.versionText(this.expected)}, found ${storageKeys.versionText(this.found)}. Get it again and apply the change to what you find`
+  }
+}
 
 /**
  * Identifies one state of one value. Compare it, keep it, send it (as an ETag, for
@@ -143,14 +301,99 @@ export class VersionedStore extends Context.Service<VersionedStore, Service>()(
   "effect-emissary/conversation/VersionedStore"
 ) {}
 
-const layer = <E extends Reason, R>(storage: Effect.Effect<port.Storage, E, R>) =>
+const layerStorage = <E extends Reason, R>(storage: Effect.Effect<Storage, E, R>) =>
   Layer.effect(
     VersionedStore,
     Effect.mapBoth(storage, {
-      onSuccess: port.make,
+      onSuccess: fromStorage,
       onFailure: (reason) => new VersionedStoreError({ operation: "open", reason })
     })
   )
+
+const fromStorage = (storage: Storage): Service => {
+  const conflict = (key: string, expected: Option.Option<string>, found: Option.Option<string>) =>
+    new VersionConflict({ key, expected, found })
+
+  return {
+    get: Effect.fn("VersionedStore.get")((key) =>
+      checkText("key", key).pipe(
+        Effect.andThen(storage.get(key)),
+        Effect.flatMap(
+          Option.match({
+            onNone: () => Effect.succeed(Option.none<{ readonly value: Schema.Json; readonly version: string }>()),
+            onSome: ({ text, version }) =>
+              Json.parse(text, { what: "stored value" }).pipe(
+                Effect.map((value) => Option.some({ value, version })),
+                Effect.mapError((error) => new Unreadable({ error }))
+              )
+          })
+        ),
+        Effect.mapError((reason) => new VersionedStoreError({ operation: "get", key, reason }))
+      )
+    ),
+
+    compareAndSet: Effect.fn("VersionedStore.compareAndSet")((key, expected, value) =>
+      checkText("key", key).pipe(
+        Effect.andThen(Effect.mapError(Json.stringify(value, { what: "value" }), (error) => new Refused({ error }))),
+        Effect.flatMap((text) => storage.set(key, expected, text)),
+        Effect.mapError((reason) => new VersionedStoreError({ operation: "compareAndSet", key, reason })),
+        Effect.flatMap((attempt) =>
+          Effect.fromResult(Result.mapError(attempt, (found) => conflict(key, expected, found)))
+        )
+      )
+    ),
+
+    list: Effect.fn("VersionedStore.list")(
+      function* (options) {
+        const prefix = options?.prefix ?? ""
+        const limit = options?.limit ?? 100
+        yield* checkText("prefix", prefix)
+        yield* checkLimit(limit)
+        if (options?.after !== undefined) yield* checkText("after", options.after)
+        const after = Option.fromUndefinedOr(options?.after)
+        const found = yield* storage.list({ prefix, after, limit: limit + 1 })
+        const keys = found.slice(0, limit)
+        return { keys, next: found.length > limit ? Option.fromUndefinedOr(keys.at(-1)) : Option.none() }
+      },
+      Effect.mapError((reason) => new VersionedStoreError({ operation: "list", reason }))
+    ),
+
+    delete: Effect.fn("VersionedStore.delete")((key, options) => {
+      const expected = Option.fromUndefinedOr(options?.version)
+      return checkText("key", key).pipe(
+        Effect.andThen(storage.remove(key, expected)),
+        Effect.mapError((reason) => new VersionedStoreError({ operation: "delete", key, reason })),
+        Effect.flatMap((attempt) =>
+          Effect.fromResult(Result.mapError(attempt, (found) => conflict(key, expected, found)))
+        )
+      )
+    })
+  }
+}
+
+const makeMemoryStorage: Effect.Effect<Storage> = Effect.map(storageKeys.nonce, (nonce) => {
+  const values = new Map<string, RawValue>()
+  const next = storageKeys.makeVersions(nonce)
+  const version = (key: string) => Option.fromUndefinedOr(values.get(key)?.version)
+  return {
+    get: (key) => Effect.sync(() => Option.fromUndefinedOr(values.get(key))),
+    set: (key, expected, text) =>
+      Effect.sync(() => {
+        const found = version(key)
+        if (Option.getOrUndefined(found) !== Option.getOrUndefined(expected)) return Result.fail(found)
+        const written = next(expected)
+        values.set(key, { text, version: written })
+        return Result.succeed(written)
+      }),
+    remove: (key, expected) =>
+      Effect.sync(() => {
+        const found = version(key)
+        if (Option.isSome(expected) && Option.getOrUndefined(found) !== expected.value) return Result.fail(found)
+        return Result.succeed(values.delete(key))
+      }),
+    list: (range) => Effect.sync(() => storageKeys.pageOfKeys(values.keys(), range))
+  }
+})
 
 /**
  * Keeps values in memory, for as long as the layer lives. For tests, and for what need
@@ -159,7 +402,10 @@ const layer = <E extends Reason, R>(storage: Effect.Effect<port.Storage, E, R>) 
  * @category layers
  * @since 0.1.0
  */
-export const layerMemory: Layer.Layer<VersionedStore> = Layer.effect(VersionedStore, Effect.map(memory.make, port.make))
+export const layerMemory: Layer.Layer<VersionedStore> = Layer.effect(
+  VersionedStore,
+  Effect.map(makeMemoryStorage, fromStorage)
+)
 
 /**
  * Keeps values in a table of a database, for any number of processes at once.
@@ -200,4 +446,184 @@ export const layerMemory: Layer.Layer<VersionedStore> = Layer.effect(VersionedSt
 export const layerSql = (options?: {
   readonly table?: string | undefined
 }): Layer.Layer<VersionedStore, VersionedStoreError, SqlClient.SqlClient> =>
-  layer(sql.make({ table: options?.table ?? "effect_emissary_store" }))
+  layerStorage(makeSqlStorage({ table: options?.table ?? "effect_emissary_store" }))
+
+interface RawValue {
+  readonly text: string
+  readonly version: string
+}
+
+/** The version found is the failure of an attempt. */
+type Attempt<A> = Effect.Effect<Result.Result<A, Option.Option<string>>, Reason>
+
+interface Storage {
+  readonly get: (key: string) => Effect.Effect<Option.Option<RawValue>, Reason>
+  readonly set: (key: string, expected: Option.Option<string>, text: string) => Attempt<string>
+  /** Whether there was a value. Without `version`, whatever there is, also what cannot be read. */
+  readonly remove: (key: string, version: Option.Option<string>) => Attempt<boolean>
+  readonly list: (range: storageKeys.KeyRange) => Effect.Effect<ReadonlyArray<string>, Reason>
+}
+
+const refuseInput = (what: string, reason: ConstructorParameters<typeof PayloadError.PayloadError>[0]["reason"]) =>
+  new Refused({ error: new PayloadError.PayloadError({ what, reason }) })
+
+const checkText = (what: string, text: string): Effect.Effect<void, Refused> =>
+  Effect.flatMap(Limits.Limits, ({ maxStringLength }) => {
+    if (typeof text !== "string") {
+      return Effect.fail(
+        refuseInput(what, PayloadError.invalid([{ path: "", expected: "string", found: typeof text }]))
+      )
+    }
+    return text.length <= maxStringLength
+      ? Effect.void
+      : Effect.fail(
+          refuseInput(
+            what,
+            new PayloadError.TooLarge({ what: "string", limit: maxStringLength, found: text.length, path: "" })
+          )
+        )
+  })
+
+const checkLimit = (limit: number): Effect.Effect<void, Refused> =>
+  Number.isSafeInteger(limit) && limit > 0
+    ? Effect.void
+    : Effect.fail(
+        refuseInput(
+          "list options",
+          PayloadError.invalid([{ path: "/limit", expected: "an integer from 1", found: `the number ${limit}` }])
+        )
+      )
+
+/** As much of the encoded key as the index holds: PostgreSQL refuses index entries of more than 2,700 bytes. */
+const startLength = 190
+
+const sqlReason = (error: SqlError): Reason => unavailable("database", error.reason._tag, error)
+
+interface Row {
+  readonly store_value?: unknown
+  readonly store_version?: unknown
+  readonly key_text?: unknown
+}
+
+const textColumn = (value: unknown, column: string): Effect.Effect<string, Unreadable> => {
+  if (typeof value === "string") return Effect.succeed(value)
+  const issue = { path: `/${column}`, expected: "text", found: typeof value }
+  return Effect.fail(
+    new Unreadable({
+      error: new PayloadError.PayloadError({ what: "database row", reason: PayloadError.invalid([issue]) })
+    })
+  )
+}
+
+const createTable = (sql: SqlClient.SqlClient, name: string): ReadonlyArray<Effect.Effect<unknown, SqlError>> => {
+  const table = sql(name)
+  // Keys are ASCII. SQLite compares bytes anyway, PostgreSQL by the locale of the database.
+  const bytewise = sql.literal(sql.onDialectOrElse({ orElse: () => "", pg: () => 'COLLATE "C"' }))
+  return [
+    sql`CREATE TABLE IF NOT EXISTS ${table} (
+      key_hash TEXT ${bytewise} NOT NULL PRIMARY KEY, key_start TEXT ${bytewise} NOT NULL,
+      key_text TEXT ${bytewise} NOT NULL, store_version TEXT ${bytewise} NOT NULL, store_value TEXT NOT NULL)`,
+    sql`CREATE INDEX IF NOT EXISTS ${sql(`${name}_key_start`)} ON ${table} (key_start)`
+  ]
+}
+
+const makeSqlStorage = Effect.fnUntraced(function* (options: { readonly table: string }) {
+  const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+  const table = sql(options.table)
+  const supported = sql.onDialectOrElse({ orElse: () => false, sqlite: () => true, pg: () => true })
+  if (!supported) return yield* unavailable("database", "is neither SQLite nor PostgreSQL", undefined)
+
+  // Of two processes that create the table at once, one may fail although it is there then
+  yield* Effect.forEach(createTable(sql, options.table), (statement) => statement, { discard: true }).pipe(
+    Effect.catch((error) =>
+      Effect.mapError(sql`SELECT key_hash FROM ${table} WHERE key_hash = ''`, () => sqlReason(error))
+    )
+  )
+
+  const next = storageKeys.makeVersions(yield* storageKeys.nonce)
+
+  const versionOf = (id: string): Effect.Effect<Option.Option<string>, Reason> =>
+    sql<Row>`SELECT store_version FROM ${table} WHERE key_hash = ${id}`.pipe(
+      Effect.mapError(sqlReason),
+      Effect.flatMap(([row]) =>
+        row === undefined ? Effect.succeedNone : Effect.asSome(textColumn(row.store_version, "store_version"))
+      )
+    )
+
+  const insert = (key: string, version: string, value: string) => {
+    const encoded = storageKeys.sortable(key)
+    return sql<Row>`INSERT INTO ${table} (key_hash, key_start, key_text, store_version, store_value)
+      VALUES (${storageKeys.digestKey(key)}, ${encoded.slice(0, startLength)}, ${encoded}, ${version}, ${value})
+      ON CONFLICT (key_hash) DO NOTHING RETURNING key_hash`
+  }
+
+  const update = (id: string, from: string, to: string, value: string) =>
+    sql<Row>`UPDATE ${table} SET store_version = ${to}, store_value = ${value}
+      WHERE key_hash = ${id} AND store_version = ${from} RETURNING key_hash`
+
+  const removeVersion = (id: string, version: string) =>
+    sql<Row>`DELETE FROM ${table} WHERE key_hash = ${id} AND store_version = ${version} RETURNING key_hash`
+
+  /** The result if the statement wrote a row, otherwise the version that is there. */
+  const answer = <A>(id: string, result: A, write: Effect.Effect<ReadonlyArray<Row>, SqlError>): Attempt<A> =>
+    Effect.gen(function* () {
+      const written = yield* Effect.mapError(write, sqlReason)
+      return written.length > 0 ? Result.succeed(result) : Result.fail(yield* versionOf(id))
+    })
+
+  const remove = (key: string, expected: Option.Option<string>): Attempt<boolean> => {
+    const id = storageKeys.digestKey(key)
+    if (Option.isSome(expected)) return answer(id, true, removeVersion(id, expected.value))
+    return sql<Row>`DELETE FROM ${table} WHERE key_hash = ${id} RETURNING key_hash`.pipe(
+      Effect.map((rows) => Result.succeed(rows.length > 0)),
+      Effect.mapError(sqlReason)
+    )
+  }
+
+  const storage: Storage = {
+    get: (key) =>
+      sql<Row>`SELECT store_version, store_value FROM ${table} WHERE key_hash = ${storageKeys.digestKey(key)}`.pipe(
+        Effect.mapError(sqlReason),
+        Effect.flatMap(([row]) =>
+          row === undefined
+            ? Effect.succeedNone
+            : Effect.asSome(
+                Effect.all({
+                  text: textColumn(row.store_value, "store_value"),
+                  version: textColumn(row.store_version, "store_version")
+                })
+              )
+        )
+      ),
+    set: (key, expected, value) =>
+      Effect.suspend(() => {
+        const version = next(expected)
+        const id = storageKeys.digestKey(key)
+        const write = Option.match(expected, {
+          onNone: () => insert(key, version, value),
+          onSome: (from) => update(id, from, version, value)
+        })
+        return answer(id, version, write)
+      }),
+    remove,
+    list: ({ after, limit, prefix }) => {
+      const from = storageKeys.sortable(prefix)
+      const conditions = [
+        sql`key_start >= ${from.slice(0, startLength)}`,
+        sql`key_start <= ${`${from.slice(0, startLength)}${storageKeys.lastSortable}`}`,
+        sql`key_text >= ${from}`,
+        sql`key_text < ${`${from}${storageKeys.lastSortable}`}`
+      ]
+      if (Option.isSome(after)) {
+        const position = storageKeys.sortable(after.value)
+        conditions.push(sql`key_start >= ${position.slice(0, startLength)}`, sql`key_text > ${position}`)
+      }
+      const rows = sql<Row>`SELECT key_text FROM ${table} WHERE ${sql.and(conditions)}
+        ORDER BY key_start, key_text LIMIT ${limit}`
+      return Effect.flatMap(Effect.mapError(rows, sqlReason), (found) =>
+        Effect.forEach(found, (row) => Effect.map(textColumn(row.key_text, "key_text"), storageKeys.fromSortable))
+      )
+    }
+  }
+  return storage
+})

@@ -32,22 +32,22 @@
  *
  * @since 0.1.0
  */
+
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
-import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
+import * as Stream from "effect/Stream"
+import * as Reactivity from "effect/reactivity/Reactivity"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
-import { classifySqliteError, SqlError } from "effect/sql/SqlError"
+import { SqlError, classifySqliteError } from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
-import * as Stream from "effect/Stream"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
-import { unavailable, VersionedStoreError } from "../conversation/VersionedStoreError.ts"
 
 /**
  * Where the database is.
@@ -242,7 +242,7 @@ export const layer = (options: Options): Layer.Layer<SqlClient.SqlClient, SqlErr
  * import { Effect, FileSystem, Option } from "effect"
  * import { VersionedStore } from "effect-emissary"
  * import { SqliteClient } from "effect-emissary/node"
- * import assert from "node:assert"
+ *  * import assert from "node:assert"
  *
  * const write = Effect.gen(function*() {
  *   const store = yield* VersionedStore.VersionedStore
@@ -270,14 +270,17 @@ export const layer = (options: Options): Layer.Layer<SqlClient.SqlClient, SqlErr
  */
 export const layerStore = (
   options: Options & { readonly table?: string | undefined }
-): Layer.Layer<VersionedStore.VersionedStore, VersionedStoreError> =>
+): Layer.Layer<VersionedStore.VersionedStore, VersionedStore.VersionedStoreError> =>
   VersionedStore.layerSql({ table: options.table }).pipe(
     Layer.provide(layer(options)),
     Layer.catch((error) =>
       Layer.effect(
         VersionedStore.VersionedStore,
         error._tag === "SqlError"
-          ? new VersionedStoreError({ operation: "open", reason: unavailable("database", error.reason._tag, error) })
+          ? new VersionedStore.VersionedStoreError({
+              operation: "open",
+              reason: VersionedStore.unavailable("database", error.reason._tag, error)
+            })
           : error
       )
     )

@@ -19,18 +19,16 @@
  *
  * @since 0.1.0
  */
+
 import * as Effect from "effect/Effect"
-import { dual, pipe } from "effect/Function"
-import * as Option from "effect/Option"
+import { pipe } from "effect/Function"
 import * as Result from "effect/Result"
-import type * as Schema from "effect/Schema"
-import { kindOf } from "./internal/kind.ts"
-import { copy, countParsed } from "./internal/plain.ts"
-import { tokens } from "./internal/pointer.ts"
-import { scan } from "./internal/scan.ts"
-import { byteLength, invalidAt } from "./internal/utf8.ts"
-import { type Limits, resolve } from "./Limits.ts"
-import { invalid, NotJson, PayloadError, type Reason, TooDeep, TooLarge } from "./PayloadError.ts"
+import * as Schema from "effect/Schema"
+import * as Limits from "./Limits.ts"
+import * as PayloadError from "./PayloadError.ts"
+import * as issues from "./internal/issues.ts"
+import * as jsonReader from "./internal/jsonReader.ts"
+import * as paths from "./internal/paths.ts"
 
 /**
  * A JSON object.
@@ -52,17 +50,17 @@ export interface Options {
   /** What is read or written, for error messages; default `"JSON"`. */
   readonly what?: string | undefined
   /** Limits that differ from the current ones for this call. */
-  readonly limits?: Partial<Limits> | undefined
+  readonly limits?: Partial<Limits.Limits> | undefined
 }
 
-const run = <A>(
+const runWithLimits = <A>(
   options: Options | undefined,
-  f: (limits: Limits) => Result.Result<A, Reason>
-): Effect.Effect<A, PayloadError> =>
-  Effect.flatMap(resolve(options?.limits), (limits) =>
+  f: (limits: Limits.Limits) => Result.Result<A, PayloadError.Reason>
+): Effect.Effect<A, PayloadError.PayloadError> =>
+  Effect.flatMap(Limits.resolve(options?.limits), (limits) =>
     Result.match(f(limits), {
       onSuccess: (value) => Effect.succeed(value),
-      onFailure: (reason) => Effect.fail(new PayloadError({ what: options?.what ?? "JSON", reason }))
+      onFailure: (reason) => Effect.fail(new PayloadError.PayloadError({ what: options?.what ?? "JSON", reason }))
     })
   )
 
@@ -86,7 +84,7 @@ const run = <A>(
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { Json } from "effect-emissary"
+ * import { Json } from "effect-emissary/payload"
  *
  * assert.deepStrictEqual(Effect.runSync(Json.parse(`{"city":"Oslo"}`)), { city: "Oslo" })
  *
@@ -97,8 +95,11 @@ const run = <A>(
  * @category decoding
  * @since 0.1.0
  */
-export const parse = (input: string | Uint8Array, options?: Options): Effect.Effect<Schema.Json, PayloadError> =>
-  run(options, (limits) => (typeof input === "string" ? parseText(input, limits) : parseBytes(input, limits)))
+export const parse = (
+  input: string | Uint8Array,
+  options?: Options
+): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
+  runWithLimits(options, (limits) => (typeof input === "string" ? parseText(input, limits) : parseBytes(input, limits)))
 
 /**
  * Checks that a value is plain JSON within the limits, and copies it.
@@ -121,7 +122,7 @@ export const parse = (input: string | Uint8Array, options?: Options): Effect.Eff
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { Json } from "effect-emissary"
+ * import { Json } from "effect-emissary/payload"
  *
  * const error = Effect.runSync(Effect.flip(Json.check({ at: new Date(0), sizes: [1, Number.NaN] })))
  * assert.ok(error.reason._tag === "Invalid")
@@ -131,8 +132,8 @@ export const parse = (input: string | Uint8Array, options?: Options): Effect.Eff
  * @category decoding
  * @since 0.1.0
  */
-export const check = (input: unknown, options?: Options): Effect.Effect<Schema.Json, PayloadError> =>
-  run(options, (limits) => copy(input, limits))
+export const check = (input: unknown, options?: Options): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
+  runWithLimits(options, (limits) => jsonReader.copyJson(input, limits))
 
 /**
  * Like {@link check}, for values that have to be objects.
@@ -142,7 +143,7 @@ export const check = (input: unknown, options?: Options): Effect.Effect<Schema.J
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { Json } from "effect-emissary"
+ * import { Json } from "effect-emissary/payload"
  *
  * const error = Effect.runSync(Effect.flip(Json.checkObject([1], { what: "arguments" })))
  * assert.strictEqual(error.message, "arguments: at the root: expected object, found array")
@@ -151,12 +152,12 @@ export const check = (input: unknown, options?: Options): Effect.Effect<Schema.J
  * @category decoding
  * @since 0.1.0
  */
-export const checkObject = (input: unknown, options?: Options): Effect.Effect<JsonObject, PayloadError> =>
-  run(options, (limits) =>
-    Result.flatMap(copy(input, limits), (json) =>
+export const checkObject = (input: unknown, options?: Options): Effect.Effect<JsonObject, PayloadError.PayloadError> =>
+  runWithLimits(options, (limits) =>
+    Result.flatMap(jsonReader.copyJson(input, limits), (json) =>
       isObject(json)
         ? Result.succeed(json)
-        : Result.fail(invalid([{ path: "", expected: "object", found: kindOf(json) }]))
+        : Result.fail(PayloadError.invalid([{ path: "", expected: "object", found: paths.kindOf(json) }]))
     )
   )
 
@@ -173,7 +174,7 @@ export const checkObject = (input: unknown, options?: Options): Effect.Effect<Js
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { Json } from "effect-emissary"
+ * import { Json } from "effect-emissary/payload"
  *
  * assert.strictEqual(Effect.runSync(Json.stringify({ b: [1, -0] })), `{"b":[1,0]}`)
  * ```
@@ -184,15 +185,15 @@ export const checkObject = (input: unknown, options?: Options): Effect.Effect<Js
 export const stringify = (
   value: unknown,
   options?: Options & { readonly indent?: number | undefined }
-): Effect.Effect<string, PayloadError> =>
-  run(options, (limits) =>
+): Effect.Effect<string, PayloadError.PayloadError> =>
+  runWithLimits(options, (limits) =>
     pipe(
-      copy(value, limits),
+      jsonReader.copyJson(value, limits),
       Result.flatMap((json) =>
         // JSON.stringify recurses: a caller who raised maxDepth may meet the end of the stack.
         Result.try({
           try: () => JSON.stringify(json, undefined, options?.indent),
-          catch: () => new TooDeep({ limit: Math.min(limits.maxDepth, Number.MAX_SAFE_INTEGER), path: "" })
+          catch: () => new PayloadError.TooDeep({ limit: Math.min(limits.maxDepth, Number.MAX_SAFE_INTEGER), path: "" })
         })
       ),
       Result.flatMap((text) => Result.map(checkText(text, limits), () => text))
@@ -206,7 +207,7 @@ export const stringify = (
  *
  * ```ts
  * import assert from "node:assert"
- * import { Json } from "effect-emissary"
+ * import { Json } from "effect-emissary/payload"
  *
  * assert.deepStrictEqual([Json.isObject({}), Json.isObject([]), Json.isObject(null)], [true, false, false])
  * ```
@@ -218,90 +219,210 @@ export const isObject = (json: Schema.Json | undefined): json is JsonObject =>
   typeof json === "object" && json !== null && !Array.isArray(json)
 
 /** No text takes more than three bytes for a code unit, so most need no counting. */
-const checkText = (text: string, limits: Limits): Result.Result<void, TooLarge> =>
-  checkBytes(text.length * 3 <= limits.maxBytes ? text.length : byteLength(text, limits.maxBytes), limits)
+const checkText = (text: string, limits: Limits.Limits): Result.Result<void, PayloadError.TooLarge> =>
+  checkBytes(text.length * 3 <= limits.maxBytes ? text.length : jsonReader.byteLength(text, limits.maxBytes), limits)
 
-const checkBytes = (found: number, limits: Limits): Result.Result<void, TooLarge> =>
+const checkBytes = (found: number, limits: Limits.Limits): Result.Result<void, PayloadError.TooLarge> =>
   found > limits.maxBytes
-    ? Result.fail(new TooLarge({ what: "bytes", limit: limits.maxBytes, found, path: "" }))
+    ? Result.fail(new PayloadError.TooLarge({ what: "bytes", limit: limits.maxBytes, found, path: "" }))
     : Result.succeed(undefined)
 
-const parseText = (text: string, limits: Limits): Result.Result<Schema.Json, Reason> =>
+const parseText = (text: string, limits: Limits.Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
   Result.flatMap(checkText(text, limits), () => parseSized(text, limits))
 
-const parseSized = (text: string, limits: Limits): Result.Result<Schema.Json, Reason> =>
-  Result.flatMap(scan(text, limits), (nodes) => {
+const parseSized = (text: string, limits: Limits.Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
+  Result.flatMap(jsonReader.scanText(text, limits), (nodes) => {
     // Cannot throw: the scanner accepted the whole text.
     const json: Schema.Json = JSON.parse(text)
-    const count = countParsed(json)
+    const count = jsonReader.countNodes(json)
     if (count === nodes) return Result.succeed(json)
-    if (count === -1) return copy(json, limits)
+    if (count === -1) return jsonReader.copyJson(json, limits)
     // Fewer nodes than the text has: a key occurred twice, and one value is gone.
-    return Result.map(scan(text, limits, true), () => json)
+    return Result.map(jsonReader.scanText(text, limits, true), () => json)
   })
 
-const parseBytes = (bytes: Uint8Array, limits: Limits): Result.Result<Schema.Json, Reason> =>
+const parseBytes = (bytes: Uint8Array, limits: Limits.Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
   pipe(
     checkBytes(bytes.length, limits),
     Result.flatMap(() =>
       Result.try({
         try: () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes),
         catch: () => {
-          const offset = invalidAt(bytes)
-          return new NotJson({
+          const offset = jsonReader.findInvalidByte(bytes)
+          return new PayloadError.NotJson({
             offset,
             message: `not JSON at offset ${offset}: expected UTF-8, found a byte that cannot stand there. Send the text as UTF-8`
           })
         }
       })
     ),
-    Result.flatMap((text) => Result.mapError(parseSized(text, limits), (reason) => inBytes(reason, text)))
+    Result.flatMap((text) => Result.mapError(parseSized(text, limits), (reason) => offsetInBytes(reason, text)))
   )
 
 /** The offset of a reason counted in bytes. */
-const inBytes = (reason: Reason, text: string): Reason => {
+const offsetInBytes = (reason: PayloadError.Reason, text: string): PayloadError.Reason => {
   if (reason._tag !== "NotJson") return reason
-  const offset = byteLength(text.slice(0, reason.offset))
-  return new NotJson({
+  const offset = jsonReader.byteLength(text.slice(0, reason.offset))
+  return new PayloadError.NotJson({
     offset,
     message: reason.message.replace(`at offset ${reason.offset}`, `at offset ${offset}`)
   })
 }
 
 /**
- * The value at a JSON Pointer, of own members only; `""` is the value itself.
+ * Options of decoding and encoding with a schema.
  *
- * **When to use**
+ * **Details**
  *
- * Use to look at the place that an issue of a `PayloadError` or a `ValidationIssue`
- * names.
+ * - `onExcessProperty`: keys that the schema does not declare are an `"error"`
+ *   (default), or are left out with `"ignore"`.
+ * - `path`: where the value stands in a whole document, a JSON Pointer put
+ *   before the path of every issue; default the root.
  *
- * **Example** (Looking up a place)
+ * @category models
+ * @since 0.1.0
+ */
+export interface DecodeOptions extends Options {
+  readonly onExcessProperty?: "error" | "ignore" | undefined
+  readonly path?: string | undefined
+}
+
+const failDecoding = (error: Schema.SchemaError, input: unknown, options: DecodeOptions | undefined) =>
+  Effect.flatMap(Limits.resolve(options?.limits), (limits) =>
+    Effect.fail(
+      new PayloadError.PayloadError({
+        what: options?.what ?? "JSON",
+        reason: issues.reasonFromSchemaIssue(error.issue, input, { max: limits.maxIssues, path: options?.path ?? "" })
+      })
+    )
+  )
+
+/**
+ * Decodes a value that already went through `Json.parse` or `Json.check`.
+ *
+ * **Details**
+ *
+ * Fails with `Invalid`, which lists every place up to `maxIssues` with what was
+ * expected and the kind of what was found. Apply it to the codec once and use
+ * the function many times.
+ *
+ * **Example** (All issues)
  *
  * ```ts
  * import assert from "node:assert"
- * import { Option } from "effect"
- * import { Json } from "effect-emissary"
+ * import { Effect, Schema } from "effect"
+ * import { Json } from "effect-emissary/payload"
  *
- * const order = { items: [{ "a/b": 1 }] }
- * assert.deepStrictEqual(Json.at(order, "/items/0/a~1b"), Option.some(1))
- * assert.deepStrictEqual(Json.at(order, "/items/1"), Option.none())
- * assert.deepStrictEqual(Json.at(order, "/items/length"), Option.none())
+ * const Order = Schema.Struct({ id: Schema.String, items: Schema.Array(Schema.Int) })
+ * const decode = Json.decode(Order, { what: "order" })
+ *
+ * const error = Effect.runSync(Effect.flip(decode({ id: 7, items: [1, "two"] })))
+ * assert.strictEqual(
+ *   error.message,
+ *   "order: at /id: expected string, found number; at /items/1: expected number, found string"
+ * )
  * ```
  *
- * @category getters
+ * @category decoding
  * @since 0.1.0
  */
-export const at: {
-  (pointer: string): (self: Schema.Json) => Option.Option<Schema.Json>
-  (self: Schema.Json, pointer: string): Option.Option<Schema.Json>
-} = dual(2, (self: Schema.Json, pointer: string): Option.Option<Schema.Json> => {
-  let here: Schema.Json | undefined = self
-  for (const token of tokens(pointer)) {
-    if (typeof here !== "object" || here === null) return Option.none()
-    const member = Object.getOwnPropertyDescriptor(here, token)
-    // The length of an array is its own, too
-    here = member?.enumerable === true ? member.value : undefined
-  }
-  return Option.fromUndefinedOr(here)
-})
+export const decode = <T, RD = never>(
+  codec: Schema.Decoder<T, RD>,
+  options?: DecodeOptions
+): ((json: unknown) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
+  const run = Schema.decodeUnknownEffect(codec, {
+    errors: "all",
+    onExcessProperty: options?.onExcessProperty ?? "error"
+  })
+  return (json) => Effect.catch(run(json), (error) => failDecoding(error, json, options))
+}
+
+/**
+ * Checks an unknown value with `Json.check`, then decodes it.
+ *
+ * **Example** (A value that somebody else parsed)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const decode = Json.decodeUnknown(Schema.Struct({ city: Schema.String }))
+ * assert.deepStrictEqual(Effect.runSync(decode({ city: "Oslo" })), { city: "Oslo" })
+ *
+ * const hostile: unknown = JSON.parse(`{"city":"Oslo","__proto__":{}}`)
+ * assert.strictEqual(Effect.runSync(Effect.flip(decode(hostile))).reason._tag, "ForbiddenKey")
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decodeUnknown = <T, RD = never>(
+  codec: Schema.Decoder<T, RD>,
+  options?: DecodeOptions
+): ((input: unknown) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
+  const run = decode(codec, options)
+  return (input) => Effect.flatMap(check(input, options), run)
+}
+
+/**
+ * Parses JSON text or bytes with `Json.parse`, then decodes the value.
+ *
+ * **Example** (Text from outside)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const decode = Json.decodeJson(Schema.Struct({ city: Schema.String }), { limits: { maxBytes: 100 } })
+ * assert.deepStrictEqual(Effect.runSync(decode(`{"city":"Oslo"}`)), { city: "Oslo" })
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decodeJson = <T, RD = never>(
+  codec: Schema.Decoder<T, RD>,
+  options?: DecodeOptions
+): ((input: string | Uint8Array) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
+  const run = decode(codec, options)
+  return (input) => Effect.flatMap(parse(input, options), run)
+}
+
+/**
+ * Encodes a value with a schema and checks the outcome with `Json.check`.
+ *
+ * **Details**
+ *
+ * The codec's encoded side must be JSON: what is not (a `Date`, `undefined`) is
+ * refused with its path. `Schema.toCodecJson` makes such a codec of any schema.
+ *
+ * **Example** (Encoding)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { DateTime, Effect, Schema } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const encode = Json.encode(Schema.Struct({ at: Schema.DateTimeUtcFromString }))
+ * const json = Effect.runSync(encode({ at: DateTime.makeUnsafe("2026-01-02T03:04:05Z") }))
+ * assert.deepStrictEqual(json, { at: "2026-01-02T03:04:05.000Z" })
+ * ```
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const encode = <T, RE = never>(
+  codec: Schema.Codec<T, unknown, unknown, RE>,
+  options?: DecodeOptions
+): ((value: T) => Effect.Effect<Schema.Json, PayloadError.PayloadError, RE>) => {
+  const run = Schema.encodeUnknownEffect(codec, {
+    errors: "all",
+    onExcessProperty: options?.onExcessProperty ?? "error"
+  })
+  return (value) =>
+    Effect.catch(run(value), (error) => failDecoding(error, value, options)).pipe(
+      Effect.flatMap((json) => check(json, options))
+    )
+}

@@ -7,10 +7,10 @@
  *
  * @since 0.1.0
  */
+
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { PayloadError, TooLarge } from "./PayloadError.ts"
 
 /**
  * The limits under which data is read and written.
@@ -75,7 +75,8 @@ export const defaults: Limits = {
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { Json, Limits } from "effect-emissary"
+ * import { Json } from "effect-emissary/payload"
+ * import { Limits } from "effect-emissary"
  *
  * const program = Effect.flip(Json.parse("[[1]]")).pipe(
  *   Effect.provideService(Limits.Limits, { ...Limits.defaults, maxDepth: 1 })
@@ -117,18 +118,18 @@ export const resolve = (override?: Partial<Limits>): Effect.Effect<Limits> =>
   override === undefined ? Effect.service(Limits) : Effect.map(Limits, (limits) => merge(limits, override))
 
 const merge = (limits: Limits, override: Partial<Limits>): Limits => ({
-  maxBytes: given(override.maxBytes, limits.maxBytes),
-  maxDepth: given(override.maxDepth, limits.maxDepth),
-  maxNodes: given(override.maxNodes, limits.maxNodes),
-  maxStringLength: given(override.maxStringLength, limits.maxStringLength),
-  maxArrayLength: given(override.maxArrayLength, limits.maxArrayLength),
-  maxTools: given(override.maxTools, limits.maxTools),
-  maxMessages: given(override.maxMessages, limits.maxMessages),
-  maxIssues: given(override.maxIssues, limits.maxIssues)
+  maxBytes: numberOr(override.maxBytes, limits.maxBytes),
+  maxDepth: numberOr(override.maxDepth, limits.maxDepth),
+  maxNodes: numberOr(override.maxNodes, limits.maxNodes),
+  maxStringLength: numberOr(override.maxStringLength, limits.maxStringLength),
+  maxArrayLength: numberOr(override.maxArrayLength, limits.maxArrayLength),
+  maxTools: numberOr(override.maxTools, limits.maxTools),
+  maxMessages: numberOr(override.maxMessages, limits.maxMessages),
+  maxIssues: numberOr(override.maxIssues, limits.maxIssues)
 })
 
 /** Nothing is larger than NaN, so NaN would be no limit at all. */
-const given = (limit: number | undefined, current: number): number =>
+const numberOr = (limit: number | undefined, current: number): number =>
   limit === undefined || Number.isNaN(limit) ? current : limit
 
 /**
@@ -153,44 +154,3 @@ const given = (limit: number | undefined, current: number): number =>
  * @since 0.1.0
  */
 export const layer = (limits: Partial<Limits>): Layer.Layer<never> => Layer.succeed(Limits, merge(defaults, limits))
-
-/**
- * Refuses more tools or messages than the limits allow.
- *
- * **When to use**
- *
- * For codecs that know which of their arrays holds tools or messages. Bytes,
- * nodes, strings and arrays are checked by `Json` for everybody.
- *
- * **Example** (Too many tools)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Effect } from "effect"
- * import { Limits } from "effect-emissary"
- *
- * const check = Limits.checkCount("tools", 300, { what: "agent", path: "/tools" })
- * const error = Effect.runSync(Effect.flip(check))
- *
- * assert.strictEqual(error.reason._tag, "TooLarge")
- * ```
- *
- * @category guards
- * @since 0.1.0
- */
-export const checkCount = (
-  measure: "tools" | "messages",
-  found: number,
-  options: { readonly what: string; readonly path: string; readonly limits?: Partial<Limits> | undefined }
-): Effect.Effect<void, PayloadError> =>
-  Effect.flatMap(resolve(options.limits), (limits) => {
-    const limit = measure === "tools" ? limits.maxTools : limits.maxMessages
-    return found <= limit
-      ? Effect.void
-      : Effect.fail(
-          new PayloadError({
-            what: options.what,
-            reason: new TooLarge({ what: measure, limit, found, path: options.path })
-          })
-        )
-  })

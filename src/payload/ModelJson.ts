@@ -3,12 +3,43 @@
  *
  * @since 0.1.0
  */
+
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { toPointer } from "./internal/jsonschema/location.ts"
-import { plainCopy } from "./internal/jsonschema/plain.ts"
-import { closing, looksCutOff, opening } from "./internal/modelJson.ts"
 import * as Limits from "./Limits.ts"
+import * as jsonValues from "./internal/jsonValues.ts"
+import * as paths from "./internal/paths.ts"
+
+/** Where a bracket at `start` is closed; `-1` when it is not. Brackets inside JSON strings do not count. */
+const findClosing = (text: string, start: number): number => {
+  let depth = 0
+  let inString = false
+  for (let i = start; i < text.length; i++) {
+    const char = text[i]
+    if (inString) {
+      if (char === "\\") i++
+      else if (char === '"') inString = false
+    } else if (char === '"') inString = true
+    else if (char === "{" || char === "[") depth++
+    else if (char === "}" || char === "]") {
+      depth--
+      if (depth === 0) return i
+    }
+  }
+  return -1
+}
+
+/** Whether what follows an unclosed bracket looks like the inside of JSON, cut off, rather than prose. */
+const isCutOff = (text: string, start: number): boolean =>
+  text[start] === "{"
+    ? /^\{\s*"/.test(text.slice(start, start + 64))
+    : /^\[\s*[[{"]/.test(text.slice(start, start + 64))
+
+/** The next opening bracket at or after `from`; `-1` when there is none. */
+const findOpening = (text: string, from: number): number => {
+  for (let i = from; i < text.length; i++) if (text[i] === "{" || text[i] === "[") return i
+  return -1
+}
 
 /**
  * No JSON was found in a text, or none that may be used. `offset` counts UTF-16
@@ -43,9 +74,9 @@ const parseText = (
 ): Result.Result<Schema.Json, "malformed" | ModelJsonError> => {
   const parsed = Result.try({ try: (): unknown => JSON.parse(text), catch: () => "malformed" as const })
   if (Result.isFailure(parsed)) return Result.fail(parsed.failure)
-  const plain = plainCopy(parsed.success, limits)
+  const plain = jsonValues.copyPlain(parsed.success, limits)
   if (!("_tag" in plain)) return Result.succeed(plain.value)
-  const place = toPointer(plain.at)
+  const place = paths.toPointer(plain.at)
   const problem =
     plain._tag === "ForbiddenKey"
       ? `the key ${JSON.stringify(plain.key)} is not allowed`
@@ -58,7 +89,7 @@ const parseText = (
 }
 
 /** The one code fence of a text, when what it holds is JSON: a string, a number, a boolean or null. */
-const fenced = (text: string, limits: Limits.Limits): Result.Result<Schema.Json, never> | undefined => {
+const parseFenced = (text: string, limits: Limits.Limits): Result.Result<Schema.Json, never> | undefined => {
   const [before, body, after, ...more] = text.split("```")
   if (before === undefined || body === undefined || after === undefined || more.length > 0) return undefined
   const found = parseText(body.replace(/^(?:json)?\s/iu, ""), before.length, limits)
@@ -84,7 +115,7 @@ const fenced = (text: string, limits: Limits.Limits): Result.Result<Schema.Json,
  * ```ts
  * import assert from "node:assert"
  * import { Result } from "effect"
- * import { ModelJson } from "effect-emissary"
+ * import { ModelJson } from "effect-emissary/payload"
  *
  * const text = 'Here you are:\n```json\n{ "sentiment": "positive" }\n```'
  * assert.deepStrictEqual(ModelJson.parse(text), Result.succeed({ sentiment: "positive" }))
@@ -109,12 +140,12 @@ export const parse = (
   let at = 0
   let tried = 0
   let problem = "it holds no JSON object or array"
-  for (let start = opening(text, 0); start >= 0 && tried < maxCandidates; start = opening(text, at)) {
+  for (let start = findOpening(text, 0); start >= 0 && tried < maxCandidates; start = findOpening(text, at)) {
     tried++
-    const end = closing(text, start)
+    const end = findClosing(text, start)
     at = end < 0 ? start + 1 : end + 1
     if (end < 0) {
-      if (!looksCutOff(text, start)) continue
+      if (!isCutOff(text, start)) continue
       problem = "an object or array in it is cut off"
       at = start
       array = undefined
@@ -128,6 +159,6 @@ export const parse = (
     else return Result.fail(found.failure)
   }
   if (array !== undefined) return Result.succeed(array.value)
-  const scalar = tried === 0 ? fenced(text, limits) : undefined
+  const scalar = tried === 0 ? parseFenced(text, limits) : undefined
   return scalar ?? Result.fail(new ModelJsonError({ offset: at, problem }))
 }

@@ -11,8 +11,67 @@
  *
  * @since 0.1.0
  */
+
 import * as Schema from "effect/Schema"
-import * as internal from "./internal/messages.ts"
+import * as paths from "./internal/paths.ts"
+
+/**
+ * One problem of a value: where it is, which keyword found it, and what was
+ * expected and found. It never quotes the value itself, only its kind.
+ *
+ * **Details**
+ *
+ * - `path` is the readable form, `items[1].qty`; `""` is the value itself.
+ * - `pointer` is the same place as a JSON Pointer, `/items/1/qty`.
+ * - A missing property is reported at the place where it should be.
+ * - `keyword` is the JSON Schema keyword (`required`, `type`, ...), `schema` for what a
+ *   Schema of Effect found, `json` for a value that is not plain JSON, or `budget` when
+ *   validation was given up.
+ * - `message` does not repeat the path; {@link renderIssues} joins both.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ValidationIssue = Schema.Struct({
+  path: Schema.String,
+  pointer: Schema.String,
+  keyword: Schema.String,
+  message: Schema.String
+})
+
+/**
+ * One problem that a value has with a JSON Schema.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ValidationIssue = typeof ValidationIssue.Type
+
+/**
+ * One line of text for a list of issues, fit to be shown to a model or a person.
+ *
+ * **Example** (Telling a model what was wrong)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { PayloadError } from "effect-emissary"
+ *
+ * const text = PayloadError.renderIssues([
+ *   { path: "items[1].qty", pointer: "/items/1/qty", keyword: "required", message: "is required" },
+ *   { path: "name", pointer: "/name", keyword: "type", message: "expected string, got integer" }
+ * ])
+ * assert.strictEqual(text, "items[1].qty is required; name: expected string, got integer")
+ * ```
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const renderIssues = (issues: ReadonlyArray<ValidationIssue>): string =>
+  issues
+    .map(({ message, path }) =>
+      path === "" ? message : message.startsWith("is ") ? `${path} ${message}` : `${path}: ${message}`
+    )
+    .join("; ")
 
 /**
  * A place where data does not have the expected form.
@@ -91,7 +150,7 @@ export class TooLarge extends Schema.TaggedError<TooLarge>("effect-emissary/payl
   path: Schema.String
 }) {
   override get message(): string {
-    return internal.tooLarge(this)
+    return renderTooLarge(this)
   }
 }
 
@@ -107,7 +166,7 @@ export class TooDeep extends Schema.TaggedError<TooDeep>("effect-emissary/payloa
   path: Schema.String
 }) {
   override get message(): string {
-    return internal.tooDeep(this)
+    return renderTooDeep(this)
   }
 }
 
@@ -127,7 +186,7 @@ export class ForbiddenKey extends Schema.TaggedError<ForbiddenKey>("effect-emiss
   { path: Schema.String, key: Schema.String }
 ) {
   override get message(): string {
-    return internal.forbiddenKey(this)
+    return renderForbiddenKey(this)
   }
 }
 
@@ -153,7 +212,7 @@ export class UnsupportedVersion extends Schema.TaggedError<UnsupportedVersion>(
   supported: Schema.Array(Schema.Int)
 }) {
   override get message(): string {
-    return internal.unsupportedVersion(this)
+    return renderUnsupportedVersion(this)
   }
 }
 
@@ -173,7 +232,7 @@ export class Invalid extends Schema.TaggedError<Invalid>("effect-emissary/payloa
   omitted: Schema.Int
 }) {
   override get message(): string {
-    return internal.invalid(this)
+    return renderInvalid(this)
   }
 }
 
@@ -195,7 +254,7 @@ export class Secret extends Schema.TaggedError<Secret>("effect-emissary/payload/
   kind: Schema.Literals(["key", "redacted"])
 }) {
   override get message(): string {
-    return internal.secret(this)
+    return renderSecret(this)
   }
 }
 
@@ -229,7 +288,7 @@ export type Reason = typeof Reason.Type
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { Json } from "effect-emissary"
+ * import { Json } from "effect-emissary/payload"
  *
  * const program = Json.parse("[1, 2, 3]", { what: "numbers", limits: { maxArrayLength: 2 } }).pipe(
  *   Effect.catchReason("PayloadError", "TooLarge", (reason) => Effect.succeed(`at most ${reason.limit} items`))
@@ -268,3 +327,134 @@ export class PayloadError extends Schema.TaggedError<PayloadError>("effect-emiss
  * @since 0.1.0
  */
 export const invalid = (issues: ReadonlyArray<Issue>, omitted: number = 0): Invalid => new Invalid({ issues, omitted })
+
+/**
+ * One thing that the chosen version cannot hold.
+ *
+ * **Details**
+ *
+ * `path` is a JSON Pointer into the value as the newest version writes it,
+ * `what` says in words what would be lost.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const Loss = Schema.Struct({ path: Schema.String, what: Schema.String })
+
+/**
+ * One thing that the chosen version cannot hold.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Loss = typeof Loss.Type
+
+/**
+ * Writing in an older version would lose something that the call did not allow
+ * to be lost.
+ *
+ * **Details**
+ *
+ * `losses` holds what was not allowed. Repeat the call with
+ * `allowLoss: error.losses`, or with those paths, to lose exactly that.
+ *
+ * **Example** (What the error says)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { PayloadError } from "effect-emissary"
+ *
+ * const error = new PayloadError.LossyEncoding({
+ *   what: "note",
+ *   version: 1,
+ *   losses: [{ path: "/tags", what: "tags" }]
+ * })
+ * assert.match(error.message, /^note: version 1 cannot hold tags \(at \/tags\)/)
+ * ```
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class LossyEncoding extends Schema.TaggedError<LossyEncoding>("effect-emissary/payload/LossyEncoding")(
+  "LossyEncoding",
+  { what: Schema.String, version: Schema.Int, losses: Schema.Array(Loss) }
+) {
+  override get message(): string {
+    return renderLosses(this)
+  }
+}
+
+/** How many issues a message spells out; the others are in `issues`. */
+const maxShown = 10
+
+const quoteText = (text: string): string => JSON.stringify(paths.truncateText(text))
+
+const measureUnits = {
+  bytes: ["bytes", "maxBytes"],
+  nodes: ["values", "maxNodes"],
+  string: ["UTF-16 code units in one string", "maxStringLength"],
+  array: ["items in one array", "maxArrayLength"],
+  tools: ["tools", "maxTools"],
+  messages: ["messages", "maxMessages"]
+} as const
+
+const renderTooLarge = (reason: Pick<TooLarge, "what" | "limit" | "found" | "path">): string => {
+  const [unit, option] = measureUnits[reason.what]
+  return (
+    `too large ${paths.formatPlace(reason.path)}: expected at most ${reason.limit} ${unit}, found at least ${reason.found}. ` +
+    `Send less, or raise ${option} in the limits of this call`
+  )
+}
+
+const renderTooDeep = (reason: Pick<TooDeep, "limit" | "path">): string =>
+  `nested too deep ${paths.formatPlace(reason.path)}: expected at most ${reason.limit} levels of arrays and objects. ` +
+  `Send flatter data, or raise maxDepth in the limits of this call`
+
+const renderForbiddenKey = (reason: Pick<ForbiddenKey, "path" | "key">): string =>
+  `the key ${quoteText(reason.key)} is not allowed ${paths.formatPlace(reason.path)}: ` +
+  (reason.key === "__proto__"
+    ? "it would change an object's prototype in careless code. Remove it"
+    : reason.key === "constructor"
+      ? `here it may not be a name or hold a "prototype". Rename it`
+      : "every object inherits a member of that name. Rename it")
+
+const renderUnsupportedVersion = (
+  reason: Pick<UnsupportedVersion, "field" | "found" | "kind" | "supported">
+): string => {
+  const found =
+    reason.kind === "nothing"
+      ? "nothing"
+      : reason.kind === "string" || reason.kind === "number" || reason.kind === "boolean" || reason.kind === "null"
+        ? JSON.stringify(reason.found)
+        : reason.kind === "array" || reason.kind === "object"
+          ? `an ${reason.kind}`
+          : reason.kind
+  const supported = reason.supported.join(", ")
+  const newest = Math.max(...reason.supported)
+  const advice =
+    typeof reason.found === "number" && reason.found > newest
+      ? "Use a release that knows it, or write an older version"
+      : `Write one of ${supported} there, as a number`
+  return `unsupported ${reason.field}: expected one of ${supported}, found ${found}. ${advice}`
+}
+
+const renderInvalid = (reason: Pick<Invalid, "issues" | "omitted">): string => {
+  const lines = reason.issues
+    .slice(0, maxShown)
+    .map((issue) => `${paths.formatPlace(issue.path)}: expected ${issue.expected}, found ${issue.found}`)
+  const rest = reason.issues.length - lines.length + reason.omitted
+  return `${lines.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}`
+}
+
+const renderLosses = (error: Pick<LossyEncoding, "what" | "version" | "losses">): string => {
+  const losses = error.losses.slice(0, maxShown).map((loss) => `${loss.what} (${paths.formatPlace(loss.path)})`)
+  const rest = error.losses.length - losses.length
+  return (
+    `${error.what}: version ${error.version} cannot hold ${losses.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}. ` +
+    "List what may be lost in allowLoss, or write a newer version"
+  )
+}
+
+const renderSecret = (reason: Pick<Secret, "path" | "key" | "kind">): string =>
+  `${reason.kind === "redacted" ? "a Redacted value" : `the secret key ${quoteText(reason.key)}`} ${paths.formatPlace(reason.path)} ` +
+  "may not be written. Refer to the secret by name, and provide it where it is used"

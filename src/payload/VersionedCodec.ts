@@ -9,21 +9,18 @@
  *
  * @since 0.1.0
  */
+
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
-import * as Decode from "./Decode.ts"
-import { toSchemaIssue } from "./internal/issues.ts"
-import { kindOf } from "./internal/kind.ts"
-import { short } from "./internal/messages.ts"
-import * as pattern from "./internal/pattern.ts"
 import * as Json from "./Json.ts"
 import type { Limits } from "./Limits.ts"
-import { type Loss, LossyEncoding } from "./LossyEncoding.ts"
-import { invalid, PayloadError, type Reason, Secret, UnsupportedVersion } from "./PayloadError.ts"
-import * as SecretKeys from "./SecretKeys.ts"
+import * as PayloadError from "./PayloadError.ts"
+import * as Secrets from "./Secrets.ts"
+import * as issues from "./internal/issues.ts"
+import * as paths from "./internal/paths.ts"
 
 /**
  * A value written in some version, and what that version could not hold.
@@ -33,7 +30,7 @@ import * as SecretKeys from "./SecretKeys.ts"
  */
 export interface Written<out W> {
   readonly wire: W
-  readonly losses: ReadonlyArray<Loss>
+  readonly losses: ReadonlyArray<PayloadError.Loss>
 }
 
 /**
@@ -45,9 +42,12 @@ export interface Written<out W> {
 export interface AnyArm<in out T> {
   readonly version: number
   /** Decodes JSON of this version to the current value. */
-  readonly read: (json: Schema.Json, options: Decode.Options) => Effect.Effect<T, PayloadError>
+  readonly read: (json: Schema.Json, options: Json.DecodeOptions) => Effect.Effect<T, PayloadError.PayloadError>
   /** Encodes the current value as JSON of this version. */
-  readonly write: (value: T, options: Decode.Options) => Effect.Effect<Written<Schema.Json>, PayloadError>
+  readonly write: (
+    value: T,
+    options: Json.DecodeOptions
+  ) => Effect.Effect<Written<Schema.Json>, PayloadError.PayloadError>
 }
 
 /**
@@ -58,7 +58,7 @@ export interface AnyArm<in out T> {
  */
 export interface Arm<in out T, in out W> extends AnyArm<T> {
   /** All steps from the wire value of this version to the current value. */
-  readonly upgrade: (wire: W) => Effect.Effect<T, Reason | PayloadError>
+  readonly upgrade: (wire: W) => Effect.Effect<T, PayloadError.Reason | PayloadError.PayloadError>
 }
 
 /**
@@ -80,13 +80,15 @@ export interface ArmOptions<T, W> {
   readonly version: number
   readonly wire: Schema.Codec<W, unknown>
   readonly onExcessProperty?: "error" | "ignore" | undefined
-  readonly fromCurrent: (current: T) => Effect.Effect<Written<W>, Reason | PayloadError>
+  readonly fromCurrent: (current: T) => Effect.Effect<Written<W>, PayloadError.Reason | PayloadError.PayloadError>
 }
 
-const inWhat =
-  (options: Decode.Options) =>
-  (error: Reason | PayloadError): PayloadError =>
-    error._tag === "PayloadError" ? error : new PayloadError({ what: options.what ?? "JSON", reason: error })
+const toPayloadError =
+  (options: Json.DecodeOptions) =>
+  (error: PayloadError.Reason | PayloadError.PayloadError): PayloadError.PayloadError =>
+    error._tag === "PayloadError"
+      ? error
+      : new PayloadError.PayloadError({ what: options.what ?? "JSON", reason: error })
 
 /**
  * Makes the arm of one version: with `toCurrent` if its values are one step
@@ -98,7 +100,7 @@ const inWhat =
  * ```ts
  * import assert from "node:assert"
  * import { Effect, Schema } from "effect"
- * import { VersionedCodec } from "effect-emissary"
+ * import { VersionedCodec } from "effect-emissary/payload"
  *
  * const Note = Schema.Struct({ title: Schema.String, tags: Schema.Array(Schema.String) })
  * type Note = typeof Note.Type
@@ -138,19 +140,24 @@ const inWhat =
  */
 export const arm: {
   <T, W>(
-    options: ArmOptions<T, W> & { readonly toCurrent: (wire: W) => Effect.Effect<T, Reason | PayloadError> }
+    options: ArmOptions<T, W> & {
+      readonly toCurrent: (wire: W) => Effect.Effect<T, PayloadError.Reason | PayloadError.PayloadError>
+    }
   ): Arm<T, W>
   <T, W, W2>(
     options: ArmOptions<T, W> & {
       readonly next: Arm<T, W2>
-      readonly migrate: (wire: W) => Effect.Effect<W2, Reason | PayloadError>
+      readonly migrate: (wire: W) => Effect.Effect<W2, PayloadError.Reason | PayloadError.PayloadError>
     }
   ): Arm<T, W>
 } = <T, W, W2>(
   options: ArmOptions<T, W> &
     (
-      | { readonly toCurrent: (wire: W) => Effect.Effect<T, Reason | PayloadError> }
-      | { readonly next: Arm<T, W2>; readonly migrate: (wire: W) => Effect.Effect<W2, Reason | PayloadError> }
+      | { readonly toCurrent: (wire: W) => Effect.Effect<T, PayloadError.Reason | PayloadError.PayloadError> }
+      | {
+          readonly next: Arm<T, W2>
+          readonly migrate: (wire: W) => Effect.Effect<W2, PayloadError.Reason | PayloadError.PayloadError>
+        }
     )
 ): Arm<T, W> => {
   const onExcessProperty = options.onExcessProperty ?? "error"
@@ -162,14 +169,14 @@ export const arm: {
     version: options.version,
     upgrade,
     read: (json, decodeOptions) =>
-      Effect.flatMap(Decode.decode(options.wire, { ...decodeOptions, onExcessProperty })(json), (wire) =>
-        Effect.mapError(upgrade(wire), inWhat(decodeOptions))
+      Effect.flatMap(Json.decode(options.wire, { ...decodeOptions, onExcessProperty })(json), (wire) =>
+        Effect.mapError(upgrade(wire), toPayloadError(decodeOptions))
       ),
     write: (value, encodeOptions) =>
       Effect.gen(function* () {
-        const { losses, wire } = yield* Effect.mapError(options.fromCurrent(value), inWhat(encodeOptions))
+        const { losses, wire } = yield* Effect.mapError(options.fromCurrent(value), toPayloadError(encodeOptions))
         yield* refuseRedacted(wire, encodeOptions)
-        const json = yield* Decode.encode(options.wire, encodeOptions)(wire)
+        const json = yield* Json.encode(options.wire, encodeOptions)(wire)
         return { wire: json, losses }
       })
   }
@@ -183,7 +190,7 @@ export const arm: {
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { VersionedCodec } from "effect-emissary"
+ * import { VersionedCodec } from "effect-emissary/payload"
  *
  * const written = Effect.runSync(VersionedCodec.lossless({ version: 1 }))
  * assert.deepStrictEqual(written, { wire: { version: 1 }, losses: [] })
@@ -207,7 +214,7 @@ export const lossless = <W>(wire: W): Effect.Effect<Written<W>> => Effect.succee
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { VersionedCodec } from "effect-emissary"
+ * import { VersionedCodec } from "effect-emissary/payload"
  *
  * const written = Effect.runSync(VersionedCodec.lossy({ version: 1 }, [{ path: "/tags", what: "tags" }]))
  * assert.strictEqual(written.losses.length, 1)
@@ -216,7 +223,7 @@ export const lossless = <W>(wire: W): Effect.Effect<Written<W>> => Effect.succee
  * @category constructors
  * @since 0.1.0
  */
-export const lossy = <W>(wire: W, losses: ReadonlyArray<Loss>): Effect.Effect<Written<W>> =>
+export const lossy = <W>(wire: W, losses: ReadonlyArray<PayloadError.Loss>): Effect.Effect<Written<W>> =>
   Effect.succeed({ wire, losses })
 
 /**
@@ -245,7 +252,7 @@ export interface DecodeOptions {
  */
 export interface EncodeOptions {
   readonly version?: number | undefined
-  readonly allowLoss?: ReadonlyArray<string | Loss> | undefined
+  readonly allowLoss?: ReadonlyArray<string | PayloadError.Loss> | undefined
   readonly limits?: Partial<Limits> | undefined
 }
 
@@ -263,16 +270,22 @@ export interface VersionedCodec<in out T> {
   readonly versions: ReadonlyArray<number>
   /** The newest version, the one that is written by default. */
   readonly current: number
-  /** Places whose keys are data, see `SecretKeys.Options`. */
+  /** Places whose keys are data, see `Secrets.FindOptions`. */
   readonly data: ReadonlyArray<string>
-  readonly decode: (input: unknown, options?: DecodeOptions) => Effect.Effect<T, PayloadError>
-  readonly decodeJson: (input: string | Uint8Array, options?: DecodeOptions) => Effect.Effect<T, PayloadError>
-  readonly encode: (value: T, options?: EncodeOptions) => Effect.Effect<Json.JsonObject, PayloadError | LossyEncoding>
+  readonly decode: (input: unknown, options?: DecodeOptions) => Effect.Effect<T, PayloadError.PayloadError>
+  readonly decodeJson: (
+    input: string | Uint8Array,
+    options?: DecodeOptions
+  ) => Effect.Effect<T, PayloadError.PayloadError>
+  readonly encode: (
+    value: T,
+    options?: EncodeOptions
+  ) => Effect.Effect<Json.JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding>
   /** `indent` is the number of spaces per level, default 0. */
   readonly encodeJson: (
     value: T,
     options?: EncodeOptions & { readonly indent?: number | undefined }
-  ) => Effect.Effect<string, PayloadError | LossyEncoding>
+  ) => Effect.Effect<string, PayloadError.PayloadError | PayloadError.LossyEncoding>
   /** The codec as a schema, to embed in other schemas: reads every version, writes the newest. */
   readonly schema: Schema.Codec<T, Schema.Json>
 }
@@ -289,10 +302,10 @@ export interface VersionedCodec<in out T> {
  *   lead to the current value.
  * - `type` is the schema of the value in memory; only its type side is used, by
  *   `schema`.
- * - `data` lists places below which keys are data, see `SecretKeys.Options`.
+ * - `data` lists places below which keys are data, see `Secrets.FindOptions`.
  *
  * Encoding fails with `Secret` for `Redacted` values and keys of
- * `SecretKeys.keys`, with `ForbiddenKey` for forbidden keys, and with
+ * `Secrets.secretNames`, with `ForbiddenKey` for forbidden keys, and with
  * `LossyEncoding` for losses that the call does not allow.
  *
  * **Gotchas**
@@ -305,7 +318,7 @@ export interface VersionedCodec<in out T> {
  * ```ts
  * import assert from "node:assert"
  * import { Effect, Schema } from "effect"
- * import { VersionedCodec } from "effect-emissary"
+ * import { VersionedCodec } from "effect-emissary/payload"
  *
  * const Note = Schema.Struct({ title: Schema.String })
  * type Note = typeof Note.Type
@@ -340,21 +353,26 @@ export const make = <T>(options: {
   const versions = [...arms.keys()].sort((a, b) => a - b)
   const current = versions.at(-1) ?? 0
 
-  const armOf = (tag: unknown): Effect.Effect<AnyArm<T>, PayloadError> => {
+  const armOf = (tag: unknown): Effect.Effect<AnyArm<T>, PayloadError.PayloadError> => {
     if (arms.size === 0 || arms.size < options.arms.length) {
       return Effect.die(new Error(`${what}: expected arms of different versions, found ${options.arms.length} arms`))
     }
     const arm = typeof tag === "number" ? arms.get(tag) : undefined
     if (arm !== undefined) return Effect.succeed(arm)
-    const reason = new UnsupportedVersion({ field, found: scalar(tag), kind: kindOf(tag), supported: versions })
-    return Effect.fail(new PayloadError({ what, reason }))
+    const reason = new PayloadError.UnsupportedVersion({
+      field,
+      found: scalarOf(tag),
+      kind: paths.kindOf(tag),
+      supported: versions
+    })
+    return Effect.fail(new PayloadError.PayloadError({ what, reason }))
   }
 
   const read = (json: Schema.Json, decodeOptions: DecodeOptions | undefined) =>
     Effect.gen(function* () {
       if (!Json.isObject(json)) {
-        const issue = { path: "", expected: `an object with the field "${field}"`, found: kindOf(json) }
-        return yield* new PayloadError({ what, reason: invalid([issue]) })
+        const issue = { path: "", expected: `an object with the field "${field}"`, found: paths.kindOf(json) }
+        return yield* new PayloadError.PayloadError({ what, reason: PayloadError.invalid([issue]) })
       }
       const arm = yield* armOf(Object.hasOwn(json, field) ? json[field] : undefined)
       return yield* arm.read(json, { what, limits: decodeOptions?.limits })
@@ -369,9 +387,10 @@ export const make = <T>(options: {
       if (!Json.isObject(wire) || wire[field] !== arm.version) {
         return yield* Effect.die(new Error(`${what}: the arm of version ${arm.version} does not write its ${field}`))
       }
-      yield* refuseSecret(SecretKeys.find(wire, { data }), context)
-      const refused = losses.filter((loss) => !isAllowed(loss, encodeOptions?.allowLoss ?? []))
-      if (refused.length > 0) return yield* new LossyEncoding({ what, version: arm.version, losses: refused })
+      yield* refuseSecret(Secrets.find(wire, { data }), context)
+      const refused = losses.filter((loss) => !isAllowedLoss(loss, encodeOptions?.allowLoss ?? []))
+      if (refused.length > 0)
+        return yield* new PayloadError.LossyEncoding({ what, version: arm.version, losses: refused })
       return wire
     })
 
@@ -397,38 +416,46 @@ export const make = <T>(options: {
 }
 
 /** The version as it is shown: scalars only, and no long text. */
-const scalar = (tag: unknown): string | number | boolean | null => {
-  if (typeof tag === "string") return short(tag, 40)
+const scalarOf = (tag: unknown): string | number | boolean | null => {
+  if (typeof tag === "string") return paths.truncateText(tag, 40)
   return typeof tag === "boolean" || (typeof tag === "number" && Number.isFinite(tag)) ? tag : null
 }
 
-const isAllowed = (loss: Loss, allowed: ReadonlyArray<string | Loss>): boolean =>
+const isAllowedLoss = (loss: PayloadError.Loss, allowed: ReadonlyArray<string | PayloadError.Loss>): boolean =>
   allowed.some((entry) =>
-    typeof entry === "string" ? pattern.test(entry, loss.path) : entry.path === loss.path && entry.what === loss.what
+    typeof entry === "string"
+      ? paths.matchesPattern(entry, loss.path)
+      : entry.path === loss.path && entry.what === loss.what
   )
 
-const refuseSecret = (found: Option.Option<SecretKeys.Found>, options: Decode.Options) =>
+const refuseSecret = (found: Option.Option<Secrets.Secret>, options: Json.DecodeOptions) =>
   Option.match(found, {
     onNone: () => Effect.void,
     onSome: (secret) =>
-      Effect.fail(new PayloadError({ what: options.what ?? "JSON", reason: new Secret({ ...secret }) }))
+      Effect.fail(
+        new PayloadError.PayloadError({ what: options.what ?? "JSON", reason: new PayloadError.Secret({ ...secret }) })
+      )
   })
 
-const everywhere: ReadonlyArray<string> = ["/**"]
+const everyPath: ReadonlyArray<string> = ["/**"]
 
 /** Values in memory may have any keys, but a schema could unwrap what they hold Redacted. */
-const refuseRedacted = (value: unknown, options: Decode.Options) =>
-  refuseSecret(SecretKeys.find(value, { data: everywhere }), options)
+const refuseRedacted = (value: unknown, options: Json.DecodeOptions) =>
+  refuseSecret(Secrets.find(value, { data: everyPath }), options)
 
 const toSchema = <T>(
   type: Schema.Schema<T>,
-  decode: (input: unknown) => Effect.Effect<T, PayloadError>,
-  encode: (value: T) => Effect.Effect<Schema.Json, PayloadError | LossyEncoding>
+  decode: (input: unknown) => Effect.Effect<T, PayloadError.PayloadError>,
+  encode: (value: T) => Effect.Effect<Schema.Json, PayloadError.PayloadError | PayloadError.LossyEncoding>
 ): Schema.Codec<T, Schema.Json> => {
   const target = Schema.toType(type)
-  const toIssue = (error: PayloadError | LossyEncoding, input: unknown): SchemaIssue.Issue =>
+  const toIssue = (error: PayloadError.PayloadError | PayloadError.LossyEncoding, input: unknown): SchemaIssue.Issue =>
     error._tag === "PayloadError" && error.reason._tag === "Invalid"
-      ? toSchemaIssue(error.reason.issues, input, (issues) => new SchemaIssue.Composite(target.ast, issues, input, {}))
+      ? issues.toSchemaIssue(
+          error.reason.issues,
+          input,
+          (issues) => new SchemaIssue.Composite(target.ast, issues, input, {})
+        )
       : new SchemaIssue.InvalidValue({ message: error.message }, input, {})
   return Schema.Json.pipe(
     Schema.decodeTo(target, {

@@ -10,7 +10,7 @@
  * ```ts
  * import assert from "node:assert"
  * import { Effect, Schema } from "effect"
- * import { Plan, Reference, Step, When } from "effect-emissary"
+ * import { Plan, Reference, Step, When } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
  *   const plan = yield* Plan.make(
@@ -54,65 +54,44 @@
  *
  * @since 0.1.0
  */
-import type * as Tool from "effect/ai/Tool"
-import type * as Effect from "effect/Effect"
-import type { Inspectable } from "effect/Inspectable"
-import type * as Result from "effect/Result"
+
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
-import type * as Types from "effect/Types"
-import type { Agent } from "../agent/Agent.ts"
+import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as agentMethods from "../agent/internal/agentMethods.ts"
+import type { Agent } from "../agent/internal/agentTypes.ts"
+import * as Conversation from "../conversation/Conversation.ts"
+import * as ConversationStore from "../conversation/ConversationStore.ts"
+import * as VersionedStore from "../conversation/VersionedStore.ts"
+import type * as history from "../conversation/internal/history.ts"
+import type { JsonObject } from "../payload/Json.ts"
+import type * as PayloadError from "../payload/PayloadError.ts"
+import type * as VersionedCodec from "../payload/VersionedCodec.ts"
+import * as paths from "../payload/internal/paths.ts"
+import * as untrusted from "../payload/internal/untrusted.ts"
 import type { ToolContractError } from "../tool/ToolContract.ts"
-import type { ToolNameError } from "../tool/ToolSet.ts"
-import type { AgentMemory } from "./AgentMemory.ts"
-import * as bindPlan from "./internal/bind.ts"
-import * as methods from "./internal/engine/methods.ts"
-import type { BoundPlan, LivePlan } from "./internal/live.ts"
-import * as internal from "./internal/plan.ts"
-import * as planMake from "./internal/planMake.ts"
-import * as payloadText from "./internal/text.ts"
-import type { BindingServices, BindOptions, Known, OutputOf, Parts, ServicesOf } from "./PlanConfig.ts"
-import type { PlanDefinition } from "./PlanDefinition.ts"
+import * as boundTool from "../tool/internal/boundTool.ts"
+import type * as PlanDefinition from "./PlanDefinition.ts"
 import type { PlanError } from "./PlanError.ts"
 import type { PlanEvent } from "./PlanEvent.ts"
-import type * as PlanInput from "./PlanInput.ts"
-import type { PlanInvalid } from "./PlanInvalid.ts"
-import type { PlanOptions, ResumeOptions, RunManyOptions } from "./PlanOptions.ts"
-import type { PlanResult } from "./PlanResult.ts"
-import type { PlanRunState } from "./PlanRunState.ts"
-import type { AgentTarget } from "./Target.ts"
-
-export {
-  /**
-   * A plan from JSON of any wire version, with registries
-   * for the code its names stand for. See `PlanCodec.decode`.
-   *
-   * @category serialization
-   * @since 0.1.0
-   */
-  decode,
-  /**
-   * A plan from JSON text. See `PlanCodec.decodeJson`.
-   *
-   * @category serialization
-   * @since 0.1.0
-   */
-  decodeJson,
-  /**
-   * A plan as versioned JSON. See `PlanCodec.encode`.
-   *
-   * @category serialization
-   * @since 0.1.0
-   */
-  encode,
-  /**
-   * A plan as JSON text. See `PlanCodec.encodeJson`.
-   *
-   * @category serialization
-   * @since 0.1.0
-   */
-  encodeJson
-} from "./PlanCodec.ts"
+import type * as PlanInvalid from "./PlanInvalid.ts"
+import type * as PlanRun from "./PlanRun.ts"
+import * as Step from "./Step.ts"
+import * as When from "./When.ts"
+import * as engine from "./internal/engine.ts"
+import * as livePlan from "./internal/livePlan.ts"
+import * as planAgent from "./internal/planAgent.ts"
+import * as planCheck from "./internal/planCheck.ts"
+import * as planCodec from "./internal/planCodec.ts"
+import * as planNames from "./internal/planNames.ts"
 
 export {
   /**
@@ -122,7 +101,7 @@ export {
    * @since 0.1.0
    */
   diff
-} from "./PlanDiff.ts"
+} from "./Picture.ts"
 
 export {
   /**
@@ -131,7 +110,10 @@ export {
    * @category pictures
    * @since 0.1.0
    */
-  toMermaid,
+  toMermaid
+} from "./Picture.ts"
+
+export {
   /**
    * A plan in the DOT language of GraphViz. See `Picture.toGraphViz`.
    *
@@ -143,89 +125,428 @@ export {
 
 export {
   /**
-   * A plan as a service: a class with a `layer`, as `Agent.Service` makes one. See
-   * `PlanService.Service`.
+   * What a plan has besides its steps.
    *
-   * @category constructors
+   * **Details**
+   *
+   * - `name`: default `"plan"`. It is also the name of the plan as an agent.
+   * - `description`: what it is for, default none.
+   * - `maxIterations`: how many turns a run may take, default 100. A turn is a step, or a
+   *   whole band. A run that needs more fails with `MaxIterationsExceeded`.
+   * - `output`: a schema; the output of the last step is decoded with it. Default: JSON as
+   *   it is.
+   * - `predicates`: the code behind `When.custom(name)`.
+   *
+   * @category options
    * @since 0.1.0
    */
-  Service
-} from "./PlanService.ts"
+  type Options
+} from "./internal/livePlan.ts"
+
+export {
+  /**
+   * A plan whose structure was checked. `A` is what it gives, `R` what the code in it
+   * requires. It cannot run before {@link bind} has said what its names stand for.
+   *
+   * **Details**
+   *
+   * `definition` is the plan as plain data, `digest` its {@link digest}. The code behind it
+   * is not part of either, and in a log a plan is its name, its digest and the names of its
+   * steps.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Plan
+} from "./internal/livePlan.ts"
+
+export {
+  /**
+   * A plan that can run. It is an agent, too, and can stand wherever an agent can: as a
+   * step of another plan, as a tool of an agent, in `agent.ask`.
+   *
+   * **When to use**
+   *
+   * Use the functions of this module ({@link run}, {@link resume} ...) for the plan's own
+   * results and events, and the methods (`bound.run`, `bound.ask` ...) where any agent
+   * will do. The methods answer with a text message, and their `RunState` is that of
+   * agents.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Bound
+} from "./internal/livePlan.ts"
+
+export {
+  /**
+   * Options of running a plan.
+   *
+   * **Details**
+   *
+   * - `concurrency`: how many members of a band run at a time; default unbounded. Less than 1
+   *   is a defect.
+   * - `maxIterations`: instead of that of the plan; on a resume, the new limit, also of plans
+   *   inside that used up theirs.
+   * - `timeouts`: `total` of the whole run, which then ends as
+   *   `Interrupted { reason: "timeout" }`; `step` and `tool` are handed to agents as theirs,
+   *   and `tool` holds for tools that are steps.
+   * - `journal`: see {@link Journal}; none by default.
+   * - `interruptWhen`: asked before each turn, those of nested plans included; an
+   *   `Interruption` ends the run there.
+   * - `context`: the `RunContext` of functions, tools and agents; by default that of the
+   *   caller, and on a resume that of the run.
+   *
+   * A fiber that runs a plan and is interrupted interrupts every running step, waits for
+   * them, has it written that the run was interrupted, and stays interrupted.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type RunOptions
+} from "./internal/livePlan.ts"
+
+export {
+  /**
+   * Options of going on with a run.
+   *
+   * **Details**
+   *
+   * - `decisions`: about calls and pauses that wait; what is left out goes on waiting. The
+   *   `callId` of a tool that is a step, and of a step that paused, is the step's name.
+   *
+   * The rest is that of {@link PlanOptions}.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type ResumeOptions
+} from "./internal/livePlan.ts"
+
+export {
+  /**
+   * Options of running a plan for many inputs.
+   *
+   * **Details**
+   *
+   * - `concurrency`: how many runs there are at a time; default unbounded.
+   * - `bands`: how many members of a band run at a time, in each run; default unbounded.
+   *
+   * The rest holds for each run. `journal` is shared: `runId` of the state tells runs apart.
+   *
+   * @category options
+   * @since 0.1.0
+   */
+  type RunManyOptions
+} from "./internal/livePlan.ts"
+
+export {
+  /**
+   * Takes durable facts before the run goes on: several that belong together, with the
+   * state after them.
+   *
+   * **Details**
+   *
+   * It is called for one batch at a time and is never interrupted. What it fails with ends
+   * the run at once: steps that run are interrupted, and it is not called again. If it
+   * answers with the `key` it wrote to, a stream tells that as `Checkpointed`.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Journal
+} from "./internal/livePlan.ts"
+
+export {
+  /**
+   * What the names in a plan stand for.
+   *
+   * **Details**
+   *
+   * - `targets`: functions and agents by name. Tools are no part of it: a plan is bound
+   *   with them later.
+   * - `predicates`: conditions that a plan only names. Versions 1 and 2 name each of
+   *   them `routes:<step>:<target>`.
+   * - `routes`: the same for these versions, by step and then by target:
+   *   `{ fetch: { apology: When.field("items").empty() } }`.
+   * - `schemas`: by name. Versions 1 and 2 need one for each `output` and `input`; version
+   *   3 carries schemas, and an entry is used in place of one with the same name only if
+   *   it says the same.
+   *
+   * A registry that a plan has no use for can be left out. Names are own members: what
+   * every object inherits is no entry.
+   *
+   * **Gotchas**
+   *
+   * A condition that is an entry cannot name other predicates. A predicate that is found both
+   * under its whole name and under `routes` is an error.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type PlanRegistry as Registry
+} from "./internal/planCodec.ts"
 
 /**
- * Type identifier of plans.
+ * What is legal in a plan and probably not meant: `routes`, `routesBy` and
+ * `afterBranches` of a step in a band, which goes on at the step after it.
  *
- * @category type IDs
+ * **Example** (Routes that nobody follows)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Plan, Reference, planCheck } from "effect-emissary/plan"
+ *
+ * const definition = {
+ *   name: "report",
+ *   maxIterations: 100,
+ *   steps: [
+ *     {
+ *       name: "a",
+ *       target: { kind: "tool", name: "search" },
+ *       task: Reference.fromPrev,
+ *       parallel: true,
+ *       routes: [{ to: "b", when: { _tag: "Empty", path: [] } }]
+ *     },
+ *     { name: "b", target: { kind: "tool", name: "search" }, task: Reference.fromPrev, parallel: false }
+ *   ]
+ * } as const
+ *
+ * assert.deepStrictEqual(planCheck.checkStructure(definition), [])
+ * assert.deepStrictEqual(Plan.warnings(definition).map(({ step, slot }) => [step, slot]), [["a", "routes"]])
+ * ```
+ *
+ * @category validation
  * @since 0.1.0
  */
-export type TypeId = "~effect-emissary/plan/Plan"
+export const warnings = (definition: PlanDefinition.PlanDefinition): ReadonlyArray<PlanInvalid.Problem> =>
+  planCheck.structureWarnings(definition)
 
 /**
- * Type identifier of plans.
- *
- * @category type IDs
- * @since 0.1.0
- */
-export const TypeId: TypeId = internal.TypeId
-
-/**
- * Type identifier of plans that can run.
- *
- * @category type IDs
- * @since 0.1.0
- */
-export type BoundTypeId = "~effect-emissary/plan/Plan/Bound"
-
-/**
- * Type identifier of plans that can run.
- *
- * @category type IDs
- * @since 0.1.0
- */
-export const BoundTypeId: BoundTypeId = internal.BoundTypeId
-
-/**
- * A plan whose structure was checked. `A` is what it gives, `R` what the code in it
- * requires. It cannot run before {@link bind} has said what its names stand for.
- *
- * **Details**
- *
- * `definition` is the plan as plain data, `digest` its {@link digest}. The code behind it
- * is not part of either, and in a log a plan is its name, its digest and the names of its
- * steps.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Plan<out A, out R = never> extends Inspectable {
-  readonly [TypeId]: { readonly _A: Types.Covariant<A>; readonly _R: Types.Covariant<R> }
-  readonly definition: PlanDefinition
-  readonly digest: string
-  /** @internal */
-  readonly live: LivePlan
-}
-
-/**
- * A plan that can run. It is an agent, too, and can stand wherever an agent can: as a
- * step of another plan, as a tool of an agent, in `agent.ask`.
+ * Definitions as JSON, in every version, without any code.
  *
  * **When to use**
  *
- * Use the functions of this module ({@link run}, {@link resume} ...) for the plan's own
- * results and events, and the methods (`bound.run`, `bound.ask` ...) where any agent
- * will do. The methods answer with a text message, and their `RunState` is that of
- * agents.
+ * For tools that show, compare, convert or store plans. To run one, {@link decode} it
+ * with a registry.
  *
- * @category models
+ * **Details**
+ *
+ * Only what the wire itself says is checked: shapes, names, limits, JSON Schemas and
+ * conditions. Whether the steps fit together is for `PlanCheck` to say. In versions 1
+ * and 2, a target of an unknown kind is read as a function, and schemas called `str`
+ * (of an output) and `Any` (of an input) as none.
+ *
+ * **Example** (Bringing a plan of LazyBridge to the newest version)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Plan } from "effect-emissary/plan"
+ *
+ * const old = {
+ *   version: 2,
+ *   max_iterations: 20,
+ *   steps: [{ name: "fetch", target: { kind: "callable", name: "fetch" }, task: { kind: "from_start" }, parallel: false }]
+ * }
+ * const definition = Effect.runSync(Plan.codec.decode(old))
+ * const wire = Effect.runSync(Plan.codec.encode(definition))
+ *
+ * assert.strictEqual(wire["version"], 3)
+ * assert.deepStrictEqual(Effect.runSync(Plan.codec.encode(definition, { version: 2 })), old)
+ * ```
+ *
+ * @category codecs
  * @since 0.1.0
  */
-export interface Bound<out A, out R = never> extends Agent<A, R>, Inspectable {
-  readonly [BoundTypeId]: BoundTypeId
-  readonly definition: PlanDefinition
-  readonly digest: string
-  /** @internal */
-  readonly live: BoundPlan
-}
+export const codec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition> = planCodec.definitionCodec
+
+/**
+ * Reads a plan of any version from a value that came from outside.
+ *
+ * **Details**
+ *
+ * In three stages, of which each tells everything that is wrong:
+ *
+ * 1. the JSON itself: `PayloadError`, with the path of each problem;
+ * 2. names that the registry does not have, or has as something else:
+ *    `RegistryIncomplete`, with what there is and the closest name;
+ * 3. steps that do not fit together: `PlanInvalid`.
+ *
+ * A registry that the plan has no use for can be left out. What the entries of the
+ * registry require is required by the plan. Tools are no part of the registry: the plan
+ * is bound with them.
+ *
+ * The JSON Schemas of version 3 need no entry; their guards are those of `CheckedSchema`.
+ * Schemas that versions 1 and 2 only name are part of the plan once it is read.
+ *
+ * The plan gives JSON: what its `output` stands for in code is not known here. Decode
+ * the output of a result with your own schema.
+ *
+ * **Example** (A plan of LazyBridge, and what its names stand for)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { Plan, Step, When } from "effect-emissary/plan"
+ *
+ * const Hits = Schema.Struct({ items: Schema.Array(Schema.String) })
+ * const wire = {
+ *   version: 2,
+ *   steps: [
+ *     { name: "fetch", target: { kind: "callable", name: "fetch" }, output: "Hits", routes: ["apology"] },
+ *     { name: "write", target: { kind: "tool", name: "write" } },
+ *     { name: "apology", target: { kind: "tool", name: "apology" } }
+ *   ]
+ * }
+ * const decoded = Plan.decode(wire, {
+ *   targets: { fetch: Step.target("fetch", () => Effect.succeed({ items: [] })) },
+ *   predicates: { "routes:fetch:apology": When.field("items").empty() },
+ *   schemas: { Hits }
+ * })
+ * assert.strictEqual(Effect.runSync(decoded).definition.steps.length, 3)
+ *
+ * const error = Effect.runSync(Effect.flip(Plan.decode(wire)))
+ * assert.ok(error._tag === "RegistryIncomplete")
+ * assert.deepStrictEqual(error.entries.map(({ name }) => name), ["fetch", "Hits", "routes:fetch:apology"])
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decode = <const Registry extends planCodec.PlanRegistry = {}>(
+  wire: unknown,
+  registry?: Registry,
+  options?: VersionedCodec.DecodeOptions
+): Effect.Effect<
+  livePlan.Plan<Schema.Json, planCodec.RegistryServices<Registry>>,
+  PayloadError.PayloadError | PlanInvalid.PlanInvalid | PlanInvalid.RegistryIncomplete
+> =>
+  planCodec.atVersion(
+    options,
+    Effect.flatMap(planCodec.draftCodec.decode(wire), (draft) =>
+      planCodec.resolvePlan<planCodec.RegistryServices<Registry>>(draft, registry ?? {})
+    )
+  )
+
+/**
+ * Reads a plan of any version from JSON text or bytes; see {@link decode}.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decodeJson = <const Registry extends planCodec.PlanRegistry = {}>(
+  text: string | Uint8Array,
+  registry?: Registry,
+  options?: VersionedCodec.DecodeOptions
+): Effect.Effect<
+  livePlan.Plan<Schema.Json, planCodec.RegistryServices<Registry>>,
+  PayloadError.PayloadError | PlanInvalid.PlanInvalid | PlanInvalid.RegistryIncomplete
+> =>
+  planCodec.atVersion(
+    options,
+    Effect.flatMap(planCodec.draftCodec.decodeJson(text), (draft) =>
+      planCodec.resolvePlan<planCodec.RegistryServices<Registry>>(draft, registry ?? {})
+    )
+  )
+
+/**
+ * Writes a plan as a versioned JSON object.
+ *
+ * **Details**
+ *
+ * - `version`: 1, 2 or 3; default 3.
+ * - `allowLoss`: what may be lost by an older version: paths (a `*` stands for one
+ *   token) or the `losses` of a `LossyEncoding`; default nothing.
+ * - `limits`: limits that differ from the current ones.
+ *
+ * Versions 1 and 2 fail with `LossyEncoding` for: a name of the plan other than
+ * `plan`, its description and output; routes in another order than sorted by code
+ * point, a second route to one step, and conditions that are not the predicate
+ * `routes:<step>:<target>`; references to memories and answers of agents; timeouts and
+ * retries; schemas without a name, or with the name of another one, and in version 1 any
+ * schema. The name of a schema is its `identifier` annotation.
+ *
+ * What is lost may be what the plan needs to be read again: `routesBy` without the output
+ * schema is refused by {@link decode}. Name schemas that plans travel with.
+ *
+ * It fails with a `PayloadError` for what the wire cannot hold or would not be read
+ * again, such as a name that only version 2 allows, and for secrets.
+ *
+ * **Example** (Writing an older version)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Plan } from "effect-emissary/plan"
+ *
+ * const program = Effect.gen(function*() {
+ *   const plan = yield* Plan.decode({
+ *     version: 3,
+ *     steps: [{ name: "fetch", target: { kind: "tool", name: "fetch" }, timeout: 1000 }]
+ *   })
+ *   const error = yield* Effect.flip(Plan.encode(plan, { version: 2 }))
+ *   assert.ok(error._tag === "LossyEncoding")
+ *   assert.deepStrictEqual(error.losses, [{ path: "/steps/0/timeout", what: "the timeout of a step" }])
+ *   return yield* Plan.encode(plan, { version: 2, allowLoss: ["/steps/*\/timeout"] })
+ * })
+ * assert.strictEqual(Effect.runSync(program)["version"], 2)
+ * ```
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const encode = (
+  plan: Pick<livePlan.Plan<unknown, unknown>, "definition">,
+  options?: VersionedCodec.EncodeOptions
+): Effect.Effect<JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
+  planCodec.definitionCodec.encode(plan.definition, options)
+
+/**
+ * Writes a plan as JSON text; see {@link encode}. `indent` is the number of spaces per
+ * level; default none, on one line.
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const encodeJson = (
+  plan: Pick<livePlan.Plan<unknown, unknown>, "definition">,
+  options?: VersionedCodec.EncodeOptions & { readonly indent?: number | undefined }
+): Effect.Effect<string, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
+  planCodec.definitionCodec.encodeJson(plan.definition, options)
+
+/** The body of `Plan.make`. */
+const makePlan = Effect.fnUntraced(function* (
+  ...parts: livePlan.MakeArguments
+): Effect.fn.Return<livePlan.Plan<never, never>, PlanInvalid.PlanInvalid> {
+  const all: ReadonlyArray<Step.Any | livePlan.Options> = parts
+  const [first] = all
+  const options: livePlan.Options = first === undefined || isStep(first) ? {} : first
+  const written = all.filter(isStep)
+  const lives = yield* Effect.forEach(written, (step, index) => livePlan.liveStep(step.parts, index))
+  const output = yield* livePlan.exportSchema(options.output, { slot: "output" })
+  const exported = Result.getOrElse(output, () => undefined)
+  const steps = lives.map(({ step }) => step)
+  const definition: PlanDefinition.PlanDefinition = {
+    name: options.name ?? planNames.defaultName,
+    ...(options.description === undefined ? {} : { description: options.description }),
+    maxIterations: options.maxIterations ?? planNames.defaultMaxIterations,
+    ...(exported === undefined ? {} : { output: exported.ref }),
+    steps: steps.map((step) => step.definition)
+  }
+  const predicates = new Map(
+    Object.entries(options.predicates ?? {}).map(([name, predicate]) => [name, livePlan.livePredicate(name, predicate)])
+  )
+  const live = yield* livePlan.checkParts({ definition, steps, predicates, output: exported?.schema }, [
+    ...(Result.isFailure(output) ? [output.failure] : []),
+    ...invalidNameProblems(written),
+    ...lives.flatMap(({ problems }) => problems),
+    ...sharedNameProblems(written),
+    ...(yield* livePlan.checkAgentOutput(steps, (target) => (target._tag === "Agent" ? target.source : undefined))),
+    ...conditionProblems(definition, new Set(predicates.keys()))
+  ])
+  return livePlan.planFromLive(live)
+})
 
 /**
  * Makes a plan of its steps, in the order in which they run, and checks its structure.
@@ -252,7 +573,7 @@ export interface Bound<out A, out R = never> extends Agent<A, R>, Inspectable {
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { Plan, Reference, Step } from "effect-emissary"
+ * import { Plan, Reference, Step } from "effect-emissary/plan"
  *
  * const name: string = "serach"
  * const error = await Effect.runPromise(Effect.flip(Plan.make(
@@ -273,7 +594,7 @@ export interface Bound<out A, out R = never> extends Agent<A, R>, Inspectable {
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { Plan, Step, When } from "effect-emissary"
+ * import { Plan, Step, When } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
  *   const plan = yield* Plan.make(
@@ -294,9 +615,10 @@ export interface Bound<out A, out R = never> extends Agent<A, R>, Inspectable {
  * @category constructors
  * @since 0.1.0
  */
-export const make: <const Args extends Parts>(
-  ...parts: Args & Known<Args>
-) => Effect.Effect<Plan<OutputOf<Args>, ServicesOf<Args>>, PlanInvalid> = planMake.make
+export const make: <const Args extends livePlan.MakeArguments>(
+  ...parts: Args & livePlan.KnownNames<Args>
+) => Effect.Effect<livePlan.Plan<livePlan.PlanOutput<Args>, livePlan.PlanServices<Args>>, PlanInvalid.PlanInvalid> =
+  makePlan
 
 /**
  * Makes a plan runnable: says what the names in it stand for, and checks that the steps
@@ -318,9 +640,10 @@ export const make: <const Args extends Parts>(
  * import assert from "node:assert"
  * import { Effect, Schema } from "effect"
  * import { Tool, Toolkit } from "effect/ai"
- * import { Agent, Plan, Step } from "effect-emissary"
+ * import { Agent } from "effect-emissary"
+ * import { Plan, Step } from "effect-emissary/plan"
  * import { ScriptedModel } from "effect-emissary/testing"
- *
+ *  *
  * const toolkit = Toolkit.make(
  *   Tool.make("search", { parameters: Schema.Struct({ query: Schema.String }), success: Schema.String })
  * )
@@ -350,16 +673,16 @@ export const bind = <
   A,
   R,
   Tools extends Record<string, Tool.Any> = {},
-  Agents extends { readonly [name: string]: AgentTarget<unknown> } = {},
+  Agents extends { readonly [name: string]: Step.AgentTarget<unknown> } = {},
   Memories extends { readonly [name: string]: AgentMemory<unknown> } = {}
 >(
-  plan: Plan<A, R>,
+  plan: livePlan.Plan<A, R>,
   options: BindOptions<Tools, Agents, Memories> = {}
 ): Effect.Effect<
-  Bound<A, R | BindingServices<Agents, Memories>>,
-  PlanInvalid | ToolContractError | ToolNameError,
+  livePlan.Bound<A, R | BindingServices<Agents, Memories>>,
+  PlanInvalid.PlanInvalid | ToolContractError | boundTool.ToolNameError,
   Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
-> => bindPlan.bind<A, R, BindingServices<Agents, Memories>, Tools>(plan, options)
+> => bindPlan<A, R, BindingServices<Agents, Memories>, Tools>(plan, options)
 
 /**
  * Runs a plan.
@@ -381,7 +704,7 @@ export const bind = <
  * ```ts
  * import assert from "node:assert"
  * import { Effect, Ref } from "effect"
- * import { Plan, Step } from "effect-emissary"
+ * import { Plan, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
  *   const online = yield* Ref.make(false)
@@ -409,12 +732,12 @@ export const bind = <
  * @since 0.1.0
  */
 export const run = <A, R>(
-  bound: Bound<A, R>,
-  input: PlanInput.Input,
-  options?: PlanOptions
-): Effect.Effect<PlanResult<A>, PlanError, R> =>
+  bound: livePlan.Bound<A, R>,
+  input: PlanRun.Input,
+  options?: livePlan.RunOptions
+): Effect.Effect<PlanRun.Result<A>, PlanError, R> =>
   // Sound: the output of a plan is decoded with the schema that `A` came from, and what its code requires is `R`.
-  methods.run(internal.boundOf(bound), input, options) as Effect.Effect<PlanResult<A>, PlanError, R>
+  engine.run(livePlan.boundOf(bound), input, options) as Effect.Effect<PlanRun.Result<A>, PlanError, R>
 
 /**
  * Runs a plan for many inputs. The results are in the order of the inputs, and a run that
@@ -430,7 +753,7 @@ export const run = <A, R>(
  * ```ts
  * import assert from "node:assert"
  * import { Effect, Result } from "effect"
- * import { Plan, Step } from "effect-emissary"
+ * import { Plan, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
  *   const plan = yield* Plan.make(
@@ -450,13 +773,13 @@ export const run = <A, R>(
  * @since 0.1.0
  */
 export const runMany = <A, R>(
-  bound: Bound<A, R>,
-  inputs: Iterable<PlanInput.Input>,
-  options?: RunManyOptions
-): Effect.Effect<ReadonlyArray<Result.Result<PlanResult<A>, PlanError>>, never, R> =>
+  bound: livePlan.Bound<A, R>,
+  inputs: Iterable<PlanRun.Input>,
+  options?: livePlan.RunManyOptions
+): Effect.Effect<ReadonlyArray<Result.Result<PlanRun.Result<A>, PlanError>>, never, R> =>
   // Sound: see `run`.
-  methods.runMany(internal.boundOf(bound), inputs, options) as Effect.Effect<
-    ReadonlyArray<Result.Result<PlanResult<A>, PlanError>>,
+  engine.runMany(livePlan.boundOf(bound), inputs, options) as Effect.Effect<
+    ReadonlyArray<Result.Result<PlanRun.Result<A>, PlanError>>,
     never,
     R
   >
@@ -477,12 +800,12 @@ export const runMany = <A, R>(
  * @since 0.1.0
  */
 export const resume = <A, R>(
-  bound: Bound<A, R>,
-  state: PlanRunState,
-  options?: ResumeOptions
-): Effect.Effect<PlanResult<A>, PlanError, R> =>
+  bound: livePlan.Bound<A, R>,
+  state: PlanRun.State,
+  options?: livePlan.ResumeOptions
+): Effect.Effect<PlanRun.Result<A>, PlanError, R> =>
   // Sound: see `run`.
-  methods.resume(internal.boundOf(bound), state, options) as Effect.Effect<PlanResult<A>, PlanError, R>
+  engine.resume(livePlan.boundOf(bound), state, options) as Effect.Effect<PlanRun.Result<A>, PlanError, R>
 
 /**
  * Runs a plan and tells what happens while it happens: steps, routes, bands, what agents
@@ -497,7 +820,7 @@ export const resume = <A, R>(
  * ```ts
  * import assert from "node:assert"
  * import { Effect, Stream } from "effect"
- * import { Plan, Step } from "effect-emissary"
+ * import { Plan, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
  *   const plan = yield* Plan.make(
@@ -515,12 +838,12 @@ export const resume = <A, R>(
  * @since 0.1.0
  */
 export const stream = <A, R>(
-  bound: Bound<A, R>,
-  input: PlanInput.Input,
-  options?: PlanOptions
+  bound: livePlan.Bound<A, R>,
+  input: PlanRun.Input,
+  options?: livePlan.RunOptions
 ): Stream.Stream<PlanEvent<A>, PlanError, R> =>
   // Sound: see `run`.
-  methods.stream(internal.boundOf(bound), input, options) as Stream.Stream<PlanEvent<A>, PlanError, R>
+  engine.stream(livePlan.boundOf(bound), input, options) as Stream.Stream<PlanEvent<A>, PlanError, R>
 
 /**
  * Goes on from a state as {@link resume} does, told event by event as by {@link stream}.
@@ -529,12 +852,12 @@ export const stream = <A, R>(
  * @since 0.1.0
  */
 export const resumeStream = <A, R>(
-  bound: Bound<A, R>,
-  state: PlanRunState,
-  options?: ResumeOptions
+  bound: livePlan.Bound<A, R>,
+  state: PlanRun.State,
+  options?: livePlan.ResumeOptions
 ): Stream.Stream<PlanEvent<A>, PlanError, R> =>
   // Sound: see `run`.
-  methods.resumeStream(internal.boundOf(bound), state, options) as Stream.Stream<PlanEvent<A>, PlanError, R>
+  engine.resumeStream(livePlan.boundOf(bound), state, options) as Stream.Stream<PlanEvent<A>, PlanError, R>
 
 /**
  * The digest of a plan: SHA-256 of the canonical JSON of its definition, without name and
@@ -548,7 +871,7 @@ export const resumeStream = <A, R>(
  * @category getters
  * @since 0.1.0
  */
-export const digest = (plan: Plan<unknown, unknown> | Bound<unknown, unknown>): string => plan.digest
+export const digest = (plan: livePlan.Plan<unknown, unknown> | livePlan.Bound<unknown, unknown>): string => plan.digest
 
 /**
  * A plan as plain data.
@@ -556,7 +879,9 @@ export const digest = (plan: Plan<unknown, unknown> | Bound<unknown, unknown>): 
  * @category getters
  * @since 0.1.0
  */
-export const definition = (plan: Plan<unknown, unknown> | Bound<unknown, unknown>): PlanDefinition => plan.definition
+export const definition = (
+  plan: livePlan.Plan<unknown, unknown> | livePlan.Bound<unknown, unknown>
+): PlanDefinition.PlanDefinition => plan.definition
 
 /**
  * How many turns a run of the plan may take, when the run itself does not say.
@@ -564,7 +889,7 @@ export const definition = (plan: Plan<unknown, unknown> | Bound<unknown, unknown
  * @category getters
  * @since 0.1.0
  */
-export const maxIterations = (plan: Plan<unknown, unknown> | Bound<unknown, unknown>): number =>
+export const maxIterations = (plan: livePlan.Plan<unknown, unknown> | livePlan.Bound<unknown, unknown>): number =>
   plan.definition.maxIterations
 
 /**
@@ -575,7 +900,7 @@ export const maxIterations = (plan: Plan<unknown, unknown> | Bound<unknown, unkn
  *
  * ```ts
  * import assert from "node:assert"
- * import { Plan } from "effect-emissary"
+ * import { Plan } from "effect-emissary/plan"
  *
  * assert.strictEqual(Plan.text("as it is"), "as it is")
  * assert.strictEqual(Plan.text(null), "")
@@ -585,4 +910,631 @@ export const maxIterations = (plan: Plan<unknown, unknown> | Bound<unknown, unkn
  * @category getters
  * @since 0.1.0
  */
-export const text: (payload: Schema.Json) => string = payloadText.text
+export const text: (payload: Schema.Json) => string = planNames.payloadText
+
+/**
+ * What the names in a plan stand for.
+ *
+ * **Details**
+ *
+ * - `toolkit`: tools with their handlers, which are captured here.
+ * - `tools`: tools that are bound already, from a `ToolResolver` for example.
+ * - `agents`: agents by the names that steps use as their target, and as keys of memories.
+ * - `memories`: what `Reference.fromMemory` and `Reference.fromAgent` read, by name.
+ *
+ * A step's target that is a text is the name of a tool or of an agent; a name of both is
+ * a problem.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface BindOptions<
+  Tools extends Record<string, Tool.Any>,
+  Agents extends { readonly [name: string]: Step.AgentTarget<unknown> },
+  Memories extends { readonly [name: string]: AgentMemory<unknown> }
+> {
+  readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
+  readonly tools?: Iterable<boundTool.BoundTool> | undefined
+  readonly agents?: Agents | undefined
+  readonly memories?: Memories | undefined
+}
+
+/**
+ * What agents and memories require that a plan is bound with.
+ *
+ * @category utility types
+ * @since 0.1.0
+ */
+export type BindingServices<Agents, Memories> =
+  | ((Agents extends unknown ? Agents[keyof Agents] : never) extends infer Target
+      ? Target extends Agent<infer _A, infer R>
+        ? R
+        : Target extends Effect.Effect<infer _A, infer _E, infer R>
+          ? R
+          : never
+      : never)
+  | ((Memories extends unknown ? Memories[keyof Memories] : never) extends infer Memory
+      ? Memory extends AgentMemory<infer R>
+        ? R
+        : never
+      : never)
+
+/**
+ * What one agent remembers.
+ *
+ * **Details**
+ *
+ * - `text`: what `fromMemory` reads, each time a step with it begins. `""` is nothing.
+ * - `output`: what `fromAgent` reads; `undefined` is nothing.
+ * - `save`: told each answer of a step that runs the agent of this name, so that `output`
+ *   gives it later. A failed run of the agent saves nothing.
+ *
+ * A failure of `text` or `output` fails the step that reads it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface AgentMemory<out R = never> {
+  readonly text?: Effect.Effect<string, unknown, R> | undefined
+  readonly output?: Effect.Effect<Schema.Json | undefined, unknown, R> | undefined
+  readonly save?: ((output: Schema.Json) => Effect.Effect<void, unknown, R>) | undefined
+}
+
+/**
+ * A memory made of Effects.
+ *
+ * **Example** (Notes beside an agent)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Plan, Reference, Step } from "effect-emissary/plan"
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     Step.make("recall", {
+ *       task: Reference.fromMemory("helper"),
+ *       target: ({ task }) => Effect.succeed(task)
+ *     })
+ *   )
+ *   const bound = yield* Plan.bind(plan, {
+ *     memories: { helper: Plan.makeMemory({ text: Effect.succeed("Ada likes tea.") }) }
+ *   })
+ *   return yield* Plan.run(bound, "What do you know?")
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Completed" && result.output === "Ada likes tea.")
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const makeMemory = <Parts extends AgentMemory<unknown>>(parts: Parts): AgentMemory<MemoryServices<Parts>> =>
+  // Sound: `ServicesOf` has what each of the parts requires.
+  parts as AgentMemory<MemoryServices<Parts>>
+
+/**
+ * What the parts of a memory require.
+ *
+ * @category utility types
+ * @since 0.1.0
+ */
+export type MemoryServices<Parts> = {
+  readonly [K in keyof Parts]: Parts[K] extends Effect.Effect<infer _A, infer _E, infer R>
+    ? R
+    : Parts[K] extends (...args: infer _Args) => Effect.Effect<infer _A, infer _E, infer R>
+      ? R
+      : never
+}[keyof Parts]
+
+/**
+ * The text of a conversation in the `ConversationStore`, a line for everything that was
+ * said: `User: hi`, `Assistant: there`. System messages, tools and files are left out. A
+ * conversation that is not there has the text `""`.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const memoryFromConversation = (id: string): AgentMemory<ConversationStore.ConversationStore> => ({
+  text: Effect.gen(function* () {
+    const store = yield* ConversationStore.ConversationStore
+    const found = yield* store.load(id)
+    return Option.match(found, { onNone: () => "", onSome: ({ conversation }) => conversationText(conversation) })
+  })
+})
+
+const conversationText = (conversation: history.Conversation): string =>
+  Conversation.transcript(conversation)
+    .flatMap((entry) => {
+      if (entry.role !== "user" && entry.role !== "assistant") return []
+      const said = entry.content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n")
+      return said === "" ? [] : [`${entry.role === "user" ? "User" : "Assistant"}: ${said}`]
+    })
+    .join("\n")
+
+/**
+ * The last output of the agent, kept under a key of the `VersionedStore`, for this run
+ * and later ones. Of several writers at once the last one wins.
+ *
+ * **Gotchas**
+ *
+ * The key is taken as it is: keep it apart from keys of conversations and checkpoints,
+ * which share the store.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const memoryInStore = (key: string): AgentMemory<VersionedStore.VersionedStore> => ({
+  output: Effect.gen(function* () {
+    const store = yield* VersionedStore.VersionedStore
+    return Option.getOrUndefined(Option.map(yield* store.get(key), ({ value }) => value))
+  }),
+  save: Effect.fnUntraced(
+    function* (output) {
+      const store = yield* VersionedStore.VersionedStore
+      const found = yield* store.get(key)
+      yield* store.compareAndSet(
+        key,
+        Option.map(found, ({ version }) => version),
+        output
+      )
+    },
+    Effect.retry({ while: (error) => error._tag === "VersionConflict" })
+  )
+})
+
+/**
+ * A class made by {@link Service}: the key of the plan in a context, with the layer that
+ * builds it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ServiceClass<Self, Name extends string, A, E, R> extends Context.ServiceClass<
+  Self,
+  `effect-emissary/Agent/${Name}`,
+  livePlan.Bound<A>
+> {
+  readonly layer: Layer.Layer<Self, E, Exclude<R, Scope.Scope>>
+}
+
+/**
+ * Makes a plan as a service: a class that is its own key, with a `layer`.
+ *
+ * **When to use**
+ *
+ * Use to compose a plan into an application: `yield* Research` gives the plan that can
+ * run, and the types of `Research.layer` say what is missing. The class can stand where
+ * an agent can: as the target of a step, in `Agent.asTool`.
+ *
+ * **Details**
+ *
+ * `plan` makes and binds the plan; it is run once, when the layer is built, and its
+ * errors are those of the layer. What the code of the plan requires is captured there. It
+ * lies under the context of each call, so the `RunContext`, clock, span and tool runtime
+ * of the caller reach the steps.
+ *
+ * **Gotchas**
+ *
+ * The key of the service is made of the name, as those of `Agent.Service` are: a plan and
+ * an agent of one application need two names.
+ *
+ * **Example** (A plan with an agent of the application)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Agent } from "effect-emissary"
+ * import { Plan, Step } from "effect-emissary/plan"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ *  * import assert from "node:assert"
+ *
+ * class Writer extends Agent.Service<Writer>()("writer", { instructions: "Write one line." }) {}
+ *
+ * class Article extends Plan.Service<Article>()(
+ *   "article",
+ *   Effect.flatMap(
+ *     Plan.make(
+ *       { name: "article" },
+ *       Step.make("draft", { target: Writer }),
+ *       Step.make("shout", { target: ({ task }) => Effect.succeed(task.toUpperCase()) })
+ *     ),
+ *     (plan) => Plan.bind(plan)
+ *   )
+ * ) {}
+ *
+ * const ArticleLive = Article.layer.pipe(
+ *   Layer.provide(Writer.layer),
+ *   Layer.provide(ScriptedModel.layer([{ text: "Plans are data." }]))
+ * )
+ *
+ * const program = Effect.flatMap(Article, (article) => article.ask("Plans")).pipe(Effect.provide(ArticleLive))
+ * assert.strictEqual(await Effect.runPromise(program), "PLANS ARE DATA.")
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const Service =
+  <Self>() =>
+  <const Name extends string, A, R, E, RBind>(
+    name: Name,
+    plan: Effect.Effect<livePlan.Bound<A, R>, E, RBind>
+  ): ServiceClass<Self, Name, A, E, R | RBind> => {
+    const key: `effect-emissary/Agent/${Name}` = `effect-emissary/Agent/${name}`
+    const planKey = Context.Service<Self, livePlan.Bound<A>>()(key)
+    const layer = Layer.effect(
+      planKey,
+      Effect.gen(function* () {
+        const { live } = yield* plan
+        return captureBound<A>(live, yield* Effect.context<never>())
+      })
+    )
+    const statics: unknown = Object.assign(planKey, { layer })
+    // Sound: R and RBind are what the code of the plan was inferred to need; the layer reads it from its context.
+    return statics as ServiceClass<Self, Name, A, E, R | RBind>
+  }
+
+const isStep = (part: Step.Any | livePlan.Options | undefined): part is Step.Any =>
+  Predicate.hasProperty(part, planNames.stepTypeId)
+
+/** Conditions of routes that cannot be asked, and predicates that the plan is not given: all of them. */
+const conditionProblems = (
+  definition: PlanDefinition.PlanDefinition,
+  known: ReadonlySet<string>
+): ReadonlyArray<PlanInvalid.Problem> => {
+  const names = [...known].sort()
+  const budget = planNames.makeFuel()
+  const unknown = (name: string) => {
+    const suggestion = planNames.closestName(name, names, budget)
+    const available =
+      names.length === 0
+        ? "It is given none: put it into `predicates` of Plan.make."
+        : `There are ${planNames.listNames(names)}.`
+    return {
+      code: "UnknownPredicate" as const,
+      problem: `expected a predicate that the plan is given, found ${paths.quote(name)}. ${available}${planNames.didYouMean(suggestion)}`,
+      rest: { known: names, ...(suggestion === undefined ? {} : { suggestion }) }
+    }
+  }
+  return definition.steps.flatMap((step, index) =>
+    (step.routes ?? []).flatMap(({ to, when }, position) =>
+      [
+        ...When.problems(when).map(({ path, reason }) => ({
+          code: "InvalidCondition" as const,
+          problem: `${path.length === 0 ? "" : `at ${path.join(".")}: `}${reason}`,
+          rest: {}
+        })),
+        ...When.customs(when)
+          .filter((name) => !known.has(name))
+          .map(unknown)
+      ].map(({ code, problem, rest }): PlanInvalid.Problem => ({
+        code,
+        step: step.name,
+        index,
+        slot: `routes[${position}]`,
+        reason: `Step ${paths.quote(step.name)}, the route to ${paths.quote(to)}: ${problem}`,
+        ...rest
+      }))
+    )
+  )
+}
+
+/** Names that a step of the native wire cannot have, but those that the structural rules tell for every version. */
+const invalidNameProblems = (steps: ReadonlyArray<Step.Any>): ReadonlyArray<PlanInvalid.Problem> =>
+  steps.flatMap(({ name }, index): ReadonlyArray<PlanInvalid.Problem> => {
+    const inherited = untrusted.inheritedNames.has(name)
+    if (planCheck.nameFault(name) !== undefined || (planNames.isIdentifier(name) && !inherited)) return []
+    const expected = inherited ? "a name that objects do not have by themselves" : planNames.identifierRule
+    return [
+      {
+        code: "InvalidName",
+        step: name,
+        index,
+        slot: "name",
+        reason: `Step ${paths.quote(name)} (#${index}), name: expected ${expected}, found ${paths.quote(name)}. Give the step another name.`
+      }
+    ]
+  })
+
+/** Targets of one name that are not the same: whoever reads the definition could not tell which one is meant. */
+const sharedNameProblems = (steps: ReadonlyArray<Step.Any>): ReadonlyArray<PlanInvalid.Problem> => {
+  const first = new Map<string, Step.Any>()
+  return steps.flatMap((step, index): ReadonlyArray<PlanInvalid.Problem> => {
+    const { definition, source, target } = step.parts
+    if (target._tag === "Tool") return []
+    const before = first.get(definition.target.name)
+    if (before === undefined) {
+      first.set(definition.target.name, step)
+      return []
+    }
+    if (before.parts.source === source) return []
+    const name = paths.quote(definition.target.name)
+    return [
+      {
+        code: "SharedTargetName",
+        step: step.name,
+        index,
+        slot: "target",
+        reason: `Step ${paths.quote(step.name)}: expected one target of the name ${name}, found the ${definition.target.kind} of this step and another ${before.parts.definition.target.kind} in step ${paths.quote(before.name)}. Use one value in both steps, or give them two names: Target.make("another_name", ...).`
+      }
+    ]
+  })
+}
+
+/** The agent around a plan that can run. `A` and `R` are for the caller to know. */
+const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R> => ({
+  // Sound: the answers of the plan are of its output schema, and what its code requires is `R`.
+  ...(planAgent.asAgent(bound) as Agent<A, R>),
+  [livePlan.boundTypeId]: livePlan.boundTypeId,
+  ...livePlan.inspectable("Plan.Bound", bound),
+  definition: bound.definition,
+  digest: bound.digest,
+  live: bound
+})
+
+const liveMemory = (memory: AgentMemory<unknown>): livePlan.LiveMemory =>
+  // Sound: what a memory requires is in the type of the plan it is bound to.
+  ({ text: memory.text, output: memory.output, save: memory.save }) as livePlan.LiveMemory
+
+/** What is given for an agent and is none. */
+const foreignAgentProblems = (agents: ReadonlyMap<string, unknown>): ReadonlyArray<PlanInvalid.Problem> =>
+  Array.from(agents).flatMap(([name, agent]): ReadonlyArray<PlanInvalid.Problem> => {
+    const found = Step.foreignAgentProblem(agent)
+    if (found === undefined) return []
+    const reason = `agents, ${paths.quote(name)}: expected an agent, its class, or a plan that is bound, found ${found}.`
+    return [{ code: "InvalidTarget", slot: "agents", reason }]
+  })
+
+/** What a step runs; none where its name stands for nothing, which the check has told. */
+const boundTarget = (
+  { definition, target }: livePlan.LiveStep,
+  tools: boundTool.ToolSet,
+  agents: ReadonlyMap<string, Step.AgentTarget<unknown>>
+): Result.Result<livePlan.BoundTarget, PlanInvalid.Problem | undefined> => {
+  if (target._tag !== "Tool") return Result.succeed(target)
+  const agent = agents.get(target.name)
+  if (agent !== undefined) {
+    return Result.succeed({ _tag: "Agent", name: target.name, agent: Step.agentOf(agent), source: agent })
+  }
+  const tool = tools.tools.get(target.name)
+  return tool === undefined
+    ? Result.fail(undefined)
+    : Result.map(planCheck.resolveToolArguments(tool, definition), (args) => ({
+        _tag: "Tool",
+        name: target.name,
+        arguments: args
+      }))
+}
+
+/** The body of `Plan.bind`. */
+const bindPlan = Effect.fnUntraced(function* <A, R, RBound, Tools extends Record<string, Tool.Any>>(
+  plan: livePlan.Plan<A, R>,
+  options: BindOptions<Tools, Record<string, Step.AgentTarget<unknown>>, Record<string, AgentMemory<unknown>>>
+): Effect.fn.Return<
+  livePlan.Bound<A, R | RBound>,
+  PlanInvalid.PlanInvalid | ToolContractError | boundTool.ToolNameError,
+  Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
+> {
+  const live = livePlan.liveOf(plan)
+  const fromToolkit = options.toolkit === undefined ? [] : yield* boundTool.fromToolkit(options.toolkit)
+  const tools = yield* boundTool.makeSet([...fromToolkit, ...(options.tools ?? [])])
+  const agents = new Map(Object.entries(options.agents ?? {}))
+  const memories = new Map(Object.entries(options.memories ?? {}).map(([name, memory]) => [name, liveMemory(memory)]))
+  const problems = planCheck.checkBinding(live.definition, {
+    tools: tools.tools,
+    agents: new Set(agents.keys()),
+    memories: new Map(
+      Array.from(memories, ([name, { output, text }]) => [
+        name,
+        { text: text !== undefined, output: output !== undefined }
+      ])
+    )
+  })
+  yield* livePlan.failWithProblems(live.definition.name, [
+    ...foreignAgentProblems(agents),
+    ...problems,
+    ...(yield* livePlan.checkAgentOutput(live.steps, (target) =>
+      target._tag === "Agent" ? target.source : target._tag === "Tool" ? agents.get(target.name) : undefined
+    ))
+  ])
+  const targets: Array<livePlan.BoundTarget> = []
+  for (const step of live.steps) {
+    const target = boundTarget(step, tools, agents)
+    if (Result.isSuccess(target)) targets.push(target.success)
+    else if (target.failure !== undefined) yield* livePlan.failWithProblems(live.definition.name, [target.failure])
+    else return yield* Effect.die(`the check let a step pass whose target is not there: ${step.definition.name}`)
+  }
+  return makeBound<A, R | RBound>({ ...live, targets, tools, memories })
+})
+
+type CapturedServices = Context.Context<never>
+
+const mapValues = <A, B>(self: ReadonlyMap<string, A>, f: (value: A) => B): ReadonlyMap<string, B> =>
+  new Map(Array.from(self, ([key, value]) => [key, f(value)]))
+
+const captureMemory =
+  (captured: CapturedServices) =>
+  ({ output, save, text }: livePlan.LiveMemory): livePlan.LiveMemory => {
+    const under = agentMethods.mergeCaptured(captured)
+    return {
+      text: text === undefined ? undefined : under(text),
+      output: output === undefined ? undefined : under(output),
+      save: save === undefined ? undefined : (value) => under(save(value))
+    }
+  }
+
+/**
+ * What is captured once is the same whenever it is found again: a run tells plans in
+ * steps apart by identity, and a plan may be a step of itself.
+ */
+const captureTarget = (captured: CapturedServices) => {
+  const under = agentMethods.mergeCaptured(captured)
+  const agents = new WeakMap<Agent<unknown>, Agent<unknown>>()
+  const plans = new WeakMap<livePlan.BoundPlan, livePlan.Bound<unknown>>()
+
+  const agentOf = (agent: Agent<unknown>): Agent<unknown> => {
+    if (livePlan.isBound(agent)) return boundOf(livePlan.boundOf(agent))
+    const made = agents.get(agent) ?? agentMethods.agentWithCaptured(agent, captured)
+    agents.set(agent, made)
+    return made
+  }
+
+  // Its methods find a tool runtime among what is captured, too, if the caller has none.
+  const boundOf = (plan: livePlan.BoundPlan): livePlan.Bound<unknown> => {
+    const before = plans.get(plan)
+    if (before !== undefined) return before
+    const self = makeBound<unknown, never>(inside(plan))
+    const made = { ...self, ...agentMethods.agentWithCaptured(self, captured) }
+    plans.set(plan, made)
+    return made
+  }
+
+  const predicateOf =
+    (custom: livePlan.LivePredicate): livePlan.LivePredicate =>
+    (input) =>
+      under(custom(input))
+
+  const targetOf = (target: livePlan.BoundTarget): livePlan.BoundTarget => {
+    if (target._tag === "Agent") return { ...target, agent: Effect.map(under(target.agent), agentOf) }
+    if (target._tag !== "Function") return target
+    const { execute } = target.target
+    return { ...target, target: { ...target.target, execute: (input) => under(execute(input)) } }
+  }
+
+  const inside = (plan: livePlan.BoundPlan): livePlan.BoundPlan => ({
+    ...plan,
+    targets: plan.targets.map(targetOf),
+    predicates: mapValues(plan.predicates, predicateOf),
+    memories: mapValues(plan.memories, captureMemory(captured))
+  })
+
+  return boundOf
+}
+
+/** The plan over captured services. `A` is for the caller to know. */
+const captureBound = <A>(plan: livePlan.BoundPlan, captured: CapturedServices): livePlan.Bound<A> =>
+  // Sound: capturing changes where services are found, and not what the plan gives.
+  captureTarget(captured)(plan) as livePlan.Bound<A>
+
+/**
+ * The most that one run of a plan can take.
+ *
+ * **Details**
+ *
+ * - `steps`: how many steps run on the longest way through the plan, whatever
+ *   `maxIterations` says; absent when there is a loop. Each member of a band counts, a
+ *   step that is tried again counts once.
+ * - `modelCalls`: how many calls of models that is, with all retries; absent when there
+ *   is a loop, or a step of which it is not known.
+ * - `limit`: the same with `maxIterations`. `limit.steps` is always known. It is no more
+ *   than `steps`, and no more than as many turns as there may be, each as wide as the
+ *   widest one.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface WorstCase {
+  readonly steps: number | undefined
+  readonly modelCalls: number | undefined
+  readonly limit: { readonly steps: number; readonly modelCalls: number | undefined }
+}
+
+/**
+ * What is known of the targets: how many calls of models one attempt of a step makes at
+ * most, `undefined` when nobody knows. For an agent that is its `maxSteps`, if that is a
+ * number.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface CostInfo {
+  readonly modelCalls: (step: PlanDefinition.StepDefinition) => number | undefined
+}
+
+/**
+ * The most that one run of a plan can take.
+ *
+ * **Details**
+ *
+ * All ways are followed that the plan's structure allows, whatever the conditions of its
+ * routes demand: of two branches that rejoin, the longer one counts. Without `info` a
+ * function makes no call of a model, and of tools and agents it is not known.
+ *
+ * The count is one of a new run without failures. For a plan with problems of its
+ * structure it says nothing.
+ *
+ * **Example** (Three steps, two of them in a band)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Plan, PlanDefinition, Reference } from "effect-emissary/plan"
+ *
+ * const step = (name: string, parallel: boolean): PlanDefinition.StepDefinition => ({
+ *   name,
+ *   target: { kind: "agent", name },
+ *   task: Reference.fromPrev,
+ *   parallel
+ * })
+ *
+ * const cost = Plan.worstCase(
+ *   { name: "report", maxIterations: 100, steps: [step("a", true), step("b", true), step("c", false)] },
+ *   { modelCalls: () => 8 }
+ * )
+ * assert.strictEqual(cost.steps, 3)
+ * assert.strictEqual(cost.modelCalls, 24)
+ * ```
+ *
+ * @category costs
+ * @since 0.1.0
+ */
+export const worstCase = (definition: PlanDefinition.PlanDefinition, info: CostInfo = unknownCost): WorstCase => {
+  const { calls, steps, turn } = planCheck.worstPath(definition, info.modelCalls)
+  const within = (most: number | undefined, each: number) =>
+    Math.min(most ?? Number.POSITIVE_INFINITY, Math.max(0, definition.maxIterations) * each)
+  return {
+    steps,
+    modelCalls: calls,
+    limit: {
+      steps: within(steps, turn.steps),
+      modelCalls: turn.calls === undefined ? undefined : within(calls, turn.calls)
+    }
+  }
+}
+
+const unknownCost: CostInfo = { modelCalls: ({ target }) => (target.kind === "function" ? 0 : undefined) }
+
+/**
+ * Finds references of raw steps to steps that do not exist.
+ *
+ * **When to use**
+ *
+ * Use it in an editor, or before a plan is stored: it needs no registry, and takes the `steps`
+ * of any version, complete or not. To know whether a plan can run, decode it.
+ *
+ * **Details**
+ *
+ * Looked at are, of each step in this order: `task`, `context`, `routes` and
+ * `after_branches`. Not looked at are the order of steps, bands, `routes_by`, names that
+ * occur twice, and targets. A step without a name is known as the empty name. Whatever
+ * has another shape is passed over: it never fails, on any JSON.
+ *
+ * **Example** (A name that was mistyped)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Plan } from "effect-emissary/plan"
+ *
+ * const [problem] = Plan.danglingReferences([
+ *   { name: "fetch", target: { kind: "tool", name: "fetch" } },
+ *   { name: "rank", target: { kind: "tool", name: "rank" }, task: { kind: "from_step", name: "fetsh" } }
+ * ])
+ * assert.strictEqual(problem?.step, "rank")
+ * assert.strictEqual(problem?.suggestion, "fetch")
+ * ```
+ *
+ * @category checks
+ * @since 0.1.0
+ */
+export const danglingReferences = (steps: unknown): ReadonlyArray<PlanInvalid.Problem> =>
+  planCodec.findDanglingReferences(steps)

@@ -4,11 +4,44 @@
  *
  * @since 0.1.0
  */
+
 import * as Schema from "effect/Schema"
-import type { JsonObject } from "../payload/Json.ts"
-import { Reference } from "./Reference.ts"
-import { RetryPolicy } from "./RetryPolicy.ts"
-import { When } from "./When.ts"
+import type * as Json from "../payload/Json.ts"
+import * as Reference from "./Reference.ts"
+import * as When from "./When.ts"
+
+/**
+ * A schedule that travels.
+ *
+ * **Details**
+ *
+ * - `times`: how often it is tried again, at most.
+ * - `delayMillis`: the pause before the first of these; default 0.
+ * - `factor`: what the pause is multiplied by after each; default 1.
+ * - `maxDelayMillis`: the longest pause; default {@link performStep.maxDelayMillis}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RetryPolicy {
+  readonly times: number
+  readonly delayMillis?: number
+  readonly factor?: number
+  readonly maxDelayMillis?: number
+}
+
+/**
+ * Schema of {@link RetryPolicy}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const RetryPolicy: Schema.Codec<RetryPolicy> = Schema.Struct({
+  times: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
+  delayMillis: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))),
+  factor: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(1))),
+  maxDelayMillis: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0)))
+})
 
 /**
  * What runs in a step, by name: a tool or an agent the plan is bound with (`tool`), an
@@ -30,7 +63,7 @@ export interface TargetRef {
  */
 export interface SchemaRef {
   readonly name?: string
-  readonly json?: JsonObject
+  readonly json?: Json.JsonObject
 }
 
 /**
@@ -41,7 +74,7 @@ export interface SchemaRef {
  */
 export interface Route {
   readonly to: string
-  readonly when: When
+  readonly when: When.When
 }
 
 /**
@@ -58,8 +91,8 @@ export interface Route {
 export interface StepDefinition {
   readonly name: string
   readonly target: TargetRef
-  readonly task: Reference
-  readonly context?: Reference | ReadonlyArray<Reference>
+  readonly task: Reference.Reference
+  readonly context?: Reference.Reference | ReadonlyArray<Reference.Reference>
   readonly writes?: string
   readonly parallel: boolean
   readonly routes?: ReadonlyArray<Route>
@@ -85,9 +118,9 @@ export interface PlanDefinition {
   readonly steps: ReadonlyArray<StepDefinition>
 }
 
-const JsonObject: Schema.Codec<JsonObject> = Schema.Record(Schema.String, Schema.Json)
+const JsonObject: Schema.Codec<Json.JsonObject> = Schema.Record(Schema.String, Schema.Json)
 
-const SchemaRef: Schema.Codec<SchemaRef> = Schema.Struct({
+export const SchemaRef: Schema.Codec<SchemaRef> = Schema.Struct({
   name: Schema.optionalKey(Schema.String),
   json: Schema.optionalKey(JsonObject)
 })
@@ -101,11 +134,11 @@ const SchemaRef: Schema.Codec<SchemaRef> = Schema.Struct({
 export const StepDefinition: Schema.Codec<StepDefinition> = Schema.Struct({
   name: Schema.String,
   target: Schema.Struct({ kind: Schema.Literals(["tool", "agent", "function"]), name: Schema.String }),
-  task: Reference,
-  context: Schema.optionalKey(Schema.Union([Reference, Schema.Array(Reference)])),
+  task: Reference.Reference,
+  context: Schema.optionalKey(Schema.Union([Reference.Reference, Schema.Array(Reference.Reference)])),
   writes: Schema.optionalKey(Schema.String),
   parallel: Schema.Boolean,
-  routes: Schema.optionalKey(Schema.Array(Schema.Struct({ to: Schema.String, when: When }))),
+  routes: Schema.optionalKey(Schema.Array(Schema.Struct({ to: Schema.String, when: When.When }))),
   routesBy: Schema.optionalKey(Schema.String),
   afterBranches: Schema.optionalKey(Schema.String),
   input: Schema.optionalKey(SchemaRef),

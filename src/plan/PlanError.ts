@@ -7,10 +7,10 @@
  *
  * @since 0.1.0
  */
+
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { StepFailure } from "./PlanOutcome.ts"
-import { PlanRunState } from "./PlanRunState.ts"
+import * as PlanRun from "./PlanRun.ts"
 
 // Errors and defects behind a failure may hold whatever a step worked on. They stay out of
 // reasons, their messages, their JSON and everything that prints an error.
@@ -65,7 +65,7 @@ export const causeOf = (reason: Reason): Option.Option<unknown> =>
 export class StepFailed extends Schema.TaggedError<StepFailed>("effect-emissary/plan/StepFailed")("StepFailed", {
   step: Schema.String,
   path: Schema.Array(Schema.String),
-  failure: StepFailure
+  failure: PlanRun.StepFailure
 }) {
   /**
    * @since 0.1.0
@@ -102,7 +102,7 @@ export class ReferenceFailed extends Schema.TaggedError<ReferenceFailed>("effect
  */
 export class PredicateFailed extends Schema.TaggedError<PredicateFailed>("effect-emissary/plan/PredicateFailed")(
   "PredicateFailed",
-  { step: Schema.String, to: Schema.String, predicate: Schema.String, failure: StepFailure }
+  { step: Schema.String, to: Schema.String, predicate: Schema.String, failure: PlanRun.StepFailure }
 ) {
   /**
    * @since 0.1.0
@@ -155,7 +155,7 @@ export class PlanChanged extends Schema.TaggedError<PlanChanged>("effect-emissar
  */
 export class OutputInvalid extends Schema.TaggedError<OutputInvalid>("effect-emissary/plan/OutputInvalid")(
   "OutputInvalid",
-  { step: Schema.String, failure: StepFailure }
+  { step: Schema.String, failure: PlanRun.StepFailure }
 ) {
   /**
    * @since 0.1.0
@@ -208,17 +208,17 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
       notWaiting: "it does not wait, or not any more",
       over: `the run is over${this.outcome === undefined ? "" : ` (${this.outcome})`}`
     }[this.problem]
-    const shown = this.waiting.slice(0, shownAtMost).map(place).join(", ")
-    const more = this.waiting.length - shownAtMost
+    const shown = this.waiting.slice(0, maxShown).map(showPath).join(", ")
+    const more = this.waiting.length - maxShown
     const waiting = shown === "" ? "Nothing waits." : `Waiting: ${shown}${more > 0 ? ` and ${more} more` : ""}.`
-    return `expected a decision about something that waits, found one about ${place(this)}: ${problem}. ${waiting}`
+    return `expected a decision about something that waits, found one about ${showPath(this)}: ${problem}. ${waiting}`
   }
 }
 
-const shownAtMost = 20
+const maxShown = 20
 
 /** Something that waits, from the outside in. */
-const place = ({ callId, path }: { readonly callId: string; readonly path?: ReadonlyArray<string> }): string =>
+const showPath = ({ callId, path }: { readonly callId: string; readonly path?: ReadonlyArray<string> }): string =>
   [...(path ?? []), callId].map((name) => JSON.stringify(name)).join(" > ")
 
 /**
@@ -293,12 +293,12 @@ export type Reason = typeof Reason.Type
  *
  * ```ts
  * import { Effect } from "effect"
- * import { Plan, Step, Target } from "effect-emissary"
+ * import { Plan, Step } from "effect-emissary/plan"
  * import assert from "node:assert"
  *
  * let calls = 0
- * const search = Target.make("search", () => Effect.sync(() => `found ${++calls}`))
- * const write = Target.make("write", ({ task }) => (calls++ < 2 ? Effect.fail("no paper") : Effect.succeed(task)))
+ * const search = Step.target("search", () => Effect.sync(() => `found ${++calls}`))
+ * const write = Step.target("write", ({ task }) => (calls++ < 2 ? Effect.fail("no paper") : Effect.succeed(task)))
  *
  * const program = Effect.gen(function*() {
  *   const plan = yield* Plan.make(Step.make("search", { target: search }), Step.make("write", { target: write }))
@@ -320,7 +320,7 @@ export type Reason = typeof Reason.Type
 export class PlanError extends Schema.TaggedError<PlanError>("effect-emissary/plan/PlanError")("PlanError", {
   plan: Schema.String,
   reason: Reason,
-  state: Schema.optionalKey(PlanRunState)
+  state: Schema.optionalKey(PlanRun.State)
 }) {
   /**
    * @since 0.1.0

@@ -3,16 +3,14 @@
  *
  * @since 0.1.0
  */
+
+import * as Chunk from "effect/Chunk"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { AgentEvent } from "../agent/AgentEvent.ts"
-import type { StepFailure } from "./PlanOutcome.ts"
-import type { PlanResult } from "./PlanResult.ts"
-import type { PlanRunEvent, StepRecord } from "./PlanRunEvent.ts"
-import * as deltas from "./internal/engine/deltas.ts"
-import type { PlanRunState } from "./PlanRunState.ts"
+import type * as PlanRun from "./PlanRun.ts"
 
 /**
  * One event of a run.
@@ -39,7 +37,7 @@ import type { PlanRunState } from "./PlanRunState.ts"
  * @since 0.1.0
  */
 export type PlanEvent<A> =
-  | { readonly _tag: "PlanStarted"; readonly path: Path; readonly resumed: boolean; readonly state: PlanRunState }
+  | { readonly _tag: "PlanStarted"; readonly path: Path; readonly resumed: boolean; readonly state: PlanRun.State }
   | { readonly _tag: "BandStarted"; readonly path: Path; readonly steps: ReadonlyArray<string> }
   | { readonly _tag: "BandFinished"; readonly path: Path; readonly steps: ReadonlyArray<string> }
   | { readonly _tag: "StepStarted"; readonly path: Path; readonly step: string; readonly attempt: number }
@@ -48,17 +46,17 @@ export type PlanEvent<A> =
       readonly path: Path
       readonly step: string
       readonly attempt: number
-      readonly failure: StepFailure
+      readonly failure: PlanRun.StepFailure
     }
   | { readonly _tag: "Agent"; readonly path: Path; readonly step: string; readonly event: AgentEvent<unknown> }
   | {
       readonly _tag: "StepFinished"
       readonly path: Path
       readonly step: string
-      readonly record: StepRecord
+      readonly record: PlanRun.StepRecord
       readonly duration: Duration.Duration
     }
-  | { readonly _tag: "StepFailed"; readonly path: Path; readonly step: string; readonly failure: StepFailure }
+  | { readonly _tag: "StepFailed"; readonly path: Path; readonly step: string; readonly failure: PlanRun.StepFailure }
   | { readonly _tag: "StepPaused"; readonly path: Path; readonly step: string; readonly reason: string | undefined }
   | { readonly _tag: "StepSkipped"; readonly path: Path; readonly step: string; readonly router: string }
   | {
@@ -68,9 +66,9 @@ export type PlanEvent<A> =
       readonly to: string
       readonly rejoin: boolean
     }
-  | { readonly _tag: "StateChanged"; readonly event: PlanRunEvent; readonly state: PlanRunState }
-  | { readonly _tag: "Checkpointed"; readonly key: string; readonly state: PlanRunState }
-  | { readonly _tag: "PlanFinished"; readonly path: Path; readonly result: PlanResult<A> }
+  | { readonly _tag: "StateChanged"; readonly event: PlanRun.Event; readonly state: PlanRun.State }
+  | { readonly _tag: "Checkpointed"; readonly key: string; readonly state: PlanRun.State }
+  | { readonly _tag: "PlanFinished"; readonly path: Path; readonly result: PlanRun.Result<A> }
 
 /**
  * The steps of the outer plans, from the outside in; empty in the plan that was run.
@@ -92,22 +90,27 @@ export type Path = ReadonlyArray<string>
  * @category running
  * @since 0.1.0
  */
-export const result = <A, E, R>(self: Stream.Stream<PlanEvent<A>, E, R>): Effect.Effect<PlanResult<A>, E, R> =>
+export const result = <A, E, R>(self: Stream.Stream<PlanEvent<A>, E, R>): Effect.Effect<PlanRun.Result<A>, E, R> =>
   Effect.flatMap(
     Stream.runLast(self),
     Option.match({
-      onNone: () => noResult("no event"),
+      onNone: () => missingResult("no event"),
       onSome: (event) =>
-        event._tag === "PlanFinished" && event.path.length === 0 ? Effect.succeed(event.result) : noResult(event._tag)
+        event._tag === "PlanFinished" && event.path.length === 0
+          ? Effect.succeed(event.result)
+          : missingResult(event._tag)
     })
   )
 
-const noResult = (found: string): Effect.Effect<never> =>
+const missingResult = (found: string): Effect.Effect<never> =>
   Effect.die(
     new Error(
       `PlanEvent.result: expected PlanFinished as the last event, found ${found}. Give it the whole stream of a plan.`
     )
   )
+
+const makeTextDeltas = <E, R>(self: Stream.Stream<PlanEvent<unknown>, E, R>): Stream.Stream<string, E, R> =>
+  Stream.mapAccum(self, (): EmittedText => ({ steps: new Set(), plans: new Set(), silent: new Set() }), nextDeltas)
 
 /**
  * What the agents of a plan say, while they say it.
@@ -124,16 +127,17 @@ const noResult = (found: string): Effect.Effect<never> =>
  *
  * ```ts
  * import { Effect, Stream } from "effect"
- * import { Agent, Plan, PlanEvent, Step, Target } from "effect-emissary"
+ * import { Agent } from "effect-emissary"
+ * import { Plan, PlanEvent, Step } from "effect-emissary/plan"
  * import { ScriptedModel } from "effect-emissary/testing"
- * import assert from "node:assert"
+ *  * import assert from "node:assert"
  *
  * const writer = Agent.make("writer", { instructions: "Write." })
  *
  * const program = Effect.gen(function*() {
  *   const plan = yield* Plan.make(
  *     Step.make("draft", { target: writer }),
- *     Step.make("sign", { target: Target.make("sign", () => Effect.succeed(" - Ada")) })
+ *     Step.make("sign", { target: Step.target("sign", () => Effect.succeed(" - Ada")) })
  *   )
  *   const bound = yield* Plan.bind(plan)
  *   return yield* Plan.stream(bound, "A greeting").pipe(PlanEvent.textDeltas, Stream.runCollect)
@@ -146,4 +150,65 @@ const noResult = (found: string): Effect.Effect<never> =>
  * @since 0.1.0
  */
 export const textDeltas: <A, E, R>(self: Stream.Stream<PlanEvent<A>, E, R>) => Stream.Stream<string, E, R> =
-  deltas.textDeltas
+  makeTextDeltas
+
+/**
+ * Which steps said something since they began last, and which plans ended with such a
+ * step. What `silent` steps say is left out, with everything inside them.
+ */
+interface EmittedText {
+  readonly steps: Set<string>
+  readonly plans: Set<string>
+  readonly silent: Set<string>
+}
+
+const emitterKey = (path: ReadonlyArray<string>): string => JSON.stringify(path)
+
+const isSilenced = ({ silent }: EmittedText, place: ReadonlyArray<string>): boolean =>
+  silent.size > 0 && place.some((_, index) => silent.has(emitterKey(place.slice(0, index + 1))))
+
+/** Whether the step that gave the result has said it. */
+const wasEmitted = (said: EmittedText, path: ReadonlyArray<string>, result: PlanRun.Result<unknown>): boolean => {
+  if (result.outcome !== "Completed") return false
+  const last = Option.getOrUndefined(Chunk.last(result.state.history))
+  if (last === undefined) return false
+  const place = emitterKey([...path, last.step])
+  return said.steps.has(place) || said.plans.has(place)
+}
+
+const resultText = (result: PlanRun.Result<unknown>): ReadonlyArray<string> => {
+  const text = result.outcome === "Completed" ? result.text : result.outcome === "Concluded" ? result.answer : ""
+  return text === "" ? [] : [text]
+}
+
+const nextDeltas = (said: EmittedText, event: PlanEvent<unknown>): readonly [EmittedText, ReadonlyArray<string>] => {
+  switch (event._tag) {
+    case "StepStarted":
+    case "StepRetried": {
+      const place = emitterKey([...event.path, event.step])
+      said.steps.delete(place)
+      said.plans.delete(place)
+      return [said, []]
+    }
+    case "BandStarted":
+      for (const member of event.steps) said.silent.add(emitterKey([...event.path, member]))
+      return [said, []]
+    case "BandFinished":
+      for (const member of event.steps) said.silent.delete(emitterKey([...event.path, member]))
+      return [said, []]
+    case "Agent": {
+      const place = [...event.path, event.step]
+      if (event.event._tag !== "TextDelta" || isSilenced(said, place)) return [said, []]
+      said.steps.add(emitterKey(place))
+      return [said, [event.event.delta]]
+    }
+    case "PlanFinished": {
+      const { path, result } = event
+      const whole = wasEmitted(said, path, result)
+      if (whole) said.plans.add(emitterKey(path))
+      return [said, path.length === 0 && !whole ? resultText(result) : []]
+    }
+    default:
+      return [said, []]
+  }
+}

@@ -28,7 +28,7 @@
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { Plan, Reference, Step } from "effect-emissary"
+ * import { Plan, Reference, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
  *   const plan = yield* Plan.make(
@@ -49,6 +49,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Schema from "effect/Schema"
 
 /**
@@ -247,7 +248,7 @@ export const fromParallel = <const Name extends string>(step: Name): FromParalle
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
- * import { Plan, Reference, Step } from "effect-emissary"
+ * import { Plan, Reference, Step } from "effect-emissary/plan"
  *
  * const program = Effect.gen(function* () {
  *   const plan = yield* Plan.make(
@@ -268,7 +269,7 @@ export const fromParallel = <const Name extends string>(step: Name): FromParalle
  * ```ts
  * import assert from "node:assert"
  * import { Effect, Schema } from "effect"
- * import { Plan, Reference, Step } from "effect-emissary"
+ * import { Plan, Reference, Step } from "effect-emissary/plan"
  *
  * const Price = Schema.Struct({ price: Schema.Finite })
  *
@@ -330,7 +331,7 @@ export const literal = (value: string): Literal => ({ _tag: "Literal", value })
  *
  * ```ts
  * import assert from "node:assert"
- * import { Reference } from "effect-emissary"
+ * import { Reference } from "effect-emissary/plan"
  *
  * assert.deepStrictEqual(Reference.fromInput("Be brief."), Reference.literal("Be brief."))
  * assert.strictEqual(Reference.fromInput(Reference.fromPrev), Reference.fromPrev)

@@ -6,7 +6,7 @@
  * ```ts
  * import assert from "node:assert"
  * import { Effect, Schema } from "effect"
- * import { Plan, Reference, Step, When } from "effect-emissary"
+ * import { Plan, Reference, Step, When } from "effect-emissary/plan"
  *
  * const Verdict = Schema.Struct({ score: Schema.Finite, text: Schema.String })
  *
@@ -37,32 +37,41 @@
  *
  * @since 0.1.0
  */
-import type * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
-import type * as Schema from "effect/Schema"
+
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
-import * as internal from "./internal/step/make.ts"
-import type { Mistake } from "./PlanConfig.ts"
-import type * as Reference from "./Reference.ts"
-import type { RetryPolicy } from "./RetryPolicy.ts"
-import type * as Target from "./Target.ts"
+import * as Agent from "../agent/Agent.ts"
+import type * as agentTypes from "../agent/internal/agentTypes.ts"
+import * as Json from "../payload/Json.ts"
+import type { PayloadError } from "../payload/PayloadError.ts"
+import type { Content } from "../tool/ToolResult.ts"
+import type * as PlanDefinition from "./PlanDefinition.ts"
+import type { Problem } from "./PlanInvalid.ts"
+import type { StepDecision } from "./PlanRun.ts"
+import * as Reference from "./Reference.ts"
 import type { When } from "./When.ts"
+import * as planNames from "./internal/planNames.ts"
+import * as stepSchema from "./internal/stepSchema.ts"
 
 /**
- * Type identifier of steps.
+ * What a name in a definition stands for. The requirements are part of the plan's type.
  *
- * @category type IDs
- * @since 0.1.0
+ * @internal
  */
-export type TypeId = "~effect-emissary/plan/Step"
-
-/**
- * Type identifier of steps.
- *
- * @category type IDs
- * @since 0.1.0
- */
-export const TypeId: TypeId = internal.TypeId
+export type LiveTarget =
+  | { readonly _tag: "Tool"; readonly name: string }
+  | { readonly _tag: "Function"; readonly target: FunctionTarget }
+  | {
+      readonly _tag: "Agent"
+      readonly name: string
+      readonly agent: Effect.Effect<agentTypes.Agent<unknown>>
+      /** What it was written as: an agent, its key, or an Effect that finds one. */
+      readonly source: AgentTarget<unknown>
+    }
 
 /**
  * A step named `Name` that refers to the steps `Refs` and whose target requires `R`.
@@ -72,10 +81,10 @@ export const TypeId: TypeId = internal.TypeId
  * @since 0.1.0
  */
 export interface Step<out Name extends string, out Refs extends string, out R> {
-  readonly [TypeId]: { readonly _Refs: Types.Covariant<Refs>; readonly _R: Types.Covariant<R> }
+  readonly [planNames.StepTypeId]: { readonly _Refs: Types.Covariant<Refs>; readonly _R: Types.Covariant<R> }
   readonly name: Name
   /** @internal */
-  readonly parts: internal.StepParts
+  readonly parts: StepParts
 }
 
 /**
@@ -88,56 +97,6 @@ export interface Step<out Name extends string, out Refs extends string, out R> {
 export type Any<R = unknown> = Step<string, string, R>
 
 /**
- * The fields that `routesBy` may name: those of the output, when its type is known.
- *
- * @category utility types
- * @since 0.1.0
- */
-export type FieldOf<A> = Schema.Json extends A
-  ? string
-  : A extends ReadonlyArray<unknown>
-    ? never
-    : A extends object
-      ? keyof A & string
-      : never
-
-/**
- * What a step gives: its `output`, or else what its agent answers.
- *
- * @category utility types
- * @since 0.1.0
- */
-export type Gives<O extends Target.StepSchema, A> = Schema.Json extends O["Type"] ? A : O["Type"]
-
-/**
- * Lets a field of the output stand in `routesBy`, and tells what is wrong with any other.
- *
- * @category utility types
- * @since 0.1.0
- */
-export type KnownField<By extends string, A> = [By] extends [FieldOf<A>]
-  ? unknown
-  : Mistake<
-      [FieldOf<A>] extends [never]
-        ? `routesBy: "${By}" is no field of the output of this step, which has no fields.`
-        : `routesBy: "${By}" is no field of the output of this step. There is "${FieldOf<A>}".`
-    >
-
-/**
- * The steps that the literals in a field of the output name, where `routesBy` says so.
- *
- * @category utility types
- * @since 0.1.0
- */
-export type LiteralsOf<A, Field> = A extends { readonly [K in Field & string]?: infer Value }
-  ? Value extends string
-    ? string extends Value
-      ? never
-      : Value
-    : never
-  : never
-
-/**
  * When a step that failed is tried again: at most `times`, after a pause of `delay`
  * (default none), which is multiplied by `factor` (default 1) after each try, up to
  * `maxDelay`. The same as data is a `RetryPolicy`.
@@ -146,7 +105,7 @@ export type LiteralsOf<A, Field> = A extends { readonly [K in Field & string]?: 
  * @since 0.1.0
  */
 export type Retry =
-  | RetryPolicy
+  | PlanDefinition.RetryPolicy
   | {
       readonly times: number
       readonly delay?: Duration.Input | undefined
@@ -159,8 +118,8 @@ export type Retry =
  *
  * **Details**
  *
- * - `target`: what runs. A function that gets a `Target.Input`, named after the step; a
- *   function under a name (`Target.make`); an agent, its service class, or an Effect that
+ * - `target`: what runs. A function that gets a `Step.Input`, named after the step; a
+ *   function under a name (`Step.target`); an agent, its service class, or an Effect that
  *   finds one; a plan that is bound; or the name of a tool or an agent that `Plan.bind`
  *   is given.
  * - `task`: what the step works on, with its payload; default `Reference.fromPrev`.
@@ -170,7 +129,7 @@ export type Retry =
  * - `input`: a schema that the payload is decoded with before a function sees it. A tool
  *   gets the payload as its arguments when there is one, and the text otherwise.
  * - `output`: a schema that the answer has to fit, or the step fails. It is what `routesBy`
- *   and the types of later steps go by. Default: that of the function (`Target.make`), or
+ *   and the types of later steps go by. Default: that of the function (`Step.target`), or
  *   what the agent says that it answers (`Agent.outputSchema`); otherwise any JSON. The
  *   text of an agent, or of a plan, that does not fit and is JSON that does is that JSON.
  * - `writes`: the key under which the result of the run, and a `Checkpoint`, has the
@@ -202,27 +161,70 @@ export interface Options<
   out To extends string,
   out After extends string,
   out By extends string,
-  I extends Target.StepSchema,
-  O extends Target.StepSchema,
+  I extends stepSchema.StepSchema,
+  O extends stepSchema.StepSchema,
   out R,
   A = unknown
 > {
   readonly target:
     | string
-    | Target.AgentTarget<R, A>
-    | Target.FunctionTarget<R>
-    | ((input: Target.Input<I["Type"]>) => Effect.Effect<O["Type"], unknown, R>)
+    | AgentTarget<R, A>
+    | FunctionTarget<R>
+    | ((input: Input<I["Type"]>) => Effect.Effect<O["Type"], unknown, R>)
   readonly task?: Reference.Input<Task> | undefined
   readonly context?: Reference.Input<Context> | ReadonlyArray<Reference.Input<Context>> | undefined
   readonly writes?: string | undefined
   readonly parallel?: boolean | undefined
   readonly routes?: ReadonlyArray<readonly [To, When]> | undefined
-  readonly routesBy?: (By & KnownField<By, Gives<O, A>>) | undefined
+  readonly routesBy?: (By & stepSchema.KnownField<By, stepSchema.DecodedOutput<O, A>>) | undefined
   readonly afterBranches?: After | undefined
   readonly input?: I | undefined
   readonly output?: O | undefined
   readonly timeout?: Duration.Input | undefined
   readonly retry?: Retry | undefined
+}
+
+/** The body of `Step.make`. It never fails: what is wrong is told by the plan, with everything else. */
+const makeStep = (name: string, options: StepOptions): Step<never, never, never> => {
+  const problems: Problems = []
+  const { foreign, source, target } = resolveTarget(name, options.target, options)
+  if (foreign !== undefined) {
+    problems.push({
+      code: "InvalidTarget",
+      slot: "target",
+      reason: `Step ${JSON.stringify(name)}, target: expected a function, Target.make(...), an agent or its class, a plan that is bound, or the name of a tool or an agent, found ${foreign}.`
+    })
+  }
+  const own = target._tag === "Function" ? target.target.schemas : undefined
+  const definition: PlanDefinition.StepDefinition = {
+    name,
+    target: { kind: targetKinds[target._tag], name: targetName(target) },
+    task: options.task === undefined ? Reference.fromPrev : Reference.fromInput(options.task),
+    ...optionalKey("context", options.context === undefined ? undefined : toReferences(options.context)),
+    ...optionalKey("writes", options.writes),
+    parallel: options.parallel ?? false,
+    ...optionalKey(
+      "routes",
+      options.routes?.map(([to, when]) => ({ to, when }))
+    ),
+    ...optionalKey("routesBy", options.routesBy),
+    ...optionalKey("afterBranches", options.afterBranches),
+    ...optionalKey("timeoutMillis", durationMillis(name, "timeout", options.timeout, problems)),
+    ...optionalKey("retry", retryPolicy(name, options.retry, problems))
+  }
+  return {
+    [planNames.stepTypeId]: { _Refs: (_: never) => _, _R: (_: never) => _ },
+    // Sound: `Step.make` gives the type its name.
+    name: name as never,
+    parts: {
+      definition,
+      target,
+      source,
+      input: options.input ?? own?.input,
+      output: options.output ?? own?.output,
+      problems
+    }
+  }
 }
 
 /**
@@ -246,7 +248,7 @@ export interface Options<
  * ```ts
  * import assert from "node:assert"
  * import { Effect, Schema } from "effect"
- * import { Plan, Step } from "effect-emissary"
+ * import { Plan, Step } from "effect-emissary/plan"
  *
  * const Parity = Schema.Struct({ next: Schema.Literals(["even", "odd"]) })
  *
@@ -280,11 +282,524 @@ export const make: <
   const To extends string = never,
   const After extends string = never,
   const By extends string = never,
-  I extends Target.StepSchema = Schema.ConstraintCodec<Schema.Json>,
-  O extends Target.StepSchema = Schema.ConstraintCodec<Schema.Json>,
+  I extends stepSchema.StepSchema = Schema.ConstraintCodec<Schema.Json>,
+  O extends stepSchema.StepSchema = Schema.ConstraintCodec<Schema.Json>,
   R = never,
   A = Schema.Json
 >(
   name: Name,
   options: Options<Task, Context, To, After, By, I, O, R, A>
-) => Step<Name, Task | Context | To | After | LiteralsOf<Gives<O, A>, By>, R> = internal.make
+) => Step<Name, Task | Context | To | After | stepSchema.LiteralsOf<stepSchema.DecodedOutput<O, A>, By>, R> = makeStep
+
+/**
+ * What a function is given.
+ *
+ * **Details**
+ *
+ * - `step`: the name of the step.
+ * - `payload`: what the task of the step refers to, decoded with the `input` schema if
+ *   there is one, and plain JSON otherwise.
+ * - `task`: the text of it, see `Plan.text`.
+ * - `context`: the text of the step's context references, a blank line between them;
+ *   `undefined` if there is none.
+ * - `content`: images and files of the plan's input, for steps that read it.
+ * - `decision`: what somebody decided about the pause of this step, on the run after that;
+ *   `undefined` on the first run, and on one that was resumed without a decision. A step
+ *   whose pause was turned down fails as `Denied` and does not run, so it is an approval;
+ *   its `reason` is what they said.
+ *
+ * **Example** (Asking somebody)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Plan, Step } from "effect-emissary/plan"
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     Step.make("offer", { target: () => Effect.succeed("10 % off") }),
+ *     Step.make("ask", {
+ *       target: ({ decision, task }) =>
+ *         decision === undefined
+ *           ? Step.pause(`May we offer ${task}?`)
+ *           : Effect.succeed(`${task}, ${decision.reason ?? "as it is"}`)
+ *     })
+ *   )
+ *   const bound = yield* Plan.bind(plan)
+ *   const paused = yield* Plan.run(bound, "A customer is unhappy")
+ *   assert(paused.outcome === "Paused")
+ *   return yield* Plan.resume(bound, paused.state, {
+ *     decisions: [{ callId: "ask", approved: true, reason: "for a week" }]
+ *   })
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert(result.outcome === "Completed" && result.output === "10 % off, for a week")
+ * ```
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Input<out P = Schema.Json> {
+  readonly step: string
+  readonly task: string
+  readonly context: string | undefined
+  readonly payload: P
+  readonly content: ReadonlyArray<Content>
+  readonly decision: StepDecision | undefined
+}
+
+/**
+ * A function under the name it has in a definition and in a registry; `R` is what it
+ * requires. Made by {@link target}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface FunctionTarget<out R = never> {
+  readonly [planNames.TargetTypeId]: { readonly _R: Types.Covariant<R> }
+  readonly name: string
+  readonly input: Schema.Codec<unknown, Schema.Json> | undefined
+  readonly output: Schema.Codec<unknown, Schema.Json> | undefined
+  /** Takes the encoded payload and gives the encoded answer. */
+  readonly execute: (input: Input) => Effect.Effect<Schema.Json, unknown>
+  /** @internal */
+  readonly schemas: TargetOptions<stepSchema.StepSchema, stepSchema.StepSchema>
+}
+
+/**
+ * An agent (or a plan that is bound), the service class of one, or an Effect that finds
+ * one when the step begins. `A` is what it answers.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type AgentTarget<R = never, A = unknown> = agentTypes.Agent<A, R> | Effect.Effect<agentTypes.Agent<A>, never, R>
+
+/**
+ * Whether a value is a function under a name, as {@link target} makes them.
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isFunctionTarget = (u: unknown): u is FunctionTarget<unknown> => hasTargetTypeId(u)
+
+/**
+ * The schemas of a function: what its payload is decoded with, and what its answer is
+ * encoded with. Without them it takes and gives JSON.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface TargetOptions<out I extends stepSchema.StepSchema, out O extends stepSchema.StepSchema> {
+  readonly input?: I | undefined
+  readonly output?: O | undefined
+}
+
+/** The body of `Step.target`. */
+const makeTarget = (
+  name: string,
+  ...rest: readonly [TargetCode] | readonly [TargetOptions<stepSchema.StepSchema, stepSchema.StepSchema>, TargetCode]
+): FunctionTarget => (rest.length === 1 ? targetFromFunction(name, {}, rest[0]) : targetFromFunction(name, ...rest))
+
+/**
+ * Gives a function a name.
+ *
+ * **When to use**
+ *
+ * Use for functions of several steps, and for plans that travel: the definition has the
+ * name, and whoever decodes it has the function in a registry. Otherwise write the
+ * function into the step.
+ *
+ * **Details**
+ *
+ * Its schemas stand in for those of a step that has none. A payload that does not fit
+ * `input` fails the step with the type `InputInvalid`, an answer that does not fit
+ * `output` with `OutputInvalid`; neither message quotes the value.
+ *
+ * The function may fail with anything, and so fail its step. A `Pause` or a `Conclude` of
+ * `StepSignal` is no failure.
+ *
+ * **Example** (One function, two steps)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { Plan, Step } from "effect-emissary/plan"
+ *
+ * const double = Step.target("double", { input: Schema.Finite, output: Schema.Finite }, ({ payload }) =>
+ *   Effect.succeed(payload * 2)
+ * )
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     { output: Schema.Finite },
+ *     Step.make("once", { target: double }),
+ *     Step.make("twice", { target: double })
+ *   )
+ *   return yield* Plan.run(yield* Plan.bind(plan), { payload: 21 })
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Completed" && result.output === 84)
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const target: {
+  <R = never>(name: string, run: (input: Input) => Effect.Effect<Schema.Json, unknown, R>): FunctionTarget<R>
+  <
+    I extends stepSchema.StepSchema = Schema.ConstraintCodec<Schema.Json>,
+    O extends stepSchema.StepSchema = Schema.ConstraintCodec<Schema.Json>,
+    R = never
+  >(
+    name: string,
+    options: TargetOptions<I, O>,
+    run: (input: Input<I["Type"]>) => Effect.Effect<O["Type"], unknown, R>
+  ): FunctionTarget<R>
+} = makeTarget
+
+/**
+ * The step waits for somebody. The run ends `Paused`; when it is resumed, the step runs
+ * again with the same input.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class Pause extends Schema.TaggedError<Pause>("effect-emissary/plan/Pause")("Pause", {
+  reason: Schema.String
+}) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return `The step waits: ${this.reason}. Resume the run to run the step again.`
+  }
+}
+
+/**
+ * The plan, and every plan it is a step of, is done with this answer.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class Conclude extends Schema.TaggedError<Conclude>("effect-emissary/plan/Conclude")("Conclude", {
+  answer: Schema.String
+}) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return `The plan concludes with an answer of ${this.answer.length} characters.`
+  }
+}
+
+/**
+ * Pauses the run at this step: its outcome is `Paused`, with the reason among `pauses`.
+ *
+ * **Details**
+ *
+ * Resumed, the step runs again with the same input, so it has to find out by itself
+ * whether it may go on now; nothing else runs again. The state can be kept meanwhile
+ * (`PlanRunState`, or a `Checkpoint`), and resumed by another process.
+ *
+ * **Example** (Waiting for somebody)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Ref } from "effect"
+ * import { Plan, Step } from "effect-emissary/plan"
+ *
+ * const program = Effect.gen(function* () {
+ *   const approved = yield* Ref.make(false)
+ *   const plan = yield* Plan.make(
+ *     Step.make("draft", { target: ({ task }) => Effect.succeed(`${task}!`) }),
+ *     Step.make("publish", {
+ *       target: ({ task }) =>
+ *         Effect.flatMap(Ref.get(approved), (yes) =>
+ *           yes ? Effect.succeed(`published: ${task}`) : Step.pause("somebody has to approve")
+ *         )
+ *     })
+ *   )
+ *   const bound = yield* Plan.bind(plan)
+ *   const paused = yield* Plan.run(bound, "News")
+ *   assert.ok(paused.outcome === "Paused")
+ *   assert.deepStrictEqual(
+ *     paused.pauses.map(({ reason, step }) => [step, reason]),
+ *     [["publish", "somebody has to approve"]]
+ *   )
+ *
+ *   yield* Ref.set(approved, true)
+ *   return yield* Plan.resume(bound, paused.state)
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Completed" && result.output === "published: News!")
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const pause = (reason: string): Effect.Effect<never, Pause> => Effect.fail(new Pause({ reason }))
+
+/**
+ * Ends the whole plan, and every plan it is a step of, with an answer. The outcome is
+ * `Concluded`, and cannot be resumed.
+ *
+ * **Example** (Nothing left to do)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Plan, Step } from "effect-emissary/plan"
+ *
+ * const program = Effect.gen(function* () {
+ *   const plan = yield* Plan.make(
+ *     Step.make("look", {
+ *       target: ({ task }) => (task === "" ? Step.conclude("Nothing to do.") : Effect.succeed(task))
+ *     }),
+ *     Step.make("work", { target: ({ task }) => Effect.succeed(`done: ${task}`) })
+ *   )
+ *   return yield* Plan.run(yield* Plan.bind(plan), "")
+ * })
+ *
+ * const result = await Effect.runPromise(program)
+ * assert.ok(result.outcome === "Concluded" && result.answer === "Nothing to do.")
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const conclude = (answer: string): Effect.Effect<never, Conclude> => Effect.fail(new Conclude({ answer }))
+
+/**
+ * A step before its schemas are exported.
+ *
+ * @internal
+ */
+export interface StepParts extends ResolvedTarget {
+  /** Without `input` and `output`. */
+  readonly definition: PlanDefinition.StepDefinition
+  readonly input: stepSchema.StepSchema | undefined
+  readonly output: stepSchema.StepSchema | undefined
+  /** What is wrong with times and retries. */
+  readonly problems: ReadonlyArray<Pick<Problem, "code" | "slot" | "reason">>
+}
+
+type Problems = Array<Pick<Problem, "code" | "slot" | "reason">>
+
+const targetKinds = { Tool: "tool", Agent: "agent", Function: "function" } as const
+
+const targetName = (target: LiveTarget): string => (target._tag === "Function" ? target.target.name : target.name)
+
+const isNumber = (value: unknown, least: number): boolean =>
+  value === undefined || (typeof value === "number" && Number.isFinite(value) && value >= least)
+
+/** Milliseconds of a time, absent when there is no end to it. */
+const durationMillis = (name: string, slot: string, input: Duration.Input | undefined, problems: Problems) => {
+  if (input === undefined) return undefined
+  const duration = Duration.fromInput(input)
+  if (Option.isNone(duration)) {
+    problems.push({
+      code: "InvalidDuration",
+      slot,
+      reason: `Step ${JSON.stringify(name)}, ${slot}: expected a duration such as "30 seconds", found ${JSON.stringify(String(input))}.`
+    })
+    return undefined
+  }
+  const value = Duration.toMillis(duration.value)
+  return Number.isFinite(value) ? value : undefined
+}
+
+const optionalKey = <K extends string, V>(key: K, value: V | undefined): { readonly [key in K]?: V } =>
+  // Sound: the object has the key, or nothing.
+  (value === undefined ? {} : { [key]: value }) as { readonly [key in K]?: V }
+
+const retryPolicy = (
+  name: string,
+  retry: Retry | undefined,
+  problems: Problems
+): PlanDefinition.RetryPolicy | undefined => {
+  if (retry === undefined) return undefined
+  const policy: PlanDefinition.RetryPolicy = {
+    times: retry.times,
+    ...optionalKey(
+      "delayMillis",
+      "delayMillis" in retry ? retry.delayMillis : durationMillis(name, "retry.delay", retryDelay(retry), problems)
+    ),
+    ...optionalKey("factor", retry.factor),
+    ...optionalKey(
+      "maxDelayMillis",
+      "maxDelayMillis" in retry
+        ? retry.maxDelayMillis
+        : durationMillis(name, "retry.maxDelay", retryMaxDelay(retry), problems)
+    )
+  }
+  const wrong =
+    !Number.isInteger(policy.times) || policy.times < 0
+      ? `times: expected a whole number from 0, found ${policy.times}`
+      : !isNumber(policy.factor, 1)
+        ? `factor: expected a number from 1, found ${policy.factor}`
+        : !isNumber(policy.delayMillis, 0) || !isNumber(policy.maxDelayMillis, 0)
+          ? "expected pauses of 0 milliseconds or longer"
+          : undefined
+  if (wrong !== undefined) {
+    problems.push({ code: "InvalidRetry", slot: "retry", reason: `Step ${JSON.stringify(name)}, retry: ${wrong}.` })
+  }
+  return policy
+}
+
+const retryDelay = (retry: Retry) => ("delay" in retry ? retry.delay : undefined)
+
+const retryMaxDelay = (retry: Retry) => ("maxDelay" in retry ? retry.maxDelay : undefined)
+
+/** The options of `Step.make`, whatever their types tie together. */
+type StepOptions = Omit<
+  Options<string, string, string, string, string, stepSchema.StepSchema, stepSchema.StepSchema, unknown>,
+  "target"
+> & {
+  readonly target: TargetInput
+}
+
+type ReferenceInputs = Reference.Input | ReadonlyArray<Reference.Input>
+
+const isInputList = (input: ReferenceInputs): input is ReadonlyArray<Reference.Input> => Array.isArray(input)
+
+const toReferences = (input: ReferenceInputs): Reference.Reference | ReadonlyArray<Reference.Reference> =>
+  isInputList(input) ? input.map((item) => Reference.fromInput(item)) : Reference.fromInput(input)
+
+const hasTargetTypeId = (u: unknown): u is FunctionTarget<unknown> => Predicate.hasProperty(u, planNames.targetTypeId)
+
+// the payload of code is whatever its own input schema decodes to
+type TargetCode = (input: Input<never>) => Effect.Effect<unknown, unknown, unknown>
+
+/** Dies of an answer that is no Effect. What a promise comes to is of no interest, but must not end the process. */
+const dieNotAnEffect = (name: string, answer: unknown): Effect.Effect<never> => {
+  const isPromise = Predicate.isPromiseLike(answer)
+  const found = isPromise ? "a Promise" : answer === null ? "null" : typeof answer
+  const died = Effect.die(new stepSchema.NotAnEffect({ target: name, found }))
+  return isPromise
+    ? Effect.andThen(
+        Effect.forkDetach(Effect.ignore(Effect.tryPromise(() => answer)), { startImmediately: true }),
+        died
+      )
+    : died
+}
+
+// what is left over is left out, as everywhere in a plan
+const lenientOptions = (what: string): Json.DecodeOptions => ({ what, onExcessProperty: "ignore" })
+
+const mapPayloadError =
+  <A, B, E>(
+    run: (value: A) => Effect.Effect<B, PayloadError>,
+    Failure: new (fields: { readonly target: string; readonly problems: string }) => E,
+    target: string
+  ) =>
+  (value: A): Effect.Effect<B, E> =>
+    Effect.mapError(run(value), (error) => new Failure({ target, problems: error.message }))
+
+/** A function under a name. The payload is decoded for it, and what it answers is encoded. */
+const targetFromFunction = (
+  name: string,
+  options: TargetOptions<stepSchema.StepSchema, stepSchema.StepSchema>,
+  code: TargetCode
+): FunctionTarget => {
+  const input = options.input === undefined ? undefined : stepSchema.jsonCodec(options.input)
+  const output = options.output === undefined ? undefined : stepSchema.jsonCodec(options.output)
+  const decode: (payload: Schema.Json) => Effect.Effect<unknown, stepSchema.InputInvalid> =
+    input === undefined
+      ? Effect.succeed
+      : mapPayloadError(Json.decode(input, lenientOptions("input")), stepSchema.InputInvalid, name)
+  const encode: (answer: unknown) => Effect.Effect<Schema.Json, stepSchema.OutputInvalid> =
+    output === undefined
+      ? // Sound: the types of functions without a schema ask for JSON, and the run checks that it is.
+        (answer) => Effect.succeed(answer as Schema.Json)
+      : mapPayloadError(Json.encode(output, lenientOptions("output")), stepSchema.OutputInvalid, name)
+  return {
+    [planNames.targetTypeId]: { _R: (_: never) => _ },
+    name,
+    input,
+    output,
+    execute: Effect.fnUntraced(function* (given: Input) {
+      const payload = yield* decode(given.payload)
+      // Sound: the types of `Step.make` and `Target.make` tie what the code takes to the schema that decoded it.
+      const answer: unknown = code({ ...given, payload: payload as never })
+      if (!Effect.isEffect(answer)) return yield* dieNotAnEffect(name, answer)
+      // Sound: what the code requires is in the type of the target, and so of every run of the plan.
+      return yield* encode(yield* answer as Effect.Effect<unknown, unknown>)
+    }),
+    schemas: { input: options.input, output: options.output }
+  }
+}
+
+/** Whatever can be the target of a step. */
+type TargetInput = string | AgentTarget<unknown> | FunctionTarget<unknown> | TargetCode
+
+/** What a step runs, and the value it was written as: two things of one name are told apart by it. */
+interface ResolvedTarget {
+  readonly target: LiveTarget
+  readonly source: unknown
+  /** What was found where a target was expected. */
+  readonly foreign?: string
+}
+
+const unboundPlanTypeId: planNames.PlanTypeId = "~effect-emissary/plan/Plan"
+
+const agentKey = "effect-emissary/Agent/"
+
+const nameOfServiceKey = (effect: object): string | undefined =>
+  Predicate.hasProperty(effect, "key") && typeof effect.key === "string" && effect.key.startsWith(agentKey)
+    ? effect.key.slice(agentKey.length)
+    : undefined
+
+/**
+ * An agent, a key that yields one, or an effect that does.
+ *
+ * @internal
+ */
+export const agentOf = (agent: AgentTarget<unknown>): Effect.Effect<agentTypes.Agent<unknown>> =>
+  // Sound: what the agent requires is in the type of the target, and so of every run of the plan.
+  (Agent.isAgent(agent) ? Effect.succeed(agent) : agent) as Effect.Effect<agentTypes.Agent<unknown>>
+
+/** What is no target at all, in words. Only code without types gets here. */
+const describeForeign = (foreign: unknown): string =>
+  Predicate.hasProperty(foreign, unboundPlanTypeId)
+    ? "a plan that is not bound. Give what Plan.bind makes of it"
+    : `${foreign === null ? "null" : Array.isArray(foreign) ? "an array" : typeof foreign === "object" ? "some other object" : typeof foreign}. Look at where it comes from`
+
+/**
+ * What is wrong with something that stands for an agent.
+ *
+ * @internal
+ */
+export const foreignAgentProblem = (agent: unknown): string | undefined =>
+  Agent.isAgent(agent) || Effect.isEffect(agent) ? undefined : describeForeign(agent)
+
+const resolveTarget = (
+  step: string,
+  written: TargetInput,
+  options: TargetOptions<stepSchema.StepSchema, stepSchema.StepSchema>
+): ResolvedTarget => {
+  if (typeof written === "string") return { target: { _tag: "Tool", name: written }, source: written }
+  if (hasTargetTypeId(written)) {
+    // Sound: as for agents.
+    return { target: { _tag: "Function", target: written as FunctionTarget }, source: written }
+  }
+  if (Agent.isAgent(written)) {
+    return {
+      target: { _tag: "Agent", name: written.name, agent: agentOf(written), source: written },
+      source: written
+    }
+  }
+  if (Effect.isEffect(written)) {
+    return {
+      target: { _tag: "Agent", name: nameOfServiceKey(written) ?? step, agent: agentOf(written), source: written },
+      source: written
+    }
+  }
+  if (typeof written !== "function") {
+    return { target: { _tag: "Tool", name: step }, source: written, foreign: describeForeign(written) }
+  }
+  return { target: { _tag: "Function", target: targetFromFunction(step, options, written) }, source: written }
+}

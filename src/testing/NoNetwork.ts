@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -34,7 +35,7 @@ export class NetworkDenied extends Schema.TaggedError<NetworkDenied>("effect-emi
   }
 }
 
-const denied = (method: string, url: string | URL): NetworkDenied => {
+const denyRequest = (method: string, url: string | URL): NetworkDenied => {
   const parsed = URL.canParse(url) ? new URL(url) : undefined
   return new NetworkDenied({
     method,
@@ -42,10 +43,10 @@ const denied = (method: string, url: string | URL): NetworkDenied => {
   })
 }
 
-const fetch: typeof globalThis.fetch = (input, init) => {
+const deniedFetch: typeof globalThis.fetch = (input, init) => {
   const isRequest = input instanceof Request
   return Effect.runPromise(
-    Effect.fail(denied(init?.method ?? (isRequest ? input.method : "GET"), isRequest ? input.url : input))
+    Effect.fail(denyRequest(init?.method ?? (isRequest ? input.method : "GET"), isRequest ? input.url : input))
   )
 }
 
@@ -92,7 +93,7 @@ export const layer: Layer.Layer<HttpClient.HttpClient> = Layer.merge(
   Layer.succeed(
     HttpClient.HttpClient,
     HttpClient.make((request, url) => {
-      const cause = denied(request.method, url)
+      const cause = denyRequest(request.method, url)
       // the error's own request has no query, headers or body: core prints the URL of the request in the message
       const shown = HttpClientRequest.modify(HttpClientRequest.empty, {
         method: HttpMethod.isHttpMethod(request.method) ? request.method : undefined,
@@ -105,5 +106,5 @@ export const layer: Layer.Layer<HttpClient.HttpClient> = Layer.merge(
       )
     })
   ),
-  Layer.succeed(FetchHttpClient.Fetch, fetch)
+  Layer.succeed(FetchHttpClient.Fetch, deniedFetch)
 )

@@ -11,31 +11,225 @@
  *
  * @since 0.1.0
  */
+
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type { PlatformError } from "effect/PlatformError"
 import * as Ref from "effect/Ref"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Response from "effect/ai/Response"
+import * as callModel from "../agent/internal/callModel.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
-import type * as VersionedCodec from "../payload/VersionedCodec.ts"
-import * as Expectation from "./internal/expectation.ts"
-import * as Failure from "./internal/failure.ts"
-import * as RecordedRequest from "./internal/recordedRequest.ts"
-import * as TurnParts from "./internal/turnParts.ts"
-import * as Script from "./Script.ts"
-import {
-  RequestMismatch,
-  ScriptedModelError,
-  ScriptExhausted,
-  ScriptIncomplete,
-  toAiError
-} from "./ScriptedModelError.ts"
+import type { DecodeOptions } from "../payload/VersionedCodec.ts"
+import * as modelScript from "./internal/modelScript.ts"
+
+export {
+  /**
+   * One answer of the scripted model, as written in code.
+   *
+   * **Details**
+   *
+   * Besides {@link TurnData} code may give
+   *
+   * - `expect` as a function of the request: answer `false`, or fail, to refuse it;
+   * - `fail` as an `AiError` reason;
+   * - `delay` and `chunkDelay` as any duration;
+   * - `parts`: encoded response parts exactly as a provider would send them, placed
+   *   after the other content and before the finish. Use them for the odd cases: a
+   *   stream `error` part, deltas without a start, `response-metadata`. The parts
+   *   are sent as they are when streaming; otherwise deltas are joined per id and
+   *   an `error` part fails the call.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Turn
+} from "./internal/modelScript.ts"
+
+export {
+  /**
+   * A turn that depends on the request.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type TurnFunction
+} from "./internal/modelScript.ts"
+
+export {
+  /**
+   * A script: a list of turns, used up in order, one per model call; or a function
+   * that answers every request and never ends.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Script
+} from "./internal/modelScript.ts"
+
+export {
+  /**
+   * A request as the model received it, in a form that is easy to compare.
+   *
+   * **Details**
+   *
+   * `index` counts the model calls from 0. `method` tells how the model was asked;
+   * everything else of two requests is equal when they say the same, whichever
+   * method was used.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Request
+} from "./internal/modelScript.ts"
+
+export {
+  /**
+   * Reads a script from JSON text or bytes: `{ "version": 1, "turns": [...] }`,
+   * each turn as {@link TurnData} describes it. Unknown keys are refused.
+   *
+   * @category decoding
+   * @since 0.1.0
+   */
+  decodeScript
+} from "./internal/modelScript.ts"
+
+export {
+  /**
+   * Writes a script as JSON text.
+   *
+   * @category encoding
+   * @since 0.1.0
+   */
+  encodeScript
+} from "./internal/modelScript.ts"
+
+/**
+ * The program asked the model once more than the script has turns.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ScriptExhausted extends Schema.TaggedError<ScriptExhausted>(
+  "effect-emissary/testing/ScriptedModelError/ScriptExhausted"
+)("ScriptExhausted", {
+  /** How many turns the script has. */
+  turns: Schema.Int,
+  /** The role of the newest message of the request. */
+  lastRole: Schema.String,
+  /** The text of the newest message of the request, shortened. */
+  lastText: Schema.String
+}) {
+  override get message() {
+    return (
+      `the script has ${this.turns} turn${this.turns === 1 ? "" : "s"} and all are used, but the model was called again ` +
+      `(newest message: ${this.lastRole} ${JSON.stringify(this.lastText)}). Add a turn, or find out why the program did not stop.`
+    )
+  }
+}
+
+/**
+ * A request is not the one the turn expects.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class RequestMismatch extends Schema.TaggedError<RequestMismatch>(
+  "effect-emissary/testing/ScriptedModelError/RequestMismatch"
+)("RequestMismatch", {
+  /** The turn, counted from 1. */
+  turn: Schema.Int,
+  differences: Schema.Array(modelScript.Difference)
+}) {
+  override get message() {
+    const lines = this.differences.map((d) => `${d.what}: expected ${d.expected}, found ${d.found}`)
+    return `the request of turn ${this.turn} is not the expected one:\n  ${lines.join("\n  ")}`
+  }
+}
+
+/**
+ * The program ended before every turn was used.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ScriptIncomplete extends Schema.TaggedError<ScriptIncomplete>(
+  "effect-emissary/testing/ScriptedModelError/ScriptIncomplete"
+)("ScriptIncomplete", {
+  turns: Schema.Int,
+  used: Schema.Int
+}) {
+  override get message() {
+    return `the script has ${this.turns} turns, but the model was called only ${this.used} time${this.used === 1 ? "" : "s"}`
+  }
+}
+
+/**
+ * The script and the program under test do not agree.
+ *
+ * **Details**
+ *
+ * A model call can fail with an `AiError` only. Such an error of the script is
+ * therefore an `AiError` with an `UnknownError` reason, never retryable, whose
+ * description is this error's message, which the error of an agent repeats; read the
+ * error back with {@link fromAiError}. `ScriptedModel.assertComplete` fails with it directly,
+ * even if the program swallowed the failed call.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ScriptedModelError extends Schema.TaggedError<ScriptedModelError>(
+  "effect-emissary/testing/ScriptedModelError"
+)("ScriptedModelError", {
+  reason: Schema.Union([ScriptExhausted, RequestMismatch, ScriptIncomplete])
+}) {
+  override get message() {
+    return `ScriptedModel: ${this.reason.message}`
+  }
+}
+
+const metadataKey = "effect-emissary/testing/ScriptedModel"
+
+const errorCodec = Schema.toCodecJson(ScriptedModelError)
+
+const encodeError = Schema.encodeSync(errorCodec)
+
+/**
+ * The form in which a model call fails with the error.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const toAiError = (error: ScriptedModelError, method: string): AiError.AiError =>
+  AiError.make({
+    module: "ScriptedModel",
+    method,
+    reason: new AiError.UnknownError({
+      description: error.message,
+      metadata: {
+        [callModel.publicDescription]: true,
+        [metadataKey]: Option.getOrNull(Schema.decodeUnknownOption(Schema.MutableJson)(encodeError(error)))
+      }
+    })
+  })
+
+/**
+ * The script's own error inside a failed model call, if that is why it failed.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const fromAiError = (error: AiError.AiError): Option.Option<ScriptedModelError> =>
+  error.reason._tag === "UnknownError" && Object.hasOwn(error.reason.metadata, metadataKey)
+    ? Schema.decodeUnknownOption(errorCodec)(error.reason.metadata[metadataKey])
+    : Option.none()
 
 /**
  * What a test can ask the scripted model afterwards.
@@ -54,7 +248,7 @@ import {
 export class ScriptedModel extends Context.Service<
   ScriptedModel,
   {
-    readonly requests: Effect.Effect<ReadonlyArray<Script.Request>>
+    readonly requests: Effect.Effect<ReadonlyArray<modelScript.Request>>
     readonly remaining: Effect.Effect<number>
     readonly assertComplete: Effect.Effect<void, ScriptedModelError>
   }
@@ -72,8 +266,8 @@ export interface Options {
   readonly chunkSize?: number
 }
 
-interface Answer {
-  readonly turn: Script.Turn
+interface ScriptedAnswer {
+  readonly turn: modelScript.Turn
   readonly index: number
 }
 
@@ -85,10 +279,10 @@ interface Answer {
  * @category constructors
  * @since 0.1.0
  */
-export const make = Effect.fnUntraced(function* (script: Script.Script, options?: Options) {
+export const make = Effect.fnUntraced(function* (script: modelScript.Script, options?: Options) {
   const chunkSize = Math.max(1, Math.floor(options?.chunkSize ?? 8))
   const turns = typeof script === "function" ? Infinity : script.length
-  const requests = yield* Ref.make<ReadonlyArray<Script.Request>>([])
+  const requests = yield* Ref.make<ReadonlyArray<modelScript.Request>>([])
   const problem = yield* Ref.make<ScriptedModelError | undefined>(undefined)
 
   const refuse = (reason: ScriptedModelError["reason"], method: string) => {
@@ -99,9 +293,9 @@ export const make = Effect.fnUntraced(function* (script: Script.Script, options?
   const answer = Effect.fnUntraced(function* (
     providerOptions: LanguageModel.ProviderOptions,
     hook: "generateText" | "streamText"
-  ): Effect.fn.Return<Answer, AiError.AiError> {
+  ): Effect.fn.Return<ScriptedAnswer, AiError.AiError> {
     const request = yield* Ref.modify(requests, (all) => {
-      const next = RecordedRequest.fromProviderOptions(providerOptions, hook, all.length)
+      const next = modelScript.recordRequest(providerOptions, hook, all.length)
       return [next, [...all, next]]
     })
     const entry = typeof script === "function" ? script : script[request.index]
@@ -111,7 +305,7 @@ export const make = Effect.fnUntraced(function* (script: Script.Script, options?
         new ScriptExhausted({
           turns,
           lastRole: newest?.role ?? "none",
-          lastText: Expectation.shorten(newest?.text ?? "")
+          lastText: modelScript.shortenText(newest?.text ?? "")
         }),
         request.method
       )
@@ -119,7 +313,7 @@ export const make = Effect.fnUntraced(function* (script: Script.Script, options?
     const given = typeof entry === "function" ? entry(request) : entry
     const turn = Effect.isEffect(given) ? yield* given : given
     if (turn.expect !== undefined) {
-      const differences = yield* Expectation.check(request, turn.expect)
+      const differences = yield* modelScript.checkExpectation(request, turn.expect)
       if (differences.length > 0) {
         return yield* refuse(new RequestMismatch({ turn: request.index + 1, differences }), request.method)
       }
@@ -128,18 +322,18 @@ export const make = Effect.fnUntraced(function* (script: Script.Script, options?
     return { turn, index: request.index }
   })
 
-  const failure = (fail: NonNullable<Script.Turn["fail"]>, method: string) =>
+  const failure = (fail: NonNullable<modelScript.Turn["fail"]>, method: string) =>
     AiError.make({
       module: "ScriptedModel",
       method,
-      reason: TurnParts.isFailureData(fail) ? Failure.toReason(fail) : fail
+      reason: modelScript.isFailureData(fail) ? modelScript.toAiErrorReason(fail) : fail
     })
 
   const model = yield* LanguageModel.make({
     generateText: Effect.fnUntraced(function* (providerOptions) {
       const { turn, index } = yield* answer(providerOptions, "generateText")
       if (turn.fail !== undefined) return yield* failure(turn.fail, "generateText")
-      const { parts, error } = TurnParts.whole(turn, index)
+      const { parts, error } = modelScript.completeTurn(turn, index)
       if (error === undefined) return parts
       const description = typeof error.value === "string" ? error.value : (JSON.stringify(error.value) ?? "error part")
       return yield* AiError.make({
@@ -152,7 +346,11 @@ export const make = Effect.fnUntraced(function* (script: Script.Script, options?
       Stream.unwrap(
         Effect.map(answer(providerOptions, "streamText"), ({ turn, index }) => {
           const hasFailed = turn.fail !== undefined
-          const parts = TurnParts.stream(hasFailed ? { ...turn, finishReason: "missing" } : turn, index, chunkSize)
+          const parts = modelScript.streamTurn(
+            hasFailed ? { ...turn, finishReason: "missing" } : turn,
+            index,
+            chunkSize
+          )
           const paced: Stream.Stream<Response.StreamPartEncoded> =
             turn.chunkDelay === undefined
               ? Stream.fromIterable(parts).pipe(Stream.rechunk(1))
@@ -225,7 +423,7 @@ export const make = Effect.fnUntraced(function* (script: Script.Script, options?
  * @since 0.1.0
  */
 export const layer = (
-  script: Script.Script,
+  script: modelScript.Script,
   options?: Options
 ): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel> =>
   Layer.effectContext(
@@ -240,17 +438,17 @@ export const layer = (
  * **Details**
  *
  * The JSON is `{ "version": 1, "chunkSize"?: 8, "turns": [...] }`, see
- * `Script.decodeJson`; `chunkSize` of the options has precedence.
+ * `ScriptedModel.decodeScript`; `chunkSize` of the options has precedence.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layerJson = (
   json: string | Uint8Array,
-  options?: Options & VersionedCodec.DecodeOptions
+  options?: Options & DecodeOptions
 ): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel, PayloadError> =>
   Layer.unwrap(
-    Effect.map(Script.decodeJson(json, options), ({ chunkSize, turns }) =>
+    Effect.map(modelScript.decodeScript(json, options), ({ chunkSize, turns }) =>
       layer(turns, chunkSize === undefined ? options : { chunkSize, ...options })
     )
   )
@@ -282,7 +480,7 @@ export const layerJson = (
  */
 export const layerFile = (
   path: string,
-  options?: Options & VersionedCodec.DecodeOptions
+  options?: Options & DecodeOptions
 ): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel, PayloadError | PlatformError, FileSystem.FileSystem> =>
   Layer.unwrap(
     Effect.map(
@@ -297,7 +495,7 @@ export const layerFile = (
  * @category accessors
  * @since 0.1.0
  */
-export const requests: Effect.Effect<ReadonlyArray<Script.Request>, never, ScriptedModel> = ScriptedModel.use(
+export const requests: Effect.Effect<ReadonlyArray<modelScript.Request>, never, ScriptedModel> = ScriptedModel.use(
   (service) => service.requests
 )
 

@@ -4,12 +4,15 @@
  *
  * @since 0.1.0
  */
+
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Json from "../payload/Json.ts"
-import * as ValidationIssue from "../payload/ValidationIssue.ts"
+import type { JsonObject } from "../payload/Json.ts"
+import type { ValidationIssue } from "../payload/PayloadError.ts"
+import * as issues from "../payload/internal/issues.ts"
+import * as paths from "../payload/internal/paths.ts"
 
 /**
  * The JSON object given to the run as `context`; empty when none was given.
@@ -22,7 +25,7 @@ import * as ValidationIssue from "../payload/ValidationIssue.ts"
  * @category services
  * @since 0.1.0
  */
-export const RunContext = Context.Reference<Json.JsonObject>("effect-emissary/tool/RunContext", {
+export const RunContext = Context.Reference<JsonObject>("effect-emissary/tool/RunContext", {
   defaultValue: () => ({})
 })
 
@@ -88,8 +91,8 @@ export const read = <S extends Schema.Top>(
   const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(schema))
   return Effect.flatMap(RunContext, (context) =>
     Effect.mapError(decode(context, { errors: "all" }), (error) => {
-      const found = ValidationIssue.fromSchemaError(error)
-      const isMissing = ({ pointer }: ValidationIssue.ValidationIssue) => Option.isNone(Json.at(context, pointer))
+      const found = issues.issuesFromSchemaError(error)
+      const isMissing = ({ pointer }: ValidationIssue) => Option.isNone(paths.getAt(context, pointer))
       return new RunContextError({
         missing: found.filter(isMissing).map(({ path }) => path),
         issues: found.filter((issue) => !isMissing(issue)).map(({ message, path }) => ({ path, message }))

@@ -3,20 +3,21 @@
  *
  * @since 0.1.0
  */
-import * as Tool from "effect/ai/Tool"
+
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Tool from "effect/ai/Tool"
 import * as Digest from "../payload/Digest.ts"
-import * as FromSchema from "../payload/FromSchema.ts"
 import type { JsonObject } from "../payload/Json.ts"
-import type { JsonSchemaError } from "../payload/JsonSchemaError.ts"
-import * as Names from "../payload/Names.ts"
-import * as internal from "./internal/contract.ts"
+import * as JsonSchema from "../payload/JsonSchema.ts"
+import * as convertSchema from "../payload/internal/convertSchema.ts"
+import * as untrusted from "../payload/internal/untrusted.ts"
 import * as ToolSettings from "./ToolSettings.ts"
+import * as effectAi from "./internal/effectAi.ts"
 
 /**
  * When a call has to be approved before it is executed: never, always, or
@@ -138,7 +139,7 @@ export const make = (options: {
     if (name.trim() === "") return yield* refuse("name", "expected a name, found nothing; give the tool one")
     if (/\p{Surrogate}/u.test(name))
       return yield* refuse("name", "expected well-formed Unicode, found a lone surrogate")
-    if (Result.isFailure(Names.check(name, { what: "tool", path: "/name" }))) {
+    if (Result.isFailure(untrusted.checkName(name, { what: "tool", path: "/name" }))) {
       return yield* refuse("name", "every JavaScript object has a member of that name; choose another one")
     }
     const timeout = Option.getOrUndefined(Duration.fromInput(options.timeout ?? defaultTimeout))
@@ -193,16 +194,16 @@ const defaultTimeout: Duration.Input = ToolSettings.Timeout.defaultValue()
  * @since 0.1.0
  */
 export const fromTool = (tool: Tool.Any): Effect.Effect<ToolContract, ToolContractError> => {
-  const known = contracts.get(tool)
+  const known = knownContracts.get(tool)
   return known === undefined
-    ? Effect.tap(read(tool), (contract) => Effect.sync(() => contracts.set(tool, contract)))
+    ? Effect.tap(readContract(tool), (contract) => Effect.sync(() => knownContracts.set(tool, contract)))
     : Effect.succeed(known)
 }
 
-const contracts = new WeakMap<Tool.Any, ToolContract>()
+const knownContracts = new WeakMap<Tool.Any, ToolContract>()
 
-const read = Effect.fnUntraced(function* (tool: Tool.Any) {
-  const schema = <A>(part: "parameters" | "success" | "failure", json: Effect.Effect<A, JsonSchemaError>) =>
+const readContract = Effect.fnUntraced(function* (tool: Tool.Any) {
+  const schema = <A>(part: "parameters" | "success" | "failure", json: Effect.Effect<A, JsonSchema.JsonSchemaError>) =>
     Effect.mapError(
       json,
       (error) => new ToolContractError({ tool: tool.name, part, path: error.path, problem: error.message })
@@ -217,20 +218,45 @@ const read = Effect.fnUntraced(function* (tool: Tool.Any) {
     success,
     failure,
     timeout: Context.getOrUndefined(tool.annotations, ToolSettings.Timeout),
-    approval: internal.approval(tool),
-    annotations: internal.annotations(tool)
+    approval: approvalOf(tool),
+    annotations: annotationsOf(tool)
   })
 })
 
-const parametersOf = (tool: Tool.Any): Effect.Effect<JsonObject, JsonSchemaError> => {
-  const raw = internal.rawParameters(tool)
+const parametersOf = (tool: Tool.Any): Effect.Effect<JsonObject, JsonSchema.JsonSchemaError> => {
+  const raw = effectAi.rawParameters(tool)
   if (raw !== undefined) return Effect.succeed(raw)
-  return internal.isVoid(tool.parametersSchema)
-    ? Effect.succeed(FromSchema.noParameters)
-    : FromSchema.fromSchema(tool.parametersSchema, { what: `parameters of ${tool.name}` })
+  return effectAi.isVoid(tool.parametersSchema)
+    ? Effect.succeed(convertSchema.noParameters)
+    : JsonSchema.fromSchema(tool.parametersSchema, { what: `parameters of ${tool.name}` })
 }
 
-const resultOf = (schema: Schema.Top, what: string): Effect.Effect<JsonObject | undefined, JsonSchemaError> => {
-  if (internal.saysNothing(schema)) return Effect.undefined
-  return internal.isVoid(schema) ? Effect.succeed({ type: "null" }) : FromSchema.fromSchema(schema, { what })
+const resultOf = (
+  schema: Schema.Top,
+  what: string
+): Effect.Effect<JsonObject | undefined, JsonSchema.JsonSchemaError> => {
+  if (effectAi.isUninformative(schema)) return Effect.undefined
+  return effectAi.isVoid(schema) ? Effect.succeed({ type: "null" }) : JsonSchema.fromSchema(schema, { what })
+}
+
+const approvalOf = (tool: Tool.Any): Approval => {
+  if (typeof tool.needsApproval === "function") return "dynamic"
+  return tool.needsApproval === true ? "always" : "never"
+}
+
+const annotationsOf = (tool: Tool.Any): Annotations => {
+  const title = Context.getOrUndefined(tool.annotations, Tool.Title)
+  const readonly = Context.getOrUndefined(tool.annotations, Tool.Readonly)
+  const destructive = Context.getOrUndefined(tool.annotations, Tool.Destructive)
+  const idempotent = Context.getOrUndefined(tool.annotations, Tool.Idempotent)
+  const openWorld = Context.getOrUndefined(tool.annotations, Tool.OpenWorld)
+  const strict = Context.getOrUndefined(tool.annotations, Tool.Strict)
+  return {
+    ...(title === undefined ? undefined : { title }),
+    ...(readonly === undefined ? undefined : { readonly }),
+    ...(destructive === undefined ? undefined : { destructive }),
+    ...(idempotent === undefined ? undefined : { idempotent }),
+    ...(openWorld === undefined ? undefined : { openWorld }),
+    ...(strict === undefined ? undefined : { strict })
+  }
 }

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 
@@ -27,7 +28,8 @@ import * as Schema from "effect/Schema"
  * ```ts
  * import { Effect, Schema } from "effect"
  * import { Tool, Toolkit } from "effect/ai"
- * import { BoundCall, BoundTool, ToolBatch, ToolFailure, ToolResult, ToolSet } from "effect-emissary"
+ * import { boundCall, boundTool, toolBatch } from "effect-emissary/tool"
+ * import { ToolFailure, ToolResult } from "effect-emissary"
  * import assert from "node:assert"
  *
  * const GetOrder = Tool.make("get_order", {
@@ -42,9 +44,9 @@ import * as Schema from "effect/Schema"
  * })
  *
  * const program = Effect.gen(function* () {
- *   const tools = yield* ToolSet.make(yield* BoundTool.fromToolkit(toolkit))
- *   const call = yield* BoundCall.prepare(tools, { id: "1", name: "get_order", arguments: { id: "42" } }, { runId: "run" })
- *   return yield* ToolBatch.collect([yield* Effect.fromResult(call)])
+ *   const tools = yield* boundTool.makeSet(yield* boundTool.fromToolkit(toolkit))
+ *   const call = yield* boundCall.prepare(tools, { id: "1", name: "get_order", arguments: { id: "42" } }, { runId: "run" })
+ *   return yield* toolBatch.collect([yield* Effect.fromResult(call)])
  * }).pipe(Effect.provide(handlers))
  *
  * const [result] = await Effect.runPromise(program)

@@ -3,17 +3,19 @@
  *
  * @since 0.1.0
  */
-import type * as Tool from "effect/ai/Tool"
-import type * as Toolkit from "effect/ai/Toolkit"
+
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as JsonPointer from "effect/JsonPointer"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as BoundTool from "./BoundTool.ts"
-import * as boundServices from "./internal/boundServices.ts"
-import * as fit from "./internal/fit.ts"
+import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Json from "../payload/Json.ts"
 import * as ToolContract from "./ToolContract.ts"
+import * as boundTool from "./internal/boundTool.ts"
+import * as effectAi from "./internal/effectAi.ts"
 
 /**
  * A contract cannot be turned into a tool here.
@@ -46,7 +48,7 @@ export const BindErrorReason = Schema.TaggedUnion({
  */
 export type BindErrorReason = typeof BindErrorReason.Type
 
-const explain = BindErrorReason.match({
+const explainReason = BindErrorReason.match({
   UnknownTool: ({ available }) =>
     available.length === 0
       ? "is not known here; there are no tools"
@@ -70,7 +72,7 @@ export class BindError extends Schema.TaggedError<BindError>("effect-emissary/to
    * @since 0.1.0
    */
   override get message(): string {
-    return `Tool ${JSON.stringify(this.tool)}: ${explain(this.reason)}`
+    return `Tool ${JSON.stringify(this.tool)}: ${explainReason(this.reason)}`
   }
 }
 
@@ -84,7 +86,7 @@ export class BindError extends Schema.TaggedError<BindError>("effect-emissary/to
 export class ToolResolver extends Context.Service<
   ToolResolver,
   {
-    readonly resolve: (contract: ToolContract.ToolContract) => Effect.Effect<BoundTool.BoundTool, BindError>
+    readonly resolve: (contract: ToolContract.ToolContract) => Effect.Effect<boundTool.BoundTool, BindError>
   }
 >()("effect-emissary/tool/ToolResolver") {}
 
@@ -132,7 +134,7 @@ export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
   ToolResolver,
   ToolContract.ToolContractError,
   Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
-> => Layer.effect(ToolResolver, Effect.map(entries(Object.values(toolkit.tools)), resolver))
+> => Layer.effect(ToolResolver, Effect.map(entriesOf(Object.values(toolkit.tools)), makeResolver))
 
 /**
  * Turns every contract into a shell: it validates arguments, and results where
@@ -155,7 +157,7 @@ export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
  * const program = Effect.gen(function* () {
  *   const { resolve } = yield* ToolResolver.ToolResolver
  *   return yield* resolve(yield* ToolContract.make({ name: "weather", parameters: { type: "object" } }))
- * }).pipe(Effect.provide(ToolResolver.layerShells))
+ * }).pipe(Effect.provide(ToolResolver.layerStubs))
  *
  * const tool = await Effect.runPromise(program)
  * assert.ok(tool.kind === "shell" && Option.isNone(tool.body))
@@ -164,27 +166,27 @@ export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
  * @category layers
  * @since 0.1.0
  */
-export const layerShells: Layer.Layer<ToolResolver> = Layer.succeed(
+export const layerStubs: Layer.Layer<ToolResolver> = Layer.succeed(
   ToolResolver,
-  ToolResolver.of({ resolve: (contract) => usable(BoundTool.shell(contract)) })
+  ToolResolver.of({ resolve: (contract) => refuseInvalid(boundTool.makeStub(contract)) })
 )
 
-interface Entry {
+interface ResolverEntry {
   readonly tool: Tool.Any
   readonly handler: Option.Option<Tool.Handler<string>>
   readonly contract: ToolContract.ToolContract
 }
 
-const entries = (tools: ReadonlyArray<Tool.Any>) =>
+const entriesOf = (tools: ReadonlyArray<Tool.Any>) =>
   Effect.forEach(tools, (tool) =>
     Effect.all({
       tool: Effect.succeed(tool),
-      handler: boundServices.capture(BoundTool.handlerOf(tool)),
+      handler: effectAi.captureServices(boundTool.handlerOf(tool)),
       contract: ToolContract.fromTool(tool)
     })
   )
 
-const resolver = (tools: ReadonlyArray<Entry>): ToolResolver["Service"] => {
+const makeResolver = (tools: ReadonlyArray<ResolverEntry>): ToolResolver["Service"] => {
   const byName = new Map(tools.map((entry) => [entry.contract.name, entry]))
   return ToolResolver.of({
     resolve: (contract) => {
@@ -192,12 +194,12 @@ const resolver = (tools: ReadonlyArray<Entry>): ToolResolver["Service"] => {
       if (entry === undefined) {
         return Effect.fail(bindError(contract.name, { _tag: "UnknownTool", available: Array.from(byName.keys()) }))
       }
-      const reason = misfit(contract, entry.contract)
+      const reason = contractMismatch(contract, entry.contract)
       if (reason !== undefined) return Effect.fail(bindError(contract.name, reason))
-      return usable(
+      return refuseInvalid(
         Option.isSome(entry.handler)
-          ? BoundTool.local(contract, entry.tool, entry.handler.value)
-          : BoundTool.provider(entry.tool)
+          ? boundTool.fromHandler(contract, entry.tool, entry.handler.value)
+          : boundTool.fromProviderTool(entry.tool)
       )
     }
   })
@@ -205,16 +207,109 @@ const resolver = (tools: ReadonlyArray<Entry>): ToolResolver["Service"] => {
 
 const bindError = (tool: string, reason: BindErrorReason) => new BindError({ tool, reason })
 
-const misfit = (contract: ToolContract.ToolContract, here: ToolContract.ToolContract): BindErrorReason | undefined => {
+const contractMismatch = (
+  contract: ToolContract.ToolContract,
+  here: ToolContract.ToolContract
+): BindErrorReason | undefined => {
   for (const part of ["parameters", "success", "failure"] as const) {
     const expected = contract[part]
-    const difference = expected === undefined ? undefined : fit.compare(expected, here[part])
+    const difference = expected === undefined ? undefined : compareValues(expected, here[part])
     if (difference !== undefined) return { _tag: "ContractMismatch", part, ...difference }
   }
   return undefined
 }
 
-const usable = (bound: Effect.Effect<BoundTool.BoundTool, ToolContract.ToolContractError>) =>
+const refuseInvalid = (bound: Effect.Effect<boundTool.BoundTool, ToolContract.ToolContractError>) =>
   Effect.mapError(bound, (error) =>
     bindError(error.tool, { _tag: "InvalidContract", path: error.path, problem: error.problem })
   )
+
+interface Difference {
+  readonly path: string
+  readonly expected: string
+  readonly found: string
+}
+
+/** What a value is: a JSON Schema, a map of names to JSON Schemas, or plain data. */
+type KeyRole = "schema" | "names" | "data"
+
+const annotationKeys = new Set([
+  "$comment",
+  "$schema",
+  "deprecated",
+  "description",
+  "examples",
+  "readOnly",
+  "title",
+  "writeOnly"
+])
+
+const nameMapKeys = new Set(["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"])
+
+const dataKeys = new Set(["const", "default", "enum"])
+
+const roleOf = (key: string, parent: KeyRole): KeyRole => {
+  if (parent !== "schema") return parent === "names" ? "schema" : "data"
+  if (nameMapKeys.has(key)) return "names"
+  return dataKeys.has(key) ? "data" : "schema"
+}
+
+const keysOf = (value: Json.JsonObject, role: KeyRole): ReadonlyArray<string> =>
+  role === "schema" ? Object.keys(value).filter((key) => !annotationKeys.has(key)) : Object.keys(value)
+
+const formatValue = (value: Schema.Json | undefined): string => {
+  if (value === undefined) return "nothing"
+  const text = JSON.stringify(value)
+  return text.length <= 60 ? text : `${text.slice(0, 57)}...`
+}
+
+const appendPointer = (path: string, key: string | number): string => `${path}/${JsonPointer.escapeToken(String(key))}`
+
+const getOwn = (value: Json.JsonObject, key: string): Schema.Json | undefined =>
+  Object.hasOwn(value, key) ? value[key] : undefined
+
+const sortNames = (value: Schema.Json | undefined): Schema.Json | undefined =>
+  Array.isArray(value) ? value.map(String).sort() : value
+
+const compareObjects = (
+  expected: Json.JsonObject,
+  found: Json.JsonObject,
+  path: string,
+  role: KeyRole
+): Difference | undefined => {
+  for (const key of new Set([...keysOf(expected, role), ...keysOf(found, role)])) {
+    const names = role === "schema" && key === "required"
+    const left = names ? sortNames(getOwn(expected, key)) : getOwn(expected, key)
+    const right = names ? sortNames(getOwn(found, key)) : getOwn(found, key)
+    const difference = compareValues(left, right, appendPointer(path, key), roleOf(key, role))
+    if (difference !== undefined) return difference
+  }
+  return undefined
+}
+
+const compareArrays = (
+  expected: Schema.JsonArray,
+  found: Schema.JsonArray,
+  path: string,
+  role: KeyRole
+): Difference | undefined => {
+  for (let index = 0; index < Math.max(expected.length, found.length); index++) {
+    const difference = compareValues(expected[index], found[index], appendPointer(path, index), role)
+    if (difference !== undefined) return difference
+  }
+  return undefined
+}
+
+const isArray = (value: Schema.Json | undefined): value is Schema.JsonArray => Array.isArray(value)
+
+/** The first place where two schemas differ. */
+const compareValues = (
+  expected: Schema.Json | undefined,
+  found: Schema.Json | undefined,
+  path = "",
+  role: KeyRole = "schema"
+): Difference | undefined => {
+  if (isArray(expected) && isArray(found)) return compareArrays(expected, found, path, role)
+  if (Json.isObject(expected) && Json.isObject(found)) return compareObjects(expected, found, path, role)
+  return expected === found ? undefined : { path, expected: formatValue(expected), found: formatValue(found) }
+}

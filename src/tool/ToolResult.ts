@@ -7,8 +7,230 @@
  *
  * @since 0.1.0
  */
+
 import * as Schema from "effect/Schema"
-import * as Content from "./Content.ts"
+import * as Base64 from "effect/encoding/Base64"
+
+const dataUrlPrefix = /^data:[^,]*;base64,/i
+
+const makeFileData = (data: string | Uint8Array | URL): FileData => {
+  if (data instanceof Uint8Array) return { type: "base64", base64: Base64.encode(data) }
+  const text = typeof data === "string" ? data : data.href
+  const prefix = dataUrlPrefix.exec(text.slice(0, 512))
+  if (prefix !== null) return { type: "base64", base64: text.slice(prefix[0].length) }
+  return data instanceof URL || /^(https?|data):/i.test(text)
+    ? { type: "url", url: text }
+    : { type: "base64", base64: text }
+}
+
+/**
+ * Options for one provider each, keyed by provider name.
+ *
+ * **Details**
+ *
+ * They are kept and sent back untouched: some providers sign their parts and
+ * refuse a part that comes back without its signature.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ProviderOptions {
+  readonly [provider: string]: Schema.Json
+}
+
+/**
+ * Schema of {@link ProviderOptions}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ProviderOptions: Schema.Codec<ProviderOptions> = Schema.Record(Schema.String, Schema.Json)
+
+/**
+ * A piece of text.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TextPart {
+  readonly type: "text"
+  readonly text: string
+  readonly options?: ProviderOptions
+}
+
+/**
+ * Schema of {@link TextPart}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const TextPart: Schema.Codec<TextPart> = Schema.Struct({
+  type: Schema.Literal("text"),
+  text: Schema.String,
+  options: Schema.optionalKey(ProviderOptions)
+}).annotate({ identifier: "TextPart" })
+
+/**
+ * Where the bytes of a file are: in the part itself, or behind a URL.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type FileData =
+  | { readonly type: "base64"; readonly base64: string }
+  | { readonly type: "url"; readonly url: string }
+
+/**
+ * Schema of {@link FileData}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const FileData: Schema.Codec<FileData> = Schema.Union([
+  Schema.Struct({ type: Schema.Literal("base64"), base64: Schema.String }),
+  Schema.Struct({ type: Schema.Literal("url"), url: Schema.String })
+])
+
+/**
+ * An image, a document, or any other file.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface FilePart {
+  readonly type: "file"
+  readonly mediaType: string
+  readonly fileName?: string
+  readonly data: FileData
+  readonly options?: ProviderOptions
+}
+
+/**
+ * Schema of {@link FilePart}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const FilePart: Schema.Codec<FilePart> = Schema.Struct({
+  type: Schema.Literal("file"),
+  mediaType: Schema.String,
+  fileName: Schema.optionalKey(Schema.String),
+  data: FileData,
+  options: Schema.optionalKey(ProviderOptions)
+}).annotate({ identifier: "FilePart" })
+
+/**
+ * One part: text or a file.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Content = TextPart | FilePart
+
+/**
+ * Schema of {@link Content}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Content: Schema.Codec<Content> = Schema.Union([TextPart, FilePart])
+
+/**
+ * At least one part.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type NonEmptyContent = readonly [Content, ...Array<Content>]
+
+/**
+ * Schema of {@link NonEmptyContent}.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const NonEmptyContent: Schema.Codec<NonEmptyContent> = Schema.NonEmptyArray(Content)
+
+/**
+ * Makes a text part.
+ *
+ * **Example** (Making a text part)
+ *
+ * ```ts
+ * import { ToolResult } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * assert.deepStrictEqual(ToolResult.textPart("Sunny in Rome"), { type: "text", text: "Sunny in Rome" })
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const textPart = (text: string, options?: ProviderOptions): TextPart =>
+  options === undefined ? { type: "text", text } : { type: "text", text, options }
+
+/**
+ * Makes a file part.
+ *
+ * **Details**
+ *
+ * Bytes become base64. A `data:` URL with base64 content becomes that content,
+ * `http:` and `https:` text becomes a URL, other text is taken as base64.
+ *
+ * **Example** (Making file parts)
+ *
+ * ```ts
+ * import { ToolResult } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const bytes = ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array([1, 2, 3]) })
+ * assert.deepStrictEqual(bytes.data, { type: "base64", base64: "AQID" })
+ *
+ * const linked = ToolResult.filePart({ mediaType: "image/png", data: new URL("https://example.com/a.png") })
+ * assert.deepStrictEqual(linked.data, { type: "url", url: "https://example.com/a.png" })
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const filePart = (options: {
+  readonly mediaType: string
+  readonly data: string | Uint8Array | URL
+  readonly fileName?: string | undefined
+  readonly options?: ProviderOptions | undefined
+}): FilePart => ({
+  type: "file",
+  mediaType: options.mediaType,
+  ...(options.fileName === undefined ? undefined : { fileName: options.fileName }),
+  data: makeFileData(options.data),
+  ...(options.options === undefined ? undefined : { options: options.options })
+})
+
+/**
+ * Joins the text parts with newlines; each file becomes a placeholder that names
+ * its media type and file name.
+ *
+ * **Example** (Reading content as text)
+ *
+ * ```ts
+ * import { ToolResult } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const parts = [ToolResult.textPart("Screenshot"), ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })]
+ * assert.strictEqual(ToolResult.contentToText(parts), "Screenshot\n[image/png a.png omitted]")
+ * ```
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const contentToText = (content: ReadonlyArray<Content>): string =>
+  content
+    .map((part) =>
+      part.type === "text"
+        ? part.text
+        : `[${part.mediaType}${part.fileName === undefined ? "" : ` ${part.fileName}`} omitted]`
+    )
+    .join("\n")
 
 /**
  * The tool gave a value.
@@ -18,7 +240,7 @@ import * as Content from "./Content.ts"
  */
 export interface Success {
   readonly _tag: "Success"
-  readonly content: Content.NonEmptyContent
+  readonly content: NonEmptyContent
   readonly value: Schema.Json
 }
 
@@ -29,7 +251,7 @@ export interface Success {
  * @since 0.1.0
  */
 export const Success: Schema.Codec<Success> = Schema.TaggedStruct("Success", {
-  content: Content.NonEmptyContent,
+  content: NonEmptyContent,
   value: Schema.Json
 }).annotate({ identifier: "ToolSuccess" })
 
@@ -38,7 +260,7 @@ export const Success: Schema.Codec<Success> = Schema.TaggedStruct("Success", {
  *
  * **Details**
  *
- * `type` says what kind of failure it is: one of {@link reserved}, or the `type`
+ * `type` says what kind of failure it is: one of {@link reservedTypes}, or the `type`
  * or `_tag` of the handler's own failure. `value` is that failure, encoded by
  * the tool's failure schema. Without `content` the model reads `message`.
  *
@@ -50,7 +272,7 @@ export interface Failure {
   readonly type: string
   readonly message: string
   readonly value?: Schema.Json
-  readonly content?: Content.NonEmptyContent
+  readonly content?: NonEmptyContent
 }
 
 /**
@@ -63,7 +285,7 @@ export const Failure: Schema.Codec<Failure> = Schema.TaggedStruct("Failure", {
   type: Schema.String,
   message: Schema.String,
   value: Schema.optionalKey(Schema.Json),
-  content: Schema.optionalKey(Content.NonEmptyContent)
+  content: Schema.optionalKey(NonEmptyContent)
 }).annotate({ identifier: "ToolFailureResult" })
 
 /**
@@ -100,7 +322,7 @@ export const ToolResult: Schema.Codec<ToolResult> = Schema.Union([Success, Failu
  * @category models
  * @since 0.1.0
  */
-export const reserved = [
+export const reservedTypes = [
   "unknown_tool",
   "validation_error",
   "timeout_error",
@@ -112,12 +334,12 @@ export const reserved = [
 ] as const
 
 /**
- * One of the {@link reserved} failure types.
+ * One of the {@link reservedTypes} failure types.
  *
  * @category models
  * @since 0.1.0
  */
-export type ReservedType = (typeof reserved)[number]
+export type ReservedType = (typeof reservedTypes)[number]
 
 /**
  * Makes a success.
@@ -140,9 +362,9 @@ export type ReservedType = (typeof reserved)[number]
  * @category constructors
  * @since 0.1.0
  */
-export const success = (value: Schema.Json, content?: Content.NonEmptyContent): Success => ({
+export const success = (value: Schema.Json, content?: NonEmptyContent): Success => ({
   _tag: "Success",
-  content: content ?? [Content.text(compact(value))],
+  content: content ?? [textPart(compactJson(value))],
   value
 })
 
@@ -188,7 +410,7 @@ export const isSuccess = (self: ToolResult): self is Success => self._tag === "S
  * @category getters
  * @since 0.1.0
  */
-export const content = (self: ToolResult): Content.NonEmptyContent => self.content ?? [Content.text(messageOf(self))]
+export const content = (self: ToolResult): NonEmptyContent => self.content ?? [textPart(messageOf(self))]
 
 /**
  * The parts the model reads as text; files become placeholders.
@@ -196,11 +418,11 @@ export const content = (self: ToolResult): Content.NonEmptyContent => self.conte
  * @category getters
  * @since 0.1.0
  */
-export const text = (self: ToolResult): string => Content.toText(content(self))
+export const text = (self: ToolResult): string => contentToText(content(self))
 
 const messageOf = (self: ToolResult): string => {
-  if (self._tag === "Success") return compact(self.value)
-  return self.message === "" && self.value !== undefined ? compact(self.value) : self.message
+  if (self._tag === "Success") return compactJson(self.value)
+  return self.message === "" && self.value !== undefined ? compactJson(self.value) : self.message
 }
 
-const compact = (value: Schema.Json): string => (typeof value === "string" ? value : JSON.stringify(value))
+const compactJson = (value: Schema.Json): string => (typeof value === "string" ? value : JSON.stringify(value))

@@ -3,18 +3,14 @@
  *
  * @since 0.1.0
  */
+
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type { HttpClient } from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import type { BoundCall } from "./BoundCall.ts"
-import type { BoundTool } from "./BoundTool.ts"
-import * as internal from "./internal/execute.ts"
-import * as Remote from "./internal/remote/runtime.ts"
-import type { InvalidOption } from "./RemoteToolsError.ts"
 import * as ToolResult from "./ToolResult.ts"
+import * as boundCall from "./internal/boundCall.ts"
 
 /**
  * The service that executes tool calls.
@@ -26,7 +22,7 @@ export interface ToolRuntime {
   /**
    * Executes one call.
    */
-  readonly dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
+  readonly dispatch: (call: boundCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>
   /**
    * How many calls of one batch run at once. It is a limit per batch, never per
    * process: an agent that is a tool of another agent would wait for itself.
@@ -48,7 +44,7 @@ export interface ToolRuntime {
  * @category execution
  * @since 0.1.0
  */
-export const local = (call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
+export const local = (call: boundCall.BoundCall): Effect.Effect<ToolResult.ToolResult> =>
   Option.getOrElse(call.execute, () =>
     Effect.succeed(
       ToolResult.failure(
@@ -58,7 +54,7 @@ export const local = (call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
     )
   )
 
-const inline: ToolRuntime = { dispatch: local, concurrency: 1, shells: false }
+const inlineRuntime: ToolRuntime = { dispatch: local, concurrency: 1, shells: false }
 
 /**
  * The tool runtime in use. Without any layer calls run here, one after another.
@@ -67,10 +63,10 @@ const inline: ToolRuntime = { dispatch: local, concurrency: 1, shells: false }
  * @since 0.1.0
  */
 export const ToolRuntime = Context.Reference<ToolRuntime>("effect-emissary/tool/ToolRuntime", {
-  defaultValue: () => inline
+  defaultValue: () => inlineRuntime
 })
 
-const limit = (concurrency: number | "unbounded"): number | "unbounded" =>
+const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounded" =>
   concurrency === "unbounded" || concurrency === Infinity ? "unbounded" : Math.max(1, Math.floor(concurrency) || 1)
 
 /**
@@ -99,7 +95,8 @@ const limit = (concurrency: number | "unbounded"): number | "unbounded" =>
  *
  * ```ts
  * import { Effect } from "effect"
- * import { BoundCall, BoundTool, ToolBatch, ToolContract, ToolResult, ToolRuntime, ToolSet } from "effect-emissary"
+ * import { boundCall, boundTool, toolBatch } from "effect-emissary/tool"
+ * import { ToolContract, ToolResult, ToolRuntime } from "effect-emissary"
  * import assert from "node:assert"
  *
  * const echo = ToolRuntime.make({
@@ -109,9 +106,9 @@ const limit = (concurrency: number | "unbounded"): number | "unbounded" =>
  *
  * const program = Effect.gen(function* () {
  *   const contract = yield* ToolContract.make({ name: "anything", parameters: { type: "object" } })
- *   const tools = yield* ToolSet.make([yield* BoundTool.shell(contract)])
- *   const call = yield* BoundCall.prepare(tools, { id: "1", name: "anything", arguments: { a: 1 } }, { runId: "run" })
- *   return yield* ToolBatch.collect([yield* Effect.fromResult(call)])
+ *   const tools = yield* boundTool.makeSet([yield* boundTool.makeStub(contract)])
+ *   const call = yield* boundCall.prepare(tools, { id: "1", name: "anything", arguments: { a: 1 } }, { runId: "run" })
+ *   return yield* toolBatch.collect([yield* Effect.fromResult(call)])
  * }).pipe(Effect.provide(ToolRuntime.layer(echo)))
  *
  * const [result] = await Effect.runPromise(program)
@@ -122,15 +119,16 @@ const limit = (concurrency: number | "unbounded"): number | "unbounded" =>
  * @since 0.1.0
  */
 export const make = (options: {
-  readonly dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
+  readonly dispatch: (call: boundCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>
   readonly concurrency?: number | "unbounded" | undefined
   readonly shells?: boolean | undefined
   readonly margin?: Duration.Input | undefined
 }): ToolRuntime => {
   const margin = Duration.fromInputUnsafe(options.margin ?? "5 seconds")
   return {
-    dispatch: (call) => (call.runtimeOnly ? internal.overdue(call, margin, options.dispatch) : options.dispatch(call)),
-    concurrency: limit(options.concurrency ?? 1),
+    dispatch: (call) =>
+      call.runtimeOnly ? boundCall.dispatchWithTimeout(call, margin, options.dispatch) : options.dispatch(call),
+    concurrency: limitConcurrency(options.concurrency ?? 1),
     shells: options.shells ?? true
   }
 }
@@ -149,7 +147,7 @@ export const layer = (runtime: ToolRuntime): Layer.Layer<never> => Layer.succeed
  * @category layers
  * @since 0.1.0
  */
-export const layerInline: Layer.Layer<never> = layer(inline)
+export const layerInline: Layer.Layer<never> = layer(inlineRuntime)
 
 /**
  * Executes calls here, `maxConcurrency` of a batch at once (default 5). A number
@@ -160,22 +158,7 @@ export const layerInline: Layer.Layer<never> = layer(inline)
  */
 export const layerConcurrent = (options?: {
   readonly maxConcurrency?: number | "unbounded" | undefined
-}): Layer.Layer<never> => layer({ ...inline, concurrency: limit(options?.maxConcurrency ?? 5) })
-
-/**
- * Sends calls without a body to a tool server, and executes the others here.
- * `maxConcurrency` calls of a batch run at once (default 5).
- *
- * **Details**
- *
- * The server is `RemoteTools.layerServer`. Every call ends with a result: what
- * the server answered, `timeout_error`, or `remote_unavailable`.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerRemote = (options: Remote.Options): Layer.Layer<never, InvalidOption, HttpClient> =>
-  Layer.effect(ToolRuntime, Remote.make(options))
+}): Layer.Layer<never> => layer({ ...inlineRuntime, concurrency: limitConcurrency(options?.maxConcurrency ?? 5) })
 
 /**
  * Wraps every call of the runtime below: to log, measure, cache or deny it.
@@ -198,7 +181,8 @@ export const layerRemote = (options: Remote.Options): Layer.Layer<never, Invalid
  *
  * ```ts
  * import { Effect } from "effect"
- * import { BoundCall, BoundTool, ToolBatch, ToolContract, ToolResult, ToolRuntime, ToolSet } from "effect-emissary"
+ * import { boundCall, boundTool, toolBatch } from "effect-emissary/tool"
+ * import { ToolContract, ToolResult, ToolRuntime } from "effect-emissary"
  * import assert from "node:assert"
  *
  * const log: Array<string> = []
@@ -214,9 +198,9 @@ export const layerRemote = (options: Remote.Options): Layer.Layer<never, Invalid
  *
  * const program = Effect.gen(function* () {
  *   const contract = yield* ToolContract.make({ name: "ping", parameters: { type: "object" } })
- *   const tools = yield* ToolSet.make([yield* BoundTool.shell(contract)])
- *   const call = yield* BoundCall.prepare(tools, { id: "1", name: "ping", arguments: {} }, { runId: "run" })
- *   return yield* ToolBatch.collect([yield* Effect.fromResult(call)])
+ *   const tools = yield* boundTool.makeSet([yield* boundTool.makeStub(contract)])
+ *   const call = yield* boundCall.prepare(tools, { id: "1", name: "ping", arguments: {} }, { runId: "run" })
+ *   return yield* toolBatch.collect([yield* Effect.fromResult(call)])
  * }).pipe(
  *   Effect.provide(traced("first")),
  *   Effect.provide(traced("second")),
@@ -231,17 +215,17 @@ export const layerRemote = (options: Remote.Options): Layer.Layer<never, Invalid
  * @since 0.1.0
  */
 export const around = (
-  wrap: (call: BoundCall, next: Effect.Effect<ToolResult.ToolResult>) => Effect.Effect<ToolResult.ToolResult>
+  wrap: (call: boundCall.BoundCall, next: Effect.Effect<ToolResult.ToolResult>) => Effect.Effect<ToolResult.ToolResult>
 ): Layer.Layer<never> =>
   // fresh, because layers are shared by reference and this one depends on what lies below it
   Layer.fresh(
     Layer.effect(
       ToolRuntime,
-      Effect.map(ToolRuntime, (runtime) => wrapped(runtime, wrap))
+      Effect.map(ToolRuntime, (runtime) => wrapRuntime(runtime, wrap))
     )
   )
 
-const wrapped = (runtime: ToolRuntime, wrap: Parameters<typeof around>[0]): ToolRuntime => ({
+const wrapRuntime = (runtime: ToolRuntime, wrap: Parameters<typeof around>[0]): ToolRuntime => ({
   ...runtime,
   dispatch: (call) =>
     wrap(
@@ -249,16 +233,3 @@ const wrapped = (runtime: ToolRuntime, wrap: Parameters<typeof around>[0]): Tool
       Effect.suspend(() => runtime.dispatch(call))
     )
 })
-
-/**
- * Whether the runtime can execute the tool.
- *
- * **When to use**
- *
- * Use before anything is sent to a model: a run would otherwise pay for calls
- * that nobody can execute.
- *
- * @category guards
- * @since 0.1.0
- */
-export const supports = (runtime: ToolRuntime, tool: BoundTool): boolean => tool.kind !== "shell" || runtime.shells

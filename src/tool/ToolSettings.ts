@@ -3,10 +3,11 @@
  *
  * @since 0.1.0
  */
-import type * as Tool from "effect/ai/Tool"
+
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import { dual } from "effect/Function"
+import type * as Tool from "effect/ai/Tool"
 
 /**
  * How long a call of the tool may take; 10 seconds when nothing is set.

@@ -3,15 +3,12 @@ import { Context, Effect, type Layer, Schema, type Stream } from "effect"
 import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import {
   Agent,
+  ToolFailure,
   type AgentDefinition,
   type AgentError,
   type AgentEvent,
-  type AgentTool,
   type ModelRegistry,
   type PayloadError,
-  type RunIncomplete,
-  type RunResult,
-  ToolFailure,
   type ToolResolver
 } from "effect-emissary"
 import { expectTypeOf } from "vitest"
@@ -67,11 +64,11 @@ expectTypeOf(Agent.definition(told)).toEqualTypeOf<
 
 // Outputs
 expectTypeOf(bare.ask("x")).toEqualTypeOf<
-  Effect.Effect<string, AgentError.AgentError | RunIncomplete.RunIncomplete, Model>
+  Effect.Effect<string, AgentError.AgentError | AgentError.RunIncomplete, Model>
 >()
 const dated = Agent.make("a", { output: Schema.Struct({ at: Schema.DateTimeUtcFromString }) })
 type Dated = Schema.Struct<{ readonly at: typeof Schema.DateTimeUtcFromString }>["Type"]
-expectTypeOf<Effect.Success<ReturnType<typeof dated.run>>>().toEqualTypeOf<RunResult.RunResult<Dated>>()
+expectTypeOf<Effect.Success<ReturnType<typeof dated.run>>>().toEqualTypeOf<Agent.Result<Dated>>()
 expectTypeOf<Stream.Success<ReturnType<typeof dated.stream>>>().toEqualTypeOf<AgentEvent.AgentEvent<Dated>>()
 expectTypeOf<Effect.Error<ReturnType<typeof dated.run>>>().toEqualTypeOf<AgentError.AgentError>()
 
@@ -81,7 +78,7 @@ const decoding = Agent.make("a", { output: needy })
 expectTypeOf<ServicesOf<typeof decoding>>().toEqualTypeOf<Model | Mail>()
 
 // `output` is there when the run completed, and only then
-declare const result: RunResult.RunResult<Dated>
+declare const result: Agent.Result<Dated>
 if (result.outcome === "Completed") expectTypeOf(result.output).toEqualTypeOf<Dated>()
 // @ts-expect-error no output before the outcome is known
 void result.output
@@ -91,19 +88,19 @@ class Support extends Agent.Service<Support>()("support", { toolkit, instruction
 expectTypeOf(Support.layer).toEqualTypeOf<Layer.Layer<Support, AgentError.AgentError, Model | Both | Mail>>()
 expectTypeOf(Support.key).toEqualTypeOf<"effect-emissary/Agent/support">()
 expectTypeOf(Effect.flatMap(Support, (support) => support.ask("x"))).toEqualTypeOf<
-  Effect.Effect<string, AgentError.AgentError | RunIncomplete.RunIncomplete, Support>
+  Effect.Effect<string, AgentError.AgentError | AgentError.RunIncomplete, Support>
 >()
 expectTypeOf<DefinitionServicesOf<typeof Support>>().toEqualTypeOf<Mail>()
 
 // Agents as tools: whatever running the agent requires
 const tool = Agent.asTool(fromToolkit, { name: "delegate", description: "d" })
-expectTypeOf(tool).toEqualTypeOf<AgentTool.AgentTool<"delegate", Model | Both>>()
+expectTypeOf(tool).toEqualTypeOf<Agent.AgentTool<"delegate", Model | Both>>()
 const delegating = Agent.make("a", { toolkit: [tool, Get], model: "p/m" })
 expectTypeOf<ServicesOf<typeof delegating>>().toEqualTypeOf<Registry | Model | Both>()
 const inToolkit = Agent.make("a", { toolkit: Toolkit.make(tool) })
 expectTypeOf<ServicesOf<typeof inToolkit>>().toEqualTypeOf<Model | Both>()
 const serviceTool = Agent.asTool(Support, { name: "support", description: "d" })
-expectTypeOf(serviceTool).toEqualTypeOf<AgentTool.AgentTool<"support", Support>>()
+expectTypeOf(serviceTool).toEqualTypeOf<Agent.AgentTool<"support", Support>>()
 const asking = Agent.make("a", { toolkit: [serviceTool] })
 expectTypeOf<ServicesOf<typeof asking>>().toEqualTypeOf<Model | Support>()
 

@@ -1,23 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Ref, Schema, Stream } from "effect"
 import { Prompt, Tool, Toolkit } from "effect/ai"
-import {
-  Agent,
-  Conversation,
-  Message,
-  Part,
-  RunContext,
-  type RunOptions,
-  type RunResult,
-  RunState,
-  ToolRuntime
-} from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent, Conversation, Message, Run, RunContext, ToolRuntime } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { call, Probe, toolkit, world } from "./fixtures.ts"
 
 const agent = Agent.make("tester", { toolkit })
 
-const mixed: Script.Script = [
+const mixed: ScriptedModel.Script = [
   {
     toolCalls: [
       call("c1", "delete", { path: "/a" }),
@@ -28,8 +19,8 @@ const mixed: Script.Script = [
   { text: "done" }
 ]
 
-const throughJson = (state: RunState.RunState) =>
-  Effect.flatMap(RunState.codec.encodeJson(state), (text) => RunState.codec.decodeJson(text))
+const throughJson = (state: Run.State) =>
+  Effect.flatMap(Run.stateCodec.encodeJson(state), (text) => Run.stateCodec.decodeJson(text))
 
 const toolResults = (conversation: Conversation.Conversation) =>
   Conversation.messages(conversation).flatMap((message) =>
@@ -38,7 +29,7 @@ const toolResults = (conversation: Conversation.Conversation) =>
       : []
   )
 
-const awaiting = <A>(result: RunResult.RunResult<A>) => {
+const awaiting = <A>(result: Agent.Result<A>) => {
   assert(result.outcome === "AwaitingApproval")
   return result
 }
@@ -150,7 +141,7 @@ describe("TOOL-7 approvals", () => {
     }).pipe(Effect.provide(world(mixed)))
   )
 
-  const problems: ReadonlyArray<readonly [string, RunOptions.ResumeOptions["decisions"] & {}]> = [
+  const problems: ReadonlyArray<readonly [string, Agent.ResumeOptions["decisions"] & {}]> = [
     ["unknown", [{ callId: "c2", approved: true }]],
     ["unknown", [{ callId: "nobody", approved: true }]],
     [
@@ -182,7 +173,9 @@ describe("TOOL-7 approvals", () => {
   it.effect("TOOL-7 a decision about an open call whose tool asks for none is refused, and nothing runs", () =>
     Effect.gen(function* () {
       const asked = yield* Conversation.addUser(yield* Conversation.make(), "Go").pipe(
-        Effect.flatMap(Conversation.addAssistant([Part.toolCall({ id: "c1", name: "echo", arguments: { text: "x" } })]))
+        Effect.flatMap(
+          Conversation.addAssistant([Message.toolCallPart({ id: "c1", name: "echo", arguments: { text: "x" } })])
+        )
       )
       const decisions = [{ callId: "c1", approved: false }]
       const error = yield* Effect.flip(agent.run(undefined, { conversation: asked, decisions }))
@@ -225,7 +218,7 @@ describe("TOOL-7 approvals", () => {
     })
     const policies = Toolkit.make(Pay, Refund, Broken)
     const payer = Agent.make("payer", { toolkit: policies })
-    const setup = (script: Script.Script) =>
+    const setup = (script: ScriptedModel.Script) =>
       Layer.unwrap(
         Effect.gen(function* () {
           const ran = yield* Ref.make<ReadonlyArray<string>>([])

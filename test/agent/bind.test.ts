@@ -1,24 +1,25 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import type { AgentDefinition } from "effect-emissary"
 import {
   Agent,
   Conversation,
   ModelRegistry,
+  Run,
   RunContext,
-  RunState,
   ToolResolver,
   ToolResult,
-  ToolRuntime
+  ToolRuntime,
+  type AgentDefinition
 } from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import type { handlers } from "./fixtures.ts"
 import { call, Delete, Echo, Fail, Probe, toolkit, world } from "./fixtures.ts"
 
 class Tenants extends Context.Service<Tenants, { readonly name: string }>()("test/Tenants") {}
 
-const script: Script.Script = [
+const script: ScriptedModel.Script = [
   {
     text: "Let me see.",
     toolCalls: [
@@ -34,7 +35,7 @@ const script: Script.Script = [
 
 const origin = Agent.make("support", { model: "scripted/any", instructions: "Help.", toolkit, maxSteps: 4 })
 
-const ambient = (turns: Script.Script) => ModelRegistry.layerAmbient.pipe(Layer.provideMerge(world(turns)))
+const ambient = (turns: ScriptedModel.Script) => ModelRegistry.layerAmbient.pipe(Layer.provideMerge(world(turns)))
 
 /** Runs the origin's handlers behind a runtime that knows only names and JSON. */
 const forwarding = Effect.gen(function* () {
@@ -121,7 +122,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
             const result = last?._tag === "RunFinished" ? last.result : yield* Effect.provide(agent.run("Go"), runtime)
             asked.bound = (yield* ScriptedModel.requests).map(({ messages, tools }) => ({ messages, tools }))
             return result
-          }).pipe(Effect.provide(ToolResolver.layerShells), Effect.provide(ambient(script)))
+          }).pipe(Effect.provide(ToolResolver.layerStubs), Effect.provide(ambient(script)))
           assert.deepStrictEqual(Conversation.transcript(bound.conversation), Conversation.transcript(ran.conversation))
           assert.deepStrictEqual(asked.bound, asked.ran)
         })
@@ -142,7 +143,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
         assert.include(error.message, "ToolRuntime")
       }
       assert.lengthOf(yield* ScriptedModel.requests, 0)
-    }).pipe(Effect.provide(ToolResolver.layerShells), Effect.provide(ambient([])))
+    }).pipe(Effect.provide(ToolResolver.layerStubs), Effect.provide(ambient([])))
   )
 
   it.effect("CODEC-3 a contract that no longer fits is refused with its path", () => {
@@ -185,7 +186,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
       assert.deepStrictEqual(yield* Agent.encode(agent), wire)
       assert.strictEqual(agent.name, "support")
       assert.strictEqual(agent.definition.maxSteps, 4)
-    }).pipe(Effect.provide(ToolResolver.layerShells), Effect.provide(ambient([])))
+    }).pipe(Effect.provide(ToolResolver.layerStubs), Effect.provide(ambient([])))
   )
 
   it.effect("AGENT-3 a run of the origin is resumed by the agent that was bound from its definition", () =>
@@ -193,9 +194,9 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
       const stopped = yield* origin.run("Go", {
         interruptWhen: (event) => (event._tag === "ModelAnswered" ? {} : undefined)
       })
-      const state = yield* RunState.codec.encodeJson(stopped.state)
+      const state = yield* Run.stateCodec.encodeJson(stopped.state)
       const agent = yield* Effect.flatMap(Agent.encodeJson(origin), Agent.decodeJson)
-      const result = yield* agent.resume(yield* RunState.codec.decodeJson(state))
+      const result = yield* agent.resume(yield* Run.stateCodec.decodeJson(state))
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["echo a", "fail", "boom"])
     }).pipe(Effect.provide(ToolResolver.layerToolkit(toolkit)), Effect.provide(ambient(script)))
@@ -213,7 +214,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["delete /a"])
     }).pipe(
-      Effect.provide(ToolResolver.layerShells),
+      Effect.provide(ToolResolver.layerStubs),
       Effect.provide(ambient([{ toolCalls: [call("c1", "delete", { path: "/a" })] }, { text: "done" }]))
     )
   )

@@ -2,26 +2,16 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Option, Ref, Result, Schema, Stream } from "effect"
 import { LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import {
-  Agent,
-  AgentError,
-  Budget,
-  BudgetPolicy,
-  Conversation,
-  ConversationStore,
-  Message,
-  RunEvent,
-  RunState,
-  RunTransition,
-  TokenCounter
-} from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent, AgentError, Conversation, ConversationStore, Message, Run, TokenCounter } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { call } from "./fixtures.ts"
 import * as events from "./runEvents.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
 const long = "x".repeat(1000)
-const asking = (id: string): Script.Turn => ({ toolCalls: [call(id, "read", {})] })
+const asking = (id: string): ScriptedModel.Turn => ({ toolCalls: [call(id, "read", {})] })
 
 const toolkit = Toolkit.make(Tool.make("read", { description: "Reads a lot", success: Schema.String }))
 const world = (script: Parameters<typeof ScriptedModel.layer>[0]) =>
@@ -29,18 +19,18 @@ const world = (script: Parameters<typeof ScriptedModel.layer>[0]) =>
 const many = (steps: number) => world(({ index }) => (index < steps ? asking(`c${index}`) : { text: "done" }))
 
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
-const policy = BudgetPolicy.fit({ threshold: 8000, keepOutput: 20 })
+const policy = Agent.truncate({ threshold: 8000, keepOutput: 20 })
 
 /** What a request weighs, without tool definitions. */
 const weight = (prompt: Prompt.Prompt | undefined) =>
   prompt === undefined ? Effect.succeed(0) : Effect.flatMap(Conversation.fromPrompt(prompt), Conversation.estimatedSize)
 const requests = Effect.map(ScriptedModel.requests, (all) => all.map(({ prompt }) => prompt))
 
-const recording = Effect.map(Ref.make<ReadonlyArray<RunEvent.RunEvent>>([]), (ref) => ({
-  onState: (_: RunState.RunState, event: RunEvent.RunEvent) => Ref.update(ref, (all) => [...all, event]),
+const recording = Effect.map(Ref.make<ReadonlyArray<Run.Event>>([]), (ref) => ({
+  onState: (_: Run.State, event: Run.Event) => Ref.update(ref, (all) => [...all, event]),
   events: Ref.get(ref)
 }))
-const fittings = (all: ReadonlyArray<RunEvent.RunEvent>) => all.filter(({ _tag }) => _tag === "ConversationFitted")
+const fittings = (all: ReadonlyArray<Run.Event>) => all.filter(({ _tag }) => _tag === "ConversationFitted")
 
 describe("CONV-7 budget policy", () => {
   it.effect('CONV-7 is off by default, and with "off"', () =>
@@ -106,16 +96,16 @@ describe("CONV-7 budget policy", () => {
       }).pipe(Effect.provide(characters), Effect.provide(many(14)))
       assert.isDefined(whole.state.view)
 
-      const stored = yield* RunEvent.listCodec.decodeJson(yield* RunEvent.listCodec.encodeJson(yield* events))
+      const stored = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(yield* events))
       const folded = yield* Effect.fromResult(RunTransition.fold(stored))
-      const encode = (state: RunState.RunState) => RunState.codec.encodeJson(state)
+      const encode = (state: Run.State) => Run.stateCodec.encodeJson(state)
       assert.strictEqual(yield* encode(folded), yield* encode(whole.state))
 
       const parts = yield* Effect.gen(function* () {
         const first = yield* agent.run("go", { budget: policy, maxSteps: 9 })
         assert.strictEqual(first.outcome, "MaxSteps")
         assert.isDefined(first.state.view)
-        const state = yield* RunState.codec.decodeJson(yield* encode(first.state))
+        const state = yield* Run.stateCodec.decodeJson(yield* encode(first.state))
         const second = yield* agent.resume(state, { budget: policy, maxSteps: 16 })
         assert.strictEqual(second.outcome, "Completed")
         return yield* requests
@@ -160,7 +150,7 @@ describe("CONV-7 budget policy", () => {
     Effect.gen(function* () {
       const { events, onState } = yield* recording
       const bare = Agent.make("bare", {})
-      const budget = BudgetPolicy.fit({ threshold: 1050, target: 1040 })
+      const budget = Agent.truncate({ threshold: 1050, target: 1040 })
       const conversation = yield* Conversation.addUser(Conversation.empty, long).pipe(
         Effect.flatMap(Conversation.addAssistant("ok"))
       )
@@ -183,7 +173,7 @@ describe("CONV-7 budget policy", () => {
       const error = yield* Effect.flip(agent.run(long.repeat(10), { budget: policy }))
       assert(error._tag === "AgentError" && error.reason._tag === "BudgetFailed" && error.state !== undefined)
       const cause = AgentError.causeOf(error.reason)
-      assert(cause._tag === "Some" && Schema.is(Budget.BudgetTooSmall)(cause.value))
+      assert(cause._tag === "Some" && Schema.is(Conversation.BudgetTooSmall)(cause.value))
       assert.strictEqual(cause.value.budget, 8000)
       assert.include(error.message, "expected at most 8000 tokens")
       assert.deepStrictEqual(yield* requests, [])
@@ -199,7 +189,7 @@ describe("CONV-7 budget policy", () => {
       )
       const result = yield* Agent.make("bare", {}).run(long, {
         conversation,
-        budget: BudgetPolicy.fit({ threshold: 1500, target: 100 })
+        budget: Agent.truncate({ threshold: 1500, target: 100 })
       })
       assert.strictEqual(Conversation.messageCount(result.state.view ?? Conversation.empty), 2)
     }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "ok" }])))
@@ -216,7 +206,7 @@ describe("CONV-7 compact", () => {
 
   it.effect("CONV-7 summarizes once, with the agent's own model, and sends the summary from then on", () =>
     Effect.gen(function* () {
-      const budget = BudgetPolicy.compact({
+      const budget = Agent.compact({
         threshold: 8000,
         summarize: (part) =>
           Effect.map(
@@ -249,7 +239,7 @@ describe("CONV-7 compact", () => {
 
   it.effect("CONV-7 fits what a summary does not bring within the threshold", () =>
     Effect.gen(function* () {
-      const budget = BudgetPolicy.compact({ threshold: 8000, summarize: () => Effect.succeed(long.repeat(20)) })
+      const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.succeed(long.repeat(20)) })
       const { events, onState } = yield* recording
       const result = yield* agent.run("go", { conversation: yield* old, budget, onState })
       assert.deepStrictEqual(texts(result.state.view), ["Test.", "go", "done"])
@@ -267,7 +257,7 @@ describe("CONV-7 compact", () => {
   it.effect("CONV-7 a summary that fails ends the run with its cause, and the run goes on from there", () =>
     Effect.gen(function* () {
       class Tired extends Schema.TaggedError<Tired>()("Tired", {}) {}
-      const budget = BudgetPolicy.compact({ threshold: 8000, summarize: () => Effect.fail(new Tired()) })
+      const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.fail(new Tired()) })
       const error = yield* Effect.flip(agent.run("go", { conversation: yield* old, budget }))
       assert(error._tag === "AgentError" && error.reason._tag === "BudgetFailed" && error.state !== undefined)
       assert.include(error.message, "Tired")
@@ -279,7 +269,7 @@ describe("CONV-7 compact", () => {
 
   it.effect("CONV-7 a summary that says nothing ends the run and takes nothing away", () =>
     Effect.gen(function* () {
-      const budget = BudgetPolicy.compact({ threshold: 8000, summarize: () => Effect.succeed("") })
+      const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.succeed("") })
       const error = yield* Effect.flip(agent.run("go", { conversation: yield* old, budget }))
       assert(error._tag === "AgentError" && error.reason._tag === "BudgetFailed" && error.state !== undefined)
       assert.include(error.message, "EmptySummary")
@@ -289,7 +279,7 @@ describe("CONV-7 compact", () => {
 
   it.effect("CONV-7 the timeout of a step bounds the summary, too", () =>
     Effect.gen(function* () {
-      const budget = BudgetPolicy.compact({ threshold: 8000, summarize: () => Effect.never })
+      const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.never })
       const fiber = yield* Effect.forkChild(
         agent.run("go", { conversation: yield* old, budget, timeouts: { step: "2 seconds" } })
       )
@@ -302,8 +292,8 @@ describe("CONV-7 compact", () => {
 })
 
 describe("CONV-7 ConversationFitted", () => {
-  const report: Budget.Report = { before: 10, after: 5, removed: [], shortened: [] }
-  const fitted = (view: Conversation.Conversation): RunEvent.RunEvent => ({
+  const report: Conversation.ReductionReport = { before: 10, after: 5, removed: [], shortened: [] }
+  const fitted = (view: Conversation.Conversation): Run.Event => ({
     _tag: "ConversationFitted",
     at: events.at,
     view,

@@ -5,6 +5,7 @@ import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, ModelRegistry, RunContext, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { call } from "./fixtures.ts"
 
 /** What a piece of the agent's code finds in its context. */

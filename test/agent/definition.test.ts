@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, Duration, Effect, Redacted, Schema } from "effect"
-import { AgentDefinition, type LossyEncoding, type PayloadError, ToolContract } from "effect-emissary"
-import { AgentDefinitionArbitrary } from "effect-emissary/testing"
+import { AgentDefinition, ToolContract, type PayloadError } from "effect-emissary"
+import { Arbitraries } from "effect-emissary/testing"
 
 const parameters = {
   type: "object",
@@ -13,7 +13,7 @@ const parameters = {
 const tool = (options: Partial<Parameters<typeof ToolContract.make>[0]> = {}) =>
   ToolContract.make({ name: "get_order", description: "Look up an order", parameters, ...options })
 
-const issuesOf = (error: PayloadError.PayloadError | LossyEncoding.LossyEncoding) =>
+const issuesOf = (error: PayloadError.PayloadError | PayloadError.LossyEncoding) =>
   error._tag === "PayloadError" && error.reason._tag === "Invalid"
     ? error.reason.issues.map((issue) => issue.path)
     : error._tag === "PayloadError"
@@ -219,32 +219,29 @@ describe("AgentDefinition.encode", () => {
 })
 
 describe("AgentDefinition laws", () => {
-  it.effect.prop(
-    "L3 version 2: decode is the inverse of encode",
-    [AgentDefinitionArbitrary.description()],
-    ([description]) =>
-      Effect.gen(function* () {
-        const definition = yield* AgentDefinitionArbitrary.build(description)
-        const decoded = yield* Effect.flatMap(AgentDefinition.encode(definition), AgentDefinition.decode)
-        assert.deepStrictEqual(json(decoded), json(definition))
-        const fromText = yield* Effect.flatMap(AgentDefinition.encodeJson(definition), AgentDefinition.decodeJson)
-        assert.deepStrictEqual(json(fromText), json(definition))
-      })
+  it.effect.prop("L3 version 2: decode is the inverse of encode", [Arbitraries.agentDescription()], ([description]) =>
+    Effect.gen(function* () {
+      const definition = yield* Arbitraries.buildAgentDefinition(description)
+      const decoded = yield* Effect.flatMap(AgentDefinition.encode(definition), AgentDefinition.decode)
+      assert.deepStrictEqual(json(decoded), json(definition))
+      const fromText = yield* Effect.flatMap(AgentDefinition.encodeJson(definition), AgentDefinition.decodeJson)
+      assert.deepStrictEqual(json(fromText), json(definition))
+    })
   )
 
   it.effect.prop(
     "L3 version 1: decode is the inverse of encode, where nothing is lost",
-    [AgentDefinitionArbitrary.description({ version1: true })],
+    [Arbitraries.agentDescription({ version1: true })],
     ([description]) =>
       Effect.gen(function* () {
-        const definition = yield* AgentDefinitionArbitrary.build(description)
+        const definition = yield* Arbitraries.buildAgentDefinition(description)
         const wire = yield* AgentDefinition.encode(definition, { version: 1 })
         assert.deepStrictEqual(json(yield* AgentDefinition.decode(wire)), json(definition))
       })
   )
 
   /** What version 1 can say: it has a model, descriptions and finite timeouts. */
-  const sayable = Arbitrary.map(AgentDefinitionArbitrary.description(), (description) => ({
+  const sayable = Arbitrary.map(Arbitraries.agentDescription(), (description) => ({
     ...description,
     model: description.model ?? "openai/gpt-5.2",
     tools: description.tools.map((tool) => ({
@@ -255,7 +252,7 @@ describe("AgentDefinition laws", () => {
   }))
 
   /** The definition without what is named as lost. */
-  const without = (definition: AgentDefinition.AgentDefinition, losses: ReadonlyArray<LossyEncoding.Loss>) => {
+  const without = (definition: AgentDefinition.AgentDefinition, losses: ReadonlyArray<PayloadError.Loss>) => {
     const lost = new Set(losses.map((loss) => loss.path))
     const { output } = definition
     return {
@@ -273,7 +270,7 @@ describe("AgentDefinition laws", () => {
 
   it.effect.prop("L3 version 1 loses exactly what it says", [sayable], ([description]) =>
     Effect.gen(function* () {
-      const definition = yield* AgentDefinitionArbitrary.build(description)
+      const definition = yield* Arbitraries.buildAgentDefinition(description)
       const written = yield* Effect.result(AgentDefinition.encode(definition, { version: 1 }))
       const losses =
         written._tag === "Failure" && written.failure._tag === "LossyEncoding" ? written.failure.losses : []
@@ -282,22 +279,19 @@ describe("AgentDefinition laws", () => {
     })
   )
 
-  it.effect.prop(
-    "L3 the digest depends on what is said only",
-    [AgentDefinitionArbitrary.description()],
-    ([description]) =>
-      Effect.gen(function* () {
-        const definition = yield* AgentDefinitionArbitrary.build(description)
-        const digest = yield* AgentDefinition.digest(definition)
-        assert.match(digest, /^sha256:[0-9a-f]{64}$/u)
-        const again = yield* Effect.flatMap(
-          AgentDefinition.encodeJson(definition, { indent: 2 }),
-          AgentDefinition.decodeJson
-        )
-        assert.strictEqual(yield* AgentDefinition.digest(again), digest)
-        const other = yield* AgentDefinition.make({ ...definition, maxSteps: 987_654_321 })
-        assert.notStrictEqual(yield* AgentDefinition.digest(other), digest)
-      })
+  it.effect.prop("L3 the digest depends on what is said only", [Arbitraries.agentDescription()], ([description]) =>
+    Effect.gen(function* () {
+      const definition = yield* Arbitraries.buildAgentDefinition(description)
+      const digest = yield* AgentDefinition.digest(definition)
+      assert.match(digest, /^sha256:[0-9a-f]{64}$/u)
+      const again = yield* Effect.flatMap(
+        AgentDefinition.encodeJson(definition, { indent: 2 }),
+        AgentDefinition.decodeJson
+      )
+      assert.strictEqual(yield* AgentDefinition.digest(again), digest)
+      const other = yield* AgentDefinition.make({ ...definition, maxSteps: 987_654_321 })
+      assert.notStrictEqual(yield* AgentDefinition.digest(other), digest)
+    })
   )
 
   it.effect("L3 L8 the digest covers every part and refuses secrets", () =>

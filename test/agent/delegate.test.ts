@@ -1,22 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Deferred, Effect, Fiber, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import {
-  Agent,
-  AgentError,
-  AgentEvent,
-  Conversation,
-  Delegate,
-  Message,
-  type RunEvent,
-  RunState,
-  RunTransition
-} from "effect-emissary"
+import * as agentMethods from "#src/agent/internal/agentMethods.ts"
+import { Agent, AgentError, AgentEvent, Conversation, Message, Run } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
 import { ScriptedModel } from "effect-emissary/testing"
 
 /** Counts to three, one fact each; asks whether it may go on after the second. */
 const counter = (ran: Array<number>, digest = "counter:1") =>
-  Delegate.make({
+  agentMethods.answerWith({
     name: "counter",
     digest,
     maxSteps: 10,
@@ -41,7 +33,7 @@ const counter = (ran: Array<number>, digest = "counter:1") =>
     decode: (output) => Effect.succeed(String(output))
   })
 
-const json = (state: RunState.RunState) => Effect.flatMap(RunState.encodeJson(state), RunState.decodeJson)
+const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
 
 describe("PLAN-8 what answers in place of a model", () => {
   it.effect("PLAN-8 waits for a decision, and goes on in another process", () =>
@@ -74,8 +66,8 @@ describe("PLAN-8 what answers in place of a model", () => {
         toolkit: [Agent.asTool(counter(ran), { name: "count", description: "Counts" })]
       })
       const script = [{ toolCalls: [{ id: "c1", name: "count", params: { input: "count" } }] }, { text: "counted" }]
-      const journal: Array<RunEvent.RunEvent> = []
-      const onState = (_: RunState.RunState, event: RunEvent.RunEvent) => Effect.sync(() => void journal.push(event))
+      const journal: Array<Run.Event> = []
+      const onState = (_: Run.State, event: Run.Event) => Effect.sync(() => void journal.push(event))
       const done = yield* Effect.gen(function* () {
         const waiting = yield* outer.run("go", { onState })
         assert(waiting.outcome === "AwaitingApproval")
@@ -122,7 +114,7 @@ describe("PLAN-8 what answers in place of a model", () => {
   it.effect("PLAN-8 an error carries the state, and the run goes on from it", () =>
     Effect.gen(function* () {
       let failing = true
-      const agent = Delegate.make({
+      const agent = agentMethods.answerWith({
         name: "flaky",
         digest: "flaky:1",
         maxSteps: 1,
@@ -146,7 +138,7 @@ describe("PLAN-8 what answers in place of a model", () => {
   it.effect("PLAN-8 timeouts, hooks and fibers stop it, and what was saved stays", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
-      const slow = Delegate.make({
+      const slow = agentMethods.answerWith({
         name: "slow",
         digest: "slow:1",
         maxSteps: 1,
@@ -158,7 +150,7 @@ describe("PLAN-8 what answers in place of a model", () => {
           ),
         decode: (output) => Effect.succeed(output)
       })
-      const facts = (state: RunState.RunState) => Chunk.toReadonlyArray(state.progress?.facts ?? Chunk.empty())
+      const facts = (state: Run.State) => Chunk.toReadonlyArray(state.progress?.facts ?? Chunk.empty())
       const timed = yield* Effect.forkChild(slow.run("go", { timeouts: { total: "5 seconds", step: "1 second" } }))
       yield* Deferred.await(begun)
       yield* TestClock.adjust("4 seconds")
@@ -172,7 +164,7 @@ describe("PLAN-8 what answers in place of a model", () => {
       })
       assert(stopped.outcome === "Interrupted")
       assert.strictEqual(stopped.reason, "enough")
-      const states: Array<RunState.RunState> = []
+      const states: Array<Run.State> = []
       const cut = yield* Effect.forkChild(
         slow.run("go", { onState: (state) => Effect.sync(() => void states.push(state)) })
       )

@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, type Layer, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Agent, Conversation, Message, type RunEvent, type RunOptions, RunState, ToolRuntime } from "effect-emissary"
-import { type Script } from "effect-emissary/testing"
+import type * as modelScript from "#src/testing/internal/modelScript.ts"
+import { Agent, Conversation, Message, Run, ToolRuntime } from "effect-emissary"
+import type { ScriptedModel } from "effect-emissary/testing"
+
 import { Probe, toolkit, world } from "./fixtures.ts"
 
 /** What a generated call does. */
@@ -36,7 +38,7 @@ const agent = Agent.make("outer", {
   ]
 })
 
-const callOf = (turn: Turn, at: string, kind: typeof Kind.Type, i: number): Script.ToolCall => {
+const callOf = (turn: Turn, at: string, kind: typeof Kind.Type, i: number): modelScript.ToolCall => {
   const id = turn.sameId ? "same" : `${at}_${i}`
   // Texts are unique, so that what ran twice shows
   const text = `${at} ${i}`
@@ -60,7 +62,7 @@ const callOf = (turn: Turn, at: string, kind: typeof Kind.Type, i: number): Scri
   }
 }
 
-const scriptTurn = (turn: Turn, at: string): Script.Turn => ({
+const scriptTurn = (turn: Turn, at: string): ScriptedModel.Turn => ({
   ...(turn.reasoning ? { reasoning: { text: "hm", metadata: { x: { signature: at } } } } : undefined),
   ...(turn.text === "" ? undefined : { text: turn.text }),
   toolCalls: turn.calls.map((kind, i) => callOf(turn, at, kind, i)),
@@ -69,7 +71,7 @@ const scriptTurn = (turn: Turn, at: string): Script.Turn => ({
 })
 
 /** The script of a plan: each run of an agent has its own turns, each mistake comes before its turn. */
-const scriptOf = (plan: Plan): Script.TurnFunction => {
+const scriptOf = (plan: Plan): ScriptedModel.TurnFunction => {
   const positions = new Map<string, number>()
   const mistaken = new Set<string>()
   return ({ messages }) => {
@@ -90,12 +92,12 @@ const scriptOf = (plan: Plan): Script.TurnFunction => {
 
 type World = Layer.Success<ReturnType<typeof world>>
 type Result = Effect.Success<ReturnType<typeof agent.run>>
-type Options = Pick<RunOptions.RunOptions, "maxSteps" | "decisions" | "interruptWhen" | "conversation">
+type Options = Pick<Agent.Options, "maxSteps" | "decisions" | "interruptWhen" | "conversation">
 
 /** One way to drive a run to a result. */
 interface Driver {
   readonly start: (input: string, options: Options) => Effect.Effect<Result, unknown, World>
-  readonly go: (state: RunState.RunState, options: Options) => Effect.Effect<Result, unknown, World>
+  readonly go: (state: Run.State, options: Options) => Effect.Effect<Result, unknown, World>
 }
 
 const running: Driver = { start: agent.run, go: agent.resume }
@@ -109,8 +111,8 @@ const streaming: Driver = {
   go: agent.resume
 }
 
-const throughJson = (state: RunState.RunState) =>
-  Effect.flatMap(RunState.codec.encodeJson(state), (text) => RunState.codec.decodeJson(text))
+const throughJson = (state: Run.State) =>
+  Effect.flatMap(Run.stateCodec.encodeJson(state), (text) => Run.stateCodec.decodeJson(text))
 
 /** Stops between transitions, and goes on from JSON until nothing stops it any more. */
 const stopping: Driver = {
@@ -129,7 +131,7 @@ const onwards =
     result.outcome === "Interrupted" ? stopping.go(result.state, options) : Effect.succeed(result)
 
 /** After these events nothing is under way that a stop would cut off, whatever the runtime. */
-const betweenTransitions = (event: RunEvent.RunEvent, state: RunState.RunState) => {
+const betweenTransitions = (event: Run.Event, state: Run.State) => {
   switch (event._tag) {
     case "RunStarted":
     case "InputAdded":
@@ -139,7 +141,7 @@ const betweenTransitions = (event: RunEvent.RunEvent, state: RunState.RunState) 
       // Who stops at the limit has been told, and going on is a decision to exceed it
       return state.limited ? undefined : { reason: "look" }
     case "ToolFinished":
-      return RunState.openCalls(state).every(({ status }) => status._tag !== "Started") ? { reason: "look" } : undefined
+      return Run.openCalls(state).every(({ status }) => status._tag !== "Started") ? { reason: "look" } : undefined
     default:
       return undefined
   }
@@ -215,7 +217,7 @@ describe("L5 one loop, many drivers", () => {
     [Plan, Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 25 })), Schema.Boolean],
     ([plan, events, concurrent]) =>
       Effect.gen(function* () {
-        let last: RunState.RunState | undefined
+        let last: Run.State | undefined
         let seen = 0
         // After the last event that was written nothing happens any more
         const dying = agent.run("Go", {

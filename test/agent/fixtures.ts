@@ -1,7 +1,8 @@
 import { Context, Deferred, Effect, Layer, Ref, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
+import type * as modelScript from "#src/testing/internal/modelScript.ts"
 import { ToolFailure, ToolRuntime } from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { ScriptedModel } from "effect-emissary/testing"
 
 /** Records which bodies ran, in order, and lets tests hold them. */
 export class Probe extends Context.Service<
@@ -72,8 +73,8 @@ export const handlers = toolkit.toLayer(
   })
 )
 
-export const call = (id: string, name: string, params: Schema.Json): Script.ToolCall => ({ id, name, params })
+export const call = (id: string, name: string, params: Schema.Json): modelScript.ToolCall => ({ id, name, params })
 
 /** A scripted model, the tools above and their probe. */
-export const world = (script: Script.Script, runtime: Layer.Layer<never> = ToolRuntime.layerInline) =>
+export const world = (script: ScriptedModel.Script, runtime: Layer.Layer<never> = ToolRuntime.layerInline) =>
   Layer.mergeAll(handlers, ScriptedModel.layer(script), runtime).pipe(Layer.provideMerge(Probe.layer))

@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Layer, Schedule, Schema, Stream } from "effect"
 import { Tool } from "effect/ai"
-import { Agent, Conversation, Message, RunState } from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent, Conversation, Message, Run } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
 
 const agent = Agent.make("tester", { toolkit })
@@ -18,7 +19,7 @@ const throughStream = (options?: Parameters<typeof agent.stream>[1]) =>
 
 const both = (
   title: string,
-  script: Script.Script,
+  script: ScriptedModel.Script,
   check: (how: typeof runs) => Effect.Effect<void, unknown, World>
 ) => {
   for (const streaming of [false, true]) {
@@ -58,7 +59,7 @@ describe("AGENT-3 what a model may answer", () => {
             ["tool-call", "tool-result", "tool-call"]
           )
           assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
-          const decoded = yield* RunState.codec.decode(yield* RunState.codec.encode(result.state))
+          const decoded = yield* Run.stateCodec.decode(yield* Run.stateCodec.encode(result.state))
           assert.deepStrictEqual(
             Conversation.transcript(decoded.conversation),
             Conversation.transcript(result.conversation)
@@ -214,7 +215,7 @@ describe("AGENT-3 what a model may answer", () => {
         Effect.gen(function* () {
           const how = streaming ? throughStream : runs
           const stopped = yield* how({ interruptWhen: (event) => (event._tag === "ModelAnswered" ? {} : undefined) })
-          const state = yield* RunState.codec.decodeJson(yield* RunState.codec.encodeJson(stopped.state))
+          const state = yield* Run.stateCodec.decodeJson(yield* Run.stateCodec.encodeJson(stopped.state))
           yield* agent.resume(state)
           const [, second] = yield* ScriptedModel.requests
           const assistant = second?.prompt.content.find(({ role }) => role === "assistant")
@@ -349,7 +350,7 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
     Effect.gen(function* () {
       const error = yield* Effect.flip(agent.run("Go"))
       assert(error.state !== undefined)
-      const state = yield* RunState.codec.decodeJson(yield* RunState.codec.encodeJson(error.state))
+      const state = yield* Run.stateCodec.decodeJson(yield* Run.stateCodec.encodeJson(error.state))
       const result = yield* agent.resume(state)
       assert.strictEqual(result.outcome, "Completed")
     }).pipe(

@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Ref, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, AgentDefinition, Conversation, Message, Part, RunEvent, RunState, ToolResult } from "effect-emissary"
+import { Agent, AgentDefinition, Conversation, Message, Run, ToolResult } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { call } from "./fixtures.ts"
 
 const Refund = Tool.make("billing/refund", {
@@ -28,7 +29,7 @@ const names = (conversation: Conversation.Conversation) =>
 describe("TOOL-8 names", () => {
   it.effect("TOOL-8 state, events and wire hold canonical names, only requests hold the provider's", () =>
     Effect.gen(function* () {
-      const events = yield* Ref.make<ReadonlyArray<RunEvent.RunEvent>>([])
+      const events = yield* Ref.make<ReadonlyArray<Run.Event>>([])
       const streamed = yield* Stream.runCollect(
         agent.stream("Go", { onState: (_, event) => Ref.update(events, (all) => [...all, event]) })
       )
@@ -44,9 +45,9 @@ describe("TOOL-8 names", () => {
       for (const event of streamed) {
         if (event._tag === "ToolStarted") assert.strictEqual(event.name, "billing/refund")
       }
-      const wire = yield* RunState.codec.encodeJson(state)
+      const wire = yield* Run.stateCodec.encodeJson(state)
       assert.notInclude(wire, "billing__refund")
-      assert.notInclude(yield* RunEvent.listCodec.encodeJson(yield* Ref.get(events)), "billing__refund")
+      assert.notInclude(yield* Run.eventsCodec.encodeJson(yield* Ref.get(events)), "billing__refund")
       const [first, second] = yield* ScriptedModel.requests
       assert.isTrue(first?.tools.some(({ name }) => name === "billing__refund"))
       assert.isTrue(first?.tools.every(({ name }) => /^[a-zA-Z0-9_-]{1,64}$/u.test(name)))
@@ -76,7 +77,7 @@ describe("TOOL-8 names", () => {
 
   it.effect("TOOL-8 the prompt of a request holds provider names only, also of tools that are gone or never were", () =>
     Effect.gen(function* () {
-      const calls = ["old/tool", "functions.refund"].map((id) => Part.toolCall({ id, name: id, arguments: {} }))
+      const calls = ["old/tool", "functions.refund"].map((id) => Message.toolCallPart({ id, name: id, arguments: {} }))
       const asked = yield* Conversation.addUser(yield* Conversation.make(), "Go").pipe(
         Effect.flatMap(Conversation.addAssistant(calls))
       )

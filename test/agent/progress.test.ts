@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Equal, Result } from "effect"
-import { type Outcome, RunEvent, RunState, RunTransition } from "effect-emissary"
+import { Run } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
 import {
   answered,
   asked,
@@ -23,7 +24,7 @@ import {
   toolStarted
 } from "./runEvents.ts"
 
-const request = (callId: string, path?: ReadonlyArray<string>): Outcome.ApprovalRequest => ({
+const request = (callId: string, path?: ReadonlyArray<string>): Run.ApprovalRequest => ({
   callId,
   name: "pay",
   arguments: { amount: 5 },
@@ -33,8 +34,8 @@ const request = (callId: string, path?: ReadonlyArray<string>): Outcome.Approval
 const begun = run(started(), input(), step(1))
 const waiting = go(begun, saved(["a"]), saved(["b"], { requests: [request("c1"), request("c2", ["s1"])] }))
 
-const paths = (state: RunState.RunState) =>
-  RunState.approvalRequests(state).map(({ callId, path }) => [...(path ?? []), callId].join("/"))
+const paths = (state: Run.State) =>
+  Run.approvalRequests(state).map(({ callId, path }) => [...(path ?? []), callId].join("/"))
 
 describe("PLAN-8 the progress of an answer that is no model's, in the core", () => {
   it("PLAN-8 facts come in order, in a step, and are gone with the answer", () => {
@@ -56,7 +57,7 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
       saved(["a"], { usage: { inputTokens: 3 } }),
       saved(["b"], { usage: { inputTokens: 4, outputTokens: 1 } })
     ]
-    const middle: ReadonlyArray<RunEvent.RunEvent> = [
+    const middle: ReadonlyArray<Run.Event> = [
       started({ depth: 1, runId: "middle" }),
       input(),
       step(1),
@@ -117,7 +118,7 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
       step(1),
       saved(["a"], { requests: [request("c1"), request("c2", ["s1"])] })
     ]
-    const requests = RunState.approvalRequests(run(started(), ...inner.slice(1)))
+    const requests = Run.approvalRequests(run(started(), ...inner.slice(1)))
     assert(requests[0] !== undefined)
     const outer = run(
       started(),
@@ -132,7 +133,7 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
     const events = Result.getOrThrow(RunTransition.decide(end(outer), [{ callId: "c2", approved: true }], at))
     const after = go(end(outer), ...events, resumed())
     assert.strictEqual(next(after), "RunTools o...")
-    const status = RunState.openCall(after, "o")?.status
+    const status = Run.openCall(after, "o")?.status
     const inside = status?._tag === "Started" ? status.child : undefined
     assert.deepStrictEqual(inside?.progress?.decisions, [{ callId: "c2", approved: true, path: ["s1"] }])
   })
@@ -165,21 +166,21 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
     Effect.gen(function* () {
       const states = [waiting, end(waiting), go(end(waiting), decided("c1", false, "no"))]
       for (const state of states) {
-        const decodedState = yield* RunState.decodeJson(yield* RunState.encodeJson(state))
+        const decodedState = yield* Run.decodeJson(yield* Run.encodeJson(state))
         assert.isTrue(Equal.equals(decodedState, state))
         assert.strictEqual(next(decodedState), next(state))
       }
       const event = saved(["a", { b: [1] }], { requests: [request("c1")], limited: true, usage: { inputTokens: 1 } })
-      const text = yield* RunEvent.codec.encodeJson(event)
-      assert.deepStrictEqual(yield* RunEvent.codec.decodeJson(text), event)
+      const text = yield* Run.eventCodec.encodeJson(event)
+      assert.deepStrictEqual(yield* Run.eventCodec.decodeJson(text), event)
     })
   )
 
   it.effect("PLAN-8 L8 facts are looked through for secrets, but for outputs and payloads in them", () =>
     Effect.gen(function* () {
       const fine = [{ event: { record: { output: { password: "x" } } } }, { input: { payload: { api_key: "x" } } }]
-      yield* RunEvent.codec.encodeJson(saved(fine))
-      const error = yield* Effect.flip(RunEvent.codec.encodeJson(saved([{ event: { context: { password: "x" } } }])))
+      yield* Run.eventCodec.encodeJson(saved(fine))
+      const error = yield* Effect.flip(Run.eventCodec.encodeJson(saved([{ event: { context: { password: "x" } } }])))
       assert(error._tag === "PayloadError")
       assert.strictEqual(error.reason._tag, "Secret")
     })

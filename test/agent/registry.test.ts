@@ -1,7 +1,7 @@
 import { assert, describe, expectTypeOf, it } from "@effect/vitest"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Option, Ref, Schema } from "effect"
 import { LanguageModel } from "effect/ai"
-import { ModelRegistry, ModelRegistryError } from "effect-emissary"
+import { ModelRegistry } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 const resolve = (model: string, options: Record<string, Schema.Json> = {}) =>
@@ -198,7 +198,7 @@ describe("ModelRegistry", () => {
         assert.strictEqual(error.reason._tag, "ModelUnavailable")
         assert.include(error.message, "Boom")
         assert.notInclude(JSON.stringify(error), "sk-1")
-        const cause = Option.getOrThrow(ModelRegistryError.causeOf(error.reason))
+        const cause = Option.getOrThrow(ModelRegistry.causeOf(error.reason))
         assert.instanceOf(Cause.squash(cause), Boom)
         yield* resolve("demo/m")
       }).pipe(Effect.provide(flaky))
@@ -242,7 +242,7 @@ describe("ModelRegistry", () => {
 
   it.effect("L4 errors survive JSON", () =>
     Effect.gen(function* () {
-      const codec = Schema.fromJsonString(Schema.toCodecJson(ModelRegistryError.ModelRegistryError))
+      const codec = Schema.fromJsonString(Schema.toCodecJson(ModelRegistry.ModelRegistryError))
       for (const attempt of [
         resolve("x"),
         resolve("no/x"),

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
-import { Conversation, RunState, RunTransition, ToolResult } from "effect-emissary"
+import { Conversation, Run, ToolResult } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
 import {
   answered,
   asked,
@@ -30,7 +31,7 @@ import {
 
 const asks = (...ids: ReadonlyArray<string>) => run(started(), input(), step(1), answered(ids.map((id) => call(id))))
 
-const decide = (state: RunState.RunState, ...decisions: ReadonlyArray<RunTransition.Decision>) =>
+const decide = (state: Run.State, ...decisions: ReadonlyArray<RunTransition.Decision>) =>
   RunTransition.decide(state, decisions, at)
 
 const problem = (result: ReturnType<typeof decide>) => (Result.isFailure(result) ? result.failure.problem : "none")
@@ -118,7 +119,7 @@ describe("TOOL-7 approvals", () => {
 
   it("TOOL-7 a decision made between two runs survives JSON", () => {
     const over = go(end(go(asks("a"), asked("a"))), decided("a", true))
-    const decoded = Effect.runSync(Effect.flatMap(RunState.codec.encode(over), (json) => RunState.codec.decode(json)))
+    const decoded = Effect.runSync(Effect.flatMap(Run.stateCodec.encode(over), (json) => Run.stateCodec.decode(json)))
     assert.strictEqual(next(go(decoded, resumed())), "RunTools a+")
   })
 
@@ -142,7 +143,7 @@ describe("AGENT-8 agents as tools", () => {
     const event = answered(ids.map((id) => call(id)))
     return { ...event, message: { ...event.message, usage } }
   }
-  const suspended = (parent: RunState.RunState) => {
+  const suspended = (parent: Run.State) => {
     const asking = go(parent, ...begin("a"), ...inner(step(1), answer(["x"]), asked("x")))
     const requests = [{ callId: "x", name: "tool", arguments: {} }] as const
     return go(asking, child("a", { _tag: "RunFinished", at, outcome: { _tag: "AwaitingApproval", requests } }))
@@ -150,7 +151,7 @@ describe("AGENT-8 agents as tools", () => {
 
   it("AGENT-8 the child's events make its state, and its usage is added once", () => {
     const state = go(asks("a"), ...begin("a"), ...inner(step(1), answer(["x"]), toolStarted("x"), finished("x")))
-    const status = RunState.openCall(state, "a")?.status
+    const status = Run.openCall(state, "a")?.status
     assert(status?._tag === "Started" && status.child !== undefined)
     assert.strictEqual(roles(status.child), "user assistant tool:x")
     assert.deepStrictEqual(state.usage, usage)
@@ -161,7 +162,7 @@ describe("AGENT-8 agents as tools", () => {
     )
     assert.deepStrictEqual(done.usage, { inputTokens: 200 })
     assert.strictEqual(done.totalSteps, 1)
-    assert.strictEqual(RunState.openCall(done, "a"), undefined)
+    assert.strictEqual(Run.openCall(done, "a"), undefined)
   })
 
   it("AGENT-8 the child's pending approval suspends the parent", () => {
@@ -186,7 +187,7 @@ describe("AGENT-8 agents as tools", () => {
     const both = go(asks("a", "x"), asked("x"))
     const over = end(suspended(both))
     assert.deepStrictEqual(
-      RunState.approvalRequests(over).map(({ callId, path }) => [...(path ?? []), callId]),
+      Run.approvalRequests(over).map(({ callId, path }) => [...(path ?? []), callId]),
       [["a", "x"], ["x"]]
     )
     assert.strictEqual(problem(decide(over, { callId: "x", approved: true })), "ambiguous")
@@ -201,13 +202,13 @@ describe("AGENT-8 agents as tools", () => {
 
   it("AGENT-8 TOOL-7 a request with `approved` added is a decision, also where ids are equal", () => {
     const over = end(suspended(go(asks("a", "x"), asked("x"))))
-    const requests = RunState.approvalRequests(over)
+    const requests = Run.approvalRequests(over)
     const events = Result.getOrThrow(decide(over, ...requests.map((request) => ({ ...request, approved: true }))))
     assert.deepStrictEqual(
       events.map(({ _tag }) => _tag),
       ["ChildEvent", "ApprovalDecided"]
     )
-    assert.notProperty(RunState.approvalRequests(go(asks("a"), asked("a")))[0], "path")
+    assert.notProperty(Run.approvalRequests(go(asks("a"), asked("a")))[0], "path")
   })
 
   it("AGENT-8 L6 after a crash the child goes on from its state, a call without one is lost", () => {
@@ -253,12 +254,12 @@ describe("AGENT-8 agents as tools", () => {
       deep(asked("y"))
     )
     assert.deepStrictEqual(state.usage, { inputTokens: 200 })
-    assert.deepStrictEqual(RunState.approvalRequests(state), [
+    assert.deepStrictEqual(Run.approvalRequests(state), [
       { callId: "y", name: "tool", arguments: {}, path: ["a", "x"] }
     ])
     const events = Result.getOrThrow(decide(state, { callId: "y", approved: true }))
     assert.deepStrictEqual(events, [deep(decided("y", true))])
-    const decoded = Effect.runSync(Effect.flatMap(RunState.codec.encode(state), (json) => RunState.codec.decode(json)))
+    const decoded = Effect.runSync(Effect.flatMap(Run.stateCodec.encode(state), (json) => Run.stateCodec.decode(json)))
     assert.deepStrictEqual(RunTransition.next(decoded), RunTransition.next(state))
   })
 
@@ -266,7 +267,7 @@ describe("AGENT-8 agents as tools", () => {
     const partly = conversation(userMessage("q"), assistantMessage([call("a"), call("b")]), toolMessage("b"))
     const state = run(started({ conversation: partly }))
     assert.deepStrictEqual(
-      RunState.openCalls(state).map(({ order, part }) => [part.id, order]),
+      Run.openCalls(state).map(({ order, part }) => [part.id, order]),
       [["a", 0]]
     )
     assert.strictEqual(Conversation.messageCount(go(state, ...ran("a")).conversation), 4)

@@ -2,8 +2,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Option, Schema } from "effect"
 import { AiError } from "effect/ai"
 import { inspect } from "node:util"
-import { Agent, AgentError, type Outcome, RunEvent, RunIncomplete, RunState } from "effect-emissary"
+import * as callModel from "#src/agent/internal/callModel.ts"
+import { Agent, AgentError, Run } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { answered, at, call, finished, go, input, run, started, step, toolStarted } from "./runEvents.ts"
 
 const secret = "sk-SECRET"
@@ -26,8 +29,8 @@ describe("errors of a run", () => {
   it.effect("L4 every reason says what was expected, what was found and what to do, and survives JSON", () =>
     Effect.gen(function* () {
       const reasons: ReadonlyArray<[AgentError.Reason, ReadonlyArray<string>]> = [
-        [AgentError.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "modelRetry"]],
-        [AgentError.modelFailed(refusal), ["ContentPolicyError", "causeOf"]],
+        [callModel.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "modelRetry"]],
+        [callModel.modelFailed(refusal), ["ContentPolicyError", "causeOf"]],
         [new AgentError.ModelMistakes({ step: 2, mistakes: 3, limit: 2 }), ["step 2", "3"]],
         [
           new AgentError.ModelRegistryFailed({ model: "a/b", problem: "unknown provider" }),
@@ -47,10 +50,10 @@ describe("errors of a run", () => {
         [new AgentError.ToolSetInvalid({ problem: "two tools" }), ["two tools"]],
         [new AgentError.ShellWithoutRuntime({ tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
         [
-          new AgentError.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }),
+          new RunTransition.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }),
           ["sha256:1", "sha256:2", "instructions"]
         ],
-        [new AgentError.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
+        [new RunTransition.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
         [new AgentError.ConversationInvalid({ problem: "open calls" }), ["open calls"]],
         [new AgentError.MaxDepth({ limit: 8 }), ["8", "maxDepth"]]
       ]
@@ -71,7 +74,7 @@ describe("errors of a run", () => {
   )
 
   it("L8 the provider's error stays out of messages, JSON and whatever prints an error", () => {
-    const reason = AgentError.modelFailed(refusal)
+    const reason = callModel.modelFailed(refusal)
     assert.strictEqual(Option.getOrUndefined(AgentError.causeOf(reason)), refusal)
     const error = new AgentError.AgentError({ agent: "support", reason, state })
     for (const text of [
@@ -104,10 +107,10 @@ describe("errors of a run", () => {
   )
 
   it("L8 retryability and the provider's wait are kept", () => {
-    const reason = AgentError.modelFailed(rateLimit)
+    const reason = callModel.modelFailed(rateLimit)
     assert.isTrue(reason.retryable)
     assert.strictEqual(reason.retryAfterMillis, 3000)
-    assert.isFalse(AgentError.modelFailed(refusal).retryable)
+    assert.isFalse(callModel.modelFailed(refusal).retryable)
   })
 
   it.effect("L4 reasons can be caught one by one", () =>
@@ -128,7 +131,7 @@ describe("errors of a run", () => {
 
   it.effect("L4 RunIncomplete says how the run ended and what to do, and survives JSON", () =>
     Effect.gen(function* () {
-      const outcomes: ReadonlyArray<[Outcome.Outcome, string]> = [
+      const outcomes: ReadonlyArray<[Run.Outcome, string]> = [
         [{ _tag: "MaxSteps" }, "maxSteps"],
         [
           { _tag: "AwaitingApproval", requests: [{ callId: "c1", name: "pay", arguments: { to: secret } }] },
@@ -138,9 +141,9 @@ describe("errors of a run", () => {
         [{ _tag: "InvalidOutput", issues: [{ path: "a.b", pointer: "/a/b", keyword: "type", message: "no" }] }, "a.b"],
         [{ _tag: "Stopped", finishReason: "length" }, "length"]
       ]
-      const codec = Schema.toCodecJson(RunIncomplete.RunIncomplete)
+      const codec = Schema.toCodecJson(AgentError.RunIncomplete)
       for (const [outcome, mention] of outcomes) {
-        const error = new RunIncomplete.RunIncomplete({ outcome, state })
+        const error = new AgentError.RunIncomplete({ outcome, state })
         assert.include(error.message, mention)
         assert.notInclude(error.message, secret)
         const decoded = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(error))
@@ -155,9 +158,9 @@ describe("events and states as JSON", () => {
     Effect.gen(function* () {
       const future = { version: 2, event: {}, events: [], state: {} }
       for (const error of [
-        yield* Effect.flip(RunEvent.codec.decode(future)),
-        yield* Effect.flip(RunEvent.listCodec.decode(future)),
-        yield* Effect.flip(RunState.codec.decode(future))
+        yield* Effect.flip(Run.eventCodec.decode(future)),
+        yield* Effect.flip(Run.eventsCodec.decode(future)),
+        yield* Effect.flip(Run.stateCodec.decode(future))
       ]) {
         assert.strictEqual(error.reason._tag, "UnsupportedVersion")
       }
@@ -166,7 +169,7 @@ describe("events and states as JSON", () => {
 
   it.effect("L2 a snapshot whose calls do not fit its conversation is refused", () =>
     Effect.gen(function* () {
-      const json = yield* RunState.codec.encodeJson(state)
+      const json = yield* Run.stateCodec.encodeJson(state)
       for (const broken of [
         json.replace(`"calls":[{"callId":"a","status":{"_tag":"Requested"}}]`, `"calls":[]`),
         json.replace(`"callId":"a"`, `"callId":"b"`),
@@ -174,7 +177,7 @@ describe("events and states as JSON", () => {
         json.replace(`"role":"assistant"`, `"role":"oracle"`)
       ]) {
         assert.notStrictEqual(broken, json)
-        const error = yield* Effect.flip(RunState.codec.decodeJson(broken))
+        const error = yield* Effect.flip(Run.stateCodec.decodeJson(broken))
         assert.strictEqual(error.reason._tag, "Invalid")
         assert.notInclude(error.message, secret)
       }
@@ -183,7 +186,7 @@ describe("events and states as JSON", () => {
 
   it.effect("L8 a secret's key is refused in the context and allowed in what models and tools say", () =>
     Effect.gen(function* () {
-      const refused = yield* Effect.flip(RunEvent.codec.encode(started({ context: { api_key: "x" } })))
+      const refused = yield* Effect.flip(Run.eventCodec.encode(started({ context: { api_key: "x" } })))
       assert.strictEqual(refused._tag === "PayloadError" && refused.reason._tag, "Secret")
       const call = { type: "tool-call", id: "a", name: "login", arguments: { password: "x" } } as const
       const said = go(run(started(), input(), step(1)), answered([call]), toolStarted("a"))
@@ -192,20 +195,20 @@ describe("events and states as JSON", () => {
         { _tag: "Success", content: [{ type: "text", text: "ok" }], value: { password: 1 } },
         "login"
       )
-      yield* RunEvent.codec.encode(answered([call]))
-      yield* RunEvent.codec.encode(done)
-      yield* RunState.codec.encode(said)
-      yield* RunState.codec.encode(go(said, done))
+      yield* Run.eventCodec.encode(answered([call]))
+      yield* Run.eventCodec.encode(done)
+      yield* Run.stateCodec.encode(said)
+      yield* Run.stateCodec.encode(go(said, done))
     })
   )
 
   it.effect("AGENT-3 version 1 of an event is what it was", () =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(yield* RunEvent.codec.encode(toolStarted("a")), {
+      assert.deepStrictEqual(yield* Run.eventCodec.encode(toolStarted("a")), {
         version: 1,
         event: { _tag: "ToolStarted", at: "2026-01-01T00:00:00.000Z", callId: "a" }
       })
-      const list = yield* RunEvent.listCodec.encode([toolStarted("a"), { _tag: "RunInterrupted", at, reason: "r" }])
+      const list = yield* Run.eventsCodec.encode([toolStarted("a"), { _tag: "RunInterrupted", at, reason: "r" }])
       assert.deepStrictEqual(list, {
         version: 1,
         events: [

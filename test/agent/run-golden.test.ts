@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, Result } from "effect"
 import { readFileSync } from "node:fs"
-import { RunEvent, RunState, RunTransition } from "effect-emissary"
+import { Run } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
 
 // Written by version 1 as it was released: never written again, read for ever.
 const golden = (name: string): unknown =>
@@ -11,14 +12,11 @@ describe("L3 released versions of runs", () => {
   for (const name of ["finished", "waiting", "interrupted", "fitted", "progress"]) {
     it.effect(`L3 run ${name}, version 1: its events fold to its state, and both are written back as they were`, () =>
       Effect.gen(function* () {
-        const events = yield* RunEvent.listCodec.decode(golden(`run-events-${name}-v1`))
-        const state = yield* RunState.codec.decode(golden(`run-state-${name}-v1`))
+        const events = yield* Run.eventsCodec.decode(golden(`run-events-${name}-v1`))
+        const state = yield* Run.stateCodec.decode(golden(`run-state-${name}-v1`))
         assert.isTrue(Equal.equals(Result.getOrThrow(RunTransition.fold(events)), state))
-        assert.deepStrictEqual(
-          yield* RunEvent.listCodec.encode(events, { version: 1 }),
-          golden(`run-events-${name}-v1`)
-        )
-        assert.deepStrictEqual(yield* RunState.codec.encode(state, { version: 1 }), golden(`run-state-${name}-v1`))
+        assert.deepStrictEqual(yield* Run.eventsCodec.encode(events, { version: 1 }), golden(`run-events-${name}-v1`))
+        assert.deepStrictEqual(yield* Run.stateCodec.encode(state, { version: 1 }), golden(`run-state-${name}-v1`))
       })
     )
   }

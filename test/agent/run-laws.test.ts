@@ -1,13 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, HashMap, Result } from "effect"
-import { Conversation, RunEvent, RunState, RunTransition, TokenUsage } from "effect-emissary"
+import { Conversation, Message, Run } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
 import { Plan, simulate, sync } from "./runDriver.ts"
 
-const encode = (state: RunState.RunState) => sync(RunState.codec.encodeJson(state))
-const decode = (json: string) => sync(RunState.codec.decodeJson(json))
-const throughJson = (state: RunState.RunState) => decode(encode(state))
+const encode = (state: Run.State) => sync(Run.stateCodec.encodeJson(state))
+const decode = (json: string) => sync(Run.stateCodec.decodeJson(json))
+const throughJson = (state: Run.State) => decode(encode(state))
 
-const usageOf = (event: RunEvent.RunEvent): TokenUsage.TokenUsage =>
+const usageOf = (event: Run.Event): Message.TokenUsage =>
   event._tag === "ChildEvent"
     ? usageOf(event.event)
     : event._tag === "ModelAnswered"
@@ -28,16 +29,16 @@ describe("laws of the run core, over random plans of answers, results, interrupt
       assert.isTrue(Equal.equals(folded, log.final))
       assert.strictEqual(folded.revision, log.events.length)
       assert.strictEqual(new Set(log.started).size, log.started.length, "a call started twice")
-      assert.deepStrictEqual(log.final.usage, TokenUsage.sum(log.events.map(usageOf)))
+      assert.deepStrictEqual(log.final.usage, Message.sumUsage(log.events.map(usageOf)))
       for (const state of log.states) {
         const messages = Conversation.messages(state.conversation)
         assert.isTrue(Result.isSuccess(Conversation.fromMessages(messages)))
         assert.deepStrictEqual(
-          RunState.openCalls(state).map(({ part }) => part.id),
+          Run.openCalls(state).map(({ part }) => part.id),
           Conversation.openCalls(state.conversation).map(({ id }) => id)
         )
         if (state.outcome?._tag === "Interrupted") {
-          assert.isTrue(RunState.openCalls(state).every(({ status }) => status._tag !== "Started"))
+          assert.isTrue(Run.openCalls(state).every(({ status }) => status._tag !== "Started"))
         }
         if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Stopped") {
           assert.isTrue(HashMap.isEmpty(state.calls))
@@ -59,7 +60,7 @@ describe("laws of the run core, over random plans of answers, results, interrupt
         const decoded = decode(json)
         assert.isTrue(Equal.equals(decoded, state))
         assert.strictEqual(encode(decoded), json)
-        if (!RunState.openCalls(state).some(({ status }) => status._tag === "Started")) {
+        if (!Run.openCalls(state).some(({ status }) => status._tag === "Started")) {
           assert.deepStrictEqual(RunTransition.next(decoded), RunTransition.next(state))
         }
       }
@@ -72,9 +73,9 @@ describe("laws of the run core, over random plans of answers, results, interrupt
     [Plan],
     ([plan]) => {
       const { events, final } = simulate(plan)
-      const one = events.map((event) => sync(RunEvent.codec.decodeJson(sync(RunEvent.codec.encodeJson(event)))))
+      const one = events.map((event) => sync(Run.eventCodec.decodeJson(sync(Run.eventCodec.encodeJson(event)))))
       assert.isTrue(Equal.equals(Result.getOrThrow(RunTransition.fold(one)), final))
-      const list = sync(RunEvent.listCodec.decodeJson(sync(RunEvent.listCodec.encodeJson(events))))
+      const list = sync(Run.eventsCodec.decodeJson(sync(Run.eventsCodec.encodeJson(events))))
       assert.isTrue(Equal.equals(Result.getOrThrow(RunTransition.fold(list)), final))
     },
     options(60)

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Conversation, RunTransition, ToolResult } from "effect-emissary"
+import { Conversation, ToolResult } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
 import {
   answered,
   asked,

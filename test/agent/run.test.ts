@@ -4,15 +4,15 @@ import { TestClock } from "effect/testing"
 import {
   Agent,
   AgentError,
-  Content,
   Conversation,
   Message,
   RunContext,
-  type RunEvent,
-  type RunState,
-  ToolRuntime
+  ToolResult,
+  ToolRuntime,
+  type Run
 } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
 
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
@@ -46,8 +46,8 @@ describe("AGENT-2 run", () => {
   it.effect("AGENT-2 takes text and file parts", () =>
     Effect.gen(function* () {
       yield* agent.run([
-        Content.text("What is this?"),
-        Content.file({ mediaType: "image/png", data: "data:image/png;base64,AAAA" })
+        ToolResult.textPart("What is this?"),
+        ToolResult.filePart({ mediaType: "image/png", data: "data:image/png;base64,AAAA" })
       ])
       const [request] = yield* ScriptedModel.requests
       const user = request?.messages.find(({ role }) => role === "user")
@@ -262,7 +262,7 @@ describe("AGENT-2 run", () => {
   it.effect("AGENT-2 onState is called after every event, with the state that holds it", () =>
     Effect.gen(function* () {
       const seen = yield* Ref.make<ReadonlyArray<readonly [string, number]>>([])
-      const onState = (state: RunState.RunState, event: RunEvent.RunEvent) =>
+      const onState = (state: Run.State, event: Run.Event) =>
         Ref.update(seen, (all) => [...all, [event._tag, state.revision] as const])
       yield* agent.run("Hello", { onState })
       assert.deepStrictEqual(yield* Ref.get(seen), [
@@ -281,7 +281,7 @@ describe("AGENT-2 run", () => {
 
   it.effect("AGENT-2 L6 interrupting the fiber settles what started and tells onState once more", () =>
     Effect.gen(function* () {
-      const last = yield* Ref.make<RunState.RunState | undefined>(undefined)
+      const last = yield* Ref.make<Run.State | undefined>(undefined)
       const { started } = yield* Probe
       const fiber = yield* Effect.forkChild(agent.run("Hello", { onState: (state) => Ref.set(last, state) }))
       yield* Effect.yieldNow
@@ -372,8 +372,8 @@ describe("AGENT-2 run", () => {
 
   it.effect("RT-3 the cause of a defect is in the ToolFinished event, not in what the model is told", () =>
     Effect.gen(function* () {
-      const finished: Array<RunEvent.ToolFinished> = []
-      const onState = (_: RunState.RunState, event: RunEvent.RunEvent) =>
+      const finished: Array<Run.ToolFinished> = []
+      const onState = (_: Run.State, event: Run.Event) =>
         Effect.sync(() => void (event._tag === "ToolFinished" && finished.push(event)))
       yield* agent.run("Hello", { onState })
       assert.deepStrictEqual(
@@ -452,7 +452,7 @@ describe("AGENT-2 run", () => {
     return Effect.gen(function* () {
       const scoped = yield* Scoped
       for (const answer of ["one", "two"]) {
-        const onState = (_: RunState.RunState, event: RunEvent.RunEvent) => Effect.sync(() => log.push(event._tag))
+        const onState = (_: Run.State, event: Run.Event) => Effect.sync(() => log.push(event._tag))
         assert.strictEqual((yield* scoped.run("Hello", { onState })).text, answer)
         assert.strictEqual(log.at(0), "open")
         assert.strictEqual(log.at(-2), "RunFinished")

@@ -3,16 +3,9 @@
  * interruptions and crashes come from a plan made of plain data.
  */
 import { DateTime, Effect, Result, Schema } from "effect"
-import {
-  Conversation,
-  type Message,
-  type Part,
-  type RunAction,
-  type RunEvent,
-  type RunState,
-  RunTransition,
-  ToolResult
-} from "effect-emissary"
+import type * as runParts from "#src/agent/internal/runParts.ts"
+import { Conversation, ToolResult, type Message, type Run } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
 
 export const CallKind = Schema.Literals([
   "ok",
@@ -55,11 +48,11 @@ export type Plan = typeof Plan.Type
 export const time = (millis: number): DateTime.Utc => DateTime.makeUnsafe(Date.UTC(2026, 0, 1) + millis)
 
 export interface Log {
-  readonly events: Array<RunEvent.RunEvent>
-  readonly states: Array<RunState.RunState>
+  readonly events: Array<Run.Event>
+  readonly states: Array<Run.State>
   readonly started: Array<string>
   readonly outcomes: Array<string>
-  readonly final: RunState.RunState
+  readonly final: Run.State
 }
 
 class Cut {
@@ -67,9 +60,9 @@ class Cut {
 }
 
 /** Runs a plan. `through` is called on the state between every two transitions. */
-export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunState.RunState = (s) => s): Log => {
-  const events: Array<RunEvent.RunEvent> = []
-  const states: Array<RunState.RunState> = []
+export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = (s) => s): Log => {
+  const events: Array<Run.Event> = []
+  const states: Array<Run.State> = []
   const started: Array<string> = []
   const outcomes: Array<string> = []
   let ids = 0
@@ -79,8 +72,8 @@ export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunS
   const at = () => time(events.length * 10)
   const base = () => ({ id: `m${++ids}`, createdAt: at() })
 
-  let state: RunState.RunState | undefined
-  const emit = (event: RunEvent.RunEvent): RunState.RunState => {
+  let state: Run.State | undefined
+  const emit = (event: Run.Event): Run.State => {
     if (stopping === "crash" && budget-- <= 0) throw new Cut()
     events.push(event)
     if (event._tag === "ToolStarted") started.push(event.callId)
@@ -115,7 +108,7 @@ export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunS
   const finish = (callId: string, name: string, result: ToolResult.ToolResult, put = emit) =>
     put({ _tag: "ToolFinished", at: at(), message: { role: "tool", ...base(), callId, name, result } })
 
-  const answer = (action: RunAction.CallModel) => {
+  const answer = (action: RunTransition.CallModel) => {
     const script: Turn = plan.turns[turn] ?? {
       calls: [],
       finishReason: "stop",
@@ -131,7 +124,7 @@ export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunS
     turn += 1
     const asks = action.purpose === "answer" ? script.calls : []
     const byCall = script.output === "by call" && plan.structured !== "never" && action.purpose === "answer"
-    const content: Array<Part.AssistantPart> = [{ type: "text", text: `turn ${turn}` }]
+    const content: Array<Message.AssistantPart> = [{ type: "text", text: `turn ${turn}` }]
     for (const [i, kind] of asks.entries()) {
       const id = `t${turn}c${i}`
       content.push(
@@ -153,7 +146,7 @@ export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunS
       ...(script.finishReason === "none" ? {} : { finishReason: script.finishReason })
     }
     const checked = plan.structured !== "never" && (byCall || asks.every((kind) => kind === "provider"))
-    const output: RunEvent.OutputCheck =
+    const output: runParts.OutputCheck =
       script.output === "invalid" || (byCall && script.reversed)
         ? { _tag: "Invalid", issues: [{ path: "a", pointer: "/a", keyword: "type", message: "is wrong" }] }
         : { _tag: "Valid", value: { turn } }
@@ -166,9 +159,9 @@ export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunS
     })
   }
 
-  const batch = (action: RunAction.RunTools) => {
+  const batch = (action: RunTransition.RunTools) => {
     for (const { callId, name, result } of action.settled) finish(callId, name, result)
-    const running: Array<RunAction.RunnableCall> = []
+    const running: Array<RunTransition.RunnableCall> = []
     for (const call of action.calls) {
       if (stopped()) break
       const { id: callId, name } = call.part
@@ -194,9 +187,9 @@ export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunS
   }
 
   /** An agent of one step that calls one tool; returns whether it is done. */
-  const runChild = (call: RunAction.RunnableCall): boolean => {
+  const runChild = (call: RunTransition.RunnableCall): boolean => {
     const callId = call.part.id
-    const put = (event: RunEvent.RunEvent) => emit({ _tag: "ChildEvent", at: at(), callId, event })
+    const put = (event: Run.Event) => emit({ _tag: "ChildEvent", at: at(), callId, event })
     const child = () => {
       const status = RunStateOf(current(), callId)
       return status?._tag === "Started" ? status.child : undefined
@@ -233,7 +226,7 @@ export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunS
           if (self.step === undefined)
             put({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
           if (stopped()) return false
-          const asks: ReadonlyArray<Part.AssistantPart> =
+          const asks: ReadonlyArray<Message.AssistantPart> =
             action.step === 1 ? [{ type: "tool-call", id: "inner", name: "inner", arguments: {} }] : []
           put({
             _tag: "ModelAnswered",
@@ -333,12 +326,12 @@ export const simulate = (plan: Plan, through: (state: RunState.RunState) => RunS
   return { events, states, started, outcomes, final: current() }
 }
 
-const RunStateOf = (state: RunState.RunState, callId: string) => {
+const RunStateOf = (state: Run.State, callId: string) => {
   for (const [id, call] of state.calls) if (id === callId) return call.status
   return undefined
 }
 
-const RunTransitionDecisions = (state: RunState.RunState): ReadonlyArray<RunTransition.Decision> => {
+const RunTransitionDecisions = (state: Run.State): ReadonlyArray<RunTransition.Decision> => {
   const action = state.outcome
   return action?._tag !== "AwaitingApproval"
     ? []

@@ -1,16 +1,9 @@
 /** Short names for events, for tests that write runs down by hand. */
 import { assert } from "@effect/vitest"
 import { Result } from "effect"
-import {
-  Conversation,
-  type Message,
-  type Part,
-  type RunEvent,
-  type RunEventError,
-  type RunState,
-  RunTransition,
-  ToolResult
-} from "effect-emissary"
+import type * as runParts from "#src/agent/internal/runParts.ts"
+import { Conversation, ToolResult, type Message, type Run } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
 import { time } from "./runDriver.ts"
 
 export const at = time(0)
@@ -23,10 +16,15 @@ export const userMessage = (text: string): Message.UserMessage => ({
   content: [{ type: "text", text }]
 })
 
-export const call = (id: string, name = "tool"): Part.ToolCallPart => ({ type: "tool-call", id, name, arguments: {} })
+export const call = (id: string, name = "tool"): Message.ToolCallPart => ({
+  type: "tool-call",
+  id,
+  name,
+  arguments: {}
+})
 
 export const assistantMessage = (
-  content: string | ReadonlyArray<Part.AssistantPart>,
+  content: string | ReadonlyArray<Message.AssistantPart>,
   finishReason?: string
 ): Message.AssistantMessage => ({
   role: "assistant",
@@ -44,7 +42,7 @@ export const toolMessage = (
 export const conversation = (...messages: ReadonlyArray<Message.Message>): Conversation.Conversation =>
   Result.getOrThrow(Conversation.fromMessages(messages))
 
-export const started = (fields: Partial<RunEvent.RunStarted> = {}): RunEvent.RunStarted => ({
+export const started = (fields: Partial<Run.Started> = {}): Run.Started => ({
   _tag: "RunStarted",
   at,
   runId: "run",
@@ -58,14 +56,14 @@ export const started = (fields: Partial<RunEvent.RunStarted> = {}): RunEvent.Run
   ...fields
 })
 
-export const input = (text = "hello", maxSteps: RunEvent.MaxSteps = 16): RunEvent.InputAdded => ({
+export const input = (text = "hello", maxSteps: runParts.MaxSteps = 16): Run.InputAdded => ({
   _tag: "InputAdded",
   at,
   message: userMessage(text),
   maxSteps
 })
 
-export const step = (step: number, purpose: RunEvent.Purpose = "answer"): RunEvent.StepStarted => ({
+export const step = (step: number, purpose: runParts.Purpose = "answer"): Run.StepStarted => ({
   _tag: "StepStarted",
   at,
   step,
@@ -73,50 +71,54 @@ export const step = (step: number, purpose: RunEvent.Purpose = "answer"): RunEve
 })
 
 export const answered = (
-  content: string | ReadonlyArray<Part.AssistantPart>,
+  content: string | ReadonlyArray<Message.AssistantPart>,
   finishReason?: string,
-  rest: Pick<RunEvent.ModelAnswered, "output" | "outputCall"> = {}
-): RunEvent.ModelAnswered => ({ _tag: "ModelAnswered", at, message: assistantMessage(content, finishReason), ...rest })
+  rest: Pick<Run.ModelAnswered, "output" | "outputCall"> = {}
+): Run.ModelAnswered => ({ _tag: "ModelAnswered", at, message: assistantMessage(content, finishReason), ...rest })
 
-export const mistaken: RunEvent.ModelMistaken = { _tag: "ModelMistaken", at, problem: "no tool x" }
-export const saved = (
-  facts: RunEvent.ProgressSaved["facts"],
-  rest: Partial<RunEvent.ProgressSaved> = {}
-): RunEvent.ProgressSaved => ({ _tag: "ProgressSaved", at, facts, requests: [], limited: false, ...rest })
-export const toolStarted = (callId: string): RunEvent.ToolStarted => ({ _tag: "ToolStarted", at, callId })
-export const finished = (callId: string, result?: ToolResult.ToolResult, name?: string): RunEvent.ToolFinished => ({
+export const mistaken: Run.ModelMistaken = { _tag: "ModelMistaken", at, problem: "no tool x" }
+export const saved = (facts: Run.ProgressSaved["facts"], rest: Partial<Run.ProgressSaved> = {}): Run.ProgressSaved => ({
+  _tag: "ProgressSaved",
+  at,
+  facts,
+  requests: [],
+  limited: false,
+  ...rest
+})
+export const toolStarted = (callId: string): Run.ToolStarted => ({ _tag: "ToolStarted", at, callId })
+export const finished = (callId: string, result?: ToolResult.ToolResult, name?: string): Run.ToolFinished => ({
   _tag: "ToolFinished",
   at,
   message: toolMessage(callId, result, name)
 })
-export const ran = (callId: string): ReadonlyArray<RunEvent.RunEvent> => [toolStarted(callId), finished(callId)]
-export const asked = (callId: string): RunEvent.ApprovalRequested => ({ _tag: "ApprovalRequested", at, callId })
-export const decided = (callId: string, approved: boolean, reason?: string): RunEvent.ApprovalDecided => ({
+export const ran = (callId: string): ReadonlyArray<Run.Event> => [toolStarted(callId), finished(callId)]
+export const asked = (callId: string): Run.ApprovalRequested => ({ _tag: "ApprovalRequested", at, callId })
+export const decided = (callId: string, approved: boolean, reason?: string): Run.ApprovalDecided => ({
   _tag: "ApprovalDecided",
   at,
   callId,
   approved,
   ...(reason === undefined ? {} : { reason })
 })
-export const child = (callId: string, event: RunEvent.RunEvent): RunEvent.ChildEvent => ({
+export const child = (callId: string, event: Run.Event): Run.ChildEvent => ({
   _tag: "ChildEvent",
   at,
   callId,
   event
 })
-export const interrupted = (reason?: string): RunEvent.RunInterrupted => ({
+export const interrupted = (reason?: string): Run.Interrupted => ({
   _tag: "RunInterrupted",
   at,
   ...(reason === undefined ? {} : { reason })
 })
-export const resumed = (fields: Partial<RunEvent.RunResumed> = {}): RunEvent.RunResumed => ({
+export const resumed = (fields: Partial<Run.Resumed> = {}): Run.Resumed => ({
   _tag: "RunResumed",
   at,
   ...fields
 })
 
 /** Ends the run with whatever outcome is due. */
-export const end = (state: RunState.RunState): RunState.RunState => {
+export const end = (state: Run.State): Run.State => {
   const action = RunTransition.next(state)
   assert(action._tag === "Finished" || action._tag === "AwaitApproval", `not over: ${action._tag}`)
   const outcome =
@@ -124,20 +126,19 @@ export const end = (state: RunState.RunState): RunState.RunState => {
   return go(state, { _tag: "RunFinished", at, outcome })
 }
 
-export const go = (state: RunState.RunState, ...events: ReadonlyArray<RunEvent.RunEvent>): RunState.RunState =>
+export const go = (state: Run.State, ...events: ReadonlyArray<Run.Event>): Run.State =>
   Result.getOrThrow(RunTransition.applyAll(state, events))
 
-export const run = (...events: ReadonlyArray<RunEvent.RunEvent>): RunState.RunState =>
-  Result.getOrThrow(RunTransition.fold(events))
+export const run = (...events: ReadonlyArray<Run.Event>): Run.State => Result.getOrThrow(RunTransition.fold(events))
 
-export const refused = (state: RunState.RunState, event: RunEvent.RunEvent): RunEventError.RunEventError => {
+export const refused = (state: Run.State, event: Run.Event): RunTransition.EventError => {
   const result = RunTransition.apply(state, event)
   assert(Result.isFailure(result), `expected ${event._tag} to be refused`)
   return result.failure
 }
 
 /** The next action in one line. */
-export const next = (state: RunState.RunState): string => {
+export const next = (state: Run.State): string => {
   const action = RunTransition.next(state)
   switch (action._tag) {
     case "CallModel":
@@ -160,7 +161,7 @@ export const next = (state: RunState.RunState): string => {
 }
 
 /** Roles, with the ids of results, in one line. */
-export const roles = (state: RunState.RunState): string =>
+export const roles = (state: Run.State): string =>
   Conversation.messages(state.conversation)
     .map((message) => (message.role === "tool" ? `tool:${message.callId}` : message.role))
     .join(" ")

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { Agent, Conversation, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { call, Probe, toolkit, world } from "./fixtures.ts"
 
 const agent = Agent.make("tester", { toolkit })

@@ -2,8 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Duration, Effect, Fiber, Ref, Schedule, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, AgentEvent, Conversation, type RunEvent, RunState } from "effect-emissary"
+import { Agent, AgentEvent, Conversation, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { call, Probe, toolkit, world } from "./fixtures.ts"
 
 const agent = Agent.make("tester", { toolkit })
@@ -144,7 +145,7 @@ describe("AGENT-5 stream", () => {
   it.effect("AGENT-5 a slow reader slows the run", () =>
     Effect.gen(function* () {
       const seen = yield* Ref.make(0)
-      const onState = (state: RunState.RunState, _event: RunEvent.RunEvent) => Ref.set(seen, state.totalSteps)
+      const onState = (state: Run.State, _event: Run.Event) => Ref.set(seen, state.totalSteps)
       const gate = yield* Deferred.make<void>()
       const fiber = yield* agent.stream("Hello", { onState, maxSteps: "unlimited" }).pipe(
         Stream.tap(() => Deferred.await(gate)),
@@ -183,7 +184,7 @@ describe("AGENT-5 stream", () => {
       const error = yield* Effect.flip(Stream.runDrain(agent.stream("Hello")))
       assert.strictEqual(error._tag, "AgentError")
       assert.strictEqual(error.reason._tag, "ModelFailed")
-      assert.isTrue(RunState.isRunState(error.state))
+      assert.isTrue(Run.isState(error.state))
     }).pipe(Effect.provide(world([{ fail: { reason: "QuotaExhaustedError" } }])))
   )
 

@@ -1,17 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schema, Stream } from "effect"
-import {
-  Agent,
-  AgentDefinition,
-  Conversation,
-  type Json,
-  Message,
-  ModelRegistry,
-  type RunResult,
-  ToolResolver,
-  ToolResult
-} from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent, AgentDefinition, Conversation, Message, ModelRegistry, ToolResolver, ToolResult } from "effect-emissary"
+import type { Json } from "effect-emissary/payload"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { Tool, Toolkit } from "effect/ai"
 import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
 
@@ -35,9 +27,7 @@ const plain = Effect.map(ScriptedModel.requests, (requests) =>
   }))
 )
 
-const streamed = <A, E, R>(
-  stream: Stream.Stream<A | { _tag: "RunFinished"; result: RunResult.RunResult<unknown> }, E, R>
-) =>
+const streamed = <A, E, R>(stream: Stream.Stream<A | { _tag: "RunFinished"; result: Agent.Result<unknown> }, E, R>) =>
   Effect.map(Stream.runCollect(stream), (events) => {
     const last = events.at(-1)
     if (
@@ -55,7 +45,7 @@ const streamed = <A, E, R>(
 /** Runs the agent both ways: the same outcome, transcript and requests. */
 const bothWays = <A>(
   agent: Agent.Agent<A, never> | Agent.Value<A, Layer.Success<ReturnType<typeof world>>, unknown>,
-  script: Script.Script
+  script: ScriptedModel.Script
 ) =>
   Effect.gen(function* () {
     const [ran, asked] = yield* Effect.all([agent.run("Go"), plain]).pipe(Effect.provide(world(script)))
@@ -393,7 +383,7 @@ describe("AGENT-6 structured output", () => {
       assert.strictEqual(result.issues[0]?.pointer, "/city")
     }).pipe(
       Effect.provide(ModelRegistry.layerAmbient),
-      Effect.provide(ToolResolver.layerShells),
+      Effect.provide(ToolResolver.layerStubs),
       Effect.provide(world([{ text: `{"city": "Rome"}` }, { text: `{"city": "R"}` }]))
     )
   })
@@ -422,7 +412,7 @@ describe("AGENT-6 structured output", () => {
           assert.strictEqual(request?.responseFormat.type, "json")
           return request?.messages.find(({ role }) => role === "system")?.text ?? ""
         }).pipe(
-          Effect.provide(Layer.mergeAll(ToolResolver.layerShells, ModelRegistry.layerAmbient)),
+          Effect.provide(Layer.mergeAll(ToolResolver.layerStubs, ModelRegistry.layerAmbient)),
           Effect.provide(ScriptedModel.layer([{ object: { a: "x" } }]))
         )
       const plain = { type: "object", properties: { a: { type: "string" } }, required: ["a"] }

@@ -2,8 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber, Layer, Ref, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, type AgentEvent, Conversation, RunContext, RunState, ToolRuntime } from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent, Conversation, Run, RunContext, ToolRuntime, type AgentEvent } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { call, Probe, toolkit, world } from "./fixtures.ts"
 
 const inner = Agent.make("inner", { instructions: "Inner.", toolkit })
@@ -13,21 +14,24 @@ const outer = Agent.make("outer", {
 })
 
 /** One script for both agents, told apart by their instructions. */
-const scripts = (own: Script.Script & ReadonlyArray<unknown>, child: Script.Script & ReadonlyArray<unknown>) => {
+const scripts = (
+  own: ScriptedModel.Script & ReadonlyArray<unknown>,
+  child: ScriptedModel.Script & ReadonlyArray<unknown>
+) => {
   let a = 0
   let b = 0
   return ((request) => {
     const turn = request.messages[0]?.text.startsWith("Inner.") === true ? child[b++] : own[a++]
     if (turn === undefined) throw new Error("the script is used up")
     return typeof turn === "function" ? turn(request) : turn
-  }) satisfies Script.TurnFunction
+  }) satisfies ScriptedModel.TurnFunction
 }
 
 const usage = (inputTokens: number) => ({ inputTokens, outputTokens: 1 })
 const delegate = (id: string, input = "do it") => call(id, "delegate", { input })
 
-const throughJson = (state: RunState.RunState) =>
-  Effect.flatMap(RunState.codec.encodeJson(state), (text) => RunState.codec.decodeJson(text))
+const throughJson = (state: Run.State) =>
+  Effect.flatMap(Run.stateCodec.encodeJson(state), (text) => Run.stateCodec.decodeJson(text))
 
 const results = (conversation: Conversation.Conversation) =>
   Conversation.messages(conversation).flatMap((message) => (message.role === "tool" ? [message.result] : []))
@@ -303,7 +307,7 @@ describe("AGENT-8 agents as tools", () => {
 
   it.effect("AGENT-8 L6 interrupting the parent interrupts the child; both states are settled", () =>
     Effect.gen(function* () {
-      const last = yield* Ref.make<RunState.RunState | undefined>(undefined)
+      const last = yield* Ref.make<Run.State | undefined>(undefined)
       const { started } = yield* Probe
       const fiber = yield* Effect.forkChild(outer.run("Go", { onState: (state) => Ref.set(last, state) }))
       yield* Effect.yieldNow

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Logger, Stream, Tracer } from "effect"
 import { Agent, AgentError } from "effect-emissary"
-import { type Script } from "effect-emissary/testing"
+import type { ScriptedModel } from "effect-emissary/testing"
+
 import { call, toolkit, world } from "./fixtures.ts"
 
 interface Recorded {
@@ -57,7 +58,7 @@ const shown = (spans: ReadonlyArray<Recorded>): string =>
     )
     .join("\n")
 
-const calls: Script.Script = [
+const calls: ScriptedModel.Script = [
   {
     text: secret,
     toolCalls: [

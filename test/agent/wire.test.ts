@@ -2,7 +2,8 @@ import { readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
-import { AgentDefinition, Digest, type PayloadError } from "effect-emissary"
+import { AgentDefinition, type PayloadError } from "effect-emissary"
+import { Digest } from "effect-emissary/payload"
 
 const schema = { type: "object", properties: {}, required: [], additionalProperties: false }
 const minimal1 = { schema_version: 1, model: "mock/m" }

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Equal, Hash, Option, Result, Schema } from "effect"
-import { Content, Conversation, Message, MessageId, Part, TokenUsage, ToolResult, Transcript } from "effect-emissary"
-import { ConversationArbitrary } from "effect-emissary/testing"
+import { Conversation, Message, ToolResult } from "effect-emissary"
+import { Arbitraries } from "effect-emissary/testing"
+
 import { IdGenerator } from "effect/ai"
 import { TestClock } from "effect/testing"
 
@@ -17,7 +18,7 @@ describe("CONV-1 messages", () => {
         [first, second].map(({ createdAt }) => DateTime.toEpochMillis(createdAt)),
         [1_000, 61_000]
       )
-    }).pipe(Effect.provide(MessageId.layerSequence()))
+    }).pipe(Effect.provide(Message.layerSequentialIds()))
   )
 
   it.effect("the IdGenerator of effect/ai is used where there is one; given ids and times win", () =>
@@ -33,7 +34,7 @@ describe("CONV-1 messages", () => {
     })
   )
 
-  it.prop("L3 the codec of a message is lawful", [ConversationArbitrary.messages()], ([messages]) => {
+  it.prop("L3 the codec of a message is lawful", [Arbitraries.messages()], ([messages]) => {
     const codec = Schema.Array(Message.Message)
     const json: unknown = JSON.parse(JSON.stringify(Schema.encodeSync(codec)(messages)))
     const decoded = Schema.decodeUnknownSync(codec, { onExcessProperty: "error" })(json)
@@ -47,7 +48,7 @@ describe("CONV-1 immutability", () => {
       const args = { list: [1, 2], nested: { deep: "x" } }
       const options = { openai: { itemId: "i1" } }
       const metadata = { tags: ["a"] }
-      const parts = [Part.toolCall({ id: "a", name: "f", arguments: args, options })]
+      const parts = [Message.toolCallPart({ id: "a", name: "f", arguments: args, options })]
       const self = yield* Conversation.addAssistant(Conversation.empty, parts, { metadata })
       // A message that no constructor made
       const value = { rows: [1] }
@@ -75,7 +76,7 @@ describe("CONV-1 immutability", () => {
   it.effect("what comes out is frozen, all the way down", () =>
     Effect.gen(function* () {
       const self = yield* Conversation.addAssistant(Conversation.empty, [
-        Part.toolCall({ id: "a", name: "f", arguments: { list: [{}] } })
+        Message.toolCallPart({ id: "a", name: "f", arguments: { list: [{}] } })
       ])
       const frozen = (value: unknown): boolean =>
         typeof value !== "object" ||
@@ -92,7 +93,7 @@ describe("CONV-1 immutability", () => {
       const ids = ["a", "b", "c", "d"]
       const asked = yield* Conversation.addAssistant(
         Conversation.empty,
-        ids.map((id) => Part.toolCall({ id, name: "f", arguments: {} }))
+        ids.map((id) => Message.toolCallPart({ id, name: "f", arguments: {} }))
       )
       for (const order of ["abcd", "dcba", "cadb", "bdac"]) {
         let self = asked
@@ -133,7 +134,9 @@ describe("CONV-1 immutability", () => {
     Effect.gen(function* () {
       let deep: Schema.Json = null
       for (let i = 0; i < 100_000; i++) deep = [deep]
-      yield* Conversation.addAssistant(Conversation.empty, [Part.toolCall({ id: "a", name: "f", arguments: deep })])
+      yield* Conversation.addAssistant(Conversation.empty, [
+        Message.toolCallPart({ id: "a", name: "f", arguments: deep })
+      ])
     })
   )
 
@@ -141,7 +144,7 @@ describe("CONV-1 immutability", () => {
     Effect.gen(function* () {
       const hostile: Schema.Json = JSON.parse(`{"__proto__":{"polluted":true}}`)
       const self = yield* Conversation.addAssistant(Conversation.empty, [
-        Part.toolCall({ id: "a", name: "f", arguments: hostile })
+        Message.toolCallPart({ id: "a", name: "f", arguments: hostile })
       ])
       const args = Conversation.openCalls(self)[0]?.arguments
       assert.strictEqual(Object.getPrototypeOf(args), Object.prototype)
@@ -183,7 +186,7 @@ describe("CONV-1 reading a conversation", () => {
       assert.deepStrictEqual(Conversation.tokenRemaining(unlimited), Option.none())
       assert.isFalse(Conversation.approachingLimit(unlimited, 0))
       assert.deepStrictEqual(Conversation.tokenRemaining(Conversation.withTokenLimit(self, 0)), Option.some(-800))
-      assert.deepStrictEqual(TokenUsage.sum([]), {})
+      assert.deepStrictEqual(Message.sumUsage([]), {})
     })
   )
 
@@ -217,10 +220,10 @@ describe("L5 transcript", () => {
     Effect.gen(function* () {
       let self = yield* Conversation.addUser(Conversation.empty, "Go")
       self = yield* Conversation.addAssistant(self, [
-        Part.reasoning("Hm"),
+        Message.reasoningPart("Hm"),
         ...chunks.map((text) => ({ type: "text" as const, text })),
-        Part.toolCall({ id: "a", name: "f", arguments: { n: 1 } }),
-        Part.toolCall({ id: "b", name: "g", arguments: {}, text: "{ }" })
+        Message.toolCallPart({ id: "a", name: "f", arguments: { n: 1 } }),
+        Message.toolCallPart({ id: "b", name: "g", arguments: {}, text: "{ }" })
       ])
       for (const callId of order) {
         const result = callId === "a" ? ToolResult.success({ x: 1 }) : ToolResult.failure("not_found", "No b")
@@ -253,7 +256,7 @@ describe("L5 transcript", () => {
     Effect.gen(function* () {
       const said = yield* Conversation.addAssistant(
         Conversation.empty,
-        ["", "Hi", ""].map((text) => Content.text(text))
+        ["", "Hi", ""].map((text) => ToolResult.textPart(text))
       )
       assert.deepStrictEqual(Conversation.transcript(said), [
         { role: "assistant", content: [{ type: "text", text: "Hi" }] }
@@ -261,10 +264,10 @@ describe("L5 transcript", () => {
     })
   )
 
-  it.prop("is JSON with a schema", [ConversationArbitrary.conversation()], ([self]) => {
+  it.prop("is JSON with a schema", [Arbitraries.conversation()], ([self]) => {
     const transcript = Conversation.transcript(self)
-    const json: unknown = JSON.parse(JSON.stringify(Schema.encodeSync(Transcript.Transcript)(transcript)))
-    assert(Equal.equals(Schema.decodeUnknownSync(Transcript.Transcript)(json), transcript))
+    const json: unknown = JSON.parse(JSON.stringify(Schema.encodeSync(Conversation.Transcript)(transcript)))
+    assert(Equal.equals(Schema.decodeUnknownSync(Conversation.Transcript)(json), transcript))
   })
 })
 
@@ -272,15 +275,15 @@ describe("relabelCalls", () => {
   it.effect("gives new ids where needed, the same each time, and results follow", () =>
     Effect.gen(function* () {
       const self = yield* Conversation.addAssistant(Conversation.empty, [
-        Part.toolCall({ id: "call_0", name: "f", arguments: {} })
+        Message.toolCallPart({ id: "call_0", name: "f", arguments: {} })
       ])
       const content = Conversation.relabelCalls(self, [
-        Part.toolCall({ id: "call_0", name: "f", arguments: {} }),
-        Part.toolCall({ id: "", name: "f", arguments: {} }),
-        Part.toolCall({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
-        Part.toolResult({ id: "p", name: "web", result: ToolResult.success(1) }),
-        Part.toolCall({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
-        Part.toolResult({ id: "p", name: "web", result: ToolResult.success(2) })
+        Message.toolCallPart({ id: "call_0", name: "f", arguments: {} }),
+        Message.toolCallPart({ id: "", name: "f", arguments: {} }),
+        Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
+        Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(1) }),
+        Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
+        Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(2) })
       ])
       assert.deepStrictEqual(
         content.map((part) => "id" in part && part.id),
@@ -291,8 +294,8 @@ describe("relabelCalls", () => {
 
   it.effect("a result of the provider finds its relabelled call in an earlier message of the turn", () =>
     Effect.gen(function* () {
-      const call = Part.toolCall({ id: "p", name: "web", arguments: {}, providerExecuted: true })
-      const result = Part.toolResult({ id: "p", name: "web", result: ToolResult.success(1) })
+      const call = Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true })
+      const result = Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(1) })
       let self = yield* Conversation.addAssistant(Conversation.empty, [call, result])
       self = yield* Conversation.addAssistant(self, Conversation.relabelCalls(self, [call]))
       const content = Conversation.relabelCalls(self, [result])

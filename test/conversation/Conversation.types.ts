@@ -1,12 +1,6 @@
 import type { Effect, Option, Result, Schema } from "effect"
-import {
-  Conversation,
-  type ConversationError,
-  Message,
-  type Part,
-  type ResponseContent,
-  ToolResult
-} from "effect-emissary"
+import type * as response from "#src/conversation/internal/response.ts"
+import { Conversation, Message, ToolResult, type ConversationError } from "effect-emissary"
 import { expectTypeOf } from "vitest"
 
 type Added = Effect.Effect<Conversation.Conversation, ConversationError.ConversationError>
@@ -25,10 +19,10 @@ expectTypeOf(Conversation.fromMessages([])).toEqualTypeOf<
 expectTypeOf(Conversation.lastAssistantMessage(Conversation.empty)).toEqualTypeOf<
   Option.Option<Message.AssistantMessage>
 >()
-expectTypeOf(Conversation.openCalls(Conversation.empty)).toEqualTypeOf<ReadonlyArray<Part.ToolCallPart>>()
+expectTypeOf(Conversation.openCalls(Conversation.empty)).toEqualTypeOf<ReadonlyArray<Message.ToolCallPart>>()
 expectTypeOf(Conversation.Conversation).toExtend<Schema.Codec<Conversation.Conversation, Schema.Json>>()
-expectTypeOf<ReturnType<typeof ResponseContent.fromResponseParts>>().toEqualTypeOf<
-  Result.Result<ResponseContent.ResponseContent, ConversationError.ConversationError>
+expectTypeOf<ReturnType<typeof response.fromResponseParts>>().toEqualTypeOf<
+  Result.Result<response.ResponseContent, ConversationError.ConversationError>
 >()
 
 // @ts-expect-error a user message says something

@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, Effect, Equal, Option, Result, Schema } from "effect"
-import { Conversation, ConversationError, Message, Part, ToolResult } from "effect-emissary"
-import { ConversationArbitrary } from "effect-emissary/testing"
+import * as history from "#src/conversation/internal/history.ts"
+import { Conversation, ConversationError, Message, ToolResult } from "effect-emissary"
+import { Arbitraries } from "effect-emissary/testing"
 
-const call = (id: string, name = "search") => Part.toolCall({ id, name, arguments: { q: id } })
+const call = (id: string, name = "search") => Message.toolCallPart({ id, name, arguments: { q: id } })
 const found = ToolResult.success("found")
 
 const asking = Conversation.empty.pipe(
@@ -147,8 +148,8 @@ describe("CONV-2 invalid states do not exist", () => {
 })
 
 describe("CONV-2 tools that the provider runs", () => {
-  const search = Part.toolCall({ id: "p", name: "web_search", arguments: { q: "x" }, providerExecuted: true })
-  const result = Part.toolResult({ id: "p", name: "web_search", result: found })
+  const search = Message.toolCallPart({ id: "p", name: "web_search", arguments: { q: "x" }, providerExecuted: true })
+  const result = Message.toolResultPart({ id: "p", name: "web_search", result: found })
 
   it.effect("answered in the same message, or in a later one of the turn", () =>
     Effect.gen(function* () {
@@ -182,7 +183,7 @@ describe("CONV-2 tools that the provider runs", () => {
       const theirs = yield* reasonOf(
         Conversation.addAssistant(Conversation.empty, [
           call("a"),
-          Part.toolResult({ id: "a", name: "search", result: found })
+          Message.toolResultPart({ id: "a", name: "search", result: found })
         ])
       )
       assert.strictEqual(theirs._tag, "OrphanResult")
@@ -191,7 +192,7 @@ describe("CONV-2 tools that the provider runs", () => {
 })
 
 describe("L7 laws over generated conversations", () => {
-  it.prop("what is generated is lawful", [ConversationArbitrary.messages()], ([messages]) => {
+  it.prop("what is generated is lawful", [Arbitraries.messages()], ([messages]) => {
     assert(Result.isSuccess(Conversation.fromMessages(messages)))
   })
 
@@ -199,7 +200,7 @@ describe("L7 laws over generated conversations", () => {
     Effect.gen(function* () {
       const hasFailure = (self: Conversation.Conversation) =>
         Conversation.messages(self).some((message) => message.role === "tool" && ToolResult.isFailure(message.result))
-      const result = yield* Arbitrary.checkEffect(ConversationArbitrary.conversation(), (self) => !hasFailure(self), {
+      const result = yield* Arbitrary.checkEffect(Arbitraries.conversation(), (self) => !hasFailure(self), {
         runs: 500,
         seed: 1,
         maxShrinks: 2_000
@@ -213,9 +214,9 @@ describe("L7 laws over generated conversations", () => {
 
   it.prop(
     "truncation keeps the system message, order and pairs, says what it removed, and is idempotent",
-    [ConversationArbitrary.conversation(), Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 5 }))],
+    [Arbitraries.conversation(), Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 5 }))],
     ([self, keepRecent]) => {
-      const { conversation, removed } = Result.getOrThrow(Conversation.truncate(self, { keepRecent }))
+      const { conversation, removed } = Result.getOrThrow(Conversation.dropOldTurns(self, { keepRecent }))
       assert(Result.isSuccess(Conversation.fromMessages(conversation)))
       assert(Equal.equals(Conversation.system(conversation), Conversation.system(self)))
       assert.deepStrictEqual(Conversation.tokenLimit(conversation), Conversation.tokenLimit(self))
@@ -226,12 +227,12 @@ describe("L7 laws over generated conversations", () => {
       )
       const turns = Conversation.messages(conversation).filter(({ role }) => role === "user").length
       assert.isAtMost(turns, keepRecent)
-      const again = Result.getOrThrow(Conversation.truncate(conversation, { keepRecent }))
+      const again = Result.getOrThrow(Conversation.dropOldTurns(conversation, { keepRecent }))
       assert(Equal.equals(again.conversation, conversation))
     }
   )
 
-  it.effect.prop("sealing answers every open call and only those", [ConversationArbitrary.conversation()], ([self]) =>
+  it.effect.prop("sealing answers every open call and only those", [Arbitraries.conversation()], ([self]) =>
     Effect.gen(function* () {
       const sealed = yield* Conversation.seal(self)
       assert.deepStrictEqual(Conversation.openCalls(sealed), [])
@@ -244,12 +245,12 @@ describe("L7 laws over generated conversations", () => {
     })
   )
 
-  it.prop("relabelled content can always be added", [ConversationArbitrary.conversation({ open: false })], ([self]) => {
+  it.prop("relabelled content can always be added", [Arbitraries.conversation({ open: false })], ([self]) => {
     const last = Option.getOrUndefined(Conversation.lastAssistantMessage(self))
     if (last === undefined) return
     const content = Conversation.relabelCalls(self, [...last.content, ...last.content])
     const calls = content.flatMap((part) => (part.type === "tool-call" ? [part.id] : []))
     assert.strictEqual(new Set(calls).size, calls.length)
-    assert(!calls.some((id) => Conversation.hasCall(self, id)))
+    assert(!calls.some((id) => history.hasCall(self, id)))
   })
 })

@@ -1,15 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, Option, Schema } from "effect"
-import {
-  Content,
-  Conversation,
-  type ConversationError,
-  Message,
-  Part,
-  ToolResult,
-  type Transcript
-} from "effect-emissary"
-import { ConversationArbitrary } from "effect-emissary/testing"
+import { Conversation, Message, ToolResult, type ConversationError } from "effect-emissary"
+import { Arbitraries } from "effect-emissary/testing"
+
 import { Chat, Prompt } from "effect/ai"
 
 const roles = (prompt: Prompt.Prompt) => prompt.content.map(({ role }) => role)
@@ -38,25 +31,20 @@ const withoutStamps = (self: Conversation.Conversation): unknown =>
   )
 
 describe("CONV-3 to a prompt and back", () => {
-  it.effect.prop(
-    "the lossless form gives back the same conversation",
-    [ConversationArbitrary.conversation()],
-    ([self]) =>
-      Effect.gen(function* () {
-        const prompt = Conversation.toPrompt(self, { lossless: true })
-        const tokenLimit = Option.getOrUndefined(Conversation.tokenLimit(self))
-        assert(Equal.equals(yield* Conversation.fromPrompt(prompt, { tokenLimit }), self))
-        // Also when effect/ai stored it
-        const stored = yield* Schema.decodeUnknownEffect(Prompt.Prompt)(
-          JSON.parse(JSON.stringify(yield* encode(prompt)))
-        )
-        assert(Equal.equals(yield* Conversation.fromPrompt(stored, { tokenLimit }), self))
-      })
+  it.effect.prop("the lossless form gives back the same conversation", [Arbitraries.conversation()], ([self]) =>
+    Effect.gen(function* () {
+      const prompt = Conversation.toPrompt(self, { lossless: true })
+      const tokenLimit = Option.getOrUndefined(Conversation.tokenLimit(self))
+      assert(Equal.equals(yield* Conversation.fromPrompt(prompt, { tokenLimit }), self))
+      // Also when effect/ai stored it
+      const stored = yield* Schema.decodeUnknownEffect(Prompt.Prompt)(JSON.parse(JSON.stringify(yield* encode(prompt))))
+      assert(Equal.equals(yield* Conversation.fromPrompt(stored, { tokenLimit }), self))
+    })
   )
 
   it.effect.prop(
     "what a model is sent says the same: only ids, times and bookkeeping are missing",
-    [ConversationArbitrary.conversation({ sendable: true })],
+    [Arbitraries.conversation({ sendable: true })],
     ([self]) =>
       Effect.gen(function* () {
         const read = yield* Conversation.fromPrompt(Conversation.toPrompt(self))
@@ -71,7 +59,7 @@ describe("CONV-3 to a prompt and back", () => {
 
   it.effect.prop(
     "a prompt read and sent again is the same prompt, and never holds approval parts",
-    [ConversationArbitrary.conversation({ open: false, sendable: true })],
+    [Arbitraries.conversation({ open: false, sendable: true })],
     ([self]) =>
       Effect.gen(function* () {
         const prompt = Conversation.toPrompt(self)
@@ -88,18 +76,23 @@ describe("CONV-3 to a prompt and back", () => {
       const self = yield* Conversation.make({ system: "s" }).pipe(
         Effect.flatMap(
           Conversation.addUser([
-            Content.text("Look", { anthropic: { cacheControl: "ephemeral" } }),
-            Content.file({ mediaType: "image/png", data: new Uint8Array([1, 2, 3]), fileName: "a.png" }),
-            Content.file({ mediaType: "image/png", data: new URL("https://example.com/a.png") })
+            ToolResult.textPart("Look", { anthropic: { cacheControl: "ephemeral" } }),
+            ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array([1, 2, 3]), fileName: "a.png" }),
+            ToolResult.filePart({ mediaType: "image/png", data: new URL("https://example.com/a.png") })
           ])
         ),
         Effect.flatMap(
           Conversation.addAssistant([
-            Part.reasoning("Hm", signed),
-            Part.toolCall({ id: "p", name: "web_search", arguments: { q: "x" }, providerExecuted: true }),
-            Part.toolResult({ id: "p", name: "web_search", result: ToolResult.success([{ encrypted: "z" }]) }),
-            Part.toolCall({ id: "a", name: "math/add", arguments: { n: 1 }, options: { openai: { itemId: "i" } } }),
-            Part.toolCall({ id: "b", name: "search", arguments: {} })
+            Message.reasoningPart("Hm", signed),
+            Message.toolCallPart({ id: "p", name: "web_search", arguments: { q: "x" }, providerExecuted: true }),
+            Message.toolResultPart({ id: "p", name: "web_search", result: ToolResult.success([{ encrypted: "z" }]) }),
+            Message.toolCallPart({
+              id: "a",
+              name: "math/add",
+              arguments: { n: 1 },
+              options: { openai: { itemId: "i" } }
+            }),
+            Message.toolCallPart({ id: "b", name: "search", arguments: {} })
           ])
         ),
         Effect.flatMap(Conversation.addToolResult({ callId: "b", result: ToolResult.failure("not_found", "No b") })),
@@ -130,13 +123,13 @@ describe("CONV-3 to a prompt and back", () => {
   it.effect("what providers refuse is not sent", () =>
     Effect.gen(function* () {
       const self = yield* Conversation.make({ system: "" }).pipe(
-        Effect.flatMap(Conversation.addUser([Content.text(""), Content.text("Hi")])),
+        Effect.flatMap(Conversation.addUser([ToolResult.textPart(""), ToolResult.textPart("Hi")])),
         Effect.flatMap(Conversation.addAssistant("")),
         Effect.flatMap(
           Conversation.addAssistant([
-            Content.text(""),
-            Content.text("", { google: { thoughtSignature: "s" } }),
-            Part.toolCall({ id: "a", name: "f", arguments: "{bad", text: "{bad" })
+            ToolResult.textPart(""),
+            ToolResult.textPart("", { google: { thoughtSignature: "s" } }),
+            Message.toolCallPart({ id: "a", name: "f", arguments: "{bad", text: "{bad" })
           ])
         ),
         Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("") }))
@@ -334,7 +327,7 @@ describe("L10 each message is converted once", () => {
   it.effect.prop(
     "whatever was listed and converted before, shorter, longer or beside it, a conversation gives its own messages",
     [
-      ConversationArbitrary.conversation(),
+      Arbitraries.conversation(),
       Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 30 }))).check(Schema.isMaxLength(12))
     ],
     ([self, order]) =>
@@ -361,8 +354,8 @@ describe("L10 each message is converted once", () => {
       const open = yield* Conversation.addUser(Conversation.empty, "Hi").pipe(
         Effect.flatMap(
           Conversation.addAssistant([
-            Part.toolCall({ id: "a", name: "f", arguments: {} }),
-            Part.toolCall({ id: "b", name: "f", arguments: {} })
+            Message.toolCallPart({ id: "a", name: "f", arguments: {} }),
+            Message.toolCallPart({ id: "b", name: "f", arguments: {} })
           ])
         ),
         Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success(1) }))
@@ -386,5 +379,5 @@ describe("L10 each message is converted once", () => {
   )
 })
 
-const withoutEmptySystem = (transcript: Transcript.Transcript): Transcript.Transcript =>
+const withoutEmptySystem = (transcript: Conversation.Transcript): Conversation.Transcript =>
   transcript.filter((entry) => entry.role !== "system" || entry.text !== "")

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Conversation, type Part } from "effect-emissary"
+import { Conversation, type Message } from "effect-emissary"
 
 describe("AGENT-3 repeated call ids", () => {
   it("AGENT-3 thousands of calls with one id are relabelled in linear time", () => {
-    const calls = Array.from({ length: 30_000 }, (): Part.ToolCallPart => ({
+    const calls = Array.from({ length: 30_000 }, (): Message.ToolCallPart => ({
       type: "tool-call",
       id: "c",
       name: "get_order",

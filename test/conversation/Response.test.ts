@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, DateTime, Effect, Result, Schema } from "effect"
-import { Conversation, Message, ResponseContent, ToolResult } from "effect-emissary"
+import * as response from "#src/conversation/internal/response.ts"
+import { Conversation, Message, ToolResult } from "effect-emissary"
 import { Prompt, Response } from "effect/ai"
 
 const usage = new Response.Usage({
@@ -10,7 +11,7 @@ const usage = new Response.Usage({
 
 const finish = (reason: Response.FinishReason) => Response.makePart("finish", { reason, usage, response: undefined })
 
-const collect = (parts: Iterable<Response.AnyPart>) => Result.getOrThrow(ResponseContent.fromResponseParts(parts))
+const collect = (parts: Iterable<Response.AnyPart>) => Result.getOrThrow(response.fromResponseParts(parts))
 
 const content = (...parts: ReadonlyArray<Response.AnyPart>) => collect(parts).content
 
@@ -108,7 +109,7 @@ describe("CONV-3 responses become assistant messages", () => {
   it.effect.prop("and what is kept goes back to the provider as it came", [pieces], ([pieces]) =>
     Effect.gen(function* () {
       const answered = collect(whole(pieces))
-      const message = yield* ResponseContent.toMessage(answered)
+      const message = yield* response.toMessage(answered)
       const self = Result.getOrThrow(Conversation.append(Conversation.empty, message))
       const sent = Conversation.toPrompt(self).content.flatMap((message) =>
         message.role === "assistant" ? message.content : []
@@ -234,12 +235,12 @@ describe("CONV-3 responses become assistant messages", () => {
           assert(part.type === "tool-call")
           assert.deepStrictEqual([part.arguments, part.text], [hostile, hostile])
         }
-        const message = yield* ResponseContent.toMessage(collected)
+        const message = yield* response.toMessage(collected)
         yield* Conversation.encode(Result.getOrThrow(Conversation.append(Conversation.empty, message)))
       }
       assert.lengthOf(content(call("a", wide)), 1)
       const bottomless = "[".repeat(100_000) + "]".repeat(100_000)
-      const failed = ResponseContent.fromResponseParts([call("a", JSON.parse(bottomless))])
+      const failed = response.fromResponseParts([call("a", JSON.parse(bottomless))])
       assert(Result.isFailure(failed) || failed.success.content.length === 1)
     })
   )
@@ -279,17 +280,17 @@ describe("CONV-3 responses become assistant messages", () => {
   it.effect("error parts are told, what is not JSON is a typed error, messages carry model and usage", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(collect([Response.makePart("error", { error: "overloaded" })]).errors, ["overloaded"])
-      const failed = ResponseContent.fromResponseParts([finish("stop"), call("a", { at: new Date(0) })])
+      const failed = response.fromResponseParts([finish("stop"), call("a", { at: new Date(0) })])
       assert(Result.isFailure(failed) && failed.failure.reason._tag === "NotJson")
       assert.strictEqual(failed.failure.reason.index, 1)
-      const message = yield* ResponseContent.toMessage(collect([finish("length")]), { id: "m" })
+      const message = yield* response.toMessage(collect([finish("length")]), { id: "m" })
       assert.deepStrictEqual([message.id, message.finishReason, message.usage?.inputTokens], ["m", "length", 7])
       assert.strictEqual(Message.text(message), "")
     })
   )
 
   it("L10 deltas are collected in linear time", () => {
-    const accumulator = ResponseContent.accumulator()
+    const accumulator = response.accumulator()
     for (let i = 0; i < 100_000; i++) accumulator.add(Response.makePart("text-delta", { id: "t", delta: "x" }))
     const [part] = Result.getOrThrow(accumulator.result()).content
     assert(part?.type === "text" && part.text.length === 100_000)

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, Redacted, Schema } from "effect"
-import { Conversation, Part, type PayloadError, ToolResult } from "effect-emissary"
-import { ConversationArbitrary } from "effect-emissary/testing"
+import { Conversation, Message, ToolResult, type PayloadError } from "effect-emissary"
+import { Arbitraries } from "effect-emissary/testing"
 
 const user = (id: string, text = "Hello") => ({
   role: "user",
@@ -31,16 +31,13 @@ const issuesOf = (reason: PayloadError.Reason) => {
 }
 
 describe("CONV-8 wire", () => {
-  it.effect.prop(
-    "L3 decode is the inverse of encode, by value and by text",
-    [ConversationArbitrary.conversation()],
-    ([self]) =>
-      Effect.gen(function* () {
-        const text = yield* Conversation.encodeJson(self)
-        const decoded = yield* Conversation.decodeJson(text)
-        assert(Equal.equals(decoded, self))
-        assert.strictEqual(yield* Conversation.encodeJson(decoded), text)
-      })
+  it.effect.prop("L3 decode is the inverse of encode, by value and by text", [Arbitraries.conversation()], ([self]) =>
+    Effect.gen(function* () {
+      const text = yield* Conversation.encodeJson(self)
+      const decoded = yield* Conversation.decodeJson(text)
+      assert(Equal.equals(decoded, self))
+      assert.strictEqual(yield* Conversation.encodeJson(decoded), text)
+    })
   )
 
   it.effect("version 1 looks like this, for ever", () =>
@@ -111,7 +108,7 @@ describe("CONV-8 wire", () => {
 
   it.effect("L8 secrets do not encode, the words of tools do", () =>
     Effect.gen(function* () {
-      const call = Part.toolCall({ id: "call_1", name: "login", arguments: { password: "hunter2" } })
+      const call = Message.toolCallPart({ id: "call_1", name: "login", arguments: { password: "hunter2" } })
       const spoken = yield* Conversation.addAssistant(Conversation.empty, [call]).pipe(
         Effect.flatMap(
           Conversation.addToolResult({ callId: "call_1", result: ToolResult.success({ access_token: "t" }) })

@@ -1,17 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
-import {
-  AnthropicMessages,
-  Content,
-  Conversation,
-  ConversationError,
-  OpenAiMessages,
-  Part,
-  PayloadError,
-  RenderError,
-  ToolResult
-} from "effect-emissary"
-import { ConversationArbitrary } from "effect-emissary/testing"
+import { Conversation, ConversationError, Message, PayloadError, ToolResult } from "effect-emissary"
+import { AnthropicMessages, OpenAiMessages, RenderError } from "effect-emissary/interop"
+import { Arbitraries } from "effect-emissary/testing"
+
 import { anthropicForeign } from "./anthropicForeign.ts"
 import { anthropicRules } from "./anthropicRules.ts"
 import { heldBy, sendableTo } from "./foreignTranscript.ts"
@@ -19,10 +11,9 @@ import { heldBy, sendableTo } from "./foreignTranscript.ts"
 const runs = { arbitrary: { runs: 300 } }
 
 const render = (self: Conversation.Conversation, options?: AnthropicMessages.Options) =>
-  Effect.fromResult(AnthropicMessages.toAnthropicMessages(self, options))
+  Effect.fromResult(AnthropicMessages.fromConversation(self, options))
 
-const again = (foreign: unknown) =>
-  Effect.flatMap(AnthropicMessages.fromAnthropicMessages(foreign), (self) => render(self))
+const again = (foreign: unknown) => Effect.flatMap(AnthropicMessages.toConversation(foreign), (self) => render(self))
 
 const same = (actual: unknown, expected: unknown) =>
   assert.strictEqual(JSON.stringify(actual, null, 1), JSON.stringify(expected, null, 1))
@@ -30,17 +21,17 @@ const same = (actual: unknown, expected: unknown) =>
 const reasonOf = (self: Conversation.Conversation, options?: AnthropicMessages.Options) =>
   Effect.map(Effect.flip(render(self, options)), (error: RenderError.RenderError) => error.reason)
 
-const call = (args: Partial<Part.ToolCallPart> = {}) =>
-  Part.toolCall({ id: "a", name: "search", arguments: { q: 1 }, ...args })
+const call = (args: Partial<Message.ToolCallPart> = {}) =>
+  Message.toolCallPart({ id: "a", name: "search", arguments: { q: 1 }, ...args })
 
-const answered = (part: Part.ToolCallPart, result: ToolResult.ToolResult = ToolResult.success("found")) =>
+const answered = (part: Message.ToolCallPart, result: ToolResult.ToolResult = ToolResult.success("found")) =>
   Conversation.empty.pipe(
     Conversation.addUser("go"),
     Effect.flatMap(Conversation.addAssistant([part])),
     Effect.flatMap(Conversation.addToolResult({ callId: part.id, result }))
   )
 
-const image = Content.file({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
+const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
 
 describe("CONV-4 Anthropic messages, laws", () => {
   it.effect.prop(
@@ -49,7 +40,7 @@ describe("CONV-4 Anthropic messages, laws", () => {
     ([foreign]) =>
       Effect.gen(function* () {
         assert.deepStrictEqual(anthropicRules(foreign), [])
-        const self = yield* AnthropicMessages.fromAnthropicMessages(foreign)
+        const self = yield* AnthropicMessages.toConversation(foreign)
         same(yield* render(self), foreign)
         same(yield* render(yield* Conversation.decodeJson(yield* Conversation.encodeJson(self))), foreign)
       }),
@@ -58,13 +49,13 @@ describe("CONV-4 Anthropic messages, laws", () => {
 
   it.effect.prop(
     "from(to(c)) says what c says, as far as the format can hold it",
-    [ConversationArbitrary.conversation({ open: false, sendable: true })],
+    [Arbitraries.conversation({ open: false, sendable: true })],
     ([given]) =>
       Effect.gen(function* () {
         const self = yield* sendableTo("anthropic", given)
         const history = yield* render(self)
         assert.deepStrictEqual(anthropicRules(history), [])
-        const back = yield* AnthropicMessages.fromAnthropicMessages(history)
+        const back = yield* AnthropicMessages.toConversation(history)
         assert.deepStrictEqual(Conversation.transcript(back), yield* heldBy("anthropic", self))
         same(yield* render(back), history)
       }),
@@ -73,9 +64,9 @@ describe("CONV-4 Anthropic messages, laws", () => {
 
   it.prop(
     "whatever the conversation, what is written keeps the rules, and what is not is an error that names a message",
-    [ConversationArbitrary.conversation(), Schema.Boolean],
+    [Arbitraries.conversation(), Schema.Boolean],
     ([self, lenient]) => {
-      const result = AnthropicMessages.toAnthropicMessages(
+      const result = AnthropicMessages.fromConversation(
         self,
         lenient ? { invalidArguments: "wrap" } : { reasoning: "refuse" }
       )
@@ -91,10 +82,10 @@ describe("CONV-4 Anthropic messages, laws", () => {
     [anthropicForeign],
     ([foreign]) =>
       Effect.gen(function* () {
-        const self = yield* AnthropicMessages.fromAnthropicMessages(foreign)
-        const result = OpenAiMessages.toOpenAiMessages(self, { toolFiles: "describe" })
+        const self = yield* AnthropicMessages.toConversation(foreign)
+        const result = OpenAiMessages.fromConversation(self, { toolFiles: "describe" })
         if (Result.isFailure(result)) return assert.strictEqual(result.failure.reason._tag, "UnsupportedContent")
-        const back = yield* OpenAiMessages.fromOpenAiMessages(result.success)
+        const back = yield* OpenAiMessages.toConversation(result.success)
         assert.strictEqual(Conversation.messageCount(back), Conversation.messageCount(self))
       })
   )
@@ -157,7 +148,7 @@ describe("CONV-4 foreign Anthropic histories", () => {
           { type: "text", text: "Be kind." }
         ]
       }
-      const self = yield* AnthropicMessages.fromAnthropicMessages(foreign)
+      const self = yield* AnthropicMessages.toConversation(foreign)
       same(yield* render(self), foreign)
       assert.deepStrictEqual(
         Conversation.messages(self).map(({ role }) => role),
@@ -172,7 +163,7 @@ describe("CONV-4 foreign Anthropic histories", () => {
 
   it.effect("signatures and cache breakpoints stand where Effect's provider for Anthropic looks for them", () =>
     Effect.gen(function* () {
-      const self = yield* AnthropicMessages.fromAnthropicMessages({
+      const self = yield* AnthropicMessages.toConversation({
         messages: [
           { role: "user", content: [{ type: "text", text: "hi", ...cached }] },
           {
@@ -266,7 +257,7 @@ describe("CONV-4 foreign Anthropic histories", () => {
         ["OrphanResult", 1, [user, { role: "assistant", content: [{ ...result, type: "mcp_tool_result" }] }]]
       ]
       for (const [tag, index, messages] of cases) {
-        const error = yield* Effect.flip(AnthropicMessages.fromAnthropicMessages({ messages }))
+        const error = yield* Effect.flip(AnthropicMessages.toConversation({ messages }))
         assert(error instanceof ConversationError.ConversationError, error.message)
         assert.strictEqual(error.reason._tag, tag)
         assert.strictEqual("index" in error.reason ? error.reason.index : undefined, index)
@@ -277,7 +268,7 @@ describe("CONV-4 foreign Anthropic histories", () => {
   it.effect("other forms are refused with the path, more than the limits before they are looked at", () =>
     Effect.gen(function* () {
       const issues = (foreign: unknown) =>
-        Effect.map(Effect.flip(AnthropicMessages.fromAnthropicMessages(foreign)), (error) => {
+        Effect.map(Effect.flip(AnthropicMessages.toConversation(foreign)), (error) => {
           assert(error instanceof PayloadError.PayloadError, error.message)
           assert(error.reason._tag === "Invalid", error.message)
           return error.reason.issues.map(({ path }) => path)
@@ -293,7 +284,7 @@ describe("CONV-4 foreign Anthropic histories", () => {
         ["/messages/1/content/0/id"]
       )
       const tooMany = yield* Effect.flip(
-        AnthropicMessages.fromAnthropicMessages({ messages: [user, user] }, { limits: { maxMessages: 1 } })
+        AnthropicMessages.toConversation({ messages: [user, user] }, { limits: { maxMessages: 1 } })
       )
       assert(tooMany instanceof PayloadError.PayloadError)
       assert.strictEqual(tooMany.reason._tag, "TooLarge")
@@ -305,7 +296,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
   it.effect("each refusal names the message", () =>
     Effect.gen(function* () {
       const base = yield* Conversation.addUser(Conversation.empty, "go")
-      const provider = Part.toolCall({ id: "p", name: "web_search", arguments: {}, providerExecuted: true })
+      const provider = Message.toolCallPart({ id: "p", name: "web_search", arguments: {}, providerExecuted: true })
       const server = { ...provider, options: { anthropic: { block: "server_tool_use" } } }
       const cases: ReadonlyArray<readonly [RenderError.Reason["_tag"], number, Conversation.Conversation]> = [
         ["EmptySystem", 0, yield* Conversation.make({ system: "" })],
@@ -318,7 +309,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
         ["EmptyMessage", 0, yield* Conversation.addUser(Conversation.empty, " \n")],
         ["EmptyMessage", 1, yield* Conversation.addAssistant(base, "")],
         ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [])],
-        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [Part.reasoning("hm")])],
+        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [Message.reasoningPart("hm")])],
         ["UnansweredCalls", 1, yield* Conversation.addAssistant(base, [call()])],
         [
           "UnansweredCalls",
@@ -332,14 +323,14 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
         [
           "UnsupportedContent",
           1,
-          yield* Conversation.addUser(base, [Content.file({ mediaType: "audio/wav", data: "AQID" })])
+          yield* Conversation.addUser(base, [ToolResult.filePart({ mediaType: "audio/wav", data: "AQID" })])
         ],
         [
           "UnsupportedContent",
           2,
           yield* answered(
             call(),
-            ToolResult.success(null, [Content.file({ mediaType: "image/svg+xml", data: "AQID" })])
+            ToolResult.success(null, [ToolResult.filePart({ mediaType: "image/svg+xml", data: "AQID" })])
           )
         ]
       ]
@@ -369,7 +360,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
       assert.deepStrictEqual(yield* block(ToolResult.failure("not_found", "Nothing")), expected("Nothing"))
       assert.deepStrictEqual(yield* block(ToolResult.failure("not_found", "")), expected("not_found"))
       assert.deepStrictEqual(
-        yield* block({ ...ToolResult.failure("x", "y"), content: [Content.text("see"), image] }),
+        yield* block({ ...ToolResult.failure("x", "y"), content: [ToolResult.textPart("see"), image] }),
         expected([
           { type: "text", text: "see" },
           { type: "image", source }
@@ -381,7 +372,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
   it.effect("options choose what becomes of reasoning, arguments and names", () =>
     Effect.gen(function* () {
       const self = yield* Conversation.addUser(Conversation.empty, "go").pipe(
-        Effect.flatMap(Conversation.addAssistant([Part.reasoning("hm"), call({ arguments: 5 })])),
+        Effect.flatMap(Conversation.addAssistant([Message.reasoningPart("hm"), call({ arguments: 5 })])),
         Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("x") }))
       )
       const { messages } = yield* render(self, { invalidArguments: "wrap", toolName: (name) => `x_${name}` })
@@ -395,9 +386,9 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
 
   it.effect("thinking with nothing after it is not sent", () =>
     Effect.gen(function* () {
-      const signed = Part.reasoning("hm", { anthropic: { info: { type: "thinking", signature: "sig" } } })
+      const signed = Message.reasoningPart("hm", { anthropic: { info: { type: "thinking", signature: "sig" } } })
       const self = yield* Conversation.addUser(Conversation.empty, "go").pipe(
-        Effect.flatMap(Conversation.addAssistant([signed, Content.text("Yes"), signed]))
+        Effect.flatMap(Conversation.addAssistant([signed, ToolResult.textPart("Yes"), signed]))
       )
       assert.deepStrictEqual((yield* render(self)).messages[1], {
         role: "assistant",
@@ -440,9 +431,11 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
   it.effect("what was noted of a message is not used once the message says something else, or breaks a rule", () =>
     Effect.gen(function* () {
       const foreign = { messages: [{ role: "user", content: [{ x: 1, type: "text", text: "Secret" }] }] }
-      const [first] = Conversation.messages(yield* AnthropicMessages.fromAnthropicMessages(foreign))
+      const [first] = Conversation.messages(yield* AnthropicMessages.toConversation(foreign))
       assert(first?.role === "user")
-      const edited = Result.getOrThrow(Conversation.fromMessages([{ ...first, content: [Content.text("Public")] }]))
+      const edited = Result.getOrThrow(
+        Conversation.fromMessages([{ ...first, content: [ToolResult.textPart("Public")] }])
+      )
       assert.deepStrictEqual((yield* render(edited)).messages, [
         { role: "user", content: [{ x: 1, type: "text", text: "Public" }] }
       ])
@@ -451,7 +444,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
         Effect.gen(function* () {
           const metadata = { "effect-emissary/anthropic": note }
           const base = yield* Conversation.addUser(Conversation.empty, "go", { metadata })
-          const asked = yield* Conversation.addAssistant(base, [Content.text("hm"), call()], { metadata })
+          const asked = yield* Conversation.addAssistant(base, [ToolResult.textPart("hm"), call()], { metadata })
           const done = yield* Conversation.addToolResult(
             asked,
             { callId: "a", result: ToolResult.success("x") },
@@ -514,11 +507,8 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
           { role: "user", content: "Never mind." }
         ]
       }
-      assert.strictEqual(
-        (yield* Effect.flip(AnthropicMessages.fromAnthropicMessages(foreign)))._tag,
-        "ConversationError"
-      )
-      const { conversation, repairs } = yield* AnthropicMessages.fromAnthropicMessages(foreign, {
+      assert.strictEqual((yield* Effect.flip(AnthropicMessages.toConversation(foreign)))._tag, "ConversationError")
+      const { conversation, repairs } = yield* AnthropicMessages.toConversation(foreign, {
         onUnlawful: "repair"
       })
       assert.strictEqual(repairs[0]?._tag, "CallSealed")

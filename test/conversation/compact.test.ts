@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Result, Schema } from "effect"
-import { Budget, Conversation, Message, MessageId, Part, TokenCounter, ToolResult } from "effect-emissary"
-import { ConversationArbitrary } from "effect-emissary/testing"
+import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
+import { Arbitraries } from "effect-emissary/testing"
 
-const settings = Layer.merge(TokenCounter.layer({ count: (text) => text.length }), MessageId.layerSequence())
+const settings = Layer.merge(TokenCounter.layer({ count: (text) => text.length }), Message.layerSequentialIds())
 
 const three = Conversation.make({ system: "System." }).pipe(
   Effect.flatMap(Conversation.addUser("One")),
@@ -35,7 +35,7 @@ describe("CONV-6 compact", () => {
       assert.deepStrictEqual(report.summary, { id: "m7", tokens: 4 + intro.length + 11 })
       assert.strictEqual(report.before, yield* Conversation.estimatedSize(self))
       assert.strictEqual(report.after, yield* Conversation.estimatedSize(conversation))
-      assert.isFalse(Budget.isUnchanged(report))
+      assert.isFalse(Conversation.isUnchanged(report))
     }).pipe(Effect.provide(settings))
   )
 
@@ -45,10 +45,10 @@ describe("CONV-6 compact", () => {
       const never = { keepRecent: 1, summarize: () => Effect.die("not to be run") }
       const again = yield* Conversation.compact(first.conversation, never)
       assert.strictEqual(again.conversation, first.conversation)
-      assert.isTrue(Budget.isUnchanged(again.report))
+      assert.isTrue(Conversation.isUnchanged(again.report))
 
       const stored = yield* Conversation.decode(yield* Conversation.encode(first.conversation))
-      assert.isTrue(Budget.isUnchanged((yield* Conversation.compact(stored, never)).report))
+      assert.isTrue(Conversation.isUnchanged((yield* Conversation.compact(stored, never)).report))
 
       const longer = yield* Conversation.addAssistant(stored, "3").pipe(Effect.flatMap(Conversation.addUser("Four")))
       const second = yield* Conversation.compact(longer, { keepRecent: 1, summarize: joined })
@@ -99,14 +99,14 @@ describe("CONV-6 compact", () => {
       const none = yield* Conversation.compact(yield* three, { keepRecent: 0, summarize: joined })
       assert.strictEqual(Conversation.messageCount(none.conversation), 2)
       const all = yield* Conversation.compact(yield* three, { keepRecent: 3, summarize: joined })
-      assert.isTrue(Budget.isUnchanged(all.report))
+      assert.isTrue(Conversation.isUnchanged(all.report))
     })
   )
 
   it.effect("a turn with open calls is kept", () =>
     Effect.gen(function* () {
       const open = yield* Conversation.addAssistant(yield* three, [
-        Part.toolCall({ id: "c1", name: "read", arguments: {} })
+        Message.toolCallPart({ id: "c1", name: "read", arguments: {} })
       ])
       const { conversation } = yield* Conversation.compact(open, { keepRecent: 0, summarize: joined })
       assert.deepStrictEqual(Conversation.openCalls(conversation), Conversation.openCalls(open))
@@ -117,15 +117,15 @@ describe("CONV-6 compact", () => {
   it.effect("a turn is kept in which a tool that the provider runs has not answered", () =>
     Effect.gen(function* () {
       const open = yield* Conversation.addAssistant(yield* three, [
-        Part.toolCall({ id: "w1", name: "web", arguments: {}, providerExecuted: true })
+        Message.toolCallPart({ id: "w1", name: "web", arguments: {}, providerExecuted: true })
       ])
       const { conversation } = yield* Conversation.compact(open, { keepRecent: 0, summarize: joined })
-      const answer = [Part.toolResult({ id: "w1", name: "web", result: ToolResult.success("found") })]
+      const answer = [Message.toolResultPart({ id: "w1", name: "web", result: ToolResult.success("found") })]
       assert.strictEqual(Conversation.messageCount(yield* Conversation.addAssistant(conversation, answer)), 5)
     })
   )
 
-  const generated = [ConversationArbitrary.conversation({ maxTurns: 5 }), Schema.Literals([0, 1, 2, 3])] as const
+  const generated = [Arbitraries.conversation({ maxTurns: 5 }), Schema.Literals([0, 1, 2, 3])] as const
 
   it.effect.prop(
     "L7 pairs, system, open calls, order and ids are kept; the old part is lawful too",
@@ -156,7 +156,8 @@ describe("CONV-6 compact", () => {
         )
         assert.strictEqual(report.summary === undefined, removed.size === 0)
         const again = yield* Conversation.compact(conversation, { keepRecent, summarize: () => Effect.succeed("said") })
-        if (keepRecent > 0 || Conversation.openCalls(self).length > 0) assert.isTrue(Budget.isUnchanged(again.report))
+        if (keepRecent > 0 || Conversation.openCalls(self).length > 0)
+          assert.isTrue(Conversation.isUnchanged(again.report))
       })
   )
 })

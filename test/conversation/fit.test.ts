@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, Layer, Option, Result, Schema } from "effect"
-import { Budget, Conversation, Message, MessageId, Part, TokenCounter, ToolResult } from "effect-emissary"
-import { ConversationArbitrary } from "effect-emissary/testing"
+import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
+import { Arbitraries } from "effect-emissary/testing"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
-const settings = Layer.merge(characters, MessageId.layerSequence())
+const settings = Layer.merge(characters, Message.layerSequentialIds())
 
-const call = (id: string) => Part.toolCall({ id, name: "read", arguments: {} })
+const call = (id: string) => Message.toolCallPart({ id, name: "read", arguments: {} })
 const output = (length: number) => ToolResult.success("x".repeat(length))
 
 /** A question, a call with an output of that length, an answer. */
@@ -31,9 +31,9 @@ describe("CONV-6 fit", () => {
     Effect.gen(function* () {
       const self = yield* three
       const size = yield* Conversation.estimatedSize(self)
-      const { conversation, report } = yield* Conversation.fit(self, { budget: size })
+      const { conversation, report } = yield* Conversation.truncate(self, { budget: size })
       assert.strictEqual(conversation, self)
-      assert.isTrue(Budget.isUnchanged(report))
+      assert.isTrue(Conversation.isUnchanged(report))
       assert.deepStrictEqual(report, { before: size, after: size, removed: [], shortened: [] })
     }).pipe(Effect.provide(settings))
   )
@@ -42,7 +42,7 @@ describe("CONV-6 fit", () => {
     Effect.gen(function* () {
       const self = yield* three
       const size = yield* Conversation.estimatedSize(self)
-      const { conversation, report } = yield* Conversation.fit(self, { budget: size - 1, keepOutput: 300 })
+      const { conversation, report } = yield* Conversation.truncate(self, { budget: size - 1, keepOutput: 300 })
       assert.deepStrictEqual(report.removed, [])
       assert.deepStrictEqual(
         report.shortened.map(({ after, before, callId, id, name }) => [id, callId, name, before, after]),
@@ -61,11 +61,11 @@ describe("CONV-6 fit", () => {
   it.effect("then removes the oldest turns whole, and shortens no more than it must", () =>
     Effect.gen(function* () {
       const self = yield* three
-      const { conversation, report } = yield* Conversation.fit(self, { budget: 4800, keepOutput: 600 })
+      const { conversation, report } = yield* Conversation.truncate(self, { budget: 4800, keepOutput: 600 })
       assert.deepStrictEqual([report.removed.length, report.shortened.map(({ callId }) => callId)], [0, ["a"]])
       assert.isAtMost(yield* Conversation.estimatedSize(conversation), 4800)
 
-      const tight = yield* Conversation.fit(self, { budget: 2750, keepOutput: 600 })
+      const tight = yield* Conversation.truncate(self, { budget: 2750, keepOutput: 600 })
       assert.deepStrictEqual(
         tight.report.removed.map(({ role }) => role),
         ["user", "assistant", "tool", "assistant"]
@@ -82,9 +82,9 @@ describe("CONV-6 fit", () => {
       assert.strictEqual(texts(tight.conversation)[1], "ask b")
 
       // Without its first turn, the second fits as it is
-      const lucky = yield* Conversation.fit(self, { budget: 4200, keepOutput: 900 })
+      const lucky = yield* Conversation.truncate(self, { budget: 4200, keepOutput: 900 })
       assert.deepStrictEqual([lucky.report.removed.length, lucky.report.shortened.length], [0, 2])
-      const whole = yield* Conversation.fit(self, { budget: 4150, keepOutput: 1000 })
+      const whole = yield* Conversation.truncate(self, { budget: 4150, keepOutput: 1000 })
       assert.deepStrictEqual([whole.report.removed.length, whole.report.shortened.length], [4, 0])
     }).pipe(Effect.provide(settings))
   )
@@ -99,7 +99,7 @@ describe("CONV-6 fit", () => {
         self = yield* Conversation.addAssistant(self, [call(id)])
         self = yield* Conversation.addToolResult(self, { callId: id, result: output(2000) })
       }
-      const { conversation, report } = yield* Conversation.fit(self, { budget: 5500 })
+      const { conversation, report } = yield* Conversation.truncate(self, { budget: 5500 })
       assert.deepStrictEqual(
         report.removed.map(({ id }) => id),
         ["m2", "m3", "m4", "m5"]
@@ -110,18 +110,18 @@ describe("CONV-6 fit", () => {
       )
       assert.strictEqual(texts(conversation)[1], "now")
 
-      const least = yield* Conversation.fit(self, { budget: 3100 })
+      const least = yield* Conversation.truncate(self, { budget: 3100 })
       assert.deepStrictEqual(
         least.report.shortened.map(({ callId }) => callId),
         ["a", "b"]
       )
       assert.strictEqual(texts(least.conversation).at(-1), "x".repeat(2000))
 
-      const error = yield* Effect.flip(Conversation.fit(self, { budget: 2000 }))
-      assert(Schema.is(Budget.BudgetTooSmall)(error))
+      const error = yield* Effect.flip(Conversation.truncate(self, { budget: 2000 }))
+      assert(Schema.is(Conversation.BudgetTooSmall)(error))
       assert.strictEqual(error.needed, least.report.after)
-      assert.isTrue(Result.isSuccess(yield* Effect.result(Conversation.fit(self, { budget: error.needed }))))
-      assert.isTrue(Result.isFailure(yield* Effect.result(Conversation.fit(self, { budget: error.needed - 1 }))))
+      assert.isTrue(Result.isSuccess(yield* Effect.result(Conversation.truncate(self, { budget: error.needed }))))
+      assert.isTrue(Result.isFailure(yield* Effect.result(Conversation.truncate(self, { budget: error.needed - 1 }))))
       assert.include(error.message, `found ${error.needed}`)
     }).pipe(Effect.provide(settings))
   )
@@ -129,12 +129,12 @@ describe("CONV-6 fit", () => {
   it.effect("a marker is never shortened to one about itself", () =>
     Effect.gen(function* () {
       const self = yield* three
-      const first = yield* Conversation.fit(self, {
+      const first = yield* Conversation.truncate(self, {
         budget: (yield* Conversation.estimatedSize(self)) - 1,
         keepOutput: 0
       })
       const before = first.report.shortened.map(({ callId }) => callId)
-      const second = yield* Conversation.fit(first.conversation, { budget: first.report.after - 1, keepOutput: 0 })
+      const second = yield* Conversation.truncate(first.conversation, { budget: first.report.after - 1, keepOutput: 0 })
       assert.isNotEmpty(before)
       assert.deepStrictEqual(
         second.report.shortened.filter(({ callId }) => before.includes(callId)),
@@ -152,7 +152,7 @@ describe("CONV-6 fit", () => {
       const picture = { type: "file", mediaType: "image/png", data: { type: "base64", base64: "AQID" } } as const
       self = yield* Conversation.addToolResult(self, { callId: "b", result: ToolResult.success(1, [picture]) })
       self = yield* Conversation.addAssistant(self, "done")
-      const { conversation, report } = yield* Conversation.fit(self, { budget: 700 })
+      const { conversation, report } = yield* Conversation.truncate(self, { budget: 700 })
       assert.deepStrictEqual(
         report.shortened.map(({ callId }) => callId),
         ["a", "b"]
@@ -170,7 +170,7 @@ describe("CONV-6 fit", () => {
       let self = yield* three
       const seen = yield* Conversation.estimatedSize(self)
       self = yield* Conversation.addAssistant(self, "", { usage: { inputTokens: seen + 1000, outputTokens: 4 } })
-      const { conversation, report } = yield* Conversation.fit(self, { budget: 6000 })
+      const { conversation, report } = yield* Conversation.truncate(self, { budget: 6000 })
       assert.strictEqual(report.before, seen + 1004)
       assert.isAtMost(report.after, 6000)
       assert.strictEqual(report.after, (yield* Conversation.estimatedSize(conversation)) + 1000)
@@ -181,7 +181,7 @@ describe("CONV-6 fit", () => {
     Effect.gen(function* () {
       const self = yield* three
       const size = yield* Conversation.estimatedSize(self)
-      const beside = yield* Conversation.fit(self, { budget: size + 50, overhead: 100 })
+      const beside = yield* Conversation.truncate(self, { budget: size + 50, overhead: 100 })
       assert.strictEqual(beside.report.before, size + 100)
       assert.strictEqual(beside.report.shortened.length, 1)
     }).pipe(Effect.provide(settings))
@@ -190,7 +190,7 @@ describe("CONV-6 fit", () => {
   it.effect("a budget that is no number is too small", () =>
     Effect.gen(function* () {
       for (const budget of [0, -1, Number.NaN]) {
-        const error = yield* Effect.flip(Conversation.fit(yield* three, { budget }))
+        const error = yield* Effect.flip(Conversation.truncate(yield* three, { budget }))
         assert.strictEqual(error._tag, "BudgetTooSmall")
       }
     }).pipe(Effect.provide(settings))
@@ -201,13 +201,13 @@ const Share = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 120 }))
 const Keep = Schema.Literals([0, 1, 5])
 
 describe("CONV-6 L7 laws of fit", () => {
-  const generated = [ConversationArbitrary.conversation({ maxTurns: 6 }), Share, Keep] as const
+  const generated = [Arbitraries.conversation({ maxTurns: 6 }), Share, Keep] as const
 
   const fitted = (self: Conversation.Conversation, share: number, keepOutput: number) =>
     Effect.gen(function* () {
       const size = yield* Conversation.estimatedSize(self)
       const options = { budget: Math.floor((size * share) / 100), keepOutput }
-      return { options, size, result: yield* Effect.result(Conversation.fit(self, options)) }
+      return { options, size, result: yield* Effect.result(Conversation.truncate(self, options)) }
     })
 
   it.effect.prop("the budget is met, or the error says what would do", [...generated], ([self, share, keep]) =>
@@ -215,7 +215,7 @@ describe("CONV-6 L7 laws of fit", () => {
       const { options, result, size } = yield* fitted(self, share, keep)
       if (Result.isFailure(result)) {
         assert.isAbove(result.failure.needed, options.budget)
-        const again = yield* Conversation.fit(self, { ...options, budget: result.failure.needed })
+        const again = yield* Conversation.truncate(self, { ...options, budget: result.failure.needed })
         assert.isAtMost(yield* Conversation.estimatedSize(again.conversation), result.failure.needed)
         return
       }
@@ -230,9 +230,9 @@ describe("CONV-6 L7 laws of fit", () => {
     Effect.gen(function* () {
       const { options, result } = yield* fitted(self, share, keep)
       if (Result.isFailure(result)) return
-      const again = yield* Conversation.fit(result.success.conversation, options)
+      const again = yield* Conversation.truncate(result.success.conversation, options)
       assert.strictEqual(again.conversation, result.success.conversation)
-      assert.isTrue(Budget.isUnchanged(again.report))
+      assert.isTrue(Conversation.isUnchanged(again.report))
     }).pipe(Effect.provide(characters))
   )
 
@@ -313,7 +313,7 @@ describe("CONV-6 L7 laws of fit", () => {
     Effect.gen(function* () {
       const { result } = yield* fitted(self, share, keep)
       if (Result.isFailure(result)) return
-      const codec = Schema.toCodecJson(Budget.Report)
+      const codec = Schema.toCodecJson(Conversation.ReductionReport)
       const report = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(result.success.report))
       assert(Equal.equals(report, result.success.report))
       assert.isTrue(Option.isNone(Option.fromUndefinedOr(report.summary)))

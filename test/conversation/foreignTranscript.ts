@@ -1,18 +1,18 @@
 import { Effect } from "effect"
-import { Content, Conversation, Message, type Part, ToolResult, type Transcript } from "effect-emissary"
+import { Conversation, Message, ToolResult } from "effect-emissary"
 
 type Format = "openai" | "anthropic"
 
-const fileTypes: { readonly [F in Format]: (part: Content.FilePart) => boolean } = {
+const fileTypes: { readonly [F in Format]: (part: ToolResult.FilePart) => boolean } = {
   openai: ({ data, mediaType }) =>
     data.type === "base64" ? data.base64 !== "" : mediaType === "image/png" && data.url !== "",
   anthropic: ({ data }) => data.type === "url" || data.base64 !== ""
 }
 
-const orHello = ([first, ...rest]: ReadonlyArray<Content.Content>): Content.NonEmptyContent =>
-  first === undefined ? [Content.text("Hello")] : [first, ...rest]
+const orHello = ([first, ...rest]: ReadonlyArray<ToolResult.Content>): ToolResult.NonEmptyContent =>
+  first === undefined ? [ToolResult.textPart("Hello")] : [first, ...rest]
 
-const isBlank = (part: Content.Content): boolean => part.type === "text" && part.text.trim() === ""
+const isBlank = (part: ToolResult.Content): boolean => part.type === "text" && part.text.trim() === ""
 
 /** The conversation without what the format has no form for, so that it can be written. */
 export const sendableTo = Effect.fnUntraced(function* (format: Format, self: Conversation.Conversation) {
@@ -37,23 +37,23 @@ export const sendableTo = Effect.fnUntraced(function* (format: Format, self: Con
   return yield* Effect.fromResult(Conversation.fromMessages(messages))
 })
 
-const said = (format: Format, content: ReadonlyArray<Content.Content>): Content.NonEmptyContent => {
+const said = (format: Format, content: ReadonlyArray<ToolResult.Content>): ToolResult.NonEmptyContent => {
   const kept = content.filter((part) => part.type === "text" || fileTypes[format](part))
-  return kept.every(isBlank) ? [Content.text("Hello")] : orHello(kept)
+  return kept.every(isBlank) ? [ToolResult.textPart("Hello")] : orHello(kept)
 }
 
-const answer = (content: ReadonlyArray<Part.AssistantPart>): ReadonlyArray<Part.AssistantPart> => {
+const answer = (content: ReadonlyArray<Message.AssistantPart>): ReadonlyArray<Message.AssistantPart> => {
   const kept = content.filter((part) => {
     if (part.type === "tool-call") return part.providerExecuted !== true
     return part.type !== "file" && part.type !== "tool-result"
   })
   return kept.some((part) => part.type === "tool-call" || (part.type === "text" && !isBlank(part)))
     ? kept
-    : [...kept, Content.text("Well.")]
+    : [...kept, ToolResult.textPart("Well.")]
 }
 
 const result = (format: Format, given: ToolResult.ToolResult): ToolResult.ToolResult => {
-  const keep = (part: Content.Content) => part.type === "text" || (format !== "openai" && fileTypes[format](part))
+  const keep = (part: ToolResult.Content) => part.type === "text" || (format !== "openai" && fileTypes[format](part))
   if (given.content === undefined) return given
   return { ...given, content: orHello(given.content.filter(keep)) }
 }
@@ -62,7 +62,7 @@ const result = (format: Format, given: ToolResult.ToolResult): ToolResult.ToolRe
 export const heldBy = (
   format: Format,
   self: Conversation.Conversation
-): Effect.Effect<Transcript.Transcript, unknown> =>
+): Effect.Effect<Conversation.Transcript, unknown> =>
   Effect.map(
     Effect.fromResult(
       Conversation.fromMessages(
@@ -83,11 +83,11 @@ export const heldBy = (
     Conversation.transcript
   )
 
-const isSent = (format: Format) => (part: Part.AssistantPart) =>
+const isSent = (format: Format) => (part: Message.AssistantPart) =>
   part.type !== "text" || (format === "openai" ? part.text !== "" : part.text.trim() !== "")
 
 /** Images have no names, links no types. */
-const held = (part: Content.Content): Content.Content => {
+const held = (part: ToolResult.Content): ToolResult.Content => {
   if (part.type === "text") return part
   const { fileName: _, ...rest } = part
   if (part.mediaType.startsWith("image/")) {
@@ -96,7 +96,10 @@ const held = (part: Content.Content): Content.Content => {
   return part
 }
 
-const ordered = (format: Format, content: ReadonlyArray<Part.AssistantPart>): ReadonlyArray<Part.AssistantPart> => {
+const ordered = (
+  format: Format,
+  content: ReadonlyArray<Message.AssistantPart>
+): ReadonlyArray<Message.AssistantPart> => {
   const sent = content.filter(isSent(format))
   return format === "anthropic"
     ? sent
@@ -107,11 +110,11 @@ const heldResult = (format: Format, given: ToolResult.ToolResult): ToolResult.To
   const content = ToolResult.content(given).filter(isSent(format)).map(held)
   const [first, ...rest] = content
   if (format === "openai" || ToolResult.isSuccess(given)) {
-    return ToolResult.success(null, first === undefined ? [Content.text("")] : [first, ...rest])
+    return ToolResult.success(null, first === undefined ? [ToolResult.textPart("")] : [first, ...rest])
   }
   const type = given.type.trim() === "" ? "execution_error" : given.type
   return {
     ...ToolResult.failure("execution_error", ""),
-    content: first === undefined ? [Content.text(type)] : [first, ...rest]
+    content: first === undefined ? [ToolResult.textPart(type)] : [first, ...rest]
   }
 }

@@ -1,17 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
-import {
-  Content,
-  Conversation,
-  ConversationError,
-  Message,
-  OpenAiMessages,
-  Part,
-  PayloadError,
-  type RenderError,
-  ToolResult
-} from "effect-emissary"
-import { ConversationArbitrary } from "effect-emissary/testing"
+import { Conversation, ConversationError, Message, PayloadError, ToolResult } from "effect-emissary"
+import { OpenAiMessages, type RenderError } from "effect-emissary/interop"
+import { Arbitraries } from "effect-emissary/testing"
+
 import { heldBy, sendableTo } from "./foreignTranscript.ts"
 import { openaiForeign } from "./openaiForeign.ts"
 import { openaiRules } from "./openaiRules.ts"
@@ -19,9 +11,9 @@ import { openaiRules } from "./openaiRules.ts"
 const runs = { arbitrary: { runs: 300 } }
 
 const render = (self: Conversation.Conversation, options?: OpenAiMessages.Options) =>
-  Effect.fromResult(OpenAiMessages.toOpenAiMessages(self, options))
+  Effect.fromResult(OpenAiMessages.fromConversation(self, options))
 
-const again = (foreign: unknown) => Effect.flatMap(OpenAiMessages.fromOpenAiMessages(foreign), (self) => render(self))
+const again = (foreign: unknown) => Effect.flatMap(OpenAiMessages.toConversation(foreign), (self) => render(self))
 
 const same = (actual: unknown, expected: unknown) =>
   assert.strictEqual(JSON.stringify(actual, null, 1), JSON.stringify(expected, null, 1))
@@ -29,10 +21,10 @@ const same = (actual: unknown, expected: unknown) =>
 const reasonOf = (self: Conversation.Conversation, options?: OpenAiMessages.Options) =>
   Effect.map(Effect.flip(render(self, options)), (error: RenderError.RenderError) => error.reason)
 
-const call = (args: Partial<Part.ToolCallPart> = {}) =>
-  Part.toolCall({ id: "a", name: "search", arguments: { q: 1 }, ...args })
+const call = (args: Partial<Message.ToolCallPart> = {}) =>
+  Message.toolCallPart({ id: "a", name: "search", arguments: { q: 1 }, ...args })
 
-const answered = (part: Part.ToolCallPart, result: ToolResult.ToolResult = ToolResult.success("found")) =>
+const answered = (part: Message.ToolCallPart, result: ToolResult.ToolResult = ToolResult.success("found")) =>
   Conversation.empty.pipe(
     Conversation.addUser("go"),
     Effect.flatMap(Conversation.addAssistant([part])),
@@ -46,7 +38,7 @@ describe("CONV-4 OpenAI messages, laws", () => {
     ([foreign]) =>
       Effect.gen(function* () {
         assert.deepStrictEqual(openaiRules(foreign), [])
-        const self = yield* OpenAiMessages.fromOpenAiMessages(foreign)
+        const self = yield* OpenAiMessages.toConversation(foreign)
         same(yield* render(self), foreign)
         same(yield* render(yield* Conversation.decodeJson(yield* Conversation.encodeJson(self))), foreign)
       }),
@@ -55,13 +47,13 @@ describe("CONV-4 OpenAI messages, laws", () => {
 
   it.effect.prop(
     "from(to(c)) says what c says, as far as the format can hold it",
-    [ConversationArbitrary.conversation({ open: false, sendable: true })],
+    [Arbitraries.conversation({ open: false, sendable: true })],
     ([given]) =>
       Effect.gen(function* () {
         const self = yield* sendableTo("openai", given)
         const messages = yield* render(self)
         assert.deepStrictEqual(openaiRules(messages), [])
-        const back = yield* OpenAiMessages.fromOpenAiMessages(messages)
+        const back = yield* OpenAiMessages.toConversation(messages)
         assert.deepStrictEqual(Conversation.transcript(back), yield* heldBy("openai", self))
         same(yield* render(back), messages)
       }),
@@ -70,9 +62,9 @@ describe("CONV-4 OpenAI messages, laws", () => {
 
   it.prop(
     "whatever the conversation, what is written keeps the rules, and what is not is an error that names a message",
-    [ConversationArbitrary.conversation(), Schema.Boolean],
+    [Arbitraries.conversation(), Schema.Boolean],
     ([self, lenient]) => {
-      const result = OpenAiMessages.toOpenAiMessages(
+      const result = OpenAiMessages.fromConversation(
         self,
         lenient ? { invalidArguments: "wrap", toolFiles: "describe" } : { reasoning: "refuse" }
       )
@@ -114,7 +106,7 @@ describe("CONV-4 foreign OpenAI histories", () => {
         { role: "tool", name: "f", tool_call_id: "a", content: "" },
         { role: "assistant", content: null, refusal: "I cannot." }
       ]
-      const self = yield* OpenAiMessages.fromOpenAiMessages(foreign, { tokenLimit: 100 })
+      const self = yield* OpenAiMessages.toConversation(foreign, { tokenLimit: 100 })
       same(yield* render(self), foreign)
       assert.deepStrictEqual(Conversation.tokenLimit(self), Option.some(100))
       const calls = Conversation.messages(self).flatMap((m) => (m.role === "assistant" ? Message.toolCalls(m) : []))
@@ -189,7 +181,7 @@ describe("CONV-4 foreign OpenAI histories", () => {
         ["MissingCallId", 2, [user, asks, { ...result, tool_call_id: "" }]]
       ]
       for (const [tag, index, foreign] of cases) {
-        const error = yield* Effect.flip(OpenAiMessages.fromOpenAiMessages(foreign))
+        const error = yield* Effect.flip(OpenAiMessages.toConversation(foreign))
         assert(error instanceof ConversationError.ConversationError, error.message)
         assert.strictEqual(error.reason._tag, tag)
         assert.strictEqual("index" in error.reason ? error.reason.index : undefined, index)
@@ -201,7 +193,7 @@ describe("CONV-4 foreign OpenAI histories", () => {
   it.effect("other forms are refused with the path, more than the limits before they are looked at", () =>
     Effect.gen(function* () {
       const issues = (foreign: unknown) =>
-        Effect.map(Effect.flip(OpenAiMessages.fromOpenAiMessages(foreign)), (error) => {
+        Effect.map(Effect.flip(OpenAiMessages.toConversation(foreign)), (error) => {
           assert(error instanceof PayloadError.PayloadError)
           assert(error.reason._tag === "Invalid", error.message)
           return error.reason.issues.map(({ path }) => path)
@@ -213,12 +205,12 @@ describe("CONV-4 foreign OpenAI histories", () => {
       assert.include(yield* issues([user, { ...asks, tool_calls: [7] }]), "/1/tool_calls/0")
 
       const tooMany = yield* Effect.flip(
-        OpenAiMessages.fromOpenAiMessages([user, user, user], { limits: { maxMessages: 2 } })
+        OpenAiMessages.toConversation([user, user, user], { limits: { maxMessages: 2 } })
       )
       assert(tooMany instanceof PayloadError.PayloadError)
       assert.strictEqual(tooMany.reason._tag, "TooLarge")
       const forbidden = yield* Effect.flip(
-        OpenAiMessages.fromOpenAiMessages(JSON.parse(`[{"role":"user","content":"x","__proto__":{}}]`))
+        OpenAiMessages.toConversation(JSON.parse(`[{"role":"user","content":"x","__proto__":{}}]`))
       )
       assert(forbidden instanceof PayloadError.PayloadError)
       assert.strictEqual(forbidden.reason._tag, "ForbiddenKey")
@@ -227,7 +219,7 @@ describe("CONV-4 foreign OpenAI histories", () => {
 
   it.effect("a history that ends in open calls is read, and written once they are answered", () =>
     Effect.gen(function* () {
-      const open = yield* OpenAiMessages.fromOpenAiMessages([user, asks])
+      const open = yield* OpenAiMessages.toConversation([user, asks])
       assert.deepStrictEqual(
         Conversation.openCalls(open).map(({ id }) => id),
         ["a"]
@@ -242,13 +234,13 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
   it.effect("each refusal names the message", () =>
     Effect.gen(function* () {
       const base = yield* Conversation.addUser(Conversation.empty, "go")
-      const image = Content.file({ mediaType: "image/png", data: "AQID" })
-      const provider = Part.toolCall({ id: "p", name: "web_search", arguments: {}, providerExecuted: true })
+      const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID" })
+      const provider = Message.toolCallPart({ id: "p", name: "web_search", arguments: {}, providerExecuted: true })
       const cases: ReadonlyArray<readonly [RenderError.Reason["_tag"], number, Conversation.Conversation]> = [
         ["EmptySystem", 0, yield* Conversation.make({ system: "" })],
         ["EmptyMessage", 1, yield* Conversation.addAssistant(base, "")],
         ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [])],
-        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [Part.reasoning("hm")])],
+        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [Message.reasoningPart("hm")])],
         ["UnansweredCalls", 1, yield* Conversation.addAssistant(base, [call()])],
         ["InvalidArguments", 1, yield* answered(call({ arguments: [1] }))],
         ["InvalidArguments", 1, yield* answered(call({ arguments: "{bad", text: "{bad" }))],
@@ -259,13 +251,13 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
         [
           "UnsupportedContent",
           1,
-          yield* Conversation.addUser(base, [Content.file({ mediaType: "video/mp4", data: "AQID" })])
+          yield* Conversation.addUser(base, [ToolResult.filePart({ mediaType: "video/mp4", data: "AQID" })])
         ],
         [
           "UnsupportedContent",
           1,
           yield* Conversation.addUser(base, [
-            Content.file({ mediaType: "application/pdf", data: new URL("https://example.com/a.pdf") })
+            ToolResult.filePart({ mediaType: "application/pdf", data: new URL("https://example.com/a.pdf") })
           ])
         ]
       ]
@@ -281,12 +273,12 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
   it.effect("options choose what becomes of reasoning, arguments, files in results and names", () =>
     Effect.gen(function* () {
       const thought = yield* Conversation.addUser(Conversation.empty, "go").pipe(
-        Effect.flatMap(Conversation.addAssistant([Part.reasoning("hm"), Content.text("Yes")]))
+        Effect.flatMap(Conversation.addAssistant([Message.reasoningPart("hm"), ToolResult.textPart("Yes")]))
       )
       assert.deepStrictEqual((yield* render(thought))[1], { role: "assistant", content: "Yes" })
       assert.strictEqual((yield* reasonOf(thought, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
 
-      const image = Content.file({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
+      const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
       const messages = yield* render(
         yield* answered(call({ arguments: "{bad", text: "{bad" }), ToolResult.success(null, [image])),
         { invalidArguments: "wrap", toolFiles: "describe", toolName: (name) => `x_${name}` }
@@ -311,10 +303,12 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
   it.effect("what was noted of a message is not used once the message says something else, or breaks a rule", () =>
     Effect.gen(function* () {
       const [first] = Conversation.messages(
-        yield* OpenAiMessages.fromOpenAiMessages([{ name: "ada", role: "user", content: "Secret" }])
+        yield* OpenAiMessages.toConversation([{ name: "ada", role: "user", content: "Secret" }])
       )
       assert(first?.role === "user")
-      const edited = Result.getOrThrow(Conversation.fromMessages([{ ...first, content: [Content.text("Public")] }]))
+      const edited = Result.getOrThrow(
+        Conversation.fromMessages([{ ...first, content: [ToolResult.textPart("Public")] }])
+      )
       same(yield* render(edited), [{ name: "ada", role: "user", content: "Public" }])
 
       const forged = (delta: Schema.Json, form?: string) =>
@@ -378,8 +372,8 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
         { role: "user", content: "Never mind." },
         { role: "tool", tool_call_id: "c9", content: "sunny" }
       ]
-      assert.strictEqual((yield* Effect.flip(OpenAiMessages.fromOpenAiMessages(foreign)))._tag, "ConversationError")
-      const { conversation, repairs } = yield* OpenAiMessages.fromOpenAiMessages(foreign, { onUnlawful: "repair" })
+      assert.strictEqual((yield* Effect.flip(OpenAiMessages.toConversation(foreign)))._tag, "ConversationError")
+      const { conversation, repairs } = yield* OpenAiMessages.toConversation(foreign, { onUnlawful: "repair" })
       assert.strictEqual(repairs[0]?._tag, "CallSealed")
       assert.deepStrictEqual(
         Conversation.messages(conversation).map(({ role }) => role),

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Equal, Schema } from "effect"
 import { Prompt } from "effect/ai"
-import { Content, Conversation, type Message, MessageId, Part, Repair, ToolResult } from "effect-emissary"
-import { ConversationArbitrary } from "effect-emissary/testing"
+import { Conversation, ConversationError, Message, ToolResult } from "effect-emissary"
+import { Arbitraries } from "effect-emissary/testing"
 
 const createdAt = DateTime.makeUnsafe(0)
 const found = ToolResult.success("found")
@@ -12,9 +12,9 @@ const user = (id: string, text = id): Message.Message => ({
   role: "user",
   id,
   createdAt,
-  content: [Content.text(text)]
+  content: [ToolResult.textPart(text)]
 })
-const assistant = (id: string, ...content: ReadonlyArray<Part.AssistantPart>): Message.Message => ({
+const assistant = (id: string, ...content: ReadonlyArray<Message.AssistantPart>): Message.Message => ({
   role: "assistant",
   id,
   createdAt,
@@ -28,9 +28,9 @@ const tool = (id: string, callId: string, name = "read"): Message.Message => ({
   name,
   result: found
 })
-const call = (id: string, name = "read") => Part.toolCall({ id, name, arguments: {} })
-const own = (id: string) => Part.toolCall({ id, name: "web", arguments: {}, providerExecuted: true })
-const ownResult = (id: string, name = "web") => Part.toolResult({ id, name, result: found })
+const call = (id: string, name = "read") => Message.toolCallPart({ id, name, arguments: {} })
+const own = (id: string) => Message.toolCallPart({ id, name: "web", arguments: {}, providerExecuted: true })
+const ownResult = (id: string, name = "web") => Message.toolResultPart({ id, name, result: found })
 
 /** Roles and ids, with what answers what. */
 const shape = (self: Conversation.Conversation) =>
@@ -103,7 +103,7 @@ describe("CONV-8 repair", () => {
         { _tag: "CallSealed", index: 3, id: "a2", callId: "c1", name: "read" },
         { _tag: "CallSealed", index: 3, id: "a2", callId: "c3", name: "read" }
       ])
-    }).pipe(Effect.provide(MessageId.layerSequence("new")))
+    }).pipe(Effect.provide(Message.layerSequentialIds("new")))
   )
 
   it.effect("user messages that say nothing are dropped and end no turn", () =>
@@ -269,7 +269,7 @@ describe("CONV-8 repair", () => {
     })
   )
 
-  it.effect.prop("a lawful history is taken as it is", [ConversationArbitrary.conversation()], ([self]) =>
+  it.effect.prop("a lawful history is taken as it is", [Arbitraries.conversation()], ([self]) =>
     Effect.gen(function* () {
       const messages = Conversation.messages(self)
       const { conversation, repairs } = yield* Conversation.repair(messages)
@@ -279,8 +279,8 @@ describe("CONV-8 repair", () => {
   )
 
   const Shuffled = [
-    ConversationArbitrary.messages({ maxTurns: 4 }),
-    ConversationArbitrary.messages({ maxTurns: 2 }),
+    Arbitraries.messages({ maxTurns: 4 }),
+    Arbitraries.messages({ maxTurns: 2 }),
     Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1000 })))
   ] as const
 
@@ -304,11 +304,11 @@ describe("CONV-8 repair", () => {
         const after = Conversation.messages(conversation)
         assert.strictEqual((yield* Effect.result(Effect.fromResult(Conversation.fromMessages(after))))._tag, "Success")
         // Nothing appears or vanishes without being told
-        const count = (tag: Repair.Repair["_tag"]) => repairs.filter(({ _tag }) => _tag === tag).length
+        const count = (tag: ConversationError.Repair["_tag"]) => repairs.filter(({ _tag }) => _tag === tag).length
         assert.strictEqual(after.length, messages.length - count("MessageDropped") + count("CallSealed"))
         const again = yield* Conversation.repair(after)
         assert.deepStrictEqual(again.repairs, [])
-        const codec = Schema.toCodecJson(Schema.Array(Repair.Repair))
+        const codec = Schema.toCodecJson(Schema.Array(ConversationError.Repair))
         const stored = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(repairs))
         assert.deepStrictEqual(
           stored.map(({ _tag }) => _tag),
@@ -411,7 +411,7 @@ describe("CONV-8 reading with repair", () => {
     })
   )
 
-  it.effect.prop("what is lawful is read the same way with repair", [ConversationArbitrary.conversation()], ([self]) =>
+  it.effect.prop("what is lawful is read the same way with repair", [Arbitraries.conversation()], ([self]) =>
     Effect.gen(function* () {
       const { conversation, repairs } = yield* Conversation.decode(yield* Conversation.encode(self), {
         onUnlawful: "repair"

@@ -1,7 +1,8 @@
 import { describe, it } from "@effect/vitest"
 import { Layer } from "effect"
 import { ConversationStore } from "effect-emissary"
-import { ConversationStoreConformance } from "effect-emissary/testing"
+import { Conformance } from "effect-emissary/testing"
+
 import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
 
@@ -13,7 +14,7 @@ describe("CONV-9 a ConversationStore on every layer of VersionedStore keeps its 
     for (const segmentSize of name === "memory" ? [1, 2, 5, 32] : [3]) {
       const store = ConversationStore.layer({ segmentSize, namespace: `segments of ${segmentSize}` })
       const label = `${name}, segments of ${segmentSize}`
-      const suite = ConversationStoreConformance.suite(label, Layer.provide(store, layer), { durable })
+      const suite = Conformance.conversationStore(label, Layer.provide(store, layer), { durable })
       for (const { check, name: rule } of suite) it.live(rule, () => check, 60_000)
     }
   }

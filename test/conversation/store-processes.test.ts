@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Conversation, ConversationStore, Message, VersionedStore } from "effect-emissary/conversation"
+import { Conversation, ConversationStore, Message, VersionedStore } from "effect-emissary"
 import { Effect, Layer, Option } from "effect"
 import { join } from "node:path"
 import { beforeAll } from "vitest"

@@ -1,5 +1,5 @@
 import { describe, it } from "@effect/vitest"
-import { VersionedStoreConformance } from "effect-emissary/testing"
+import { Conformance } from "effect-emissary/testing"
 import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
 
@@ -7,7 +7,7 @@ const directory = makeDirectory()
 
 describe("CONV-9 every layer of VersionedStore keeps its rules", () => {
   for (const { durable, layer, name } of layers.all(directory)) {
-    for (const { check, name: rule } of VersionedStoreConformance.suite(name, layer, { durable })) {
+    for (const { check, name: rule } of Conformance.versionedStore(name, layer, { durable })) {
       it.live(rule, () => check)
     }
   }

@@ -1,22 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, Effect, Equal, Layer, Option, Result, Schema } from "effect"
-import {
-  Conversation,
-  ConversationStore,
-  ConversationStoreError,
-  Message,
-  Part,
-  VersionedStore,
-  VersionedStoreError
-} from "effect-emissary/conversation"
+import * as storageKeys from "#src/conversation/internal/storageKeys.ts"
+import { Conversation, ConversationStore, Limits, Message, VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
-import { Limits } from "effect-emissary/payload"
-import { ConversationArbitrary } from "effect-emissary/testing"
+import { Arbitraries } from "effect-emissary/testing"
+
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import * as keys from "../../src/conversation/internal/store/keys.ts"
+
 import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
 
@@ -25,9 +18,8 @@ const none = Option.none<string>()
 
 const onDatabase = VersionedStore.layerSql().pipe(Layer.provideMerge(SqliteClient.layer({ filename: ":memory:" })))
 
-const conversationsOn = <R>(
-  store: Layer.Layer<VersionedStore.VersionedStore, VersionedStoreError.VersionedStoreError, R>
-) => ConversationStore.layer({ segmentSize: 2 }).pipe(Layer.provideMerge(store))
+const conversationsOn = <R>(store: Layer.Layer<VersionedStore.VersionedStore, VersionedStore.VersionedStoreError, R>) =>
+  ConversationStore.layer({ segmentSize: 2 }).pipe(Layer.provideMerge(store))
 
 const users = (count: number, prefix = "m") =>
   Effect.forEach(
@@ -42,16 +34,16 @@ describe("CONV-9 keys are encoded injectively", () => {
 
   it.prop("columns come back as the key, and are printable ASCII", [text], ([units]) => {
     const key = keyOf(units)
-    assert.match(keys.sortable(key), /^[!-~]*$/)
-    assert.strictEqual(keys.fromSortable(keys.sortable(key)), key)
+    assert.match(storageKeys.sortable(key), /^[!-~]*$/)
+    assert.strictEqual(storageKeys.fromSortable(storageKeys.sortable(key)), key)
     return true
   })
 
   it.prop("columns stand in the order of the keys, and prefixes stay prefixes", [text, text], ([a, b]) => {
     const [x, y] = [keyOf(a), keyOf(b)]
-    const bytes = (key: string) => Buffer.from(keys.sortable(key), "ascii")
-    assert.strictEqual(Math.sign(Buffer.compare(bytes(x), bytes(y))), keys.compare(x, y))
-    assert.strictEqual(keys.sortable(x + y), keys.sortable(x) + keys.sortable(y))
+    const bytes = (key: string) => Buffer.from(storageKeys.sortable(key), "ascii")
+    assert.strictEqual(Math.sign(Buffer.compare(bytes(x), bytes(y))), storageKeys.compareKeys(x, y))
+    assert.strictEqual(storageKeys.sortable(x + y), storageKeys.sortable(x) + storageKeys.sortable(y))
     return true
   })
 })
@@ -162,8 +154,8 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
       const error = yield* Effect.flip(Layer.build(layers.sqlite(file)))
       assert.strictEqual(error.operation, "open")
       assert.strictEqual(error.reason._tag, "Unavailable")
-      assert.isTrue(Option.isSome(VersionedStoreError.causeOf(error.reason)))
-      const json = Schema.encodeSync(Schema.toCodecJson(VersionedStoreError.VersionedStoreError))(error)
+      assert.isTrue(Option.isSome(VersionedStore.causeOf(error.reason)))
+      const json = Schema.encodeSync(Schema.toCodecJson(VersionedStore.VersionedStoreError))(error)
       assert.notInclude(JSON.stringify(json), file)
     }).pipe(Effect.scoped)
   )
@@ -181,7 +173,7 @@ describe("CONV-9 errors are schemas and say what to do", () => {
         `conversation "chat" changed: expected version 1-old, found version ${found}. Load it again and apply the change to what you find`
       )
       const codec = Schema.toCodecJson(
-        Schema.Union([ConversationStoreError.ConversationConflict, ConversationStoreError.ConversationStoreError])
+        Schema.Union([ConversationStore.ConversationConflict, ConversationStore.ConversationStoreError])
       )
       const json = Schema.encodeSync(codec)(error)
       assert.deepStrictEqual(json, { _tag: "ConversationConflict", id: "chat", expected: "1-old", found })
@@ -192,7 +184,7 @@ describe("CONV-9 errors are schemas and say what to do", () => {
   it.effect("L8 secrets in options are refused, words of the application are not", () =>
     Effect.gen(function* () {
       const store = yield* ConversationStore.ConversationStore
-      const call = Part.toolCall({ id: "c", name: "login", arguments: { password: "p" } })
+      const call = Message.toolCallPart({ id: "c", name: "login", arguments: { password: "p" } })
       yield* store.append("a", [yield* Message.assistant([call])])
       const secret = yield* Message.user("hi", { options: { openai: { apiKey: "sk-1" } } })
       for (const id of ["a", "b"]) {
@@ -246,7 +238,7 @@ describe("CONV-9 appending is what Conversation does", () => {
     "in pieces of any size, lawful messages and others",
     () =>
       Effect.gen(function* () {
-        const lists = yield* Arbitrary.sampleEffect(ConversationArbitrary.messages({ maxTurns: 6 }), {
+        const lists = yield* Arbitrary.sampleEffect(Arbitraries.messages({ maxTurns: 6 }), {
           count: 24,
           seed: 9
         })

@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal } from "effect"
-import { Content, Conversation, Message, Part, TokenCounter, ToolResult } from "effect-emissary"
-import { ConversationArbitrary } from "effect-emissary/testing"
+import * as history from "#src/conversation/internal/history.ts"
+import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
+import { Arbitraries } from "effect-emissary/testing"
+
 import { countTokens, encode } from "gpt-tokenizer/encoding/o200k_base"
 import { readdirSync, readFileSync } from "node:fs"
 
@@ -124,17 +126,21 @@ describe("CONV-5 estimatedSize", () => {
       const usage = { inputTokens: 100, outputTokens: 50, reasoningTokens: 40 }
       const hidden = yield* Conversation.addAssistant(yield* chat, "abc", { usage })
       assert.strictEqual(yield* Conversation.estimatedSize(hidden), 110)
-      const shown = yield* Conversation.addAssistant(yield* chat, [Part.reasoning("Hm"), Content.text("abc")], {
-        usage
-      })
+      const shown = yield* Conversation.addAssistant(
+        yield* chat,
+        [Message.reasoningPart("Hm"), ToolResult.textPart("abc")],
+        {
+          usage
+        }
+      )
       assert.strictEqual(yield* Conversation.estimatedSize(shown), 150)
     }).pipe(sized)
   )
 
   it.effect("what is not text is counted by fixed numbers", () =>
     Effect.gen(function* () {
-      const file = (mediaType: string, data: string | Uint8Array) => Content.file({ mediaType, data })
-      const sizeOf = (part: Content.Content) =>
+      const file = (mediaType: string, data: string | Uint8Array) => ToolResult.filePart({ mediaType, data })
+      const sizeOf = (part: ToolResult.Content) =>
         Effect.flatMap(Message.user([part]), (message) =>
           Effect.flatMap(Effect.fromResult(Conversation.fromMessages([message])), Conversation.estimatedSize)
         )
@@ -149,8 +155,8 @@ describe("CONV-5 estimatedSize", () => {
 
   it.effect("calls count their name and the text of their arguments, results what the model reads", () =>
     Effect.gen(function* () {
-      const call = Part.toolCallFromText({ id: "c1", name: "find", text: `{ "q": 1 }` })
-      const result = ToolResult.success({ hidden: "x".repeat(500) }, [Content.text("short")])
+      const call = Message.toolCallPartFromText({ id: "c1", name: "find", text: `{ "q": 1 }` })
+      const result = ToolResult.success({ hidden: "x".repeat(500) }, [ToolResult.textPart("short")])
       const self = yield* Conversation.addAssistant(Conversation.empty, [call])
       assert.strictEqual(yield* Conversation.estimatedSize(self), 4 + 8 + 4 + 10)
       const answered = yield* Conversation.addToolResult(self, { callId: "c1", result })
@@ -177,9 +183,9 @@ describe("CONV-5 estimatedSize", () => {
       let self = yield* Conversation.addAssistant(yield* chat, "old", { usage: { inputTokens: 9000, outputTokens: 5 } })
       self = yield* Conversation.addUser(self, "new")
       self = yield* Conversation.addAssistant(self, "new", { usage: { inputTokens: 9100, outputTokens: 5 } })
-      assert.isFalse(Conversation.hasStaleUsage(self))
-      const { conversation } = yield* Effect.fromResult(Conversation.truncate(self, { keepRecent: 1 }))
-      assert.isTrue(Conversation.hasStaleUsage(conversation))
+      assert.isFalse(history.hasStaleUsage(self))
+      const { conversation } = yield* Effect.fromResult(Conversation.dropOldTurns(self, { keepRecent: 1 }))
+      assert.isTrue(history.hasStaleUsage(conversation))
       assert.strictEqual(Conversation.tokenCount(conversation), 9105)
       const size = 7 + 7 + 7
       assert.strictEqual(yield* Conversation.estimatedSize(conversation), size)
@@ -191,16 +197,16 @@ describe("CONV-5 estimatedSize", () => {
       assert.strictEqual(yield* Conversation.estimatedSize(whole), 9105)
 
       const answered = yield* Conversation.addAssistant(stored, "x", { usage: { inputTokens: 30, outputTokens: 1 } })
-      assert.isFalse(Conversation.hasStaleUsage(answered))
+      assert.isFalse(history.hasStaleUsage(answered))
       assert.strictEqual(yield* Conversation.estimatedSize(answered), 31)
     }).pipe(sized)
   )
 
-  it.effect.prop("L3 stale usage stays stale on the wire", [ConversationArbitrary.conversation()], ([self]) =>
+  it.effect.prop("L3 stale usage stays stale on the wire", [Arbitraries.conversation()], ([self]) =>
     Effect.gen(function* () {
-      const { conversation } = yield* Effect.fromResult(Conversation.truncate(self, { keepRecent: 1 }))
+      const { conversation } = yield* Effect.fromResult(Conversation.dropOldTurns(self, { keepRecent: 1 }))
       const stored = yield* Conversation.decode(yield* Conversation.encode(conversation))
-      assert.strictEqual(Conversation.hasStaleUsage(stored), Conversation.hasStaleUsage(conversation))
+      assert.strictEqual(history.hasStaleUsage(stored), history.hasStaleUsage(conversation))
       assert.strictEqual(yield* Conversation.estimatedSize(stored), yield* Conversation.estimatedSize(conversation))
     })
   )

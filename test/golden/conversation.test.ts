@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Cause, Effect, Exit, Option, Result, Schema } from "effect"
-import { AnthropicMessages, Conversation, OpenAiMessages } from "effect-emissary"
+import { Conversation } from "effect-emissary"
+import { AnthropicMessages, OpenAiMessages } from "effect-emissary/interop"
 import { kinds } from "./errorKinds.ts"
 import { type Case, type Deviation, equal, isObject, type Json, list, read, suite } from "./family.ts"
 import { equalMessages, fromGolden, lastAssistant, normal, pick, toGolden } from "./history.ts"
@@ -34,7 +35,7 @@ const apply = Effect.fnUntraced(function* (self: Conversation.Conversation, [op,
     case "truncate": {
       const options = yield* Effect.orDie(read(TruncateOptions)(args[0] ?? {}))
       const { conversation, removed } = yield* Effect.fromResult(
-        Conversation.truncate(self, {
+        Conversation.dropOldTurns(self, {
           // Sound: it need not be a number, for the library has to refuse what a caller without types could pass.
           ...("keep_recent" in options ? { keepRecent: options.keep_recent as number } : undefined),
           ...("keep_system_prompt" in options ? { keepSystemPrompt: options.keep_system_prompt } : undefined)
@@ -70,8 +71,8 @@ const run = Effect.fnUntraced(function* (golden: Case): Effect.fn.Return<Outcome
 })
 
 const renderers: { readonly [key: string]: (self: Conversation.Conversation) => Result.Result<unknown, Error> } = {
-  openai: OpenAiMessages.toOpenAiMessages,
-  anthropic: AnthropicMessages.toAnthropicMessages
+  openai: OpenAiMessages.fromConversation,
+  anthropic: AnthropicMessages.fromConversation
 }
 
 const rendererOf = (key: string) => (Object.hasOwn(renderers, key) ? renderers[key] : undefined)

@@ -1,17 +1,8 @@
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result } from "effect"
-import {
-  type Content,
-  Conversation,
-  type ConversationError,
-  Decode,
-  Message,
-  OpenAiMessages,
-  Part,
-  type PayloadError,
-  TokenUsage,
-  ToolResult
-} from "effect-emissary"
+import { Conversation, Message, ToolResult, type ConversationError, type PayloadError } from "effect-emissary"
+import { OpenAiMessages } from "effect-emissary/interop"
+import { Json as Jsons } from "effect-emissary/payload"
 import { isObject, type Json } from "./family.ts"
 
 /** Messages in the two notations of `VOCABULARY.md`, to and from ours. */
@@ -19,14 +10,14 @@ import { isObject, type Json } from "./family.ts"
 /** The keys that a message of ours has no field for; they travel as its metadata. */
 const extra = ["tool_name", "tool_arguments", "tool_result", "model", "name", "error"] as const
 
-const usageOf = (message: Json): Effect.Effect<TokenUsage.TokenUsage | undefined, PayloadError.PayloadError> => {
+const usageOf = (message: Json): Effect.Effect<Message.TokenUsage | undefined, PayloadError.PayloadError> => {
   if (message["token_usage"] !== undefined) return usage(message["token_usage"], "_tokens")
   return message["tokens"] === undefined ? Effect.succeed(undefined) : usage(message["tokens"], "")
 }
 
-const decodeUsage = Decode.decodeUnknown(TokenUsage.TokenUsage, { what: "tokens", path: "/tokens" })
+const decodeUsage = Jsons.decodeUnknown(Message.TokenUsage, { what: "tokens", path: "/tokens" })
 
-const usage = (given: unknown, suffix: string): Effect.Effect<TokenUsage.TokenUsage, PayloadError.PayloadError> => {
+const usage = (given: unknown, suffix: string): Effect.Effect<Message.TokenUsage, PayloadError.PayloadError> => {
   if (!isObject(given)) return decodeUsage(given)
   const [input, output] = [given[`input${suffix}`] ?? undefined, given[`output${suffix}`] ?? undefined]
   return decodeUsage({
@@ -39,18 +30,18 @@ const usage = (given: unknown, suffix: string): Effect.Effect<TokenUsage.TokenUs
 const calls = (given: unknown) =>
   given === undefined
     ? Effect.succeed([])
-    : OpenAiMessages.fromOpenAiMessages([{ role: "assistant", tool_calls: given }]).pipe(
+    : OpenAiMessages.toConversation([{ role: "assistant", tool_calls: given }]).pipe(
         Effect.map((read) => Conversation.messages(read).flatMap((m) => (m.role === "assistant" ? m.content : [])))
       )
 
-const call = (given: unknown): Part.ToolCallPart => {
+const call = (given: unknown): Message.ToolCallPart => {
   const flat = isObject(given) ? given : {}
   const native = isObject(flat["function"]) ? flat["function"] : flat
   const id = typeof flat["id"] === "string" ? flat["id"] : ""
   const name = String(flat["name"] ?? native["name"])
   const args = flat["arguments"] ?? native["arguments"]
-  if (typeof args === "string") return Part.toolCallFromText({ id, name, text: args })
-  return Part.toolCall({ id, name, arguments: args === undefined ? {} : args })
+  if (typeof args === "string") return Message.toolCallPartFromText({ id, name, text: args })
+  return Message.toolCallPart({ id, name, arguments: args === undefined ? {} : args })
 }
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "")
@@ -81,7 +72,7 @@ export const fromGolden = Effect.fnUntraced(function* (
     case "user":
       return yield* Message.user(text(content), options)
     case "assistant": {
-      const said: ReadonlyArray<Content.Content> = typeof content === "string" ? [{ type: "text", text: content }] : []
+      const said: ReadonlyArray<ToolResult.Content> = typeof content === "string" ? [{ type: "text", text: content }] : []
       return yield* Message.assistant([...said, ...(yield* calls(given["tool_calls"]))], options)
     }
     case "tool": {

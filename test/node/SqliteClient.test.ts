@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
-import { VersionedStore } from "effect-emissary/conversation"
+import { VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
+
 import { SqlClient, SqlError } from "effect/sql"
 import { existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
-import { CanonicalJson, Digest } from "effect-emissary"
+import { Digest } from "effect-emissary/payload"
 import { createHash } from "node:crypto"
 
-const canonical = (json: Schema.Json) => Result.getOrThrow(CanonicalJson.stringify(json))
+const canonical = (json: Schema.Json) => Result.getOrThrow(Digest.canonicalize(json))
 
 describe("PAY-C canonical JSON (RFC 8785)", () => {
   // RFC 8785, appendix B: IEEE 754 bits and the text they must get.
@@ -39,7 +39,7 @@ describe("PAY-C canonical JSON (RFC 8785)", () => {
 
   for (const bits of ["7fffffffffffffff", "7ff0000000000000", "fff0000000000000"]) {
     it(`PAY-C appendix B: ${bits} is an error`, () => {
-      const error = Result.getOrThrow(Result.flip(CanonicalJson.stringify([double(bits)])))
+      const error = Result.getOrThrow(Result.flip(Digest.canonicalize([double(bits)])))
       assert(error.reason._tag === "Invalid")
       assert.strictEqual(error.reason.issues[0]?.path, "/0")
     })
@@ -88,7 +88,7 @@ describe("PAY-C canonical JSON (RFC 8785)", () => {
       [{ a: { "\ud800": 1 } }, "/a/\ud800"]
     ]
     for (const [json, path] of refused) {
-      const error = Result.getOrThrow(Result.flip(CanonicalJson.stringify(json)))
+      const error = Result.getOrThrow(Result.flip(Digest.canonicalize(json)))
       assert(error.reason._tag === "Invalid")
       assert.deepInclude(error.reason.issues[0], { path, found: "a lone surrogate" })
     }
@@ -103,7 +103,7 @@ describe("PAY-C canonical JSON (RFC 8785)", () => {
   })
 
   it.prop("PAY-C the text is JSON of the same value, and is its own canonical form", [Schema.Json], ([json]) => {
-    const result = CanonicalJson.stringify(json)
+    const result = Digest.canonicalize(json)
     if (Result.isFailure(result)) return
     assert.deepStrictEqual(sorted(JSON.parse(result.success)), sorted(JSON.parse(JSON.stringify(json))))
     assert.strictEqual(canonical(JSON.parse(result.success)), result.success)

@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Redacted, Result, Schema } from "effect"
-import { Decode, Limits, Names, PayloadError } from "effect-emissary"
+import * as untrusted from "#src/payload/internal/untrusted.ts"
+import { Limits, PayloadError } from "effect-emissary"
+import { Json } from "effect-emissary/payload"
 
 const issuesOf = <A>(effect: Effect.Effect<A, PayloadError.PayloadError>) =>
   Effect.map(Effect.flip(effect), (error) => {
@@ -19,7 +21,7 @@ describe("PAY-A Invalid", () => {
   it.effect("PAY-A every place, with what was expected and the kind of what was found", () =>
     Effect.gen(function* () {
       const input = { id: "", items: [{ sku: 1, qty: 1.5 }, "x", { sku: "a" }], note: false, "a/b": 1, kind: "old" }
-      assert.deepStrictEqual(yield* issuesOf(Decode.decode(Order)(input)), [
+      assert.deepStrictEqual(yield* issuesOf(Json.decode(Order)(input)), [
         ["/a~1b", "no such key", "number"],
         ["/id", "a value with a length of at least 1", "string"],
         ["/items/0/sku", "string", "number"],
@@ -34,8 +36,8 @@ describe("PAY-A Invalid", () => {
 
   it.effect("PAY-A paths begin where the caller says, the root is empty", () =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(yield* issuesOf(Decode.decode(Schema.String)(1)), [["", "string", "number"]])
-      const inner = Decode.decode(Schema.Struct({ a: Schema.String }), { path: "/tools/0", what: "tool" })
+      assert.deepStrictEqual(yield* issuesOf(Json.decode(Schema.String)(1)), [["", "string", "number"]])
+      const inner = Json.decode(Schema.Struct({ a: Schema.String }), { path: "/tools/0", what: "tool" })
       assert.deepStrictEqual(yield* issuesOf(inner({ a: [] })), [["/tools/0/a", "string", "array"]])
     })
   )
@@ -43,15 +45,15 @@ describe("PAY-A Invalid", () => {
   it.effect("PAY-A undeclared keys are refused by default and left out on demand", () =>
     Effect.gen(function* () {
       const A = Schema.Struct({ a: Schema.Int })
-      assert.deepStrictEqual(yield* issuesOf(Decode.decode(A)({ a: 1, b: 2 })), [["/b", "no such key", "number"]])
-      assert.deepStrictEqual(yield* Decode.decode(A, { onExcessProperty: "ignore" })({ a: 1, b: 2 }), { a: 1 })
+      assert.deepStrictEqual(yield* issuesOf(Json.decode(A)({ a: 1, b: 2 })), [["/b", "no such key", "number"]])
+      assert.deepStrictEqual(yield* Json.decode(A, { onExcessProperty: "ignore" })({ a: 1, b: 2 }), { a: 1 })
     })
   )
 
   it.effect("PAY-A issues are bounded, the others counted", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(
-        Decode.decode(Schema.Array(Schema.Int), { limits: { maxIssues: 2 } })(Array.from({ length: 1000 }, () => "x"))
+        Json.decode(Schema.Array(Schema.Int), { limits: { maxIssues: 2 } })(Array.from({ length: 1000 }, () => "x"))
       )
       assert(error.reason._tag === "Invalid")
       assert.deepStrictEqual([error.reason.issues.length, error.reason.omitted], [2, 998])
@@ -70,7 +72,7 @@ describe("PAY-A Invalid", () => {
       })
       const secret = "sk-hunter2"
       const error = yield* Effect.flip(
-        Decode.decodeUnknown(Secretive)({ a: secret, b: secret, c: secret, d: secret, e: [secret], f: secret })
+        Json.decodeUnknown(Secretive)({ a: secret, b: secret, c: secret, d: secret, e: [secret], f: secret })
       )
       assert(error.reason._tag === "Invalid" && error.reason.issues.length >= 6)
       assert.notInclude(JSON.stringify(error) + error.message + String(error), "hunter2")
@@ -80,14 +82,14 @@ describe("PAY-A Invalid", () => {
   it.effect("PAY-A alternatives that fail in one place are one issue; members with a tag report their own places", () =>
     Effect.gen(function* () {
       const Id = Schema.Union([Schema.String.check(Schema.isMinLength(3)), Schema.Int])
-      const issues = yield* issuesOf(Decode.decode(Schema.Struct({ id: Id }))({ id: true }))
+      const issues = yield* issuesOf(Json.decode(Schema.Struct({ id: Id }))({ id: true }))
       assert.strictEqual(issues.length, 1)
       assert.strictEqual(issues[0]?.[0], "/id")
       const Name = Schema.Union([
         Schema.String.check(Schema.isMinLength(3)),
         Schema.String.check(Schema.isStartingWith("x"))
       ])
-      const names = yield* issuesOf(Decode.decode(Schema.Struct({ name: Name }))({ name: "ab" }))
+      const names = yield* issuesOf(Json.decode(Schema.Struct({ name: Name }))({ name: "ab" }))
       assert.deepStrictEqual(names, [
         ["/name", `a value with a length of at least 3 or a string starting with "x"`, "string"]
       ])
@@ -95,7 +97,7 @@ describe("PAY-A Invalid", () => {
         Schema.Struct({ type: Schema.Literal("circle"), r: Schema.Finite }),
         Schema.Struct({ type: Schema.Literal("square"), side: Schema.Finite })
       ])
-      assert.deepStrictEqual(yield* issuesOf(Decode.decode(Shape)({ type: "square", side: "1" })), [
+      assert.deepStrictEqual(yield* issuesOf(Json.decode(Shape)({ type: "square", side: "1" })), [
         ["/side", "number", "string"]
       ])
     })
@@ -104,9 +106,9 @@ describe("PAY-A Invalid", () => {
   it.effect("PAY-A decodeJson and decodeUnknown apply limits and key rules first", () =>
     Effect.gen(function* () {
       const AnyJson = Schema.Record(Schema.String, Schema.Json)
-      const text = yield* Effect.flip(Decode.decodeJson(AnyJson)(`{"__proto__":1}`))
-      const value = yield* Effect.flip(Decode.decodeUnknown(AnyJson)(JSON.parse(`{"__proto__":1}`)))
-      const deep = yield* Effect.flip(Decode.decodeJson(AnyJson, { limits: { maxDepth: 1 } })(`{"a":[]}`))
+      const text = yield* Effect.flip(Json.decodeJson(AnyJson)(`{"__proto__":1}`))
+      const value = yield* Effect.flip(Json.decodeUnknown(AnyJson)(JSON.parse(`{"__proto__":1}`)))
+      const deep = yield* Effect.flip(Json.decodeJson(AnyJson, { limits: { maxDepth: 1 } })(`{"a":[]}`))
       assert.deepStrictEqual(
         [text, value, deep].map((error) => error.reason._tag),
         ["ForbiddenKey", "ForbiddenKey", "TooDeep"]
@@ -121,20 +123,20 @@ describe("PAY-A Invalid", () => {
       }
       const Tree: Schema.Codec<Tree> = Schema.Struct({ kids: Schema.Array(Schema.suspend(() => Tree)) })
       const deep = `${`{"kids":[`.repeat(100_000)}${"]}".repeat(100_000)}`
-      assert.strictEqual((yield* Effect.flip(Decode.decodeJson(Tree)(deep))).reason._tag, "TooDeep")
+      assert.strictEqual((yield* Effect.flip(Json.decodeJson(Tree)(deep))).reason._tag, "TooDeep")
     })
   )
 
   it.effect("PAY-A encode reports places too, and lets only JSON out", () =>
     Effect.gen(function* () {
       const Positive = Schema.Struct({ n: Schema.Int.check(Schema.isGreaterThan(0)) })
-      assert.deepStrictEqual(yield* issuesOf(Decode.encode(Positive)({ n: -1 })), [
+      assert.deepStrictEqual(yield* issuesOf(Json.encode(Positive)({ n: -1 })), [
         ["/n", "a value greater than 0", "number"]
       ])
       const Raw = Schema.Struct({ at: Schema.Date })
-      assert.strictEqual((yield* issuesOf(Decode.encode(Raw)({ at: new Date(0) })))[0]?.[0], "/at")
+      assert.strictEqual((yield* issuesOf(Json.encode(Raw)({ at: new Date(0) })))[0]?.[0], "/at")
       const Hidden = Schema.Struct({ token: Schema.Redacted(Schema.String) })
-      const error = yield* Effect.flip(Decode.encode(Hidden)({ token: Redacted.make("hunter2") }))
+      const error = yield* Effect.flip(Json.encode(Hidden)({ token: Redacted.make("hunter2") }))
       assert.notInclude(JSON.stringify(error) + error.message, "hunter2")
     })
   )
@@ -166,7 +168,7 @@ describe("L4 PayloadError", () => {
 
   it.effect("L4 one reason is handled with catchReason", () =>
     Effect.gen(function* () {
-      const limit = yield* Decode.decodeJson(Schema.Json)("[[]]").pipe(
+      const limit = yield* Json.decodeJson(Schema.Json)("[[]]").pipe(
         Effect.provide(Limits.layer({ maxDepth: 1 })),
         Effect.catchReason("PayloadError", "TooDeep", (reason) => Effect.succeed(reason.limit))
       )
@@ -190,10 +192,10 @@ describe("PAY-A Limits", () => {
   it.effect("PAY-A counts of tools and messages", () =>
     Effect.gen(function* () {
       const at = { what: "agent", path: "/tools" }
-      yield* Limits.checkCount("tools", 256, at)
-      const error = yield* Effect.flip(Limits.checkCount("tools", 257, at))
+      yield* untrusted.checkCount("tools", 256, at)
+      const error = yield* Effect.flip(untrusted.checkCount("tools", 257, at))
       assert.deepInclude(error.reason, { what: "tools", limit: 256, found: 257, path: "/tools" })
-      const messages = Limits.checkCount("messages", 3, { what: "c", path: "/messages", limits: { maxMessages: 2 } })
+      const messages = untrusted.checkCount("messages", 3, { what: "c", path: "/messages", limits: { maxMessages: 2 } })
       assert.deepInclude((yield* Effect.flip(messages)).reason, { what: "messages", limit: 2, found: 3 })
     })
   )
@@ -203,16 +205,16 @@ describe("L2 Names", () => {
   it("L2 every inherited name is refused where keys are names, and nothing else", () => {
     const at = { what: "registry", path: "/names" }
     for (const name of Object.getOwnPropertyNames(Object.prototype)) {
-      const error = Result.getOrThrow(Result.flip(Names.check(name, at)))
+      const error = Result.getOrThrow(Result.flip(untrusted.checkName(name, at)))
       assert.deepInclude(error.reason, { _tag: "ForbiddenKey", path: "/names", key: name })
     }
-    assert.isTrue(Result.isSuccess(Names.check("constructors", at)))
-    const keys = Names.checkKeys({ ok: 1, toString: 2 }, at)
+    assert.isTrue(Result.isSuccess(untrusted.checkName("constructors", at)))
+    const keys = untrusted.checkNames({ ok: 1, toString: 2 }, at)
     assert.deepInclude(Result.getOrThrow(Result.flip(keys)).reason, { path: "/names/toString" })
   })
 
   it("L2 reading by name sees own members only", () => {
-    assert.deepStrictEqual(Names.get({ constructor: 1 }, "constructor"), Option.some(1))
-    for (const name of Names.inherited) assert.isTrue(Option.isNone(Names.get({ a: 1 }, name)))
+    assert.deepStrictEqual(untrusted.getOwn({ constructor: 1 }, "constructor"), Option.some(1))
+    for (const name of untrusted.inheritedNames) assert.isTrue(Option.isNone(untrusted.getOwn({ a: 1 }, name)))
   })
 })

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted, Result, Schema } from "effect"
-import { Json, type Limits, type PayloadError } from "effect-emissary"
+import type { Limits, PayloadError } from "effect-emissary"
+import { Json } from "effect-emissary/payload"
 
 const reasonOf = <A>(effect: Effect.Effect<A, PayloadError.PayloadError>) =>
   Effect.map(Effect.flip(effect), (error) => error.reason)

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Option, Redacted } from "effect"
-import { SecretKeys } from "effect-emissary"
+import { Secrets } from "effect-emissary/payload"
 
 const pathOf = (value: unknown, data?: ReadonlyArray<string>) =>
-  Option.getOrUndefined(Option.map(SecretKeys.find(value, { data }), (found) => found.path))
+  Option.getOrUndefined(Option.map(Secrets.find(value, { data }), (found) => found.path))
 
 describe("L8 secret keys", () => {
   for (const key of [
@@ -30,7 +30,7 @@ describe("L8 secret keys", () => {
     "bearer_token",
     "cookie"
   ]) {
-    it(`L8 ${key} is on the list`, () => assert.isTrue(SecretKeys.isSecret(key)))
+    it(`L8 ${key} is on the list`, () => assert.isTrue(Secrets.isSecretName(key)))
   }
 
   for (const key of [
@@ -59,11 +59,11 @@ describe("L8 secret keys", () => {
     "constructor",
     "__proto__"
   ]) {
-    it(`L8 "${key}" is not on the list`, () => assert.isFalse(SecretKeys.isSecret(key)))
+    it(`L8 "${key}" is not on the list`, () => assert.isFalse(Secrets.isSecretName(key)))
   }
 
   it("L8 the published list is written without case and separators, or it would never match", () => {
-    for (const key of SecretKeys.keys) assert.match(key, /^[a-z0-9]+$/)
+    for (const key of Secrets.secretNames) assert.match(key, /^[a-z0-9]+$/)
   })
 
   it("L8 the first one in the order of writing is found, with its path", () => {
@@ -87,7 +87,7 @@ describe("L8 secret keys", () => {
       [{ box: new Box() }, "/box/inner"],
       [Option.some(Redacted.make("hunter2")), "/value"]
     ] as const) {
-      const found = Option.getOrThrow(SecretKeys.find(value))
+      const found = Option.getOrThrow(Secrets.find(value))
       assert.deepInclude(found, { path, kind: "redacted" })
       assert.notInclude(JSON.stringify(found), "hunter2")
     }

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted, Result, Schema } from "effect"
-import { Decode, type LossyEncoding, PayloadError, VersionedCodec } from "effect-emissary"
+import { PayloadError } from "effect-emissary"
+import { Json, VersionedCodec } from "effect-emissary/payload"
 
 // A toy with three released versions. Version 1 has tool names, version 2 has
 // tools with descriptions, version 3 adds options and tags.
@@ -198,7 +199,7 @@ describe("PAY-B reading", () => {
 })
 
 describe("PAY-B writing", () => {
-  const lossyOf = (effect: Effect.Effect<unknown, PayloadError.PayloadError | LossyEncoding.LossyEncoding>) =>
+  const lossyOf = (effect: Effect.Effect<unknown, PayloadError.PayloadError | PayloadError.LossyEncoding>) =>
     Effect.map(Effect.flip(effect), (error) => {
       assert(error._tag === "LossyEncoding")
       return error
@@ -238,7 +239,7 @@ describe("PAY-B writing", () => {
 
   it.effect("PAY-B allowLoss allows exactly what it lists", () =>
     Effect.gen(function* () {
-      const left = (allowLoss: ReadonlyArray<string | LossyEncoding.Loss>) =>
+      const left = (allowLoss: ReadonlyArray<string | PayloadError.Loss>) =>
         Effect.map(lossyOf(codec.encode(full, { version: 1, allowLoss })), (error) =>
           error.losses.map((loss) => loss.path)
         )
@@ -367,9 +368,9 @@ describe("PAY-B embedding", () => {
 
   it.effect("PAY-B old versions inside of other data are read, the newest is written", () =>
     Effect.gen(function* () {
-      const box = yield* Decode.decodeUnknown(Box)({ toys: [{ version: 1, name: "a", tools: ["t"] }] })
+      const box = yield* Json.decodeUnknown(Box)({ toys: [{ version: 1, name: "a", tools: ["t"] }] })
       assert.strictEqual(box.toys[0]?.tools[0]?.name, "t")
-      const wire = yield* Decode.encode(Box)(box)
+      const wire = yield* Json.encode(Box)(box)
       assert.deepStrictEqual(wire, {
         toys: [{ version: 3, name: "a", tools: [{ name: "t", description: "", tags: [] }], options: {} }]
       })
@@ -379,7 +380,7 @@ describe("PAY-B embedding", () => {
   it.effect("PAY-B errors inside keep their places, kinds and versions", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(
-        Decode.decodeUnknown(Box)({
+        Json.decodeUnknown(Box)({
           toys: [{ version: 3, ...full, name: 1 }, { version: 9 }, { version: 2, name: "b" }]
         })
       )
@@ -399,7 +400,7 @@ describe("PAY-B embedding", () => {
 })
 
 /** Generated keys may by chance be refused ones; nothing else may be refused. */
-function assertRefusedKey(error: PayloadError.PayloadError | LossyEncoding.LossyEncoding): void {
+function assertRefusedKey(error: PayloadError.PayloadError | PayloadError.LossyEncoding): void {
   assert(error._tag === "PayloadError")
   assert.include(["ForbiddenKey", "Secret"], error.reason._tag)
 }

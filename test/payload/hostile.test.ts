@@ -1,17 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Decode, Json, SecretKeys } from "effect-emissary"
+import { Json, Secrets } from "effect-emissary/payload"
 
 describe("PAY-A hostile payloads", () => {
   it("L8 a long run of combining marks in a key costs linear time", () => {
     const key = `api${"\u0301\u0316".repeat(500_000)}_key`
-    assert.strictEqual(SecretKeys.isSecret(key), true)
+    assert.strictEqual(Secrets.isSecretName(key), true)
   })
 
   it.effect("PAY-A an error does not repeat a long key for each issue below it", () =>
     Effect.gen(function* () {
       const key = "k".repeat(1_000_000)
-      const decode = Decode.decode(Schema.Record(Schema.String, Schema.Array(Schema.String)))
+      const decode = Json.decode(Schema.Record(Schema.String, Schema.Array(Schema.String)))
       const error = yield* Effect.flip(decode({ [key]: [1, 2, 3, 4, 5, 6] }))
       assert(error.reason._tag === "Invalid")
       assert.deepStrictEqual(

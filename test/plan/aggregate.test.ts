@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Plan, Reference, Step, type Target } from "effect-emissary"
+import { Plan, Reference, Step } from "effect-emissary/plan"
 import { completed, log } from "./support.ts"
 
 const Price = Schema.Struct({ price: Schema.Finite })
@@ -17,7 +17,7 @@ const band = [
 describe("fromParallelAll", () => {
   it.effect("PLAN-5 S4.2 a function is told the labelled text, and given an object in declared order", () =>
     Effect.gen(function* () {
-      const seen: Array<Target.Input> = []
+      const seen: Array<Step.Input> = []
       const bound = yield* Plan.bind(
         yield* Plan.make(
           ...band,

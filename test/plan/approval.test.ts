@@ -2,23 +2,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Fiber, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import {
-  Agent,
-  Conversation,
-  Plan,
-  type RunEvent,
-  RunState,
-  RunTransition,
-  Step,
-  StepSignal,
-  Target
-} from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent, Conversation, Run } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
+import { Plan, Step } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { log } from "./support.ts"
 
-const json = (state: RunState.RunState) => Effect.flatMap(RunState.encodeJson(state), RunState.decodeJson)
+const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
 
-const asks = (id: string, name: string): Script.Turn => ({ toolCalls: [{ id, name, params: { input: "go" } }] })
+const asks = (id: string, name: string): ScriptedModel.Turn => ({ toolCalls: [{ id, name, params: { input: "go" } }] })
 
 const Send = Tool.make("send", {
   parameters: Schema.Struct({ input: Schema.String }),
@@ -29,11 +22,11 @@ const toolkit = Toolkit.make(Send)
 
 /** A step that waits the first time that it runs, and answers when it runs again. */
 const waitsOnce = (name: string, ran: Array<string>) =>
-  Target.make(name, ({ task }) =>
+  Step.target(name, ({ task }) =>
     Effect.suspend(() => {
       ran.push(name)
       return ran.filter((one) => one === name).length === 1
-        ? StepSignal.pause(`${name} waits`)
+        ? Step.pause(`${name} waits`)
         : Effect.succeed(`${name}(${task})`)
     })
   )
@@ -170,7 +163,7 @@ describe("approvals and pauses inside plans", () => {
         Plan.bind(plan)
       )
       const { state } = yield* bound.run("go")
-      const events: Array<RunEvent.RunEvent> = []
+      const events: Array<Run.Event> = []
       const decisions = [{ callId: "gate", approved: true }]
       yield* bound.resume(state, { decisions, onState: (_, event) => Effect.sync(() => void events.push(event)) })
       assert.isAbove(events.length, 4)
@@ -194,7 +187,7 @@ describe("approvals and pauses inside plans", () => {
       const { state } = yield* bound.run("go")
       const decided = RunTransition.decide(state, [{ callId: "gate", approved: true }], yield* DateTime.now)
       const after = Result.getOrThrow(RunTransition.applyAll(state, Result.getOrThrow(decided)))
-      assert.deepStrictEqual(RunState.approvalRequests(after), [])
+      assert.deepStrictEqual(Run.approvalRequests(after), [])
       assert.strictEqual((yield* bound.resume(yield* json(after))).text, "gate(go)")
     })
   )
@@ -212,7 +205,7 @@ describe("approvals and pauses inside plans", () => {
         (plan) => Plan.bind(plan)
       )
       const outer = around(bound)
-      const states: Array<RunState.RunState> = []
+      const states: Array<Run.State> = []
       yield* Effect.gen(function* () {
         const running = yield* Effect.forkChild(
           outer.run("hello", { onState: (state) => Effect.sync(() => void states.push(state)) })
@@ -223,12 +216,12 @@ describe("approvals and pauses inside plans", () => {
       const last = states.at(-1)
       assert(last?.outcome?._tag === "Interrupted")
       // Before the agent settled its call: what a killed process leaves.
-      const killed = states.findLast((state) => RunState.openCall(state, "c1")?.status._tag === "Started")
+      const killed = states.findLast((state) => Run.openCall(state, "c1")?.status._tag === "Started")
       assert(killed !== undefined)
       slow = false
       ran.length = 0
       const alive = yield* json(killed)
-      const status = RunState.openCall(alive, "c1")?.status
+      const status = Run.openCall(alive, "c1")?.status
       assert(status?._tag === "Started" && status.child !== undefined)
       const done = yield* bound.resume(status.child)
       assert.strictEqual(done.text, "a(go)")

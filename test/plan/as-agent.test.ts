@@ -3,28 +3,14 @@ import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Context, Deferred, Effect, Equal, Fiber, Layer, Option, Result, Schedule, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Tool, Toolkit } from "effect/ai"
-import {
-  Agent,
-  AgentError,
-  type AgentEvent,
-  Content,
-  Conversation,
-  Plan,
-  PlanError,
-  PlanService,
-  Reference,
-  type RunEvent,
-  RunState,
-  RunTransition,
-  Step,
-  StepSignal,
-  type Target,
-  When
-} from "effect-emissary"
+import { Agent, AgentError, Conversation, Run, ToolResult, type AgentEvent } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
+import { Plan, PlanError, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { log } from "./support.ts"
 
-const json = (state: RunState.RunState) => Effect.flatMap(RunState.encodeJson(state), RunState.decodeJson)
+const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
 
 describe("a plan as an agent", () => {
   it.effect("PLAN-8 answers with the output of its last step", () =>
@@ -77,8 +63,8 @@ describe("a plan as an agent", () => {
       const bound = yield* Plan.bind(
         yield* Plan.make(Step.make("seen", { target: seen, task: Reference.fromStart, context: Reference.fromStart }))
       )
-      const picture = Content.file({ mediaType: "image/png", data: new Uint8Array([1]) })
-      const first = yield* bound.ask([Content.text("look"), picture])
+      const picture = ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array([1]) })
+      const first = yield* bound.ask([ToolResult.textPart("look"), picture])
       assert.deepStrictEqual(first, { task: "look", context: "look", files: 1 })
       const { conversation } = yield* bound.run("one")
       const second = yield* bound.ask("two", { conversation })
@@ -94,7 +80,7 @@ describe("a plan as an agent", () => {
 
   it.effect("PLAN-8 a conclusion is an answer: its text, or the JSON in it where the output needs that", () =>
     Effect.gen(function* () {
-      const ending = (answer: string) => log().fn("end", () => StepSignal.conclude(answer))
+      const ending = (answer: string) => log().fn("end", () => Step.conclude(answer))
       const text = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: ending("enough") })))
       assert.strictEqual(yield* text.ask("x"), "enough")
       const Answer = Schema.Struct({ ok: Schema.Boolean })
@@ -230,7 +216,7 @@ describe("a plan as an agent", () => {
   it.effect("PLAN-8 a state of another plan is refused", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const pausing = fn("p", () => StepSignal.pause("wait"))
+      const pausing = fn("p", () => Step.pause("wait"))
       const one = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: pausing })))
       const two = yield* Plan.bind(yield* Plan.make(Step.make("b", { target: pausing })))
       const waiting = yield* one.run("x")
@@ -264,7 +250,7 @@ describe("a plan as an agent", () => {
       assert(late.outcome === "Interrupted")
       assert.strictEqual(late.reason, "timeout")
 
-      const states: Array<RunState.RunState> = []
+      const states: Array<Run.State> = []
       const cut = yield* Effect.forkChild(
         bound.run("x", { onState: (state) => Effect.sync(() => void states.push(state)) })
       )
@@ -303,8 +289,8 @@ describe("a plan as an agent", () => {
         )
       )
       const whole = yield* bound.run("x")
-      const states: Array<RunState.RunState> = []
-      const events: Array<RunEvent.RunEvent> = []
+      const states: Array<Run.State> = []
+      const events: Array<Run.Event> = []
       yield* bound.run("x", {
         onState: (state, event) =>
           Effect.sync(() => {
@@ -408,12 +394,10 @@ describe("a plan as an agent", () => {
   it.effect("PLAN-8 a context with a key that names a secret runs in memory, and is refused where it is written", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(Step.make("a", { target: fn("a", () => StepSignal.pause("wait")) }))
-      )
+      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
       const waiting = yield* bound.run("x", { context: { api_key: "k" } })
       assert.strictEqual(waiting.outcome, "AwaitingApproval")
-      const error = yield* Effect.flip(RunState.encodeJson(waiting.state))
+      const error = yield* Effect.flip(Run.encodeJson(waiting.state))
       assert(error._tag === "PayloadError")
       assert.strictEqual(error.reason._tag, "Secret")
       assert.strictEqual((yield* bound.resume(waiting.state)).outcome, "AwaitingApproval")
@@ -423,12 +407,10 @@ describe("a plan as an agent", () => {
   it.effect("PLAN-8 progress that is not that of the plan is refused", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(Step.make("a", { target: fn("a", () => StepSignal.pause("wait")) }))
-      )
+      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
       const waiting = yield* bound.run("x")
-      const text = yield* RunState.encodeJson(waiting.state)
-      const broken = yield* RunState.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))
+      const text = yield* Run.encodeJson(waiting.state)
+      const broken = yield* Run.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))
       const error = yield* Effect.flip(bound.resume(broken, { decisions: [{ callId: "a", approved: true }] }))
       assert.strictEqual(error.reason._tag, "DelegateFailed")
       assert.isAbove(Chunk.size(waiting.state.progress?.facts ?? Chunk.empty()), 1)
@@ -441,7 +423,7 @@ describe("a plan as an agent", () => {
       const toolkit = Toolkit.make(find)
       class Language extends Context.Service<Language, string>()("test/Language") {}
       class Writer extends Agent.Service<Writer>()("writer", { instructions: "Write." }) {}
-      class Research extends PlanService.Service<Research>()(
+      class Research extends Plan.Service<Research>()(
         "research",
         Effect.flatMap(
           Plan.make(
@@ -494,17 +476,16 @@ describe("a plan as an agent", () => {
     Effect.gen(function* () {
       const ran: Array<string> = []
       class Step1 extends Context.Service<Step1, number>()("test/Step1") {}
-      const work = ({ task }: Target.Input) =>
+      const work = ({ task }: Step.Input) =>
         Effect.gen(function* () {
           ran.push(task)
           const left = Number(task) - (yield* Step1)
-          if (left === 0 && ran.filter((one) => one === task).length === 1)
-            return yield* StepSignal.pause("at the bottom")
+          if (left === 0 && ran.filter((one) => one === task).length === 1) return yield* Step.pause("at the bottom")
           return left
         })
       let self: Agent.Agent<unknown> | undefined
       const again = Effect.suspend(() => (self === undefined ? Effect.die("not made yet") : Effect.succeed(self)))
-      class Counter extends PlanService.Service<Counter>()(
+      class Counter extends Plan.Service<Counter>()(
         "counter",
         Effect.flatMap(
           Plan.make(

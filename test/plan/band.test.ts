@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { Plan, PlanError, PlanRunState, Reference, Step, StepSignal } from "effect-emissary"
+import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { completed, journal, log } from "./support.ts"
 
 const after = (millis: number, answer: string) => Effect.delay(Effect.succeed(answer), millis)
@@ -33,7 +33,7 @@ describe("bands", () => {
       // S8.8: the last declared member, though q was the last but one to start and p the last to finish
       assert.strictEqual(output, "z(r(a(x)))")
       assert.deepStrictEqual(
-        PlanRunState.history(state).map(({ context, step }) => [step, context]),
+        PlanRun.history(state).map(({ context, step }) => [step, context]),
         [
           ["a", undefined],
           ["p", undefined],
@@ -93,13 +93,13 @@ describe("bands", () => {
         assert(error.reason._tag === "StepFailed")
         assert.deepStrictEqual([error.reason.step, error.reason.failure.message], ["q", "q broke"])
         assert(error.state !== undefined)
-        assert.strictEqual(PlanRunState.history(error.state).length, 0)
-        assert.strictEqual(PlanRunState.writes(error.state).size, 0)
+        assert.strictEqual(PlanRun.history(error.state).length, 0)
+        assert.strictEqual(PlanRun.writes(error.state).size, 0)
         broken = false
         ran.length = 0
         const { state, writes } = completed(yield* Plan.resume(bound, error.state))
         assert.deepStrictEqual(ran, ["q", "r", "z"])
-        assert.strictEqual(PlanRunState.history(state)[3]?.context, "[p]\nP\n\n[q]\nq\n\n[r]\nr")
+        assert.strictEqual(PlanRun.history(state)[3]?.context, "[p]\nP\n\n[q]\nq\n\n[r]\nr")
         assert.deepStrictEqual(Array.from(writes), [["k", "P"]])
       })
   )
@@ -115,7 +115,7 @@ describe("bands", () => {
           (plan) => Plan.bind(plan)
         )
       const paused = yield* Plan.run(
-        yield* make(Effect.fail("no"), StepSignal.pause("one"), StepSignal.pause("two"), Effect.succeed("ok")),
+        yield* make(Effect.fail("no"), Step.pause("one"), Step.pause("two"), Effect.succeed("ok")),
         "x"
       )
       assert(paused.outcome === "Paused")
@@ -124,7 +124,7 @@ describe("bands", () => {
         ["one", "two"]
       )
       const concluded = yield* Plan.run(
-        yield* make(StepSignal.pause("one"), Effect.fail("no"), StepSignal.conclude("c1"), StepSignal.conclude("c2")),
+        yield* make(Step.pause("one"), Effect.fail("no"), Step.conclude("c1"), Step.conclude("c2")),
         "x"
       )
       assert(concluded.outcome === "Concluded")
@@ -179,7 +179,7 @@ describe("bands", () => {
             })
           )
         )
-        let state: PlanRunState.PlanRunState | undefined
+        let state: PlanRun.State | undefined
         const fiber = yield* Effect.forkChild(
           Plan.run(bound, "x", {
             journal: (events, after) => {

@@ -2,21 +2,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
 import {
   Agent,
-  AgentMemory,
-  BoundTool,
   Conversation,
   ConversationStore,
   Message,
-  Part,
-  Plan,
-  Reference,
-  Step,
   ToolContract,
   ToolResult,
   VersionedStore
 } from "effect-emissary"
+import { Plan, Reference, Step } from "effect-emissary/plan"
 
 const search = Tool.make("search", { parameters: Schema.Struct({ task: Schema.String }), success: Schema.String })
 const publish = Tool.make("publish", {
@@ -30,7 +26,7 @@ const handlers = toolkit.toLayer({
 })
 
 const shell = (name: string, parameters: Record<string, Schema.Json> = { type: "object" }) =>
-  Effect.flatMap(ToolContract.make({ name, parameters }), BoundTool.shell)
+  Effect.flatMap(ToolContract.make({ name, parameters }), boundTool.makeStub)
 
 const helper = Agent.make("helper", {})
 
@@ -146,12 +142,12 @@ describe("memories", () => {
   it.effect("PLAN-1 of a conversation are what was said, without tools and instructions", () =>
     Effect.gen(function* () {
       const store = yield* ConversationStore.ConversationStore
-      const { text } = AgentMemory.fromConversation("chat")
+      const { text } = Plan.memoryFromConversation("chat")
       assert.ok(text !== undefined)
       assert.strictEqual(yield* text, "")
       const conversation = yield* Conversation.make({ system: "Be brief." }).pipe(
         Effect.flatMap(Conversation.addUser("hi")),
-        Effect.flatMap(Conversation.addAssistant([Part.toolCall({ id: "c1", name: "clock", arguments: {} })])),
+        Effect.flatMap(Conversation.addAssistant([Message.toolCallPart({ id: "c1", name: "clock", arguments: {} })])),
         Effect.flatMap(Conversation.addToolResult({ callId: "c1", result: ToolResult.success("noon") })),
         Effect.flatMap(Conversation.addAssistant("there"))
       )
@@ -163,7 +159,7 @@ describe("memories", () => {
 
   it.effect("PLAN-1 in a store keep the last output, whoever writes at the same time", () =>
     Effect.gen(function* () {
-      const { output, save } = AgentMemory.inStore("last")
+      const { output, save } = Plan.memoryInStore("last")
       assert.ok(output !== undefined && save !== undefined)
       assert.strictEqual(yield* output, undefined)
       const store = yield* VersionedStore.VersionedStore
@@ -187,7 +183,7 @@ describe("memories", () => {
           context: [Reference.fromMemory("helper")]
         })
       )
-      const memory = AgentMemory.make({
+      const memory = Plan.makeMemory({
         text: Effect.map(Notes, ({ text }) => text),
         output: Effect.succeed("last")
       })
@@ -197,7 +193,7 @@ describe("memories", () => {
       assert.strictEqual(yield* Effect.provideService(live.text, Notes, { text: "notes" }), "notes")
       assert.strictEqual(live.save, undefined)
       assert.deepStrictEqual(
-        yield* codesOf(Plan.bind(plan, { agents: { helper }, memories: { helper: AgentMemory.make({}) } })),
+        yield* codesOf(Plan.bind(plan, { agents: { helper }, memories: { helper: Plan.makeMemory({}) } })),
         [
           ["NoStore", "a"],
           ["NoMemory", "a"]

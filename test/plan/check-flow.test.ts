@@ -1,14 +1,11 @@
 /** PLAN-2: the ways through a plan that its rules follow, against the core that runs plans; and what they cost. */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Result, Schema } from "effect"
-import * as PlanCheck from "../../src/plan/PlanCheck.ts"
-import * as PlanCost from "../../src/plan/PlanCost.ts"
-import type { PlanDefinition } from "../../src/plan/PlanDefinition.ts"
-import type { PlanRunEvent } from "../../src/plan/PlanRunEvent.ts"
-import * as PlanTransition from "../../src/plan/PlanTransition.ts"
-import type { When } from "../../src/plan/When.ts"
-import * as Flow from "../../src/plan/internal/check/flow.ts"
-import * as Outline from "../../src/plan/internal/check/outline.ts"
+import * as planCheck from "#src/plan/internal/planCheck.ts"
+import * as planFlow from "#src/plan/internal/planFlow.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import { Plan, type PlanDefinition, type PlanRun, type When } from "effect-emissary/plan"
+
 import { brief, either, object, plan, problems, some, step, to } from "./checkFixtures.ts"
 
 const Index = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 19 }))
@@ -26,7 +23,7 @@ const Script = Schema.Struct({
 })
 
 /** A plan whose routes are in order. */
-const planOf = ({ steps }: typeof Script.Type): PlanDefinition => {
+const planOf = ({ steps }: typeof Script.Type): PlanDefinition.PlanDefinition => {
   const isAlone = (index: number) => steps[index]?.parallel === false
   return plan(
     ...steps.map(({ parallel, rejoin, routes, sure }, index) => {
@@ -52,10 +49,10 @@ const planOf = ({ steps }: typeof Script.Type): PlanDefinition => {
 const at = DateTime.makeUnsafe(0)
 
 /** The positions and newest branches of a run whose choices are drawn, and how many steps ran. */
-const walk = (definition: PlanDefinition, draws: ReadonlyArray<number>) => {
-  const rules = PlanTransition.rules(definition)
+const walk = (definition: PlanDefinition.PlanDefinition, draws: ReadonlyArray<number>) => {
+  const rules = planTransition.makeRules(definition)
   const positions = new Map(definition.steps.map(({ name }, index) => [name, index]))
-  let state = PlanTransition.start(rules, {
+  let state = planTransition.start(rules, {
     _tag: "PlanStarted",
     at,
     runId: "run",
@@ -66,20 +63,20 @@ const walk = (definition: PlanDefinition, draws: ReadonlyArray<number>) => {
     input: { task: "", payload: "" },
     context: {}
   })
-  const put = (event: PlanRunEvent) => {
-    state = Result.getOrThrow(PlanTransition.apply(rules, state, event))
+  const put = (event: PlanRun.Event) => {
+    state = Result.getOrThrow(planTransition.apply(rules, state, event))
   }
-  const places: Array<Flow.Place> = []
+  const places: Array<planFlow.FlowPlace> = []
   let ran = 0
   let drawn = 0
   for (;;) {
-    const action = PlanTransition.next(rules, state)
+    const action = planTransition.next(rules, state)
     if (action._tag === "Finish") return { places, ran, completed: action.outcome._tag === "Completed" }
     if (action._tag === "RunSteps") {
       const router = state.rejoins.at(-1)?.router
       places.push({
         position: positions.get(action.steps[0]) ?? -1,
-        branch: router === undefined ? Flow.NONE : (positions.get(router) ?? -2)
+        branch: router === undefined ? planFlow.NO_PLACES : (positions.get(router) ?? -2)
       })
       ran += action.steps.length
       for (const name of action.steps) put({ _tag: "StepStarted", at, step: name })
@@ -97,8 +94,8 @@ const walk = (definition: PlanDefinition, draws: ReadonlyArray<number>) => {
   }
 }
 
-const flowOf = (definition: PlanDefinition) => {
-  const flow = Flow.make(Outline.make(definition))
+const flowOf = (definition: PlanDefinition.PlanDefinition) => {
+  const flow = planFlow.makeCheckFlow(planFlow.makeOutline(definition))
   assert.isDefined(flow)
   return flow!
 }
@@ -110,7 +107,7 @@ describe("ways through plans", () => {
     ([script]) => {
       const definition = planOf(script)
       const flow = flowOf(definition)
-      const number = (place: Flow.Place | undefined) =>
+      const number = (place: planFlow.FlowPlace | undefined) =>
         flow.places.findIndex(({ branch, position }) => branch === place?.branch && position === place.position)
       const { completed, places, ran } = walk(definition, script.draws)
       places.forEach((place, turn) => {
@@ -118,13 +115,13 @@ describe("ways through plans", () => {
         assert.isAtLeast(here, 0, JSON.stringify({ place, flow: flow.places }))
         if (turn > 0) assert.isTrue(flow.next[number(places[turn - 1])]?.has(here), "not a way")
       })
-      const cost = PlanCost.worstCase(definition)
+      const cost = Plan.worstCase(definition)
       if (cost.steps !== undefined) {
         assert.isTrue(completed)
         assert.isAtMost(ran, cost.steps)
       }
-      assert.isAtMost(ran, PlanCost.worstCase({ ...definition, maxIterations: 60 }).limit.steps)
-      const lost = PlanCheck.structural(definition).filter(({ code }) => code === "UnreachableStep")
+      assert.isAtMost(ran, Plan.worstCase({ ...definition, maxIterations: 60 }).limit.steps)
+      const lost = planCheck.checkStructure(definition).filter(({ code }) => code === "UnreachableStep")
       for (const { index } of lost) assert.isFalse(places.some(({ position }) => position === index))
     },
     { arbitrary: { runs: 1500 }, timeout: 240_000 }
@@ -134,7 +131,7 @@ describe("ways through plans", () => {
     "PLAN-2 a plan that is in order has no problems but steps that no run gets to",
     [Script],
     ([script]) => {
-      const codes = PlanCheck.structural(planOf(script)).map(({ code }) => code)
+      const codes = planCheck.checkStructure(planOf(script)).map(({ code }) => code)
       assert.deepStrictEqual(
         codes.filter((code) => code !== "UnreachableStep"),
         []
@@ -171,7 +168,7 @@ describe("ways through plans", () => {
     )
     const { places } = flowOf(nested)
     const ends = places.filter(({ position }) => position === 4)
-    assert.deepStrictEqual(ends, [{ position: 4, branch: Flow.NONE }])
+    assert.deepStrictEqual(ends, [{ position: 4, branch: planFlow.NO_PLACES }])
   })
 })
 
@@ -207,7 +204,7 @@ describe("types along the ways that data takes", () => {
 
   it("PLAN-2 D22 are those of the step before, or of the one that is referred to (D23)", () => {
     assert.deepStrictEqual(problems(step("a", gives("A", "out")), step("b", takes("out"))), [])
-    const found = PlanCheck.structural(plan(step("a", gives("A", "out")), step("b", takes("other"))))
+    const found = planCheck.checkStructure(plan(step("a", gives("A", "out")), step("b", takes("other"))))
     assert.deepStrictEqual(found.map(brief), ["IncompatibleTypes b input"])
     for (const word of [`"a"`, `"A"`, `"y"`, `"x"`, "fromPrev"]) assert.include(found[0]?.reason, word)
     const far = { ...takes("out"), task: { _tag: "FromStep", step: "a" } } as const
@@ -252,7 +249,7 @@ describe("types along the ways that data takes", () => {
       step("y", { ...takes("out"), ...gives("Y", "other") })
     ]
     assert.deepStrictEqual(problems(gate, ...branches, step("end", takes("other"))), [])
-    const found = PlanCheck.structural(plan(gate, ...branches, step("end", takes("out"))))
+    const found = planCheck.checkStructure(plan(gate, ...branches, step("end", takes("out"))))
     assert.deepStrictEqual(found.map(brief), ["IncompatibleTypes end input"])
     for (const word of [`"x"`, `"y"`]) assert.include(found[0]?.reason, word)
     // A branch is judged as a branch, also when no route needs to be taken.
@@ -265,7 +262,7 @@ describe("types along the ways that data takes", () => {
   })
 
   it("PLAN-2 of texts are texts", () => {
-    const taking = (task: PlanDefinition["steps"][number]["task"], json: { readonly type: string }) =>
+    const taking = (task: PlanDefinition.PlanDefinition["steps"][number]["task"], json: { readonly type: string }) =>
       problems(step("p", { parallel: true }), step("b", { task, input: { json } }))
     for (const task of [
       { _tag: "FromMemory", agent: "m" },
@@ -279,8 +276,8 @@ describe("types along the ways that data takes", () => {
 })
 
 describe("the most a run can take", () => {
-  const counting = (calls: number): PlanCost.Info => ({ modelCalls: () => calls })
-  const worst = (...steps: PlanDefinition["steps"]) => PlanCost.worstCase(plan(...steps), counting(2))
+  const counting = (calls: number): Plan.CostInfo => ({ modelCalls: () => calls })
+  const worst = (...steps: PlanDefinition.PlanDefinition["steps"]) => Plan.worstCase(plan(...steps), counting(2))
 
   it("PLAN-2 is the longest way", () => {
     assert.deepStrictEqual(worst(), { steps: 0, modelCalls: 0, limit: { steps: 0, modelCalls: 0 } })
@@ -301,33 +298,33 @@ describe("the most a run can take", () => {
 
   it("PLAN-2 is bounded by the limit alone when there is a loop", () => {
     const loop = plan(step("a"), step("p", { parallel: true }), step("q", { parallel: true }), step("b", to("a")))
-    const cost = PlanCost.worstCase({ ...loop, maxIterations: 10 }, counting(3))
+    const cost = Plan.worstCase({ ...loop, maxIterations: 10 }, counting(3))
     assert.deepStrictEqual(cost, { steps: undefined, modelCalls: undefined, limit: { steps: 20, modelCalls: 60 } })
-    const short = PlanCost.worstCase({ ...plan(step("a"), step("b")), maxIterations: 1 }, counting(3))
+    const short = Plan.worstCase({ ...plan(step("a"), step("b")), maxIterations: 1 }, counting(3))
     assert.deepStrictEqual(short, { steps: 2, modelCalls: 6, limit: { steps: 1, modelCalls: 3 } })
-    assert.strictEqual(PlanCost.worstCase({ ...loop, maxIterations: 0 }).limit.steps, 0)
+    assert.strictEqual(Plan.worstCase({ ...loop, maxIterations: 0 }).limit.steps, 0)
   })
 
   it("PLAN-2 counts tries, knows functions, and says what it does not know", () => {
     assert.strictEqual(worst(step("a", { retry: { times: 2 } })).modelCalls, 6)
     assert.strictEqual(worst(step("a", { retry: { times: 2 } })).steps, 1)
     const agent = { target: { kind: "agent", name: "w" } } as const
-    assert.strictEqual(PlanCost.worstCase(plan(step("a"))).modelCalls, 0)
-    assert.isUndefined(PlanCost.worstCase(plan(step("a"), step("b", agent))).modelCalls)
+    assert.strictEqual(Plan.worstCase(plan(step("a"))).modelCalls, 0)
+    assert.isUndefined(Plan.worstCase(plan(step("a"), step("b", agent))).modelCalls)
     // What no run gets to costs nothing.
     const around = plan(step("a", either("c", "c")), step("b", agent), step("c"))
-    assert.strictEqual(PlanCost.worstCase(around).modelCalls, 0)
+    assert.strictEqual(Plan.worstCase(around).modelCalls, 0)
   })
 })
 
 describe("cost of checking", () => {
   const size = 1000
   const name = (index: number) => `s${index}`
-  const costOf = (definition: PlanDefinition) => flowOf(definition).cost
+  const costOf = (definition: PlanDefinition.PlanDefinition) => flowOf(definition).cost
   const range = (count: number) => Array.from({ length: count }, (_, index) => index)
 
   it("PLAN-2 L10 grows with the number of steps", () => {
-    const shapes: ReadonlyArray<(count: number) => PlanDefinition> = [
+    const shapes: ReadonlyArray<(count: number) => PlanDefinition.PlanDefinition> = [
       (count) => plan(...range(count).map((index) => step(name(index)))),
       (count) => plan(...range(count).map((index) => step(name(index), { parallel: index % 7 < 4 }))),
       // A diamond after the other.
@@ -346,8 +343,8 @@ describe("cost of checking", () => {
       const small = costOf(shape(size / 10))
       const large = costOf(shape(size))
       assert.isAtMost(large, 11 * small)
-      PlanCheck.structural(shape(size))
-      PlanCost.worstCase(shape(size))
+      planCheck.checkStructure(shape(size))
+      Plan.worstCase(shape(size))
     }
   })
 
@@ -360,14 +357,14 @@ describe("cost of checking", () => {
       ),
       ...range(half + 4).map((index) => step(name(half + index)))
     )
-    PlanCheck.structural(deep)
+    planCheck.checkStructure(deep)
     const all = plan(
       ...range(400).map((index) =>
         step(name(index), { routes: range(400).map((other) => ({ to: name(other), when: some("x") })) })
       )
     )
-    PlanCheck.structural(all)
-    assert.isUndefined(PlanCost.worstCase(all).steps)
+    planCheck.checkStructure(all)
+    assert.isUndefined(Plan.worstCase(all).steps)
   })
 
   it("PLAN-2 long chains of names and deep schemas do no harm", () => {
@@ -375,7 +372,7 @@ describe("cost of checking", () => {
     for (const _ of range(5000)) json = { type: "array", minItems: 1, items: json }
     assert.deepStrictEqual(problems(step("a", { output: { json } }), step("b", { input: { json } })), [])
     const nested = () => {
-      let when: When = some("x")
+      let when: When.When = some("x")
       for (const _ of range(20_000)) when = { _tag: "And", all: [when] }
       return when
     }
@@ -384,6 +381,6 @@ describe("cost of checking", () => {
     const long = range(300).map((index) =>
       step(`${"ab".repeat(90)}${index}`, { task: { _tag: "FromStep", step: "ba".repeat(95) } })
     )
-    assert.strictEqual(PlanCheck.structural(plan(...long)).length, 300)
+    assert.strictEqual(planCheck.checkStructure(plan(...long)).length, 300)
   })
 })

@@ -1,11 +1,10 @@
 /** PLAN-2: the rules of a plan's structure, in the order of the recordings. D.. are recorded cases. */
 import { assert, describe, it } from "@effect/vitest"
 import { Equal, Result, Schema } from "effect"
-import * as PlanCheck from "../../src/plan/PlanCheck.ts"
-import { PlanDefinition } from "../../src/plan/PlanDefinition.ts"
-import * as PlanInvalid from "../../src/plan/PlanInvalid.ts"
-import * as Reference from "../../src/plan/Reference.ts"
-import { closest, ratio } from "../../src/plan/internal/names/similarity.ts"
+import * as planCheck from "#src/plan/internal/planCheck.ts"
+import * as planNames from "#src/plan/internal/planNames.ts"
+import { Plan, PlanDefinition, PlanInvalid, Reference } from "effect-emissary/plan"
+
 import { brief, either, plan, problems, reasons, schemas, step, to } from "./checkFixtures.ts"
 
 const { fromParallel, fromParallelAll, fromStep } = Reference
@@ -34,15 +33,15 @@ describe("the plan as a whole", () => {
   })
 
   it("PLAN-2 D01 D03 has unique names: all that are not, sorted, in one problem", () => {
-    const found = PlanCheck.structural(plan(step("b"), step("a"), step("b"), step("a"), step("c"), step("b")))
+    const found = planCheck.checkStructure(plan(step("b"), step("a"), step("b"), step("a"), step("c"), step("b")))
     assert.deepStrictEqual(found.map(brief), ["DuplicateNames name"])
     assert.include(found[0]?.reason, `"a", "b"`)
   })
 
   it("PLAN-2 F23 has a limit from 0 to a million", () => {
-    const of = (maxIterations: number) => PlanCheck.structural({ ...plan(), maxIterations }).map(brief)
-    for (const limit of [0, 1, PlanCheck.maxIterationsLimit]) assert.deepStrictEqual(of(limit), [])
-    for (const limit of [-1, 1.5, Number.NaN, Infinity, PlanCheck.maxIterationsLimit + 1]) {
+    const of = (maxIterations: number) => planCheck.checkStructure({ ...plan(), maxIterations }).map(brief)
+    for (const limit of [0, 1, planCheck.maxIterationsLimit]) assert.deepStrictEqual(of(limit), [])
+    for (const limit of [-1, 1.5, Number.NaN, Infinity, planCheck.maxIterationsLimit + 1]) {
       assert.deepStrictEqual(of(limit), ["InvalidLimit maxIterations"])
     }
   })
@@ -59,14 +58,14 @@ describe("the plan as a whole", () => {
 
 describe("references", () => {
   it("PLAN-2 D04 D05 D08 D11 name steps there are, and the closest name is offered", () => {
-    const found = PlanCheck.structural(plan(step("research"), step("b", { task: fromStep("reserch") })))
+    const found = planCheck.checkStructure(plan(step("research"), step("b", { task: fromStep("reserch") })))
     assert.strictEqual(found[0]?.suggestion, "research")
     assert.deepStrictEqual(found[0]?.known, ["b", "research"])
     assert.strictEqual(
       found[0]?.reason,
       `Step "b" (#1), task = fromStep("reserch"): refers to an unknown step. Did you mean "research"? Known steps: "b", "research". Refer to a step that comes earlier in the plan.`
     )
-    const far = PlanCheck.structural(plan(step("a"), step("b", { task: fromStep("zzzz") })))
+    const far = planCheck.checkStructure(plan(step("a"), step("b", { task: fromStep("zzzz") })))
     assert.isUndefined(far[0]?.suggestion)
     mentions(reasons(step("a"), step("b", { task: fromStep("zzzz") })), ["b", "zzzz"])
     mentions(reasons(step("a"), step("b", { context: fromStep("zz") })), ["b", "context[0]", "zz"])
@@ -116,23 +115,23 @@ describe("routes", () => {
     mentions(reasons(step("a", to("ghost"))), ["a", "ghost"])
     mentions(reasons(step("a", to("p")), step("p", parallel)), ["a", "p", "parallel"])
     assert.deepStrictEqual(problems(step("a", to("a")), step("b", to("a"))), [])
-    const close = PlanCheck.structural(plan(step("apology", to("aplogy"))))
+    const close = planCheck.checkStructure(plan(step("apology", to("aplogy"))))
     assert.strictEqual(close[0]?.suggestion, "apology")
   })
 
   it("PLAN-2 D29 of a parallel step are validated, and a warning tells that they are not followed", () => {
     const ignored = plan(step("a", { ...parallel, ...to("b"), afterBranches: "c" }), step("b"), step("c"))
-    assert.deepStrictEqual(PlanCheck.structural(ignored), [])
-    assert.deepStrictEqual(PlanCheck.warnings(ignored).map(brief), [
+    assert.deepStrictEqual(planCheck.checkStructure(ignored), [])
+    assert.deepStrictEqual(Plan.warnings(ignored).map(brief), [
       "RoutingIgnored a routes",
       "RoutingIgnored a afterBranches"
     ])
     assert.deepStrictEqual(problems(step("a", { ...parallel, ...to("ghost") })), ["UnknownStep a routes"])
-    assert.deepStrictEqual(PlanCheck.warnings(plan(step("a", to("b")), step("b"))), [])
+    assert.deepStrictEqual(Plan.warnings(plan(step("a", to("b")), step("b"))), [])
   })
 
   it("PLAN-2 D30 D31 D32 D33 D45 D59 routesBy names a field with string literals", () => {
-    const by = (output: Partial<PlanDefinition["steps"][number]>, routesBy = "kind") =>
+    const by = (output: Partial<PlanDefinition.PlanDefinition["steps"][number]>, routesBy = "kind") =>
       reasons(step("a", { routesBy, ...output }), step("b"))
     mentions(by({}), ["a", "kind"])
     mentions(by({ output: { name: "str", json: { type: "string" } } }), ["a", "kind", "str"])
@@ -206,7 +205,7 @@ describe("routes", () => {
 
 describe("what no run gets to", () => {
   it("PLAN-2 is told once for each part", () => {
-    const found = PlanCheck.structural(
+    const found = planCheck.checkStructure(
       plan(step("a", either("c", "e")), step("b"), step("b2"), step("c", either("e", "e")), step("d"), step("e"))
     )
     assert.deepStrictEqual(found.map(brief), ["UnreachableStep b name", "UnreachableStep d name"])
@@ -280,7 +279,7 @@ describe("keys that steps write", () => {
 
 describe("all problems together", () => {
   it("PLAN-2 come in the order of the plan, the steps, and the rules", () => {
-    const found = PlanCheck.structural({
+    const found = planCheck.checkStructure({
       ...plan(
         step("", { task: fromStep("b"), context: [fromStep("zz"), fromStep("b")], writes: "" }),
         step("b", { ...to("ghost"), routesBy: "x", afterBranches: "b" }),
@@ -315,7 +314,7 @@ describe("all problems together", () => {
 
   it("PLAN-2 lists of names are cut in messages and in data", () => {
     const steps = Array.from({ length: 300 }, (_, index) => step(`n${index}`, { task: fromStep("?") }))
-    const found = PlanCheck.structural(plan(...steps))
+    const found = planCheck.checkStructure(plan(...steps))
     assert.strictEqual(found.length, 300)
     assert.include(found[0]?.reason, "and 280 more")
     assert.strictEqual(found[0]?.known?.length, 100)
@@ -324,34 +323,34 @@ describe("all problems together", () => {
 
 describe("closest names", () => {
   it("PLAN-2 S10.2 are compared as Ratcliff and Obershelp do", () => {
-    assert.strictEqual(ratio("", ""), 1)
-    assert.strictEqual(ratio("abc", "abc"), 1)
-    assert.strictEqual(ratio("abc", "xyz"), 0)
-    assert.strictEqual(ratio("abcd", "bcde"), 0.75)
-    assert.closeTo(ratio("reserch", "research"), 14 / 15, 1e-9)
+    assert.strictEqual(planNames.similarityRatio("", ""), 1)
+    assert.strictEqual(planNames.similarityRatio("abc", "abc"), 1)
+    assert.strictEqual(planNames.similarityRatio("abc", "xyz"), 0)
+    assert.strictEqual(planNames.similarityRatio("abcd", "bcde"), 0.75)
+    assert.closeTo(planNames.similarityRatio("reserch", "research"), 14 / 15, 1e-9)
     const left = { left: 1000 }
-    assert.strictEqual(closest("reserch", ["search", "research"], left), "research")
+    assert.strictEqual(planNames.closestName("reserch", ["search", "research"], left), "research")
     assert.isBelow(left.left, 1000)
-    assert.isUndefined(closest("reserch", ["research"], { left: 0 }))
+    assert.isUndefined(planNames.closestName("reserch", ["research"], { left: 0 }))
     const many = Array.from({ length: 1000 }, (_, index) => `name${index}`)
-    assert.isUndefined(closest("nama", many, left))
+    assert.isUndefined(planNames.closestName("nama", many, left))
     assert.isAtLeast(left.left, -100)
-    assert.closeTo(ratio("WIKIMEDIA", "WIKIMANIA"), 14 / 18, 1e-9)
+    assert.closeTo(planNames.similarityRatio("WIKIMEDIA", "WIKIMANIA"), 14 / 18, 1e-9)
   })
 })
 
 describe("laws", () => {
-  const Definition = PlanDefinition
+  const Definition = PlanDefinition.PlanDefinition
 
   it.prop(
     "PLAN-2 any definition is checked without a failure, and always in the same way",
     [Definition],
     ([definition]) => {
-      const found = PlanCheck.structural(definition)
-      assert.isTrue(Equal.equals(found, PlanCheck.structural(structuredClone(definition))))
-      PlanCheck.warnings(definition)
+      const found = planCheck.checkStructure(definition)
+      assert.isTrue(Equal.equals(found, planCheck.checkStructure(structuredClone(definition))))
+      Plan.warnings(definition)
       const nothing = { tools: new Map(), agents: new Set<string>(), memories: new Map() }
-      PlanCheck.binding(definition, nothing)
+      planCheck.checkBinding(definition, nothing)
       for (const problem of found) {
         assert.isAbove(problem.reason.length, 20)
         if (problem.index !== undefined) assert.strictEqual(definition.steps[problem.index]?.name, problem.step)
@@ -363,7 +362,7 @@ describe("laws", () => {
   it("PLAN-2 the message of many problems stays readable, all of them are data", () => {
     const name = "x".repeat(190)
     const context = Array.from({ length: 20 }, (_, i) => fromStep(`${name}${i}`))
-    const [first, ...rest] = PlanCheck.structural(
+    const [first, ...rest] = planCheck.checkStructure(
       plan(...Array.from({ length: 1000 }, (_, i) => step(`${name}-${i}`, { context })))
     )
     assert(first !== undefined)
@@ -375,7 +374,9 @@ describe("laws", () => {
   })
 
   it("PLAN-2 L3 problems are data", () => {
-    const found = PlanCheck.structural(plan(step("a", { task: fromStep("b") }), step("b", { context: fromStep("q") })))
+    const found = planCheck.checkStructure(
+      plan(step("a", { task: fromStep("b") }), step("b", { context: fromStep("q") }))
+    )
     const error = Result.getOrThrow(
       Schema.decodeUnknownResult(PlanInvalid.PlanInvalid)({ _tag: "PlanInvalid", plan: "p", problems: found })
     )

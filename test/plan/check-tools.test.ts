@@ -1,26 +1,26 @@
 /** PLAN-2: what a plan is bound with; PLAN-1: how tools take what a step gives them. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
-import * as BoundTool from "../../src/tool/BoundTool.ts"
-import * as ToolContract from "../../src/tool/ToolContract.ts"
-import * as PlanCheck from "../../src/plan/PlanCheck.ts"
-import type { StepDefinition } from "../../src/plan/PlanDefinition.ts"
-import * as Reference from "../../src/plan/Reference.ts"
-import type { JsonObject } from "../../src/payload/Json.ts"
+import * as planCheck from "#src/plan/internal/planCheck.ts"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
+import { ToolContract } from "effect-emissary"
+import type { Json } from "effect-emissary/payload"
+import { Reference, type PlanDefinition } from "effect-emissary/plan"
+
 import { brief, object, plan, schemas, step } from "./checkFixtures.ts"
 
-const tool = (parameters: JsonObject, name = "search") =>
-  Effect.runSync(Effect.flatMap(ToolContract.make({ name, parameters }), BoundTool.shell))
+const tool = (parameters: Json.JsonObject, name = "search") =>
+  Effect.runSync(Effect.flatMap(ToolContract.make({ name, parameters }), boundTool.makeStub))
 
 const text = { type: "string" }
 const number = { type: "integer" }
 const open = { type: "object" }
 
-const use = (name: string, options: Partial<StepDefinition> = {}) =>
+const use = (name: string, options: Partial<PlanDefinition.StepDefinition> = {}) =>
   step("a", { target: { kind: "tool", name }, ...options })
 
-const takes = (parameters: JsonObject, options: Partial<StepDefinition> = {}) =>
-  Result.match(PlanCheck.toolArguments(tool(parameters), use("search", options)), {
+const takes = (parameters: Json.JsonObject, options: Partial<PlanDefinition.StepDefinition> = {}) =>
+  Result.match(planCheck.resolveToolArguments(tool(parameters), use("search", options)), {
     onFailure: ({ code, reason }) => `${code}: ${reason}`,
     onSuccess: (found) => found
   })
@@ -29,8 +29,8 @@ const texts = (task: string, context?: string) => ({ _tag: "Text" as const, task
 
 const context = { context: Reference.fromStart }
 
-const bind = (bindings: Partial<PlanCheck.Bindings>, ...steps: ReadonlyArray<StepDefinition>) =>
-  PlanCheck.binding(plan(...steps), { tools: new Map(), agents: new Set(), memories: new Map(), ...bindings })
+const bind = (bindings: Partial<planCheck.Bindings>, ...steps: ReadonlyArray<PlanDefinition.StepDefinition>) =>
+  planCheck.checkBinding(plan(...steps), { tools: new Map(), agents: new Set(), memories: new Map(), ...bindings })
 
 describe("the text of a step goes to", () => {
   it("PLAN-1 O15 the parameter task, wherever it stands", () => {
@@ -95,7 +95,7 @@ describe("the context of a step goes to", () => {
 
 describe("the payload of a step", () => {
   it("PLAN-2 fits the parameters, as far as that is known", () => {
-    const given = (json: JsonObject) => ({ input: { json } })
+    const given = (json: Json.JsonObject) => ({ input: { json } })
     assert.match(String(takes(object({ n: number }), given(text))), /^ToolArguments: .*never fits/)
     assert.match(String(takes(object({ n: number }), given(object({ m: number })))), /"n".*required/)
     assert.match(String(takes(object({ n: number }), given(object({ n: text })))), /^ToolArguments/)

@@ -1,10 +1,9 @@
 /** PLAN-2: schemas that can never fit each other. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import type { JsonObject } from "../../src/payload/Json.ts"
-import * as FromSchema from "../../src/payload/FromSchema.ts"
-import { conflict, search } from "../../src/plan/internal/check/compatible.ts"
-import { read } from "../../src/plan/internal/check/discriminant.ts"
+import * as stepSchema from "#src/plan/internal/stepSchema.ts"
+import { JsonSchema, type Json } from "effect-emissary/payload"
+
 import { object } from "./checkFixtures.ts"
 
 const text = { type: "string" }
@@ -12,9 +11,10 @@ const integer = { type: "integer" }
 const number = { type: "number" }
 const nothing = { type: "null" }
 
-const fits = (given: JsonObject, taken: JsonObject) => assert.isUndefined(conflict(given, taken))
-const never = (given: JsonObject, taken: JsonObject, ...words: ReadonlyArray<string>) => {
-  const reason = conflict(given, taken)
+const fits = (given: Json.JsonObject, taken: Json.JsonObject) =>
+  assert.isUndefined(stepSchema.schemaConflict(given, taken))
+const never = (given: Json.JsonObject, taken: Json.JsonObject, ...words: ReadonlyArray<string>) => {
+  const reason = stepSchema.schemaConflict(given, taken)
   assert.isDefined(reason, JSON.stringify([given, taken]))
   for (const word of words) assert.include(reason, word)
 }
@@ -88,12 +88,12 @@ describe("schemas that never fit", () => {
     never(many(0), many(50))
     const more = (from: number) => ({ enum: Array.from({ length: 200 }, (_, index) => from + index) })
     fits(more(0), more(200))
-    const all = search()
+    const all = stepSchema.makeConflictSearch()
     all.left = 5000
-    assert.isDefined(conflict(many(0), many(50), all))
-    assert.isDefined(conflict(text, integer, all))
+    assert.isDefined(stepSchema.schemaConflict(many(0), many(50), all))
+    assert.isDefined(stepSchema.schemaConflict(text, integer, all))
     assert.isAtMost(all.left, 2500)
-    assert.isUndefined(conflict(many(0), many(50), { left: 10 }))
+    assert.isUndefined(stepSchema.schemaConflict(many(0), many(50), { left: 10 }))
   })
 
   it.prop(
@@ -119,7 +119,7 @@ describe("schemas that never fit", () => {
         Schema.Record(Schema.String, Schema.Boolean)
       ]
       for (const schema of schemas) {
-        const json = yield* FromSchema.fromSchema(schema)
+        const json = yield* JsonSchema.fromSchema(schema)
         fits(json, json)
         never(json, { type: "boolean" })
       }
@@ -128,10 +128,10 @@ describe("schemas that never fit", () => {
 })
 
 describe("fields that name a step", () => {
-  const field = (json: JsonObject) => read({ json }, "kind")
+  const field = (json: Json.JsonObject) => stepSchema.readDiscriminant({ json }, "kind")
 
   it("PLAN-2 are exhaustive when they are always there, and always one of the names", () => {
-    const of = (kind: JsonObject, required = ["kind"]) => field(object({ kind }, required))
+    const of = (kind: Json.JsonObject, required = ["kind"]) => field(object({ kind }, required))
     const found = (exhaustive: boolean, ...literals: ReadonlyArray<string>) => ({
       _tag: "Literals" as const,
       literals,
@@ -150,11 +150,14 @@ describe("fields that name a step", () => {
   })
 
   it("PLAN-2 belong to objects, and are own fields", () => {
-    assert.deepStrictEqual(read(undefined, "kind"), { _tag: "NotAnObject" })
-    assert.deepStrictEqual(read({ name: "A" }, "kind"), { _tag: "Unknown" })
+    assert.deepStrictEqual(stepSchema.readDiscriminant(undefined, "kind"), { _tag: "NotAnObject" })
+    assert.deepStrictEqual(stepSchema.readDiscriminant({ name: "A" }, "kind"), { _tag: "Unknown" })
     assert.deepStrictEqual(field(text), { _tag: "NotAnObject" })
     assert.deepStrictEqual(field({}), { _tag: "NotAnObject" })
     assert.deepStrictEqual(field(object({ a: text, b: text })), { _tag: "NoField", fields: ["a", "b"] })
-    assert.deepStrictEqual(read({ json: object({ a: text }) }, "toString"), { _tag: "NoField", fields: ["a"] })
+    assert.deepStrictEqual(stepSchema.readDiscriminant({ json: object({ a: text }) }, "toString"), {
+      _tag: "NoField",
+      fields: ["a"]
+    })
   })
 })

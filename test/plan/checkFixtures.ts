@@ -1,9 +1,7 @@
 /** Plans as plain data, for tests of the rules about them. */
-import type { JsonObject } from "../../src/payload/Json.ts"
-import * as PlanCheck from "../../src/plan/PlanCheck.ts"
-import type * as PlanDefinition from "../../src/plan/PlanDefinition.ts"
-import type * as PlanProblem from "../../src/plan/PlanProblem.ts"
-import type { When } from "../../src/plan/When.ts"
+import * as planCheck from "#src/plan/internal/planCheck.ts"
+import type { Json } from "effect-emissary/payload"
+import type { PlanDefinition, PlanInvalid, When } from "effect-emissary/plan"
 
 export const step = (
   name: string,
@@ -22,7 +20,7 @@ export const plan = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>): Pl
   steps
 })
 
-export const some = (name: string): When => ({ _tag: "Custom", name })
+export const some = (name: string): When.When => ({ _tag: "Custom", name })
 
 /** Routes that may all be refused. */
 export const to = (...names: ReadonlyArray<string>) => ({ routes: names.map((to) => ({ to, when: some(to) })) })
@@ -35,7 +33,7 @@ export const either = (yes: string, no: string) => ({
   ]
 })
 
-export const object = (properties: JsonObject, required = Object.keys(properties)): JsonObject => ({
+export const object = (properties: Json.JsonObject, required = Object.keys(properties)): Json.JsonObject => ({
   type: "object",
   properties,
   required,
@@ -59,11 +57,11 @@ export const schemas = {
 } satisfies { readonly [name: string]: PlanDefinition.SchemaRef }
 
 /** What tells problems apart in most tests. */
-export const brief = ({ code, slot, step }: PlanProblem.PlanProblem) =>
+export const brief = ({ code, slot, step }: PlanInvalid.Problem) =>
   step === undefined ? `${code} ${slot}` : `${code} ${step} ${slot}`
 
 export const problems = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>) =>
-  PlanCheck.structural(plan(...steps)).map(brief)
+  planCheck.checkStructure(plan(...steps)).map(brief)
 
 export const reasons = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>) =>
-  PlanCheck.structural(plan(...steps)).map(({ reason }) => reason)
+  planCheck.checkStructure(plan(...steps)).map(({ reason }) => reason)

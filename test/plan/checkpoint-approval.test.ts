@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Ref, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent } from "effect-emissary/agent"
+import { Agent } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
 import { Checkpoint, Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { join } from "node:path"
 import { makeDirectory } from "../conversation/store/directory.ts"
 import { reasonOf } from "./checkpoints.ts"

@@ -5,9 +5,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Ref } from "effect"
 import { TestClock } from "effect/testing"
-import { VersionedStore } from "effect-emissary/conversation"
-import { Checkpoint, PlanRunState } from "effect-emissary/plan"
+import { VersionedStore } from "effect-emissary"
+import { Checkpoint, PlanRun } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import * as plans from "./kill/plans.ts"
 
 const key = "k"
@@ -48,7 +49,7 @@ const live = Effect.fnUntraced(function* (seed: number, store: Layer.Layer<Versi
     const result = yield* checkpoint.run(bound, { key, input: plans.input(seed), policy: "startOrResume" })
     const stored = yield* Effect.forEach(writes, (write) => checkpoint.read(write))
     return {
-      history: PlanRunState.history(result.state).map(({ output, step, task }) => ({ output, step, task })),
+      history: PlanRun.history(result.state).map(({ output, step, task }) => ({ output, step, task })),
       output: result.outcome === "Completed" ? result.output : undefined,
       iterations: result.iterations,
       usage: result.usage,

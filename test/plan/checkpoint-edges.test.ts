@@ -2,10 +2,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Option } from "effect"
 import { TestClock } from "effect/testing"
-import { VersionedStore } from "effect-emissary/conversation"
-import { Plan, Step, When } from "effect-emissary"
-import { Checkpoint } from "effect-emissary/plan"
-import { RunContext } from "effect-emissary/tool"
+import { RunContext, VersionedStore } from "effect-emissary"
+import { Checkpoint, Plan, Step, When } from "effect-emissary/plan"
+
 import { counting, failing, layer, reasonOf, refuses } from "./checkpoints.ts"
 
 const service = Checkpoint.Checkpoint

@@ -3,10 +3,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { VersionedStore, VersionedStoreError } from "effect-emissary/conversation"
-import { Agent, Plan, PlanRunState, Step } from "effect-emissary"
-import { Checkpoint } from "effect-emissary/plan"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent, VersionedStore } from "effect-emissary"
+import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { completed, log } from "./support.ts"
 
 const service = Checkpoint.Checkpoint
@@ -36,7 +36,7 @@ const make = Effect.gen(function* () {
   return { bound, ran }
 })
 
-const answer: Script.TurnFunction = ({ messages, tools }) =>
+const answer: ScriptedModel.TurnFunction = ({ messages, tools }) =>
   messages.some(({ role }) => role === "tool")
     ? { text: "done" }
     : { toolCalls: tools.map(({ name }) => ({ id: name, name, params: name === "look" ? {} : { input: "please" } })) }
@@ -46,12 +46,12 @@ const times = (ran: ReadonlyArray<string>, step: string) => ran.filter((name) =>
 /** A store whose call number `at` fails, before it does anything or after it did it. */
 const flaky = () => {
   const fault = { calls: 0, at: 0, when: "before" }
-  const around = <A, E>(operation: VersionedStoreError.VersionedStoreError["operation"], effect: Effect.Effect<A, E>) =>
-    Effect.suspend((): Effect.Effect<A, E | VersionedStoreError.VersionedStoreError> => {
+  const around = <A, E>(operation: VersionedStore.VersionedStoreError["operation"], effect: Effect.Effect<A, E>) =>
+    Effect.suspend((): Effect.Effect<A, E | VersionedStore.VersionedStoreError> => {
       fault.calls += 1
       if (fault.calls !== fault.at) return effect
-      const reason = VersionedStoreError.unavailable("test", "Down", undefined)
-      const down = Effect.fail(new VersionedStoreError.VersionedStoreError({ operation, reason }))
+      const reason = VersionedStore.unavailable("test", "Down", undefined)
+      const down = Effect.fail(new VersionedStore.VersionedStoreError({ operation, reason }))
       return fault.when === "before" ? down : Effect.andThen(effect, down)
     })
   const layer = Layer.effect(
@@ -114,7 +114,7 @@ describe("PLAN-7 L6", () => {
         yield* TestClock.adjust("1 minute")
         assert.strictEqual(ran.length, length, `${begin.key}: ${ran.join(" ")}`)
         const done = yield* checkpoint.load(bound, begin.key)
-        const finished = Option.isSome(done) ? PlanRunState.history(done.value).map(({ step }) => step) : []
+        const finished = Option.isSome(done) ? PlanRun.history(done.value).map(({ step }) => step) : []
         const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
         assert.strictEqual(completed(result).output, "bye(done)", begin.key)
         for (const step of finished)
@@ -132,8 +132,8 @@ describe("PLAN-7 L6", () => {
         const writing = yield* Deferred.make<void>()
         const written = yield* Deferred.make<void>()
         let calls = 0
-        let kept: PlanRunState.PlanRunState | undefined
-        const journal = (_: unknown, state: PlanRunState.PlanRunState) =>
+        let kept: PlanRun.State | undefined
+        const journal = (_: unknown, state: PlanRun.State) =>
           Effect.gen(function* () {
             calls += 1
             if (calls === at) {
@@ -151,8 +151,8 @@ describe("PLAN-7 L6", () => {
         assert(kept !== undefined)
         if (kept.outcome?._tag === "Completed") continue
         assert.strictEqual(kept.outcome?._tag, "Interrupted", `write ${at}`)
-        const finished = PlanRunState.history(kept).map(({ step }) => step)
-        const state = yield* Effect.flatMap(PlanRunState.encodeJson(kept), (json) => PlanRunState.decodeJson(json))
+        const finished = PlanRun.history(kept).map(({ step }) => step)
+        const state = yield* Effect.flatMap(PlanRun.encodeStateJson(kept), (json) => PlanRun.decodeStateJson(json))
         assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "bye(done)", `write ${at}`)
         for (const step of finished)
           if (step !== "clerk") assert.strictEqual(times(ran, step), 1, `write ${at}: ${step}`)

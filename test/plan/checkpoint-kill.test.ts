@@ -4,9 +4,10 @@
  * if nothing had happened.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { VersionedStore } from "effect-emissary/conversation"
+import { VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
-import { Checkpoint, PlanRunState } from "effect-emissary/plan"
+import { Checkpoint, PlanRun } from "effect-emissary/plan"
+
 import { Chunk, DateTime, Duration, Effect, Layer, Option } from "effect"
 import { join } from "node:path"
 import { beforeAll } from "vitest"
@@ -35,7 +36,7 @@ const key = "run/1"
 
 /** What has to be the same, whatever happened on the way. */
 const resultOf = Effect.fnUntraced(function* (
-  { state, ...result }: Checkpoint.Result<unknown>,
+  { state, ...result }: Checkpoint.RunResult<unknown>,
   writes: ReadonlyArray<string>
 ) {
   const checkpoint = yield* Checkpoint.Checkpoint
@@ -51,7 +52,7 @@ const resultOf = Effect.fnUntraced(function* (
     outcome: result.outcome,
     output: result.outcome === "Completed" ? result.output : undefined,
     iterations: result.iterations,
-    bucket: Array.from(PlanRunState.writes(state)).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+    bucket: Array.from(PlanRun.writes(state)).toSorted(([a], [b]) => (a < b ? -1 : 1)),
     history: Chunk.toReadonlyArray(state.history).map(({ context, output, step, task }) => ({
       context,
       output,
@@ -96,7 +97,7 @@ const uninterrupted = Effect.fnUntraced(function* (seed: number) {
 type Whole = Effect.Success<ReturnType<typeof uninterrupted>>
 
 /** How often each step is completed in what was kept. */
-const completedIn = (state: Option.Option<PlanRunState.PlanRunState>): ReadonlyMap<string, number> => {
+const completedIn = (state: Option.Option<PlanRun.State>): ReadonlyMap<string, number> => {
   const counts = new Map<string, number>()
   const count = (step: string) => counts.set(step, (counts.get(step) ?? 0) + 1)
   /** With the steps of the plan inside it, if it is a plan. */

@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Ref, type Schema } from "effect"
 import { TestClock } from "effect/testing"
-import { VersionedStore } from "effect-emissary/conversation"
-import { Checkpoint, Plan, PlanRunState, Step } from "effect-emissary/plan"
+import { VersionedStore } from "effect-emissary"
+import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
+
 import { makeDirectory } from "../conversation/store/directory.ts"
 import * as layers from "../conversation/store/layers.ts"
 import { counting, failing, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
@@ -368,7 +369,7 @@ describe("PLAN-6 what is stored", () => {
         const error = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
         assert.strictEqual(reasonOf(error), "CheckpointError StoreFailed")
         const before = Option.getOrThrow(yield* checkpoint.load(bound, "k"))
-        const done = PlanRunState.history(before).map(({ step }) => step)
+        const done = PlanRun.history(before).map(({ step }) => step)
         const steps = [...(yield* ran)]
         assert.deepStrictEqual(steps, done)
         const result = yield* checkpoint.resume(bound, { key: "k" })

@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Predicate, Schema } from "effect"
-import { VersionedStore } from "effect-emissary/conversation"
+import * as checkpointRecord from "#src/plan/internal/checkpointRecord.ts"
+import { VersionedStore } from "effect-emissary"
 import { Checkpoint } from "effect-emissary/plan"
+
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
-import * as records from "../../src/plan/internal/checkpoint/records.ts"
-import * as V1 from "../../src/plan/wire/checkpoint-v1.ts"
+
 import { counting, layer, reasonOf, refuses } from "./checkpoints.ts"
 
 const file = new URL("./golden-checkpoint/store-v1.json", import.meta.url)
@@ -12,10 +13,10 @@ const file = new URL("./golden-checkpoint/store-v1.json", import.meta.url)
 const Stored = Schema.Record(Schema.String, Schema.Json)
 
 const codecs = {
-  head: records.Head,
-  input: records.Begun,
-  events: records.Batch,
-  write: records.Write
+  head: checkpointRecord.Head,
+  input: checkpointRecord.Begun,
+  events: checkpointRecord.Batch,
+  write: checkpointRecord.Write
 } as const
 
 const kindOf = (key: string): keyof typeof codecs => {
@@ -85,12 +86,15 @@ describe("L3 version 1 of checkpoints", () => {
     })
   )
 
-  it.effect.prop("decode(encode(x)) is x: heads", [Schema.toType(V1.Head)], ([{ kind: _, version: __, ...head }]) =>
-    Effect.gen(function* () {
-      const encoded = yield* records.Head.encode(head)
-      assert.deepStrictEqual(yield* records.Head.decode(encoded), head)
-      assert.deepStrictEqual(yield* records.Head.decodeJson(JSON.stringify(encoded)), head)
-    })
+  it.effect.prop(
+    "decode(encode(x)) is x: heads",
+    [Schema.toType(checkpointRecord.WireHead)],
+    ([{ kind: _, version: __, ...head }]) =>
+      Effect.gen(function* () {
+        const encoded = yield* checkpointRecord.Head.encode(head)
+        assert.deepStrictEqual(yield* checkpointRecord.Head.decode(encoded), head)
+        assert.deepStrictEqual(yield* checkpointRecord.Head.decodeJson(JSON.stringify(encoded)), head)
+      })
   )
 
   it.effect("refuses newer versions, other kinds and fields that it does not know", () =>

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Clock, Deferred, Duration, Effect, Exit, Fiber, Option, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Checkpoint, Plan, PlanRunState, Step, StepSignal } from "effect-emissary/plan"
+import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { counting, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
 
 const service = Checkpoint.Checkpoint
@@ -220,7 +220,7 @@ describe("PLAN-6 a run under a key", () => {
   it.effect("that concludes is done", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
-      const { bound, ran } = yield* counting({ b: StepSignal.conclude("enough") })
+      const { bound, ran } = yield* counting({ b: Step.conclude("enough") })
       const result = yield* checkpoint.run(bound, { key: "k", input: "go" })
       assert.strictEqual(result.outcome, "Concluded")
       assert.strictEqual((yield* head("k")).status, "done")
@@ -234,7 +234,7 @@ describe("PLAN-6 a run under a key", () => {
       const checkpoint = yield* service
       let isReady = false
       const { bound, ran } = yield* counting({
-        b: Effect.suspend(() => (isReady ? Effect.void : StepSignal.pause("ask Ada")))
+        b: Effect.suspend(() => (isReady ? Effect.void : Step.pause("ask Ada")))
       })
       const paused = yield* checkpoint.run(bound, { key: "k", input: "go" })
       assert.strictEqual(paused.outcome, "Paused")
@@ -571,7 +571,7 @@ describe("PLAN-6 bands", () => {
       const bound = yield* Plan.bind(plan)
       yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
       const state = Option.getOrThrow(yield* checkpoint.load(bound, "k"))
-      assert.deepStrictEqual(PlanRunState.history(state), [])
+      assert.deepStrictEqual(PlanRun.history(state), [])
       assert.deepStrictEqual(yield* checkpoint.read("value of x"), Option.none())
       isDown = false
       yield* checkpoint.resume(bound, { key: "k" })

@@ -1,12 +1,12 @@
 /** What the tests of checkpoints have in common. */
 import { Effect, Layer, Ref } from "effect"
-import { VersionedStore, VersionedStoreError } from "effect-emissary/conversation"
-import { Checkpoint, type CheckpointError, Plan, type PlanError, Step, When } from "effect-emissary/plan"
+import { VersionedStore } from "effect-emissary"
+import { Checkpoint, Plan, Step, When, type PlanError } from "effect-emissary/plan"
 
 export const layer = (options?: Checkpoint.Options) =>
   Checkpoint.layer(options).pipe(Layer.provideMerge(VersionedStore.layerMemory))
 
-export type Failure = PlanError.PlanError | CheckpointError.CheckpointError
+export type Failure = PlanError.PlanError | Checkpoint.CheckpointError
 
 /** Which error it is, and why. */
 export const reasonOf = (error: Failure): string => `${error._tag} ${error.reason._tag}`
@@ -68,10 +68,10 @@ export const failing = (fails: (key: string) => boolean, when: "before" | "after
       compareAndSet: (key, expected, value) => {
         if (!fails(key)) return store.compareAndSet(key, expected, value)
         const down = Effect.fail(
-          new VersionedStoreError.VersionedStoreError({
+          new VersionedStore.VersionedStoreError({
             operation: "compareAndSet",
             key,
-            reason: VersionedStoreError.unavailable("test", "Down", undefined)
+            reason: VersionedStore.unavailable("test", "Down", undefined)
           })
         )
         return when === "before" ? down : Effect.andThen(store.compareAndSet(key, expected, value), down)

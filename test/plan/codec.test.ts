@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { type PayloadError, PlanCodec, type PlanDefinition, Reference, When } from "effect-emissary"
+import type { PayloadError } from "effect-emissary"
+import { Plan, Reference, When, type PlanDefinition } from "effect-emissary/plan"
 import { definition, names, Seed } from "./codecDefinitions.ts"
 import { native, plan, step } from "./wires.ts"
 
@@ -8,10 +9,10 @@ type Definition = PlanDefinition.PlanDefinition
 
 const json = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
 
-const read = (wire: unknown) => PlanCodec.codec.decode(wire)
+const read = (wire: unknown) => Plan.codec.decode(wire)
 
 const written = (wire: unknown, version: number) =>
-  Effect.flatMap(read(wire), (definition) => PlanCodec.codec.encode(definition, { version }))
+  Effect.flatMap(read(wire), (definition) => Plan.codec.encode(definition, { version }))
 
 const issuesOf = (error: PayloadError.PayloadError): ReadonlyArray<PayloadError.Issue> =>
   error.reason._tag === "Invalid" ? error.reason.issues : []
@@ -21,7 +22,7 @@ const refused = (wire: unknown) => Effect.map(Effect.flip(read(wire)), issuesOf)
 const pathsOf = (wire: unknown) => Effect.map(refused(wire), (issues) => issues.map(({ path }) => path))
 
 const lossesOf = (definition: Definition, version: number) =>
-  Effect.map(Effect.flip(PlanCodec.codec.encode(definition, { version })), (error) =>
+  Effect.map(Effect.flip(Plan.codec.encode(definition, { version })), (error) =>
     error._tag === "LossyEncoding" ? error.losses : []
   )
 
@@ -50,9 +51,7 @@ describe("plan wire, versions 1 and 2", () => {
         },
         step({ routes_by: "severity", context: { kind: "from_step", name: "s1" }, extra: 1 })
       )
-      const two = yield* Effect.flatMap(read(full), (definition) =>
-        PlanCodec.codec.encodeJson(definition, { version: 2 })
-      )
+      const two = yield* Effect.flatMap(read(full), (definition) => Plan.codec.encodeJson(definition, { version: 2 }))
       const first =
         `{"name":"s1","target":{"kind":"callable","name":"s1"},"task":{"kind":"from_start"},"parallel":false,` +
         `"context":[{"kind":"from_prev"},{"kind":"literal","value":"lit"}],"writes":"w"`
@@ -65,7 +64,7 @@ describe("plan wire, versions 1 and 2", () => {
         `{"version":2,"max_iterations":100,"steps":[${first},"output":"Hits","input":"Other"${routes},${second}]}`
       )
       const one = yield* Effect.flatMap(read(full), (definition) =>
-        PlanCodec.codec.encodeJson(definition, { version: 1, allowLoss: ["/steps/*/input", "/steps/*/output"] })
+        Plan.codec.encodeJson(definition, { version: 1, allowLoss: ["/steps/*/input", "/steps/*/output"] })
       )
       assert.strictEqual(one, `{"version":1,"max_iterations":100,"steps":[${first}${routes},${second}]}`)
     })
@@ -112,7 +111,7 @@ describe("plan wire, versions 1 and 2", () => {
         assert(error.reason._tag === "UnsupportedVersion")
         assert.deepStrictEqual(error.reason.supported, [1, 2, 3])
       }
-      const text = yield* Effect.flip(PlanCodec.codec.decodeJson(`{"version":99,"steps":[]}`))
+      const text = yield* Effect.flip(Plan.codec.decodeJson(`{"version":99,"steps":[]}`))
       assert.strictEqual(text.reason._tag, "UnsupportedVersion")
     })
   )
@@ -128,7 +127,7 @@ describe("plan wire, versions 1 and 2", () => {
       })
       const definition = { name: "plan", maxIterations: 100, steps: [route("a", "b:c"), route("a:b", "c")] }
       for (const version of [1, 2]) {
-        const error = yield* Effect.flip(PlanCodec.codec.encode(definition, { version }))
+        const error = yield* Effect.flip(Plan.codec.encode(definition, { version }))
         assert(error._tag === "PayloadError")
         assert.include(error.message, "/steps/1/routes/0")
       }
@@ -145,7 +144,7 @@ describe("plan wire, versions 1 and 2", () => {
       assert.deepStrictEqual(yield* lossesOf(definition, 2), [
         { path: "/steps/0/routes", what: `the order of the routes of "s" (written sorted by name)` }
       ])
-      const allowed = yield* PlanCodec.codec.encode(definition, { version: 2, allowLoss: ["/steps/*/routes"] })
+      const allowed = yield* Plan.codec.encode(definition, { version: 2, allowLoss: ["/steps/*/routes"] })
       assert.deepStrictEqual(allowed, plan(step({ routes: ["a", "b", "c"] })))
     })
   )
@@ -317,7 +316,7 @@ describe("plan wire, version 3", () => {
   it.effect("PLAN-4 a plan of version 2 with a name of its own kind is not written in version 3", () =>
     Effect.gen(function* () {
       const definition = yield* read(plan(step({ name: "step one" })))
-      const error = yield* Effect.flip(PlanCodec.codec.encode(definition))
+      const error = yield* Effect.flip(Plan.codec.encode(definition))
       assert(error._tag === "PayloadError")
       assert.deepStrictEqual(
         issuesOf(error).map(({ path }) => path),
@@ -333,7 +332,7 @@ describe("plan wire, version 3", () => {
         output: { json },
         routes: [{ to: "a", when: { _tag: "Equals", path: ["password"], value: { api_key: "x" } } }]
       })
-      assert.deepStrictEqual(yield* Effect.flatMap(PlanCodec.codec.encode(definition), read), definition)
+      assert.deepStrictEqual(yield* Effect.flatMap(Plan.codec.encode(definition), read), definition)
     })
   )
 })
@@ -401,7 +400,7 @@ describe("losses of older versions", () => {
           [2, two]
         ] as const) {
           if (expected.length === 0) {
-            const wire = yield* PlanCodec.codec.encode(definition, { version })
+            const wire = yield* Plan.codec.encode(definition, { version })
             assert.deepStrictEqual(yield* read(wire), definition)
             continue
           }
@@ -411,10 +410,10 @@ describe("losses of older versions", () => {
             expected,
             `version ${version}`
           )
-          const wire = yield* PlanCodec.codec.encode(definition, { version, allowLoss: losses })
+          const wire = yield* Plan.codec.encode(definition, { version, allowLoss: losses })
           yield* read(wire)
         }
-        assert.deepStrictEqual(yield* Effect.flatMap(PlanCodec.codec.encode(definition), read), definition)
+        assert.deepStrictEqual(yield* Effect.flatMap(Plan.codec.encode(definition), read), definition)
       })
     )
   }
@@ -429,11 +428,11 @@ describe("laws of the plan codec", () => {
     ([seed]) =>
       Effect.gen(function* () {
         const made = definition(seed)
-        const wire = yield* PlanCodec.codec.encode(made)
+        const wire = yield* Plan.codec.encode(made)
         assert.deepStrictEqual(json(yield* read(wire)), json(made))
-        const text = yield* PlanCodec.codec.encodeJson(made)
+        const text = yield* Plan.codec.encodeJson(made)
         assert.strictEqual(text, JSON.stringify(wire))
-        assert.deepStrictEqual(json(yield* PlanCodec.codec.decodeJson(text)), json(made))
+        assert.deepStrictEqual(json(yield* Plan.codec.decodeJson(text)), json(made))
       }),
     runs
   )
@@ -445,14 +444,14 @@ describe("laws of the plan codec", () => {
       Effect.gen(function* () {
         const made = definition(seed)
         for (const version of [1, 2]) {
-          const first = yield* Effect.result(PlanCodec.codec.encode(made, { version }))
+          const first = yield* Effect.result(Plan.codec.encode(made, { version }))
           const losses = first._tag === "Failure" && first.failure._tag === "LossyEncoding" ? first.failure.losses : []
-          const wire = yield* PlanCodec.codec.encode(made, { version, allowLoss: losses })
+          const wire = yield* Plan.codec.encode(made, { version, allowLoss: losses })
           const kept = yield* read(wire)
           assert.deepStrictEqual(json(kept), json(without(made, new Set(losses.map(({ path }) => path)))))
           // what older versions have no reference for is written as null, and read as the step before
           const prev = (_: string, value: unknown) => (value === null ? { kind: "from_prev" } : value)
-          const again = yield* PlanCodec.codec.encode(kept, { version })
+          const again = yield* Plan.codec.encode(kept, { version })
           assert.deepStrictEqual(again, JSON.parse(JSON.stringify(wire), prev))
         }
       }),
@@ -543,7 +542,7 @@ describe("hostile plans", () => {
       const reason = (effect: Effect.Effect<unknown, PayloadError.PayloadError>) =>
         Effect.map(Effect.flip(effect), (error) => error.reason._tag)
       const text = `{"steps":[{"name":"s","target":{"kind":"tool","name":"t"},"__proto__":{"task":1}}]}`
-      assert.strictEqual(yield* reason(PlanCodec.codec.decodeJson(text)), "ForbiddenKey")
+      assert.strictEqual(yield* reason(Plan.codec.decodeJson(text)), "ForbiddenKey")
       assert.strictEqual(yield* reason(read(JSON.parse(text))), "ForbiddenKey")
       const cycle: { steps: Array<unknown> } = { steps: [] }
       cycle.steps.push(cycle)
@@ -551,7 +550,7 @@ describe("hostile plans", () => {
       for (const wire of [null, 7, "plan", [], undefined, () => 1, { steps: [new Date(0)] }]) {
         assert.strictEqual(yield* reason(read(wire)), "Invalid", String(wire))
       }
-      assert.strictEqual(yield* reason(PlanCodec.codec.decodeJson("{")), "NotJson")
+      assert.strictEqual(yield* reason(Plan.codec.decodeJson("{")), "NotJson")
       const proxy = new Proxy(
         {},
         {
@@ -580,17 +579,17 @@ describe("hostile plans", () => {
     Effect.gen(function* () {
       const wire = native(step({ output: { schema: { type: "string", description: "x".repeat(100) } } }))
       yield* read(wire)
-      const { reason } = yield* Effect.flip(PlanCodec.codec.decode(wire, { limits: { maxStringLength: 50 } }))
+      const { reason } = yield* Effect.flip(Plan.codec.decode(wire, { limits: { maxStringLength: 50 } }))
       assert.strictEqual(reason._tag, "TooLarge")
       let deep: Schema.JsonObject = { type: "string" }
       for (let i = 0; i < 80; i++) deep = { type: "array", items: deep }
       const limits = { maxDepth: 200 }
       const deepWire = native(step({ output: { schema: deep } }))
-      const definition = yield* PlanCodec.codec.decode(deepWire, { limits })
+      const definition = yield* Plan.codec.decode(deepWire, { limits })
       const copy: Definition = JSON.parse(JSON.stringify(definition))
-      yield* PlanCodec.codec.encode(copy, { limits })
+      yield* Plan.codec.encode(copy, { limits })
       const again: Definition = JSON.parse(JSON.stringify(definition))
-      yield* Effect.flip(PlanCodec.codec.encode(again))
+      yield* Effect.flip(Plan.codec.encode(again))
     })
   )
 
@@ -602,7 +601,7 @@ describe("hostile plans", () => {
           context: Array.from({ length: 100 }, (_, j) => ({ kind: "from_step", name: `stap-number-${i}-${j}` }))
         })
       )
-      const error = yield* Effect.flip(PlanCodec.decode(plan(...steps)))
+      const error = yield* Effect.flip(Plan.decode(plan(...steps)))
       assert.strictEqual(error._tag, "PlanInvalid")
     })
   )
@@ -611,10 +610,10 @@ describe("hostile plans", () => {
 describe("the codec as a schema", () => {
   it.effect("L3 reads every version, and writes the newest", () =>
     Effect.gen(function* () {
-      const decoded = yield* Schema.decodeEffect(PlanCodec.codec.schema)({ steps: [step()] })
+      const decoded = yield* Schema.decodeEffect(Plan.codec.schema)({ steps: [step()] })
       assert.strictEqual(decoded.steps.length, 1)
-      const encoded = yield* Schema.encodeEffect(PlanCodec.codec.schema)(decoded)
-      assert.deepStrictEqual(json(encoded), json(yield* PlanCodec.codec.encode(decoded)))
+      const encoded = yield* Schema.encodeEffect(Plan.codec.schema)(decoded)
+      assert.deepStrictEqual(json(encoded), json(yield* Plan.codec.encode(decoded)))
     })
   )
 })

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import type { PlanDefinition, Reference, RetryPolicy, When } from "effect-emissary"
+import type { PlanDefinition, Reference, When } from "effect-emissary/plan"
 
 const upTo = (maximum: number) => Schema.Int.check(Schema.isBetween({ minimum: 0, maximum }))
 const some = <S extends Schema.Constraint>(schema: S) => Schema.Union([schema, Schema.Undefined])
@@ -147,7 +147,7 @@ const retry = ({
   readonly delay: number | undefined
   readonly factor: number | undefined
   readonly maxDelay: number | undefined
-}): RetryPolicy.RetryPolicy => ({
+}): PlanDefinition.RetryPolicy => ({
   times,
   ...(delay === undefined ? {} : { delayMillis: delay }),
   ...(factor === undefined ? {} : { factor: 1 + factor }),

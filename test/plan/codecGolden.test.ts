@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { PlanCodec } from "effect-emissary"
+import { Plan } from "effect-emissary/plan"
 
 const folder = new URL("./golden-wire/", import.meta.url)
 const read = (name: string): string => readFileSync(fileURLToPath(new URL(name, folder)), "utf8")
@@ -13,7 +13,7 @@ const names = readdirSync(fileURLToPath(folder)).flatMap((name) =>
 /** These files never change again; a new version adds its own. */
 describe("golden files of the plan wire", () => {
   it("L3 there are some of each version", () => {
-    for (const version of PlanCodec.codec.versions) {
+    for (const version of Plan.codec.versions) {
       for (const kind of ["read", "written"]) {
         assert(
           names.some((name) => name.startsWith(`plan-v${version}-`) && name.endsWith(kind)),
@@ -26,7 +26,7 @@ describe("golden files of the plan wire", () => {
   for (const name of names) {
     it.effect(`L3 ${name} reads as it always did`, () =>
       Effect.gen(function* () {
-        const definition = yield* PlanCodec.codec.decodeJson(read(`${name}.wire.json`))
+        const definition = yield* Plan.codec.decodeJson(read(`${name}.wire.json`))
         assert.deepStrictEqual(JSON.parse(JSON.stringify(definition)), JSON.parse(read(`${name}.value.json`)))
       })
     )
@@ -36,9 +36,9 @@ describe("golden files of the plan wire", () => {
     it.effect(`L3 ${name} is written as it always was`, () =>
       Effect.gen(function* () {
         const text = read(`${name}.wire.json`)
-        const definition = yield* PlanCodec.codec.decodeJson(text)
+        const definition = yield* Plan.codec.decodeJson(text)
         const version = Number(/^plan-v(\d+)/u.exec(name)?.[1])
-        const written = yield* PlanCodec.codec.encodeJson(definition, { version, indent: 2 })
+        const written = yield* Plan.codec.encodeJson(definition, { version, indent: 2 })
         assert.strictEqual(written, JSON.stringify(JSON.parse(text), undefined, 2))
       })
     )

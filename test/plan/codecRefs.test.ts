@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { PlanRefs } from "effect-emissary"
+import { Plan } from "effect-emissary/plan"
 
 const step = (name: string, rest: { readonly [key: string]: unknown } = {}) => ({
   name,
@@ -10,7 +10,7 @@ const step = (name: string, rest: { readonly [key: string]: unknown } = {}) => (
 })
 
 const found = (steps: unknown) =>
-  PlanRefs.validatePlanRefs(steps).map(({ index, slot, step }) => `${index} ${step} ${slot}`)
+  Plan.danglingReferences(steps).map(({ index, slot, step }) => `${index} ${step} ${slot}`)
 
 describe("references of raw steps", () => {
   it("PLAN-4 S19 task, context, routes and rejoins, in this order", () => {
@@ -33,7 +33,7 @@ describe("references of raw steps", () => {
       "0 apology after_branches",
       "1 b context"
     ])
-    const [first] = PlanRefs.validatePlanRefs(steps)
+    const [first] = Plan.danglingReferences(steps)
     assert.deepStrictEqual(first, {
       code: "UnknownStep",
       step: "apology",
@@ -80,16 +80,16 @@ describe("references of raw steps", () => {
   })
 
   it.prop("PLAN-4 never throws, whatever the JSON", [Schema.Json], ([json]) => {
-    PlanRefs.validatePlanRefs(json)
-    PlanRefs.validatePlanRefs([json, { name: json, task: json, context: [json], routes: json, after_branches: json }])
-    PlanRefs.validatePlanRefs([{ task: { kind: "from_step", name: json }, routes: [json, { to: json }] }])
+    Plan.danglingReferences(json)
+    Plan.danglingReferences([json, { name: json, task: json, context: [json], routes: json, after_branches: json }])
+    Plan.danglingReferences([{ task: { kind: "from_step", name: json }, routes: [json, { to: json }] }])
   })
 
   it("L10 many problems share what they have in common", () => {
     const steps = Array.from({ length: 5000 }, (_, i) =>
       step(`step-${i}`, { task: { kind: "from_step", name: `x${i}` } })
     )
-    const problems = PlanRefs.validatePlanRefs(steps)
+    const problems = Plan.danglingReferences(steps)
     assert.strictEqual(problems.length, 5000)
     assert.strictEqual(problems[0]?.known, problems[4999]?.known)
     assert.isBelow(problems[0]?.reason.length ?? 0, 1000)

@@ -1,21 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Schema } from "effect"
 import type { LanguageModel } from "effect/ai"
-import {
-  Agent,
-  type PayloadError,
-  type Plan,
-  PlanCodec,
-  type PlanInvalid,
-  type PlanRegistry,
-  type RegistryIncomplete,
-  Target,
-  When
-} from "effect-emissary"
-import * as Internal from "../../src/plan/internal/plan.ts"
+import * as livePlan from "#src/plan/internal/livePlan.ts"
+import type * as planCodec from "#src/plan/internal/planCodec.ts"
+import { Agent, type PayloadError } from "effect-emissary"
+import { Plan, Step, When, type PlanInvalid } from "effect-emissary/plan"
+
 import { native, plan, step } from "./wires.ts"
 
-const fetchIt = Target.make("fetch", ({ task }) => Effect.succeed(`found ${task}`))
+const fetchIt = Step.target("fetch", ({ task }) => Effect.succeed(`found ${task}`))
 const searcher = Agent.make("searcher", {})
 
 const routed = plan(step({ routes: ["x"] }), step({ name: "x" }))
@@ -28,13 +21,13 @@ const hits = {
   additionalProperties: false
 }
 
-const lacks = Effect.fnUntraced(function* (wire: unknown, registry: PlanRegistry.PlanRegistry = {}) {
-  const error = yield* Effect.flip(PlanCodec.decode(wire, registry))
+const lacks = Effect.fnUntraced(function* (wire: unknown, registry: Plan.Registry = {}) {
+  const error = yield* Effect.flip(Plan.decode(wire, registry))
   assert(error._tag === "RegistryIncomplete", error.message)
   return error
 })
 
-const entriesOf = (wire: unknown, registry?: PlanRegistry.PlanRegistry) =>
+const entriesOf = (wire: unknown, registry?: Plan.Registry) =>
   Effect.map(lacks(wire, registry), ({ entries }) =>
     entries.map(({ code, name, path, registry }) => `${code} ${registry} ${name} at ${path}`)
   )
@@ -77,13 +70,13 @@ describe("registries of plans", () => {
 
   it.effect("PLAN-4 tools need no entry, and ignore one", () =>
     Effect.gen(function* () {
-      const made = yield* PlanCodec.decode(plan(step({ target: { kind: "tool", name: "fetch" } })), {
+      const made = yield* Plan.decode(plan(step({ target: { kind: "tool", name: "fetch" } })), {
         targets: { fetch: fetchIt }
       })
       assert.deepStrictEqual(made.definition.steps[0]?.target, { kind: "tool", name: "fetch" })
-      assert.strictEqual(Internal.liveOf(made).steps[0]?.target._tag, "Tool")
-      yield* PlanCodec.decode(plan(step()))
-      yield* PlanCodec.decodeJson(JSON.stringify(plan(step())))
+      assert.strictEqual(livePlan.liveOf(made).steps[0]?.target._tag, "Tool")
+      yield* Plan.decode(plan(step()))
+      yield* Plan.decodeJson(JSON.stringify(plan(step())))
     })
   )
 
@@ -101,10 +94,10 @@ describe("registries of plans", () => {
         ["fetch", "function"],
         ["searcher", "agent"]
       ] as const) {
-        const made = yield* PlanCodec.decode(at("unknown", name), { targets })
+        const made = yield* Plan.decode(at("unknown", name), { targets })
         assert.deepStrictEqual(made.definition.steps[0]?.target, { kind, name })
       }
-      assert.deepStrictEqual((yield* PlanCodec.codec.decode(at("unknown", "searcher"))).steps[0]?.target, {
+      assert.deepStrictEqual((yield* Plan.codec.decode(at("unknown", "searcher"))).steps[0]?.target, {
         kind: "function",
         name: "searcher"
       })
@@ -114,11 +107,11 @@ describe("registries of plans", () => {
   it.effect("PLAN-4 an agent's key is an entry, and what it requires is required by the plan", () =>
     Effect.gen(function* () {
       class Support extends Agent.Service<Support>()("support", {}) {}
-      const made = yield* PlanCodec.decode(plan(step({ target: { kind: "agent", name: "helper" } })), {
+      const made = yield* Plan.decode(plan(step({ target: { kind: "agent", name: "helper" } })), {
         targets: { helper: Support }
       })
       const typed: Plan.Plan<Schema.Json, Support> = made
-      const target = Internal.liveOf(typed).steps[0]?.target
+      const target = livePlan.liveOf(typed).steps[0]?.target
       assert(target?._tag === "Agent")
       assert.strictEqual(target.name, "helper")
     })
@@ -129,10 +122,10 @@ describe("registries of plans", () => {
       class Tenant extends Context.Service<Tenant, string>()("test/Tenant") {}
       class Clock extends Context.Service<Clock, string>()("test/Clock") {}
       class Flag extends Context.Service<Flag, boolean>()("test/Flag") {}
-      const decoded = PlanCodec.decode(plan(step()), {
+      const decoded = Plan.decode(plan(step()), {
         targets: {
-          a: Target.make("a", () => Effect.map(Tenant, (tenant) => tenant)),
-          b: Target.make("b", () => Effect.map(Clock, (clock) => clock)),
+          a: Step.target("a", () => Effect.map(Tenant, (tenant) => tenant)),
+          b: Step.target("b", () => Effect.map(Clock, (clock) => clock)),
           searcher
         },
         predicates: { never: When.never, no: () => false },
@@ -140,13 +133,13 @@ describe("registries of plans", () => {
       })
       const typed: Effect.Effect<
         Plan.Plan<Schema.Json, Tenant | Clock | Flag | LanguageModel.LanguageModel>,
-        PayloadError.PayloadError | PlanInvalid.PlanInvalid | RegistryIncomplete.RegistryIncomplete
+        PayloadError.PayloadError | PlanInvalid.PlanInvalid | PlanInvalid.RegistryIncomplete
       > = decoded
       // @ts-expect-error it does require them
       const free: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = decoded
       yield* free
       yield* typed
-      const none: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = PlanCodec.decode(plan(step()), {
+      const none: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = Plan.decode(plan(step()), {
         targets: { fetch: fetchIt }
       })
       yield* none
@@ -163,9 +156,9 @@ describe("registries of plans", () => {
 
   it.effect("PLAN-4 predicates: by key, by step and target, as data or as a function", () =>
     Effect.gen(function* () {
-      const predicate: PlanRegistry.AnyPredicate = When.payload.empty()
+      const predicate: planCodec.RegistryPredicate = When.payload.empty()
       const ask = (made: Plan.Plan<Schema.Json, unknown>, payload: Schema.Json) => {
-        const live = Internal.liveOf(made).predicates.get("routes:s:x")
+        const live = livePlan.liveOf(made).predicates.get("routes:s:x")
         return live === undefined ? Effect.die("missing") : live({ step: "s", payload, text: "" })
       }
       for (const registry of [
@@ -174,13 +167,13 @@ describe("registries of plans", () => {
         { routes: { s: { x: ({ payload }: { readonly payload: Schema.Json }) => payload === "" } } },
         { predicates: { "routes:s:x": (input: { readonly payload: unknown }) => Effect.succeed(input.payload === "") } }
       ] as const) {
-        const made = yield* PlanCodec.decode(routed, registry)
+        const made = yield* Plan.decode(routed, registry)
         assert.strictEqual(yield* ask(made, ""), true)
         assert.strictEqual(yield* ask(made, "x"), false)
         assert.deepStrictEqual(made.definition.steps[0]?.routes, [
           { to: "x", when: { _tag: "Custom", name: "routes:s:x" } }
         ])
-        assert.deepStrictEqual(yield* PlanCodec.encode(made, { version: 2 }), routed)
+        assert.deepStrictEqual(yield* Plan.encode(made, { version: 2 }), routed)
       }
     })
   )
@@ -214,8 +207,8 @@ describe("registries of plans", () => {
       assert.deepStrictEqual(yield* entriesOf(wire, { predicates: { vip: () => true } }), [
         "Missing predicates late at /steps/0/routes/0"
       ])
-      const made = yield* PlanCodec.decode(wire, { predicates: { vip: () => true, late: When.never } })
-      assert.deepStrictEqual([...Internal.liveOf(made).predicates.keys()], ["vip", "late"])
+      const made = yield* Plan.decode(wire, { predicates: { vip: () => true, late: When.never } })
+      assert.deepStrictEqual([...livePlan.liveOf(made).predicates.keys()], ["vip", "late"])
     })
   )
 })
@@ -224,15 +217,15 @@ describe("schemas of plans", () => {
   it.effect("PLAN-4 version 2 names schemas; the plan then carries them, and version 3 needs no registry", () =>
     Effect.gen(function* () {
       const wire = plan(step({ output: "Hits" }))
-      const made = yield* PlanCodec.decode(wire, { schemas: { Hits } })
+      const made = yield* Plan.decode(wire, { schemas: { Hits } })
       assert.deepStrictEqual(made.definition.steps[0]?.output, { name: "Hits", json: hits })
-      assert.deepStrictEqual(yield* PlanCodec.encode(made, { version: 2 }), wire)
-      const carried = yield* PlanCodec.encode(made)
-      const again = yield* PlanCodec.decode(carried)
+      assert.deepStrictEqual(yield* Plan.encode(made, { version: 2 }), wire)
+      const carried = yield* Plan.encode(made)
+      const again = yield* Plan.decode(carried)
       assert.deepStrictEqual(again.definition, made.definition)
       assert.strictEqual(again.digest, made.digest)
       for (const plan of [made, again]) {
-        const schema = Internal.liveOf(plan).steps[0]?.output
+        const schema = livePlan.liveOf(plan).steps[0]?.output
         assert(schema !== undefined)
         const decode = Schema.decodeUnknownEffect(schema)
         assert.deepStrictEqual(yield* decode({ items: ["a"] }), { items: ["a"] })
@@ -246,7 +239,7 @@ describe("schemas of plans", () => {
       const Same = Schema.Struct({ items: Schema.Array(Schema.String) })
       const Other = Schema.Struct({ items: Schema.Array(Schema.Int) })
       const wire = native(step({ output: { name: "Hits", schema: hits } }))
-      yield* PlanCodec.decode(wire, { schemas: { Hits: Same } })
+      yield* Plan.decode(wire, { schemas: { Hits: Same } })
       assert.deepStrictEqual(yield* entriesOf(wire, { schemas: { Hits: Other } }), [
         "Different schemas Hits at /steps/0/output"
       ])
@@ -269,9 +262,9 @@ describe("schemas of plans", () => {
     Effect.gen(function* () {
       const wire = plan(step({ output: "str" }))
       assert.deepStrictEqual(yield* entriesOf(wire), ["Missing schemas str at /steps/0/output"])
-      const made = yield* PlanCodec.decode(wire, { schemas: { str: Schema.String } })
+      const made = yield* Plan.decode(wire, { schemas: { str: Schema.String } })
       assert.isUndefined(made.definition.steps[0]?.output)
-      const strict = yield* PlanCodec.decode(wire, { schemas: { str: Schema.NonEmptyString } })
+      const strict = yield* Plan.decode(wire, { schemas: { str: Schema.NonEmptyString } })
       assert.strictEqual(strict.definition.steps[0]?.output?.name, "str")
     })
   )
@@ -299,16 +292,16 @@ describe("schemas of plans", () => {
           { name: "write", target: { kind: "agent", name: "searcher" }, task: { kind: "from_prev" } }
         ]
       }
-      const made = yield* PlanCodec.decode(wire, { targets: { fetch: fetchIt, searcher } })
-      assert.deepStrictEqual(yield* PlanCodec.encode(made), wire)
-      assert.strictEqual(yield* PlanCodec.encodeJson(made), JSON.stringify(wire))
+      const made = yield* Plan.decode(wire, { targets: { fetch: fetchIt, searcher } })
+      assert.deepStrictEqual(yield* Plan.encode(made), wire)
+      assert.strictEqual(yield* Plan.encodeJson(made), JSON.stringify(wire))
     })
   )
 
   it.effect("PLAN-2 the structure is checked after the names, and all of it is told", () =>
     Effect.gen(function* () {
       const wire = plan(step({ task: { kind: "from_step", name: "gone" } }), step())
-      const error = yield* Effect.flip(PlanCodec.decode(wire))
+      const error = yield* Effect.flip(Plan.decode(wire))
       assert(error._tag === "PlanInvalid", error.message)
       assert.isAbove(error.problems.length, 1)
     })

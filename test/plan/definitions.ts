@@ -1,5 +1,5 @@
 /** Plans as plain data whose steps run a function of their own name, for tests of pictures and differences. */
-import type { PlanDefinition } from "effect-emissary"
+import type { PlanDefinition } from "effect-emissary/plan"
 
 export const step = (
   name: string,

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
-import { Picture, type PlanDefinition, PlanDiff, When } from "effect-emissary"
+import { Picture, When, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid } from "./pictureParsers.ts"
 
@@ -48,12 +48,12 @@ const build = ({ steps, ...rest }: typeof Generated.Type): Definition => ({
   }))
 })
 
-const roundTrip = (diff: PlanDiff.PlanDiff) =>
-  Schema.decodeUnknownSync(PlanDiff.PlanDiff)(JSON.parse(JSON.stringify(Schema.encodeSync(PlanDiff.PlanDiff)(diff))))
+const roundTrip = (diff: Picture.Diff) =>
+  Schema.decodeUnknownSync(Picture.Diff)(JSON.parse(JSON.stringify(Schema.encodeSync(Picture.Diff)(diff))))
 
 describe("PLAN-9 PlanDiff", () => {
   it("PLAN-9 what changed, by field, and as few moves as possible", () => {
-    assert.deepStrictEqual(PlanDiff.diff(before, { definition: after }), {
+    assert.deepStrictEqual(Picture.diff(before, { definition: after }), {
       plan: [
         { field: "description", before: "old" },
         { field: "maxIterations", before: 100, after: 5 }
@@ -74,8 +74,8 @@ describe("PLAN-9 PlanDiff", () => {
   })
 
   it.prop("PLAN-9 a plan does not differ from itself", [Generated], ([one]) => {
-    const diff = PlanDiff.diff(build(one), build(structuredClone(one)))
-    assert.isTrue(PlanDiff.isEmpty(diff))
+    const diff = Picture.diff(build(one), build(structuredClone(one)))
+    assert.isTrue(Picture.isEmptyDiff(diff))
     assert.deepStrictEqual(diff, { plan: [], steps: [] })
   })
 
@@ -84,17 +84,17 @@ describe("PLAN-9 PlanDiff", () => {
     [Generated, Generated],
     ([one, two]) => {
       const [a, b] = [build(one), build(two)]
-      const diff = PlanDiff.diff(a, b)
-      assert.deepStrictEqual(Result.getOrThrow(PlanDiff.apply(diff, a)), b)
-      assert.deepStrictEqual(Result.getOrThrow(PlanDiff.apply(roundTrip(diff), a)), b)
-      assert.strictEqual(PlanDiff.isEmpty(diff), JSON.stringify(canonical(a)) === JSON.stringify(canonical(b)))
+      const diff = Picture.diff(a, b)
+      assert.deepStrictEqual(Result.getOrThrow(Picture.applyDiff(diff, a)), b)
+      assert.deepStrictEqual(Result.getOrThrow(Picture.applyDiff(roundTrip(diff), a)), b)
+      assert.strictEqual(Picture.isEmptyDiff(diff), JSON.stringify(canonical(a)) === JSON.stringify(canonical(b)))
     }
   )
 
   it("PLAN-9 changes do not fit another plan, which is told", () => {
-    const diff = PlanDiff.diff(before, after)
+    const diff = Picture.diff(before, after)
     const error = (plan: Definition) => {
-      const result = PlanDiff.apply(diff, plan)
+      const result = Picture.applyDiff(diff, plan)
       assert(Result.isFailure(result))
       return result.failure.message
     }
@@ -104,9 +104,12 @@ describe("PLAN-9 PlanDiff", () => {
       error({ ...before, steps: before.steps.map((one) => (one.name === "a" ? { ...one, writes: "y" } : one)) }),
       'the field "writes" of step "a"'
     )
-    const broken = PlanDiff.apply({ plan: [{ field: "maxIterations", before: 100, after: "many" }], steps: [] }, before)
+    const broken = Picture.applyDiff(
+      { plan: [{ field: "maxIterations", before: 100, after: "many" }], steps: [] },
+      before
+    )
     assert.isTrue(Result.isFailure(broken))
-    const hole = PlanDiff.apply(
+    const hole = Picture.applyDiff(
       { plan: [], steps: [{ _tag: "Added", step: "z", index: 9, definition: step("z") }] },
       before
     )
@@ -179,7 +182,7 @@ describe("PLAN-9 pictures of differences", () => {
         const parsed = yield* mermaid(Picture.diffToMermaid(a, b))
         const other = yield* graphViz(Picture.diffToGraphViz(a, b))
         assert.deepStrictEqual(edgesOf(other).toSorted(), edgesOf(parsed).toSorted())
-        const removed = PlanDiff.diff(a, b).steps.filter(({ _tag }) => _tag === "Removed").length
+        const removed = Picture.diff(a, b).steps.filter(({ _tag }) => _tag === "Removed").length
         const marked = [...parsed.nodes.values()].filter(({ classes }) => classes.includes("removed")).length
         assert.strictEqual(marked, removed)
       }),

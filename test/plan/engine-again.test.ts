@@ -2,18 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import {
-  Checkpoint,
-  Plan,
-  PlanError,
-  PlanRunState,
-  type PlanInput,
-  type PlanRunEvent,
-  Step,
-  StepSignal,
-  Target,
-  When
-} from "effect-emissary"
+import { Checkpoint, Plan, PlanError, PlanRun, Step, When } from "effect-emissary/plan"
 import { completed, events, journal, log } from "./support.ts"
 
 describe("limits inside", () => {
@@ -62,7 +51,7 @@ describe("limits inside", () => {
       const resumed = batches.flat().flatMap((event) => {
         const found: Array<readonly [number, number | undefined]> = []
         let depth = 0
-        let inside: PlanRunEvent.PlanRunEvent = event
+        let inside: PlanRun.Event = event
         for (; inside._tag === "NestedChanged"; depth++) inside = inside.event
         if (inside._tag === "PlanResumed") found.push([depth, inside.maxIterations])
         return found
@@ -104,7 +93,7 @@ describe("limits inside", () => {
 describe("retries", () => {
   const flaky = Effect.gen(function* () {
     const times: Array<number> = []
-    const target = Target.make("a", () =>
+    const target = Step.target("a", () =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => {
         times.push(now)
         return Effect.fail("not yet")
@@ -118,7 +107,7 @@ describe("retries", () => {
     Effect.gen(function* () {
       const { bound, times } = yield* flaky
       const { batches, tags, write } = journal()
-      let state: PlanRunState.PlanRunState | undefined
+      let state: PlanRun.State | undefined
       const fiber = yield* Effect.forkChild(
         Plan.run(bound, "x", {
           journal: (events, after) => {
@@ -132,7 +121,7 @@ describe("retries", () => {
       assert.deepStrictEqual(times, [0, 60_000])
       assert.deepStrictEqual(tags(), [["PlanStarted"], ["Started a", "StepRetried"], ["StepRetried"]])
       assert(state !== undefined)
-      const died = yield* PlanRunState.decodeJson(yield* PlanRunState.encodeJson(state))
+      const died = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(state))
       yield* Fiber.interrupt(fiber)
 
       batches.length = 0
@@ -190,21 +179,21 @@ describe("retries", () => {
 describe("decisions", () => {
   it.effect("PLAN-7 a function that paused sees what was decided, in all its tries", () =>
     Effect.gen(function* () {
-      const seen: Array<Target.Input["decision"]> = []
+      const seen: Array<Step.Input["decision"]> = []
       const bound = yield* Plan.bind(
         yield* Plan.make(
           Step.make("ask", {
             retry: { times: 1 },
             target: ({ decision }) => {
               seen.push(decision)
-              if (decision === undefined) return StepSignal.pause("May I?")
+              if (decision === undefined) return Step.pause("May I?")
               return seen.length < 3 ? Effect.fail("later") : Effect.succeed(decision.reason ?? "yes")
             }
           })
         )
       )
       const paused = yield* Plan.run(bound, "x")
-      const kept = yield* PlanRunState.decodeJson(yield* PlanRunState.encodeJson(paused.state))
+      const kept = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(paused.state))
       const decision = { approved: true, reason: "do" }
       const result = yield* Plan.resume(bound, kept, { decisions: [{ callId: "ask", ...decision }] })
       assert.strictEqual(completed(result).output, "do")
@@ -232,7 +221,7 @@ describe("inputs", () => {
         const { fn, ran } = log()
         const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a") })))
         // Sound: it is not; what a program without types may give
-        const given = input as PlanInput.Input
+        const given = input as PlanRun.Input
         const { batches, write } = journal()
         const error = yield* Effect.flip(Plan.run(bound, given, { journal: write }))
         assert.strictEqual(error.reason._tag, "InputInvalid")

@@ -3,8 +3,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, Plan, PlanError, PlanRunState, Step } from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent } from "effect-emissary"
+import { Plan, PlanError, PlanRun, Step } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { completed, log } from "./support.ts"
 
 const lost = new PlanError.PlanError({ plan: "x", reason: new PlanError.JournalFailed({ problem: "disk full" }) })
@@ -41,7 +43,7 @@ const make = Effect.gen(function* () {
   return { bound, ran }
 })
 
-const answer: Script.TurnFunction = ({ messages, tools }) => {
+const answer: ScriptedModel.TurnFunction = ({ messages, tools }) => {
   if (messages.some(({ role }) => role === "tool")) return { text: "done" }
   const call = (name: string) => ({ id: name, name, params: name === "look" ? {} : { input: `please ${name}` } })
   return { toolCalls: tools.map(({ name }) => call(name)) }
@@ -51,7 +53,7 @@ const handlers = kit.toLayer({ look: () => Effect.as(Effect.yieldNow, "seen") })
 
 const batches = Effect.gen(function* () {
   const { bound } = yield* make
-  const states: Array<PlanRunState.PlanRunState> = []
+  const states: Array<PlanRun.State> = []
   yield* Plan.run(bound, "x", { journal: (_, state) => Effect.sync(() => void states.push(state)) })
   return states
 })
@@ -105,7 +107,7 @@ describe("a run that was cut off", () => {
       const states = yield* batches
       for (const [index, state] of states.entries()) {
         const { bound } = yield* make
-        const kept = yield* Effect.flatMap(PlanRunState.encodeJson(state), (json) => PlanRunState.decodeJson(json))
+        const kept = yield* Effect.flatMap(PlanRun.encodeStateJson(state), (json) => PlanRun.decodeStateJson(json))
         if (kept.outcome !== undefined) continue
         const asked: Array<string> = []
         const model = ScriptedModel.layer((request) => {

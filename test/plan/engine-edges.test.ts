@@ -3,20 +3,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { VersionedStore } from "effect-emissary/conversation"
-import {
-  Agent,
-  Nesting,
-  Plan,
-  type PlanRunEvent,
-  Reference,
-  type RunOptions,
-  Step,
-  Target,
-  When
-} from "effect-emissary"
-import { Checkpoint } from "effect-emissary/plan"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import * as driver from "#src/agent/internal/driver.ts"
+import { Agent, VersionedStore } from "effect-emissary"
+import { Checkpoint, Plan, Reference, Step, When, type PlanRun } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { counting, failing, reasonOf } from "./checkpoints.ts"
 import { completed, log } from "./support.ts"
 
@@ -41,7 +32,7 @@ describe("a target that interrupts itself", () => {
         assert.strictEqual(state?.outcome?._tag, "Failed")
       }
       let tries = 0
-      const target = ({ task }: Target.Input) =>
+      const target = ({ task }: Step.Input) =>
         Effect.suspend(() => (++tries < 3 ? Effect.interrupt : Effect.succeed(task)))
       const again = yield* bind(Plan.make(Step.make("a", { target, retry: { times: 2 } })))
       assert.strictEqual(completed(yield* Plan.run(again, "x")).output, "x")
@@ -70,7 +61,7 @@ describe("a target that interrupts itself", () => {
       )
       assert.deepStrictEqual(ran, ["b"])
 
-      const target = ({ task }: Target.Input) => (task === "bad" ? Effect.interrupt : Effect.succeed(task))
+      const target = ({ task }: Step.Input) => (task === "bad" ? Effect.interrupt : Effect.succeed(task))
       const many = yield* bind(Plan.make(Step.make("a", { target })))
       const results = yield* Plan.runMany(many, ["x", "bad", "y"])
       assert.deepStrictEqual(results.map(Result.isSuccess), [true, false, true])
@@ -105,10 +96,10 @@ describe("steps", () => {
   it.effect("PLAN-5 L9 records say when a step began and ended, tries included; runs inside know their level", () =>
     Effect.gen(function* () {
       let tries = 0
-      const levels: Array<Nesting.Level> = []
+      const levels: Array<driver.RunDepth> = []
       const slow = () =>
         Effect.gen(function* () {
-          levels.push(yield* Nesting.level)
+          levels.push(yield* driver.runDepth)
           yield* Effect.sleep("2 seconds")
           return ++tries === 1 ? yield* Effect.fail("no") : "x"
         })
@@ -133,7 +124,7 @@ describe("steps", () => {
   it.effect("PLAN-5 a step is given what its input schema makes of the payload", () =>
     Effect.gen(function* () {
       const given: Array<unknown> = []
-      const see = Target.make("see", { input: Schema.Json }, ({ payload }) => Effect.sync(() => given.push(payload)))
+      const see = Step.target("see", { input: Schema.Json }, ({ payload }) => Effect.sync(() => given.push(payload)))
       const plan = Plan.make(Step.make("a", { target: see, input: Schema.Struct({ seat: Schema.Finite }) }))
       yield* Plan.run(yield* bind(plan), { payload: { seat: 1, other: 2 } })
       assert.deepStrictEqual(given, [{ seat: 1 }])
@@ -179,7 +170,7 @@ describe("steps", () => {
           Step.make("b", { target: fn("b") })
         )
       )
-      const journal = (events: ReadonlyArray<PlanRunEvent.PlanRunEvent>) =>
+      const journal = (events: ReadonlyArray<PlanRun.Event>) =>
         Effect.sync(() => void (written += events.filter(({ _tag }) => _tag === "StepFinished").length))
       completed(yield* Plan.run(bound, "x", { journal }))
       assert.deepStrictEqual(asked, [1])
@@ -196,7 +187,7 @@ describe("plans as agents", () => {
     pay: () => Effect.succeed("paid")
   })
   const calling =
-    (name: string): Script.TurnFunction =>
+    (name: string): ScriptedModel.TurnFunction =>
     ({ messages }) => {
       const result = messages.find(({ role }) => role === "tool")
       return result === undefined ? { toolCalls: [{ id: "c", name, params: {} }] } : { text: JSON.stringify(result) }
@@ -226,7 +217,7 @@ describe("plans as agents", () => {
       const agents = yield* bind(
         Plan.make({ name: "agents" }, Step.make("a", { target: Agent.make("a", { toolkit: kit }) }))
       )
-      const failures = (timeouts: RunOptions.Timeouts) =>
+      const failures = (timeouts: Agent.Timeouts) =>
         Effect.forEach([inner, agents], (target) =>
           Effect.gen(function* () {
             const bound = yield* bind(Plan.make({ name: "outer" }, Step.make("o", { target })))
@@ -252,7 +243,7 @@ describe("plans as agents", () => {
         Plan.make(
           Step.make("a", { target: agent, parallel: true }),
           Step.make("b", { target: agent, parallel: true }),
-          Step.make("all", { target: Target.make("all", () => Effect.succeed("done")) })
+          Step.make("all", { target: Step.target("all", () => Effect.succeed("done")) })
         )
       )
       const first = yield* bound.run("x")
@@ -398,7 +389,7 @@ describe("PLAN-6 checkpoints", () => {
       const make = (name: string) =>
         Effect.gen(function* () {
           const inner = yield* bind(
-            Plan.make({ name: "inner" }, Step.make(name, { target: Target.make(name, () => Effect.fail("no")) }))
+            Plan.make({ name: "inner" }, Step.make(name, { target: Step.target(name, () => Effect.fail("no")) }))
           )
           return yield* bind(Plan.make({ name: "outer" }, Step.make("o", { target: inner })))
         })

@@ -2,8 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Plan, PlanRunState, Step, Target, When } from "effect-emissary"
-import type { PlanEvent, PlanOptions } from "effect-emissary"
+import { Plan, PlanRun, Step, When, type PlanEvent } from "effect-emissary/plan"
+
 import { completed, journal } from "./support.ts"
 
 const Digit = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
@@ -31,7 +31,7 @@ const Counted = Schema.Struct({ n: Schema.Int })
 const make = Effect.fnUntraced(function* (script: Script, done: Array<string>) {
   const failed = new Set<string>()
   const work = (name: string, seconds: number, flaky: boolean) =>
-    Target.make(name, { input: Schema.Json, output: Counted }, ({ payload }) =>
+    Step.target(name, { input: Schema.Json, output: Counted }, ({ payload }) =>
       Effect.gen(function* () {
         yield* Effect.sleep(seconds * 1000)
         const n = Schema.is(Counted)(payload) ? payload.n : 0
@@ -105,8 +105,8 @@ describe("laws", () => {
 
         const done: Array<string> = []
         const bound = yield* make(script, done)
-        let kept: PlanRunState.PlanRunState | undefined
-        const options: PlanOptions.PlanOptions = {
+        let kept: PlanRun.State | undefined
+        const options: Plan.RunOptions = {
           concurrency,
           journal: (_, state) =>
             Effect.sync(() => {
@@ -117,7 +117,7 @@ describe("laws", () => {
           kept === undefined
             ? Plan.run(bound, { payload: { n: 0 } }, options)
             : Effect.flatMap(
-                Effect.orDie(Effect.flatMap(PlanRunState.encodeJson(kept), (json) => PlanRunState.decodeJson(json))),
+                Effect.orDie(Effect.flatMap(PlanRun.encodeStateJson(kept), (json) => PlanRun.decodeStateJson(json))),
                 (state) => Plan.resume(bound, state, options)
               )
         )
@@ -133,8 +133,7 @@ describe("laws", () => {
           assert.deepStrictEqual(b.output, a.output)
           assert.deepStrictEqual(Array.from(b.writes), Array.from(a.writes))
           assert.strictEqual(b.iterations, a.iterations)
-          const steps = (state: PlanRunState.PlanRunState) =>
-            PlanRunState.history(state).map(({ output, step }) => [step, output])
+          const steps = (state: PlanRun.State) => PlanRun.history(state).map(({ output, step }) => [step, output])
           assert.deepStrictEqual(steps(b.state), steps(a.state))
         } else {
           assert(Exit.isFailure(actual))

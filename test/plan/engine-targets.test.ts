@@ -3,18 +3,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import {
-  Agent,
-  Content,
-  Plan,
-  PlanError,
-  PlanRunState,
-  Reference,
-  Step,
-  StepSignal,
-  ToolSettings
-} from "effect-emissary"
+import { Agent, ToolResult, ToolSettings } from "effect-emissary"
+import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { completed, journal, log } from "./support.ts"
 
 describe("tools", () => {
@@ -114,7 +106,7 @@ describe("agents", () => {
           Step.make("b", { target: writer, task: Reference.fromStart, context: Reference.fromStep("a") })
         )
       )
-      const { output } = completed(yield* Plan.run(bound, { task: "t", content: [Content.text("more")] }))
+      const { output } = completed(yield* Plan.run(bound, { task: "t", content: [ToolResult.textPart("more")] }))
       assert.strictEqual(output, "second")
       const requests = yield* ScriptedModel.requests
       const users = requests.map(({ messages }) => messages.find(({ role }) => role === "user")?.text)
@@ -136,7 +128,7 @@ describe("agents", () => {
       const { state, usage } = completed(yield* Plan.run(bound, "x", { journal: write }))
       assert.deepStrictEqual(usage, { inputTokens: 30, outputTokens: 3 })
       assert.deepStrictEqual(
-        PlanRunState.history(state).map((record) => record.usage),
+        PlanRun.history(state).map((record) => record.usage),
         [{ inputTokens: 10, outputTokens: 1 }, {}, { inputTokens: 20, outputTokens: 2 }]
       )
       assert.deepStrictEqual(tags().slice(0, 4), [["PlanStarted"], ["Started a"], ["a/RunStarted"], ["a/InputAdded"]])
@@ -158,7 +150,7 @@ describe("agents", () => {
         const { output, state, usage } = completed(yield* Plan.run(bound, "x"))
         assert.strictEqual(output, "good")
         assert.deepStrictEqual(usage, { inputTokens: 30 })
-        assert.deepStrictEqual(PlanRunState.history(state)[0]?.usage, { inputTokens: 30 })
+        assert.deepStrictEqual(PlanRun.history(state)[0]?.usage, { inputTokens: 30 })
         const once = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })))
         const { reason } = yield* Effect.flip(Plan.run(once, "x"))
         assert(reason._tag === "StepFailed")
@@ -226,7 +218,7 @@ describe("agents", () => {
           const paused = yield* Plan.run(bound, "x")
           assert(paused.outcome === "Paused")
           assert.deepStrictEqual(paused.requests, [{ callId: "c1", name: "erase", arguments: { id: "7" }, path }])
-          const state = yield* PlanRunState.decodeJson(yield* PlanRunState.encodeJson(paused.state))
+          const state = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(paused.state))
           const decisions = [{ callId: "c1", approved: true }]
           const result = completed(yield* Plan.resume(bound, state, { decisions }))
           assert.strictEqual(result.output, "all clean")
@@ -327,7 +319,7 @@ describe("plans", () => {
   it.effect("PLAN-8 S16 pauses inside pause the outside; conclude ends the whole nest", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
-      let answer: Effect.Effect<string, unknown> = StepSignal.pause("wait")
+      let answer: Effect.Effect<string, unknown> = Step.pause("wait")
       const inner = yield* Plan.bind(
         yield* Plan.make(
           { name: "inner" },
@@ -341,7 +333,7 @@ describe("plans", () => {
       const paused = yield* Plan.run(bound, "x")
       assert(paused.outcome === "Paused")
       assert.deepStrictEqual(paused.pauses, [{ step: "j", path: ["o"], reason: "wait" }])
-      answer = StepSignal.conclude("all of it")
+      answer = Step.conclude("all of it")
       const concluded = yield* Plan.resume(bound, paused.state)
       assert(concluded.outcome === "Concluded")
       assert.strictEqual(concluded.answer, "all of it")

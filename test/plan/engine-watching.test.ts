@@ -3,9 +3,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Schema, Stream, Tracer } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, Plan, Step, Target } from "effect-emissary"
-import type { PlanRunState } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, Step, type PlanRun } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { completed, journal, log } from "./support.ts"
 
 const secret = "SECRET"
@@ -27,7 +28,7 @@ describe("agents that are cut off", () => {
         yield* Plan.make(Step.make("a", { target: inner }), Step.make("b", { target: fn("b") }))
       )
       const { tags, write } = journal()
-      let state: PlanRunState.PlanRunState | undefined
+      let state: PlanRun.State | undefined
       const run = Plan.run(bound, "x", {
         journal: (events, after) => {
           state = after
@@ -99,7 +100,7 @@ describe("spans", () => {
       })
       const { fn } = log()
       const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") })))
-      const broken = Target.make("broken", () => Effect.die(new Error(secret)))
+      const broken = Step.target("broken", () => Effect.die(new Error(secret)))
       const bound = yield* Plan.bind(
         yield* Plan.make(
           { name: "outer" },

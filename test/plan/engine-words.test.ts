@@ -1,8 +1,10 @@
 /** PLAN-5: what failed steps say, and what is taken although it is written another way. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Logger, Option, Schema } from "effect"
-import { Agent, Plan, PlanError, Step, Target } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, PlanError, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { completed, log } from "./support.ts"
 
 const N = Schema.Struct({ n: Schema.Finite })
@@ -125,7 +127,7 @@ describe("defects", () => {
       // Sound: what a program without types may write
       const promises = (() => Promise.reject(new Error("nobody waits for it"))) as never
       const inner = yield* Plan.bind(
-        yield* Plan.make({ name: "inner" }, Step.make("a", { target: Target.make("f", promises) }))
+        yield* Plan.make({ name: "inner" }, Step.make("a", { target: Step.target("f", promises) }))
       )
       const error = yield* Effect.provide(Effect.flip(run("x", Step.make("outer", { target: inner }))), layer)
       assert.include(error.message, `The function of step "a" gave a value that is no Effect: a Promise.`)

@@ -2,21 +2,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Clock, Effect, Exit, Fiber, Option, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import {
-  Content,
-  Plan,
-  PlanError,
-  PlanRunState,
-  Reference,
-  RunContext,
-  Step,
-  StepSignal,
-  Target,
-  When
-} from "effect-emissary"
+import { RunContext, ToolResult } from "effect-emissary"
+import { Plan, PlanError, PlanRun, Reference, Step, When } from "effect-emissary/plan"
 import { completed, journal, log } from "./support.ts"
 
-const echo = Target.make("echo", ({ content, context, payload, task }) =>
+const echo = Step.target("echo", ({ content, context, payload, task }) =>
   Effect.succeed({ task, payload, context: context ?? null, content: content.length })
 )
 
@@ -47,7 +37,7 @@ describe("references", () => {
           })
         )
       )
-      const input = { task: "t", payload: { k: 1 }, context: "c", content: [Content.text("part")] }
+      const input = { task: "t", payload: { k: 1 }, context: "c", content: [ToolResult.textPart("part")] }
       assert.deepStrictEqual(completed(yield* Plan.run(bound, input)).output, {
         task: "t",
         payload: { k: 1 },
@@ -94,7 +84,7 @@ describe("references", () => {
       assert.deepStrictEqual(ran, ["a"])
       assert(state !== undefined)
       assert.deepStrictEqual(
-        PlanRunState.history(state).map(({ output }) => output),
+        PlanRun.history(state).map(({ output }) => output),
         ["a(x)"]
       )
     })
@@ -131,7 +121,7 @@ describe("references", () => {
 })
 
 describe("outputs", () => {
-  const number = Target.make("number", () => Effect.succeed<Schema.Json>({ n: "many" }))
+  const number = Step.target("number", () => Effect.succeed<Schema.Json>({ n: "many" }))
 
   it.effect(
     "PLAN-5 S5.8 what a step gives is decoded and encoded with its output schema, or the step fails without its text",
@@ -145,7 +135,7 @@ describe("outputs", () => {
         assert.include(message, "n")
         assert.notInclude(message, "many")
 
-        const stripped = Step.make("a", { target: Target.make("f", () => Effect.succeed({ n: 1, m: 2 })), output })
+        const stripped = Step.make("a", { target: Step.target("f", () => Effect.succeed({ n: 1, m: 2 })), output })
         assert.deepStrictEqual(completed(yield* Plan.run(yield* Plan.bind(yield* Plan.make(stripped)), "x")).output, {
           n: 1
         })
@@ -253,7 +243,7 @@ describe("failures", () => {
       assert.deepStrictEqual(PlanError.causeOf(error.reason), Option.some(odd))
       assert(error.state !== undefined)
       assert.deepStrictEqual(
-        PlanRunState.history(error.state).map(({ step }) => step),
+        PlanRun.history(error.state).map(({ step }) => step),
         ["a"]
       )
       assert.strictEqual(error.state.outcome?._tag, "Failed")
@@ -309,7 +299,7 @@ describe("failures", () => {
   it.effect("PLAN-5 L9 retries wait as their policy says; the record counts the tries", () =>
     Effect.gen(function* () {
       const times: Array<number> = []
-      const target = Target.make("a", () =>
+      const target = Step.target("a", () =>
         Effect.flatMap(Clock.currentTimeMillis, (now) => {
           times.push(now)
           return times.length < 4 ? Effect.fail("not yet") : Effect.succeed("done")
@@ -322,7 +312,7 @@ describe("failures", () => {
       yield* TestClock.adjust("1 minute")
       const { state } = completed(yield* Fiber.join(fiber))
       assert.deepStrictEqual(times, [0, 1000, 3000, 6000])
-      assert.strictEqual(PlanRunState.history(state)[0]?.attempts, 4)
+      assert.strictEqual(PlanRun.history(state)[0]?.attempts, 4)
       const retried = batches.flat().flatMap((event) => (event._tag === "StepRetried" ? [event.attempt] : []))
       assert.deepStrictEqual(retried, [2, 3, 4])
     })
@@ -480,7 +470,7 @@ describe("signals", () => {
       const tasks: Array<string> = []
       const door = fn("door", ({ task }) => {
         tasks.push(task)
-        return open ? Effect.succeed("in") : StepSignal.pause("closed")
+        return open ? Effect.succeed("in") : Step.pause("closed")
       })
       const bound = yield* Plan.bind(
         yield* Plan.make(
@@ -495,8 +485,8 @@ describe("signals", () => {
       const again = yield* Plan.resume(bound, paused.state)
       assert.strictEqual(again.outcome, "Paused")
       open = true
-      const json = yield* PlanRunState.encodeJson(again.state)
-      const result = completed(yield* Plan.resume(bound, yield* PlanRunState.decodeJson(json)))
+      const json = yield* PlanRun.encodeStateJson(again.state)
+      const result = completed(yield* Plan.resume(bound, yield* PlanRun.decodeStateJson(json)))
       assert.strictEqual(result.output, "c(in)")
       assert.deepStrictEqual(ran, ["a", "door", "door", "door", "c"])
       assert.deepStrictEqual(tasks, ["a(x)", "a(x)", "a(x)"])
@@ -507,7 +497,7 @@ describe("signals", () => {
     Effect.gen(function* () {
       const { fn, ran } = log()
       const bound = yield* Plan.bind(
-        yield* Plan.make(Step.make("door", { target: fn("door", () => StepSignal.pause("closed")) }))
+        yield* Plan.make(Step.make("door", { target: fn("door", () => Step.pause("closed")) }))
       )
       const { state } = yield* Plan.run(bound, "x")
       const error = yield* Effect.flip(
@@ -528,11 +518,11 @@ describe("signals", () => {
       const bound = yield* Plan.bind(
         yield* Plan.make(
           Step.make("a", { target: fn("a") }),
-          Step.make("door", { target: fn("door", () => (open ? "in" : StepSignal.pause("closed"))) })
+          Step.make("door", { target: fn("door", () => (open ? "in" : Step.pause("closed"))) })
         )
       )
       const { state } = yield* Plan.run(bound, "x")
-      const refused = (of: PlanRunState.PlanRunState, callId: string) =>
+      const refused = (of: PlanRun.State, callId: string) =>
         Effect.map(Effect.flip(Plan.resume(bound, of, { decisions: [{ callId, approved: true }] })), ({ reason }) => {
           assert(reason._tag === "InvalidDecision")
           return reason
@@ -557,7 +547,7 @@ describe("signals", () => {
       const { fn, ran } = log()
       const bound = yield* Plan.bind(
         yield* Plan.make(
-          Step.make("a", { target: fn("a", () => StepSignal.conclude("42")) }),
+          Step.make("a", { target: fn("a", () => Step.conclude("42")) }),
           Step.make("b", { target: fn("b") })
         )
       )
@@ -601,7 +591,7 @@ describe("resuming", () => {
 describe("the run", () => {
   it.effect("PLAN-5 functions see the RunContext of the run; that of the caller without one", () =>
     Effect.gen(function* () {
-      const target = Target.make("a", () => RunContext.RunContext)
+      const target = Step.target("a", () => RunContext.RunContext)
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target })))
       assert.deepStrictEqual(completed(yield* Plan.run(bound, "x", { context: { tenant: "acme" } })).output, {
         tenant: "acme"
@@ -646,7 +636,7 @@ describe("the run", () => {
       assert.strictEqual(error.message, `Plan "plan": disk full`)
       assert.deepStrictEqual([calls, ran], [2, ["a"]])
       assert(error.state !== undefined)
-      assert.strictEqual(PlanRunState.history(error.state).length, 1)
+      assert.strictEqual(PlanRun.history(error.state).length, 1)
     })
   )
 

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Schema } from "effect"
-import { AgentDefinition, AgentGraph, type PlanDefinition, ToolContract } from "effect-emissary"
+import { AgentDefinition, ToolContract } from "effect-emissary"
+import { AgentGraph, type PlanDefinition } from "effect-emissary/plan"
 import { step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid } from "./pictureParsers.ts"
 

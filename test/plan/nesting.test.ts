@@ -2,18 +2,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import {
-  Agent,
-  type AgentEvent,
-  Conversation,
-  Plan,
-  PlanRunState,
-  type RunEvent,
-  RunState,
-  RunTransition,
-  Step
-} from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent, Conversation, Run, type AgentEvent } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
+import { Plan, PlanRun, Step } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { completed, log } from "./support.ts"
 
 const Pay = Tool.make("pay", {
@@ -25,13 +18,13 @@ const Pay = Tool.make("pay", {
 const toolkit = Toolkit.make(Pay)
 
 const usage = { inputTokens: 10, outputTokens: 1 }
-const calls = (id: string, name: string, params: Schema.Json): Script.Turn => ({
+const calls = (id: string, name: string, params: Schema.Json): ScriptedModel.Turn => ({
   toolCalls: [{ id, name, params }],
   usage
 })
-const says = (text: string): Script.Turn => ({ text, usage })
+const says = (text: string): ScriptedModel.Turn => ({ text, usage })
 
-const json = (state: RunState.RunState) => Effect.flatMap(RunState.encodeJson(state), RunState.decodeJson)
+const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
 
 /**
  * A clerk (agent) with a plan as a tool; a step of it is a plan, whose step is a cashier
@@ -78,7 +71,7 @@ const nest = Effect.gen(function* () {
   return { ran, handlers, outer, clerk }
 })
 
-const script: ReadonlyArray<Script.Turn> = [
+const script: ReadonlyArray<ScriptedModel.Turn> = [
   calls("c1", "shop", { input: "bread" }),
   calls("p1", "pay", { amount: 5 }),
   says("It is paid."),
@@ -86,7 +79,7 @@ const script: ReadonlyArray<Script.Turn> = [
 ]
 
 /** The same answers, whichever of them are asked for again. */
-const answering: Script.TurnFunction = ({ messages, tools }) => {
+const answering: ScriptedModel.TurnFunction = ({ messages, tools }) => {
   const answered = messages.some(({ role }) => role === "tool")
   return tools.some(({ name }) => name === "pay")
     ? answered
@@ -133,7 +126,7 @@ describe("plans and agents inside each other", () => {
         const waiting = yield* Plan.run(outer, "hello")
         assert(waiting.outcome === "Paused")
         assert.deepStrictEqual(waiting.requests, [{ callId: "p1", name: "pay", arguments: { amount: 5 }, path }])
-        const state = yield* PlanRunState.decodeJson(yield* PlanRunState.encodeJson(waiting.state))
+        const state = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(waiting.state))
         return yield* Plan.resume(outer, state, { decisions: [{ callId: "p1", approved: true, path }] })
       }).pipe(Effect.provide([handlers, ScriptedModel.layer(script)]))
       assert.strictEqual(completed(done).text, "bye(Here is your bread.)")
@@ -217,8 +210,8 @@ describe("plans and agents inside each other", () => {
     () =>
       Effect.gen(function* () {
         const first = yield* nest
-        const events: Array<RunEvent.RunEvent> = []
-        const onState = (_: RunState.RunState, event: RunEvent.RunEvent) => Effect.sync(() => void events.push(event))
+        const events: Array<Run.Event> = []
+        const onState = (_: Run.State, event: Run.Event) => Effect.sync(() => void events.push(event))
         yield* Effect.gen(function* () {
           const { state } = yield* first.clerk.run("hello", { onState })
           yield* first.clerk.resume(state, { decisions: [{ callId: "p1", approved: true }], onState })
@@ -246,8 +239,8 @@ describe("plans and agents inside each other", () => {
 })
 
 /** The functions and calls that a state says have finished, or begun where they must not begin again. */
-const finishedIn = (state: RunState.RunState): ReadonlyArray<string> => {
-  const call = RunState.openCall(state, "c1")
+const finishedIn = (state: Run.State): ReadonlyArray<string> => {
+  const call = Run.openCall(state, "c1")
   const progress = call?.status._tag === "Started" ? call.status.child?.progress : undefined
   const text = JSON.stringify(Array.from(progress?.facts ?? []))
   return [

@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Result, Schema } from "effect"
-import { Picture, type PlanDefinition, type PlanRunEvent, PlanTransition, TokenUsage, When } from "effect-emissary"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import { Message } from "effect-emissary"
+import { Picture, When, type PlanDefinition, type PlanRun } from "effect-emissary/plan"
 import { mermaid } from "./pictureParsers.ts"
 
 const Small = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 7 }))
@@ -45,20 +47,20 @@ const walk = (
   definition: PlanDefinition.PlanDefinition,
   choices: ReadonlyArray<number>
 ): ReadonlyArray<ReadonlyArray<string>> => {
-  const rules = PlanTransition.rules(definition)
+  const rules = planTransition.makeRules(definition)
   const input = { task: "", payload: "" }
   let state = Result.getOrThrow(
-    PlanTransition.fold(rules, [
+    planTransition.fold(rules, [
       { _tag: "PlanStarted", at, runId: "r", plan: "p", digest: "d", depth: 0, maxIterations: 40, input, context: {} }
     ])
   )
-  const apply = (event: PlanRunEvent.PlanRunEvent) => {
-    state = Result.getOrThrow(PlanTransition.apply(rules, state, event))
+  const apply = (event: PlanRun.Event) => {
+    state = Result.getOrThrow(planTransition.apply(rules, state, event))
   }
   const turns: Array<ReadonlyArray<string>> = []
   let chosen = 0
   for (;;) {
-    const action = PlanTransition.next(rules, state)
+    const action = planTransition.next(rules, state)
     if (action._tag === "Finish") return action.outcome._tag === "Completed" ? [...turns, ["end"]] : turns
     if (action._tag === "RunSteps") {
       turns.push(action.steps)
@@ -68,7 +70,7 @@ const walk = (
           step,
           task: "",
           output: "",
-          usage: TokenUsage.empty,
+          usage: Message.emptyUsage,
           attempts: 1,
           startedAt: at,
           finishedAt: at

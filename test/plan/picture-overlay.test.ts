@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Result } from "effect"
-import { Picture, type PlanDefinition, type PlanRunEvent, PlanTransition, TokenUsage, When } from "effect-emissary"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import { Message } from "effect-emissary"
+import { Picture, When, type PlanDefinition, type PlanRun } from "effect-emissary/plan"
 import { step } from "./definitions.ts"
 import { graphViz, mermaid } from "./pictureParsers.ts"
 
@@ -19,7 +21,7 @@ const definition: PlanDefinition.PlanDefinition = {
 const at = (millis: number) => DateTime.makeUnsafe(millis)
 const failure = { type: "Boom\n<b>", message: "secret", retryable: false }
 
-const started: PlanRunEvent.PlanRunEvent = {
+const started: PlanRun.Event = {
   _tag: "PlanStarted",
   at: at(0),
   runId: "r",
@@ -30,13 +32,13 @@ const started: PlanRunEvent.PlanRunEvent = {
   input: { task: "go", payload: "go", content: [] },
   context: {}
 }
-const begin = (step: string, time: number): PlanRunEvent.PlanRunEvent => ({ _tag: "StepStarted", at: at(time), step })
-const finish = (step: string, from: number, to: number, attempts = 1): PlanRunEvent.PlanRunEvent => ({
+const begin = (step: string, time: number): PlanRun.Event => ({ _tag: "StepStarted", at: at(time), step })
+const finish = (step: string, from: number, to: number, attempts = 1): PlanRun.Event => ({
   _tag: "StepFinished",
   at: at(to),
-  record: { step, task: "", output: "", usage: TokenUsage.empty, attempts, startedAt: at(from), finishedAt: at(to) }
+  record: { step, task: "", output: "", usage: Message.emptyUsage, attempts, startedAt: at(from), finishedAt: at(to) }
 })
-const route = (step: string, to?: string): PlanRunEvent.PlanRunEvent => ({
+const route = (step: string, to?: string): PlanRun.Event => ({
   _tag: "RouteTaken",
   at: at(0),
   step,
@@ -56,9 +58,9 @@ const once = [
 ]
 
 /** The status line of each step, the same in both languages, with its class. */
-const statuses = (...events: ReadonlyArray<PlanRunEvent.PlanRunEvent>) =>
+const statuses = (...events: ReadonlyArray<PlanRun.Event>) =>
   Effect.gen(function* () {
-    const run = Result.getOrThrow(PlanTransition.fold(PlanTransition.rules(definition), events))
+    const run = Result.getOrThrow(planTransition.fold(planTransition.makeRules(definition), events))
     const source = Picture.toMermaid(definition, { run })
     const one = yield* mermaid(source)
     const other = yield* graphViz(Picture.toGraphViz(definition, { run }))
@@ -85,7 +87,7 @@ describe("PLAN-9 pictures of runs", () => {
 
   it.effect("PLAN-9 done, running, and failed in a band, with durations and tries", () =>
     Effect.gen(function* () {
-      const retried: PlanRunEvent.PlanRunEvent = { _tag: "StepRetried", at: at(300), step: "c", attempt: 2, failure }
+      const retried: PlanRun.Event = { _tag: "StepRetried", at: at(300), step: "c", attempt: 2, failure }
       assert.deepStrictEqual(yield* statuses(...once.slice(0, 5), retried), [
         "a [done] ✓ done, 250 ms",
         "b [running] ▶ running",
@@ -93,7 +95,7 @@ describe("PLAN-9 pictures of runs", () => {
         "d",
         "e"
       ])
-      const failed: PlanRunEvent.PlanRunEvent = { _tag: "StepFailed", at: at(300), step: "c", failure }
+      const failed: PlanRun.Event = { _tag: "StepFailed", at: at(300), step: "c", failure }
       assert.deepStrictEqual(yield* statuses(...once.slice(0, 6), failed), [
         "a [done] ✓ done, 250 ms",
         "b [done] ✓ done, 1.2 s",
@@ -113,14 +115,14 @@ describe("PLAN-9 pictures of runs", () => {
         "c [done] ✓ done, 1 min 2 s, 3 tries"
       ])
       assert.strictEqual((yield* statuses(...again.slice(0, -1)))[0], "a [running] ▶ running, before, 250 ms")
-      const concluded: ReadonlyArray<PlanRunEvent.PlanRunEvent> = [
+      const concluded: ReadonlyArray<PlanRun.Event> = [
         ...once.slice(0, 3),
         begin("b", 0),
         begin("c", 0),
         { _tag: "StepConcluded", at: at(1), step: "b", answer: "enough" },
         finish("c", 0, 1)
       ]
-      const end: PlanRunEvent.PlanRunEvent = {
+      const end: PlanRun.Event = {
         _tag: "PlanFinished",
         at: at(2),
         outcome: { _tag: "Concluded", answer: "enough" }
@@ -139,11 +141,11 @@ describe("PLAN-9 pictures of runs", () => {
     Effect.gen(function* () {
       const running = [started, begin("a", 0)]
       const outcome = { _tag: "Interrupted", reason: "stop" } as const
-      const interrupted: PlanRunEvent.PlanRunEvent = { _tag: "PlanInterrupted", at: at(1), reason: "stop" }
-      const finished: PlanRunEvent.PlanRunEvent = { _tag: "PlanFinished", at: at(1), outcome }
+      const interrupted: PlanRun.Event = { _tag: "PlanInterrupted", at: at(1), reason: "stop" }
+      const finished: PlanRun.Event = { _tag: "PlanFinished", at: at(1), outcome }
       assert.strictEqual((yield* statuses(...running, interrupted))[0], "a [interrupted] ◼ interrupted")
       assert.strictEqual((yield* statuses(...running, interrupted, finished))[0], "a [interrupted] ◼ interrupted")
-      const run = Result.getOrThrow(PlanTransition.fold(PlanTransition.rules(definition), running))
+      const run = Result.getOrThrow(planTransition.fold(planTransition.makeRules(definition), running))
       assert.include(Picture.toMermaid(definition, { run, live: true }), ' running"')
       const died = Picture.toMermaid(definition, { run, live: false })
       assert.include(died, ' cut off"')
@@ -153,16 +155,16 @@ describe("PLAN-9 pictures of runs", () => {
 
   it.effect("PLAN-9 paused, with its reason", () =>
     Effect.gen(function* () {
-      const paused: PlanRunEvent.PlanRunEvent = { _tag: "StepPaused", at: at(1), step: "a", reason: 'ask "Bob"' }
+      const paused: PlanRun.Event = { _tag: "StepPaused", at: at(1), step: "a", reason: 'ask "Bob"' }
       assert.deepStrictEqual((yield* statuses(started, begin("a", 0), paused))[0], 'a [paused] ⏸ paused, ask "Bob"')
     })
   )
 
   it.effect("PLAN-9 nothing a run holds is drawn but names of failures and reasons of pauses", () =>
     Effect.sync(() => {
-      const failed: PlanRunEvent.PlanRunEvent = { _tag: "StepFailed", at: at(300), step: "a", failure }
+      const failed: PlanRun.Event = { _tag: "StepFailed", at: at(300), step: "a", failure }
       const run = Result.getOrThrow(
-        PlanTransition.fold(PlanTransition.rules(definition), [started, begin("a", 0), failed])
+        planTransition.fold(planTransition.makeRules(definition), [started, begin("a", 0), failed])
       )
       assert.notInclude(Picture.toMermaid(definition, { run }), "secret")
     })

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Agent, Picture, Plan, type PlanDefinition, Step as Steps, When } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Picture, Plan, Step, When, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid, type Parsed, svg } from "./pictureParsers.ts"
 
@@ -230,17 +231,17 @@ describe("PLAN-9 pictures of flows", () => {
 
   it.effect("PLAN-9 plans in steps are told by values, not by definitions, and drawn inside on demand", () =>
     Effect.gen(function* () {
-      const deep = yield* Effect.flatMap(Plan.make({ name: "deep" }, Steps.make("z", { target: "t" })), (plan) =>
+      const deep = yield* Effect.flatMap(Plan.make({ name: "deep" }, Step.make("z", { target: "t" })), (plan) =>
         Plan.bind(plan, { agents: { t: Agent.make("t") } })
       )
       const inner = yield* Effect.flatMap(
-        Plan.make({ name: "inner" }, Steps.make("y", { target: "named" }), Steps.make("deep", { target: deep })),
+        Plan.make({ name: "inner" }, Step.make("y", { target: "named" }), Step.make("deep", { target: deep })),
         (plan) => Plan.bind(plan, { agents: { named: deep } })
       )
       const outer = yield* Plan.make(
         { name: "outer" },
-        Steps.make("b", { target: inner }),
-        Steps.make("c", { target: "d" })
+        Step.make("b", { target: inner }),
+        Step.make("c", { target: "d" })
       )
       const bound = yield* Plan.bind(outer, { agents: { d: deep } })
       const shown = (source: Picture.Source, options?: Picture.Options) =>

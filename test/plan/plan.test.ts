@@ -3,21 +3,11 @@ import { inspect } from "node:util"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Option, Result, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import {
-  Agent,
-  AgentMemory,
-  Plan,
-  type PlanConfig,
-  PlanCodec,
-  Reference,
-  Step,
-  StepSignal,
-  Target,
-  VersionedStore,
-  When
-} from "effect-emissary"
+import * as livePlan from "#src/plan/internal/livePlan.ts"
+import { Agent, VersionedStore } from "effect-emissary"
+import { Picture, Plan, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-import { digestOf } from "../../src/plan/internal/plan.ts"
+
 import { definition, Seed } from "./codecDefinitions.ts"
 
 const problemsOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
@@ -72,8 +62,8 @@ describe("making plans", () => {
 
   it.effect("PLAN-1 one value may be the target of many steps, and two values of one name may not", () =>
     Effect.gen(function* () {
-      const one = Target.make("count", () => Effect.succeed(1))
-      const two = Target.make("count", () => Effect.succeed(2))
+      const one = Step.target("count", () => Effect.succeed(1))
+      const two = Step.target("count", () => Effect.succeed(2))
       class Count extends Agent.Service<Count>()("count", {}) {}
       class Other extends Agent.Service<Other>()("other", {}) {}
       yield* Plan.make(
@@ -233,7 +223,7 @@ describe("plans in logs", () => {
 })
 
 describe("digests", () => {
-  const made = (options: PlanConfig.Options, ...steps: ReadonlyArray<Step.Any>) =>
+  const made = (options: Plan.Options, ...steps: ReadonlyArray<Step.Any>) =>
     Effect.map(Plan.make(options, ...steps), Plan.digest)
   const step = Step.make("a", { target: "t", task: "x" })
 
@@ -351,7 +341,7 @@ describe("from one end to the other", () => {
     Effect.gen(function* () {
       const helper = Agent.make("helper", {})
       const plan = yield* Plan.make(Step.make("ask", { target: "helper", context: Reference.fromAgent("helper") }))
-      const bound = yield* Plan.bind(plan, { agents: { helper }, memories: { helper: AgentMemory.inStore("helper") } })
+      const bound = yield* Plan.bind(plan, { agents: { helper }, memories: { helper: Plan.memoryInStore("helper") } })
       yield* Plan.run(bound, "one")
       const result = yield* Plan.run(bound, "two")
       assert.ok(result.outcome === "Completed" && result.output === "second")
@@ -364,10 +354,10 @@ describe("from one end to the other", () => {
 
   it.effect("PLAN-4 a plan that travelled is the same plan, and goes on with states of the other", () =>
     Effect.gen(function* () {
-      const slow = Target.make("slow", ({ task }) =>
-        task.includes("!") ? Effect.succeed(`${task}?`) : StepSignal.pause("not yet")
+      const slow = Step.target("slow", ({ task }) =>
+        task.includes("!") ? Effect.succeed(`${task}?`) : Step.pause("not yet")
       )
-      const shout = Target.make("shout", { output: Schema.String }, ({ task }) => Effect.succeed(`${task}!`))
+      const shout = Step.target("shout", { output: Schema.String }, ({ task }) => Effect.succeed(`${task}!`))
       const plan = yield* Plan.make(
         { name: "here" },
         Step.make("one", { target: shout, retry: { times: 1 } }),
@@ -378,7 +368,7 @@ describe("from one end to the other", () => {
       assert.strictEqual(there.digest, plan.digest)
       assert.deepStrictEqual(there.definition, plan.definition)
 
-      const never = Target.make("slow", () => StepSignal.pause("not yet"))
+      const never = Step.target("slow", () => Step.pause("not yet"))
       const paused = yield* Plan.run(
         yield* Plan.bind(yield* Plan.decode(yield* Plan.encode(plan), { targets: { shout, slow: never } })),
         "hi"
@@ -393,9 +383,9 @@ describe("from one end to the other", () => {
     Effect.gen(function* () {
       const plan = yield* shop
       const bound = yield* bind
-      assert.strictEqual(Plan.toMermaid(bound), Plan.toMermaid(plan))
-      assert.include(Plan.toGraphViz(plan), "digraph")
-      assert.deepStrictEqual(Plan.diff(plan, bound).steps, [])
+      assert.strictEqual(Picture.toMermaid(bound), Picture.toMermaid(plan))
+      assert.include(Picture.toGraphViz(plan), "digraph")
+      assert.deepStrictEqual(Picture.diff(plan, bound).steps, [])
     })
   )
 })
@@ -404,12 +394,15 @@ it.effect.prop("PLAN-6 digests are those of the data, wherever it was", [Seed], 
   Effect.gen(function* () {
     const made = definition(seed)
     // a value of a condition may hold a key that no wire carries
-    const wire = yield* Effect.option(PlanCodec.codec.encode(made))
+    const wire = yield* Effect.option(Plan.codec.encode(made))
     if (Option.isNone(wire)) return
-    const back = yield* PlanCodec.codec.decode(wire.value)
+    const back = yield* Plan.codec.decode(wire.value)
     // texts that are not well-formed have no digest, here and there
-    const digest = yield* Effect.option(digestOf(made))
-    assert.deepStrictEqual(yield* Effect.option(digestOf(back)), digest)
-    assert.deepStrictEqual(yield* Effect.option(digestOf({ ...made, name: "other", description: "other" })), digest)
+    const digest = yield* Effect.option(livePlan.digestOf(made))
+    assert.deepStrictEqual(yield* Effect.option(livePlan.digestOf(back)), digest)
+    assert.deepStrictEqual(
+      yield* Effect.option(livePlan.digestOf({ ...made, name: "other", description: "other" })),
+      digest
+    )
   })
 )

@@ -1,26 +1,21 @@
 /** PLAN-1: what is inferred of plans, and what a compiler refuses. Compiled, never run. */
 import { Context, Effect, type Option, Schema, type Stream } from "effect"
 import { type LanguageModel, Tool, Toolkit } from "effect/ai"
+import type * as livePlan from "#src/plan/internal/livePlan.ts"
+import type * as stepSchema from "#src/plan/internal/stepSchema.ts"
+import type * as boundTool from "#src/tool/internal/boundTool.ts"
+import { Agent, type ConversationStore, type ToolContract, type VersionedStore } from "effect-emissary"
 import {
-  Agent,
-  AgentMemory,
-  type Checkpoint,
-  type ConversationStore,
   Plan,
-  type PlanConfig,
+  Reference,
+  Step,
+  When,
+  type Checkpoint,
   type PlanError,
   type PlanEvent,
   type PlanInvalid,
-  type PlanResult,
-  type PlanRunState,
-  Reference,
-  Step,
-  Target,
-  type ToolContract,
-  type ToolSet,
-  type VersionedStore,
-  When
-} from "effect-emissary"
+  type PlanRun
+} from "effect-emissary/plan"
 import { expectTypeOf } from "vitest"
 
 class Db extends Context.Service<Db, { readonly url: string }>()("types/PlanDb") {}
@@ -35,7 +30,7 @@ const empty = When.field("items").empty()
 // A function without schemas sees JSON, and gives JSON
 const look = Step.make("look", {
   target: (input) => {
-    expectTypeOf(input).toEqualTypeOf<Target.Input>()
+    expectTypeOf(input).toEqualTypeOf<Step.Input>()
     return Effect.map(Db, ({ url }) => url + input.task)
   }
 })
@@ -95,14 +90,14 @@ expectTypeOf(Step.make("a", { target: helper })).toEqualTypeOf<Step.Step<"a", ne
 expectTypeOf(Step.make("a", { target: Writer })).toEqualTypeOf<Step.Step<"a", never, Writer>>()
 declare const found: Agent.Agent<string>
 expectTypeOf(Step.make("a", { target: Effect.as(Mail, found) })).toEqualTypeOf<Step.Step<"a", never, Mail>>()
-const named = Target.make("named", ({ task }) => Effect.map(Db, ({ url }) => url + task))
-expectTypeOf(named).toEqualTypeOf<Target.FunctionTarget<Db>>()
+const named = Step.target("named", ({ task }) => Effect.map(Db, ({ url }) => url + task))
+expectTypeOf(named).toEqualTypeOf<Step.FunctionTarget<Db>>()
 expectTypeOf(Step.make("a", { target: named })).toEqualTypeOf<Step.Step<"a", never, Db>>()
-const typed = Target.make("typed", { input: Schema.FiniteFromString, output: Schema.Date }, ({ payload }) => {
+const typed = Step.target("typed", { input: Schema.FiniteFromString, output: Schema.Date }, ({ payload }) => {
   expectTypeOf(payload).toEqualTypeOf<number>()
   return Effect.succeed(new Date(payload))
 })
-expectTypeOf(typed).toEqualTypeOf<Target.FunctionTarget>()
+expectTypeOf(typed).toEqualTypeOf<Step.FunctionTarget>()
 expectTypeOf(Step.make("a", { target: "search" })).toEqualTypeOf<Step.Step<"a", never, never>>()
 declare const inner: Plan.Bound<string, Mail>
 expectTypeOf(Step.make("a", { target: inner })).toEqualTypeOf<Step.Step<"a", never, Mail>>()
@@ -150,7 +145,7 @@ expectTypeOf<PlanOf<typeof either>>().toEqualTypeOf<Plan.Plan<Schema.Json | Date
 declare const optional: { readonly output?: typeof Schema.Date; readonly predicates?: typeof predicates }
 const maybe = Plan.make(optional, look, publish)
 expectTypeOf<PlanOf<typeof maybe>>().toEqualTypeOf<Plan.Plan<Schema.Json | Date, Db | Mail>>()
-declare const anyOptions: PlanConfig.Options
+declare const anyOptions: Plan.Options
 const wide = Plan.make(anyOptions, look, publish)
 expectTypeOf<PlanOf<typeof wide>>().toEqualTypeOf<Plan.Plan<unknown, unknown>>()
 const none = Plan.make()
@@ -163,8 +158,8 @@ void Plan.make(look, after, write, done)
 void Plan.make({ name: "x" }, write, after, publish, done)
 // @ts-expect-error Step "sort" refers to "done", which is no step of this plan.
 void Plan.make(look, after)
-expectTypeOf<PlanConfig.Known<[typeof look, typeof after]>>().toEqualTypeOf<
-  readonly [unknown, PlanConfig.Mistake<`Step "sort" refers to "done", which is no step of this plan.`>]
+expectTypeOf<livePlan.KnownNames<[typeof look, typeof after]>>().toEqualTypeOf<
+  readonly [unknown, stepSchema.Mistake<`Step "sort" refers to "done", which is no step of this plan.`>]
 >()
 // @ts-expect-error "nam" is no option
 void Plan.make({ nam: "x" }, look)
@@ -196,33 +191,36 @@ declare const made: Plan.Plan<Date, Db>
 const bound = Plan.bind(made, {
   toolkit,
   agents: { helper, Writer },
-  memories: { helper: AgentMemory.fromConversation("chat"), writer: AgentMemory.inStore("writer") }
+  memories: { helper: Plan.memoryFromConversation("chat"), writer: Plan.memoryInStore("writer") }
 })
 type Both = Tool.Handler<"search"> | Tool.Handler<"publish"> | Mail
 expectTypeOf(bound).toEqualTypeOf<
   Effect.Effect<
     Plan.Bound<Date, Db | Model | Writer | ConversationStore.ConversationStore | VersionedStore.VersionedStore>,
-    PlanInvalid.PlanInvalid | ToolContract.ToolContractError | ToolSet.ToolNameError,
+    PlanInvalid.PlanInvalid | ToolContract.ToolContractError | boundTool.ToolNameError,
     Both
   >
 >()
 expectTypeOf(Plan.bind(made)).toEqualTypeOf<
-  Effect.Effect<Plan.Bound<Date, Db>, PlanInvalid.PlanInvalid | ToolContract.ToolContractError | ToolSet.ToolNameError>
+  Effect.Effect<
+    Plan.Bound<Date, Db>,
+    PlanInvalid.PlanInvalid | ToolContract.ToolContractError | boundTool.ToolNameError
+  >
 >()
 expectTypeOf(
-  AgentMemory.make({ text: Effect.map(Db, ({ url }) => url), save: () => Effect.asVoid(Mail) })
-).toEqualTypeOf<AgentMemory.AgentMemory<Db | Mail>>()
+  Plan.makeMemory({ text: Effect.map(Db, ({ url }) => url), save: () => Effect.asVoid(Mail) })
+).toEqualTypeOf<Plan.AgentMemory<Db | Mail>>()
 
 declare const mailer: Agent.Agent<string, Mail>
 const oneOf = Plan.bind(made, { agents: isJudged ? { mailer } : { found } })
 expectTypeOf<PlanOf<typeof oneOf>>().toEqualTypeOf<Plan.Bound<Date, Db | Mail>>()
 
-const noted = Plan.bind(made, { memories: { helper: AgentMemory.make({ text: Effect.succeed("notes") }) } })
+const noted = Plan.bind(made, { memories: { helper: Plan.makeMemory({ text: Effect.succeed("notes") }) } })
 expectTypeOf<PlanOf<typeof noted>>().toEqualTypeOf<Plan.Bound<Date, Db>>()
 
 // Running: only what is bound
 declare const ready: Plan.Bound<Date, Db>
-expectTypeOf(Plan.run(ready, "x")).toEqualTypeOf<Effect.Effect<PlanResult.PlanResult<Date>, PlanError.PlanError, Db>>()
+expectTypeOf(Plan.run(ready, "x")).toEqualTypeOf<Effect.Effect<PlanRun.Result<Date>, PlanError.PlanError, Db>>()
 expectTypeOf(Plan.stream(ready, { payload: [1], context: "c" })).toEqualTypeOf<
   Stream.Stream<PlanEvent.PlanEvent<Date>, PlanError.PlanError, Db>
 >()
@@ -233,7 +231,7 @@ void Plan.run(made, "x")
 Step.make("x", { target: made })
 
 // Decisions are for what goes on; a run that begins has nothing to decide
-declare const state: PlanRunState.PlanRunState
+declare const state: PlanRun.State
 declare const checkpoint: Checkpoint.Service
 const decisions = [{ callId: "gate", approved: true }]
 void Plan.resume(ready, state, { decisions, maxIterations: 5 })
@@ -274,8 +272,8 @@ void Plan.make(look, Step.make("t", { target: Triage, routesBy: "severity" }))
 Step.make("t", { target: Triage, routesBy: "importance" })
 // @ts-expect-error routesBy: "length" is no field of the output of this step, which has no fields.
 Step.make("t", { target: helper, routesBy: "length" })
-expectTypeOf<Step.KnownField<"king", typeof Kind.Type>>().toEqualTypeOf<
-  PlanConfig.Mistake<
+expectTypeOf<stepSchema.KnownField<"king", typeof Kind.Type>>().toEqualTypeOf<
+  stepSchema.Mistake<
     | `routesBy: "king" is no field of the output of this step. There is "kind".`
     | `routesBy: "king" is no field of the output of this step. There is "at".`
   >

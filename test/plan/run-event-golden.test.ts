@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, Result } from "effect"
 import { readFileSync } from "node:fs"
-import * as PlanRunEvent from "../../src/plan/PlanRunEvent.ts"
-import * as PlanRunState from "../../src/plan/PlanRunState.ts"
-import * as PlanTransition from "../../src/plan/PlanTransition.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import { PlanRun } from "effect-emissary/plan"
+
 import { report, waiting } from "./golden-run/plans.ts"
 
 // Written by version 1 as it was released: never written again, read for ever.
@@ -22,14 +22,14 @@ describe("L3 released versions of runs of plans", () => {
   for (const [name, rules] of cases) {
     it.effect(`PLAN-6 L3 run ${name}, version 1: its facts fold to its state, both are written back as they were`, () =>
       Effect.gen(function* () {
-        const events = yield* PlanRunEvent.listCodec.decode(golden(`plan-run-events-${name}-v1`))
-        const state = yield* PlanRunState.decode(golden(`plan-run-state-${name}-v1`))
-        assert.isTrue(Equal.equals(Result.getOrThrow(PlanTransition.fold(rules, events)), state))
+        const events = yield* PlanRun.eventsCodec.decode(golden(`plan-run-events-${name}-v1`))
+        const state = yield* PlanRun.decodeState(golden(`plan-run-state-${name}-v1`))
+        assert.isTrue(Equal.equals(Result.getOrThrow(planTransition.fold(rules, events)), state))
         assert.deepStrictEqual(
-          yield* PlanRunEvent.listCodec.encode(events, { version: 1 }),
+          yield* PlanRun.eventsCodec.encode(events, { version: 1 }),
           golden(`plan-run-events-${name}-v1`)
         )
-        assert.deepStrictEqual(yield* PlanRunState.encode(state, { version: 1 }), golden(`plan-run-state-${name}-v1`))
+        assert.deepStrictEqual(yield* PlanRun.encodeState(state, { version: 1 }), golden(`plan-run-state-${name}-v1`))
       })
     )
   }

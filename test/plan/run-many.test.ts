@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Result } from "effect"
 import { TestClock } from "effect/testing"
-import { Plan, Step, StepSignal } from "effect-emissary"
+import { Plan, Step } from "effect-emissary/plan"
 import { log } from "./support.ts"
 
 describe("runMany", () => {
@@ -14,9 +14,9 @@ describe("runMany", () => {
           case "fail":
             return Effect.fail("no")
           case "pause":
-            return StepSignal.pause("wait")
+            return Step.pause("wait")
           case "conclude":
-            return StepSignal.conclude("done")
+            return Step.conclude("done")
           case "slow":
             return Effect.delay(Effect.succeed("slow"), 1000)
           default:

@@ -2,11 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, Result } from "effect"
 import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
-import type * as RunTransition from "../../src/agent/RunTransition.ts"
-import type * as PlanRunEvent from "../../src/plan/PlanRunEvent.ts"
-import * as PlanRunEventCodec from "../../src/plan/PlanRunEvent.ts"
-import * as PlanRunState from "../../src/plan/PlanRunState.ts"
-import * as PlanTransition from "../../src/plan/PlanTransition.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import type { RunTransition } from "effect-emissary/agent"
+import { PlanRun } from "effect-emissary/plan"
+
 import { report, waiting } from "./golden-run/plans.ts"
 import { time } from "./transitionDriver.ts"
 
@@ -16,11 +15,11 @@ const golden = (name: string): unknown =>
 const at = time(0)
 
 /** The run of the golden file up to where it waits: a tool, an agent, a function and a plan. */
-const waits = Effect.map(PlanRunEventCodec.listCodec.decode(golden("plan-run-events-waiting")), (events) =>
-  Result.getOrThrow(PlanTransition.fold(waiting, events.slice(0, -3)))
+const waits = Effect.map(PlanRun.eventsCodec.decode(golden("plan-run-events-waiting")), (events) =>
+  Result.getOrThrow(planTransition.fold(waiting, events.slice(0, -3)))
 )
 
-const tags = (events: ReadonlyArray<PlanRunEvent.PlanRunEvent>) =>
+const tags = (events: ReadonlyArray<PlanRun.Event>) =>
   events.map((event) =>
     event._tag === "AgentChanged" || event._tag === "NestedChanged" ? `${event._tag} ${event.event._tag}` : event._tag
   )
@@ -29,21 +28,21 @@ describe("PLAN-8 what waits inside of a plan", () => {
   it.effect("PLAN-8 calls and pauses of every depth are told with their path", () =>
     Effect.gen(function* () {
       const state = yield* waits
-      assert.deepStrictEqual(PlanRunState.approvalRequests(state), [
+      assert.deepStrictEqual(PlanRun.approvalRequests(state), [
         { callId: "tool", name: "pay", arguments: { password: "an argument" } },
         { callId: "call_1", name: "refund", arguments: { amount: 5 }, path: ["agent"] }
       ])
-      assert.deepStrictEqual(PlanRunState.pauses(state), [
+      assert.deepStrictEqual(PlanRun.pauses(state), [
         { step: "ask", path: [], reason: "which account?" },
         { step: "sign", path: ["nested"], reason: "the boss signs" }
       ])
       assert.deepStrictEqual(state.outcome, {
         _tag: "Paused",
-        pauses: PlanRunState.pauses(state),
-        requests: PlanRunState.approvalRequests(state)
+        pauses: PlanRun.pauses(state),
+        requests: PlanRun.approvalRequests(state)
       })
       assert.deepStrictEqual(
-        PlanRunState.openSteps(state).map(({ status, step }) => [step, status._tag]),
+        PlanRun.openSteps(state).map(({ status, step }) => [step, status._tag]),
         [
           ["tool", "Paused"],
           ["agent", "Paused"],
@@ -63,32 +62,32 @@ describe("PLAN-8 what waits inside of a plan", () => {
         { callId: "ask", approved: true },
         { callId: "sign", path: ["nested"], approved: true }
       ]
-      const events = yield* Effect.fromResult(PlanTransition.decide(state, decisions, at))
+      const events = yield* Effect.fromResult(planTransition.decide(state, decisions, at))
       assert.deepStrictEqual(tags(events), [
         "StepDecided",
         "AgentChanged ApprovalDecided",
         "StepDecided",
         "NestedChanged StepDecided"
       ])
-      const decided = yield* Effect.fromResult(PlanTransition.applyAll(waiting, state, events))
-      assert.deepStrictEqual([PlanRunState.approvalRequests(decided), PlanRunState.pauses(decided)], [[], []])
-      assert.isTrue(Result.isFailure(PlanTransition.applyAll(waiting, decided, events)))
-      assert.isTrue(Result.isFailure(PlanTransition.decide(decided, decisions, at)))
+      const decided = yield* Effect.fromResult(planTransition.applyAll(waiting, state, events))
+      assert.deepStrictEqual([PlanRun.approvalRequests(decided), PlanRun.pauses(decided)], [[], []])
+      assert.isTrue(Result.isFailure(planTransition.applyAll(waiting, decided, events)))
+      assert.isTrue(Result.isFailure(planTransition.decide(decided, decisions, at)))
       const again = yield* Effect.fromResult(
-        PlanTransition.applyAll(waiting, decided, [
+        planTransition.applyAll(waiting, decided, [
           { _tag: "PlanResumed", at },
           { _tag: "StepStarted", at, step: "tool" }
         ])
       )
-      assert.deepInclude(PlanRunState.member(again, "tool")?.status, {
+      assert.deepInclude(PlanRun.member(again, "tool")?.status, {
         _tag: "Running",
         decision: { approved: false, reason: "too much" }
       })
-      assert.deepStrictEqual(PlanTransition.next(waiting, again), {
+      assert.deepStrictEqual(planTransition.next(waiting, again), {
         _tag: "RunSteps",
         steps: ["tool", "agent", "ask", "nested"]
       })
-      const nested = PlanRunState.member(again, "nested")?.status
+      const nested = PlanRun.member(again, "nested")?.status
       assert(nested?._tag === "Waiting" && nested.child?._tag === "Plan")
       assert.strictEqual(nested.child.state.outcome?._tag, "Paused")
     })
@@ -98,7 +97,7 @@ describe("PLAN-8 what waits inside of a plan", () => {
     Effect.gen(function* () {
       const state = yield* waits
       const refused = (...decisions: ReadonlyArray<RunTransition.Decision>) => {
-        const decided = PlanTransition.decide(state, decisions, at)
+        const decided = planTransition.decide(state, decisions, at)
         assert.isTrue(Result.isFailure(decided))
         return Result.getOrThrow(Result.flip(decided))
       }
@@ -124,16 +123,16 @@ describe("PLAN-8 what waits inside of a plan", () => {
 
   it.effect("PLAN-8 a step that failed after a denied decision asks anew", () =>
     Effect.gen(function* () {
-      const state = yield* PlanRunState.decode(golden("plan-run-state-running"))
+      const state = yield* PlanRun.decodeState(golden("plan-run-state-running"))
       const ended = yield* Effect.fromResult(
-        PlanTransition.applyAll(waiting, state, [
+        planTransition.applyAll(waiting, state, [
           { _tag: "PlanInterrupted", at },
           { _tag: "PlanFinished", at, outcome: { _tag: "Interrupted" } },
           { _tag: "PlanResumed", at }
         ])
       )
-      assert.deepStrictEqual(PlanRunState.member(ended, "tool")?.status, { _tag: "Waiting" })
-      assert.deepStrictEqual(PlanRunState.member(ended, "nested")?.status, { _tag: "Concluded", answer: "no money" })
+      assert.deepStrictEqual(PlanRun.member(ended, "tool")?.status, { _tag: "Waiting" })
+      assert.deepStrictEqual(PlanRun.member(ended, "nested")?.status, { _tag: "Concluded", answer: "no money" })
     })
   )
 })
@@ -141,16 +140,16 @@ describe("PLAN-8 what waits inside of a plan", () => {
 describe("PLAN-6 snapshots", () => {
   it.effect("L8 what is logged of a state holds nothing that was said; a secret in the context is not written", () =>
     Effect.gen(function* () {
-      const state = yield* PlanRunState.decode(golden("plan-run-state-finished"))
+      const state = yield* PlanRun.decodeState(golden("plan-run-state-finished"))
       const logged = inspect(state) + JSON.stringify(state) + String(state)
       for (const said of ["of the data", "Dear all", "tenant", "for the board"]) assert.notInclude(logged, said)
       assert.include(logged, "Completed")
       const secret = yield* Effect.fromResult(
-        PlanTransition.applyAll(report, yield* PlanRunState.decode(golden("plan-run-state-branch")), [
+        planTransition.applyAll(report, yield* PlanRun.decodeState(golden("plan-run-state-branch")), [
           { _tag: "PlanResumed", at, context: { api_key: "s3cret" } }
         ])
       )
-      const error = yield* Effect.flip(PlanRunState.encode(secret))
+      const error = yield* Effect.flip(PlanRun.encodeState(secret))
       assert(error._tag === "PayloadError")
       assert.strictEqual(error.reason._tag, "Secret")
       assert.notInclude(error.message, "s3cret")
@@ -188,10 +187,10 @@ describe("PLAN-6 snapshots", () => {
   ] as ReadonlyArray<readonly [string, Record<string, unknown>]>) {
     it.effect(`PLAN-6 ${what} is refused`, () =>
       Effect.gen(function* () {
-        const json = yield* PlanRunState.encode(yield* PlanRunState.decode(golden("plan-run-state-finished")))
+        const json = yield* PlanRun.encodeState(yield* PlanRun.decodeState(golden("plan-run-state-finished")))
         const { state } = json
         assert(typeof state === "object" && state !== null && !Array.isArray(state))
-        const error = yield* Effect.flip(PlanRunState.decode({ ...json, state: { ...state, ...change } }))
+        const error = yield* Effect.flip(PlanRun.decodeState({ ...json, state: { ...state, ...change } }))
         assert.strictEqual(error.reason._tag, "Invalid")
       })
     )
@@ -199,18 +198,18 @@ describe("PLAN-6 snapshots", () => {
 
   it.effect("L3 another version is refused by its number", () =>
     Effect.gen(function* () {
-      const error = yield* Effect.flip(PlanRunState.decode({ version: 2, state: {} }))
+      const error = yield* Effect.flip(PlanRun.decodeState({ version: 2, state: {} }))
       assert.strictEqual(error.reason._tag, "UnsupportedVersion")
     })
   )
 
   it.effect("PLAN-6 states are equal by what they hold", () =>
     Effect.gen(function* () {
-      const state = yield* PlanRunState.decode(golden("plan-run-state-finished"))
-      const same = yield* PlanRunState.decodeJson(yield* PlanRunState.encodeJson(state))
+      const state = yield* PlanRun.decodeState(golden("plan-run-state-finished"))
+      const same = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(state))
       assert.isTrue(Equal.equals(same, state))
       assert.isFalse(Equal.equals(yield* waits, state))
-      assert.isTrue(PlanRunState.isPlanRunState(state))
+      assert.isTrue(PlanRun.isState(state))
     })
   )
 })

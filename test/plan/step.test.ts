@@ -2,18 +2,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Exit, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import {
-  Agent,
-  Captured,
-  ModelRegistry,
-  Plan,
-  type PlanDefinition,
-  Reference,
-  Step,
-  Target,
-  ToolResolver,
-  When
-} from "effect-emissary"
+import * as agentMethods from "#src/agent/internal/agentMethods.ts"
+import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
+import { Plan, Reference, Step, When, type PlanDefinition } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 class Order extends Schema.Class<Order>("Order")({ id: Schema.String, at: Schema.Date }) {}
@@ -34,7 +25,7 @@ const functionOf = (step: Step.Any) =>
     return target?._tag === "Function" ? target.target : assert.fail("expected a function")
   })
 
-const given = (payload: Schema.Json): Target.Input => ({
+const given = (payload: Schema.Json): Step.Input => ({
   step: "s",
   task: "",
   context: undefined,
@@ -131,7 +122,7 @@ describe("what a step is as data", () => {
       class Writer extends Agent.Service<Writer>()("writer", {}) {}
       const target = (step: Step.Any) => Effect.map(definitionOf(step), (definition) => definition?.target)
       const inline = yield* target(Step.make("a", { target: () => Effect.succeed(1) }))
-      const named = yield* target(Step.make("a", { target: Target.make("count", () => Effect.succeed(1)) }))
+      const named = yield* target(Step.make("a", { target: Step.target("count", () => Effect.succeed(1)) }))
       const agent = yield* target(Step.make("a", { target: Agent.make("helper", {}) }))
       const service = yield* target(Step.make("a", { target: Writer }))
       const found = yield* target(Step.make("a", { target: Effect.map(Writer, (writer) => writer) }))
@@ -234,7 +225,7 @@ describe("schemas of steps", () => {
 
   it.effect("PLAN-1 of a function are those of its step when the step has none", () =>
     Effect.gen(function* () {
-      const count = Target.make("count", { input: Schema.Array(Schema.String), output: Schema.Int }, ({ payload }) =>
+      const count = Step.target("count", { input: Schema.Array(Schema.String), output: Schema.Int }, ({ payload }) =>
         Effect.succeed(payload.length)
       )
       const own = yield* definitionOf(Step.make("a", { target: count }))
@@ -262,7 +253,7 @@ describe("functions of steps", () => {
   it.effect("PLAN-5 leave out what their schemas do not know", () =>
     Effect.gen(function* () {
       const Named = Schema.Struct({ name: Schema.String })
-      const target = Target.make("greet", { input: Named, output: Named }, ({ payload }) => {
+      const target = Step.target("greet", { input: Named, output: Named }, ({ payload }) => {
         const answer = { name: Object.keys(payload).join(), more: true }
         return Effect.succeed(answer)
       })
@@ -276,7 +267,7 @@ describe("functions of steps", () => {
       // Sound: what a program without types may give
       const wrong = { id: 42, at: secret } as object as Order
       const accepted = Schema.Union([Schema.Finite, Schema.Literal("public"), Schema.Date])
-      const target = Target.make("order", { input: accepted, output: Order }, () => Effect.succeed(wrong))
+      const target = Step.target("order", { input: accepted, output: Order }, () => Effect.succeed(wrong))
       const input = yield* Effect.flip(target.execute(given(secret)))
       const output = yield* Effect.flip(target.execute(given(1)))
       assert.deepStrictEqual(
@@ -292,11 +283,11 @@ describe("functions of steps", () => {
   it.effect("PLAN-5 that throw, or return no Effect, die there and not where the plan is made", () =>
     Effect.gen(function* () {
       const thrown = new RangeError("thrown")
-      const throws = Target.make("throws", () => {
+      const throws = Step.target("throws", () => {
         throw thrown
       })
       // Sound: what a program without types may write
-      const plain = Target.make("plain", () => 42 as never)
+      const plain = Step.target("plain", () => 42 as never)
       const first = yield* Effect.exit(throws.execute(given(null)))
       const second = yield* Effect.exit(plain.execute(given(null)))
       assert.deepStrictEqual(first, Exit.die(thrown))
@@ -320,13 +311,13 @@ describe("functions of steps", () => {
 describe("targets that are none", () => {
   it.effect("PLAN-2 are problems of the plan, with what was found", () =>
     Effect.gen(function* () {
-      const { found }: { readonly found: ReadonlyArray<Target.FunctionTarget> } = JSON.parse(
+      const { found }: { readonly found: ReadonlyArray<Step.FunctionTarget> } = JSON.parse(
         `{ "found": [null, 5, { "name": "agent" }, []] }`
       )
-      const nothing: { readonly target: Target.FunctionTarget } = JSON.parse("{}")
+      const nothing: { readonly target: Step.FunctionTarget } = JSON.parse("{}")
       const unbound: unknown = yield* Plan.make(Step.make("x", { target: "x" }))
       // Sound: it is not, which is what is tested.
-      const plan = unbound as Target.FunctionTarget
+      const plan = unbound as Step.FunctionTarget
       const targets = [nothing.target, ...found, plan]
       const { problems } = yield* Effect.flip(
         Plan.make(...targets.map((target, index) => Step.make(`s${index}`, { target })))
@@ -381,7 +372,7 @@ describe("what the agent of a step answers", () => {
       const named = { name: "Verdict", json }
       assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: critic })), named)
       assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: Critic })), named)
-      const captured = yield* Captured.agent(critic).pipe(Effect.provide(ScriptedModel.layer([])))
+      const captured = yield* agentMethods.captureAgent(critic).pipe(Effect.provide(ScriptedModel.layer([])))
       assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: captured })), named)
       const inner = yield* Plan.bind(yield* Plan.make({ name: "inner", output: Verdict }, asFunction("x")))
       assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: inner })), named)
@@ -401,7 +392,7 @@ describe("what the agent of a step answers", () => {
         read.definition.output?.json
       )
       const rebuilt = yield* Effect.flatMap(Agent.encode(critic), (wire) => Agent.decode(wire)).pipe(
-        Effect.provide([ToolResolver.layerShells, ModelRegistry.layer({}), ScriptedModel.layer([])])
+        Effect.provide([ToolResolver.layerStubs, ModelRegistry.layer({}), ScriptedModel.layer([])])
       )
       assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: rebuilt })), { json })
     })

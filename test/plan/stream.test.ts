@@ -2,8 +2,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Agent, Plan, PlanEvent, Step, StepSignal, When } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, PlanEvent, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { completed, events, log } from "./support.ts"
 
 const writer = Agent.make("writer", { instructions: "Write." })
@@ -46,7 +48,7 @@ describe("streams", () => {
         yield* Plan.make(
           Step.make("p", { target: fn("p"), parallel: true }),
           Step.make("q", { target: flaky, parallel: true, retry: { times: 1 } }),
-          Step.make("z", { target: fn("z", () => StepSignal.pause("wait")) })
+          Step.make("z", { target: fn("z", () => Step.pause("wait")) })
         )
       )
       const found: Array<PlanEvent.PlanEvent<unknown>> = []
@@ -231,7 +233,7 @@ describe("textDeltas", () => {
           Step.make("p", { target: writer, parallel: true }),
           Step.make("q", { target: writer, parallel: true }),
           Step.make("w", { target: writer }),
-          Step.make("z", { target: fn("z", () => StepSignal.conclude("end")) })
+          Step.make("z", { target: fn("z", () => Step.conclude("end")) })
         )
       )
       assert.strictEqual((yield* texts(Plan.stream(bound, "x"))).replaceAll("|", ""), "threeend")

@@ -2,8 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import type { Schema } from "effect"
-import type { PlanError, PlanEvent, PlanOptions, PlanResult, PlanRunEvent } from "effect-emissary"
-import { Plan, Target } from "effect-emissary"
+import { Plan, Step, type PlanError, type PlanEvent, type PlanRun } from "effect-emissary/plan"
 
 /** The names of functions, each as often as it ran. */
 export interface Log {
@@ -11,8 +10,8 @@ export interface Log {
   /** A function that notes its name, and answers. */
   readonly fn: (
     name: string,
-    answer?: (input: Target.Input) => Schema.Json | Effect.Effect<Schema.Json, unknown>
-  ) => Target.FunctionTarget
+    answer?: (input: Step.Input) => Schema.Json | Effect.Effect<Schema.Json, unknown>
+  ) => Step.FunctionTarget
 }
 
 export const log = (): Log => {
@@ -20,7 +19,7 @@ export const log = (): Log => {
   return {
     ran,
     fn: (name, answer = ({ task }) => `${name}(${task})`) =>
-      Target.make(name, (input) =>
+      Step.target(name, (input) =>
         Effect.suspend(() => {
           ran.push(name)
           const given = answer(input)
@@ -30,15 +29,15 @@ export const log = (): Log => {
   }
 }
 
-export const completed = <A>(result: PlanResult.PlanResult<A>): PlanResult.Completed<A> => {
+export const completed = <A>(result: PlanRun.Result<A>): PlanRun.Completed<A> => {
   assert(result.outcome === "Completed", `expected Completed, found ${result.outcome}`)
   return result
 }
 
 /** Batches of facts as a journal gets them. */
 export const journal = () => {
-  const batches: Array<ReadonlyArray<PlanRunEvent.PlanRunEvent>> = []
-  const write: PlanOptions.Journal = (events) =>
+  const batches: Array<ReadonlyArray<PlanRun.Event>> = []
+  const write: Plan.Journal = (events) =>
     Effect.sync(() => {
       batches.push(events)
     })
@@ -49,7 +48,7 @@ export const journal = () => {
   }
 }
 
-const label = (event: PlanRunEvent.PlanRunEvent): string => {
+const label = (event: PlanRun.Event): string => {
   switch (event._tag) {
     case "NestedChanged":
       return `${event.step}/${label(event.event)}`

@@ -1,21 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Equal, Option, Result } from "effect"
-import * as PlanRunEvent from "../../src/plan/PlanRunEvent.ts"
-import * as PlanRunState from "../../src/plan/PlanRunState.ts"
-import * as PlanTransition from "../../src/plan/PlanTransition.ts"
-import type * as RunEvent from "../../src/agent/RunEvent.ts"
-import * as TokenUsage from "../../src/conversation/TokenUsage.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import { Message, type Run } from "effect-emissary"
+import { PlanRun } from "effect-emissary/plan"
+
 import { rulesOf, Script, simulate, writesOf } from "./transitionDriver.ts"
 
-const encode = (state: PlanRunState.PlanRunState) => Effect.runSync(PlanRunState.encodeJson(state))
-const decode = (json: string) => Effect.runSync(PlanRunState.decodeJson(json))
-const throughJson = (state: PlanRunState.PlanRunState) => decode(encode(state))
+const encode = (state: PlanRun.State) => Effect.runSync(PlanRun.encodeStateJson(state))
+const decode = (json: string) => Effect.runSync(PlanRun.decodeStateJson(json))
+const throughJson = (state: PlanRun.State) => decode(encode(state))
 
-const ofAgent = (event: RunEvent.RunEvent): TokenUsage.TokenUsage =>
+const ofAgent = (event: Run.Event): Message.TokenUsage =>
   event._tag === "ModelAnswered" ? (event.message.usage ?? {}) : {}
 
 /** Everything that agents and functions reported, wherever they run; what runs in a step that finished counts there. */
-const reported = (event: PlanRunEvent.PlanRunEvent): TokenUsage.TokenUsage => {
+const reported = (event: PlanRun.Event): Message.TokenUsage => {
   switch (event._tag) {
     case "AgentChanged":
       return ofAgent(event.event)
@@ -30,8 +29,7 @@ const reported = (event: PlanRunEvent.PlanRunEvent): TokenUsage.TokenUsage => {
   }
 }
 
-const finished = (events: ReadonlyArray<PlanRunEvent.PlanRunEvent>) =>
-  events.filter(({ _tag }) => _tag === "StepFinished").length
+const finished = (events: ReadonlyArray<PlanRun.Event>) => events.filter(({ _tag }) => _tag === "StepFinished").length
 
 const options = (runs: number) => ({ arbitrary: { runs }, timeout: 300_000 })
 
@@ -42,11 +40,11 @@ describe("laws of the core of plans, over random plans, outcomes, decisions, int
     ([script]) => {
       const rules = rulesOf(script)
       const log = simulate(script)
-      const folded = Result.getOrThrow(PlanTransition.fold(rules, log.events))
+      const folded = Result.getOrThrow(planTransition.fold(rules, log.events))
       assert.isTrue(Equal.equals(folded, log.final))
       assert.strictEqual(folded.revision, log.events.length)
       for (const [index, state] of log.states.entries()) {
-        const done = PlanRunState.history(state).length
+        const done = PlanRun.history(state).length
         const kept = state.turn?.members.filter(({ status }) => status._tag === "Finished").length ?? 0
         assert.strictEqual(done + kept, finished(log.events.slice(0, index + 1)))
         assert.isAtMost(state.iterations, state.maxIterations)
@@ -55,10 +53,10 @@ describe("laws of the core of plans, over random plans, outcomes, decisions, int
         assert.strictEqual(new Set(routers).size, routers.length)
         assert.isTrue(state.turn === undefined || state.turn.members[0]?.step === state.cursor)
         assert.isTrue(state.choosing === undefined || state.choosing === state.cursor)
-        const action = PlanTransition.next(rules, state)
+        const action = planTransition.next(rules, state)
         if (action._tag === "RunSteps") {
           for (const name of action.steps) {
-            const status = PlanRunState.member(state, name)?.status._tag
+            const status = PlanRun.member(state, name)?.status._tag
             assert.isTrue(status === undefined || status === "Waiting" || status === "Running")
           }
         }
@@ -72,8 +70,8 @@ describe("laws of the core of plans, over random plans, outcomes, decisions, int
     [Script],
     ([script]) => {
       const log = simulate(script)
-      let total: TokenUsage.TokenUsage = {}
-      for (const event of log.events) total = TokenUsage.sum([total, reported(event)])
+      let total: Message.TokenUsage = {}
+      for (const event of log.events) total = Message.sumUsage([total, reported(event)])
       // A nested plan tells what functions in it used by their own facts
       assert.deepStrictEqual(log.final.usage, total)
     },
@@ -90,9 +88,9 @@ describe("laws of the core of plans, over random plans, outcomes, decisions, int
         const decoded = decode(json)
         assert.isTrue(Equal.equals(decoded, state))
         assert.strictEqual(encode(decoded), json)
-        assert.deepStrictEqual(PlanTransition.next(rules, decoded), PlanTransition.next(rules, state))
-        assert.deepStrictEqual(PlanRunState.writes(decoded), PlanRunState.writes(state))
-        assert.deepStrictEqual(PlanRunState.lastRecord(decoded), PlanRunState.lastRecord(state))
+        assert.deepStrictEqual(planTransition.next(rules, decoded), planTransition.next(rules, state))
+        assert.deepStrictEqual(PlanRun.writes(decoded), PlanRun.writes(state))
+        assert.deepStrictEqual(PlanRun.lastRecord(decoded), PlanRun.lastRecord(state))
       }
     },
     options(60)
@@ -117,12 +115,12 @@ describe("laws of the core of plans, over random plans, outcomes, decisions, int
       const { events } = simulate(script)
       for (const event of events) {
         const decoded = Effect.runSync(
-          Effect.flatMap(PlanRunEvent.codec.encodeJson(event), (json) => PlanRunEvent.codec.decodeJson(json))
+          Effect.flatMap(PlanRun.eventCodec.encodeJson(event), (json) => PlanRun.eventCodec.decodeJson(json))
         )
         assert.deepStrictEqual(decoded, event)
       }
       const all = Effect.runSync(
-        Effect.flatMap(PlanRunEvent.listCodec.encodeJson(events), (json) => PlanRunEvent.listCodec.decodeJson(json))
+        Effect.flatMap(PlanRun.eventsCodec.encodeJson(events), (json) => PlanRun.eventsCodec.decodeJson(json))
       )
       assert.deepStrictEqual(all, events)
     },
@@ -138,15 +136,15 @@ describe("laws of the core of plans, over random plans, outcomes, decisions, int
       for (const [index, event] of log.events.entries()) {
         const state = log.states[index]
         if (state === undefined) continue
-        const again = PlanTransition.apply(rules, state, event)
+        const again = planTransition.apply(rules, state, event)
         if (!["AgentChanged", "NestedChanged", "PlanResumed"].includes(event._tag)) {
           assert.isTrue(Result.isFailure(again), `${event._tag} applied twice`)
         }
         const ended = state.outcome?._tag === "Completed" || state.outcome?._tag === "Concluded"
-        const resumed = PlanTransition.apply(rules, state, { _tag: "PlanResumed", at: event.at })
+        const resumed = planTransition.apply(rules, state, { _tag: "PlanResumed", at: event.at })
         assert.strictEqual(Result.isFailure(resumed), ended)
         if (Result.isSuccess(resumed)) {
-          const open = PlanRunState.openSteps(resumed.success).map(({ status }) => status._tag)
+          const open = PlanRun.openSteps(resumed.success).map(({ status }) => status._tag)
           assert.isTrue(open.every((tag) => tag === "Waiting" || tag === "Concluded"))
         }
       }
@@ -160,19 +158,19 @@ describe("laws of the core of plans, over random plans, outcomes, decisions, int
     ([script]) => {
       const rules = rulesOf(script)
       const { final } = simulate(script)
-      const history = PlanRunState.history(final)
+      const history = PlanRun.history(final)
       for (const { name, writes } of rules.definition.steps) {
         const newest = history.findLast(({ step }) => step === name)
-        assert.deepStrictEqual(PlanRunState.record(final, name), Option.fromNullishOr(newest))
+        assert.deepStrictEqual(PlanRun.record(final, name), Option.fromNullishOr(newest))
         if (writes === undefined) continue
         const writers = new Set(
           rules.definition.steps.filter((step) => step.writes === writes).map((step) => step.name)
         )
         const written = history.findLast(({ output, step }) => writers.has(step) && output !== null)
-        assert.deepStrictEqual(PlanRunState.writes(final).get(writes), written?.output)
+        assert.deepStrictEqual(PlanRun.writes(final).get(writes), written?.output)
       }
       for (const [, index] of writesOf(final)) assert.isBelow(index, Chunk.size(final.history))
-      assert.deepStrictEqual(PlanRunState.lastRecord(final), Option.fromNullishOr(history.at(-1)))
+      assert.deepStrictEqual(PlanRun.lastRecord(final), Option.fromNullishOr(history.at(-1)))
     },
     options(100)
   )

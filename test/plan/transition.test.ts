@@ -1,16 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Equal, Result } from "effect"
-import type * as RunEvent from "../../src/agent/RunEvent.ts"
-import * as Conversation from "../../src/conversation/Conversation.ts"
-import type * as PlanDefinition from "../../src/plan/PlanDefinition.ts"
-import type * as PlanRunEvent from "../../src/plan/PlanRunEvent.ts"
-import * as PlanRunState from "../../src/plan/PlanRunState.ts"
-import * as PlanTransition from "../../src/plan/PlanTransition.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import { Conversation, type Run } from "effect-emissary"
+import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
+
 import { plan, step, time } from "./transitionDriver.ts"
 
 const at = time(0)
 
-const begin = (rules: PlanTransition.Rules, depth = 0): PlanRunEvent.PlanStarted => ({
+const begin = (rules: planTransition.Rules, depth = 0): PlanRun.PlanStarted => ({
   _tag: "PlanStarted",
   at,
   runId: "run",
@@ -22,39 +20,39 @@ const begin = (rules: PlanTransition.Rules, depth = 0): PlanRunEvent.PlanStarted
   context: {}
 })
 
-const started = (rules: PlanTransition.Rules) => PlanTransition.start(rules, begin(rules))
+const started = (rules: planTransition.Rules) => planTransition.start(rules, begin(rules))
 
-const go = (step: string): PlanRunEvent.StepStarted => ({ _tag: "StepStarted", at, step })
+const go = (step: string): PlanRun.StepStarted => ({ _tag: "StepStarted", at, step })
 
-const done = (step: string, output: PlanRunEvent.StepRecord["output"] = step): PlanRunEvent.StepFinished => ({
+const done = (step: string, output: PlanRun.StepRecord["output"] = step): PlanRun.StepFinished => ({
   _tag: "StepFinished",
   at,
   record: { step, task: "", output, usage: { inputTokens: 1 }, attempts: 1, startedAt: at, finishedAt: at }
 })
 
-const failed = (step: string): PlanRunEvent.StepFailed => ({
+const failed = (step: string): PlanRun.StepFailed => ({
   _tag: "StepFailed",
   at,
   step,
   failure: { type: "Boom", message: `${step} failed`, retryable: false }
 })
 
-const resumed: PlanRunEvent.PlanResumed = { _tag: "PlanResumed", at }
+const resumed: PlanRun.PlanResumed = { _tag: "PlanResumed", at }
 
 const after = (
-  rules: PlanTransition.Rules,
-  events: ReadonlyArray<PlanRunEvent.PlanRunEvent>,
+  rules: planTransition.Rules,
+  events: ReadonlyArray<PlanRun.Event>,
   state = started(rules)
-): PlanRunState.PlanRunState => Result.getOrThrow(PlanTransition.applyAll(rules, state, events))
+): PlanRun.State => Result.getOrThrow(planTransition.applyAll(rules, state, events))
 
-const refused = (rules: PlanTransition.Rules, events: ReadonlyArray<PlanRunEvent.PlanRunEvent>) => {
-  const applied = PlanTransition.applyAll(rules, started(rules), events)
+const refused = (rules: planTransition.Rules, events: ReadonlyArray<PlanRun.Event>) => {
+  const applied = planTransition.applyAll(rules, started(rules), events)
   assert.isTrue(Result.isFailure(applied))
   return Result.getOrThrow(Result.flip(applied))
 }
 
-const finish = (rules: PlanTransition.Rules, state: PlanRunState.PlanRunState) => {
-  const action = PlanTransition.next(rules, state)
+const finish = (rules: planTransition.Rules, state: PlanRun.State) => {
+  const action = planTransition.next(rules, state)
   assert(action._tag === "Finish")
   return after(rules, [{ _tag: "PlanFinished", at, outcome: action.outcome }], state)
 }
@@ -69,13 +67,13 @@ const visit = (
   choices: Record<string, ReadonlyArray<string | undefined>> = {},
   maxIterations = 20
 ): ReadonlyArray<string> => {
-  const rules = PlanTransition.rules(plan(steps, maxIterations))
+  const rules = planTransition.makeRules(plan(steps, maxIterations))
   const taken: Record<string, number> = {}
   let state = started(rules)
   for (;;) {
-    const action = PlanTransition.next(rules, state)
+    const action = planTransition.next(rules, state)
     if (action._tag === "Finish") {
-      const ran = PlanRunState.history(state).map(({ step }) => step)
+      const ran = PlanRun.history(state).map(({ step }) => step)
       return action.outcome._tag === "Completed" ? ran : [...ran, action.outcome._tag]
     }
     if (action._tag === "ChooseRoute") {
@@ -94,8 +92,8 @@ const band = (name: string) => step(name, { parallel: true })
 describe("PLAN-5 where a run goes", () => {
   it("PLAN-5 S6 steps run as declared; a plan without steps gives its input", () => {
     assert.deepStrictEqual(visit([step("a"), step("b")]), ["a", "b"])
-    const empty = PlanTransition.rules(plan([]))
-    assert.deepStrictEqual(PlanTransition.next(empty, started(empty)), {
+    const empty = planTransition.makeRules(plan([]))
+    assert.deepStrictEqual(planTransition.next(empty, started(empty)), {
       _tag: "Finish",
       outcome: { _tag: "Completed", output: "the input" }
     })
@@ -165,7 +163,7 @@ describe("PLAN-5 where a run goes", () => {
   })
 
   it("PLAN-5 S7.5 a router that is reached again inside of its branch takes it once", () => {
-    const rules = PlanTransition.rules(
+    const rules = planTransition.makeRules(
       plan([
         step("t", { ...routes("v"), afterBranches: "s" }),
         step("s", { ...routes("t", "v"), afterBranches: "r" }),
@@ -173,7 +171,7 @@ describe("PLAN-5 where a run goes", () => {
         step("r")
       ])
     )
-    const route = (step: string, to?: string): ReadonlyArray<PlanRunEvent.PlanRunEvent> => [
+    const route = (step: string, to?: string): ReadonlyArray<PlanRun.Event> => [
       go(step),
       done(step),
       { _tag: "RouteTaken", at, step, ...(to === undefined ? {} : { to }) }
@@ -227,39 +225,41 @@ describe("PLAN-5 where a run goes", () => {
   it("PLAN-5 S7.2 routesBy goes to any step by its name, and to no other", () => {
     const steps = [step("a", { routesBy: "next" }), step("b"), step("c")]
     assert.deepStrictEqual(visit(steps, { a: ["c"] }), ["a", "c"])
-    const rules = PlanTransition.rules(plan(steps))
+    const rules = planTransition.makeRules(plan(steps))
     const error = refused(rules, [go("a"), done("a"), { _tag: "RouteTaken", at, step: "a", to: "x" }])
     assert.include(error.message, `expected one of the steps "a", "b", "c", found "x"`)
   })
 })
 
 describe("PLAN-5 bands and what they keep", () => {
-  const rules = PlanTransition.rules(plan([step("a"), band("b"), { ...band("c"), writes: "k" }, band("d"), step("e")]))
+  const rules = planTransition.makeRules(
+    plan([step("a"), band("b"), { ...band("c"), writes: "k" }, band("d"), step("e")])
+  )
   const inBand = after(rules, [go("a"), done("a"), go("b"), go("c"), go("d")])
 
   it("S8.5 S8.7 nothing of a band counts before all of it has finished, and then in declared order", () => {
     const two = after(rules, [done("d"), done("c", 3)], inBand)
     assert.deepStrictEqual(
-      PlanRunState.history(two).map(({ step }) => step),
+      PlanRun.history(two).map(({ step }) => step),
       ["a"]
     )
-    assert.strictEqual(PlanRunState.writes(two).size, 0)
-    assert.deepStrictEqual(PlanTransition.next(rules, two), { _tag: "RunSteps", steps: ["b"] })
+    assert.strictEqual(PlanRun.writes(two).size, 0)
+    assert.deepStrictEqual(planTransition.next(rules, two), { _tag: "RunSteps", steps: ["b"] })
     const all = after(rules, [done("b")], two)
     assert.deepStrictEqual(
-      PlanRunState.history(all).map(({ step }) => step),
+      PlanRun.history(all).map(({ step }) => step),
       ["a", "b", "c", "d"]
     )
-    assert.deepStrictEqual(Array.from(PlanRunState.writes(all)), [["k", 3]])
-    assert.deepStrictEqual(PlanTransition.next(rules, all), { _tag: "RunSteps", steps: ["e"] })
+    assert.deepStrictEqual(Array.from(PlanRun.writes(all)), [["k", 3]])
+    assert.deepStrictEqual(planTransition.next(rules, all), { _tag: "RunSteps", steps: ["e"] })
   })
 
   it("S8.4 all members end first; then an answer counts before a pause, a pause before a failure, by declared order", () => {
-    const paused: PlanRunEvent.StepPaused = { _tag: "StepPaused", at, step: "c", reason: "who?" }
+    const paused: PlanRun.StepPaused = { _tag: "StepPaused", at, step: "c", reason: "who?" }
     const one = after(rules, [failed("d")], inBand)
-    assert.deepStrictEqual(PlanTransition.next(rules, one), { _tag: "RunSteps", steps: ["b", "c"] })
-    const outcomeOf = (events: ReadonlyArray<PlanRunEvent.PlanRunEvent>) => {
-      const action = PlanTransition.next(rules, after(rules, events, one))
+    assert.deepStrictEqual(planTransition.next(rules, one), { _tag: "RunSteps", steps: ["b", "c"] })
+    const outcomeOf = (events: ReadonlyArray<PlanRun.Event>) => {
+      const action = planTransition.next(rules, after(rules, events, one))
       return action._tag === "Finish" ? action.outcome : action
     }
     assert.deepStrictEqual(outcomeOf([failed("b"), done("c")]), {
@@ -281,10 +281,10 @@ describe("PLAN-5 bands and what they keep", () => {
   it("PLAN-6 a resumed band runs only what has no result, and costs no further turn", () => {
     const ended = finish(rules, after(rules, [done("b"), failed("c"), done("d")], inBand))
     const again = after(rules, [resumed], ended)
-    assert.deepStrictEqual(PlanTransition.next(rules, again), { _tag: "RunSteps", steps: ["c"] })
+    assert.deepStrictEqual(planTransition.next(rules, again), { _tag: "RunSteps", steps: ["c"] })
     const all = after(rules, [go("c"), done("c")], again)
     assert.deepStrictEqual(
-      PlanRunState.history(all).map(({ step }) => step),
+      PlanRun.history(all).map(({ step }) => step),
       ["a", "b", "c", "d"]
     )
     assert.strictEqual(all.iterations, 2)
@@ -294,7 +294,7 @@ describe("PLAN-5 bands and what they keep", () => {
 
 describe("PLAN-6 going on", () => {
   it("S13.8 branches and the counter survive; the limit of a resume replaces the old one", () => {
-    const rules = PlanTransition.rules(
+    const rules = planTransition.makeRules(
       plan([step("a", { ...routes("b"), afterBranches: "d" }), step("b"), step("c"), step("d")], 2)
     )
     const state = after(rules, [
@@ -307,16 +307,16 @@ describe("PLAN-6 going on", () => {
     const again = after(rules, [resumed, go("b"), done("b")], finish(rules, state))
     const limited = finish(rules, again)
     assert.deepStrictEqual(limited.outcome, { _tag: "LimitReached", limit: 2, next: "d" })
-    assert.deepStrictEqual(PlanTransition.next(rules, after(rules, [resumed], limited)), {
+    assert.deepStrictEqual(planTransition.next(rules, after(rules, [resumed], limited)), {
       _tag: "Finish",
       outcome: { _tag: "LimitReached", limit: 2, next: "d" }
     })
     const more = after(rules, [{ ...resumed, maxIterations: 3 }], limited)
-    assert.deepStrictEqual(PlanTransition.next(rules, more), { _tag: "RunSteps", steps: ["d"] })
+    assert.deepStrictEqual(planTransition.next(rules, more), { _tag: "RunSteps", steps: ["d"] })
   })
 
   it("S7.6 a step whose route could not be chosen is done: only the choice is made again", () => {
-    const rules = PlanTransition.rules(plan([step("a", routes("c")), step("b"), step("c")]))
+    const rules = planTransition.makeRules(plan([step("a", routes("c")), step("b"), step("c")]))
     const { failure } = failed("a")
     const state = after(rules, [
       go("a"),
@@ -324,12 +324,12 @@ describe("PLAN-6 going on", () => {
       { _tag: "PlanFinished", at, outcome: { _tag: "Failed", step: "a", failure } },
       resumed
     ])
-    assert.deepStrictEqual(PlanTransition.next(rules, state), { _tag: "ChooseRoute", step: "a" })
-    assert.strictEqual(PlanRunState.history(state).length, 1)
+    assert.deepStrictEqual(planTransition.next(rules, state), { _tag: "ChooseRoute", step: "a" })
+    assert.strictEqual(PlanRun.history(state).length, 1)
   })
 
   it("PLAN-5 an output that does not fit the plan's is a failure, and is tried again", () => {
-    const rules = PlanTransition.rules(plan([step("a")]))
+    const rules = planTransition.makeRules(plan([step("a")]))
     const { failure } = failed("a")
     const state = after(rules, [
       go("a"),
@@ -337,19 +337,19 @@ describe("PLAN-6 going on", () => {
       { _tag: "PlanFinished", at, outcome: { _tag: "Failed", step: "a", failure } },
       resumed
     ])
-    assert.deepStrictEqual(PlanTransition.next(rules, state), {
+    assert.deepStrictEqual(planTransition.next(rules, state), {
       _tag: "Finish",
       outcome: { _tag: "Completed", output: "a" }
     })
   })
 
   it("S16.4 after an interruption nothing starts, what runs may end, and all of it goes on later", () => {
-    const rules = PlanTransition.rules(plan([band("a"), band("b"), step("c")]))
+    const rules = planTransition.makeRules(plan([band("a"), band("b"), step("c")]))
     const stopped = after(rules, [go("a"), go("b"), { _tag: "PlanInterrupted", at, reason: "stop" }, done("a")])
-    assert.isTrue(Result.isFailure(PlanTransition.apply(rules, stopped, go("b"))))
+    assert.isTrue(Result.isFailure(planTransition.apply(rules, stopped, go("b"))))
     assert.isTrue(
       Result.isFailure(
-        PlanTransition.apply(rules, stopped, {
+        planTransition.apply(rules, stopped, {
           _tag: "StepRetried",
           at,
           step: "b",
@@ -361,42 +361,37 @@ describe("PLAN-6 going on", () => {
     const ended = finish(rules, stopped)
     assert.deepStrictEqual(ended.outcome, { _tag: "Interrupted", reason: "stop" })
     const again = after(rules, [resumed], ended)
-    assert.deepStrictEqual(PlanTransition.next(rules, again), { _tag: "RunSteps", steps: ["b"] })
+    assert.deepStrictEqual(planTransition.next(rules, again), { _tag: "RunSteps", steps: ["b"] })
   })
 
   it("PLAN-7 what is completed or concluded does not go on", () => {
-    const rules = PlanTransition.rules(plan([step("a")]))
+    const rules = planTransition.makeRules(plan([step("a")]))
     const completed = finish(rules, after(rules, [go("a"), done("a")]))
     assert.include(
-      Result.getOrThrow(Result.flip(PlanTransition.apply(rules, completed, resumed))).message,
+      Result.getOrThrow(Result.flip(planTransition.apply(rules, completed, resumed))).message,
       "found one that ended Completed"
     )
     const concluded = finish(rules, after(rules, [go("a"), { _tag: "StepConcluded", at, step: "a", answer: "x" }]))
-    assert.isTrue(Result.isFailure(PlanTransition.apply(rules, concluded, resumed)))
+    assert.isTrue(Result.isFailure(planTransition.apply(rules, concluded, resumed)))
   })
 
   it("PLAN-6 a state of another plan is refused by its digest, and never runs on", () => {
-    const rules = PlanTransition.rules(plan([step("a"), step("b")]))
+    const rules = planTransition.makeRules(plan([step("a"), step("b")]))
     const state = after(rules, [go("a"), done("a")])
-    const error = Result.getOrThrow(Result.flip(PlanTransition.checkDigest(state, "sha256:1")))
+    const error = Result.getOrThrow(Result.flip(planTransition.checkDigest(state, "sha256:1")))
     assert.deepInclude(error, { _tag: "PlanChanged", expected: "sha256:0", found: "sha256:1" })
-    assert.isTrue(Result.isSuccess(PlanTransition.checkDigest(state, "sha256:0")))
-    const action = PlanTransition.next(PlanTransition.rules(plan([step("a")])), state)
+    assert.isTrue(Result.isSuccess(planTransition.checkDigest(state, "sha256:0")))
+    const action = planTransition.next(planTransition.makeRules(plan([step("a")])), state)
     assert(action._tag === "Finish" && action.outcome._tag === "Failed")
     assert.strictEqual(action.outcome.failure.type, "PlanChanged")
   })
 })
 
 describe("PLAN-5 facts that do not fit are refused, and say why", () => {
-  const inner = PlanTransition.rules(plan([step("x")]))
-  const rules = PlanTransition.rules(plan([step("a", routes("c")), step("n"), step("c")]), new Map([["n", inner]]))
-  const toN: ReadonlyArray<PlanRunEvent.PlanRunEvent> = [
-    go("a"),
-    done("a"),
-    { _tag: "RouteTaken", at, step: "a" },
-    go("n")
-  ]
-  const nested = (event: PlanRunEvent.PlanRunEvent, step = "n"): PlanRunEvent.NestedChanged => ({
+  const inner = planTransition.makeRules(plan([step("x")]))
+  const rules = planTransition.makeRules(plan([step("a", routes("c")), step("n"), step("c")]), new Map([["n", inner]]))
+  const toN: ReadonlyArray<PlanRun.Event> = [go("a"), done("a"), { _tag: "RouteTaken", at, step: "a" }, go("n")]
+  const nested = (event: PlanRun.Event, step = "n"): PlanRun.NestedChanged => ({
     _tag: "NestedChanged",
     at,
     step,
@@ -457,13 +452,13 @@ describe("PLAN-5 facts that do not fit are refused, and say why", () => {
       [...toN, nested(begin(inner, 1)), { _tag: "AgentChanged", at, step: "n", event: { _tag: "RunInterrupted", at } }],
       `expected facts of the plan in the step, found an event of an agent`
     ]
-  ] as ReadonlyArray<readonly [string, ReadonlyArray<PlanRunEvent.PlanRunEvent>, string]>) {
+  ] as ReadonlyArray<readonly [string, ReadonlyArray<PlanRun.Event>, string]>) {
     it(`PLAN-5 ${what}`, () => {
       assert.include(refused(rules, events).message, message)
     })
   }
 
-  const agent = (event: RunEvent.RunEvent): PlanRunEvent.AgentChanged => ({
+  const agent = (event: Run.Event): PlanRun.AgentChanged => ({
     _tag: "AgentChanged",
     at,
     step: "a",
@@ -491,12 +486,12 @@ describe("PLAN-5 facts that do not fit are refused, and say why", () => {
       stops,
       agent({ _tag: "RunFinished", at, outcome: { _tag: "Interrupted" } })
     ])
-    const status = PlanRunState.member(after(rules, [agentStarts], ended), "a")?.status
+    const status = PlanRun.member(after(rules, [agentStarts], ended), "a")?.status
     assert(status?._tag === "Running" && status.child?._tag === "Agent")
     assert.strictEqual(status.child.state.outcome, undefined)
     const { failure } = failed("a")
     const retried = after(rules, [go("a"), agentStarts, { _tag: "StepRetried", at, step: "a", attempt: 2, failure }])
-    assert.deepStrictEqual(PlanRunState.member(retried, "a")?.status, { _tag: "Running", attempt: 2, startedAt: at })
+    assert.deepStrictEqual(PlanRun.member(retried, "a")?.status, { _tag: "Running", attempt: 2, startedAt: at })
   })
 
   it("PLAN-8 what waits inside of a step changes by decisions alone until the step runs again", () => {
@@ -505,7 +500,7 @@ describe("PLAN-5 facts that do not fit are refused, and say why", () => {
   })
 
   it("PLAN-5 an outcome is the one that comes next, with all it holds", () => {
-    const short = PlanTransition.rules(plan([step("a")]))
+    const short = planTransition.makeRules(plan([step("a")]))
     const error = refused(short, [
       go("a"),
       done("a"),
@@ -521,7 +516,7 @@ describe("PLAN-5 facts that do not fit are refused, and say why", () => {
 
   it("PLAN-5 a list of facts begins with PlanStarted", () => {
     for (const events of [[], [go("a")]]) {
-      const error = Result.getOrThrow(Result.flip(PlanTransition.fold(rules, events)))
+      const error = Result.getOrThrow(Result.flip(planTransition.fold(rules, events)))
       assert.include(error.message, "expected PlanStarted first")
     }
   })

@@ -3,17 +3,10 @@
  * steps, interruptions and crashes come from plain data.
  */
 import { DateTime, HashMap, Result, Schema } from "effect"
-import * as Conversation from "../../src/conversation/Conversation.ts"
-import type * as Part from "../../src/conversation/Part.ts"
-import type * as PlanDefinition from "../../src/plan/PlanDefinition.ts"
-import type * as PlanOutcome from "../../src/plan/PlanOutcome.ts"
-import type * as PlanRunEvent from "../../src/plan/PlanRunEvent.ts"
-import * as PlanRunState from "../../src/plan/PlanRunState.ts"
-import * as PlanTransition from "../../src/plan/PlanTransition.ts"
-import type * as RunEvent from "../../src/agent/RunEvent.ts"
-import type * as RunState from "../../src/agent/RunState.ts"
-import * as RunTransition from "../../src/agent/RunTransition.ts"
-import * as ToolResult from "../../src/tool/ToolResult.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import { Conversation, ToolResult, type Message, type Run as Runs } from "effect-emissary"
+import { RunTransition } from "effect-emissary/agent"
+import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 
 const Index = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
 
@@ -54,7 +47,7 @@ export const plan = (
 ): PlanDefinition.PlanDefinition => ({ name: "plan", maxIterations, steps })
 
 /** What runs in the steps of a kind "plan": a pause in the middle, and a band. */
-const inner = PlanTransition.rules(
+const inner = planTransition.makeRules(
   plan([
     step("x"),
     step("pay", { target: { kind: "tool", name: "pay" } }),
@@ -65,9 +58,9 @@ const inner = PlanTransition.rules(
 
 const nameOf = (index: number) => `s${index}`
 
-export const rulesOf = (script: Script): PlanTransition.Rules => {
+export const rulesOf = (script: Script): planTransition.Rules => {
   const alone = script.steps.flatMap(({ parallel }, index) => (parallel ? [] : [nameOf(index)]))
-  const nested = new Map<string, PlanTransition.Rules>()
+  const nested = new Map<string, planTransition.Rules>()
   const steps = script.steps.map(({ kind, parallel, rejoin, routes, writes }, index) => {
     const later = script.steps.length - index - 1
     const routed = routes !== "none" && !parallel && alone.length > 0
@@ -83,14 +76,14 @@ export const rulesOf = (script: Script): PlanTransition.Rules => {
       ...(routed && later > 0 && rejoin > 3 ? { afterBranches: nameOf(index + 1 + (rejoin % later)) } : {})
     })
   })
-  return PlanTransition.rules(plan(steps, script.maxIterations), nested)
+  return planTransition.makeRules(plan(steps, script.maxIterations), nested)
 }
 
 export interface Log {
-  readonly events: ReadonlyArray<PlanRunEvent.PlanRunEvent>
-  readonly states: ReadonlyArray<PlanRunState.PlanRunState>
-  readonly outcomes: ReadonlyArray<PlanOutcome.PlanOutcome["_tag"] | "crash">
-  readonly final: PlanRunState.PlanRunState
+  readonly events: ReadonlyArray<PlanRun.Event>
+  readonly states: ReadonlyArray<PlanRun.State>
+  readonly outcomes: ReadonlyArray<PlanRun.Outcome["_tag"] | "crash">
+  readonly final: PlanRun.State
 }
 
 class Cut {
@@ -98,19 +91,16 @@ class Cut {
 }
 
 interface Run {
-  readonly rules: PlanTransition.Rules
-  readonly state: () => PlanRunState.PlanRunState
-  readonly put: (event: PlanRunEvent.PlanRunEvent) => void
+  readonly rules: planTransition.Rules
+  readonly state: () => PlanRun.State
+  readonly put: (event: PlanRun.Event) => void
 }
 
 /** Runs a plan. `through` is called on the state between every two transitions. */
-export const simulate = (
-  script: Script,
-  through: (state: PlanRunState.PlanRunState) => PlanRunState.PlanRunState = (state) => state
-): Log => {
+export const simulate = (script: Script, through: (state: PlanRun.State) => PlanRun.State = (state) => state): Log => {
   const rules = rulesOf(script)
-  const events: Array<PlanRunEvent.PlanRunEvent> = []
-  const states: Array<PlanRunState.PlanRunState> = []
+  const events: Array<PlanRun.Event> = []
+  const states: Array<PlanRun.State> = []
   const outcomes: Array<Log["outcomes"][number]> = []
   let drawn = 0
   /** From the script, then always 0: the dull way. */
@@ -120,7 +110,7 @@ export const simulate = (
   let ids = 0
   const at = () => time(events.length * 10)
 
-  const begin: PlanRunEvent.PlanStarted = {
+  const begin: PlanRun.PlanStarted = {
     _tag: "PlanStarted",
     at: at(),
     runId: "run",
@@ -132,13 +122,13 @@ export const simulate = (
     context: {}
   }
   events.push(begin)
-  states.push(PlanTransition.start(rules, begin))
-  let state = through(PlanTransition.start(rules, begin))
+  states.push(planTransition.start(rules, begin))
+  let state = through(planTransition.start(rules, begin))
 
-  const emit = (event: PlanRunEvent.PlanRunEvent): void => {
+  const emit = (event: PlanRun.Event): void => {
     if (stop === "crash" && budget-- <= 0) throw new Cut()
     events.push(event)
-    state = Result.getOrThrow(PlanTransition.apply(rules, state, event))
+    state = Result.getOrThrow(planTransition.apply(rules, state, event))
     states.push(state)
     state = through(state)
     if (stop === "interrupt" && budget-- <= 0 && state.interrupted === undefined && state.outcome === undefined) {
@@ -148,7 +138,7 @@ export const simulate = (
   }
   const stopped = () => state.interrupted !== undefined
 
-  const record = (name: string, output: Schema.Json, usage: PlanRunEvent.StepRecord["usage"], attempts = 1) => ({
+  const record = (name: string, output: Schema.Json, usage: PlanRun.StepRecord["usage"], attempts = 1) => ({
     step: name,
     task: "task",
     output,
@@ -159,7 +149,7 @@ export const simulate = (
   })
 
   const finish = (run: Run, name: string, attempts = 1) => {
-    const usage = PlanRunState.member(run.state(), name)?.usage ?? {}
+    const usage = PlanRun.member(run.state(), name)?.usage ?? {}
     const output = draw(9) === 8 ? null : { step: name, password: "of a step", n: draw(1000) }
     const told = Object.keys(usage).length === 0 ? { outputTokens: 1 } : usage
     run.put({ _tag: "StepFinished", at: at(), record: record(name, output, told, attempts) })
@@ -168,7 +158,7 @@ export const simulate = (
   const failure = (type: string) => ({ type, message: "no luck", retryable: true })
 
   const runStep = (run: Run, name: string): void => {
-    const member = PlanRunState.member(run.state(), name)
+    const member = PlanRun.member(run.state(), name)
     const definition = run.rules.definition.steps.find((step) => step.name === name)
     if (member?.status._tag !== "Running" || definition === undefined) throw new Error(`${name} does not run`)
     const { attempt, decision } = member.status
@@ -202,10 +192,10 @@ export const simulate = (
     const rules = outer.rules.nested(name)
     if (rules === undefined) throw new Error(`${name} is no plan`)
     const child = () => {
-      const status = PlanRunState.member(outer.state(), name)?.status
+      const status = PlanRun.member(outer.state(), name)?.status
       return status !== undefined && "child" in status && status.child?._tag === "Plan" ? status.child.state : undefined
     }
-    const put = (event: PlanRunEvent.PlanRunEvent) => outer.put({ _tag: "NestedChanged", at: at(), step: name, event })
+    const put = (event: PlanRun.Event) => outer.put({ _tag: "NestedChanged", at: at(), step: name, event })
     const begun = child()
     if (begun === undefined) {
       put({ ...begin, at: at(), runId: `${outer.state().runId}/${name}`, depth: outer.state().depth + 1 })
@@ -233,9 +223,9 @@ export const simulate = (
 
   /** An agent that calls one tool and answers. Some ask before they call. */
   const runAgent = (outer: Run, name: string): void => {
-    const put = (event: RunEvent.RunEvent) => outer.put({ _tag: "AgentChanged", at: at(), step: name, event })
-    const child = (): RunState.RunState | undefined => {
-      const status = PlanRunState.member(outer.state(), name)?.status
+    const put = (event: Runs.Event) => outer.put({ _tag: "AgentChanged", at: at(), step: name, event })
+    const child = (): Runs.State | undefined => {
+      const status = PlanRun.member(outer.state(), name)?.status
       return status !== undefined && "child" in status && status.child?._tag === "Agent"
         ? status.child.state
         : undefined
@@ -269,7 +259,7 @@ export const simulate = (
         case "CallModel": {
           put({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
           if (stopped()) return
-          const content: ReadonlyArray<Part.AssistantPart> =
+          const content: ReadonlyArray<Message.AssistantPart> =
             action.step === 1 && asks > 0
               ? [{ type: "tool-call", id: `call${++ids}`, name: asks === 2 ? "asks" : "call", arguments: {} }]
               : []
@@ -310,14 +300,14 @@ export const simulate = (
   const loop = (run: Run): boolean => {
     const inner = run.state().depth > 0
     for (;;) {
-      const action = PlanTransition.next(run.rules, run.state())
+      const action = planTransition.next(run.rules, run.state())
       switch (action._tag) {
         case "RunSteps": {
           for (const name of action.steps) {
             if (stopped()) break
             run.put({ _tag: "StepStarted", at: at(), step: name })
           }
-          const running = PlanRunState.openSteps(run.state()).filter(({ status }) => status._tag === "Running")
+          const running = PlanRun.openSteps(run.state()).filter(({ status }) => status._tag === "Running")
           for (const { step } of draw(2) === 1 ? running.toReversed() : running) {
             if (!stopped()) runStep(run, step)
           }
@@ -357,14 +347,14 @@ export const simulate = (
     try {
       if (phase > 0) {
         const waiting = [
-          ...PlanRunState.approvalRequests(state).map(({ callId, path }) => ({ callId, path: path ?? [] })),
-          ...PlanRunState.pauses(state).map(({ path, step }) => ({ callId: step, path }))
+          ...PlanRun.approvalRequests(state).map(({ callId, path }) => ({ callId, path: path ?? [] })),
+          ...PlanRun.pauses(state).map(({ path, step }) => ({ callId: step, path }))
         ]
         const decisions = waiting.flatMap((one) => {
           const answer = draw(4)
           return answer === 3 ? [] : [{ ...one, approved: answer < 2 }]
         })
-        for (const event of Result.getOrThrow(PlanTransition.decide(state, decisions, at()))) emit(event)
+        for (const event of Result.getOrThrow(planTransition.decide(state, decisions, at()))) emit(event)
         const more = state.outcome?._tag === "LimitReached" ? { maxIterations: state.maxIterations + 5 } : {}
         emit({ _tag: "PlanResumed", at: at(), ...more })
       }
@@ -378,5 +368,5 @@ export const simulate = (
   return { events, states, outcomes, final: state }
 }
 
-export const writesOf = (state: PlanRunState.PlanRunState): ReadonlyArray<readonly [string, number]> =>
+export const writesOf = (state: PlanRun.State): ReadonlyArray<readonly [string, number]> =>
   Array.from(HashMap.entries(state.writes))

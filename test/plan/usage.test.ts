@@ -1,8 +1,10 @@
 /** PLAN-7 S12: what a run used, each model call once. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { Agent, Plan, PlanRunState, Step } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { completed, log } from "./support.ts"
 
 /** Each agent uses as many tokens as its instructions say. */
@@ -35,7 +37,7 @@ describe("usage", () => {
       const { state, usage } = completed(yield* Plan.run(bound, "x"))
       assert.deepStrictEqual(usage, { inputTokens: 150, outputTokens: 4 })
       assert.deepStrictEqual(
-        PlanRunState.history(state).map((record) => record.usage.inputTokens),
+        PlanRun.history(state).map((record) => record.usage.inputTokens),
         [70, 80]
       )
     }).pipe(Effect.provide(model))

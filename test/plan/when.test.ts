@@ -1,10 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Result, Schema } from "effect"
-import { Decode, RetryPolicy, When } from "effect-emissary"
+import * as performStep from "#src/plan/internal/performStep.ts"
+import { Json } from "effect-emissary/payload"
+import { PlanDefinition, When } from "effect-emissary/plan"
 
 const test = (when: When.When, payload: Schema.Json, text = "") => When.test(when, { payload, text }, () => false)
 
-const decode = (input: unknown) => Effect.exit(Decode.decode(When.When)(input))
+const decode = (input: unknown) => Effect.exit(Json.decode(When.When)(input))
 
 /** Conditions of every kind, over few keys and values, so that they often hold. */
 const Value = Schema.Union([Schema.Null, Schema.Literals([0, 1, -0, 1.5, "", "a", "b", "\u{1F600}", true, false])])
@@ -248,7 +250,7 @@ describe("PLAN-3 When", () => {
         assert.isTrue(Exit.isFailure(yield* decode(wrong)), JSON.stringify(wrong).slice(0, 80))
       }
       const error = yield* Effect.flip(
-        Decode.decode(When.When)({ _tag: "Or", any: [{ _tag: "Matches", path: [], pattern: "(" }] })
+        Json.decode(When.When)({ _tag: "Or", any: [{ _tag: "Matches", path: [], pattern: "(" }] })
       )
       assert.include(error.message, "/any/0/pattern")
       assert.include(error.message, "linear time")
@@ -282,15 +284,15 @@ describe("PLAN-3 When", () => {
 
 describe("PLAN-1 RetryPolicy", () => {
   it("PLAN-1 durations become milliseconds, and a policy stays as it is", () => {
-    const policy = RetryPolicy.make({ times: 3, delay: "1 second", factor: 2, maxDelay: "3 seconds" })
+    const policy = performStep.makeRetryPolicy({ times: 3, delay: "1 second", factor: 2, maxDelay: "3 seconds" })
     assert.deepStrictEqual(policy, { times: 3, delayMillis: 1000, factor: 2, maxDelayMillis: 3000 })
-    assert.deepStrictEqual(RetryPolicy.make(policy), policy)
-    assert.deepStrictEqual(RetryPolicy.make({ times: 0 }), { times: 0 })
+    assert.deepStrictEqual(performStep.makeRetryPolicy(policy), policy)
+    assert.deepStrictEqual(performStep.makeRetryPolicy({ times: 0 }), { times: 0 })
   })
 
   it("PLAN-1 the pauses are those of the documented table", () => {
-    const pauses = (policy: RetryPolicy.RetryPolicy) =>
-      [1, 2, 3, 4].map((tries) => RetryPolicy.delayMillis(policy, tries))
+    const pauses = (policy: PlanDefinition.RetryPolicy) =>
+      [1, 2, 3, 4].map((tries) => performStep.retryDelayMillis(policy, tries))
     assert.deepStrictEqual(pauses({ times: 2 }), [0, 0, undefined, undefined])
     assert.deepStrictEqual(pauses({ times: 3, delayMillis: 100 }), [100, 100, 100, undefined])
     assert.deepStrictEqual(pauses({ times: 3, delayMillis: 100, factor: 2 }), [100, 200, 400, undefined])
@@ -304,15 +306,15 @@ describe("PLAN-1 RetryPolicy", () => {
 
   it("PLAN-1 no pause is endless, whatever the numbers", () => {
     assert.strictEqual(
-      RetryPolicy.delayMillis({ times: 1e9, delayMillis: 1, factor: 1e9 }, 1e6),
-      RetryPolicy.longestMillis
+      performStep.retryDelayMillis({ times: 1e9, delayMillis: 1, factor: 1e9 }, 1e6),
+      performStep.maxDelayMillis
     )
-    assert.strictEqual(RetryPolicy.delayMillis({ times: 1e9, delayMillis: 0, factor: 1e9 }, 1e6), 0)
+    assert.strictEqual(performStep.retryDelayMillis({ times: 1e9, delayMillis: 0, factor: 1e9 }, 1e6), 0)
   })
 
   it("PLAN-1 problems are what the schema refuses", () => {
-    const decodes = (policy: RetryPolicy.RetryPolicy) =>
-      Result.isSuccess(Schema.decodeResult(RetryPolicy.RetryPolicy)(policy))
+    const decodes = (policy: PlanDefinition.RetryPolicy) =>
+      Result.isSuccess(Schema.decodeResult(PlanDefinition.RetryPolicy)(policy))
     for (const policy of [
       { times: 0 },
       { times: 3, delayMillis: 0.5, factor: 1, maxDelayMillis: 0 },
@@ -324,7 +326,7 @@ describe("PLAN-1 RetryPolicy", () => {
       { times: 1, factor: 0.5 },
       { times: 1, maxDelayMillis: Number.NaN }
     ]) {
-      assert.strictEqual(decodes(policy), RetryPolicy.problems(policy).length === 0, JSON.stringify(policy))
+      assert.strictEqual(decodes(policy), performStep.retryPolicyProblems(policy).length === 0, JSON.stringify(policy))
     }
   })
 })

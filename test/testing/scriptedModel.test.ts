@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, FileSystem, Layer, Option, Schema, Stream } from "effect"
 import { AiError, LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Script, ScriptedModel, ScriptedModelError } from "effect-emissary/testing"
+import { ScriptedModel } from "effect-emissary/testing"
 
 const collect = (prompt: Prompt.RawInput) => Stream.runCollect(LanguageModel.streamText({ prompt }))
 
@@ -13,8 +13,11 @@ const joined = (parts: ReadonlyArray<{ readonly type: string; readonly delta?: s
     .map((part) => part.delta)
     .join("")
 
-const scripted = <A, E, R>(script: Script.Script, effect: Effect.Effect<A, E, R>, options?: ScriptedModel.Options) =>
-  Effect.provide(effect, ScriptedModel.layer(script, options))
+const scripted = <A, E, R>(
+  script: ScriptedModel.Script,
+  effect: Effect.Effect<A, E, R>,
+  options?: ScriptedModel.Options
+) => Effect.provide(effect, ScriptedModel.layer(script, options))
 
 const Weather = Tool.make("weather", {
   description: "The weather",
@@ -75,7 +78,7 @@ describe("ScriptedModel", () => {
 
   it.effect("TEST-1 streams the same turn in chunks, code points kept whole", () =>
     Effect.gen(function* () {
-      const turn: Script.Turn = {
+      const turn: ScriptedModel.Turn = {
         reasoning: { text: "let me think", metadata: { anthropic: { signature: "s1" } } },
         text: "ab😀cd",
         files: [{ mediaType: "image/png", data: "AAAA" }]
@@ -102,7 +105,7 @@ describe("ScriptedModel", () => {
 
   it.effect("TEST-1 tool calls: ids, arguments as text, provider-executed results, finish reason", () =>
     Effect.gen(function* () {
-      const script: Script.Script = [
+      const script: ScriptedModel.Script = [
         {
           toolCalls: [
             { name: "weather", params: { city: "Rome" } },
@@ -163,12 +166,12 @@ describe("ScriptedModel", () => {
         yield* LanguageModel.generateText({ prompt: "a" })
         const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "once more" }))
         assert.isFalse(error.isRetryable)
-        const reason = Option.getOrThrow(ScriptedModelError.fromAiError(error)).reason
+        const reason = Option.getOrThrow(ScriptedModel.fromAiError(error)).reason
         assert.strictEqual(reason._tag, "ScriptExhausted")
         assert.include(error.message, "1 turn ")
         assert.include(error.message, "once more")
         const streamed = yield* Effect.flip(collect("again"))
-        assert.isTrue(AiError.isAiError(streamed) && Option.isSome(ScriptedModelError.fromAiError(streamed)))
+        assert.isTrue(AiError.isAiError(streamed) && Option.isSome(ScriptedModel.fromAiError(streamed)))
         const reported = yield* Effect.flip(ScriptedModel.assertComplete)
         assert.strictEqual(reported.reason._tag, "ScriptExhausted")
       })
@@ -205,7 +208,7 @@ describe("ScriptedModel", () => {
       ],
       Effect.gen(function* () {
         const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "order 41" }))
-        const { reason } = Option.getOrThrow(ScriptedModelError.fromAiError(error))
+        const { reason } = Option.getOrThrow(ScriptedModel.fromAiError(error))
         assert.strictEqual(reason._tag, "RequestMismatch")
         if (reason._tag !== "RequestMismatch") return
         assert.strictEqual(reason.turn, 1)
@@ -280,7 +283,7 @@ describe("ScriptedModel", () => {
 
   it.effect("TEST-1 conditional scripts: a function per turn and a function for all", () =>
     Effect.gen(function* () {
-      const echo: Script.TurnFunction = ({ index, messages }) =>
+      const echo: ScriptedModel.TurnFunction = ({ index, messages }) =>
         Effect.succeed({ text: `${index}:${messages.at(-1)?.text}` })
       const two = Effect.all([
         LanguageModel.generateText({ prompt: "p" }),
@@ -296,7 +299,7 @@ describe("ScriptedModel", () => {
 
   it.effect("TEST-1 failures by name and as AiError reasons; a stream breaks after its content", () =>
     Effect.gen(function* () {
-      const script: Script.Script = [
+      const script: ScriptedModel.Script = [
         { fail: { reason: "RateLimitError", retryAfter: 7000 } },
         { fail: new AiError.QuotaExhaustedError({}) },
         { fail: new AiError.NetworkError({ reason: "TransportError", method: "POST", url: "http://x.invalid/" }) },
@@ -354,7 +357,7 @@ describe("ScriptedModel", () => {
 
   it.effect("TEST-1 raw parts: error part, deltas without start, missing finish", () =>
     Effect.gen(function* () {
-      const script: Script.Script = [
+      const script: ScriptedModel.Script = [
         {
           parts: [
             { type: "text-delta", id: "t", delta: "no " },
@@ -444,13 +447,14 @@ describe("a script in JSON", () => {
 
   it.effect("L2 L3 goes through the payload door and survives writing", () =>
     Effect.gen(function* () {
-      const script = yield* Script.decodeJson(json)
-      assert.deepStrictEqual(yield* Script.decodeJson(yield* Script.encodeJson(script)), script)
-      const refused = (text: string) => Effect.map(Effect.flip(Script.decodeJson(text)), (error) => error.reason._tag)
+      const script = yield* ScriptedModel.decodeScript(json)
+      assert.deepStrictEqual(yield* ScriptedModel.decodeScript(yield* ScriptedModel.encodeScript(script)), script)
+      const refused = (text: string) =>
+        Effect.map(Effect.flip(ScriptedModel.decodeScript(text)), (error) => error.reason._tag)
       assert.strictEqual(yield* refused(`{"version":2,"turns":[]}`), "UnsupportedVersion")
       assert.strictEqual(yield* refused(`{"version":1,"turns":[{"txt":"typo"}]}`), "Invalid")
       assert.strictEqual(yield* refused(`{"version":1,"turns":[{"text":"`), "NotJson")
-      const limited = yield* Effect.flip(Script.decodeJson(json, { limits: { maxArrayLength: 2 } }))
+      const limited = yield* Effect.flip(ScriptedModel.decodeScript(json, { limits: { maxArrayLength: 2 } }))
       assert.strictEqual(limited.reason._tag, "TooLarge")
     })
   )

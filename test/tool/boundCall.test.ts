@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { type BoundCall, ToolResult, ToolSettings } from "effect-emissary"
+import type * as boundCall from "#src/tool/internal/boundCall.ts"
+import { ToolResult, ToolSettings } from "effect-emissary"
 import { bind, call, prepare } from "./support.ts"
 
 const Order = Schema.Struct({
@@ -169,7 +170,7 @@ describe("TOOL-1 timeouts", () => {
   )
   const set = bind(limited, { default: () => Effect.never, annotated: () => Effect.never, forever: () => Effect.never })
 
-  const seconds = (name: string, options?: Partial<BoundCall.PrepareOptions>) =>
+  const seconds = (name: string, options?: Partial<boundCall.PrepareOptions>) =>
     Effect.map(
       Effect.flatMap(set, (set) => prepare(set, name, {}, options)),
       (result) => (Result.isSuccess(result) ? Duration.toSeconds(result.success.timeout) : assert.fail())

@@ -1,16 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Context, Effect, Layer, Option, References, Schema } from "effect"
 import { AiError, Prompt, Tool, Toolkit } from "effect/ai"
-import {
-  BoundTool,
-  Content,
-  RunContext,
-  ToolBatch,
-  ToolContract,
-  ToolFailure,
-  ToolResult,
-  ToolSet
-} from "effect-emissary"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
+import * as toolBatch from "#src/tool/internal/toolBatch.ts"
+import { RunContext, ToolContract, ToolFailure, ToolResult } from "effect-emissary"
 import { bind, call, calls } from "./support.ts"
 
 class NotFound extends Schema.TaggedError<NotFound>()("NotFound", { id: Schema.String }) {
@@ -66,8 +59,8 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
       assert.deepStrictEqual(
         yield* call(set, "shot", {}),
         ToolResult.success({ png: "AQID" }, [
-          Content.text("Screenshot"),
-          Content.file({ mediaType: "image/png", data: "AQID" })
+          ToolResult.textPart("Screenshot"),
+          ToolResult.filePart({ mediaType: "image/png", data: "AQID" })
         ])
       )
       assert.deepStrictEqual(yield* call(set, "silent", {}), ToolResult.success(1))
@@ -89,7 +82,7 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
         poison: () => Effect.succeed(JSON.parse(`{"__proto__":1}`))
       })
       const causes: Array<unknown> = []
-      const results = yield* ToolBatch.collect(
+      const results = yield* toolBatch.collect(
         yield* calls(set, [
           ["bad", {}],
           ["cyclic", {}],
@@ -121,7 +114,7 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
       const result = yield* call(set, "slow", {}, { progress: (part) => Effect.sync(() => seen.push(part)) })
       const value = { at: "2026-01-01T00:00:00.000Z" }
       assert.deepStrictEqual(seen, [ToolResult.success(value)])
-      assert.deepStrictEqual(result, ToolResult.success(value, [Content.text("done")]))
+      assert.deepStrictEqual(result, ToolResult.success(value, [ToolResult.textPart("done")]))
     })
   )
 
@@ -192,7 +185,7 @@ describe("TOOL-3 failures", () => {
     it.effect(`L8 ${name}: other errors are an execution_error without their text, which stays in the cause`, () =>
       Effect.gen(function* () {
         let seen: Cause.Cause<unknown> | undefined
-        const [result] = yield* ToolBatch.collect(yield* calls(yield* set, [[name, {}]]), {
+        const [result] = yield* toolBatch.collect(yield* calls(yield* set, [[name, {}]]), {
           onFinished: (_id, _result, _duration, cause) =>
             Effect.sync(() => {
               seen = cause
@@ -225,15 +218,15 @@ describe("AGENT-1, TOOL-5 what a handler sees", () => {
           })
         })
       )
-      const tools = yield* BoundTool.fromToolkit(toolkit).pipe(
+      const tools = yield* boundTool.fromToolkit(toolkit).pipe(
         // before the handlers, so that their layer captures none of it
         Effect.provideService(PerRequest, "where the tool was bound"),
         Effect.provide(handlers.pipe(Layer.provide(Layer.succeed(Captured, "captured")))),
         Effect.provideService(References.MinimumLogLevel, "Error")
       )
-      const unchanged = yield* call(yield* ToolSet.make(tools), "who", {}, { context: { tenant: "acme" } })
+      const unchanged = yield* call(yield* boundTool.makeSet(tools), "who", {}, { context: { tenant: "acme" } })
       assert.include(JSON.stringify(unchanged), "where the tool was bound")
-      const result = yield* call(yield* ToolSet.make(tools), "who", {}, { context: { tenant: "acme" } }).pipe(
+      const result = yield* call(yield* boundTool.makeSet(tools), "who", {}, { context: { tenant: "acme" } }).pipe(
         Effect.provideService(PerRequest, "request"),
         Effect.provideService(References.MinimumLogLevel, "Warn")
       )
@@ -278,7 +271,7 @@ describe("kinds of tools", () => {
 
   it.effect("a tool without its handler is refused", () =>
     Effect.gen(function* () {
-      const error = yield* Effect.flip(BoundTool.handlerOf(Tool.make("lonely")))
+      const error = yield* Effect.flip(boundTool.handlerOf(Tool.make("lonely")))
       assert.strictEqual(error.part, "handler")
       assert.include(error.message, `"lonely"`)
     })
@@ -286,7 +279,7 @@ describe("kinds of tools", () => {
 
   it.effect("a tool that requires no handler has none", () =>
     Effect.gen(function* () {
-      assert.isTrue(Option.isNone(yield* BoundTool.handlerOf(search)))
+      assert.isTrue(Option.isNone(yield* boundTool.handlerOf(search)))
     })
   )
 
@@ -303,7 +296,7 @@ describe("kinds of tools", () => {
         parameters,
         annotations: { strict: true, title: "Weather", idempotent: true }
       })
-      const shell = yield* BoundTool.shell(contract)
+      const shell = yield* boundTool.makeStub(contract)
       assert.strictEqual(Tool.getJsonSchema(shell.tool), parameters)
       assert.isTrue(Context.get(shell.tool.annotations, Tool.Idempotent))
       const decode = Schema.decodeUnknownExit(shell.tool.parametersSchema as Schema.Codec<unknown>)
@@ -314,7 +307,7 @@ describe("kinds of tools", () => {
 })
 
 describe("TOOL-7 approvals", () => {
-  const ask = (set: ToolSet.ToolSet, name: string, args: { readonly [key: string]: Schema.Json }) =>
+  const ask = (set: boundTool.ToolSet, name: string, args: { readonly [key: string]: Schema.Json }) =>
     set.tools.get(name)!.needsApproval(args, { callId: "1", context: { limit: 10 }, messages: [] })
 
   it.effect("needsApproval may be a boolean, or a function of the decoded arguments", () =>
@@ -365,7 +358,7 @@ describe("TOOL-7 approvals", () => {
         ["dynamic", true]
       ] as const) {
         const contract = yield* ToolContract.make({ name: "t", parameters: { type: "object" }, approval })
-        const set = yield* ToolSet.make([yield* BoundTool.shell(contract)])
+        const set = yield* boundTool.makeSet([yield* boundTool.makeStub(contract)])
         assert.strictEqual(yield* ask(set, "t", {}), expected)
       }
     })

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { Prompt } from "effect/ai"
-import { Content, ToolResult } from "effect-emissary"
+import * as effectAi from "#src/tool/internal/effectAi.ts"
+import { ToolResult } from "effect-emissary"
 
 const json = (value: unknown) => JSON.parse(JSON.stringify(value))
 
@@ -9,8 +10,8 @@ const roundTrip = <A>(schema: Schema.Codec<A>, value: A) =>
   Schema.decodeUnknownSync(schema)(json(Schema.encodeSync(schema)(value)))
 
 describe("Content", () => {
-  it.prop("L3 content survives JSON", [Content.Content], ([content]) => {
-    assert.deepStrictEqual(roundTrip(Content.Content, content), json(content))
+  it.prop("L3 content survives JSON", [ToolResult.Content], ([content]) => {
+    assert.deepStrictEqual(roundTrip(ToolResult.Content, content), json(content))
   })
 
   it.prop("L3 results survive JSON", [ToolResult.ToolResult], ([result]) => {
@@ -20,15 +21,15 @@ describe("Content", () => {
   it("parts of a prompt come back as they were", () => {
     const options = { anthropic: { signature: "s" } }
     const parts = [
-      Content.text("hello", options),
-      Content.file({ mediaType: "image/png", data: "AQID", fileName: "a.png" }),
-      Content.file({ mediaType: "image/png", data: new URL("https://example.com/a.png") })
+      ToolResult.textPart("hello", options),
+      ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" }),
+      ToolResult.filePart({ mediaType: "image/png", data: new URL("https://example.com/a.png") })
     ]
-    for (const part of parts) assert.deepStrictEqual(Content.fromPrompt(Content.toPrompt(part)), part)
+    for (const part of parts) assert.deepStrictEqual(effectAi.fromPrompt(effectAi.toPrompt(part)), part)
   })
 
   it("data URLs become their bytes, other text is base64", () => {
-    const data = (input: string | Uint8Array | URL) => Content.file({ mediaType: "image/png", data: input }).data
+    const data = (input: string | Uint8Array | URL) => ToolResult.filePart({ mediaType: "image/png", data: input }).data
     assert.deepStrictEqual(data("data:image/png;base64,AQID"), { type: "base64", base64: "AQID" })
     assert.deepStrictEqual(data(new URL("data:image/png;base64,AQID")), { type: "base64", base64: "AQID" })
     assert.deepStrictEqual(data("data:text/plain,hi"), { type: "url", url: "data:text/plain,hi" })
@@ -36,21 +37,27 @@ describe("Content", () => {
   })
 
   it("a URL that does not parse stays text", () => {
-    const part: Content.FilePart = { type: "file", mediaType: "x/y", data: { type: "url", url: "not a url" } }
-    assert.strictEqual(Content.toPrompt(part).data, "not a url")
+    const part: ToolResult.FilePart = { type: "file", mediaType: "x/y", data: { type: "url", url: "not a url" } }
+    assert.strictEqual(effectAi.toPrompt(part).data, "not a url")
   })
 
   it("TOOL-2 what providers get for text is what toText says", () => {
-    const parts = [Content.text("a"), Content.file({ mediaType: "image/png", data: "AQID", fileName: "a.png" })]
-    assert.strictEqual(Content.toText(parts), Prompt.toolModelOutputToText(parts.map((part) => Content.toPrompt(part))))
+    const parts = [
+      ToolResult.textPart("a"),
+      ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
+    ]
+    assert.strictEqual(
+      ToolResult.contentToText(parts),
+      Prompt.toolModelOutputToText(parts.map((part) => effectAi.toPrompt(part)))
+    )
   })
 })
 
 describe("ToolResult", () => {
   it("TOOL-2 a string is its own text, anything else compact JSON", () => {
-    assert.deepStrictEqual(ToolResult.success("sunny").content, [Content.text("sunny")])
-    assert.deepStrictEqual(ToolResult.success({ a: [1, null] }).content, [Content.text(`{"a":[1,null]}`)])
-    assert.deepStrictEqual(ToolResult.success(null).content, [Content.text("null")])
+    assert.deepStrictEqual(ToolResult.success("sunny").content, [ToolResult.textPart("sunny")])
+    assert.deepStrictEqual(ToolResult.success({ a: [1, null] }).content, [ToolResult.textPart(`{"a":[1,null]}`)])
+    assert.deepStrictEqual(ToolResult.success(null).content, [ToolResult.textPart("null")])
   })
 
   it("TOOL-2 of a failure its message, else compact JSON", () => {
@@ -61,6 +68,6 @@ describe("ToolResult", () => {
   it("content cannot be empty", () => {
     const decode = Schema.decodeUnknownExit(ToolResult.ToolResult)
     assert.strictEqual(decode({ _tag: "Success", content: [], value: 1 })._tag, "Failure")
-    assert.strictEqual(decode({ _tag: "Success", content: [Content.text("")], value: 1 })._tag, "Success")
+    assert.strictEqual(decode({ _tag: "Success", content: [ToolResult.textPart("")], value: 1 })._tag, "Success")
   })
 })

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { BoundCall, BoundTool, ToolSet } from "effect-emissary"
+import * as boundCall from "#src/tool/internal/boundCall.ts"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { TestClock } from "effect/testing"
 
 describe("RT-3 a deadline that has passed", () => {
@@ -17,9 +18,9 @@ describe("RT-3 a deadline that has passed", () => {
     })
     return Effect.gen(function* () {
       yield* TestClock.setTime(5000)
-      const set = yield* ToolSet.make(yield* BoundTool.fromToolkit(tools))
+      const set = yield* boundTool.makeSet(yield* boundTool.fromToolkit(tools))
       const request = { id: "c1", name: "pay", arguments: {} }
-      const call = Result.getOrThrow(yield* BoundCall.prepare(set, request, { runId: "r", deadline: 4000 }))
+      const call = Result.getOrThrow(yield* boundCall.prepare(set, request, { runId: "r", deadline: 4000 }))
       const result = yield* Option.getOrThrow(call.execute)
       assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
       assert.strictEqual(ran, 0)
@@ -30,9 +31,9 @@ describe("RT-3 a deadline that has passed", () => {
 describe("TOOL-3 a name that nobody has", () => {
   it.effect("TOOL-3 a long one is not sent back to the model at full length", () =>
     Effect.gen(function* () {
-      const set = yield* ToolSet.make([])
+      const set = yield* boundTool.makeSet([])
       const request = { id: "c1", name: "n".repeat(1_000_000), arguments: {} }
-      const refused = yield* BoundCall.prepare(set, request, { runId: "r" })
+      const refused = yield* boundCall.prepare(set, request, { runId: "r" })
       assert(Result.isFailure(refused))
       assert.isBelow(refused.failure.message.length, 500)
     })

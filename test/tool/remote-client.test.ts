@@ -1,12 +1,13 @@
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber, Layer, Option, Redacted, Schedule, Schema } from "effect"
-import { type BoundCall, RemoteTools, RemoteToolsError, ToolResult, ToolRuntime } from "effect-emissary"
+import type * as boundCall from "#src/tool/internal/boundCall.ts"
+import { RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient, HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
 
-const call = (over?: Partial<BoundCall.BoundCall> & { readonly idempotent?: boolean }): BoundCall.BoundCall => ({
+const call = (over?: Partial<boundCall.BoundCall> & { readonly idempotent?: boolean }): boundCall.BoundCall => ({
   runId: "run-1",
   id: "call-1",
   contract: {
@@ -34,7 +35,7 @@ const retry = Schedule.recurs(3)
 
 const dispatch = (
   url: string,
-  over?: Partial<BoundCall.BoundCall> & { readonly idempotent?: boolean },
+  over?: Partial<boundCall.BoundCall> & { readonly idempotent?: boolean },
   options?: Partial<Parameters<typeof RemoteTools.layerRuntime>[0]>
 ) =>
   Effect.flatMap(ToolRuntime.ToolRuntime, (runtime) => runtime.dispatch(call(over))).pipe(
@@ -48,7 +49,7 @@ const unavailable = (result: ToolResult.ToolResult) =>
     assert.strictEqual(result.type, "remote_unavailable")
     assert.isAbove(result.message.length, 10)
     assert.notInclude(JSON.stringify(result), "s3cret")
-    return Schema.decodeUnknownEffect(RemoteToolsError.Unavailable)(result.value)
+    return Schema.decodeUnknownEffect(RemoteTools.Unavailable)(result.value)
   })
 
 const answer = (result: unknown, over?: object) => JSON.stringify({ protocol: 1, callId: "call-1", result, ...over })
@@ -200,7 +201,7 @@ describe.each([
 })
 
 describe("RT-5 answers that are none", () => {
-  const bad: ReadonlyArray<readonly [string, number, string, RemoteToolsError.Unavailable]> = [
+  const bad: ReadonlyArray<readonly [string, number, string, RemoteTools.Unavailable]> = [
     ["text", 200, "hello", { reason: "invalid_response", outcome: "unknown", status: 200 }],
     ["nothing", 200, "", { reason: "invalid_response", outcome: "unknown", status: 200 }],
     ["null", 200, "null", { reason: "invalid_response", outcome: "unknown", status: 200 }],

@@ -14,8 +14,11 @@ import {
   Schema,
   Stream
 } from "effect"
-import { BoundCall, BoundTool, RemoteTools, ToolResult, ToolSet } from "effect-emissary"
+import * as boundCall from "#src/tool/internal/boundCall.ts"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
+import { RemoteTools, ToolResult } from "effect-emissary"
 import { ToolRuntimeConformance } from "effect-emissary/testing"
+
 import { Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpRouter } from "effect/http"
 import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
@@ -36,12 +39,12 @@ const execute = <E>(
 ) =>
   Effect.gen(function* () {
     const context: Context.Context<Tool.HandlersFor<typeof Tools.tools>> = yield* Layer.build(layer)
-    const bound: Array<BoundTool.BoundTool> = []
+    const bound: Array<boundTool.BoundTool> = []
     for (const tool of Object.values(Tools.tools)) {
-      bound.push(yield* BoundTool.fromTool(tool, context.mapUnsafe.get(tool.id)))
+      bound.push(yield* boundTool.fromTool(tool, context.mapUnsafe.get(tool.id)))
     }
-    const set = yield* ToolSet.make(bound)
-    const prepared = yield* BoundCall.prepare(set, { id: "c1", name, arguments: args }, { runId: "r1", ...options })
+    const set = yield* boundTool.makeSet(bound)
+    const prepared = yield* boundCall.prepare(set, { id: "c1", name, arguments: args }, { runId: "r1", ...options })
     if (Result.isFailure(prepared)) return prepared.failure
     const { execute } = prepared.success
     return execute._tag === "Some" ? yield* execute.value : yield* Effect.die("no body")
@@ -102,11 +105,11 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
           count === 1 ? socket.destroy() : respond(socket, 200, body)
         )
         const layer = RemoteTools.layerHandlers(toolkit, { url: server.url, token, retry: Schedule.recurs(1) })
-        const set = yield* Effect.flatMap(BoundTool.fromToolkit(toolkit), ToolSet.make).pipe(
+        const set = yield* Effect.flatMap(boundTool.fromToolkit(toolkit), boundTool.makeSet).pipe(
           Effect.provide(layer.pipe(Layer.provide(FetchHttpClient.layer)))
         )
         const request = { id: "c1", name: "look", arguments: {} }
-        const call = Result.getOrThrow(yield* BoundCall.prepare(set, request, { runId: "r1" }))
+        const call = Result.getOrThrow(yield* boundCall.prepare(set, request, { runId: "r1" }))
         const result = yield* Option.getOrThrow(call.execute)
         return [result._tag, server.requests.length]
       })

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type Cause, Context, Effect, FileSystem, Layer, Logger, Queue, Redacted, Schema } from "effect"
-import { RemoteTools, RemoteToolsApi, RemoteToolsError } from "effect-emissary"
+import { RemoteTools } from "effect-emissary"
 import { Tool, Toolkit } from "effect/ai"
 import { HttpClient, HttpClientRequest, HttpRouter, HttpServer, FetchHttpClient } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
@@ -193,7 +193,7 @@ describe("RT-5 a client that knows nothing but fetch", () => {
 
   it.live("a client derived from the HttpApi value works", () =>
     Effect.gen(function* () {
-      const client = yield* HttpApiClient.make(RemoteToolsApi.Api, {
+      const client = yield* HttpApiClient.make(RemoteTools.Api, {
         baseUrl: yield* url,
         transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(token))
       })
@@ -396,7 +396,7 @@ describe("RT-5 the context of the run is a claim", () => {
           context: (claimed, { name }) =>
             claimed["tenant"] === "acme"
               ? Effect.succeed({ tenant: "acme", by: name })
-              : Effect.fail(new RemoteToolsError.Denied({ message: "Not your tenant" }))
+              : Effect.fail(new RemoteTools.Denied({ message: "Not your tenant" }))
         })
       )
     )

@@ -1,30 +1,23 @@
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Queue, Redacted, Result, Schedule, Schema, Tracer } from "effect"
-import {
-  BoundCall,
-  BoundTool,
-  RemoteTools,
-  RemoteToolsError,
-  ToolContract,
-  type ToolResult,
-  ToolRuntime,
-  ToolSet
-} from "effect-emissary"
+import * as boundCall from "#src/tool/internal/boundCall.ts"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
+import { RemoteTools, ToolContract, ToolRuntime, type ToolResult } from "effect-emissary"
 import type { HttpClient, HttpServer } from "effect/http"
 import { serve, token, url } from "./fixtures/remote-serve.ts"
 import { Probe, Tools } from "./fixtures/remote-tools.ts"
 
 const prepare = (name: "get_order" | "report", args: Schema.Json) =>
   Effect.gen(function* () {
-    const tool = yield* BoundTool.shell(yield* ToolContract.fromTool(Tools.tools[name]))
-    const set = yield* ToolSet.make([tool])
+    const tool = yield* boundTool.makeStub(yield* ToolContract.fromTool(Tools.tools[name]))
+    const set = yield* boundTool.makeSet([tool])
     return Result.getOrThrow(
-      yield* BoundCall.prepare(set, { id: "c1", name, arguments: args }, { runId: "r1", context: { tenant: "acme" } })
+      yield* boundCall.prepare(set, { id: "c1", name, arguments: args }, { runId: "r1", context: { tenant: "acme" } })
     )
   })
 
-const dispatch = (call: BoundCall.BoundCall, options?: Partial<RemoteTools.ClientOptions>, path = "") =>
+const dispatch = (call: boundCall.BoundCall, options?: Partial<RemoteTools.ClientOptions>, path = "") =>
   Effect.gen(function* () {
     const layer = RemoteTools.layerRuntime({
       url: `${yield* url}${path}`,
@@ -42,7 +35,7 @@ const unavailable = (result: ToolResult.ToolResult) =>
     Schema.Struct({
       type: Schema.Literal("remote_unavailable"),
       message: Schema.String,
-      value: RemoteToolsError.Unavailable
+      value: RemoteTools.Unavailable
     })
   )(result)
 
@@ -115,7 +108,7 @@ describe("RT-5 every outcome of a call is typed", () => {
 
   test(
     "denied context",
-    { context: ({ tenant }) => Effect.fail(new RemoteToolsError.Denied({ message: `Not for ${String(tenant)}` })) },
+    { context: ({ tenant }) => Effect.fail(new RemoteTools.Denied({ message: `Not for ${String(tenant)}` })) },
     Effect.gen(function* () {
       const { message, value } = yield* unavailable(yield* dispatch(yield* prepare("get_order", { id: "1" })))
       assert.deepStrictEqual(value, { reason: "denied", outcome: "not_executed", status: 403 })

@@ -1,15 +1,9 @@
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Queue, Redacted, Result, Schedule, Schema } from "effect"
-import {
-  BoundCall,
-  BoundTool,
-  RemoteTools,
-  RemoteToolsError,
-  ToolContract,
-  ToolRuntime,
-  ToolSet
-} from "effect-emissary"
+import * as boundCall from "#src/tool/internal/boundCall.ts"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
+import { RemoteTools, ToolContract, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient } from "effect/http"
 import { spawn } from "node:child_process"
 import * as Readline from "node:readline"
@@ -63,16 +57,16 @@ class Origin extends Context.Service<
 
 /** The toolkit as a place without its code has it. */
 const shells = Effect.gen(function* () {
-  const bound: Array<BoundTool.BoundTool> = []
+  const bound: Array<boundTool.BoundTool> = []
   for (const tool of Object.values(Tools.tools)) {
-    bound.push(yield* BoundTool.shell(yield* ToolContract.fromTool(tool)))
+    bound.push(yield* boundTool.makeStub(yield* ToolContract.fromTool(tool)))
   }
-  return yield* ToolSet.make(bound)
+  return yield* boundTool.makeSet(bound)
 })
 
 const execute = (name: string, args: Schema.Json, context = {}) =>
   Effect.gen(function* () {
-    const prepared = yield* BoundCall.prepare(
+    const prepared = yield* boundCall.prepare(
       yield* shells,
       { id: "c1", name, arguments: args },
       { runId: "r1", context }
@@ -90,7 +84,7 @@ const remote = (url: string, over?: Partial<RemoteTools.ClientOptions>) =>
   )
 
 const unavailable = Schema.decodeUnknownEffect(
-  Schema.Struct({ type: Schema.Literal("remote_unavailable"), value: RemoteToolsError.Unavailable })
+  Schema.Struct({ type: Schema.Literal("remote_unavailable"), value: RemoteTools.Unavailable })
 )
 
 layer(Origin.layer, { excludeTestServices: true })("RT-5 two processes", (it) => {

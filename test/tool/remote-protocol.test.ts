@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Content, Decode, RemoteToolsError, ToolResult } from "effect-emissary"
-import * as V1 from "../../src/tool/internal/remote/protocol-v1.ts"
+import * as remoteProtocol from "#src/tool/internal/remoteProtocol.ts"
+import { RemoteTools, ToolResult } from "effect-emissary"
+import { Json } from "effect-emissary/payload"
 
 /** Frozen: these texts are what version 1 is. */
 const request =
@@ -15,19 +16,19 @@ const failure =
 
 const roundTrip = <T>(codec: Schema.Codec<T, unknown>, text: string) =>
   Effect.gen(function* () {
-    const value = yield* Decode.decodeJson(codec)(text)
+    const value = yield* Json.decodeJson(codec)(text)
     assert.strictEqual(JSON.stringify(yield* Schema.encodeEffect(codec)(value)), text)
   })
 
 describe("RT-5 L3 protocol 1 is frozen", () => {
-  it.effect("the request", () => roundTrip(V1.Request, request))
+  it.effect("the request", () => roundTrip(remoteProtocol.Request, request))
 
-  it.effect("the response with a success", () => roundTrip(V1.Response, response))
+  it.effect("the response with a success", () => roundTrip(remoteProtocol.Response, response))
 
-  it.effect("the response with a failure", () => roundTrip(V1.Response, failure))
+  it.effect("the response with a failure", () => roundTrip(remoteProtocol.Response, failure))
 
   it.effect("the least a request can be", () =>
-    roundTrip(V1.Request, '{"protocol":1,"runId":"","callId":"","name":"","arguments":null}')
+    roundTrip(remoteProtocol.Request, '{"protocol":1,"runId":"","callId":"","name":"","arguments":null}')
   )
 
   it.effect("the refusals", () =>
@@ -43,13 +44,13 @@ describe("RT-5 L3 protocol 1 is frozen", () => {
         '{"_tag":"UnsupportedMediaType","message":"m"}',
         '{"_tag":"InternalError","message":"m"}'
       ],
-      (text) => roundTrip(RemoteToolsError.Refusal, text)
+      (text) => roundTrip(RemoteTools.Refusal, text)
     )
   )
 })
 
 describe("RT-5 every result of the library fits protocol 1", () => {
-  const decode = Schema.decodeUnknownEffect(V1.Result)
+  const decode = Schema.decodeUnknownEffect(remoteProtocol.Result)
 
   it.effect.prop("round trip", [ToolResult.ToolResult], ([result]) =>
     Effect.gen(function* () {
@@ -59,7 +60,7 @@ describe("RT-5 every result of the library fits protocol 1", () => {
 
   it.effect("files too", () =>
     Effect.gen(function* () {
-      const result = ToolResult.success("x", [Content.file({ mediaType: "image/png", data: "AQID" })])
+      const result = ToolResult.success("x", [ToolResult.filePart({ mediaType: "image/png", data: "AQID" })])
       assert.deepStrictEqual(yield* decode(result), result)
     })
   )

@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Exit, Option, Redacted } from "effect"
-import { type BoundCall, RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
+import type * as boundCall from "#src/tool/internal/boundCall.ts"
+import { RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient } from "effect/http"
 import { rawServer, respond } from "./fixtures/remote-raw.ts"
 
-const call: BoundCall.BoundCall = {
+const call: boundCall.BoundCall = {
   runId: "run-1",
   id: "call-1",
   contract: {

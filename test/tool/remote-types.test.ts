@@ -1,6 +1,7 @@
 import { describe, expectTypeOf, it } from "@effect/vitest"
 import { Context, Effect, type FileSystem, type Layer, type Path, Redacted, Schema } from "effect"
-import { RemoteTools, type RemoteToolsError, type ToolContract, type ToolSet } from "effect-emissary"
+import type * as boundTool from "#src/tool/internal/boundTool.ts"
+import { RemoteTools, type ToolContract } from "effect-emissary"
 import { Tool, Toolkit } from "effect/ai"
 import type { Etag, HttpClient, HttpPlatform, HttpRouter } from "effect/http"
 
@@ -26,7 +27,7 @@ describe("PKG-4 what the layers of remote tools require", () => {
     >()
     expectTypeOf<Layer.Success<typeof plain>>().toEqualTypeOf<never>()
     expectTypeOf<Layer.Error<typeof plain>>().toEqualTypeOf<
-      RemoteToolsError.InvalidOption | ToolContract.ToolContractError | ToolSet.ToolNameError
+      RemoteTools.InvalidOption | ToolContract.ToolContractError | boundTool.ToolNameError
     >()
     const judged = RemoteTools.layerServer(toolkit, {
       token,

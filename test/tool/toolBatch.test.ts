@@ -2,17 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, References, Schema, Tracer } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import {
-  type BoundCall,
-  BoundTool,
-  ToolBatch,
-  ToolContract,
-  ToolFailure,
-  ToolResult,
-  ToolRuntime,
-  ToolSet,
-  ToolSettings
-} from "effect-emissary"
+import type * as boundCall from "#src/tool/internal/boundCall.ts"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
+import * as toolBatch from "#src/tool/internal/toolBatch.ts"
+import { ToolContract, ToolFailure, ToolResult, ToolRuntime, ToolSettings } from "effect-emissary"
 import { bind, calls, prepare } from "./support.ts"
 
 class Boom extends Error {}
@@ -55,7 +48,7 @@ describe("L6 siblings settle", () => {
           ["garbage", {}],
           ["sleep", { n: 0 }]
         ])
-        const fiber = yield* Effect.forkChild(ToolBatch.collect(batch))
+        const fiber = yield* Effect.forkChild(toolBatch.collect(batch))
         yield* TestClock.adjust("1 second")
         const results = yield* Fiber.join(fiber)
         const unhandled = "unhandled_error"
@@ -76,7 +69,7 @@ describe("L6 siblings settle", () => {
       ])
       const seen: Array<readonly [string, number]> = []
       const fiber = yield* Effect.forkChild(
-        ToolBatch.run(batch, {
+        toolBatch.run(batch, {
           onFinished: (id, _result, duration) => Effect.sync(() => seen.push([id, Duration.toMillis(duration)]))
         })
       )
@@ -97,7 +90,7 @@ describe("L6 siblings settle", () => {
       const set = yield* tools
       const one = yield* Effect.flatMap(prepare(set, "sleep", { n: 0 }), Effect.fromResult)
       const two = yield* Effect.flatMap(prepare(set, "boom", {}), Effect.fromResult)
-      const fiber = yield* Effect.forkChild(ToolBatch.collect([one, two, one]))
+      const fiber = yield* Effect.forkChild(toolBatch.collect([one, two, one]))
       yield* TestClock.adjust(10)
       assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["success", "unhandled_error", "success"])
     }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
@@ -109,9 +102,11 @@ describe("L6 siblings settle", () => {
       const causes: Array<Cause.Cause<unknown> | undefined> = []
       const logger = Logger.make(({ cause, message }) => logged.push(message, cause))
       const batch = yield* calls(yield* tools, [["boom", {}]])
-      yield* ToolBatch.run(batch, {
-        onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
-      }).pipe(Effect.provide(Logger.layer([logger])))
+      yield* toolBatch
+        .run(batch, {
+          onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
+        })
+        .pipe(Effect.provide(Logger.layer([logger])))
       assert.instanceOf(causes[0] === undefined ? undefined : Cause.squash(causes[0]), Boom)
       assert.isTrue(logged.some((entry) => Cause.isCause(entry) && Cause.squash(entry) instanceof Boom))
     })
@@ -127,7 +122,7 @@ describe("L6 siblings settle", () => {
       ])
       const finished: Array<string> = []
       const fiber = yield* Effect.forkChild(
-        ToolBatch.run(batch, {
+        toolBatch.run(batch, {
           defects: "die",
           onFinished: (id) => Effect.sync(() => finished.push(id))
         })
@@ -149,10 +144,12 @@ describe("L6 siblings settle", () => {
           Effect.suspend(() => (++attempts === 1 ? Effect.die(new Boom("first")) : ToolFailure.error("second")))
       })
       const causes: Array<unknown> = []
-      const results = yield* ToolBatch.collect(yield* calls(set, [["flaky", {}]]), {
-        defects: "die",
-        onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
-      }).pipe(Effect.provide(ToolRuntime.around((_, next) => Effect.andThen(next, next))))
+      const results = yield* toolBatch
+        .collect(yield* calls(set, [["flaky", {}]]), {
+          defects: "die",
+          onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
+        })
+        .pipe(Effect.provide(ToolRuntime.around((_, next) => Effect.andThen(next, next))))
       assert.deepStrictEqual(results.map(ToolResult.text), ["second"])
       assert.deepStrictEqual(causes, [undefined])
     }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
@@ -161,9 +158,9 @@ describe("L6 siblings settle", () => {
   it.effect("RT-2 a defect that a wrapper dealt with is none", () =>
     Effect.gen(function* () {
       const batch = yield* calls(yield* tools, [["boom", {}]])
-      yield* ToolBatch.run(batch, { defects: "die" }).pipe(
-        Effect.provide(ToolRuntime.around((_, next) => Effect.as(next, ToolResult.success("fallback"))))
-      )
+      yield* toolBatch
+        .run(batch, { defects: "die" })
+        .pipe(Effect.provide(ToolRuntime.around((_, next) => Effect.as(next, ToolResult.success("fallback")))))
     }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
   )
 })
@@ -196,7 +193,7 @@ describe("TOOL-1 timeouts of a batch", () => {
         ["quick", {}]
       ])
       const fiber = yield* Effect.forkChild(
-        ToolBatch.collect(batch, { onFinished: (id) => Effect.sync(() => events.push(id)) })
+        toolBatch.collect(batch, { onFinished: (id) => Effect.sync(() => events.push(id)) })
       )
       yield* TestClock.adjust(50)
       assert.deepStrictEqual(events, ["2"])
@@ -211,7 +208,7 @@ describe("TOOL-1 timeouts of a batch", () => {
     Effect.gen(function* () {
       const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
       const set = yield* bind(toolkit, { t: () => Effect.sleep(100) })
-      const fiber = yield* Effect.forkChild(ToolBatch.collect(yield* calls(set, [["t", {}]])))
+      const fiber = yield* Effect.forkChild(toolBatch.collect(yield* calls(set, [["t", {}]])))
       yield* TestClock.adjust(100)
       assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["success"])
     })
@@ -221,7 +218,7 @@ describe("TOOL-1 timeouts of a batch", () => {
     Effect.gen(function* () {
       const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
       const set = yield* bind(toolkit, { t: () => Effect.never.pipe(Effect.onInterrupt(() => Effect.die("late"))) })
-      const fiber = yield* Effect.forkChild(ToolBatch.collect(yield* calls(set, [["t", {}]])))
+      const fiber = yield* Effect.forkChild(toolBatch.collect(yield* calls(set, [["t", {}]])))
       yield* TestClock.adjust(100)
       assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
     })
@@ -232,7 +229,7 @@ describe("TOOL-1 timeouts of a batch", () => {
       const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
       const set = yield* bind(toolkit, { t: () => Effect.never })
       const batch = yield* calls(set, [["t", {}]])
-      const fiber = yield* Effect.forkChild(Effect.uninterruptible(ToolBatch.collect(batch)))
+      const fiber = yield* Effect.forkChild(Effect.uninterruptible(toolBatch.collect(batch)))
       yield* TestClock.adjust(100)
       assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
     })
@@ -257,7 +254,7 @@ describe("RT-3 interruption", () => {
       ["hang", { n: 2 }],
       ["quick", {}]
     ])
-    const run = ToolBatch.run(batch, {
+    const run = toolBatch.run(batch, {
       onStarted: (id) => Effect.sync(() => events.push(`started ${id}`)),
       onFinished: (id, result) =>
         // a slow journal: it must not be cut off
@@ -304,10 +301,12 @@ describe("RT-3 interruption", () => {
     Effect.gen(function* () {
       const toolkit = Toolkit.make(Tool.make("t"))
       const batch = yield* calls(yield* bind(toolkit, { t: () => Effect.void }), [["t", {}]])
-      const results = yield* ToolBatch.collect(batch).pipe(
-        Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch: () => Effect.interrupt }))),
-        Effect.provideService(References.MinimumLogLevel, "None")
-      )
+      const results = yield* toolBatch
+        .collect(batch)
+        .pipe(
+          Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch: () => Effect.interrupt }))),
+          Effect.provideService(References.MinimumLogLevel, "None")
+        )
       assert.deepStrictEqual(kinds(results), ["unhandled_error"])
     })
   )
@@ -316,18 +315,20 @@ describe("RT-3 interruption", () => {
 describe("RT-1 tool runtimes", () => {
   const shell = (options: Partial<Parameters<typeof ToolContract.make>[0]>) =>
     ToolContract.make({ name: "shell", parameters: { type: "object" }, ...options }).pipe(
-      Effect.flatMap(BoundTool.shell),
-      Effect.flatMap((tool) => ToolSet.make([tool])),
+      Effect.flatMap(boundTool.makeStub),
+      Effect.flatMap((tool) => boundTool.makeSet([tool])),
       Effect.flatMap((set) => calls(set, [["shell", {}]]))
     )
 
   const run =
-    (dispatch: (call: BoundCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>) =>
-    (batch: ReadonlyArray<BoundCall.BoundCall>) =>
-      ToolBatch.collect(batch).pipe(
-        Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch }))),
-        Effect.provideService(References.MinimumLogLevel, "None")
-      )
+    (dispatch: (call: boundCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>) =>
+    (batch: ReadonlyArray<boundCall.BoundCall>) =>
+      toolBatch
+        .collect(batch)
+        .pipe(
+          Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch }))),
+          Effect.provideService(References.MinimumLogLevel, "None")
+        )
 
   it.effect("RT-4 a dispatch that throws, dies or answers with anything else is an unhandled_error", () =>
     Effect.gen(function* () {
@@ -373,19 +374,19 @@ describe("RT-1 tool runtimes", () => {
   it.effect("CODEC-3 supports says whether a runtime can execute a tool", () =>
     Effect.gen(function* () {
       const local = yield* bind(Toolkit.make(Tool.make("t")), { t: () => Effect.void })
-      const remote = yield* BoundTool.shell(yield* ToolContract.make({ name: "s", parameters: {} }))
+      const remote = yield* boundTool.makeStub(yield* ToolContract.make({ name: "s", parameters: {} }))
       const inline = yield* ToolRuntime.ToolRuntime
       const custom = ToolRuntime.make({ dispatch: ToolRuntime.local })
-      assert.isTrue(ToolRuntime.supports(inline, local.tools.get("t")!))
-      assert.isFalse(ToolRuntime.supports(inline, remote))
-      assert.isTrue(ToolRuntime.supports(custom, remote))
-      assert.deepStrictEqual(kinds(yield* ToolBatch.collect(yield* shell({}))), ["unhandled_error"])
+      assert.isTrue(toolBatch.supportsTool(inline, local.tools.get("t")!))
+      assert.isFalse(toolBatch.supportsTool(inline, remote))
+      assert.isTrue(toolBatch.supportsTool(custom, remote))
+      assert.deepStrictEqual(kinds(yield* toolBatch.collect(yield* shell({}))), ["unhandled_error"])
     })
   )
 
   it.effect("a call holds what was asked for", () =>
     Effect.gen(function* () {
-      let seen: BoundCall.BoundCall | undefined
+      let seen: boundCall.BoundCall | undefined
       const batch = yield* shell({ timeout: "3 seconds" })
       yield* run((call) => {
         seen = call
@@ -436,10 +437,10 @@ describe("RT-2 around", () => {
   it.effect("the wrapper nearest to the program is the outermost, with Effect.provide and Layer.provideMerge", () =>
     Effect.gen(function* () {
       const expected = [`first t {"tenant":"acme"}`, `second t {"tenant":"acme"}`, "t", "second done", "first done"]
-      yield* ToolBatch.run(yield* one).pipe(Effect.provide(traced("first")), Effect.provide(traced("second")))
+      yield* toolBatch.run(yield* one).pipe(Effect.provide(traced("first")), Effect.provide(traced("second")))
       assert.deepStrictEqual(log, expected)
       const layers = traced("first").pipe(Layer.provideMerge(traced("second")))
-      yield* ToolBatch.run(yield* one).pipe(Effect.provide(layers))
+      yield* toolBatch.run(yield* one).pipe(Effect.provide(layers))
       assert.deepStrictEqual(log, expected)
     })
   )
@@ -461,9 +462,9 @@ describe("RT-2 around", () => {
 
   it.effect("may deny a call, or answer it from a cache", () =>
     Effect.gen(function* () {
-      const results = yield* ToolBatch.collect(yield* one).pipe(
-        Effect.provide(ToolRuntime.around(() => Effect.succeed(ToolResult.failure("denied", "not today"))))
-      )
+      const results = yield* toolBatch
+        .collect(yield* one)
+        .pipe(Effect.provide(ToolRuntime.around(() => Effect.succeed(ToolResult.failure("denied", "not today")))))
       assert.deepStrictEqual(kinds(results), ["denied"])
       assert.deepStrictEqual(log, [])
     })
@@ -487,10 +488,9 @@ describe("spans", () => {
         ["a/b", { n: 12345 }],
         ["boom", {}]
       ])
-      yield* ToolBatch.run(batch).pipe(
-        Effect.withTracer(tracer),
-        Effect.provideService(References.MinimumLogLevel, "None")
-      )
+      yield* toolBatch
+        .run(batch)
+        .pipe(Effect.withTracer(tracer), Effect.provideService(References.MinimumLogLevel, "None"))
       assert.deepStrictEqual(
         spans.map((span) => [span.name, Object.fromEntries(span.attributes)]),
         [

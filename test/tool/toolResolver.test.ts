@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { ToolContract, ToolFailure, ToolResolver, ToolResult, ToolRuntime, ToolSet } from "effect-emissary"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
+import { ToolContract, ToolFailure, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
 import { call } from "./support.ts"
 
 const Weather = Tool.make("weather", {
@@ -58,7 +59,7 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
       assert.strictEqual(bound.kind, "local")
       assert.strictEqual(bound.contract.description, "in other words")
       assert.strictEqual(Duration.toSeconds(bound.contract.timeout), 3)
-      const result = yield* call(yield* ToolSet.make([bound]), "weather", { city: "Rome", unit: "c" })
+      const result = yield* call(yield* boundTool.makeSet([bound]), "weather", { city: "Rome", unit: "c" })
       assert.deepStrictEqual(result, ToolResult.success({ degrees: 4 }))
     }).pipe(Effect.provide(layer))
   )
@@ -66,7 +67,7 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
   it.effect("takes the services that tools name as dependencies where the layer is built", () =>
     Effect.gen(function* () {
       const bound = yield* resolve(yield* ToolContract.fromTool(Count))
-      assert.deepStrictEqual(yield* call(yield* ToolSet.make([bound]), "count", {}), ToolResult.success(7))
+      assert.deepStrictEqual(yield* call(yield* boundTool.makeSet([bound]), "count", {}), ToolResult.success(7))
     }).pipe(
       Effect.provide(
         ToolResolver.layerToolkit(Counting).pipe(
@@ -178,7 +179,7 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
 describe("CODEC-3 ToolResolver.layerShells", () => {
   it.effect("gives shells that validate arguments and results", () =>
     Effect.gen(function* () {
-      const set = yield* ToolSet.make([yield* resolve(yield* weather)])
+      const set = yield* boundTool.makeSet([yield* resolve(yield* weather)])
       const runtime = ToolRuntime.make({ dispatch: () => Effect.succeed(ToolResult.success({ degrees: "hot" })) })
       const failed = yield* call(set, "weather", { city: 1 })
       assert.strictEqual(ToolResult.isFailure(failed) && failed.type, "validation_error")
@@ -187,7 +188,7 @@ describe("CODEC-3 ToolResolver.layerShells", () => {
       )
       assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
       assert.include(ToolResult.text(result), "degrees")
-    }).pipe(Effect.provide(ToolResolver.layerShells))
+    }).pipe(Effect.provide(ToolResolver.layerStubs))
   )
 
   it.effect("refuses a contract that cannot be checked, with the place", () =>
@@ -199,6 +200,6 @@ describe("CODEC-3 ToolResolver.layerShells", () => {
       const error = yield* Effect.flip(resolve(contract))
       assert.strictEqual(error.reason._tag, "InvalidContract")
       assert.include(error.message, "/properties/a")
-    }).pipe(Effect.provide(ToolResolver.layerShells))
+    }).pipe(Effect.provide(ToolResolver.layerStubs))
   )
 })

@@ -1,13 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Result, Schema } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
-import { BoundTool, ToolContract, ToolSet } from "effect-emissary"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
+import { ToolContract } from "effect-emissary"
 import { bind } from "./support.ts"
 
 const named = (...names: ReadonlyArray<string>) =>
   Effect.forEach(names, (name) =>
-    Effect.orDie(Effect.flatMap(ToolContract.make({ name, parameters: { type: "object" } }), BoundTool.shell))
-  ).pipe(Effect.flatMap(ToolSet.make))
+    Effect.orDie(Effect.flatMap(ToolContract.make({ name, parameters: { type: "object" } }), boundTool.makeStub))
+  ).pipe(Effect.flatMap(boundTool.makeSet))
 
 describe("TOOL-8 names", () => {
   const accepted = /^[A-Za-z0-9_-]{1,64}$/
@@ -120,8 +121,8 @@ describe("DESIGN 5.5 what the model is offered", () => {
 
   it.effect("DESIGN 5.5 a tool is offered as one object for all of its runs, which models cache by", () =>
     Effect.gen(function* () {
-      const bound = yield* BoundTool.shell(yield* ToolContract.make({ name: "a/b", parameters: closed(["city"]) }))
-      const [one, other] = [yield* ToolSet.make([bound]), yield* ToolSet.make([bound])]
+      const bound = yield* boundTool.makeStub(yield* ToolContract.make({ name: "a/b", parameters: closed(["city"]) }))
+      const [one, other] = [yield* boundTool.makeSet([bound]), yield* boundTool.makeSet([bound])]
       assert.strictEqual(one.toolkit.tools["a__b"], other.toolkit.tools["a__b"])
     })
   )

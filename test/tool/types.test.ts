@@ -1,15 +1,9 @@
 import { describe, expectTypeOf, it } from "@effect/vitest"
 import { Context, type Effect, type Layer, type Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import {
-  BoundTool,
-  ToolBatch,
-  type ToolContract,
-  type ToolFailure,
-  ToolResolver,
-  type ToolResult,
-  ToolRuntime
-} from "effect-emissary"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
+import * as toolBatch from "#src/tool/internal/toolBatch.ts"
+import { ToolResolver, ToolRuntime, type ToolContract, type ToolFailure, type ToolResult } from "effect-emissary"
 
 const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(undefined)
 const toolkit = Toolkit.make(Tool.make("one"), Tool.make("two"), search)
@@ -20,19 +14,19 @@ type Handlers = Tool.Handler<"one"> | Tool.Handler<"two">
 
 describe("types", () => {
   it("binding a toolkit requires exactly the handlers it needs", () => {
-    expectTypeOf(BoundTool.fromToolkit(toolkit)).toEqualTypeOf<
-      Effect.Effect<ReadonlyArray<BoundTool.BoundTool>, ToolContract.ToolContractError, Handlers>
+    expectTypeOf(boundTool.fromToolkit(toolkit)).toEqualTypeOf<
+      Effect.Effect<ReadonlyArray<boundTool.BoundTool>, ToolContract.ToolContractError, Handlers>
     >()
     expectTypeOf(ToolResolver.layerToolkit(toolkit)).toEqualTypeOf<
       Layer.Layer<ToolResolver.ToolResolver, ToolContract.ToolContractError, Handlers>
     >()
-    expectTypeOf(ToolResolver.layerShells).toEqualTypeOf<Layer.Layer<ToolResolver.ToolResolver>>()
+    expectTypeOf(ToolResolver.layerStubs).toEqualTypeOf<Layer.Layer<ToolResolver.ToolResolver>>()
   })
 
   it("and the services that its tools name as dependencies", () => {
     const paying = Toolkit.make(Tool.make("pay", { dependencies: [Ledger] }))
-    expectTypeOf(BoundTool.fromToolkit(paying)).toEqualTypeOf<
-      Effect.Effect<ReadonlyArray<BoundTool.BoundTool>, ToolContract.ToolContractError, Tool.Handler<"pay"> | Ledger>
+    expectTypeOf(boundTool.fromToolkit(paying)).toEqualTypeOf<
+      Effect.Effect<ReadonlyArray<boundTool.BoundTool>, ToolContract.ToolContractError, Tool.Handler<"pay"> | Ledger>
     >()
     expectTypeOf(ToolResolver.layerToolkit(paying)).toEqualTypeOf<
       Layer.Layer<ToolResolver.ToolResolver, ToolContract.ToolContractError, Tool.Handler<"pay"> | Ledger>
@@ -46,11 +40,11 @@ describe("types", () => {
   })
 
   it("a batch fails and requires what its callbacks do", () => {
-    expectTypeOf(ToolBatch.run([])).toEqualTypeOf<Effect.Effect<void>>()
+    expectTypeOf(toolBatch.run([])).toEqualTypeOf<Effect.Effect<void>>()
     const onStarted = (_: string): Effect.Effect<void, "lost", ToolResolver.ToolResolver> => {
       throw new Error("types only")
     }
-    expectTypeOf(ToolBatch.collect([], { onStarted })).toEqualTypeOf<
+    expectTypeOf(toolBatch.collect([], { onStarted })).toEqualTypeOf<
       Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, "lost", ToolResolver.ToolResolver>
     >()
   })

@@ -1,17 +1,93 @@
-import type * as Response from "effect/ai/Response"
+/**
+ * The content of an assistant message, collected from the parts of a response, streamed or whole.
+ */
+
+import type * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import * as Content from "../../tool/Content.ts"
+import type * as Response from "effect/ai/Response"
+import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ConversationError from "../ConversationError.ts"
-import type { AssistantPart } from "../Part.ts"
-import type { ResponseContent, StreamAccumulator } from "../ResponseContent.ts"
-import type { TokenUsage } from "../TokenUsage.ts"
-import * as json from "./json.ts"
-import * as toolResults from "./result.ts"
+import * as Message from "../Message.ts"
+import * as messageData from "./messageData.ts"
+import * as prompts from "./prompts.ts"
 
-type Metadata = Content.ProviderOptions
+/**
+ * What a response said.
+ *
+ * **Details**
+ *
+ * `model` and `responseId` come from the response's metadata part. `finishReason`
+ * is absent where the response had no finish part. `metadata` joins the provider
+ * metadata of the response and finish parts. `errors` are the error parts of a
+ * stream, which mean that the step failed.
+ */
+export interface ResponseContent {
+  readonly content: ReadonlyArray<Message.AssistantPart>
+  readonly usage: Message.TokenUsage
+  readonly finishReason?: Response.FinishReason
+  readonly model?: string
+  readonly responseId?: string
+  readonly metadata?: ToolResult.ProviderOptions
+  readonly errors: ReadonlyArray<unknown>
+}
+
+/**
+ * Collects the parts of one response as they arrive.
+ *
+ * **Details**
+ *
+ * Deltas without a start open a block. Blocks that never end are kept. `result`
+ * may be read at any time, also in the middle of a stream; it fails where
+ * arguments or results are not JSON.
+ */
+export interface StreamAccumulator {
+  readonly add: (part: Response.AnyPart) => void
+  readonly result: () => Result.Result<ResponseContent, ConversationError.ConversationError>
+}
+
+/**
+ * Starts collecting. The accumulator is mutable: one per stream.
+ */
+export const accumulator = (): StreamAccumulator => makeAccumulator()
+
+/**
+ * Converts the parts of a whole response, or of a whole stream: equal content gives
+ * equal messages either way.
+ *
+ * **Details**
+ *
+ * Text, reasoning, files, tool calls and results of tools that the provider ran
+ * are kept in order with their provider metadata. Sources and approval requests
+ * are left out, as are results of tools that `effect/ai` resolved itself and
+ * preliminary results.
+ *
+ * Arguments that arrive as text are parsed; the text is kept next to them. A
+ * stream's argument text is kept where it is not the compact JSON of the
+ * arguments. Text that does not parse stands for the arguments; empty text is `{}`.
+ */
+export const fromResponseParts = (
+  parts: Iterable<Response.AnyPart>
+): Result.Result<ResponseContent, ConversationError.ConversationError> => {
+  const collected = accumulator()
+  for (const part of parts) collected.add(part)
+  return collected.result()
+}
+
+/**
+ * Makes the assistant message of a response.
+ */
+export const toMessage = (self: ResponseContent, options?: Message.Options): Effect.Effect<Message.AssistantMessage> =>
+  Message.assistant(self.content, {
+    ...(Object.keys(self.usage).length === 0 ? undefined : { usage: self.usage }),
+    ...(self.model === undefined ? undefined : { model: self.model }),
+    ...(self.finishReason === undefined ? undefined : { finishReason: self.finishReason }),
+    ...options
+  })
+
+type Metadata = ToolResult.ProviderOptions
 
 /** Text that may still grow. */
 interface TextBlock {
@@ -30,19 +106,19 @@ interface CallBlock {
   metadata: Metadata
 }
 
-interface Done {
+interface DoneBlock {
   readonly type: "done"
-  readonly part: AssistantPart
+  readonly part: Message.AssistantPart
 }
 
-type Block = TextBlock | CallBlock | Done
+type Block = TextBlock | CallBlock | DoneBlock
 
 /** A place in the content, filled by a later part. */
 interface Slot {
   block: Block
 }
 
-export const accumulator = (): StreamAccumulator => {
+const makeAccumulator = (): StreamAccumulator => {
   const slots: Array<Slot> = []
   const open = { text: new Map<string, TextBlock>(), reasoning: new Map<string, TextBlock>() }
   const openCalls = new Map<string, { readonly slot: Slot; readonly block: CallBlock }>()
@@ -58,7 +134,7 @@ export const accumulator = (): StreamAccumulator => {
     slots.push(slot)
     return { slot, block }
   }
-  const done = (part: AssistantPart) => put({ type: "done", part })
+  const done = (part: Message.AssistantPart) => put({ type: "done", part })
 
   const startText = (type: TextBlock["type"], id: string): TextBlock => {
     const { block } = put<TextBlock>({ type, text: "", metadata: {} })
@@ -68,7 +144,7 @@ export const accumulator = (): StreamAccumulator => {
   const grow = (type: TextBlock["type"], id: string, delta: string, metadata: Metadata): void => {
     const block = open[type].get(id) ?? startText(type, id)
     block.text += delta
-    block.metadata = merge(block.metadata, metadata)
+    block.metadata = mergeMetadata(block.metadata, metadata)
   }
 
   const startCall = (id: string) => {
@@ -86,20 +162,20 @@ export const accumulator = (): StreamAccumulator => {
   const growCall = (id: string, delta: string, metadata: Metadata): CallBlock => {
     const { block } = openCalls.get(id) ?? startCall(id)
     block.text += delta
-    block.metadata = merge(block.metadata, metadata)
+    block.metadata = mergeMetadata(block.metadata, metadata)
     return block
   }
 
   const call = (part: Response.ToolCallPart<string, unknown>): void => {
     const started = openCalls.get(part.id)
     const params = part.params === undefined ? started?.block.text : part.params
-    const parsed = json.fromArguments(params)
+    const parsed = messageData.callArguments(params)
     if (Option.isNone(parsed)) {
       problem ??= new ConversationError.NotJson({ index: position, callId: part.id, what: "arguments" })
       return
     }
     const received = started === undefined ? undefined : receivedText(started.block.text, parsed.value.arguments)
-    const finished: Done = {
+    const finished: DoneBlock = {
       type: "done",
       part: {
         type: "tool-call",
@@ -108,7 +184,7 @@ export const accumulator = (): StreamAccumulator => {
         ...(received === undefined ? undefined : { text: received }),
         ...parsed.value,
         ...(part.providerExecuted || started?.block.providerExecuted === true ? { providerExecuted: true } : undefined),
-        ...options(merge(started?.block.metadata ?? {}, part.metadata))
+        ...partOptions(mergeMetadata(started?.block.metadata ?? {}, part.metadata))
       }
     }
     if (started === undefined) put(finished)
@@ -118,7 +194,7 @@ export const accumulator = (): StreamAccumulator => {
 
   const result = (part: Response.ToolResultPart<string, unknown, unknown>): void => {
     if (part.preliminary || !part.providerExecuted) return
-    const value = json.fromResult(part.encodedResult)
+    const value = messageData.resultValue(part.encodedResult)
     if (Option.isNone(value)) {
       problem ??= new ConversationError.NotJson({ index: position, callId: part.id, what: "result" })
       return
@@ -127,8 +203,8 @@ export const accumulator = (): StreamAccumulator => {
       type: "tool-result",
       id: part.id,
       name: part.name,
-      result: toolResults.fromPart(part, value.value),
-      ...options(part.metadata)
+      result: prompts.resultFromPart(part, value.value),
+      ...partOptions(part.metadata)
     })
   }
 
@@ -141,16 +217,16 @@ export const accumulator = (): StreamAccumulator => {
         return
       case "text-start":
       case "reasoning-start":
-        startText(kindOf(part.type), part.id).metadata = part.metadata
+        startText(blockKind(part.type), part.id).metadata = part.metadata
         return
       case "text-delta":
       case "reasoning-delta":
-        grow(kindOf(part.type), part.id, part.delta, part.metadata)
+        grow(blockKind(part.type), part.id, part.delta, part.metadata)
         return
       case "text-end":
       case "reasoning-end":
-        grow(kindOf(part.type), part.id, "", part.metadata)
-        open[kindOf(part.type)].delete(part.id)
+        grow(blockKind(part.type), part.id, "", part.metadata)
+        open[blockKind(part.type)].delete(part.id)
         return
       case "tool-params-start": {
         const { block } = startCall(part.id)
@@ -172,7 +248,7 @@ export const accumulator = (): StreamAccumulator => {
         result(part)
         return
       case "file":
-        done(Content.file({ mediaType: part.mediaType, data: part.data, ...options(part.metadata) }))
+        done(ToolResult.filePart({ mediaType: part.mediaType, data: part.data, ...partOptions(part.metadata) }))
         return
       case "response-metadata":
         about = {
@@ -180,11 +256,11 @@ export const accumulator = (): StreamAccumulator => {
           ...(part.modelId === undefined ? undefined : { model: part.modelId }),
           ...(part.id === undefined ? undefined : { responseId: part.id })
         }
-        metadata = merge(metadata, part.metadata)
+        metadata = mergeMetadata(metadata, part.metadata)
         return
       case "finish":
         finish = { finishReason: part.reason, usage: usageOf(part.usage) }
-        metadata = merge(metadata, part.metadata)
+        metadata = mergeMetadata(metadata, part.metadata)
         return
       case "error":
         errors.push(part.error)
@@ -200,7 +276,7 @@ export const accumulator = (): StreamAccumulator => {
     result: () =>
       problem === undefined
         ? Result.succeed({
-            content: slots.flatMap(({ block }) => partsOf(block)),
+            content: slots.flatMap(({ block }) => partsOfBlock(block)),
             ...finish,
             ...about,
             ...(Object.keys(metadata).length === 0 ? undefined : { metadata }),
@@ -210,12 +286,12 @@ export const accumulator = (): StreamAccumulator => {
   }
 }
 
-const kindOf = (type: `${TextBlock["type"]}-${"start" | "delta" | "end"}`): TextBlock["type"] =>
+const blockKind = (type: `${TextBlock["type"]}-${"start" | "delta" | "end"}`): TextBlock["type"] =>
   type.startsWith("text") ? "text" : "reasoning"
 
-const partsOf = (block: Block): ReadonlyArray<AssistantPart> => {
+const partsOfBlock = (block: Block): ReadonlyArray<Message.AssistantPart> => {
   if (block.type === "done") return [block.part]
-  const given = options(block.metadata)
+  const given = partOptions(block.metadata)
   if (block.type !== "call") {
     return block.text === "" && given === undefined ? [] : [{ type: block.type, text: block.text, ...given }]
   }
@@ -226,7 +302,7 @@ const partsOf = (block: Block): ReadonlyArray<AssistantPart> => {
       type: "tool-call",
       id: block.id,
       name: block.name,
-      ...json.parseArguments(block.text),
+      ...messageData.parseCallArguments(block.text),
       ...(block.providerExecuted ? { providerExecuted: true } : undefined),
       ...given
     }
@@ -235,38 +311,41 @@ const partsOf = (block: Block): ReadonlyArray<AssistantPart> => {
 
 /** The streamed text of arguments, where it tells more than the arguments do. */
 const receivedText = (text: string, given: Schema.Json): string | undefined => {
-  if (text.trim() === "" || Option.contains(json.stringify(given), text)) return undefined
-  return Equal.equals(json.parseArguments(text).arguments, given) ? text : undefined
+  if (text.trim() === "" || Option.contains(messageData.stringifyJson(given), text)) return undefined
+  return Equal.equals(messageData.parseCallArguments(text).arguments, given) ? text : undefined
 }
 
-const options = (metadata: Metadata): { readonly options: Metadata } | undefined =>
+const partOptions = (metadata: Metadata): { readonly options: Metadata } | undefined =>
   Object.keys(metadata).length === 0 ? undefined : { options: metadata }
 
 /** Later metadata over earlier, key by key within a provider. */
-const merge = (left: Metadata, right: Metadata): Metadata => {
+const mergeMetadata = (left: Metadata, right: Metadata): Metadata => {
   if (Object.keys(right).length === 0) return left
   const merged = new Map(Object.entries(left))
   for (const [provider, value] of Object.entries(right)) {
     const previous = merged.get(provider)
-    merged.set(provider, json.isObject(previous) && json.isObject(value) ? { ...previous, ...value } : value)
+    merged.set(
+      provider,
+      messageData.isJsonObject(previous) && messageData.isJsonObject(value) ? { ...previous, ...value } : value
+    )
   }
   return Object.fromEntries(merged)
 }
 
-const usageOf = ({ inputTokens, outputTokens }: Response.Usage): TokenUsage => ({
-  ...count(
+const usageOf = ({ inputTokens, outputTokens }: Response.Usage): Message.TokenUsage => ({
+  ...toCount(
     "inputTokens",
-    inputTokens.total ?? sum([inputTokens.uncached, inputTokens.cacheRead, inputTokens.cacheWrite])
+    inputTokens.total ?? sumCounts([inputTokens.uncached, inputTokens.cacheRead, inputTokens.cacheWrite])
   ),
-  ...count("outputTokens", outputTokens.total ?? sum([outputTokens.text, outputTokens.reasoning])),
-  ...count("cacheReadTokens", inputTokens.cacheRead),
-  ...count("cacheWriteTokens", inputTokens.cacheWrite),
-  ...count("reasoningTokens", outputTokens.reasoning)
+  ...toCount("outputTokens", outputTokens.total ?? sumCounts([outputTokens.text, outputTokens.reasoning])),
+  ...toCount("cacheReadTokens", inputTokens.cacheRead),
+  ...toCount("cacheWriteTokens", inputTokens.cacheWrite),
+  ...toCount("reasoningTokens", outputTokens.reasoning)
 })
 
 /** Absent where the first, the main part, was not reported. */
-const sum = (counts: readonly [number | undefined, ...Array<number | undefined>]): number | undefined =>
+const sumCounts = (counts: readonly [number | undefined, ...Array<number | undefined>]): number | undefined =>
   counts[0] === undefined ? undefined : counts.reduce<number>((total, count) => total + (count ?? 0), 0)
 
-const count = (key: keyof TokenUsage, value: number | undefined): TokenUsage | undefined =>
+const toCount = (key: keyof Message.TokenUsage, value: number | undefined): Message.TokenUsage | undefined =>
   value !== undefined && Number.isSafeInteger(value) && value >= 0 ? { [key]: value } : undefined

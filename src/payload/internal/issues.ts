@@ -1,36 +1,39 @@
+/**
+ * Converts the issues of Effect's Schema to and from issues of a payload.
+ */
+
+import type * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
-import { Invalid, type Issue } from "../PayloadError.ts"
-import { kindAt } from "./kind.ts"
-import { short } from "./messages.ts"
-import { maxPaths, pointer, tokens } from "./pointer.ts"
+import * as PayloadError from "../PayloadError.ts"
+import * as paths from "./paths.ts"
 
 /** Under this annotation an embedded codec hands on what it expected and found. */
-const ANNOTATION = "~effect-emissary/payload/Issue"
+const issueAnnotation = "~effect-emissary/payload/Issue"
 
-const formatter = SchemaIssue.makeFormatterStandardSchemaV1()
+const formatSchemaIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
 /**
  * Turns a SchemaIssue into the reason Invalid: every place, up to `max`, with
  * the kind of what `input` holds there.
  */
-export const fromSchemaIssue = (
+export const reasonFromSchemaIssue = (
   issue: SchemaIssue.Issue,
   input: unknown,
   options: { readonly max: number; readonly path: string }
-): Invalid => {
-  const issues: Array<Issue> = []
+): PayloadError.Invalid => {
+  const issues: Array<PayloadError.Issue> = []
   let omitted = 0
   let size = 0
-  for (const leaf of leaves(issue, [], undefined)) {
-    if (issues.length >= options.max || size > maxPaths) {
+  for (const leaf of leavesOf(issue, [], undefined)) {
+    if (issues.length >= options.max || size > paths.maxPaths) {
       omitted += 1
       continue
     }
-    const path = options.path + pointer(leaf.path)
+    const path = options.path + paths.formatPointer(leaf.path)
     size += path.length
-    issues.push({ path, expected: leaf.expected, found: leaf.found ?? kindAt(input, leaf.path) })
+    issues.push({ path, expected: leaf.expected, found: leaf.found ?? paths.kindAt(input, leaf.path) })
   }
-  return new Invalid({ issues, omitted })
+  return new PayloadError.Invalid({ issues, omitted })
 }
 
 /**
@@ -38,16 +41,16 @@ export const fromSchemaIssue = (
  * its places within the whole.
  */
 export const toSchemaIssue = (
-  issues: ReadonlyArray<Issue>,
+  issues: ReadonlyArray<PayloadError.Issue>,
   input: unknown,
   wrap: (issues: readonly [SchemaIssue.Issue, ...Array<SchemaIssue.Issue>]) => SchemaIssue.Issue
 ): SchemaIssue.Issue => {
   const [first, ...rest] = issues.map(
     (issue) =>
       new SchemaIssue.Pointer(
-        tokens(issue.path),
+        paths.parsePointer(issue.path),
         new SchemaIssue.InvalidValue(
-          { message: `Expected ${issue.expected}, found ${issue.found}`, [ANNOTATION]: issue },
+          { message: `Expected ${issue.expected}, found ${issue.found}`, [issueAnnotation]: issue },
           input,
           {}
         )
@@ -62,7 +65,7 @@ interface Leaf {
   readonly found?: string | undefined
 }
 
-function* leaves(
+function* leavesOf(
   issue: SchemaIssue.Issue,
   path: ReadonlyArray<PropertyKey>,
   message: string | undefined
@@ -70,49 +73,74 @@ function* leaves(
   switch (issue._tag) {
     case "Filter":
       // The name of a check is known to the check alone, and core's formatter asks it.
-      return yield* leaves(
+      return yield* leavesOf(
         issue.issue,
         path,
-        message ?? (issue.issue._tag === "InvalidValue" ? text(issue) : SchemaIssue.defaultCheckHook(issue))
+        message ?? (issue.issue._tag === "InvalidValue" ? formatIssue(issue) : SchemaIssue.defaultCheckHook(issue))
       )
     case "Encoding":
-      return yield* leaves(issue.issue, path, message)
+      return yield* leavesOf(issue.issue, path, message)
     case "Pointer":
-      return yield* leaves(issue.issue, [...path, ...issue.path], message)
+      return yield* leavesOf(issue.issue, [...path, ...issue.path], message)
     case "Composite":
-      for (const inner of issue.issues) yield* leaves(inner, path, message)
+      for (const inner of issue.issues) yield* leavesOf(inner, path, message)
       return
     case "AnyOf": {
-      if (issue.issues.length === 0) return yield { path, expected: words(message ?? text(issue)) }
-      const members = issue.issues.map((inner) => [...leaves(inner, path, message)])
+      if (issue.issues.length === 0) return yield { path, expected: trimExpected(message ?? formatIssue(issue)) }
+      const members = issue.issues.map((inner) => [...leavesOf(inner, path, message)])
       // Alternatives that all fail at this very place are one issue, not many.
       const here = members.every((member) => member.length === 1 && member[0]?.path.length === path.length)
-      if (here) return yield { path, expected: either(members.flat()) }
+      if (here) return yield { path, expected: joinExpected(members.flat()) }
       return yield* members.flat()
     }
     case "MissingKey": {
       const found = message ?? SchemaIssue.defaultLeafHook(issue)
-      return yield { path, expected: found === "Missing key" ? "a value" : words(found), found: "nothing" }
+      return yield { path, expected: found === "Missing key" ? "a value" : trimExpected(found), found: "nothing" }
     }
     case "UnexpectedKey":
       return yield { path, expected: "no such key" }
     case "InvalidValue": {
-      const given = issue.annotations?.[ANNOTATION]
+      const given = issue.annotations?.[issueAnnotation]
       if (isIssue(given)) return yield { path, expected: given.expected, found: given.found }
-      return yield { path, expected: words(message ?? SchemaIssue.defaultLeafHook(issue)) }
+      return yield { path, expected: trimExpected(message ?? SchemaIssue.defaultLeafHook(issue)) }
     }
     default:
-      return yield { path, expected: words(message ?? SchemaIssue.defaultLeafHook(issue)) }
+      return yield { path, expected: trimExpected(message ?? SchemaIssue.defaultLeafHook(issue)) }
   }
 }
 
-const text = (issue: SchemaIssue.Issue): string => formatter(issue).issues[0]?.message ?? "a valid value"
+const formatIssue = (issue: SchemaIssue.Issue): string => formatSchemaIssue(issue).issues[0]?.message ?? "a valid value"
 
-const either = (alternatives: ReadonlyArray<Leaf>): string =>
+const joinExpected = (alternatives: ReadonlyArray<Leaf>): string =>
   [...new Set(alternatives.map((leaf) => leaf.expected))].join(" or ")
 
 /** Core's messages begin with "Expected"; ours put the word in front themselves. */
-const words = (message: string): string => short(message.replace(/^Expected /, ""), 300)
+const trimExpected = (message: string): string => paths.truncateText(message.replace(/^Expected /, ""), 300)
 
-const isIssue = (value: unknown): value is Issue =>
+const isIssue = (value: unknown): value is PayloadError.Issue =>
   typeof value === "object" && value !== null && "expected" in value && "found" in value && "path" in value
+
+const formatStandard = SchemaIssue.makeFormatterStandardSchemaV1()
+
+/**
+ * What a Schema of Effect found, each problem with its place; the keyword is `schema`.
+ *
+ * **When to use**
+ *
+ * Use to tell a model or a person what a decode of JSON refused, in the words that
+ * `JsonSchema.validate` has for the rest.
+ *
+ * **Gotchas**
+ *
+ * Give the decode `{ errors: "all" }`, or there is one issue at most.
+ */
+export const issuesFromSchemaError = (error: Schema.SchemaError): ReadonlyArray<PayloadError.ValidationIssue> =>
+  formatStandard(error.issue).issues.map(({ message, path = [] }) => {
+    const location = path
+      .map((segment) => (typeof segment === "object" ? segment.key : segment))
+      .reduce<paths.Location | undefined>(
+        (parent, key) => paths.childLocation(parent, typeof key === "symbol" ? String(key) : key),
+        undefined
+      )
+    return { path: paths.toPath(location), pointer: paths.toPointer(location), keyword: "schema", message }
+  })

@@ -4,7 +4,7 @@ import * as Reactivity from "effect/reactivity/Reactivity"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import * as Statement from "effect/sql/Statement"
-import * as SqliteClient from "../../../src/node/SqliteClient.ts"
+import { SqliteClient } from "effect-emissary/node"
 
 /**
  * A client of SQLite that kills its process at one point of its use: before or after a

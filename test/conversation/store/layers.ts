@@ -1,12 +1,12 @@
 import { Layer } from "effect"
 import type { SqlClient } from "effect/sql"
-import { VersionedStore } from "effect-emissary/conversation"
-import type { VersionedStoreError } from "effect-emissary/conversation"
+import { VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
+
 import { join } from "node:path"
 import { postgres } from "./postgres.ts"
 
-type Store = Layer.Layer<VersionedStore.VersionedStore, VersionedStoreError.VersionedStoreError>
+type Store = Layer.Layer<VersionedStore.VersionedStore, VersionedStore.VersionedStoreError>
 
 export const database = (client: Layer.Layer<SqlClient.SqlClient>): Store =>
   VersionedStore.layerSql().pipe(Layer.provide(client))

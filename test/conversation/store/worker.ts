@@ -7,10 +7,8 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
-import * as Conversation from "../../../src/conversation/Conversation.ts"
-import * as ConversationStore from "../../../src/conversation/ConversationStore.ts"
-import * as Message from "../../../src/conversation/Message.ts"
-import * as VersionedStore from "../../../src/conversation/VersionedStore.ts"
+import { Conversation, ConversationStore, Message, VersionedStore } from "effect-emissary"
+
 import * as killable from "./killable.ts"
 
 export interface Postgres {
@@ -59,7 +57,7 @@ const save = Effect.gen(function* () {
   const store = yield* ConversationStore.ConversationStore
   const { conversation, version } = Option.getOrThrow(yield* store.load(id))
   const message = yield* Message.user(task.name)
-  const { conversation: rest } = Result.getOrThrow(Conversation.truncate(conversation, { keepRecent: 2 }))
+  const { conversation: rest } = Result.getOrThrow(Conversation.dropOldTurns(conversation, { keepRecent: 2 }))
   const next = Result.getOrThrow(Conversation.append(rest, message))
   yield* store.save(id, next, { expected: Option.some(version) })
 })

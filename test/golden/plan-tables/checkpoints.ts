@@ -2,17 +2,10 @@
 import { assert } from "@effect/vitest"
 import { Effect, Fiber, Layer, Option, type Schema } from "effect"
 import { TestClock } from "effect/testing"
-import {
-  Agent,
-  Checkpoint,
-  Plan,
-  PlanRunState,
-  Step,
-  StepSignal,
-  VersionedStore,
-  VersionedStoreError
-} from "effect-emissary"
+import { Agent, VersionedStore } from "effect-emissary"
+import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { counting, layer, reasonOf, refuses } from "../../plan/checkpoints.ts"
 import { completed } from "../../plan/support.ts"
 import { bind, gate, type Rows } from "./row.ts"
@@ -24,7 +17,7 @@ const head = Effect.fnUntraced(function* (key: string) {
 })
 
 /** Checkpoints on the store that is there, through somebody who sees each write before it is made. */
-const through = (before: (key: string, value: Schema.Json) => Effect.Effect<void, VersionedStoreError.VersionedStoreError>) =>
+const through = (before: (key: string, value: Schema.Json) => Effect.Effect<void, VersionedStore.VersionedStoreError>) =>
   Layer.provide(
     Checkpoint.layer(),
     Layer.effect(
@@ -39,10 +32,10 @@ const through = (before: (key: string, value: Schema.Json) => Effect.Effect<void
 
 const refusal = (key: string) =>
   Effect.fail(
-    new VersionedStoreError.VersionedStoreError({
+    new VersionedStore.VersionedStoreError({
       operation: "compareAndSet",
       key,
-      reason: VersionedStoreError.unavailable("test", "Down", undefined)
+      reason: VersionedStore.unavailable("test", "Down", undefined)
     })
   )
 
@@ -169,7 +162,7 @@ export const rows: Rows = {
       )
       const { state } = yield* checkpoint.run(plan, { key: "k", input: "go" })
       const loaded = Option.getOrThrow(yield* checkpoint.load(plan, "k"))
-      const history = PlanRunState.history(loaded)
+      const history = PlanRun.history(loaded)
       assert.deepStrictEqual(
         history.map(({ output, step, usage }) => [step, output, usage]),
         [
@@ -177,13 +170,13 @@ export const rows: Rows = {
           ["write", "written", { inputTokens: 42, outputTokens: 11 }]
         ]
       )
-      assert.deepStrictEqual(history, PlanRunState.history(state))
-      const text = yield* PlanRunState.encodeJson(loaded)
-      yield* PlanRunState.decodeJson(text)
+      assert.deepStrictEqual(history, PlanRun.history(state))
+      const text = yield* PlanRun.encodeStateJson(loaded)
+      yield* PlanRun.decodeStateJson(text)
       const wire = JSON.parse(text)
       assert.isArray(wire.state.history)
       wire.state.history = "none"
-      const error = yield* Effect.flip(PlanRunState.decode(wire))
+      const error = yield* Effect.flip(PlanRun.decodeState(wire))
       assert.strictEqual(error._tag, "PayloadError")
       assert.include(error.message, "history")
     }).pipe(
@@ -270,7 +263,7 @@ export const rows: Rows = {
       const plan = yield* bind(
         Plan.make(
           Step.make("a", { target: () => Effect.succeed("A"), writes: "w" }),
-          Step.make("b", { target: () => StepSignal.pause("ask Ada") })
+          Step.make("b", { target: () => Step.pause("ask Ada") })
         )
       )
       const result = yield* Plan.run(plan, "go")

@@ -2,7 +2,8 @@
 import { assert } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Result } from "effect"
 import { TestClock } from "effect/testing"
-import { Plan, Reference, RunContext, Step, type Target, When } from "effect-emissary"
+import { RunContext } from "effect-emissary"
+import { Plan, Reference, Step, When } from "effect-emissary/plan"
 import { completed, log } from "../../plan/support.ts"
 import { bind, gate, type Rows } from "./row.ts"
 
@@ -13,7 +14,7 @@ class Tenant extends Context.Service<Tenant, { readonly name: string }>()("test/
 const halves = bind(
   Plan.make(
     Step.make("halve", {
-      target: ({ payload }: Target.Input) =>
+      target: ({ payload }: Step.Input) =>
         typeof payload === "number" ? Effect.succeed(payload / 2) : Effect.fail("no number")
     })
   )

@@ -1,21 +1,24 @@
 /** P27, P31-P34, P40: what steps are given. */
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Agent, AgentMemory, CanonicalJson, Content, Plan, PlanInvalid, Reference, Step, type Target, VersionedStore } from "effect-emissary"
+import { Agent, ToolResult, VersionedStore } from "effect-emissary"
+import { Digest } from "effect-emissary/payload"
+import { Plan, PlanInvalid, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { completed } from "../../plan/support.ts"
 import { bind, type Rows } from "./row.ts"
 
-const echo = ({ task }: Target.Input) => Effect.succeed(task)
+const echo = ({ task }: Step.Input) => Effect.succeed(task)
 
 const answers = (text: string) => Effect.succeed(text)
 
 const writer = Agent.make("writer", { instructions: "Write." })
 
-const image = Content.file({ mediaType: "image/png", data: "iVBORw0KGgo=" })
+const image = ToolResult.filePart({ mediaType: "image/png", data: "iVBORw0KGgo=" })
 
 /** Reads what the agent answered last, and then asks it; the reading is the output. */
-const readThenAsk = (memory: AgentMemory.AgentMemory<VersionedStore.VersionedStore>) =>
+const readThenAsk = (memory: Plan.AgentMemory<VersionedStore.VersionedStore>) =>
   Effect.flatMap(
     Plan.make(
       Step.make("read", { target: echo, task: Reference.fromAgent("writer") }),
@@ -36,7 +39,7 @@ export const rows: Rows = {
     expected: "images of the input reach the first step and steps that read fromStart, and no step that reads fromPrev",
     test: Effect.gen(function* () {
       const seen: Array<readonly [string, number]> = []
-      const look = ({ content, step, task }: Target.Input) =>
+      const look = ({ content, step, task }: Step.Input) =>
         Effect.sync(() => {
           seen.push([step, content.length])
           return task
@@ -69,7 +72,7 @@ export const rows: Rows = {
     instead: "a function gets both, whole; an agent talks in messages and gets the one canonical text, whole (S2.1, S5.6)",
     test: Effect.gen(function* () {
       const big = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`field ${i}`, i]))
-      const text = yield* Effect.fromResult(CanonicalJson.stringify(big))
+      const text = yield* Effect.fromResult(Digest.canonicalize(big))
       const plan = yield* bind(
         Plan.make(
           Step.make("load", { target: () => Effect.succeed(big) }),
@@ -88,7 +91,7 @@ export const rows: Rows = {
         )
       )
       const result = completed(yield* Plan.run(plan, "go"))
-      assert.deepStrictEqual(result.output, [[big, text], yield* Effect.fromResult(CanonicalJson.stringify([big, text]))])
+      assert.deepStrictEqual(result.output, [[big, text], yield* Effect.fromResult(Digest.canonicalize([big, text]))])
       const [request] = yield* ScriptedModel.requests
       assert.strictEqual(request?.messages.findLast(({ role }) => role === "user")?.text, text)
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: "read" }])))
@@ -109,7 +112,7 @@ export const rows: Rows = {
   P33: {
     expected: "fromAgent: empty before the agent has run, then its answer, and still that one after it failed",
     test: Effect.gen(function* () {
-      const plan = yield* readThenAsk(AgentMemory.inStore("answers/writer"))
+      const plan = yield* readThenAsk(Plan.memoryInStore("answers/writer"))
       assert.strictEqual(completed(yield* Plan.run(plan, "go")).output, "")
       const failed = yield* Effect.flip(Plan.run(plan, "go"))
       assert.strictEqual(failed.reason._tag, "StepFailed")
@@ -131,7 +134,7 @@ export const rows: Rows = {
       )
       const bound = yield* Plan.bind(plan, {
         agents: { research: writer },
-        memories: { research: AgentMemory.inStore("by alias"), writer: AgentMemory.inStore("by name") }
+        memories: { research: Plan.memoryInStore("by alias"), writer: Plan.memoryInStore("by name") }
       })
       assert.strictEqual(completed(yield* Plan.run(bound, "go")).output, "found")
       const store = yield* VersionedStore.VersionedStore

@@ -1,8 +1,10 @@
 /** P21, P22, P28-P30, P36-P38: plans and agents inside each other, and what is told of them. */
 import { assert } from "@effect/vitest"
 import { Effect, Option, Schema, Stream } from "effect"
-import { Agent, AgentGraph, type AgentEvent, Plan, PlanRunState, Reference, Step, StepSignal, When } from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent, type AgentEvent } from "effect-emissary"
+import { AgentGraph, Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { completed, log } from "../../plan/support.ts"
 import { bind, type Rows } from "./row.ts"
 
@@ -13,7 +15,7 @@ const clerk = Agent.make("clerk", {
 })
 
 /** The clerk asks the reader, who answers; both of them use tokens. */
-const asking: Script.TurnFunction = ({ messages }) => {
+const asking: ScriptedModel.TurnFunction = ({ messages }) => {
   if (messages[0]?.text === "You are the reader.") {
     return { text: "it says so", usage: { inputTokens: 42, outputTokens: 11 } }
   }
@@ -33,8 +35,8 @@ const flat = (path: ReadonlyArray<string>, event: AgentEvent.AgentEvent<unknown>
 const exits = {
   Completed: () => Effect.succeed("A"),
   Failed: () => Effect.fail("no"),
-  Paused: () => StepSignal.pause("wait"),
-  Concluded: () => StepSignal.conclude("enough")
+  Paused: () => Step.pause("wait"),
+  Concluded: () => Step.conclude("enough")
 }
 
 export const rows: Rows = {
@@ -89,7 +91,7 @@ export const rows: Rows = {
       const bound = yield* Plan.bind(plan, { agents: { research: reader } })
       const direct = completed(yield* Plan.run(bound, "go"))
       assert.deepStrictEqual(direct.usage, { inputTokens: 42, outputTokens: 11 })
-      assert.deepStrictEqual(Option.getOrThrow(PlanRunState.lastRecord(direct.state)).usage, direct.usage)
+      assert.deepStrictEqual(Option.getOrThrow(PlanRun.lastRecord(direct.state)).usage, direct.usage)
 
       // Behind a tool of an agent: once, with what that agent used itself.
       const behind = completed(yield* Plan.run(yield* bind(Plan.make(Step.make("a", { target: clerk }))), "go"))
@@ -112,7 +114,7 @@ export const rows: Rows = {
         Effect.catchTag("PlanError", ({ reason, state }) => {
           assert(reason._tag === "StepFailed" && reason.failure.type === "Oops")
           // What was done is not lost to the fallback.
-          const done = state === undefined ? undefined : Option.getOrUndefined(PlanRunState.lastRecord(state))
+          const done = state === undefined ? undefined : Option.getOrUndefined(PlanRun.lastRecord(state))
           return Plan.run(fallback, Plan.text(done?.output ?? null))
         })
       )
@@ -235,9 +237,9 @@ export const rows: Rows = {
     test: Effect.gen(function* () {
       let tries = 0
       const target = () =>
-        Effect.suspend((): Effect.Effect<string, Oops | StepSignal.Pause> => {
+        Effect.suspend((): Effect.Effect<string, Oops | Step.Pause> => {
           tries += 1
-          return tries > 10 ? Effect.fail(new Oops()) : StepSignal.pause("wait")
+          return tries > 10 ? Effect.fail(new Oops()) : Step.pause("wait")
         }).pipe(Effect.catchTag("Oops", () => Effect.succeed("caught")))
       const plan = yield* bind(Plan.make(Step.make("a", { target, retry: { times: 3 } })))
       const result = yield* Effect.orElseSucceed(Plan.run(plan, "go"), () => ({ outcome: "caught" as const }))

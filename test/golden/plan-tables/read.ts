@@ -3,7 +3,7 @@ import { assert } from "@effect/vitest"
 import { Effect, Fiber, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Checkpoint, Plan, type PlanError, PlanRunState, Step, Target, When } from "effect-emissary"
+import { Checkpoint, Plan, PlanRun, Step, When, type PlanError } from "effect-emissary/plan"
 import { layer } from "../../plan/checkpoints.ts"
 import { completed, log } from "../../plan/support.ts"
 import { bind, type Rows } from "./row.ts"
@@ -114,7 +114,7 @@ export const rows: Rows = {
       assert.deepStrictEqual(yield* codes(Plan.make(Step.make("", { target: "x" }))), ["InvalidName"])
       const wire = { version: 2, max_iterations: 100, steps: [{ name: "", ...callable("f") }] }
       const error = yield* Effect.flip(
-        Plan.decode(wire, { targets: { f: Target.make("f", () => Effect.succeed("")) } })
+        Plan.decode(wire, { targets: { f: Step.target("f", () => Effect.succeed("")) } })
       )
       assert.include(["PlanInvalid", "PayloadError"], error._tag)
       assert.include(error.message, "name")
@@ -149,7 +149,7 @@ export const rows: Rows = {
       const result = completed(yield* Plan.run(yield* Plan.bind(plan), "go"))
       assert.deepStrictEqual(asked, ["of a:b", "of a"])
       assert.deepStrictEqual(
-        PlanRunState.history(result.state).map(({ step }) => step),
+        PlanRun.history(result.state).map(({ step }) => step),
         ["a:b", "a", "b:d"]
       )
       const error = yield* Effect.flip(
@@ -238,13 +238,13 @@ export const rows: Rows = {
       )
       const { state } = yield* Effect.flip(Plan.run(plan, "go"))
       assert(state !== undefined)
-      const kept = yield* PlanRunState.decodeJson(yield* PlanRunState.encodeJson(state))
+      const kept = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(state))
       isDown = false
       const result = completed(yield* Plan.resume(plan, kept))
       assert.strictEqual(result.output, "b(a(go))")
       assert.deepStrictEqual([...result.writes], [["w", "a(go)"]])
       assert.deepStrictEqual(
-        PlanRunState.history(result.state).map(({ step }) => step),
+        PlanRun.history(result.state).map(({ step }) => step),
         ["a", "b"]
       )
       const again = completed(yield* Plan.resume(plan, result.state))

@@ -1,5 +1,5 @@
 import { Deferred, Effect } from "effect"
-import { Plan } from "effect-emissary"
+import { Plan } from "effect-emissary/plan"
 
 /** One row of the tables P and Q of `plan-cases.md`, as a test. */
 export interface Row {

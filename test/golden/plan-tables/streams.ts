@@ -2,8 +2,10 @@
 import { assert } from "@effect/vitest"
 import { Effect, Fiber, Option, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Agent, Checkpoint, Plan, PlanEvent, Step } from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent } from "effect-emissary"
+import { Checkpoint, Plan, PlanEvent, Step } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { layer } from "../../plan/checkpoints.ts"
 import { journal, log } from "../../plan/support.ts"
 import { bind, type Rows } from "./row.ts"
@@ -27,7 +29,7 @@ const boss = Agent.make("boss", {
   toolkit: [Agent.asTool(helper, { name: "help", description: "Helps" })]
 })
 
-const leading: Script.TurnFunction = ({ messages }) => {
+const leading: ScriptedModel.TurnFunction = ({ messages }) => {
   if (messages[0]?.text === "Help.") return { text: "only for the boss" }
   return messages.some(({ role }) => role === "tool")
     ? { text: "for everybody" }

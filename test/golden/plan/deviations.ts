@@ -1,4 +1,4 @@
-import { CanonicalJson } from "effect-emissary"
+import { Digest } from "effect-emissary/payload"
 import { Result, type Schema } from "effect"
 import type { Json } from "../family.ts"
 import { type Case, isObject, stepsOf } from "./vocabulary.ts"
@@ -387,7 +387,7 @@ export const rules: ReadonlyArray<Rule> = [
       const values = constants(given)
       if (values.length === 0) return undefined
       const adjusted = mapText(expect, (found) =>
-        values.reduce<string>((text, value) => text.replaceAll(spaced(value), Result.getOrThrow(CanonicalJson.stringify(value))), found)
+        values.reduce<string>((text, value) => text.replaceAll(spaced(value), Result.getOrThrow(Digest.canonicalize(value))), found)
       )
       return isObject(adjusted) ? adjusted : undefined
     }

@@ -1,6 +1,8 @@
 import { Effect, Schema } from "effect"
-import { Agent, StepSignal, Target } from "effect-emissary"
-import type { Script } from "effect-emissary/testing"
+import { Agent } from "effect-emissary"
+import { Step } from "effect-emissary/plan"
+import type { ScriptedModel } from "effect-emissary/testing"
+
 import type { Json } from "../family.ts"
 import { type Call, isObject } from "./vocabulary.ts"
 
@@ -33,8 +35,8 @@ const behave = Effect.fnUntraced(function* (recording: Recording, fixtures: Json
   if (typeof fixture["ms"] === "number") yield* Effect.sleep(fixture["ms"])
   recording.trace.push(call)
   if (typeof fixture["fail"] === "string") return yield* new RuntimeError({ message: fixture["fail"] })
-  if (typeof fixture["pause"] === "string") return yield* StepSignal.pause(fixture["pause"])
-  if (typeof fixture["conclude"] === "string") return yield* StepSignal.conclude(fixture["conclude"])
+  if (typeof fixture["pause"] === "string") return yield* Step.pause(fixture["pause"])
+  if (typeof fixture["conclude"] === "string") return yield* Step.conclude(fixture["conclude"])
   const model = fixture["model"]
   if (Array.isArray(model)) return model[1] ?? null
   return fixture["const"] === undefined ? `${name}(${task})` : fixture["const"]
@@ -42,14 +44,14 @@ const behave = Effect.fnUntraced(function* (recording: Recording, fixtures: Json
 
 /** A function as the recordings have them: it sees the task alone. */
 export const functionTarget = (name: string, recording: Recording, fixtures: Json) =>
-  Target.make(name, ({ task }) => behave(recording, fixtures, [name, task]))
+  Step.target(name, ({ task }) => behave(recording, fixtures, [name, task]))
 
 /** An agent whose model answers what the fixture of its name says, see {@link agentScript}. */
 export const agentTarget = (name: string) => Agent.make(name, { instructions: name })
 
 /** The model of all fixture agents: it knows them by their instructions. */
 export const agentScript =
-  (recording: Recording, fixtures: Json): Script.TurnFunction =>
+  (recording: Recording, fixtures: Json): ScriptedModel.TurnFunction =>
   (request) => {
     const name = request.messages.find((message) => message.role === "system")?.text ?? ""
     const user = request.prompt.content.findLast((message) => message.role === "user")
@@ -57,7 +59,7 @@ export const agentScript =
     const task = texts.at(-1) ?? ""
     const context = texts.length > 1 ? texts.slice(0, -1).join("\n\n") : null
     return behave(recording, fixtures, [name, task, context]).pipe(
-      Effect.map((answer): Script.Turn => ({ text: typeof answer === "string" ? answer : JSON.stringify(answer) })),
+      Effect.map((answer): ScriptedModel.Turn => ({ text: typeof answer === "string" ? answer : JSON.stringify(answer) })),
       Effect.orDie
     )
   }

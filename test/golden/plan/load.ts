@@ -1,7 +1,8 @@
 import { Effect, Option, Result } from "effect"
-import type { PlanError, PlanInput, PlanResult} from "effect-emissary";
-import { Plan, PlanCodec, PlanRunState } from "effect-emissary"
+import { Plan, PlanRun, type PlanError } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
+
 import type { Json } from "../family.ts"
 import * as fixture from "./fixtures.ts"
 import { types } from "./types.ts"
@@ -43,7 +44,7 @@ export const registry = (plan: unknown, { fixtures, predicates, recording }: Set
 
 /** Loads a plan and binds it with the tools it names, each of them an agent. */
 export const load = Effect.fnUntraced(function* (wire: unknown, setting: Setting) {
-  const plan = yield* PlanCodec.decode(wire, registry(wire, setting))
+  const plan = yield* Plan.decode(wire, registry(wire, setting))
   return yield* Plan.bind(plan, { agents: named(targetNames(wire, "tool"), fixture.agentTarget) })
 })
 
@@ -54,7 +55,7 @@ export const model = ({ fixtures, recording }: Setting) =>
   ScriptedModel.layer(fixture.agentScript(recording, fixtures))
 
 /** The input of a run: a text, or task, payload and context. */
-export const inputOf = (given: unknown, otherwise: string): PlanInput.Input => {
+export const inputOf = (given: unknown, otherwise: string): PlanRun.Input => {
   if (!isObject(given)) return typeof given === "string" ? given : otherwise
   const { context, payload, task } = given
   return {
@@ -64,8 +65,8 @@ export const inputOf = (given: unknown, otherwise: string): PlanInput.Input => {
   }
 }
 
-const envelope = (state: PlanRunState.PlanRunState): Omit<RunResult, "error"> => {
-  const last = PlanRunState.lastRecord(state)
+const envelope = (state: PlanRun.State): Omit<RunResult, "error"> => {
+  const last = PlanRun.lastRecord(state)
   const { context, payload, task } = Option.match(last, {
     onNone: () => ({ ...state.input }),
     onSome: (record) => ({ task: record.task, context: record.context, payload: record.output })
@@ -73,7 +74,7 @@ const envelope = (state: PlanRunState.PlanRunState): Omit<RunResult, "error"> =>
   return { task, context: context ?? null, payload, text: Plan.text(payload) }
 }
 
-const ofResult = (result: PlanResult.PlanResult<unknown>): RunResult | Raised => {
+const ofResult = (result: PlanRun.Result<unknown>): RunResult | Raised => {
   switch (result.outcome) {
     case "Completed":
       return envelope(result.state)
@@ -117,13 +118,13 @@ const ofError = (error: PlanError.PlanError, { recording }: Setting): RunResult 
 
 /** What a run came to, in the words of the recordings. */
 export const observed = (
-  result: Result.Result<PlanResult.PlanResult<unknown>, PlanError.PlanError>,
+  result: Result.Result<PlanRun.Result<unknown>, PlanError.PlanError>,
   setting: Setting
 ): RunResult | Raised =>
   Result.match(result, { onFailure: (error) => ofError(error, setting), onSuccess: (value) => ofResult(value) })
 
 /** Loads a plan, runs it, and tells what was called and what it came to. */
-export const run = Effect.fnUntraced(function* (given: Json, input: PlanInput.Input): Effect.fn.Return<Observed> {
+export const run = Effect.fnUntraced(function* (given: Json, input: PlanRun.Input): Effect.fn.Return<Observed> {
   const used = setting(given)
   return yield* load(given["plan"], used).pipe(
     Effect.matchEffect({

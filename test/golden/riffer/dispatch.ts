@@ -1,7 +1,10 @@
 /** The group dispatch: calls of tools on the runtimes. */
 import { assert } from "@effect/vitest"
 import { Effect, type Layer, Result, Schema } from "effect"
-import { AgentDefinition, BoundCall, type BoundTool, RunContext, ToolBatch, type ToolContract, ToolResolver, ToolResult, ToolRuntime, ToolSet } from "effect-emissary"
+import * as boundCall from "#src/tool/internal/boundCall.ts"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
+import * as toolBatch from "#src/tool/internal/toolBatch.ts"
+import { AgentDefinition, RunContext, ToolResolver, ToolResult, ToolRuntime, type ToolContract } from "effect-emissary"
 import { type Case, JsonObject, mentions, read, toJson } from "../family.ts"
 import * as fixtures from "./fixtures.ts"
 
@@ -45,16 +48,16 @@ const contractsOf = ({ tools, wire }: Given): Effect.Effect<ReadonlyArray<ToolCo
 const bind = (given: Given, probe: fixtures.Probe) =>
   Effect.gen(function* () {
     const contracts = yield* contractsOf(given)
-    const tools = yield* Effect.forEach(contracts, (contract): Effect.Effect<BoundTool.BoundTool, unknown> => {
+    const tools = yield* Effect.forEach(contracts, (contract): Effect.Effect<boundTool.BoundTool, unknown> => {
       const fixture = given.tools.find((tool) => tool.name === contract.name)
       if (fixture === undefined || given.runtime.kind === "remote") {
         return Effect.flatMap(ToolResolver.ToolResolver, (resolver) => resolver.resolve(contract)).pipe(
-          Effect.provide(ToolResolver.layerShells)
+          Effect.provide(ToolResolver.layerStubs)
         )
       }
       return fixtures.bind(contract, fixture, probe, (id) => textOf(given, id))
     })
-    return yield* ToolSet.make(tools)
+    return yield* boundTool.makeSet(tools)
   })
 
 /**
@@ -90,9 +93,9 @@ const results = (given: Given, probe: fixtures.Probe) =>
   Effect.gen(function* () {
     const set = yield* bind(given, probe)
     const prepared = yield* Effect.forEach(given.calls, (call) =>
-      BoundCall.prepare(set, call, { runId: "golden", context: given.context })
+      boundCall.prepare(set, call, { runId: "golden", context: given.context })
     )
-    const ran = yield* ToolBatch.collect(prepared.filter(Result.isSuccess).map((call) => call.success))
+    const ran = yield* toolBatch.collect(prepared.filter(Result.isSuccess).map((call) => call.success))
     let next = 0
     return prepared.map((call) => (Result.isSuccess(call) ? ran[next++] : call.failure))
   }).pipe(Effect.provide(layerOf(given, probe)))

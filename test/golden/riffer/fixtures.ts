@@ -1,6 +1,7 @@
 import { Context, Effect, Option, Schema } from "effect"
 import { Tool } from "effect/ai"
-import { BoundTool, RunContext, ToolContract, ToolFailure } from "effect-emissary"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
+import { RunContext, ToolContract, ToolFailure } from "effect-emissary"
 import { isObject, type Json, JsonObject } from "../family.ts"
 
 /** The tool fixtures of `VOCABULARY.md`: contracts, and bodies that behave as they are told. */
@@ -112,8 +113,8 @@ export const bind = Effect.fnUntraced(function* (
   const handler = (args: Json, call: { readonly toolCallId?: string }) =>
     value === undefined ? body(fixture, args, textOf(call.toolCallId), probe) : raw(value)
   const handlers = new Map<string, unknown>([[tool.id, { name: tool.name, context, handler }]])
-  const found = yield* BoundTool.handlerOf(tool).pipe(Effect.provideContext(Context.makeUnsafe<never>(handlers)))
-  return yield* BoundTool.local(contract, tool, Option.getOrThrow(found))
+  const found = yield* boundTool.handlerOf(tool).pipe(Effect.provideContext(Context.makeUnsafe<never>(handlers)))
+  return yield* boundTool.fromHandler(contract, tool, Option.getOrThrow(found))
 })
 
 /** The contracts of fixtures. */

@@ -2,19 +2,9 @@
 import { assert } from "@effect/vitest"
 import { Effect, Layer, Option, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import {
-  Agent,
-  AgentDefinition,
-  Conversation,
-  Message,
-  ModelRegistry,
-  type RunEvent,
-  type RunResult,
-  ToolResolver,
-  ToolResult,
-  ToolRuntime
-} from "effect-emissary"
-import { type Script, ScriptedModel } from "effect-emissary/testing"
+import { Agent, AgentDefinition, Conversation, Message, ModelRegistry, ToolResolver, ToolResult, ToolRuntime, type Run } from "effect-emissary"
+import { ScriptedModel } from "effect-emissary/testing"
+
 import { type Case, checkExit, equal, ExpectedError, JsonObject, list, mentions, read } from "../family.ts"
 import { addAll } from "../history.ts"
 import * as fixtures from "./fixtures.ts"
@@ -64,7 +54,7 @@ const Expected = Schema.Struct({
 })
 
 /** Why a model stopped, in the notation of the cases; what core has no word for is `other`. */
-const finishReasons: { readonly [name: string]: NonNullable<Script.Turn["finishReason"]> } = {
+const finishReasons: { readonly [name: string]: NonNullable<ScriptedModel.Turn["finishReason"]> } = {
   stop: "stop",
   completed: "stop",
   tool_calls: "tool-calls",
@@ -77,7 +67,7 @@ const finishReasons: { readonly [name: string]: NonNullable<Script.Turn["finishR
 }
 const finishReason = (name: string) => finishReasons[name] ?? "other"
 
-const turn = ({ finish_reason: reason, text, tool_calls: calls = [] }: typeof Turn.Type): Script.Turn => ({
+const turn = ({ finish_reason: reason, text, tool_calls: calls = [] }: typeof Turn.Type): ScriptedModel.Turn => ({
   ...(text === undefined || text === null || text === "" ? undefined : { text }),
   ...(calls.length === 0
     ? undefined
@@ -101,7 +91,7 @@ const outcomes = {
 
 /** What happened in one phase. */
 interface Phase {
-  readonly result: RunResult.RunResult<unknown>
+  readonly result: Agent.Result<unknown>
   readonly executed: ReadonlyArray<string>
   readonly emitted: ReadonlyArray<string>
   readonly calls: number
@@ -132,10 +122,10 @@ const agentOf = Effect.fnUntraced(function* (given: Given, probe: fixtures.Probe
 })
 
 /** The role of the message that an event reports to observers. */
-const emittedRole = (event: RunEvent.RunEvent): "assistant" | "tool" | undefined =>
+const emittedRole = (event: Run.Event): "assistant" | "tool" | undefined =>
   event._tag === "ModelAnswered" ? "assistant" : event._tag === "ToolFinished" ? "tool" : undefined
 
-const observe = (interrupt: Given["interrupt"], emitted: Array<string>) => (event: RunEvent.RunEvent) => {
+const observe = (interrupt: Given["interrupt"], emitted: Array<string>) => (event: Run.Event) => {
   const role = emittedRole(event)
   if (role === undefined) return undefined
   emitted.push(role)
@@ -191,7 +181,7 @@ const checkToolMessage = (message: Message.ToolMessage | undefined, expected: ty
   mentions(text, list(expected["mentions"]).map(String))
 }
 
-const checkOutcome = (result: RunResult.RunResult<unknown>, expected: string): void =>
+const checkOutcome = (result: Agent.Result<unknown>, expected: string): void =>
   result.outcome === "Stopped"
     ? assert.strictEqual(result.finishReason, finishReason(expected), expected)
     : assert.strictEqual(outcomes[result.outcome], expected)

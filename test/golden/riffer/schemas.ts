@@ -1,7 +1,8 @@
 /** The groups schema, import, validate and structured: what JSON Schemas say and accept. */
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
-import { CheckedSchema, FromSchema, ModelJson, StrictSchema, ValidationIssue } from "effect-emissary"
+import { PayloadError } from "effect-emissary"
+import { JsonSchema, ModelJson } from "effect-emissary/payload"
 import { type Case, ExpectedError, type Json, matchError, mentions, read } from "../family.ts"
 
 interface Param {
@@ -87,11 +88,11 @@ export const schema = Effect.fnUntraced(function* (golden: Case) {
     // such parameters cannot be written down as a Schema at all: the vocabulary counts that as refused
     return assert.isDefined(expect.error, "only refused parameters have no Schema")
   }
-  if (expect.error !== undefined) return matchError(yield* Effect.flip(FromSchema.fromSchema(made.value)), expect.error)
-  const plain = yield* FromSchema.fromSchema(made.value)
-  yield* CheckedSchema.make(plain)
+  if (expect.error !== undefined) return matchError(yield* Effect.flip(JsonSchema.fromSchema(made.value)), expect.error)
+  const plain = yield* JsonSchema.fromSchema(made.value)
+  yield* JsonSchema.make(plain)
   if (expect.json_schema !== undefined) assert.deepStrictEqual(plain, expect.json_schema)
-  const strict = StrictSchema.make(plain)
+  const strict = JsonSchema.toStrict(plain)
   if (expect.json_schema_strict !== undefined) {
     assert.deepStrictEqual<unknown>(yield* Effect.fromResult(strict), expect.json_schema_strict)
   }
@@ -123,7 +124,7 @@ const kinds = (takes: (value: Schema.Json) => boolean): ReadonlyArray<string> =>
     .filter((kind, _, all) => kind !== "integer" || !all.includes("number"))
 
 interface Place {
-  readonly checked: CheckedSchema.CheckedSchema
+  readonly checked: JsonSchema.JsonSchema
   /** The arguments in which the object of this place is. */
   readonly wrap: (object: Json) => Schema.Json
   /** What the paths of issues at this place begin with. */
@@ -135,7 +136,7 @@ const meetsParam = ({ checked, prefix, wrap }: Place, param: Param, isOnly: bool
   const path = `${prefix}${param.name}`
   /** Only issues of this parameter count, the others may be missing. */
   const issuesOf = (object: Json) => {
-    const result = CheckedSchema.validate(checked, wrap(object))
+    const result = JsonSchema.validate(checked, wrap(object))
     const issues = Result.isFailure(result) ? result.failure.map((issue) => issue.path) : []
     return issues.filter((one) => one === path || one.startsWith(`${path}.`) || one.startsWith(`${path}[`))
   }
@@ -151,7 +152,7 @@ const meetsParam = ({ checked, prefix, wrap }: Place, param: Param, isOnly: bool
   if (param.of !== undefined) assert.deepStrictEqual(kinds((item) => takesValue([item])), [param.of], path)
   if (param.default !== undefined && isOnly) {
     const filled: Schema.Json = wrap({ [param.name]: param.default })
-    assert.deepStrictEqual(Result.getOrThrow(CheckedSchema.validate(checked, wrap({}))), filled)
+    assert.deepStrictEqual(Result.getOrThrow(JsonSchema.validate(checked, wrap({}))), filled)
   }
   const isArray = param.type === "array"
   const inside: Place = {
@@ -165,7 +166,7 @@ const meetsParam = ({ checked, prefix, wrap }: Place, param: Param, isOnly: bool
 /** Accepts a document and checks that it was read as the case says. */
 export const import_ = Effect.fnUntraced(function* (golden: Case) {
   const { expect, given } = yield* read(ImportCase)({ given: golden.given, expect: golden.expect })
-  const made = yield* Effect.result(CheckedSchema.make(given.json_schema))
+  const made = yield* Effect.result(JsonSchema.make(given.json_schema))
   if (!expect.accepted) {
     if (Result.isSuccess(made)) return assert.fail("expected a refusal")
     return matchError(made.failure, expect.error)
@@ -193,8 +194,8 @@ const ValidateCase = Schema.Struct({
 /** Validates arguments of a tool as the tools room does before a handler runs. */
 export const validate = Effect.fnUntraced(function* (golden: Case) {
   const { expect, given } = yield* read(ValidateCase)({ given: golden.given, expect: golden.expect })
-  const checked = yield* CheckedSchema.make(given.json_schema)
-  const result = CheckedSchema.validate(checked, given.args, { coerce: true })
+  const checked = yield* JsonSchema.make(given.json_schema)
+  const result = JsonSchema.validate(checked, given.args, { coerce: true })
   if (expect.value !== undefined) return assert.deepStrictEqual(result, Result.succeed(expect.value))
   const { errors = [] } = expect
   const issues = Result.isFailure(result) ? result.failure : []
@@ -213,14 +214,14 @@ const StructuredCase = Schema.Struct({
 /** Reads the final text of a model and checks it against the output schema. */
 export const structured = Effect.fnUntraced(function* (golden: Case) {
   const { expect, given } = yield* read(StructuredCase)({ given: golden.given, expect: golden.expect })
-  const checked = given.json_schema === null ? undefined : yield* CheckedSchema.make(given.json_schema)
+  const checked = given.json_schema === null ? undefined : yield* JsonSchema.make(given.json_schema)
   const parsed = Result.mapError(ModelJson.parse(given.text), ({ message }) => ({ kind: "JsonParse", message }))
   const result = Result.flatMap(parsed, (json) =>
     checked === undefined
       ? Result.succeed(json)
-      : Result.mapError(CheckedSchema.validate(checked, json), (issues) => ({
+      : Result.mapError(JsonSchema.validate(checked, json), (issues) => ({
           kind: "Validation",
-          message: ValidationIssue.render(issues)
+          message: PayloadError.renderIssues(issues)
         }))
   )
   if (expect.error === undefined) return assert.deepStrictEqual<unknown>(result, Result.succeed(expect.value))

@@ -4,6 +4,7 @@ import { Duration, Effect, Layer, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, AgentDefinition, AgentError, ModelRegistry, RunContext, ToolContract, ToolResolver, ToolSettings } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+
 import { type Case, checkExit, equal, ExpectedError, type Json, JsonObject, read, toJson } from "../family.ts"
 
 const optional = Schema.optionalKey
@@ -226,7 +227,7 @@ const models = ModelRegistry.layerAmbient.pipe(Layer.provide(ScriptedModel.layer
 /** The tools that have a body here are found by name; if some have none, all are shells. */
 const resolver = ({ tools }: AgentDefinition.AgentDefinition, resolve: ReadonlyArray<string> | undefined) => {
   const isLocal = resolve !== undefined && tools.every((tool) => resolve.includes(tool.name))
-  if (!isLocal) return ToolResolver.layerShells
+  if (!isLocal) return ToolResolver.layerStubs
   const toolkit = Toolkit.make(...tools.map(({ name, parameters }) => Tool.dynamic(name, { parameters })))
   const bodies = Object.fromEntries(tools.map(({ name }) => [name, () => Effect.succeed("done")]))
   return ToolResolver.layerToolkit(toolkit).pipe(Layer.provide(toolkit.toLayer(bodies)))

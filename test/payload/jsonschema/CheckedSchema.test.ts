@@ -1,19 +1,18 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
-import { CheckedSchema, Decode, ValidationIssue } from "effect-emissary"
+import { PayloadError } from "effect-emissary"
+import { Json, JsonSchema } from "effect-emissary/payload"
 
 const json = (text: string): unknown => JSON.parse(text)
 
-const issues = (schema: unknown, value: unknown, options?: CheckedSchema.ValidateOptions) =>
-  Effect.map(CheckedSchema.make(schema), (checked) => {
-    const result = CheckedSchema.validate(checked, value, options)
+const issues = (schema: unknown, value: unknown, options?: JsonSchema.ValidateOptions) =>
+  Effect.map(JsonSchema.make(schema), (checked) => {
+    const result = JsonSchema.validate(checked, value, options)
     return Result.isFailure(result) ? result.failure.map(({ message, path }) => `${path}: ${message}`) : []
   })
 
-const value = (schema: unknown, input: unknown, options?: CheckedSchema.ValidateOptions) =>
-  Effect.flatMap(CheckedSchema.make(schema), (checked) =>
-    Effect.fromResult(CheckedSchema.validate(checked, input, options))
-  )
+const value = (schema: unknown, input: unknown, options?: JsonSchema.ValidateOptions) =>
+  Effect.flatMap(JsonSchema.make(schema), (checked) => Effect.fromResult(JsonSchema.validate(checked, input, options)))
 
 const order = {
   type: "object",
@@ -55,8 +54,8 @@ describe("TOOL-4 issues", () => {
 
   it.effect("TOOL-4 gives a JSON Pointer and a keyword beside the path", () =>
     Effect.gen(function* () {
-      const checked = yield* CheckedSchema.make({ properties: { "a/b": { items: { type: "null" } } } })
-      const result = CheckedSchema.validate(checked, { "a/b": [1] })
+      const checked = yield* JsonSchema.make({ properties: { "a/b": { items: { type: "null" } } } })
+      const result = JsonSchema.validate(checked, { "a/b": [1] })
       assert.deepStrictEqual(
         result,
         Result.fail([
@@ -127,7 +126,7 @@ describe("TOOL-4 issues", () => {
 
   it("renders issues as one line", () => {
     assert.strictEqual(
-      ValidationIssue.render([{ path: "", pointer: "", keyword: "type", message: "expected object, got null" }]),
+      PayloadError.renderIssues([{ path: "", pointer: "", keyword: "type", message: "expected object, got null" }]),
       "expected object, got null"
     )
   })
@@ -260,15 +259,15 @@ describe("TOOL-4 completion", () => {
       const schema = { properties: { a: { properties: { b: { default: [1] } }, default: {} }, c: {} } }
       const input = { c: { d: [1] }, a: {} }
       const before = structuredClone(input)
-      const checked = yield* CheckedSchema.make(schema)
-      const first = yield* Effect.fromResult(CheckedSchema.validate(checked, input))
+      const checked = yield* JsonSchema.make(schema)
+      const first = yield* Effect.fromResult(JsonSchema.validate(checked, input))
       assert.deepStrictEqual(input, before)
       const seen = JSON.stringify(first)
       JSON.stringify(first, (_, part: unknown) => {
         if (Array.isArray(part)) part.push("changed")
         return part
       })
-      const second = yield* Effect.fromResult(CheckedSchema.validate(checked, input))
+      const second = yield* Effect.fromResult(JsonSchema.validate(checked, input))
       assert.strictEqual(JSON.stringify(second), seen)
       assert.deepStrictEqual(input, before)
       assert.deepStrictEqual(checked.json, schema)
@@ -345,7 +344,7 @@ describe("CODEC-4 refusals", () => {
   for (const [name, schema, path, tag] of cases) {
     it.effect(`CODEC-4 ${name}`, () =>
       Effect.gen(function* () {
-        const error = yield* Effect.flip(CheckedSchema.make(schema, { what: "tool parameters" }))
+        const error = yield* Effect.flip(JsonSchema.make(schema, { what: "tool parameters" }))
         assert.deepStrictEqual([error.path, error.reason._tag, error.what], [path, tag, "tool parameters"])
         assert.include(error.message, path)
       })
@@ -356,14 +355,14 @@ describe("CODEC-4 refusals", () => {
     Effect.gen(function* () {
       const text =
         '{"x-note":{"b":1,"a":2},"title":"T","type":"object","properties":{"z":{"type":"integer","default":1,"$comment":"c"},"a":{}},"examples":[{}]}'
-      const checked = yield* CheckedSchema.make(json(text))
+      const checked = yield* JsonSchema.make(json(text))
       assert.strictEqual(JSON.stringify(checked.json), text)
     })
   )
 
   it.effect("PAY-C respects the limits of the call", () =>
     Effect.gen(function* () {
-      const error = yield* Effect.flip(CheckedSchema.make({ enum: [1, 2, 3, 4] }, { limits: { maxNodes: 4 } }))
+      const error = yield* Effect.flip(JsonSchema.make({ enum: [1, 2, 3, 4] }, { limits: { maxNodes: 4 } }))
       assert.strictEqual(error.reason._tag, "TooLarge")
     })
   )
@@ -372,11 +371,11 @@ describe("CODEC-4 refusals", () => {
 describe("CODEC-4 as a Schema", () => {
   it.effect("CODEC-4 a rebuilt codec completes by the same interpreter and locates its issues", () =>
     Effect.gen(function* () {
-      const checked = yield* CheckedSchema.make(order)
-      const codec = CheckedSchema.codec(checked)
+      const checked = yield* JsonSchema.make(order)
+      const codec = JsonSchema.codec(checked)
       const good = { id: "42", items: [{ sku: "a", qty: 1 }] }
       assert.deepStrictEqual(yield* Schema.decodeEffect(codec)({ ...good, more: 1 }), good)
-      const error = yield* Effect.flip(Decode.decode(codec)({ id: "42", items: [{ sku: "a" }] }))
+      const error = yield* Effect.flip(Json.decode(codec)({ id: "42", items: [{ sku: "a" }] }))
       assert.strictEqual(error.reason._tag, "Invalid")
       if (error.reason._tag === "Invalid") assert.strictEqual(error.reason.issues[0]?.path, "/items/0/qty")
     })
@@ -384,10 +383,10 @@ describe("CODEC-4 as a Schema", () => {
 
   it.effect("toSchema imports what core can import, else takes any object", () =>
     Effect.gen(function* () {
-      const imported = CheckedSchema.toSchema(yield* CheckedSchema.make(order))
+      const imported = JsonSchema.toSchema(yield* JsonSchema.make(order))
       assert.isTrue(Result.isFailure(Schema.decodeResult(imported)({ id: 1 })))
-      const recursive = yield* CheckedSchema.make({ type: "object", properties: { kid: { $ref: "#" } } })
-      const fallback = CheckedSchema.toSchema(recursive)
+      const recursive = yield* JsonSchema.make({ type: "object", properties: { kid: { $ref: "#" } } })
+      const fallback = JsonSchema.toSchema(recursive)
       assert.isTrue(Result.isSuccess(Schema.decodeResult(fallback)({ kid: 1 })))
       assert.isTrue(Result.isFailure(Schema.decodeResult(fallback)(1)))
     })

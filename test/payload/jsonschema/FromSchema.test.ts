@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, Effect, Result, Schema } from "effect"
-import { CheckedSchema, FromSchema, StrictSchema } from "effect-emissary"
+import * as convertSchema from "#src/payload/internal/convertSchema.ts"
+import { JsonSchema } from "effect-emissary/payload"
 
 class Person extends Schema.Class<Person>("Person")({
   name: Schema.NonEmptyString,
@@ -48,7 +49,7 @@ const Kitchen = Schema.Struct({
 describe("TOOL-6 FromSchema", () => {
   it.effect("TOOL-6 says what core says with less", () =>
     Effect.gen(function* () {
-      const exported = yield* FromSchema.fromSchema(
+      const exported = yield* JsonSchema.fromSchema(
         Schema.Struct({
           id: Schema.Int,
           page: Schema.optionalKey(
@@ -93,37 +94,37 @@ describe("TOOL-6 FromSchema", () => {
         required: ["name"],
         additionalProperties: false
       }
-      assert.deepStrictEqual<unknown>(yield* FromSchema.fromSchema(Person), person)
-      const once = yield* FromSchema.fromSchema(Schema.Struct({ p: Person }))
+      assert.deepStrictEqual<unknown>(yield* JsonSchema.fromSchema(Person), person)
+      const once = yield* JsonSchema.fromSchema(Schema.Struct({ p: Person }))
       assert.deepStrictEqual<unknown>(once["properties"], { p: person })
-      const twice = yield* FromSchema.fromSchema(Schema.Struct({ p: Person, q: Person }))
+      const twice = yield* JsonSchema.fromSchema(Schema.Struct({ p: Person, q: Person }))
       assert.deepStrictEqual<unknown>(twice["$defs"], { PersonEncoded: person })
-      const tree = yield* FromSchema.fromSchema(Tree)
+      const tree = yield* JsonSchema.fromSchema(Tree)
       assert.strictEqual(tree["type"], "object")
-      const checked = yield* CheckedSchema.make(tree)
-      assert.isTrue(CheckedSchema.accepts(checked, { value: "a", kids: [{ value: "b", kids: [] }] }))
-      assert.isFalse(CheckedSchema.accepts(checked, { value: "a", kids: [{ value: 1, kids: [] }] }))
+      const checked = yield* JsonSchema.make(tree)
+      assert.isTrue(JsonSchema.accepts(checked, { value: "a", kids: [{ value: "b", kids: [] }] }))
+      assert.isFalse(JsonSchema.accepts(checked, { value: "a", kids: [{ value: 1, kids: [] }] }))
     })
   )
 
   it.effect("TOOL-6 a tool without parameters has a closed empty object", () =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(yield* FromSchema.fromSchema(Schema.Struct({})), FromSchema.noParameters)
-      assert.isTrue(StrictSchema.is(FromSchema.noParameters))
+      assert.deepStrictEqual(yield* JsonSchema.fromSchema(Schema.Struct({})), convertSchema.noParameters)
+      assert.isTrue(JsonSchema.isStrict(convertSchema.noParameters))
     })
   )
 
   it.effect("TOOL-6 refuses what has no JSON form, with its path", () =>
     Effect.gen(function* () {
       const opaque = Schema.Struct({ a: Schema.Array(Schema.Struct({ m: Schema.instanceOf(Map) })) })
-      const error = yield* Effect.flip(FromSchema.fromSchema(opaque, { what: "parameters of x" }))
+      const error = yield* Effect.flip(JsonSchema.fromSchema(opaque, { what: "parameters of x" }))
       assert.strictEqual(error.reason._tag, "NotRepresentable")
       assert.strictEqual(error.path, "/properties/a/items/properties/m")
       assert.include(error.message, "parameters of x")
       const symbol = Schema.Struct({ [Symbol.for("s")]: Schema.String })
-      assert.strictEqual((yield* Effect.flip(FromSchema.fromSchema(symbol))).reason._tag, "NotRepresentable")
+      assert.strictEqual((yield* Effect.flip(JsonSchema.fromSchema(symbol))).reason._tag, "NotRepresentable")
       const look = Schema.Struct({ a: Schema.String.check(Schema.isPattern(/^(?=a)/u)) })
-      const pattern = yield* Effect.flip(FromSchema.fromSchema(look))
+      const pattern = yield* Effect.flip(JsonSchema.fromSchema(look))
       assert.deepStrictEqual([pattern.path, pattern.reason._tag], ["/properties/a/pattern", "UnsupportedPattern"])
     })
   )
@@ -132,14 +133,14 @@ describe("TOOL-6 FromSchema", () => {
     const codec: Schema.Codec<unknown, Schema.Json> = Schema.toCodecJson(schema)
     it.effect(`CODEC-4 ${name}: what the Schema encodes, its JSON Schema accepts as it is`, () =>
       Effect.gen(function* () {
-        const checked = yield* CheckedSchema.make(yield* FromSchema.fromSchema(schema))
+        const checked = yield* JsonSchema.make(yield* JsonSchema.fromSchema(schema))
         const values: ReadonlyArray<unknown> = yield* Arbitrary.sampleEffect(Arbitrary.schema(schema), { count: 100 })
         for (const value of values) {
           const json = yield* Schema.encodeEffect(codec)(value)
           const text = JSON.stringify(json)
           // keys the key rules refuse; core's generator likes them
           if (/"__proto__":|"constructor":/.test(text)) continue
-          const result = CheckedSchema.validate(checked, json, { strict: true })
+          const result = JsonSchema.validate(checked, json, { strict: true })
           assert.isTrue(Result.isSuccess(result), JSON.stringify({ json, result }))
           if (Result.isFailure(result)) return
           const decoded = yield* Schema.decodeEffect(codec)(result.success)
@@ -157,7 +158,7 @@ describe("TOOL-6 FromSchema", () => {
         c: Schema.Array(Schema.Literals(["x", "y"])),
         d: Schema.NullOr(Schema.Boolean)
       })
-      const checked = yield* CheckedSchema.make(yield* FromSchema.fromSchema(Plain))
+      const checked = yield* JsonSchema.make(yield* JsonSchema.fromSchema(Plain))
       const decode = Schema.decodeUnknownResult(Plain, { onExcessProperty: "error" })
       const parts = [undefined, null, "x", 1, 1.5, true, ["x"], ["z"], {}]
       for (const a of parts) {
@@ -165,7 +166,7 @@ describe("TOOL-6 FromSchema", () => {
           for (const c of parts) {
             for (const d of parts) {
               const input = Object.fromEntries(Object.entries({ a, b, c, d }).filter(([, part]) => part !== undefined))
-              const accepted = CheckedSchema.accepts(checked, input)
+              const accepted = JsonSchema.accepts(checked, input)
               assert.strictEqual(accepted, Result.isSuccess(decode(input)), JSON.stringify(input))
             }
           }
@@ -176,7 +177,7 @@ describe("TOOL-6 FromSchema", () => {
 })
 
 describe("TOOL-6 StrictSchema", () => {
-  const strict = (json: Parameters<typeof StrictSchema.make>[0]) => Result.getOrThrow(StrictSchema.make(json))
+  const strict = (json: Parameters<typeof JsonSchema.toStrict>[0]) => Result.getOrThrow(JsonSchema.toStrict(json))
 
   it("TOOL-6 makes optional properties nullable whatever they are", () => {
     const json = {
@@ -238,16 +239,16 @@ describe("TOOL-6 StrictSchema", () => {
       }
     ]
     for (const json of cases) {
-      const result = StrictSchema.make(json)
+      const result = JsonSchema.toStrict(json)
       assert.isTrue(Result.isFailure(result), JSON.stringify(json))
       if (Result.isFailure(result)) assert.include(result.failure.message, "where")
     }
   })
 
   it("PAY-C refuses documents that are nested too deeply", () => {
-    let json: Parameters<typeof StrictSchema.make>[0] = { type: "string" }
+    let json: Parameters<typeof JsonSchema.toStrict>[0] = { type: "string" }
     for (let i = 0; i < 100_000; i++) json = { type: "array", items: json }
-    assert.isTrue(Result.isFailure(StrictSchema.make(json)))
+    assert.isTrue(Result.isFailure(JsonSchema.toStrict(json)))
   })
 
   it.effect("TOOL-6 the strict form is strict, and null for an optional property comes back as absent", () =>
@@ -257,20 +258,20 @@ describe("TOOL-6 StrictSchema", () => {
         b: Schema.optionalKey(Schema.Int),
         c: Schema.optionalKey(Schema.Struct({ d: Schema.optionalKey(Schema.Literals(["x"])) }))
       })
-      const plain = yield* FromSchema.fromSchema(Parameters)
-      assert.isFalse(StrictSchema.is(plain))
+      const plain = yield* JsonSchema.fromSchema(Parameters)
+      assert.isFalse(JsonSchema.isStrict(plain))
       const form = strict(plain)
-      assert.isTrue(StrictSchema.is(form))
+      assert.isTrue(JsonSchema.isStrict(form))
       assert.deepStrictEqual(strict(form), form)
-      const original = yield* CheckedSchema.make(plain)
-      const constrained = yield* CheckedSchema.make(form)
+      const original = yield* JsonSchema.make(plain)
+      const constrained = yield* JsonSchema.make(form)
       for (const answer of [
         { a: "", b: null, c: null },
         { a: "", b: 1, c: { d: null } },
         { a: "", b: 1, c: { d: "x" } }
       ]) {
-        assert.isTrue(CheckedSchema.accepts(constrained, answer))
-        const value = yield* Effect.fromResult(CheckedSchema.validate(original, answer, { strict: true }))
+        assert.isTrue(JsonSchema.accepts(constrained, answer))
+        const value = yield* Effect.fromResult(JsonSchema.validate(original, answer, { strict: true }))
         assert.isTrue(Result.isSuccess(Schema.decodeUnknownResult(Parameters)(value)))
         assert.notInclude(JSON.stringify(value), "null")
       }

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
-import { ModelJson } from "effect-emissary"
+import { ModelJson } from "effect-emissary/payload"
 
 const fence = "```"
 

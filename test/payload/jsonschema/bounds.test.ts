@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Result, Schema } from "effect"
-import { CheckedSchema, ValidationIssue } from "effect-emissary"
+import { PayloadError } from "effect-emissary"
+import { JsonSchema } from "effect-emissary/payload"
 
 const long = "k".repeat(1_000_000)
 
@@ -8,14 +9,14 @@ describe("PAY-C schemas and values that swell", () => {
   it.effect("PAY-C many schemas below a long key are refused before their places fill the memory", () =>
     Effect.gen(function* () {
       const properties = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`p${i}`, {}]))
-      const error = yield* Effect.flip(CheckedSchema.make({ $defs: { [long]: { properties } } }))
+      const error = yield* Effect.flip(JsonSchema.make({ $defs: { [long]: { properties } } }))
       assert.strictEqual(error.reason._tag, "TooLarge")
     })
   )
 
   it.effect("PAY-C a long $id is refused: every reference below would be resolved against it", () =>
     Effect.gen(function* () {
-      const error = yield* Effect.flip(CheckedSchema.make({ $id: `https://example.org/${long}` }))
+      const error = yield* Effect.flip(JsonSchema.make({ $id: `https://example.org/${long}` }))
       assert.strictEqual(error.reason._tag, "TooLarge")
       assert.strictEqual(error.path, "/$id")
     })
@@ -30,7 +31,7 @@ describe("PAY-C schemas and values that swell", () => {
   })) {
     it.effect(`PAY-C the message about a long ${what} stays short`, () =>
       Effect.gen(function* () {
-        const error = yield* Effect.flip(CheckedSchema.make(schema))
+        const error = yield* Effect.flip(JsonSchema.make(schema))
         assert.isBelow(error.message.length, 1000)
       })
     )
@@ -38,10 +39,10 @@ describe("PAY-C schemas and values that swell", () => {
 
   it.effect("TOOL-4 what the model reads about its arguments does not repeat a long key for each problem", () =>
     Effect.gen(function* () {
-      const schema = yield* CheckedSchema.make({ additionalProperties: { items: { type: "string" } } })
-      const checked = CheckedSchema.validate(schema, { [long]: Array.from({ length: 100 }, () => 1) })
+      const schema = yield* JsonSchema.make({ additionalProperties: { items: { type: "string" } } })
+      const checked = JsonSchema.validate(schema, { [long]: Array.from({ length: 100 }, () => 1) })
       assert(Result.isFailure(checked))
-      assert.isBelow(ValidationIssue.render(checked.failure).length, 2 * long.length)
+      assert.isBelow(PayloadError.renderIssues(checked.failure).length, 2 * long.length)
     })
   )
 
@@ -58,7 +59,7 @@ describe("PAY-C schemas and values that swell", () => {
         { type: "object", properties: { value: { $ref: "#/$defs/n0" } }, $defs },
         { $ref: "#/$defs/n0", $defs }
       ]) {
-        const decode = Schema.decodeUnknownExit(CheckedSchema.toSchema(yield* CheckedSchema.make(schema)))
+        const decode = Schema.decodeUnknownExit(JsonSchema.toSchema(yield* JsonSchema.make(schema)))
         assert.isTrue(Exit.isSuccess(decode({ value: 5 })))
       }
     })
@@ -66,7 +67,7 @@ describe("PAY-C schemas and values that swell", () => {
 
   it.effect("AGENT-6 a schema of trees is still imported", () =>
     Effect.gen(function* () {
-      const tree = yield* CheckedSchema.make({
+      const tree = yield* JsonSchema.make({
         $ref: "#/$defs/tree",
         $defs: {
           tree: {
@@ -75,7 +76,7 @@ describe("PAY-C schemas and values that swell", () => {
           }
         }
       })
-      const decode = Schema.decodeUnknownExit(CheckedSchema.toSchema(tree))
+      const decode = Schema.decodeUnknownExit(JsonSchema.toSchema(tree))
       assert.isTrue(Exit.isFailure(decode({ left: { name: 1 } })))
       assert.isTrue(Exit.isSuccess(decode({ left: { name: "a" }, right: {} })))
     })
@@ -84,7 +85,7 @@ describe("PAY-C schemas and values that swell", () => {
   it.effect("PAY-C a recursion that looks at one member twice is not read by core's Schemas", () =>
     Effect.gen(function* () {
       const again = { $ref: "#/$defs/x" }
-      const hostile = yield* CheckedSchema.make({
+      const hostile = yield* JsonSchema.make({
         $defs: {
           x: {
             type: "object",
@@ -99,8 +100,8 @@ describe("PAY-C schemas and values that swell", () => {
       })
       let deep: Schema.Json = {}
       for (let i = 0; i < 40; i++) deep = { a: deep }
-      assert.isTrue(Exit.isSuccess(Schema.decodeUnknownExit(CheckedSchema.toSchema(hostile))(deep)))
-      assert.isFalse(CheckedSchema.accepts(hostile, deep))
+      assert.isTrue(Exit.isSuccess(Schema.decodeUnknownExit(JsonSchema.toSchema(hostile))(deep)))
+      assert.isFalse(JsonSchema.accepts(hostile, deep))
     })
   )
 
@@ -122,7 +123,7 @@ describe("PAY-C schemas and values that swell", () => {
         [untagged, { root: { neither: 1 } }]
       ] as const) {
         const schema = { $defs: { node: { anyOf } }, type: "object", properties: { root: node }, required: ["root"] }
-        const decode = Schema.decodeUnknownExit(CheckedSchema.toSchema(yield* CheckedSchema.make(schema)))
+        const decode = Schema.decodeUnknownExit(JsonSchema.toSchema(yield* JsonSchema.make(schema)))
         assert.isTrue(Exit.isFailure(decode(wrong)))
       }
     })

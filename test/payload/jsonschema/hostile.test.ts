@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
-import { CheckedSchema, FromSchema, ModelJson } from "effect-emissary"
+import { JsonSchema, ModelJson } from "effect-emissary/payload"
 import { Schema } from "effect"
 
 /** Generous: what is linear takes milliseconds, what is not takes minutes. */
@@ -37,10 +37,10 @@ describe("PAY-C hostile schemas", () => {
           (inner: unknown) => ({ allOf: [inner] }),
           (inner: unknown) => ({ default: [inner] })
         ]) {
-          assert.strictEqual(reason(yield* timed(CheckedSchema.make(nest(depth, wrap)))), "TooDeep")
+          assert.strictEqual(reason(yield* timed(JsonSchema.make(nest(depth, wrap)))), "TooDeep")
           const limits = { maxDepth: 1_000_000 }
           if (depth > 512)
-            assert.strictEqual(reason(yield* timed(CheckedSchema.make(nest(depth, wrap), { limits }))), "TooDeep")
+            assert.strictEqual(reason(yield* timed(JsonSchema.make(nest(depth, wrap), { limits }))), "TooDeep")
         }
       })
     )
@@ -51,7 +51,7 @@ describe("PAY-C hostile schemas", () => {
       const $defs = Object.fromEntries(
         Array.from({ length: 15_000 }, (_, i) => [`d${i}`, i === 14_999 ? {} : { $ref: `#/$defs/d${i + 1}` }])
       )
-      assert.strictEqual(reason(yield* timed(CheckedSchema.make({ $defs, $ref: "#/$defs/d0" }))), "TooDeep")
+      assert.strictEqual(reason(yield* timed(JsonSchema.make({ $defs, $ref: "#/$defs/d0" }))), "TooDeep")
     })
   )
 
@@ -66,9 +66,9 @@ describe("PAY-C hostile schemas", () => {
               : { [keyword]: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] }
           ])
         )
-        const checked = yield* CheckedSchema.make({ $defs, $ref: "#/$defs/d0" })
+        const checked = yield* JsonSchema.make({ $defs, $ref: "#/$defs/d0" })
         for (const value of [1, "x"]) {
-          const result = yield* timed(Effect.fromResult(CheckedSchema.validate(checked, value)))
+          const result = yield* timed(Effect.fromResult(JsonSchema.validate(checked, value)))
           assert.include(["budget", "type", "accepted"], budget(result))
         }
       })
@@ -78,9 +78,9 @@ describe("PAY-C hostile schemas", () => {
   it.effect("PAY-C gives up on a recursive choice that doubles at each level", () =>
     Effect.gen(function* () {
       const kid = { properties: { a: { $ref: "#" } } }
-      const checked = yield* CheckedSchema.make({ anyOf: [kid, { ...kid, title: "x" }], type: "object" })
+      const checked = yield* JsonSchema.make({ anyOf: [kid, { ...kid, title: "x" }], type: "object" })
       const value = nest(60, (inner) => ({ a: inner }), 1)
-      const result = yield* timed(Effect.fromResult(CheckedSchema.validate(checked, value, { coerce: true })))
+      const result = yield* timed(Effect.fromResult(JsonSchema.validate(checked, value, { coerce: true })))
       assert.strictEqual(budget(result), "budget")
     })
   )
@@ -89,12 +89,12 @@ describe("PAY-C hostile schemas", () => {
     Effect.gen(function* () {
       const text = "a".repeat(100_000)
       for (const pattern of ["^(a+)+$", "(a|a)*b", "(.*)*x", "^(([a-z])+.)+[A-Z]([a-z])+$", "(a?){500}a{400}b"]) {
-        const checked = yield* CheckedSchema.make({ pattern })
-        yield* timed(Effect.sync(() => CheckedSchema.validate(checked, `${text}!`)))
+        const checked = yield* JsonSchema.make({ pattern })
+        yield* timed(Effect.sync(() => JsonSchema.validate(checked, `${text}!`)))
       }
-      const many = yield* CheckedSchema.make({ patternProperties: { "(a+)+$": {}, "(a|b|ab)*c": { type: "null" } } })
+      const many = yield* JsonSchema.make({ patternProperties: { "(a+)+$": {}, "(a|b|ab)*c": { type: "null" } } })
       const keys = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => ["a".repeat(i), 1]))
-      yield* timed(Effect.sync(() => CheckedSchema.validate(many, keys)))
+      yield* timed(Effect.sync(() => JsonSchema.validate(many, keys)))
     })
   )
 
@@ -102,11 +102,11 @@ describe("PAY-C hostile schemas", () => {
     Effect.gen(function* () {
       const source = (i: number) => `(?:a?){900}a{50}${i}`
       const anyOf = Array.from({ length: 1000 }, (_, i) => ({ pattern: source(i) }))
-      assert.strictEqual(reason(yield* timed(CheckedSchema.make({ anyOf }))), "TooLarge")
+      assert.strictEqual(reason(yield* timed(JsonSchema.make({ anyOf }))), "TooLarge")
       const classes = { pattern: "\\p{L}|".repeat(300) }
-      assert.strictEqual(reason(yield* timed(CheckedSchema.make(classes))), "UnsupportedPattern")
+      assert.strictEqual(reason(yield* timed(JsonSchema.make(classes))), "UnsupportedPattern")
       const groups = { pattern: "(".repeat(1000) + ")".repeat(1000) }
-      assert.strictEqual(reason(yield* timed(CheckedSchema.make(groups))), "UnsupportedPattern")
+      assert.strictEqual(reason(yield* timed(JsonSchema.make(groups))), "UnsupportedPattern")
     })
   )
 
@@ -114,20 +114,20 @@ describe("PAY-C hostile schemas", () => {
     Effect.gen(function* () {
       const members = Array.from({ length: 20_000 }, (_, i) => `m${i}`)
       const properties = Object.fromEntries(members.map((name) => [name, { enum: [name], default: name }]))
-      const big = yield* timed(CheckedSchema.make({ properties, additionalProperties: false }))
+      const big = yield* timed(JsonSchema.make({ properties, additionalProperties: false }))
       if (Result.isFailure(big)) return assert.fail(big.failure.message)
-      const filled = CheckedSchema.validate(big.success, {})
+      const filled = JsonSchema.validate(big.success, {})
       assert.strictEqual(Object.keys(Object(Result.getOrThrow(filled))).length, 20_000)
-      const one = yield* CheckedSchema.make({ items: { enum: members }, uniqueItems: true })
-      const checked = yield* timed(Effect.fromResult(CheckedSchema.validate(one, members)))
+      const one = yield* JsonSchema.make({ items: { enum: members }, uniqueItems: true })
+      const checked = yield* timed(Effect.fromResult(JsonSchema.validate(one, members)))
       assert.isTrue(Result.isSuccess(checked))
-      const rows = yield* CheckedSchema.make({
+      const rows = yield* JsonSchema.make({
         items: {
           anyOf: [{ type: "object", properties: { a: { type: "integer" } }, required: ["a"] }, { type: "null" }]
         }
       })
       const list = Array.from({ length: 20_000 }, (_, a) => ({ a }))
-      assert.isTrue(Result.isSuccess(yield* timed(Effect.fromResult(CheckedSchema.validate(rows, list)))))
+      assert.isTrue(Result.isSuccess(yield* timed(Effect.fromResult(JsonSchema.validate(rows, list)))))
     })
   )
 
@@ -147,11 +147,11 @@ describe("PAY-C hostile schemas", () => {
         "date-time",
         "json-pointer"
       ]) {
-        const checked = yield* CheckedSchema.make({ format })
+        const checked = yield* JsonSchema.make({ format })
         for (const text of texts) {
           const value = text.repeat(long / text.length)
-          yield* timed(Effect.sync(() => CheckedSchema.validate(checked, value)))
-          yield* timed(Effect.sync(() => CheckedSchema.validate(checked, `http://${value}`)))
+          yield* timed(Effect.sync(() => JsonSchema.validate(checked, value)))
+          yield* timed(Effect.sync(() => JsonSchema.validate(checked, `http://${value}`)))
         }
       }
     })
@@ -159,12 +159,12 @@ describe("PAY-C hostile schemas", () => {
 
   it.effect("PAY-C values nested too deeply are an issue, not a crash", () =>
     Effect.gen(function* () {
-      const checked = yield* CheckedSchema.make({ anyOf: [{ items: { $ref: "#" } }, { type: "null" }] })
+      const checked = yield* JsonSchema.make({ anyOf: [{ items: { $ref: "#" } }, { type: "null" }] })
       const limits = { maxDepth: 1_000_000 }
       for (const depth of [100, 500, 100_000]) {
         const result = yield* timed(
           Effect.fromResult(
-            CheckedSchema.validate(
+            JsonSchema.validate(
               checked,
               nest(depth, (inner) => [inner], null),
               { limits }
@@ -189,7 +189,7 @@ describe("PAY-C hostile schemas", () => {
       const fields = Object.fromEntries(
         Array.from({ length: 2000 }, (_, i) => [`f${i}`, Schema.optionalKey(Schema.Int)])
       )
-      assert.isTrue(Result.isSuccess(yield* timed(FromSchema.fromSchema(Schema.Struct(fields)))))
+      assert.isTrue(Result.isSuccess(yield* timed(JsonSchema.fromSchema(Schema.Struct(fields)))))
     })
   )
 })

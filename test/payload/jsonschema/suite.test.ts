@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
-import { CheckedSchema } from "effect-emissary"
+import { JsonSchema } from "effect-emissary/payload"
 import { readFileSync } from "node:fs"
 import { type Deviation, deviations } from "./deviations.ts"
 
@@ -43,7 +43,7 @@ for (const draft of ["draft2020-12", "draft7"] as const) {
       it.effect(file, () =>
         Effect.gen(function* () {
           for (const group of groups) {
-            const made = yield* Effect.result(CheckedSchema.make(document(group.schema, draft)))
+            const made = yield* Effect.result(JsonSchema.make(document(group.schema, draft)))
             if (Result.isFailure(made)) {
               const deviation = find(deviations[draft], "refused", file, group.description)
               assert.isDefined(deviation, `${group.description}: ${made.failure.message}`)
@@ -51,7 +51,7 @@ for (const draft of ["draft2020-12", "draft7"] as const) {
               continue
             }
             for (const { data, description, valid } of group.tests) {
-              if (CheckedSchema.accepts(made.success, data) === valid) continue
+              if (JsonSchema.accepts(made.success, data) === valid) continue
               const deviation = find(deviations[draft], "answer", file, group.description, description)
               assert.isDefined(deviation, `${group.description} > ${description}: expected ${valid}`)
               if (deviation !== undefined) used.add(deviation)

@@ -1,6 +1,6 @@
 /** The plans whose runs the golden files hold. */
-import type * as PlanDefinition from "../../../src/plan/PlanDefinition.ts"
-import * as PlanTransition from "../../../src/plan/PlanTransition.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import type { PlanDefinition } from "effect-emissary/plan"
 
 const step = (name: string, options: Partial<PlanDefinition.StepDefinition> = {}): PlanDefinition.StepDefinition => ({
   name,
@@ -17,7 +17,7 @@ const plan = (name: string, steps: ReadonlyArray<PlanDefinition.StepDefinition>)
 })
 
 /** A route into a branch and back, a band with writes, a step that is tried again. */
-export const report = PlanTransition.rules(
+export const report = planTransition.makeRules(
   plan("report", [
     step("sort", { routes: [{ to: "apology", when: { _tag: "Text", value: "none" } }], afterBranches: "send" }),
     step("write"),
@@ -28,10 +28,10 @@ export const report = PlanTransition.rules(
   ])
 )
 
-const inner = PlanTransition.rules(plan("inner", [step("check"), step("sign")]))
+const inner = planTransition.makeRules(plan("inner", [step("check"), step("sign")]))
 
 /** A tool, an agent, a function and a plan that all wait in one band. */
-export const waiting = PlanTransition.rules(
+export const waiting = planTransition.makeRules(
   plan("waiting", [
     step("tool", { target: { kind: "tool", name: "pay" }, parallel: true }),
     step("agent", { target: { kind: "agent", name: "cashier" }, parallel: true }),

@@ -5,13 +5,9 @@
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type * as LanguageModel from "effect/ai/LanguageModel"
-import * as Agent from "../../../src/agent/Agent.ts"
-import * as Plan from "../../../src/plan/Plan.ts"
-import * as Reference from "../../../src/plan/Reference.ts"
-import * as Step from "../../../src/plan/Step.ts"
-import type * as Target from "../../../src/plan/Target.ts"
-import * as When from "../../../src/plan/When.ts"
-import * as ScriptedModel from "../../../src/testing/ScriptedModel.ts"
+import { Agent } from "effect-emissary"
+import { Plan, Reference, Step, When } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
 
 /** A small generator of numbers: the same for the same seed, everywhere. */
 export const random = (seed: number) => {
@@ -35,7 +31,7 @@ const hash = (text: string): number => {
 }
 
 /** What a step gives follows from what it is given. */
-const answer = (input: Target.Input): Schema.Json => {
+const answer = (input: Step.Input): Schema.Json => {
   const { payload } = input
   const counted = typeof payload === "object" && payload !== null && "n" in payload ? payload.n : 0
   const value = hash(JSON.stringify([input.step, input.task, input.context ?? null]))
@@ -85,7 +81,7 @@ export const make = Effect.fnUntraced(function* (seed: number, ran: (step: strin
     const write = dice.chance(0.4) ? `value of ${name}` : undefined
     if (write !== undefined) writes.push(write)
     const context = dice.chance(0.3) ? Reference.fromStart : undefined
-    const work = (input: Target.Input) => Effect.as(ran(name), answer(input))
+    const work = (input: Step.Input) => Effect.as(ran(name), answer(input))
     const { agent, ...rest } = given
     if (agent === echo) agents.push(name)
     const step = Step.make(name, {

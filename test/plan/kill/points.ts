@@ -1,6 +1,6 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as VersionedStore from "../../../src/conversation/VersionedStore.ts"
+import { VersionedStore } from "effect-emissary"
 
 /** What happens at a point of a run. */
 export type Point = "before a step" | "after a step" | "before a write" | "after a write" | "between two steps"

@@ -5,8 +5,9 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { startupSnapshot } from "node:v8"
-import * as VersionedStore from "../../../src/conversation/VersionedStore.ts"
-import * as Checkpoint from "../../../src/plan/Checkpoint.ts"
+import { VersionedStore } from "effect-emissary"
+import { Checkpoint } from "effect-emissary/plan"
+
 import * as killable from "../../conversation/store/killable.ts"
 import * as executions from "./executions.ts"
 import * as plans from "./plans.ts"

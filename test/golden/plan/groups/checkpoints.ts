@@ -1,7 +1,8 @@
 import { assert } from "@effect/vitest"
 import { Effect, Layer, Option, Result } from "effect"
-import type { CheckpointError} from "effect-emissary";
-import { Checkpoint, PlanRunState, VersionedStore } from "effect-emissary"
+import { VersionedStore } from "effect-emissary"
+import { Checkpoint, PlanRun } from "effect-emissary/plan"
+
 import { equal } from "../../family.ts"
 import { equalRuns } from "../compare.ts"
 import { inputOf, load, model, observed, setting } from "../load.ts"
@@ -14,7 +15,7 @@ const refusals: { readonly [reason: string]: string } = {
   LeaseLost: "ConcurrentPlanRunError"
 }
 
-export const refused = (error: CheckpointError.CheckpointError): Raised => ({
+export const refused = (error: Checkpoint.CheckpointError): Raised => ({
   RAISED: refusals[error.reason._tag] ?? error.reason._tag,
   message: error.message
 })
@@ -25,13 +26,13 @@ const kept = Effect.fnUntraced(function* (key: string, bound: Parameters<Checkpo
   const found = yield* checkpoint.inspect(key)
   const state = yield* checkpoint.load(bound, key)
   if (Option.isNone(found) || Option.isNone(state)) return null
-  const history = PlanRunState.history(state.value).map(({ step }) => step)
+  const history = PlanRun.history(state.value).map(({ step }) => step)
   const ended = found.value.status === "done"
   return {
     status: found.value.status,
     next_step: ended ? null : (state.value.cursor ?? null),
     completed_steps: history,
-    kv: Object.fromEntries(PlanRunState.writes(state.value))
+    kv: Object.fromEntries(PlanRun.writes(state.value))
   }
 })
 

@@ -1,7 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Exit, Result } from "effect"
-import type { PlanError, PlanInput, PlanResult } from "effect-emissary";
-import { Checkpoint, Plan } from "effect-emissary"
+import { Checkpoint, Plan, type PlanError, type PlanRun } from "effect-emissary/plan"
+
 import { equalResults } from "../compare.ts"
 import { inputOf, load, type Loaded, model, observed, type Setting, setting } from "../load.ts"
 import type { Case, Raised, RunResult } from "../vocabulary.ts"
@@ -11,14 +11,14 @@ import { refused } from "./checkpoints.ts"
 const concurrencyOf = (given: Case["given"]) =>
   typeof given["concurrency"] === "number" && given["concurrency"] !== 0 ? given["concurrency"] : "unbounded"
 
-type Ran = Result.Result<PlanResult.PlanResult<unknown>, PlanError.PlanError>
+type Ran = Result.Result<PlanRun.Result<unknown>, PlanError.PlanError>
 
-const withoutKey = (bound: Loaded, given: Case["given"], inputs: ReadonlyArray<PlanInput.Input>, used: Setting) =>
+const withoutKey = (bound: Loaded, given: Case["given"], inputs: ReadonlyArray<PlanRun.Input>, used: Setting) =>
   Effect.map(Plan.runMany(bound, inputs, { concurrency: concurrencyOf(given) }), (results) =>
     results.map((result) => observed(result, used))
   )
 
-const underKey = (bound: Loaded, given: Case["given"], inputs: ReadonlyArray<PlanInput.Input>, used: Setting) =>
+const underKey = (bound: Loaded, given: Case["given"], inputs: ReadonlyArray<PlanRun.Input>, used: Setting) =>
   Effect.gen(function* () {
     const checkpoint = yield* Checkpoint.Checkpoint
     const policy = given["on_concurrent"] === "fork" ? "fork" : "start"

@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
-import { PlanRefs } from "effect-emissary"
+import { Plan } from "effect-emissary/plan"
 import type { Case } from "../vocabulary.ts"
 
 const quoted = (message: string): ReadonlyArray<string> =>
@@ -10,7 +10,7 @@ const quoted = (message: string): ReadonlyArray<string> =>
 export const check = ({ expect, given }: Case): Effect.Effect<void> =>
   Effect.sync(() => {
     const expected = Array.isArray(expect["errors"]) ? expect["errors"].map(String) : []
-    const problems = PlanRefs.validatePlanRefs(given["steps"])
+    const problems = Plan.danglingReferences(given["steps"])
     assert.strictEqual(problems.length, expected.length, JSON.stringify(problems))
     for (const [index, message] of expected.entries()) {
       const found = JSON.stringify(problems[index])

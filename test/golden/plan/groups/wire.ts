@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect, Result } from "effect"
-import { PlanCodec } from "effect-emissary"
+import { Plan } from "effect-emissary/plan"
 import { recording } from "../fixtures.ts"
 import { registry } from "../load.ts"
 import type { Case } from "../vocabulary.ts"
@@ -21,18 +21,18 @@ export const mentions = (message: string, expect: Case["expect"]): void => {
 export const roundtrip = Effect.fnUntraced(function* ({ expect, given }: Case) {
   const wire = given["from_dict then to_dict"]
   const saved = expect["to_dict"] === "identical to input" ? wire : expect["to_dict"]
-  const loaded = yield* Effect.result(PlanCodec.codec.decode(wire))
+  const loaded = yield* Effect.result(Plan.codec.decode(wire))
   if (typeof expect["refused"] === "string") {
     assert(Result.isFailure(loaded), "expected a refusal")
     assert.include(loaded.failure.message, expect["refused"])
     return
   }
   const definition = yield* Effect.fromResult(loaded)
-  const written = yield* PlanCodec.codec.encode(definition, { version: 2 }).pipe(
+  const written = yield* Plan.codec.encode(definition, { version: 2 }).pipe(
     // The order in which routes are tried is lost, as recorded: refused unless that is allowed.
     Effect.catchTag("LossyEncoding", (error) => {
       for (const { path } of error.losses) assert.match(path, /\/routes$/)
-      return PlanCodec.codec.encode(definition, { version: 2, allowLoss: error.losses })
+      return Plan.codec.encode(definition, { version: 2, allowLoss: error.losses })
     })
   )
   assert.strictEqual(JSON.stringify(written), JSON.stringify(saved))
@@ -48,7 +48,7 @@ export const load = Effect.fnUntraced(function* ({ expect, given }: Case) {
   const only = <A>(entries: { readonly [name: string]: A }): { readonly [name: string]: A } =>
     Object.fromEntries(Object.entries(entries).filter(([name]) => has.has(name) || has.has(`type:${name}`)))
   const result = yield* Effect.result(
-    PlanCodec.decode(wire, { targets: only(full.targets), predicates: full.predicates, schemas: only(full.schemas) })
+    Plan.decode(wire, { targets: only(full.targets), predicates: full.predicates, schemas: only(full.schemas) })
   )
   if (expect["OK"] === true) {
     assert(Result.isSuccess(result), Result.isFailure(result) ? result.failure.message : "")

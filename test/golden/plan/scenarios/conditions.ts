@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect, type Schema } from "effect"
-import { When } from "effect-emissary"
+import { When } from "effect-emissary/plan"
 import type { Case } from "../vocabulary.ts"
 
 const verbs: { readonly [key: string]: When.When } = {

@@ -1,8 +1,10 @@
 import { assert } from "@effect/vitest"
 import { Effect, Result, Stream } from "effect"
-import type { Target} from "effect-emissary";
-import { Agent, Plan, PlanEvent, Step, When } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, PlanEvent, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
+
 import { equal } from "../../family.ts"
 import { RuntimeError } from "../fixtures.ts"
 import { type Case, isObject } from "../vocabulary.ts"
@@ -105,7 +107,7 @@ export const scenarios = {
     equal(lengthOf("agent_finish"), expect["agent_finish.payload length"])
   }),
   K08: tokens(Plan.make(band("p1"), band("p2"), speaker("tail"))),
-  K10: tokens(Plan.make(Step.make("upper", { target: ({ task }: Target.Input) => Effect.succeed(task.toUpperCase()) }))),
+  K10: tokens(Plan.make(Step.make("upper", { target: ({ task }: Step.Input) => Effect.succeed(task.toUpperCase()) }))),
   K11: tokens(Plan.make(speaker("s"), give("f", "FINAL"))),
   K13: Effect.fnUntraced(function* (golden: Case) {
     const inner = yield* Plan.bind(yield* Plan.make(speaker("i1"), speaker("i2")))

@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
-import { AgentGraph } from "effect-emissary"
+import { AgentGraph } from "effect-emissary/plan"
 import { equal } from "../../family.ts"
 import type { Case } from "../vocabulary.ts"
 

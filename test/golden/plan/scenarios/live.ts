@@ -1,7 +1,8 @@
 import { assert } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, AgentMemory, Plan, PlanCodec, PlanInvalid, Reference, Step, Target, When } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, PlanInvalid, Reference, Step, When } from "effect-emissary/plan"
 import { mentions } from "../groups/wire.ts"
 import { types } from "../types.ts"
 import type { Case } from "../vocabulary.ts"
@@ -11,7 +12,7 @@ const answer = () => Effect.succeed("")
 /** Plans that are built by hand, as version 2 writes them. */
 const written = <E>(plan: Effect.Effect<Plan.Plan<unknown, unknown>, E>) =>
   Effect.fnUntraced(function* ({ expect }: Case) {
-    const wire = yield* PlanCodec.encode(yield* plan, { version: 2 })
+    const wire = yield* Plan.encode(yield* plan, { version: 2 })
     assert.strictEqual(JSON.stringify(wire), JSON.stringify(expect["to_dict"]))
   })
 
@@ -33,12 +34,12 @@ const research = Agent.make("research", { instructions: "" })
 const guide = Plan.make(
   { predicates: { "routes:fetch:apology": () => true } },
   Step.make("fetch", {
-    target: Target.make("fetch", answer),
+    target: Step.target("fetch", answer),
     writes: "hits",
     output: types["Hits"],
     routes: [["apology", When.custom("routes:fetch:apology")]]
   }),
-  Step.make("rank", { target: Target.make("rank", answer), task: Reference.fromStep("fetch"), writes: "ranked" }),
+  Step.make("rank", { target: Step.target("rank", answer), task: Reference.fromStep("fetch"), writes: "ranked" }),
   Step.make("write", { target: "write", task: Reference.fromStep("rank") }),
   Step.make("apology", { target: "apology" })
 )
@@ -46,7 +47,7 @@ const guide = Plan.make(
 export const scenarios = {
   A25: written(
     Plan.make(
-      Step.make("other", { target: Target.make("fetch", answer) }),
+      Step.make("other", { target: Step.target("fetch", answer) }),
       Step.make("z", { target: Agent.make("searcher", { instructions: "" }) })
     )
   ),
@@ -65,7 +66,7 @@ export const scenarios = {
   ),
   D56: refused(
     Effect.flatMap(Plan.make(Step.make("a", { target: "x", context: [Reference.fromAgent("x")] })), (plan) =>
-      Plan.bind(plan, { agents: { x: research }, memories: { x: AgentMemory.make({ text: Effect.succeed("") }) } })
+      Plan.bind(plan, { agents: { x: research }, memories: { x: Plan.makeMemory({ text: Effect.succeed("") }) } })
     )
   ),
   D61: Effect.fnUntraced(function* ({ expect }: Case) {

@@ -1,20 +1,13 @@
 import { assert } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import {
-  AgentMemory,
-  Checkpoint,
-  Plan,
-  PlanRunState,
-  Reference,
-  Step,
-  StepSignal,
-  VersionedStore
-} from "effect-emissary"
+import { VersionedStore } from "effect-emissary"
+import { Checkpoint, Plan, PlanRun, Reference, Step } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
 import { equal } from "../../family.ts"
 import { agentScript, agentTarget, functionTarget, recording } from "../fixtures.ts"
 import type { Case } from "../vocabulary.ts"
-import { ScriptedModel } from "effect-emissary/testing"
+
 
 const memory = Layer.provideMerge(Checkpoint.layer(), VersionedStore.layerMemory)
 
@@ -79,8 +72,8 @@ const interrupting = Effect.fnUntraced(function* ({ expect }: Case) {
       outcome: "interrupted",
       checkpoint: {
         next_step: state.cursor ?? null,
-        kv: Object.fromEntries(PlanRunState.writes(state)),
-        completed_steps: PlanRunState.history(state).map(({ step }) => step),
+        kv: Object.fromEntries(PlanRun.writes(state)),
+        completed_steps: PlanRun.history(state).map(({ step }) => step),
         status
       },
       "fresh run on same key": fresh.outcome === "Completed" ? fresh.text : fresh.outcome
@@ -91,7 +84,7 @@ const interrupting = Effect.fnUntraced(function* ({ expect }: Case) {
 
 const nestedPause = Effect.fnUntraced(function* ({ expect }: Case) {
   const checkpoint = yield* Checkpoint.Checkpoint
-  const inner = yield* bind(Plan.make(Step.make("a", { target: () => StepSignal.pause("wait") })))
+  const inner = yield* bind(Plan.make(Step.make("a", { target: () => Step.pause("wait") })))
   const outer = yield* bind(Plan.make(Step.make("sub", { target: inner })))
   const result = yield* checkpoint.run(outer, { key: "k", input: "go" })
   assert(result.outcome === "Paused")
@@ -146,7 +139,7 @@ const probes = Effect.fnUntraced(function* ({ expect }: Case) {
   equal({ absent, "no run_uid": foreign }, expect)
 }, Effect.provide(memory))
 
-const cap = (memories: AgentMemory.AgentMemory | undefined, reference: "memory" | "agent") =>
+const cap = (memories: Plan.AgentMemory | undefined, reference: "memory" | "agent") =>
   Effect.fnUntraced(function* ({ expect }: Case) {
     const seen = recording()
     const step =
@@ -206,8 +199,8 @@ export const scenarios = {
   O06: opaque,
   O08: sameKey,
   O10: probes,
-  O11: cap(AgentMemory.make({ text: Effect.succeed("User: hi\nAssistant: there") }), "memory"),
-  O13: cap(AgentMemory.make({ output: Effect.succeed(undefined) }), "agent"),
+  O11: cap(Plan.makeMemory({ text: Effect.succeed("User: hi\nAssistant: there") }), "memory"),
+  O13: cap(Plan.makeMemory({ output: Effect.succeed(undefined) }), "agent"),
   O15: toolArguments,
   O16: noParameters
 }

@@ -1,8 +1,10 @@
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result } from "effect"
-import type { PlanError, PlanResult} from "effect-emissary";
-import { Agent, Plan, PlanRunState, Step, StepSignal } from "effect-emissary"
+import { Agent } from "effect-emissary"
+import { Plan, PlanRun, Step, type PlanError } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+
+
 import { equal } from "../../family.ts"
 import { RuntimeError } from "../fixtures.ts"
 import type { Case } from "../vocabulary.ts"
@@ -18,8 +20,8 @@ const model = ScriptedModel.layer((request) => {
 const step = (name: string, tokens: number) => Step.make(name, { target: agent(name, tokens) })
 
 const stateOf = (
-  result: Result.Result<PlanResult.PlanResult<unknown>, PlanError.PlanError>
-): PlanRunState.PlanRunState | undefined =>
+  result: Result.Result<PlanRun.Result<unknown>, PlanError.PlanError>
+): PlanRun.State | undefined =>
   Result.match(result, { onFailure: ({ state }) => state, onSuccess: ({ state }) => state })
 
 /**
@@ -32,7 +34,7 @@ const check = <E, R>(bound: Effect.Effect<Plan.Bound<unknown, R>, E>) =>
     const state = stateOf(result)
     assert(state !== undefined)
     const failed = Result.isFailure(result)
-    const last = failed ? undefined : Option.getOrUndefined(PlanRunState.lastRecord(state))?.usage
+    const last = failed ? undefined : Option.getOrUndefined(PlanRun.lastRecord(state))?.usage
     const direct = { input: last?.inputTokens ?? 0, output: last?.outputTokens ?? 0 }
     equal(
       {
@@ -56,7 +58,7 @@ const inner = bind(Plan.make(step("a", 10), step("b", 20)))
 
 export const scenarios = {
   L01: check(bind(Plan.make(step("a", 10), step("b", 20), step("c", 40)))),
-  L03: check(bind(Plan.make(step("a", 10), Step.make("gate", { target: () => StepSignal.pause("hold") })))),
+  L03: check(bind(Plan.make(step("a", 10), Step.make("gate", { target: () => Step.pause("hold") })))),
   L05: check(
     bind(Plan.make(step("a", 10), Step.make("b", { target: () => Effect.fail(new RuntimeError({ message: "x" })) })))
   ),

@@ -1,0 +1,278 @@
+/**
+ * What an agent is, how it is configured, and how a tool is marked as one. `Agent` re-exports what users name.
+ */
+
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
+import type * as Types from "effect/Types"
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import type { JsonObject } from "../../payload/Json.ts"
+import type { ToolFailure } from "../../tool/ToolFailure.ts"
+import type * as AgentError from "../AgentError.ts"
+import type { AgentEvent } from "../AgentEvent.ts"
+import type { ModelRegistry } from "../ModelRegistry.ts"
+import type { State } from "../Run.ts"
+import type * as agentData from "./agentData.ts"
+import type * as runOptions from "./runOptions.ts"
+
+export type TypeId = "~effect-emissary/agent/Agent"
+
+/**
+ * Type identifier of agents.
+ */
+export const TypeId: TypeId = "~effect-emissary/agent/Agent"
+
+export type DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
+
+/**
+ * Type identifier of whatever has an agent definition.
+ */
+export const DefinedTypeId: DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
+
+/**
+ * Something that runs: an agent, or anything else that behaves like one. `A` is what
+ * it answers, `R` what a run requires.
+ *
+ * **Details**
+ *
+ * - `run` gives the result of a run, whichever way it ended.
+ * - `ask` gives the answer alone, and fails with `RunIncomplete` when there is none.
+ * - `stream` tells what happens while it happens; its last event carries the result.
+ *   A slow reader slows the run, and leaving early interrupts it.
+ * - `resume` goes on from a `RunState`: nothing that started runs again. `resumeStream` is
+ *   the same, told event by event.
+ */
+export interface Agent<out A, out R = never> {
+  readonly [TypeId]: TypeId
+  readonly name: string
+  readonly run: (
+    input?: runOptions.Input,
+    options?: runOptions.Options
+  ) => Effect.Effect<runOptions.Result<A>, AgentError.AgentError, R>
+  readonly ask: (
+    input?: runOptions.Input,
+    options?: runOptions.Options
+  ) => Effect.Effect<A, AgentError.AgentError | AgentError.RunIncomplete, R>
+  readonly stream: (
+    input?: runOptions.Input,
+    options?: runOptions.Options
+  ) => Stream.Stream<AgentEvent<A>, AgentError.AgentError, R>
+  readonly resume: (
+    state: State,
+    options?: runOptions.ResumeOptions
+  ) => Effect.Effect<runOptions.Result<A>, AgentError.AgentError, R>
+  readonly resumeStream: (
+    state: State,
+    options?: runOptions.ResumeOptions
+  ) => Stream.Stream<AgentEvent<A>, AgentError.AgentError, R>
+}
+
+/**
+ * Something that an `AgentDefinition` can be made of, which requires `R`.
+ */
+export interface Defined<out R> {
+  readonly [DefinedTypeId]: Effect.Effect<agentData.AgentDefinition, AgentError.AgentError, R>
+}
+
+/**
+ * An agent made by {@link Agent.make}.
+ */
+export interface Value<out A, out R, out RDefinition> extends Agent<A, R>, Defined<RDefinition> {}
+
+/**
+ * An agent rebuilt from its definition.
+ */
+export interface Bound extends Agent<Schema.Json>, Defined<never> {
+  readonly definition: agentData.AgentDefinition
+}
+
+/**
+ * A class made by {@link Agent.Service}: the key of the agent in a context, with the layer
+ * that builds it.
+ */
+export interface ServiceClass<Self, Name extends string, A, R, RDefinition>
+  extends Context.ServiceClass<Self, `effect-emissary/Agent/${Name}`, Agent<A>>, Defined<RDefinition> {
+  readonly layer: Layer.Layer<Self, AgentError.AgentError, Exclude<R, Scope.Scope>>
+}
+
+export type ToolTypeId = "~effect-emissary/agent/AgentTool"
+
+/**
+ * Type identifier of agents used as tools.
+ */
+export const ToolTypeId: ToolTypeId = "~effect-emissary/agent/AgentTool"
+
+/**
+ * A tool that is an agent. It needs no handler; `R` is what running the agent
+ * requires, and becomes a requirement of the agent that has the tool.
+ */
+export interface AgentTool<out Name extends string, out R> extends Tool.ProviderDefined<
+  "emissary.agent",
+  Name,
+  {
+    readonly args: typeof Schema.Void
+    readonly parameters: Schema.Struct<{ readonly input: typeof Schema.String }>
+    readonly success: typeof Schema.Json
+    readonly failure: typeof ToolFailure
+    readonly failureMode: "error"
+  }
+> {
+  readonly [ToolTypeId]: { readonly _R: Types.Covariant<R> }
+}
+
+/**
+ * A text that is known now, or an Effect that finds it once per run.
+ *
+ * **Details**
+ *
+ * The Effect may use any service and `RunContext`. Its failure ends the run with the
+ * reason `PreparationFailed` of an `AgentError`; `AgentError.causeOf` gives the original
+ * error.
+ *
+ * **Gotchas**
+ *
+ * `resume` refuses the state of another definition; what an Effect finds does not count
+ * there, because it may be found differently tomorrow. A resumed run keeps the
+ * instructions it began with: they stand in its conversation.
+ */
+export type Text = string | Effect.Effect<string, unknown, unknown>
+
+/**
+ * The tools of an agent: an `effect/ai` Toolkit, a list of tools, or an Effect
+ * that finds either once per run.
+ *
+ * **Gotchas**
+ *
+ * `Toolkit.make` keeps the last of two tools with one name; a list is refused
+ * with an error that names the duplicate.
+ */
+export type Tools =
+  | Toolkit.Any
+  | ReadonlyArray<Tool.Any>
+  | Effect.Effect<Toolkit.Any | ReadonlyArray<Tool.Any>, unknown, unknown>
+
+/**
+ * The options of an agent. Only what is given is set: there are no hidden
+ * fallbacks between a named model and the ambient `LanguageModel`.
+ *
+ * **Details**
+ *
+ * - `model`: `"provider/model"`, resolved by `ModelRegistry`. Without it the
+ *   agent runs on the `LanguageModel` of its context.
+ * - `modelOptions`: sampling and limits handed to the registry entry (never
+ *   URLs, headers or keys).
+ * - `instructions`: the system message of a fresh conversation.
+ * - `maxSteps`: model calls per user message, default 16.
+ * - `output`: a Schema; the final answer is decoded to it. Default: the text.
+ * - `outputStrategy`: how the model is told about `output`, default `native`.
+ * - `budget`: what to do when a request would become too long, see `BudgetPolicy`;
+ *   default: nothing. It is no part of the agent's definition.
+ */
+export interface Config<
+  out Model extends Text | undefined,
+  out Instructions extends Text,
+  out ToolsIn extends Tools,
+  out Output extends Schema.Top
+> {
+  readonly model?: Model
+  readonly modelOptions?: JsonObject | undefined
+  readonly instructions?: Instructions | undefined
+  readonly toolkit?: ToolsIn | undefined
+  readonly maxSteps?: number | "unlimited" | undefined
+  readonly output?: Output | undefined
+  readonly outputStrategy?: agentData.OutputStrategy | undefined
+  readonly reasoning?: agentData.ReasoningLevel | undefined
+  readonly budget?: runOptions.Budget | undefined
+}
+
+/**
+ * The union of the tools in a {@link Tools} value.
+ */
+type ToolOf<T> = T extends Toolkit.Any
+  ? T["tools"][keyof T["tools"]]
+  : T extends ReadonlyArray<infer One>
+    ? One
+    : T extends Effect.Effect<infer A, infer _E, infer _R>
+      ? ToolOf<A>
+      : never
+
+/**
+ * The services that a {@link Text} or {@link Tools} value needs to be resolved.
+ */
+type ResolutionServices<T> = T extends Toolkit.Any | ReadonlyArray<unknown> | string | undefined
+  ? never
+  : T extends Effect.Effect<infer _A, infer _E, infer R>
+    ? R
+    : never
+
+/**
+ * What running a tool needs: its handler and the services of the tool, or,
+ * for an agent used as a tool, whatever that agent needs.
+ */
+type ToolServices<T> =
+  T extends AgentTool<infer _Name, infer R>
+    ? R
+    : T extends Tool.Any
+      ? (Tool.RequiresHandler<T> extends true ? Tool.Handler<T["name"]> : never) | Tool.HandlerServices<T>
+      : never
+
+// The two types below are conditional although the condition always holds: of a conditional type editors and compiler
+// errors show the members, which is what somebody wants to read who has forgotten a service; of a union its name.
+
+/**
+ * What describing the agent needs: only what its model, instructions and
+ * toolkit Effects use, never a handler or a model.
+ */
+export type DefinitionServices<Model, Instructions, ToolsIn> = [Model] extends [unknown]
+  ? ResolutionServices<Model> | ResolutionServices<Instructions> | ResolutionServices<ToolsIn>
+  : never
+
+/**
+ * Everything a run needs that is not given by the call itself.
+ */
+export type RunServices<Model, Instructions, ToolsIn, Output extends Schema.Top> = [Model] extends [unknown]
+  ? | DefinitionServices<Model, Instructions, ToolsIn>
+    | ToolServices<ToolOf<ToolsIn>>
+    | Output["DecodingServices"]
+    | ModelServices<Model>
+  : never
+
+/**
+ * An agent that names a model needs the registry, one that names none needs
+ * the model itself.
+ */
+type ModelServices<Model> = [Model] extends [undefined] ? LanguageModel.LanguageModel : ModelRegistry
+
+interface AgentBehind {
+  /** The tool as it is offered and described. */
+  readonly tool: Tool.Any
+  /** Its body where no driver takes over, on a server of tools for example. */
+  readonly handler: Tool.Handler<string>
+  /** Whatever the agent requires is required by the run of the agent that has the tool. */
+  readonly agent: Effect.Effect<Agent<unknown>>
+}
+
+export class BehindTool extends Context.Service<BehindTool, AgentBehind>()(
+  "effect-emissary/agent/internal/BehindTool"
+) {}
+
+export const agentOf = (tool: Tool.Any): Option.Option<AgentBehind> => Context.getOption(tool.annotations, BehindTool)
+
+const outputSchemaKey = "~effect-emissary/agent/Agent/OutputSchema"
+
+/** The member of an agent that tells its Schema. It is handed on by whatever copies agents. */
+export const withOutputSchema = (schema: Schema.Top | undefined): { readonly [outputSchemaKey]?: Schema.Top } =>
+  schema === undefined ? {} : { [outputSchemaKey]: schema }
+
+export const outputSchemaOf = (agent: unknown): Option.Option<Schema.Top> =>
+  Predicate.hasProperty(agent, outputSchemaKey) && Schema.isSchema(agent[outputSchemaKey])
+    ? Option.some(agent[outputSchemaKey])
+    : Option.none()

@@ -1,0 +1,677 @@
+/**
+ * JSON Schemas that have been checked: validate values against them, and convert them from and to Effect's Schema. Documents that cannot be enforced in full are refused.
+ *
+ * @since 0.1.0
+ */
+
+import * as Effect from "effect/Effect"
+import { dual } from "effect/Function"
+import * as EffectJsonSchema from "effect/JsonSchema"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
+import * as SchemaGetter from "effect/SchemaGetter"
+import * as SchemaIssue from "effect/SchemaIssue"
+import * as SchemaRepresentation from "effect/SchemaRepresentation"
+import * as Json from "./Json.ts"
+import * as Limits from "./Limits.ts"
+import type { ValidationIssue } from "./PayloadError.ts"
+import * as compileSchema from "./internal/compileSchema.ts"
+import * as convertSchema from "./internal/convertSchema.ts"
+import * as jsonValues from "./internal/jsonValues.ts"
+import * as paths from "./internal/paths.ts"
+import * as schemaNode from "./internal/schemaNode.ts"
+import * as validateValue from "./internal/validateValue.ts"
+
+/**
+ * Marks the values of this module.
+ *
+ * @category type IDs
+ * @since 0.1.0
+ */
+export const TypeId: TypeId = "~effect-emissary/payload/CheckedSchema"
+
+/**
+ * The type of {@link TypeId}.
+ *
+ * @category type IDs
+ * @since 0.1.0
+ */
+export type TypeId = "~effect-emissary/payload/CheckedSchema"
+
+/**
+ * The version of JSON Schema a document is written in, told by its `$schema`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Dialect = "2020-12" | "draft-07"
+
+/**
+ * A JSON Schema document after its guards.
+ *
+ * **Details**
+ *
+ * `json` is the document as it came: write this one back, compute digests of
+ * this one.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface JsonSchema {
+  readonly [TypeId]: TypeId
+  readonly json: Json.JsonObject
+  readonly dialect: Dialect
+}
+
+/**
+ * Options of {@link make}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface MakeOptions {
+  /** What the document is, for error messages; default `"JSON Schema"`. */
+  readonly what?: string | undefined
+  /** Limits that differ from the current ones for this document. */
+  readonly limits?: Partial<Limits.Limits> | undefined
+}
+
+/**
+ * Options of {@link validate}.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ValidateOptions {
+  /** Refuse undeclared properties of a closed object instead of dropping them; default `false`. */
+  readonly strict?: boolean | undefined
+  /** Accept text that holds a JSON array or object where one is expected; default `false`. */
+  readonly coerce?: boolean | undefined
+  /** How many issues are collected at most; default 50. */
+  readonly maxIssues?: number | undefined
+  /** How much work one validation may be; a step is about one keyword on one value. Default 1,000,000. */
+  readonly maxSteps?: number | undefined
+  /** Limits of the value that differ from `Limits.defaults`. */
+  readonly limits?: Partial<Limits.Limits> | undefined
+}
+
+class Compiled implements JsonSchema {
+  readonly [TypeId]: TypeId = TypeId
+  readonly json: Json.JsonObject
+  readonly dialect: Dialect
+  readonly #root: schemaNode.Node
+  constructor(json: Json.JsonObject, dialect: Dialect, root: schemaNode.Node) {
+    this.json = json
+    this.dialect = dialect
+    this.#root = root
+  }
+  static root(self: Compiled): schemaNode.Node {
+    return self.#root
+  }
+}
+
+const rootOf = (self: JsonSchema): schemaNode.Node =>
+  // `make` is the only constructor and makes nothing else; a forged value is a defect
+  Compiled.root(self as Compiled)
+
+/**
+ * Guards and compiles a JSON Schema document.
+ *
+ * **When to use**
+ *
+ * For every JSON Schema that comes from outside, and for the ones exported from
+ * Effect Schemas, so that both are enforced by the same interpreter.
+ *
+ * **Details**
+ *
+ * Before anything else the document is held against the current
+ * {@link Limits.Limits} and the key rules of payloads. Then each keyword of
+ * draft 2020-12 (or draft-07, by `$schema`) is compiled. These are refused, with
+ * the JSON Pointer of the place:
+ *
+ * - keywords that would not be enforced, such as `$dynamicRef` or misspelt ones;
+ *   notes of your own are welcome under `x-` names;
+ * - unknown values of `type` and `format`;
+ * - a `pattern` that cannot run in linear time (look-around, back references);
+ * - a `$ref` that leaves the document, points to nothing, or leads back to
+ *   itself without consuming a part of the value;
+ * - assertions beside `$ref` in draft-07, where they would be ignored.
+ *
+ * **Gotchas**
+ *
+ * Formats are assertions here. `idn-email` and `idn-hostname` are refused.
+ *
+ * **Example** (Checking arguments against a JSON Schema from a database)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Result } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ * import { PayloadError } from "effect-emissary"
+ *
+ * const program = Effect.gen(function*() {
+ *   const schema = yield* JsonSchema.make({
+ *     type: "object",
+ *     properties: { city: { type: "string" }, days: { type: "integer", default: 3 } },
+ *     required: ["city"],
+ *     additionalProperties: false
+ *   })
+ *   const good = JsonSchema.validate(schema, { city: "Rome", evil: true })
+ *   assert.deepStrictEqual(good, Result.succeed({ city: "Rome", days: 3 }))
+ *
+ *   const bad = JsonSchema.validate(schema, { days: "two" })
+ *   if (Result.isFailure(bad)) {
+ *     assert.strictEqual(PayloadError.renderIssues(bad.failure), "city is required; days: expected integer, got string")
+ *   }
+ * })
+ * Effect.runSync(program)
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function* (json: unknown, options: MakeOptions = {}) {
+  const what = options.what ?? "JSON Schema"
+  const limits = yield* Limits.resolve(options.limits)
+  const document = compileSchema.copyDocument(json, limits)
+  if (Result.isFailure(document)) return yield* new JsonSchemaError({ what, ...document.failure })
+  const compiled = compileSchema.compileSchema(
+    document.success,
+    (yield* compileSchema.SharedPatternFuel) ?? { weight: 0 }
+  )
+  if (Result.isFailure(compiled)) return yield* new JsonSchemaError({ what, ...compiled.failure })
+  const checked: JsonSchema = new Compiled(document.success, compiled.success.dialect, compiled.success.root)
+  return checked
+}) satisfies (json: unknown, options?: MakeOptions) => Effect.Effect<JsonSchema, JsonSchemaError>
+
+/**
+ * Whether something is a {@link JsonSchema}.
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isJsonSchema = (u: unknown): u is JsonSchema => u instanceof Compiled
+
+/**
+ * Checks a value and returns it completed, or everything that is wrong with it.
+ *
+ * **Details**
+ *
+ * The value is copied, then completed in this order, in depth, through `$ref`
+ * and `allOf` and inside the alternative of `anyOf` or `oneOf` it fits:
+ *
+ * 1. with `coerce`, text that holds a JSON array or object is taken as that,
+ *    where one is expected and text is not;
+ * 2. `null` for an optional property is removed, unless its schema takes `null`;
+ * 3. undeclared properties of a closed object are dropped, unless `strict`;
+ * 4. `default`s of absent properties are filled in, if they fit their schema.
+ *
+ * What comes out is evaluated by the rules of JSON Schema. Issues come in the
+ * order in which the schema declares things.
+ *
+ * **Gotchas**
+ *
+ * A value that needs more than `maxSteps` fails with one issue of the keyword
+ * `budget`. Undeclared properties are refused, not dropped, where one part of an
+ * `allOf` is closed and another part declares the property.
+ *
+ * **Example** (A model that sends an array as text)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Result } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const schema = Effect.runSync(JsonSchema.make({
+ *   type: "object",
+ *   properties: { rows: { type: "array", items: { type: "integer" } } }
+ * }))
+ * assert.deepStrictEqual(
+ *   JsonSchema.validate(schema, { rows: "[1, 2]" }, { coerce: true }),
+ *   Result.succeed({ rows: [1, 2] })
+ * )
+ * ```
+ *
+ * @category validation
+ * @since 0.1.0
+ */
+export const validate: {
+  (
+    self: JsonSchema,
+    value: unknown,
+    options?: ValidateOptions
+  ): Result.Result<Schema.Json, ReadonlyArray<ValidationIssue>>
+  (
+    value: unknown,
+    options?: ValidateOptions
+  ): (self: JsonSchema) => Result.Result<Schema.Json, ReadonlyArray<ValidationIssue>>
+} = dual(
+  (args) => isJsonSchema(args[0]),
+  (
+    self: JsonSchema,
+    value: unknown,
+    options: ValidateOptions = {}
+  ): Result.Result<Schema.Json, ReadonlyArray<ValidationIssue>> =>
+    validateValue.checkValue(rootOf(self), value, {
+      normalize: true,
+      strict: options.strict ?? false,
+      coerce: options.coerce ?? false,
+      maxIssues: options.maxIssues ?? Limits.defaults.maxIssues,
+      maxSteps: options.maxSteps ?? validateValue.defaultMaxSteps,
+      limits: { ...Limits.defaults, ...options.limits }
+    })
+)
+
+/**
+ * Whether JSON Schema alone accepts a value as it is: nothing is filled in,
+ * removed, dropped or recovered.
+ *
+ * **Example** (An exact test)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const schema = Effect.runSync(JsonSchema.make({ type: "integer", multipleOf: 3 }))
+ * assert.strictEqual(JsonSchema.accepts(schema, 9), true)
+ * assert.strictEqual(JsonSchema.accepts(schema, 10), false)
+ * ```
+ *
+ * @category validation
+ * @since 0.1.0
+ */
+export const accepts: {
+  (value: unknown): (self: JsonSchema) => boolean
+  (self: JsonSchema, value: unknown): boolean
+} = dual(2, (self: JsonSchema, value: unknown): boolean =>
+  Result.isSuccess(
+    validateValue.checkValue(rootOf(self), value, {
+      normalize: false,
+      strict: true,
+      coerce: false,
+      maxIssues: 1,
+      maxSteps: validateValue.defaultMaxSteps,
+      limits: Limits.defaults
+    })
+  )
+)
+
+/** How often core, which has no budget, may look at one part of a value. */
+const maxUnfoldedSize = 100_000
+
+/**
+ * A Schema of the same document for provider adapters, which want to look at a
+ * Schema as well as at JSON.
+ *
+ * **Details**
+ *
+ * It is imported by core as far as core can; where core refuses (`if`, `not`,
+ * `$ref: "#"` ...), and where alternatives within alternatives multiply, or a
+ * recursion looks at one member twice, until a reader without a budget would never end, it accepts any object for a document
+ * of objects, and anything else for others. It never decides what is accepted: {@link validate} does.
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const toSchema = (self: JsonSchema): Schema.Codec<unknown> =>
+  Option.getOrElse(importSchema(self), (): Schema.Codec<unknown> =>
+    self.json["type"] === "object" ? Schema.Record(Schema.String, Schema.Unknown) : Schema.Unknown
+  )
+
+/**
+ * What {@link toSchema} imports, or none where it would accept anything: then a reader
+ * of the Schema does not learn what the document says, and has to be told otherwise.
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const importSchema = (self: JsonSchema): Option.Option<Schema.Codec<unknown>> => {
+  const root = rootOf(self)
+  if (
+    convertSchema.unfoldedSize(root) > maxUnfoldedSize ||
+    convertSchema.revisitsValues(root, (node) => literalsOf(self.json, node.pointer))
+  )
+    return Option.none()
+  const imported = Result.try(() =>
+    SchemaRepresentation.fromJsonSchemaDocument(
+      self.dialect === "draft-07"
+        ? EffectJsonSchema.fromSchemaDraft07(self.json)
+        : EffectJsonSchema.fromSchemaDraft2020_12(self.json),
+      { patterns: "ignore" }
+    )
+  )
+  return Option.map(
+    Result.getSuccess(imported),
+    // an imported Schema needs no services, and its two sides are whatever JSON allows
+    (schema) => schema as Schema.Top as Schema.Codec<unknown>
+  )
+}
+
+/** The literals that a subschema admits, when it says so itself. */
+const literalsOf = (json: Json.JsonObject, pointer: string): ReadonlyArray<Schema.Json> | undefined => {
+  const found = Option.getOrUndefined(paths.getAt(json, pointer))
+  if (!Json.isObject(found)) return undefined
+  if (Object.hasOwn(found, "const")) return [found["const"] ?? null]
+  return Array.isArray(found["enum"]) ? found["enum"] : undefined
+}
+
+const schemaIssue = (
+  issues: ReadonlyArray<ValidationIssue>,
+  json: Schema.Json,
+  options: SchemaAST.ParseOptions
+): SchemaIssue.Issue => {
+  const [first, ...rest] = issues.map(
+    ({ message, pointer }) =>
+      new SchemaIssue.Pointer(paths.parsePointer(pointer), new SchemaIssue.InvalidValue({ message }, json, options))
+  )
+  return first === undefined
+    ? new SchemaIssue.InvalidValue({ message: "is not valid" }, json, options)
+    : new SchemaIssue.Composite(Schema.Json.ast, [first, ...rest], json, options)
+}
+
+/**
+ * {@link validate} as a Schema: decoding completes and checks a value, encoding
+ * gives it back as it is. `JsonSchema.fromSchema` gives its document again.
+ *
+ * **When to use**
+ *
+ * Where something wants a Schema and only a JSON Schema is known, such as the
+ * structured output of an agent that came as data.
+ *
+ * **Example** (Decoding by a JSON Schema)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const program = Effect.gen(function*() {
+ *   const checked = yield* JsonSchema.make({ type: "object", properties: { n: { type: "integer", default: 1 } } })
+ *   const codec = JsonSchema.codec(checked)
+ *   assert.deepStrictEqual(yield* Schema.decodeUnknownEffect(codec)({}), { n: 1 })
+ * })
+ * Effect.runSync(program)
+ * ```
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const codec = (self: JsonSchema, options?: ValidateOptions): Schema.Codec<Schema.Json> =>
+  annotateSource(
+    Schema.Json.pipe(
+      Schema.decodeTo(Schema.Json, {
+        decode: SchemaGetter.transformEffect((json, parse) => {
+          const result = validate(self, json, options)
+          return Result.isSuccess(result)
+            ? Effect.succeed(result.success)
+            : Effect.fail(schemaIssue(result.failure, json, parse))
+        }),
+        encode: SchemaGetter.passthrough()
+      })
+    ),
+    self.json
+  )
+
+/**
+ * Exports an Effect Schema as a closed JSON Schema (draft 2020-12) of its JSON
+ * encoding, the one that `Schema.toCodecJson` reads and writes.
+ *
+ * **Details**
+ *
+ * The document is core's export, closed and tidied: no bounds that only say
+ * "safe integer", `type: ["string", "null"]` for a nullable type, one `enum` for
+ * a union of constants, `required` in every object, definitions in place unless
+ * they are recursive or used more than once. Descriptions, examples and
+ * `default` come from annotations.
+ *
+ * A Schema with a part that has no JSON form (a class instance without a codec)
+ * is refused with the path of that part, and so is one whose `pattern` cannot
+ * run in linear time.
+ *
+ * **Gotchas**
+ *
+ * Core exports the pattern of a regular expression only if it has the `u` flag.
+ * `Schema.optional` takes `null` in JSON; prefer `Schema.optionalKey`. A default
+ * reaches the document by annotation only, `withDecodingDefaultKey` is not seen.
+ *
+ * **Example** (Parameters of a tool)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const Parameters = Schema.Struct({
+ *   city: Schema.String.annotate({ description: "The city name" }),
+ *   days: Schema.optionalKey(Schema.Int.annotate({ default: 3 }))
+ * })
+ * assert.deepStrictEqual(Effect.runSync(JsonSchema.fromSchema(Parameters)), {
+ *   type: "object",
+ *   properties: {
+ *     city: { type: "string", description: "The city name" },
+ *     days: { type: "integer", default: 3 }
+ *   },
+ *   required: ["city"],
+ *   additionalProperties: false
+ * })
+ * ```
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const fromSchema = Effect.fnUntraced(function* (
+  schema: Schema.Constraint,
+  options: { readonly what?: string | undefined } = {}
+) {
+  const what = options.what ?? "Schema"
+  const refuse = (path: string, problem: string) =>
+    new JsonSchemaError({ what, path, reason: { _tag: "NotRepresentable", problem } })
+  const origin = sourceOf(schema.ast)
+  if (origin !== undefined) return origin
+  const opaque = convertSchema.findOpaque(schema.ast)
+  if (opaque !== undefined) return yield* refuse(opaque.path, opaque.problem)
+  const exported = Result.try({
+    try: () => Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" }),
+    catch: (cause) => (cause instanceof Error ? cause.message : String(cause))
+  })
+  if (Result.isFailure(exported)) return yield* refuse("", exported.failure)
+  const limits = yield* Limits.resolve()
+  const document = compileSchema.copyDocument(
+    { root: exported.success.schema, definitions: exported.success.definitions },
+    limits
+  )
+  if (Result.isFailure(document)) return yield* new JsonSchemaError({ what, ...document.failure })
+  const { definitions, root } = document.success
+  if (!jsonValues.isObject(root) || !jsonValues.isObject(definitions))
+    return yield* refuse("", "core exported no object")
+  const named = Object.entries(definitions).filter((entry): entry is [string, Json.JsonObject] =>
+    jsonValues.isObject(entry[1])
+  )
+  const json = convertSchema.tidyDocument(convertSchema.inlineDefinitions(root, named))
+  const compiled = compileSchema.compileSchema(json, { weight: 0 })
+  if (Result.isFailure(compiled)) return yield* new JsonSchemaError({ what, ...compiled.failure })
+  return json
+}) satisfies (
+  schema: Schema.Constraint,
+  options?: { readonly what?: string | undefined }
+) => Effect.Effect<Json.JsonObject, JsonSchemaError>
+
+const sourceKey = "effect-emissary/payload/JsonSchema"
+
+/** Makes a Schema tell what it was made of. */
+const annotateSource = <S extends Schema.Top>(schema: S, json: Json.JsonObject): S["Rebuild"] =>
+  schema.annotate({ [sourceKey]: json })
+
+/** What a Schema as a whole was made of; nothing for one that was changed since. */
+const sourceOf = (ast: SchemaAST.AST): Json.JsonObject | undefined => {
+  const json = SchemaAST.resolveAt<Schema.Json>(sourceKey)(ast)
+  return jsonValues.isObject(json) ? json : undefined
+}
+
+/**
+ * A schema has no strict form: `path` is the JSON Pointer of the part that has
+ * none, `problem` says why.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class StrictSchemaError extends Schema.TaggedError<StrictSchemaError>(
+  "effect-emissary/payload/StrictSchemaError"
+)("StrictSchemaError", {
+  path: Schema.String,
+  problem: Schema.String
+}) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return `no strict form at ${this.path === "" ? "the root" : this.path}: ${this.problem}`
+  }
+}
+
+/**
+ * Turns a JSON Schema into its strict form, or names the part that has none.
+ *
+ * **When to use**
+ *
+ * For a provider that constrains a model's output by the schema. What the model
+ * sends is still validated against the original schema, where `null` for an
+ * optional property means that it is absent.
+ *
+ * **Details**
+ *
+ * - Every property is required and every object closed.
+ * - An optional property takes `null`: `type: ["string", "null"]`, or `anyOf`
+ *   with `{ type: "null" }` where the schema has an `enum`, `const` or `$ref`.
+ * - `default` is left out.
+ * - An object that is open, an array without `items`, a value of any type, and
+ *   keywords that providers do not constrain by (`oneOf`, `not`, ...) are refused.
+ *
+ * **Example** (An optional parameter)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Result } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const strict = JsonSchema.toStrict({
+ *   type: "object",
+ *   properties: { city: { type: "string" }, days: { type: "integer", default: 3 } },
+ *   required: ["city"],
+ *   additionalProperties: false
+ * })
+ * assert.deepStrictEqual(strict, Result.succeed({
+ *   type: "object",
+ *   properties: { city: { type: "string" }, days: { type: ["integer", "null"] } },
+ *   required: ["city", "days"],
+ *   additionalProperties: false
+ * }))
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const toStrict = (json: Json.JsonObject): Result.Result<Json.JsonObject, StrictSchemaError> =>
+  Result.mapError(convertSchema.toStrictForm(json, ""), (problem) => new StrictSchemaError(problem))
+
+/**
+ * Whether a JSON Schema is in the strict form already.
+ *
+ * **Example** (Telling a provider whether it may be strict)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * assert.strictEqual(JsonSchema.isStrict({ type: "object" }), false)
+ * assert.strictEqual(
+ *   JsonSchema.isStrict({ type: "object", properties: {}, required: [], additionalProperties: false }),
+ *   true
+ * )
+ * ```
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isStrict = (json: Json.JsonObject): boolean => {
+  const strict = toStrict(json)
+  return (
+    Result.isSuccess(strict) &&
+    jsonValues.fingerprint(sortLists(strict.success)) === jsonValues.fingerprint(sortLists(json))
+  )
+}
+
+/** The order of `required` and of a union of types says nothing. */
+const sortLists = (json: Schema.Json): Schema.Json => {
+  if (Array.isArray(json)) {
+    const items = json.map(sortLists)
+    return items.every((item) => typeof item === "string") ? items.sort() : items
+  }
+  return typeof json === "object" && json !== null
+    ? Object.fromEntries(Object.entries(json).map(([key, value]) => [key, sortLists(value)]))
+    : json
+}
+
+const formatList = (names: ReadonlyArray<string>) => names.join(", ")
+
+const quoteText = (text: string) => JSON.stringify(paths.truncateText(text))
+
+const explainReason = schemaNode.Reason.match({
+  NotASchema: ({ expected, found }) => `expected ${expected}, got ${found}`,
+  TooLarge: ({ found, limit, what }) => `${what} is ${found}, the limit is ${limit}`,
+  TooDeep: ({ limit }) => `nested deeper than ${limit}`,
+  ForbiddenKey: ({ key }) => `the key ${quoteText(key)} is not allowed; rename or remove it`,
+  UnsupportedDialect: ({ found, supported }) =>
+    `unsupported $schema ${quoteText(found)}; supported: ${formatList(supported)}`,
+  UnsupportedKeyword: ({ keyword }) =>
+    `the keyword ${quoteText(keyword)} cannot be enforced; remove it, or rename it to "x-..." if it is a note`,
+  UnsupportedType: ({ found, supported }) =>
+    `unsupported type ${quoteText(found)}; supported: ${formatList(supported)}`,
+  UnsupportedFormat: ({ found, supported }) =>
+    `unsupported format ${quoteText(found)}; supported: ${formatList(supported)}`,
+  UnsupportedPattern: ({ problem }) =>
+    `the regular expression cannot run in linear time or is not valid: ${paths.truncateText(problem, 300)}; rewrite it without look-around and back references`,
+  InvalidKeyword: ({ expected, found, keyword }) =>
+    `${paths.truncateText(keyword)}: expected ${expected}, got ${found}`,
+  UnresolvedReference: ({ problem, ref }) => `cannot resolve ${quoteText(ref)}: ${problem}`,
+  ReferenceCycle: ({ ref }) => `${quoteText(ref)} leads back to itself without consuming any part of the value`,
+  NotRepresentable: ({ problem }) => `the Schema has no JSON Schema: ${problem}`
+})
+
+/**
+ * A JSON Schema was refused: which document (`what`), where in it (`path`, a
+ * JSON Pointer, `""` is the root) and why.
+ *
+ * **Example** (Telling what was refused)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const error = Effect.runSync(Effect.flip(JsonSchema.make({ properties: { a: { type: "float" } } })))
+ * assert.strictEqual(error.path, "/properties/a/type")
+ * assert.strictEqual(error.reason._tag, "UnsupportedType")
+ * ```
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class JsonSchemaError extends Schema.TaggedError<JsonSchemaError>("effect-emissary/payload/JsonSchemaError")(
+  "JsonSchemaError",
+  {
+    what: Schema.String,
+    path: Schema.String,
+    reason: schemaNode.Reason
+  }
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return `${this.what} ${paths.formatPlace(this.path)}: ${explainReason(this.reason)}`
+  }
+}

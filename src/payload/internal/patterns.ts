@@ -1,0 +1,457 @@
+/**
+ * Regular expressions that run in linear time, and the formats of JSON Schema.
+ */
+
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { RE2JS } from "re2js"
+import * as paths from "./paths.ts"
+
+/** A regular expression that runs in time linear in its input. */
+export interface CompiledPattern {
+  readonly source: string
+  /** What compiling it was worth: its length, its instructions, its Unicode classes. */
+  readonly weight: number
+  /** How many steps a test on this many characters is worth. */
+  readonly cost: (length: number) => number
+  readonly test: (text: string) => boolean
+}
+
+const maxSourceLength = 2048
+
+const maxProgramSize = 4000
+
+const maxUnicodeProperties = 100
+
+const whiteSpace = "\\t-\\r \\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}\\x{FEFF}"
+
+const notWhiteSpace =
+  "\\x{0}-\\x{8}\\x{E}-\\x{1F}\\x{21}-\\x{9F}\\x{A1}-\\x{167F}\\x{1681}-\\x{1FFF}\\x{200B}-\\x{2027}\\x{202A}-\\x{202E}" +
+  "\\x{2030}-\\x{205E}\\x{2060}-\\x{2FFF}\\x{3001}-\\x{FEFE}\\x{FF00}-\\x{10FFFF}"
+
+const generalCategories: Readonly<Record<string, string>> = {
+  Letter: "L",
+  Cased_Letter: "LC",
+  Uppercase_Letter: "Lu",
+  Lowercase_Letter: "Ll",
+  Titlecase_Letter: "Lt",
+  Modifier_Letter: "Lm",
+  Other_Letter: "Lo",
+  Mark: "M",
+  Nonspacing_Mark: "Mn",
+  Spacing_Mark: "Mc",
+  Enclosing_Mark: "Me",
+  Number: "N",
+  Decimal_Number: "Nd",
+  digit: "Nd",
+  Letter_Number: "Nl",
+  Other_Number: "No",
+  Punctuation: "P",
+  punct: "P",
+  Connector_Punctuation: "Pc",
+  Dash_Punctuation: "Pd",
+  Open_Punctuation: "Ps",
+  Close_Punctuation: "Pe",
+  Initial_Punctuation: "Pi",
+  Final_Punctuation: "Pf",
+  Other_Punctuation: "Po",
+  Symbol: "S",
+  Math_Symbol: "Sm",
+  Currency_Symbol: "Sc",
+  Modifier_Symbol: "Sk",
+  Other_Symbol: "So",
+  Separator: "Z",
+  Space_Separator: "Zs",
+  Line_Separator: "Zl",
+  Paragraph_Separator: "Zp",
+  Other: "C",
+  Control: "Cc",
+  cntrl: "Cc",
+  Format: "Cf",
+  Private_Use: "Co"
+}
+
+const unicodeProperty = (name: string): string => {
+  const value = name.replace(/^(?:General_Category|gc|Script|sc)=/, "")
+  return Object.hasOwn(generalCategories, value) ? (generalCategories[value] ?? value) : value
+}
+
+const controlEscapes: Readonly<Record<string, string>> = {
+  t: "\\t",
+  n: "\\n",
+  r: "\\r",
+  v: "\\x{B}",
+  f: "\\x{C}",
+  "0": "\\x{0}"
+}
+
+const escapeCodePoint = (value: number) => `\\x{${value.toString(16)}}`
+
+type Escape = { readonly text: string; readonly length: number } | { readonly problem: string }
+
+/** Reads one escape sequence of ECMAScript at `at`, which holds the backslash. */
+const translateEscape = (source: string, at: number, inClass: boolean): Escape => {
+  const letter = source[at + 1]
+  if (letter === undefined) return { problem: "it ends with a backslash" }
+  const rest = source.slice(at, at + 64)
+  const unit = /^\\u([0-9a-fA-F]{4})/.exec(rest)
+  if (unit?.[1] !== undefined) {
+    const high = Number.parseInt(unit[1], 16)
+    const low = /^\\u[0-9a-fA-F]{4}\\u([dD][c-fC-F][0-9a-fA-F]{2})/.exec(rest)?.[1]
+    if (high >= 0xd800 && high <= 0xdbff && low !== undefined) {
+      return {
+        text: escapeCodePoint((high - 0xd800) * 0x400 + (Number.parseInt(low, 16) - 0xdc00) + 0x10000),
+        length: 12
+      }
+    }
+    return { text: escapeCodePoint(high), length: 6 }
+  }
+  const braced = /^\\u\{([0-9a-fA-F]{1,6})\}/.exec(rest)
+  if (braced?.[1] !== undefined)
+    return { text: escapeCodePoint(Number.parseInt(braced[1], 16)), length: braced[0].length }
+  const hex = /^\\x([0-9a-fA-F]{2})/.exec(rest)
+  if (hex?.[1] !== undefined) return { text: escapeCodePoint(Number.parseInt(hex[1], 16)), length: 4 }
+  const control = /^\\c([A-Za-z])/.exec(rest)
+  if (control?.[1] !== undefined) return { text: escapeCodePoint(control[1].charCodeAt(0) % 32), length: 3 }
+  const property = /^\\([pP])\{([A-Za-z0-9_=]+)\}/.exec(rest)
+  if (property?.[1] !== undefined && property[2] !== undefined) {
+    const name = unicodeProperty(property[2])
+    if (name === "ASCII") {
+      const range = property[1] === "p" ? "\\x{0}-\\x{7F}" : "\\x{80}-\\x{10FFFF}"
+      return { text: inClass ? range : `[${range}]`, length: property[0].length }
+    }
+    return { text: `\\${property[1]}{${name}}`, length: property[0].length }
+  }
+  if (letter === "s") return { text: inClass ? whiteSpace : `[${whiteSpace}]`, length: 2 }
+  if (letter === "S") return { text: inClass ? notWhiteSpace : `[^${whiteSpace}]`, length: 2 }
+  if ("dDwW".includes(letter)) return { text: `\\${letter}`, length: 2 }
+  if (letter === "b") return { text: inClass ? "\\x{8}" : "\\b", length: 2 }
+  if (letter === "B" && !inClass) return { text: "\\B", length: 2 }
+  if (letter === "0" && /^\\0[0-9]/.test(rest)) return { problem: "octal escapes are not supported" }
+  const named = controlEscapes[letter]
+  if (named !== undefined) return { text: named, length: 2 }
+  if (/[1-9]/.test(letter) || letter === "k") return { problem: "back references are not supported" }
+  if (/[A-Za-z0-9]/.test(letter)) return { problem: `unknown escape \\${letter}` }
+  const point = source.codePointAt(at + 1) ?? 0
+  return { text: escapeCodePoint(point), length: 1 + String.fromCodePoint(point).length }
+}
+
+/** Rewrites an ECMAScript regular expression in the syntax of RE2, meaning the same. */
+const translatePattern = (source: string): Result.Result<string, string> => {
+  let out = ""
+  let inClass = false
+  for (let at = 0; at < source.length;) {
+    const char = source[at] ?? ""
+    if (char === "\\") {
+      const piece = translateEscape(source, at, inClass)
+      if ("problem" in piece) return Result.fail(piece.problem)
+      out += piece.text
+      at += piece.length
+      continue
+    }
+    if (inClass) {
+      if (char === "]") inClass = false
+      out += char === "[" ? "\\[" : char
+    } else if (source.startsWith("[^]", at)) {
+      out += "[\\x{0}-\\x{10FFFF}]"
+      at += 2
+    } else if (source.startsWith("[]", at)) {
+      out += "[^\\x{0}-\\x{10FFFF}]"
+      at += 1
+    } else if (char === "[") {
+      inClass = true
+      out += char
+      if (source[at + 1] === "^") {
+        out += "^"
+        at++
+      }
+    } else if (source.startsWith("(?", at) && !/^\(\?(?::|<[A-Za-z_$])/.test(source.slice(at, at + 4))) {
+      return Result.fail(`${source.slice(at, at + 3)} groups are not supported`)
+    } else if (char === ".") out += "[^\\n\\r\\x{2028}\\x{2029}]"
+    else if (char === "{" && !/^\{\d+(?:,\d*)?\}/.test(source.slice(at, at + 24))) out += "\\{"
+    else if (char === "}" && !/\{\d+(?:,\d*)?$/.test(source.slice(Math.max(0, at - 24), at))) out += "\\}"
+    else if (char === "]") out += "\\]"
+    else out += char
+    at++
+  }
+  return Result.succeed(out)
+}
+
+const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))
+
+/**
+ * Compiles a `pattern` of JSON Schema: it must be a valid regular expression of
+ * ECMAScript, and one that RE2 can run. It is searched for, not anchored.
+ */
+export const compilePattern = (source: string): Result.Result<CompiledPattern, string> => {
+  const properties = source.split(/\\[pP]\{/).length - 1
+  if (properties > maxUnicodeProperties) return Result.fail(`it has more than ${maxUnicodeProperties} \\p escapes`)
+  if (source.length > maxSourceLength) return Result.fail(`it is longer than ${maxSourceLength} characters`)
+  return Result.gen(function* () {
+    yield* Result.orElse(Result.try({ try: () => new RegExp(source, "u"), catch: messageOf }), () =>
+      Result.try({ try: () => new RegExp(source), catch: messageOf })
+    )
+    const translated = yield* translatePattern(source)
+    const compiled = yield* Result.try({ try: () => RE2JS.compile(translated), catch: messageOf })
+    const program = compiled.programSize()
+    if (program > maxProgramSize)
+      return yield* Result.fail(`it compiles to ${program} instructions, the limit is ${maxProgramSize}`)
+    return {
+      source,
+      weight: source.length + program + 500 * properties,
+      cost: (length) => 1 + Math.ceil((length * Math.max(program, 8)) / 64),
+      test: (value) => compiled.test(value)
+    } satisfies CompiledPattern
+  })
+}
+
+/**
+ * A regular expression that runs in linear time. It is searched for, not anchored.
+ */
+export interface LinearPattern {
+  readonly source: string
+  readonly test: (text: string) => boolean
+}
+
+/**
+ * The pattern is no regular expression of ECMAScript, does not run in linear time
+ * (look-around, back references), or is too large.
+ */
+class LinearPatternError extends Schema.TaggedError<LinearPatternError>("effect-emissary/payload/LinearPatternError")(
+  "LinearPatternError",
+  {
+    pattern: Schema.String,
+    problem: Schema.String
+  }
+) {
+  override get message(): string {
+    return (
+      `expected a regular expression that runs in linear time, found ${JSON.stringify(paths.truncateText(this.pattern))}: ` +
+      `${this.problem}. Write it without that`
+    )
+  }
+}
+
+/**
+ * Compiles a regular expression of ECMAScript, without flags.
+ *
+ * **Details**
+ *
+ * At most 2048 characters, 100 `\p` escapes and 4000 instructions.
+ */
+export const compileLinear = (source: string): Result.Result<LinearPattern, LinearPatternError> =>
+  Result.mapError(compilePattern(source), (problem) => new LinearPatternError({ pattern: source, problem }))
+
+type FormatCheck = (text: string) => boolean
+
+const daysInMonth = (year: number, month: number): number =>
+  month === 2
+    ? year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
+      ? 29
+      : 28
+    : [4, 6, 9, 11].includes(month)
+      ? 30
+      : 31
+
+const isDate: FormatCheck = (text) => {
+  const parts = /^(\d{4})-(\d{2})-(\d{2})$/.exec(text)
+  if (parts === null) return false
+  const [year, month, day] = [Number(parts[1]), Number(parts[2]), Number(parts[3])]
+  return month >= 1 && month <= 12 && day >= 1 && day <= daysInMonth(year, month)
+}
+
+const isTime: FormatCheck = (text) => {
+  const parts = /^(\d{2}):(\d{2}):(\d{2})(?:\.\d+)?(?:[zZ]|([+-])(\d{2}):(\d{2}))$/.exec(text)
+  if (parts === null) return false
+  const [hour, minute, second] = [Number(parts[1]), Number(parts[2]), Number(parts[3])]
+  const [offsetHour, offsetMinute] = [Number(parts[5] ?? 0), Number(parts[6] ?? 0)]
+  if (hour > 23 || minute > 59 || second > 60 || offsetHour > 23 || offsetMinute > 59) return false
+  if (second < 60) return true
+  const offset = (offsetHour * 60 + offsetMinute) * (parts[4] === "-" ? -1 : 1)
+  const utc = (hour * 60 + minute - offset + 2 * 1440) % 1440
+  return utc === 1439
+}
+
+const isDateTime: FormatCheck = (text) =>
+  /^[tT]$/.test(text[10] ?? "") && isDate(text.slice(0, 10)) && isTime(text.slice(11))
+
+const isDuration: FormatCheck = (text) =>
+  text.length <= 256 &&
+  /^P(?:\d+W|(?=[\dT])(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)?(?:T(?=\d)(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))?)$/.test(
+    text
+  )
+
+const hostLabel = /^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$/
+
+/** The encoded form of a label in another script is decoded and checked by the platform's URL parser. */
+const isEncodedLabel: FormatCheck = (part) => /^xn--/i.test(part) && URL.canParse(`http://${part}/`)
+
+const isHostname: FormatCheck = (text) =>
+  text.length <= 253 &&
+  text.split(".").every((part) => hostLabel.test(part) && (part.slice(2, 4) !== "--" || isEncodedLabel(part)))
+
+const isIpv4: FormatCheck = (text) =>
+  text.length <= 15 && /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/.test(text)
+
+const isIpv6: FormatCheck = (text) => {
+  if (text.length > 45 || !/^[0-9a-fA-F:.]+$/.test(text)) return false
+  const halves = text.split("::")
+  if (halves.length > 2) return false
+  const groups = halves.map((half) => (half === "" ? [] : half.split(":")))
+  const all = groups.flat()
+  const last = all.at(-1)
+  const embedded = last !== undefined && last.includes(".")
+  if (embedded && (!isIpv4(last) || groups.at(-1)?.length === 0)) return false
+  const hex = embedded ? all.slice(0, -1) : all
+  if (!hex.every((group) => /^[0-9a-fA-F]{1,4}$/.test(group))) return false
+  const count = hex.length + (embedded ? 2 : 0)
+  return halves.length === 2 ? count <= 7 : count === 8
+}
+
+const isEmail: FormatCheck = (text) => {
+  if (text.length > 320) return false
+  const at = text.lastIndexOf("@")
+  const local = text.slice(0, at)
+  const domain = text.slice(at + 1)
+  if (at < 1 || local.length > 64) return false
+  const quoted = /^"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\[\x20-\x7e])*"$/.test(local)
+  if (!quoted && !local.split(".").every((atom) => /^[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+$/.test(atom))) return false
+  if (domain.startsWith("[") && domain.endsWith("]")) {
+    const address = domain.slice(1, -1)
+    return /^ipv6:/i.test(address) ? isIpv6(address.slice(5)) : isIpv4(address)
+  }
+  return isHostname(domain)
+}
+
+const isUuid: FormatCheck = (text) => /^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$/.test(text)
+
+/** Only these characters and well-formed percent escapes. */
+const isMadeOf = (text: string, allowed: RegExp): boolean => {
+  for (let i = 0; i < text.length; i++) {
+    const char = text[i] ?? ""
+    if (char === "%") {
+      if (!/^[0-9a-fA-F]{2}$/.test(text.slice(i + 1, i + 3))) return false
+      i += 2
+    } else if (!allowed.test(char)) return false
+  }
+  return true
+}
+
+const userInfo = /[A-Za-z0-9._~!$&'()*+,;=:-]/
+
+const regName = /[A-Za-z0-9._~!$&'()*+,;=-]/
+
+const pathChar = /[A-Za-z0-9._~!$&'()*+,;=:@/-]/
+
+const queryChar = /[A-Za-z0-9._~!$&'()*+,;=:@/?-]/
+
+const isAuthority: FormatCheck = (text) => {
+  const at = text.lastIndexOf("@")
+  if (at >= 0 && !isMadeOf(text.slice(0, at), userInfo)) return false
+  const host = text.slice(at + 1)
+  if (host.startsWith("[")) {
+    const end = host.indexOf("]")
+    const literal = host.slice(1, Math.max(end, 1))
+    if (end < 0 || !/^(?::\d*)?$/.test(host.slice(end + 1))) return false
+    return isIpv6(literal) || /^[vV][0-9a-fA-F]+\.[A-Za-z0-9._~!$&'()*+,;=:-]+$/.test(literal)
+  }
+  const colon = host.indexOf(":")
+  if (colon >= 0 && !/^\d*$/.test(host.slice(colon + 1))) return false
+  return isMadeOf(colon >= 0 ? host.slice(0, colon) : host, regName)
+}
+
+/** RFC 3986, one pass over the parts. */
+const isUriReference =
+  (absolute: boolean): FormatCheck =>
+  (text) => {
+    const scheme = /^[A-Za-z][A-Za-z0-9+.-]{0,63}:/.exec(text)?.[0]
+    if (absolute && scheme === undefined) return false
+    let rest = scheme === undefined ? text : text.slice(scheme.length)
+    const hash = rest.indexOf("#")
+    if (hash >= 0) {
+      if (!isMadeOf(rest.slice(hash + 1), queryChar)) return false
+      rest = rest.slice(0, hash)
+    }
+    const question = rest.indexOf("?")
+    if (question >= 0) {
+      if (!isMadeOf(rest.slice(question + 1), queryChar)) return false
+      rest = rest.slice(0, question)
+    }
+    if (rest.startsWith("//")) {
+      const slash = rest.indexOf("/", 2)
+      if (!isAuthority(slash < 0 ? rest.slice(2) : rest.slice(2, slash))) return false
+      rest = slash < 0 ? "" : rest.slice(slash)
+    } else if (scheme === undefined && /^[^/]*:/.test(rest)) return false
+    return isMadeOf(rest, pathChar)
+  }
+
+const privateUse = /[\u{E000}-\u{F8FF}\u{F0000}-\u{FFFFD}\u{100000}-\u{10FFFD}]/gu
+
+const beyondAscii = /[\u{A0}-\u{D7FF}\u{F900}-\u{FDCF}\u{FDF0}-\u{FFEF}\u{10000}-\u{EFFFD}]/gu
+
+/** RFC 3987: as the URI, with letters of all scripts, and private ones in the query. */
+const isIriReference = (absolute: boolean): FormatCheck => {
+  const check = isUriReference(absolute)
+  return (text) => check(text.replace(beyondAscii, "a").replace(/\?[^#]*/, (query) => query.replace(privateUse, "a")))
+}
+
+const templateVariable =
+  /^(?:[A-Za-z0-9_]|%[0-9a-fA-F]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9a-fA-F]{2}))*(?::[1-9][0-9]{0,3}|\*)?$/
+
+const isUriTemplate: FormatCheck = (text) => {
+  let open = -1
+  let literal = ""
+  for (let i = 0; i < text.length; i++) {
+    const char = text[i] ?? ""
+    if (open >= 0) {
+      if (char === "{") return false
+      if (char !== "}") continue
+      const expression = text.slice(open + 1, i).replace(/^[+#./;?&=,!@|]/, "")
+      if (expression.length > 1024 || !expression.split(",").every((part) => templateVariable.test(part))) return false
+      open = -1
+    } else if (char === "{") open = i
+    else literal += char
+  }
+  // oxlint-disable-next-line no-control-regex -- RFC 6570 forbids exactly these
+  return open < 0 && isMadeOf(literal, /[^\x00-\x20\x7f"<>%\\^`{|}]/)
+}
+
+const isJsonPointer: FormatCheck = (text) => (text === "" || text.startsWith("/")) && !/~(?![01])/.test(text)
+
+const isRelativeJsonPointer: FormatCheck = (text) => {
+  const prefix = /^(?:0|[1-9][0-9]{0,15})/.exec(text)?.[0]
+  if (prefix === undefined) return false
+  const rest = text.slice(prefix.length)
+  return rest === "#" || isJsonPointer(rest)
+}
+
+const isRegex: FormatCheck = (text) => Result.isSuccess(Result.try(() => new RegExp(text, "u")))
+
+const formatChecks: ReadonlyMap<string, FormatCheck> = new Map<string, FormatCheck>([
+  ["date-time", isDateTime],
+  ["date", isDate],
+  ["time", isTime],
+  ["duration", isDuration],
+  ["email", isEmail],
+  ["hostname", isHostname],
+  ["ipv4", isIpv4],
+  ["ipv6", isIpv6],
+  ["uri", isUriReference(true)],
+  ["uri-reference", isUriReference(false)],
+  ["iri", isIriReference(true)],
+  ["iri-reference", isIriReference(false)],
+  ["uri-template", isUriTemplate],
+  ["uuid", isUuid],
+  ["json-pointer", isJsonPointer],
+  ["relative-json-pointer", isRelativeJsonPointer],
+  ["regex", isRegex]
+])
+
+/**
+ * The formats that are checked. `idn-email` and `idn-hostname` need the tables
+ * of IDNA and are refused like any unknown name.
+ */
+export const formatNames: ReadonlyArray<string> = [...formatChecks.keys()]
+
+/** The check of a format; `undefined` for an unknown name. Every check is linear. */
+export const formatCheck = (name: string): FormatCheck | undefined => formatChecks.get(name)

@@ -1,0 +1,101 @@
+/**
+ * Checks of untrusted names and counts: keys that every object inherits, and the number of tools or messages.
+ */
+
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Limits from "../Limits.ts"
+import * as PayloadError from "../PayloadError.ts"
+import * as paths from "./paths.ts"
+
+/**
+ * Refuses more tools or messages than the limits allow.
+ *
+ * **When to use**
+ *
+ * For codecs that know which of their arrays holds tools or messages. Bytes,
+ * nodes, strings and arrays are checked by `Json` for everybody.
+ */
+export const checkCount = (
+  measure: "tools" | "messages",
+  found: number,
+  options: { readonly what: string; readonly path: string; readonly limits?: Partial<Limits.Limits> | undefined }
+): Effect.Effect<void, PayloadError.PayloadError> =>
+  Effect.flatMap(Limits.resolve(options.limits), (limits) => {
+    const limit = measure === "tools" ? limits.maxTools : limits.maxMessages
+    return found <= limit
+      ? Effect.void
+      : Effect.fail(
+          new PayloadError.PayloadError({
+            what: options.what,
+            reason: new PayloadError.TooLarge({ what: measure, limit, found, path: options.path })
+          })
+        )
+  })
+
+/**
+ * The names that every JavaScript object inherits.
+ */
+export const inheritedNames: ReadonlySet<string> = new Set([
+  "__defineGetter__",
+  "__defineSetter__",
+  "__lookupGetter__",
+  "__lookupSetter__",
+  "__proto__",
+  "constructor",
+  "hasOwnProperty",
+  "isPrototypeOf",
+  "propertyIsEnumerable",
+  "toLocaleString",
+  "toString",
+  "valueOf"
+])
+
+/**
+ * Refuses a name that every object inherits, such as `constructor`.
+ *
+ * **Details**
+ *
+ * `path` is the JSON Pointer of the place that holds the name.
+ */
+export const checkName = (
+  name: string,
+  options: { readonly what: string; readonly path: string }
+): Result.Result<string, PayloadError.PayloadError> =>
+  inheritedNames.has(name)
+    ? Result.fail(
+        new PayloadError.PayloadError({
+          what: options.what,
+          reason: new PayloadError.ForbiddenKey({ path: options.path, key: name })
+        })
+      )
+    : Result.succeed(name)
+
+/**
+ * Refuses an object whose keys are names if one of them is inherited by every
+ * object.
+ *
+ * **Details**
+ *
+ * `path` is the JSON Pointer of the object.
+ */
+export const checkNames = <A extends object>(
+  record: A,
+  options: { readonly what: string; readonly path: string }
+): Result.Result<A, PayloadError.PayloadError> => {
+  for (const key of Object.keys(record)) {
+    const result = checkName(key, { what: options.what, path: options.path + paths.formatPointer([key]) })
+    if (Result.isFailure(result)) return Result.fail(result.failure)
+  }
+  return Result.succeed(record)
+}
+
+/**
+ * Reads an own member of a record, never an inherited one.
+ */
+export const getOwn = <A>(record: { readonly [name: string]: A }, name: string): Option.Option<A> => {
+  if (!Object.hasOwn(record, name)) return Option.none()
+  const value = record[name]
+  return value === undefined ? Option.none() : Option.some(value)
+}

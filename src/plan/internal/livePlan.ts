@@ -1,0 +1,542 @@
+/**
+ * A plan with the code that its names stand for, checked and bound, and the options of its runs.
+ */
+
+import * as Effect from "effect/Effect"
+import * as EffectInspectable from "effect/Inspectable"
+import type { Inspectable } from "effect/Inspectable"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import type * as Types from "effect/Types"
+import * as Agent from "../../agent/Agent.ts"
+import type { Decision } from "../../agent/RunTransition.ts"
+import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import type * as runOptions from "../../agent/internal/runOptions.ts"
+import * as Digest from "../../payload/Digest.ts"
+import type { JsonObject } from "../../payload/Json.ts"
+import * as JsonSchema from "../../payload/JsonSchema.ts"
+import type { PayloadError } from "../../payload/PayloadError.ts"
+import * as paths from "../../payload/internal/paths.ts"
+import type { ToolSet } from "../../tool/internal/boundTool.ts"
+import type * as PlanDefinition from "../PlanDefinition.ts"
+import type { PlanError } from "../PlanError.ts"
+import * as PlanInvalid from "../PlanInvalid.ts"
+import type * as PlanRun from "../PlanRun.ts"
+import type * as Step from "../Step.ts"
+import * as planCheck from "./planCheck.ts"
+import * as planNames from "./planNames.ts"
+import * as stepSchema from "./stepSchema.ts"
+
+export const boundTypeId: BoundTypeId = "~effect-emissary/plan/Plan/Bound"
+
+/**
+ * Type identifier of plans that can run.
+ */
+type BoundTypeId = "~effect-emissary/plan/Plan/Bound"
+
+/**
+ * Type identifier of plans that can run.
+ */
+const BoundTypeId: BoundTypeId = boundTypeId
+
+/**
+ * A plan whose structure was checked. `A` is what it gives, `R` what the code in it
+ * requires. It cannot run before {@link Plan.bind} has said what its names stand for.
+ *
+ * **Details**
+ *
+ * `definition` is the plan as plain data, `digest` its {@link Plan.digest}. The code behind it
+ * is not part of either, and in a log a plan is its name, its digest and the names of its
+ * steps.
+ */
+export interface Plan<out A, out R = never> extends Inspectable {
+  readonly [planNames.PlanTypeId]: { readonly _A: Types.Covariant<A>; readonly _R: Types.Covariant<R> }
+  readonly definition: PlanDefinition.PlanDefinition
+  readonly digest: string
+  /** @internal */
+  readonly live: LivePlan
+}
+
+/**
+ * A plan that can run. It is an agent, too, and can stand wherever an agent can: as a
+ * step of another plan, as a tool of an agent, in `agent.ask`.
+ *
+ * **When to use**
+ *
+ * Use the functions of this module ({@link Plan.run}, {@link Plan.resume} ...) for the plan's own
+ * results and events, and the methods (`bound.run`, `bound.ask` ...) where any agent
+ * will do. The methods answer with a text message, and their `RunState` is that of
+ * agents.
+ */
+export interface Bound<out A, out R = never> extends agentTypes.Agent<A, R>, Inspectable {
+  readonly [BoundTypeId]: BoundTypeId
+  readonly definition: PlanDefinition.PlanDefinition
+  readonly digest: string
+  /** @internal */
+  readonly live: BoundPlan
+}
+
+/**
+ * A condition of a route as code, for `When.custom(name)`. It sees the payload of the step
+ * that was just run, and the text of it.
+ *
+ * **Gotchas**
+ *
+ * Only the name of the predicate is part of the definition. Prefer the conditions of
+ * `When`, which travel with the plan and are drawn.
+ */
+type CustomPredicate<R = unknown> = (input: PredicateInput) => boolean | Effect.Effect<boolean, unknown, R>
+
+/**
+ * What a plan has besides its steps.
+ *
+ * **Details**
+ *
+ * - `name`: default `"plan"`. It is also the name of the plan as an agent.
+ * - `description`: what it is for, default none.
+ * - `maxIterations`: how many turns a run may take, default 100. A turn is a step, or a
+ *   whole band. A run that needs more fails with `MaxIterationsExceeded`.
+ * - `output`: a schema; the output of the last step is decoded with it. Default: JSON as
+ *   it is.
+ * - `predicates`: the code behind `When.custom(name)`.
+ */
+export interface Options {
+  readonly name?: string | undefined
+  readonly description?: string | undefined
+  readonly maxIterations?: number | undefined
+  readonly output?: stepSchema.StepSchema | undefined
+  readonly predicates?: { readonly [name: string]: CustomPredicate } | undefined
+}
+
+/**
+ * What `Plan.make` takes: steps, with options before them or without.
+ */
+export type MakeArguments = ReadonlyArray<Step.Any> | readonly [options: Options, ...steps: ReadonlyArray<Step.Any>]
+
+/**
+ * The names in `Refs` that are not among `Names`. Names that are only known as `string`
+ * are left to the check when the plan is made.
+ */
+type UnknownNames<Refs extends string, Names extends string> = Refs extends unknown
+  ? {} extends Record<Refs, 1>
+    ? never
+    : Refs extends Names
+      ? never
+      : Refs
+  : never
+
+/**
+ * The names of steps.
+ */
+type StepNames<Args extends MakeArguments> = Extract<Args[number], Step.Any>["name"]
+
+/**
+ * Steps that refer to steps of the same plan only, after options without unknown fields.
+ */
+export type KnownNames<Args extends MakeArguments> = {
+  readonly [K in keyof Args]: Args[K] extends Step.Step<infer Name, infer Refs, infer _R>
+    ? [UnknownNames<Refs, StepNames<Args>>] extends [never]
+      ? unknown
+      : stepSchema.Mistake<`Step "${Name}" refers to "${UnknownNames<Refs, StepNames<Args>>}", which is no step of this plan.`>
+    : [Exclude<keyof Args[K], keyof Options>] extends [never]
+      ? unknown
+      : stepSchema.Mistake<`"${Exclude<keyof Args[K], keyof Options> & string}" is no option of Plan.make.`>
+}
+
+/**
+ * What a plan gives: the type of its `output`, or JSON.
+ */
+export type PlanOutput<Args extends MakeArguments> = Args extends readonly [infer First, ...infer _Steps]
+  ? OptionOf<First, "output"> extends infer S
+    ? S extends stepSchema.StepSchema
+      ? S["Type"]
+      : Schema.Json
+    : never
+  : Schema.Json
+
+/**
+ * An option of a plan, for each of the options that are possible: `undefined` where one
+ * is not there, or may not be.
+ */
+type OptionOf<O, Key extends keyof Options> = O extends Step.Any
+  ? undefined
+  : O extends { readonly [K in Key]?: infer Value }
+    ? Key extends keyof O
+      ? Value | (O extends { readonly [K in Key]: unknown } ? never : undefined)
+      : undefined
+    : undefined
+
+/**
+ * What the target of a step requires.
+ */
+type StepServices<S> = S extends Step.Step<infer _Name, infer _Refs, infer R> ? R : never
+
+/**
+ * What the targets and predicates of a plan require.
+ */
+export type PlanServices<Args extends MakeArguments> =
+  | StepServices<Extract<Args[number], Step.Any>>
+  | (OptionOf<Args[number], "predicates"> extends infer P
+      ? P extends { readonly [name: string]: CustomPredicate }
+        ? ReturnType<P[keyof P]> extends infer Answer
+          ? Answer extends Effect.Effect<infer _A, infer _E, infer R>
+            ? R
+            : never
+          : never
+        : never
+      : never)
+
+/** A predicate as the run asks it. */
+export const livePredicate =
+  (name: string, predicate: CustomPredicate): LivePredicate =>
+  (input) =>
+    Effect.suspend((): Effect.Effect<boolean, unknown> => {
+      const answer: unknown = predicate(input)
+      if (!Effect.isEffect(answer)) return expectBoolean(name, answer)
+      // Sound: what predicates require is in the type of the plan.
+      return Effect.flatMap(answer as Effect.Effect<unknown, unknown>, (value) => expectBoolean(name, value))
+    })
+
+const expectBoolean = (name: string, answer: unknown): Effect.Effect<boolean> =>
+  typeof answer === "boolean"
+    ? Effect.succeed(answer)
+    : Effect.die(new TypeError(`expected the predicate ${paths.quote(name)} to give a boolean, or an Effect of one`))
+
+/** A predicate of the registry. */
+export type LivePredicate = (input: PredicateInput) => Effect.Effect<boolean, unknown>
+
+export interface PredicateInput {
+  readonly step: string
+  readonly payload: Schema.Json
+  readonly text: string
+}
+
+export interface LiveStep {
+  readonly definition: PlanDefinition.StepDefinition
+  readonly target: Step.LiveTarget
+  readonly input: stepSchema.StepCodec | undefined
+  readonly output: stepSchema.StepCodec | undefined
+}
+
+/** A plan whose structure was checked. */
+interface LivePlan {
+  readonly definition: PlanDefinition.PlanDefinition
+  readonly digest: string
+  readonly steps: ReadonlyArray<LiveStep>
+  /** Positions of steps by name. */
+  readonly positions: ReadonlyMap<string, number>
+  readonly predicates: ReadonlyMap<string, LivePredicate>
+  readonly output: stepSchema.StepCodec | undefined
+}
+
+/** A tool a step runs. */
+export interface BoundToolTarget {
+  readonly _tag: "Tool"
+  readonly name: string
+  readonly arguments: planCheck.ToolArguments
+}
+
+export type BoundTarget = BoundToolTarget | Exclude<Step.LiveTarget, { readonly _tag: "Tool" }>
+
+/** What an agent that the plan is bound with remembers. */
+export interface LiveMemory {
+  readonly text: Effect.Effect<string, unknown> | undefined
+  readonly output: Effect.Effect<Schema.Json | undefined, unknown> | undefined
+  readonly save: ((output: Schema.Json) => Effect.Effect<void, unknown>) | undefined
+}
+
+/** A plan whose tool rules were checked, too: it can run. `targets` are in the order of the steps. */
+export interface BoundPlan extends LivePlan {
+  readonly targets: ReadonlyArray<BoundTarget>
+  readonly tools: ToolSet
+  readonly memories: ReadonlyMap<string, LiveMemory>
+}
+
+/** What a plan is made of, before it is checked. */
+interface PlanParts {
+  readonly definition: PlanDefinition.PlanDefinition
+  readonly steps: ReadonlyArray<LiveStep>
+  readonly predicates: ReadonlyMap<string, LivePredicate>
+  readonly output: stepSchema.StepCodec | undefined
+}
+
+/** The digest of a definition, whatever it is called. It depends on nothing but the data, so it travels. */
+export const digestOf = ({ description: _description, name: _name, ...rest }: PlanDefinition.PlanDefinition) =>
+  // Sound: a definition is JSON but for numbers and texts that code can make up, which the digest refuses.
+  Digest.sha256(rest as object as Schema.Json)
+
+const notJson = (error: PayloadError): PlanInvalid.Problem => ({
+  code: "NotJson",
+  reason: `The definition has something that is no JSON: ${error.message}. Use finite numbers and well-formed text.`
+})
+
+/** Fails with all problems of a plan, if there are any. */
+export const failWithProblems = (
+  plan: string,
+  problems: ReadonlyArray<PlanInvalid.Problem>
+): Effect.Effect<void, PlanInvalid.PlanInvalid> => {
+  const [first, ...rest] = problems
+  return first === undefined
+    ? Effect.void
+    : Effect.fail(new PlanInvalid.PlanInvalid({ plan, problems: [first, ...rest] }))
+}
+
+/** Problems in the order of the steps, those of the plan itself first. The order within a step is kept. */
+const problemsInOrder = (problems: ReadonlyArray<PlanInvalid.Problem>): ReadonlyArray<PlanInvalid.Problem> =>
+  problems.toSorted((a, b) => (a.index ?? -1) - (b.index ?? -1))
+
+/** Positions and digest; then the structural rules, together with problems that were found before. */
+export const checkParts = Effect.fnUntraced(function* (
+  parts: PlanParts,
+  found: ReadonlyArray<PlanInvalid.Problem> = []
+): Effect.fn.Return<LivePlan, PlanInvalid.PlanInvalid> {
+  const { definition } = parts
+  const digest = yield* Effect.result(digestOf(definition))
+  const others = problemsInOrder([...planCheck.checkStructure(definition), ...found])
+  // a number that is none is told by whoever knows what it is for, if anybody does
+  const problems = Result.isFailure(digest) && others.length === 0 ? [notJson(digest.failure)] : others
+  yield* failWithProblems(definition.name, problems)
+  return {
+    ...parts,
+    digest: Result.getOrElse(digest, () => ""),
+    positions: new Map(parts.steps.map((step, index) => [step.definition.name, index]))
+  }
+})
+
+/** How a plan looks in logs: its code and what it is bound with are nobody's business there. */
+export const inspectable = (
+  _id: "Plan" | "Plan.Bound",
+  { definition, digest }: LivePlan
+): EffectInspectable.Inspectable => ({
+  ...EffectInspectable.BaseProto,
+  toJSON: () => ({ _id, name: definition.name, digest, steps: definition.steps.map(({ name }) => name) })
+})
+
+/** The plan around its code. `A` and `R` are for the caller to know. */
+export const planFromLive = <R, A = Schema.Json>(live: LivePlan): Plan<A, R> => ({
+  [planNames.planTypeId]: { _A: (_: never) => _, _R: (_: never) => _ },
+  ...inspectable("Plan", live),
+  definition: live.definition,
+  digest: live.digest,
+  live
+})
+
+/** The code behind a plan. */
+export const liveOf = (plan: Plan<unknown, unknown>): LivePlan => plan.live
+
+/** The code behind a plan that can run. */
+export const boundOf = (bound: Bound<unknown, unknown>): BoundPlan => bound.live
+
+/** Whether something is a plan. */
+export const isPlan = (u: unknown): u is Plan<unknown, unknown> => Predicate.hasProperty(u, planNames.planTypeId)
+
+/** Whether an agent is a plan that can run. */
+export const isBound = (u: unknown): u is Bound<unknown, unknown> => Predicate.hasProperty(u, boundTypeId)
+
+/** The output of an agent, as far as it is known before the agent is there. */
+const agentOutputSchema = (agent: Step.AgentTarget<unknown> | undefined): stepSchema.StepSchema | undefined =>
+  // Sound: services of the Schema are among those that the agent requires, and so the run of the plan.
+  agent === undefined
+    ? undefined
+    : (Option.getOrUndefined(Agent.outputSchema(agent)) as stepSchema.StepSchema | undefined)
+
+/** Whether a schema says no more than that it is a text, which needs no saying. */
+const isTextSchema = (json: JsonObject): boolean => json["type"] === "string" && Object.keys(json).length === 1
+
+/** A step whose agent can never answer what the step says. */
+const outputMismatch = (
+  { definition }: LiveStep,
+  index: number,
+  agent: Step.AgentTarget<unknown> | undefined,
+  output: PlanDefinition.SchemaRef
+): Effect.Effect<ReadonlyArray<PlanInvalid.Problem>> => {
+  const schema = agentOutputSchema(agent)
+  const { json } = output
+  if (schema === undefined || json === undefined) return Effect.succeed([])
+  return Effect.map(Effect.result(JsonSchema.fromSchema(schema)), (given): ReadonlyArray<PlanInvalid.Problem> => {
+    // The text of an agent without an output may hold whatever JSON the step asks for.
+    if (Result.isFailure(given) || isTextSchema(given.success)) return []
+    const reason = stepSchema.schemaConflict(given.success, json)
+    if (reason === undefined) return []
+    const name = paths.quote(definition.target.name)
+    return [
+      {
+        code: "IncompatibleTypes",
+        step: definition.name,
+        index,
+        slot: "output",
+        reason: `Step ${paths.quote(definition.name)} (#${index}), output: expected what the agent ${name} can answer, found a schema that its answers never fit: ${reason}. Give the agent that output, or leave it out to take the agent's.`
+      }
+    ]
+  })
+}
+
+/** Steps that say another output than the agents that they run. */
+export const checkAgentOutput = (
+  steps: ReadonlyArray<LiveStep>,
+  agentOf: (target: Step.LiveTarget) => Step.AgentTarget<unknown> | undefined
+): Effect.Effect<ReadonlyArray<PlanInvalid.Problem>> =>
+  Effect.map(
+    Effect.forEach(steps, (step, index) => {
+      const { output } = step.definition
+      return output === undefined ? Effect.succeed([]) : outputMismatch(step, index, agentOf(step.target), output)
+    }),
+    (problems) => problems.flat()
+  )
+
+/** A schema as data and as code. */
+interface Exported {
+  readonly ref: PlanDefinition.SchemaRef
+  readonly schema: stepSchema.StepCodec
+}
+
+/** Where a schema stands, for messages. */
+interface SchemaPlace {
+  readonly step?: string
+  readonly index?: number
+  readonly slot: string
+}
+
+const notExported = (place: SchemaPlace, problem: string): PlanInvalid.Problem => ({
+  code: "SchemaNotRepresentable",
+  ...place,
+  reason: `${place.step === undefined ? "The plan" : `Step ${JSON.stringify(place.step)}`}, ${place.slot}: expected a schema that JSON Schema can tell. ${problem}`
+})
+
+/** Exports a schema; one that has no JSON Schema is a problem of the plan. */
+export const exportSchema = (
+  schema: stepSchema.StepSchema | undefined,
+  place: SchemaPlace
+): Effect.Effect<Result.Result<Exported | undefined, PlanInvalid.Problem>> => {
+  if (schema === undefined) return Effect.succeed(Result.succeed(undefined))
+  return Effect.matchEffect(JsonSchema.fromSchema(schema, { what: place.slot }), {
+    onFailure: (error) => Effect.succeed(Result.fail(notExported(place, error.message))),
+    onSuccess: (json) => {
+      const name = stepSchema.schemaName(schema)
+      const ref: PlanDefinition.SchemaRef = name === undefined ? { json } : { name, json }
+      return Effect.succeed(Result.succeed({ ref, schema: stepSchema.jsonCodec(schema) }))
+    }
+  })
+}
+
+/** What the agent of a step answers, where the step does not say what it gives. */
+const outputOfStep = Effect.fnUntraced(function* (
+  parts: Step.StepParts,
+  index: number,
+  problems: Array<PlanInvalid.Problem>
+) {
+  if (parts.output !== undefined || parts.target._tag !== "Agent") return undefined
+  const place = { step: parts.definition.name, index, slot: "output" }
+  const result = yield* exportSchema(agentOutputSchema(parts.target.source), place)
+  if (Result.isFailure(result)) {
+    problems.push(result.failure)
+    return undefined
+  }
+  const json = result.success?.ref.json
+  return json === undefined || isTextSchema(json) ? undefined : result.success
+})
+
+/** A step with its schemas, and what is wrong with it. */
+export const liveStep = Effect.fnUntraced(function* (parts: Step.StepParts, index: number) {
+  const { definition } = parts
+  const problems: Array<PlanInvalid.Problem> = parts.problems.map((problem) => ({
+    step: definition.name,
+    index,
+    ...problem
+  }))
+  const exported = Effect.fnUntraced(function* (slot: "input" | "output") {
+    const result = yield* exportSchema(parts[slot], { step: definition.name, index, slot })
+    if (Result.isSuccess(result)) return result.success
+    problems.push(result.failure)
+    return undefined
+  })
+  const input = yield* exported("input")
+  const output = (yield* exported("output")) ?? (yield* outputOfStep(parts, index, problems))
+  const step: LiveStep = {
+    definition: {
+      ...definition,
+      ...(input === undefined ? {} : { input: input.ref }),
+      ...(output === undefined ? {} : { output: output.ref })
+    },
+    target: parts.target,
+    input: input?.schema,
+    output: output?.schema
+  }
+  return { step, problems }
+})
+
+/**
+ * Takes durable facts before the run goes on: several that belong together, with the
+ * state after them.
+ *
+ * **Details**
+ *
+ * It is called for one batch at a time and is never interrupted. What it fails with ends
+ * the run at once: steps that run are interrupted, and it is not called again. If it
+ * answers with the `key` it wrote to, a stream tells that as `Checkpointed`.
+ */
+export type Journal = (
+  events: readonly [PlanRun.Event, ...Array<PlanRun.Event>],
+  state: PlanRun.State
+) => Effect.Effect<void | { readonly key: string }, PlanError>
+
+/**
+ * Options of running a plan.
+ *
+ * **Details**
+ *
+ * - `concurrency`: how many members of a band run at a time; default unbounded. Less than 1
+ *   is a defect.
+ * - `maxIterations`: instead of that of the plan; on a resume, the new limit, also of plans
+ *   inside that used up theirs.
+ * - `timeouts`: `total` of the whole run, which then ends as
+ *   `Interrupted { reason: "timeout" }`; `step` and `tool` are handed to agents as theirs,
+ *   and `tool` holds for tools that are steps.
+ * - `journal`: see {@link Journal}; none by default.
+ * - `interruptWhen`: asked before each turn, those of nested plans included; an
+ *   `Interruption` ends the run there.
+ * - `context`: the `RunContext` of functions, tools and agents; by default that of the
+ *   caller, and on a resume that of the run.
+ *
+ * A fiber that runs a plan and is interrupted interrupts every running step, waits for
+ * them, has it written that the run was interrupted, and stays interrupted.
+ */
+export interface RunOptions {
+  readonly concurrency?: number | "unbounded" | undefined
+  readonly maxIterations?: number | undefined
+  readonly timeouts?: runOptions.Timeouts | undefined
+  readonly context?: JsonObject | undefined
+  readonly journal?: Journal | undefined
+  readonly interruptWhen?: (() => Effect.Effect<runOptions.Interruption | undefined>) | undefined
+}
+
+/**
+ * Options of going on with a run.
+ *
+ * **Details**
+ *
+ * - `decisions`: about calls and pauses that wait; what is left out goes on waiting. The
+ *   `callId` of a tool that is a step, and of a step that paused, is the step's name.
+ *
+ * The rest is that of {@link RunOptions}.
+ */
+export interface ResumeOptions extends RunOptions {
+  readonly decisions?: ReadonlyArray<Decision> | undefined
+}
+
+/**
+ * Options of running a plan for many inputs.
+ *
+ * **Details**
+ *
+ * - `concurrency`: how many runs there are at a time; default unbounded.
+ * - `bands`: how many members of a band run at a time, in each run; default unbounded.
+ *
+ * The rest holds for each run. `journal` is shared: `runId` of the state tells runs apart.
+ */
+export interface RunManyOptions extends Omit<RunOptions, "concurrency"> {
+  readonly concurrency?: number | "unbounded" | undefined
+  readonly bands?: number | "unbounded" | undefined
+}

@@ -1,0 +1,1113 @@
+/**
+ * Performs one step of a run: resolves what it reads, runs its target, retries, checks the output, and chooses the route.
+ */
+
+import * as Cause from "effect/Cause"
+import * as Chunk from "effect/Chunk"
+import * as DateTime from "effect/DateTime"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as AgentError from "../../agent/AgentError.ts"
+import * as AgentEvent from "../../agent/AgentEvent.ts"
+import * as Run from "../../agent/Run.ts"
+import type { Agent } from "../../agent/internal/agentTypes.ts"
+import type { RunDepth } from "../../agent/internal/driver.ts"
+import type * as runOptions from "../../agent/internal/runOptions.ts"
+import * as Json from "../../payload/Json.ts"
+import type * as PayloadError from "../../payload/PayloadError.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
+import * as boundCall from "../../tool/internal/boundCall.ts"
+import * as toolBatch from "../../tool/internal/toolBatch.ts"
+import type * as PlanDefinition from "../PlanDefinition.ts"
+import * as PlanError from "../PlanError.ts"
+import type { PlanEvent } from "../PlanEvent.ts"
+import * as PlanRun from "../PlanRun.ts"
+import type { Reference } from "../Reference.ts"
+import * as Step from "../Step.ts"
+import * as When from "../When.ts"
+import type * as livePlan from "./livePlan.ts"
+import type { ToolArguments } from "./planCheck.ts"
+import * as planFlow from "./planFlow.ts"
+import * as planNames from "./planNames.ts"
+import type { Rules } from "./planTransition.ts"
+import * as stepSchema from "./stepSchema.ts"
+
+/**
+ * The longest pause there is, whatever a policy says: 2^31 - 1 milliseconds, about 24
+ * days.
+ */
+export const maxDelayMillis: number = 2 ** 31 - 1
+
+/**
+ * A policy as one writes it: with durations.
+ */
+interface RetryOptions {
+  readonly times: number
+  readonly delay?: Duration.Input | undefined
+  readonly factor?: number | undefined
+  readonly maxDelay?: Duration.Input | undefined
+}
+
+/**
+ * Makes a policy. A policy that is one already stays as it is.
+ *
+ * **Details**
+ *
+ * What is out of range is kept, and told by {@link retryPolicyProblems}: `Plan.make` refuses it.
+ */
+export const makeRetryPolicy = (options: RetryOptions | PlanDefinition.RetryPolicy): PlanDefinition.RetryPolicy => {
+  const all: RetryOptions & {
+    readonly delayMillis?: number | undefined
+    readonly maxDelayMillis?: number | undefined
+  } = options
+  const first = all.delay === undefined ? all.delayMillis : retryMillis(all.delay)
+  const longest = all.maxDelay === undefined ? all.maxDelayMillis : retryMillis(all.maxDelay)
+  return {
+    times: options.times,
+    ...(first === undefined ? {} : { delayMillis: first }),
+    ...(options.factor === undefined ? {} : { factor: options.factor }),
+    ...(longest === undefined ? {} : { maxDelayMillis: longest })
+  }
+}
+
+const retryMillis = (input: Duration.Input): number => Duration.toMillis(Duration.fromInputUnsafe(input))
+
+/**
+ * What is wrong with a policy, in words that follow "retry:".
+ */
+export const retryPolicyProblems = (policy: PlanDefinition.RetryPolicy): ReadonlyArray<string> => {
+  const found: Array<string> = []
+  if (!Number.isSafeInteger(policy.times) || policy.times < 0) {
+    found.push(`expected times to be a whole number from 0 on, found ${policy.times}`)
+  }
+  const atLeast = (name: "delayMillis" | "factor" | "maxDelayMillis", least: number) => {
+    const value = policy[name]
+    if (value === undefined || (Number.isFinite(value) && value >= least)) return
+    found.push(`expected ${name} to be a finite number from ${least} on, found ${value}`)
+  }
+  atLeast("delayMillis", 0)
+  atLeast("factor", 1)
+  atLeast("maxDelayMillis", 0)
+  return found
+}
+
+/**
+ * The pause after the try number `tries` failed, counted from 1, in milliseconds;
+ * `undefined` if the step is not tried again.
+ */
+export const retryDelayMillis = (policy: PlanDefinition.RetryPolicy, tries: number): number | undefined => {
+  if (tries > policy.times) return undefined
+  const first = policy.delayMillis ?? 0
+  const longest = Math.min(policy.maxDelayMillis ?? maxDelayMillis, maxDelayMillis)
+  // No pause stays none, also where the power is infinite.
+  return first === 0 ? 0 : Math.min(first * (policy.factor ?? 1) ** (tries - 1), longest)
+}
+
+export interface EventSink {
+  /** Whether somebody wants what agents say while they say it. */
+  readonly streaming: boolean
+  readonly emit: (event: PlanEvent<unknown>) => Effect.Effect<void>
+}
+
+/** Where a run begins: a fresh one, or a state to go on from. */
+export type RunStart =
+  | { readonly _tag: "Start"; readonly input: PlanRun.Input }
+  | { readonly _tag: "Resume"; readonly state: PlanRun.State; readonly input?: never }
+
+type EventBatch = readonly [PlanRun.Event, ...Array<PlanRun.Event>]
+
+/**
+ * Applies facts in the order they come, and writes them in that order. Neither can be cut
+ * off in between. After a write failed nothing is applied or written any more.
+ */
+export interface Recorder {
+  readonly state: () => PlanRun.State
+  /** What a write failed with. */
+  readonly broken: () => PlanError.PlanError | undefined
+  /** Writes the fact that began the run, and tells it. */
+  readonly begin: Effect.Effect<void, PlanError.PlanError>
+  /** Applies a fact that is written together with the next one. */
+  readonly defer: (event: PlanRun.Event) => Effect.Effect<void>
+  /** Applies facts and writes them, with those that were deferred. */
+  readonly record: (...events: EventBatch) => Effect.Effect<void, PlanError.PlanError>
+  /** Writes what was deferred. */
+  readonly flush: Effect.Effect<void, PlanError.PlanError>
+}
+
+/** Rules that learn which steps are plans when their agents are found. */
+export interface LearningRules extends Rules {
+  readonly bound: livePlan.BoundPlan
+  /** The agent of a step; if it is a plan, its rules are known from now on. */
+  readonly found: (step: string, agent: Agent<unknown, unknown>) => LearningRules | undefined
+}
+
+/** `raise` is the limit of iterations for plans inside that used up theirs. */
+interface NestOptions extends livePlan.ResumeOptions {
+  readonly raise?: number | undefined
+}
+
+export interface ActiveRun {
+  readonly bound: livePlan.BoundPlan
+  readonly rules: LearningRules
+  readonly recorder: Recorder
+  readonly options: livePlan.ResumeOptions
+  readonly sink: EventSink
+  /** What holds for what runs inside steps. Its deadline lies a moment after that of the run. */
+  readonly level: RunDepth
+  /** The new limit of plans inside that used up theirs, where the run was resumed with one. */
+  readonly raise: number | undefined
+  /** Why steps failed, where it is more than their failure. */
+  readonly reasons: Map<string, PlanError.Reason>
+  /** Set when `interruptWhen` stopped the run, here or in a plan inside of it. */
+  stopped: runOptions.Interruption | undefined
+  /** Runs a plan that is a step. */
+  readonly nest: (
+    rules: LearningRules,
+    begin: RunStart,
+    options: NestOptions,
+    sink: EventSink
+  ) => Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError>
+}
+
+const referenceFailed = (error: PlanError.ReferenceFailed): Attempt => ({
+  _tag: "Failed",
+  failure: { type: error._tag, message: error.message, retryable: false },
+  again: false,
+  reason: error
+})
+
+/** What a step whose pause was turned down comes to. */
+const deniedAttempt = (step: string, reason: string | undefined): FailedAttempt =>
+  failedAttempt("Denied", `The step ${JSON.stringify(step)} was denied${reason === undefined ? "" : `: ${reason}`}`, {
+    again: false
+  })
+
+const invalidInputAttempt = (error: PayloadError.PayloadError): FailedAttempt =>
+  failedAttempt("InputInvalid", error.message, { cause: error })
+
+/** The step as logs name it. */
+const stepLabel = ({ live }: StepRun): string => `step ${JSON.stringify(live.definition.name)}`
+
+/** The step with what it is given and how far it was before this run took it up. */
+interface StepRun {
+  readonly run: ActiveRun
+  readonly live: livePlan.LiveStep
+  readonly target: livePlan.BoundTarget
+  /** What somebody decided about the pause before. */
+  readonly decision: PlanRun.StepDecision | undefined
+  /** What may be interrupted again. */
+  readonly restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+}
+
+const childOfStep = ({ live, run }: StepRun): PlanRun.Child | undefined => {
+  const member = PlanRun.member(run.recorder.state(), live.definition.name)
+  return member === undefined ? undefined : PlanRun.childOf(member)
+}
+
+const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attempt, PlanError.PlanError> => {
+  const { decision, run, target } = doing
+  switch (target._tag) {
+    case "Function":
+      return runFunction(target.target, { ...delivery, decision })
+    case "Tool":
+      return runTool(run, target, delivery, decision?.approved === true)
+    case "Agent": {
+      const found = Effect.matchCauseEffect(target.agent, {
+        onFailure: (cause) => Effect.map(attemptOfCause(stepLabel(doing), cause), (attempt) => ({ attempt }) as const),
+        onSuccess: (agent) => Effect.succeed({ agent } as const)
+      })
+      return Effect.flatMap(found, (found): Effect.Effect<Attempt, PlanError.PlanError> => {
+        if ("attempt" in found) return Effect.succeed(found.attempt)
+        const rules = run.rules.found(delivery.step, found.agent)
+        const child = childOfStep(doing)
+        return rules === undefined
+          ? runAgent(run, found.agent, child?._tag === "Agent" ? child.state : undefined, delivery)
+          : runPlan(run, rules, child?._tag === "Plan" ? child.state : undefined, delivery)
+      })
+    }
+  }
+}
+
+const coerceDelivery = ({ input }: livePlan.LiveStep, delivery: Delivery): Effect.Effect<Delivery | Attempt> =>
+  input === undefined
+    ? Effect.succeed(delivery)
+    : Effect.match(recode(input, delivery.payload, "input"), {
+        onFailure: invalidInputAttempt,
+        onSuccess: (payload) => ({ ...delivery, payload })
+      })
+
+const undelivered = (error: unknown): Attempt =>
+  error instanceof PlanError.ReferenceFailed
+    ? referenceFailed(error)
+    : { _tag: "Failed", failure: failureOf(error), again: true, cause: error }
+
+/** The delivery whose payload fits the input schema, or why there is none. */
+const prepareDelivery = (doing: StepRun): Effect.Effect<Delivery | Attempt> => {
+  const { live, run } = doing
+  return deliver(run.bound, run.recorder.state(), live).pipe(
+    Effect.flatMap((delivery) => coerceDelivery(live, delivery)),
+    Effect.catch((error) => Effect.succeed(undelivered(error))),
+    Effect.catchCause((cause) => attemptOfCause(stepLabel(doing), cause))
+  )
+}
+
+interface TryResult {
+  readonly attempt: Attempt
+  readonly delivery: Delivery | undefined
+}
+
+/** Runs the target. This can be cut off; once there is an answer, nothing can until it is recorded. */
+const runTarget = (doing: StepRun): Effect.Effect<TryResult, PlanError.PlanError> => {
+  const { timeoutMillis } = doing.live.definition
+  const trying = Effect.flatMap(prepareDelivery(doing), (given): Effect.Effect<TryResult, PlanError.PlanError> =>
+    "_tag" in given
+      ? Effect.succeed({ attempt: given, delivery: undefined })
+      : Effect.map(performTarget(doing, given), (attempt) => ({ attempt, delivery: given }))
+  )
+  if (timeoutMillis === undefined) return catchSelfInterruption(doing, trying)
+  const late = failedAttempt("Timeout", `The step took longer than its timeout of ${timeoutMillis} ms`, {
+    retryable: true
+  })
+  return catchSelfInterruption(
+    doing,
+    Effect.timeoutOrElse(trying, {
+      duration: Duration.millis(timeoutMillis),
+      orElse: () => Effect.succeed<TryResult>({ attempt: late, delivery: undefined })
+    })
+  )
+}
+
+const failedAttempt = (
+  type: string,
+  message: string,
+  more?: { readonly retryable?: boolean; readonly again?: boolean; readonly cause?: unknown }
+): FailedAttempt => ({
+  _tag: "Failed",
+  failure: { type, message, retryable: more?.retryable ?? false },
+  again: more?.again ?? true,
+  ...(more?.cause === undefined ? undefined : { cause: more.cause })
+})
+
+const selfInterrupted: TryResult = {
+  attempt: failedAttempt("Interrupted", "It interrupted itself, or waited for something that was interrupted"),
+  delivery: undefined
+}
+
+/** Nobody has interrupted a run whose target interrupted itself: that is a failure of the step. */
+const catchSelfInterruption = (
+  { restore }: StepRun,
+  trying: Effect.Effect<TryResult, PlanError.PlanError>
+): Effect.Effect<TryResult, PlanError.PlanError> =>
+  Effect.catchCause(restore(trying), (cause) =>
+    Cause.hasInterrupts(cause)
+      ? // An interruption of this fiber is still pending where it can be interrupted
+        Effect.matchCauseEffect(restore(Effect.void), {
+          onFailure: () => Effect.failCause(cause),
+          onSuccess: () => Effect.succeed(selfInterrupted)
+        })
+      : Effect.failCause(cause)
+  )
+
+const checkTryOutput = ({ live, target }: StepRun, tried: TryResult): Effect.Effect<TryResult> =>
+  tried.attempt._tag === "Succeeded"
+    ? Effect.map(checkOutput(tried.attempt.output, live.output, target._tag === "Agent"), (attempt) => ({
+        ...tried,
+        attempt
+      }))
+    : Effect.succeed(tried)
+
+const tryOnce = (doing: StepRun): Effect.Effect<TryResult, PlanError.PlanError> =>
+  Effect.flatMap(runTarget(doing), (tried) => checkTryOutput(doing, tried))
+
+/** Tries until something else than a failure, or until the policy says no. */
+const tryWithRetries = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.Return<TryResult, PlanError.PlanError> {
+  const { live, run } = doing
+  const { name: step, retry } = live.definition
+  for (;;) {
+    const tried = yield* tryOnce(doing)
+    const { attempt: came } = tried
+    if (came._tag !== "Failed" || !came.again || retry === undefined) return tried
+    const status = PlanRun.member(run.recorder.state(), step)?.status
+    // A try that was cut off in another process counts as well
+    const count = status?._tag === "Running" ? status.attempt : 1
+    const pause = retryDelayMillis(retry, count)
+    if (pause === undefined) return tried
+    const attempt = count + 1
+    // Before the pause, so that a process that dies in it has counted the try
+    yield* run.recorder.record({ _tag: "StepRetried", at: yield* DateTime.now, step, attempt, failure: came.failure })
+    yield* doing.restore(Effect.sleep(Duration.millis(pause)))
+    yield* doing.restore(run.sink.emit({ _tag: "StepStarted", path: [], step, attempt }))
+  }
+})
+
+const stepFinished = Effect.fnUntraced(function* (
+  { live, run }: StepRun,
+  delivery: Delivery,
+  output: Schema.Json
+): Effect.fn.Return<PlanRun.StepFinished> {
+  const at = yield* DateTime.now
+  const step = live.definition.name
+  const member = PlanRun.member(run.recorder.state(), step)
+  const status = member?.status
+  const { context, task } = delivery
+  const record = {
+    step,
+    task,
+    ...(context === undefined ? undefined : { context }),
+    output,
+    usage: member?.usage ?? {},
+    attempts: status?._tag === "Running" ? status.attempt : 1,
+    startedAt: status?._tag === "Running" ? status.startedAt : at,
+    finishedAt: at
+  }
+  return { _tag: "StepFinished", at, record }
+})
+
+/** What an agent answered is remembered before the step counts as done: a write that fails is made again. */
+const saveMemory = (
+  { restore, run, target }: StepRun,
+  output: Schema.Json
+): Effect.Effect<void, PlanError.PlanError> => {
+  const save = target._tag === "Agent" ? run.bound.memories.get(target.name)?.save : undefined
+  if (save === undefined || target._tag !== "Agent") return Effect.void
+  return Effect.mapError(restore(save(output)), (error) => {
+    const { message, type } = failureOf(error)
+    const reason = new PlanError.JournalFailed({
+      problem: `What the agent ${JSON.stringify(target.name)} answered could not be saved in its memory: ${type}: ${message}. Resume the run: the agent is not asked again.`
+    })
+    return new PlanError.PlanError({
+      plan: run.bound.definition.name,
+      reason: PlanError.withCause(reason, error),
+      state: run.recorder.state()
+    })
+  })
+}
+
+const stepEvent = Effect.fnUntraced(function* (
+  doing: StepRun,
+  { attempt, delivery }: TryResult
+): Effect.fn.Return<PlanRun.Event | undefined, PlanError.PlanError> {
+  const { live, run } = doing
+  const step = live.definition.name
+  switch (attempt._tag) {
+    case "Succeeded":
+      if (delivery === undefined) return yield* Effect.die(new Error("an answer to nothing"))
+      yield* saveMemory(doing, attempt.output)
+      return yield* stepFinished(doing, delivery, attempt.output)
+    case "Failed": {
+      const reason = attempt.reason ?? new PlanError.StepFailed({ step, path: [], failure: attempt.failure })
+      run.reasons.set(step, attempt.cause === undefined ? reason : PlanError.withCause(reason, attempt.cause))
+      yield* Effect.annotateCurrentSpan("error.type", attempt.failure.type)
+      return { _tag: "StepFailed", at: yield* DateTime.now, step, failure: attempt.failure }
+    }
+    case "Paused": {
+      const { reason, request } = attempt
+      return {
+        _tag: "StepPaused",
+        at: yield* DateTime.now,
+        step,
+        ...(reason === undefined ? undefined : { reason }),
+        ...(request === undefined ? undefined : { request })
+      }
+    }
+    case "Concluded":
+      return { _tag: "StepConcluded", at: yield* DateTime.now, step, answer: attempt.answer }
+    case "Stopped":
+      return undefined
+  }
+})
+
+/**
+ * Runs a step and records what becomes of it. `alone` steps leave the writing of their
+ * last fact to the loop, which adds the route.
+ */
+export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Effect<void, PlanError.PlanError> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      const position = run.bound.positions.get(step) ?? -1
+      const live = run.bound.steps[position]
+      const target = run.bound.targets[position]
+      if (live === undefined || target === undefined) {
+        return yield* Effect.die(new Error(`no step ${JSON.stringify(step)} in the plan that is bound`))
+      }
+      const { recorder } = run
+      const status = PlanRun.member(recorder.state(), step)?.status
+      const decision =
+        status?._tag === "Waiting" || status?._tag === "Running" || status?._tag === "Paused"
+          ? status.decision
+          : undefined
+      const started: PlanRun.Event = { _tag: "StepStarted", at: yield* DateTime.now, step }
+      yield* target._tag === "Agent" ? recorder.record(started) : recorder.defer(started)
+      const doing: StepRun = { run, live, target, decision, restore }
+      const tried: TryResult =
+        decision?.approved === false
+          ? { attempt: deniedAttempt(step, decision.reason), delivery: undefined }
+          : yield* tryWithRetries(doing)
+      const event = yield* stepEvent(doing, tried)
+      if (event !== undefined) yield* alone ? recorder.defer(event) : recorder.record(event)
+    })
+  ).pipe(Effect.withSpan(`step ${step}`, { attributes: { "emissary.step.name": step } }))
+
+/** What one reference gives. */
+interface ResolvedReference {
+  readonly task: string
+  readonly payload: Schema.Json
+  readonly context: string | undefined
+  readonly content: ReadonlyArray<ToolResult.Content>
+  /** What the payload is in words, where that is not its one rendering. */
+  readonly said?: string
+}
+
+/** What a target is given. */
+interface Delivery {
+  readonly step: string
+  readonly task: string
+  readonly payload: Schema.Json
+  readonly context: string | undefined
+  readonly content: ReadonlyArray<ToolResult.Content>
+}
+
+const resolvedValue = (value: Schema.Json): ResolvedReference => ({
+  task: planNames.payloadText(value),
+  payload: value,
+  context: undefined,
+  content: []
+})
+
+const resolvedInput = (input: PlanRun.ResolvedInput): ResolvedReference => ({
+  task: input.task,
+  payload: input.payload,
+  context: input.context,
+  content: input.content ?? []
+})
+
+const resolvedRecord = (record: PlanRun.StepRecord): ResolvedReference => ({
+  ...resolvedValue(record.output),
+  context: record.context
+})
+
+/** In words each member under its name, and as a payload an object of what they gave. */
+const resolvedGroup = (records: ReadonlyArray<PlanRun.StepRecord>): ResolvedReference => {
+  const said = records.map(({ output, step }) => `[${step}]\n${planNames.payloadText(output)}`).join("\n\n")
+  const payload = Object.fromEntries(records.map(({ output, step }) => [step, output]))
+  return { ...resolvedValue(payload), task: said, said }
+}
+
+interface ReferenceContext {
+  readonly bound: livePlan.BoundPlan
+  readonly state: PlanRun.State
+  readonly step: string
+  readonly slot: string
+}
+
+const referenceMissing = ({ slot, state, step }: ReferenceContext, reference: Reference): PlanError.ReferenceFailed =>
+  new PlanError.ReferenceFailed({
+    step,
+    slot,
+    reference: planFlow.showReference(reference),
+    ran: Array.from(new Set(Chunk.map(state.history, (record) => record.step))).sort()
+  })
+
+const newestRecord = (
+  where: ReferenceContext,
+  reference: Reference,
+  step: string
+): Effect.Effect<PlanRun.StepRecord, PlanError.ReferenceFailed> =>
+  Effect.mapError(Effect.fromOption(PlanRun.record(where.state, step)), () => referenceMissing(where, reference))
+
+/** The steps of the band that begins with a step. */
+const groupFrom = (bound: livePlan.BoundPlan, step: string): ReadonlyArray<string> => {
+  const { steps } = bound.definition
+  const first = bound.positions.get(step)
+  return first === undefined ? [step] : steps.slice(first, planFlow.groupEnd(steps, first)).map(({ name }) => name)
+}
+
+const resolveReference = (where: ReferenceContext, reference: Reference): Effect.Effect<ResolvedReference, unknown> => {
+  const { bound, state } = where
+  switch (reference._tag) {
+    case "FromPrev":
+      return Effect.succeed(
+        Option.match(PlanRun.lastRecord(state), {
+          onNone: () => ({ ...resolvedInput(state.input), task: planNames.payloadText(state.input.payload) }),
+          onSome: resolvedRecord
+        })
+      )
+    case "FromStart":
+      return Effect.succeed(resolvedInput(state.input))
+    case "FromStep":
+    case "FromParallel":
+      return Effect.map(newestRecord(where, reference, reference.step), resolvedRecord)
+    case "FromParallelAll":
+      return Effect.map(
+        Effect.forEach(groupFrom(bound, reference.step), (step) => newestRecord(where, reference, step)),
+        resolvedGroup
+      )
+    case "FromMemory":
+      return Effect.map(bound.memories.get(reference.agent)?.text ?? Effect.succeed(""), resolvedValue)
+    case "FromAgent":
+      return Effect.map(bound.memories.get(reference.agent)?.output ?? Effect.succeed(""), (output) =>
+        resolvedValue(output ?? "")
+      )
+    case "Literal":
+      return Effect.succeed(resolvedValue(reference.value))
+  }
+}
+
+const contextParts = ({ context, payload, said }: ResolvedReference): ReadonlyArray<string> =>
+  [context ?? "", said ?? planNames.payloadText(payload)].filter((part) => part !== "")
+
+/** A step whose input is text, and an agent or a plan without an input schema, is told a band in words. */
+const payloadFor = (
+  { definition, input, target }: livePlan.LiveStep,
+  { payload, said }: ResolvedReference
+): Schema.Json => {
+  const inWords = input === undefined ? target._tag !== "Function" : stepSchema.readsText(definition)
+  return inWords ? (said ?? payload) : payload
+}
+
+/**
+ * What a step is given. Fails with `ReferenceFailed`, or with what reading a memory fails
+ * with.
+ */
+const deliver = Effect.fnUntraced(function* (
+  bound: livePlan.BoundPlan,
+  state: PlanRun.State,
+  live: livePlan.LiveStep
+): Effect.fn.Return<Delivery, unknown> {
+  const { definition } = live
+  const { context, name: step } = definition
+  const where = { bound, state, step }
+  const task = yield* resolveReference({ ...where, slot: "task" }, definition.task)
+  const many = context !== undefined && planFlow.isReferenceList(context)
+  const parts = yield* Effect.forEach(planFlow.contextReferences(context), (reference, index) =>
+    Effect.map(resolveReference({ ...where, slot: many ? `context[${index}]` : "context" }, reference), contextParts)
+  )
+  const joined = parts.flat().join("\n\n")
+  return {
+    step,
+    task: task.task,
+    payload: payloadFor(live, task),
+    context: joined === "" ? undefined : joined,
+    content: task.content
+  }
+})
+
+const inputKind = (value: unknown): string =>
+  value === null ? "null" : Array.isArray(value) ? "an array" : typeof value
+
+/** What code without types can get wrong about the parts that are texts. */
+const inputProblem = (input: unknown): string | undefined => {
+  if (typeof input !== "object" || input === null || Array.isArray(input)) {
+    return `expected a text, or an object with a task, a payload, or both, found ${inputKind(input)}`
+  }
+  for (const part of ["task", "context"] as const) {
+    const value: unknown = part in input ? Reflect.get(input, part) : undefined
+    if (value !== undefined && typeof value !== "string") {
+      return `expected a text as the ${part} of the input, found ${inputKind(value)}`
+    }
+  }
+  return undefined
+}
+
+/** A payload that is not there, or is null, is the task. */
+const inputParts = (
+  { content, context, task }: Exclude<PlanRun.Input, string>,
+  given: Schema.Json | undefined
+): PlanRun.ResolvedInput => {
+  const payload = given ?? task ?? (given === null ? null : "")
+  return {
+    task: task ?? planNames.payloadText(payload),
+    payload,
+    ...(context === undefined ? undefined : { context }),
+    ...(content === undefined ? undefined : { content })
+  }
+}
+
+/** The input of a run; code without types can give something that is none. */
+export const resolveInput = (
+  plan: string,
+  input: PlanRun.Input
+): Effect.Effect<PlanRun.ResolvedInput, PlanError.PlanError> =>
+  Effect.suspend(() => {
+    if (typeof input === "string") return Effect.succeed({ task: input, payload: input })
+    const invalid = (problem: string) =>
+      Effect.fail(new PlanError.PlanError({ plan, reason: new PlanError.InputInvalid({ problem }) }))
+    const problem = inputProblem(input)
+    if (problem !== undefined) return invalid(problem)
+    if (input.payload === undefined) return Effect.succeed(inputParts(input, undefined))
+    return Effect.matchEffect(Json.check(input.payload, { what: "the payload of the input" }), {
+      onFailure: ({ message }) => invalid(`expected JSON: ${message}`),
+      onSuccess: (payload) => Effect.succeed(inputParts(input, payload))
+    })
+  })
+
+const readsInput = (step: livePlan.LiveStep, isFirst: boolean): boolean =>
+  step.definition.task._tag === "FromStart" || (isFirst && step.definition.task._tag === "FromPrev")
+
+/** The input schema of the first step that has one and reads the input. */
+const inputSchemaOf = ({ definition, steps }: livePlan.BoundPlan): stepSchema.StepCodec | undefined => {
+  const firsts = planFlow.groupEnd(definition.steps, 0)
+  return steps.find((step, index) => step.input !== undefined && readsInput(step, index < firsts))?.input
+}
+
+/**
+ * What a plan is given by somebody who can only say texts: a text that does not fit the
+ * step that reads it, and is JSON that does, is that JSON.
+ */
+export const coercePayload = (bound: livePlan.BoundPlan, payload: Schema.Json): Effect.Effect<Schema.Json> => {
+  const schema = inputSchemaOf(bound)
+  if (schema === undefined || typeof payload !== "string") return Effect.succeed(payload)
+  const fits = (value: Schema.Json) => Effect.as(recode(schema, value, "input"), value)
+  return fits(payload).pipe(
+    Effect.catch(() => Effect.flatMap(Json.parse(payload), fits)),
+    Effect.orElseSucceed(() => payload)
+  )
+}
+
+const runFunction = (
+  target: Step.FunctionTarget,
+  delivery: Delivery & Pick<Step.Input, "decision">
+): Effect.Effect<Attempt> =>
+  Effect.suspend(() => target.execute(delivery)).pipe(
+    Effect.map(succeededAttempt),
+    Effect.catchCause((cause) => attemptOfCause(`step ${JSON.stringify(delivery.step)}`, cause))
+  )
+
+/** Context that has no parameter of its own comes before the task. */
+const joinText = ({ context, task }: Delivery): string =>
+  [context ?? "", task].filter((part) => part !== "").join("\n\n")
+
+/** The arguments of a call; nothing when the payload has to be them, and is no object. */
+const toolArgumentsOf = (how: ToolArguments, delivery: Delivery): Json.JsonObject | undefined => {
+  if (how._tag === "Payload") {
+    if (!Json.isObject(delivery.payload)) return undefined
+    return how.context === undefined || delivery.context === undefined
+      ? delivery.payload
+      : { ...delivery.payload, [how.context]: delivery.context }
+  }
+  if (how.context === undefined) return { [how.task]: joinText(delivery) }
+  return {
+    [how.task]: delivery.task,
+    ...(delivery.context === undefined ? undefined : { [how.context]: delivery.context })
+  }
+}
+
+const isRetryable = new Set(["timeout_error", "remote_unavailable"])
+
+const toolFailureAttempt = ({ message, type }: ToolResult.Failure): Attempt =>
+  failedAttempt(type, message, { retryable: isRetryable.has(type) })
+
+const toolAttempt = (result: ToolResult.ToolResult): Attempt =>
+  result._tag === "Success" ? succeededAttempt(result.value) : toolFailureAttempt(result)
+
+/** Runs a tool. `approved` says that somebody has allowed the call. */
+const runTool = Effect.fnUntraced(function* (
+  { bound, level, options, recorder }: ActiveRun,
+  target: livePlan.BoundToolTarget,
+  delivery: Delivery,
+  approved: boolean
+): Effect.fn.Return<Attempt> {
+  const { step } = delivery
+  const state = recorder.state()
+  const args = toolArgumentsOf(target.arguments, delivery)
+  if (args === undefined) {
+    return failedAttempt(
+      "InputInvalid",
+      `expected an object, the arguments of the tool ${JSON.stringify(target.name)}, as the payload that the task refers to`
+    )
+  }
+  const request = { id: `${step}:${state.iterations}`, name: target.name, arguments: args }
+  const prepared = yield* boundCall.prepare(bound.tools, request, {
+    runId: state.runId,
+    context: state.context,
+    timeout: options.timeouts?.tool,
+    deadline: level.deadline
+  })
+  if (Result.isFailure(prepared)) return toolFailureAttempt(prepared.failure)
+  const call = prepared.success
+  const tool = bound.tools.tools.get(target.name)
+  if (!approved && tool !== undefined) {
+    const about = { callId: step, context: state.context, messages: [] }
+    const needed = yield* Effect.result(tool.needsApproval(call.arguments, about))
+    if (Result.isFailure(needed)) return toolFailureAttempt(needed.failure)
+    if (needed.success) return { _tag: "Paused", request: { name: target.name, arguments: call.arguments } }
+  }
+  const [result] = yield* toolBatch.collect([call])
+  return result === undefined ? yield* Effect.die(new Error("a call without a result")) : toolAttempt(result)
+})
+
+/** The task, and before it the context and the content, each as a part of its own. */
+const agentInput = ({ content, context, task }: Delivery): runOptions.Input => {
+  if (context === undefined && content.length === 0) return task
+  const before = [...(context === undefined ? [] : [ToolResult.textPart(context)]), ...content]
+  const [first, ...rest] = task === "" ? before : [...before, ToolResult.textPart(task)]
+  return first === undefined ? task : [first, ...rest]
+}
+
+/** As in the errors of schemas. */
+const outputIssues = (found: ReadonlyArray<PayloadError.ValidationIssue>): string => {
+  const shown = found.slice(0, 10).map(({ message, pointer }) => {
+    const problem =
+      message === "Missing key" ? "expected a value, found nothing" : message.replace(/^Expected /, "expected ")
+    return `${pointer === "" ? "at the root" : `at ${pointer}`}: ${problem}`
+  })
+  return `${shown.join("; ")}${found.length > shown.length ? ` and ${found.length - shown.length} more` : ""}`
+}
+
+const agentAttempt = (agent: string, result: runOptions.Result<unknown>): Attempt => {
+  const name = JSON.stringify(agent)
+  switch (result.outcome) {
+    case "Completed": {
+      const { outcome } = result.state
+      const output = outcome?._tag === "Completed" ? outcome.output : undefined
+      return succeededAttempt(output ?? (output === null ? null : result.text))
+    }
+    case "AwaitingApproval":
+      return { _tag: "Paused" }
+    case "MaxSteps":
+      return failedAttempt("MaxSteps", `The agent ${name} used up its ${result.steps} steps before it answered`)
+    case "InvalidOutput":
+      return failedAttempt(
+        "InvalidOutput",
+        `The answer of the agent ${name} does not fit its output schema: ${outputIssues(result.issues)}`
+      )
+    case "Stopped":
+      return failedAttempt("Stopped", `The provider ended the answer of the agent ${name}: ${result.finishReason}`)
+    case "Interrupted":
+      return failedAttempt(
+        "Interrupted",
+        `The agent ${name} was interrupted${result.reason === undefined ? "" : `: ${result.reason}`}`
+      )
+  }
+}
+
+/** Runs an agent from its beginning, or from where it stopped. Fails when the run cannot be written. */
+const runAgent = (
+  { options, recorder, sink }: ActiveRun,
+  agent: Agent<unknown>,
+  child: Run.State | undefined,
+  delivery: Delivery
+): Effect.Effect<Attempt, PlanError.PlanError> =>
+  Effect.suspend(() => {
+    const { step } = delivery
+    const broken = Deferred.makeUnsafe<never, PlanError.PlanError>()
+    const onState = (_: Run.State, event: Run.Event): Effect.Effect<void> =>
+      Effect.catch(recorder.record({ _tag: "AgentChanged", at: event.at, step, event }), (error) =>
+        // It does nothing more until it is interrupted, also where nothing else could interrupt it.
+        Effect.andThen(Deferred.fail(broken, error), Effect.interruptible(Effect.never))
+      )
+    const { context } = recorder.state()
+    const { timeouts } = options
+    const handed: runOptions.ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
+    const input = agentInput(delivery)
+    // It can have been cut off before it was told anything
+    const again = child !== undefined && !Run.hasInput(child) ? { ...handed, input } : handed
+    const told = <R>(stream: Stream.Stream<AgentEvent.AgentEvent<unknown>, R>) =>
+      AgentEvent.result(Stream.tap(stream, (event) => sink.emit({ _tag: "Agent", path: [], step, event })))
+    const running =
+      child === undefined
+        ? sink.streaming
+          ? told(agent.stream(input, { ...handed, context }))
+          : agent.run(input, { ...handed, context })
+        : sink.streaming
+          ? told(agent.resumeStream(child, again))
+          : agent.resume(child, again)
+    const attempt = running.pipe(
+      Effect.map((result) => agentAttempt(agent.name, result)),
+      Effect.catchCause((cause) => attemptOfCause(`step ${JSON.stringify(step)}`, cause))
+    )
+    return Effect.raceFirst(attempt, Deferred.await(broken))
+  })
+
+const planAttempt = (run: ActiveRun, result: PlanRun.Result<unknown>): Attempt => {
+  switch (result.outcome) {
+    case "Completed":
+      return succeededAttempt(result.payload)
+    case "Concluded":
+      return { _tag: "Concluded", answer: result.answer }
+    case "Paused":
+      return { _tag: "Paused" }
+    case "Interrupted":
+      run.stopped ??= result.reason === undefined ? {} : { reason: result.reason }
+      return { _tag: "Stopped" }
+  }
+}
+
+/** An error of the inner run as one of the step; what cannot be written is one of the whole run. */
+const planErrorAttempt = (
+  outer: ActiveRun,
+  step: string,
+  error: PlanError.PlanError
+): Effect.Effect<Attempt, PlanError.PlanError> => {
+  const { reason } = error
+  if (reason._tag === "JournalFailed" || outer.recorder.broken() !== undefined) return Effect.fail(error)
+  if (reason._tag !== "StepFailed") return Effect.succeed(failedAttempt(reason._tag, error.message, { cause: error }))
+  return Effect.succeed({
+    _tag: "Failed",
+    failure: reason.failure,
+    again: true,
+    reason: new PlanError.StepFailed({
+      step: reason.step,
+      path: [step, ...reason.path],
+      failure: reason.failure
+    }),
+    cause: Option.getOrUndefined(PlanError.causeOf(reason))
+  })
+}
+
+/** Runs a plan from its beginning, or from where it stopped. Fails when the run cannot be written. */
+const runPlan = (
+  outer: ActiveRun,
+  rules: LearningRules,
+  child: PlanRun.State | undefined,
+  delivery: Delivery
+): Effect.Effect<Attempt, PlanError.PlanError> => {
+  const { level, options, raise, recorder, sink } = outer
+  const { step } = delivery
+  if (level.depth > level.maxDepth) {
+    return Effect.succeed(
+      failedAttempt(
+        "MaxDepth",
+        `expected at most ${level.maxDepth} plans and agents inside each other, found one more: ${JSON.stringify(rules.definition.name)}. Look for a plan that runs itself.`,
+        { again: false }
+      )
+    )
+  }
+  const nested = (event: PlanRun.Event): PlanRun.Event => ({ _tag: "NestedChanged", at: event.at, step, event })
+  const journal: livePlan.Journal = ([first, ...rest]) => recorder.record(nested(first), ...rest.map(nested))
+  // The facts of the inner run are told as facts of the outer one.
+  const emit = (event: PlanEvent<unknown>): Effect.Effect<void> =>
+    "path" in event ? sink.emit({ ...event, path: [step, ...event.path] }) : Effect.void
+  const handed: NestOptions = {
+    concurrency: options.concurrency,
+    timeouts: { step: options.timeouts?.step, tool: options.timeouts?.tool },
+    interruptWhen: options.interruptWhen,
+    context: recorder.state().context,
+    journal,
+    ...(child === undefined ? undefined : { raise }),
+    ...(child?.outcome?._tag === "LimitReached" ? { maxIterations: raise } : undefined)
+  }
+  const { content, context, payload, task } = delivery
+  const input = Effect.map(coercePayload(rules.bound, payload), (payload) => ({
+    task: task === "" ? planNames.payloadText(payload) : task,
+    payload,
+    ...(context === undefined ? undefined : { context }),
+    ...(content.length === 0 ? undefined : { content })
+  }))
+  const begin: Effect.Effect<RunStart> =
+    child === undefined
+      ? Effect.map(input, (input) => ({ _tag: "Start", input }))
+      : Effect.succeed({ _tag: "Resume", state: child })
+  return begin.pipe(
+    Effect.flatMap((begin) => outer.nest(rules, begin, handed, { ...sink, emit })),
+    Effect.map((result) => planAttempt(outer, result)),
+    Effect.catch((error) => planErrorAttempt(outer, step, error))
+  )
+}
+
+/** A value as code: every place where it does not fit is told, and never what stands there. */
+export const decodeOutput = (
+  schema: stepSchema.StepCodec,
+  value: Schema.Json,
+  what: string
+): Effect.Effect<unknown, PayloadError.PayloadError> => Json.decode(schema, { what, onExcessProperty: "ignore" })(value)
+
+/** A value decoded and encoded again: what a schema gives for what it takes. */
+const recode = (
+  schema: stepSchema.StepCodec,
+  value: Schema.Json,
+  what: string
+): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
+  Effect.flatMap(decodeOutput(schema, value, what), Json.encode(schema, { what, onExcessProperty: "ignore" }))
+
+/** The same; a text that does not fit, and is JSON, is judged as that JSON. */
+const recodeText = (
+  schema: stepSchema.StepCodec,
+  value: Schema.Json,
+  what: string
+): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
+  Effect.catch(recode(schema, value, what), (error) =>
+    typeof value !== "string"
+      ? Effect.fail(error)
+      : Effect.matchEffect(Json.parse(value), {
+          onFailure: () => Effect.fail(error),
+          onSuccess: (json) => recode(schema, json, what)
+        })
+  )
+
+/** What whoever wrote the plan can do about a text. It is not for models. */
+export const outputAdvice = ". It gave a text: give the agent, or the plan, of this step an `output` of its own"
+
+const invalidOutputAttempt = (error: PayloadError.PayloadError, isText: boolean): Attempt =>
+  failedAttempt("OutputInvalid", `${error.message}${isText ? outputAdvice : ""}`, { cause: error })
+
+/** Judges the output of a step. `says` is whether it is something that says texts. */
+const checkOutput = (
+  output: Schema.Json,
+  schema: stepSchema.StepCodec | undefined,
+  says: boolean
+): Effect.Effect<Attempt> =>
+  Json.check(output, { what: "the output" }).pipe(
+    Effect.matchEffect({
+      onFailure: (error) =>
+        Effect.succeed<Attempt>(failedAttempt("OutputNotJson", `expected JSON: ${error.message}`, { again: false })),
+      onSuccess: (json) =>
+        schema === undefined
+          ? Effect.succeed(succeededAttempt(json))
+          : Effect.match((says ? recodeText : recode)(schema, json, "output"), {
+              onFailure: (error): Attempt => invalidOutputAttempt(error, says && typeof json === "string"),
+              onSuccess: succeededAttempt
+            })
+    })
+  )
+
+interface FailedAttempt {
+  readonly _tag: "Failed"
+  readonly failure: PlanRun.StepFailure
+  /** Whether another try may come to something else. */
+  readonly again: boolean
+  /** The reason of the run's error, where it is more than that this step failed. */
+  readonly reason?: PlanError.Reason
+  /** What stays out of messages. */
+  readonly cause?: unknown
+}
+
+type Attempt =
+  | { readonly _tag: "Succeeded"; readonly output: Schema.Json }
+  | FailedAttempt
+  | { readonly _tag: "Paused"; readonly reason?: string; readonly request?: PlanRun.CallRequest }
+  | { readonly _tag: "Concluded"; readonly answer: string }
+  /** The run was asked to stop, and what runs inside the step did. */
+  | { readonly _tag: "Stopped" }
+
+const succeededAttempt = (output: Schema.Json): Attempt => ({ _tag: "Succeeded", output })
+
+const stringAt = (u: unknown, key: string): string | undefined => {
+  const found = Predicate.hasProperty(u, key) ? u[key] : undefined
+  return typeof found === "string" && found !== "" ? found : undefined
+}
+
+/** A typed error as data: what it says of itself. */
+const failureOf = (error: unknown): PlanRun.StepFailure => {
+  if (error instanceof AgentError.AgentError) {
+    const { reason } = error
+    return {
+      type: reason._tag,
+      message: error.message,
+      retryable: reason._tag === "ModelFailed" && reason.retryable
+    }
+  }
+  return {
+    type: stringAt(error, "_tag") ?? stringAt(error, "name") ?? "Error",
+    message: typeof error === "string" ? error : (stringAt(error, "message") ?? "It says nothing about itself."),
+    retryable:
+      (Predicate.hasProperty(error, "retryable") && error.retryable === true) ||
+      (Predicate.hasProperty(error, "isRetryable") && error.isRetryable === true)
+  }
+}
+
+const defectName = (defect: Error): string => {
+  const own = defect.constructor.name
+  return own === "" || own === "Error" ? defect.name : own
+}
+
+/** What kind of thing a defect is, and nothing of what it says; even one whose members throw. */
+const defectKind = (defect: unknown): string => {
+  if (!(defect instanceof Error)) return `something that is no Error (${defect === null ? "null" : typeof defect})`
+  const name = Result.getOrElse(
+    Result.try(() => defectName(defect)),
+    () => ""
+  )
+  return typeof name === "string" && name !== "" ? `the defect ${name.slice(0, 100)}` : "a defect"
+}
+
+const defectProblem = (who: string, defect: unknown): string =>
+  defect instanceof stepSchema.NotAnEffect
+    ? `The function of ${who} gave a value that is no Effect: ${defect.found}.`
+    : `It died of ${defectKind(defect)}, which is a bug.`
+
+const diedAttempt = (who: string, cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {
+  const defect = Cause.squash(cause)
+  const message = `${defectProblem(who, defect)} It is logged, and PlanError.causeOf(error.reason) in the process where it happened.`
+  return Effect.as(
+    Effect.logError(`${who} failed unexpectedly`, cause),
+    failedAttempt("Defect", message, { cause: defect })
+  )
+}
+
+/** What something that ended badly came to; `who` it is, for the log. Interruption stays what it is. */
+const attemptOfCause = (who: string, cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {
+  if (Cause.hasInterrupts(cause)) return Effect.interrupt
+  const errors = cause.reasons.filter(Cause.isFailReason).map(({ error }) => error)
+  const conclude = errors.find((error) => error instanceof Step.Conclude)
+  if (conclude !== undefined) return Effect.succeed({ _tag: "Concluded", answer: conclude.answer })
+  const pause = errors.find((error) => error instanceof Step.Pause)
+  if (pause !== undefined) return Effect.succeed({ _tag: "Paused", reason: pause.reason })
+  const [error] = errors
+  if (errors.length > 0) {
+    const failure = failureOf(error)
+    return Effect.succeed({ _tag: "Failed", failure, again: true, cause: error })
+  }
+  return diedAttempt(who, cause)
+}
+
+/** Whether choosing asks code. */
+export const usesPredicates = (step: PlanDefinition.StepDefinition): boolean =>
+  (step.routes ?? []).some(({ when }) => When.customs(when).length > 0)
+
+/** A predicate that ended badly. It gives no signals: what it fails with is a failure. */
+const predicateFailed = (
+  step: string,
+  to: string,
+  predicate: string,
+  cause: Cause.Cause<unknown>
+): Effect.Effect<never, PlanError.PredicateFailed> =>
+  Effect.flatMap(
+    attemptOfCause(`the predicate ${JSON.stringify(predicate)} of step ${JSON.stringify(step)}`, cause),
+    (attempt) => {
+      const error = Cause.squash(cause)
+      const failure = attempt._tag === "Failed" ? attempt.failure : failureOf(error)
+      return Effect.fail(PlanError.withCause(new PlanError.PredicateFailed({ step, to, predicate, failure }), error))
+    }
+  )
+
+const chooseTarget = Effect.fnUntraced(function* (
+  { bound, recorder }: ActiveRun,
+  definition: PlanDefinition.StepDefinition
+): Effect.fn.Return<string | undefined, PlanError.PredicateFailed> {
+  const { name: step, routes, routesBy } = definition
+  const record = Option.getOrUndefined(PlanRun.record(recorder.state(), step))
+  const payload = record?.output ?? null
+  if (routes !== undefined && routes.length > 0) {
+    const subject = { payload, text: planNames.payloadText(payload) }
+    for (const { to, when } of routes) {
+      const ask = (name: string): Effect.Effect<boolean, PlanError.PredicateFailed> => {
+        const predicate = bound.predicates.get(name)
+        if (predicate === undefined) return Effect.die(new Error(`no predicate ${JSON.stringify(name)}`))
+        const asked = Effect.suspend(() => predicate({ step, ...subject }))
+        return Effect.catchCause(asked, (cause) => predicateFailed(step, to, name, cause))
+      }
+      if (yield* When.evaluate(when, subject, ask)) return to
+    }
+    return undefined
+  }
+  if (routesBy === undefined || !Json.isObject(payload) || !Object.hasOwn(payload, routesBy)) return undefined
+  const to = payload[routesBy]
+  return typeof to === "string" && stepSchema.routable(bound.definition, definition).has(to) ? to : undefined
+})
+
+/** The fact of the route that the newest record of a step takes. */
+export const chooseRoute = Effect.fnUntraced(function* (
+  run: ActiveRun,
+  definition: PlanDefinition.StepDefinition
+): Effect.fn.Return<PlanRun.RouteTaken, PlanError.PredicateFailed> {
+  const to = yield* chooseTarget(run, definition)
+  const at = yield* DateTime.now
+  return { _tag: "RouteTaken", at, step: definition.name, ...(to === undefined ? undefined : { to }) }
+})

@@ -1,0 +1,338 @@
+/**
+ * A bound plan as an agent: input from messages, the answer from the result, and progress for a resume.
+ */
+
+import type * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as AgentError from "../../agent/AgentError.ts"
+import type { AgentEvent } from "../../agent/AgentEvent.ts"
+import type * as Run from "../../agent/Run.ts"
+import * as RunTransition from "../../agent/RunTransition.ts"
+import * as agentMethods from "../../agent/internal/agentMethods.ts"
+import type { Agent } from "../../agent/internal/agentTypes.ts"
+import type { OutputCheck } from "../../agent/internal/runParts.ts"
+import * as Conversation from "../../conversation/Conversation.ts"
+import * as Message from "../../conversation/Message.ts"
+import * as Json from "../../payload/Json.ts"
+import * as PayloadError from "../../payload/PayloadError.ts"
+import * as issues from "../../payload/internal/issues.ts"
+import * as PlanError from "../PlanError.ts"
+import type { PlanEvent } from "../PlanEvent.ts"
+import * as PlanRun from "../PlanRun.ts"
+import * as engine from "./engine.ts"
+import type * as livePlan from "./livePlan.ts"
+import * as performStep from "./performStep.ts"
+import * as planTransition from "./planTransition.ts"
+import * as stepSchema from "./stepSchema.ts"
+
+type DelegatedRun = agentMethods.AnswerRequest
+
+/** Writes down what happened in the plan's run, as progress of the agent's. */
+const journalOf = ({ save }: DelegatedRun, before: PlanRun.State | undefined): livePlan.Journal => {
+  let told = before?.usage ?? {}
+  return (events, state) =>
+    Effect.flatMap(encodeProgress(events), (encoded) => {
+      const usage = usageDifference(state.usage, told)
+      told = state.usage
+      return save({
+        facts: encoded,
+        requests: state.outcome?._tag === "Paused" ? requestsOf(state.outcome) : [],
+        limited: state.outcome?._tag === "LimitReached",
+        usage
+      })
+    })
+}
+
+/** What agents in steps tell is told as that of children: their ids and names are those of the steps. */
+const sinkOf = ({ emit, state, streaming }: DelegatedRun): performStep.EventSink => ({
+  streaming,
+  emit: (event: PlanEvent<unknown>) =>
+    event._tag === "Agent"
+      ? Effect.suspend(() =>
+          emit(
+            [...event.path, event.step].reduceRight<AgentEvent<unknown>>(
+              (inner, step) => ({ _tag: "Child", callId: step, name: step, event: inner, state: state() }),
+              event.event
+            )
+          )
+        )
+      : Effect.void
+})
+
+const optionsOf = (
+  turn: DelegatedRun,
+  journal: livePlan.Journal,
+  decisions: ReadonlyArray<Run.ProgressDecision>
+): livePlan.ResumeOptions => {
+  const { maxSteps, timeouts } = turn.options
+  return {
+    journal,
+    context: turn.state().context,
+    timeouts: { step: timeouts?.step, tool: timeouts?.tool },
+    ...(maxSteps === undefined
+      ? undefined
+      : { maxIterations: maxSteps === "unlimited" ? Number.MAX_SAFE_INTEGER : maxSteps }),
+    ...(decisions.length === 0 ? undefined : { decisions })
+  }
+}
+
+const runStart = Effect.fnUntraced(function* (bound: livePlan.BoundPlan, turn: DelegatedRun) {
+  const { progress } = turn.state()
+  if (progress === undefined) {
+    const options = optionsOf(turn, journalOf(turn, undefined), [])
+    return { from: { _tag: "Start", input: yield* planInput(bound, turn) } as const, options }
+  }
+  const state = yield* replayProgress(bound, progress.facts)
+  const options = optionsOf(turn, journalOf(turn, state), progress.decisions)
+  return { from: { _tag: "Resume", state } as const, options }
+})
+
+const endResult = (
+  bound: livePlan.BoundPlan,
+  result: PlanRun.Result<unknown>
+): Effect.Effect<agentMethods.AnswerOutcome> => {
+  switch (result.outcome) {
+    case "Completed":
+      return Effect.succeed({
+        _tag: "Answered",
+        text: result.text,
+        output: { _tag: "Valid", value: result.payload }
+      })
+    case "Concluded":
+      return Effect.map(concludedAnswer(bound.output, result.answer), (output) => ({
+        _tag: "Answered",
+        text: result.answer,
+        output
+      }))
+    case "Paused":
+      return Effect.succeed({ _tag: "Suspended" })
+    case "Interrupted":
+      return Effect.succeed({ _tag: "Interrupted", reason: result.reason })
+  }
+}
+
+/** The limit is an outcome of agents; whatever else went wrong is an error of theirs, too. */
+const failResult = (
+  turn: DelegatedRun,
+  error: PlanError.PlanError
+): Effect.Effect<agentMethods.AnswerOutcome, AgentError.Reason> =>
+  error.reason._tag === "MaxIterationsExceeded"
+    ? Effect.succeed({ _tag: "Suspended" })
+    : Effect.fail(agentReason(error, turn.maxDepth))
+
+const answerWith = Effect.fnUntraced(function* (bound: livePlan.BoundPlan, turn: DelegatedRun) {
+  const { from, options } = yield* runStart(bound, turn)
+  return yield* Effect.matchEffect(engine.drive(bound, from, options, sinkOf(turn)), {
+    onFailure: (error) => failResult(turn, error),
+    onSuccess: (result) => endResult(bound, result)
+  })
+})
+
+/** The agent that a plan is. `A` and `R` are for the caller to know. */
+export const asAgent = (bound: livePlan.BoundPlan): Agent<unknown> =>
+  agentMethods.answerWith({
+    name: bound.definition.name,
+    digest: bound.digest,
+    maxSteps: Math.max(1, bound.definition.maxIterations),
+    output: bound.output,
+    answer: (turn) => answerWith(bound, turn),
+    decode: (output) => decodeAnswer(bound.output, output)
+  })
+
+/**
+ * One fact with its version. Whoever writes the state of the agent's run looks for
+ * secrets in it; a run in memory may hold them.
+ */
+const ProgressEvent = Schema.Struct({ version: Schema.Literal(1), event: PlanRun.WireEvent })
+
+const progressToJson = Schema.encodeEffect(ProgressEvent)
+
+const progressFromJson = Schema.decodeUnknownEffect(Schema.Array(ProgressEvent))
+
+const encodeProgress = (events: ReadonlyArray<PlanRun.Event>): Effect.Effect<ReadonlyArray<Schema.Json>> =>
+  Effect.orDie(
+    Effect.forEach(events, (event) =>
+      // Sound: the wire of a fact is JSON. One that was applied is one of the type, so it can be written.
+      Effect.map(progressToJson({ version: 1, event }), (json) => json as Schema.Json)
+    )
+  )
+
+const unreadableProgress = (error: { readonly _tag: string; readonly message: string }): AgentError.Reason =>
+  AgentError.withCause(
+    new AgentError.DelegateFailed({
+      error: error._tag,
+      problem: "the progress in the state is not that of this plan's run"
+    }),
+    error
+  )
+
+/** Where a plan's run stands, from its facts. */
+const replayProgress = (
+  bound: livePlan.BoundPlan,
+  facts: Chunk.Chunk<Schema.Json>
+): Effect.Effect<PlanRun.State, AgentError.Reason> =>
+  Effect.gen(function* () {
+    const rules = yield* engine.completeRules(bound)
+    const events = yield* Effect.mapError(progressFromJson(Array.from(facts)), unreadableProgress)
+    const recorded = events.map(({ event }) => event)
+    const edited = engine.changedNestedPlan(rules, recorded)
+    if (edited !== undefined) return yield* agentReason(edited, 0)
+    const folded = planTransition.fold(rules, recorded)
+    return yield* Effect.mapError(Effect.fromResult(folded), unreadableProgress)
+  })
+
+const speakers = { user: "User", assistant: "Assistant" } as const
+
+/** What was said before, one paragraph for each message that says something. */
+const earlierMessages = (messages: ReadonlyArray<Message.Message>): string =>
+  messages
+    .flatMap((message) => {
+      if (message.role !== "user" && message.role !== "assistant") return []
+      const text = Message.text(message)
+      return text === "" ? [] : [`${speakers[message.role]}: ${text}`]
+    })
+    .join("\n\n")
+
+/**
+ * The newest user message is the task, its files are the content, and what users and
+ * assistants said before it is the context. Where the plan reads something structured the
+ * payload is the JSON in the task.
+ */
+const planInput = (
+  bound: livePlan.BoundPlan,
+  { message, state }: Pick<agentMethods.AnswerRequest, "message" | "state">
+): Effect.Effect<PlanRun.Input> => {
+  const messages = Conversation.messages(state().conversation)
+  const context = earlierMessages(messages.slice(0, messages.indexOf(message)))
+  const content = message.content.filter((part) => part.type !== "text")
+  const task = Message.text(message)
+  return Effect.map(performStep.coercePayload(bound, task), (payload) => ({
+    task,
+    payload,
+    ...(context === "" ? undefined : { context }),
+    ...(content.length === 0 ? undefined : { content })
+  }))
+}
+
+/** The typed output of the JSON that a run holds. */
+const decodeAnswer = (
+  schema: stepSchema.StepCodec | undefined,
+  output: Schema.Json
+): Effect.Effect<unknown, ReadonlyArray<PayloadError.ValidationIssue>> =>
+  schema === undefined
+    ? Effect.succeed(output)
+    : Effect.mapError(Schema.decodeEffect(schema)(output, { errors: "all" }), issues.issuesFromSchemaError)
+
+const checkAnswer = (schema: stepSchema.StepCodec | undefined, value: Schema.Json): Effect.Effect<OutputCheck> =>
+  Effect.match(decodeAnswer(schema, value), {
+    onFailure: (issues): OutputCheck => ({ _tag: "Invalid", issues }),
+    onSuccess: (): OutputCheck => ({ _tag: "Valid", value })
+  })
+
+/**
+ * The answer that ended a plan early: the text itself where the plan's output can be
+ * that, and otherwise the JSON that the text holds.
+ */
+const concludedAnswer = (schema: stepSchema.StepCodec | undefined, answer: string): Effect.Effect<OutputCheck> =>
+  Effect.filterOrElse(
+    checkAnswer(schema, answer),
+    ({ _tag }) => _tag === "Valid",
+    (direct) =>
+      Effect.matchEffect(Json.parse(answer), {
+        onFailure: () => Effect.succeed(direct),
+        onSuccess: (value) => checkAnswer(schema, value)
+      })
+  )
+
+type PausedOutcome = Extract<PlanRun.Outcome, { readonly _tag: "Paused" }>
+
+/**
+ * A step that waits for anybody is a request under its own name: it fails when it is
+ * denied, and runs again when the plan goes on, which takes one decision about anything
+ * that waits; so does a step in the same band that nobody has decided about. A call is
+ * never made without its own decision.
+ */
+const requestsOf = ({ pauses, requests }: PausedOutcome): ReadonlyArray<Run.ApprovalRequest> => [
+  ...requests,
+  ...pauses.map(({ path, reason, step }) => ({
+    callId: step,
+    name: step,
+    arguments: { reason },
+    ...(path.length === 0 ? undefined : { path })
+  }))
+]
+
+/** What plans find themselves. Their messages say places and kinds, and quote nobody but who decides. */
+const planReasonTypes: ReadonlySet<string> = new Set([
+  "Timeout",
+  "Denied",
+  "InputInvalid",
+  "OutputInvalid",
+  "OutputNotJson",
+  "MaxSteps",
+  "InvalidOutput",
+  "Stopped",
+  "Interrupted"
+])
+
+/** An error of a step can have any type; then it is the cause. */
+const isPlanReason = (reason: PlanError.StepFailed): boolean =>
+  planReasonTypes.has(reason.failure.type) &&
+  Option.match(PlanError.causeOf(reason), {
+    onNone: () => true,
+    onSome: (cause) =>
+      cause instanceof PayloadError.PayloadError ||
+      cause instanceof stepSchema.InputInvalid ||
+      cause instanceof stepSchema.OutputInvalid
+  })
+
+/** What a model can do something with; advice is for whoever wrote the plan. */
+const withoutAdvice = (message: string): string => message.replace(performStep.outputAdvice, "")
+
+/** Where and what, without the words of those who failed. */
+const failureProblem = (reason: PlanError.Reason): string | undefined => {
+  switch (reason._tag) {
+    case "StepFailed": {
+      const place = [...reason.path, reason.step].map((step) => JSON.stringify(step)).join(" > ")
+      const found = `the step ${place} failed with ${reason.failure.type}`
+      return isPlanReason(reason) ? `${found}: ${withoutAdvice(reason.failure.message)}` : found
+    }
+    case "PredicateFailed":
+      return `the predicate ${JSON.stringify(reason.predicate)} of the step ${JSON.stringify(reason.step)} failed with ${reason.failure.type}`
+    case "OutputInvalid":
+      return `what the step ${JSON.stringify(reason.step)} gave does not fit the output schema of the plan: ${reason.failure.message}`
+    case "ReferenceFailed":
+      return `the step ${JSON.stringify(reason.step)} reads ${reason.reference}, which has no result`
+    default:
+      return undefined
+  }
+}
+
+const agentReason = (error: PlanError.PlanError, maxDepth: number): AgentError.Reason => {
+  const { reason } = error
+  // Too deep is too deep for all of the nest, as among agents.
+  if (reason._tag === "StepFailed" && reason.failure.type === "MaxDepth") {
+    return AgentError.withCause(new AgentError.MaxDepth({ limit: maxDepth }), error)
+  }
+  if (reason._tag === "PlanChanged") {
+    return new RunTransition.DefinitionChanged({ expected: reason.found, found: reason.expected })
+  }
+  const problem = failureProblem(reason)
+  return AgentError.withCause(
+    new AgentError.DelegateFailed({ error: reason._tag, ...(problem === undefined ? undefined : { problem }) }),
+    error
+  )
+}
+
+const usageFields = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"] as const
+
+/** What `before` lacks of `after`, which goes on from it. Nothing where they are the same. */
+const usageDifference = (after: Message.TokenUsage, before: Message.TokenUsage): Message.TokenUsage | undefined => {
+  const entries = usageFields.flatMap((field): ReadonlyArray<[(typeof usageFields)[number], number]> => {
+    const value = after[field]
+    return value === undefined || value === before[field] ? [] : [[field, value - (before[field] ?? 0)]]
+  })
+  return entries.length === 0 ? undefined : Object.fromEntries(entries)
+}

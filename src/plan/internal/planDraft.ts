@@ -1,0 +1,683 @@
+/**
+ * A definition as the wires hold it, before its names are resolved: its rules, what older versions lose, and wire version 3.
+ */
+
+import * as Effect from "effect/Effect"
+import * as JsonPointer from "effect/JsonPointer"
+import * as Schema from "effect/Schema"
+import type * as Json from "../../payload/Json.ts"
+import * as JsonSchema from "../../payload/JsonSchema.ts"
+import * as Limits from "../../payload/Limits.ts"
+import * as PayloadError from "../../payload/PayloadError.ts"
+import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import * as compileSchema from "../../payload/internal/compileSchema.ts"
+import * as paths from "../../payload/internal/paths.ts"
+import * as untrusted from "../../payload/internal/untrusted.ts"
+import type * as PlanDefinition from "../PlanDefinition.ts"
+import type { Reference } from "../Reference.ts"
+import * as When from "../When.ts"
+import * as planFlow from "./planFlow.ts"
+import * as planNames from "./planNames.ts"
+
+/**
+ * A target of version 1 or 2 whose kind is none that we know: the entry of the registry
+ * decides. `wire` is the kind as a message shows it.
+ */
+export interface OpenTarget {
+  readonly kind: "any"
+  readonly name: string
+  readonly wire: string
+}
+
+export interface DraftStep extends Omit<PlanDefinition.StepDefinition, "target"> {
+  readonly target: PlanDefinition.TargetRef | OpenTarget
+}
+
+export interface Draft extends Omit<PlanDefinition.PlanDefinition, "steps"> {
+  /** Whether it is of version 1 or 2, where `str` and `Any` stand for having no schema. */
+  readonly lazy?: true
+  readonly steps: ReadonlyArray<DraftStep>
+}
+
+/** The schema that LazyBridge means when it names none. */
+export const isDefaultValue = (slot: "input" | "output", ref: PlanDefinition.SchemaRef): boolean =>
+  ref.name === (slot === "output" ? "str" : "Any")
+
+const settleStep = (step: DraftStep, lazy: boolean): PlanDefinition.StepDefinition => {
+  const { input, output, target, ...rest } = step
+  return {
+    ...rest,
+    target: target.kind === "any" ? { kind: "function", name: target.name } : target,
+    ...(input === undefined || (lazy && isDefaultValue("input", input)) ? {} : { input }),
+    ...(output === undefined || (lazy && isDefaultValue("output", output)) ? {} : { output })
+  }
+}
+
+/** What a draft says without a registry: a target of an unknown kind is taken for a function. */
+export const settleDraft = ({ lazy, ...draft }: Draft): PlanDefinition.PlanDefinition => ({
+  ...draft,
+  steps: draft.steps.map((step) => settleStep(step, lazy === true))
+})
+
+/** The key under which LazyBridge looks up the predicate of a route. */
+export const routeKey = (step: string, to: string): string => `routes:${step}:${to}`
+
+export const routeCondition = (step: string, to: string): When.When => ({ _tag: "Custom", name: routeKey(step, to) })
+
+export const isRouteCondition = (when: When.When, step: string, to: string): boolean =>
+  when._tag === "Custom" && when.name === routeKey(step, to)
+
+/** What a message says of a value. Names are shown, other data only by its kind. */
+export const showJson = (value: Schema.Json | undefined): string => {
+  if (typeof value === "string") return paths.quote(value)
+  if (value === undefined) return "nothing"
+  if (value === null || typeof value === "number" || typeof value === "boolean") return String(value)
+  return Array.isArray(value) ? "array" : "object"
+}
+
+/** What a message says of a value whose text may be anything. */
+export const jsonKind = (value: Schema.Json | undefined): string => {
+  if (value === undefined) return "nothing"
+  if (value === null) return "null"
+  return Array.isArray(value) ? "array" : typeof value
+}
+
+/**
+ * A condition on the wire.
+ */
+type WireCondition =
+  | { readonly kind: "equals"; readonly path: ReadonlyArray<string | number>; readonly value: Schema.Json }
+  | { readonly kind: "empty"; readonly path: ReadonlyArray<string | number> }
+  | { readonly kind: "in"; readonly path: ReadonlyArray<string | number>; readonly values: ReadonlyArray<Schema.Json> }
+  | {
+      readonly kind: "greater_than" | "less_than"
+      readonly path: ReadonlyArray<string | number>
+      readonly value: number | string
+    }
+  | { readonly kind: "matches"; readonly path: ReadonlyArray<string | number>; readonly pattern: string }
+  | { readonly kind: "text"; readonly value: string }
+  | { readonly kind: "and" | "or"; readonly conditions: ReadonlyArray<WireCondition> }
+  | { readonly kind: "not"; readonly condition: WireCondition }
+  | { readonly kind: "custom"; readonly name: string }
+
+const WirePath = Schema.Array(Schema.Union([Schema.String, Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))]))
+
+const WireComparable = Schema.Union([Schema.Finite, Schema.String])
+
+const conditionKind = <const Kind extends string>(name: Kind) => Schema.Literal(name)
+
+/**
+ * Schema of a condition on the wire.
+ */
+const WireCondition: Schema.Codec<WireCondition> = Schema.Union([
+  Schema.Struct({ kind: conditionKind("equals"), path: WirePath, value: Schema.Json }),
+  Schema.Struct({ kind: conditionKind("empty"), path: WirePath }),
+  Schema.Struct({ kind: conditionKind("in"), path: WirePath, values: Schema.Array(Schema.Json) }),
+  Schema.Struct({ kind: conditionKind("greater_than"), path: WirePath, value: WireComparable }),
+  Schema.Struct({ kind: conditionKind("less_than"), path: WirePath, value: WireComparable }),
+  Schema.Struct({ kind: conditionKind("matches"), path: WirePath, pattern: Schema.String }),
+  Schema.Struct({ kind: conditionKind("text"), value: Schema.String }),
+  Schema.Struct({ kind: conditionKind("and"), conditions: Schema.Array(Schema.suspend(() => WireCondition)) }),
+  Schema.Struct({ kind: conditionKind("or"), conditions: Schema.Array(Schema.suspend(() => WireCondition)) }),
+  Schema.Struct({ kind: conditionKind("not"), condition: Schema.suspend(() => WireCondition) }),
+  Schema.Struct({ kind: conditionKind("custom"), name: Schema.String })
+])
+
+/**
+ * Reads a condition.
+ */
+const readCondition = (wire: WireCondition): When.When => {
+  switch (wire.kind) {
+    case "equals":
+      return { _tag: "Equals", path: wire.path, value: wire.value }
+    case "empty":
+      return { _tag: "Empty", path: wire.path }
+    case "in":
+      return { _tag: "In", path: wire.path, values: wire.values }
+    case "greater_than":
+      return { _tag: "GreaterThan", path: wire.path, value: wire.value }
+    case "less_than":
+      return { _tag: "LessThan", path: wire.path, value: wire.value }
+    case "matches":
+      return { _tag: "Matches", path: wire.path, pattern: wire.pattern }
+    case "text":
+      return { _tag: "Text", value: wire.value }
+    case "and":
+      return { _tag: "And", all: wire.conditions.map(readCondition) }
+    case "or":
+      return { _tag: "Or", any: wire.conditions.map(readCondition) }
+    case "not":
+      return { _tag: "Not", when: readCondition(wire.condition) }
+    case "custom":
+      return { _tag: "Custom", name: wire.name }
+  }
+}
+
+/**
+ * Writes a condition.
+ */
+const writeCondition = (when: When.When): WireCondition => {
+  switch (when._tag) {
+    case "Equals":
+      return { kind: "equals", path: when.path, value: when.value }
+    case "Empty":
+      return { kind: "empty", path: when.path }
+    case "In":
+      return { kind: "in", path: when.path, values: when.values }
+    case "GreaterThan":
+      return { kind: "greater_than", path: when.path, value: when.value }
+    case "LessThan":
+      return { kind: "less_than", path: when.path, value: when.value }
+    case "Matches":
+      return { kind: "matches", path: when.path, pattern: when.pattern }
+    case "Text":
+      return { kind: "text", value: when.value }
+    case "And":
+      return { kind: "and", conditions: when.all.map(writeCondition) }
+    case "Or":
+      return { kind: "or", conditions: when.any.map(writeCondition) }
+    case "Not":
+      return { kind: "not", condition: writeCondition(when.when) }
+    case "Custom":
+      return { kind: "custom", name: when.name }
+  }
+}
+
+/**
+ * The place on the wire of something in a condition.
+ */
+const conditionPath = (path: ReadonlyArray<string | number>): ReadonlyArray<string | number> =>
+  path.map((token) => (token === "all" || token === "any" ? "conditions" : token === "when" ? "condition" : token))
+
+export const documentName = "Plan"
+
+/** Which names steps may have. */
+type NameRule = "identifier" | "text"
+
+export const iterationsRule = `a whole number from 0 to ${planNames.maxIterations}`
+
+const compiledSchemas = new WeakMap<Json.JsonObject, JsonSchema.JsonSchema>()
+
+/** A JSON Schema of a plan, compiled once. */
+export const compileStepSchema = (json: Json.JsonObject): Effect.Effect<JsonSchema.JsonSchema, PayloadError.Issue> => {
+  const before = compiledSchemas.get(json)
+  if (before !== undefined) return Effect.succeed(before)
+  return JsonSchema.make(json).pipe(
+    Effect.tap((schema) => Effect.sync(() => compiledSchemas.set(json, schema))),
+    Effect.mapError((error) => ({
+      path: error.path,
+      expected: "a JSON Schema that can be enforced",
+      found: `one that cannot: ${error.message}`
+    }))
+  )
+}
+
+const schemaIssues = (
+  path: string,
+  ref: PlanDefinition.SchemaRef | undefined
+): Effect.Effect<ReadonlyArray<PayloadError.Issue>> => {
+  if (ref === undefined) return Effect.succeed([])
+  if (ref.json === undefined) {
+    const issue = { path, expected: "a schema with a name, a JSON Schema, or both", found: "neither" }
+    return Effect.succeed(ref.name === undefined ? [issue] : [])
+  }
+  return Effect.match(compileStepSchema(ref.json), {
+    onFailure: (issue) => [{ ...issue, path: `${path}/schema${issue.path}` }],
+    onSuccess: () => []
+  })
+}
+
+const stepAt = (reference: Reference): string | undefined => ("step" in reference ? reference.step : undefined)
+
+const contextPlaces = (step: DraftStep): ReadonlyArray<readonly [string, Reference]> => {
+  if (step.context === undefined) return []
+  return planFlow.isReferenceList(step.context)
+    ? step.context.map((reference, index) => [`/context/${index}`, reference])
+    : [["/context", step.context]]
+}
+
+const referenceIssues = (path: string, step: DraftStep): ReadonlyArray<PayloadError.Issue> =>
+  [["/task", step.task] as const, ...contextPlaces(step)].flatMap(([slot, reference]) => {
+    const name = stepAt(reference)
+    if (name === undefined || planNames.isIdentifier(name)) return []
+    const expected = `the name of a step that a reference may hold (${planNames.identifierRule})`
+    return [{ path: `${path}${slot}/name`, expected, found: showJson(name) }]
+  })
+
+const nameIssues = (path: string, name: string, rule: NameRule): ReadonlyArray<PayloadError.Issue> => {
+  const good = rule === "identifier" ? planNames.isIdentifier(name) : planNames.isPlainText(name)
+  const expected = `the name of the step: ${rule === "identifier" ? planNames.identifierRule : planNames.plainTextRule}`
+  return good ? [] : [{ path: `${path}/name`, expected, found: showJson(name) }]
+}
+
+const tooManyIssues = (path: string, what: string, limit: number, found: number): ReadonlyArray<PayloadError.Issue> =>
+  found <= limit ? [] : [{ path, expected: `at most ${limit} ${what}`, found: `${found}` }]
+
+const patternsInCondition = (when: When.When): number => {
+  switch (when._tag) {
+    case "Matches":
+      return 1
+    case "And":
+      return when.all.reduce((sum, one) => sum + patternsInCondition(one), 0)
+    case "Or":
+      return when.any.reduce((sum, one) => sum + patternsInCondition(one), 0)
+    case "Not":
+      return patternsInCondition(when.when)
+    default:
+      return 0
+  }
+}
+
+/** Patterns are counted before any is compiled. */
+const patternsOfStep = ({ steps }: Draft): number =>
+  steps.reduce((sum, { routes = [] }) => sum + routes.reduce((all, { when }) => all + patternsInCondition(when), 0), 0)
+
+const pointerTo = (path: ReadonlyArray<string | number>): string =>
+  path.map((token) => `/${JsonPointer.escapeToken(String(token))}`).join("")
+
+const conditionIssues = (path: string, step: DraftStep): ReadonlyArray<PayloadError.Issue> =>
+  (step.routes ?? []).flatMap(({ when }, index) =>
+    When.problems(when).map((problem) => ({
+      path: `${path}/routes/${index}/when${pointerTo(conditionPath(problem.path))}`,
+      expected: "a condition that can be used",
+      found: `one that cannot: ${problem.reason}`
+    }))
+  )
+
+const stepIssues = Effect.fnUntraced(function* (step: DraftStep, index: number, rule: NameRule) {
+  const path = `/steps/${index}`
+  return [
+    ...nameIssues(path, step.name, rule),
+    ...referenceIssues(path, step),
+    ...tooManyIssues(
+      `${path}/context`,
+      "contexts of one step",
+      planNames.maxContext,
+      planFlow.contextReferences(step.context).length
+    ),
+    ...tooManyIssues(`${path}/routes`, "routes of one step", planNames.maxRoutes, step.routes?.length ?? 0),
+    ...conditionIssues(path, step),
+    ...(yield* schemaIssues(`${path}/input`, step.input)),
+    ...(yield* schemaIssues(`${path}/output`, step.output))
+  ]
+})
+
+/** Every name in a plan that selects something, with its place. */
+const stepNames = ({ output, steps }: Draft): ReadonlyArray<readonly [string, string]> => {
+  const schema = (path: string, ref: PlanDefinition.SchemaRef | undefined): ReadonlyArray<readonly [string, string]> =>
+    ref?.name === undefined ? [] : [[path, ref.name]]
+  return [
+    ...schema("/output/name", output),
+    ...steps.flatMap((step, index) => [
+      [`/steps/${index}/name`, step.name] as const,
+      [`/steps/${index}/target/name`, step.target.name] as const,
+      ...schema(`/steps/${index}/input/name`, step.input),
+      ...schema(`/steps/${index}/output/name`, step.output),
+      ...(step.routes ?? []).flatMap(({ when }, at) =>
+        When.customs(when).map((name) => [`/steps/${index}/routes/${at}/when`, name] as const)
+      )
+    ])
+  ]
+}
+
+/** Those of the plan first, then those of each step together. */
+const issuesInOrder = (issues: ReadonlyArray<PayloadError.Issue>): ReadonlyArray<PayloadError.Issue> => {
+  const rank = ({ path }: PayloadError.Issue): number => {
+    const [, key, index = ""] = path.split("/", 3)
+    return key === "steps" ? 1 + (Number(index) || 0) : 0
+  }
+  return issues.toSorted((a, b) => rank(a) - rank(b))
+}
+
+/** Whether a place is one of these or inside one: what could not be read is not reported again. */
+const isInsideAny = (path: string, places: ReadonlySet<string>): boolean => {
+  for (let end = path.length; end > 0; end = path.lastIndexOf("/", end - 1)) {
+    if (places.has(path.slice(0, end))) return true
+  }
+  return places.has("")
+}
+
+/** Checks everything that holds for a plan by itself, and reports every problem at once, with those found before. */
+export const checkDraft = Effect.fnUntraced(function* (
+  draft: Draft,
+  rule: NameRule,
+  found: ReadonlyArray<PayloadError.Issue> = []
+): Effect.fn.Return<Draft, PayloadError.PayloadError> {
+  const limits = yield* Limits.Limits
+  const issues: Array<PayloadError.Issue> = []
+  if (
+    !(
+      Number.isSafeInteger(draft.maxIterations) &&
+      draft.maxIterations >= 0 &&
+      draft.maxIterations <= planNames.maxIterations
+    )
+  ) {
+    issues.push({ path: "/max_iterations", expected: iterationsRule, found: showJson(draft.maxIterations) })
+  }
+  issues.push(...(yield* schemaIssues("/output", draft.output)))
+  const many = [
+    ...tooManyIssues("/steps", "steps", planNames.maxSteps, draft.steps.length),
+    ...tooManyIssues(
+      "/steps",
+      "regular expressions in all conditions together",
+      planNames.maxPatterns,
+      patternsOfStep(draft)
+    )
+  ]
+  issues.push(...many)
+  if (many.length === 0) {
+    for (const [path, key] of stepNames(draft)) {
+      if (untrusted.inheritedNames.has(key))
+        return yield* new PayloadError.PayloadError({
+          what: documentName,
+          reason: new PayloadError.ForbiddenKey({ path, key })
+        })
+    }
+    for (const [index, step] of draft.steps.entries()) issues.push(...(yield* stepIssues(step, index, rule)))
+  }
+  const unread = new Set(found.map(({ path }) => path))
+  const all = issuesInOrder([...found, ...issues.filter(({ path }) => !isInsideAny(path, unread))])
+  if (all.length === 0) return draft
+  const shown = all.slice(0, limits.maxIssues)
+  return yield* new PayloadError.PayloadError({
+    what: documentName,
+    reason: PayloadError.invalid(shown, all.length - shown.length)
+  })
+}, compileSchema.sharePatternFuel)
+
+const referenceLosses = (path: string, { _tag }: Reference): ReadonlyArray<PayloadError.Loss> => {
+  if (_tag !== "FromMemory" && _tag !== "FromAgent") return []
+  const what = _tag === "FromMemory" ? "the memory" : "the last answer"
+  return [{ path, what: `a reference to ${what} of an agent (written as null, which is read as the step before)` }]
+}
+
+const contextLosses = (path: string, value: DraftStep["context"]): ReadonlyArray<PayloadError.Loss> => {
+  if (value === undefined) return []
+  return planFlow.isReferenceList(value)
+    ? value.flatMap((item, index) => referenceLosses(`${path}/${index}`, item))
+    : referenceLosses(path, value)
+}
+
+const schemaLosses = (
+  path: string,
+  slot: "input" | "output",
+  ref: PlanDefinition.SchemaRef | undefined,
+  version: 1 | 2
+) => {
+  if (ref === undefined) return []
+  if (version === 1) return [{ path, what: `the ${slot} schema` }]
+  if (ref.name === undefined) return [{ path, what: `an ${slot} schema without a name` }]
+  if (isDefaultValue(slot, ref)) return [{ path, what: `an ${slot} schema named ${ref.name}, which stands for none` }]
+  return []
+}
+
+/** Two schemas of one name: only the name is written, and whoever reads it has one schema for it. */
+const duplicateSchemaLosses = (steps: ReadonlyArray<DraftStep>): ReadonlyArray<PayloadError.Loss> => {
+  const first = new Map<string, { readonly path: string; readonly json: Json.JsonObject }>()
+  return steps.flatMap((step, index) =>
+    (["input", "output"] as const).flatMap((slot): ReadonlyArray<PayloadError.Loss> => {
+      const { json, name } = step[slot] ?? {}
+      if (name === undefined || json === undefined || isDefaultValue(slot, { name })) return []
+      const path = `/steps/${index}/${slot}`
+      const before = first.get(name)
+      if (before === undefined) {
+        first.set(name, { path, json })
+        return []
+      }
+      if (planNames.equalsJson(before.json, json)) return []
+      const what = `an ${slot} schema named ${name}, which is another one at ${before.path} (written as the name, which is read as one schema)`
+      return [{ path, what }]
+    })
+  )
+}
+
+/** Routes are written sorted, and each target once. */
+const routeLosses = (path: string, { name, routes = [] }: DraftStep): ReadonlyArray<PayloadError.Loss> => {
+  const targets = routes.map(({ to }) => to)
+  const sorted = targets.toSorted(planNames.byCodePoint)
+  const order = targets.every((to, index) => to === sorted[index])
+    ? []
+    : [{ path, what: `the order of the routes of ${paths.quote(name)} (written sorted by name)` }]
+  const conditions = routes.flatMap(({ to, when }, index) =>
+    targets.indexOf(to) < index
+      ? [{ path: `${path}/${index}`, what: `a second route to ${paths.quote(to)}` }]
+      : isRouteCondition(when, name, to)
+        ? []
+        : [{ path: `${path}/${index}/when`, what: `the condition of the route to ${paths.quote(to)}` }]
+  )
+  return [...order, ...conditions]
+}
+
+const stepLosses = (step: DraftStep, index: number, version: 1 | 2): ReadonlyArray<PayloadError.Loss> => {
+  const path = `/steps/${index}`
+  return [
+    ...referenceLosses(`${path}/task`, step.task),
+    ...contextLosses(`${path}/context`, step.context),
+    ...schemaLosses(`${path}/input`, "input", step.input, version),
+    ...schemaLosses(`${path}/output`, "output", step.output, version),
+    ...routeLosses(`${path}/routes`, step),
+    ...(step.timeoutMillis === undefined ? [] : [{ path: `${path}/timeout`, what: "the timeout of a step" }]),
+    ...(step.retry === undefined ? [] : [{ path: `${path}/retry`, what: "how a step is retried" }])
+  ]
+}
+
+/** The paths are those of version 3. */
+export const lossesOf = (
+  { description, name, output, steps }: Draft,
+  version: 1 | 2
+): ReadonlyArray<PayloadError.Loss> => [
+  ...(name === planNames.defaultName ? [] : [{ path: "/name", what: "the name of the plan" }]),
+  ...(description === undefined ? [] : [{ path: "/description", what: "the description of the plan" }]),
+  ...(output === undefined ? [] : [{ path: "/output", what: "the output schema of the plan" }]),
+  ...steps.flatMap((one, index) => stepLosses(one, index, version)),
+  ...(version === 1 ? [] : duplicateSchemaLosses(steps))
+]
+
+const optionalField = Schema.optionalKey
+
+const JsonObject = Schema.Record(Schema.String, Schema.Json)
+
+const namedField = <const Kind extends string>(kind: Kind) =>
+  Schema.Struct({ kind: Schema.Literal(kind), name: Schema.String })
+
+const WireReference = Schema.Union([
+  Schema.Struct({ kind: Schema.Literal("from_prev") }),
+  Schema.Struct({ kind: Schema.Literal("from_start") }),
+  namedField("from_step"),
+  namedField("from_parallel"),
+  namedField("from_parallel_all"),
+  namedField("from_memory"),
+  namedField("from_agent"),
+  Schema.Struct({ kind: Schema.Literal("literal"), value: Schema.String })
+])
+
+type WireReference = typeof WireReference.Type
+
+const WireSchema = Schema.Struct({ name: optionalField(Schema.String), schema: optionalField(JsonObject) })
+
+const WireMillis = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
+
+const WireRetry = Schema.Struct({
+  times: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
+  delay: optionalField(WireMillis),
+  factor: optionalField(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(1))),
+  max_delay: optionalField(WireMillis)
+})
+
+const WireStep = Schema.Struct({
+  name: Schema.String,
+  target: Schema.Struct({ kind: Schema.Literals(["tool", "agent", "function"]), name: Schema.String }),
+  task: optionalField(WireReference),
+  context: optionalField(Schema.Union([WireReference, Schema.Array(WireReference)])),
+  writes: optionalField(Schema.String),
+  parallel: optionalField(Schema.Boolean),
+  input: optionalField(WireSchema),
+  output: optionalField(WireSchema),
+  routes: optionalField(Schema.Array(Schema.Struct({ to: Schema.String, when: WireCondition }))),
+  routes_by: optionalField(Schema.String),
+  after_branches: optionalField(Schema.String),
+  timeout: optionalField(WireMillis),
+  retry: optionalField(WireRetry)
+})
+
+/**
+ * Exactly what version 3 is.
+ */
+const WirePlan = Schema.Struct({
+  version: Schema.Literal(3),
+  name: optionalField(Schema.String),
+  description: optionalField(Schema.String),
+  max_iterations: optionalField(Schema.Finite),
+  output: optionalField(WireSchema),
+  steps: Schema.Array(WireStep)
+})
+
+const readReference = (wire: WireReference): Reference => {
+  switch (wire.kind) {
+    case "from_prev":
+      return { _tag: "FromPrev" }
+    case "from_start":
+      return { _tag: "FromStart" }
+    case "from_step":
+      return { _tag: "FromStep", step: wire.name }
+    case "from_parallel":
+      return { _tag: "FromParallel", step: wire.name }
+    case "from_parallel_all":
+      return { _tag: "FromParallelAll", step: wire.name }
+    case "from_memory":
+      return { _tag: "FromMemory", agent: wire.name }
+    case "from_agent":
+      return { _tag: "FromAgent", agent: wire.name }
+    case "literal":
+      return { _tag: "Literal", value: wire.value }
+  }
+}
+
+const writeReference = (reference: Reference): WireReference => {
+  switch (reference._tag) {
+    case "FromPrev":
+      return { kind: "from_prev" }
+    case "FromStart":
+      return { kind: "from_start" }
+    case "FromStep":
+      return { kind: "from_step", name: reference.step }
+    case "FromParallel":
+      return { kind: "from_parallel", name: reference.step }
+    case "FromParallelAll":
+      return { kind: "from_parallel_all", name: reference.step }
+    case "FromMemory":
+      return { kind: "from_memory", name: reference.agent }
+    case "FromAgent":
+      return { kind: "from_agent", name: reference.agent }
+    case "Literal":
+      return { kind: "literal", value: reference.value }
+  }
+}
+
+// Array.isArray does not narrow readonly arrays out of a union
+const isWireList = <A>(value: A | ReadonlyArray<A>): value is ReadonlyArray<A> => Array.isArray(value)
+
+const readSchema = ({ name, schema }: typeof WireSchema.Type): PlanDefinition.SchemaRef => ({
+  ...(name === undefined ? {} : { name }),
+  ...(schema === undefined ? {} : { json: schema })
+})
+
+const writeSchema = ({ json, name }: PlanDefinition.SchemaRef): typeof WireSchema.Type => ({
+  ...(name === undefined ? {} : { name }),
+  ...(json === undefined ? {} : { schema: json })
+})
+
+const readRetry = ({ delay, factor, max_delay, times }: typeof WireRetry.Type): PlanDefinition.RetryPolicy => ({
+  times,
+  ...(delay === undefined ? {} : { delayMillis: delay }),
+  ...(factor === undefined ? {} : { factor }),
+  ...(max_delay === undefined ? {} : { maxDelayMillis: max_delay })
+})
+
+const writeRetry = ({
+  delayMillis,
+  factor,
+  maxDelayMillis,
+  times
+}: PlanDefinition.RetryPolicy): typeof WireRetry.Type => ({
+  times,
+  ...(delayMillis === undefined ? {} : { delay: delayMillis }),
+  ...(factor === undefined ? {} : { factor }),
+  ...(maxDelayMillis === undefined ? {} : { max_delay: maxDelayMillis })
+})
+
+const readStep = (wire: typeof WireStep.Type): DraftStep => {
+  const { after_branches, context, input, name, output, parallel, retry, routes, routes_by, target, task } = wire
+  return {
+    name,
+    target,
+    task: task === undefined ? { _tag: "FromPrev" } : readReference(task),
+    ...(context === undefined
+      ? {}
+      : { context: isWireList(context) ? context.map(readReference) : readReference(context) }),
+    ...(wire.writes === undefined || wire.writes === "" ? {} : { writes: wire.writes }),
+    parallel: parallel ?? false,
+    ...(routes === undefined ? {} : { routes: routes.map(({ to, when }) => ({ to, when: readCondition(when) })) }),
+    ...(routes_by === undefined ? {} : { routesBy: routes_by }),
+    ...(after_branches === undefined ? {} : { afterBranches: after_branches }),
+    ...(input === undefined ? {} : { input: readSchema(input) }),
+    ...(output === undefined ? {} : { output: readSchema(output) }),
+    ...(wire.timeout === undefined ? {} : { timeoutMillis: wire.timeout }),
+    ...(retry === undefined ? {} : { retry: readRetry(retry) })
+  }
+}
+
+const writeStep = (step: DraftStep): typeof WireStep.Type => {
+  const { afterBranches, context, input, name, output, parallel, retry, routes, routesBy, target, task, writes } = step
+  return {
+    name,
+    target: { kind: target.kind === "any" ? "function" : target.kind, name: target.name },
+    task: writeReference(task),
+    ...(context === undefined
+      ? {}
+      : { context: isWireList(context) ? context.map(writeReference) : writeReference(context) }),
+    ...(writes === undefined || writes === "" ? {} : { writes }),
+    ...(parallel ? { parallel } : {}),
+    ...(input === undefined ? {} : { input: writeSchema(input) }),
+    ...(output === undefined ? {} : { output: writeSchema(output) }),
+    ...(routes === undefined ? {} : { routes: routes.map(({ to, when }) => ({ to, when: writeCondition(when) })) }),
+    ...(routesBy === undefined ? {} : { routes_by: routesBy }),
+    ...(afterBranches === undefined ? {} : { after_branches: afterBranches }),
+    ...(step.timeoutMillis === undefined ? {} : { timeout: step.timeoutMillis }),
+    ...(retry === undefined ? {} : { retry: writeRetry(retry) })
+  }
+}
+
+const draftFromWire = (wire: typeof WirePlan.Type) => {
+  const { description, max_iterations, name, output, steps } = wire
+  const draft: Draft = {
+    name: name ?? planNames.defaultName,
+    ...(description === undefined ? {} : { description }),
+    maxIterations: max_iterations ?? planNames.defaultMaxIterations,
+    ...(output === undefined ? {} : { output: readSchema(output) }),
+    steps: steps.map(readStep)
+  }
+  return checkDraft(draft, "identifier")
+}
+
+const wireFromDraft = Effect.fnUntraced(function* (draft: Draft) {
+  const { description, maxIterations, name, output, steps } = yield* checkDraft(draft, "identifier")
+  return yield* VersionedCodec.lossless<typeof WirePlan.Type>({
+    version: 3,
+    name,
+    ...(description === undefined ? {} : { description }),
+    max_iterations: maxIterations,
+    ...(output === undefined ? {} : { output: writeSchema(output) }),
+    steps: steps.map(writeStep)
+  })
+})
+
+/**
+ * The arm of version 3.
+ */
+export const planArm = VersionedCodec.arm({
+  version: 3,
+  wire: WirePlan,
+  toCurrent: draftFromWire,
+  fromCurrent: wireFromDraft
+})

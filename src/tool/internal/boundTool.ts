@@ -1,0 +1,677 @@
+/**
+ * A tool bound to its handler, and the set of tools that a model is offered.
+ */
+
+import { sha256 } from "@noble/hashes/sha2.js"
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type * as SchemaAST from "effect/SchemaAST"
+import * as AiError from "effect/ai/AiError"
+import type * as Prompt from "effect/ai/Prompt"
+import * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Hex from "effect/encoding/Hex"
+import * as Json from "../../payload/Json.ts"
+import * as JsonSchema from "../../payload/JsonSchema.ts"
+import * as PayloadError from "../../payload/PayloadError.ts"
+import * as issues from "../../payload/internal/issues.ts"
+import * as RunContext from "../RunContext.ts"
+import * as ToolContract from "../ToolContract.ts"
+import * as ToolResult from "../ToolResult.ts"
+import * as effectAi from "./effectAi.ts"
+
+/** Puts the hints of a contract back onto a tool. */
+const toToolAnnotations = (annotations: ToolContract.Annotations): Context.Context<never> => {
+  let context = Context.empty()
+  const add = <I, S>(key: Context.Key<I, S>, value: S | undefined) => {
+    // tools keep their annotations in a Context<never>; the identifier is not tracked there
+    if (value !== undefined) context = Context.add(context, key, value) as Context.Context<never>
+  }
+  add(Tool.Title, annotations.title)
+  add(Tool.Readonly, annotations.readonly)
+  add(Tool.Destructive, annotations.destructive)
+  add(Tool.Idempotent, annotations.idempotent)
+  add(Tool.OpenWorld, annotations.openWorld)
+  add(Tool.Strict, annotations.strict)
+  return context
+}
+
+export interface CallInfo {
+  readonly runId: string
+  readonly callId: string
+  /** In milliseconds since the epoch. */
+  readonly deadline: number | undefined
+}
+
+export const CallInfo = Context.Reference<CallInfo | undefined>("effect-emissary/tool/CallInfo", {
+  defaultValue: () => undefined
+})
+
+/** Where the cause of one call is kept; `undefined` outside of a batch. */
+export interface CauseSlot {
+  cause: Cause.Cause<unknown> | undefined
+}
+
+export const CallCause = Context.Reference<CauseSlot | undefined>("effect-emissary/tool/CallCause", {
+  defaultValue: () => undefined
+})
+
+/** Keeps the cause of the call that is being executed. */
+export const reportCause = (cause: Cause.Cause<unknown>): Effect.Effect<void> =>
+  Effect.map(CallCause, (slot) => {
+    if (slot !== undefined) slot.cause = cause
+  })
+
+/** Forgets what an earlier attempt at the same call reported. */
+export const resetCause: Effect.Effect<void> = Effect.map(CallCause, (slot) => {
+  if (slot !== undefined) slot.cause = undefined
+})
+
+const carriedResults = new WeakMap<object, ToolResult.Failure>()
+
+/** The error that stands for a result. */
+export const carryResult = (tool: string, result: ToolResult.Failure): AiError.AiError => {
+  const error = AiError.make({
+    module: "RemoteTools",
+    method: `${tool}.handle`,
+    reason: new AiError.UnknownError({ description: `${result.type}: ${result.message}` })
+  })
+  carriedResults.set(error, result)
+  return error
+}
+
+/** The result that an error stands for, if it does. */
+const carriedResult = (error: unknown): ToolResult.Failure | undefined =>
+  typeof error === "object" && error !== null ? carriedResults.get(error) : undefined
+
+const className = (error: Error): string => {
+  const own = error.constructor.name
+  return own === "" || own === "Error" ? error.name : own
+}
+
+const readDefect = (defect: unknown): string => {
+  if (defect instanceof Error) return `${className(defect)}: ${defect.message}`
+  return typeof defect === "object" || typeof defect === "function" ? "something that is not an Error" : String(defect)
+}
+
+/** `<Class>: <message>`, whatever was thrown, even an object whose members throw. */
+const describeDefect = (defect: unknown): string =>
+  Result.getOrElse(
+    Result.try(() => readDefect(defect)),
+    () => "an error that cannot be described"
+  )
+
+/** The same for the first defect of a cause; interruption from inside has no class. */
+export const describeCause = (cause: Cause.Cause<unknown>): string => {
+  const die = cause.reasons.find(Cause.isDieReason)
+  if (die !== undefined) return describeDefect(die.defect)
+  const fail = cause.reasons.find(Cause.isFailReason)
+  return fail === undefined ? "it interrupted itself" : describeDefect(fail.error)
+}
+
+/**
+ * What a body is told about the call.
+ */
+interface CallContext {
+  readonly runId: string
+  readonly callId: string
+  readonly context: Json.JsonObject
+  /**
+   * When the run stops waiting, in milliseconds since the epoch.
+   */
+  readonly deadline?: number | undefined
+  /**
+   * Takes the preliminary results of a long call. They are shown, never stored.
+   */
+  readonly progress: (result: ToolResult.Success) => Effect.Effect<void>
+}
+
+/**
+ * What the question "does this call need an approval?" may depend on.
+ */
+interface ApprovalContext {
+  readonly callId: string
+  readonly context: Json.JsonObject
+  readonly messages: ReadonlyArray<Prompt.Message>
+}
+
+/**
+ * Executes one call whose arguments fit the contract's parameters.
+ *
+ * **Details**
+ *
+ * It neither limits time nor catches defects; a `BoundCall` does both.
+ */
+export type Body = (args: Json.JsonObject, call: CallContext) => Effect.Effect<ToolResult.ToolResult>
+
+/**
+ * Where the code of a tool is: `"local"` here, `"shell"` elsewhere, behind a
+ * tool runtime, `"provider"` at the model provider, which runs it by itself.
+ */
+type Kind = "local" | "shell" | "provider"
+
+/**
+ * A tool that a run can use.
+ */
+export interface BoundTool {
+  readonly contract: ToolContract.ToolContract
+  readonly kind: Kind
+  /**
+   * The `effect/ai` tool, annotations included.
+   */
+  readonly tool: Tool.Any
+  readonly parameters: JsonSchema.JsonSchema
+  /**
+   * Judges results that come from elsewhere; present when the contract carries
+   * a result schema.
+   */
+  readonly result: JsonSchema.JsonSchema | undefined
+  /**
+   * Whether the call has to be approved. Arguments that do not decode are a
+   * `validation_error`, never "no approval needed".
+   */
+  readonly needsApproval: (
+    args: Json.JsonObject,
+    context: ApprovalContext
+  ) => Effect.Effect<boolean, ToolResult.Failure>
+  readonly body: Option.Option<Body>
+}
+
+/**
+ * Binds a tool to its handler.
+ *
+ * **Details**
+ *
+ * The handler is the entry that a toolkit's layer leaves in the context under
+ * `tool.id`. Arguments are decoded, results and failures encoded, with the JSON
+ * form of the tool's schemas. What the handler's layer captured is laid under
+ * the context of the call, so that services, spans, clock and `RunContext` of the
+ * call win.
+ *
+ * **Gotchas**
+ *
+ * Services that the tool names as `dependencies` have to be in `handler.context` or
+ * in the context of the call. {@link fromToolkit} takes care of that.
+ */
+export const fromTool = Effect.fnUntraced(function* (
+  tool: Tool.Any,
+  handler: Tool.Handler<string>
+): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
+  const contract = yield* ToolContract.fromTool(tool)
+  return yield* fromHandler(contract, tool, handler)
+})
+
+/**
+ * Binds a contract that came from elsewhere to a tool and its handler here.
+ *
+ * **Details**
+ *
+ * What the model is told, the timeout and the checks come from the contract,
+ * the code from the tool. Of the two approvals the stricter one counts.
+ */
+export const fromHandler = Effect.fnUntraced(function* (
+  contract: ToolContract.ToolContract,
+  tool: Tool.Any,
+  handler: Tool.Handler<string>
+): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
+  const parameters = yield* checkSchema(contract, "parameters", contract.parameters)
+  return {
+    contract,
+    kind: "local",
+    tool,
+    parameters,
+    result: undefined,
+    needsApproval: makeApproval(contract, tool, handler.context),
+    body: Option.some(makeBody(tool, handler))
+  }
+})
+
+/**
+ * Binds the tools of a toolkit to the handlers in the context.
+ *
+ * **Details**
+ *
+ * Provider-defined tools without a handler become `"provider"` tools. Services that
+ * tools name as `dependencies` are taken from the context here, and lie under the
+ * context of each call.
+ */
+export const fromToolkit = <Tools extends Record<string, Tool.Any>>(
+  toolkit: Toolkit.Toolkit<Tools>
+): Effect.Effect<
+  ReadonlyArray<BoundTool>,
+  ToolContract.ToolContractError,
+  Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
+> =>
+  Effect.forEach(Object.values(toolkit.tools), (tool) =>
+    Effect.flatMap(effectAi.captureServices(handlerOf(tool)), (handler) =>
+      Option.isSome(handler) ? fromTool(tool, handler.value) : fromProviderTool(tool)
+    )
+  )
+
+/**
+ * The handler that a toolkit's layer left in the context for a tool; none for a
+ * provider-defined tool that needs none.
+ */
+export const handlerOf = (
+  tool: Tool.Any
+): Effect.Effect<Option.Option<Tool.Handler<string>>, ToolContract.ToolContractError> =>
+  Effect.flatMap(Effect.context<never>(), (context) => {
+    if (Tool.isProviderDefined(tool) && !tool.requiresHandler) return Effect.succeedNone
+    const entry = context.mapUnsafe.get(tool.id)
+    return isHandler(entry)
+      ? Effect.succeedSome(entry)
+      : Effect.fail(
+          new ToolContract.ToolContractError({
+            tool: tool.name,
+            part: "handler",
+            path: "",
+            problem: "no handler found. Provide it where the tool is bound: Layer.provide(toolkit.toLayer({ ... }))"
+          })
+        )
+  })
+
+const isHandler = (u: unknown): u is Tool.Handler<string> =>
+  Predicate.hasProperty(u, "handler") && typeof u.handler === "function" && Predicate.hasProperty(u, "context")
+
+/**
+ * A tool that the model provider executes by itself. It is offered to the model
+ * and never dispatched.
+ */
+export const fromProviderTool = Effect.fnUntraced(function* (
+  tool: Tool.Any
+): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
+  const contract = yield* ToolContract.fromTool(tool)
+  const parameters = yield* checkSchema(contract, "parameters", contract.parameters)
+  return {
+    contract,
+    kind: "provider",
+    tool,
+    parameters,
+    result: undefined,
+    needsApproval: () => Effect.succeed(false),
+    body: Option.none()
+  }
+})
+
+/**
+ * A tool without a body: it validates its arguments and its results, and needs a
+ * tool runtime that executes it elsewhere.
+ */
+export const makeStub = Effect.fnUntraced(function* (
+  contract: ToolContract.ToolContract
+): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
+  const parameters = yield* checkSchema(contract, "parameters", contract.parameters)
+  const result = contract.success === undefined ? undefined : yield* checkSchema(contract, "success", contract.success)
+  const tool = Object.assign(
+    Tool.dynamic(contract.name, {
+      description: contract.description,
+      parameters: contract.parameters,
+      success: Schema.Json,
+      failure: Schema.Json,
+      failureMode: "return"
+    }).annotateMerge(toToolAnnotations(contract.annotations)),
+    { parametersSchema: JsonSchema.toSchema(parameters) }
+  )
+  return {
+    contract,
+    kind: "shell",
+    tool,
+    parameters,
+    result,
+    needsApproval: () => Effect.succeed(contract.approval !== "never"),
+    body: Option.none()
+  }
+})
+
+const checkSchema = (
+  contract: ToolContract.ToolContract,
+  part: "parameters" | "success",
+  json: Json.JsonObject
+): Effect.Effect<JsonSchema.JsonSchema, ToolContract.ToolContractError> => {
+  const known = checkedSchemas.get(json)
+  if (known !== undefined) return Effect.succeed(known)
+  return JsonSchema.make(json, { what: `${part} of tool ${JSON.stringify(contract.name)}` }).pipe(
+    Effect.tap((schema) => Effect.sync(() => checkedSchemas.set(json, schema))),
+    Effect.mapError(
+      (error: JsonSchema.JsonSchemaError) =>
+        new ToolContract.ToolContractError({ tool: contract.name, part, path: error.path, problem: error.message })
+    )
+  )
+}
+
+// a JSON Schema is guarded and prepared once, however often its tool is bound
+const checkedSchemas = new WeakMap<Json.JsonObject, JsonSchema.JsonSchema>()
+
+type NeedsApproval = (args: Json.JsonObject, context: ApprovalContext) => Effect.Effect<boolean, ToolResult.Failure>
+
+/** The stricter of what the contract says and what the tool says. */
+const makeApproval = (
+  contract: ToolContract.ToolContract,
+  tool: Tool.Any,
+  captured: Context.Context<never>
+): NeedsApproval => {
+  if (contract.approval === "always" || tool.needsApproval === true) return () => Effect.succeed(true)
+  const ask = tool.needsApproval
+  // the contract leaves the decision to code that is not here
+  if (typeof ask !== "function") return () => Effect.succeed(contract.approval === "dynamic")
+  const decode = makeDecoder(tool)
+  return (args, context) =>
+    Effect.flatMap(decode(args), (decoded) =>
+      Effect.suspend(() => {
+        const answer = ask(decoded, { toolCallId: context.callId, messages: context.messages })
+        return typeof answer === "boolean" ? Effect.succeed(answer) : answer
+      })
+    ).pipe(
+      Effect.catchDefect((error) =>
+        Effect.fail(
+          ToolResult.failure(
+            "unhandled_error",
+            `Error deciding whether the call needs approval: ${describeDefect(error)}`
+          )
+        )
+      ),
+      provideServices(captured, context.context)
+    )
+}
+
+type DecodeArguments = (args: Json.JsonObject) => Effect.Effect<unknown, ToolResult.Failure>
+
+type RunSchema = (value: unknown, options?: SchemaAST.ParseOptions) => Effect.Effect<unknown, Schema.SchemaError>
+
+// the services that a tool's schemas need are laid under every call with the handler's own context
+const decodeJson = (schema: Schema.Top) => Schema.decodeUnknownEffect(Schema.toCodecJson(schema)) as RunSchema
+
+// the same services
+const encodeJson = (schema: Schema.Top) => Schema.encodeUnknownEffect(Schema.toCodecJson(schema)) as RunSchema
+
+export const invalidArguments = (tool: string, problems: string): ToolResult.Failure =>
+  ToolResult.failure("validation_error", `Invalid arguments for tool ${JSON.stringify(tool)}: ${problems}`)
+
+/** Arguments as the handler takes them. */
+const makeDecoder = (tool: Tool.Any): DecodeArguments => {
+  if (effectAi.rawParameters(tool) !== undefined) return Effect.succeed
+  if (effectAi.isVoid(tool.parametersSchema)) return () => Effect.undefined
+  const decode = decodeJson(tool.parametersSchema)
+  return (args) =>
+    Effect.mapError(decode(args, { errors: "all" }), (error) =>
+      invalidArguments(tool.name, PayloadError.renderIssues(issues.issuesFromSchemaError(error)))
+    )
+}
+
+/** Lays what the handler's layer captured under the context of the call. */
+const provideServices =
+  (captured: Context.Context<never>, runContext: Json.JsonObject) =>
+  <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    Effect.updateContext(effect, (current: Context.Context<never>) =>
+      Context.add(Context.merge(captured, current), RunContext.RunContext, runContext)
+    )
+
+const failWithCause = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
+  Effect.as(reportCause(cause), ToolResult.failure("execution_error", message))
+
+const makeEncoder = (schema: Schema.Top): ((value: unknown) => Effect.Effect<Schema.Json, unknown>) => {
+  const encode = encodeJson(schema)
+  const check = (value: unknown) => Json.check(value, { what: "result" })
+  // a schema that says nothing about its values stands for Void where nothing was returned
+  if (effectAi.isUninformative(schema)) {
+    return (value) => (value === undefined ? Effect.succeed(null) : Effect.flatMap(encode(value), check))
+  }
+  return (value) => Effect.flatMap(encode(value), check)
+}
+
+const modelOutput = (parts: ReadonlyArray<Prompt.ToolModelOutputPart>): ToolResult.NonEmptyContent | undefined => {
+  const [first, ...rest] = parts.map(effectAi.fromPrompt)
+  return first === undefined ? undefined : [first, ...rest]
+}
+
+const nonEmptyText = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value : undefined
+
+/** A failure of the handler's own failure schema: what it is called, and what it says. */
+const declaredFailure = (error: unknown, value: Schema.Json): ToolResult.Failure => {
+  const fields = Json.isObject(value) ? value : {}
+  const own = (key: string) => (Object.hasOwn(fields, key) ? nonEmptyText(fields[key]) : undefined)
+  const message = own("message") ?? (error instanceof Error ? nonEmptyText(error.message) : undefined)
+  return ToolResult.failure(
+    own("type") ?? own("_tag") ?? "execution_error",
+    message ?? (typeof value === "string" ? value : JSON.stringify(value)),
+    value
+  )
+}
+
+const aiReason = (error: unknown): string | undefined => {
+  if (AiError.isAiError(error)) return error.reason._tag
+  return AiError.isAiErrorReason(error) ? error._tag : undefined
+}
+
+const notAnEffect = (tool: string) => new TypeError(`the handler of ${JSON.stringify(tool)} did not return an Effect`)
+
+const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
+  const name = JSON.stringify(tool.name)
+  const decode = makeDecoder(tool)
+  const encodeSuccess = makeEncoder(tool.successSchema)
+  const encodeFailure = makeEncoder(tool.failureSchema)
+  const declaresFailures = !effectAi.isUninformative(tool.failureSchema)
+
+  const unencodable = (error: unknown) =>
+    failWithCause(`Tool ${name} returned a value that does not fit its success schema`, Cause.fail(error))
+
+  const succeed = (value: unknown): Effect.Effect<ToolResult.ToolResult> =>
+    Effect.matchEffect(encodeSuccess(value), {
+      onFailure: unencodable,
+      onSuccess: (json) =>
+        Effect.sync(() =>
+          ToolResult.success(
+            json,
+            tool.toModelOutput === undefined ? undefined : modelOutput(tool.toModelOutput(value))
+          )
+        )
+    })
+
+  const fail = (error: unknown): Effect.Effect<ToolResult.ToolResult> => {
+    const result = carriedResult(error)
+    if (result !== undefined) return Effect.succeed(result)
+    const reason = aiReason(error)
+    if (reason !== undefined) return failWithCause(`Tool ${name} failed with ${reason}`, Cause.fail(error))
+    if (!declaresFailures) return failWithCause(`Tool ${name} failed in a way it does not declare`, Cause.fail(error))
+    return Effect.matchEffect(encodeFailure(error), {
+      onFailure: () =>
+        failWithCause(`Tool ${name} failed with a value that does not fit its failure schema`, Cause.fail(error)),
+      onSuccess: (json) => Effect.succeed(declaredFailure(error, json))
+    })
+  }
+
+  return (args, call) =>
+    Effect.matchEffect(decode(args), {
+      onFailure: Effect.succeed,
+      onSuccess: (decoded) => {
+        const progress = collectPreliminary(call, encodeSuccess)
+        return Effect.suspend(() => {
+          const effect: unknown = handler.handler(decoded, { toolCallId: call.callId, preliminary: progress.emit })
+          // `Tool.Handler` types every handler as an Effect of anything; encoding decides what is accepted
+          return Effect.isEffect(effect)
+            ? (effect as Effect.Effect<unknown, unknown>)
+            : Effect.die(notAnEffect(tool.name))
+        }).pipe(
+          Effect.matchEffect({
+            onFailure: fail,
+            onSuccess: (value) => (progress.failed === undefined ? succeed(value) : unencodable(progress.failed.error))
+          })
+        )
+      }
+    }).pipe(
+      Effect.provideService(CallInfo, { runId: call.runId, callId: call.callId, deadline: call.deadline }),
+      provideServices(handler.context, call.context)
+    )
+}
+
+/** The preliminary results of one call; one that does not encode spoils the final result. */
+const collectPreliminary = (call: CallContext, encode: (value: unknown) => Effect.Effect<Schema.Json, unknown>) => {
+  const state: {
+    failed: { readonly error: unknown } | undefined
+    readonly emit: (value: unknown) => Effect.Effect<void>
+  } = {
+    failed: undefined,
+    emit: (value) =>
+      Effect.flatMap(Effect.result(encode(value)), (result) => {
+        if (Result.isSuccess(result)) return call.progress(ToolResult.success(result.success))
+        state.failed = { error: result.failure }
+        return Effect.void
+      })
+  }
+  return state
+}
+
+/**
+ * A tool as the model sees it. Its calls are executed by a tool runtime, so its
+ * types say nothing.
+ */
+type OfferedTool = Tool.Tool<
+  string,
+  {
+    readonly parameters: Schema.Codec<unknown>
+    readonly success: typeof Schema.Json
+    readonly failure: typeof Schema.Json
+    readonly failureMode: "return"
+  }
+>
+
+/**
+ * The tools of one run.
+ */
+export interface ToolSet {
+  /**
+   * By canonical name, in the order they were given.
+   */
+  readonly tools: ReadonlyMap<string, BoundTool>
+  /**
+   * The name under which the model knows the tool. A name that is not in the set,
+   * as a conversation from elsewhere may hold, is written by the same rule.
+   */
+  readonly providerName: (canonical: string) => string
+  /**
+   * The tool's own name for a name that came from the model. An unknown name is
+   * returned as it is.
+   */
+  readonly canonicalName: (provider: string) => string
+  /**
+   * What the model is offered. Built once; never used to execute a call.
+   */
+  readonly toolkit: Toolkit.WithHandler<Record<string, OfferedTool>>
+}
+
+/**
+ * Two tools cannot be told apart: they have the same name, or names that become
+ * the same for the provider.
+ */
+export class ToolNameError extends Schema.TaggedError<ToolNameError>("effect-emissary/tool/ToolNameError")(
+  "ToolNameError",
+  {
+    names: Schema.Tuple([Schema.String, Schema.String]),
+    providerName: Schema.String
+  }
+) {
+  override get message(): string {
+    const [first, second] = this.names
+    return first === second
+      ? `Two tools are named ${JSON.stringify(first)}. Rename one of them.`
+      : `The tools ${JSON.stringify(first)} and ${JSON.stringify(second)} would both be ${JSON.stringify(this.providerName)} for the model. Rename one of them.`
+  }
+}
+
+/**
+ * Puts tools together.
+ *
+ * **Details**
+ *
+ * The provider name replaces `/` with `__`, escapes other characters outside
+ * `A-Z a-z 0-9 _ -`, and shortens to 64 characters with a hash at the end. Tools
+ * that the provider executes keep their names.
+ */
+export const makeSet = Effect.fnUntraced(function* (
+  tools: Iterable<BoundTool>
+): Effect.fn.Return<ToolSet, ToolNameError> {
+  const byName = new Map<string, BoundTool>()
+  const toProvider = new Map<string, string>()
+  const toCanonical = new Map<string, string>()
+  for (const tool of tools) {
+    const { name } = tool.contract
+    const providerName = tool.kind === "provider" ? name : encodeName(name)
+    const taken = toCanonical.get(providerName)
+    if (taken !== undefined) return yield* new ToolNameError({ names: [taken, name], providerName })
+    byName.set(name, tool)
+    toProvider.set(name, providerName)
+    toCanonical.set(providerName, name)
+  }
+  return {
+    tools: byName,
+    providerName: (canonical) => toProvider.get(canonical) ?? encodeName(canonical),
+    canonicalName: (provider) => toCanonical.get(provider) ?? provider,
+    toolkit: makeToolkit(Array.from(byName.values(), (tool) => [toProvider.get(tool.contract.name) ?? "", tool]))
+  }
+})
+
+const maxNameLength = 64
+
+const tailLength = 12
+
+const escapeName = (name: string): string =>
+  name
+    .replaceAll("/", "__")
+    .replaceAll(/[^A-Za-z0-9_-]/gu, (character) => `_x${(character.codePointAt(0) ?? 0).toString(16)}_`)
+
+/** `/` as `__`, other characters by code point, too long a name cut and closed with a digest of the whole. */
+const encodeName = (name: string): string => {
+  const escaped = escapeName(name)
+  if (escaped.length <= maxNameLength) return escaped
+  const tail = Hex.encode(sha256(new TextEncoder().encode(name))).slice(0, tailLength)
+  return `${escaped.slice(0, maxNameLength - tailLength - 1)}_${tail}`
+}
+
+interface KnownOffer {
+  readonly name: string
+  readonly contract: ToolContract.ToolContract
+  readonly tool: OfferedTool
+}
+
+// models cache what they derive from a tool by its identity, so the same tool is offered as the same object
+const knownOffers = new WeakMap<Tool.Any, KnownOffer>()
+
+const offerTool = (name: string, bound: BoundTool): OfferedTool => {
+  const before = knownOffers.get(bound.tool)
+  if (before !== undefined && before.name === name && before.contract === bound.contract) return before.tool
+  const tool = makeOfferedTool(name, bound)
+  knownOffers.set(bound.tool, { name, contract: bound.contract, tool })
+  return tool
+}
+
+/** One object with both halves: the JSON Schema to show, the Schema for adapters that ask for one. */
+const makeOfferedTool = (name: string, bound: BoundTool): OfferedTool => {
+  // a provider-defined tool is known to its provider's adapter, which wants it as it was made
+  if (bound.kind === "provider" || Tool.isProviderDefined(bound.tool)) return bound.tool as OfferedTool
+  const { annotations, description, parameters } = bound.contract
+  const strict = annotations.strict !== false && JsonSchema.isStrict(parameters)
+  const tool = Tool.dynamic(name, {
+    description,
+    parameters,
+    success: Schema.Json,
+    failure: Schema.Json,
+    failureMode: "return"
+  })
+    .annotateMerge(bound.tool.annotations)
+    .annotate(Tool.Strict, strict)
+  return Object.assign(tool, { parametersSchema: JsonSchema.toSchema(bound.parameters) })
+}
+
+const makeToolkit = (
+  tools: ReadonlyArray<readonly [name: string, tool: BoundTool]>
+): Toolkit.WithHandler<Record<string, OfferedTool>> => ({
+  tools: Object.fromEntries(tools.map(([name, tool]) => [name, offerTool(name, tool)])),
+  handle: (name) =>
+    Effect.die(new Error(`the tool ${JSON.stringify(name)} is executed by the tool runtime, not by its toolkit`))
+})
