@@ -41,7 +41,7 @@ const tag =
 
 /**
  * The one table from errors of the library to the error kinds of
- * `VOCABULARY.md`. A row per way in which the library says it.
+ * `VOCABULARY.md` and `plan-cases.md`. A row per way in which the library says it.
  */
 const table: ReadonlyArray<readonly [kind: string, matches: (facts: Facts) => boolean]> = [
   ["UnsupportedVersion", tag("PayloadError", "UnsupportedVersion")],
@@ -76,7 +76,14 @@ const table: ReadonlyArray<readonly [kind: string, matches: (facts: Facts) => bo
   ["AssistantFirst", tag("RenderError", "AssistantFirst")],
   ["EmptyMessage", tag("RenderError", "EmptyMessage")],
   ["EmptySystemPrompt", tag("RenderError", "EmptySystem")],
-  ["InvalidToolArguments", tag("RenderError", "InvalidArguments")]
+  ["InvalidToolArguments", tag("RenderError", "InvalidArguments")],
+  // the classes that the recordings of plans raised
+  ["PlanCompileError", tag("PlanInvalid")],
+  ["KeyError", tag("RegistryIncomplete")],
+  ["KeyError", tag("PayloadError")],
+  ["ValueError", tag("PayloadError")],
+  ["TypeError", tag("PayloadError")],
+  ["AttributeError", tag("PayloadError")]
 ]
 
 /** The kinds of an error; one error can hold several problems. */

@@ -1,15 +1,14 @@
 import { assert } from "@effect/vitest"
 import { equal } from "../family.ts"
-import { type Call, isObject, isRaised, type Observed, type Raised, type RunResult, stepsOf } from "./vocabulary.ts"
+import { type Call, isParallel, isRaised, type Observed, type RunResult, stepsOf, targetOf } from "./vocabulary.ts"
 
 /** Which band the target of a call belongs to: members of one band are called in no order. */
 const bandsOf = (plan: unknown): ReadonlyMap<string, number> => {
   const bands = new Map<string, number>()
   let band = 0
   for (const step of stepsOf(plan)) {
-    const target = isObject(step["target"]) ? step["target"]["name"] : undefined
-    if (step["parallel"] !== true) band++
-    else if (typeof target === "string") bands.set(target, band)
+    if (!isParallel(step)) band++
+    else bands.set(targetOf(step).name, band)
   }
   return bands
 }
@@ -24,7 +23,7 @@ const normalized = (trace: ReadonlyArray<Call>, plan: unknown): ReadonlyArray<Ca
   let together: Array<Call> = []
   let current: number | undefined
   for (const call of trace) {
-    const band = bands.get(call[0])
+    const band = bands.get(String(call[0]))
     if (band === undefined || band !== current) {
       all.push(...sorted(together))
       together = []
@@ -36,9 +35,6 @@ const normalized = (trace: ReadonlyArray<Call>, plan: unknown): ReadonlyArray<Ca
   return [...all, ...sorted(together)]
 }
 
-export const equalTraces = (actual: ReadonlyArray<Call>, expected: ReadonlyArray<Call>, plan: unknown): void =>
-  equal(normalized(actual, plan), normalized(expected, plan), "trace")
-
 /** Of a message the names of steps have to be there, its wording is free. */
 const mentionsSteps = (actual: string, expected: string, plan: unknown): void => {
   for (const { name } of stepsOf(plan)) {
@@ -49,17 +45,17 @@ const mentionsSteps = (actual: string, expected: string, plan: unknown): void =>
 /** The failures that the recordings raise in one place and return in another, and that have one channel here. */
 const oneChannel = new Set(["PlanRuntimeError", "ConcurrentPlanRunError", "ConcludeSignal"])
 
-const asRaised = (result: RunResult | Raised): RunResult | Raised =>
+const asRaised = (result: RunResult): RunResult =>
   !isRaised(result) && result.error !== undefined && oneChannel.has(result.error.type)
     ? { RAISED: result.error.type, message: result.error.message }
     : result
 
-export const equalResults = (actual: RunResult | Raised, recorded: RunResult | Raised, plan: unknown): void => {
+export const equalResults = (actual: RunResult, recorded: RunResult, plan: unknown): void => {
   const expected = asRaised(recorded)
   if (isRaised(expected)) {
     assert(isRaised(actual), `expected ${expected.RAISED}, found ${JSON.stringify(actual)}`)
     assert.strictEqual(actual.RAISED, expected.RAISED, actual.message)
-    mentionsSteps(actual.message, expected.message, plan)
+    mentionsSteps(actual.message ?? "", expected.message ?? "", plan)
     return
   }
   assert(!isRaised(actual), `expected a result, found ${JSON.stringify(actual)}`)
@@ -75,6 +71,6 @@ export const equalResults = (actual: RunResult | Raised, recorded: RunResult | R
 }
 
 export const equalRuns = (actual: Observed, expected: Observed, plan: unknown): void => {
-  equalTraces(actual.trace, expected.trace, plan)
+  equal(normalized(actual.trace, plan), normalized(expected.trace, plan), "trace")
   equalResults(actual.result, expected.result, plan)
 }

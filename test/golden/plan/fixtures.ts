@@ -2,69 +2,82 @@ import { Effect, Schema } from "effect"
 import { Agent } from "effect-emissary"
 import { Step } from "effect-emissary/plan"
 import type { ScriptedModel } from "effect-emissary/testing"
+import { isObject, type Json } from "../family.ts"
+import type { Call, Fixture, Fixtures } from "./vocabulary.ts"
 
-import type { Json } from "../family.ts"
-import { type Call, isObject } from "./vocabulary.ts"
+const named = <S extends Schema.Top>(schema: S, identifier: string) => schema.annotate({ identifier })
+
+/** The types of the recordings' registry, by name. */
+export const types: { readonly [name: string]: Schema.Codec<unknown, Schema.Json> } = {
+  str: Schema.String,
+  Hits: named(Schema.Struct({ items: Schema.Array(Schema.String) }), "Hits"),
+  Tri: named(Schema.Struct({ severity: Schema.NullOr(Schema.Literals(["urgent", "normal", "spam"])) }), "Tri"),
+  Kb: named(Schema.Struct({ kind: Schema.Literal("b") }), "Kb"),
+  KbOpt: named(Schema.Struct({ kind: Schema.NullOr(Schema.Literal("b")) }), "KbOpt"),
+  KbGhost: named(Schema.Struct({ kind: Schema.Literals(["b", "ghost"]) }), "KbGhost"),
+  Kstr: named(Schema.Struct({ kind: Schema.String }), "Kstr"),
+  Kint: named(Schema.Struct({ kind: Schema.Literals([1, 2]) }), "Kint"),
+  Kp1: named(Schema.Struct({ kind: Schema.Literal("p1") }), "Kp1"),
+  Other: named(Schema.Struct({ y: Schema.Int }), "Other")
+}
 
 /** The failure of a fixture target or predicate, named as in the recordings. */
 export class RuntimeError extends Schema.TaggedError<RuntimeError>()("RuntimeError", { message: Schema.String }) {}
 
-/** What the targets of one run saw, and how often each was called. */
-export interface Recording {
-  readonly trace: Array<Call>
-  readonly calls: Map<string, number>
+/** What the targets of one run saw. */
+export type Trace = Array<Call>
+
+/** The fixture of the next call of a target. */
+export const fixtureOf = (fixtures: Fixtures, name: string, count: number): Fixture => {
+  const fixture = Object.hasOwn(fixtures, name) ? (fixtures[name] ?? {}) : {}
+  const { ms, seq } = fixture
+  if (seq === undefined) return fixture
+  return { ...seq[Math.min(count, seq.length - 1)], ...(ms === undefined ? undefined : { ms }) }
 }
 
-export const recording = (): Recording => ({ trace: [], calls: new Map() })
-
-const fixtureOf = (fixtures: Json, name: string, count: number): Json => {
-  const fixture = Object.hasOwn(fixtures, name) ? fixtures[name] : undefined
-  if (!isObject(fixture)) return {}
-  const sequence = fixture["seq"]
-  if (!Array.isArray(sequence)) return fixture
-  const item = sequence[Math.min(count, sequence.length - 1)]
-  return isObject(item) ? { ...item, ...(fixture["ms"] === undefined ? {} : { ms: fixture["ms"] }) } : {}
-}
+export const valueOf = (fixture: Fixture, [name, task]: Call): Schema.Json =>
+  fixture.model?.[1] ?? (fixture.const === undefined ? `${name}(${task})` : fixture.const)
 
 /** What a fixture does for one call. */
-const behave = Effect.fnUntraced(function* (recording: Recording, fixtures: Json, call: Call) {
-  const [name, task] = call
-  const count = recording.calls.get(name) ?? 0
-  recording.calls.set(name, count + 1)
+const behave = Effect.fnUntraced(function* (counts: Map<string, number>, trace: Trace, fixtures: Fixtures, call: Call) {
+  const name = String(call[0])
+  const count = counts.get(name) ?? 0
+  counts.set(name, count + 1)
   const fixture = fixtureOf(fixtures, name, count)
-  if (typeof fixture["ms"] === "number") yield* Effect.sleep(fixture["ms"])
-  recording.trace.push(call)
-  if (typeof fixture["fail"] === "string") return yield* new RuntimeError({ message: fixture["fail"] })
-  if (typeof fixture["pause"] === "string") return yield* Step.pause(fixture["pause"])
-  if (typeof fixture["conclude"] === "string") return yield* Step.conclude(fixture["conclude"])
-  const model = fixture["model"]
-  if (Array.isArray(model)) return model[1] ?? null
-  return fixture["const"] === undefined ? `${name}(${task})` : fixture["const"]
+  if (fixture.ms !== undefined) yield* Effect.sleep(fixture.ms)
+  trace.push(call)
+  if (fixture.fail !== undefined) return yield* new RuntimeError({ message: fixture.fail })
+  if (fixture.pause !== undefined) return yield* Step.pause(fixture.pause)
+  if (fixture.conclude !== undefined) return yield* Step.conclude(fixture.conclude)
+  return valueOf(fixture, call)
 })
 
-/** A function as the recordings have them: it sees the task alone. */
-export const functionTarget = (name: string, recording: Recording, fixtures: Json) =>
-  Step.target(name, ({ task }) => behave(recording, fixtures, [name, task]))
-
-/** An agent whose model answers what the fixture of its name says, see {@link agentScript}. */
-export const agentTarget = (name: string) => Agent.make(name, { instructions: name })
-
-/** The model of all fixture agents: it knows them by their instructions. */
-export const agentScript =
-  (recording: Recording, fixtures: Json): ScriptedModel.TurnFunction =>
-  (request) => {
-    const name = request.messages.find((message) => message.role === "system")?.text ?? ""
-    const user = request.prompt.content.findLast((message) => message.role === "user")
-    const texts = user?.role === "user" ? user.content.flatMap((part) => (part.type === "text" ? [part.text] : [])) : []
-    const task = texts.at(-1) ?? ""
-    const context = texts.length > 1 ? texts.slice(0, -1).join("\n\n") : null
-    return behave(recording, fixtures, [name, task, context]).pipe(
-      Effect.map((answer): ScriptedModel.Turn => ({ text: typeof answer === "string" ? answer : JSON.stringify(answer) })),
-      Effect.orDie
-    )
+/** Makes the targets of one run, which share a trace. */
+export const makeTargets = (trace: Trace, fixtures: Fixtures) => {
+  const counts = new Map<string, number>()
+  return {
+    /** A function as the recordings have them: it sees the task alone. */
+    function: (name: string) => Step.target(name, ({ task }) => behave(counts, trace, fixtures, [name, task])),
+    /** An agent whose model answers what the fixture of its name says. */
+    agent: (name: string) => Agent.make(name, { instructions: name }),
+    /** The model of all fixture agents: it knows them by their instructions. */
+    script: (request: ScriptedModel.Request): Effect.Effect<ScriptedModel.Turn> => {
+      const name = request.messages.find((message) => message.role === "system")?.text ?? ""
+      const user = request.prompt.content.findLast((message) => message.role === "user")
+      const texts = user?.role === "user" ? user.content.flatMap((part) => (part.type === "text" ? [part.text] : [])) : []
+      const task = texts.at(-1) ?? ""
+      const context = texts.length > 1 ? texts.slice(0, -1).join("\n\n") : null
+      const { tokens } = fixtureOf(fixtures, name, counts.get(name) ?? 0)
+      return behave(counts, trace, fixtures, [name, task, context]).pipe(
+        Effect.map((answer) => ({
+          text: typeof answer === "string" ? answer : JSON.stringify(answer),
+          ...(tokens === undefined ? undefined : { usage: { inputTokens: tokens, outputTokens: tokens / 10 } })
+        })),
+        Effect.orDie
+      )
+    }
   }
-
-const lengthOf = (value: unknown): number => (typeof value === "string" || Array.isArray(value) ? value.length : 0)
+}
 
 const fieldOf = (payload: Schema.Json, name: string): Schema.Json =>
   isObject(payload) && Object.hasOwn(payload, name) ? (payload[name] ?? null) : null
@@ -78,34 +91,43 @@ interface Subject {
   readonly text: string
 }
 
-/** A predicate of the recordings by its description. */
-export const predicate =
-  (description: string, recording: Recording) =>
-  ({ payload, text }: Subject): Effect.Effect<boolean, RuntimeError> => {
-    const fails = Effect.fail(new RuntimeError({ message: "bad predicate" }))
-    const [verb = "", argument = "", count = ""] = description.split(/!=|[=:]/)
-    switch (verb) {
-      case "always":
-      case "truthy":
-        return Effect.succeed(true)
-      case "never":
-      case "errored":
-        return Effect.succeed(false)
-      case "throws":
-        return fails
-      case "throwsIf":
-        return text === argument ? fails : Effect.succeed(true)
-      case "text":
-        return Effect.succeed((text === argument) !== description.includes("!="))
-      case "lenLt":
-        return Effect.succeed(lengthOf(payload) < Number(argument))
-      case "runsLt":
-        return Effect.succeed(recording.trace.filter(([name]) => name === argument).length < Number(count))
-      case "empty":
-        return Effect.succeed(isEmpty(fieldOf(payload, argument)))
-      case "isFalse":
-        return Effect.succeed(fieldOf(payload, argument) === false)
-      default:
-        return Effect.die(new Error(`the vocabulary has no predicate ${JSON.stringify(description)}`))
-    }
+/** What a predicate of the recordings says, by its description; nothing if it throws. */
+export const holds = (description: string, { payload, text }: Subject, trace: ReadonlyArray<Call>): boolean | undefined => {
+  const [verb = "", argument = "", count = ""] = description.split(/!=|[=:]/)
+  switch (verb) {
+    case "always":
+    case "truthy":
+      return true
+    case "never":
+    case "errored":
+      return false
+    case "throws":
+      return undefined
+    case "throwsIf":
+      return text === argument ? undefined : true
+    case "text":
+      return (text === argument) !== description.includes("!=")
+    case "lenLt":
+      return (typeof payload === "string" || Array.isArray(payload) ? payload.length : 0) < Number(argument)
+    case "runsLt":
+      return trace.filter(([name]) => name === argument).length < Number(count)
+    case "empty":
+      return isEmpty(fieldOf(payload, argument))
+    case "isFalse":
+      return fieldOf(payload, argument) === false
+    default:
+      throw new Error(`the vocabulary has no predicate ${JSON.stringify(description)}`)
   }
+}
+
+export const makePredicates = (trace: Trace, predicates: Json) =>
+  Object.fromEntries(
+    Object.entries(predicates).map(([key, description]) => [
+      key,
+      (subject: Subject) =>
+        Effect.suspend(() => {
+          const found = holds(String(description), subject, trace)
+          return found === undefined ? new RuntimeError({ message: "bad predicate" }) : Effect.succeed(found)
+        })
+    ])
+  )

@@ -1,0 +1,185 @@
+/** What cases ask of those who watch a run: its events, its tokens and what it used; and of conditions. */
+import { assert } from "@effect/vitest"
+import { Effect, Option, Result, Schema, Stream } from "effect"
+import { Plan, PlanEvent, PlanRun, When } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+import { type Case, equal, isObject, list, read } from "../family.ts"
+import { inputOf, load } from "./run.ts"
+import * as V from "./vocabulary.ts"
+
+/** The recorded names of our events, with the step and what it gave. */
+const recorded = (event: PlanEvent.PlanEvent<unknown>): ReadonlyArray<ReadonlyArray<unknown>> => {
+  switch (event._tag) {
+    case "PlanStarted":
+      return [["agent_start", event.state.input.task]]
+    case "StepStarted":
+      return [["tool_call", event.step]]
+    case "StepFinished":
+      return [["tool_result", event.step, Plan.text(event.record.output)]]
+    case "StepFailed":
+      return [["tool_error", event.step, event.failure.message]]
+    case "PlanFinished":
+      return event.result.outcome === "Completed" ? [["agent_finish", event.result.text]] : []
+    default:
+      return []
+  }
+}
+
+const expected = (event: Schema.Json): ReadonlyArray<unknown> => {
+  const [name = "", body] = (isObject(event) ? Object.entries(event) : [])[0] ?? []
+  assert(isObject(body), "expected an event with a body")
+  switch (name) {
+    case "agent_start":
+      return [name, body["task"]]
+    case "tool_call":
+      return [name, body["step"]]
+    case "tool_result":
+      return [name, body["step"], body["result"]]
+    case "tool_error":
+      return [name, body["step"], body["error"]]
+    case "agent_finish":
+      return "payload" in body ? [name, body["payload"]] : [name, { failed: true }]
+    default:
+      return assert.fail(`the vocabulary has no event ${name}`)
+  }
+}
+
+/** The events of a run; a failure of the stream stands for the last one. */
+const watch = Effect.fnUntraced(function* (golden: Case) {
+  const given = yield* read(V.Running)(golden.given)
+  const { bound, model } = yield* load(given)
+  const found: Array<ReadonlyArray<unknown>> = []
+  const ran = yield* Plan.stream(bound, inputOf(given.input, "go")).pipe(
+    Stream.runForEach((event) => Effect.sync(() => found.push(...recorded(event)))),
+    Effect.provide(model),
+    Effect.result
+  )
+  if (Result.isFailure(ran)) found.push(["agent_finish", { failed: true }])
+  return found
+})
+
+const Events = Schema.Struct({ events: Schema.Array(Schema.Json) })
+
+const events = Effect.fnUntraced(function* (golden: Case) {
+  const expect = yield* read(Events)(golden.expect)
+  equal(yield* watch(golden), expect.events.map(expected), "events")
+})
+
+const Lengths = Schema.Struct({ "tool_result.result length": Schema.Number, "agent_finish.payload length": Schema.Number })
+
+const lengths = Effect.fnUntraced(function* (golden: Case) {
+  const expect = yield* read(Lengths)(golden.expect)
+  const found = yield* watch(golden)
+  const lengthOf = (name: string) => String(found.find(([kind]) => kind === name)?.at(-1)).length
+  assert.strictEqual(lengthOf("tool_result"), expect["tool_result.result length"])
+  assert.strictEqual(lengthOf("agent_finish"), expect["agent_finish.payload length"])
+})
+
+/** Each agent answers its own name in two pieces, as the recordings' do. */
+const inPieces = ScriptedModel.layer((request) => {
+  const name = request.messages[0]?.text ?? ""
+  return {
+    parts: [
+      { type: "text-start", id: "1" },
+      { type: "text-delta", id: "1", delta: `${name}:0` },
+      { type: "text-delta", id: "1", delta: `${name}:1` },
+      { type: "text-end", id: "1" }
+    ]
+  }
+})
+
+const Chunks = Schema.Struct({ chunks: Schema.Array(Schema.String) })
+
+const chunks = Effect.fnUntraced(function* (golden: Case) {
+  const given = yield* read(V.Running)(golden.given)
+  const expect = yield* read(Chunks)(golden.expect)
+  const { bound } = yield* load(given)
+  const deltas = PlanEvent.textDeltas(Plan.stream(bound, inputOf(given.input, "go")))
+  equal(yield* Effect.provide(Stream.runCollect(deltas), inPieces), expect.chunks, "chunks")
+})
+
+const Usage = Schema.Struct({
+  input_tokens: Schema.Number,
+  output_tokens: Schema.Number,
+  nested_input_tokens: Schema.Number,
+  nested_output_tokens: Schema.Number,
+  /** There are no costs here: what a token costs is for who pays the bill. */
+  cost_usd: Schema.optionalKey(Schema.Number),
+  nested_cost_usd: Schema.optionalKey(Schema.Number)
+})
+
+/** What the last step itself used is "direct" in the recordings, everything before it is "nested". */
+const usage = Effect.fnUntraced(function* (golden: Case) {
+  const given = yield* read(V.Running)(golden.given)
+  const { cost_usd: _, nested_cost_usd: __, ...expect } = yield* read(Usage)(golden.expect)
+  const { bound, model } = yield* load(given)
+  const ran = yield* Effect.result(Effect.provide(Plan.run(bound, inputOf(given.input, "go")), model))
+  const state = Result.isFailure(ran) ? ran.failure.state : ran.success.state
+  assert(state !== undefined)
+  const last = Result.isFailure(ran) && ran.failure.reason._tag === "StepFailed" ? Option.none() : PlanRun.lastRecord(state)
+  const direct = Option.getOrUndefined(last)?.usage
+  const [input, output] = [direct?.inputTokens ?? 0, direct?.outputTokens ?? 0]
+  equal(
+    {
+      input_tokens: input,
+      output_tokens: output,
+      nested_input_tokens: (state.usage.inputTokens ?? 0) - input,
+      nested_output_tokens: (state.usage.outputTokens ?? 0) - output
+    },
+    expect,
+    "usage"
+  )
+})
+
+/** A condition as the recordings write it: `field.verb` or `field.verb(argument)`. */
+const conditionOf = (written: string): When.When => {
+  const [, name = "", verb = "", text] = /^(\w+)\.(\w+)(?:\((.*)\))?$/u.exec(written) ?? []
+  const argument = text === undefined ? null : JSON.parse(text.replaceAll("'", '"'))
+  const field = When.field(name)
+  switch (verb) {
+    case "empty":
+      return field.empty()
+    case "not_empty":
+      return field.notEmpty()
+    case "equals":
+      return field.equals(argument)
+    case "not_equals":
+      return field.notEquals(argument)
+    case "greater_than":
+      return field.greaterThan(argument)
+    case "less_than":
+      return field.lessThan(argument)
+    case "in":
+      return field.in(argument)
+    case "not_in":
+      return field.notIn(argument)
+    case "matches":
+      return field.matches(argument)
+    case "is":
+      return field.is(argument)
+    default:
+      return assert.fail(`the vocabulary has no condition ${written}`)
+  }
+}
+
+const Payload = Schema.Struct({ payload: Schema.Json })
+
+const conditions = Effect.fnUntraced(function* (golden: Case) {
+  const { payload } = yield* read(Payload)(golden.given)
+  for (const [written, value] of Object.entries(golden.expect)) {
+    // "strict" is about attributes of objects of the host language: payloads are JSON here.
+    if (written.startsWith("strict ")) continue
+    const found = When.test(conditionOf(written), { payload, text: Plan.text(payload) }, () => false)
+    assert.strictEqual(found, value, written)
+  }
+})
+
+/** The check of a case by what it expects to be seen. */
+export const checkOf = ({ expect, given }: Case): ((golden: Case) => Effect.Effect<void, unknown>) | undefined => {
+  if ("payload" in given) return conditions
+  if (!("plan" in given)) return undefined
+  if ("events" in expect) return events
+  if ("chunks" in expect) return chunks
+  if ("input_tokens" in expect) return usage
+  return list(Object.keys(expect)).some((key) => String(key).endsWith(" length")) ? lengths : undefined
+}

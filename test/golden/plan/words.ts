@@ -1,0 +1,365 @@
+/** Cases that are told in words: put into the vocabulary where it has words for them, and as programs where it has not. */
+import { assert } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Layer, Option, Result, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { Agent, VersionedStore } from "effect-emissary"
+import { AgentGraph, Checkpoint, Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
+import { ScriptedModel } from "effect-emissary/testing"
+import { type Case, equal, type Json, matchError, objects, read } from "../family.ts"
+import { makeTargets, type Trace, types } from "./fixtures.ts"
+import { paused } from "./run.ts"
+import { Refusal } from "./vocabulary.ts"
+
+/** A step on the wire, with a function of its name. */
+const fn = (name: string, options: Json = {}): Json => ({
+  name,
+  target: { kind: "callable", name },
+  task: { kind: "from_prev" },
+  parallel: false,
+  ...options
+})
+
+const agent = (name: string, options: Json = {}): Json => ({ ...fn(name), target: { kind: "agent", name }, ...options })
+
+const planOf = (...steps: ReadonlyArray<Json>): Json => ({ version: 2, max_iterations: 100, steps })
+
+const tokens = (counts: { readonly [name: string]: number }): Json =>
+  Object.fromEntries(Object.entries(counts).map(([name, tokens]) => [name, { tokens }]))
+
+/** What these cases give, in the vocabulary. */
+const given: { readonly [id: string]: Json } = {
+  D46: { from_dict: planOf(fn("a"), fn("b", { context: [{ kind: "from_prev" }, 42] })) },
+  D48: { from_dict: planOf(fn("a", { task: 42 })) },
+  D50: { from_dict: planOf(fn("a", { routes: [1] })) },
+  D58: { plan: planOf(fn("a", { routes: ["fetch"] }), { target: { kind: "callable", name: "fetch" } }), predicates: { "routes:a:fetch": "never" } },
+  D61: { plan: planOf(fn("a", { task: { kind: "from_step", name: "nowhere" } }), fn("a")) },
+  K01: { plan: planOf(fn("a"), fn("b")), fixtures: { a: { const: "A" }, b: { const: "B" } } },
+  K03: { plan: planOf(fn("a")), fixtures: { a: { fail: "division by zero" } } },
+  K05: {
+    plan: planOf(fn("a", { routes: ["b"] }), fn("b")),
+    fixtures: { a: { const: "A" } },
+    predicates: { "routes:a:b": "throws" }
+  },
+  K06: { plan: planOf(fn("a")), fixtures: { a: { const: "x".repeat(1000) } } },
+  K08: { plan: planOf(agent("p1", { parallel: true }), agent("p2", { parallel: true }), agent("tail")) },
+  K10: { plan: planOf(fn("upper")), fixtures: { upper: { const: "GO" } } },
+  K11: { plan: planOf(agent("s"), fn("f")), fixtures: { f: { const: "FINAL" } } },
+  K13: { plan: planOf(agent("sub"), agent("o")), plans: { sub: planOf(agent("i1"), agent("i2")) } },
+  L01: { plan: planOf(agent("a"), agent("b"), agent("c")), fixtures: tokens({ a: 10, b: 20, c: 40 }) },
+  L03: { plan: planOf(agent("a"), fn("gate")), fixtures: { ...tokens({ a: 10 }), gate: { pause: "hold" } } },
+  L05: { plan: planOf(agent("a"), fn("b")), fixtures: { ...tokens({ a: 10 }), b: { fail: "x" } } },
+  L06: {
+    plan: planOf(agent("sub"), agent("c")),
+    plans: { sub: planOf(agent("a"), agent("b")) },
+    fixtures: tokens({ a: 10, b: 20, c: 40 })
+  }
+}
+
+/** What a wire says of these in place of a program: where it is wrong, and with the names of JSON. */
+const mentions: { readonly [id: string]: ReadonlyArray<string> } = {
+  D46: ["b", "/context/1", "number"],
+  D50: ["a", "/routes/0", "number"]
+}
+
+export const inVocabulary = (golden: Case): Case => {
+  const { expect, id } = golden
+  const expressed = Object.hasOwn(given, id) ? given[id] : undefined
+  if (expressed === undefined) return golden
+  const names = Object.hasOwn(mentions, id) ? mentions[id] : undefined
+  return {
+    ...golden,
+    given: expressed,
+    expect: names === undefined ? expect : { RAISED: "ValueError", "our message must mention": names }
+  }
+}
+
+const answer = () => Effect.succeed("")
+
+/** Plans that are built by hand, as version 2 writes them. */
+const written = <E>(plan: Effect.Effect<Plan.Plan<unknown, unknown>, E>) =>
+  Effect.fnUntraced(function* ({ expect }: Case) {
+    const wire = yield* Plan.encode(yield* plan, { version: 2 })
+    assert.strictEqual(JSON.stringify(wire), JSON.stringify(expect["to_dict"]))
+  })
+
+/** Plans that are built by hand and refused. */
+const refused = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.fnUntraced(function* (golden: Case) {
+    const { RAISED = "", "our message must mention": names = [] } = yield* read(Refusal)(golden.expect)
+    const result = yield* Effect.result(effect)
+    assert(Result.isFailure(result), "expected a refusal")
+    matchError(result.failure, { kind: RAISED, mentions: names })
+  })
+
+const X = Tool.make("x", { parameters: Schema.Struct({ task: Schema.String }), success: Schema.String })
+const toolkit = Toolkit.make(X)
+const handlers = toolkit.toLayer({ x: () => Effect.succeed("") })
+
+const research = Agent.make("research", { instructions: "" })
+
+const guide = Plan.make(
+  { predicates: { "routes:fetch:apology": () => true } },
+  Step.make("fetch", {
+    target: Step.target("fetch", answer),
+    writes: "hits",
+    output: types["Hits"],
+    routes: [["apology", When.custom("routes:fetch:apology")]]
+  }),
+  Step.make("rank", { target: Step.target("rank", answer), task: Reference.fromStep("fetch"), writes: "ranked" }),
+  Step.make("write", { target: "write", task: Reference.fromStep("rank") }),
+  Step.make("apology", { target: "apology" })
+)
+
+const memory = Layer.provideMerge(Checkpoint.layer(), VersionedStore.layerMemory)
+
+const give = (text: string) => () => Effect.succeed(text)
+
+const bind = <R, E>(plan: Effect.Effect<Plan.Plan<unknown, R>, E>) => Effect.flatMap(plan, (made) => Plan.bind(made))
+
+/** A run that is inside its step while another one wants its key. */
+const stealing = Effect.fnUntraced(function* ({ expect }: Case) {
+  const checkpoint = yield* Checkpoint.Checkpoint
+  const inside = yield* Deferred.make<void>()
+  const go = yield* Deferred.make<void>()
+  const slow = yield* bind(
+    Plan.make(
+      Step.make("a", {
+        target: () => Effect.as(Effect.andThen(Deferred.succeed(inside, undefined), Deferred.await(go)), "1"),
+        writes: "w1"
+      }),
+      Step.make("b", { target: give("y") })
+    )
+  )
+  const original = yield* Effect.forkChild(checkpoint.run(slow, { key: "k", input: "go" }))
+  yield* Deferred.await(inside)
+  const resumer = yield* Effect.result(checkpoint.resume(slow, { key: "k" }))
+  yield* Deferred.succeed(go, undefined)
+  const first = yield* Fiber.join(original)
+  const inspection = yield* checkpoint.inspect("k")
+  const write = yield* checkpoint.read("w1")
+  equal(
+    {
+      resumer: Result.isFailure(resumer) ? resumer.failure.message.includes('"k"') : "y",
+      original: first.outcome === "Completed" ? first.text : first.outcome,
+      status: Option.getOrThrow(inspection).status,
+      w1: Option.getOrThrow(write).value
+    },
+    expect
+  )
+}, Effect.provide(memory))
+
+const interrupting = Effect.fnUntraced(function* ({ expect }: Case) {
+  const checkpoint = yield* Checkpoint.Checkpoint
+  const inside = yield* Deferred.make<void>()
+  let sleeps = true
+  const member = () =>
+    Effect.suspend(() => (sleeps ? Effect.andThen(Deferred.succeed(inside, undefined), Effect.never) : Effect.succeed("F")))
+  const plan = yield* bind(
+    Plan.make(
+      Step.make("a", { target: give("A"), writes: "o" }),
+      Step.make("b1", { target: member, parallel: true }),
+      Step.make("b2", { target: member, parallel: true })
+    )
+  )
+  const fiber = yield* Effect.forkChild(checkpoint.run(plan, { key: "k", input: "go" }))
+  yield* Deferred.await(inside)
+  yield* Fiber.interrupt(fiber)
+  const state = Option.getOrThrow(yield* checkpoint.load(plan, "k"))
+  const { status } = Option.getOrThrow(yield* checkpoint.inspect("k"))
+  sleeps = false
+  const fresh = yield* checkpoint.run(plan, { key: "k", input: "go" })
+  equal(
+    {
+      outcome: "interrupted",
+      checkpoint: {
+        next_step: state.cursor ?? null,
+        kv: Object.fromEntries(PlanRun.writes(state)),
+        completed_steps: PlanRun.history(state).map(({ step }) => step),
+        status
+      },
+      "fresh run on same key": fresh.outcome === "Completed" ? fresh.text : fresh.outcome
+    },
+    expect
+  )
+}, Effect.provide(memory))
+
+const nestedPause = Effect.fnUntraced(function* ({ expect }: Case) {
+  const checkpoint = yield* Checkpoint.Checkpoint
+  const inner = yield* bind(Plan.make(Step.make("a", { target: () => Step.pause("wait") })))
+  const outer = yield* bind(Plan.make(Step.make("sub", { target: inner })))
+  const result = yield* checkpoint.run(outer, { key: "k", input: "go" })
+  assert(result.outcome === "Paused")
+  equal(
+    {
+      error: paused(result),
+
+      "outer checkpoint": { status: Option.getOrThrow(yield* checkpoint.inspect("k")).status, next_step: result.state.cursor }
+    },
+    expect
+  )
+}, Effect.provide(memory))
+
+/** Writes reach the store only of a run that is kept: the keys that can be read after one that is. */
+const emptyStore = Effect.fnUntraced(function* ({ expect }: Case) {
+  const checkpoint = yield* Checkpoint.Checkpoint
+  const plan = yield* bind(Plan.make(Step.make("a", { target: give("A"), writes: "w" })))
+  yield* checkpoint.run(plan, { key: "k", input: "go" })
+  const write = yield* checkpoint.read("w")
+  equal({ keys: Option.isSome(write) ? ["w"] : [] }, expect)
+}, Effect.provide(memory))
+
+/** A value that is no JSON never gets past its step. */
+const opaque = Effect.fnUntraced(function* ({ expect }: Case) {
+  const value: unknown = new Map()
+  // Sound: it is not; the case is about a function whose types lie.
+  const lie = () => Effect.succeed(value as string)
+  const plan = yield* bind(Plan.make(Step.make("a", { target: lie, writes: "w" }), Step.make("b", { target: give("") })))
+  const checkpoint = yield* Checkpoint.Checkpoint
+  const error = yield* Effect.flip(checkpoint.run(plan, { key: "k", input: "go" }))
+  assert(error._tag === "PlanError" && error.reason._tag === "StepFailed")
+  equal({ result: `RAISES ${error.reason.failure.type}` }, expect)
+}, Effect.provide(memory))
+
+const sameKey = Effect.fnUntraced(function* ({ expect }: Case) {
+  const checkpoint = yield* Checkpoint.Checkpoint
+  const plan = yield* bind(Plan.make(Step.make("a", { target: give("A"), writes: "c" })))
+  const result = yield* checkpoint.run(plan, { key: "c", input: "go" })
+  equal({ result: result.outcome }, expect)
+}, Effect.provide(memory))
+
+const probes = Effect.fnUntraced(function* ({ expect }: Case) {
+  const checkpoint = yield* Checkpoint.Checkpoint
+  const store = yield* VersionedStore.VersionedStore
+  const absent = yield* checkpoint.isCurrent("k", "w")
+  yield* store.compareAndSet("plan/head/other", Option.none(), { hello: 1 })
+  const foreign = yield* Effect.orElseSucceed(checkpoint.isCurrent("other", "w"), () => false)
+  equal({ absent, "no run_uid": foreign }, expect)
+}, Effect.provide(memory))
+
+const cap = (memories: Plan.AgentMemory | undefined, reference: "memory" | "agent") =>
+  Effect.fnUntraced(function* ({ expect }: Case) {
+    const seen: Trace = []
+    const watched = makeTargets(seen, {})
+    const step =
+      reference === "memory"
+        ? Step.make("cap", { target: watched.agent("cap"), task: "do", context: Reference.fromMemory("x") })
+        : // A function: no agent can be given an empty message.
+          Step.make("cap", { target: watched.function("cap"), task: Reference.fromAgent("x") })
+    const plan = yield* Plan.make(step)
+    const bound = yield* Plan.bind(plan, {
+      agents: { x: watched.agent("x") },
+      memories: memories === undefined ? {} : { x: memories }
+    })
+    yield* Effect.provide(Plan.run(bound, "go"), ScriptedModel.layer(watched.script))
+    equal({ "cap received": seen.map(([, task, context]) => [task, context ?? null]) }, expect)
+  })
+
+const F2 = Tool.make("f2", {
+  parameters: Schema.Struct({ q: Schema.String, extra: Schema.optionalKey(Schema.String) }),
+  success: Schema.String
+})
+const F3 = Tool.make("f3", {
+  parameters: Schema.Struct({ extra: Schema.optionalKey(Schema.String), task: Schema.String }),
+  success: Schema.String
+})
+const F0 = Tool.make("f0", { success: Schema.String })
+
+const toolArguments = Effect.fnUntraced(function* ({ expect }: Case) {
+  const received: { [key: string]: ReadonlyArray<string> } = {}
+  const toolkit = Toolkit.make(F2, F3)
+  const handlers = toolkit.toLayer({
+    f2: ({ extra = "d", q }) => Effect.sync(() => ((received["f2 received"] = [q, extra]), "")),
+    f3: ({ extra = "d", task }) => Effect.sync(() => ((received["f3 received"] = [extra, task]), ""))
+  })
+  const plan = yield* Plan.make(Step.make("f2", { target: "f2", task: "do" }), Step.make("f3", { target: "f3", task: "do" }))
+  const bound = yield* Effect.provide(Plan.bind(plan, { toolkit }), handlers)
+  yield* Plan.run(bound, "go")
+  equal(received, expect)
+})
+
+const noParameters = Effect.fnUntraced(function* ({ expect }: Case) {
+  const toolkit = Toolkit.make(F0)
+  const plan = yield* Plan.make(Step.make("f0", { target: "f0" }))
+  const bound = yield* Effect.result(
+    Effect.provide(Plan.bind(plan, { toolkit }), toolkit.toLayer({ f0: () => Effect.succeed("") }))
+  )
+  assert(Result.isFailure(bound))
+  equal({ error: { type: bound.failure._tag } }, expect)
+})
+
+const node = (id: string, system: string) => ({
+  id,
+  name: id,
+  provider: "prov",
+  model: "mod",
+  system,
+  engine_type: "Eng",
+  tools: [],
+  type: "agent"
+})
+
+const graph = (...nodes: ReadonlyArray<ReturnType<typeof node>>) => ({
+  session_id: "s",
+  nodes: [...nodes, { id: "tool:calc", name: "calc", type: "tool" }],
+  edges: [{ from: "writer", to: "tool:calc", label: "calc", type: "tool" }]
+})
+
+/** Programs, each for the case whose words it carries out. */
+const programs: { readonly [id: string]: (golden: Case) => Effect.Effect<void, unknown> } = {
+  A25: written(
+    Plan.make(
+      Step.make("other", { target: Step.target("fetch", answer) }),
+      Step.make("z", { target: Agent.make("searcher", { instructions: "" }) })
+    )
+  ),
+  A26: written(Plan.make(Step.make("first", { target: answer }), Step.make("p", { target: answer }))),
+  A28: written(Plan.make(Step.make("a", { target: "a" }))),
+  A30: written(guide),
+  D53: refused(
+    Effect.flatMap(Plan.make(Step.make("a", { target: research, context: Reference.fromMemory("research") })), (plan) =>
+      Plan.bind(plan, { agents: { research } })
+    )
+  ),
+  D55: refused(
+    Effect.flatMap(Plan.make(Step.make("a", { target: "x", task: Reference.fromAgent("x") })), (plan) =>
+      Effect.provide(Plan.bind(plan, { toolkit }), handlers)
+    )
+  ),
+  D56: refused(
+    Effect.flatMap(Plan.make(Step.make("a", { target: "x", context: [Reference.fromAgent("x")] })), (plan) =>
+      Plan.bind(plan, { agents: { x: research }, memories: { x: Plan.makeMemory({ text: Effect.succeed("") }) } })
+    )
+  ),
+  N03: Effect.fnUntraced(function* ({ expect }: Case) {
+    const wire = graph(node("writer", "Write."), node("reader", "Read."))
+    const { version, ...written } = yield* AgentGraph.encode(yield* AgentGraph.decode(wire), { version: 1 })
+    assert.strictEqual(version, 1)
+    equal(written, wire)
+    equal(expect, { equal: true })
+  }),
+  N10: Effect.fnUntraced(function* ({ expect }: Case) {
+    const [one, two] = yield* Effect.forEach(["one", "two"], (system) => AgentGraph.decode(graph(node("same", system))))
+    assert(one !== undefined && two !== undefined)
+    const written = yield* AgentGraph.encode(AgentGraph.merge(one, two), { version: 1 })
+        equal(
+      objects(written["nodes"]).flatMap(({ system }) => (system === undefined ? [] : [system])),
+      expect["systems"]
+    )
+  }),
+  J16: stealing,
+  J18: interrupting,
+  J20: nestedPause,
+  O01: emptyStore,
+  O05: opaque,
+  O06: opaque,
+  O08: sameKey,
+  O10: probes,
+  O11: cap(Plan.makeMemory({ text: Effect.succeed("User: hi\nAssistant: there") }), "memory"),
+  O13: cap(Plan.makeMemory({ output: Effect.succeed(undefined) }), "agent"),
+  O15: toolArguments,
+  O16: noParameters
+}
+
+/** The program of a case that is told in words. */
+export const programOf = ({ given, id }: Case): ((golden: Case) => Effect.Effect<void, unknown>) | undefined =>
+  ("desc" in given || "live plan" in given) && Object.hasOwn(programs, id) ? programs[id] : undefined
