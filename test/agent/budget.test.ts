@@ -7,7 +7,7 @@ import { RunTransition } from "effect-emissary/agent"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
-import * as events from "./runEvents.ts"
+import * as events from "./run-events.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
 const long = "x".repeat(1000)

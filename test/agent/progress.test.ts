@@ -22,7 +22,7 @@ import {
   started,
   step,
   toolStarted
-} from "./runEvents.ts"
+} from "./run-events.ts"
 
 const request = (callId: string, path?: ReadonlyArray<string>): Run.ApprovalRequest => ({
   callId,

@@ -27,7 +27,7 @@ import {
   toolMessage,
   toolStarted,
   userMessage
-} from "./runEvents.ts"
+} from "./run-events.ts"
 
 const asks = (...ids: ReadonlyArray<string>) => run(started(), input(), step(1), answered(ids.map((id) => call(id))))
 

@@ -7,7 +7,7 @@ import { Agent, AgentError, Run } from "effect-emissary"
 import { RunTransition } from "effect-emissary/agent"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { answered, at, call, finished, go, input, run, started, step, toolStarted } from "./runEvents.ts"
+import { answered, at, call, finished, go, input, run, started, step, toolStarted } from "./run-events.ts"
 
 const secret = "sk-SECRET"
 

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, HashMap, Result } from "effect"
 import { Conversation, Message, Run } from "effect-emissary"
 import { RunTransition } from "effect-emissary/agent"
-import { Plan, simulate, sync } from "./runDriver.ts"
+import { Plan, simulate, sync } from "./run-driver.ts"
 
 const encode = (state: Run.State) => sync(Run.stateCodec.encodeJson(state))
 const decode = (json: string) => sync(Run.stateCodec.decodeJson(json))

@@ -24,7 +24,7 @@ import {
   toolMessage,
   toolStarted,
   userMessage
-} from "./runEvents.ts"
+} from "./run-events.ts"
 
 const asks = (maxSteps: number, finishReason?: string) =>
   run(started(), input("q", maxSteps), step(1), answered([call("a"), call("b")], finishReason))

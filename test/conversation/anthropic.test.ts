@@ -4,9 +4,9 @@ import { Conversation, ConversationError, Message, PayloadError, ToolResult } fr
 import { AnthropicMessages, OpenAiMessages, RenderError } from "effect-emissary/interop"
 import { Arbitraries } from "effect-emissary/testing"
 
-import { anthropicForeign } from "./anthropicForeign.ts"
-import { anthropicRules } from "./anthropicRules.ts"
-import { heldBy, sendableTo } from "./foreignTranscript.ts"
+import { anthropicForeign } from "./anthropic-foreign.ts"
+import { anthropicRules } from "./anthropic-rules.ts"
+import { heldBy, sendableTo } from "./foreign-transcript.ts"
 
 const runs = { arbitrary: { runs: 300 } }
 

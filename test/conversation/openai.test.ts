@@ -4,9 +4,9 @@ import { Conversation, ConversationError, Message, PayloadError, ToolResult } fr
 import { OpenAiMessages, type RenderError } from "effect-emissary/interop"
 import { Arbitraries } from "effect-emissary/testing"
 
-import { heldBy, sendableTo } from "./foreignTranscript.ts"
-import { openaiForeign } from "./openaiForeign.ts"
-import { openaiRules } from "./openaiRules.ts"
+import { heldBy, sendableTo } from "./foreign-transcript.ts"
+import { openaiForeign } from "./openai-foreign.ts"
+import { openaiRules } from "./openai-rules.ts"
 
 const runs = { arbitrary: { runs: 300 } }
 

@@ -6,7 +6,7 @@ import * as planFlow from "#src/plan/internal/planFlow.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Plan, type PlanDefinition, type PlanRun, type When } from "effect-emissary/plan"
 
-import { brief, either, object, plan, problems, some, step, to } from "./checkFixtures.ts"
+import { brief, either, object, plan, problems, some, step, to } from "./check-fixtures.ts"
 
 const Index = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 19 }))
 

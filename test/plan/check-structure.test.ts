@@ -5,7 +5,7 @@ import * as planCheck from "#src/plan/internal/planCheck.ts"
 import * as planNames from "#src/plan/internal/planNames.ts"
 import { Plan, PlanDefinition, PlanInvalid, Reference } from "effect-emissary/plan"
 
-import { brief, either, plan, problems, reasons, schemas, step, to } from "./checkFixtures.ts"
+import { brief, either, plan, problems, reasons, schemas, step, to } from "./check-fixtures.ts"
 
 const { fromParallel, fromParallelAll, fromStep } = Reference
 

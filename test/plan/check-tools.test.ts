@@ -7,7 +7,7 @@ import { ToolContract } from "effect-emissary"
 import type { Json } from "effect-emissary/payload"
 import { Reference, type PlanDefinition } from "effect-emissary/plan"
 
-import { brief, object, plan, schemas, step } from "./checkFixtures.ts"
+import { brief, object, plan, schemas, step } from "./check-fixtures.ts"
 
 const tool = (parameters: Json.JsonObject, name = "search") =>
   Effect.runSync(Effect.flatMap(ToolContract.make({ name, parameters }), boundTool.makeStub))

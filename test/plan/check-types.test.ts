@@ -4,7 +4,7 @@ import { Effect, Schema } from "effect"
 import * as stepSchema from "#src/plan/internal/stepSchema.ts"
 import { JsonSchema, type Json } from "effect-emissary/payload"
 
-import { object } from "./checkFixtures.ts"
+import { object } from "./check-fixtures.ts"
 
 const text = { type: "string" }
 const integer = { type: "integer" }

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import type { PayloadError } from "effect-emissary"
 import { Plan, Reference, When, type PlanDefinition } from "effect-emissary/plan"
-import { definition, names, Seed } from "./codecDefinitions.ts"
+import { definition, names, Seed } from "./codec-definitions.ts"
 import { native, plan, step } from "./wires.ts"
 
 type Definition = PlanDefinition.PlanDefinition

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { Picture, When, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
-import { edgesOf, graphViz, mermaid } from "./pictureParsers.ts"
+import { edgesOf, graphViz, mermaid } from "./picture-parsers.ts"
 
 type Definition = PlanDefinition.PlanDefinition
 

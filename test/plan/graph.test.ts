@@ -3,7 +3,7 @@ import { Effect, Option, Schema } from "effect"
 import { AgentDefinition, ToolContract } from "effect-emissary"
 import { AgentGraph, type PlanDefinition } from "effect-emissary/plan"
 import { step } from "./definitions.ts"
-import { edgesOf, graphViz, mermaid } from "./pictureParsers.ts"
+import { edgesOf, graphViz, mermaid } from "./picture-parsers.ts"
 
 const parameters = { type: "object", properties: {}, required: [], additionalProperties: false }
 const tool = (name: string) => ToolContract.make({ name, parameters })

@@ -3,7 +3,7 @@ import { DateTime, Effect, Result, Schema } from "effect"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Message } from "effect-emissary"
 import { Picture, When, type PlanDefinition, type PlanRun } from "effect-emissary/plan"
-import { mermaid } from "./pictureParsers.ts"
+import { mermaid } from "./picture-parsers.ts"
 
 const Small = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 7 }))
 const Generated = Schema.Struct({

@@ -4,7 +4,7 @@ import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Message } from "effect-emissary"
 import { Picture, When, type PlanDefinition, type PlanRun } from "effect-emissary/plan"
 import { step } from "./definitions.ts"
-import { graphViz, mermaid } from "./pictureParsers.ts"
+import { graphViz, mermaid } from "./picture-parsers.ts"
 
 const definition: PlanDefinition.PlanDefinition = {
   name: "plan",

@@ -3,7 +3,7 @@ import { Effect, Schema } from "effect"
 import { Agent } from "effect-emissary"
 import { Picture, Plan, Step, When, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
-import { edgesOf, graphViz, mermaid, type Parsed, svg } from "./pictureParsers.ts"
+import { edgesOf, graphViz, mermaid, type Parsed, svg } from "./picture-parsers.ts"
 
 const to = (to: string, when: When.When = When.field(to).is(true)) => ({ to, when })
 

@@ -8,7 +8,7 @@ import { Agent, VersionedStore } from "effect-emissary"
 import { Picture, Plan, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { definition, Seed } from "./codecDefinitions.ts"
+import { definition, Seed } from "./codec-definitions.ts"
 
 const problemsOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.flip(effect), (error) =>

@@ -7,7 +7,7 @@ import type { RunTransition } from "effect-emissary/agent"
 import { PlanRun } from "effect-emissary/plan"
 
 import { report, waiting } from "./golden-run/plans.ts"
-import { time } from "./transitionDriver.ts"
+import { time } from "./transition-driver.ts"
 
 const golden = (name: string): unknown =>
   JSON.parse(readFileSync(new URL(`./golden-run/${name}-v1.json`, import.meta.url), "utf8"))

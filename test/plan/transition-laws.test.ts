@@ -4,7 +4,7 @@ import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Message, type Run } from "effect-emissary"
 import { PlanRun } from "effect-emissary/plan"
 
-import { rulesOf, Script, simulate, writesOf } from "./transitionDriver.ts"
+import { rulesOf, Script, simulate, writesOf } from "./transition-driver.ts"
 
 const encode = (state: PlanRun.State) => Effect.runSync(PlanRun.encodeStateJson(state))
 const decode = (json: string) => Effect.runSync(PlanRun.decodeStateJson(json))

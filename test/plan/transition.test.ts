@@ -4,7 +4,7 @@ import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Conversation, type Run } from "effect-emissary"
 import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 
-import { plan, step, time } from "./transitionDriver.ts"
+import { plan, step, time } from "./transition-driver.ts"
 
 const at = time(0)
 

@@ -4,7 +4,7 @@ import { Result } from "effect"
 import type * as runParts from "#src/agent/internal/runParts.ts"
 import { Conversation, ToolResult, type Message, type Run } from "effect-emissary"
 import { RunTransition } from "effect-emissary/agent"
-import { time } from "./runDriver.ts"
+import { time } from "./run-driver.ts"
 
 export const at = time(0)
 let ids = 0

@@ -1,5 +1,5 @@
 import { Arbitrary, Schema } from "effect"
-import { Extras, type Json, list, type JsonObject, shuffled, Said, withExtras } from "./foreignJson.ts"
+import { Extras, type Json, list, type JsonObject, shuffled, Said, withExtras } from "./foreign-json.ts"
 
 /** Histories of Chat Completions as other programs keep them: lawful, and written in every way there is. */
 

@@ -1,5 +1,5 @@
 import { Arbitrary, Schema } from "effect"
-import { Extras, type Json, type JsonObject, list, Said, shuffled, withExtras } from "./foreignJson.ts"
+import { Extras, type Json, type JsonObject, list, Said, shuffled, withExtras } from "./foreign-json.ts"
 
 /** Histories of the Messages API as other programs keep them: lawful, and written in every way there is. */
 
