@@ -341,7 +341,7 @@ export const outputSchema = <A>(
  * import { Effect } from "effect"
  * import { Agent } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * const greeter = Agent.make("greeter", { instructions: "Greet people." })
  *
@@ -394,7 +394,7 @@ export const make = <
  * import { Tool, Toolkit } from "effect/ai"
  * import { Agent } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * const toolkit = Toolkit.make(
  *   Tool.make("get_order", {
@@ -630,7 +630,7 @@ const handlerOf = (agent: Effect.Effect<agentTypes.Agent<unknown>>): Tool.Handle
  * import { Effect, Layer } from "effect"
  * import { Agent } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * class Researcher extends Agent.Service<Researcher>()("researcher", {}) {}
  *
@@ -693,7 +693,7 @@ export const asTool = <const Name extends string, R>(
  * import { Effect } from "effect"
  * import { Agent, Conversation } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * const agent = Agent.make("clerk", {
  *   instructions: "Be brief.",
@@ -743,7 +743,7 @@ export const truncate = (options: {
  * import { LanguageModel, Prompt } from "effect/ai"
  * import { Agent, Conversation } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * const agent = Agent.make("clerk", {
  *   budget: Agent.compact({

@@ -229,7 +229,7 @@ export type AgentEvent<A> =
  * import { Effect, Stream } from "effect"
  * import { Agent, AgentEvent } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * const greeter = Agent.make("greeter", { instructions: "Greet people." })
  *

@@ -369,7 +369,6 @@ const capacity = 256
  * import { LanguageModel } from "effect/ai"
  * import { ModelRegistry } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  *
  * const Registry = ModelRegistry.layer({
  *   demo: ModelRegistry.provider({
  *     options: ModelRegistry.Sampling,
@@ -472,7 +471,6 @@ const fromProviders = <R>(providers: {
  * import { Effect, Layer } from "effect"
  * import { ModelRegistry } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  *
  * const program = Effect.gen(function*() {
  *   const registry = yield* ModelRegistry.ModelRegistry
  *   const model = yield* registry.resolve("openai/gpt-5.2", {})

@@ -907,7 +907,7 @@ export const encode = (
  * import { Tool, Toolkit } from "effect/ai"
  * import { Agent, Run } from "effect-emissary"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * const toolkit = Toolkit.make(
  *   Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), needsApproval: true })

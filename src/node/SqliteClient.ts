@@ -242,7 +242,7 @@ export const layer = (options: Options): Layer.Layer<SqlClient.SqlClient, SqlErr
  * import { Effect, FileSystem, Option } from "effect"
  * import { VersionedStore } from "effect-emissary"
  * import { SqliteClient } from "effect-emissary/node"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * const write = Effect.gen(function*() {
  *   const store = yield* VersionedStore.VersionedStore

@@ -610,7 +610,6 @@ export interface Options {
  * import { Layer } from "effect"
  * import { SqliteClient } from "effect-emissary/node"
  * import { Checkpoint } from "effect-emissary/plan"
- *  *
  * export const checkpoints = Checkpoint.layer({ leaseTime: "1 minute" }).pipe(
  *   Layer.provide(SqliteClient.layerStore({ filename: "runs.sqlite" }))
  * )

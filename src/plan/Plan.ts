@@ -291,31 +291,6 @@ export {
  * What is legal in a plan and probably not meant: `routes`, `routesBy` and
  * `afterBranches` of a step in a band, which goes on at the step after it.
  *
- * **Example** (Routes that nobody follows)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Plan, Reference, planCheck } from "effect-emissary/plan"
- *
- * const definition = {
- *   name: "report",
- *   maxIterations: 100,
- *   steps: [
- *     {
- *       name: "a",
- *       target: { kind: "tool", name: "search" },
- *       task: Reference.fromPrev,
- *       parallel: true,
- *       routes: [{ to: "b", when: { _tag: "Empty", path: [] } }]
- *     },
- *     { name: "b", target: { kind: "tool", name: "search" }, task: Reference.fromPrev, parallel: false }
- *   ]
- * } as const
- *
- * assert.deepStrictEqual(planCheck.checkStructure(definition), [])
- * assert.deepStrictEqual(Plan.warnings(definition).map(({ step, slot }) => [step, slot]), [["a", "routes"]])
- * ```
- *
  * @category validation
  * @since 0.1.0
  */
@@ -643,7 +618,6 @@ export const make: <const Args extends livePlan.MakeArguments>(
  * import { Agent } from "effect-emissary"
  * import { Plan, Step } from "effect-emissary/plan"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  *
  * const toolkit = Toolkit.make(
  *   Tool.make("search", { parameters: Schema.Struct({ query: Schema.String }), success: Schema.String })
  * )
@@ -1127,7 +1101,7 @@ export interface ServiceClass<Self, Name extends string, A, E, R> extends Contex
  * import { Agent } from "effect-emissary"
  * import { Plan, Step } from "effect-emissary/plan"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * class Writer extends Agent.Service<Writer>()("writer", { instructions: "Write one line." }) {}
  *

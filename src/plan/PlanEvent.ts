@@ -130,7 +130,7 @@ const makeTextDeltas = <E, R>(self: Stream.Stream<PlanEvent<unknown>, E, R>): St
  * import { Agent } from "effect-emissary"
  * import { Plan, PlanEvent, Step } from "effect-emissary/plan"
  * import { ScriptedModel } from "effect-emissary/testing"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * const writer = Agent.make("writer", { instructions: "Write." })
  *

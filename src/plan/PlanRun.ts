@@ -585,42 +585,6 @@ export const encodeState = (
  * Fails where something must not be written, a key of the run's context that names a
  * secret for example. `indent` is the number of spaces per level, default 0.
  *
- * **Example** (Going on elsewhere)
- *
- * ```ts
- * import { DateTime, Effect } from "effect"
- * import { PlanRun, planTransition } from "effect-emissary/plan"
- * import assert from "node:assert"
- *
- * const rules = planTransition.makeRules({
- *   name: "report",
- *   maxIterations: 10,
- *   steps: [
- *     { name: "write", target: { kind: "function", name: "write" }, task: { _tag: "FromPrev" }, parallel: false }
- *   ]
- * })
- *
- * const program = Effect.gen(function*() {
- *   const state = planTransition.start(rules, {
- *     _tag: "PlanStarted",
- *     at: yield* DateTime.now,
- *     runId: "run_1",
- *     plan: "report",
- *     digest: "sha256:0",
- *     depth: 0,
- *     maxIterations: 10,
- *     input: { task: "cats", payload: "cats" },
- *     context: {}
- *   })
- *   const kept = yield* PlanRun.encodeStateJson(state)
- *
- *   // any other process that has the plan
- *   return planTransition.next(rules, yield* PlanRun.decodeStateJson(kept))
- * })
- *
- * assert.deepStrictEqual(Effect.runSync(program), { _tag: "RunSteps", steps: ["write"] })
- * ```
- *
  * @category encoding
  * @since 0.1.0
  */

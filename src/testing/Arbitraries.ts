@@ -357,7 +357,7 @@ export const messages = (options?: ConversationOptions): Arbitrary.Arbitrary<Rea
  * import { Arbitrary, Effect, Result } from "effect"
  * import { Conversation } from "effect-emissary"
  * import { Arbitraries } from "effect-emissary/testing"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * const check = Arbitrary.checkEffect(Arbitraries.conversation(), (self) =>
  *   Result.isSuccess(Conversation.fromMessages(Conversation.messages(self)))
@@ -541,7 +541,7 @@ const distinctTools = (tools: AgentDescription["tools"], max: number): AgentDesc
  * import { Arbitrary, Effect } from "effect"
  * import { AgentDefinition } from "effect-emissary"
  * import { Arbitraries } from "effect-emissary/testing"
- *  * import assert from "node:assert"
+ * import assert from "node:assert"
  *
  * const check = Arbitrary.checkEffect(Arbitraries.agentDescription(), (description) =>
  *   Effect.gen(function*() {

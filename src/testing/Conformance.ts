@@ -90,7 +90,6 @@ export interface Options {
  * import { Effect } from "effect"
  * import { VersionedStore } from "effect-emissary"
  * import { Conformance } from "effect-emissary/testing"
- *  *
  * const checks = Conformance.versionedStore("memory", VersionedStore.layerMemory, { durable: false })
  *
  * // with @effect/vitest: for (const { name, check } of checks) it.effect(name, () => check)
@@ -140,7 +139,6 @@ export const versionedStore = <E = never>(
  * import { Effect } from "effect"
  * import { ConversationStore } from "effect-emissary"
  * import { Conformance } from "effect-emissary/testing"
- *  *
  * const checks = Conformance.conversationStore("memory", ConversationStore.layerMemory, { durable: false })
  *
  * // with @effect/vitest: for (const { name, check } of checks) it.effect(name, () => check)

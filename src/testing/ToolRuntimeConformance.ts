@@ -113,7 +113,6 @@ export interface Options {
  * import { Effect } from "effect"
  * import { ToolRuntime } from "effect-emissary"
  * import { ToolRuntimeConformance } from "effect-emissary/testing"
- *  *
  * const checks = ToolRuntimeConformance.suite("concurrent", ToolRuntime.layerConcurrent({ maxConcurrency: 2 }))
  *
  * // with @effect/vitest: for (const { name, check } of checks) it.effect(name, () => check)

@@ -1268,50 +1268,6 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  * let the server keep idle connections longer than the client does. Provide an
  * `HttpClient` that does not repeat requests by itself.
  *
- * **Example** (Calling a tool of which only the contract is known)
- *
- * ```ts
- * import { NodeHttpServer } from "@effect/platform-node"
- * import { Effect, Layer, Redacted, Result, Schema } from "effect"
- * import { Tool, Toolkit } from "effect/ai"
- * import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
- * import { boundCall, boundTool, toolBatch } from "effect-emissary/tool"
- * import { RemoteTools, ToolContract, ToolResult } from "effect-emissary"
- * import assert from "node:assert"
- * import { createServer } from "node:http"
- *
- * const Greet = Tool.make("greet", { parameters: Schema.Struct({ name: Schema.String }), success: Schema.String })
- * const Greetings = Toolkit.make(Greet)
- * const token = Redacted.make("s3cret")
- *
- * const server = HttpRouter.serve(
- *   RemoteTools.layerServer(Greetings, { token }).pipe(
- *     Layer.provide(Greetings.toLayer({ greet: ({ name }) => Effect.succeed(`Hello ${name}`) }))
- *   ),
- *   { disableLogger: true, disableListenLog: true }
- * ).pipe(Layer.provideMerge(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0 })))
- *
- * const runtime = Layer.unwrap(
- *   Effect.map(HttpServer.HttpServer, ({ address }) =>
- *     RemoteTools.layerRuntime({ url: `http://127.0.0.1:${"port" in address ? address.port : 0}`, token })
- *   )
- * ).pipe(Layer.provide(FetchHttpClient.layer), Layer.provide(server))
- *
- * const program = Effect.gen(function* () {
- *   const shell = yield* boundTool.makeStub(yield* ToolContract.fromTool(Greet))
- *   const tools = yield* boundTool.makeSet([shell])
- *   const call = yield* boundCall.prepare(
- *     tools,
- *     { id: "c1", name: "greet", arguments: { name: "Ada" } },
- *     { runId: "r1" }
- *   )
- *   return yield* toolBatch.collect([Result.getOrThrow(call)])
- * })
- *
- * const [result] = await Effect.runPromise(program.pipe(Effect.provide(runtime)))
- * assert.deepStrictEqual(result, ToolResult.success("Hello Ada"))
- * ```
- *
  * @category layers
  * @since 0.1.0
  */

@@ -23,37 +23,6 @@ import * as Schema from "effect/Schema"
  * `json` are static methods, so that the class can be passed as a schema and
  * used as a module alike.
  *
- * **Example** (Failing with a sentence)
- *
- * ```ts
- * import { Effect, Schema } from "effect"
- * import { Tool, Toolkit } from "effect/ai"
- * import { boundCall, boundTool, toolBatch } from "effect-emissary/tool"
- * import { ToolFailure, ToolResult } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const GetOrder = Tool.make("get_order", {
- *   parameters: Schema.Struct({ id: Schema.String }),
- *   success: Schema.String,
- *   failure: ToolFailure
- * })
- *
- * const toolkit = Toolkit.make(GetOrder)
- * const handlers = toolkit.toLayer({
- *   get_order: ({ id }) => Effect.fail(ToolFailure.error(`no order ${id}`, { type: "not_found" }))
- * })
- *
- * const program = Effect.gen(function* () {
- *   const tools = yield* boundTool.makeSet(yield* boundTool.fromToolkit(toolkit))
- *   const call = yield* boundCall.prepare(tools, { id: "1", name: "get_order", arguments: { id: "42" } }, { runId: "run" })
- *   return yield* toolBatch.collect([yield* Effect.fromResult(call)])
- * }).pipe(Effect.provide(handlers))
- *
- * const [result] = await Effect.runPromise(program)
- * assert.ok(result !== undefined && ToolResult.isFailure(result))
- * assert.deepStrictEqual([result.type, result.message], ["not_found", "no order 42"])
- * ```
- *
  * @category errors
  * @since 0.1.0
  */

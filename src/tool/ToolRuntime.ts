@@ -91,30 +91,6 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  *
  * A `dispatch` that dies gives an `unhandled_error` result.
  *
- * **Example** (A runtime that answers by itself)
- *
- * ```ts
- * import { Effect } from "effect"
- * import { boundCall, boundTool, toolBatch } from "effect-emissary/tool"
- * import { ToolContract, ToolResult, ToolRuntime } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const echo = ToolRuntime.make({
- *   dispatch: (call) => Effect.succeed(ToolResult.success(call.arguments)),
- *   concurrency: 4
- * })
- *
- * const program = Effect.gen(function* () {
- *   const contract = yield* ToolContract.make({ name: "anything", parameters: { type: "object" } })
- *   const tools = yield* boundTool.makeSet([yield* boundTool.makeStub(contract)])
- *   const call = yield* boundCall.prepare(tools, { id: "1", name: "anything", arguments: { a: 1 } }, { runId: "run" })
- *   return yield* toolBatch.collect([yield* Effect.fromResult(call)])
- * }).pipe(Effect.provide(ToolRuntime.layer(echo)))
- *
- * const [result] = await Effect.runPromise(program)
- * assert.deepStrictEqual(result, ToolResult.success({ a: 1 }))
- * ```
- *
  * @category constructors
  * @since 0.1.0
  */
@@ -176,40 +152,6 @@ export const layerConcurrent = (options?: {
  *
  * Provide wrappers one after the other. Of several in one `Effect.provide([...])`
  * or `Layer.mergeAll` only one counts, because each replaces the runtime below.
- *
- * **Example** (Two wrappers)
- *
- * ```ts
- * import { Effect } from "effect"
- * import { boundCall, boundTool, toolBatch } from "effect-emissary/tool"
- * import { ToolContract, ToolResult, ToolRuntime } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const log: Array<string> = []
- * const traced = (name: string) =>
- *   ToolRuntime.around((call, next) =>
- *     Effect.gen(function* () {
- *       log.push(`${name}: ${call.contract.name} starts`)
- *       const result = yield* next
- *       log.push(`${name}: ${call.contract.name} ends`)
- *       return result
- *     })
- *   )
- *
- * const program = Effect.gen(function* () {
- *   const contract = yield* ToolContract.make({ name: "ping", parameters: { type: "object" } })
- *   const tools = yield* boundTool.makeSet([yield* boundTool.makeStub(contract)])
- *   const call = yield* boundCall.prepare(tools, { id: "1", name: "ping", arguments: {} }, { runId: "run" })
- *   return yield* toolBatch.collect([yield* Effect.fromResult(call)])
- * }).pipe(
- *   Effect.provide(traced("first")),
- *   Effect.provide(traced("second")),
- *   Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch: () => Effect.succeed(ToolResult.success("pong")) })))
- * )
- *
- * await Effect.runPromise(program)
- * assert.deepStrictEqual(log, ["first: ping starts", "second: ping starts", "second: ping ends", "first: ping ends"])
- * ```
  *
  * @category layers
  * @since 0.1.0
