@@ -37,7 +37,7 @@ describe("what an editor shows", () => {
       shown,
       [
         `Layer<Support, AgentError, Handler<"pay"> | LanguageModel | Ledger>`,
-        `Effect<RunResult<{ readonly answer: string; }>, AgentError, ModelRegistry | Support>`,
+        `Effect<Result<{ readonly answer: string; }>, AgentError, ModelRegistry | Support>`,
         `Effect<JsonObject, AgentError | LossyEncoding | PayloadError, Ledger>`
       ],
       output
