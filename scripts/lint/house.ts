@@ -52,7 +52,7 @@ const arrows: Record<string, ReadonlyArray<string>> = {
   interop: ["payload", "tool", "conversation"],
   node: ["payload", "conversation"],
   testing: rooms,
-  index: ["payload", "tool", "conversation", "agent", "plan"]
+  index: ["payload", "tool", "conversation", "agent"]
 }
 
 const inSrc = (filename: string): { readonly room: string; readonly path: ReadonlyArray<string> } | undefined => {
@@ -60,6 +60,9 @@ const inSrc = (filename: string): { readonly room: string; readonly path: Readon
   if (path === undefined || path[0] === undefined || !filename.includes("src")) return undefined
   return { room: path.length === 1 ? "index" : path[0], path }
 }
+
+/** Frozen wires are private, too: users read and write them through the codec of their module. */
+const isPrivate = (path: ReadonlyArray<string>): boolean => path.some((part) => part === "internal" || part === "wire")
 
 const resolve = (from: ReadonlyArray<string>, specifier: string): ReadonlyArray<string> => {
   const path = from.slice(0, -1)
@@ -94,8 +97,11 @@ const roomArrows = onImport((context, specifier, node) => {
   }
   if (!specifier.startsWith(".")) return
   const there = resolve(here.path, specifier)
-  if (here.path.at(-1) === "index.ts" && there.includes("internal")) {
-    context.report({ node, message: "A barrel is public: nothing under internal/ is exported from the package." })
+  if (here.path.at(-1) === "index.ts" && isPrivate(there)) {
+    context.report({
+      node,
+      message: "A barrel is public: nothing under internal/ or wire/ is exported from the package."
+    })
     return
   }
   const room = there.length === 1 ? "index" : (there[0] ?? "index")
@@ -206,7 +212,7 @@ const enclosing = /Statement$|Declaration$|^VariableDeclarator$|^PropertyDefinit
 
 /** `as` is allowed inside, each one with a line that says why it is sound; never to or through `any`/`unknown`. */
 const soundCasts: Rule = (context) => {
-  const isPrivate = inSrc(context.filename)?.path.includes("internal") === true
+  const inPrivate = isPrivate(inSrc(context.filename)?.path ?? [])
   const visit = (node: Node) => {
     const target = node["typeAnnotation"]
     if (target?.type === "TSTypeReference" && target.typeName?.name === "const") return
@@ -228,7 +234,7 @@ const soundCasts: Rule = (context) => {
     const to = node.loc.end.line
     const explained = context.sourceCode.getAllComments().some((comment) => {
       // the doc comment of a public export speaks to users and says nothing of a cast
-      const isDoc = !isPrivate && comment.type === "Block" && comment.value.startsWith("*")
+      const isDoc = !inPrivate && comment.type === "Block" && comment.value.startsWith("*")
       return !isDoc && comment.loc.end.line >= from && comment.loc.start.line <= to
     })
     if (!explained) {
@@ -241,8 +247,7 @@ const soundCasts: Rule = (context) => {
 /** Every public export carries a doc comment with `@category` and `@since`, or `@internal`. */
 const docTags: Rule = (context) => {
   const here = inSrc(context.filename)
-  const isPrivate = here?.path.some((part) => part === "internal" || part === "wire")
-  if (here === undefined || isPrivate === true || here.path.at(-1) === "index.ts") return {}
+  if (here === undefined || isPrivate(here.path) || here.path.at(-1) === "index.ts") return {}
   const seen = new Set<string>()
   return {
     ExportNamedDeclaration: (node) => {

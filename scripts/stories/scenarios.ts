@@ -6,7 +6,6 @@ import { Effect, Layer, Schema } from "effect"
 import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
 import { Checkpoint, Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-
 import { Tool, Toolkit } from "effect/ai"
 
 /** What is measured, in the order of the table. */
