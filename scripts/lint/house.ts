@@ -92,8 +92,8 @@ const onImport =
 const roomArrows = onImport((context, specifier, node) => {
   const here = inSrc(context.filename)
   if (here === undefined) return
-  if (/^effect-emissary(\/|$)/.test(specifier)) {
-    context.report({ node, message: "Inside src import the file by its relative path, not the package by its name." })
+  if (/^effect-emissary(\/|$)|^#src\//.test(specifier)) {
+    context.report({ node, message: "Inside src import the file by its relative path." })
   }
   if (!specifier.startsWith(".")) return
   const there = resolve(here.path, specifier)

@@ -75,8 +75,8 @@ const cases: Record<string, { readonly text: string; readonly rules: ReadonlyArr
     rules: ["room-arrows", "room-arrows", "room-arrows"]
   },
   "src/agent/Self.ts": {
-    text: `import { Agent } from "effect-emissary"\n${doc}export const a = Agent\n`,
-    rules: ["room-arrows"]
+    text: `import { Agent } from "effect-emissary"\nimport * as Run from "#src/agent/Run.ts"\n${doc}export const a = [Agent, Run]\n`,
+    rules: ["room-arrows", "room-arrows"]
   },
   "src/attic/Unknown.ts": {
     text: `import * as Json from "../payload/Json.ts"\n${doc}export const a = Json\n`,
