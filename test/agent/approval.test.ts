@@ -5,6 +5,7 @@ import { Agent, Conversation, Message, Run, RunContext, ToolRuntime } from "effe
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, toolkit, world } from "./fixtures.ts"
+import { pluck } from "../pluck.ts"
 
 const agent = Agent.make("tester", { toolkit })
 
@@ -49,10 +50,7 @@ describe("TOOL-7 approvals", () => {
           const second = awaiting(
             yield* agent.resume(yield* throughJson(first.state), { decisions: [{ callId: "c3", approved: true }] })
           )
-          assert.deepStrictEqual(
-            second.requests.map(({ callId }) => callId),
-            ["c1"]
-          )
+          assert.deepStrictEqual(pluck(second.requests, "callId"), ["c1"])
           assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /b"])
           const third = yield* agent.resume(yield* throughJson(second.state), {
             decisions: [{ callId: "c1", approved: false, reason: "Not that one." }]
@@ -134,10 +132,15 @@ describe("TOOL-7 approvals", () => {
         ]
       })
       assert.strictEqual(third.outcome, "Completed")
-      assert.deepStrictEqual(
-        Conversation.messages(third.conversation).map(({ role }) => role),
-        ["user", "assistant", "tool", "tool", "tool", "user", "assistant"]
-      )
+      assert.deepStrictEqual(pluck(Conversation.messages(third.conversation), "role"), [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "tool",
+        "user",
+        "assistant"
+      ])
     }).pipe(Effect.provide(world(mixed)))
   )
 
@@ -242,10 +245,7 @@ describe("TOOL-7 approvals", () => {
     it.effect("TOOL-7 a function sees the decoded arguments", () =>
       Effect.gen(function* () {
         const result = awaiting(yield* payer.run("Go"))
-        assert.deepStrictEqual(
-          result.requests.map(({ callId }) => callId),
-          ["p2"]
-        )
+        assert.deepStrictEqual(pluck(result.requests, "callId"), ["p2"])
         assert.deepStrictEqual(yield* Effect.flatMap(Limit, Ref.get), ["pay 5"])
       }).pipe(
         Effect.provide(
@@ -257,10 +257,7 @@ describe("TOOL-7 approvals", () => {
     it.effect("TOOL-7 an Effect sees RunContext, the conversation and the call id", () =>
       Effect.gen(function* () {
         const result = awaiting(yield* payer.run("Go", { context: { limit: 10 } }))
-        assert.deepStrictEqual(
-          result.requests.map(({ callId }) => callId),
-          ["r2"]
-        )
+        assert.deepStrictEqual(pluck(result.requests, "callId"), ["r2"])
         assert.deepStrictEqual(yield* Effect.flatMap(Limit, Ref.get), ["refund 5"])
       }).pipe(
         Effect.provide(
@@ -321,10 +318,7 @@ describe("TOOL-7 approvals", () => {
       Effect.gen(function* () {
         const conversation = yield* Conversation.fromPrompt(prompt)
         const result = awaiting(yield* agent.run(undefined, { conversation }))
-        assert.deepStrictEqual(
-          result.requests.map(({ callId }) => callId),
-          ["c1"]
-        )
+        assert.deepStrictEqual(pluck(result.requests, "callId"), ["c1"])
         assert.deepStrictEqual(yield* Probe.ran, [])
         yield* agent.run(undefined, { conversation, decisions: [{ callId: "c1", approved: false }] })
         for (const request of yield* ScriptedModel.requests) {

@@ -8,6 +8,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
 import * as events from "./run-events.ts"
+import { pluck } from "../pluck.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
 const long = "x".repeat(1000)
@@ -161,10 +162,7 @@ describe("CONV-7 budget policy", () => {
       assert(fitted?._tag === "ConversationFitted")
       assert.isAbove(fitted.report.before, 1050)
       assert.isAtMost(fitted.report.after, 1040)
-      assert.deepStrictEqual(
-        fitted.report.removed.map(({ role }) => role),
-        ["user", "assistant"]
-      )
+      assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
     }).pipe(Effect.provide(characters), Effect.provide(world(() => ({ text: "ok" }))))
   )
 
@@ -225,10 +223,7 @@ describe("CONV-7 compact", () => {
       ])
       const [fitted, ...more] = fittings(yield* events)
       assert(fitted?._tag === "ConversationFitted" && more.length === 0)
-      assert.deepStrictEqual(
-        fitted.report.removed.map(({ role }) => role),
-        ["user", "assistant"]
-      )
+      assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
       assert.isDefined(fitted.report.summary)
       assert.strictEqual((yield* requests).length, 4)
     }).pipe(
@@ -246,10 +241,7 @@ describe("CONV-7 compact", () => {
       const [fitted] = fittings(yield* events)
       assert(fitted?._tag === "ConversationFitted")
       assert.isUndefined(fitted.report.summary)
-      assert.deepStrictEqual(
-        fitted.report.removed.map(({ role }) => role),
-        ["user", "assistant"]
-      )
+      assert.deepStrictEqual(pluck(fitted.report.removed, "role"), ["user", "assistant"])
       assert.isAtMost(fitted.report.after, 8000)
     }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "done" }])))
   )

@@ -7,6 +7,7 @@ import { Agent, ModelRegistry, RunContext, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
+import { pluck } from "../pluck.ts"
 
 /** What a piece of the agent's code finds in its context. */
 interface Seen {
@@ -123,10 +124,7 @@ describe("AGENT-1 the context of the call", () => {
     Effect.gen(function* () {
       const watcher = yield* Watcher
       yield* watcher.run("Go").pipe(Effect.provide(ToolRuntime.layerInline))
-      assert.deepStrictEqual(
-        (yield* Log).map(({ span }) => span),
-        ["invoke_agent watcher", "invoke_agent watcher"]
-      )
+      assert.deepStrictEqual(pluck(yield* Log, "span"), ["invoke_agent watcher", "invoke_agent watcher"])
     }).pipe(Effect.provide(built))
   )
 
@@ -136,10 +134,7 @@ describe("AGENT-1 the context of the call", () => {
       yield* watcher
         .run("Go", { context: { from: "option" } })
         .pipe(Effect.provideService(RunContext.RunContext, { from: "run" }), Effect.provide(ToolRuntime.layerInline))
-      assert.deepStrictEqual(
-        (yield* Log).map(({ context }) => context),
-        [{ from: "option" }, { from: "option" }]
-      )
+      assert.deepStrictEqual(pluck(yield* Log, "context"), [{ from: "option" }, { from: "option" }])
     }).pipe(Effect.provide(built))
   )
 
@@ -202,10 +197,7 @@ describe("AGENT-1 the context of the call", () => {
     return Effect.gen(function* () {
       for (const agent of forms) {
         const definition = yield* Agent.definition(agent)
-        assert.deepStrictEqual(
-          definition.tools.map(({ name }) => name),
-          ["look"]
-        )
+        assert.deepStrictEqual(pluck(definition.tools, "name"), ["look"])
         assert.strictEqual((yield* agent.run("Go")).text, "seen")
       }
       const dynamic = yield* Dynamic

@@ -5,6 +5,7 @@ import { Agent, Conversation, Message, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
+import { pluck } from "../pluck.ts"
 
 const agent = Agent.make("tester", { toolkit })
 const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)
@@ -54,10 +55,7 @@ describe("AGENT-3 what a model may answer", () => {
           assert.strictEqual(result.steps, 2)
           const [, first] = Conversation.messages(result.conversation)
           assert(first?.role === "assistant")
-          assert.deepStrictEqual(
-            first.content.map(({ type }) => type),
-            ["tool-call", "tool-result", "tool-call"]
-          )
+          assert.deepStrictEqual(pluck(first.content, "type"), ["tool-call", "tool-result", "tool-call"])
           assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
           const decoded = yield* Run.stateCodec.decode(yield* Run.stateCodec.encode(result.state))
           assert.deepStrictEqual(
@@ -110,10 +108,7 @@ describe("AGENT-3 what a model may answer", () => {
         assert.strictEqual(result.steps, 2)
         assert.deepStrictEqual(roles(result.conversation), ["user", "assistant", "assistant"])
         const requests = yield* ScriptedModel.requests
-        assert.deepStrictEqual(
-          requests[1]?.messages.map(({ role }) => role),
-          ["user", "assistant"]
-        )
+        assert.deepStrictEqual(pluck(requests[1]?.messages, "role"), ["user", "assistant"])
       })
   )
 

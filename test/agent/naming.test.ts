@@ -5,6 +5,7 @@ import { Agent, AgentDefinition, Conversation, Message, Run, ToolResult } from "
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
+import { pluck } from "../pluck.ts"
 
 const Refund = Tool.make("billing/refund", {
   description: "Pays back",
@@ -131,10 +132,7 @@ describe("TOOL-8 names", () => {
   it.effect("TOOL-8 the definition and its wire hold canonical names", () =>
     Effect.gen(function* () {
       const definition = yield* Agent.definition(agent)
-      assert.deepStrictEqual(
-        definition.tools.map(({ name }) => name),
-        ["billing/refund", "shipping.send"]
-      )
+      assert.deepStrictEqual(pluck(definition.tools, "name"), ["billing/refund", "shipping.send"])
       assert.include(yield* AgentDefinition.encodeJson(definition), '"billing/refund"')
     })
   )

@@ -14,6 +14,7 @@ import {
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
+import { pluck } from "../pluck.ts"
 
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
 const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)
@@ -293,10 +294,7 @@ describe("AGENT-2 run", () => {
       assert(state !== undefined)
       assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
       assert.deepStrictEqual(roles(state.conversation), ["system", "user", "assistant", "tool"])
-      assert.deepStrictEqual(
-        Conversation.openCalls(state.conversation).map(({ id }) => id),
-        ["c2"]
-      )
+      assert.deepStrictEqual(pluck(Conversation.openCalls(state.conversation), "id"), ["c2"])
       const resumed = yield* agent.resume(state)
       assert.strictEqual(resumed.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["hold a", "echo b"])

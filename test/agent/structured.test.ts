@@ -6,6 +6,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { Tool, Toolkit } from "effect/ai"
 import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
+import { pluck } from "../pluck.ts"
 
 const Answer = Schema.Struct({ city: Schema.String, days: Schema.Int })
 
@@ -94,10 +95,7 @@ describe("AGENT-6 structured output", () => {
       const { requests, result } = yield* bothWays(toolless, [{ object: valid, usage }])
       assert(result.outcome === "Completed")
       assert.deepStrictEqual(result.output, valid)
-      assert.deepStrictEqual(
-        requests.map(({ responseFormat }) => responseFormat),
-        [{ type: "json", objectName: "output" }]
-      )
+      assert.deepStrictEqual(pluck(requests, "responseFormat"), [{ type: "json", objectName: "output" }])
       assert.deepStrictEqual(result.usage, usage)
       assert.strictEqual(result.steps, 1)
     })
@@ -132,10 +130,7 @@ describe("AGENT-6 structured output", () => {
       assert.strictEqual(requests[2]?.responseFormat.type, "json")
       assert.deepStrictEqual(requests[2]?.tools, [])
       assert.strictEqual(requests[2]?.messages[0]?.text, "Forecast.")
-      assert.deepStrictEqual(
-        requests[2]?.messages.map(({ role }) => role),
-        ["system", "user", "assistant", "tool", "assistant"]
-      )
+      assert.deepStrictEqual(pluck(requests[2]?.messages, "role"), ["system", "user", "assistant", "tool", "assistant"])
     })
   )
 
@@ -229,10 +224,7 @@ describe("AGENT-6 structured output", () => {
     Effect.gen(function* () {
       const named = Agent.make("named", { toolkit: [Echo], output: Answer, outputStrategy: "tool" })
       const definition = yield* Agent.definition(named)
-      assert.deepStrictEqual(
-        definition.tools.map(({ name }) => name),
-        ["echo"]
-      )
+      assert.deepStrictEqual(pluck(definition.tools, "name"), ["echo"])
     })
   )
 
@@ -242,10 +234,13 @@ describe("AGENT-6 structured output", () => {
         { toolCalls: [call("c1", "final_answer", valid), call("c2", "echo", { text: "x" })] }
       ])
       assert.strictEqual(result.outcome, "Completed")
-      assert.deepStrictEqual(
-        Conversation.messages(result.conversation).map(({ role }) => role),
-        ["system", "user", "assistant", "tool", "tool"]
-      )
+      assert.deepStrictEqual(pluck(Conversation.messages(result.conversation), "role"), [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "tool"
+      ])
     })
   )
 
@@ -394,10 +389,7 @@ describe("AGENT-6 structured output", () => {
     return Effect.gen(function* () {
       const result = yield* Agent.make("judge", { output, outputStrategy: "prompted" }).run("Go")
       assert(result.outcome === "InvalidOutput")
-      assert.deepStrictEqual(
-        result.issues.map(({ path }) => path),
-        ["name", "even"]
-      )
+      assert.deepStrictEqual(pluck(result.issues, "path"), ["name", "even"])
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: `{"even":3,"name":7,"note":null}` }])))
   })
 

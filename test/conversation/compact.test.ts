@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Result, Schema } from "effect"
 import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
+import { pluck } from "../pluck.ts"
 
 const settings = Layer.merge(TokenCounter.layer({ count: (text) => text.length }), Message.layerSequentialIds())
 
@@ -53,10 +54,7 @@ describe("CONV-6 compact", () => {
       const longer = yield* Conversation.addAssistant(stored, "3").pipe(Effect.flatMap(Conversation.addUser("Four")))
       const second = yield* Conversation.compact(longer, { keepRecent: 1, summarize: joined })
       assert.deepStrictEqual(texts(second.conversation), ["System.", `${intro}${intro}One+1+Two+2+Three+3`, "Four"])
-      assert.deepStrictEqual(
-        second.report.removed.map(({ id }) => id),
-        ["m7", "m6", "m8"]
-      )
+      assert.deepStrictEqual(pluck(second.report.removed, "id"), ["m7", "m6", "m8"])
     }).pipe(Effect.provide(settings))
   )
 
@@ -146,7 +144,7 @@ describe("CONV-6 compact", () => {
         assert.deepStrictEqual(Conversation.system(conversation), Conversation.system(self))
         assert.deepStrictEqual(Conversation.openCalls(conversation), Conversation.openCalls(self))
         assert.deepStrictEqual(
-          report.removed.map(({ id }) => id),
+          pluck(report.removed, "id"),
           old.map(({ id }) => id)
         )
         const removed = new Set(report.removed.map(({ id }) => id))

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, Layer, Option, Result, Schema } from "effect"
 import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
+import { pluck } from "../pluck.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
 const settings = Layer.merge(characters, Message.layerSequentialIds())
@@ -66,18 +67,9 @@ describe("CONV-6 fit", () => {
       assert.isAtMost(yield* Conversation.estimatedSize(conversation), 4800)
 
       const tight = yield* Conversation.truncate(self, { budget: 2750, keepOutput: 600 })
-      assert.deepStrictEqual(
-        tight.report.removed.map(({ role }) => role),
-        ["user", "assistant", "tool", "assistant"]
-      )
-      assert.deepStrictEqual(
-        tight.report.removed.map(({ id }) => id),
-        ["m2", "m3", "m4", "m5"]
-      )
-      assert.deepStrictEqual(
-        tight.report.shortened.map(({ callId }) => callId),
-        ["b"]
-      )
+      assert.deepStrictEqual(pluck(tight.report.removed, "role"), ["user", "assistant", "tool", "assistant"])
+      assert.deepStrictEqual(pluck(tight.report.removed, "id"), ["m2", "m3", "m4", "m5"])
+      assert.deepStrictEqual(pluck(tight.report.shortened, "callId"), ["b"])
       assert.strictEqual(texts(tight.conversation)[0], "System.")
       assert.strictEqual(texts(tight.conversation)[1], "ask b")
 
@@ -100,21 +92,12 @@ describe("CONV-6 fit", () => {
         self = yield* Conversation.addToolResult(self, { callId: id, result: output(2000) })
       }
       const { conversation, report } = yield* Conversation.truncate(self, { budget: 5500 })
-      assert.deepStrictEqual(
-        report.removed.map(({ id }) => id),
-        ["m2", "m3", "m4", "m5"]
-      )
-      assert.deepStrictEqual(
-        report.shortened.map(({ callId }) => callId),
-        ["a"]
-      )
+      assert.deepStrictEqual(pluck(report.removed, "id"), ["m2", "m3", "m4", "m5"])
+      assert.deepStrictEqual(pluck(report.shortened, "callId"), ["a"])
       assert.strictEqual(texts(conversation)[1], "now")
 
       const least = yield* Conversation.truncate(self, { budget: 3100 })
-      assert.deepStrictEqual(
-        least.report.shortened.map(({ callId }) => callId),
-        ["a", "b"]
-      )
+      assert.deepStrictEqual(pluck(least.report.shortened, "callId"), ["a", "b"])
       assert.strictEqual(texts(least.conversation).at(-1), "x".repeat(2000))
 
       const error = yield* Effect.flip(Conversation.truncate(self, { budget: 2000 }))
@@ -153,10 +136,7 @@ describe("CONV-6 fit", () => {
       self = yield* Conversation.addToolResult(self, { callId: "b", result: ToolResult.success(1, [picture]) })
       self = yield* Conversation.addAssistant(self, "done")
       const { conversation, report } = yield* Conversation.truncate(self, { budget: 700 })
-      assert.deepStrictEqual(
-        report.shortened.map(({ callId }) => callId),
-        ["a", "b"]
-      )
+      assert.deepStrictEqual(pluck(report.shortened, "callId"), ["a", "b"])
       const [, , a, b] = Conversation.messages(conversation)
       assert(a?.role === "tool" && b?.role === "tool" && ToolResult.isFailure(a.result))
       assert.strictEqual(a.result.type, "execution_error")
@@ -302,7 +282,7 @@ describe("CONV-6 L7 laws of fit", () => {
       const rest = Conversation.messages(self).filter(({ role }) => role !== "system")
       const { removed } = result.success.report
       assert.deepStrictEqual(
-        removed.map(({ id }) => id),
+        pluck(removed, "id"),
         rest.slice(0, removed.length).map(({ id }) => id)
       )
       if (removed.length > 0) assert.strictEqual(rest[removed.length]?.role, "user")

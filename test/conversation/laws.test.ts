@@ -3,6 +3,7 @@ import { Arbitrary, Effect, Equal, Option, Result, Schema } from "effect"
 import * as history from "#src/conversation/internal/history.ts"
 import { Conversation, ConversationError, Message, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
+import { pluck } from "../pluck.ts"
 
 const call = (id: string, name = "search") => Message.toolCallPart({ id, name, arguments: { q: id } })
 const found = ToolResult.success("found")
@@ -85,10 +86,7 @@ describe("CONV-2 invalid states do not exist", () => {
       const twice = yield* Conversation.addToolResult(once, { callId: "a", result: found }).pipe(
         Effect.flatMap(Conversation.addAssistant([call("a")]))
       )
-      assert.deepStrictEqual(
-        Conversation.openCalls(twice).map(({ id }) => id),
-        ["a"]
-      )
+      assert.deepStrictEqual(pluck(Conversation.openCalls(twice), "id"), ["a"])
     })
   )
 
@@ -120,10 +118,7 @@ describe("CONV-2 invalid states do not exist", () => {
   it.effect("an open end may be partly answered; seal closes the rest and the conversation goes on", () =>
     Effect.gen(function* () {
       const partly = yield* Conversation.addToolResult(yield* asking, { callId: "b", result: found })
-      assert.deepStrictEqual(
-        Conversation.openCalls(partly).map(({ id }) => id),
-        ["a"]
-      )
+      assert.deepStrictEqual(pluck(Conversation.openCalls(partly), "id"), ["a"])
       const sealed = yield* Conversation.seal(partly, { message: "Stopped by the user" })
       const placeholder = Conversation.messages(sealed)[2]
       assert(placeholder?.role === "tool" && ToolResult.isFailure(placeholder.result))

@@ -7,6 +7,7 @@ import { Arbitraries } from "effect-emissary/testing"
 import { heldBy, sendableTo } from "./foreign-transcript.ts"
 import { openaiForeign } from "./openai-foreign.ts"
 import { openaiRules } from "./openai-rules.ts"
+import { pluck } from "../pluck.ts"
 
 const runs = { arbitrary: { runs: 300 } }
 
@@ -220,10 +221,7 @@ describe("CONV-4 foreign OpenAI histories", () => {
   it.effect("a history that ends in open calls is read, and written once they are answered", () =>
     Effect.gen(function* () {
       const open = yield* OpenAiMessages.toConversation([user, asks])
-      assert.deepStrictEqual(
-        Conversation.openCalls(open).map(({ id }) => id),
-        ["a"]
-      )
+      assert.deepStrictEqual(pluck(Conversation.openCalls(open), "id"), ["a"])
       assert.strictEqual((yield* reasonOf(open))._tag, "UnansweredCalls")
       yield* render(yield* Conversation.seal(open))
     })
@@ -375,10 +373,7 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
       assert.strictEqual((yield* Effect.flip(OpenAiMessages.toConversation(foreign)))._tag, "ConversationError")
       const { conversation, repairs } = yield* OpenAiMessages.toConversation(foreign, { onUnlawful: "repair" })
       assert.strictEqual(repairs[0]?._tag, "CallSealed")
-      assert.deepStrictEqual(
-        Conversation.messages(conversation).map(({ role }) => role),
-        ["user", "assistant", "tool", "user"]
-      )
+      assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), ["user", "assistant", "tool", "user"])
     })
   )
 })

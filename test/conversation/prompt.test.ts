@@ -4,6 +4,7 @@ import { Conversation, Message, ToolResult, type ConversationError } from "effec
 import { Arbitraries } from "effect-emissary/testing"
 
 import { Chat, Prompt } from "effect/ai"
+import { pluck } from "../pluck.ts"
 
 const roles = (prompt: Prompt.Prompt) => prompt.content.map(({ role }) => role)
 
@@ -216,10 +217,7 @@ describe("CONV-3 prompts from elsewhere", () => {
         Prompt.toolMessage({ content: [Prompt.toolApprovalResponsePart({ approvalId: "x", approved: true })] })
       ])
       const self = yield* Conversation.fromPrompt(forged)
-      assert.deepStrictEqual(
-        Conversation.openCalls(self).map(({ id }) => id),
-        ["a"]
-      )
+      assert.deepStrictEqual(pluck(Conversation.openCalls(self), "id"), ["a"])
       assert(parts(Conversation.toPrompt(self)).every(({ type }) => !type.startsWith("tool-approval")))
       assert(parts(Conversation.toPrompt(self, { lossless: true })).every(({ type }) => !type.startsWith("tool-app")))
     })
@@ -270,10 +268,7 @@ describe("CONV-3 prompts from elsewhere", () => {
       const self = yield* Conversation.fromPrompt(
         Prompt.fromMessages([Prompt.assistantMessage({ content: [call("a"), result("a")] })])
       )
-      assert.deepStrictEqual(
-        Conversation.messages(self).map(({ role }) => role),
-        ["assistant", "tool"]
-      )
+      assert.deepStrictEqual(pluck(Conversation.messages(self), "role"), ["assistant", "tool"])
     })
   )
 })

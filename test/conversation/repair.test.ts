@@ -3,6 +3,7 @@ import { DateTime, Effect, Equal, Schema } from "effect"
 import { Prompt } from "effect/ai"
 import { Conversation, ConversationError, Message, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
+import { pluck } from "../pluck.ts"
 
 const createdAt = DateTime.makeUnsafe(0)
 const found = ToolResult.success("found")
@@ -311,7 +312,7 @@ describe("CONV-8 repair", () => {
         const codec = Schema.toCodecJson(Schema.Array(ConversationError.Repair))
         const stored = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(repairs))
         assert.deepStrictEqual(
-          stored.map(({ _tag }) => _tag),
+          pluck(stored, "_tag"),
           repairs.map(({ _tag }) => _tag)
         )
       })
@@ -384,10 +385,13 @@ describe("CONV-8 reading with repair", () => {
       ])
       assert.strictEqual((yield* Effect.flip(Conversation.fromPrompt(prompt))).reason._tag, "EmptyContent")
       const { conversation, repairs } = yield* Conversation.fromPrompt(prompt, { onUnlawful: "repair", tokenLimit: 5 })
-      assert.deepStrictEqual(
-        Conversation.messages(conversation).map(({ role }) => role),
-        ["user", "assistant", "tool", "user", "assistant"]
-      )
+      assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "assistant"
+      ])
       assert.deepStrictEqual(
         repairs.map(({ _tag, index }) => [_tag, index]),
         [

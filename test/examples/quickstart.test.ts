@@ -8,6 +8,7 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { dirname, join, relative } from "node:path"
 import { afterAll, onTestFinished } from "vitest"
 import { requireBuild, root, run } from "../package/run.ts"
+import { pluck } from "../pluck.ts"
 
 const quickstart = join(root, "examples", "quickstart")
 const main = join(quickstart, "main.ts")
@@ -59,10 +60,7 @@ describe("EX-1 quickstart", () => {
     assert.notMatch(text, /=>|function|import|\bfile:|https?:|\.ts\b/)
     assert.notMatch(text, /[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-/, "the token")
     const definition = await Effect.runPromise(AgentDefinition.decode(json))
-    assert.deepStrictEqual(
-      definition.tools.map(({ name }) => name),
-      ["get_order", "track_parcel", "quote_delivery"]
-    )
+    assert.deepStrictEqual(pluck(definition.tools, "name"), ["get_order", "track_parcel", "quote_delivery"])
     assert.deepStrictEqual(await Effect.runPromise(AgentDefinition.encode(definition)), json)
   })
 

@@ -8,6 +8,7 @@ import { existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { makeDirectory } from "../conversation/store/directory.ts"
+import { pluck } from "../pluck.ts"
 
 const directory = makeDirectory()
 let files = 0
@@ -260,10 +261,7 @@ describe("HOUSE-6 SqliteClient: several connections to one file", () => {
       )
       yield* Effect.all([first, second], { concurrency: 2 })
       const lines = yield* one<{ readonly line: string }>`SELECT line FROM log ORDER BY rowid`
-      assert.deepStrictEqual(
-        lines.map(({ line }) => line),
-        ["first", "still first", "second", "third"]
-      )
+      assert.deepStrictEqual(pluck(lines, "line"), ["first", "still first", "second", "third"])
     }).pipe(Effect.scoped)
   )
 

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted, Result, Schema } from "effect"
 import type { Limits, PayloadError } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
+import { pluck } from "../pluck.ts"
 
 const reasonOf = <A>(effect: Effect.Effect<A, PayloadError.PayloadError>) =>
   Effect.map(Effect.flip(effect), (error) => error.reason)
@@ -296,10 +297,7 @@ describe("PAY-A plain data only", () => {
       Effect.gen(function* () {
         const reason = yield* reasonOf(Json.check(value))
         assert(reason._tag === "Invalid")
-        assert.deepStrictEqual(
-          reason.issues.map((issue) => issue.path),
-          [path]
-        )
+        assert.deepStrictEqual(pluck(reason.issues, "path"), [path])
         assert.strictEqual(called, 0)
         if (name.includes("getter")) assert.include(reason.issues[0]?.found, "getter")
       })

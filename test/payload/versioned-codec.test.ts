@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
 import { Json, VersionedCodec } from "effect-emissary/payload"
+import { pluck } from "../pluck.ts"
 
 // A toy with three released versions. Version 1 has tool names, version 2 has
 // tools with descriptions, version 3 adds options and tags.
@@ -178,10 +179,7 @@ describe("PAY-B reading", () => {
     Effect.gen(function* () {
       const two = yield* reasonOf(codec.decode({ version: 2, name: 1, tools: [{ name: "t" }], options: {} }))
       assert(two._tag === "Invalid")
-      assert.deepStrictEqual(
-        two.issues.map((issue) => issue.path),
-        ["/options", "/name", "/tools/0/description"]
-      )
+      assert.deepStrictEqual(pluck(two.issues, "path"), ["/options", "/name", "/tools/0/description"])
       const one = yield* reasonOf(codec.decode({ version: 1, name: "a", tools: ["t", "t"] }))
       assert(one._tag === "Invalid")
       assert.strictEqual(one.issues[0]?.path, "/tools")

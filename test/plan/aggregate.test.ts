@@ -18,19 +18,17 @@ describe("fromParallelAll", () => {
   it.effect("PLAN-5 S4.2 a function is told the labelled text, and given an object in declared order", () =>
     Effect.gen(function* () {
       const seen: Array<Step.Input> = []
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          ...band,
-          Step.make("sum", {
-            task: Reference.fromParallelAll("b"),
-            context: Reference.fromParallelAll("b"),
-            target: (input) => {
-              seen.push(input)
-              return Effect.succeed(input.payload)
-            }
-          })
-        )
-      )
+      const bound = yield* Plan.make(
+        ...band,
+        Step.make("sum", {
+          task: Reference.fromParallelAll("b"),
+          context: Reference.fromParallelAll("b"),
+          target: (input) => {
+            seen.push(input)
+            return Effect.succeed(input.payload)
+          }
+        })
+      ).pipe(Effect.flatMap(Plan.bind))
       const result = completed(yield* Plan.run(bound, "x"))
       const object = { b: { price: 3 }, a: "no idea" }
       assert.deepStrictEqual(result.output, object)

@@ -8,6 +8,7 @@ import { Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { log } from "./support.ts"
+import { pluck } from "../pluck.ts"
 
 const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
 
@@ -146,10 +147,7 @@ describe("approvals and pauses inside plans", () => {
         assert.deepStrictEqual(waiting.requests.map(({ callId }) => callId).sort(), ["mail", "y"])
         const half = yield* bound.resume(yield* json(waiting.state), { decisions: [{ callId: "y", approved: true }] })
         assert(half.outcome === "AwaitingApproval")
-        assert.deepStrictEqual(
-          half.requests.map(({ callId }) => callId),
-          ["mail"]
-        )
+        assert.deepStrictEqual(pluck(half.requests, "callId"), ["mail"])
         const done = yield* bound.resume(yield* json(half.state), { decisions: [{ callId: "mail", approved: true }] })
         assert.strictEqual(done.outcome, "Completed")
         assert.deepStrictEqual([...ran].sort(), ["send", "y", "y", "z"])

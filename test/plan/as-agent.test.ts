@@ -9,6 +9,7 @@ import { Plan, PlanError, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { log } from "./support.ts"
+import { pluck } from "../pluck.ts"
 
 const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
 
@@ -23,10 +24,7 @@ describe("a plan as an agent", () => {
       const result = yield* bound.run("x")
       assert(result.outcome === "Completed")
       assert.deepStrictEqual([result.output, result.text, result.steps], ["b(a(x))", "b(a(x))", 1])
-      assert.deepStrictEqual(
-        Conversation.transcript(result.conversation).map(({ role }) => role),
-        ["user", "assistant"]
-      )
+      assert.deepStrictEqual(pluck(Conversation.transcript(result.conversation), "role"), ["user", "assistant"])
       assert.strictEqual(result.state.definition, bound.digest)
       assert.isUndefined(result.state.progress)
       assert.strictEqual(yield* bound.ask("y"), "b(a(y))")
@@ -99,14 +97,12 @@ describe("a plan as an agent", () => {
     Effect.gen(function* () {
       const { fn, ran } = log()
       let failing = true
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a") }),
-          Step.make("b", {
-            target: fn("b", ({ task }) => (failing ? Effect.fail({ _tag: "Down", message: "a secret" }) : task))
-          })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a") }),
+        Step.make("b", {
+          target: fn("b", ({ task }) => (failing ? Effect.fail({ _tag: "Down", message: "a secret" }) : task))
+        })
+      ).pipe(Effect.flatMap(Plan.bind))
       const error = yield* Effect.flip(bound.run("x"))
       assert(error.reason._tag === "DelegateFailed")
       assert.include(error.message, `the step "b" failed with Down`)
@@ -129,22 +125,18 @@ describe("a plan as an agent", () => {
         Effect.map(plan.run(text), (result) => (result.outcome === "Completed" ? result.output : undefined))
       assert.strictEqual(yield* answer(bound, `{"n": 21}`), 42)
       // A step that reads it later, a band, and a plan inside
-      const later = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a", ({ task }) => task), parallel: true }),
-          Step.make("b", { target: fn("b", ({ payload }) => payload), parallel: true }),
-          Step.make("double", { input: N, task: Reference.fromStart, target: bound })
-        )
-      )
+      const later = yield* Plan.make(
+        Step.make("a", { target: fn("a", ({ task }) => task), parallel: true }),
+        Step.make("b", { target: fn("b", ({ payload }) => payload), parallel: true }),
+        Step.make("double", { input: N, task: Reference.fromStart, target: bound })
+      ).pipe(Effect.flatMap(Plan.bind))
       assert.strictEqual(yield* answer(later, `{"n":21}`), 42)
       const around = yield* Plan.bind(yield* Plan.make({ name: "around" }, Step.make("inner", { target: bound })))
       assert.strictEqual(yield* answer(around, `{"n":21}`), 42)
       // A text that fits stays one
-      const text = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { input: Schema.String, target: ({ payload }) => Effect.succeed(payload.length) })
-        )
-      )
+      const text = yield* Plan.make(
+        Step.make("a", { input: Schema.String, target: ({ payload }) => Effect.succeed(payload.length) })
+      ).pipe(Effect.flatMap(Plan.bind))
       assert.strictEqual(yield* answer(text, `{"n":21}`), 8)
     })
   )
@@ -198,12 +190,10 @@ describe("a plan as an agent", () => {
   it.effect("PLAN-8 used up iterations are MaxSteps, resumable with more", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          { maxIterations: 2 },
-          Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
-        )
-      )
+      const bound = yield* Plan.make(
+        { maxIterations: 2 },
+        Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
+      ).pipe(Effect.flatMap(Plan.bind))
       const limited = yield* bound.run("x")
       assert.strictEqual(limited.outcome, "MaxSteps")
       assert.strictEqual((yield* bound.resume(yield* json(limited.state))).outcome, "MaxSteps")
@@ -233,16 +223,14 @@ describe("a plan as an agent", () => {
       const { fn, ran } = log()
       let slow = true
       const begun = yield* Deferred.make<void>()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a") }),
-          Step.make("b", {
-            target: fn("b", ({ task }) =>
-              slow ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.succeed(task)
-            )
-          })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a") }),
+        Step.make("b", {
+          target: fn("b", ({ task }) =>
+            slow ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.succeed(task)
+          )
+        })
+      ).pipe(Effect.flatMap(Plan.bind))
       const running = yield* Effect.forkChild(bound.run("x", { timeouts: { total: "5 seconds" } }))
       yield* Deferred.await(begun)
       yield* TestClock.adjust("5 seconds")
@@ -280,14 +268,12 @@ describe("a plan as an agent", () => {
   it.effect("PLAN-8 goes on after a kill at any fact, from the state or from the journal", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a"), writes: "w" }),
-          Step.make("b", { target: fn("b"), parallel: true }),
-          Step.make("c", { target: fn("c"), parallel: true }),
-          Step.make("d", { target: fn("d"), task: Reference.fromParallelAll("b") })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a"), writes: "w" }),
+        Step.make("b", { target: fn("b"), parallel: true }),
+        Step.make("c", { target: fn("c"), parallel: true }),
+        Step.make("d", { target: fn("d"), task: Reference.fromParallelAll("b") })
+      ).pipe(Effect.flatMap(Plan.bind))
       const whole = yield* bound.run("x")
       const states: Array<Run.State> = []
       const events: Array<Run.Event> = []
@@ -320,12 +306,10 @@ describe("a plan as an agent", () => {
   it.effect("PLAN-8 L10 what is recorded for a step does not grow with the run", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          { maxIterations: 60 },
-          Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(50)]] })
-        )
-      )
+      const bound = yield* Plan.make(
+        { maxIterations: 60 },
+        Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(50)]] })
+      ).pipe(Effect.flatMap(Plan.bind))
       const sizes: Array<number> = []
       yield* bound.run("x", {
         onState: (_, event) =>

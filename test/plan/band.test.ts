@@ -4,6 +4,7 @@ import { Cause, Deferred, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { completed, journal, log } from "./support.ts"
+import { pluck } from "../pluck.ts"
 
 const after = (millis: number, answer: string) => Effect.delay(Effect.succeed(answer), millis)
 
@@ -20,15 +21,13 @@ describe("bands", () => {
       const { fn } = log()
       const member = (name: string, millis: number) =>
         Step.make(name, { target: fn(name, ({ task }) => after(millis, `${name}(${task})`)), parallel: true })
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a") }),
-          member("p", 3000),
-          member("q", 1000),
-          member("r", 2000),
-          Step.make("z", { target: fn("z"), context: Reference.fromParallelAll("p") })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a") }),
+        member("p", 3000),
+        member("q", 1000),
+        member("r", 2000),
+        Step.make("z", { target: fn("z"), context: Reference.fromParallelAll("p") })
+      ).pipe(Effect.flatMap(Plan.bind))
       const { output, state } = completed(yield* running(Plan.run(bound, "x"), "3 seconds"))
       // S8.8: the last declared member, though q was the last but one to start and p the last to finish
       assert.strictEqual(output, "z(r(a(x)))")
@@ -81,14 +80,12 @@ describe("bands", () => {
         let broken = true
         const fail = (name: string, millis: number) =>
           fn(name, () => (broken ? Effect.delay(Effect.fail(`${name} broke`), millis) : Effect.succeed(name)))
-        const bound = yield* Plan.bind(
-          yield* Plan.make(
-            Step.make("p", { target: fn("p", () => after(3000, "P")), parallel: true, writes: "k" }),
-            Step.make("q", { target: fail("q", 2000), parallel: true }),
-            Step.make("r", { target: fail("r", 1000), parallel: true }),
-            Step.make("z", { target: fn("z"), context: Reference.fromParallelAll("p") })
-          )
-        )
+        const bound = yield* Plan.make(
+          Step.make("p", { target: fn("p", () => after(3000, "P")), parallel: true, writes: "k" }),
+          Step.make("q", { target: fail("q", 2000), parallel: true }),
+          Step.make("r", { target: fail("r", 1000), parallel: true }),
+          Step.make("z", { target: fn("z"), context: Reference.fromParallelAll("p") })
+        ).pipe(Effect.flatMap(Plan.bind))
         const error = yield* running(Effect.flip(Plan.run(bound, "x")))
         assert(error.reason._tag === "StepFailed")
         assert.deepStrictEqual([error.reason.step, error.reason.failure.message], ["q", "q broke"])
@@ -119,10 +116,7 @@ describe("bands", () => {
         "x"
       )
       assert(paused.outcome === "Paused")
-      assert.deepStrictEqual(
-        paused.pauses.map(({ reason }) => reason),
-        ["one", "two"]
-      )
+      assert.deepStrictEqual(pluck(paused.pauses, "reason"), ["one", "two"])
       const concluded = yield* Plan.run(
         yield* make(Step.pause("one"), Effect.fail("no"), Step.conclude("c1"), Step.conclude("c2")),
         "x"
@@ -136,15 +130,13 @@ describe("bands", () => {
     Effect.gen(function* () {
       const { fn, ran } = log()
       const route = { to: "p", when: { _tag: "Equals", path: [], value: "skip" } } as const
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a", () => "skip"), routes: [["c", route.when]] }),
-          Step.make("b", { target: fn("b") }),
-          Step.make("c", { target: fn("c") }),
-          Step.make("p", { target: fn("p"), parallel: true, task: Reference.fromStep("b") }),
-          Step.make("q", { target: fn("q"), parallel: true })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a", () => "skip"), routes: [["c", route.when]] }),
+        Step.make("b", { target: fn("b") }),
+        Step.make("c", { target: fn("c") }),
+        Step.make("p", { target: fn("p"), parallel: true, task: Reference.fromStep("b") }),
+        Step.make("q", { target: fn("q"), parallel: true })
+      ).pipe(Effect.flatMap(Plan.bind))
       const { reason } = yield* Effect.flip(Plan.run(bound, "x"))
       assert(reason._tag === "ReferenceFailed")
       assert.deepStrictEqual([reason.step, reason.ran], ["p", ["a", "c"]])
@@ -166,19 +158,17 @@ describe("bands", () => {
             )
           )
         const kept = journal()
-        const bound = yield* Plan.bind(
-          yield* Plan.make(
-            Step.make("p", {
-              target: fn("p", () => (cleaned.length === 0 ? clean("p") : Effect.succeed("P"))),
-              parallel: true
-            }),
-            Step.make("q", { target: fn("q"), parallel: true }),
-            Step.make("r", {
-              target: fn("r", () => (cleaned.length === 0 ? clean("r") : Effect.succeed("R"))),
-              parallel: true
-            })
-          )
-        )
+        const bound = yield* Plan.make(
+          Step.make("p", {
+            target: fn("p", () => (cleaned.length === 0 ? clean("p") : Effect.succeed("P"))),
+            parallel: true
+          }),
+          Step.make("q", { target: fn("q"), parallel: true }),
+          Step.make("r", {
+            target: fn("r", () => (cleaned.length === 0 ? clean("r") : Effect.succeed("R"))),
+            parallel: true
+          })
+        ).pipe(Effect.flatMap(Plan.bind))
         let state: PlanRun.State | undefined
         const fiber = yield* Effect.forkChild(
           Plan.run(bound, "x", {
@@ -206,15 +196,13 @@ describe("bands", () => {
     Effect.gen(function* () {
       const { fn } = log()
       const interrupted = yield* Deferred.make<void>()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("p", {
-            target: fn("p", () => Effect.onInterrupt(Effect.never, () => Deferred.succeed(interrupted, undefined))),
-            parallel: true
-          }),
-          Step.make("q", { target: fn("q"), parallel: true })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("p", {
+          target: fn("p", () => Effect.onInterrupt(Effect.never, () => Deferred.succeed(interrupted, undefined))),
+          parallel: true
+        }),
+        Step.make("q", { target: fn("q"), parallel: true })
+      ).pipe(Effect.flatMap(Plan.bind))
       const lost = new PlanError.PlanError({ plan: "x", reason: new PlanError.JournalFailed({ problem: "disk full" }) })
       let calls = 0
       const error = yield* Effect.flip(

@@ -7,6 +7,7 @@ import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Plan, type PlanDefinition, type PlanRun, type When } from "effect-emissary/plan"
 
 import { brief, either, object, plan, problems, some, step, to } from "./check-fixtures.ts"
+import { pluck } from "../pluck.ts"
 
 const Index = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 19 }))
 
@@ -152,10 +153,7 @@ describe("ways through plans", () => {
       step("end")
     )
     const { places } = flowOf(nested)
-    assert.deepStrictEqual(
-      places.map(({ position }) => position),
-      [0, 2, 4, 5, 7]
-    )
+    assert.deepStrictEqual(pluck(places, "position"), [0, 2, 4, 5, 7])
   })
 
   it("PLAN-5 a route to where an outer branch rejoins leaves the inner one, too", () => {

@@ -30,12 +30,10 @@ describe("PLAN-6 a run that was claimed and did nothing yet", () => {
   it.effect("begins with the context and the limit that it was claimed with", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: () => RunContext.RunContext, routes: [["a", When.field("tenant").equals("ada")]] }),
-          Step.make("b", { target: () => Effect.succeed("b") })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: () => RunContext.RunContext, routes: [["a", When.field("tenant").equals("ada")]] }),
+        Step.make("b", { target: () => Effect.succeed("b") })
+      ).pipe(Effect.flatMap(Plan.bind))
       const begin = { key: "k", input: "go", context: { tenant: "ada" }, maxIterations: 3 }
       assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError StoreFailed")
       assert.strictEqual((yield* head("k")).completed, 0)
@@ -130,13 +128,11 @@ describe("PLAN-6 what a run leaves", () => {
     Effect.gen(function* () {
       const checkpoint = yield* service
       let turn = 0
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: () => Effect.sync(() => (++turn === 1 ? "first" : null)), writes: "w" }),
-          Step.make("b", { target: () => Effect.sync(() => turn), routes: [["a", When.text("1")]] }),
-          Step.make("c", { target: () => Effect.succeed(null), writes: "none" })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: () => Effect.sync(() => (++turn === 1 ? "first" : null)), writes: "w" }),
+        Step.make("b", { target: () => Effect.sync(() => turn), routes: [["a", When.text("1")]] }),
+        Step.make("c", { target: () => Effect.succeed(null), writes: "none" })
+      ).pipe(Effect.flatMap(Plan.bind))
       const result = yield* checkpoint.run(bound, { key: "k", input: "go" })
       assert.deepStrictEqual(Array.from(result.writes), [["w", "first"]])
       assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("w")).record, 0)

@@ -3,6 +3,7 @@ import { Cause, Clock, Deferred, Duration, Effect, Exit, Fiber, Option, Stream }
 import { TestClock } from "effect/testing"
 import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { counting, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
+import { pluck } from "../pluck.ts"
 
 const service = Checkpoint.Checkpoint
 
@@ -457,10 +458,7 @@ describe("PLAN-6 forks that fail", () => {
       const forks = yield* Effect.forEach(["one", "two"], (input) =>
         Effect.result(checkpoint.run(bound, { key: "k", input, policy: "fork" }))
       )
-      assert.deepStrictEqual(
-        forks.map(({ _tag }) => _tag),
-        ["Failure", "Success"]
-      )
+      assert.deepStrictEqual(pluck(forks, "_tag"), ["Failure", "Success"])
       const { keys } = yield* checkpoint.list({ prefix: "k:" })
       const found = yield* Effect.forEach(keys, head)
       assert.deepStrictEqual(found.map(({ status }) => status).toSorted(), ["done", "failed"])

@@ -4,6 +4,7 @@ import type { PayloadError } from "effect-emissary"
 import { Plan, Reference, When, type PlanDefinition } from "effect-emissary/plan"
 import { definition, names, Seed } from "./codec-definitions.ts"
 import { native, plan, step } from "./wires.ts"
+import { pluck } from "../pluck.ts"
 
 type Definition = PlanDefinition.PlanDefinition
 
@@ -210,10 +211,7 @@ describe("plan wire, versions 1 and 2", () => {
         for (const name of ["a", "_", "9-a", "é", "名", "a_-"]) yield* read(plan(step({ task: { kind, name } })))
         for (const name of ["", "a\n", "a b", "a.b", "-a", "../x", "a;rm", "<lambda>", "a\u0000", null, 5, [], {}]) {
           const issues = yield* refused(plan(step({ task: { kind, name } })))
-          assert.deepStrictEqual(
-            issues.map(({ path }) => path),
-            ["/steps/0/task/name"]
-          )
+          assert.deepStrictEqual(pluck(issues, "path"), ["/steps/0/task/name"])
           assert.include(issues[0]?.expected ?? "", kind)
         }
       }
@@ -318,10 +316,7 @@ describe("plan wire, version 3", () => {
       const definition = yield* read(plan(step({ name: "step one" })))
       const error = yield* Effect.flip(Plan.codec.encode(definition))
       assert(error._tag === "PayloadError")
-      assert.deepStrictEqual(
-        issuesOf(error).map(({ path }) => path),
-        ["/steps/0/name"]
-      )
+      assert.deepStrictEqual(pluck(issuesOf(error), "path"), ["/steps/0/name"])
     })
   )
 
@@ -405,11 +400,7 @@ describe("losses of older versions", () => {
             continue
           }
           const losses = yield* lossesOf(definition, version)
-          assert.deepStrictEqual(
-            losses.map(({ path }) => path),
-            expected,
-            `version ${version}`
-          )
+          assert.deepStrictEqual(pluck(losses, "path"), expected, `version ${version}`)
           const wire = yield* Plan.codec.encode(definition, { version, allowLoss: losses })
           yield* read(wire)
         }

@@ -3,6 +3,7 @@ import { Effect, Result, Schema } from "effect"
 import { Picture, When, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid } from "./picture-parsers.ts"
+import { pluck } from "../pluck.ts"
 
 type Definition = PlanDefinition.PlanDefinition
 
@@ -145,7 +146,7 @@ describe("PLAN-9 pictures of differences", () => {
         "end []"
       ])
       assert.deepStrictEqual(
-        [...other.nodes.values()].map(({ text }) => text),
+        pluck([...other.nodes.values()], "text"),
         [...one.nodes.values()].map(({ text }) => text)
       )
       assert.deepStrictEqual(edgesOf(one), [

@@ -9,22 +9,18 @@ describe("limits inside", () => {
   /** A loop of five turns inside two plans, in a plan that needs three iterations. */
   const nest = Effect.gen(function* () {
     const { fn, ran } = log()
-    const inner = yield* Plan.bind(
-      yield* Plan.make(
-        { name: "inner", maxIterations: 2 },
-        Step.make("a", {
-          target: fn("a", () => ran.filter((name) => name === "a").length),
-          routes: [["a", When.payload.lessThan(5)]]
-        })
-      )
-    )
-    const middle = yield* Plan.bind(
-      yield* Plan.make(
-        { name: "middle", maxIterations: 100 },
-        Step.make("b", { target: fn("b") }),
-        Step.make("in", { target: inner })
-      )
-    )
+    const inner = yield* Plan.make(
+      { name: "inner", maxIterations: 2 },
+      Step.make("a", {
+        target: fn("a", () => ran.filter((name) => name === "a").length),
+        routes: [["a", When.payload.lessThan(5)]]
+      })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const middle = yield* Plan.make(
+      { name: "middle", maxIterations: 100 },
+      Step.make("b", { target: fn("b") }),
+      Step.make("in", { target: inner })
+    ).pipe(Effect.flatMap(Plan.bind))
     const outer = yield* Plan.bind(
       yield* Plan.make({ name: "outer" }, Step.make("mid", { target: middle }), Step.make("c", { target: fn("c") }))
     )
@@ -180,18 +176,16 @@ describe("decisions", () => {
   it.effect("PLAN-7 a function that paused sees what was decided, in all its tries", () =>
     Effect.gen(function* () {
       const seen: Array<Step.Input["decision"]> = []
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("ask", {
-            retry: { times: 1 },
-            target: ({ decision }) => {
-              seen.push(decision)
-              if (decision === undefined) return Step.pause("May I?")
-              return seen.length < 3 ? Effect.fail("later") : Effect.succeed(decision.reason ?? "yes")
-            }
-          })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("ask", {
+          retry: { times: 1 },
+          target: ({ decision }) => {
+            seen.push(decision)
+            if (decision === undefined) return Step.pause("May I?")
+            return seen.length < 3 ? Effect.fail("later") : Effect.succeed(decision.reason ?? "yes")
+          }
+        })
+      ).pipe(Effect.flatMap(Plan.bind))
       const paused = yield* Plan.run(bound, "x")
       const kept = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(paused.state))
       const decision = { approved: true, reason: "do" }

@@ -10,6 +10,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { counting, failing, reasonOf } from "./checkpoints.ts"
 import { completed, log } from "./support.ts"
+import { pluck } from "../pluck.ts"
 
 const bind = <A, R>(plan: Effect.Effect<Plan.Plan<A, R>, unknown>) =>
   Effect.flatMap(Effect.orDie(plan), (plan) => Effect.orDie(Plan.bind(plan)))
@@ -272,10 +273,7 @@ describe("plans as agents", () => {
       assert.strictEqual(answered.outcome === "Completed" ? answered.text : answered.outcome, "done")
       const second = yield* bound.resume(first.state, { decisions: [{ ...decision, path: ["a"] }] })
       assert(second.outcome === "AwaitingApproval")
-      assert.deepStrictEqual(
-        second.requests.map(({ path }) => path),
-        [["b"]]
-      )
+      assert.deepStrictEqual(pluck(second.requests, "path"), [["b"]])
       const third = yield* bound.resume(second.state, { decisions: [decision] })
       assert.strictEqual(third.outcome === "Completed" ? third.text : third.outcome, "done")
     }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("pay"))]))

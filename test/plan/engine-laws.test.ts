@@ -54,13 +54,11 @@ const make = Effect.fnUntraced(function* (script: Script, done: Array<string>) {
   for (const [i, one] of script.steps.entries()) {
     const name = `s${i}`
     const target = work(name, one.seconds, one.flaky)
-    const inner = yield* Plan.bind(
-      yield* Plan.make(
-        { name: `inner${i}` },
-        Step.make("i", { target, retry: { times: 1, delay: "1 second" } }),
-        Step.make("j", { target: work(`${name}j`, one.seconds, false) })
-      )
-    )
+    const inner = yield* Plan.make(
+      { name: `inner${i}` },
+      Step.make("i", { target, retry: { times: 1, delay: "1 second" } }),
+      Step.make("j", { target: work(`${name}j`, one.seconds, false) })
+    ).pipe(Effect.flatMap(Plan.bind))
     const shared = { parallel: one.parallel, routes: routesOf(i, one), writes: one.parallel ? undefined : `w${i}` }
     steps.push(
       one.nested

@@ -101,13 +101,11 @@ describe("spans", () => {
       const { fn } = log()
       const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") })))
       const broken = Step.target("broken", () => Effect.die(new Error(secret)))
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          { name: "outer" },
-          Step.make("o", { target: inner, context: secret }),
-          Step.make("z", { target: broken })
-        )
-      )
+      const bound = yield* Plan.make(
+        { name: "outer" },
+        Step.make("o", { target: inner, context: secret }),
+        Step.make("z", { target: broken })
+      ).pipe(Effect.flatMap(Plan.bind))
       const exit = yield* Effect.exit(Effect.withTracer(Plan.run(bound, secret), tracer))
       assert(Exit.isFailure(exit))
       assert.deepStrictEqual(

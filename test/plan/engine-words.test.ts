@@ -6,6 +6,7 @@ import { Plan, PlanError, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { completed, log } from "./support.ts"
+import { pluck } from "../pluck.ts"
 
 const N = Schema.Struct({ n: Schema.Finite })
 
@@ -46,10 +47,12 @@ describe("schemas", () => {
         assert.include(message, wrong)
         assert.notInclude(message, "hunter2")
       }
-      assert.deepStrictEqual(
-        failures.map(({ type }) => type),
-        ["InputInvalid", "InputInvalid", "OutputInvalid", "OutputInvalid"]
-      )
+      assert.deepStrictEqual(pluck(failures, "type"), [
+        "InputInvalid",
+        "InputInvalid",
+        "OutputInvalid",
+        "OutputInvalid"
+      ])
     })
   )
 

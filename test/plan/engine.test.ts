@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import { RunContext, ToolResult } from "effect-emissary"
 import { Plan, PlanError, PlanRun, Reference, Step, When } from "effect-emissary/plan"
 import { completed, journal, log } from "./support.ts"
+import { pluck } from "../pluck.ts"
 
 const echo = Step.target("echo", ({ content, context, payload, task }) =>
   Effect.succeed({ task, payload, context: context ?? null, content: content.length })
@@ -27,16 +28,14 @@ describe("references", () => {
   it.effect("PLAN-5 S4 fromStart is the input with its own task, payload, context and content", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a") }),
-          Step.make("b", {
-            target: echo,
-            task: Reference.fromStart,
-            context: [Reference.fromStart, Reference.fromStep("a"), "fixed"]
-          })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a") }),
+        Step.make("b", {
+          target: echo,
+          task: Reference.fromStart,
+          context: [Reference.fromStart, Reference.fromStep("a"), "fixed"]
+        })
+      ).pipe(Effect.flatMap(Plan.bind))
       const input = { task: "t", payload: { k: 1 }, context: "c", content: [ToolResult.textPart("part")] }
       assert.deepStrictEqual(completed(yield* Plan.run(bound, input)).output, {
         task: "t",
@@ -49,13 +48,11 @@ describe("references", () => {
 
   it.effect("PLAN-5 S5.3 context accretes, payloads of any kind count once, nothing empty does", () =>
     Effect.gen(function* () {
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: () => Effect.succeed({ n: 1 }), context: "about a" }),
-          Step.make("empty", { target: () => Effect.succeed("") }),
-          Step.make("b", { target: echo, task: "go", context: [Reference.fromStep("a"), Reference.fromStep("empty")] })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: () => Effect.succeed({ n: 1 }), context: "about a" }),
+        Step.make("empty", { target: () => Effect.succeed("") }),
+        Step.make("b", { target: echo, task: "go", context: [Reference.fromStep("a"), Reference.fromStep("empty")] })
+      ).pipe(Effect.flatMap(Plan.bind))
       assert.deepStrictEqual(completed(yield* Plan.run(bound, "x")).output, {
         task: "go",
         payload: "go",
@@ -68,13 +65,11 @@ describe("references", () => {
   it.effect("PLAN-5 S4.3 a step that was skipped cannot be read: ReferenceFailed, with what was completed", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
-          Step.make("b", { target: fn("b") }),
-          Step.make("c", { target: fn("c"), context: [Reference.fromStep("a"), Reference.fromStep("b")] })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
+        Step.make("b", { target: fn("b") }),
+        Step.make("c", { target: fn("c"), context: [Reference.fromStep("a"), Reference.fromStep("b")] })
+      ).pipe(Effect.flatMap(Plan.bind))
       const { reason, state } = yield* Effect.flip(Plan.run(bound, "x"))
       assert(reason._tag === "ReferenceFailed")
       assert.deepStrictEqual(
@@ -83,10 +78,7 @@ describe("references", () => {
       )
       assert.deepStrictEqual(ran, ["a"])
       assert(state !== undefined)
-      assert.deepStrictEqual(
-        PlanRun.history(state).map(({ output }) => output),
-        ["a(x)"]
-      )
+      assert.deepStrictEqual(pluck(PlanRun.history(state), "output"), ["a(x)"])
     })
   )
 
@@ -207,12 +199,10 @@ describe("outputs", () => {
   it.effect("PLAN-5 S9 writes hold the newest output of each key", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a"), writes: "k" }),
-          Step.make("b", { target: fn("b"), writes: "l" })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a"), writes: "k" }),
+        Step.make("b", { target: fn("b"), writes: "l" })
+      ).pipe(Effect.flatMap(Plan.bind))
       const { writes } = yield* Plan.run(bound, "x")
       assert.deepStrictEqual(Array.from(writes), [
         ["k", "a(x)"],
@@ -229,23 +219,18 @@ describe("failures", () => {
     Effect.gen(function* () {
       const { fn } = log()
       const odd = new Odd({ message: "not even", retryable: true })
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          { name: "p" },
-          Step.make("a", { target: fn("a") }),
-          Step.make("b", { target: fn("b", () => Effect.fail(odd)) })
-        )
-      )
+      const bound = yield* Plan.make(
+        { name: "p" },
+        Step.make("a", { target: fn("a") }),
+        Step.make("b", { target: fn("b", () => Effect.fail(odd)) })
+      ).pipe(Effect.flatMap(Plan.bind))
       const error = yield* Effect.flip(Plan.run(bound, "x"))
       assert.strictEqual(error.message, `Plan "p": Step "b" failed with Odd: not even`)
       assert(error.reason._tag === "StepFailed")
       assert.deepStrictEqual(error.reason.failure, { type: "Odd", message: "not even", retryable: true })
       assert.deepStrictEqual(PlanError.causeOf(error.reason), Option.some(odd))
       assert(error.state !== undefined)
-      assert.deepStrictEqual(
-        PlanRun.history(error.state).map(({ step }) => step),
-        ["a"]
-      )
+      assert.deepStrictEqual(pluck(PlanRun.history(error.state), "step"), ["a"])
       assert.strictEqual(error.state.outcome?._tag, "Failed")
     })
   )
@@ -321,12 +306,10 @@ describe("failures", () => {
   it.effect("PLAN-5 S6.5 a loop ends at the limit, and goes on with a larger one", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          { maxIterations: 3 },
-          Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
-        )
-      )
+      const bound = yield* Plan.make(
+        { maxIterations: 3 },
+        Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
+      ).pipe(Effect.flatMap(Plan.bind))
       const error = yield* Effect.flip(Plan.run(bound, "x"))
       assert(error.reason._tag === "MaxIterationsExceeded")
       assert.deepStrictEqual([error.reason.limit, error.reason.next], [3, "a"])
@@ -396,18 +379,16 @@ describe("routes", () => {
       Effect.gen(function* () {
         const { fn, ran } = log()
         let works = false
-        const bound = yield* Plan.bind(
-          yield* Plan.make(
-            {
-              predicates: {
-                ready: () => (works ? Effect.succeed(true) : Effect.fail({ name: "Down", message: "no line" }))
-              }
-            },
-            Step.make("a", { target: fn("a"), routes: [["c", When.custom("ready")]] }),
-            Step.make("b", { target: fn("b") }),
-            Step.make("c", { target: fn("c") })
-          )
-        )
+        const bound = yield* Plan.make(
+          {
+            predicates: {
+              ready: () => (works ? Effect.succeed(true) : Effect.fail({ name: "Down", message: "no line" }))
+            }
+          },
+          Step.make("a", { target: fn("a"), routes: [["c", When.custom("ready")]] }),
+          Step.make("b", { target: fn("b") }),
+          Step.make("c", { target: fn("c") })
+        ).pipe(Effect.flatMap(Plan.bind))
         const error = yield* Effect.flip(Plan.run(bound, "x"))
         assert(error.reason._tag === "PredicateFailed")
         assert.deepStrictEqual([error.reason.step, error.reason.to, error.reason.predicate], ["a", "c", "ready"])
@@ -424,14 +405,12 @@ describe("routes", () => {
       const { fn, ran: visited } = log()
       const output = Schema.Struct({ next: Schema.Union([Schema.Literal("end"), Schema.String]) })
       let next = "q"
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a", () => ({ next })), output, routesBy: "next" }),
-          Step.make("p", { target: fn("p"), parallel: true }),
-          Step.make("q", { target: fn("q"), parallel: true }),
-          Step.make("end", { target: fn("end") })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a", () => ({ next })), output, routesBy: "next" }),
+        Step.make("p", { target: fn("p"), parallel: true }),
+        Step.make("q", { target: fn("q"), parallel: true }),
+        Step.make("end", { target: fn("end") })
+      ).pipe(Effect.flatMap(Plan.bind))
       for (const [said, ran] of [
         ["q", "a,p,q,end"],
         ["a", "a,p,q,end"],
@@ -449,13 +428,11 @@ describe("routes", () => {
     Effect.gen(function* () {
       const { fn, ran } = log()
       const output = Schema.Struct({ next: Schema.Literals(["c", "b"]) })
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a", () => ({ next: "c" })), output, routesBy: "next" }),
-          Step.make("b", { target: fn("b") }),
-          Step.make("c", { target: fn("c") })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a", () => ({ next: "c" })), output, routesBy: "next" }),
+        Step.make("b", { target: fn("b") }),
+        Step.make("c", { target: fn("c") })
+      ).pipe(Effect.flatMap(Plan.bind))
       yield* Plan.run(bound, "x")
       assert.deepStrictEqual(ran, ["a", "c"])
     })
@@ -472,13 +449,11 @@ describe("signals", () => {
         tasks.push(task)
         return open ? Effect.succeed("in") : Step.pause("closed")
       })
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a") }),
-          Step.make("door", { target: door, retry: { times: 3 } }),
-          Step.make("c", { target: fn("c") })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a") }),
+        Step.make("door", { target: door, retry: { times: 3 } }),
+        Step.make("c", { target: fn("c") })
+      ).pipe(Effect.flatMap(Plan.bind))
       const paused = yield* Plan.run(bound, "x")
       assert(paused.outcome === "Paused")
       assert.deepStrictEqual(paused.pauses, [{ step: "door", path: [], reason: "closed" }])
@@ -515,12 +490,10 @@ describe("signals", () => {
     Effect.gen(function* () {
       const { fn } = log()
       let open = false
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a") }),
-          Step.make("door", { target: fn("door", () => (open ? "in" : Step.pause("closed"))) })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a") }),
+        Step.make("door", { target: fn("door", () => (open ? "in" : Step.pause("closed"))) })
+      ).pipe(Effect.flatMap(Plan.bind))
       const { state } = yield* Plan.run(bound, "x")
       const refused = (of: PlanRun.State, callId: string) =>
         Effect.map(Effect.flip(Plan.resume(bound, of, { decisions: [{ callId, approved: true }] })), ({ reason }) => {
@@ -545,12 +518,10 @@ describe("signals", () => {
   it.effect("PLAN-7 S16.3 conclude ends the plan with its answer", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a", () => Step.conclude("42")) }),
-          Step.make("b", { target: fn("b") })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a", () => Step.conclude("42")) }),
+        Step.make("b", { target: fn("b") })
+      ).pipe(Effect.flatMap(Plan.bind))
       const result = yield* Plan.run(bound, "x")
       assert(result.outcome === "Concluded")
       assert.strictEqual(result.answer, "42")
@@ -605,13 +576,11 @@ describe("the run", () => {
     Effect.gen(function* () {
       const { fn } = log()
       const { tags, write } = journal()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
-          Step.make("b", { target: fn("b") }),
-          Step.make("c", { target: fn("c", () => tags().length) })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
+        Step.make("b", { target: fn("b") }),
+        Step.make("c", { target: fn("c", () => tags().length) })
+      ).pipe(Effect.flatMap(Plan.bind))
       const result = completed(yield* Plan.run(bound, "x", { journal: write }))
       assert.deepStrictEqual(tags(), [
         ["PlanStarted"],
@@ -657,12 +626,10 @@ describe("the run", () => {
   it.effect("PLAN-5 L9 timeouts.total ends the run as Interrupted; the step it cut off runs again", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a") }),
-          Step.make("b", { target: fn("b", () => (ran.length < 3 ? Effect.never : Effect.succeed("late"))) })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a") }),
+        Step.make("b", { target: fn("b", () => (ran.length < 3 ? Effect.never : Effect.succeed("late"))) })
+      ).pipe(Effect.flatMap(Plan.bind))
       const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { timeouts: { total: "1 minute" } }))
       yield* TestClock.adjust("1 minute")
       const result = yield* Fiber.join(fiber)
@@ -678,14 +645,12 @@ describe("the run", () => {
       const { fn } = log()
       const { tags, write } = journal()
       let cleaned = false
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a") }),
-          Step.make("b", {
-            target: fn("b", () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => (cleaned = true))))
-          })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a") }),
+        Step.make("b", {
+          target: fn("b", () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => (cleaned = true))))
+        })
+      ).pipe(Effect.flatMap(Plan.bind))
       const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { journal: write }))
       yield* TestClock.adjust("1 second")
       yield* Fiber.interrupt(fiber)

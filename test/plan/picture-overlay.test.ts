@@ -5,6 +5,7 @@ import { Message } from "effect-emissary"
 import { Picture, When, type PlanDefinition, type PlanRun } from "effect-emissary/plan"
 import { step } from "./definitions.ts"
 import { graphViz, mermaid } from "./picture-parsers.ts"
+import { pluck } from "../pluck.ts"
 
 const definition: PlanDefinition.PlanDefinition = {
   name: "plan",
@@ -65,7 +66,7 @@ const statuses = (...events: ReadonlyArray<PlanRun.Event>) =>
     const one = yield* mermaid(source)
     const other = yield* graphViz(Picture.toGraphViz(definition, { run }))
     assert.deepStrictEqual(
-      [...other.nodes.values()].map(({ text }) => text),
+      pluck([...other.nodes.values()], "text"),
       [...one.nodes.values()].map(({ text }) => text)
     )
     for (const [id, { classes }] of one.nodes) {

@@ -8,6 +8,7 @@ import { PlanRun } from "effect-emissary/plan"
 
 import { report, waiting } from "./golden-run/plans.ts"
 import { time } from "./transition-driver.ts"
+import { pluck } from "../pluck.ts"
 
 const golden = (name: string): unknown =>
   JSON.parse(readFileSync(new URL(`./golden-run/${name}-v1.json`, import.meta.url), "utf8"))
@@ -106,10 +107,12 @@ describe("PLAN-8 what waits inside of a plan", () => {
         callId: "nobody",
         problem: "unknown"
       })
-      assert.deepStrictEqual(
-        refused({ callId: "nobody", approved: true }).waiting.map(({ callId }) => callId),
-        ["tool", "call_1", "ask", "sign"]
-      )
+      assert.deepStrictEqual(pluck(refused({ callId: "nobody", approved: true }).waiting, "callId"), [
+        "tool",
+        "call_1",
+        "ask",
+        "sign"
+      ])
       const elsewhere = refused({ callId: "sign", path: [], approved: true })
       assert.deepInclude(elsewhere, { problem: "unknown", path: [] })
       assert.include(elsewhere.message, "it waits, but at another path")

@@ -6,6 +6,7 @@ import * as agentMethods from "#src/agent/internal/agentMethods.ts"
 import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
 import { Plan, Reference, Step, When, type PlanDefinition } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+import { pluck } from "../pluck.ts"
 
 class Order extends Schema.Class<Order>("Order")({ id: Schema.String, at: Schema.Date }) {}
 
@@ -110,10 +111,7 @@ describe("what a step is as data", () => {
         Step.make("2", { target: "t" }),
         Step.make("10", { target: "t" })
       )
-      assert.deepStrictEqual(
-        plan.definition.steps[0]?.routes?.map(({ to }) => to),
-        ["10", "b", "2"]
-      )
+      assert.deepStrictEqual(pluck(plan.definition.steps[0]?.routes, "to"), ["10", "b", "2"])
     })
   )
 

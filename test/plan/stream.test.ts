@@ -14,15 +14,13 @@ describe("streams", () => {
   it.effect("PLAN-7 steps, routes, what a route leaves out and where branches meet again", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]], afterBranches: "e" }),
-          Step.make("b", { target: fn("b") }),
-          Step.make("c", { target: fn("c") }),
-          Step.make("d", { target: fn("d") }),
-          Step.make("e", { target: fn("e") })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]], afterBranches: "e" }),
+        Step.make("b", { target: fn("b") }),
+        Step.make("c", { target: fn("c") }),
+        Step.make("d", { target: fn("d") }),
+        Step.make("e", { target: fn("e") })
+      ).pipe(Effect.flatMap(Plan.bind))
       assert.deepStrictEqual(yield* events(Plan.stream(bound, "x")), [
         "PlanStarted",
         "StepStarted a",
@@ -44,13 +42,11 @@ describe("streams", () => {
     Effect.gen(function* () {
       const { fn, ran } = log()
       const flaky = fn("flaky", () => (ran.length < 3 ? Effect.fail("once") : "ok"))
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("p", { target: fn("p"), parallel: true }),
-          Step.make("q", { target: flaky, parallel: true, retry: { times: 1 } }),
-          Step.make("z", { target: fn("z", () => Step.pause("wait")) })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("p", { target: fn("p"), parallel: true }),
+        Step.make("q", { target: flaky, parallel: true, retry: { times: 1 } }),
+        Step.make("z", { target: fn("z", () => Step.pause("wait")) })
+      ).pipe(Effect.flatMap(Plan.bind))
       const found: Array<PlanEvent.PlanEvent<unknown>> = []
       const told = yield* events(Stream.tap(Plan.stream(bound, "x"), (event) => Effect.sync(() => found.push(event))))
       assert.deepStrictEqual(told, [
@@ -139,12 +135,10 @@ describe("streams", () => {
   it.effect("PLAN-7 S17.2 a slow reader slows the run", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          { maxIterations: 1000 },
-          Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(500)]] })
-        )
-      )
+      const bound = yield* Plan.make(
+        { maxIterations: 1000 },
+        Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(500)]] })
+      ).pipe(Effect.flatMap(Plan.bind))
       const fiber = yield* Effect.forkChild(
         Plan.stream(bound, "x").pipe(
           Stream.tap(() => Effect.sleep("1 second")),
@@ -165,12 +159,10 @@ describe("streams", () => {
       const { fn } = log()
       let cleaned = 0
       const never = Effect.onInterrupt(Effect.never, () => Effect.sync(() => cleaned++))
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("a", { target: fn("a", () => never), parallel: true }),
-          Step.make("b", { target: fn("b", () => never), parallel: true })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("a", { target: fn("a", () => never), parallel: true }),
+        Step.make("b", { target: fn("b", () => never), parallel: true })
+      ).pipe(Effect.flatMap(Plan.bind))
       const kept: Array<string> = []
       yield* Plan.stream(bound, "x", {
         journal: (batch) => Effect.sync(() => void kept.push(...batch.map(({ _tag }) => _tag)))
@@ -186,11 +178,9 @@ describe("streams", () => {
   it.effect("PLAN-7 leaving with a full buffer does not deadlock", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          ...Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`), parallel: i < 20 }))
-        )
-      )
+      const bound = yield* Plan.make(
+        ...Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`), parallel: i < 20 }))
+      ).pipe(Effect.flatMap(Plan.bind))
       for (const n of [1, 2, 5, 17]) {
         assert.strictEqual((yield* Plan.stream(bound, "x").pipe(Stream.take(n), Stream.runCollect)).length, n)
       }
@@ -228,14 +218,12 @@ describe("textDeltas", () => {
   it.effect("PLAN-7 K08 members of a band are not heard; an answer that concludes comes at the end", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("p", { target: writer, parallel: true }),
-          Step.make("q", { target: writer, parallel: true }),
-          Step.make("w", { target: writer }),
-          Step.make("z", { target: fn("z", () => Step.conclude("end")) })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("p", { target: writer, parallel: true }),
+        Step.make("q", { target: writer, parallel: true }),
+        Step.make("w", { target: writer }),
+        Step.make("z", { target: fn("z", () => Step.conclude("end")) })
+      ).pipe(Effect.flatMap(Plan.bind))
       assert.strictEqual((yield* texts(Plan.stream(bound, "x"))).replaceAll("|", ""), "threeend")
       const band = yield* Plan.bind(yield* Plan.make(Step.make("p", { target: writer, parallel: true })))
       assert.strictEqual(yield* texts(Plan.stream(band, "x")), "four")

@@ -5,6 +5,7 @@ import { Conversation, type Run } from "effect-emissary"
 import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 
 import { plan, step, time } from "./transition-driver.ts"
+import { pluck } from "../pluck.ts"
 
 const at = time(0)
 
@@ -239,17 +240,11 @@ describe("PLAN-5 bands and what they keep", () => {
 
   it("S8.5 S8.7 nothing of a band counts before all of it has finished, and then in declared order", () => {
     const two = after(rules, [done("d"), done("c", 3)], inBand)
-    assert.deepStrictEqual(
-      PlanRun.history(two).map(({ step }) => step),
-      ["a"]
-    )
+    assert.deepStrictEqual(pluck(PlanRun.history(two), "step"), ["a"])
     assert.strictEqual(PlanRun.writes(two).size, 0)
     assert.deepStrictEqual(planTransition.next(rules, two), { _tag: "RunSteps", steps: ["b"] })
     const all = after(rules, [done("b")], two)
-    assert.deepStrictEqual(
-      PlanRun.history(all).map(({ step }) => step),
-      ["a", "b", "c", "d"]
-    )
+    assert.deepStrictEqual(pluck(PlanRun.history(all), "step"), ["a", "b", "c", "d"])
     assert.deepStrictEqual(Array.from(PlanRun.writes(all)), [["k", 3]])
     assert.deepStrictEqual(planTransition.next(rules, all), { _tag: "RunSteps", steps: ["e"] })
   })
@@ -283,10 +278,7 @@ describe("PLAN-5 bands and what they keep", () => {
     const again = after(rules, [resumed], ended)
     assert.deepStrictEqual(planTransition.next(rules, again), { _tag: "RunSteps", steps: ["c"] })
     const all = after(rules, [go("c"), done("c")], again)
-    assert.deepStrictEqual(
-      PlanRun.history(all).map(({ step }) => step),
-      ["a", "b", "c", "d"]
-    )
+    assert.deepStrictEqual(pluck(PlanRun.history(all), "step"), ["a", "b", "c", "d"])
     assert.strictEqual(all.iterations, 2)
     assert.deepStrictEqual(all.usage, { inputTokens: 4 })
   })

@@ -17,20 +17,16 @@ const agent = (tokens: number) => Agent.make(`a${tokens}`, { instructions: `${to
 describe("usage", () => {
   it.effect("PLAN-7 S12 of nested plans, whatever their depth", () =>
     Effect.gen(function* () {
-      const innermost = yield* Plan.bind(
-        yield* Plan.make(
-          { name: "innermost" },
-          Step.make("a", { target: agent(10) }),
-          Step.make("b", { target: agent(20) })
-        )
-      )
-      const inner = yield* Plan.bind(
-        yield* Plan.make(
-          { name: "inner" },
-          Step.make("i", { target: innermost }),
-          Step.make("c", { target: agent(40) })
-        )
-      )
+      const innermost = yield* Plan.make(
+        { name: "innermost" },
+        Step.make("a", { target: agent(10) }),
+        Step.make("b", { target: agent(20) })
+      ).pipe(Effect.flatMap(Plan.bind))
+      const inner = yield* Plan.make(
+        { name: "inner" },
+        Step.make("i", { target: innermost }),
+        Step.make("c", { target: agent(40) })
+      ).pipe(Effect.flatMap(Plan.bind))
       const bound = yield* Plan.bind(
         yield* Plan.make(Step.make("o", { target: inner }), Step.make("d", { target: agent(80) }))
       )
@@ -47,13 +43,11 @@ describe("usage", () => {
     Effect.gen(function* () {
       const { fn } = log()
       let broken = true
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          Step.make("p", { target: agent(10), parallel: true }),
-          Step.make("q", { target: fn("q", () => (broken ? Effect.fail("no") : "yes")), parallel: true }),
-          Step.make("r", { target: agent(5) })
-        )
-      )
+      const bound = yield* Plan.make(
+        Step.make("p", { target: agent(10), parallel: true }),
+        Step.make("q", { target: fn("q", () => (broken ? Effect.fail("no") : "yes")), parallel: true }),
+        Step.make("r", { target: agent(5) })
+      ).pipe(Effect.flatMap(Plan.bind))
       const { state } = yield* Effect.flip(Plan.run(bound, "x"))
       assert(state !== undefined)
       assert.deepStrictEqual(state.usage, { inputTokens: 10, outputTokens: 1 })
@@ -65,12 +59,10 @@ describe("usage", () => {
 
   it.effect("PLAN-7 S12.2 of a loop that ends at its limit", () =>
     Effect.gen(function* () {
-      const bound = yield* Plan.bind(
-        yield* Plan.make(
-          { maxIterations: 3 },
-          Step.make("a", { target: agent(10), routes: [["a", { _tag: "Text", value: "10" }]] })
-        )
-      )
+      const bound = yield* Plan.make(
+        { maxIterations: 3 },
+        Step.make("a", { target: agent(10), routes: [["a", { _tag: "Text", value: "10" }]] })
+      ).pipe(Effect.flatMap(Plan.bind))
       const { state } = yield* Effect.flip(Plan.run(bound, "x"))
       assert.deepStrictEqual(state?.usage, { inputTokens: 30, outputTokens: 3 })
     }).pipe(Effect.provide(model))

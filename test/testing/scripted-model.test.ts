@@ -3,6 +3,7 @@ import { Duration, Effect, Fiber, FileSystem, Layer, Option, Schema, Stream } fr
 import { AiError, LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { ScriptedModel } from "effect-emissary/testing"
+import { pluck } from "../pluck.ts"
 
 const collect = (prompt: Prompt.RawInput) => Stream.runCollect(LanguageModel.streamText({ prompt }))
 
@@ -95,10 +96,7 @@ describe("ScriptedModel", () => {
       )
       assert.strictEqual(parts.at(-1)?.type, "finish")
       const whole = yield* scripted([turn], LanguageModel.generateText({ prompt: "x" }))
-      assert.deepStrictEqual(
-        whole.content.map((part) => part.type),
-        ["reasoning", "text", "file", "finish"]
-      )
+      assert.deepStrictEqual(pluck(whole.content, "type"), ["reasoning", "text", "file", "finish"])
       assert.strictEqual(whole.text, "ab😀cd")
     })
   )
@@ -148,10 +146,7 @@ describe("ScriptedModel", () => {
       [{ toolCalls: [{ name: "weather", params: { city: "Rome" } }], expect: { tools: ["weather"] } }],
       Effect.gen(function* () {
         const response = yield* LanguageModel.generateText({ prompt: "go", toolkit })
-        assert.deepStrictEqual(
-          response.toolResults.map((result) => result.result),
-          ["sunny in Rome"]
-        )
+        assert.deepStrictEqual(pluck(response.toolResults, "result"), ["sunny in Rome"])
         const [request] = yield* ScriptedModel.requests
         assert.strictEqual(request?.tools[0]?.description, "The weather")
         assert.strictEqual(request?.toolChoice, "auto")
@@ -371,10 +366,7 @@ describe("ScriptedModel", () => {
         script,
         Effect.gen(function* () {
           const parts = yield* collect("x")
-          assert.deepStrictEqual(
-            parts.map((part) => part.type),
-            ["text-delta", "text-delta"]
-          )
+          assert.deepStrictEqual(pluck(parts, "type"), ["text-delta", "text-delta"])
           const broken = yield* collect("x")
           assert.strictEqual(broken.at(-1)?.type, "error")
         })

@@ -8,6 +8,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { completed } from "../../plan/support.ts"
 import { bind, type Rows } from "./row.ts"
+import { pluck } from "../../pluck.ts"
 
 const echo = ({ task }: Step.Input) => Effect.succeed(task)
 
@@ -156,10 +157,7 @@ export const rows: Rows = {
           )
         const alone = yield* problems(plan(reference))
         const listed = yield* problems(plan(["before", reference]))
-        assert.deepStrictEqual(
-          listed.map(({ code }) => code),
-          alone.map(({ code }) => code)
-        )
+        assert.deepStrictEqual(pluck(listed, "code"), alone.map(({ code }) => code))
         assert.deepStrictEqual([alone[0]?.slot, listed[0]?.slot], ["context[0]", "context[1]"])
         return listed.map(({ code, reason }) => [code, ["nowhere", "later", "q"].find((name) => reason.includes(`"${name}"`))])
       })

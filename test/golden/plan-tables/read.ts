@@ -7,6 +7,7 @@ import { Checkpoint, Plan, PlanRun, Step, When, type PlanError } from "effect-em
 import { layer } from "../../plan/checkpoints.ts"
 import { completed, log } from "../../plan/support.ts"
 import { bind, type Rows } from "./row.ts"
+import { pluck } from "../../pluck.ts"
 
 const failureOf = (error: PlanError.PlanError) =>
   error.reason._tag === "StepFailed" ? error.reason.failure.type : error.reason._tag
@@ -148,10 +149,7 @@ export const rows: Rows = {
       })
       const result = completed(yield* Plan.run(yield* Plan.bind(plan), "go"))
       assert.deepStrictEqual(asked, ["of a:b", "of a"])
-      assert.deepStrictEqual(
-        PlanRun.history(result.state).map(({ step }) => step),
-        ["a:b", "a", "b:d"]
-      )
+      assert.deepStrictEqual(pluck(PlanRun.history(result.state), "step"), ["a:b", "a", "b:d"])
       const error = yield* Effect.flip(
         Plan.decode(wire("a", "b:c"), {
           targets,
@@ -243,10 +241,7 @@ export const rows: Rows = {
       const result = completed(yield* Plan.resume(plan, kept))
       assert.strictEqual(result.output, "b(a(go))")
       assert.deepStrictEqual([...result.writes], [["w", "a(go)"]])
-      assert.deepStrictEqual(
-        PlanRun.history(result.state).map(({ step }) => step),
-        ["a", "b"]
-      )
+      assert.deepStrictEqual(pluck(PlanRun.history(result.state), "step"), ["a", "b"])
       const again = completed(yield* Plan.resume(plan, result.state))
       assert.strictEqual(again.output, "b(a(go))")
       assert.deepStrictEqual(ran, ["a", "b", "b"])

@@ -4,6 +4,7 @@ import { Effect, Option, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
 import { JsonSchema, ModelJson } from "effect-emissary/payload"
 import { type Case, ExpectedError, type Json, matchError, mentions, read } from "../family.ts"
+import { pluck } from "../../pluck.ts"
 
 interface Param {
   readonly name: string
@@ -199,10 +200,7 @@ export const validate = Effect.fnUntraced(function* (golden: Case) {
   if (expect.value !== undefined) return assert.deepStrictEqual(result, Result.succeed(expect.value))
   const { errors = [] } = expect
   const issues = Result.isFailure(result) ? result.failure : []
-  assert.deepStrictEqual(
-    issues.map(({ path }) => path),
-    errors.map(({ path }) => path)
-  )
+  assert.deepStrictEqual(pluck(issues, "path"), errors.map(({ path }) => path))
   for (const [index, one] of errors.entries()) mentions(issues[index]?.message ?? "", one.mentions)
 })
 
