@@ -47,7 +47,11 @@ suite({
   name: "riffer",
   omissions,
   deviations: [
-    { reason: "what the case itself asks of a strict library", expect: ({ deviation }) => deviation?.expect }
+    { reason: "what the case itself asks of a strict library", expect: ({ deviation }) => deviation?.expect },
+    {
+      reason: "conversations are values: nobody observes them, so nothing fires",
+      expect: ({ expect: { fired, ...expect } }) => (fired === undefined ? undefined : expect)
+    }
   ],
   inapplicable: [
     {

@@ -61,7 +61,7 @@ const loading = Effect.fnUntraced(function* (golden: Case) {
 })
 
 const References = Schema.Struct({ steps: Schema.Json })
-const Problems = Schema.Struct({ errors: Schema.Array(Schema.String) })
+const Problems = Schema.Struct({ errors: optional(Schema.Array(Schema.String)), RAISED: optional(Schema.String) })
 
 const quoted = (message: string): ReadonlyArray<string> =>
   Array.from(message.matchAll(/'([^']*)'/g), ([, name = ""]) => name).filter((name) => name !== "")
@@ -69,7 +69,8 @@ const quoted = (message: string): ReadonlyArray<string> =>
 /** One problem for one, each naming what the recorded one names. */
 const references = Effect.fnUntraced(function* (golden: Case) {
   const { steps } = yield* read(References)(golden.given)
-  const { errors } = yield* read(Problems)(golden.expect)
+  const { errors, RAISED } = yield* read(Problems)(golden.expect)
+  assert(errors !== undefined, `expected a list of problems, not ${RAISED}`)
   const problems = Plan.danglingReferences(steps)
   assert.strictEqual(problems.length, errors.length, JSON.stringify(problems))
   for (const [index, message] of errors.entries()) mentions(JSON.stringify(problems[index]), quoted(message))

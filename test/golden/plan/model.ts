@@ -14,6 +14,7 @@ import * as V from "./vocabulary.ts"
 export type Advice =
   | "band resumed"
   | "canonical text"
+  | "context for tools"
   | "context text"
   | "counter kept"
   | "empty plan"
@@ -175,6 +176,7 @@ class Run {
       throw stop
     }
     const { context, task } = input
+    if (kind === "tool" && context !== null) this.noted.add("context for tools")
     const call: V.Call = kind === "callable" ? [name, task] : [name, task, context]
     const fixture = fixtureOf(this.world.fixtures ?? {}, name, this.trace.filter(([called]) => called === name).length)
     this.trace.push(call)

@@ -101,6 +101,19 @@ const wire: ReadonlyArray<Deviation> = [
     "name"
   ),
   {
+    reason: "S5.5: what is neither a tool nor an agent is called a function",
+    cases: "",
+    expect: ({ expect }) =>
+      changed(expect, (value, key) =>
+        key === "our message must mention" ? list(value).map((name) => (name === "callable" ? "function" : name)) : value
+      )
+  },
+  {
+    reason: "S19: the check of references tells what it finds, and never crashes",
+    cases: "",
+    expect: ({ expect, given }) => ("steps" in given && "RAISED" in expect ? { errors: [] } : undefined)
+  },
+  {
     reason: "S18.5: a function without a name of its own is named after its step, so that no two share one",
     cases: "A26",
     expect: ({ expect }) =>
@@ -178,6 +191,10 @@ const runs: ReadonlyArray<Deviation> = [
   advised("input task", {
     reason: "S4.1 ADVICE: an input without a payload has its task for one",
     cases: "E03"
+  }),
+  advised("context for tools", {
+    reason: "S5.6 ADVICE: every target that can take context gets it, also one that is called by the name of a tool",
+    cases: ""
   }),
   advised("context text", {
     reason: "S5.3 ADVICE: payloads that are no text count as context by their text",
