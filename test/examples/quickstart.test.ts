@@ -37,7 +37,7 @@ const isAlive = (pid: number): boolean => {
 describe("EX-1 quickstart", () => {
   requireBuild()
 
-  it("EX-1 two processes give one transcript, and the file is data", { timeout }, async () => {
+  it("EX-1 two processes produce one transcript, and the file is data", { timeout }, async () => {
     const { code, output } = await run("node", [main])
     onTestFinished(() => removeFiles(output))
     assert.strictEqual(code, 0, output)
@@ -86,7 +86,7 @@ describe("EX-1 quickstart", () => {
     for (const { text } of outputFiles) assert.notMatch(text, /get_order|CarrierUnavailable|quote_delivery/)
   })
 
-  it("AGENT-9 EMISSARY_MODEL goes to the registry, which says what it knows", { timeout }, async () => {
+  it("AGENT-9 EMISSARY_MODEL goes to the registry, which lists the providers it has", { timeout }, async () => {
     const { code, output } = await run("env", ["EMISSARY_MODEL=openai/gpt-5.2", "node", main])
     assert.strictEqual(code, 1)
     assert.match(output, /AgentError: .*"openai\/gpt-5\.2".*unknown provider "openai"; known providers: scripted/)
@@ -134,7 +134,7 @@ describe("EX-1 quickstart, changed for the worse", () => {
     return result.output
   }
 
-  it("L5 a receiver that says something else is noticed", { timeout }, async () => {
+  it("L5 a receiver with another answer is noticed", { timeout }, async () => {
     const output = await runWith("JSON.stringify(transcript)", "JSON.stringify(transcript.slice(0, -1))")
     assert.match(output, /QuickstartFailed: The transcripts differ/)
   })

@@ -93,7 +93,7 @@ describe("HOUSE-6 SqliteClient: values", () => {
 })
 
 describe("HOUSE-6 SqliteClient: errors", () => {
-  it.effect("say what went wrong by their reason", () =>
+  it.effect("name the cause in their reason", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* createItems

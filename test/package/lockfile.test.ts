@@ -29,7 +29,7 @@ describe("PKG-2 lockfile", () => {
     }
   })
 
-  it("gives the versions package.json asks for, which are exact", async () => {
+  it("has the exact versions that package.json asks for", async () => {
     const packages = await readLockfile()
     for (const [name, version] of Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })) {
       assert.strictEqual(packages[`node_modules/${name}`]?.version, version, name)

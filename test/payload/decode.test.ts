@@ -34,7 +34,7 @@ describe("PAY-A Invalid", () => {
     })
   )
 
-  it.effect("PAY-A paths begin where the caller says, the root is empty", () =>
+  it.effect("PAY-A paths begin at the caller's path, the root is empty", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* issuesOf(Json.decode(Schema.String)(1)), [["", "string", "number"]])
       const inner = Json.decode(Schema.Struct({ a: Schema.String }), { path: "/tools/0", what: "tool" })

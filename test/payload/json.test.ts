@@ -158,7 +158,7 @@ describe("PAY-A L2 limits", () => {
     })
   )
 
-  it.effect("PAY-A the same limits hold for values that somebody else parsed", () =>
+  it.effect("PAY-A the same limits hold for values that the caller parsed", () =>
     Effect.gen(function* () {
       const check = (value: unknown, limits: Partial<Limits.Limits>) => reasonOf(Json.check(value, { limits }))
       assert.deepInclude(yield* check({ a: [0, [1]] }, { maxDepth: 2 }), { _tag: "TooDeep", path: "/a/1" })
@@ -202,7 +202,7 @@ describe("PAY-A L2 limits", () => {
     })
   )
 
-  it.effect("PAY-A messages tell the limit, the place and what to do", () =>
+  it.effect("PAY-A messages name the limit, the place and what to do", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(Json.parse("[[1,2]]", { what: "order", limits: { maxArrayLength: 1 } }))
       assert.strictEqual(
@@ -331,7 +331,7 @@ describe("PAY-A plain data only", () => {
     })
   )
 
-  it.effect("PAY-A the outcome is a copy that nobody changes later", () =>
+  it.effect("PAY-A the outcome is a copy, independent of later changes to the input", () =>
     Effect.gen(function* () {
       const input = { list: [1, -0], none: Object.create(null) as object }
       const json = yield* Json.check(input)

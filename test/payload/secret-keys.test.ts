@@ -75,7 +75,7 @@ describe("L8 secret keys", () => {
     assert.isUndefined(pathOf("password"))
   })
 
-  it("L8 Redacted values are found anywhere, and only their place is told", () => {
+  it("L8 Redacted values are found anywhere, and only their place is reported", () => {
     class Box {
       readonly inner = Redacted.make("hunter2")
     }

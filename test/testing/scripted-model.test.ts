@@ -154,7 +154,7 @@ describe("ScriptedModel", () => {
     ).pipe(Effect.provide(handlers))
   )
 
-  it.effect("TEST-1 a call past the end fails, typed, and says how many turns there were", () =>
+  it.effect("TEST-1 a call past the end fails, typed, with the number of turns", () =>
     scripted(
       [{ text: "only" }],
       Effect.gen(function* () {
@@ -480,7 +480,7 @@ describe("streaming and non-streaming alike", () => {
     toolCallValidation: "deferred"
   } as const
 
-  it.effect.prop("TEST-1 both say the same", [Turn, Schema.Literals([1, 3, 100])], ([turn, chunkSize]) =>
+  it.effect.prop("TEST-1 both produce the same", [Turn, Schema.Literals([1, 3, 100])], ([turn, chunkSize]) =>
     Effect.gen(function* () {
       const whole = yield* scripted([turn], LanguageModel.generateText(options))
       const parts = yield* scripted([turn], Stream.runCollect(LanguageModel.streamText(options)), { chunkSize })

@@ -105,7 +105,7 @@ describe("PAY-C schemas and values that swell", () => {
     })
   )
 
-  it.effect("PAY-C alternatives that a tag tells apart, and those of other members, stay Schemas", () =>
+  it.effect("PAY-C alternatives distinguished by a tag or by their members stay Schemas", () =>
     Effect.gen(function* () {
       const node = { $ref: "#/$defs/node" }
       const tag = (name: string) => ({ type: "string", const: name })

@@ -52,7 +52,7 @@ describe("TOOL-4 issues", () => {
     })
   )
 
-  it.effect("TOOL-4 gives a JSON Pointer and a keyword beside the path", () =>
+  it.effect("TOOL-4 reports a JSON Pointer and a keyword beside the path", () =>
     Effect.gen(function* () {
       const checked = yield* JsonSchema.make({ properties: { "a/b": { items: { type: "null" } } } })
       const result = JsonSchema.validate(checked, { "a/b": [1] })

@@ -47,7 +47,7 @@ const Kitchen = Schema.Struct({
 })
 
 describe("TOOL-6 FromSchema", () => {
-  it.effect("TOOL-6 says what core says with less", () =>
+  it.effect("TOOL-6 exports the same as core, with fewer keywords", () =>
     Effect.gen(function* () {
       const exported = yield* JsonSchema.fromSchema(
         Schema.Struct({

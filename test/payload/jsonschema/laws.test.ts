@@ -31,7 +31,7 @@ describe("PAY-C laws of the interpreter", () => {
   )
 
   it.effect.prop(
-    "PAY-C what validate gives is accepted as it is, what is accepted strictly stays, and issues come with refusals",
+    "PAY-C what validate returns is accepted as it is, what is accepted strictly stays, and issues come with refusals",
     [Schema.Int],
     ([seed]) =>
       Effect.gen(function* () {

@@ -48,7 +48,7 @@ describe("AGENT-6 ModelJson", () => {
     assert.isTrue(Result.isFailure(ModelJson.parse("[1,2,3]", { limits: { maxBytes: 3 } })))
   })
 
-  it.prop("AGENT-6 finds an object wherever it stands", [Schema.JsonObject, Schema.String], ([object, prose]) => {
+  it.prop("AGENT-6 finds an object anywhere in prose", [Schema.JsonObject, Schema.String], ([object, prose]) => {
     const clean = prose.replaceAll(/[[\]{}"]/g, "")
     const json = JSON.stringify(object)
     if (/__proto__|prototype/.test(json)) return
