@@ -139,9 +139,13 @@ const rootOf = (self: JsonSchema): schemaNode.Node =>
  *   itself without consuming a part of the value;
  * - assertions beside `$ref` in draft-07, where they would be ignored.
  *
+ * Each document is compiled once per process: another `make` of the same object,
+ * or of an equal text, returns what is known.
+ *
  * **Gotchas**
  *
- * Formats are assertions here. `idn-email` and `idn-hostname` are refused.
+ * Formats are assertions here. `idn-email` and `idn-hostname` are refused. Make a
+ * new object rather than changing one that was compiled.
  *
  * **Example** (Checking arguments against a JSON Schema from a database)
  *
@@ -175,16 +179,68 @@ const rootOf = (self: JsonSchema): schemaNode.Node =>
 export const make = Effect.fnUntraced(function* (json: unknown, options: MakeOptions = {}) {
   const what = options.what ?? "JSON Schema"
   const limits = yield* Limits.resolve(options.limits)
+  const fuel = (yield* compileSchema.SharedPatternFuel) ?? { weight: 0 }
+  const known = isReference(json) ? knownDocuments.get(json) : undefined
+  if (known?.limits === limits && spendPatterns(known.entry, fuel)) return known.entry.schema
   const document = compileSchema.copyDocument(json, limits)
   if (Result.isFailure(document)) return yield* new JsonSchemaError({ what, ...document.failure })
-  const compiled = compileSchema.compileSchema(
-    document.success,
-    (yield* compileSchema.SharedPatternFuel) ?? { weight: 0 }
+  const entry = yield* Effect.mapError(
+    Effect.fromResult(compileOnce(document.success, fuel)),
+    (refusal) => new JsonSchemaError({ what, ...refusal })
   )
-  if (Result.isFailure(compiled)) return yield* new JsonSchemaError({ what, ...compiled.failure })
-  const checked: JsonSchema = new Compiled(document.success, compiled.success.dialect, compiled.success.root)
-  return checked
+  if (isReference(json)) knownDocuments.set(json, { limits, entry })
+  return entry.schema
 }) satisfies (json: unknown, options?: MakeOptions) => Effect.Effect<JsonSchema, JsonSchemaError>
+
+const isReference = (json: unknown): json is object => typeof json === "object" && json !== null
+
+interface Entry {
+  readonly schema: JsonSchema
+  readonly patterns: compileSchema.PatternWeight
+}
+
+/** Documents by the object they came as, with the limits they were held against. */
+const knownDocuments = new WeakMap<object, { readonly limits: Limits.Limits; readonly entry: Entry }>()
+
+/** Documents by their text, the least recently used first: an agent that is decoded again has the same tools in new objects. */
+const knownTexts = new Map<string, Entry>()
+
+/** How long all texts in the cache may be together. */
+const maxKnownTexts = 4 * 1024 * 1024
+
+let knownLength = 0
+
+const remember = (text: string, entry: Entry): Entry => {
+  if (text.length > maxKnownTexts / 8 || knownTexts.has(text)) return entry
+  knownTexts.set(text, entry)
+  knownLength += text.length
+  for (const oldest of knownTexts.keys()) {
+    if (knownLength <= maxKnownTexts) break
+    knownTexts.delete(oldest)
+    knownLength -= oldest.length
+  }
+  return entry
+}
+
+/** Takes the patterns of a compiled document from a shared budget, so that the cache changes no verdict. */
+const spendPatterns = ({ patterns }: Entry, fuel: compileSchema.PatternFuel): boolean => {
+  if (fuel.weight + patterns.beforeLast > compileSchema.maxPatterns) return false
+  fuel.weight += patterns.all
+  return true
+}
+
+const compileOnce = (json: Json.JsonObject, fuel: compileSchema.PatternFuel) => {
+  const text = JSON.stringify(json)
+  const known = knownTexts.get(text)
+  if (known !== undefined && spendPatterns(known, fuel)) {
+    knownTexts.delete(text)
+    knownTexts.set(text, known)
+    return Result.succeed(known)
+  }
+  return Result.map(compileSchema.compileSchema(json, fuel), ({ dialect, patterns, root }) =>
+    remember(text, { schema: new Compiled(json, dialect, root), patterns })
+  )
+}
 
 /**
  * Whether something is a {@link JsonSchema}.

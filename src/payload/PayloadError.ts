@@ -74,30 +74,74 @@ export const renderIssues = (issues: ReadonlyArray<ValidationIssue>): string =>
     .join("; ")
 
 /**
- * A place where data does not have the expected form.
+ * One problem of a value: where it is, what was expected there, what was found, and
+ * what to do about it. Every error of the package that refuses data is made of these.
  *
  * **Details**
  *
- * `path` is a JSON Pointer, `expected` what should stand there, `found` the
- * kind of what stands there (`"string"`, `"array"`, `"nothing"` ...), never the
- * value itself.
+ * - `path` is a JSON Pointer; `""` is the value itself. A missing member is
+ *   reported at the path where it should be.
+ * - `found` is the kind of what is there (`"string"`, `"nothing"` ...), never the
+ *   value itself.
+ * - `fix` is a sentence without its full stop.
+ * - `keyword` is the keyword of JSON Schema that found the problem, where one did.
  *
  * @category models
  * @since 0.1.0
  */
-export const Issue = Schema.Struct({
+export const Problem = Schema.Struct({
   path: Schema.String,
   expected: Schema.String,
-  found: Schema.String
+  found: Schema.String,
+  fix: Schema.optionalKey(Schema.String),
+  keyword: Schema.optionalKey(Schema.String)
 })
 
 /**
- * A place where data does not have the expected form.
+ * One problem of a value.
  *
  * @category models
  * @since 0.1.0
  */
-export type Issue = typeof Issue.Type
+export type Problem = typeof Problem.Type
+
+/**
+ * Writes problems as one line of text, for a message or for a model.
+ *
+ * **Details**
+ *
+ * `what` names the refused data and comes first. Ten problems are spelled out;
+ * the others, and `omitted`, are counted.
+ *
+ * **Example** (Two problems)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { PayloadError } from "effect-emissary"
+ *
+ * const text = PayloadError.render("order", [
+ *   { path: "/items/1/qty", expected: "a value", found: "nothing", fix: "Add it" },
+ *   { path: "", expected: "object", found: "array" }
+ * ])
+ * assert.strictEqual(
+ *   text,
+ *   "order at /items/1/qty: expected a value, got nothing. Add it; at the root: expected object, got array"
+ * )
+ * ```
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const render = (what: string, problems: ReadonlyArray<Problem>, omitted: number = 0): string => {
+  const lines = problems
+    .slice(0, maxShown)
+    .map(
+      ({ expected, fix, found, path }) =>
+        `${paths.formatPlace(path)}: expected ${expected}, got ${found}${fix === undefined ? "" : `. ${fix}`}`
+    )
+  const rest = problems.length - lines.length + omitted
+  return `${what} ${lines.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}`.trim()
+}
 
 /**
  * The text or the bytes are not one JSON document.
@@ -228,7 +272,7 @@ export class UnsupportedVersion extends Schema.TaggedError<UnsupportedVersion>(
  * @since 0.1.0
  */
 export class Invalid extends Schema.TaggedError<Invalid>("effect-emissary/payload/Invalid")("Invalid", {
-  issues: Schema.Array(Issue),
+  issues: Schema.Array(Problem),
   omitted: Schema.Int
 }) {
   override get message(): string {
@@ -326,7 +370,8 @@ export class PayloadError extends Schema.TaggedError<PayloadError>("effect-emiss
  * @category constructors
  * @since 0.1.0
  */
-export const invalid = (issues: ReadonlyArray<Issue>, omitted: number = 0): Invalid => new Invalid({ issues, omitted })
+export const invalid = (issues: ReadonlyArray<Problem>, omitted: number = 0): Invalid =>
+  new Invalid({ issues, omitted })
 
 /**
  * One thing that the chosen version cannot hold.

@@ -19,6 +19,7 @@ import * as Json from "./Json.ts"
 import type { Limits } from "./Limits.ts"
 import * as PayloadError from "./PayloadError.ts"
 import * as Secrets from "./Secrets.ts"
+import * as base from "./internal/base.ts"
 import * as issues from "./internal/issues.ts"
 import * as paths from "./internal/paths.ts"
 
@@ -413,6 +414,110 @@ export const make = <T>(options: {
       ),
     schema: toSchema(options.type, decode, encode)
   }
+}
+
+/**
+ * A codec of one version that writes the value as it is: the shorthand of
+ * {@link arm} and {@link make} for data that has had no older version.
+ *
+ * **Details**
+ *
+ * The document holds the version, then the members of `header`, then the value:
+ * under `member`, or else its own members beside the version. `version` is 1
+ * and `field` is `"version"` unless others are given.
+ *
+ * **Example** (A value under a member, a value beside its version)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { VersionedCodec } from "effect-emissary/payload"
+ *
+ * const Note = Schema.Struct({ title: Schema.String })
+ * const note = VersionedCodec.single({ what: "note", value: Note, header: { kind: "note" } })
+ * const notes = VersionedCodec.single({ what: "notes", value: Schema.Array(Note), member: "notes" })
+ *
+ * assert.strictEqual(
+ *   Effect.runSync(note.encodeJson({ title: "Milk" })),
+ *   `{"version":1,"kind":"note","title":"Milk"}`
+ * )
+ * assert.deepStrictEqual(Effect.runSync(notes.decodeJson(`{"version":1,"notes":[{"title":"Milk"}]}`)), [{ title: "Milk" }])
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const single = <T>(options: {
+  readonly what: string
+  readonly value: Schema.Codec<T, unknown>
+  readonly member?: string | undefined
+  readonly header?: { readonly [key: string]: string } | undefined
+  readonly version?: number | undefined
+  readonly field?: string | undefined
+  readonly data?: ReadonlyArray<string> | undefined
+}): VersionedCodec<T> => {
+  const { field = "version", header = {}, member, value, version = 1 } = options
+  const heading = { [field]: version, ...header }
+  return make({
+    what: options.what,
+    field,
+    type: value,
+    data: options.data,
+    arms: [
+      {
+        version,
+        read: (json, decodeOptions) =>
+          Effect.gen(function* () {
+            const body = yield* Effect.mapError(withoutHeading(json, heading), toPayloadError(decodeOptions))
+            if (member === undefined) return yield* Json.decode(value, decodeOptions)(body)
+            const found = yield* Effect.mapError(onlyMember(body, member), toPayloadError(decodeOptions))
+            return yield* Json.decode(value, { ...decodeOptions, path: paths.formatPointer([member]) })(found)
+          }),
+        write: (current, encodeOptions) =>
+          Effect.gen(function* () {
+            yield* refuseRedacted(current, encodeOptions)
+            const json = yield* Json.encode(value, encodeOptions)(current)
+            if (member !== undefined) return { wire: { ...heading, [member]: json }, losses: [] }
+            return Json.isObject(json)
+              ? { wire: { ...heading, ...json }, losses: [] }
+              : yield* Effect.die(new Error(`${options.what}: expected a value that encodes to an object`))
+          })
+      }
+    ]
+  })
+}
+
+/** The members beside the version and the header, which have to be as given. */
+const withoutHeading = (
+  json: Schema.Json,
+  heading: { readonly [key: string]: string | number }
+): Effect.Effect<Json.JsonObject, PayloadError.Reason> => {
+  const body: Record<string, Schema.Json> = Json.isObject(json) ? { ...json } : {}
+  const problems: Array<PayloadError.Problem> = []
+  for (const [key, expected] of Object.entries(heading)) {
+    const found = base.own(body, key)
+    delete body[key]
+    if (found === expected) continue
+    problems.push({
+      path: paths.formatPointer([key]),
+      expected: JSON.stringify(expected),
+      found: typeof found === "string" ? "another string" : base.kindOf(found)
+    })
+  }
+  return problems.length === 0 ? Effect.succeed(body) : Effect.fail(PayloadError.invalid(problems))
+}
+
+const onlyMember = (body: Json.JsonObject, member: string): Effect.Effect<Schema.Json, PayloadError.Reason> => {
+  const others = Object.keys(body).filter((key) => key !== member)
+  const problems = others.map((key) => ({
+    path: paths.formatPointer([key]),
+    expected: "no such key",
+    found: base.kindOf(body[key])
+  }))
+  const found = base.own(body, member)
+  if (found !== undefined && problems.length === 0) return Effect.succeed(found)
+  const missing = { path: paths.formatPointer([member]), expected: "a value", found: "nothing" }
+  return Effect.fail(PayloadError.invalid(found === undefined ? [missing, ...problems] : problems))
 }
 
 /** The version as it is shown: scalars only, and no long text. */

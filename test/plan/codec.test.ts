@@ -15,7 +15,7 @@ const read = (wire: unknown) => Plan.codec.decode(wire)
 const written = (wire: unknown, version: number) =>
   Effect.flatMap(read(wire), (definition) => Plan.codec.encode(definition, { version }))
 
-const issuesOf = (error: PayloadError.PayloadError): ReadonlyArray<PayloadError.Issue> =>
+const issuesOf = (error: PayloadError.PayloadError): ReadonlyArray<PayloadError.Problem> =>
   error.reason._tag === "Invalid" ? error.reason.issues : []
 
 const refused = (wire: unknown) => Effect.map(Effect.flip(read(wire)), issuesOf)

@@ -174,13 +174,13 @@ const memoryPaths: WirePaths = {
 
 const isBlank = (text: string) => text.trim() === ""
 
-const maxStepsIssue = (path: string, found: unknown): PayloadError.Issue => ({
+const maxStepsIssue = (path: string, found: unknown): PayloadError.Problem => ({
   path,
   expected: `a whole number of at least 1, or "unlimited"`,
   found: renderValue(found)
 })
 
-const schemaIssue = (path: string, error: JsonSchema.JsonSchemaError): PayloadError.Issue => ({
+const schemaIssue = (path: string, error: JsonSchema.JsonSchemaError): PayloadError.Problem => ({
   path: path + error.path,
   expected: "a JSON Schema that can be enforced",
   found: `one that cannot: ${error.message}`
@@ -195,7 +195,7 @@ const checkedSchemas = new WeakSet<JsonObject>()
 
 const checkedDigests = new WeakSet<ToolContract.ToolContract>()
 
-const checkSchema = (path: string, json: JsonObject): Effect.Effect<ReadonlyArray<PayloadError.Issue>> =>
+const checkSchema = (path: string, json: JsonObject): Effect.Effect<ReadonlyArray<PayloadError.Problem>> =>
   checkedSchemas.has(json)
     ? Effect.succeed([])
     : JsonSchema.make(json, { what: "JSON Schema" }).pipe(
@@ -206,7 +206,10 @@ const checkSchema = (path: string, json: JsonObject): Effect.Effect<ReadonlyArra
         Effect.catch((error) => Effect.succeed([schemaIssue(path, error)]))
       )
 
-const checkDigest = (path: string, tool: ToolContract.ToolContract): Effect.Effect<ReadonlyArray<PayloadError.Issue>> =>
+const checkDigest = (
+  path: string,
+  tool: ToolContract.ToolContract
+): Effect.Effect<ReadonlyArray<PayloadError.Problem>> =>
   checkedDigests.has(tool)
     ? Effect.succeed([])
     : Effect.match(Digest.sha256({ name: tool.name, parameters: tool.parameters }), {
@@ -225,7 +228,7 @@ const timeoutIssues = (
   path: string,
   timeout: Duration.Duration,
   places: WirePaths
-): ReadonlyArray<PayloadError.Issue> => {
+): ReadonlyArray<PayloadError.Problem> => {
   if (!Duration.isFinite(timeout)) {
     return places.needs.finiteTimeout
       ? [{ path, expected: "a number of seconds; this version has no infinite timeout", found: "infinity" }]
@@ -239,7 +242,7 @@ const timeoutIssues = (
 
 const toolIssues = (tool: ToolContract.ToolContract, path: string, places: WirePaths) =>
   Effect.gen(function* () {
-    const issues: Array<PayloadError.Issue> = []
+    const issues: Array<PayloadError.Problem> = []
     const named = renderValue(tool.name)
     if (isBlank(tool.name)) {
       issues.push({ path: `${path}/name`, expected: "the name of the tool", found: "blank text" })
@@ -266,7 +269,7 @@ const toolIssues = (tool: ToolContract.ToolContract, path: string, places: WireP
 export const digestOf = (name: string, parameters: JsonObject): Effect.Effect<string> =>
   Effect.orElseSucceed(Digest.sha256({ name, parameters }), () => "")
 
-const toolNameIssues = (tools: ReadonlyArray<ToolContract.ToolContract>): ReadonlyArray<PayloadError.Issue> => {
+const toolNameIssues = (tools: ReadonlyArray<ToolContract.ToolContract>): ReadonlyArray<PayloadError.Problem> => {
   const seen = new Map<string, number>()
   return tools.flatMap(({ name }, index) => {
     const first = seen.get(name)
@@ -284,9 +287,9 @@ const toolNameIssues = (tools: ReadonlyArray<ToolContract.ToolContract>): Readon
   })
 }
 
-const fieldIssues = (definition: AgentDefinition, places: WirePaths): ReadonlyArray<PayloadError.Issue> => {
+const fieldIssues = (definition: AgentDefinition, places: WirePaths): ReadonlyArray<PayloadError.Problem> => {
   const { instructions, maxSteps, model, name } = definition
-  const issues: Array<PayloadError.Issue> = []
+  const issues: Array<PayloadError.Problem> = []
   if (name !== undefined && isBlank(name)) issues.push({ path: places.name, expected: "a name", found: "blank text" })
   if (model === undefined ? places.needs.model : Option.isNone(parseModelName(model))) {
     issues.push({ path: "/model", expected: `a model of the form ${expectedModelName}`, found: renderValue(model) })
@@ -312,8 +315,8 @@ const fieldOrder = [
 ]
 
 /** Issues in the order of a definition's keys, those of one tool together. */
-const sortIssues = (issues: ReadonlyArray<PayloadError.Issue>): ReadonlyArray<PayloadError.Issue> => {
-  const rank = ({ path }: PayloadError.Issue): number => {
+const sortIssues = (issues: ReadonlyArray<PayloadError.Problem>): ReadonlyArray<PayloadError.Problem> => {
+  const rank = ({ path }: PayloadError.Problem): number => {
     const [, key = "", index = ""] = path.split("/")
     if (key === "tools") return fieldOrder.length + 1 + (Number(index) || 0)
     const at = fieldOrder.indexOf(key)
@@ -329,7 +332,7 @@ const sortIssues = (issues: ReadonlyArray<PayloadError.Issue>): ReadonlyArray<Pa
 export const check = Effect.fnUntraced(function* (
   definition: AgentDefinition,
   places: WirePaths,
-  found: ReadonlyArray<PayloadError.Issue> = []
+  found: ReadonlyArray<PayloadError.Problem> = []
 ): Effect.fn.Return<AgentDefinition, PayloadError.PayloadError> {
   const { maxIssues } = yield* Limits.Limits
   yield* untrusted.checkCount("tools", definition.tools.length, { what: artefact, path: "/tools" })
@@ -337,7 +340,7 @@ export const check = Effect.fnUntraced(function* (
     const name = untrusted.checkName(tool.name, { what: artefact, path: `/tools/${index}/name` })
     if (Result.isFailure(name)) return yield* name.failure
   }
-  const issues: Array<PayloadError.Issue> = [...fieldIssues(definition, places)]
+  const issues: Array<PayloadError.Problem> = [...fieldIssues(definition, places)]
   if (definition.output !== undefined) {
     issues.push(...(yield* checkSchema(places.outputSchema, definition.output.schema)))
   }
@@ -346,7 +349,7 @@ export const check = Effect.fnUntraced(function* (
     issues.push(...(yield* toolIssues(tool, `/tools/${index}`, places)))
   }
   // what could not be read is not reported again as missing, nor is anything inside it
-  const isUnread = ({ path }: PayloadError.Issue) =>
+  const isUnread = ({ path }: PayloadError.Problem) =>
     found.some((one) => path === one.path || path.startsWith(`${one.path}/`))
   const all = sortIssues([...found, ...issues.filter((issue) => !isUnread(issue))])
   if (all.length === 0) return definition

@@ -47,7 +47,7 @@ const defaultTimeout = 10
 
 /** Reads values of a kind; a value of another kind is an issue, and `undefined`. */
 const reader = () => {
-  const issues: Array<PayloadError.Issue> = []
+  const issues: Array<PayloadError.Problem> = []
   const refuse = (path: string, expected: string, found: Schema.Json | undefined): undefined => {
     issues.push({ path, expected, found: agentData.renderValue(found) })
     return undefined

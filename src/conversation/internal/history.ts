@@ -830,7 +830,7 @@ const issueFields: {
   NotJson: ["", "JSON", "something else"]
 }
 
-const issueOfReason = (reason: ConversationError.Reason): PayloadError.Issue => {
+const issueOfReason = (reason: ConversationError.Reason): PayloadError.Problem => {
   const [name, expected, found] = issueFields[reason._tag]
   const path = "index" in reason ? `/messages/${reason.index}` : "/messages"
   return { path: name === "" ? path : `${path}/${name}`, expected, found }

@@ -370,15 +370,21 @@ interface Refusal {
 }
 
 /** Weight of all patterns of a document, or of several that share a budget: compiling them takes time, too. */
-const maxPatterns = 60_000
+export const maxPatterns = 60_000
 
 /** What the patterns of the documents that share it weigh so far. */
-interface PatternFuel {
+export interface PatternFuel {
   weight: number
 }
 
 /** Length of all pointers of a document: each place below a long key repeats the key. */
 const maxSubschemas = 32 * 1024 * 1024
+
+/** The weight of the patterns of one document, and the weight when the last one was compiled. */
+export interface PatternWeight {
+  readonly all: number
+  readonly beforeLast: number
+}
 
 interface Scope {
   readonly base: string
@@ -388,7 +394,10 @@ interface Scope {
 export const compileSchema = (
   json: JsonObject,
   budget: PatternFuel
-): Result.Result<{ readonly root: schemaNode.Node; readonly dialect: Dialect }, Refusal> => {
+): Result.Result<
+  { readonly root: schemaNode.Node; readonly dialect: Dialect; readonly patterns: PatternWeight },
+  Refusal
+> => {
   const schemaUri = jsonValues.getMember(json, "$schema")
   const dialect = schemaUri === undefined ? "2020-12" : typeof schemaUri === "string" ? dialectOf(schemaUri) : undefined
   if (dialect === undefined) {
@@ -403,6 +412,8 @@ export const compileSchema = (
   const pending: Array<PendingReference> = []
   const sameValue = new Map<schemaNode.Node, ReadonlyArray<schemaNode.Node>>()
   let places = 0
+  const before = budget.weight
+  let beforeLast = 0
   const patterns = new Map<string, Result.Result<Patterns.CompiledPattern, string>>()
 
   const refuse = (path: string, reason: schemaNode.Reason): undefined => {
@@ -482,6 +493,7 @@ export const compileSchema = (
       keyword,
       sub: (part, ...keys) => compileNode(part, keys.reduce<string>(paths.appendToken, pointer), own),
       pattern: (source, ...keys) => {
+        beforeLast = budget.weight - before
         if (budget.weight > maxPatterns) {
           const reason = {
             _tag: "TooLarge",
@@ -607,7 +619,9 @@ export const compileSchema = (
     else refuse(cycle.node.pointer, { _tag: "TooDeep", limit: cycle.limit })
   }
   const first = problems[0]
-  return first === undefined ? Result.succeed({ root, dialect }) : Result.fail(first)
+  return first === undefined
+    ? Result.succeed({ root, dialect, patterns: { all: budget.weight - before, beforeLast } })
+    : Result.fail(first)
 }
 
 const listOf = ({ schema, sub }: keywords.Context, keyword: string): ReadonlyArray<schemaNode.Node> => {

@@ -21,7 +21,7 @@ export const reasonFromSchemaIssue = (
   input: unknown,
   options: { readonly max: number; readonly path: string }
 ): PayloadError.Invalid => {
-  const issues: Array<PayloadError.Issue> = []
+  const issues: Array<PayloadError.Problem> = []
   let omitted = 0
   let size = 0
   for (const leaf of leavesOf(issue, [], undefined)) {
@@ -41,7 +41,7 @@ export const reasonFromSchemaIssue = (
  * its places within the whole.
  */
 export const toSchemaIssue = (
-  issues: ReadonlyArray<PayloadError.Issue>,
+  issues: ReadonlyArray<PayloadError.Problem>,
   input: unknown,
   wrap: (issues: readonly [SchemaIssue.Issue, ...Array<SchemaIssue.Issue>]) => SchemaIssue.Issue
 ): SchemaIssue.Issue => {
@@ -117,7 +117,7 @@ const joinExpected = (alternatives: ReadonlyArray<Leaf>): string =>
 /** Core's messages begin with "Expected"; ours put the word in front themselves. */
 const trimExpected = (message: string): string => paths.truncateText(message.replace(/^Expected /, ""), 300)
 
-const isIssue = (value: unknown): value is PayloadError.Issue =>
+const isIssue = (value: unknown): value is PayloadError.Problem =>
   typeof value === "object" && value !== null && "expected" in value && "found" in value && "path" in value
 
 const formatStandard = SchemaIssue.makeFormatterStandardSchemaV1()

@@ -404,7 +404,7 @@ class JsonCopier {
   readonly limits: Limits
   readonly stack: Array<CopyFrame> = []
   readonly ancestors = new Set<object>()
-  readonly issues: Array<PayloadError.Issue> = []
+  readonly issues: Array<PayloadError.Problem> = []
   omitted = 0
   paths = 0
   nodes = 0

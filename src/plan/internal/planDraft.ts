@@ -199,7 +199,9 @@ export const iterationsRule = `a whole number from 0 to ${planNames.maxIteration
 const compiledSchemas = new WeakMap<Json.JsonObject, JsonSchema.JsonSchema>()
 
 /** A JSON Schema of a plan, compiled once. */
-export const compileStepSchema = (json: Json.JsonObject): Effect.Effect<JsonSchema.JsonSchema, PayloadError.Issue> => {
+export const compileStepSchema = (
+  json: Json.JsonObject
+): Effect.Effect<JsonSchema.JsonSchema, PayloadError.Problem> => {
   const before = compiledSchemas.get(json)
   if (before !== undefined) return Effect.succeed(before)
   return JsonSchema.make(json).pipe(
@@ -215,7 +217,7 @@ export const compileStepSchema = (json: Json.JsonObject): Effect.Effect<JsonSche
 const schemaIssues = (
   path: string,
   ref: PlanDefinition.SchemaRef | undefined
-): Effect.Effect<ReadonlyArray<PayloadError.Issue>> => {
+): Effect.Effect<ReadonlyArray<PayloadError.Problem>> => {
   if (ref === undefined) return Effect.succeed([])
   if (ref.json === undefined) {
     const issue = { path, expected: "a schema with a name, a JSON Schema, or both", found: "neither" }
@@ -236,7 +238,7 @@ const contextPlaces = (step: DraftStep): ReadonlyArray<readonly [string, Referen
     : [["/context", step.context]]
 }
 
-const referenceIssues = (path: string, step: DraftStep): ReadonlyArray<PayloadError.Issue> =>
+const referenceIssues = (path: string, step: DraftStep): ReadonlyArray<PayloadError.Problem> =>
   [["/task", step.task] as const, ...contextPlaces(step)].flatMap(([slot, reference]) => {
     const name = stepAt(reference)
     if (name === undefined || planNames.isIdentifier(name)) return []
@@ -244,13 +246,13 @@ const referenceIssues = (path: string, step: DraftStep): ReadonlyArray<PayloadEr
     return [{ path: `${path}${slot}/name`, expected, found: showJson(name) }]
   })
 
-const nameIssues = (path: string, name: string, rule: NameRule): ReadonlyArray<PayloadError.Issue> => {
+const nameIssues = (path: string, name: string, rule: NameRule): ReadonlyArray<PayloadError.Problem> => {
   const good = rule === "identifier" ? planNames.isIdentifier(name) : planNames.isPlainText(name)
   const expected = `the name of the step: ${rule === "identifier" ? planNames.identifierRule : planNames.plainTextRule}`
   return good ? [] : [{ path: `${path}/name`, expected, found: showJson(name) }]
 }
 
-const tooManyIssues = (path: string, what: string, limit: number, found: number): ReadonlyArray<PayloadError.Issue> =>
+const tooManyIssues = (path: string, what: string, limit: number, found: number): ReadonlyArray<PayloadError.Problem> =>
   found <= limit ? [] : [{ path, expected: `at most ${limit} ${what}`, found: `${found}` }]
 
 const patternsInCondition = (when: When.When): number => {
@@ -275,7 +277,7 @@ const patternsOfStep = ({ steps }: Draft): number =>
 const pointerTo = (path: ReadonlyArray<string | number>): string =>
   path.map((token) => `/${JsonPointer.escapeToken(String(token))}`).join("")
 
-const conditionIssues = (path: string, step: DraftStep): ReadonlyArray<PayloadError.Issue> =>
+const conditionIssues = (path: string, step: DraftStep): ReadonlyArray<PayloadError.Problem> =>
   (step.routes ?? []).flatMap(({ when }, index) =>
     When.problems(when).map((problem) => ({
       path: `${path}/routes/${index}/when${pointerTo(conditionPath(problem.path))}`,
@@ -321,8 +323,8 @@ const stepNames = ({ output, steps }: Draft): ReadonlyArray<readonly [string, st
 }
 
 /** Those of the plan first, then those of each step together. */
-const issuesInOrder = (issues: ReadonlyArray<PayloadError.Issue>): ReadonlyArray<PayloadError.Issue> => {
-  const rank = ({ path }: PayloadError.Issue): number => {
+const issuesInOrder = (issues: ReadonlyArray<PayloadError.Problem>): ReadonlyArray<PayloadError.Problem> => {
+  const rank = ({ path }: PayloadError.Problem): number => {
     const [, key, index = ""] = path.split("/", 3)
     return key === "steps" ? 1 + (Number(index) || 0) : 0
   }
@@ -341,10 +343,10 @@ const isInsideAny = (path: string, places: ReadonlySet<string>): boolean => {
 export const checkDraft = Effect.fnUntraced(function* (
   draft: Draft,
   rule: NameRule,
-  found: ReadonlyArray<PayloadError.Issue> = []
+  found: ReadonlyArray<PayloadError.Problem> = []
 ): Effect.fn.Return<Draft, PayloadError.PayloadError> {
   const limits = yield* Limits.Limits
-  const issues: Array<PayloadError.Issue> = []
+  const issues: Array<PayloadError.Problem> = []
   if (
     !(
       Number.isSafeInteger(draft.maxIterations) &&

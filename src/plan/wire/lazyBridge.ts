@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Json from "../../payload/Json.ts"
-import type { Issue } from "../../payload/PayloadError.ts"
+import type { Problem } from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
@@ -24,7 +24,7 @@ interface WirePlace {
  * Reads values of one document, and keeps what is wrong with them.
  */
 interface IssueReader {
-  readonly issues: Array<Issue>
+  readonly issues: Array<Problem>
   readonly refuse: (path: string, expected: string, found: string) => void
 }
 
@@ -32,7 +32,7 @@ interface IssueReader {
  * A reader that found nothing wrong yet.
  */
 const makeReader = (): IssueReader => {
-  const issues: Array<Issue> = []
+  const issues: Array<Problem> = []
   return { issues, refuse: (path, expected, found) => void issues.push({ path, expected, found }) }
 }
 
