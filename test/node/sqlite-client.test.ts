@@ -44,6 +44,7 @@ describe("HOUSE-6 SqliteClient: values", () => {
         ${new Date(0)} AS g, ${2n ** 40n} AS h`
       const row = { a: "é", b: 1.5, c: bytes, d: 1, e: null, f: null, g: "1970-01-01T00:00:00.000Z", h: 2 ** 40 }
       assert.deepStrictEqual(rows, [row])
+      assert.strictEqual(Object.getPrototypeOf(rows[0]), Object.prototype)
       const failure = yield* Effect.flip(sql.unsafe("SELECT ?", [Symbol("no value")]))
       assert.strictEqual(failure.reason._tag, "UnknownError")
     }).pipe(memory)
@@ -140,6 +141,8 @@ describe("HOUSE-6 SqliteClient: transactions", () => {
           yield* add("a")
           assert.strictEqual(yield* Effect.flip(inner), "inner")
           yield* sql.withTransaction(add("b"))
+          const { reason } = yield* Effect.flip(sql`RELEASE SAVEPOINT effect_sql_1`)
+          assert.match(String(reason.cause), /no such savepoint/)
         })
       )
       const outer = sql.withTransaction(Effect.andThen(sql.withTransaction(add("lost")), Effect.fail("outer")))
