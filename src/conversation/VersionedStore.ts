@@ -51,10 +51,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
+import type { Fragment } from "effect/sql/Statement"
 import * as Json from "../payload/Json.ts"
 import * as Limits from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
@@ -82,7 +82,7 @@ export class Unavailable extends Schema.TaggedError<Unavailable>("effect-emissar
   { storage: Schema.String, error: Schema.String }
 ) {
   override get message(): string {
-    return `the ${this.storage} said ${this.error}; VersionedStoreError.causeOf(error.reason) is its error`
+    return `the ${this.storage} failed: ${this.error}. VersionedStore.causeOf(error.reason) returns its error`
   }
 }
 
@@ -301,47 +301,93 @@ export class VersionedStore extends Context.Service<VersionedStore, Service>()(
   "effect-emissary/conversation/VersionedStore"
 ) {}
 
-const layerStorage = <E extends Reason, R>(storage: Effect.Effect<Storage, E, R>) =>
-  Layer.effect(
-    VersionedStore,
-    Effect.mapBoth(storage, {
-      onSuccess: fromStorage,
-      onFailure: (reason) => new VersionedStoreError({ operation: "open", reason })
-    })
-  )
+interface RawValue {
+  readonly text: string
+  readonly version: string
+}
 
-const fromStorage = (storage: Storage): Service => {
-  const conflict = (key: string, expected: Option.Option<string>, found: Option.Option<string>) =>
-    new VersionConflict({ key, expected, found })
+/** What a database has to do; {@link fromStorage} checks what goes in and comes out. */
+interface Storage {
+  readonly get: (key: string) => Effect.Effect<Option.Option<RawValue>, Reason>
+  /** Writes if the value is in the version `expected`, and returns whether it did. */
+  readonly set: (key: string, expected: Option.Option<string>, value: RawValue) => Effect.Effect<boolean, Reason>
+  /** Removes the value if it is in the version `expected`, or in any version, and returns whether it did. */
+  readonly remove: (key: string, expected: Option.Option<string>) => Effect.Effect<boolean, Reason>
+  readonly list: (range: storageKeys.KeyRange) => Effect.Effect<ReadonlyArray<string>, Reason>
+}
 
-  return {
-    get: Effect.fn("VersionedStore.get")((key) =>
-      checkText("key", key).pipe(
-        Effect.andThen(storage.get(key)),
-        Effect.flatMap(
-          Option.match({
-            onNone: () => Effect.succeed(Option.none<{ readonly value: Schema.Json; readonly version: string }>()),
-            onSome: ({ text, version }) =>
-              Json.parse(text, { what: "stored value" }).pipe(
-                Effect.map((value) => Option.some({ value, version })),
-                Effect.mapError((error) => new Unreadable({ error }))
-              )
-          })
-        ),
-        Effect.mapError((reason) => new VersionedStoreError({ operation: "get", key, reason }))
+const refuseInput = (what: string, reason: ConstructorParameters<typeof PayloadError.PayloadError>[0]["reason"]) =>
+  new Refused({ error: new PayloadError.PayloadError({ what, reason }) })
+
+const checkText = (what: string, text: string): Effect.Effect<void, Refused> =>
+  Effect.flatMap(Limits.Limits, ({ maxStringLength }) => {
+    if (typeof text !== "string") {
+      return Effect.fail(
+        refuseInput(what, PayloadError.invalid([{ path: "", expected: "string", found: typeof text }]))
       )
-    ),
+    }
+    return text.length <= maxStringLength
+      ? Effect.void
+      : Effect.fail(
+          refuseInput(
+            what,
+            new PayloadError.TooLarge({ what: "string", limit: maxStringLength, found: text.length, path: "" })
+          )
+        )
+  })
 
-    compareAndSet: Effect.fn("VersionedStore.compareAndSet")((key, expected, value) =>
-      checkText("key", key).pipe(
-        Effect.andThen(Effect.mapError(Json.stringify(value, { what: "value" }), (error) => new Refused({ error }))),
-        Effect.flatMap((text) => storage.set(key, expected, text)),
-        Effect.mapError((reason) => new VersionedStoreError({ operation: "compareAndSet", key, reason })),
-        Effect.flatMap((attempt) =>
-          Effect.fromResult(Result.mapError(attempt, (found) => conflict(key, expected, found)))
+const checkLimit = (limit: number): Effect.Effect<void, Refused> =>
+  Number.isSafeInteger(limit) && limit > 0
+    ? Effect.void
+    : Effect.fail(
+        refuseInput(
+          "list options",
+          PayloadError.invalid([{ path: "/limit", expected: "an integer from 1", found: `the number ${limit}` }])
         )
       )
+
+const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
+  const nextVersion = storageKeys.makeVersions(yield* storageKeys.nonce)
+
+  const failWith = (operation: VersionedStoreError["operation"], key: string) =>
+    Effect.mapError((reason: Reason) => new VersionedStoreError({ operation, key, reason }))
+
+  const conflict = (operation: VersionedStoreError["operation"], key: string, expected: Option.Option<string>) =>
+    storage.get(key).pipe(
+      failWith(operation, key),
+      Effect.flatMap((value) => {
+        const found = Option.map(value, ({ version }) => version)
+        return Effect.fail(new VersionConflict({ key, expected, found }))
+      })
+    )
+
+  const parse = ({ text, version }: RawValue) =>
+    Json.parse(text, { what: "stored value" }).pipe(
+      Effect.map((value) => ({ value, version })),
+      Effect.mapError((error) => new Unreadable({ error }))
+    )
+
+  const service: Service = {
+    get: Effect.fn("VersionedStore.get")(
+      function* (key) {
+        yield* checkText("key", key)
+        const found = yield* storage.get(key)
+        return Option.isNone(found) ? Option.none() : Option.some(yield* parse(found.value))
+      },
+      (effect, key) => failWith("get", key)(effect)
     ),
+
+    compareAndSet: Effect.fn("VersionedStore.compareAndSet")(function* (key, expected, value) {
+      const version = nextVersion(expected)
+      const isWritten = yield* checkText("key", key).pipe(
+        Effect.andThen(
+          Json.stringify(value, { what: "value" }).pipe(Effect.mapError((error) => new Refused({ error })))
+        ),
+        Effect.flatMap((text) => storage.set(key, expected, { text, version })),
+        failWith("compareAndSet", key)
+      )
+      return isWritten ? version : yield* conflict("compareAndSet", key, expected)
+    }),
 
     list: Effect.fn("VersionedStore.list")(
       function* (options) {
@@ -358,39 +404,32 @@ const fromStorage = (storage: Storage): Service => {
       Effect.mapError((reason) => new VersionedStoreError({ operation: "list", reason }))
     ),
 
-    delete: Effect.fn("VersionedStore.delete")((key, options) => {
+    delete: Effect.fn("VersionedStore.delete")(function* (key, options) {
       const expected = Option.fromUndefinedOr(options?.version)
-      return checkText("key", key).pipe(
+      const isRemoved = yield* checkText("key", key).pipe(
         Effect.andThen(storage.remove(key, expected)),
-        Effect.mapError((reason) => new VersionedStoreError({ operation: "delete", key, reason })),
-        Effect.flatMap((attempt) =>
-          Effect.fromResult(Result.mapError(attempt, (found) => conflict(key, expected, found)))
-        )
+        failWith("delete", key)
       )
+      return isRemoved || Option.isNone(expected) ? isRemoved : yield* conflict("delete", key, expected)
     })
   }
-}
+  return service
+})
 
-const makeMemoryStorage: Effect.Effect<Storage> = Effect.map(storageKeys.nonce, (nonce) => {
+const makeMemoryStorage: Effect.Effect<Storage> = Effect.sync(() => {
   const values = new Map<string, RawValue>()
-  const next = storageKeys.makeVersions(nonce)
-  const version = (key: string) => Option.fromUndefinedOr(values.get(key)?.version)
+  const isIn = (key: string, version: Option.Option<string>) =>
+    values.get(key)?.version === Option.getOrUndefined(version)
   return {
     get: (key) => Effect.sync(() => Option.fromUndefinedOr(values.get(key))),
-    set: (key, expected, text) =>
+    set: (key, expected, value) =>
       Effect.sync(() => {
-        const found = version(key)
-        if (Option.getOrUndefined(found) !== Option.getOrUndefined(expected)) return Result.fail(found)
-        const written = next(expected)
-        values.set(key, { text, version: written })
-        return Result.succeed(written)
+        const isExpected = isIn(key, expected)
+        if (isExpected) values.set(key, value)
+        return isExpected
       }),
     remove: (key, expected) =>
-      Effect.sync(() => {
-        const found = version(key)
-        if (Option.isSome(expected) && Option.getOrUndefined(found) !== expected.value) return Result.fail(found)
-        return Result.succeed(values.delete(key))
-      }),
+      Effect.sync(() => (Option.isNone(expected) || isIn(key, expected)) && values.delete(key)),
     list: (range) => Effect.sync(() => storageKeys.pageOfKeys(values.keys(), range))
   }
 })
@@ -404,8 +443,112 @@ const makeMemoryStorage: Effect.Effect<Storage> = Effect.map(storageKeys.nonce, 
  */
 export const layerMemory: Layer.Layer<VersionedStore> = Layer.effect(
   VersionedStore,
-  Effect.map(makeMemoryStorage, fromStorage)
+  Effect.flatMap(makeMemoryStorage, fromStorage)
 )
+
+/** As much of the encoded key as the index holds: PostgreSQL refuses index entries of more than 2,700 bytes. */
+const startLength = 190
+
+const sqlReason = (error: SqlError): Reason => unavailable("database", error.reason._tag, error)
+
+interface Row {
+  readonly store_value?: unknown
+  readonly store_version?: unknown
+  readonly key_text?: unknown
+}
+
+const textColumn = (value: unknown, column: string): Effect.Effect<string, Unreadable> => {
+  if (typeof value === "string") return Effect.succeed(value)
+  const issue = { path: `/${column}`, expected: "text", found: typeof value }
+  return Effect.fail(
+    new Unreadable({
+      error: new PayloadError.PayloadError({ what: "database row", reason: PayloadError.invalid([issue]) })
+    })
+  )
+}
+
+const createTable = (sql: SqlClient.SqlClient, name: string): ReadonlyArray<Effect.Effect<unknown, SqlError>> => {
+  const table = sql(name)
+  // Keys are ASCII. SQLite compares bytes anyway, PostgreSQL by the locale of the database.
+  const bytewise = sql.literal(sql.onDialectOrElse({ orElse: () => "", pg: () => 'COLLATE "C"' }))
+  return [
+    sql`CREATE TABLE IF NOT EXISTS ${table} (
+      key_hash TEXT ${bytewise} NOT NULL PRIMARY KEY, key_start TEXT ${bytewise} NOT NULL,
+      key_text TEXT ${bytewise} NOT NULL, store_version TEXT ${bytewise} NOT NULL, store_value TEXT NOT NULL)`,
+    sql`CREATE INDEX IF NOT EXISTS ${sql(`${name}_key_start`)} ON ${table} (key_start)`
+  ]
+}
+
+const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
+  const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+  const table = sql(tableName)
+  const isSupported = sql.onDialectOrElse({ orElse: () => false, sqlite: () => true, pg: () => true })
+  if (!isSupported)
+    return yield* unavailable("database", "expected SQLite or PostgreSQL, got another dialect", undefined)
+
+  yield* Effect.forEach(createTable(sql, tableName), (statement) => statement, { discard: true }).pipe(
+    // Of two processes that create the table at once, one may fail although the table exists then
+    Effect.catch((error) =>
+      Effect.mapError(sql`SELECT key_hash FROM ${table} WHERE key_hash = ''`, () => sqlReason(error))
+    )
+  )
+
+  const rows = (statement: Fragment) => Effect.mapError(sql<Row>`${statement}`, sqlReason)
+
+  /** Whether a statement for one row found its row. */
+  const wroteRow = (write: Fragment) => Effect.map(rows(sql`${write} RETURNING key_hash`), (found) => found.length > 0)
+
+  const insert = (key: string, { text, version }: RawValue) => {
+    const encoded = storageKeys.sortable(key)
+    return sql`INSERT INTO ${table} (key_hash, key_start, key_text, store_version, store_value)
+      VALUES (${storageKeys.digestKey(key)}, ${encoded.slice(0, startLength)}, ${encoded}, ${version}, ${text})
+      ON CONFLICT (key_hash) DO NOTHING`
+  }
+
+  const update = (key: string, expected: string, { text, version }: RawValue) =>
+    sql`UPDATE ${table} SET store_version = ${version}, store_value = ${text}
+      WHERE key_hash = ${storageKeys.digestKey(key)} AND store_version = ${expected}`
+
+  const storage: Storage = {
+    get: Effect.fnUntraced(function* (key) {
+      const id = storageKeys.digestKey(key)
+      const [row] = yield* rows(sql`SELECT store_version, store_value FROM ${table} WHERE key_hash = ${id}`)
+      if (row === undefined) return Option.none()
+      return Option.some({
+        text: yield* textColumn(row.store_value, "store_value"),
+        version: yield* textColumn(row.store_version, "store_version")
+      })
+    }),
+    set: (key, expected, value) =>
+      wroteRow(Option.isNone(expected) ? insert(key, value) : update(key, expected.value, value)),
+    remove: (key, expected) => {
+      const conditions = [sql`key_hash = ${storageKeys.digestKey(key)}`]
+      if (Option.isSome(expected)) conditions.push(sql`store_version = ${expected.value}`)
+      return wroteRow(sql`DELETE FROM ${table} WHERE ${sql.and(conditions)}`)
+    },
+    list: Effect.fnUntraced(function* ({ after, limit, prefix }) {
+      const from = storageKeys.sortable(prefix)
+      const start = from.slice(0, startLength)
+      const conditions = [
+        sql`key_start >= ${start}`,
+        sql`key_start <= ${start + storageKeys.lastSortable}`,
+        sql`key_text >= ${from}`,
+        sql`key_text < ${from + storageKeys.lastSortable}`
+      ]
+      if (Option.isSome(after)) {
+        const position = storageKeys.sortable(after.value)
+        conditions.push(sql`key_start >= ${position.slice(0, startLength)}`, sql`key_text > ${position}`)
+      }
+      const found = yield* rows(
+        sql`SELECT key_text FROM ${table} WHERE ${sql.and(conditions)} ORDER BY key_start, key_text LIMIT ${limit}`
+      )
+      return yield* Effect.forEach(found, (row) =>
+        Effect.map(textColumn(row.key_text, "key_text"), storageKeys.fromSortable)
+      )
+    })
+  }
+  return storage
+})
 
 /**
  * Keeps values in a table of a database, for any number of processes at once.
@@ -446,184 +589,10 @@ export const layerMemory: Layer.Layer<VersionedStore> = Layer.effect(
 export const layerSql = (options?: {
   readonly table?: string | undefined
 }): Layer.Layer<VersionedStore, VersionedStoreError, SqlClient.SqlClient> =>
-  layerStorage(makeSqlStorage({ table: options?.table ?? "effect_emissary_store" }))
-
-interface RawValue {
-  readonly text: string
-  readonly version: string
-}
-
-/** The version found is the failure of an attempt. */
-type Attempt<A> = Effect.Effect<Result.Result<A, Option.Option<string>>, Reason>
-
-interface Storage {
-  readonly get: (key: string) => Effect.Effect<Option.Option<RawValue>, Reason>
-  readonly set: (key: string, expected: Option.Option<string>, text: string) => Attempt<string>
-  /** Whether there was a value. Without `version`, whatever there is, also what cannot be read. */
-  readonly remove: (key: string, version: Option.Option<string>) => Attempt<boolean>
-  readonly list: (range: storageKeys.KeyRange) => Effect.Effect<ReadonlyArray<string>, Reason>
-}
-
-const refuseInput = (what: string, reason: ConstructorParameters<typeof PayloadError.PayloadError>[0]["reason"]) =>
-  new Refused({ error: new PayloadError.PayloadError({ what, reason }) })
-
-const checkText = (what: string, text: string): Effect.Effect<void, Refused> =>
-  Effect.flatMap(Limits.Limits, ({ maxStringLength }) => {
-    if (typeof text !== "string") {
-      return Effect.fail(
-        refuseInput(what, PayloadError.invalid([{ path: "", expected: "string", found: typeof text }]))
-      )
-    }
-    return text.length <= maxStringLength
-      ? Effect.void
-      : Effect.fail(
-          refuseInput(
-            what,
-            new PayloadError.TooLarge({ what: "string", limit: maxStringLength, found: text.length, path: "" })
-          )
-        )
-  })
-
-const checkLimit = (limit: number): Effect.Effect<void, Refused> =>
-  Number.isSafeInteger(limit) && limit > 0
-    ? Effect.void
-    : Effect.fail(
-        refuseInput(
-          "list options",
-          PayloadError.invalid([{ path: "/limit", expected: "an integer from 1", found: `the number ${limit}` }])
-        )
-      )
-
-/** As much of the encoded key as the index holds: PostgreSQL refuses index entries of more than 2,700 bytes. */
-const startLength = 190
-
-const sqlReason = (error: SqlError): Reason => unavailable("database", error.reason._tag, error)
-
-interface Row {
-  readonly store_value?: unknown
-  readonly store_version?: unknown
-  readonly key_text?: unknown
-}
-
-const textColumn = (value: unknown, column: string): Effect.Effect<string, Unreadable> => {
-  if (typeof value === "string") return Effect.succeed(value)
-  const issue = { path: `/${column}`, expected: "text", found: typeof value }
-  return Effect.fail(
-    new Unreadable({
-      error: new PayloadError.PayloadError({ what: "database row", reason: PayloadError.invalid([issue]) })
-    })
-  )
-}
-
-const createTable = (sql: SqlClient.SqlClient, name: string): ReadonlyArray<Effect.Effect<unknown, SqlError>> => {
-  const table = sql(name)
-  // Keys are ASCII. SQLite compares bytes anyway, PostgreSQL by the locale of the database.
-  const bytewise = sql.literal(sql.onDialectOrElse({ orElse: () => "", pg: () => 'COLLATE "C"' }))
-  return [
-    sql`CREATE TABLE IF NOT EXISTS ${table} (
-      key_hash TEXT ${bytewise} NOT NULL PRIMARY KEY, key_start TEXT ${bytewise} NOT NULL,
-      key_text TEXT ${bytewise} NOT NULL, store_version TEXT ${bytewise} NOT NULL, store_value TEXT NOT NULL)`,
-    sql`CREATE INDEX IF NOT EXISTS ${sql(`${name}_key_start`)} ON ${table} (key_start)`
-  ]
-}
-
-const makeSqlStorage = Effect.fnUntraced(function* (options: { readonly table: string }) {
-  const sql = (yield* SqlClient.SqlClient).withoutTransforms()
-  const table = sql(options.table)
-  const supported = sql.onDialectOrElse({ orElse: () => false, sqlite: () => true, pg: () => true })
-  if (!supported) return yield* unavailable("database", "is neither SQLite nor PostgreSQL", undefined)
-
-  // Of two processes that create the table at once, one may fail although it is there then
-  yield* Effect.forEach(createTable(sql, options.table), (statement) => statement, { discard: true }).pipe(
-    Effect.catch((error) =>
-      Effect.mapError(sql`SELECT key_hash FROM ${table} WHERE key_hash = ''`, () => sqlReason(error))
+  Layer.effect(
+    VersionedStore,
+    makeSqlStorage(options?.table ?? "effect_emissary_store").pipe(
+      Effect.mapError((reason) => new VersionedStoreError({ operation: "open", reason })),
+      Effect.flatMap(fromStorage)
     )
   )
-
-  const next = storageKeys.makeVersions(yield* storageKeys.nonce)
-
-  const versionOf = (id: string): Effect.Effect<Option.Option<string>, Reason> =>
-    sql<Row>`SELECT store_version FROM ${table} WHERE key_hash = ${id}`.pipe(
-      Effect.mapError(sqlReason),
-      Effect.flatMap(([row]) =>
-        row === undefined ? Effect.succeedNone : Effect.asSome(textColumn(row.store_version, "store_version"))
-      )
-    )
-
-  const insert = (key: string, version: string, value: string) => {
-    const encoded = storageKeys.sortable(key)
-    return sql<Row>`INSERT INTO ${table} (key_hash, key_start, key_text, store_version, store_value)
-      VALUES (${storageKeys.digestKey(key)}, ${encoded.slice(0, startLength)}, ${encoded}, ${version}, ${value})
-      ON CONFLICT (key_hash) DO NOTHING RETURNING key_hash`
-  }
-
-  const update = (id: string, from: string, to: string, value: string) =>
-    sql<Row>`UPDATE ${table} SET store_version = ${to}, store_value = ${value}
-      WHERE key_hash = ${id} AND store_version = ${from} RETURNING key_hash`
-
-  const removeVersion = (id: string, version: string) =>
-    sql<Row>`DELETE FROM ${table} WHERE key_hash = ${id} AND store_version = ${version} RETURNING key_hash`
-
-  /** The result if the statement wrote a row, otherwise the version that is there. */
-  const answer = <A>(id: string, result: A, write: Effect.Effect<ReadonlyArray<Row>, SqlError>): Attempt<A> =>
-    Effect.gen(function* () {
-      const written = yield* Effect.mapError(write, sqlReason)
-      return written.length > 0 ? Result.succeed(result) : Result.fail(yield* versionOf(id))
-    })
-
-  const remove = (key: string, expected: Option.Option<string>): Attempt<boolean> => {
-    const id = storageKeys.digestKey(key)
-    if (Option.isSome(expected)) return answer(id, true, removeVersion(id, expected.value))
-    return sql<Row>`DELETE FROM ${table} WHERE key_hash = ${id} RETURNING key_hash`.pipe(
-      Effect.map((rows) => Result.succeed(rows.length > 0)),
-      Effect.mapError(sqlReason)
-    )
-  }
-
-  const storage: Storage = {
-    get: (key) =>
-      sql<Row>`SELECT store_version, store_value FROM ${table} WHERE key_hash = ${storageKeys.digestKey(key)}`.pipe(
-        Effect.mapError(sqlReason),
-        Effect.flatMap(([row]) =>
-          row === undefined
-            ? Effect.succeedNone
-            : Effect.asSome(
-                Effect.all({
-                  text: textColumn(row.store_value, "store_value"),
-                  version: textColumn(row.store_version, "store_version")
-                })
-              )
-        )
-      ),
-    set: (key, expected, value) =>
-      Effect.suspend(() => {
-        const version = next(expected)
-        const id = storageKeys.digestKey(key)
-        const write = Option.match(expected, {
-          onNone: () => insert(key, version, value),
-          onSome: (from) => update(id, from, version, value)
-        })
-        return answer(id, version, write)
-      }),
-    remove,
-    list: ({ after, limit, prefix }) => {
-      const from = storageKeys.sortable(prefix)
-      const conditions = [
-        sql`key_start >= ${from.slice(0, startLength)}`,
-        sql`key_start <= ${`${from.slice(0, startLength)}${storageKeys.lastSortable}`}`,
-        sql`key_text >= ${from}`,
-        sql`key_text < ${`${from}${storageKeys.lastSortable}`}`
-      ]
-      if (Option.isSome(after)) {
-        const position = storageKeys.sortable(after.value)
-        conditions.push(sql`key_start >= ${position.slice(0, startLength)}`, sql`key_text > ${position}`)
-      }
-      const rows = sql<Row>`SELECT key_text FROM ${table} WHERE ${sql.and(conditions)}
-        ORDER BY key_start, key_text LIMIT ${limit}`
-      return Effect.flatMap(Effect.mapError(rows, sqlReason), (found) =>
-        Effect.forEach(found, (row) => Effect.map(textColumn(row.key_text, "key_text"), storageKeys.fromSortable))
-      )
-    }
-  }
-  return storage
-})

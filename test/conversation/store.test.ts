@@ -5,7 +5,8 @@ import { Conversation, ConversationStore, Limits, Message, VersionedStore } from
 import { SqliteClient } from "effect-emissary/node"
 import { Arbitraries } from "effect-emissary/testing"
 
-import { SqlClient } from "effect/sql"
+import { Reactivity } from "effect/reactivity"
+import { SqlClient, Statement } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -73,7 +74,7 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
         assert.match(error.message, message)
         assert.notInclude(error.message, "hidden words")
         const write = yield* Effect.flip(store.compareAndSet("a", none, 2))
-        assert.strictEqual(write._tag, name.includes("version") ? "VersionedStoreError" : "VersionConflict")
+        assert.strictEqual(write._tag, name.includes("no text") ? "VersionedStoreError" : "VersionConflict")
         assert.deepStrictEqual(yield* rows, damaged)
         if (!name.includes("version")) yield* store.compareAndSet("a", Option.some(version), 2)
         assert.isTrue(yield* store.delete("a"))
@@ -302,6 +303,30 @@ describe("CONV-9 appending is what Conversation does", () => {
 })
 
 describe("CONV-9 databases", () => {
+  it.effect("a database that is neither SQLite nor PostgreSQL is refused when the layer is built", () =>
+    Effect.gen(function* () {
+      const sqlite = yield* SqlClient.SqlClient
+      const mysql = yield* SqlClient.make({
+        acquirer: sqlite.reserve,
+        compiler: Statement.makeCompiler({
+          dialect: "mysql",
+          placeholder: () => "?",
+          onIdentifier: (name) => name,
+          onCustom: () => ["", []],
+          onRecordUpdate: () => ["", []]
+        }),
+        driver: "mysql",
+        spanAttributes: []
+      })
+      const error = yield* Effect.flip(
+        Effect.provideService(Layer.build(VersionedStore.layerSql()), SqlClient.SqlClient, mysql)
+      )
+      assert.strictEqual(error.operation, "open")
+      assert.match(error.message, /expected SQLite or PostgreSQL/)
+      assert.deepStrictEqual(yield* sqlite`SELECT name FROM sqlite_schema`, [])
+    }).pipe(Effect.scoped, Effect.provide([SqliteClient.layer({ filename: ":memory:" }), Reactivity.layer]))
+  )
+
   it.live("tables are made by many at once", () =>
     Effect.gen(function* () {
       const stores = layers.all(join(directory)).filter(({ name }) => name === "SQLite" || name === "PostgreSQL")
