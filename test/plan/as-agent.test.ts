@@ -1,15 +1,14 @@
 /** PLAN-8: a plan stands where an agent can. */
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Context, Deferred, Effect, Equal, Fiber, Layer, Option, Result, Schedule, Schema, Stream } from "effect"
-import { TestClock } from "effect/testing"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, AgentError, Conversation, Run, ToolResult, type AgentEvent } from "effect-emissary"
+import { TestClock } from "effect/testing"
+import { Agent, AgentError, type AgentEvent, Conversation, Run, ToolResult } from "effect-emissary"
 import { RunTransition } from "effect-emissary/agent"
 import { Plan, PlanError, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-
-import { log } from "./support.ts"
 import { pluck } from "../pluck.ts"
+import { bind, completed, log } from "./support.ts"
 
 const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
 
@@ -177,9 +176,7 @@ describe("a plan as an agent", () => {
         assert.include(output, "failed with OutputInvalid: output: at the root: expected object, found string")
         // Types can be borrowed; what such an error says is not passed on
         const borrowed = yield* told(
-          yield* Plan.bind(
-            yield* Plan.make(Step.make("a", { target: () => Effect.fail({ _tag: "Timeout", message: "hunter2" }) }))
-          )
+          yield* bind(Plan.make(Step.make("a", { target: () => Effect.fail({ _tag: "Timeout", message: "hunter2" }) })))
         )
         assert.include(borrowed, "failed with Timeout")
         assert.notInclude(borrowed, "hunter2")
@@ -498,5 +495,106 @@ describe("a plan as an agent", () => {
       assert.strictEqual(done.text, "0!!!")
       assert.deepStrictEqual(ran, ["3", "2", "1", "1"])
     })
+  )
+})
+
+describe("plans as agents", () => {
+  const wait = Tool.make("wait", { parameters: Schema.Struct({}), success: Schema.String })
+  const pay = Tool.make("pay", { parameters: Schema.Struct({}), success: Schema.String, needsApproval: true })
+  const kit = Toolkit.make(wait, pay)
+  const handlers = kit.toLayer({
+    wait: () => Effect.as(Effect.sleep("5 seconds"), "waited"),
+    pay: () => Effect.succeed("paid")
+  })
+  const calling =
+    (name: string): ScriptedModel.TurnFunction =>
+    ({ messages }) => {
+      const result = messages.find(({ role }) => role === "tool")
+      return result === undefined ? { toolCalls: [{ id: "c", name, params: {} }] } : { text: JSON.stringify(result) }
+    }
+
+  it.effect("PLAN-8 L9 timeouts of tools and steps hold for the agents in steps", () =>
+    Effect.gen(function* () {
+      const bound = yield* bind(Plan.make(Step.make("a", { target: Agent.make("a", { toolkit: kit }) })))
+      const tool = yield* Effect.forkChild(bound.run("x", { timeouts: { tool: "1 second" } }))
+      yield* TestClock.adjust("1 second")
+      const late = yield* Fiber.join(tool)
+      assert(late.outcome === "Completed")
+      assert.include(late.text, "timed out after 1 second")
+      const step = yield* Effect.forkChild(Effect.flip(bound.run("x", { timeouts: { step: "1 second" } })))
+      yield* TestClock.adjust("1 second")
+      assert.include((yield* Fiber.join(step)).message, "Interrupted")
+    }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("wait"))]))
+  )
+
+  it.effect("PLAN-8 L9 and for tools that are steps, and for plans that are", () =>
+    Effect.gen(function* () {
+      const bindAll = (plan: Plan.Plan<Schema.Json>) => Plan.bind(plan, { toolkit: kit })
+      const inner = yield* Effect.flatMap(
+        Plan.make({ name: "inner" }, Step.make("w", { target: "wait", input: Schema.Struct({}) })),
+        bindAll
+      )
+      const agents = yield* bind(
+        Plan.make({ name: "agents" }, Step.make("a", { target: Agent.make("a", { toolkit: kit }) }))
+      )
+      const failures = (timeouts: Agent.Timeouts) =>
+        Effect.forEach([inner, agents], (target) =>
+          Effect.gen(function* () {
+            const bound = yield* bind(Plan.make({ name: "outer" }, Step.make("o", { target })))
+            const fiber = yield* Effect.forkChild(Effect.result(Plan.run(bound, { payload: {} }, { timeouts })))
+            yield* TestClock.adjust("10 seconds")
+            const result = yield* Fiber.join(fiber)
+            if (Result.isSuccess(result)) return JSON.stringify(completed(result.success).output)
+            const { reason } = result.failure
+            return reason._tag === "StepFailed" ? reason.failure.type : reason._tag
+          })
+        )
+      const [tool, agent] = yield* failures({ tool: "1 second" })
+      assert.strictEqual(tool, "timeout_error")
+      assert.include(agent, "timed out after 1 second")
+      assert.deepStrictEqual(yield* failures({ step: "1 second" }), ['"waited"', "Interrupted"])
+    }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("wait"))]))
+  )
+
+  it.effect("PLAN-8 calls of the same id in two members of a band are decided one by one, by their path", () =>
+    Effect.gen(function* () {
+      const agent = Agent.make("agent", { toolkit: kit })
+      const bound = yield* bind(
+        Plan.make(
+          Step.make("a", { target: agent, parallel: true }),
+          Step.make("b", { target: agent, parallel: true }),
+          Step.make("all", { target: Step.target("all", () => Effect.succeed("done")) })
+        )
+      )
+      const first = yield* bound.run("x")
+      assert(first.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(
+        first.requests.map(({ callId, path }) => [callId, path]),
+        [
+          ["c", ["a"]],
+          ["c", ["b"]]
+        ]
+      )
+      const decision = { callId: "c", approved: true }
+      for (const decisions of [
+        [decision],
+        [{ ...decision, path: ["x"] }],
+        [
+          { ...decision, path: ["a"] },
+          { ...decision, path: ["a"] }
+        ]
+      ]) {
+        const { reason } = yield* Effect.flip(bound.resume(first.state, { decisions }))
+        assert.strictEqual(reason._tag, "InvalidDecision")
+      }
+      const both = ["b", "a"].map((step) => ({ ...decision, path: [step] }))
+      const answered = yield* bound.resume(first.state, { decisions: both })
+      assert.strictEqual(answered.outcome === "Completed" ? answered.text : answered.outcome, "done")
+      const second = yield* bound.resume(first.state, { decisions: [{ ...decision, path: ["a"] }] })
+      assert(second.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(pluck(second.requests, "path"), [["b"]])
+      const third = yield* bound.resume(second.state, { decisions: [decision] })
+      assert.strictEqual(third.outcome === "Completed" ? third.text : third.outcome, "done")
+    }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("pay"))]))
   )
 })

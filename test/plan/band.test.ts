@@ -3,8 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
-import { completed, journal, log } from "./support.ts"
 import { pluck } from "../pluck.ts"
+import { bind, completed, journal, log } from "./support.ts"
 
 const after = (millis: number, answer: string) => Effect.delay(Effect.succeed(answer), millis)
 
@@ -211,6 +211,25 @@ describe("bands", () => {
       assert.strictEqual(error.reason._tag, "JournalFailed")
       yield* Deferred.await(interrupted)
       assert.strictEqual(calls, 2)
+    })
+  )
+
+  it.effect("PLAN-5 S8.2 the bound of bands holds for those of plans inside", () =>
+    Effect.gen(function* () {
+      let running = 0
+      let most = 0
+      const work = () =>
+        Effect.sync(() => {
+          running += 1
+          most = Math.max(most, running)
+        }).pipe(Effect.andThen(Effect.yieldNow), Effect.andThen(Effect.sync(() => String(running--))))
+      const member = (name: string) => Step.make(name, { target: work, parallel: true })
+      const inner = yield* bind(Plan.make({ name: "inner" }, member("a"), member("b"), member("c"), member("d")))
+      const outer = yield* bind(Plan.make(Step.make("o", { target: inner })))
+      completed(yield* Plan.run(outer, "x", { concurrency: 2 }))
+      assert.strictEqual(most, 2)
+      completed(yield* Plan.run(outer, "x"))
+      assert.strictEqual(most, 4)
     })
   )
 })

@@ -1,11 +1,12 @@
-/** PLAN-6: what is left behind, taken over, or begun twice. */
+/** PLAN-6: what is left behind, taken over, begun twice, damaged or edited. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Option } from "effect"
 import { TestClock } from "effect/testing"
-import { RunContext, VersionedStore } from "effect-emissary"
+import { Agent, RunContext, VersionedStore } from "effect-emissary"
 import { Checkpoint, Plan, Step, When } from "effect-emissary/plan"
-
+import { ScriptedModel } from "effect-emissary/testing"
 import { counting, failing, layer, reasonOf, refuses } from "./checkpoints.ts"
+import { bind, log } from "./support.ts"
 
 const service = Checkpoint.Checkpoint
 
@@ -170,5 +171,124 @@ describe("PLAN-6 a state that is loaded while its key is begun anew", () => {
       assert.notStrictEqual(state.runId, first.state.runId)
       assert.strictEqual(state.input.task, "two")
     }).pipe(Effect.provide(Layer.provide(Checkpoint.layer(), store)))
+  )
+})
+
+describe("PLAN-6 checkpoints", () => {
+  const claim = { heads: 0 }
+  it.effect("whose claim failed although it was written can be gone on with", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* Checkpoint.Checkpoint
+      const { bound, ran } = yield* counting()
+      const begin = { key: "k", input: "go" }
+      assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError StoreFailed")
+      assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError RunActive")
+      yield* TestClock.adjust("1 minute")
+      const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
+      assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
+      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+    }).pipe(
+      Effect.provide(
+        Checkpoint.layer().pipe(
+          Layer.provide(failing((key) => key.startsWith("plan/head/") && ++claim.heads === 1, "after")),
+          Layer.provide(VersionedStore.layerMemory)
+        )
+      )
+    )
+  )
+
+  const bug = { calls: 0, at: 0 }
+  const dying = Layer.effect(
+    VersionedStore.VersionedStore,
+    Effect.map(VersionedStore.VersionedStore, (store) => ({
+      ...store,
+      compareAndSet: (...args: Parameters<typeof store.compareAndSet>) =>
+        Effect.suspend(() => (++bug.calls === bug.at ? Effect.die("a bug") : store.compareAndSet(...args)))
+    }))
+  )
+  it.effect("of a store that dies, whenever it does, are never damaged", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* Checkpoint.Checkpoint
+      const agent = Agent.make("agent", {})
+      const bound = yield* bind(
+        Plan.make(
+          Step.make("a", { target: agent, parallel: true }),
+          Step.make("b", { target: agent, parallel: true, writes: "b" }),
+          Step.make("c", { target: agent })
+        )
+      )
+      for (bug.at = 1; bug.at < 50; bug.at++) {
+        bug.calls = 0
+        const begin = { key: `k${bug.at}`, input: "go" }
+        const exit = yield* Effect.exit(checkpoint.run(bound, begin))
+        if (bug.calls >= bug.at) assert.strictEqual(exit._tag, "Failure", begin.key)
+        yield* TestClock.adjust("1 minute")
+        const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
+        assert.strictEqual(result.outcome, "Completed", begin.key)
+        assert.isTrue(yield* checkpoint.isCurrent(begin.key, "b"))
+      }
+    }).pipe(
+      Effect.provide([
+        Checkpoint.layer().pipe(Layer.provide(dying), Layer.provide(VersionedStore.layerMemory)),
+        ScriptedModel.layer(() => ({ text: "hi" }))
+      ])
+    )
+  )
+
+  it.effect("PLAN-8 are refused where a plan inside was edited, also when it is done; the old one goes on", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* Checkpoint.Checkpoint
+      const { fn } = log()
+      const make = Effect.fnUntraced(function* (names: ReadonlyArray<string>, failing: () => string) {
+        const target = (name: string) =>
+          fn(name, () => (failing() === name ? Effect.fail({ _tag: "Down", message: "down" }) : name))
+        const steps: ReadonlyArray<Step.Any<never>> = names.map((name) => Step.make(name, { target: target(name) }))
+        const inner = yield* bind(Plan.make({ name: "inner" }, ...steps))
+        const middle = yield* bind(Plan.make({ name: "middle" }, Step.make("m", { target: inner })))
+        return yield* bind(
+          Plan.make(
+            { name: "outer" },
+            Step.make("o", { target: middle }),
+            Step.make("last", { target: target("last") })
+          )
+        )
+      })
+      const edits = [["a", "b", "c"], ["a2", "b"], ["b", "a"], ["a"]]
+      for (const step of ["b", "last"]) {
+        let failing = step
+        const key = `fails at ${step}`
+        const original = yield* make(["a", "b"], () => failing)
+        yield* Effect.flip(checkpoint.run(original, { key, input: "x" }))
+        failing = ""
+        for (const names of edits) {
+          const edited = yield* make(names, () => failing)
+          for (const attempt of [
+            Effect.asVoid(checkpoint.resume(edited, { key })),
+            Effect.asVoid(checkpoint.load(edited, key))
+          ]) {
+            const error = yield* Effect.flip(attempt)
+            assert.strictEqual(reasonOf(error), "PlanError PlanChanged", `${key}: ${names.join(" ")}`)
+            assert.include(error.message, `"inner"`)
+          }
+        }
+        assert.strictEqual((yield* checkpoint.resume(original, { key })).outcome, "Completed")
+      }
+    }).pipe(Effect.provide(Checkpoint.layerMemory))
+  )
+
+  it.effect("PLAN-8 so is the state of an agent that is such a plan", () =>
+    Effect.gen(function* () {
+      const make = (name: string) =>
+        Effect.gen(function* () {
+          const inner = yield* bind(
+            Plan.make({ name: "inner" }, Step.make(name, { target: Step.target(name, () => Effect.fail("no")) }))
+          )
+          return yield* bind(Plan.make({ name: "outer" }, Step.make("o", { target: inner })))
+        })
+      const { state } = yield* Effect.flip((yield* make("a")).run("x"))
+      assert(state !== undefined)
+      const error = yield* Effect.flip((yield* make("b")).resume(state))
+      assert.strictEqual(error.reason._tag, "DefinitionChanged")
+    })
   )
 })

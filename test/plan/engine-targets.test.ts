@@ -1,14 +1,13 @@
 /** PLAN-5, PLAN-7, PLAN-8: tools, agents and plans as steps. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Option, Schema } from "effect"
+import { Effect, Fiber, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, ToolResult, ToolSettings } from "effect-emissary"
 import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-
-import { completed, journal, log } from "./support.ts"
 import { pluck } from "../pluck.ts"
+import { bind, completed, journal, log } from "./support.ts"
 
 describe("tools", () => {
   const search = Tool.make("search", {
@@ -93,6 +92,29 @@ describe("tools", () => {
       assert(reason._tag === "StepFailed")
       assert.deepInclude(reason.failure, { type: "timeout_error", retryable: true })
     })
+  )
+})
+
+describe("tools with an input", () => {
+  const book = Tool.make("book", {
+    parameters: Schema.Struct({ seat: Schema.Finite, context: Schema.optionalKey(Schema.String) }),
+    success: Schema.Json
+  })
+  const toolkit = Toolkit.make(book)
+
+  it.effect("PLAN-1 S5.6 a tool that takes the payload as its arguments gets the context, too", () =>
+    Effect.gen(function* () {
+      const plan = yield* Plan.make(
+        Step.make("a", { target: "book", input: Schema.Struct({ seat: Schema.Finite }), context: Reference.fromStart }),
+        Step.make("b", { target: "book", input: Schema.Struct({ seat: Schema.Finite }), task: Reference.fromStart })
+      )
+      const bound = yield* Plan.bind(plan, { toolkit })
+      const { state } = completed(yield* Plan.run(bound, { payload: { seat: 7 } }))
+      assert.deepStrictEqual(
+        Array.from(state.history, ({ output }) => output),
+        [{ seat: 7, context: `{"seat":7}` }, { seat: 7 }]
+      )
+    }).pipe(Effect.provide(toolkit.toLayer({ book: Effect.succeed })))
   )
 })
 
@@ -265,6 +287,80 @@ describe("agents", () => {
   )
 })
 
+describe("agents that are cut off", () => {
+  const wait = Tool.make("wait", { parameters: Schema.Struct({}), success: Schema.String })
+  const kit = Toolkit.make(wait)
+  const waiter = Agent.make("waiter", { toolkit: kit })
+  const waiting = Effect.provide([
+    kit.toLayer({ wait: () => Effect.as(Effect.sleep("5 seconds"), "waited") }),
+    ScriptedModel.layer([{ toolCalls: [{ id: "c", name: "wait", params: {} }] }, { text: "done" }, { text: "done" }])
+  ])
+
+  it.effect("L6 an interrupted agent says so before the plan does, and goes on from there", () =>
+    Effect.gen(function* () {
+      const { fn } = log()
+      const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("w", { target: waiter })))
+      const bound = yield* bind(Plan.make(Step.make("a", { target: inner }), Step.make("b", { target: fn("b") })))
+      const { tags, write } = journal()
+      let state: PlanRun.State | undefined
+      const run = Plan.run(bound, "x", {
+        journal: (events, after) => {
+          state = after
+          return write(events, after)
+        }
+      })
+      const fiber = yield* Effect.forkChild(run)
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.interrupt(fiber)
+      assert.deepStrictEqual(tags().slice(-5), [
+        ["a/w/ToolFinished"],
+        ["a/w/RunInterrupted"],
+        ["a/w/RunFinished"],
+        ["a/PlanInterrupted", "a/PlanFinished"],
+        ["PlanInterrupted", "PlanFinished"]
+      ])
+      assert(state !== undefined)
+      assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "b(done)")
+    }).pipe(waiting)
+  )
+
+  it.effect("L9 the total timeout of the plan ends agents inside it, and the run says why", () =>
+    Effect.gen(function* () {
+      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: waiter })))
+      const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { timeouts: { total: "1 second" } }))
+      yield* TestClock.adjust("1 second")
+      const result = yield* Fiber.join(fiber)
+      assert(result.outcome === "Interrupted")
+      assert.strictEqual(result.reason, "timeout")
+      assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "done")
+    }).pipe(waiting)
+  )
+
+  it.effect("L9 timeouts.step is handed to agents: the one that ends by it fails its step", () =>
+    Effect.gen(function* () {
+      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: waiter })))
+      const fiber = yield* Effect.forkChild(Effect.flip(Plan.run(bound, "x", { timeouts: { step: "1 second" } })))
+      yield* TestClock.adjust("1 second")
+      const { reason } = yield* Fiber.join(fiber)
+      assert(reason._tag === "StepFailed")
+      assert.strictEqual(reason.failure.type, "Interrupted")
+    }).pipe(waiting)
+  )
+
+  it.effect("PLAN-7 leaving the stream of a plan interrupts its agents", () =>
+    Effect.gen(function* () {
+      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: waiter })))
+      const { tags, write } = journal()
+      yield* Plan.stream(bound, "x", { journal: write }).pipe(
+        Stream.takeUntil((event) => event._tag === "Agent" && event.event._tag === "ToolStarted"),
+        Stream.runDrain
+      )
+      assert.include(tags().flat(), "a/RunInterrupted")
+      assert.strictEqual(tags().flat().at(-1), "PlanFinished")
+    }).pipe(waiting)
+  )
+})
+
 describe("plans", () => {
   it.effect("PLAN-8 a plan is a step: its answer, its facts and its usage are those of the step", () =>
     Effect.gen(function* () {
@@ -273,9 +369,7 @@ describe("plans", () => {
       const inner = yield* Plan.bind(
         yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") }), Step.make("j", { target: fn("j") }))
       )
-      const bound = yield* Plan.bind(
-        yield* Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: inner }))
-      )
+      const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: inner })))
       const { output } = completed(yield* Plan.run(bound, "x", { journal: write }))
       assert.strictEqual(output, "j(i(a(x)))")
       assert.deepStrictEqual(tags(), [
@@ -321,9 +415,7 @@ describe("plans", () => {
         Step.make("i", { target: fn("i") }),
         Step.make("j", { target: fn("j", () => answer) })
       ).pipe(Effect.flatMap(Plan.bind))
-      const bound = yield* Plan.bind(
-        yield* Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") }))
-      )
+      const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") })))
       const paused = yield* Plan.run(bound, "x")
       assert(paused.outcome === "Paused")
       assert.deepStrictEqual(paused.pauses, [{ step: "j", path: ["o"], reason: "wait" }])
@@ -341,9 +433,7 @@ describe("plans", () => {
       const inner = yield* Plan.bind(
         yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") }), Step.make("j", { target: fn("j") }))
       )
-      const bound = yield* Plan.bind(
-        yield* Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") }))
-      )
+      const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") })))
       let asked = 0
       const result = yield* Plan.run(bound, "x", {
         interruptWhen: () => Effect.sync(() => (++asked === 3 ? { reason: "enough" } : undefined))

@@ -2,7 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import type { Schema } from "effect"
-import { Plan, Step, type PlanError, type PlanEvent, type PlanRun } from "effect-emissary/plan"
+import { Plan, PlanError, Step, type PlanEvent, type PlanRun } from "effect-emissary/plan"
 
 /** The names of functions, each as often as it ran. */
 export interface Log {
@@ -92,6 +92,19 @@ export const events = <A, R>(
 ): Effect.Effect<ReadonlyArray<string>, PlanError.PlanError, R> =>
   Effect.map(Stream.runCollect(stream), (found) => found.filter(({ _tag }) => _tag !== "StateChanged").map(told))
 
-export const failure = <A, R>(effect: Effect.Effect<A, PlanError.PlanError, R>) => Effect.flip(effect)
+/** Makes a plan and binds it: neither fails. */
+export const bind = <A, R>(plan: Effect.Effect<Plan.Plan<A, R>, unknown>) =>
+  Effect.flatMap(Effect.orDie(plan), (plan) => Effect.orDie(Plan.bind(plan)))
 
-export const bindAll = Plan.bind
+/** The failure of the step that ended the run. */
+export const failureOf = (error: unknown) => {
+  assert(error instanceof PlanError.PlanError && error.reason._tag === "StepFailed")
+  return error.reason.failure
+}
+
+/** Runs a plan of one step. */
+export const runStep = <R>(input: string | { readonly payload: Schema.Json }, step: Step.Any<R>) =>
+  Effect.flatMap(
+    Effect.flatMap(Plan.make(step), (plan) => Plan.bind(plan)),
+    (plan) => Plan.run(plan, input)
+  )

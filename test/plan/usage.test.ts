@@ -5,7 +5,7 @@ import { Agent } from "effect-emissary"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { completed, log } from "./support.ts"
+import { bind, completed, log } from "./support.ts"
 
 /** Each agent uses as many tokens as its instructions say. */
 const model = ScriptedModel.layer((request) => {
@@ -27,9 +27,7 @@ describe("usage", () => {
         Step.make("i", { target: innermost }),
         Step.make("c", { target: agent(40) })
       ).pipe(Effect.flatMap(Plan.bind))
-      const bound = yield* Plan.bind(
-        yield* Plan.make(Step.make("o", { target: inner }), Step.make("d", { target: agent(80) }))
-      )
+      const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), Step.make("d", { target: agent(80) })))
       const { state, usage } = completed(yield* Plan.run(bound, "x"))
       assert.deepStrictEqual(usage, { inputTokens: 150, outputTokens: 4 })
       assert.deepStrictEqual(

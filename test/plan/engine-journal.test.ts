@@ -6,7 +6,6 @@ import { TestClock } from "effect/testing"
 import { Agent } from "effect-emissary"
 import { Plan, PlanError, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-
 import { completed, log } from "./support.ts"
 
 const lost = new PlanError.PlanError({ plan: "x", reason: new PlanError.JournalFailed({ problem: "disk full" }) })
