@@ -147,8 +147,8 @@ export const unavailable = (storage: string, error: string, cause: unknown): Una
 }
 
 /**
- * The error of the database behind a reason, in the process where
- * it happened. It may hold stored values: do not log it without looking.
+ * The error of the database behind a reason, in the process where it happened. It may
+ * hold stored values: do not log it without looking.
  *
  * @category getters
  * @since 0.1.0
@@ -568,18 +568,16 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
  * Waiting for a locked database is the business of the `SqlClient`: that of
  * `effect-emissary/node` does it, another one for SQLite needs a `busy_timeout`.
  *
- * **Example** (A table of one's own)
+ * **Example** (A table of PostgreSQL)
  *
  * ```ts no-run
- * import { Layer } from "effect"
- * import { SqlClient } from "effect/sql"
+ * import { PgClient } from "@effect/sql-pg"
+ * import { Config, Layer } from "effect"
  * import { ConversationStore, VersionedStore } from "effect-emissary"
- *
- * declare const database: Layer.Layer<SqlClient.SqlClient>
  *
  * export const conversations = ConversationStore.layer().pipe(
  *   Layer.provide(VersionedStore.layerSql({ table: "conversations" })),
- *   Layer.provide(database)
+ *   Layer.provide(PgClient.layerConfig({ url: Config.Redacted("DATABASE_URL") }))
  * )
  * ```
  *

@@ -30,6 +30,8 @@
  *
  * A write-ahead log needs shared memory, so the file must not be on a network file system.
  *
+ * Node 22 prints an `ExperimentalWarning` when this module is loaded, Node 24 does not.
+ *
  * @since 0.1.0
  */
 
