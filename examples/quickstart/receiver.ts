@@ -13,7 +13,7 @@ const remoteLayer = Layer.unwrap(
   Effect.gen(function* () {
     const url = yield* Config.String("TOOLS_URL")
     const token = yield* Config.Redacted("TOOLS_TOKEN")
-    return RemoteTools.layerRemote({ url, token })
+    return RemoteTools.layerRuntime({ url, token })
   })
 ).pipe(Layer.provide(FetchHttpClient.layer))
 

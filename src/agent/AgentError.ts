@@ -186,7 +186,7 @@ export class ShellWithoutRuntime extends Schema.TaggedError<ShellWithoutRuntime>
    * @since 0.1.0
    */
   override get message(): string {
-    return `expected a body or a runtime for every tool, found none for ${this.tools.map((name) => JSON.stringify(name)).join(", ")}. Provide ToolRuntime.layerRemote, or bind the definition with ToolResolver.layerToolkit.`
+    return `expected a body or a runtime for every tool, found none for ${this.tools.map((name) => JSON.stringify(name)).join(", ")}. Provide ToolRuntime.layerRuntime, or bind the definition with ToolResolver.layerToolkit.`
   }
 }
 

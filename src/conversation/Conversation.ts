@@ -1005,7 +1005,7 @@ export const TranscriptFile = Schema.Struct({
   type: Schema.Literal("file"),
   mediaType: Schema.String,
   fileName: Schema.optionalKey(Schema.String),
-  data: ToolResult.FileData
+  data: ToolResult.FilePart.fields.data
 })
 
 /**

@@ -303,7 +303,7 @@ const orderRule: Rule = {
       numbers.map((n) => ["echo", { n, turns: 30 - 5 * n }] as const)
     )
     const started: Array<string> = []
-    const results = yield* toolBatch.collect(batch, { onStarted: (id) => Effect.sync(() => started.push(id)) })
+    const results = yield* toolBatch.run(batch, { onStarted: (id) => Effect.sync(() => started.push(id)) })
     yield* expect(
       "results",
       numbers.map((n) => ({ n })),
@@ -338,7 +338,7 @@ const concurrencyRule: Rule = {
     yield* expect(
       "two calls that wait for each other",
       [{ n: 1 }, { n: 2 }],
-      (yield* toolBatch.collect(meeting)).map(successValue)
+      (yield* toolBatch.run(meeting)).map(successValue)
     )
   })
 }
@@ -352,7 +352,7 @@ const settlingRule: Rule = {
       ["boom", {}],
       ["echo", { n: 2, turns: 1 }]
     ])
-    const results = yield* toolBatch.collect(batch)
+    const results = yield* toolBatch.run(batch)
     yield* expect("results", ["success", "not_found", "unhandled_error", "success"], results.map(resultKind))
     const failure = results[1]
     yield* expect("the typed failure", "no such thing", failure === undefined ? "" : ToolResult.text(failure))
@@ -367,7 +367,7 @@ const timeoutRule: Rule = {
       ["hang", { n: 2 }],
       ["echo", { n: 3, turns: 1 }]
     ])
-    const fiber = yield* Effect.forkChild(toolBatch.collect(batch))
+    const fiber = yield* Effect.forkChild(toolBatch.run(batch))
     yield* Deferred.await(given.fixture.started)
     yield* given.advance
     const results = yield* Fiber.join(fiber)
@@ -425,14 +425,14 @@ const validationRule: Rule = {
     yield* expect("wrong arguments", "validation_error", Result.isFailure(wrong) ? wrong.failure.type : "success")
     yield* expect("handlers that ran", [], given.fixture.probe.calls)
     const batch = yield* prepareCalls(given, [["defaults", `{"list":"[1,2]"}`]])
-    yield* expect("arguments", [{ list: [1, 2], size: 10 }], (yield* toolBatch.collect(batch)).map(successValue))
+    yield* expect("arguments", [{ list: [1, 2], size: 10 }], (yield* toolBatch.run(batch)).map(successValue))
   })
 }
 
 const contextRule: Rule = {
   name: "handlers see the context of the run",
   check: Effect.fnUntraced(function* (given) {
-    const results = yield* toolBatch.collect(yield* prepareCalls(given, [["context", {}]]))
+    const results = yield* toolBatch.run(yield* prepareCalls(given, [["context", {}]]))
     yield* expect("context", [{ tenant: "acme" }], results.map(successValue))
   })
 }

@@ -87,21 +87,6 @@ import * as effectAi from "./internal/effectAi.ts"
 import * as remoteProtocol from "./internal/remoteProtocol.ts"
 
 /**
- * Sends calls without a body to a tool server, and executes the others here.
- * `maxConcurrency` calls of a batch run at once (default 5).
- *
- * **Details**
- *
- * The server is `RemoteTools.layerServer`. Every call ends with a result: what
- * the server answered, `timeout_error`, or `remote_unavailable`.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerRemote = (options: RuntimeOptions): Layer.Layer<never, InvalidOption, HttpClient> =>
-  Layer.effect(ToolRuntime.ToolRuntime, makeRuntime(options))
-
-/**
  * The server does not accept the context that the caller claims.
  *
  * **When to use**
@@ -385,33 +370,33 @@ const makeMatcher = Effect.fnUntraced(function* (tokens: Tokens) {
 
 const requestName = "tool call"
 
-const requestTooLarge = (limit: number): remoteProtocol.RequestTooLarge =>
-  new remoteProtocol.RequestTooLarge({ message: `The body is larger than ${limit} bytes`, limit })
+const requestTooLarge = (limit: number): typeof remoteProtocol.RequestTooLarge.Type =>
+  remoteProtocol.RequestTooLarge.make({ message: `The body is larger than ${limit} bytes`, limit })
 
 const checkMediaType = (request: HttpServerRequest.HttpServerRequest) => {
   const header = request.headers["content-type"]
   return header === undefined || header.split(";")[0]?.trim().toLowerCase() === "application/json"
     ? Effect.void
-    : Effect.fail(new remoteProtocol.UnsupportedMediaType({ message: "The body must be application/json" }))
+    : Effect.fail(remoteProtocol.UnsupportedMediaType.make({ message: "The body must be application/json" }))
 }
 
 const unreadableBody = (limit: number) => (error: HttpServerError.HttpServerError) =>
   error.reason._tag === "RequestParseError" && error.reason.reason === "BodyTooLarge"
     ? requestTooLarge(limit)
-    : new remoteProtocol.InvalidRequest({ message: "The body could not be read", issues: [] })
+    : remoteProtocol.InvalidRequest.make({ message: "The body could not be read", issues: [] })
 
 const readBytes = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, limit: number) {
-  if (Number(request.headers["content-length"] ?? 0) > limit) return yield* requestTooLarge(limit)
+  if (Number(request.headers["content-length"] ?? 0) > limit) return yield* Effect.fail(requestTooLarge(limit))
   const buffer = yield* request.arrayBuffer.pipe(
     Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(limit)),
     Effect.mapError(unreadableBody(limit))
   )
-  if (buffer.byteLength > limit) return yield* requestTooLarge(limit)
+  if (buffer.byteLength > limit) return yield* Effect.fail(requestTooLarge(limit))
   return new Uint8Array(buffer)
 })
 
-const invalidRequest = ({ message, reason }: PayloadError): remoteProtocol.InvalidRequest =>
-  new remoteProtocol.InvalidRequest({
+const invalidRequest = ({ message, reason }: PayloadError): typeof remoteProtocol.InvalidRequest.Type =>
+  remoteProtocol.InvalidRequest.make({
     message,
     issues:
       reason._tag === "Invalid" ? reason.issues.map(({ expected, found, path }) => ({ expected, found, path })) : []
@@ -424,7 +409,7 @@ const formatProtocol = (json: Schema.Json): string =>
 const checkProtocol = (json: Schema.Json) =>
   Json.isObject(json) && Object.hasOwn(json, "protocol") && json["protocol"] !== remoteProtocol.protocolVersion
     ? Effect.fail(
-        new remoteProtocol.UnsupportedProtocol({
+        remoteProtocol.UnsupportedProtocol.make({
           message: `Protocol ${formatProtocol(json["protocol"] ?? null)} is not supported, protocol ${remoteProtocol.protocolVersion} is`,
           found: formatProtocol(json["protocol"] ?? null),
           supported: [remoteProtocol.protocolVersion]
@@ -502,13 +487,15 @@ interface ServerConfig {
 /** A defect of the server, or of the application's `context` function, stays in the log. */
 const hideServerDefects = <A, E, R>(
   effect: Effect.Effect<A, E, R>
-): Effect.Effect<A, E | remoteProtocol.InternalError, R> =>
+): Effect.Effect<A, E | typeof remoteProtocol.InternalError.Type, R> =>
   Effect.catchCauseIf(
     effect,
     Cause.hasDies,
     Effect.fnUntraced(function* (cause) {
       yield* Effect.logError("The tool server failed unexpectedly", cause)
-      return yield* new remoteProtocol.InternalError({ message: "The tool server failed. Its log has the details." })
+      return yield* Effect.fail(
+        remoteProtocol.InternalError.make({ message: "The tool server failed. Its log has the details." })
+      )
     })
   )
 
@@ -537,12 +524,14 @@ const executeCall = Effect.fnUntraced(function* (
 ) {
   const tool = options.set.tools.get(request.name)
   if (tool !== undefined && request.contractDigest !== undefined && request.contractDigest !== tool.contract.digest) {
-    return yield* new remoteProtocol.ContractMismatch({
-      message: `The server has another version of tool ${JSON.stringify(request.name)}`,
-      tool: request.name,
-      expected: tool.contract.digest,
-      found: request.contractDigest
-    })
+    return yield* Effect.fail(
+      remoteProtocol.ContractMismatch.make({
+        message: `The server has another version of tool ${JSON.stringify(request.name)}`,
+        tool: request.name,
+        expected: tool.contract.digest,
+        found: request.contractDigest
+      })
+    )
   }
   const prepared = yield* boundCall.prepare(
     options.set,
@@ -588,7 +577,9 @@ const layerAuthorization = (match: MatchToken) =>
       bearer: Effect.fnUntraced(function* (effect, { credential }) {
         const name = yield* match(credential)
         if (name === undefined) {
-          return yield* new remoteProtocol.Unauthorized({ message: "The bearer token is missing or wrong" })
+          return yield* Effect.fail(
+            remoteProtocol.Unauthorized.make({ message: "The bearer token is missing or wrong" })
+          )
         }
         return yield* Effect.provideService(effect, CurrentPrincipal, { name })
       })
@@ -674,60 +665,61 @@ const quoteMessage = (message: string): string =>
 const concealToken = (message: string, token: Redacted.Redacted<string>): string =>
   message.replaceAll(Redacted.value(token), "<token>")
 
-const failedByTag: {
-  readonly [Tag in Refusal["_tag"]]: (status: number, message: string) => FailedCall
-} = {
-  InvalidRequest: (status, message) =>
-    failedCall(
-      "invalid_request",
-      "not_executed",
-      `The tool server refused the request, ${notExecuted}: ${message}`,
-      status
-    ),
-  UnsupportedProtocol: (status, message) =>
-    failedCall(
-      "unsupported_protocol",
-      "not_executed",
-      `The tool server speaks another protocol, ${notExecuted}: ${message}`,
-      status
-    ),
-  Unauthorized: (status) =>
-    failedCall("unauthorized", "not_executed", `The tool server refused the token, ${notExecuted}`, status),
-  Denied: (status, message) =>
-    failedCall("denied", "not_executed", `The tool server denied the call, ${notExecuted}: ${message}`, status),
-  UnknownEndpoint: (status) =>
-    failedCall("not_found", "not_executed", `There is no tool server at the configured URL, ${notExecuted}`, status),
-  ContractMismatch: (status, message) =>
-    failedCall("contract_mismatch", "not_executed", `The tool has changed, ${notExecuted}: ${message}`, status),
-  RequestTooLarge: (status, message) =>
-    failedCall("request_too_large", "not_executed", `The call is too large, ${notExecuted}: ${message}`, status),
-  UnsupportedMediaType: (status, message) =>
-    failedCall("unsupported_media_type", "not_executed", `The tool server refused the request: ${message}`, status),
-  InternalError: (status) =>
-    failedCall("server_error", "unknown", `The tool server failed (status ${status}), ${unknownOutcome}`, status)
+/** How the model reads a refusal: the sentence, and whether the server's own words follow it. */
+interface RefusalText {
+  readonly reason: Unavailable["reason"]
+  readonly sentence: string
+  readonly quoted?: true
 }
 
-/** For answers of proxies and of servers that are not ours. */
+const refusalTexts: { readonly [Tag in Refusal["_tag"]]: RefusalText } = {
+  InvalidRequest: {
+    reason: "invalid_request",
+    sentence: `The tool server rejected the request, ${notExecuted}`,
+    quoted: true
+  },
+  UnsupportedProtocol: {
+    reason: "unsupported_protocol",
+    sentence: `The tool server speaks another protocol, ${notExecuted}`,
+    quoted: true
+  },
+  Unauthorized: { reason: "unauthorized", sentence: `The tool server rejected the token, ${notExecuted}` },
+  Denied: { reason: "denied", sentence: `The tool server denied the call, ${notExecuted}`, quoted: true },
+  UnknownEndpoint: { reason: "not_found", sentence: `There is no tool server at the configured URL, ${notExecuted}` },
+  ContractMismatch: { reason: "contract_mismatch", sentence: `The tool has changed, ${notExecuted}`, quoted: true },
+  RequestTooLarge: { reason: "request_too_large", sentence: `The call is too large, ${notExecuted}`, quoted: true },
+  UnsupportedMediaType: {
+    reason: "unsupported_media_type",
+    sentence: `The tool server rejected the request, ${notExecuted}`,
+    quoted: true
+  },
+  InternalError: { reason: "server_error", sentence: `The tool server failed, ${unknownOutcome}` }
+}
+
+const failedByTag = (tag: Refusal["_tag"], status: number, message = ""): FailedCall => {
+  const { quoted, reason, sentence } = refusalTexts[tag]
+  const text = quoted === true && message !== "" ? `${sentence}: ${message}` : sentence
+  return failedCall(reason, tag === "InternalError" ? "unknown" : "not_executed", text, status)
+}
+
+const tagByStatus: Readonly<Record<number, Refusal["_tag"]>> = {
+  401: "Unauthorized",
+  403: "Denied",
+  404: "UnknownEndpoint",
+  413: "RequestTooLarge"
+}
+
+/** For answers of proxies and of other servers. */
 const failedByStatus = (status: number): FailedCall => {
-  switch (status) {
-    case 401:
-      return failedByTag.Unauthorized(status, "")
-    case 403:
-      return failedCall("denied", "not_executed", `The tool server denied the call, ${notExecuted}`, status)
-    case 404:
-      return failedByTag.UnknownEndpoint(status, "")
-    case 413:
-      return failedCall("request_too_large", "not_executed", `The call is too large, ${notExecuted}`, status)
-    default:
-      return status >= 500
-        ? failedByTag.InternalError(status, "")
-        : failedCall(
-            "invalid_response",
-            "unknown",
-            `The tool server answered with status ${status}, ${unknownOutcome}`,
-            status
-          )
-  }
+  const tag = status >= 500 ? "InternalError" : tagByStatus[status]
+  return tag === undefined
+    ? failedCall(
+        "invalid_response",
+        "unknown",
+        `The tool server answered with status ${status}, ${unknownOutcome}`,
+        status
+      )
+    : failedByTag(tag, status)
 }
 
 /** Reads the body of an answer whose status is not 200. */
@@ -746,18 +738,10 @@ const readRefusal = (
       Option.match({
         onNone: () => failedByStatus(status),
         onSome: (refusal) =>
-          failedByTag[refusal._tag](status, quoteMessage(concealToken(refusal.message, options.token)))
+          failedByTag(refusal._tag, status, quoteMessage(concealToken(refusal.message, options.token)))
       })
     )
   )
-
-interface ClientConfig {
-  readonly url: string | URL
-  readonly token: Redacted.Redacted<string>
-  readonly margin?: Duration.Input | undefined
-  readonly retry?: Schedule.Schedule<unknown> | undefined
-  readonly limits?: Partial<Limits.Limits> | undefined
-}
 
 /** What is sent of a call, and what decides how long and how often. */
 interface RemoteCall {
@@ -823,24 +807,13 @@ const collectBody = (
     response.status
   )
   if (Number(response.headers["content-length"] ?? 0) > limit) return Effect.fail(tooLarge)
-  const chunks: Array<Uint8Array> = []
   let size = 0
   return response.stream.pipe(
-    Stream.runForEach((chunk) => {
+    Stream.tap((chunk) => {
       size += chunk.byteLength
-      if (size > limit) return Effect.fail(tooLarge)
-      chunks.push(chunk)
-      return Effect.void
+      return size > limit ? Effect.fail(tooLarge) : Effect.void
     }),
-    Effect.map(() => {
-      const bytes = new Uint8Array(size)
-      let offset = 0
-      for (const chunk of chunks) {
-        bytes.set(chunk, offset)
-        offset += chunk.byteLength
-      }
-      return bytes
-    })
+    Stream.mkUint8Array
   )
 }
 
@@ -892,7 +865,7 @@ const refuseRedirects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   )
 
 /** A client over the `HttpClient` in the context. */
-const makeClient = Effect.fnUntraced(function* (options: ClientConfig) {
+const makeClient = Effect.fnUntraced(function* (options: ClientOptions) {
   const url = yield* resolveEndpoint(options.url)
   yield* checkToken(options.token, "token")
   const http = EffectHttpClient.withScope(yield* EffectHttpClient.HttpClient)
@@ -997,10 +970,6 @@ const makeClient = Effect.fnUntraced(function* (options: ClientConfig) {
   return client
 })
 
-interface RuntimeOptions extends ClientConfig {
-  readonly maxConcurrency?: number | "unbounded" | undefined
-}
-
 const forwardCall = (client: Client, call: boundCall.BoundCall): Effect.Effect<ToolResult.ToolResult> =>
   client.execute({
     runId: call.runId,
@@ -1014,16 +983,6 @@ const forwardCall = (client: Client, call: boundCall.BoundCall): Effect.Effect<T
     deadline: call.deadline,
     idempotent: call.contract.annotations.idempotent === true
   })
-
-const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounded" =>
-  concurrency === "unbounded" ? concurrency : Math.max(1, concurrency)
-
-const makeRuntime = (options: RuntimeOptions) =>
-  Effect.map(makeClient(options), (client): ToolRuntime.ToolRuntime => ({
-    dispatch: (call) => Option.getOrElse(call.execute, () => forwardCall(client, call)),
-    concurrency: limitConcurrency(options.maxConcurrency ?? 5),
-    shells: true
-  }))
 
 type RemoteHandler = (
   params: unknown,
@@ -1250,7 +1209,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  * **When to use**
  *
  * Use for an agent that was decoded from data where none of its tools' code
- * exists. `RemoteTools.layerRemote` is the same layer.
+ * exists.
  *
  * **Details**
  *
@@ -1271,9 +1230,18 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  * @category layers
  * @since 0.1.0
  */
-export const layerRuntime: (
+export const layerRuntime = (
   options: ClientOptions & { readonly maxConcurrency?: number | "unbounded" | undefined }
-) => Layer.Layer<never, InvalidOption, HttpClient> = layerRemote
+): Layer.Layer<never, InvalidOption, HttpClient> =>
+  Layer.effect(
+    ToolRuntime.ToolRuntime,
+    Effect.map(makeClient(options), (client) =>
+      ToolRuntime.make({
+        dispatch: (call) => Option.getOrElse(call.execute, () => forwardCall(client, call)),
+        concurrency: options.maxConcurrency ?? 5
+      })
+    )
+  )
 
 /**
  * The handlers of a toolkit, executed by a tool server.

@@ -14,19 +14,23 @@ import * as Tool from "effect/ai/Tool"
 import * as Digest from "../payload/Digest.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import * as JsonSchema from "../payload/JsonSchema.ts"
+import { defined } from "../payload/internal/base.ts"
 import * as convertSchema from "../payload/internal/convertSchema.ts"
 import * as untrusted from "../payload/internal/untrusted.ts"
 import * as ToolSettings from "./ToolSettings.ts"
 import * as effectAi from "./internal/effectAi.ts"
 
 /**
- * When a call has to be approved before it is executed: never, always, or
- * depending on its arguments (which only the code of the tool can tell).
+ * When a call needs an approval before it is executed: never, always, or
+ * depending on its arguments, which only the code of the tool can decide.
  *
  * @category models
  * @since 0.1.0
  */
-export type Approval = "never" | "always" | "dynamic"
+export const Approval = Schema.Literals(["never", "always", "dynamic"])
+
+/** @since 0.1.0 */
+export type Approval = typeof Approval.Type
 
 /**
  * The hints of a tool that were set explicitly; an absent key means the default
@@ -35,14 +39,17 @@ export type Approval = "never" | "always" | "dynamic"
  * @category models
  * @since 0.1.0
  */
-export interface Annotations {
-  readonly title?: string
-  readonly readonly?: boolean
-  readonly destructive?: boolean
-  readonly idempotent?: boolean
-  readonly openWorld?: boolean
-  readonly strict?: boolean
-}
+export const Annotations = Schema.Struct({
+  title: Schema.optionalKey(Schema.String),
+  readonly: Schema.optionalKey(Schema.Boolean),
+  destructive: Schema.optionalKey(Schema.Boolean),
+  idempotent: Schema.optionalKey(Schema.Boolean),
+  openWorld: Schema.optionalKey(Schema.Boolean),
+  strict: Schema.optionalKey(Schema.Boolean)
+})
+
+/** @since 0.1.0 */
+export interface Annotations extends Schema.Schema.Type<typeof Annotations> {}
 
 /**
  * A tool as plain data.
@@ -51,22 +58,25 @@ export interface Annotations {
  *
  * `parameters` is a closed JSON Schema; `success` and `failure` are present when
  * the tool declares them. `digest` covers name and parameters only: two
- * contracts with the same digest take the same calls.
+ * contracts with the same digest accept the same calls.
  *
  * @category models
  * @since 0.1.0
  */
-export interface ToolContract {
-  readonly name: string
-  readonly description?: string
-  readonly parameters: JsonObject
-  readonly success?: JsonObject
-  readonly failure?: JsonObject
-  readonly timeout: Duration.Duration
-  readonly approval: Approval
-  readonly annotations: Annotations
-  readonly digest: string
-}
+export const ToolContract = Schema.Struct({
+  name: Schema.String,
+  description: Schema.optionalKey(Schema.String),
+  parameters: Schema.Record(Schema.String, Schema.Json),
+  success: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  failure: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  timeout: Schema.Duration,
+  approval: Approval,
+  annotations: Annotations,
+  digest: Schema.String
+})
+
+/** @since 0.1.0 */
+export interface ToolContract extends Schema.Schema.Type<typeof ToolContract> {}
 
 /**
  * A tool has no contract: its name, its timeout or one of its schemas cannot be
@@ -151,10 +161,9 @@ export const make = (options: {
     )
     return {
       name,
-      ...(options.description === undefined ? undefined : { description: options.description }),
+      ...defined({ description: options.description }),
       parameters,
-      ...(options.success === undefined ? undefined : { success: options.success }),
-      ...(options.failure === undefined ? undefined : { failure: options.failure }),
+      ...defined({ success: options.success, failure: options.failure }),
       timeout,
       approval: options.approval ?? "never",
       annotations: options.annotations ?? {},
@@ -244,19 +253,14 @@ const approvalOf = (tool: Tool.Any): Approval => {
   return tool.needsApproval === true ? "always" : "never"
 }
 
-const annotationsOf = (tool: Tool.Any): Annotations => {
-  const title = Context.getOrUndefined(tool.annotations, Tool.Title)
-  const readonly = Context.getOrUndefined(tool.annotations, Tool.Readonly)
-  const destructive = Context.getOrUndefined(tool.annotations, Tool.Destructive)
-  const idempotent = Context.getOrUndefined(tool.annotations, Tool.Idempotent)
-  const openWorld = Context.getOrUndefined(tool.annotations, Tool.OpenWorld)
-  const strict = Context.getOrUndefined(tool.annotations, Tool.Strict)
-  return {
-    ...(title === undefined ? undefined : { title }),
-    ...(readonly === undefined ? undefined : { readonly }),
-    ...(destructive === undefined ? undefined : { destructive }),
-    ...(idempotent === undefined ? undefined : { idempotent }),
-    ...(openWorld === undefined ? undefined : { openWorld }),
-    ...(strict === undefined ? undefined : { strict })
-  }
+const annotationsOf = ({ annotations }: Tool.Any): Annotations => {
+  const read = <I, S>(key: Context.Key<I, S>) => Context.getOrUndefined(annotations, key)
+  return defined({
+    title: read(Tool.Title),
+    readonly: read(Tool.Readonly),
+    destructive: read(Tool.Destructive),
+    idempotent: read(Tool.Idempotent),
+    openWorld: read(Tool.OpenWorld),
+    strict: read(Tool.Strict)
+  })
 }

@@ -1,9 +1,9 @@
 /**
- * What one tool call gave: a success or a failure, as plain data.
+ * The result of one tool call: a success or a failure, as plain data.
  *
  * The same value travels from the handler to the conversation, over the network
- * and into storage. It holds both what the model reads (`content`) and what
- * programs read (`value`, the encoded JSON).
+ * and into storage. The model reads `content`; programs read `value`, the
+ * encoded JSON.
  *
  * @since 0.1.0
  */
@@ -11,40 +11,21 @@
 import * as Schema from "effect/Schema"
 import * as Base64 from "effect/encoding/Base64"
 
-const dataUrlPrefix = /^data:[^,]*;base64,/i
-
-const makeFileData = (data: string | Uint8Array | URL): FileData => {
-  if (data instanceof Uint8Array) return { type: "base64", base64: Base64.encode(data) }
-  const text = typeof data === "string" ? data : data.href
-  const prefix = dataUrlPrefix.exec(text.slice(0, 512))
-  if (prefix !== null) return { type: "base64", base64: text.slice(prefix[0].length) }
-  return data instanceof URL || /^(https?|data):/i.test(text)
-    ? { type: "url", url: text }
-    : { type: "base64", base64: text }
-}
-
 /**
- * Options for one provider each, keyed by provider name.
+ * Options for providers, keyed by provider name.
  *
  * **Details**
  *
- * They are kept and sent back untouched: some providers sign their parts and
- * refuse a part that comes back without its signature.
+ * They are kept and sent back unchanged: some providers sign their parts and
+ * reject a part that comes back without its signature.
  *
  * @category models
  * @since 0.1.0
  */
-export interface ProviderOptions {
-  readonly [provider: string]: Schema.Json
-}
+export const ProviderOptions = Schema.Record(Schema.String, Schema.Json)
 
-/**
- * Schema of {@link ProviderOptions}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const ProviderOptions: Schema.Codec<ProviderOptions> = Schema.Record(Schema.String, Schema.Json)
+/** @since 0.1.0 */
+export interface ProviderOptions extends Schema.Schema.Type<typeof ProviderOptions> {}
 
 /**
  * A piece of text.
@@ -52,72 +33,34 @@ export const ProviderOptions: Schema.Codec<ProviderOptions> = Schema.Record(Sche
  * @category models
  * @since 0.1.0
  */
-export interface TextPart {
-  readonly type: "text"
-  readonly text: string
-  readonly options?: ProviderOptions
-}
-
-/**
- * Schema of {@link TextPart}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const TextPart: Schema.Codec<TextPart> = Schema.Struct({
+export const TextPart = Schema.Struct({
   type: Schema.Literal("text"),
   text: Schema.String,
   options: Schema.optionalKey(ProviderOptions)
 }).annotate({ identifier: "TextPart" })
 
+/** @since 0.1.0 */
+export interface TextPart extends Schema.Schema.Type<typeof TextPart> {}
+
 /**
- * Where the bytes of a file are: in the part itself, or behind a URL.
+ * An image, a document, or any other file: its bytes, or the URL where they are.
  *
  * @category models
  * @since 0.1.0
  */
-export type FileData =
-  | { readonly type: "base64"; readonly base64: string }
-  | { readonly type: "url"; readonly url: string }
-
-/**
- * Schema of {@link FileData}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const FileData: Schema.Codec<FileData> = Schema.Union([
-  Schema.Struct({ type: Schema.Literal("base64"), base64: Schema.String }),
-  Schema.Struct({ type: Schema.Literal("url"), url: Schema.String })
-])
-
-/**
- * An image, a document, or any other file.
- *
- * @category models
- * @since 0.1.0
- */
-export interface FilePart {
-  readonly type: "file"
-  readonly mediaType: string
-  readonly fileName?: string
-  readonly data: FileData
-  readonly options?: ProviderOptions
-}
-
-/**
- * Schema of {@link FilePart}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const FilePart: Schema.Codec<FilePart> = Schema.Struct({
+export const FilePart = Schema.Struct({
   type: Schema.Literal("file"),
   mediaType: Schema.String,
   fileName: Schema.optionalKey(Schema.String),
-  data: FileData,
+  data: Schema.Union([
+    Schema.Struct({ type: Schema.Literal("base64"), base64: Schema.String }),
+    Schema.Struct({ type: Schema.Literal("url"), url: Schema.String })
+  ]),
   options: Schema.optionalKey(ProviderOptions)
 }).annotate({ identifier: "FilePart" })
+
+/** @since 0.1.0 */
+export interface FilePart extends Schema.Schema.Type<typeof FilePart> {}
 
 /**
  * One part: text or a file.
@@ -125,15 +68,10 @@ export const FilePart: Schema.Codec<FilePart> = Schema.Struct({
  * @category models
  * @since 0.1.0
  */
-export type Content = TextPart | FilePart
+export const Content = Schema.Union([TextPart, FilePart])
 
-/**
- * Schema of {@link Content}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Content: Schema.Codec<Content> = Schema.Union([TextPart, FilePart])
+/** @since 0.1.0 */
+export type Content = typeof Content.Type
 
 /**
  * At least one part.
@@ -141,15 +79,10 @@ export const Content: Schema.Codec<Content> = Schema.Union([TextPart, FilePart])
  * @category models
  * @since 0.1.0
  */
-export type NonEmptyContent = readonly [Content, ...Array<Content>]
+export const NonEmptyContent = Schema.NonEmptyArray(Content)
 
-/**
- * Schema of {@link NonEmptyContent}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const NonEmptyContent: Schema.Codec<NonEmptyContent> = Schema.NonEmptyArray(Content)
+/** @since 0.1.0 */
+export type NonEmptyContent = typeof NonEmptyContent.Type
 
 /**
  * Makes a text part.
@@ -206,6 +139,18 @@ export const filePart = (options: {
   ...(options.options === undefined ? undefined : { options: options.options })
 })
 
+const dataUrlPrefix = /^data:[^,]*;base64,/i
+
+const makeFileData = (data: string | Uint8Array | URL): FilePart["data"] => {
+  if (data instanceof Uint8Array) return { type: "base64", base64: Base64.encode(data) }
+  const text = typeof data === "string" ? data : data.href
+  const prefix = dataUrlPrefix.exec(text.slice(0, 512))
+  if (prefix !== null) return { type: "base64", base64: text.slice(prefix[0].length) }
+  return data instanceof URL || /^(https?|data):/i.test(text)
+    ? { type: "url", url: text }
+    : { type: "base64", base64: text }
+}
+
 /**
  * Joins the text parts with newlines; each file becomes a placeholder that names
  * its media type and file name.
@@ -233,60 +178,40 @@ export const contentToText = (content: ReadonlyArray<Content>): string =>
     .join("\n")
 
 /**
- * The tool gave a value.
+ * The tool returned a value.
  *
  * @category models
  * @since 0.1.0
  */
-export interface Success {
-  readonly _tag: "Success"
-  readonly content: NonEmptyContent
-  readonly value: Schema.Json
-}
-
-/**
- * Schema of {@link Success}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Success: Schema.Codec<Success> = Schema.TaggedStruct("Success", {
+export const Success = Schema.TaggedStruct("Success", {
   content: NonEmptyContent,
   value: Schema.Json
 }).annotate({ identifier: "ToolSuccess" })
 
+/** @since 0.1.0 */
+export interface Success extends Schema.Schema.Type<typeof Success> {}
+
 /**
- * The call gave no value.
+ * The call returned no value.
  *
  * **Details**
  *
- * `type` says what kind of failure it is: one of {@link reservedTypes}, or the `type`
- * or `_tag` of the handler's own failure. `value` is that failure, encoded by
- * the tool's failure schema. Without `content` the model reads `message`.
+ * `type` is one of {@link reservedTypes}, or the `type` or `_tag` of the
+ * handler's own failure. `value` is that failure, encoded by the tool's failure
+ * schema. Without `content` the model reads `message`.
  *
  * @category models
  * @since 0.1.0
  */
-export interface Failure {
-  readonly _tag: "Failure"
-  readonly type: string
-  readonly message: string
-  readonly value?: Schema.Json
-  readonly content?: NonEmptyContent
-}
-
-/**
- * Schema of {@link Failure}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Failure: Schema.Codec<Failure> = Schema.TaggedStruct("Failure", {
+export const Failure = Schema.TaggedStruct("Failure", {
   type: Schema.String,
   message: Schema.String,
   value: Schema.optionalKey(Schema.Json),
   content: Schema.optionalKey(NonEmptyContent)
 }).annotate({ identifier: "ToolFailureResult" })
+
+/** @since 0.1.0 */
+export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
 /**
  * The result of one tool call.
@@ -294,15 +219,10 @@ export const Failure: Schema.Codec<Failure> = Schema.TaggedStruct("Failure", {
  * @category models
  * @since 0.1.0
  */
-export type ToolResult = Success | Failure
+export const ToolResult = Schema.Union([Success, Failure])
 
-/**
- * Schema of {@link ToolResult}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const ToolResult: Schema.Codec<ToolResult> = Schema.Union([Success, Failure])
+/** @since 0.1.0 */
+export type ToolResult = typeof ToolResult.Type
 
 /**
  * Failure types with a fixed meaning. A handler's own failures should use other

@@ -82,7 +82,7 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
         poison: () => Effect.succeed(JSON.parse(`{"__proto__":1}`))
       })
       const causes: Array<unknown> = []
-      const results = yield* toolBatch.collect(
+      const results = yield* toolBatch.run(
         yield* calls(set, [
           ["bad", {}],
           ["cyclic", {}],
@@ -185,7 +185,7 @@ describe("TOOL-3 failures", () => {
     it.effect(`L8 ${name}: other errors are an execution_error without their text, which stays in the cause`, () =>
       Effect.gen(function* () {
         let seen: Cause.Cause<unknown> | undefined
-        const [result] = yield* toolBatch.collect(yield* calls(yield* set, [[name, {}]]), {
+        const [result] = yield* toolBatch.run(yield* calls(yield* set, [[name, {}]]), {
           onFinished: (_id, _result, _duration, cause) =>
             Effect.sync(() => {
               seen = cause

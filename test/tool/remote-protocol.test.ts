@@ -50,7 +50,7 @@ describe("RT-5 L3 protocol 1 is frozen", () => {
 })
 
 describe("RT-5 every result of the library fits protocol 1", () => {
-  const decode = Schema.decodeUnknownEffect(remoteProtocol.Result)
+  const decode = Schema.decodeUnknownEffect(ToolResult.ToolResult)
 
   it.effect.prop("round trip", [ToolResult.ToolResult], ([result]) =>
     Effect.gen(function* () {

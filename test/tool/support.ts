@@ -31,7 +31,7 @@ export const call = (
   Effect.flatMap(prepare(set, name, args, options), (prepared) =>
     Result.isFailure(prepared)
       ? Effect.succeed<ToolResult.ToolResult>(prepared.failure)
-      : Effect.map(toolBatch.collect([prepared.success]), ([result]) => result!)
+      : Effect.map(toolBatch.run([prepared.success]), ([result]) => result!)
   )
 
 export const calls = (set: boundTool.ToolSet, list: ReadonlyArray<readonly [name: string, args: Schema.Json]>) =>

@@ -48,7 +48,7 @@ describe("L6 siblings settle", () => {
           ["garbage", {}],
           ["sleep", { n: 0 }]
         ])
-        const fiber = yield* Effect.forkChild(toolBatch.collect(batch))
+        const fiber = yield* Effect.forkChild(toolBatch.run(batch))
         yield* TestClock.adjust("1 second")
         const results = yield* Fiber.join(fiber)
         const unhandled = "unhandled_error"
@@ -90,7 +90,7 @@ describe("L6 siblings settle", () => {
       const set = yield* tools
       const one = yield* Effect.flatMap(prepare(set, "sleep", { n: 0 }), Effect.fromResult)
       const two = yield* Effect.flatMap(prepare(set, "boom", {}), Effect.fromResult)
-      const fiber = yield* Effect.forkChild(toolBatch.collect([one, two, one]))
+      const fiber = yield* Effect.forkChild(toolBatch.run([one, two, one]))
       yield* TestClock.adjust(10)
       assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["success", "unhandled_error", "success"])
     }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
@@ -193,7 +193,7 @@ describe("TOOL-1 timeouts of a batch", () => {
         ["quick", {}]
       ])
       const fiber = yield* Effect.forkChild(
-        toolBatch.collect(batch, { onFinished: (id) => Effect.sync(() => events.push(id)) })
+        toolBatch.run(batch, { onFinished: (id) => Effect.sync(() => events.push(id)) })
       )
       yield* TestClock.adjust(50)
       assert.deepStrictEqual(events, ["2"])
@@ -208,7 +208,7 @@ describe("TOOL-1 timeouts of a batch", () => {
     Effect.gen(function* () {
       const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
       const set = yield* bind(toolkit, { t: () => Effect.sleep(100) })
-      const fiber = yield* Effect.forkChild(toolBatch.collect(yield* calls(set, [["t", {}]])))
+      const fiber = yield* Effect.forkChild(toolBatch.run(yield* calls(set, [["t", {}]])))
       yield* TestClock.adjust(100)
       assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["success"])
     })
@@ -218,7 +218,7 @@ describe("TOOL-1 timeouts of a batch", () => {
     Effect.gen(function* () {
       const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
       const set = yield* bind(toolkit, { t: () => Effect.never.pipe(Effect.onInterrupt(() => Effect.die("late"))) })
-      const fiber = yield* Effect.forkChild(toolBatch.collect(yield* calls(set, [["t", {}]])))
+      const fiber = yield* Effect.forkChild(toolBatch.run(yield* calls(set, [["t", {}]])))
       yield* TestClock.adjust(100)
       assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
     })
@@ -229,7 +229,7 @@ describe("TOOL-1 timeouts of a batch", () => {
       const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
       const set = yield* bind(toolkit, { t: () => Effect.never })
       const batch = yield* calls(set, [["t", {}]])
-      const fiber = yield* Effect.forkChild(Effect.uninterruptible(toolBatch.collect(batch)))
+      const fiber = yield* Effect.forkChild(Effect.uninterruptible(toolBatch.run(batch)))
       yield* TestClock.adjust(100)
       assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
     })
@@ -380,7 +380,7 @@ describe("RT-1 tool runtimes", () => {
       assert.isTrue(toolBatch.supportsTool(inline, local.tools.get("t")!))
       assert.isFalse(toolBatch.supportsTool(inline, remote))
       assert.isTrue(toolBatch.supportsTool(custom, remote))
-      assert.deepStrictEqual(kinds(yield* toolBatch.collect(yield* shell({}))), ["unhandled_error"])
+      assert.deepStrictEqual(kinds(yield* toolBatch.run(yield* shell({}))), ["unhandled_error"])
     })
   )
 

@@ -44,7 +44,7 @@ describe("types", () => {
     const onStarted = (_: string): Effect.Effect<void, "lost", ToolResolver.ToolResolver> => {
       throw new Error("types only")
     }
-    expectTypeOf(toolBatch.collect([], { onStarted })).toEqualTypeOf<
+    expectTypeOf(toolBatch.run([], { onStarted })).toEqualTypeOf<
       Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, "lost", ToolResolver.ToolResolver>
     >()
   })

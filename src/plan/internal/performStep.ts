@@ -738,7 +738,7 @@ const runTool = Effect.fnUntraced(function* (
     if (Result.isFailure(needed)) return toolFailureAttempt(needed.failure)
     if (needed.success) return { _tag: "Paused", request: { name: target.name, arguments: call.arguments } }
   }
-  const [result] = yield* toolBatch.collect([call])
+  const [result] = yield* toolBatch.run([call])
   return result === undefined ? yield* Effect.die(new Error("a call without a result")) : toolAttempt(result)
 })
 

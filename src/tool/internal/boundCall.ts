@@ -9,7 +9,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as Json from "../../payload/Json.ts"
@@ -251,35 +250,17 @@ const executeBody = (
     return Exit.isSuccess(exit) ? exit.value : yield* unhandledFailure(limits.name, exit.cause)
   })
 
-type Dispatch = (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
-
-const isToolResult = (u: unknown): u is ToolResult.ToolResult =>
-  Predicate.isTagged(u, "Failure")
-    ? Predicate.hasProperty(u, "type") && Predicate.hasProperty(u, "message")
-    : Predicate.isTagged(u, "Success") && Predicate.hasProperty(u, "content") && Predicate.hasProperty(u, "value")
-
-/** Calls a runtime of somebody else, which may throw, or give back anything. */
-export const invokeDispatch = (dispatch: Dispatch, call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
-  Effect.suspend((): Effect.Effect<unknown> => {
-    const answer: unknown = dispatch(call)
-    return Effect.isEffect(answer)
-      ? // the type of `dispatch` says what effect it is; from here one can only tell that it is one
-        (answer as Effect.Effect<unknown>)
-      : Effect.die(new TypeError("the dispatch of the tool runtime did not return an Effect"))
-  }).pipe(
-    Effect.filterOrElse(isToolResult, () =>
-      Effect.die(new TypeError("the dispatch of the tool runtime did not give a ToolResult"))
-    )
-  )
-
 /** Executes a call elsewhere, and stops waiting some time after its owner should have given up. */
 export const dispatchWithTimeout = (
   call: BoundCall,
   margin: Duration.Duration,
-  dispatch: Dispatch
+  dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
 ): Effect.Effect<ToolResult.ToolResult> =>
   Effect.gen(function* () {
     const duration = yield* remainingTime({ name: call.contract.name, timeout: call.timeout, deadline: call.deadline })
-    const exit = yield* runWithTimeout(invokeDispatch(dispatch, call), Duration.sum(duration, margin))
+    const exit = yield* runWithTimeout(
+      Effect.suspend(() => dispatch(call)),
+      Duration.sum(duration, margin)
+    )
     return exit === "timeout" ? timeoutFailure(duration) : yield* exit
   })

@@ -25,36 +25,18 @@ export const fromPrompt = (part: Prompt.TextPart | Prompt.FilePart): ToolResult.
     : ToolResult.filePart({ mediaType: part.mediaType, data: part.data, fileName: part.fileName, options })
 }
 
-function toPromptPart(part: ToolResult.TextPart): Prompt.TextPart
-
-function toPromptPart(part: ToolResult.FilePart): Prompt.FilePart
-
-function toPromptPart(part: ToolResult.Content): Prompt.TextPart | Prompt.FilePart
-
-function toPromptPart(part: ToolResult.Content): Prompt.TextPart | Prompt.FilePart {
-  return part.type === "text"
-    ? Prompt.textPart({ text: part.text, options: part.options })
-    : Prompt.filePart({
-        mediaType: part.mediaType,
-        fileName: part.fileName,
-        data: toPromptData(part.data),
-        options: part.options
-      })
-}
-
 /**
- * Converts a part into the text or file part of an `effect/ai` prompt.
- *
- * **Details**
- *
- * A URL that does not parse is sent as it is, as text: judging it is the
- * provider's business.
+ * Converts a part into the text or file part of an `effect/ai` prompt. A URL
+ * that does not parse is sent unchanged, as text: the provider validates it.
  */
-export const toPrompt: {
-  (part: ToolResult.TextPart): Prompt.TextPart
-  (part: ToolResult.FilePart): Prompt.FilePart
-  (part: ToolResult.Content): Prompt.TextPart | Prompt.FilePart
-} = toPromptPart
+export function toPrompt(part: ToolResult.TextPart): Prompt.TextPart
+export function toPrompt(part: ToolResult.FilePart): Prompt.FilePart
+export function toPrompt(part: ToolResult.Content): Prompt.TextPart | Prompt.FilePart
+export function toPrompt(part: ToolResult.Content): Prompt.TextPart | Prompt.FilePart {
+  if (part.type === "text") return Prompt.textPart({ text: part.text, options: part.options })
+  const { data, fileName, mediaType, options } = part
+  return Prompt.filePart({ mediaType, fileName, data: toPromptData(data), options })
+}
 
 /** The raw JSON Schema of a dynamic tool that was made from one. */
 export const rawParameters = (tool: Tool.Any): JsonObject | undefined =>
@@ -65,14 +47,14 @@ export const rawParameters = (tool: Tool.Any): JsonObject | undefined =>
 
 export const isVoid = (schema: Schema.Top): boolean => SchemaAST.isVoid(schema.ast) || SchemaAST.isUndefined(schema.ast)
 
-/** A schema that tells readers of a contract nothing. */
+/** A schema that says nothing about its values. */
 export const isUninformative = (schema: Schema.Top): boolean =>
   SchemaAST.isUnknown(schema.ast) || SchemaAST.isAny(schema.ast) || SchemaAST.isNever(schema.ast)
 
 const readProviderOptions = (options: Prompt.ProviderOptions): ToolResult.ProviderOptions | undefined =>
   Object.keys(options).length === 0 ? undefined : options
 
-const toPromptData = (data: ToolResult.FileData): string | URL => {
+const toPromptData = (data: ToolResult.FilePart["data"]): string | URL => {
   if (data.type === "base64") return data.base64
   return URL.canParse(data.url) ? new URL(data.url) : data.url
 }

@@ -1,127 +1,53 @@
 /**
- * Version 1 of the protocol between a tool runtime and a tool server with the errors it may answer, and which network errors mean that nothing was sent.
+ * Version 1 of the protocol between a tool runtime and a tool server, its refusals, and the network errors that mean that nothing was sent.
  */
 
 import * as Schema from "effect/Schema"
 import type * as HttpClientError from "effect/http/HttpClientError"
+import * as ToolContract from "../ToolContract.ts"
+import * as ToolResult from "../ToolResult.ts"
 
-/**
- * The body is not the JSON that the endpoint takes.
- */
-export class InvalidRequest extends Schema.TaggedError<InvalidRequest>("effect-emissary/tool/InvalidRequest")(
-  "InvalidRequest",
-  {
-    message: Schema.String,
-    /** One entry per problem; paths are JSON Pointers into the body. */
-    issues: Schema.Array(Schema.Struct({ path: Schema.String, expected: Schema.String, found: Schema.String }))
-  },
-  { httpApiStatus: 400 }
-) {}
+/** One way in which a server rejects a request, with its HTTP status. */
+const refusal = <Tag extends string, Fields extends Schema.Struct.Fields>(tag: Tag, status: number, fields: Fields) =>
+  Schema.TaggedStruct(tag, { message: Schema.String, ...fields }).annotate({ identifier: tag, httpApiStatus: status })
 
-/**
- * The request speaks a version of the protocol that the server does not know.
- */
-export class UnsupportedProtocol extends Schema.TaggedError<UnsupportedProtocol>(
-  "effect-emissary/tool/UnsupportedProtocol"
-)(
-  "UnsupportedProtocol",
-  { message: Schema.String, found: Schema.String, supported: Schema.Array(Schema.Int) },
-  { httpApiStatus: 400 }
-) {}
+/** The body is not the JSON that the endpoint accepts. The paths are JSON Pointers into the body. */
+export const InvalidRequest = refusal("InvalidRequest", 400, {
+  issues: Schema.Array(Schema.Struct({ path: Schema.String, expected: Schema.String, found: Schema.String }))
+})
 
-/**
- * The bearer token is missing or wrong. The body of the request was not read.
- */
-export class Unauthorized extends Schema.TaggedError<Unauthorized>("effect-emissary/tool/Unauthorized")(
-  "Unauthorized",
-  { message: Schema.String },
-  { httpApiStatus: 401 }
-) {}
+/** The server does not know this version of the protocol. */
+export const UnsupportedProtocol = refusal("UnsupportedProtocol", 400, {
+  found: Schema.String,
+  supported: Schema.Array(Schema.Int)
+})
 
-/**
- * No such path, or not with this method.
- */
-export class UnknownEndpoint extends Schema.TaggedError<UnknownEndpoint>("effect-emissary/tool/UnknownEndpoint")(
-  "UnknownEndpoint",
-  { message: Schema.String },
-  { httpApiStatus: 404 }
-) {}
+/** The bearer token is missing or wrong. The body of the request was not read. */
+export const Unauthorized = refusal("Unauthorized", 401, {})
 
-/**
- * The server's tool has other parameters than the contract the caller holds.
- *
- * **Details**
- *
- * `expected` is the digest of the server's contract, `found` the one in the
- * request. Fetch `GET /tools`, or encode the agent anew.
- */
-export class ContractMismatch extends Schema.TaggedError<ContractMismatch>("effect-emissary/tool/ContractMismatch")(
-  "ContractMismatch",
-  { message: Schema.String, tool: Schema.String, expected: Schema.String, found: Schema.String },
-  { httpApiStatus: 409 }
-) {}
+/** No such path, or not with this method. */
+export const UnknownEndpoint = refusal("UnknownEndpoint", 404, {})
 
-/**
- * The body is larger than the server takes. `limit` is in bytes.
- */
-export class RequestTooLarge extends Schema.TaggedError<RequestTooLarge>("effect-emissary/tool/RequestTooLarge")(
-  "RequestTooLarge",
-  { message: Schema.String, limit: Schema.Int },
-  { httpApiStatus: 413 }
-) {}
+/** The digest of the server's contract (`expected`) differs from the one in the request (`found`). */
+export const ContractMismatch = refusal("ContractMismatch", 409, {
+  tool: Schema.String,
+  expected: Schema.String,
+  found: Schema.String
+})
 
-/**
- * The body is not `application/json`.
- */
-export class UnsupportedMediaType extends Schema.TaggedError<UnsupportedMediaType>(
-  "effect-emissary/tool/UnsupportedMediaType"
-)("UnsupportedMediaType", { message: Schema.String }, { httpApiStatus: 415 }) {}
+/** The body is larger than the limit of the server, in bytes. */
+export const RequestTooLarge = refusal("RequestTooLarge", 413, { limit: Schema.Int })
 
-/**
- * The server failed. The cause is in its log and never on the network.
- */
-export class InternalError extends Schema.TaggedError<InternalError>("effect-emissary/tool/InternalError")(
-  "InternalError",
-  { message: Schema.String },
-  { httpApiStatus: 500 }
-) {}
+/** The body is not `application/json`. */
+export const UnsupportedMediaType = refusal("UnsupportedMediaType", 415, {})
+
+/** The server failed. The cause is in its log and never on the network. */
+export const InternalError = refusal("InternalError", 500, {})
 
 /** The number in the `protocol` field. */
 export const protocolVersion = 1
 
 const JsonObject = Schema.Record(Schema.String, Schema.Json)
-
-const Options = Schema.optionalKey(JsonObject)
-
-const TextPart = Schema.Struct({ type: Schema.Literal("text"), text: Schema.String, options: Options })
-
-const FilePart = Schema.Struct({
-  type: Schema.Literal("file"),
-  mediaType: Schema.String,
-  fileName: Schema.optionalKey(Schema.String),
-  data: Schema.Union([
-    Schema.Struct({ type: Schema.Literal("base64"), base64: Schema.String }),
-    Schema.Struct({ type: Schema.Literal("url"), url: Schema.String })
-  ]),
-  options: Options
-})
-
-const Content = Schema.NonEmptyArray(Schema.Union([TextPart, FilePart]))
-
-const Success = Schema.TaggedStruct("Success", {
-  content: Content.annotate({ description: "What the model reads" }),
-  value: Schema.Json.annotate({ description: "The result, encoded by the tool's success schema" })
-}).annotate({ identifier: "ToolSuccessV1" })
-
-const Failure = Schema.TaggedStruct("Failure", {
-  type: Schema.String.annotate({ description: "A reserved failure type, or the type of the tool's own failure" }),
-  message: Schema.String,
-  value: Schema.optionalKey(Schema.Json),
-  content: Schema.optionalKey(Content)
-}).annotate({ identifier: "ToolFailureV1" })
-
-/** The result of a call. */
-export const Result = Schema.Union([Success, Failure])
 
 /** The body of `POST /tools/execute`. */
 export const Request = Schema.Struct({
@@ -145,28 +71,14 @@ export const Request = Schema.Struct({
 export const Response = Schema.Struct({
   protocol: Schema.Literal(protocolVersion),
   callId: Schema.String,
-  result: Result
+  result: ToolResult.ToolResult
 }).annotate({ identifier: "ExecuteResponseV1" })
 
 const Contract = Schema.Struct({
-  name: Schema.String,
-  description: Schema.optionalKey(Schema.String),
+  ...ToolContract.ToolContract.fields,
   parameters: JsonObject.annotate({ description: "JSON Schema of the arguments" }),
-  success: Schema.optionalKey(JsonObject),
-  failure: Schema.optionalKey(JsonObject),
   timeout: Schema.NullOr(Schema.Finite).annotate({ description: "In milliseconds; null: none" }),
-  approval: Schema.Literals(["never", "always", "dynamic"]).annotate({
-    description: "Whether a human must agree before the caller calls"
-  }),
-  annotations: Schema.Struct({
-    title: Schema.optionalKey(Schema.String),
-    readonly: Schema.optionalKey(Schema.Boolean),
-    destructive: Schema.optionalKey(Schema.Boolean),
-    idempotent: Schema.optionalKey(Schema.Boolean),
-    openWorld: Schema.optionalKey(Schema.Boolean),
-    strict: Schema.optionalKey(Schema.Boolean)
-  }),
-  digest: Schema.String
+  approval: ToolContract.Approval.annotate({ description: "Whether a human must agree before the caller calls" })
 }).annotate({ identifier: "ToolContractV1" })
 
 /** The body of the answer to `GET /tools`. */

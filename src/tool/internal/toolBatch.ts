@@ -43,7 +43,7 @@ const dispatchCall = (
   runtime: ToolRuntime.ToolRuntime,
   call: boundCall.BoundCall
 ): Effect.Effect<ToolResult.ToolResult> =>
-  boundCall.invokeDispatch(runtime.dispatch, call).pipe(
+  Effect.suspend(() => runtime.dispatch(call)).pipe(
     Effect.tap((result) =>
       result._tag === "Failure" ? Effect.annotateCurrentSpan("error.type", result.type) : Effect.void
     ),
@@ -79,69 +79,10 @@ const settleCall = (
   )
 }
 
-type OnResult = (index: number, result: ToolResult.ToolResult) => void
-
-const runEach = <E, R>(
-  calls: ReadonlyArray<boundCall.BoundCall>,
-  options: BatchOptions<E, R> | undefined,
-  onResult: OnResult
-): Effect.Effect<void, E, R> =>
-  Effect.gen(function* () {
-    const runtime = yield* ToolRuntime.ToolRuntime
-    const defects = new Map<number, Cause.Cause<unknown>>()
-
-    const one = (call: boundCall.BoundCall, index: number): Effect.Effect<void, E, R> =>
-      Effect.uninterruptibleMask((restore) =>
-        Effect.gen(function* () {
-          const slot: boundTool.CauseSlot = { cause: undefined }
-          if (options?.onStarted !== undefined) yield* options.onStarted(call.id)
-          const startedAt = yield* Clock.currentTimeMillis
-          const ended = yield* Effect.exit(restore(dispatchCall(runtime, call))).pipe(
-            Effect.flatMap((exit) => settleCall(call, exit, restore)),
-            Effect.provideService(boundTool.CallCause, slot)
-          )
-          const duration = Duration.millis((yield* Clock.currentTimeMillis) - startedAt)
-          const cause = ended.result._tag === "Failure" ? slot.cause : undefined
-          if (cause !== undefined && Cause.hasDies(cause)) defects.set(index, cause)
-          onResult(index, ended.result)
-          if (options?.onFinished !== undefined) yield* options.onFinished(call.id, ended.result, duration, cause)
-          if (ended.interrupted) return yield* Effect.interrupt
-        })
-      )
-
-    yield* Effect.forEach(calls, one, { concurrency: runtime.concurrency, discard: true })
-    if (options?.defects === "die" && defects.size > 0) return yield* raiseDefects(defects)
-  })
-
-/** The defects of the first call that had one. */
-const raiseDefects = (defects: ReadonlyMap<number, Cause.Cause<unknown>>): Effect.Effect<never> => {
-  const first = defects.get(Math.min(...defects.keys()))
-  return Effect.failCause(Cause.fromReasons(first?.reasons.filter(Cause.isDieReason) ?? []))
-}
-
-const runCalls = <E = never, R = never>(
-  calls: ReadonlyArray<boundCall.BoundCall>,
-  options?: BatchOptions<E, R>
-): Effect.Effect<void, E, R> => runEach(calls, options, () => undefined)
-
-const collectResults = <E = never, R = never>(
-  calls: ReadonlyArray<boundCall.BoundCall>,
-  options?: BatchOptions<E, R>
-): Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E, R> =>
-  Effect.suspend(() => {
-    const results: Array<ToolResult.ToolResult> = []
-    return Effect.as(
-      runEach(calls, options, (index, result) => {
-        results[index] = result
-      }),
-      results
-    )
-  })
-
 /**
  * What happens while a batch runs.
  */
-interface BatchOptions<E = never, R = never> {
+export interface BatchOptions<E = never, R = never> {
   readonly onStarted?: ((callId: string) => Effect.Effect<void, E, R>) | undefined
   readonly onFinished?:
     | ((
@@ -159,7 +100,8 @@ interface BatchOptions<E = never, R = never> {
 }
 
 /**
- * Executes the calls through the tool runtime in use.
+ * Executes the calls through the tool runtime in use and returns the results in
+ * call order.
  *
  * **Details**
  *
@@ -175,15 +117,41 @@ interface BatchOptions<E = never, R = never> {
  * not leave the process. Each call has a span `execute_tool <name>`, without its
  * arguments.
  */
-export const run: <E = never, R = never>(
+export const run = <E = never, R = never>(
   calls: ReadonlyArray<boundCall.BoundCall>,
   options?: BatchOptions<E, R>
-) => Effect.Effect<void, E, R> = runCalls
+): Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E, R> =>
+  Effect.gen(function* () {
+    const runtime = yield* ToolRuntime.ToolRuntime
+    const results: Array<ToolResult.ToolResult> = []
+    const defects = new Map<number, Cause.Cause<unknown>>()
 
-/**
- * Like {@link run}, and returns the results in call order.
- */
-export const collect: <E = never, R = never>(
-  calls: ReadonlyArray<boundCall.BoundCall>,
-  options?: BatchOptions<E, R>
-) => Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E, R> = collectResults
+    const one = (call: boundCall.BoundCall, index: number): Effect.Effect<void, E, R> =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.gen(function* () {
+          const slot: boundTool.CauseSlot = { cause: undefined }
+          if (options?.onStarted !== undefined) yield* options.onStarted(call.id)
+          const startedAt = yield* Clock.currentTimeMillis
+          const ended = yield* Effect.exit(restore(dispatchCall(runtime, call))).pipe(
+            Effect.flatMap((exit) => settleCall(call, exit, restore)),
+            Effect.provideService(boundTool.CallCause, slot)
+          )
+          const duration = Duration.millis((yield* Clock.currentTimeMillis) - startedAt)
+          const cause = ended.result._tag === "Failure" ? slot.cause : undefined
+          if (cause !== undefined && Cause.hasDies(cause)) defects.set(index, cause)
+          results[index] = ended.result
+          if (options?.onFinished !== undefined) yield* options.onFinished(call.id, ended.result, duration, cause)
+          if (ended.interrupted) return yield* Effect.interrupt
+        })
+      )
+
+    yield* Effect.forEach(calls, one, { concurrency: runtime.concurrency, discard: true })
+    if (options?.defects === "die" && defects.size > 0) return yield* raiseDefects(defects)
+    return results
+  })
+
+/** The defects of the first call that had one. */
+const raiseDefects = (defects: ReadonlyMap<number, Cause.Cause<unknown>>): Effect.Effect<never> => {
+  const first = defects.get(Math.min(...defects.keys()))
+  return Effect.failCause(Cause.fromReasons(first?.reasons.filter(Cause.isDieReason) ?? []))
+}

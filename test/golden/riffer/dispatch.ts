@@ -95,7 +95,7 @@ const results = (given: Given, probe: fixtures.Probe) =>
     const prepared = yield* Effect.forEach(given.calls, (call) =>
       boundCall.prepare(set, call, { runId: "golden", context: given.context })
     )
-    const ran = yield* toolBatch.collect(prepared.filter(Result.isSuccess).map((call) => call.success))
+    const ran = yield* toolBatch.run(prepared.filter(Result.isSuccess).map((call) => call.success))
     let next = 0
     return prepared.map((call) => (Result.isSuccess(call) ? ran[next++] : call.failure))
   }).pipe(Effect.provide(layerOf(given, probe)))
