@@ -533,7 +533,7 @@ const bindDefinition = Effect.fnUntraced(function* (definition: agentData.AgentD
  * **Details**
  *
  * Fails with `BindError` when a tool cannot be resolved. An agent whose tools are
- * shells needs a `ToolRuntime` that runs them elsewhere; without one its runs fail
+ * stubs needs a `ToolRuntime` that runs them elsewhere; without one its runs fail
  * before the first model call.
  *
  * @category serialization
@@ -885,7 +885,7 @@ const checkStubs = Effect.fnUntraced(function* (resolved: agentBlueprint.Resolve
   const runtime = yield* ToolRuntime.ToolRuntime
   const tools = Array.from(resolved.tools.tools.values())
   const unsupported = tools.filter((tool) => !toolBatch.supportsTool(runtime, tool)).map((tool) => tool.contract.name)
-  if (unsupported.length > 0) return yield* new AgentError.ShellWithoutRuntime({ tools: unsupported })
+  if (unsupported.length > 0) return yield* new AgentError.StubWithoutRuntime({ tools: unsupported })
 })
 
 const checkState = Effect.fnUntraced(function* (

@@ -179,9 +179,9 @@ export class ToolSetInvalid extends Schema.TaggedError<ToolSetInvalid>("effect-e
  * @category reasons
  * @since 0.1.0
  */
-export class ShellWithoutRuntime extends Schema.TaggedError<ShellWithoutRuntime>(
-  "effect-emissary/agent/ShellWithoutRuntime"
-)("ShellWithoutRuntime", { tools: Schema.Array(Schema.String) }) {
+export class StubWithoutRuntime extends Schema.TaggedError<StubWithoutRuntime>(
+  "effect-emissary/agent/StubWithoutRuntime"
+)("StubWithoutRuntime", { tools: Schema.Array(Schema.String) }) {
   /**
    * @since 0.1.0
    */
@@ -276,7 +276,7 @@ export const Reason = Schema.Union([
   PreparationFailed,
   DefinitionInvalid,
   ToolSetInvalid,
-  ShellWithoutRuntime,
+  StubWithoutRuntime,
   RunTransition.DefinitionChanged,
   RunTransition.InvalidDecision,
   ConversationInvalid,

@@ -75,7 +75,7 @@ export interface Fixture {
  *
  * **Details**
  *
- * - `shells`: the tools have no body here; the runtime executes them elsewhere,
+ * - `stubs`: the tools have no body here; the runtime executes them elsewhere,
  *   with the handlers of the {@link Fixture}. Default `false`.
  * - `clock`: `"virtual"` (default) moves a test clock; `"live"` waits, for
  *   runtimes that use sockets or processes.
@@ -87,7 +87,7 @@ export interface Fixture {
  * @since 0.1.0
  */
 export interface Options {
-  readonly shells?: boolean | undefined
+  readonly stubs?: boolean | undefined
   readonly clock?: "virtual" | "live" | undefined
   readonly timeout?: Duration.Input | undefined
   readonly context?: boolean | undefined
@@ -152,7 +152,7 @@ const runRule = <E>(
   const live = options?.clock === "live"
   const program = Effect.gen(function* () {
     const fixture = yield* makeTools(timeout)
-    const bound = yield* bindTools(fixture, options?.shells === true)
+    const bound = yield* bindTools(fixture, options?.stubs === true)
     const layer = typeof runtime === "function" ? runtime(fixture) : runtime
     const advance = live ? Effect.void : TestClock.adjust(timeout)
     yield* check({ fixture, bound, advance }).pipe(Effect.provide(layer))
@@ -259,11 +259,11 @@ interface Rule {
   readonly check: (given: RuleInput) => Effect.Effect<void, string>
 }
 
-const bindTools = (fixture: Tools, shells: boolean) =>
+const bindTools = (fixture: Tools, stubs: boolean) =>
   Effect.gen(function* () {
     const local = yield* boundTool.fromToolkit(fixture.toolkit).pipe(Effect.provide(fixture.handlers))
     return yield* boundTool.makeSet(
-      shells ? yield* Effect.forEach(local, (tool) => boundTool.makeStub(tool.contract)) : local
+      stubs ? yield* Effect.forEach(local, (tool) => boundTool.makeStub(tool.contract)) : local
     )
   })
 

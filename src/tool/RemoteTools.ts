@@ -1203,7 +1203,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
   )
 
 /**
- * A tool runtime that sends the calls of shells to a tool server. Tools that are
+ * A tool runtime that sends the calls of stubs to a tool server. Tools that are
  * bound here run here.
  *
  * **When to use**

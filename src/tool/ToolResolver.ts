@@ -137,14 +137,14 @@ export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
 > => Layer.effect(ToolResolver, Effect.map(entriesOf(Object.values(toolkit.tools)), makeResolver))
 
 /**
- * Turns every contract into a shell: it validates arguments, and results where
+ * Turns every contract into a stub: it validates arguments, and results where
  * the contract carries a result schema, and leaves the execution to the tool
  * runtime.
  *
  * **Gotchas**
  *
  * A tool that decides by a function whether it needs approval always asks as a
- * shell, because the function did not travel. Progress of a call that runs
+ * stub, because the function did not travel. Progress of a call that runs
  * elsewhere does not travel either: there are no `ToolProgress` events of it.
  *
  * **Example** (A tool without code)
@@ -160,7 +160,7 @@ export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
  * }).pipe(Effect.provide(ToolResolver.layerStubs))
  *
  * const tool = await Effect.runPromise(program)
- * assert.ok(tool.kind === "shell" && Option.isNone(tool.body))
+ * assert.ok(tool.kind === "stub" && Option.isNone(tool.body))
  * ```
  *
  * @category layers

@@ -71,7 +71,7 @@ export interface FilePart extends Schema.Schema.Type<typeof FilePart> {}
 export const Content = Schema.Union([TextPart, FilePart])
 
 /** @since 0.1.0 */
-export type Content = typeof Content.Type
+export type Content = TextPart | FilePart
 
 /**
  * At least one part.
@@ -82,7 +82,7 @@ export type Content = typeof Content.Type
 export const NonEmptyContent = Schema.NonEmptyArray(Content)
 
 /** @since 0.1.0 */
-export type NonEmptyContent = typeof NonEmptyContent.Type
+export type NonEmptyContent = readonly [Content, ...Array<Content>]
 
 /**
  * Makes a text part.
@@ -222,7 +222,7 @@ export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 export const ToolResult = Schema.Union([Success, Failure])
 
 /** @since 0.1.0 */
-export type ToolResult = typeof ToolResult.Type
+export type ToolResult = Success | Failure
 
 /**
  * Failure types with a fixed meaning. A handler's own failures should use other

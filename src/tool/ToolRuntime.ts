@@ -31,7 +31,7 @@ export interface ToolRuntime {
   /**
    * Whether it can execute calls that have no body here.
    */
-  readonly shells: boolean
+  readonly stubs: boolean
 }
 
 /**
@@ -54,7 +54,7 @@ export const local = (call: boundCall.BoundCall): Effect.Effect<ToolResult.ToolR
     )
   )
 
-const inlineRuntime: ToolRuntime = { dispatch: local, concurrency: 1, shells: false }
+const inlineRuntime: ToolRuntime = { dispatch: local, concurrency: 1, stubs: false }
 
 /**
  * The tool runtime in use. Without any layer calls run here, one after another.
@@ -82,7 +82,7 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  * `ToolRuntime.local` executes. Arguments are checked before, and results of
  * calls without a body after it.
  *
- * `concurrency` defaults to 1. `shells: false` says that it cannot execute calls
+ * `concurrency` defaults to 1. `stubs: false` says that it cannot execute calls
  * without a body; a run that has such tools then refuses to start.
  *
  * A local body ends by its own timeout. For a call without a body the one who
@@ -97,7 +97,7 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
 export const make = (options: {
   readonly dispatch: (call: boundCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>
   readonly concurrency?: number | "unbounded" | undefined
-  readonly shells?: boolean | undefined
+  readonly stubs?: boolean | undefined
   readonly margin?: Duration.Input | undefined
 }): ToolRuntime => {
   const margin = Duration.fromInputUnsafe(options.margin ?? "5 seconds")
@@ -105,7 +105,7 @@ export const make = (options: {
     dispatch: (call) =>
       call.runtimeOnly ? boundCall.dispatchWithTimeout(call, margin, options.dispatch) : options.dispatch(call),
     concurrency: limitConcurrency(options.concurrency ?? 1),
-    shells: options.shells ?? true
+    stubs: options.stubs ?? true
   }
 }
 

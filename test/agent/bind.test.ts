@@ -101,7 +101,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
 
   for (const streaming of [false, true]) {
     it.effect(
-      `CODEC-3 L5 shells over a forwarding runtime give the origin's transcript (${streaming ? "stream" : "run"})`,
+      `CODEC-3 L5 stubs over a forwarding runtime give the origin's transcript (${streaming ? "stream" : "run"})`,
       () =>
         Effect.gen(function* () {
           const json = yield* Agent.encode(origin)
@@ -129,7 +129,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     )
   }
 
-  it.effect("CODEC-3 a shell without a runtime for it fails before the first model call, saying what to provide", () =>
+  it.effect("CODEC-3 a stub without a runtime for it fails before the first model call, saying what to provide", () =>
     Effect.gen(function* () {
       const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
       for (const run of [
@@ -138,7 +138,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
         Stream.runDrain(agent.stream("Go"))
       ]) {
         const error = yield* Effect.flip(run)
-        assert(error._tag === "AgentError" && error.reason._tag === "ShellWithoutRuntime")
+        assert(error._tag === "AgentError" && error.reason._tag === "StubWithoutRuntime")
         assert.include(error.reason.tools, "echo")
         assert.include(error.message, "ToolRuntime")
       }
@@ -202,7 +202,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     }).pipe(Effect.provide(ToolResolver.layerToolkit(toolkit)), Effect.provide(ambient(script)))
   )
 
-  it.effect("TOOL-7 approvals of a definition hold for shells", () =>
+  it.effect("TOOL-7 approvals of a definition hold for stubs", () =>
     Effect.gen(function* () {
       const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
       const runtime = ToolRuntime.layer(yield* forwarding)

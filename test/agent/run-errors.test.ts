@@ -48,7 +48,7 @@ describe("errors of a run", () => {
           ["instructions", "RunContextError: missing tenant"]
         ],
         [new AgentError.ToolSetInvalid({ problem: "two tools" }), ["two tools"]],
-        [new AgentError.ShellWithoutRuntime({ tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
+        [new AgentError.StubWithoutRuntime({ tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
         [
           new RunTransition.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }),
           ["sha256:1", "sha256:2", "instructions"]

@@ -25,7 +25,7 @@ const handlers = toolkit.toLayer({
   publish: ({ text }) => Effect.succeed(text)
 })
 
-const shell = (name: string, parameters: Record<string, Schema.Json> = { type: "object" }) =>
+const stub = (name: string, parameters: Record<string, Schema.Json> = { type: "object" }) =>
   Effect.flatMap(ToolContract.make({ name, parameters }), boundTool.makeStub)
 
 const helper = Agent.make("helper", {})
@@ -49,7 +49,7 @@ describe("binding", () => {
         Step.make("ask", { target: "assistant" }),
         Step.make("print", { target: "publish", context: Reference.fromStep("find") })
       )
-      const remote = yield* shell("remote", { type: "object", properties: { input: { type: "string" } } })
+      const remote = yield* stub("remote", { type: "object", properties: { input: { type: "string" } } })
       const bound = yield* Plan.bind(plan, { toolkit, tools: [remote], agents: { assistant: helper } })
       assert.deepStrictEqual(
         bound.live.targets.map((target) =>
@@ -85,7 +85,7 @@ describe("binding", () => {
         Step.make("b", { target: "search" }),
         Step.make("c", { target: "helper", context: Reference.fromMemory("helper") })
       )
-      const both = yield* shell("helper")
+      const both = yield* stub("helper")
       assert.deepStrictEqual(
         yield* codesOf(Plan.bind(plan, { toolkit, tools: [both], agents: { helper } }).pipe(Effect.provide(handlers))),
         [
@@ -100,7 +100,7 @@ describe("binding", () => {
   it.effect("PLAN-2 tells tools that take nothing a step can give", () =>
     Effect.gen(function* () {
       const plan = yield* Plan.make(Step.make("a", { target: "count" }))
-      const count = yield* shell("count", {
+      const count = yield* stub("count", {
         type: "object",
         properties: { n: { type: "integer" } },
         required: ["n"],
@@ -113,7 +113,7 @@ describe("binding", () => {
   it.effect("PLAN-2 refuses two tools of one name", () =>
     Effect.gen(function* () {
       const plan = yield* Plan.make(Step.make("a", { target: "search" }))
-      const again = yield* shell("search")
+      const again = yield* stub("search")
       assert.strictEqual(
         yield* codesOf(Plan.bind(plan, { toolkit, tools: [again] }).pipe(Effect.provide(handlers))),
         "ToolNameError"
@@ -125,7 +125,7 @@ describe("binding", () => {
     Effect.gen(function* () {
       const plan = yield* Plan.make(Step.make("a", { target: "search" }))
       const one = yield* Plan.bind(plan, {
-        tools: [yield* shell("search", { type: "object", properties: { q: { type: "string" } } })]
+        tools: [yield* stub("search", { type: "object", properties: { q: { type: "string" } } })]
       })
       const two = yield* Plan.bind(plan, { agents: { search: helper } })
       assert.deepStrictEqual(

@@ -283,7 +283,7 @@ describe("kinds of tools", () => {
     })
   )
 
-  it.effect("a shell has the contract's schema unchanged and a Schema of the same", () =>
+  it.effect("a stub has the contract's schema unchanged and a Schema of the same", () =>
     Effect.gen(function* () {
       const parameters = {
         type: "object",
@@ -296,10 +296,10 @@ describe("kinds of tools", () => {
         parameters,
         annotations: { strict: true, title: "Weather", idempotent: true }
       })
-      const shell = yield* boundTool.makeStub(contract)
-      assert.strictEqual(Tool.getJsonSchema(shell.tool), parameters)
-      assert.isTrue(Context.get(shell.tool.annotations, Tool.Idempotent))
-      const decode = Schema.decodeUnknownExit(shell.tool.parametersSchema as Schema.Codec<unknown>)
+      const stub = yield* boundTool.makeStub(contract)
+      assert.strictEqual(Tool.getJsonSchema(stub.tool), parameters)
+      assert.isTrue(Context.get(stub.tool.annotations, Tool.Idempotent))
+      const decode = Schema.decodeUnknownExit(stub.tool.parametersSchema as Schema.Codec<unknown>)
       assert.strictEqual(decode({ city: "Rome" })._tag, "Success")
       assert.strictEqual(decode({ city: 1 })._tag, "Failure")
     })
@@ -350,7 +350,7 @@ describe("TOOL-7 approvals", () => {
     })
   )
 
-  it.effect("a shell that cannot decide asks always", () =>
+  it.effect("a stub that cannot decide asks always", () =>
     Effect.gen(function* () {
       for (const [approval, expected] of [
         ["never", false],

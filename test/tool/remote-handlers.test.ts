@@ -179,7 +179,7 @@ describe("RT-4 the remote runtime keeps the rules of every runtime", () => {
       Layer.orDie
     )
 
-  for (const { check, name } of ToolRuntimeConformance.suite("remote", runtime, { shells: true, clock: "live" })) {
+  for (const { check, name } of ToolRuntimeConformance.suite("remote", runtime, { stubs: true, clock: "live" })) {
     it.live(name, () => check)
   }
 })

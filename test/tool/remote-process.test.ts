@@ -56,7 +56,7 @@ class Origin extends Context.Service<
 }
 
 /** The toolkit as a place without its code has it. */
-const shells = Effect.gen(function* () {
+const stubs = Effect.gen(function* () {
   const bound: Array<boundTool.BoundTool> = []
   for (const tool of Object.values(Tools.tools)) {
     bound.push(yield* boundTool.makeStub(yield* ToolContract.fromTool(tool)))
@@ -67,7 +67,7 @@ const shells = Effect.gen(function* () {
 const execute = (name: string, args: Schema.Json, context = {}) =>
   Effect.gen(function* () {
     const prepared = yield* boundCall.prepare(
-      yield* shells,
+      yield* stubs,
       { id: "c1", name, arguments: args },
       { runId: "r1", context }
     )
@@ -88,7 +88,7 @@ const unavailable = Schema.decodeUnknownEffect(
 )
 
 layer(Origin.layer, { excludeTestServices: true })("RT-5 two processes", (it) => {
-  it.effect("shells here, handlers there", () =>
+  it.effect("stubs here, handlers there", () =>
     Effect.gen(function* () {
       const { log, url } = yield* Origin
       const order = yield* execute("get_order", { id: "42" }).pipe(remote(url))

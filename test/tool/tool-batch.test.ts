@@ -145,7 +145,7 @@ describe("L6 siblings settle", () => {
       })
       const causes: Array<unknown> = []
       const results = yield* toolBatch
-        .collect(yield* calls(set, [["flaky", {}]]), {
+        .run(yield* calls(set, [["flaky", {}]]), {
           defects: "die",
           onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
         })
@@ -302,7 +302,7 @@ describe("RT-3 interruption", () => {
       const toolkit = Toolkit.make(Tool.make("t"))
       const batch = yield* calls(yield* bind(toolkit, { t: () => Effect.void }), [["t", {}]])
       const results = yield* toolBatch
-        .collect(batch)
+        .run(batch)
         .pipe(
           Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch: () => Effect.interrupt }))),
           Effect.provideService(References.MinimumLogLevel, "None")
@@ -313,44 +313,42 @@ describe("RT-3 interruption", () => {
 })
 
 describe("RT-1 tool runtimes", () => {
-  const shell = (options: Partial<Parameters<typeof ToolContract.make>[0]>) =>
-    ToolContract.make({ name: "shell", parameters: { type: "object" }, ...options }).pipe(
+  const stub = (options: Partial<Parameters<typeof ToolContract.make>[0]>) =>
+    ToolContract.make({ name: "stub", parameters: { type: "object" }, ...options }).pipe(
       Effect.flatMap(boundTool.makeStub),
       Effect.flatMap((tool) => boundTool.makeSet([tool])),
-      Effect.flatMap((set) => calls(set, [["shell", {}]]))
+      Effect.flatMap((set) => calls(set, [["stub", {}]]))
     )
 
   const run =
     (dispatch: (call: boundCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>) =>
     (batch: ReadonlyArray<boundCall.BoundCall>) =>
       toolBatch
-        .collect(batch)
+        .run(batch)
         .pipe(
           Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch }))),
           Effect.provideService(References.MinimumLogLevel, "None")
         )
 
-  it.effect("RT-4 a dispatch that throws, dies or answers with anything else is an unhandled_error", () =>
+  it.effect("RT-4 a dispatch that throws or dies is an unhandled_error", () =>
     Effect.gen(function* () {
       for (const dispatch of [
         () => Effect.die("no"),
         () => {
           throw new Boom("x")
-        },
-        () => JSON.parse(`{"not":"an effect"}`),
-        () => Effect.succeed(JSON.parse(`{"_tag":"Nonsense"}`))
+        }
       ]) {
-        assert.deepStrictEqual(kinds(yield* run(dispatch)(yield* shell({}))), ["unhandled_error"])
+        assert.deepStrictEqual(kinds(yield* run(dispatch)(yield* stub({}))), ["unhandled_error"])
       }
     })
   )
 
-  it.effect("CODEC-3 results of shells are checked against the contract", () =>
+  it.effect("CODEC-3 results of stubs are checked against the contract", () =>
     Effect.gen(function* () {
       const success = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] }
       const answer = (value: Schema.Json) =>
         Effect.flatMap(
-          shell({ success }),
+          stub({ success }),
           run(() => Effect.succeed(ToolResult.success(value)))
         )
       assert.deepStrictEqual(yield* answer({ n: 1 }), [ToolResult.success({ n: 1 })])
@@ -362,7 +360,7 @@ describe("RT-1 tool runtimes", () => {
 
   it.effect("TOOL-1 a runtime that never answers is given up after the timeout and a margin", () =>
     Effect.gen(function* () {
-      const batch = yield* shell({ timeout: "1 second" })
+      const batch = yield* stub({ timeout: "1 second" })
       const fiber = yield* Effect.forkChild(run(() => Effect.never)(batch))
       yield* TestClock.adjust("5999 millis")
       assert.isUndefined(fiber.pollUnsafe())
@@ -380,20 +378,20 @@ describe("RT-1 tool runtimes", () => {
       assert.isTrue(toolBatch.supportsTool(inline, local.tools.get("t")!))
       assert.isFalse(toolBatch.supportsTool(inline, remote))
       assert.isTrue(toolBatch.supportsTool(custom, remote))
-      assert.deepStrictEqual(kinds(yield* toolBatch.run(yield* shell({}))), ["unhandled_error"])
+      assert.deepStrictEqual(kinds(yield* toolBatch.run(yield* stub({}))), ["unhandled_error"])
     })
   )
 
   it.effect("a call holds what was asked for", () =>
     Effect.gen(function* () {
       let seen: boundCall.BoundCall | undefined
-      const batch = yield* shell({ timeout: "3 seconds" })
+      const batch = yield* stub({ timeout: "3 seconds" })
       yield* run((call) => {
         seen = call
         return Effect.succeed(ToolResult.success(null))
       })(batch)
       assert.deepInclude(seen, { runId: "run_1", id: "0", arguments: {}, context: {}, runtimeOnly: true })
-      assert.strictEqual(seen?.contract.name, "shell")
+      assert.strictEqual(seen?.contract.name, "stub")
     })
   )
 
@@ -463,7 +461,7 @@ describe("RT-2 around", () => {
   it.effect("may deny a call, or answer it from a cache", () =>
     Effect.gen(function* () {
       const results = yield* toolBatch
-        .collect(yield* one)
+        .run(yield* one)
         .pipe(Effect.provide(ToolRuntime.around(() => Effect.succeed(ToolResult.failure("denied", "not today")))))
       assert.deepStrictEqual(kinds(results), ["denied"])
       assert.deepStrictEqual(log, [])

@@ -176,8 +176,8 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
   )
 })
 
-describe("CODEC-3 ToolResolver.layerShells", () => {
-  it.effect("gives shells that validate arguments and results", () =>
+describe("CODEC-3 ToolResolver.layerStubs", () => {
+  it.effect("gives stubs that validate arguments and results", () =>
     Effect.gen(function* () {
       const set = yield* boundTool.makeSet([yield* resolve(yield* weather)])
       const runtime = ToolRuntime.make({ dispatch: () => Effect.succeed(ToolResult.success({ degrees: "hot" })) })

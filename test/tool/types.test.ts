@@ -40,7 +40,7 @@ describe("types", () => {
   })
 
   it("a batch fails and requires what its callbacks do", () => {
-    expectTypeOf(toolBatch.run([])).toEqualTypeOf<Effect.Effect<void>>()
+    expectTypeOf(toolBatch.run([])).toEqualTypeOf<Effect.Effect<ReadonlyArray<ToolResult.ToolResult>>>()
     const onStarted = (_: string): Effect.Effect<void, "lost", ToolResolver.ToolResolver> => {
       throw new Error("types only")
     }

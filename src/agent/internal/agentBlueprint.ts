@@ -225,7 +225,7 @@ export const digestsOfOrigin = (definition: agentData.AgentDefinition) =>
   )
 
 /**
- * Everything a run needs, from a definition and the bodies or shells of its tools.
+ * Everything a run needs, from a definition and the bodies or stubs of its tools.
  * `found` are the parts that Effects found for this run: a state of another day has
  * the same digest.
  */
@@ -256,8 +256,8 @@ export const fromConfig = (
     const output = yield* outputOf(config)
     const tools = yield* readTools(config.toolkit)
     const contracts = yield* Effect.mapError(Effect.forEach(tools, contractOf), invalidTools)
-    const shells = yield* Effect.mapError(Effect.forEach(contracts, boundTool.makeStub), invalidTools)
-    yield* Effect.mapError(boundTool.makeSet(shells), invalidTools)
+    const stubs = yield* Effect.mapError(Effect.forEach(contracts, boundTool.makeStub), invalidTools)
+    yield* Effect.mapError(boundTool.makeSet(stubs), invalidTools)
     return yield* definitionOf(name, config, output, contracts)
   }),
   resolve: Effect.gen(function* () {

@@ -181,8 +181,8 @@ export const withOutputTool = Effect.fnUntraced(function* <A>(
     description: "Give your final answer. Call this once, when you are done, and nothing else with it.",
     parameters: output.offered.json
   })
-  const shell = yield* boundTool.makeStub(contract)
+  const stub = yield* boundTool.makeStub(contract)
   const taken = Option.some(() => Effect.succeed(ToolResult.success(null)))
-  const tool: boundTool.BoundTool = { ...shell, kind: "local", body: taken }
+  const tool: boundTool.BoundTool = { ...stub, kind: "local", body: taken }
   return { tools: [...tools, tool], name }
 })

@@ -25,7 +25,7 @@ import * as boundTool from "./boundTool.ts"
  * **Details**
  *
  * `execute` is the local body with the timeout inside; it never fails, and a
- * defect of the handler is an `unhandled_error` result. It is absent for a shell,
+ * defect of the handler is an `unhandled_error` result. It is absent for a stub,
  * and `runtimeOnly` is then true. `deadline`, in milliseconds since the epoch, is
  * when the call has to be over: a moment after the run itself stops waiting.
  */

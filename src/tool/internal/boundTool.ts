@@ -150,10 +150,10 @@ interface ApprovalContext {
 export type Body = (args: Json.JsonObject, call: CallContext) => Effect.Effect<ToolResult.ToolResult>
 
 /**
- * Where the code of a tool is: `"local"` here, `"shell"` elsewhere, behind a
+ * Where the code of a tool is: `"local"` here, `"stub"` elsewhere, behind a
  * tool runtime, `"provider"` at the model provider, which runs it by itself.
  */
-type Kind = "local" | "shell" | "provider"
+type Kind = "local" | "stub" | "provider"
 
 /**
  * A tool that a run can use.
@@ -319,7 +319,7 @@ export const makeStub = Effect.fnUntraced(function* (
   )
   return {
     contract,
-    kind: "shell",
+    kind: "stub",
     tool,
     parameters,
     result,

@@ -24,7 +24,7 @@ import * as boundTool from "./boundTool.ts"
  * that nobody can execute.
  */
 export const supportsTool = (runtime: ToolRuntime.ToolRuntime, tool: boundTool.BoundTool): boolean =>
-  tool.kind !== "shell" || runtime.shells
+  tool.kind !== "stub" || runtime.stubs
 
 const interruptedFailure = ToolResult.failure("interrupted", "The run was interrupted while the tool was executing")
 

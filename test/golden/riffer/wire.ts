@@ -224,7 +224,7 @@ const Roundtrip = Schema.Struct({
 
 const models = ModelRegistry.layerAmbient.pipe(Layer.provide(ScriptedModel.layer([])))
 
-/** The tools that have a body here are found by name; if some have none, all are shells. */
+/** The tools that have a body here are found by name; if some have none, all are stubs. */
 const resolver = ({ tools }: AgentDefinition.AgentDefinition, resolve: ReadonlyArray<string> | undefined) => {
   const isLocal = resolve !== undefined && tools.every((tool) => resolve.includes(tool.name))
   if (!isLocal) return ToolResolver.layerStubs
