@@ -55,7 +55,6 @@ describe("L6 siblings settle", () => {
         assert.deepStrictEqual(kinds(results), ["success", unhandled, unhandled, unhandled, unhandled, "success"])
         assert.strictEqual(ToolResult.text(results[1]!), "Error executing tool: Boom: the text")
         assert.strictEqual(ToolResult.text(results[2]!), "Error executing tool: Boom: thrown")
-        assert.include(ToolResult.text(results[4]!), "did not return an Effect")
       }).pipe(Effect.provide(layer), Effect.provideService(References.MinimumLogLevel, "None"))
     )
   }

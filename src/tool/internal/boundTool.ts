@@ -187,49 +187,44 @@ export interface BoundTool {
  *
  * **Details**
  *
- * The handler is the entry that a toolkit's layer leaves in the context under
+ * The handler is the entry that a toolkit's layer puts into the context under
  * `tool.id`. Arguments are decoded, results and failures encoded, with the JSON
- * form of the tool's schemas. What the handler's layer captured is laid under
- * the context of the call, so that services, spans, clock and `RunContext` of the
- * call win.
+ * form of the tool's schemas. Services, spans, clock and `RunContext` of the call
+ * win over those that the handler's layer captured.
+ *
+ * `contract` is the tool's own, or one that came from elsewhere: description,
+ * timeout and checks come from it, the code from the tool. The stricter of the
+ * two approvals applies.
  *
  * **Gotchas**
  *
- * Services that the tool names as `dependencies` have to be in `handler.context` or
- * in the context of the call. {@link fromToolkit} takes care of that.
- */
-export const fromTool = Effect.fnUntraced(function* (
-  tool: Tool.Any,
-  handler: Tool.Handler<string>
-): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
-  const contract = yield* ToolContract.fromTool(tool)
-  return yield* fromHandler(contract, tool, handler)
-})
-
-/**
- * Binds a contract that came from elsewhere to a tool and its handler here.
- *
- * **Details**
- *
- * What the model is told, the timeout and the checks come from the contract,
- * the code from the tool. Of the two approvals the stricter one counts.
+ * Services that the tool names as `dependencies` must be in `handler.context` or
+ * in the context of the call. {@link fromToolkit} provides them.
  */
 export const fromHandler = Effect.fnUntraced(function* (
   contract: ToolContract.ToolContract,
   tool: Tool.Any,
   handler: Tool.Handler<string>
 ): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
-  const parameters = yield* checkSchema(contract, "parameters", contract.parameters)
   return {
     contract,
     kind: "local",
     tool,
-    parameters,
+    parameters: yield* compileSchema(contract, "parameters", contract.parameters),
     result: undefined,
     needsApproval: makeApproval(contract, tool, handler.context),
     body: Option.some(makeBody(tool, handler))
   }
 })
+
+/**
+ * Binds a tool to its handler under the tool's own contract.
+ */
+export const fromTool = (
+  tool: Tool.Any,
+  handler: Tool.Handler<string>
+): Effect.Effect<BoundTool, ToolContract.ToolContractError> =>
+  Effect.flatMap(ToolContract.fromTool(tool), (contract) => fromHandler(contract, tool, handler))
 
 /**
  * Binds the tools of a toolkit to the handlers in the context.
@@ -286,12 +281,11 @@ export const fromProviderTool = Effect.fnUntraced(function* (
   tool: Tool.Any
 ): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
   const contract = yield* ToolContract.fromTool(tool)
-  const parameters = yield* checkSchema(contract, "parameters", contract.parameters)
   return {
     contract,
     kind: "provider",
     tool,
-    parameters,
+    parameters: yield* compileSchema(contract, "parameters", contract.parameters),
     result: undefined,
     needsApproval: () => Effect.succeed(false),
     body: Option.none()
@@ -305,8 +299,9 @@ export const fromProviderTool = Effect.fnUntraced(function* (
 export const makeStub = Effect.fnUntraced(function* (
   contract: ToolContract.ToolContract
 ): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
-  const parameters = yield* checkSchema(contract, "parameters", contract.parameters)
-  const result = contract.success === undefined ? undefined : yield* checkSchema(contract, "success", contract.success)
+  const parameters = yield* compileSchema(contract, "parameters", contract.parameters)
+  const result =
+    contract.success === undefined ? undefined : yield* compileSchema(contract, "success", contract.success)
   const tool = Object.assign(
     Tool.dynamic(contract.name, {
       description: contract.description,
@@ -328,28 +323,20 @@ export const makeStub = Effect.fnUntraced(function* (
   }
 })
 
-const checkSchema = (
+const compileSchema = (
   contract: ToolContract.ToolContract,
   part: "parameters" | "success",
   json: Json.JsonObject
-): Effect.Effect<JsonSchema.JsonSchema, ToolContract.ToolContractError> => {
-  const known = checkedSchemas.get(json)
-  if (known !== undefined) return Effect.succeed(known)
-  return JsonSchema.make(json, { what: `${part} of tool ${JSON.stringify(contract.name)}` }).pipe(
-    Effect.tap((schema) => Effect.sync(() => checkedSchemas.set(json, schema))),
-    Effect.mapError(
-      (error: JsonSchema.JsonSchemaError) =>
-        new ToolContract.ToolContractError({ tool: contract.name, part, path: error.path, problem: error.message })
-    )
+): Effect.Effect<JsonSchema.JsonSchema, ToolContract.ToolContractError> =>
+  Effect.mapError(
+    JsonSchema.make(json, { what: `${part} of tool ${JSON.stringify(contract.name)}` }),
+    (error) =>
+      new ToolContract.ToolContractError({ tool: contract.name, part, path: error.path, problem: error.message })
   )
-}
-
-// a JSON Schema is guarded and prepared once, however often its tool is bound
-const checkedSchemas = new WeakMap<Json.JsonObject, JsonSchema.JsonSchema>()
 
 type NeedsApproval = (args: Json.JsonObject, context: ApprovalContext) => Effect.Effect<boolean, ToolResult.Failure>
 
-/** The stricter of what the contract says and what the tool says. */
+/** The stricter of the contract's approval and the tool's. */
 const makeApproval = (
   contract: ToolContract.ToolContract,
   tool: Tool.Any,
@@ -449,8 +436,6 @@ const aiReason = (error: unknown): string | undefined => {
   return AiError.isAiErrorReason(error) ? error._tag : undefined
 }
 
-const notAnEffect = (tool: string) => new TypeError(`the handler of ${JSON.stringify(tool)} did not return an Effect`)
-
 const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
   const name = JSON.stringify(tool.name)
   const decode = makeDecoder(tool)
@@ -491,13 +476,14 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
       onFailure: Effect.succeed,
       onSuccess: (decoded) => {
         const progress = collectPreliminary(call, encodeSuccess)
-        return Effect.suspend(() => {
-          const effect: unknown = handler.handler(decoded, { toolCallId: call.callId, preliminary: progress.emit })
-          // `Tool.Handler` types every handler as an Effect of anything; encoding decides what is accepted
-          return Effect.isEffect(effect)
-            ? (effect as Effect.Effect<unknown, unknown>)
-            : Effect.die(notAnEffect(tool.name))
-        }).pipe(
+        return Effect.suspend(
+          () =>
+            // Sound: the services of the handler are provided below; `Tool.Handler` does not track them.
+            handler.handler(decoded, { toolCallId: call.callId, preliminary: progress.emit }) as Effect.Effect<
+              unknown,
+              unknown
+            >
+        ).pipe(
           Effect.matchEffect({
             onFailure: fail,
             onSuccess: (value) => (progress.failed === undefined ? succeed(value) : unencodable(progress.failed.error))
