@@ -6,6 +6,7 @@ import { DateTime, Effect, Result, Schema } from "effect"
 import type * as runParts from "#src/agent/internal/runParts.ts"
 import { Conversation, ToolResult, type Message, type Run } from "effect-emissary"
 import { RunTransition } from "effect-emissary/agent"
+import * as childDriver from "./child-driver.ts"
 
 export const CallKind = Schema.Literals([
   "ok",
@@ -105,8 +106,8 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
   const current = () => state ?? expectStarted()
   const stopped = () => current().interrupted !== undefined
 
-  const finish = (callId: string, name: string, result: ToolResult.ToolResult, put = emit) =>
-    put({ _tag: "ToolFinished", at: at(), message: { role: "tool", ...base(), callId, name, result } })
+  const finish = (callId: string, name: string, result: ToolResult.ToolResult) =>
+    emit({ _tag: "ToolFinished", at: at(), message: { role: "tool", ...base(), callId, name, result } })
 
   const answer = (action: RunTransition.CallModel) => {
     const script: Turn = plan.turns[turn] ?? {
@@ -186,77 +187,21 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
     }
   }
 
-  /** An agent of one step that calls one tool; returns whether it is done. */
-  const runChild = (call: RunTransition.RunnableCall): boolean => {
-    const callId = call.part.id
-    const put = (event: Run.Event) => emit({ _tag: "ChildEvent", at: at(), callId, event })
-    const child = () => {
-      const status = RunStateOf(current(), callId)
-      return status?._tag === "Started" ? status.child : undefined
-    }
-    if (child() === undefined) {
-      put({
-        _tag: "RunStarted",
-        at: at(),
-        runId: callId,
-        agent: "child",
-        definition: "sha256:child",
-        depth: 1,
-        maxSteps: 4,
-        structured: "never",
-        context: {},
-        conversation: Conversation.empty
-      })
-      if (stopped()) return false
-      put({
-        _tag: "InputAdded",
-        at: at(),
-        message: { role: "user", ...base(), content: [{ type: "text", text: "do it" }] },
-        maxSteps: 4
-      })
-    } else if (child()?.outcome?._tag === "AwaitingApproval") {
-      put({ _tag: "RunResumed", at: at() })
-    }
-    for (;;) {
-      const self = child()
-      if (stopped() || self === undefined) return false
-      const action = RunTransition.next(self)
-      switch (action._tag) {
-        case "CallModel": {
-          if (self.step === undefined)
-            put({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
-          if (stopped()) return false
-          const asks: ReadonlyArray<Message.AssistantPart> =
-            action.step === 1 ? [{ type: "tool-call", id: "inner", name: "inner", arguments: {} }] : []
-          put({
-            _tag: "ModelAnswered",
-            at: at(),
-            message: { role: "assistant", ...base(), content: asks, usage: { inputTokens: 100 } }
-          })
-          break
-        }
-        case "RunTools":
-          for (const settled of action.settled) finish(settled.callId, settled.name, settled.result, put)
-          for (const inner of action.calls) {
-            if (stopped()) return false
-            if (call.part.name === "asking agent" && !inner.approved) {
-              put({ _tag: "ApprovalRequested", at: at(), callId: inner.part.id })
-            } else {
-              put({ _tag: "ToolStarted", at: at(), callId: inner.part.id })
-              if (stopped()) return false
-              finish(inner.part.id, inner.part.name, ToolResult.success("inner"), put)
-            }
-          }
-          break
-        case "AwaitApproval":
-          put({ _tag: "RunFinished", at: at(), outcome: { _tag: "AwaitingApproval", requests: action.requests } })
-          return false
-        case "Finished":
-          if (self.outcome === undefined) put({ _tag: "RunFinished", at: at(), outcome: action.outcome })
-          return !stopped()
-      }
-    }
-  }
+  /** An agent that calls one tool; returns whether it is done. */
+  const runChild = ({ part: { id: callId, name } }: RunTransition.RunnableCall): boolean =>
+    childDriver.drive({
+      name: callId,
+      state: () => {
+        const status = RunStateOf(current(), callId)
+        return status?._tag === "Started" ? status.child : undefined
+      },
+      put: (event) => emit({ _tag: "ChildEvent", at: at(), callId, event }),
+      stopped,
+      at,
+      base,
+      call: { id: "inner", name: "inner", approval: name === "asking agent" },
+      resumes: ({ outcome }) => outcome?._tag === "AwaitingApproval"
+    }) === "finished"
 
   const loop = () => {
     for (;;) {

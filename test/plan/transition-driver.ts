@@ -4,9 +4,8 @@
  */
 import { DateTime, HashMap, Result, Schema } from "effect"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import { Conversation, ToolResult, type Message, type Run as Runs } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
+import * as childDriver from "../agent/child-driver.ts"
 
 const Index = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
 
@@ -223,77 +222,24 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
 
   /** An agent that calls one tool and answers. Some ask before they call. */
   const runAgent = (outer: Run, name: string): void => {
-    const put = (event: Runs.Event) => outer.put({ _tag: "AgentChanged", at: at(), step: name, event })
-    const child = (): Runs.State | undefined => {
-      const status = PlanRun.member(outer.state(), name)?.status
-      return status !== undefined && "child" in status && status.child?._tag === "Agent"
-        ? status.child.state
-        : undefined
-    }
-    const base = () => ({ id: `m${++ids}`, createdAt: at() })
     const asks = draw(3)
-    if (child() === undefined) {
-      put({
-        _tag: "RunStarted",
-        at: at(),
-        runId: name,
-        agent: name,
-        definition: "sha256:agent",
-        depth: 1,
-        maxSteps: 4,
-        structured: "never",
-        context: {},
-        conversation: Conversation.empty
-      })
-      if (stopped()) return
-      const content = [{ type: "text", text: "do it" }] as const
-      put({ _tag: "InputAdded", at: at(), message: { role: "user", ...base(), content }, maxSteps: 4 })
-    } else {
-      put({ _tag: "RunResumed", at: at() })
-    }
-    for (;;) {
-      const self = child()
-      if (stopped() || self === undefined) return
-      const action = RunTransition.next(self)
-      switch (action._tag) {
-        case "CallModel": {
-          put({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
-          if (stopped()) return
-          const content: ReadonlyArray<Message.AssistantPart> =
-            action.step === 1 && asks > 0
-              ? [{ type: "tool-call", id: `call${++ids}`, name: asks === 2 ? "asks" : "call", arguments: {} }]
-              : []
-          put({
-            _tag: "ModelAnswered",
-            at: at(),
-            message: { role: "assistant", ...base(), content, usage: { inputTokens: 100 } }
-          })
-          break
-        }
-        case "RunTools":
-          for (const { callId, name, result } of action.settled) {
-            put({ _tag: "ToolFinished", at: at(), message: { role: "tool", ...base(), callId, name, result } })
-          }
-          for (const call of action.calls) {
-            if (stopped()) return
-            const { id: callId, name } = call.part
-            if (name === "asks" && !call.approved) put({ _tag: "ApprovalRequested", at: at(), callId })
-            else {
-              put({ _tag: "ToolStarted", at: at(), callId })
-              if (stopped()) return
-              const result = ToolResult.success("done")
-              put({ _tag: "ToolFinished", at: at(), message: { role: "tool", ...base(), callId, name, result } })
-            }
-          }
-          break
-        case "AwaitApproval":
-          put({ _tag: "RunFinished", at: at(), outcome: { _tag: "AwaitingApproval", requests: action.requests } })
-          return outer.put({ _tag: "StepPaused", at: at(), step: name })
-        case "Finished":
-          if (self.outcome === undefined) put({ _tag: "RunFinished", at: at(), outcome: action.outcome })
-          return finish(outer, name)
-      }
-    }
+    const ended = childDriver.drive({
+      name,
+      state: () => {
+        const status = PlanRun.member(outer.state(), name)?.status
+        return status !== undefined && "child" in status && status.child?._tag === "Agent"
+          ? status.child.state
+          : undefined
+      },
+      put: (event) => outer.put({ _tag: "AgentChanged", at: at(), step: name, event }),
+      stopped,
+      at,
+      base: () => ({ id: `m${++ids}`, createdAt: at() }),
+      call: asks === 0 ? undefined : { id: "call", name: "call", approval: asks === 2 },
+      resumes: () => true
+    })
+    if (ended === "waiting") outer.put({ _tag: "StepPaused", at: at(), step: name })
+    if (ended === "finished") finish(outer, name)
   }
 
   /** Runs to an outcome, or until it is stopped: then it gives false. */
