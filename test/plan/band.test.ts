@@ -16,7 +16,7 @@ const running = <A, E, R>(effect: Effect.Effect<A, E, R>, by: `${number} seconds
   })
 
 describe("bands", () => {
-  it.effect("PLAN-5 S8.2 members run at the same time and see the step before the band", () =>
+  it.effect("PLAN-5 S8.2 P01 P02 members run at the same time and see the step before the band", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const member = (name: string, millis: number) =>

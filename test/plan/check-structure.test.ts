@@ -32,7 +32,7 @@ describe("the plan as a whole", () => {
     assert.deepStrictEqual(problems(), [])
   })
 
-  it("PLAN-2 D01 D03 has unique names: all that are not, sorted, in one problem", () => {
+  it("PLAN-2 D01 D03 Q04 has unique names: all that are not, sorted, in one problem", () => {
     const found = planCheck.checkStructure(plan(step("b"), step("a"), step("b"), step("a"), step("c"), step("b")))
     assert.deepStrictEqual(found.map(brief), ["DuplicateNames name"])
     assert.include(found[0]?.reason, `"a", "b"`)

@@ -38,7 +38,7 @@ describe("the text of a step goes to", () => {
     assert.deepStrictEqual(takes(object({ a: text, task: text }, ["task"])), texts("task"))
   })
 
-  it("PLAN-1 O16 or the first one that takes a text", () => {
+  it("PLAN-1 O15 or the first one that takes a text", () => {
     assert.deepStrictEqual(takes(object({ n: number, q: text, r: text }, ["q"])), texts("q"))
     assert.deepStrictEqual(takes(object({ task: number, q: text }, ["q"])), texts("q"))
     assert.deepStrictEqual(takes(object({ q: { anyOf: [number, text] } })), texts("q"))
@@ -53,7 +53,7 @@ describe("the text of a step goes to", () => {
     assert.deepStrictEqual(takes({ type: "object", properties: { n: number } }), texts("input"))
   })
 
-  it("PLAN-2 no tool that takes no text, or demands more", () => {
+  it("PLAN-2 O16 no tool that takes no text, or demands more", () => {
     for (const parameters of [
       object({}),
       object({ n: number }),

@@ -86,7 +86,7 @@ describe("PLAN-6 durable writes", () => {
     ["last", ["a", "b", "c"], ["a", "b", "c"]]
   ] as const) {
     const { layers, state } = down(write)
-    it.effect(`that fail stop the run, keep the step, and are done first later: ${write} (S9.3, O17, O18)`, () =>
+    it.effect(`that fail stop the run, keep the step, and are done first later: ${write} (S9.3, O17, O18, P19)`, () =>
       Effect.gen(function* () {
         const checkpoint = yield* service
         const { bound, ran } = yield* counting()

@@ -73,7 +73,7 @@ describe("PLAN-6 a run under a key", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.effect("is started anew where it is done, and its writes are then not current (I05, S13.10)", () =>
+  it.effect("is started anew where it is done, and its writes are then not current (I05, S13.10, P14)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const { bound, ran } = yield* counting()
@@ -327,6 +327,7 @@ describe("PLAN-6 leases", () => {
       const before = yield* head("k")
       assert.strictEqual(before.status, "running")
       assert.isFalse(before.live)
+      assert.strictEqual(before.completed, 1)
       assert.strictEqual(
         reasonOf(yield* Effect.flip(checkpoint.run(victim.bound, { key: "k", input: "go" }))),
         "CheckpointError Unfinished"
@@ -344,10 +345,13 @@ describe("PLAN-6 leases", () => {
       yield* Deferred.await(stopped)
       yield* heirs.open
       const result = yield* Fiber.join(going)
-      assert.strictEqual(result.outcome, "Completed")
+      assert(result.outcome === "Completed")
       assert.deepStrictEqual(yield* victim.ran, ["a", "b"])
       assert.deepStrictEqual(yield* heir.ran, ["b", "c"])
-      assert.strictEqual((yield* head("k")).epoch, 2)
+      assert.strictEqual(result.output, "go a b c")
+      const after = yield* head("k")
+      assert.deepStrictEqual([after.runId, after.epoch, after.status], [before.runId, 2, "done"])
+      assert.notStrictEqual(after.owner, before.owner)
       assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(heir.bound, "k")), result.state)
     }).pipe(Effect.provide(layer({ leaseTime: "30 seconds", heartbeat: "10 seconds" })))
   )

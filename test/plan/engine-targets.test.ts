@@ -384,7 +384,7 @@ describe("plans", () => {
     })
   )
 
-  it.effect("PLAN-8 a failure inside names the step and the way to it, and the run goes on inside", () =>
+  it.effect("PLAN-8 P21 a failure inside names the step and the way to it, and the run goes on inside", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       let broken = true

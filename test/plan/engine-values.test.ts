@@ -31,7 +31,7 @@ describe("outputs", () => {
       })
   )
 
-  it.effect("PLAN-5 what is no JSON fails the step, and is not tried again", () =>
+  it.effect("PLAN-5 O05 O06 what is no JSON fails the step, and is not tried again", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => NaN), retry: { times: 3 } })))

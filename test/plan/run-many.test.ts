@@ -6,7 +6,7 @@ import { Plan, Step } from "effect-emissary/plan"
 import { log } from "./support.ts"
 
 describe("runMany", () => {
-  it.effect("PLAN-7 S15 results come in the order of the inputs, each with its own fate", () =>
+  it.effect("PLAN-7 S15 P07 results come in the order of the inputs, each with its own fate", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const target = fn("a", ({ task }) => {
@@ -36,7 +36,7 @@ describe("runMany", () => {
     })
   )
 
-  it.effect("PLAN-7 concurrency bounds the runs, and bands those of their members", () =>
+  it.effect("PLAN-7 P06 concurrency bounds the runs, and bands those of their members", () =>
     Effect.gen(function* () {
       const { fn } = log()
       let now = 0

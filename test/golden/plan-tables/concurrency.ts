@@ -1,11 +1,11 @@
-/** P01-P08: bands, runMany, and code that waits. */
+/** P03-P05, P08: code that waits, and runMany outside of Effects. */
 import { assert } from "@effect/vitest"
-import { Context, Deferred, Effect, Fiber, Result } from "effect"
+import { Context, Effect, Fiber, Result } from "effect"
 import { TestClock } from "effect/testing"
 import { RunContext } from "effect-emissary"
 import { Plan, Reference, Step, When } from "effect-emissary/plan"
-import { completed, log } from "../../plan/support.ts"
-import { bind, gate, type Rows } from "./row.ts"
+import { completed } from "../../plan/support.ts"
+import { bind, type Rows } from "./row.ts"
 
 const RequestId = Context.Reference<string>("test/RequestId", { defaultValue: () => "nobody" })
 
@@ -30,44 +30,6 @@ const outside = {
 }
 
 export const rows: Rows = {
-  P01: {
-    expected: "the members of a band run at once: three that wait 80 ms take 80 ms",
-    test: Effect.gen(function* () {
-      const { fn, ran } = log()
-      const member = (name: string) =>
-        Step.make(name, { target: fn(name, () => Effect.delay(Effect.succeed(name), 80)), parallel: true })
-      const plan = yield* bind(Plan.make(member("a"), member("b"), member("c")))
-      const fiber = yield* Effect.forkChild(Plan.run(plan, "go"))
-      yield* TestClock.adjust(79)
-      assert.deepStrictEqual(ran, ["a", "b", "c"])
-      assert.isUndefined(fiber.pollUnsafe())
-      yield* TestClock.adjust(1)
-      assert.strictEqual(completed(yield* Fiber.join(fiber)).output, "c")
-    })
-  },
-  P02: {
-    expected: "the step after a band runs once, after all members",
-    test: Effect.gen(function* () {
-      const { fn, ran } = log()
-      const first = yield* gate
-      const second = yield* gate
-      const plan = yield* bind(
-        Plan.make(
-          Step.make("a", { target: fn("a", () => Effect.as(first.pass, "A")), parallel: true }),
-          Step.make("b", { target: fn("b", () => Effect.as(second.pass, "B")), parallel: true }),
-          Step.make("join", { target: fn("join"), task: Reference.fromParallelAll("a") })
-        )
-      )
-      const fiber = yield* Effect.forkChild(Plan.run(plan, "go"))
-      yield* Effect.all([first.begun, second.begun])
-      yield* second.open
-      yield* TestClock.adjust("1 minute")
-      assert.notInclude(ran, "join")
-      yield* first.open
-      assert.strictEqual(completed(yield* Fiber.join(fiber)).output, "join([a]\nA\n\n[b]\nB)")
-      assert.deepStrictEqual(ran, ["a", "b", "join"])
-    })
-  },
   P03: {
     expected: "a target that takes long does not hold up what else runs, and neither does the engine",
     test: Effect.gen(function* () {
@@ -141,67 +103,6 @@ export const rows: Rows = {
         )
       )
       assert.strictEqual(completed(yield* Plan.run(plan, "go")).output, "go!?")
-    })
-  },
-  P06: {
-    expected: "runMany with concurrency 2 and six inputs: never more than two at a time",
-    test: Effect.gen(function* () {
-      let now = 0
-      let most = 0
-      const plan = yield* bind(
-        Plan.make(
-          Step.make("a", {
-            target: ({ task }) =>
-              Effect.sync(() => {
-                now += 1
-                most = Math.max(most, now)
-              }).pipe(
-                Effect.andThen(Effect.sleep(50)),
-                Effect.andThen(Effect.sync(() => (now -= 1))),
-                Effect.as(task)
-              )
-          })
-        )
-      )
-      const fiber = yield* Effect.forkChild(Plan.runMany(plan, ["1", "2", "3", "4", "5", "6"], { concurrency: 2 }))
-      yield* TestClock.adjust(149)
-      assert.isUndefined(fiber.pollUnsafe())
-      yield* TestClock.adjust(1)
-      assert.deepStrictEqual(outputs(yield* Fiber.join(fiber)), ["1", "2", "3", "4", "5", "6"])
-      assert.strictEqual(most, 2)
-    })
-  },
-  P07: {
-    expected: "runMany gives results in the order of the inputs, also when they end the other way round",
-    test: Effect.gen(function* () {
-      const gates = new Map([
-        ["x", yield* Deferred.make<void>()],
-        ["y", yield* Deferred.make<void>()],
-        ["z", yield* Deferred.make<void>()]
-      ])
-      const ended: Array<string> = []
-      const wait = (name: string) => {
-        const gate = gates.get(name)
-        return gate === undefined ? Effect.die("no gate") : Deferred.await(gate)
-      }
-      const plan = yield* bind(
-        Plan.make(
-          Step.make("a", {
-            target: ({ task }) =>
-              Effect.sync(() => {
-                ended.push(task)
-                return task.toUpperCase()
-              }).pipe((answer) => Effect.andThen(wait(task), answer))
-          })
-        )
-      )
-      const fiber = yield* Effect.forkChild(Plan.runMany(plan, gates.keys()))
-      for (const name of ["z", "y", "x"]) {
-        yield* Effect.flatMap(Effect.fromNullishOr(gates.get(name)), (gate) => Deferred.succeed(gate, undefined))
-        yield* TestClock.adjust(1)
-      }
-      assert.deepStrictEqual(outputs(yield* Fiber.join(fiber)), ["X", "Y", "Z"])
-      assert.deepStrictEqual(ended, ["z", "y", "x"])
     })
   },
   P08: {

@@ -1,4 +1,4 @@
-/** P21, P22, P28-P30, P36-P38: plans and agents inside each other, and what is told of them. */
+/** P22, P28-P30, P36-P38: plans and agents inside each other, and what is told of them. */
 import { assert } from "@effect/vitest"
 import { Effect, Option, Schema, Stream } from "effect"
 import { Agent, type AgentEvent } from "effect-emissary"
@@ -40,27 +40,6 @@ const exits = {
 }
 
 export const rows: Rows = {
-  P21: {
-    expected: "the second step of a plan in a plan fails, and the outer one is resumed",
-    instead: "the inner plan goes on at its failed step, and does not begin anew (S16.2, PLAN-8)",
-    test: Effect.gen(function* () {
-      const { fn, ran } = log()
-      let isDown = true
-      const inner = yield* bind(
-        Plan.make(
-          { name: "inner" },
-          Step.make("one", { target: fn("one") }),
-          Step.make("two", { target: fn("two", ({ task }) => (isDown ? Effect.fail("down") : `two(${task})`)) })
-        )
-      )
-      const outer = yield* bind(Plan.make(Step.make("first", { target: fn("first") }), Step.make("sub", { target: inner })))
-      const { state } = yield* Effect.flip(Plan.run(outer, "go"))
-      assert(state !== undefined)
-      isDown = false
-      assert.strictEqual(completed(yield* Plan.resume(outer, state)).output, "two(one(first(go)))")
-      assert.deepStrictEqual(ran, ["first", "one", "two", "two"])
-    })
-  },
   P22: {
     expected: "references of a plan in a plan mean its own steps, also where the outer one has the name",
     test: Effect.gen(function* () {

@@ -98,16 +98,6 @@ export const rows: Rows = {
       assert.deepStrictEqual(ran, ["a", "p", "q", "p"])
     })
   },
-  Q04: {
-    expected: "a plan with a name twice that nobody checked runs, and the later step hides the earlier one",
-    instead: "it cannot be made, so that it cannot run (S1.8)",
-    test: Effect.gen(function* () {
-      const target = () => Effect.succeed("")
-      assert.deepStrictEqual(yield* codes(Plan.make(Step.make("a", { target: "x" }), Step.make("a", { target }))), [
-        "DuplicateNames"
-      ])
-    })
-  },
   Q05: {
     expected: "a first step with an empty name: nothing runs, and the input comes back",
     instead: "it is refused when the plan is made, and when it is read (S3.2, S18.7)",

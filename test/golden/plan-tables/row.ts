@@ -1,4 +1,4 @@
-import { Deferred, Effect } from "effect"
+import { Effect } from "effect"
 import { Plan } from "effect-emissary/plan"
 
 /** One row of the tables P and Q of `plan-cases.md`, as a test. */
@@ -15,14 +15,3 @@ export interface Rows {
 }
 
 export const bind = <A, R, E>(plan: Effect.Effect<Plan.Plan<A, R>, E>) => Effect.flatMap(plan, (made) => Plan.bind(made))
-
-/** Something that says when it has begun, and goes on when somebody opens it. */
-export const gate = Effect.gen(function* () {
-  const begun = yield* Deferred.make<void>()
-  const open = yield* Deferred.make<void>()
-  return {
-    pass: Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(open)),
-    begun: Deferred.await(begun),
-    open: Deferred.succeed(open, undefined)
-  }
-})

@@ -1,14 +1,13 @@
 /** Cases that are told in words: put into the vocabulary where it has words for them, and as programs where it has not. */
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Option, Result, Schema } from "effect"
+import { Deferred, Effect, Fiber, Layer, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, VersionedStore } from "effect-emissary"
-import { AgentGraph, Checkpoint, Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
+import { Checkpoint, Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-import { type Case, equal, type Json, matchError, objects, read } from "../family.ts"
+import { type Case, equal, type Json } from "../family.ts"
 import { makeTargets, type Trace, types } from "./fixtures.ts"
 import { paused } from "./run.ts"
-import { Refusal } from "./vocabulary.ts"
 
 /** A step on the wire, with a function of its name. */
 const fn = (name: string, options: Json = {}): Json => ({
@@ -82,21 +81,6 @@ const written = <E>(plan: Effect.Effect<Plan.Plan<unknown, unknown>, E>) =>
     assert.strictEqual(JSON.stringify(wire), JSON.stringify(expect["to_dict"]))
   })
 
-/** Plans that are built by hand and refused. */
-const refused = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.fnUntraced(function* (golden: Case) {
-    const { RAISED = "", "our message must mention": names = [] } = yield* read(Refusal)(golden.expect)
-    const result = yield* Effect.result(effect)
-    assert(Result.isFailure(result), "expected a refusal")
-    matchError(result.failure, { kind: RAISED, mentions: names })
-  })
-
-const X = Tool.make("x", { parameters: Schema.Struct({ task: Schema.String }), success: Schema.String })
-const toolkit = Toolkit.make(X)
-const handlers = toolkit.toLayer({ x: () => Effect.succeed("") })
-
-const research = Agent.make("research", { instructions: "" })
-
 const guide = Plan.make(
   { predicates: { "routes:fetch:apology": () => true } },
   Step.make("fetch", {
@@ -115,38 +99,6 @@ const memory = Layer.provideMerge(Checkpoint.layer(), VersionedStore.layerMemory
 const give = (text: string) => () => Effect.succeed(text)
 
 const bind = <R, E>(plan: Effect.Effect<Plan.Plan<unknown, R>, E>) => Effect.flatMap(plan, (made) => Plan.bind(made))
-
-/** A run that is inside its step while another one wants its key. */
-const stealing = Effect.fnUntraced(function* ({ expect }: Case) {
-  const checkpoint = yield* Checkpoint.Checkpoint
-  const inside = yield* Deferred.make<void>()
-  const go = yield* Deferred.make<void>()
-  const slow = yield* bind(
-    Plan.make(
-      Step.make("a", {
-        target: () => Effect.as(Effect.andThen(Deferred.succeed(inside, undefined), Deferred.await(go)), "1"),
-        writes: "w1"
-      }),
-      Step.make("b", { target: give("y") })
-    )
-  )
-  const original = yield* Effect.forkChild(checkpoint.run(slow, { key: "k", input: "go" }))
-  yield* Deferred.await(inside)
-  const resumer = yield* Effect.result(checkpoint.resume(slow, { key: "k" }))
-  yield* Deferred.succeed(go, undefined)
-  const first = yield* Fiber.join(original)
-  const inspection = yield* checkpoint.inspect("k")
-  const write = yield* checkpoint.read("w1")
-  equal(
-    {
-      resumer: Result.isFailure(resumer) ? resumer.failure.message.includes('"k"') : "y",
-      original: first.outcome === "Completed" ? first.text : first.outcome,
-      status: Option.getOrThrow(inspection).status,
-      w1: Option.getOrThrow(write).value
-    },
-    expect
-  )
-}, Effect.provide(memory))
 
 const interrupting = Effect.fnUntraced(function* ({ expect }: Case) {
   const checkpoint = yield* Checkpoint.Checkpoint
@@ -208,25 +160,6 @@ const emptyStore = Effect.fnUntraced(function* ({ expect }: Case) {
   equal({ keys: Option.isSome(write) ? ["w"] : [] }, expect)
 }, Effect.provide(memory))
 
-/** A value that is no JSON never gets past its step. */
-const opaque = Effect.fnUntraced(function* ({ expect }: Case) {
-  const value: unknown = new Map()
-  // Sound: it is not; the case is about a function whose types lie.
-  const lie = () => Effect.succeed(value as string)
-  const plan = yield* bind(Plan.make(Step.make("a", { target: lie, writes: "w" }), Step.make("b", { target: give("") })))
-  const checkpoint = yield* Checkpoint.Checkpoint
-  const error = yield* Effect.flip(checkpoint.run(plan, { key: "k", input: "go" }))
-  assert(error._tag === "PlanError" && error.reason._tag === "StepFailed")
-  equal({ result: `RAISES ${error.reason.failure.type}` }, expect)
-}, Effect.provide(memory))
-
-const sameKey = Effect.fnUntraced(function* ({ expect }: Case) {
-  const checkpoint = yield* Checkpoint.Checkpoint
-  const plan = yield* bind(Plan.make(Step.make("a", { target: give("A"), writes: "c" })))
-  const result = yield* checkpoint.run(plan, { key: "c", input: "go" })
-  equal({ result: result.outcome }, expect)
-}, Effect.provide(memory))
-
 const probes = Effect.fnUntraced(function* ({ expect }: Case) {
   const checkpoint = yield* Checkpoint.Checkpoint
   const store = yield* VersionedStore.VersionedStore
@@ -262,7 +195,6 @@ const F3 = Tool.make("f3", {
   parameters: Schema.Struct({ extra: Schema.optionalKey(Schema.String), task: Schema.String }),
   success: Schema.String
 })
-const F0 = Tool.make("f0", { success: Schema.String })
 
 const toolArguments = Effect.fnUntraced(function* ({ expect }: Case) {
   const received: { [key: string]: ReadonlyArray<string> } = {}
@@ -277,33 +209,6 @@ const toolArguments = Effect.fnUntraced(function* ({ expect }: Case) {
   equal(received, expect)
 })
 
-const noParameters = Effect.fnUntraced(function* ({ expect }: Case) {
-  const toolkit = Toolkit.make(F0)
-  const plan = yield* Plan.make(Step.make("f0", { target: "f0" }))
-  const bound = yield* Effect.result(
-    Effect.provide(Plan.bind(plan, { toolkit }), toolkit.toLayer({ f0: () => Effect.succeed("") }))
-  )
-  assert(Result.isFailure(bound))
-  equal({ error: { type: bound.failure._tag } }, expect)
-})
-
-const node = (id: string, system: string) => ({
-  id,
-  name: id,
-  provider: "prov",
-  model: "mod",
-  system,
-  engine_type: "Eng",
-  tools: [],
-  type: "agent"
-})
-
-const graph = (...nodes: ReadonlyArray<ReturnType<typeof node>>) => ({
-  session_id: "s",
-  nodes: [...nodes, { id: "tool:calc", name: "calc", type: "tool" }],
-  edges: [{ from: "writer", to: "tool:calc", label: "calc", type: "tool" }]
-})
-
 /** Programs, each for the case whose words it carries out. */
 const programs: { readonly [id: string]: (golden: Case) => Effect.Effect<void, unknown> } = {
   A25: written(
@@ -315,49 +220,13 @@ const programs: { readonly [id: string]: (golden: Case) => Effect.Effect<void, u
   A26: written(Plan.make(Step.make("first", { target: answer }), Step.make("p", { target: answer }))),
   A28: written(Plan.make(Step.make("a", { target: "a" }))),
   A30: written(guide),
-  D53: refused(
-    Effect.flatMap(Plan.make(Step.make("a", { target: research, context: Reference.fromMemory("research") })), (plan) =>
-      Plan.bind(plan, { agents: { research } })
-    )
-  ),
-  D55: refused(
-    Effect.flatMap(Plan.make(Step.make("a", { target: "x", task: Reference.fromAgent("x") })), (plan) =>
-      Effect.provide(Plan.bind(plan, { toolkit }), handlers)
-    )
-  ),
-  D56: refused(
-    Effect.flatMap(Plan.make(Step.make("a", { target: "x", context: [Reference.fromAgent("x")] })), (plan) =>
-      Plan.bind(plan, { agents: { x: research }, memories: { x: Plan.makeMemory({ text: Effect.succeed("") }) } })
-    )
-  ),
-  N03: Effect.fnUntraced(function* ({ expect }: Case) {
-    const wire = graph(node("writer", "Write."), node("reader", "Read."))
-    const { version, ...written } = yield* AgentGraph.encode(yield* AgentGraph.decode(wire), { version: 1 })
-    assert.strictEqual(version, 1)
-    equal(written, wire)
-    equal(expect, { equal: true })
-  }),
-  N10: Effect.fnUntraced(function* ({ expect }: Case) {
-    const [one, two] = yield* Effect.forEach(["one", "two"], (system) => AgentGraph.decode(graph(node("same", system))))
-    assert(one !== undefined && two !== undefined)
-    const written = yield* AgentGraph.encode(AgentGraph.merge(one, two), { version: 1 })
-        equal(
-      objects(written["nodes"]).flatMap(({ system }) => (system === undefined ? [] : [system])),
-      expect["systems"]
-    )
-  }),
-  J16: stealing,
   J18: interrupting,
   J20: nestedPause,
   O01: emptyStore,
-  O05: opaque,
-  O06: opaque,
-  O08: sameKey,
   O10: probes,
   O11: cap(Plan.makeMemory({ text: Effect.succeed("User: hi\nAssistant: there") }), "memory"),
   O13: cap(Plan.makeMemory({ output: Effect.succeed(undefined) }), "agent"),
   O15: toolArguments,
-  O16: noParameters
 }
 
 /** The program of a case that is told in words. */
