@@ -16,7 +16,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as Json from "./Json.ts"
-import type { Limits } from "./Limits.ts"
+import * as Limits from "./Limits.ts"
 import * as PayloadError from "./PayloadError.ts"
 import * as Secrets from "./Secrets.ts"
 import * as base from "./internal/base.ts"
@@ -234,7 +234,7 @@ export const lossy = <W>(wire: W, losses: ReadonlyArray<PayloadError.Loss>): Eff
  * @since 0.1.0
  */
 export interface DecodeOptions {
-  readonly limits?: Partial<Limits> | undefined
+  readonly limits?: Partial<Limits.Limits> | undefined
 }
 
 /**
@@ -254,7 +254,7 @@ export interface DecodeOptions {
 export interface EncodeOptions {
   readonly version?: number | undefined
   readonly allowLoss?: ReadonlyArray<string | PayloadError.Loss> | undefined
-  readonly limits?: Partial<Limits> | undefined
+  readonly limits?: Partial<Limits.Limits> | undefined
 }
 
 /**
@@ -304,6 +304,7 @@ export interface VersionedCodec<in out T> {
  * - `type` is the schema of the value in memory; only its type side is used, by
  *   `schema`.
  * - `data` lists places below which keys are data, see `Secrets.FindOptions`.
+ * - `unversioned` is the version of a document without the field; none by default.
  *
  * Encoding fails with `Secret` for `Redacted` values and keys of
  * `Secrets.secretNames`, with `ForbiddenKey` for forbidden keys, and with
@@ -347,8 +348,9 @@ export const make = <T>(options: {
   readonly type: Schema.Schema<T>
   readonly arms: ReadonlyArray<AnyArm<T>>
   readonly data?: ReadonlyArray<string> | undefined
+  readonly unversioned?: number | undefined
 }): VersionedCodec<T> => {
-  const { field, what } = options
+  const { field, unversioned, what } = options
   const data = options.data ?? []
   const arms = new Map(options.arms.map((arm) => [arm.version, arm]))
   const versions = [...arms.keys()].sort((a, b) => a - b)
@@ -375,8 +377,10 @@ export const make = <T>(options: {
         const issue = { path: "", expected: `an object with the field "${field}"`, found: paths.kindOf(json) }
         return yield* new PayloadError.PayloadError({ what, reason: PayloadError.invalid([issue]) })
       }
-      const arm = yield* armOf(Object.hasOwn(json, field) ? json[field] : undefined)
-      return yield* arm.read(json, { what, limits: decodeOptions?.limits })
+      const hasTag = Object.hasOwn(json, field)
+      const arm = yield* armOf(hasTag ? json[field] : unversioned)
+      const tagged = hasTag ? json : { ...json, [field]: arm.version }
+      return yield* arm.read(tagged, { what, limits: decodeOptions?.limits }).pipe(withLimits(decodeOptions))
     })
 
   const encode = (value: T, encodeOptions?: EncodeOptions) =>
@@ -384,7 +388,7 @@ export const make = <T>(options: {
       const arm = yield* armOf(encodeOptions?.version ?? current)
       const context = { what, limits: encodeOptions?.limits }
       yield* refuseRedacted(value, context)
-      const { losses, wire } = yield* arm.write(value, context)
+      const { losses, wire } = yield* arm.write(value, context).pipe(withLimits(encodeOptions))
       if (!Json.isObject(wire) || wire[field] !== arm.version) {
         return yield* Effect.die(new Error(`${what}: the arm of version ${arm.version} does not write its ${field}`))
       }
@@ -519,6 +523,14 @@ const onlyMember = (body: Json.JsonObject, member: string): Effect.Effect<Schema
   const missing = { path: paths.formatPointer([member]), expected: "a value", found: "nothing" }
   return Effect.fail(PayloadError.invalid(found === undefined ? [missing, ...problems] : problems))
 }
+
+/** Runs an arm with the limits of one call, so that the checks inside it see them. */
+const withLimits =
+  (options: DecodeOptions | undefined) =>
+  <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    options?.limits === undefined
+      ? effect
+      : Effect.flatMap(Limits.resolve(options.limits), (limits) => Effect.provideService(effect, Limits.Limits, limits))
 
 /** The version as it is shown: scalars only, and no long text. */
 const scalarOf = (tag: unknown): string | number | boolean | null => {

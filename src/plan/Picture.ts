@@ -105,6 +105,8 @@ export interface Diff {
   readonly steps: ReadonlyArray<StepChange>
 }
 
+const StepDefinition = Schema.toType(PlanDefinition.StepDefinition)
+
 const StepPosition = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
 export const FieldChange: Schema.Codec<FieldChange> = Schema.Struct({
@@ -117,11 +119,11 @@ export const StepChange: Schema.Codec<StepChange> = Schema.Union([
   Schema.TaggedStruct("Removed", {
     step: Schema.String,
     index: StepPosition,
-    definition: PlanDefinition.StepDefinition
+    definition: StepDefinition
   }),
   Schema.TaggedStruct("Changed", { step: Schema.String, index: StepPosition, fields: Schema.Array(FieldChange) }),
   Schema.TaggedStruct("Moved", { step: Schema.String, from: StepPosition, to: StepPosition }),
-  Schema.TaggedStruct("Added", { step: Schema.String, index: StepPosition, definition: PlanDefinition.StepDefinition })
+  Schema.TaggedStruct("Added", { step: Schema.String, index: StepPosition, definition: StepDefinition })
 ])
 
 /**
@@ -223,7 +225,7 @@ export const applyDiff = (self: Diff, before: DiffSource): Result.Result<PlanDef
   return Result.mapError(
     Result.flatMap(applyChanges(self, definition), (json) =>
       Result.mapError(
-        Schema.decodeUnknownResult(PlanDefinition.PlanDefinition)(json),
+        Schema.decodeUnknownResult(Schema.toType(PlanDefinition.PlanDefinition))(json),
         () => "expected a plan, found none after the changes"
       )
     ),

@@ -85,8 +85,8 @@ import type { PlanEvent } from "./PlanEvent.ts"
 import type * as PlanInvalid from "./PlanInvalid.ts"
 import type * as PlanRun from "./PlanRun.ts"
 import * as Step from "./Step.ts"
-import * as When from "./When.ts"
 import * as engine from "./internal/engine.ts"
+import * as condition from "./internal/condition.ts"
 import * as livePlan from "./internal/livePlan.ts"
 import * as planAgent from "./internal/planAgent.ts"
 import * as planCheck from "./internal/planCheck.ts"
@@ -397,11 +397,8 @@ export const decode = <const Registry extends planCodec.PlanRegistry = {}>(
   livePlan.Plan<Schema.Json, planCodec.RegistryServices<Registry>>,
   PayloadError.PayloadError | PlanInvalid.PlanInvalid | PlanInvalid.RegistryIncomplete
 > =>
-  planCodec.atVersion(
-    options,
-    Effect.flatMap(planCodec.draftCodec.decode(wire), (draft) =>
-      planCodec.resolvePlan<planCodec.RegistryServices<Registry>>(draft, registry ?? {})
-    )
+  Effect.flatMap(planCodec.draftCodec.decode(wire, options), (draft) =>
+    planCodec.resolvePlan<planCodec.RegistryServices<Registry>>(draft, registry ?? {})
   )
 
 /**
@@ -418,11 +415,8 @@ export const decodeJson = <const Registry extends planCodec.PlanRegistry = {}>(
   livePlan.Plan<Schema.Json, planCodec.RegistryServices<Registry>>,
   PayloadError.PayloadError | PlanInvalid.PlanInvalid | PlanInvalid.RegistryIncomplete
 > =>
-  planCodec.atVersion(
-    options,
-    Effect.flatMap(planCodec.draftCodec.decodeJson(text), (draft) =>
-      planCodec.resolvePlan<planCodec.RegistryServices<Registry>>(draft, registry ?? {})
-    )
+  Effect.flatMap(planCodec.draftCodec.decodeJson(text, options), (draft) =>
+    planCodec.resolvePlan<planCodec.RegistryServices<Registry>>(draft, registry ?? {})
   )
 
 /**
@@ -1174,13 +1168,14 @@ const conditionProblems = (
   return definition.steps.flatMap((step, index) =>
     (step.routes ?? []).flatMap(({ to, when }, position) =>
       [
-        ...When.problems(when).map(({ path, reason }) => ({
+        ...condition.analyze(when).problems.map(({ path, reason }) => ({
           code: "InvalidCondition" as const,
           problem: `${path.length === 0 ? "" : `at ${path.join(".")}: `}${reason}`,
           rest: {}
         })),
-        ...When.customs(when)
-          .filter((name) => !known.has(name))
+        ...condition
+          .analyze(when)
+          .customs.filter((name) => !known.has(name))
           .map(unknown)
       ].map(({ code, problem, rest }): PlanInvalid.Problem => ({
         code,

@@ -1,163 +1,133 @@
 /**
- * A plan as plain data: what travels, what is checked, what is drawn and what a run
- * follows. Nothing in it is code.
+ * A plan as plain data: the value that is sent, checked, drawn and run. It contains no
+ * code. Its schema is also version 3 of its JSON, with the keys in snake case.
  *
  * @since 0.1.0
  */
 
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type * as Json from "../payload/Json.ts"
+import * as SchemaGetter from "effect/SchemaGetter"
 import * as Reference from "./Reference.ts"
-import * as When from "./When.ts"
+import * as condition from "./internal/condition.ts"
+import * as planNames from "./internal/planNames.ts"
+
+const { optionalKey } = Schema
+
+const Millis = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
 
 /**
- * A schedule that travels.
+ * A retry schedule as data.
  *
  * **Details**
  *
- * - `times`: how often it is tried again, at most.
- * - `delayMillis`: the pause before the first of these; default 0.
- * - `factor`: what the pause is multiplied by after each; default 1.
- * - `maxDelayMillis`: the longest pause; default {@link performStep.maxDelayMillis}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface RetryPolicy {
-  readonly times: number
-  readonly delayMillis?: number
-  readonly factor?: number
-  readonly maxDelayMillis?: number
-}
-
-/**
- * Schema of {@link RetryPolicy}.
+ * - `times`: the number of retries, at most.
+ * - `delayMillis`: the pause before the first retry; default 0.
+ * - `factor`: the pause is multiplied by it after each retry; default 1.
+ * - `maxDelayMillis`: the longest pause; default 2^31 - 1.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const RetryPolicy: Schema.Codec<RetryPolicy> = Schema.Struct({
+export const RetryPolicy = Schema.Struct({
   times: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
-  delayMillis: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))),
-  factor: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(1))),
-  maxDelayMillis: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0)))
-})
+  delayMillis: optionalKey(Millis),
+  factor: optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(1))),
+  maxDelayMillis: optionalKey(Millis)
+}).pipe(Schema.encodeKeys({ delayMillis: "delay", maxDelayMillis: "max_delay" }))
 
 /**
- * What runs in a step, by name: a tool or an agent the plan is bound with (`tool`), an
- * agent, or a function of the registry.
+ * A retry schedule as data.
  *
  * @category models
  * @since 0.1.0
  */
-export interface TargetRef {
-  readonly kind: "tool" | "agent" | "function"
-  readonly name: string
-}
+export type RetryPolicy = typeof RetryPolicy.Type
 
 /**
  * A schema by name, as JSON Schema, or both. Wire versions before 3 only carry names.
  *
- * @category models
+ * @category schemas
  * @since 0.1.0
  */
-export interface SchemaRef {
-  readonly name?: string
-  readonly json?: Json.JsonObject
-}
+export const SchemaRef = Schema.Struct({
+  name: optionalKey(Schema.String),
+  json: optionalKey(Schema.Record(Schema.String, Schema.Json))
+}).pipe(Schema.encodeKeys({ json: "schema" }))
 
 /**
- * Where a step may go on instead of the next one, and when.
+ * A schema by name, as JSON Schema, or both.
  *
  * @category models
  * @since 0.1.0
  */
-export interface Route {
-  readonly to: string
-  readonly when: When.When
-}
+export type SchemaRef = typeof SchemaRef.Type
+
+/** A boolean that JSON only has where it is true. */
+const Flag = optionalKey(Schema.Boolean).pipe(
+  Schema.decodeTo(Schema.Boolean, {
+    decode: SchemaGetter.withDefault(Effect.succeed(false)),
+    encode: SchemaGetter.transformOptional(Option.filter((flag: boolean) => flag))
+  })
+)
+
+/**
+ * One step as data. The schema checks its shape alone.
+ *
+ * **Details**
+ *
+ * - `target` names what the step runs: a tool or an agent that the plan is bound with
+ *   (`tool`), an agent, or a function of the registry.
+ * - `context` keeps whether it was written as one reference or as a list.
+ * - `routes` are tried in order. Absent and empty differ in JSON and mean the same.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const StepDefinition = Schema.Struct({
+  name: Schema.String,
+  target: Schema.Struct({ kind: Schema.Literals(["tool", "agent", "function"]), name: Schema.String }),
+  task: Reference.Reference.pipe(Schema.withDecodingDefaultTypeKey(Effect.succeed(Reference.fromPrev))),
+  context: optionalKey(Schema.Union([Reference.Reference, Schema.Array(Reference.Reference)])),
+  writes: optionalKey(Schema.String),
+  parallel: Flag,
+  input: optionalKey(SchemaRef),
+  output: optionalKey(SchemaRef),
+  routes: optionalKey(Schema.Array(Schema.Struct({ to: Schema.String, when: condition.When }))),
+  routesBy: optionalKey(Schema.String),
+  afterBranches: optionalKey(Schema.String),
+  timeoutMillis: optionalKey(Millis),
+  retry: optionalKey(RetryPolicy)
+}).pipe(Schema.encodeKeys({ routesBy: "routes_by", afterBranches: "after_branches", timeoutMillis: "timeout" }))
 
 /**
  * One step as data.
  *
- * **Details**
- *
- * `context` keeps whether it was written as one reference or as a list. `routes` are
- * tried in order; absent and empty differ on the wire, and mean the same.
- *
  * @category models
  * @since 0.1.0
  */
-export interface StepDefinition {
-  readonly name: string
-  readonly target: TargetRef
-  readonly task: Reference.Reference
-  readonly context?: Reference.Reference | ReadonlyArray<Reference.Reference>
-  readonly writes?: string
-  readonly parallel: boolean
-  readonly routes?: ReadonlyArray<Route>
-  readonly routesBy?: string
-  readonly afterBranches?: string
-  readonly input?: SchemaRef
-  readonly output?: SchemaRef
-  readonly timeoutMillis?: number
-  readonly retry?: RetryPolicy
-}
+export type StepDefinition = typeof StepDefinition.Type
 
 /**
- * A plan as data. `maxIterations` counts steps outside bands, and bands.
- *
- * @category models
- * @since 0.1.0
- */
-export interface PlanDefinition {
-  readonly name: string
-  readonly description?: string
-  readonly maxIterations: number
-  readonly output?: SchemaRef
-  readonly steps: ReadonlyArray<StepDefinition>
-}
-
-const JsonObject: Schema.Codec<Json.JsonObject> = Schema.Record(Schema.String, Schema.Json)
-
-export const SchemaRef: Schema.Codec<SchemaRef> = Schema.Struct({
-  name: Schema.optionalKey(Schema.String),
-  json: Schema.optionalKey(JsonObject)
-})
-
-/**
- * Schema of {@link StepDefinition}, of its shape alone.
+ * A plan as data. The schema checks its shape alone; `Plan.make` and `Plan.decode` check
+ * that the plan can run. `maxIterations` counts parallel groups, and steps outside them.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const StepDefinition: Schema.Codec<StepDefinition> = Schema.Struct({
-  name: Schema.String,
-  target: Schema.Struct({ kind: Schema.Literals(["tool", "agent", "function"]), name: Schema.String }),
-  task: Reference.Reference,
-  context: Schema.optionalKey(Schema.Union([Reference.Reference, Schema.Array(Reference.Reference)])),
-  writes: Schema.optionalKey(Schema.String),
-  parallel: Schema.Boolean,
-  routes: Schema.optionalKey(Schema.Array(Schema.Struct({ to: Schema.String, when: When.When }))),
-  routesBy: Schema.optionalKey(Schema.String),
-  afterBranches: Schema.optionalKey(Schema.String),
-  input: Schema.optionalKey(SchemaRef),
-  output: Schema.optionalKey(SchemaRef),
-  timeoutMillis: Schema.optionalKey(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))),
-  retry: Schema.optionalKey(RetryPolicy)
-})
-
-/**
- * Schema of {@link PlanDefinition}, of its shape alone: whether it is a plan that can
- * run is for `PlanCheck` to say.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const PlanDefinition: Schema.Codec<PlanDefinition> = Schema.Struct({
-  name: Schema.String,
-  description: Schema.optionalKey(Schema.String),
-  maxIterations: Schema.Int,
-  output: Schema.optionalKey(SchemaRef),
+export const PlanDefinition = Schema.Struct({
+  name: Schema.String.pipe(Schema.withDecodingDefaultTypeKey(Effect.succeed(planNames.defaultName))),
+  description: optionalKey(Schema.String),
+  maxIterations: Schema.Int.pipe(Schema.withDecodingDefaultTypeKey(Effect.succeed(planNames.defaultMaxIterations))),
+  output: optionalKey(SchemaRef),
   steps: Schema.Array(StepDefinition)
-})
+}).pipe(Schema.encodeKeys({ maxIterations: "max_iterations" }))
+
+/**
+ * A plan as data.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type PlanDefinition = typeof PlanDefinition.Type

@@ -1,6 +1,6 @@
 /**
- * What a step reads: the input of the plan, what earlier steps gave, what an agent
- * remembers, or a fixed text.
+ * References: the data that a step reads. It is the input of the plan, the output of
+ * earlier steps, the memory of an agent, or a fixed text.
  *
  * **When to use**
  *
@@ -51,131 +51,43 @@
  */
 
 import * as Schema from "effect/Schema"
+import { kindStruct } from "./internal/planNames.ts"
 
 /**
- * The step that ran last; the input of the plan for the first one. After a band, the
- * last declared member.
- *
- * @category models
- * @since 0.1.0
- */
-export interface FromPrev {
-  readonly _tag: "FromPrev"
-}
-
-/**
- * The input of the plan.
- *
- * @category models
- * @since 0.1.0
- */
-export interface FromStart {
-  readonly _tag: "FromStart"
-}
-
-/**
- * What the newest run of a step gave.
- *
- * @category models
- * @since 0.1.0
- */
-export interface FromStep<out Name extends string = string> {
-  readonly _tag: "FromStep"
-  readonly step: Name
-}
-
-/**
- * The same as {@link FromStep}, for a member of a band.
- *
- * @category models
- * @since 0.1.0
- */
-export interface FromParallel<out Name extends string = string> {
-  readonly _tag: "FromParallel"
-  readonly step: Name
-}
-
-/**
- * What all members of the band that begins with `step` gave, in declared order.
- *
- * @category models
- * @since 0.1.0
- */
-export interface FromParallelAll<out Name extends string = string> {
-  readonly _tag: "FromParallelAll"
-  readonly step: Name
-}
-
-/**
- * What an agent remembers, as text. `agent` is a name the plan is bound with.
- *
- * @category models
- * @since 0.1.0
- */
-export interface FromMemory {
-  readonly _tag: "FromMemory"
-  readonly agent: string
-}
-
-/**
- * What an agent answered last, in this run or an earlier one. `agent` is a name the
- * plan is bound with.
- *
- * @category models
- * @since 0.1.0
- */
-export interface FromAgent {
-  readonly _tag: "FromAgent"
-  readonly agent: string
-}
-
-/**
- * A fixed text.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Literal {
-  readonly _tag: "Literal"
-  readonly value: string
-}
-
-/**
- * What a step reads. `Name` are the names of the steps it refers to.
+ * The data that a step reads. `Name` are the names of the steps it refers to.
  *
  * @category models
  * @since 0.1.0
  */
 export type Reference<Name extends string = string> =
-  | FromPrev
-  | FromStart
-  | FromStep<Name>
-  | FromParallel<Name>
-  | FromParallelAll<Name>
-  | FromMemory
-  | FromAgent
-  | Literal
+  | { readonly _tag: "FromPrev" | "FromStart" }
+  | { readonly _tag: "FromStep" | "FromParallel" | "FromParallelAll"; readonly step: Name }
+  | { readonly _tag: "FromMemory" | "FromAgent"; readonly agent: string }
+  | { readonly _tag: "Literal"; readonly value: string }
+
+const ofStep = { step: Schema.String }
+const ofAgent = { agent: Schema.String }
 
 /**
- * Schema of {@link Reference}. Whether its names are names of steps is for `PlanCheck`
- * to say.
+ * Schema of {@link Reference}, and its JSON: `{ "kind": "from_step", "name": "facts" }`.
+ * It does not check that the names exist.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const Reference: Schema.Codec<Reference> = Schema.Union([
-  Schema.TaggedStruct("FromPrev", {}),
-  Schema.TaggedStruct("FromStart", {}),
-  Schema.TaggedStruct("FromStep", { step: Schema.String }),
-  Schema.TaggedStruct("FromParallel", { step: Schema.String }),
-  Schema.TaggedStruct("FromParallelAll", { step: Schema.String }),
-  Schema.TaggedStruct("FromMemory", { agent: Schema.String }),
-  Schema.TaggedStruct("FromAgent", { agent: Schema.String }),
-  Schema.TaggedStruct("Literal", { value: Schema.String })
+export const Reference: Schema.Codec<Reference, unknown> = Schema.Union([
+  kindStruct("from_prev", "FromPrev", {}, {}),
+  kindStruct("from_start", "FromStart", {}, {}),
+  kindStruct("from_step", "FromStep", ofStep, { step: "name" }),
+  kindStruct("from_parallel", "FromParallel", ofStep, { step: "name" }),
+  kindStruct("from_parallel_all", "FromParallelAll", ofStep, { step: "name" }),
+  kindStruct("from_memory", "FromMemory", ofAgent, { agent: "name" }),
+  kindStruct("from_agent", "FromAgent", ofAgent, { agent: "name" }),
+  kindStruct("literal", "Literal", { value: Schema.String }, {})
 ])
 
 /**
- * A reference, or a text that stands for a {@link Literal}.
+ * A reference, or a text as short form of {@link literal}.
  *
  * @category models
  * @since 0.1.0
@@ -194,7 +106,7 @@ export type Input<Name extends string = string> = Reference<Name> | string
  * @category constructors
  * @since 0.1.0
  */
-export const fromPrev: FromPrev = { _tag: "FromPrev" }
+export const fromPrev: Reference<never> = { _tag: "FromPrev" }
 
 /**
  * The input of the plan: its task, its payload and its content.
@@ -202,7 +114,7 @@ export const fromPrev: FromPrev = { _tag: "FromPrev" }
  * @category constructors
  * @since 0.1.0
  */
-export const fromStart: FromStart = { _tag: "FromStart" }
+export const fromStart: Reference<never> = { _tag: "FromStart" }
 
 /**
  * What the newest run of an earlier step gave.
@@ -214,7 +126,7 @@ export const fromStart: FromStart = { _tag: "FromStart" }
  * @category constructors
  * @since 0.1.0
  */
-export const fromStep = <const Name extends string>(step: Name): FromStep<Name> => ({ _tag: "FromStep", step })
+export const fromStep = <const Name extends string>(step: Name): Reference<Name> => ({ _tag: "FromStep", step })
 
 /**
  * The same as {@link fromStep}, said of a member of a band. On the wire they differ.
@@ -222,7 +134,7 @@ export const fromStep = <const Name extends string>(step: Name): FromStep<Name> 
  * @category constructors
  * @since 0.1.0
  */
-export const fromParallel = <const Name extends string>(step: Name): FromParallel<Name> => ({
+export const fromParallel = <const Name extends string>(step: Name): Reference<Name> => ({
   _tag: "FromParallel",
   step
 })
@@ -293,7 +205,7 @@ export const fromParallel = <const Name extends string>(step: Name): FromParalle
  * @category constructors
  * @since 0.1.0
  */
-export const fromParallelAll = <const Name extends string>(step: Name): FromParallelAll<Name> => ({
+export const fromParallelAll = <const Name extends string>(step: Name): Reference<Name> => ({
   _tag: "FromParallelAll",
   step
 })
@@ -305,7 +217,7 @@ export const fromParallelAll = <const Name extends string>(step: Name): FromPara
  * @category constructors
  * @since 0.1.0
  */
-export const fromMemory = (agent: string): FromMemory => ({ _tag: "FromMemory", agent })
+export const fromMemory = (agent: string): Reference<never> => ({ _tag: "FromMemory", agent })
 
 /**
  * What an agent answered last, in this run or an earlier one. `agent` is a name of the
@@ -314,7 +226,7 @@ export const fromMemory = (agent: string): FromMemory => ({ _tag: "FromMemory", 
  * @category constructors
  * @since 0.1.0
  */
-export const fromAgent = (agent: string): FromAgent => ({ _tag: "FromAgent", agent })
+export const fromAgent = (agent: string): Reference<never> => ({ _tag: "FromAgent", agent })
 
 /**
  * A fixed text. Wherever a reference may stand, a plain string is the same.
@@ -322,23 +234,4 @@ export const fromAgent = (agent: string): FromAgent => ({ _tag: "FromAgent", age
  * @category constructors
  * @since 0.1.0
  */
-export const literal = (value: string): Literal => ({ _tag: "Literal", value })
-
-/**
- * A reference as it is, and a text as a {@link literal}.
- *
- * **Example** (A text is a literal)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Reference } from "effect-emissary/plan"
- *
- * assert.deepStrictEqual(Reference.fromInput("Be brief."), Reference.literal("Be brief."))
- * assert.strictEqual(Reference.fromInput(Reference.fromPrev), Reference.fromPrev)
- * ```
- *
- * @category converting
- * @since 0.1.0
- */
-export const fromInput = <Name extends string>(input: Input<Name>): Reference<Name> =>
-  typeof input === "string" ? literal(input) : input
+export const literal = (value: string): Reference<never> => ({ _tag: "Literal", value })

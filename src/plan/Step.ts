@@ -199,7 +199,7 @@ const makeStep = (name: string, options: StepOptions): Step<never, never, never>
   const definition: PlanDefinition.StepDefinition = {
     name,
     target: { kind: targetKinds[target._tag], name: targetName(target) },
-    task: options.task === undefined ? Reference.fromPrev : Reference.fromInput(options.task),
+    task: options.task === undefined ? Reference.fromPrev : toReference(options.task),
     ...optionalKey("context", options.context === undefined ? undefined : toReferences(options.context)),
     ...optionalKey("writes", options.writes),
     parallel: options.parallel ?? false,
@@ -667,7 +667,10 @@ type ReferenceInputs = Reference.Input | ReadonlyArray<Reference.Input>
 const isInputList = (input: ReferenceInputs): input is ReadonlyArray<Reference.Input> => Array.isArray(input)
 
 const toReferences = (input: ReferenceInputs): Reference.Reference | ReadonlyArray<Reference.Reference> =>
-  isInputList(input) ? input.map((item) => Reference.fromInput(item)) : Reference.fromInput(input)
+  isInputList(input) ? input.map(toReference) : toReference(input)
+
+const toReference = (input: Reference.Input): Reference.Reference =>
+  typeof input === "string" ? Reference.literal(input) : input
 
 const hasTargetTypeId = (u: unknown): u is FunctionTarget<unknown> => Predicate.hasProperty(u, planNames.targetTypeId)
 

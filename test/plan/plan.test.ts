@@ -141,7 +141,7 @@ describe("making plans", () => {
           ["UnknownPredicate", "routes[2]", "long"]
         ]
       )
-      assert.include(error.problems[0]?.reason, 'Step "a", the route to "b": at when.pattern')
+      assert.include(error.problems[0]?.reason, 'Step "a", the route to "b": at condition.pattern')
     })
   )
 

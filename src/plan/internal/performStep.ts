@@ -30,7 +30,7 @@ import type { PlanEvent } from "../PlanEvent.ts"
 import * as PlanRun from "../PlanRun.ts"
 import type { Reference } from "../Reference.ts"
 import * as Step from "../Step.ts"
-import * as When from "../When.ts"
+import * as condition from "./condition.ts"
 import type * as livePlan from "./livePlan.ts"
 import type { ToolArguments } from "./planCheck.ts"
 import * as planFlow from "./planFlow.ts"
@@ -1059,7 +1059,7 @@ const attemptOfCause = (who: string, cause: Cause.Cause<unknown>): Effect.Effect
 
 /** Whether choosing asks code. */
 export const usesPredicates = (step: PlanDefinition.StepDefinition): boolean =>
-  (step.routes ?? []).some(({ when }) => When.customs(when).length > 0)
+  (step.routes ?? []).some(({ when }) => condition.analyze(when).customs.length > 0)
 
 /** A predicate that ended badly. It gives no signals: what it fails with is a failure. */
 const predicateFailed = (
@@ -1093,7 +1093,7 @@ const chooseTarget = Effect.fnUntraced(function* (
         const asked = Effect.suspend(() => predicate({ step, ...subject }))
         return Effect.catchCause(asked, (cause) => predicateFailed(step, to, name, cause))
       }
-      if (yield* When.evaluate(when, subject, ask)) return to
+      if (yield* condition.evaluate(when, subject, ask)) return to
     }
     return undefined
   }

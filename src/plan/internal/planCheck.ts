@@ -389,7 +389,9 @@ const checkReferences = (outline: planFlow.Outline, index: number): ReadonlyArra
   return [...over(checkSingle), ...over(checkSingleOrder), ...aggregates]
 }
 
-const isSingle = (reference: Reference.Reference): reference is Reference.FromStep | Reference.FromParallel =>
+type StepReference = Extract<Reference.Reference, { readonly step: string }>
+
+const isSingle = (reference: Reference.Reference): reference is StepReference =>
   reference._tag === "FromStep" || reference._tag === "FromParallel"
 
 /** Known, and no sibling in the band. */
@@ -422,7 +424,7 @@ const checkAggregate = (
   outline: planFlow.Outline,
   index: number,
   slot: string,
-  reference: Reference.FromParallelAll
+  reference: StepReference
 ): ReadonlyArray<Finding> => {
   const target = outline.positions.get(reference.step)
   if (target === undefined) return [unknownReference(outline, slot, reference)]
@@ -441,11 +443,7 @@ const checkAggregate = (
   return [...order, { code: "NotFirstOfBand", slot, value, problem, fix }]
 }
 
-const unknownReference = (
-  outline: planFlow.Outline,
-  slot: string,
-  reference: Reference.FromStep | Reference.FromParallel | Reference.FromParallelAll
-): Finding => ({
+const unknownReference = (outline: planFlow.Outline, slot: string, reference: StepReference): Finding => ({
   code: "UnknownStep",
   slot,
   value: planFlow.showReference(reference),

@@ -4,13 +4,11 @@
 
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
-import * as SchemaGetter from "effect/SchemaGetter"
+import type * as Schema from "effect/Schema"
 import * as Agent from "../../agent/Agent.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
-import * as Limits from "../../payload/Limits.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as compileSchema from "../../payload/internal/compileSchema.ts"
 import * as paths from "../../payload/internal/paths.ts"
@@ -18,8 +16,8 @@ import * as untrusted from "../../payload/internal/untrusted.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
 import * as PlanInvalid from "../PlanInvalid.ts"
 import * as Step from "../Step.ts"
-import * as When from "../When.ts"
 import * as lazyBridge from "../wire/lazyBridge.ts"
+import * as condition from "./condition.ts"
 import * as livePlan from "./livePlan.ts"
 import * as planDraft from "./planDraft.ts"
 import * as planNames from "./planNames.ts"
@@ -35,7 +33,7 @@ type RegistryTarget<R = unknown> = Step.FunctionTarget<R> | Step.AgentTarget<R>
  * of it ends the run with `PredicateFailed`.
  */
 export type RegistryPredicate<R = unknown> =
-  | When.When
+  | condition.When
   | ((input: livePlan.PredicateInput) => boolean | Effect.Effect<boolean, unknown, R>)
 
 /**
@@ -100,42 +98,6 @@ const versionField = "version"
 // below these the keys are names of members and values to compare with, not options
 const userDataPaths = ["/output/schema", "/steps/*/input/schema", "/steps/*/output/schema", "/steps/*/routes/*/when"]
 
-/** LazyBridge wrote no version at first, and reads a plan without one. */
-const withVersion = (json: Schema.Json): Schema.Json =>
-  Json.isObject(json) && !Object.hasOwn(json, versionField) ? { ...json, [versionField]: 2 } : json
-
-/** Runs with the limits of a call, so that checks of the arms see them too. */
-export const atVersion = <A, E, R>(
-  options: VersionedCodec.DecodeOptions | undefined,
-  effect: Effect.Effect<A, E, R>
-): Effect.Effect<A, E, R> =>
-  options?.limits === undefined
-    ? effect
-    : Effect.flatMap(Limits.resolve(options.limits), (limits) => Effect.provideService(effect, Limits.Limits, limits))
-
-/** The same codec, which takes a plan without a version for one of version 2. */
-const lenientCodec = <T>(codec: VersionedCodec.VersionedCodec<T>): VersionedCodec.VersionedCodec<T> => ({
-  ...codec,
-  decode: (input, options) =>
-    atVersion(
-      options,
-      Effect.flatMap(Json.check(input, { what: planDraft.documentName }), (json) => codec.decode(withVersion(json)))
-    ),
-  decodeJson: (input, options) =>
-    atVersion(
-      options,
-      Effect.flatMap(Json.parse(input, { what: planDraft.documentName }), (json) => codec.decode(withVersion(json)))
-    ),
-  encode: (value, options) => atVersion(options, codec.encode(value, options)),
-  encodeJson: (value, options) => atVersion(options, codec.encodeJson(value, options)),
-  schema: Schema.Json.pipe(
-    Schema.decodeTo(codec.schema, {
-      decode: SchemaGetter.transform(withVersion),
-      encode: SchemaGetter.passthrough()
-    })
-  )
-})
-
 const settledDraft = (
   arm: VersionedCodec.AnyArm<planDraft.Draft>
 ): VersionedCodec.AnyArm<PlanDefinition.PlanDefinition> => ({
@@ -150,28 +112,31 @@ const draftArms: ReadonlyArray<VersionedCodec.AnyArm<planDraft.Draft>> = [
   planDraft.planArm
 ]
 
-/** Definitions as far as they can be told without a registry. */
-export const definitionCodec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition> = lenientCodec(
-  VersionedCodec.make({
-    what: planDraft.documentName,
-    field: versionField,
-    type: PlanDefinition.PlanDefinition,
-    arms: draftArms.map(settledDraft),
-    data: userDataPaths
-  })
-)
+const codecOptions = {
+  what: planDraft.documentName,
+  field: versionField,
+  data: userDataPaths,
+  // LazyBridge wrote no version at first, and reads a plan without one.
+  unversioned: 2
+}
+
+/** Definitions as far as they are known without a registry. */
+export const definitionCodec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition> = VersionedCodec.make({
+  ...codecOptions,
+  type: PlanDefinition.PlanDefinition,
+  arms: draftArms.map(settledDraft)
+})
 
 /** Definitions as they are read, for a registry to complete. */
-export const draftCodec: Pick<VersionedCodec.VersionedCodec<planDraft.Draft>, "decode" | "decodeJson"> = lenientCodec(
-  VersionedCodec.make({
-    what: planDraft.documentName,
-    field: versionField,
-    // Sound: the schema is only read by the codec's own `schema`, which is not handed on.
-    type: PlanDefinition.PlanDefinition as Schema.Top as Schema.Schema<planDraft.Draft>,
-    arms: draftArms,
-    data: userDataPaths
-  })
-)
+export const draftCodec: Pick<
+  VersionedCodec.VersionedCodec<planDraft.Draft>,
+  "decode" | "decodeJson"
+> = VersionedCodec.make({
+  ...codecOptions,
+  // Sound: the schema is only read by the codec's own `schema`, which is not part of the type.
+  type: PlanDefinition.PlanDefinition as Schema.Top as Schema.Schema<planDraft.Draft>,
+  arms: draftArms
+})
 
 /** Which place names it. */
 interface RegistryPlace {
@@ -227,7 +192,7 @@ interface ResolvedValue<A> {
   readonly ref: A
 }
 
-interface ResolvedTarget extends ResolvedValue<PlanDefinition.TargetRef> {
+interface ResolvedTarget extends ResolvedValue<PlanDefinition.StepDefinition["target"]> {
   readonly target: Step.LiveTarget
 }
 
@@ -253,7 +218,7 @@ const targetWords = { function: "a function", agent: "an agent", any: "a functio
 /** A tool needs no entry: the plan is bound with it later. */
 const resolveTarget = (
   lookup: Lookup,
-  ref: PlanDefinition.TargetRef | planDraft.OpenTarget,
+  ref: PlanDefinition.StepDefinition["target"] | planDraft.OpenTarget,
   place: RegistryPlace
 ): ResolvedTarget => {
   const { kind, name } = ref
@@ -320,13 +285,13 @@ const resolveSchema = Effect.fnUntraced(function* (
 const liveFromResolved = (name: string, predicate: RegistryPredicate): livePlan.LivePredicate =>
   typeof predicate === "function"
     ? livePlan.livePredicate(name, predicate)
-    : (input) => Effect.sync(() => When.test(predicate, input, () => false))
+    : (input) => Effect.sync(() => condition.test(predicate, input, () => false))
 
 const unusableEntry = (predicate: RegistryPredicate): string | undefined => {
   if (typeof predicate === "function") return undefined
-  const [problem] = When.problems(predicate)
+  const [problem] = condition.analyze(predicate).problems
   if (problem !== undefined) return `one that cannot be used: ${problem.reason}`
-  const [name] = When.customs(predicate)
+  const [name] = condition.analyze(predicate).customs
   return name === undefined ? undefined : `one that names another, ${paths.quote(name)}. Write it as a function`
 }
 
@@ -339,7 +304,7 @@ interface PredicateUse extends RegistryPlace {
 const predicateUses = (lookup: Lookup, { steps }: planDraft.Draft): ReadonlyArray<PredicateUse> =>
   steps.flatMap((step, index) =>
     (step.routes ?? []).flatMap(({ to, when }, at) =>
-      When.customs(when).map((name) => ({
+      condition.analyze(when).customs.map((name) => ({
         name,
         step: step.name,
         path: `/steps/${index}/routes/${at}`,
@@ -371,11 +336,11 @@ const resolvePredicates = (lookup: Lookup, draft: planDraft.Draft): ReadonlyMap<
 /** A schema that stands for none where it says no more than that. */
 const withSchema = (
   slot: SchemaSlot,
-  { lazy }: planDraft.Draft,
+  { dialect }: planDraft.Draft,
   resolved: ResolvedSchema | undefined
 ): { readonly ref?: PlanDefinition.SchemaRef; readonly schema?: stepSchema.StepCodec } =>
   resolved === undefined ||
-  (lazy === true && planDraft.isDefaultValue(slot, resolved.ref) && isPlainDefault(slot, resolved.ref))
+  (dialect === "lazybridge" && planDraft.isDefaultValue(slot, resolved.ref) && isPlainDefault(slot, resolved.ref))
     ? {}
     : resolved
 

@@ -13,9 +13,9 @@ import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as compileSchema from "../../payload/internal/compileSchema.ts"
 import * as paths from "../../payload/internal/paths.ts"
 import * as untrusted from "../../payload/internal/untrusted.ts"
-import type * as PlanDefinition from "../PlanDefinition.ts"
+import * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
-import * as When from "../When.ts"
+import * as condition from "./condition.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
 
@@ -30,12 +30,12 @@ export interface OpenTarget {
 }
 
 export interface DraftStep extends Omit<PlanDefinition.StepDefinition, "target"> {
-  readonly target: PlanDefinition.TargetRef | OpenTarget
+  readonly target: PlanDefinition.StepDefinition["target"] | OpenTarget
 }
 
 export interface Draft extends Omit<PlanDefinition.PlanDefinition, "steps"> {
-  /** Whether it is of version 1 or 2, where `str` and `Any` stand for having no schema. */
-  readonly lazy?: true
+  /** In LazyBridge's dialect, versions 1 and 2, the schema names `str` and `Any` mean that there is no schema. */
+  readonly dialect?: "lazybridge"
   readonly steps: ReadonlyArray<DraftStep>
 }
 
@@ -54,17 +54,20 @@ const settleStep = (step: DraftStep, lazy: boolean): PlanDefinition.StepDefiniti
 }
 
 /** What a draft says without a registry: a target of an unknown kind is taken for a function. */
-export const settleDraft = ({ lazy, ...draft }: Draft): PlanDefinition.PlanDefinition => ({
+export const settleDraft = ({ dialect, ...draft }: Draft): PlanDefinition.PlanDefinition => ({
   ...draft,
-  steps: draft.steps.map((step) => settleStep(step, lazy === true))
+  steps: draft.steps.map((step) => settleStep(step, dialect === "lazybridge"))
 })
 
 /** The key under which LazyBridge looks up the predicate of a route. */
 export const routeKey = (step: string, to: string): string => `routes:${step}:${to}`
 
-export const routeCondition = (step: string, to: string): When.When => ({ _tag: "Custom", name: routeKey(step, to) })
+export const routeCondition = (step: string, to: string): condition.When => ({
+  _tag: "Custom",
+  name: routeKey(step, to)
+})
 
-export const isRouteCondition = (when: When.When, step: string, to: string): boolean =>
+export const isRouteCondition = (when: condition.When, step: string, to: string): boolean =>
   when._tag === "Custom" && when.name === routeKey(step, to)
 
 /** What a message says of a value. Names are shown, other data only by its kind. */
@@ -81,113 +84,6 @@ export const jsonKind = (value: Schema.Json | undefined): string => {
   if (value === null) return "null"
   return Array.isArray(value) ? "array" : typeof value
 }
-
-/**
- * A condition on the wire.
- */
-type WireCondition =
-  | { readonly kind: "equals"; readonly path: ReadonlyArray<string | number>; readonly value: Schema.Json }
-  | { readonly kind: "empty"; readonly path: ReadonlyArray<string | number> }
-  | { readonly kind: "in"; readonly path: ReadonlyArray<string | number>; readonly values: ReadonlyArray<Schema.Json> }
-  | {
-      readonly kind: "greater_than" | "less_than"
-      readonly path: ReadonlyArray<string | number>
-      readonly value: number | string
-    }
-  | { readonly kind: "matches"; readonly path: ReadonlyArray<string | number>; readonly pattern: string }
-  | { readonly kind: "text"; readonly value: string }
-  | { readonly kind: "and" | "or"; readonly conditions: ReadonlyArray<WireCondition> }
-  | { readonly kind: "not"; readonly condition: WireCondition }
-  | { readonly kind: "custom"; readonly name: string }
-
-const WirePath = Schema.Array(Schema.Union([Schema.String, Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))]))
-
-const WireComparable = Schema.Union([Schema.Finite, Schema.String])
-
-const conditionKind = <const Kind extends string>(name: Kind) => Schema.Literal(name)
-
-/**
- * Schema of a condition on the wire.
- */
-const WireCondition: Schema.Codec<WireCondition> = Schema.Union([
-  Schema.Struct({ kind: conditionKind("equals"), path: WirePath, value: Schema.Json }),
-  Schema.Struct({ kind: conditionKind("empty"), path: WirePath }),
-  Schema.Struct({ kind: conditionKind("in"), path: WirePath, values: Schema.Array(Schema.Json) }),
-  Schema.Struct({ kind: conditionKind("greater_than"), path: WirePath, value: WireComparable }),
-  Schema.Struct({ kind: conditionKind("less_than"), path: WirePath, value: WireComparable }),
-  Schema.Struct({ kind: conditionKind("matches"), path: WirePath, pattern: Schema.String }),
-  Schema.Struct({ kind: conditionKind("text"), value: Schema.String }),
-  Schema.Struct({ kind: conditionKind("and"), conditions: Schema.Array(Schema.suspend(() => WireCondition)) }),
-  Schema.Struct({ kind: conditionKind("or"), conditions: Schema.Array(Schema.suspend(() => WireCondition)) }),
-  Schema.Struct({ kind: conditionKind("not"), condition: Schema.suspend(() => WireCondition) }),
-  Schema.Struct({ kind: conditionKind("custom"), name: Schema.String })
-])
-
-/**
- * Reads a condition.
- */
-const readCondition = (wire: WireCondition): When.When => {
-  switch (wire.kind) {
-    case "equals":
-      return { _tag: "Equals", path: wire.path, value: wire.value }
-    case "empty":
-      return { _tag: "Empty", path: wire.path }
-    case "in":
-      return { _tag: "In", path: wire.path, values: wire.values }
-    case "greater_than":
-      return { _tag: "GreaterThan", path: wire.path, value: wire.value }
-    case "less_than":
-      return { _tag: "LessThan", path: wire.path, value: wire.value }
-    case "matches":
-      return { _tag: "Matches", path: wire.path, pattern: wire.pattern }
-    case "text":
-      return { _tag: "Text", value: wire.value }
-    case "and":
-      return { _tag: "And", all: wire.conditions.map(readCondition) }
-    case "or":
-      return { _tag: "Or", any: wire.conditions.map(readCondition) }
-    case "not":
-      return { _tag: "Not", when: readCondition(wire.condition) }
-    case "custom":
-      return { _tag: "Custom", name: wire.name }
-  }
-}
-
-/**
- * Writes a condition.
- */
-const writeCondition = (when: When.When): WireCondition => {
-  switch (when._tag) {
-    case "Equals":
-      return { kind: "equals", path: when.path, value: when.value }
-    case "Empty":
-      return { kind: "empty", path: when.path }
-    case "In":
-      return { kind: "in", path: when.path, values: when.values }
-    case "GreaterThan":
-      return { kind: "greater_than", path: when.path, value: when.value }
-    case "LessThan":
-      return { kind: "less_than", path: when.path, value: when.value }
-    case "Matches":
-      return { kind: "matches", path: when.path, pattern: when.pattern }
-    case "Text":
-      return { kind: "text", value: when.value }
-    case "And":
-      return { kind: "and", conditions: when.all.map(writeCondition) }
-    case "Or":
-      return { kind: "or", conditions: when.any.map(writeCondition) }
-    case "Not":
-      return { kind: "not", condition: writeCondition(when.when) }
-    case "Custom":
-      return { kind: "custom", name: when.name }
-  }
-}
-
-/**
- * The place on the wire of something in a condition.
- */
-const conditionPath = (path: ReadonlyArray<string | number>): ReadonlyArray<string | number> =>
-  path.map((token) => (token === "all" || token === "any" ? "conditions" : token === "when" ? "condition" : token))
 
 export const documentName = "Plan"
 
@@ -255,32 +151,20 @@ const nameIssues = (path: string, name: string, rule: NameRule): ReadonlyArray<P
 const tooManyIssues = (path: string, what: string, limit: number, found: number): ReadonlyArray<PayloadError.Problem> =>
   found <= limit ? [] : [{ path, expected: `at most ${limit} ${what}`, found: `${found}` }]
 
-const patternsInCondition = (when: When.When): number => {
-  switch (when._tag) {
-    case "Matches":
-      return 1
-    case "And":
-      return when.all.reduce((sum, one) => sum + patternsInCondition(one), 0)
-    case "Or":
-      return when.any.reduce((sum, one) => sum + patternsInCondition(one), 0)
-    case "Not":
-      return patternsInCondition(when.when)
-    default:
-      return 0
-  }
-}
-
 /** Patterns are counted before any is compiled. */
 const patternsOfStep = ({ steps }: Draft): number =>
-  steps.reduce((sum, { routes = [] }) => sum + routes.reduce((all, { when }) => all + patternsInCondition(when), 0), 0)
+  steps.reduce(
+    (sum, { routes = [] }) => sum + routes.reduce((all, { when }) => all + condition.countPatterns(when), 0),
+    0
+  )
 
 const pointerTo = (path: ReadonlyArray<string | number>): string =>
   path.map((token) => `/${JsonPointer.escapeToken(String(token))}`).join("")
 
 const conditionIssues = (path: string, step: DraftStep): ReadonlyArray<PayloadError.Problem> =>
   (step.routes ?? []).flatMap(({ when }, index) =>
-    When.problems(when).map((problem) => ({
-      path: `${path}/routes/${index}/when${pointerTo(conditionPath(problem.path))}`,
+    condition.analyze(when).problems.map((problem) => ({
+      path: `${path}/routes/${index}/when${pointerTo(problem.path)}`,
       expected: "a condition that can be used",
       found: `one that cannot: ${problem.reason}`
     }))
@@ -316,7 +200,7 @@ const stepNames = ({ output, steps }: Draft): ReadonlyArray<readonly [string, st
       ...schema(`/steps/${index}/input/name`, step.input),
       ...schema(`/steps/${index}/output/name`, step.output),
       ...(step.routes ?? []).flatMap(({ when }, at) =>
-        When.customs(when).map((name) => [`/steps/${index}/routes/${at}/when`, name] as const)
+        condition.analyze(when).customs.map((name) => [`/steps/${index}/routes/${at}/when`, name] as const)
       )
     ])
   ]
@@ -475,211 +359,19 @@ export const lossesOf = (
   ...(version === 1 ? [] : duplicateSchemaLosses(steps))
 ]
 
-const optionalField = Schema.optionalKey
+const { fields } = PlanDefinition.PlanDefinition.to
 
-const JsonObject = Schema.Record(Schema.String, Schema.Json)
+/** Version 3: the definition itself, tagged. */
+const WirePlan = Schema.Struct({ version: Schema.Literal(3), ...fields }).pipe(
+  Schema.encodeKeys({ maxIterations: "max_iterations" })
+)
 
-const namedField = <const Kind extends string>(kind: Kind) =>
-  Schema.Struct({ kind: Schema.Literal(kind), name: Schema.String })
-
-const WireReference = Schema.Union([
-  Schema.Struct({ kind: Schema.Literal("from_prev") }),
-  Schema.Struct({ kind: Schema.Literal("from_start") }),
-  namedField("from_step"),
-  namedField("from_parallel"),
-  namedField("from_parallel_all"),
-  namedField("from_memory"),
-  namedField("from_agent"),
-  Schema.Struct({ kind: Schema.Literal("literal"), value: Schema.String })
-])
-
-type WireReference = typeof WireReference.Type
-
-const WireSchema = Schema.Struct({ name: optionalField(Schema.String), schema: optionalField(JsonObject) })
-
-const WireMillis = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
-
-const WireRetry = Schema.Struct({
-  times: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
-  delay: optionalField(WireMillis),
-  factor: optionalField(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(1))),
-  max_delay: optionalField(WireMillis)
-})
-
-const WireStep = Schema.Struct({
-  name: Schema.String,
-  target: Schema.Struct({ kind: Schema.Literals(["tool", "agent", "function"]), name: Schema.String }),
-  task: optionalField(WireReference),
-  context: optionalField(Schema.Union([WireReference, Schema.Array(WireReference)])),
-  writes: optionalField(Schema.String),
-  parallel: optionalField(Schema.Boolean),
-  input: optionalField(WireSchema),
-  output: optionalField(WireSchema),
-  routes: optionalField(Schema.Array(Schema.Struct({ to: Schema.String, when: WireCondition }))),
-  routes_by: optionalField(Schema.String),
-  after_branches: optionalField(Schema.String),
-  timeout: optionalField(WireMillis),
-  retry: optionalField(WireRetry)
-})
-
-/**
- * Exactly what version 3 is.
- */
-const WirePlan = Schema.Struct({
-  version: Schema.Literal(3),
-  name: optionalField(Schema.String),
-  description: optionalField(Schema.String),
-  max_iterations: optionalField(Schema.Finite),
-  output: optionalField(WireSchema),
-  steps: Schema.Array(WireStep)
-})
-
-const readReference = (wire: WireReference): Reference => {
-  switch (wire.kind) {
-    case "from_prev":
-      return { _tag: "FromPrev" }
-    case "from_start":
-      return { _tag: "FromStart" }
-    case "from_step":
-      return { _tag: "FromStep", step: wire.name }
-    case "from_parallel":
-      return { _tag: "FromParallel", step: wire.name }
-    case "from_parallel_all":
-      return { _tag: "FromParallelAll", step: wire.name }
-    case "from_memory":
-      return { _tag: "FromMemory", agent: wire.name }
-    case "from_agent":
-      return { _tag: "FromAgent", agent: wire.name }
-    case "literal":
-      return { _tag: "Literal", value: wire.value }
-  }
-}
-
-const writeReference = (reference: Reference): WireReference => {
-  switch (reference._tag) {
-    case "FromPrev":
-      return { kind: "from_prev" }
-    case "FromStart":
-      return { kind: "from_start" }
-    case "FromStep":
-      return { kind: "from_step", name: reference.step }
-    case "FromParallel":
-      return { kind: "from_parallel", name: reference.step }
-    case "FromParallelAll":
-      return { kind: "from_parallel_all", name: reference.step }
-    case "FromMemory":
-      return { kind: "from_memory", name: reference.agent }
-    case "FromAgent":
-      return { kind: "from_agent", name: reference.agent }
-    case "Literal":
-      return { kind: "literal", value: reference.value }
-  }
-}
-
-// Array.isArray does not narrow readonly arrays out of a union
-const isWireList = <A>(value: A | ReadonlyArray<A>): value is ReadonlyArray<A> => Array.isArray(value)
-
-const readSchema = ({ name, schema }: typeof WireSchema.Type): PlanDefinition.SchemaRef => ({
-  ...(name === undefined ? {} : { name }),
-  ...(schema === undefined ? {} : { json: schema })
-})
-
-const writeSchema = ({ json, name }: PlanDefinition.SchemaRef): typeof WireSchema.Type => ({
-  ...(name === undefined ? {} : { name }),
-  ...(json === undefined ? {} : { schema: json })
-})
-
-const readRetry = ({ delay, factor, max_delay, times }: typeof WireRetry.Type): PlanDefinition.RetryPolicy => ({
-  times,
-  ...(delay === undefined ? {} : { delayMillis: delay }),
-  ...(factor === undefined ? {} : { factor }),
-  ...(max_delay === undefined ? {} : { maxDelayMillis: max_delay })
-})
-
-const writeRetry = ({
-  delayMillis,
-  factor,
-  maxDelayMillis,
-  times
-}: PlanDefinition.RetryPolicy): typeof WireRetry.Type => ({
-  times,
-  ...(delayMillis === undefined ? {} : { delay: delayMillis }),
-  ...(factor === undefined ? {} : { factor }),
-  ...(maxDelayMillis === undefined ? {} : { max_delay: maxDelayMillis })
-})
-
-const readStep = (wire: typeof WireStep.Type): DraftStep => {
-  const { after_branches, context, input, name, output, parallel, retry, routes, routes_by, target, task } = wire
-  return {
-    name,
-    target,
-    task: task === undefined ? { _tag: "FromPrev" } : readReference(task),
-    ...(context === undefined
-      ? {}
-      : { context: isWireList(context) ? context.map(readReference) : readReference(context) }),
-    ...(wire.writes === undefined || wire.writes === "" ? {} : { writes: wire.writes }),
-    parallel: parallel ?? false,
-    ...(routes === undefined ? {} : { routes: routes.map(({ to, when }) => ({ to, when: readCondition(when) })) }),
-    ...(routes_by === undefined ? {} : { routesBy: routes_by }),
-    ...(after_branches === undefined ? {} : { afterBranches: after_branches }),
-    ...(input === undefined ? {} : { input: readSchema(input) }),
-    ...(output === undefined ? {} : { output: readSchema(output) }),
-    ...(wire.timeout === undefined ? {} : { timeoutMillis: wire.timeout }),
-    ...(retry === undefined ? {} : { retry: readRetry(retry) })
-  }
-}
-
-const writeStep = (step: DraftStep): typeof WireStep.Type => {
-  const { afterBranches, context, input, name, output, parallel, retry, routes, routesBy, target, task, writes } = step
-  return {
-    name,
-    target: { kind: target.kind === "any" ? "function" : target.kind, name: target.name },
-    task: writeReference(task),
-    ...(context === undefined
-      ? {}
-      : { context: isWireList(context) ? context.map(writeReference) : writeReference(context) }),
-    ...(writes === undefined || writes === "" ? {} : { writes }),
-    ...(parallel ? { parallel } : {}),
-    ...(input === undefined ? {} : { input: writeSchema(input) }),
-    ...(output === undefined ? {} : { output: writeSchema(output) }),
-    ...(routes === undefined ? {} : { routes: routes.map(({ to, when }) => ({ to, when: writeCondition(when) })) }),
-    ...(routesBy === undefined ? {} : { routes_by: routesBy }),
-    ...(afterBranches === undefined ? {} : { after_branches: afterBranches }),
-    ...(step.timeoutMillis === undefined ? {} : { timeout: step.timeoutMillis }),
-    ...(retry === undefined ? {} : { retry: writeRetry(retry) })
-  }
-}
-
-const draftFromWire = (wire: typeof WirePlan.Type) => {
-  const { description, max_iterations, name, output, steps } = wire
-  const draft: Draft = {
-    name: name ?? planNames.defaultName,
-    ...(description === undefined ? {} : { description }),
-    maxIterations: max_iterations ?? planNames.defaultMaxIterations,
-    ...(output === undefined ? {} : { output: readSchema(output) }),
-    steps: steps.map(readStep)
-  }
-  return checkDraft(draft, "identifier")
-}
-
-const wireFromDraft = Effect.fnUntraced(function* (draft: Draft) {
-  const { description, maxIterations, name, output, steps } = yield* checkDraft(draft, "identifier")
-  return yield* VersionedCodec.lossless<typeof WirePlan.Type>({
-    version: 3,
-    name,
-    ...(description === undefined ? {} : { description }),
-    max_iterations: maxIterations,
-    ...(output === undefined ? {} : { output: writeSchema(output) }),
-    steps: steps.map(writeStep)
-  })
-})
-
-/**
- * The arm of version 3.
- */
 export const planArm = VersionedCodec.arm({
   version: 3,
   wire: WirePlan,
-  toCurrent: draftFromWire,
-  fromCurrent: wireFromDraft
+  toCurrent: ({ version: _, ...definition }) => checkDraft(definition, "identifier"),
+  fromCurrent: (draft: Draft) =>
+    Effect.flatMap(checkDraft(draft, "identifier"), () =>
+      VersionedCodec.lossless({ version: 3 as const, ...settleDraft(draft) })
+    )
 })

@@ -3,13 +3,9 @@
  */
 
 import * as Result from "effect/Result"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import * as Digest from "../../payload/Digest.ts"
 import * as paths from "../../payload/internal/paths.ts"
-
-export const maxConditionDepth = 16
-
-export const maxConditions = 1000
 
 export const stateTypeId: StateTypeId = "~effect-emissary/plan/PlanRunState"
 
@@ -224,6 +220,22 @@ const upperBound = (
   }
   return (2 * common) / total
 }
+
+/** A member of a tagged union whose JSON has the tag under `kind`, in another spelling. `keys` renames other members. */
+export const kindStruct = <
+  const Kind extends string,
+  const Tag extends string,
+  Fields extends Schema.Struct.Fields,
+  const Keys extends { readonly [K in keyof Fields]?: PropertyKey }
+>(
+  kind: Kind,
+  tag: Tag,
+  fields: Fields,
+  keys: Keys
+) =>
+  Schema.Struct({ _tag: Schema.Literal(kind).transform(tag), ...fields }).pipe(
+    Schema.encodeKeys({ _tag: "kind", ...keys })
+  )
 
 // Array.isArray does not narrow readonly arrays out of a union
 export const isArray = (value: Schema.Json | undefined): value is Schema.JsonArray => Array.isArray(value)

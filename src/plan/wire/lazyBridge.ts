@@ -189,13 +189,13 @@ const readRoutes = (
   value: Schema.Json | undefined,
   step: string,
   place: WirePlace
-): ReadonlyArray<PlanDefinition.Route> | undefined => {
+): PlanDefinition.StepDefinition["routes"] | undefined => {
   if (value === undefined) return undefined
   if (!Array.isArray(value)) {
     read.refuse(place.path, `a list of step names as the ${place.words}`, planDraft.jsonKind(value))
     return undefined
   }
-  const routes = new Map<string, PlanDefinition.Route>()
+  const routes = new Map<string, NonNullable<PlanDefinition.StepDefinition["routes"]>[number]>()
   for (const [index, to] of value.entries()) {
     if (typeof to === "string") routes.set(to, { to, when: planDraft.routeCondition(step, to) })
     else read.refuse(`${place.path}/${index}`, `the name of a step among the ${place.words}`, planDraft.jsonKind(to))
@@ -282,7 +282,7 @@ const readPlan = Effect.fnUntraced(function* (wire: Omit<typeof WireV2.Type, "ve
   const maxIterations = readIterations(reader, wire.max_iterations)
   const steps = readSteps(reader, wire.steps)
   refuseCollisions(reader, steps)
-  const draft: planDraft.Draft = { lazy: true, name: planNames.defaultName, maxIterations, steps }
+  const draft: planDraft.Draft = { dialect: "lazybridge", name: planNames.defaultName, maxIterations, steps }
   return yield* planDraft.checkDraft(draft, "text", reader.issues)
 })
 

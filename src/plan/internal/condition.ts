@@ -1,0 +1,345 @@
+/**
+ * Conditions as data: their JSON, the checks before use, evaluation, and labels.
+ */
+
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as Patterns from "../../payload/internal/patterns.ts"
+import * as planNames from "./planNames.ts"
+
+const { kindStruct } = planNames
+
+export type Path = ReadonlyArray<string | number>
+
+const Path = Schema.Array(Schema.Union([Schema.String, Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))]))
+
+const Comparable = Schema.Union([Schema.Finite, Schema.String])
+
+const Leaf = Schema.Union([
+  kindStruct("equals", "Equals", { path: Path, value: Schema.Json }, {}),
+  kindStruct("empty", "Empty", { path: Path }, {}),
+  kindStruct("in", "In", { path: Path, values: Schema.Array(Schema.Json) }, {}),
+  kindStruct("greater_than", "GreaterThan", { path: Path, value: Comparable }, {}),
+  kindStruct("less_than", "LessThan", { path: Path, value: Comparable }, {}),
+  kindStruct("matches", "Matches", { path: Path, pattern: Schema.String }, {}),
+  kindStruct("text", "Text", { value: Schema.String }, {})
+])
+
+type Leaf = typeof Leaf.Type
+
+/** A condition; `When.When` has the documentation. */
+export type When =
+  | Leaf
+  | { readonly _tag: "And"; readonly all: ReadonlyArray<When> }
+  | { readonly _tag: "Or"; readonly any: ReadonlyArray<When> }
+  | { readonly _tag: "Not"; readonly when: When }
+  | { readonly _tag: "Custom"; readonly name: string }
+
+const inner = Schema.suspend(() => When)
+
+export const When: Schema.Codec<When, unknown> = Schema.Union([
+  Leaf,
+  kindStruct("and", "And", { all: Schema.Array(inner) }, { all: "conditions" }),
+  kindStruct("or", "Or", { any: Schema.Array(inner) }, { any: "conditions" }),
+  kindStruct("not", "Not", { when: inner }, { when: "condition" }),
+  kindStruct("custom", "Custom", { name: Schema.String }, {})
+]).annotate({ identifier: "When" })
+
+/** How deep `And`, `Or` and `Not` may be nested. */
+export const maxNesting = 16
+
+/** How many conditions one condition may consist of, itself included. */
+export const maxConditions = 1000
+
+/** A part of a condition that cannot be used. `path` leads to it in the condition's JSON. */
+export interface ConditionProblem {
+  readonly path: Path
+  readonly reason: string
+}
+
+interface Analysis {
+  readonly problems: ReadonlyArray<ConditionProblem>
+  /** The names of all predicates, each once, in order. */
+  readonly customs: ReadonlyArray<string>
+  readonly patterns: ReadonlyMap<string, Patterns.LinearPattern>
+}
+
+/** The conditions directly inside a condition, and the key of each in JSON. */
+const innerOf = (when: When): ReadonlyArray<readonly [path: Path, when: When]> => {
+  switch (when._tag) {
+    case "And":
+      return when.all.map((one, index) => [["conditions", index], one])
+    case "Or":
+      return when.any.map((one, index) => [["conditions", index], one])
+    case "Not":
+      return [[["condition"], when.when]]
+    default:
+      return []
+  }
+}
+
+const isIndex = (token: string | number): boolean =>
+  typeof token === "string" || (Number.isSafeInteger(token) && token >= 0)
+
+const pathProblems = (path: Path): ReadonlyArray<ConditionProblem> => {
+  const wrong = path.findIndex((token) => !isIndex(token))
+  return wrong === -1
+    ? []
+    : [{ path: ["path", wrong], reason: `expected a key or an index from 0 on, found ${path[wrong]}` }]
+}
+
+const valueProblems = (when: When): ReadonlyArray<ConditionProblem> =>
+  (when._tag === "GreaterThan" || when._tag === "LessThan") &&
+  typeof when.value === "number" &&
+  !Number.isFinite(when.value)
+    ? [{ path: ["value"], reason: `expected a finite number or a string, found ${when.value}` }]
+    : []
+
+const analyzeOnce = (root: When): Analysis => {
+  const problems: Array<ConditionProblem> = []
+  const customs = new Set<string>()
+  const patterns = new Map<string, Patterns.LinearPattern>()
+  let count = 0
+
+  const patternProblems = (pattern: string): ReadonlyArray<ConditionProblem> => {
+    if (patterns.has(pattern)) return []
+    const compiled = Patterns.compileLinear(pattern)
+    if (Result.isFailure(compiled)) return [{ path: ["pattern"], reason: compiled.failure.message }]
+    patterns.set(pattern, compiled.success)
+    return []
+  }
+  const visit = (when: When, at: Path, depth: number): void => {
+    const report = (found: ReadonlyArray<ConditionProblem>) =>
+      problems.push(...found.map(({ path, reason }) => ({ path: [...at, ...path], reason })))
+    count += 1
+    if (count > maxConditions) {
+      const reason = `expected at most ${maxConditions} conditions in one, found more. Use a custom predicate`
+      if (count === maxConditions + 1) report([{ path: [], reason }])
+      return
+    }
+    if (depth > maxNesting) {
+      report([{ path: [], reason: `expected at most ${maxNesting} levels of and, or and not, found more. Nest less` }])
+      return
+    }
+    if (when._tag === "Custom") customs.add(when.name)
+    if ("path" in when) report(pathProblems(when.path))
+    if (when._tag === "Matches") report(patternProblems(when.pattern))
+    report(valueProblems(when))
+    for (const [path, one] of innerOf(when)) visit(one, [...at, ...path], depth + 1)
+  }
+
+  visit(root, [], 0)
+  return { problems, customs: [...customs], patterns }
+}
+
+const analyses = new WeakMap<When, Analysis>()
+
+/** The problems of a condition, its predicates and its compiled patterns. Each condition is analyzed once. */
+export const analyze = (when: When): Analysis => {
+  const before = analyses.get(when)
+  if (before !== undefined) return before
+  const analysis = analyzeOnce(when)
+  analyses.set(when, analysis)
+  return analysis
+}
+
+/** The number of regular expressions in a condition; none of them is compiled. */
+export const countPatterns = (when: When): number =>
+  innerOf(when).reduce((sum, [, one]) => sum + countPatterns(one), when._tag === "Matches" ? 1 : 0)
+
+/** The payload of a step, and its text. */
+export interface Subject {
+  readonly payload: Schema.Json
+  readonly text: string
+}
+
+/** The value at a path, of own members only; `null` if there is none. */
+const valueAtPath = (root: Schema.Json, path: Path): Schema.Json => {
+  let here: Schema.Json = root
+  for (const token of path) {
+    if (typeof here !== "object" || here === null) return null
+    if (planNames.isArray(here)) {
+      here = typeof token === "number" ? (here[token] ?? null) : null
+    } else {
+      here = typeof token === "string" && Object.hasOwn(here, token) ? (here[token] ?? null) : null
+    }
+  }
+  return here
+}
+
+const isEmpty = (value: Schema.Json): boolean => {
+  if (value === null) return true
+  if (typeof value === "string") return value.length === 0
+  return typeof value === "object" && Object.keys(value).length === 0
+}
+
+/** The order of two values; undefined if they cannot be compared. */
+const compareValues = (left: Schema.Json, right: number | string): -1 | 0 | 1 | undefined => {
+  if (typeof left === "string" && typeof right === "string") return planNames.byCodePoint(left, right)
+  if (typeof left !== "number" || typeof right !== "number") return undefined
+  return left < right ? -1 : left > right ? 1 : 0
+}
+
+const testLeaf = (when: Leaf, subject: Subject, patterns: Analysis["patterns"]): boolean => {
+  if (when._tag === "Text") return subject.text === when.value
+  const value = valueAtPath(subject.payload, when.path)
+  switch (when._tag) {
+    case "Equals":
+      return planNames.equalsJson(value, when.value)
+    case "Empty":
+      return isEmpty(value)
+    case "In":
+      return when.values.some((other) => planNames.equalsJson(value, other))
+    case "GreaterThan":
+      return compareValues(value, when.value) === 1
+    case "LessThan":
+      return compareValues(value, when.value) === -1
+    case "Matches":
+      return typeof value === "string" && patterns.get(when.pattern)?.test(value) === true
+  }
+}
+
+/** Decides a condition. It yields the name of each predicate that it needs, and is resumed with the answer. */
+function* decide(root: When, subject: Subject): Generator<string, boolean, boolean> {
+  const { patterns, problems } = analyze(root)
+  function* go(when: When): Generator<string, boolean, boolean> {
+    switch (when._tag) {
+      case "And":
+        for (const one of when.all) if (!(yield* go(one))) return false
+        return true
+      case "Or":
+        for (const one of when.any) if (yield* go(one)) return true
+        return false
+      case "Not":
+        return !(yield* go(when.when))
+      case "Custom":
+        return yield when.name
+      default:
+        return testLeaf(when, subject, patterns)
+    }
+  }
+  return problems.length === 0 && (yield* go(root))
+}
+
+export const test = (when: When, subject: Subject, custom: (name: string) => boolean): boolean => {
+  const run = decide(when, subject)
+  let step = run.next()
+  while (step.done !== true) step = run.next(custom(step.value))
+  return step.value
+}
+
+/** Like {@link test}, for predicates that are effects. They run one after the other, and only those that are needed. */
+export const evaluate = <E = never, R = never>(
+  when: When,
+  subject: Subject,
+  custom: (name: string) => Effect.Effect<boolean, E, R>
+): Effect.Effect<boolean, E, R> =>
+  Effect.suspend(() => {
+    const run = decide(when, subject)
+    const resume = (step: IteratorResult<string, boolean>): Effect.Effect<boolean, E, R> =>
+      step.done === true
+        ? Effect.succeed(step.value)
+        : Effect.flatMap(custom(step.value), (answer) => resume(run.next(answer)))
+    return resume(run.next())
+  })
+
+const maxValue = 40
+
+const maxLabel = 160
+
+/** No more conditions than that fit into a label. */
+const maxShown = 64
+
+const plainKey = /^[\p{L}_][\p{L}\p{N}_-]*$/u
+
+const short = (text: string): string => planNames.shorten(text, maxValue)
+
+const labelPath = (path: Path): string => {
+  let out = ""
+  for (const token of path) {
+    if (typeof token === "number") out += `[${token}]`
+    else if (!plainKey.test(token)) out += `[${JSON.stringify(short(token))}]`
+    else out += out === "" ? short(token) : `.${short(token)}`
+  }
+  return path.length === 0 || out.startsWith("[") ? `payload${out}` : out
+}
+
+const scalar = (value: Schema.Json): string => {
+  if (typeof value === "object" && value !== null) return Array.isArray(value) ? "[…]" : "{…}"
+  return typeof value === "string" ? JSON.stringify(short(value)) : String(value)
+}
+
+/** A value of which arrays and objects show one level. */
+const shallow = (value: Schema.Json): string => {
+  if (typeof value !== "object" || value === null) return scalar(value)
+  if (planNames.isArray(value)) return `[${value.slice(0, maxValue).map(scalar).join(", ")}]`
+  const members = Object.entries(value).slice(0, maxValue)
+  return `{${members.map(([key, inner]) => `${JSON.stringify(short(key))}: ${scalar(inner ?? null)}`).join(", ")}}`
+}
+
+const literal = (value: Schema.Json): string =>
+  typeof value === "object" && value !== null ? short(shallow(value)) : scalar(value)
+
+/** What a condition on one value is called, and what its negation is called. */
+const leafWords = (when: Leaf): readonly [subject: string, holds: string, fails?: string] => {
+  if (when._tag === "Text") return ["text", `= ${literal(when.value)}`, `≠ ${literal(when.value)}`]
+  const path = labelPath(when.path)
+  switch (when._tag) {
+    case "Equals":
+      return [path, `= ${literal(when.value)}`, `≠ ${literal(when.value)}`]
+    case "Empty":
+      return [path, "is empty", "is not empty"]
+    case "In":
+      return [path, `in ${shallow(when.values)}`, `not in ${shallow(when.values)}`]
+    case "GreaterThan":
+      return [path, `> ${literal(when.value)}`]
+    case "LessThan":
+      return [path, `< ${literal(when.value)}`]
+    case "Matches":
+      return [path, `matches ${literal(when.pattern)}`, `does not match ${literal(when.pattern)}`]
+  }
+}
+
+const labelOf = (when: When): string => {
+  let left = maxShown
+
+  const nested = (when: When): string => {
+    const text = write(when)
+    return (when._tag === "And" || when._tag === "Or") && innerOf(when).length > 1 ? `(${text})` : text
+  }
+  const joined = (whens: ReadonlyArray<When>, word: string, none: string): string => {
+    const [only, second] = whens
+    if (only === undefined) return none
+    return second === undefined ? write(only) : whens.slice(0, maxShown).map(nested).join(` ${word} `)
+  }
+  const negated = (when: When): string => {
+    if (when._tag === "And" || when._tag === "Or" || when._tag === "Not" || when._tag === "Custom") {
+      return `not ${nested(when)}`
+    }
+    const [subject, , fails] = leafWords(when)
+    return fails === undefined ? `not ${nested(when)}` : `${subject} ${fails}`
+  }
+  const write = (when: When): string => {
+    left -= 1
+    if (left < 0) return "…"
+    switch (when._tag) {
+      case "And":
+        return joined(when.all, "and", "always")
+      case "Or":
+        return joined(when.any, "or", "never")
+      case "Not":
+        return negated(when.when)
+      case "Custom":
+        return `${plainKey.test(when.name) ? short(when.name) : JSON.stringify(short(when.name))}()`
+      default: {
+        const [subject, holds] = leafWords(when)
+        return `${subject} ${holds}`
+      }
+    }
+  }
+  return write(when)
+}
+
+/** A condition in one line of at most 160 characters or so. */
+export const label = (when: When): string => planNames.shorten(labelOf(when), maxLabel)
