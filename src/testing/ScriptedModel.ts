@@ -15,183 +15,294 @@
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type { PlatformError } from "effect/PlatformError"
+import * as Predicate from "effect/Predicate"
 import * as Ref from "effect/Ref"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
+import * as Tool from "effect/ai/Tool"
 import * as callModel from "../agent/internal/callModel.ts"
+import * as Json from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
-import type { DecodeOptions } from "../payload/VersionedCodec.ts"
-import * as modelScript from "./internal/modelScript.ts"
+import { defined } from "../payload/internal/base.ts"
 
-export {
-  /**
-   * One answer of the scripted model, as written in code.
-   *
-   * **Details**
-   *
-   * Besides {@link TurnData} code may give
-   *
-   * - `expect` as a function of the request: answer `false`, or fail, to refuse it;
-   * - `fail` as an `AiError` reason;
-   * - `delay` and `chunkDelay` as any duration;
-   * - `parts`: encoded response parts exactly as a provider would send them, placed
-   *   after the other content and before the finish. Use them for the odd cases: a
-   *   stream `error` part, deltas without a start, `response-metadata`. The parts
-   *   are sent as they are when streaming; otherwise deltas are joined per id and
-   *   an `error` part fails the call.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type Turn
-} from "./internal/modelScript.ts"
+const optional = Schema.optionalKey
 
-export {
-  /**
-   * A turn that depends on the request.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type TurnFunction
-} from "./internal/modelScript.ts"
+const millis = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
 
-export {
-  /**
-   * A script: a list of turns, used up in order, one per model call; or a function
-   * that answers every request and never ends.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type Script
-} from "./internal/modelScript.ts"
+const count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
-export {
-  /**
-   * A request as the model received it, in a form that is easy to compare.
-   *
-   * **Details**
-   *
-   * `index` counts the model calls from 0. `method` tells how the model was asked;
-   * everything else of two requests is equal when they say the same, whichever
-   * method was used.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type Request
-} from "./internal/modelScript.ts"
+/** Provider metadata of a part: one JSON object per provider name. */
+const Metadata = Schema.Record(Schema.String, Schema.Record(Schema.String, Schema.Json))
 
-export {
-  /**
-   * Reads a script from JSON text or bytes: `{ "version": 1, "turns": [...] }`,
-   * each turn as {@link TurnData} describes it. Unknown keys are refused.
-   *
-   * @category decoding
-   * @since 0.1.0
-   */
-  decodeScript
-} from "./internal/modelScript.ts"
+type Metadata = typeof Metadata.Type
 
-export {
-  /**
-   * Writes a script as JSON text.
-   *
-   * @category encoding
-   * @since 0.1.0
-   */
-  encodeScript
-} from "./internal/modelScript.ts"
+/** Text or reasoning; an object carries provider metadata, for example the signature of a reasoning block. */
+const Text = Schema.Union([Schema.String, Schema.Struct({ text: Schema.String, metadata: Metadata })])
+
+type Text = typeof Text.Type
+
+/** One tool call of a scripted answer: see {@link Turn}. */
+const ToolCall = Schema.Struct({
+  id: optional(Schema.String),
+  name: Schema.String,
+  params: optional(Schema.Json),
+  arguments: optional(Schema.String),
+  providerExecuted: optional(Schema.Boolean),
+  result: optional(Schema.Json),
+  isFailure: optional(Schema.Boolean),
+  metadata: optional(Metadata)
+})
+
+const ToolChoice = Schema.Union([
+  Schema.Literals(["auto", "none", "required"]),
+  Schema.Struct({ tool: Schema.String }),
+  Schema.Struct({ mode: optional(Schema.Literals(["auto", "required"])), oneOf: Schema.Array(Schema.String) })
+])
+
+type ToolChoice = typeof ToolChoice.Type
+
+/** Conditions on a request: see {@link Turn}. */
+const Expectation = Schema.Struct({
+  lastUserText: optional(Schema.String),
+  systemText: optional(Schema.String),
+  toolResult: optional(Schema.String),
+  roles: optional(Schema.Array(Schema.Literals(["system", "user", "assistant", "tool"]))),
+  tools: optional(Schema.Array(Schema.String)),
+  toolChoice: optional(ToolChoice),
+  responseFormat: optional(Schema.Literals(["text", "json"]))
+})
+
+type Expectation = typeof Expectation.Type
+
+/** A failure of the provider: see {@link Turn}. */
+const Failure = Schema.Struct({
+  reason: Schema.Literals([
+    "RateLimitError",
+    "QuotaExhaustedError",
+    "AuthenticationError",
+    "ContentPolicyError",
+    "InvalidRequestError",
+    "InvalidResponseError",
+    "InternalProviderError",
+    "NetworkError",
+    "InvalidOutputError",
+    "ToolNotFoundError",
+    "ToolParameterValidationError",
+    "UnknownError"
+  ]),
+  description: optional(Schema.String),
+  retryAfter: optional(millis),
+  toolName: optional(Schema.String)
+})
+
+type Failure = typeof Failure.Type
+
+const content = {
+  reasoning: optional(Text),
+  text: optional(Text),
+  object: optional(Schema.Json),
+  files: optional(Schema.Array(Schema.Struct({ mediaType: Schema.String, data: Schema.String }))),
+  toolCalls: optional(Schema.Array(ToolCall)),
+  usage: optional(
+    Schema.Struct({
+      inputTokens: optional(count),
+      outputTokens: optional(count),
+      cacheReadTokens: optional(count),
+      cacheWriteTokens: optional(count),
+      reasoningTokens: optional(count)
+    })
+  ),
+  finishReason: optional(
+    Schema.Literals(["stop", "length", "content-filter", "tool-calls", "error", "pause", "other", "unknown", "missing"])
+  )
+}
+
+/** A script as a JSON file holds it: turns without functions. */
+const ScriptData = Schema.Struct({
+  chunkSize: optional(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
+  turns: Schema.Array(
+    Schema.Struct({
+      ...content,
+      expect: optional(Expectation),
+      delay: optional(millis),
+      chunkDelay: optional(millis),
+      fail: optional(Failure)
+    })
+  )
+})
+
+const Content = Schema.Struct(content)
 
 /**
- * The program asked the model once more than the script has turns.
+ * One answer of the scripted model.
  *
- * @category errors
+ * **Details**
+ *
+ * The parts of the answer always come in the order `reasoning`, `text` (or
+ * `object`), `files`, `toolCalls`, `parts`, and then the finish.
+ *
+ * - `text`, `reasoning`: text, or `{ text, metadata }` with provider metadata.
+ * - `object`: a JSON value, answered as compact JSON text: what `generateObject`
+ *   and structured output read.
+ * - `files`: `{ mediaType, data }` with base64 data.
+ * - `toolCalls`: `{ name, params }`. `id` defaults to `call_<turn>_<position>`,
+ *   both counted from 1. `arguments` is the text of a provider in place of
+ *   `params`, malformed if you like. `providerExecuted` with `result` (and
+ *   `isFailure`) is a call that the provider ran itself; core accepts its result
+ *   only if the request's toolkit declares the tool (`Tool.providerDefined`).
+ * - `usage`: an absent count is unknown, not zero.
+ * - `finishReason`: default `"tool-calls"` when the answer holds a call that the
+ *   provider does not execute, else `"stop"`; `"missing"` omits the finish, as a
+ *   stream that was cut does.
+ * - `delay`: how long to wait on the `Clock` before the answer; `chunkDelay`:
+ *   before each streamed part. A number is milliseconds.
+ * - `expect`: what the request must be; every given key must hold. A request that
+ *   differs fails the model call with a {@link ScriptedModelError}.
+ *   `lastUserText`, `systemText` and `toolResult` (results after the newest
+ *   assistant message) are contained texts; `roles` are those of all messages in
+ *   order; `tools` the names on offer in any order; `toolChoice` and
+ *   `responseFormat` are exact. A function of the request rejects it by
+ *   answering `false` or by failing.
+ * - `fail`: the call fails, with an `AiError` reason or with
+ *   `{ reason, description, retryAfter, toolName }` (`retryAfter` in
+ *   milliseconds). With content beside it, a stream first delivers the content
+ *   and then breaks; `generateText` only fails.
+ * - `parts`: encoded response parts exactly as a provider would send them. Use
+ *   them for the odd cases: a stream `error` part, deltas without a start,
+ *   `response-metadata`. They are sent unchanged when streaming; otherwise deltas
+ *   are joined per id and an `error` part fails the call.
+ *
+ * @category models
  * @since 0.1.0
  */
-export class ScriptExhausted extends Schema.TaggedError<ScriptExhausted>(
-  "effect-emissary/testing/ScriptedModelError/ScriptExhausted"
-)("ScriptExhausted", {
-  /** How many turns the script has. */
-  turns: Schema.Int,
-  /** The role of the newest message of the request. */
-  lastRole: Schema.String,
-  /** The text of the newest message of the request, shortened. */
-  lastText: Schema.String
-}) {
-  override get message() {
-    return (
-      `the script has ${this.turns} turn${this.turns === 1 ? "" : "s"} and all are used, but the model was called again ` +
-      `(newest message: ${this.lastRole} ${JSON.stringify(this.lastText)}). Add a turn, or find out why the program did not stop.`
-    )
-  }
+export interface Turn extends Schema.Schema.Type<typeof Content> {
+  readonly delay?: Duration.Input
+  readonly chunkDelay?: Duration.Input
+  readonly expect?: Expectation | ((request: Request) => boolean | Effect.Effect<boolean | void, unknown>)
+  readonly fail?: Failure | AiError.AiErrorReason
+  readonly parts?: ReadonlyArray<Response.PartEncoded | Response.StreamPartEncoded>
 }
 
 /**
- * A request is not the one the turn expects.
+ * A turn that depends on the request.
  *
- * @category errors
+ * @category models
  * @since 0.1.0
  */
-export class RequestMismatch extends Schema.TaggedError<RequestMismatch>(
-  "effect-emissary/testing/ScriptedModelError/RequestMismatch"
-)("RequestMismatch", {
-  /** The turn, counted from 1. */
-  turn: Schema.Int,
-  differences: Schema.Array(modelScript.Difference)
-}) {
-  override get message() {
-    const lines = this.differences.map((d) => `${d.what}: expected ${d.expected}, found ${d.found}`)
-    return `the request of turn ${this.turn} is not the expected one:\n  ${lines.join("\n  ")}`
-  }
-}
+export type TurnFunction = (request: Request) => Turn | Effect.Effect<Turn, AiError.AiError>
 
 /**
- * The program ended before every turn was used.
+ * A list of turns, used in order, one per model call; or a function that answers
+ * every request and never ends.
  *
- * @category errors
+ * @category models
  * @since 0.1.0
  */
-export class ScriptIncomplete extends Schema.TaggedError<ScriptIncomplete>(
-  "effect-emissary/testing/ScriptedModelError/ScriptIncomplete"
-)("ScriptIncomplete", {
-  turns: Schema.Int,
-  used: Schema.Int
-}) {
-  override get message() {
-    return `the script has ${this.turns} turns, but the model was called only ${this.used} time${this.used === 1 ? "" : "s"}`
-  }
+export type Script = ReadonlyArray<Turn | TurnFunction> | TurnFunction
+
+/**
+ * A request as the model received it, in a form that is easy to compare.
+ *
+ * **Details**
+ *
+ * `index` counts the model calls from 0. `method` is how the model was asked; it
+ * changes nothing else of a request. `prompt` holds what `messages` leaves out.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Request {
+  readonly index: number
+  readonly method: "generateText" | "generateObject" | "streamText"
+  readonly messages: ReadonlyArray<RequestMessage>
+  readonly tools: ReadonlyArray<RequestTool>
+  readonly toolChoice: ToolChoice
+  readonly responseFormat:
+    | { readonly type: "text" }
+    | { readonly type: "json"; readonly objectName: string; readonly schema: unknown }
+  readonly prompt: Prompt.Prompt
 }
+
+/** `text` joins the text parts, or the text of the tool results, with line breaks. */
+interface RequestMessage {
+  readonly role: Prompt.Message["role"]
+  readonly text: string
+  readonly reasoning?: string
+  readonly files?: ReadonlyArray<string>
+  readonly toolCalls?: ReadonlyArray<{ readonly id: string; readonly name: string; readonly params: unknown }>
+  readonly toolResults?: ReadonlyArray<{
+    readonly id: string
+    readonly name: string
+    readonly isFailure: boolean
+    readonly text: string
+  }>
+}
+
+interface RequestTool {
+  readonly name: string
+  readonly description?: string
+  readonly parameters: unknown
+}
+
+/** One point in which a request differs from what the turn expects. */
+const Difference = Schema.Struct({ what: Schema.String, expected: Schema.String, found: Schema.String })
+
+type Difference = typeof Difference.Type
+
+const Reason = Schema.TaggedUnion({
+  ScriptExhausted: { turns: Schema.Int, lastRole: Schema.String, lastText: Schema.String },
+  RequestMismatch: { turn: Schema.Int, differences: Schema.Array(Difference) },
+  ScriptIncomplete: { turns: Schema.Int, used: Schema.Int }
+})
+
+const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? "" : "s"}`
+
+const explain = Reason.match({
+  ScriptExhausted: ({ lastRole, lastText, turns }) =>
+    `the script has ${counted(turns, "turn")} and all are used, but the model was called again ` +
+    `(newest message: ${lastRole} ${JSON.stringify(lastText)}). Add a turn, or find out why the program did not stop.`,
+  RequestMismatch: ({ differences, turn }) =>
+    `the request of turn ${turn} is not the expected one:\n  ` +
+    differences.map(({ expected, found, what }) => `${what}: expected ${expected}, found ${found}`).join("\n  "),
+  ScriptIncomplete: ({ turns, used }) =>
+    `the script has ${counted(turns, "turn")}, but the model was called only ${counted(used, "time")}`
+})
 
 /**
  * The script and the program under test do not agree.
  *
  * **Details**
  *
+ * - `ScriptExhausted`: the program asked the model once more than the script has
+ *   turns.
+ * - `RequestMismatch`: a request is not the one that its turn (counted from 1)
+ *   expects.
+ * - `ScriptIncomplete`: the program ended before every turn was used.
+ *
  * A model call can fail with an `AiError` only. Such an error of the script is
  * therefore an `AiError` with an `UnknownError` reason, never retryable, whose
- * description is this error's message, which the error of an agent repeats; read the
- * error back with {@link fromAiError}. `ScriptedModel.assertComplete` fails with it directly,
- * even if the program swallowed the failed call.
+ * description is this error's message, which the error of an agent repeats;
+ * {@link fromAiError} reads the error back. `ScriptedModel.assertComplete` fails
+ * with it directly, even if the program swallowed the failed call.
  *
  * @category errors
  * @since 0.1.0
  */
 export class ScriptedModelError extends Schema.TaggedError<ScriptedModelError>(
   "effect-emissary/testing/ScriptedModelError"
-)("ScriptedModelError", {
-  reason: Schema.Union([ScriptExhausted, RequestMismatch, ScriptIncomplete])
-}) {
+)("ScriptedModelError", { reason: Reason }) {
   override get message() {
-    return `ScriptedModel: ${this.reason.message}`
+    return `ScriptedModel: ${explain(this.reason)}`
   }
 }
 
@@ -201,13 +312,7 @@ const errorCodec = Schema.toCodecJson(ScriptedModelError)
 
 const encodeError = Schema.encodeSync(errorCodec)
 
-/**
- * The form in which a model call fails with the error.
- *
- * @category conversions
- * @since 0.1.0
- */
-export const toAiError = (error: ScriptedModelError, method: string): AiError.AiError =>
+const toAiError = (error: ScriptedModelError, method: string): AiError.AiError =>
   AiError.make({
     module: "ScriptedModel",
     method,
@@ -248,7 +353,7 @@ export const fromAiError = (error: AiError.AiError): Option.Option<ScriptedModel
 export class ScriptedModel extends Context.Service<
   ScriptedModel,
   {
-    readonly requests: Effect.Effect<ReadonlyArray<modelScript.Request>>
+    readonly requests: Effect.Effect<ReadonlyArray<Request>>
     readonly remaining: Effect.Effect<number>
     readonly assertComplete: Effect.Effect<void, ScriptedModelError>
   }
@@ -266,8 +371,346 @@ export interface Options {
   readonly chunkSize?: number
 }
 
+const valueText = (value: unknown): string =>
+  typeof value === "string"
+    ? value
+    : Option.getOrElse(Schema.encodeUnknownOption(Schema.fromJsonString(Schema.Unknown))(value), () => String(value))
+
+const resultText = (part: Prompt.ToolResultPart): string =>
+  part.modelOutput === undefined
+    ? valueText(part.result)
+    : part.modelOutput.map((output) => (output.type === "text" ? output.text : `[${output.mediaType}]`)).join("\n")
+
+const recordMessage = (message: Prompt.Message): RequestMessage => {
+  if (message.role === "system") return { role: "system", text: message.content }
+  const texts: Array<string> = []
+  const reasoning: Array<string> = []
+  const files: Array<string> = []
+  const toolCalls: Array<{ readonly id: string; readonly name: string; readonly params: unknown }> = []
+  const toolResults: Array<{
+    readonly id: string
+    readonly name: string
+    readonly isFailure: boolean
+    readonly text: string
+  }> = []
+  for (const part of message.content) {
+    switch (part.type) {
+      case "text":
+        texts.push(part.text)
+        break
+      case "reasoning":
+        reasoning.push(part.text)
+        break
+      case "file":
+        files.push(part.mediaType)
+        break
+      case "tool-call":
+        toolCalls.push({ id: part.id, name: part.name, params: part.params })
+        break
+      case "tool-result": {
+        const text = resultText(part)
+        if (message.role === "tool") texts.push(text)
+        toolResults.push({ id: part.id, name: part.name, isFailure: part.isFailure, text })
+        break
+      }
+      default:
+    }
+  }
+  return {
+    role: message.role,
+    text: texts.join("\n"),
+    ...defined({
+      reasoning: reasoning.length > 0 ? reasoning.join("\n") : undefined,
+      files: files.length > 0 ? files : undefined,
+      toolCalls: toolCalls.length > 0 ? toolCalls : undefined,
+      toolResults: toolResults.length > 0 ? toolResults : undefined
+    })
+  }
+}
+
+// A long run sends the same message and tool objects again and again: each is read once.
+const recordedMessages = new WeakMap<Prompt.Message, RequestMessage>()
+
+const recordedTools = new WeakMap<Tool.Any, RequestTool>()
+
+const memoize = <K extends WeakKey, V>(cache: WeakMap<K, V>, key: K, make: (key: K) => V): V => {
+  const known = cache.get(key)
+  if (known !== undefined) return known
+  const value = make(key)
+  cache.set(key, value)
+  return value
+}
+
+/** A schema that has no JSON Schema is recorded as `undefined`; whether it matters is for the caller to say. */
+const orUndefined = <A>(evaluate: () => A): A | undefined => Result.getOrUndefined(Result.try(evaluate))
+
+const recordTool = (tool: Tool.Any): RequestTool => ({
+  name: tool.name,
+  ...defined({ description: Tool.getDescription(tool) }),
+  parameters: orUndefined(() => Tool.getJsonSchema(tool))
+})
+
+const recordToolChoice = (choice: LanguageModel.ProviderOptions["toolChoice"]): ToolChoice => {
+  if (typeof choice === "string") return choice
+  if ("tool" in choice) return { tool: choice.tool }
+  return { ...defined({ mode: choice.mode }), oneOf: [...choice.oneOf] }
+}
+
+const recordResponseFormat = (format: LanguageModel.ProviderOptions["responseFormat"]): Request["responseFormat"] =>
+  format.type === "text"
+    ? { type: "text" }
+    : {
+        type: "json",
+        objectName: format.objectName,
+        schema: orUndefined(() => Schema.toJsonSchemaDocument(format.schema).schema)
+      }
+
+const recordRequest = (
+  options: LanguageModel.ProviderOptions,
+  hook: "generateText" | "streamText",
+  index: number
+): Request => ({
+  index,
+  method: options.responseFormat.type === "json" ? "generateObject" : hook,
+  messages: options.prompt.content.map((message) => memoize(recordedMessages, message, recordMessage)),
+  tools: options.tools.map((tool) => memoize(recordedTools, tool, recordTool)),
+  toolChoice: recordToolChoice(options.toolChoice),
+  responseFormat: recordResponseFormat(options.responseFormat),
+  prompt: options.prompt
+})
+
+const shortenText = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}...` : text)
+
+const quoteValue = (value: unknown): string => shortenText(JSON.stringify(value) ?? "nothing")
+
+const compareText = (what: string, text: string | undefined, piece: string | undefined): ReadonlyArray<Difference> => {
+  if (piece === undefined || text?.includes(piece) === true) return []
+  const found = text === undefined ? "no such message" : quoteValue(text)
+  return [{ what, expected: `text with ${quoteValue(piece)}`, found }]
+}
+
+const compareValue = (what: string, found: unknown, expected: unknown): ReadonlyArray<Difference> =>
+  expected === undefined || Equal.equals(found, expected)
+    ? []
+    : [{ what, expected: quoteValue(expected), found: quoteValue(found) }]
+
+const resultsSinceAnswer = (messages: ReadonlyArray<RequestMessage>): string | undefined => {
+  const answer = messages.findLastIndex((message) => message.role === "assistant")
+  const results = messages.slice(answer + 1).filter((message) => message.role === "tool")
+  return results.length === 0 ? undefined : results.map((message) => message.text).join("\n")
+}
+
+const findDifferences = (request: Request, expected: Expectation): ReadonlyArray<Difference> => {
+  const { messages } = request
+  const system = messages.filter(({ role }) => role === "system").map(({ text }) => text)
+  const user = messages.findLast(({ role }) => role === "user")
+  const roles = messages.map(({ role }) => role)
+  const tools = request.tools.map(({ name }) => name).sort()
+  return [
+    ...compareText("newest user message", user?.text, expected.lastUserText),
+    ...compareText("system message", system.length === 0 ? undefined : system.join("\n"), expected.systemText),
+    ...compareText("tool results", resultsSinceAnswer(messages), expected.toolResult),
+    ...compareValue("roles", roles, expected.roles),
+    ...compareValue("tools offered", tools, expected.tools && [...expected.tools].sort()),
+    ...compareValue("tool choice", request.toolChoice, expected.toolChoice),
+    ...compareValue("response format", request.responseFormat.type, expected.responseFormat)
+  ]
+}
+
+const checkExpectation = (
+  request: Request,
+  expected: NonNullable<Turn["expect"]>
+): Effect.Effect<ReadonlyArray<Difference>> => {
+  if (typeof expected !== "function") return Effect.succeed(findDifferences(request, expected))
+  return Effect.suspend(() => {
+    const answer = expected(request)
+    return typeof answer === "boolean" ? Effect.succeed(answer) : answer
+  }).pipe(
+    Effect.result,
+    Effect.map((answer) => {
+      if (Result.isSuccess(answer) && answer.success !== false) return []
+      const problem = Result.isFailure(answer) ? answer.failure : undefined
+      const newest = request.messages.at(-1)
+      return [
+        {
+          what: "expect function",
+          expected:
+            problem === undefined
+              ? "true"
+              : shortenText(problem instanceof Error ? problem.message : quoteValue(problem)),
+          found: newest === undefined ? "no message" : `newest message ${newest.role} ${quoteValue(newest.text)}`
+        }
+      ]
+    })
+  )
+}
+
+const failureReasons: {
+  readonly [name in Failure["reason"]]: (failure: Failure & { readonly description: string }) => AiError.AiErrorReason
+} = {
+  RateLimitError: ({ retryAfter }) =>
+    new AiError.RateLimitError(retryAfter === undefined ? {} : { retryAfter: Duration.millis(retryAfter) }),
+  QuotaExhaustedError: () => new AiError.QuotaExhaustedError({}),
+  AuthenticationError: ({ description }) => new AiError.AuthenticationError({ kind: "Unknown", description }),
+  ContentPolicyError: ({ description }) => new AiError.ContentPolicyError({ description }),
+  InvalidRequestError: ({ description }) => new AiError.InvalidRequestError({ description }),
+  InvalidResponseError: ({ description }) => new AiError.InvalidResponseError({ description }),
+  InternalProviderError: ({ description }) => new AiError.InternalProviderError({ description }),
+  NetworkError: ({ description }) =>
+    new AiError.NetworkError({
+      reason: "TransportError",
+      method: "POST",
+      url: "http://scripted.invalid/",
+      description
+    }),
+  InvalidOutputError: ({ description }) => new AiError.InvalidOutputError({ description }),
+  ToolNotFoundError: ({ toolName = "tool" }) => new AiError.ToolNotFoundError({ toolName, availableTools: [] }),
+  ToolParameterValidationError: ({ description, toolName = "tool" }) =>
+    new AiError.ToolParameterValidationError({ toolName, description }),
+  UnknownError: ({ description }) => new AiError.UnknownError({ description })
+}
+
+const isFailure = (fail: Failure | AiError.AiErrorReason): fail is Failure => !Predicate.hasProperty(fail, "_tag")
+
+const toAiErrorReason = (fail: Failure | AiError.AiErrorReason): AiError.AiErrorReason =>
+  isFailure(fail) ? failureReasons[fail.reason]({ description: "scripted failure", ...fail }) : fail
+
+type AnyPart = Response.PartEncoded | Response.StreamPartEncoded
+
+const splitIntoChunks = (text: string, size: number): ReadonlyArray<string> => {
+  const points = [...text]
+  const pieces: Array<string> = []
+  for (let i = 0; i < points.length; i += size) pieces.push(points.slice(i, i + size).join(""))
+  return pieces
+}
+
+const withMetadata = (metadata: Metadata | undefined) =>
+  metadata === undefined ? {} : { metadata: structuredClone(metadata) as Response.ProviderMetadata } // a copy is mutable JSON
+
+const toAnnotated = (text: string | Exclude<Text, string>): { readonly text: string; readonly metadata?: Metadata } =>
+  typeof text === "string" ? { text } : text
+
+const toolCallParts = (call: typeof ToolCall.Type, id: string): ReadonlyArray<AnyPart> => {
+  const common = { id, name: call.name, ...defined({ providerExecuted: call.providerExecuted }) }
+  const params = call.arguments ?? call.params ?? {}
+  const part: AnyPart = { type: "tool-call", ...common, params, ...withMetadata(call.metadata) }
+  if (call.result === undefined) return [part]
+  return [part, { type: "tool-result", ...common, result: call.result, isFailure: call.isFailure ?? false }]
+}
+
+const finishParts = (turn: Turn): ReadonlyArray<Response.FinishPartEncoded> => {
+  if (turn.finishReason === "missing") return []
+  const calls = turn.toolCalls?.some((call) => call.providerExecuted !== true) ?? false
+  const usage = turn.usage ?? {}
+  return [
+    {
+      type: "finish",
+      reason: turn.finishReason ?? (calls ? "tool-calls" : "stop"),
+      usage: {
+        inputTokens: {
+          uncached: undefined,
+          total: usage.inputTokens,
+          cacheRead: usage.cacheReadTokens,
+          cacheWrite: usage.cacheWriteTokens
+        },
+        outputTokens: { total: usage.outputTokens, text: undefined, reasoning: usage.reasoningTokens }
+      },
+      response: undefined
+    }
+  ]
+}
+
+/** The content of a turn, before its raw parts and its finish. */
+const contentParts = (turn: Turn, index: number): ReadonlyArray<AnyPart> => {
+  const parts: Array<AnyPart> = []
+  const push = (type: "text" | "reasoning", given: string | Exclude<Text, string>) => {
+    const { text, metadata } = toAnnotated(given)
+    parts.push({ type, text, ...withMetadata(metadata) })
+  }
+  if (turn.reasoning !== undefined) push("reasoning", turn.reasoning)
+  if (turn.text !== undefined) push("text", turn.text)
+  if (turn.object !== undefined) push("text", JSON.stringify(turn.object))
+  for (const file of turn.files ?? []) parts.push({ type: "file", mediaType: file.mediaType, data: file.data })
+  turn.toolCalls?.forEach((call, i) => parts.push(...toolCallParts(call, call.id ?? `call_${index + 1}_${i + 1}`)))
+  return parts
+}
+
+const streamPart = (part: AnyPart, id: string, size: number): ReadonlyArray<Response.StreamPartEncoded> => {
+  switch (part.type) {
+    case "text":
+      return [
+        { type: "text-start", id, ...(part.metadata === undefined ? {} : { metadata: part.metadata }) },
+        ...splitIntoChunks(part.text, size).map((delta) => ({ type: "text-delta" as const, id, delta })),
+        { type: "text-end", id }
+      ]
+    case "reasoning":
+      return [
+        { type: "reasoning-start", id },
+        ...splitIntoChunks(part.text, size).map((delta) => ({ type: "reasoning-delta" as const, id, delta })),
+        // providers send the signature of a reasoning block with its end
+        { type: "reasoning-end", id, ...(part.metadata === undefined ? {} : { metadata: part.metadata }) }
+      ]
+    case "tool-call": {
+      const text = typeof part.params === "string" ? part.params : JSON.stringify(part.params as Schema.Json) // given as Json
+      const executed = part.providerExecuted === true ? { providerExecuted: true } : {}
+      return [
+        { type: "tool-params-start", id: part.id, name: part.name, ...executed },
+        ...splitIntoChunks(text, size).map((delta) => ({ type: "tool-params-delta" as const, id: part.id, delta })),
+        { type: "tool-params-end", id: part.id },
+        part
+      ]
+    }
+    default:
+      return [part]
+  }
+}
+
+/** The parts of a streamed answer. */
+const streamTurn = (turn: Turn, index: number, size: number): ReadonlyArray<Response.StreamPartEncoded> => [
+  ...contentParts(turn, index).flatMap((part, i) => streamPart(part, `part_${index + 1}_${i + 1}`, size)),
+  ...(turn.parts ?? []).flatMap((part, i) =>
+    part.type === "text" || part.type === "reasoning" ? streamPart(part, `raw_${index + 1}_${i + 1}`, size) : [part]
+  ),
+  ...finishParts(turn)
+]
+
+/** The parts of an answer in one piece, or the value of the `error` part that ends it. */
+const completeTurn = (
+  turn: Turn,
+  index: number
+): { readonly parts: Array<Response.PartEncoded>; readonly error?: { readonly value: unknown } } => {
+  const parts: Array<Response.PartEncoded> = []
+  const open = new Map<string, { readonly type: "text" | "reasoning"; readonly at: number; text: string }>()
+  for (const part of [...contentParts(turn, index), ...(turn.parts ?? []), ...finishParts(turn)]) {
+    switch (part.type) {
+      case "text-delta":
+      case "reasoning-delta": {
+        const type = part.type === "text-delta" ? "text" : "reasoning"
+        const block = open.get(`${type} ${part.id}`) ?? { type, at: parts.length, text: "" }
+        block.text += part.delta
+        open.set(`${type} ${part.id}`, block)
+        parts[block.at] = { type, text: block.text }
+        break
+      }
+      case "text-start":
+      case "text-end":
+      case "reasoning-start":
+      case "reasoning-end":
+      case "tool-params-start":
+      case "tool-params-delta":
+      case "tool-params-end":
+        break
+      case "error":
+        return { parts, error: { value: part.error } }
+      default:
+        parts.push(part)
+    }
+  }
+  return { parts }
+}
+
 interface ScriptedAnswer {
-  readonly turn: modelScript.Turn
+  readonly turn: Turn
   readonly index: number
 }
 
@@ -279,10 +722,10 @@ interface ScriptedAnswer {
  * @category constructors
  * @since 0.1.0
  */
-export const make = Effect.fnUntraced(function* (script: modelScript.Script, options?: Options) {
+export const make = Effect.fnUntraced(function* (script: Script, options?: Options) {
   const chunkSize = Math.max(1, Math.floor(options?.chunkSize ?? 8))
   const turns = typeof script === "function" ? Infinity : script.length
-  const requests = yield* Ref.make<ReadonlyArray<modelScript.Request>>([])
+  const requests = yield* Ref.make<ReadonlyArray<Request>>([])
   const problem = yield* Ref.make<ScriptedModelError | undefined>(undefined)
 
   const refuse = (reason: ScriptedModelError["reason"], method: string) => {
@@ -295,17 +738,17 @@ export const make = Effect.fnUntraced(function* (script: modelScript.Script, opt
     hook: "generateText" | "streamText"
   ): Effect.fn.Return<ScriptedAnswer, AiError.AiError> {
     const request = yield* Ref.modify(requests, (all) => {
-      const next = modelScript.recordRequest(providerOptions, hook, all.length)
+      const next = recordRequest(providerOptions, hook, all.length)
       return [next, [...all, next]]
     })
     const entry = typeof script === "function" ? script : script[request.index]
     if (entry === undefined) {
       const newest = request.messages.at(-1)
       return yield* refuse(
-        new ScriptExhausted({
+        Reason.cases.ScriptExhausted.make({
           turns,
           lastRole: newest?.role ?? "none",
-          lastText: modelScript.shortenText(newest?.text ?? "")
+          lastText: shortenText(newest?.text ?? "")
         }),
         request.method
       )
@@ -313,27 +756,30 @@ export const make = Effect.fnUntraced(function* (script: modelScript.Script, opt
     const given = typeof entry === "function" ? entry(request) : entry
     const turn = Effect.isEffect(given) ? yield* given : given
     if (turn.expect !== undefined) {
-      const differences = yield* modelScript.checkExpectation(request, turn.expect)
+      const differences = yield* checkExpectation(request, turn.expect)
       if (differences.length > 0) {
-        return yield* refuse(new RequestMismatch({ turn: request.index + 1, differences }), request.method)
+        return yield* refuse(
+          Reason.cases.RequestMismatch.make({ turn: request.index + 1, differences }),
+          request.method
+        )
       }
     }
     if (turn.delay !== undefined) yield* Effect.sleep(turn.delay)
     return { turn, index: request.index }
   })
 
-  const failure = (fail: NonNullable<modelScript.Turn["fail"]>, method: string) =>
+  const failure = (fail: NonNullable<Turn["fail"]>, method: string) =>
     AiError.make({
       module: "ScriptedModel",
       method,
-      reason: modelScript.isFailureData(fail) ? modelScript.toAiErrorReason(fail) : fail
+      reason: toAiErrorReason(fail)
     })
 
   const model = yield* LanguageModel.make({
     generateText: Effect.fnUntraced(function* (providerOptions) {
       const { turn, index } = yield* answer(providerOptions, "generateText")
       if (turn.fail !== undefined) return yield* failure(turn.fail, "generateText")
-      const { parts, error } = modelScript.completeTurn(turn, index)
+      const { parts, error } = completeTurn(turn, index)
       if (error === undefined) return parts
       const description = typeof error.value === "string" ? error.value : (JSON.stringify(error.value) ?? "error part")
       return yield* AiError.make({
@@ -346,11 +792,7 @@ export const make = Effect.fnUntraced(function* (script: modelScript.Script, opt
       Stream.unwrap(
         Effect.map(answer(providerOptions, "streamText"), ({ turn, index }) => {
           const hasFailed = turn.fail !== undefined
-          const parts = modelScript.streamTurn(
-            hasFailed ? { ...turn, finishReason: "missing" } : turn,
-            index,
-            chunkSize
-          )
+          const parts = streamTurn(hasFailed ? { ...turn, finishReason: "missing" } : turn, index, chunkSize)
           const paced: Stream.Stream<Response.StreamPartEncoded> =
             turn.chunkDelay === undefined
               ? Stream.fromIterable(parts).pipe(Stream.rechunk(1))
@@ -370,7 +812,7 @@ export const make = Effect.fnUntraced(function* (script: modelScript.Script, opt
       if (first !== undefined) return yield* first
       const used = (yield* Ref.get(requests)).length
       if (typeof script !== "function" && used < turns) {
-        return yield* new ScriptedModelError({ reason: new ScriptIncomplete({ turns, used }) })
+        return yield* new ScriptedModelError({ reason: Reason.cases.ScriptIncomplete.make({ turns, used }) })
       }
     })
   })
@@ -422,10 +864,7 @@ export const make = Effect.fnUntraced(function* (script: modelScript.Script, opt
  * @category layers
  * @since 0.1.0
  */
-export const layer = (
-  script: modelScript.Script,
-  options?: Options
-): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel> =>
+export const layer = (script: Script, options?: Options): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel> =>
   Layer.effectContext(
     Effect.map(make(script, options), ({ model, service }) =>
       Context.make(ScriptedModel, service).pipe(Context.add(LanguageModel.LanguageModel, model))
@@ -437,18 +876,19 @@ export const layer = (
  *
  * **Details**
  *
- * The JSON is `{ "version": 1, "chunkSize"?: 8, "turns": [...] }`, see
- * `ScriptedModel.decodeScript`; `chunkSize` of the options has precedence.
+ * The JSON is `{ "chunkSize"?: 8, "turns": [...] }`, each turn as {@link Turn}
+ * describes it, with durations in milliseconds and without functions and `parts`.
+ * Unknown keys are rejected. `chunkSize` of the options has precedence.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layerJson = (
   json: string | Uint8Array,
-  options?: Options & DecodeOptions
+  options?: Options & Pick<Json.DecodeOptions, "limits">
 ): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel, PayloadError> =>
   Layer.unwrap(
-    Effect.map(modelScript.decodeScript(json, options), ({ chunkSize, turns }) =>
+    Effect.map(Json.decodeJson(ScriptData, { ...options, what: "model script" })(json), ({ chunkSize, turns }) =>
       layer(turns, chunkSize === undefined ? options : { chunkSize, ...options })
     )
   )
@@ -465,7 +905,7 @@ export const layerJson = (
  * import { ScriptedModel } from "effect-emissary/testing"
  *
  * const files = FileSystem.layerNoop({
- *   readFile: () => Effect.succeed(new TextEncoder().encode(`{ "version": 1, "turns": [{ "text": "Hi." }] }`))
+ *   readFile: () => Effect.succeed(new TextEncoder().encode(`{ "turns": [{ "text": "Hi." }] }`))
  * })
  *
  * const { text } = await LanguageModel.generateText({ prompt: "Hello" }).pipe(
@@ -480,7 +920,7 @@ export const layerJson = (
  */
 export const layerFile = (
   path: string,
-  options?: Options & DecodeOptions
+  options?: Options & Pick<Json.DecodeOptions, "limits">
 ): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel, PayloadError | PlatformError, FileSystem.FileSystem> =>
   Layer.unwrap(
     Effect.map(
@@ -495,7 +935,7 @@ export const layerFile = (
  * @category accessors
  * @since 0.1.0
  */
-export const requests: Effect.Effect<ReadonlyArray<modelScript.Request>, never, ScriptedModel> = ScriptedModel.use(
+export const requests: Effect.Effect<ReadonlyArray<Request>, never, ScriptedModel> = ScriptedModel.use(
   (service) => service.requests
 )
 

@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, type Layer, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import type * as modelScript from "#src/testing/internal/modelScript.ts"
 import { Agent, Conversation, Message, Run, ToolRuntime } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
@@ -38,7 +37,12 @@ const agent = Agent.make("outer", {
   ]
 })
 
-const callOf = (turn: Turn, at: string, kind: typeof Kind.Type, i: number): modelScript.ToolCall => {
+const callOf = (
+  turn: Turn,
+  at: string,
+  kind: typeof Kind.Type,
+  i: number
+): NonNullable<ScriptedModel.Turn["toolCalls"]>[number] => {
   const id = turn.sameId ? "same" : `${at}_${i}`
   // Texts are unique, so that what ran twice shows
   const text = `${at} ${i}`

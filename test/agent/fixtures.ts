@@ -1,6 +1,5 @@
 import { Context, Deferred, Effect, Layer, Ref, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import type * as modelScript from "#src/testing/internal/modelScript.ts"
 import { ToolFailure, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -73,7 +72,11 @@ export const handlers = toolkit.toLayer(
   })
 )
 
-export const call = (id: string, name: string, params: Schema.Json): modelScript.ToolCall => ({ id, name, params })
+export const call = (
+  id: string,
+  name: string,
+  params: Schema.Json
+): NonNullable<ScriptedModel.Turn["toolCalls"]>[number] => ({ id, name, params })
 
 /** A scripted model, the tools above and their probe. */
 export const world = (script: ScriptedModel.Script, runtime: Layer.Layer<never> = ToolRuntime.layerInline) =>
