@@ -2,23 +2,7 @@
 import * as planCheck from "#src/plan/internal/planCheck.ts"
 import type { Json } from "effect-emissary/payload"
 import type { PlanDefinition, PlanInvalid, When } from "effect-emissary/plan"
-
-export const step = (
-  name: string,
-  options: Partial<PlanDefinition.StepDefinition> = {}
-): PlanDefinition.StepDefinition => ({
-  name,
-  target: { kind: "function", name: "f" },
-  task: { _tag: "FromPrev" },
-  parallel: false,
-  ...options
-})
-
-export const plan = (...steps: ReadonlyArray<PlanDefinition.StepDefinition>): PlanDefinition.PlanDefinition => ({
-  name: "plan",
-  maxIterations: 100,
-  steps
-})
+import { plan } from "./definitions.ts"
 
 export const some = (name: string): When.When => ({ _tag: "Custom", name })
 

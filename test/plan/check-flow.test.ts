@@ -6,7 +6,8 @@ import * as planFlow from "#src/plan/internal/planFlow.ts"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Plan, type PlanDefinition, type PlanRun, type When } from "effect-emissary/plan"
 
-import { brief, either, object, plan, problems, some, step, to } from "./check-fixtures.ts"
+import { brief, either, object, problems, some, to } from "./check-fixtures.ts"
+import { plan, step } from "./definitions.ts"
 import { pluck } from "../pluck.ts"
 
 const Index = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 19 }))

@@ -5,7 +5,8 @@ import * as planCheck from "#src/plan/internal/planCheck.ts"
 import * as planNames from "#src/plan/internal/planNames.ts"
 import { Plan, PlanDefinition, PlanInvalid, Reference } from "effect-emissary/plan"
 
-import { brief, either, plan, problems, reasons, schemas, step, to } from "./check-fixtures.ts"
+import { brief, either, problems, reasons, schemas, to } from "./check-fixtures.ts"
+import { plan, step } from "./definitions.ts"
 
 const { fromParallel, fromParallelAll, fromStep } = Reference
 

@@ -7,7 +7,8 @@ import { ToolContract } from "effect-emissary"
 import type { Json } from "effect-emissary/payload"
 import { Reference, type PlanDefinition } from "effect-emissary/plan"
 
-import { brief, object, plan, schemas, step } from "./check-fixtures.ts"
+import { brief, object, schemas } from "./check-fixtures.ts"
+import { plan, step } from "./definitions.ts"
 
 const tool = (parameters: Json.JsonObject, name = "search") =>
   Effect.runSync(Effect.flatMap(ToolContract.make({ name, parameters }), boundTool.makeStub))

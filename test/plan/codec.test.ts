@@ -3,6 +3,7 @@ import { Effect, Schema } from "effect"
 import type { PayloadError } from "effect-emissary"
 import { Plan, Reference, When, type PlanDefinition } from "effect-emissary/plan"
 import { definition, names, Seed } from "./codec-definitions.ts"
+import * as definitions from "./definitions.ts"
 import { native, plan, step } from "./wires.ts"
 import { pluck } from "../pluck.ts"
 
@@ -29,10 +30,8 @@ const lossesOf = (definition: Definition, version: number) =>
 
 const base: Definition = { name: "plan", maxIterations: 100, steps: [] }
 
-const withStep = (rest: Partial<PlanDefinition.StepDefinition>): Definition => ({
-  ...base,
-  steps: [{ name: "a", target: { kind: "function", name: "a" }, task: { _tag: "FromPrev" }, parallel: false, ...rest }]
-})
+const withStep = (rest: Partial<PlanDefinition.StepDefinition>): Definition =>
+  definitions.plan(definitions.step("a", rest))
 
 describe("plan wire, versions 1 and 2", () => {
   it.effect("PLAN-4 keys are written in the order and with the omissions of LazyBridge", () =>

@@ -1,4 +1,4 @@
-/** Plans as plain data whose steps run a function of their own name, for tests of pictures and differences. */
+/** Plans as plain data whose steps run a function of their own name. */
 import type { PlanDefinition } from "effect-emissary/plan"
 
 export const step = (

@@ -3,6 +3,7 @@ import { DateTime, Effect, Result, Schema } from "effect"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Message } from "effect-emissary"
 import { Picture, When, type PlanDefinition, type PlanRun } from "effect-emissary/plan"
+import { plan, step } from "./definitions.ts"
 import { mermaid } from "./picture-parsers.ts"
 
 const Small = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 7 }))
@@ -22,22 +23,19 @@ const build = ({ steps }: typeof Generated.Type): PlanDefinition.PlanDefinition 
   const some = steps.slice(0, 8)
   const alone = some.flatMap(({ parallel }, index) => (parallel ? [] : [`s${index}`]))
   const pick = (index: number) => alone[index % Math.max(1, alone.length)] ?? "s0"
-  return {
-    name: "p",
-    maxIterations: 100,
-    steps: some.map(({ afterBranches, parallel, routes }, index) => ({
-      name: `s${index}`,
-      target: { kind: "function", name: "f" },
-      task: { _tag: "FromPrev" },
-      parallel,
-      ...(parallel || routes.length === 0
-        ? {}
-        : { routes: routes.slice(0, 3).map((to) => ({ to: pick(to), when: When.custom(`c${to}`) })) }),
-      ...(parallel || afterBranches === undefined || afterBranches >= some.length
-        ? {}
-        : { afterBranches: `s${afterBranches}` })
-    }))
-  }
+  return plan(
+    ...some.map(({ afterBranches, parallel, routes }, index) =>
+      step(`s${index}`, {
+        parallel,
+        ...(parallel || routes.length === 0
+          ? {}
+          : { routes: routes.slice(0, 3).map((to) => ({ to: pick(to), when: When.custom(`c${to}`) })) }),
+        ...(parallel || afterBranches === undefined || afterBranches >= some.length
+          ? {}
+          : { afterBranches: `s${afterBranches}` })
+      })
+    )
+  )
 }
 
 const at = DateTime.makeUnsafe(0)
@@ -104,7 +102,7 @@ describe("PLAN-9 pictures and runs", () => {
               edges.some((next) => next.from === edge.to && name(next.to) === to)
           )
         const turns = walk(definition, generated.choices)
-        let previous: ReadonlyArray<string> = ["p"]
+        let previous: ReadonlyArray<string> = ["plan"]
         for (const turn of turns) {
           for (const from of previous) for (const to of turn) assert.isTrue(leads(from, to), `${from} to ${to}`)
           previous = turn

@@ -4,8 +4,9 @@
  */
 import { DateTime, HashMap, Result, Schema } from "effect"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
+import { PlanRun } from "effect-emissary/plan"
 import * as childDriver from "../agent/child-driver.ts"
+import { plan, step } from "./definitions.ts"
 
 const Index = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
 
@@ -29,30 +30,14 @@ export type Script = typeof Script.Type
 
 export const time = (millis: number): DateTime.Utc => DateTime.makeUnsafe(Date.UTC(2026, 0, 1) + millis)
 
-export const step = (
-  name: string,
-  options: Partial<PlanDefinition.StepDefinition> = {}
-): PlanDefinition.StepDefinition => ({
-  name,
-  target: { kind: "function", name },
-  task: { _tag: "FromPrev" },
-  parallel: false,
-  ...options
-})
-
-export const plan = (
-  steps: ReadonlyArray<PlanDefinition.StepDefinition>,
-  maxIterations = 100
-): PlanDefinition.PlanDefinition => ({ name: "plan", maxIterations, steps })
-
 /** What runs in the steps of a kind "plan": a pause in the middle, and a band. */
 const inner = planTransition.makeRules(
-  plan([
+  plan(
     step("x"),
     step("pay", { target: { kind: "tool", name: "pay" } }),
     step("p", { parallel: true }),
     step("q", { parallel: true })
-  ])
+  )
 )
 
 const nameOf = (index: number) => `s${index}`
@@ -75,7 +60,7 @@ export const rulesOf = (script: Script): planTransition.Rules => {
       ...(routed && later > 0 && rejoin > 3 ? { afterBranches: nameOf(index + 1 + (rejoin % later)) } : {})
     })
   })
-  return planTransition.makeRules(plan(steps, script.maxIterations), nested)
+  return planTransition.makeRules({ ...plan(...steps), maxIterations: script.maxIterations }, nested)
 }
 
 export interface Log {

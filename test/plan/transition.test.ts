@@ -4,7 +4,8 @@ import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { Conversation, type Run } from "effect-emissary"
 import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 
-import { plan, step, time } from "./transition-driver.ts"
+import { plan, step } from "./definitions.ts"
+import { time } from "./transition-driver.ts"
 import { pluck } from "../pluck.ts"
 
 const at = time(0)
@@ -68,7 +69,7 @@ const visit = (
   choices: Record<string, ReadonlyArray<string | undefined>> = {},
   maxIterations = 20
 ): ReadonlyArray<string> => {
-  const rules = planTransition.makeRules(plan(steps, maxIterations))
+  const rules = planTransition.makeRules({ ...plan(...steps), maxIterations })
   const taken: Record<string, number> = {}
   let state = started(rules)
   for (;;) {
@@ -93,7 +94,7 @@ const band = (name: string) => step(name, { parallel: true })
 describe("PLAN-5 where a run goes", () => {
   it("PLAN-5 S6 steps run as declared; a plan without steps gives its input", () => {
     assert.deepStrictEqual(visit([step("a"), step("b")]), ["a", "b"])
-    const empty = planTransition.makeRules(plan([]))
+    const empty = planTransition.makeRules(plan())
     assert.deepStrictEqual(planTransition.next(empty, started(empty)), {
       _tag: "Finish",
       outcome: { _tag: "Completed", output: "the input" }
@@ -165,12 +166,12 @@ describe("PLAN-5 where a run goes", () => {
 
   it("PLAN-5 S7.5 a router that is reached again inside of its branch takes it once", () => {
     const rules = planTransition.makeRules(
-      plan([
+      plan(
         step("t", { ...routes("v"), afterBranches: "s" }),
         step("s", { ...routes("t", "v"), afterBranches: "r" }),
         step("v"),
         step("r")
-      ])
+      )
     )
     const route = (step: string, to?: string): ReadonlyArray<PlanRun.Event> => [
       go(step),
@@ -226,7 +227,7 @@ describe("PLAN-5 where a run goes", () => {
   it("PLAN-5 S7.2 routesBy goes to any step by its name, and to no other", () => {
     const steps = [step("a", { routesBy: "next" }), step("b"), step("c")]
     assert.deepStrictEqual(visit(steps, { a: ["c"] }), ["a", "c"])
-    const rules = planTransition.makeRules(plan(steps))
+    const rules = planTransition.makeRules(plan(...steps))
     const error = refused(rules, [go("a"), done("a"), { _tag: "RouteTaken", at, step: "a", to: "x" }])
     assert.include(error.message, `expected one of the steps "a", "b", "c", found "x"`)
   })
@@ -234,7 +235,7 @@ describe("PLAN-5 where a run goes", () => {
 
 describe("PLAN-5 bands and what they keep", () => {
   const rules = planTransition.makeRules(
-    plan([step("a"), band("b"), { ...band("c"), writes: "k" }, band("d"), step("e")])
+    plan(step("a"), band("b"), { ...band("c"), writes: "k" }, band("d"), step("e"))
   )
   const inBand = after(rules, [go("a"), done("a"), go("b"), go("c"), go("d")])
 
@@ -286,9 +287,10 @@ describe("PLAN-5 bands and what they keep", () => {
 
 describe("PLAN-6 going on", () => {
   it("S13.8 branches and the counter survive; the limit of a resume replaces the old one", () => {
-    const rules = planTransition.makeRules(
-      plan([step("a", { ...routes("b"), afterBranches: "d" }), step("b"), step("c"), step("d")], 2)
-    )
+    const rules = planTransition.makeRules({
+      ...plan(step("a", { ...routes("b"), afterBranches: "d" }), step("b"), step("c"), step("d")),
+      maxIterations: 2
+    })
     const state = after(rules, [
       go("a"),
       done("a"),
@@ -308,7 +310,7 @@ describe("PLAN-6 going on", () => {
   })
 
   it("S7.6 a step whose route could not be chosen is done: only the choice is made again", () => {
-    const rules = planTransition.makeRules(plan([step("a", routes("c")), step("b"), step("c")]))
+    const rules = planTransition.makeRules(plan(step("a", routes("c")), step("b"), step("c")))
     const { failure } = failed("a")
     const state = after(rules, [
       go("a"),
@@ -321,7 +323,7 @@ describe("PLAN-6 going on", () => {
   })
 
   it("PLAN-5 an output that does not fit the plan's is a failure, and is tried again", () => {
-    const rules = planTransition.makeRules(plan([step("a")]))
+    const rules = planTransition.makeRules(plan(step("a")))
     const { failure } = failed("a")
     const state = after(rules, [
       go("a"),
@@ -336,7 +338,7 @@ describe("PLAN-6 going on", () => {
   })
 
   it("S16.4 after an interruption nothing starts, what runs may end, and all of it goes on later", () => {
-    const rules = planTransition.makeRules(plan([band("a"), band("b"), step("c")]))
+    const rules = planTransition.makeRules(plan(band("a"), band("b"), step("c")))
     const stopped = after(rules, [go("a"), go("b"), { _tag: "PlanInterrupted", at, reason: "stop" }, done("a")])
     assert.isTrue(Result.isFailure(planTransition.apply(rules, stopped, go("b"))))
     assert.isTrue(
@@ -357,7 +359,7 @@ describe("PLAN-6 going on", () => {
   })
 
   it("PLAN-7 what is completed or concluded does not go on", () => {
-    const rules = planTransition.makeRules(plan([step("a")]))
+    const rules = planTransition.makeRules(plan(step("a")))
     const completed = finish(rules, after(rules, [go("a"), done("a")]))
     assert.include(
       Result.getOrThrow(Result.flip(planTransition.apply(rules, completed, resumed))).message,
@@ -368,20 +370,20 @@ describe("PLAN-6 going on", () => {
   })
 
   it("PLAN-6 a state of another plan is refused by its digest, and never runs on", () => {
-    const rules = planTransition.makeRules(plan([step("a"), step("b")]))
+    const rules = planTransition.makeRules(plan(step("a"), step("b")))
     const state = after(rules, [go("a"), done("a")])
     const error = Result.getOrThrow(Result.flip(planTransition.checkDigest(state, "sha256:1")))
     assert.deepInclude(error, { _tag: "PlanChanged", expected: "sha256:0", found: "sha256:1" })
     assert.isTrue(Result.isSuccess(planTransition.checkDigest(state, "sha256:0")))
-    const action = planTransition.next(planTransition.makeRules(plan([step("a")])), state)
+    const action = planTransition.next(planTransition.makeRules(plan(step("a"))), state)
     assert(action._tag === "Finish" && action.outcome._tag === "Failed")
     assert.strictEqual(action.outcome.failure.type, "PlanChanged")
   })
 })
 
 describe("PLAN-5 facts that do not fit are refused, and say why", () => {
-  const inner = planTransition.makeRules(plan([step("x")]))
-  const rules = planTransition.makeRules(plan([step("a", routes("c")), step("n"), step("c")]), new Map([["n", inner]]))
+  const inner = planTransition.makeRules(plan(step("x")))
+  const rules = planTransition.makeRules(plan(step("a", routes("c")), step("n"), step("c")), new Map([["n", inner]]))
   const toN: ReadonlyArray<PlanRun.Event> = [go("a"), done("a"), { _tag: "RouteTaken", at, step: "a" }, go("n")]
   const nested = (event: PlanRun.Event, step = "n"): PlanRun.NestedChanged => ({
     _tag: "NestedChanged",
@@ -492,7 +494,7 @@ describe("PLAN-5 facts that do not fit are refused, and say why", () => {
   })
 
   it("PLAN-5 an outcome is the one that comes next, with all it holds", () => {
-    const short = planTransition.makeRules(plan([step("a")]))
+    const short = planTransition.makeRules(plan(step("a")))
     const error = refused(short, [
       go("a"),
       done("a"),
