@@ -116,6 +116,8 @@ export interface Runner {
   readonly deviations: ReadonlyArray<Deviation>
   /** Cases that count as not applicable if neither the recording nor a deviation is met. */
   readonly inapplicable?: ReadonlyArray<Omission>
+  /** More files of cases: not recorded, but said by a specification. */
+  readonly more?: ReadonlyArray<string>
   /** A case that is told in words, in the vocabulary. */
   readonly inVocabulary?: (golden: Case) => Case
 }
@@ -161,36 +163,71 @@ const judge = Effect.fnUntraced(function* (runner: Runner, golden: Case): Effect
   return assert.fail(`${golden.title}\n${problems.join("\n")}`)
 })
 
-/** One test per case; and, for our own file, one that each judgement is about the cases it names and no others. */
-export const suite = (runner: Runner): void => {
-  const other = process.env[`EMISSARY_GOLDEN_${runner.name.toUpperCase()}`]
-  const file = other ?? fileURLToPath(new URL(`./${runner.name}-cases.json`, import.meta.url))
-  const recorded = Schema.decodeUnknownSync(Schema.Array(Case), { onExcessProperty: "error" })(
+const casesOf = (runner: Runner, file: string): ReadonlyArray<Case> =>
+  Schema.decodeUnknownSync(Schema.Array(Case), { onExcessProperty: "error" })(
     JSON.parse(readFileSync(file, "utf8"))
-  )
-  const cases = recorded.map(runner.inVocabulary ?? ((golden) => golden))
-  const judged = new Map<Review, Array<string>>()
-  let done = 0
-  describe(`golden cases of ${other ?? `${runner.name}-cases.json`}`, () => {
-    for (const golden of cases) {
-      const { group, id, title } = golden
-      it.live(`${id} ${group === undefined ? title : `${group}: ${title}`}`, ({ annotate }) =>
-        Effect.gen(function* () {
-          const { by, word } = yield* judge(runner, golden)
-          for (const review of by) judged.set(review, [...(judged.get(review) ?? []), id])
-          done += 1
-          const reasons = by.map(({ reason }) => reason).join("; ")
-          if (word !== "met") yield* Effect.promise(() => annotate(`${word}: ${reasons}`))
-        })
-      )
-    }
+  ).map(runner.inVocabulary ?? ((golden) => golden))
 
-    it("each judgement is about the cases it names", ({ skip }) => {
-      if (other !== undefined || done < cases.length) return skip()
-      for (const review of [...runner.omissions, ...runner.deviations, ...(runner.inapplicable ?? [])]) {
-        if (review.cases === undefined) continue
-        assert.deepStrictEqual((judged.get(review) ?? []).toSorted(), review.cases.split(" ").filter(Boolean).toSorted(), review.reason)
+/** That a key nobody knows is an error that names it, wherever it stands. */
+const itIsStrict = (runner: Runner, cases: ReadonlyArray<Case>): void => {
+  it.live("an unknown key in a case is an error that names it", () =>
+    Effect.gen(function* () {
+      for (const golden of cases.filter((one) => runner.omissions.every(({ covers }) => !covers(one)))) {
+        const { expect, given } = golden
+        for (const strange of [
+          { ...golden, given: { ...given, strange: 1 } },
+          { ...golden, expect: { ...expect, strange: 1 } }
+        ]) {
+          const exit = yield* Effect.exit(Effect.suspend(() => judge({ ...runner, deviations: [], inapplicable: [] }, strange)))
+          assert(Exit.isFailure(exit), `${golden.id} is met with an unknown key`)
+          if (strange.expect === expect) assert.include(Cause.pretty(exit.cause), "strange", golden.id)
+        }
       }
     })
+  )
+}
+
+const itJudges = (runner: Runner, cases: ReadonlyArray<Case>, judged: Map<Review, Array<string>>): void => {
+  for (const golden of cases) {
+    const { group, id, title } = golden
+    it.live(`${id} ${group === undefined ? title : `${group}: ${title}`}`, ({ annotate }) =>
+      Effect.gen(function* () {
+        const { by, word } = yield* judge(runner, golden)
+        for (const review of by) judged.set(review, [...(judged.get(review) ?? []), id])
+        const reasons = by.map(({ reason }) => reason).join("; ")
+        if (word !== "met") yield* Effect.promise(() => annotate(`${word}: ${reasons}`))
+      })
+    )
+  }
+}
+
+const itIsReviewed = (runner: Runner, judged: ReadonlyMap<Review, ReadonlyArray<string>>): void => {
+  it("each judgement is about the cases it names", ({ skip }) => {
+    // Another file, or only some of the tests.
+    if (judged.size === 0) return skip()
+    for (const review of [...runner.omissions, ...runner.deviations, ...(runner.inapplicable ?? [])]) {
+      if (review.cases === undefined) continue
+      const named = review.cases.split(" ").filter((id) => id !== "")
+      assert.deepStrictEqual((judged.get(review) ?? []).toSorted(), named.toSorted(), review.reason)
+    }
   })
+}
+
+/**
+ * One test per case; that unknown keys are errors; and for the recorded cases that each
+ * judgement is about those it names and no others.
+ */
+export const suite = (runner: Runner): void => {
+  const ours = [`${runner.name}-cases.json`, ...(runner.more ?? [])]
+  const paths = ours.map((name) => fileURLToPath(new URL(`./${name}`, import.meta.url)))
+  const other = process.env[`EMISSARY_GOLDEN_${runner.name.toUpperCase()}`]
+  const judged = new Map<Review, Array<string>>()
+  for (const [index, path] of (other === undefined ? paths : [other]).entries()) {
+    const cases = casesOf(runner, path)
+    describe(`golden cases of ${other ?? ours[index]}`, () => {
+      itJudges(runner, cases, other === undefined && index === 0 ? judged : new Map())
+      itIsStrict(runner, cases)
+    })
+  }
+  itIsReviewed(runner, judged)
 }

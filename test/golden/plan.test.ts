@@ -7,6 +7,7 @@ import { inVocabulary, programOf } from "./plan/words.ts"
 
 suite({
   name: "plan",
+  more: ["plan-specified.json"],
   omissions,
   deviations,
   inVocabulary,
