@@ -8,11 +8,10 @@
  */
 import { DateTime, Effect, Result } from "effect"
 import { Conversation, Run, ToolResult } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 
 const at = DateTime.makeUnsafe(0)
 
-const first: Run.Started = {
+const first: Run.EventOf<"RunStarted"> = {
   _tag: "RunStarted",
   at,
   runId: "run",
@@ -65,12 +64,12 @@ const started: ReadonlyArray<Run.Event> = [
 const measure = (steps: number, encode: boolean): number => {
   const events = Array.from({ length: steps }, (_, i) => eventsOf(i + 1))
   const begin = performance.now()
-  let state = Result.getOrThrow(RunTransition.applyAll(RunTransition.start(first), started))
+  let state = Result.getOrThrow(Run.applyAll(Run.start(first), started))
   for (const batch of events) {
-    RunTransition.next(state)
+    Run.next(state)
     for (const event of batch) {
       if (encode) Effect.runSync(Run.eventCodec.encodeJson(event))
-      state = Result.getOrThrow(RunTransition.apply(state, event))
+      state = Result.getOrThrow(Run.apply(state, event))
     }
   }
   return ((performance.now() - begin) * 1000) / steps

@@ -5,7 +5,7 @@
  * is sent is kept within a budget; what is stored is all of it.
  *
  * A conversation tells which calls have no result, not which have started: the tool of a process that died runs again.
- * Where that must not be, store the run's events (RunEvent) instead, and resume the RunState they fold to.
+ * Where that must not be, store the run's events (`Run.Event`) instead, and resume the state they fold to.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Option, Ref, Schema } from "effect"

@@ -28,8 +28,7 @@ import * as toolBatch from "../tool/internal/toolBatch.ts"
 import * as AgentDefinition from "./AgentDefinition.ts"
 import * as AgentError from "./AgentError.ts"
 import * as ModelRegistry from "./ModelRegistry.ts"
-import type { State } from "./Run.ts"
-import * as RunTransition from "./RunTransition.ts"
+import * as Run from "./Run.ts"
 import * as agentBlueprint from "./internal/agentBlueprint.ts"
 import type * as agentData from "./internal/agentData.ts"
 import * as agentMethods from "./internal/agentMethods.ts"
@@ -891,15 +890,15 @@ const checkStubs = Effect.fnUntraced(function* (resolved: agentBlueprint.Resolve
 const checkState = Effect.fnUntraced(function* (
   blueprint: agentBlueprint.Blueprint<unknown>,
   resolved: agentBlueprint.Resolved<unknown>,
-  state: State
+  state: Run.State
 ) {
   // A model could only begin the answer anew that something else is in the middle of.
   if (state.progress !== undefined) {
-    return yield* new RunTransition.DefinitionChanged({ expected: resolved.digest, found: state.definition })
+    return yield* new Run.DefinitionChanged({ expected: resolved.digest, found: state.definition })
   }
   if (state.definition === resolved.digest) return
   if ((yield* blueprint.digestsOfOrigin).includes(state.definition)) return
-  yield* Effect.fromResult(RunTransition.checkDefinition(state, resolved.digest))
+  yield* Effect.fromResult(Run.checkDefinition(state, resolved.digest))
 })
 
 const machineOf = <A>(blueprint: agentBlueprint.Blueprint<A>): driver.Machine<A> => ({

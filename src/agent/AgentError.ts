@@ -12,7 +12,6 @@
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Run from "./Run.ts"
-import * as RunTransition from "./RunTransition.ts"
 
 // What other people's errors say may hold secrets and message text. It stays out of
 // reasons, their messages, their JSON and everything that prints an error.
@@ -277,8 +276,8 @@ export const Reason = Schema.Union([
   DefinitionInvalid,
   ToolSetInvalid,
   StubWithoutRuntime,
-  RunTransition.DefinitionChanged,
-  RunTransition.InvalidDecision,
+  Run.DefinitionChanged,
+  Run.InvalidDecision,
   ConversationInvalid,
   BudgetFailed,
   MaxDepth,
@@ -303,7 +302,7 @@ export type Reason = typeof Reason.Type
 export class AgentError extends Schema.TaggedError<AgentError>("effect-emissary/agent/AgentError")("AgentError", {
   agent: Schema.String,
   reason: Reason,
-  state: Schema.optionalKey(Run.State)
+  state: Schema.optionalKey(Run.stateCodec.schema)
 }) {
   /**
    * @since 0.1.0
@@ -332,7 +331,7 @@ const adviceFor = Run.Outcome.match({
  */
 export class RunIncomplete extends Schema.TaggedError<RunIncomplete>("effect-emissary/agent/RunIncomplete")(
   "RunIncomplete",
-  { outcome: Run.Outcome, state: Run.State }
+  { outcome: Run.Outcome, state: Run.stateCodec.schema }
 ) {
   /**
    * @since 0.1.0

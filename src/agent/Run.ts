@@ -1,514 +1,286 @@
 /**
- * One execution of an agent as data: its state, the journal of its events, and their codecs. Use it to store a run,
- * to show it and to resume it, in another process if need be.
+ * One execution of an agent as data: its state, the journal of its events, the rules that lead from one to the next, and
+ * their codecs.
  *
- * @since 0.1.0
- */
-
-import * as Chunk from "effect/Chunk"
-import type * as DateTime from "effect/DateTime"
-import * as Effect from "effect/Effect"
-import * as Equal from "effect/Equal"
-import * as Hash from "effect/Hash"
-import * as HashMap from "effect/HashMap"
-import * as EffectInspectable from "effect/Inspectable"
-import type { Inspectable } from "effect/Inspectable"
-import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
-import * as Schema from "effect/Schema"
-import * as SchemaGetter from "effect/SchemaGetter"
-import * as SchemaIssue from "effect/SchemaIssue"
-import * as Conversation from "../conversation/Conversation.ts"
-import * as Message from "../conversation/Message.ts"
-import type * as history from "../conversation/internal/history.ts"
-import type { JsonObject } from "../payload/Json.ts"
-import * as PayloadError from "../payload/PayloadError.ts"
-import * as VersionedCodec from "../payload/VersionedCodec.ts"
-import type { ToolResult } from "../tool/ToolResult.ts"
-import * as runParts from "./internal/runParts.ts"
-
-/**
- * A call that waits for somebody's decision.
+ * **When to use**
+ *
+ * Use it to store a run, to show it and to resume it, in another process if need be. Agents apply the rules for you. Use
+ * {@link next} and {@link apply} directly to write a driver of your own: one that stores events in a database, or that
+ * makes each model call a durable activity. A driver asks {@link next}, performs the action, and applies the results as
+ * events. It needs no other rule. The same answers and results give the same conversation under every driver.
  *
  * **Details**
  *
- * `path` holds the ids of the enclosing calls, outermost first, when the call was
- * made by an agent that is itself a tool of this one; where a plan runs it, the names of
- * the plan's steps stand among them. It is absent for calls of the run's own model, and
- * empty where such a call has the same id as one of theirs. A step of a plan that waits
- * has the name of the step as its `callId`.
+ * The first rule of this table that fits a state gives its next action.
  *
- * @category models
- * @since 0.1.0
- */
-export interface ApprovalRequest {
-  readonly callId: string
-  readonly name: string
-  readonly arguments: Schema.Json
-  readonly path?: ReadonlyArray<string>
-}
-
-/**
- * Schema of {@link ApprovalRequest}.
+ * | state | next |
+ * |---|---|
+ * | has an outcome | `Finished` with it |
+ * | interrupted, some calls started | `RunTools`: each of them settled `interrupted` |
+ * | interrupted | `Finished`: `Interrupted` |
+ * | the newest answer asks for more and used up the budget | `Finished`: `MaxSteps`, its calls stay open |
+ * | has progress, which waits for decisions and has none | `Finished`: `AwaitingApproval` |
+ * | has progress | `CallModel`: the same step again |
+ * | open calls that can run or are settled | `RunTools` |
+ * | open calls, all waiting for decisions | `Finished`: `AwaitingApproval` |
+ * | no answer since the newest user message, or none at all in this run | `CallModel` |
+ * | answer ended by the provider (`length`, `content-filter`, `error`, `other`) | `Finished`: `Stopped` |
+ * | answer with valid output | `Finished`: `Completed` with it |
+ * | answer with calls (they have results now), or finish reason `pause` | `CallModel` |
+ * | answer of an agent without an output schema | `Finished`: `Completed` |
+ * | invalid output, steps left, it came as a call of the output tool | `CallModel` |
+ * | invalid output, steps left, `structured: "fallback"` not used yet | `CallModel` for the output alone |
+ * | invalid output | `Finished`: `InvalidOutput` |
  *
- * @category schemas
- * @since 0.1.0
- */
-export const ApprovalRequest: Schema.Codec<ApprovalRequest> = Schema.Struct({
-  callId: Schema.String,
-  name: Schema.String,
-  arguments: Schema.Json,
-  path: Schema.optionalKey(Schema.Array(Schema.String))
-}).annotate({ identifier: "ApprovalRequest" })
-
-/**
- * Requests of a run and of what runs inside it, told apart: an id alone would not say
- * whose call is meant where two have it.
+ * | event | effect | condition |
+ * |---|---|---|
+ * | `RunStarted` | makes the state; open calls of the conversation are `Requested`, or `Settled` when their answer was cut off; answers since the last user message count as steps | first |
+ * | `InputAdded` | user message appended, steps back to 0; with open calls it waits and does both when the last of them has a result, and no limit holds them up; with progress it waits for the answer | between steps |
+ * | `ConversationFitted` | sets the view; later messages enter it, too | when `next` is a model call |
+ * | `StepStarted` | notes the step | when `next` is that step |
+ * | `ModelAnswered` | message appended, steps and usage counted, calls `Requested` (`Settled` when cut off, and the output call), progress dropped | in a step |
+ * | `ModelMistaken` | problem noted for the next try of the step | in a step |
+ * | `ProgressSaved` | facts added, requests set, decisions taken, the limit set, usage added | in a step |
+ * | `ApprovalRequested` | `Requested` to `AwaitingApproval` | |
+ * | `ApprovalDecided` | `AwaitingApproval` to `Approved`, or to `Settled` as `denied`; with progress, from its requests to its decisions | also after the end |
+ * | `ToolStarted` | `Requested` or `Approved` to `Started` | not after an interruption, not over the limit |
+ * | `ToolFinished` | result appended, call closed | a call that never started can only fail |
+ * | `ChildEvent` | applied to the child state of a `Started` call; its usage is added; with progress only a decision, by its path | |
+ * | `RunInterrupted` | nothing starts any more | |
+ * | `RunFinished` | sets the outcome | when `next` is that outcome |
+ * | `RunResumed` | clears outcome, interruption and the reported limit; `next` continues from there | |
  *
- * @internal
- * @category combining
- * @since 0.1.0
- */
-export const disambiguate = (requests: ReadonlyArray<ApprovalRequest>): ReadonlyArray<ApprovalRequest> => {
-  const below = new Set(requests.filter(({ path }) => path !== undefined).map(({ callId }) => callId))
-  return requests.map((request) =>
-    request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
-  )
-}
-
-/**
- * Schema of {@link Outcome}, with `cases`, `guards`, `isAnyOf` and `match`.
+ * A call that is `Started` when a driver asks for the next action has been lost with
+ * the process that ran it (never ask while a batch runs). It is settled `interrupted`
+ * and not run again, unless it is an agent: then its own state says how to continue.
  *
- * **Details**
+ * Applying an event costs the same however long the run is.
  *
- * - `Completed`: the model gave its final answer. `output` is the JSON it holds,
- *   when the agent has an output schema.
- * - `MaxSteps`: the last answer the budget allows asked for more. Its calls are open. Of a
- *   plan: it used up its iterations.
- * - `AwaitingApproval`: nothing can be done before these decisions.
- * - `Interrupted`: somebody stopped the run; `reason` is theirs.
- * - `InvalidOutput`: the final answer does not fit the output schema.
- * - `Stopped`: the provider ended the answer early.
- *
- * **Example** (Telling outcomes apart)
+ * **Example** (A driver that answers everything itself)
  *
  * ```ts
- * import { Run } from "effect-emissary"
+ * import { DateTime, Effect, Result } from "effect"
+ * import { Conversation, Message, Run } from "effect-emissary"
  * import assert from "node:assert"
  *
- * const line = Run.Outcome.match({
- *   Completed: () => "done",
- *   MaxSteps: () => "needs more steps",
- *   AwaitingApproval: ({ requests }) => `waits for ${requests.length} decisions`,
- *   Interrupted: ({ reason }) => `interrupted: ${reason ?? "no reason given"}`,
- *   InvalidOutput: ({ issues }) => `${issues.length} problems in the answer`,
- *   Stopped: ({ finishReason }) => `the provider stopped: ${finishReason}`
+ * const program = Effect.gen(function*() {
+ *   const at = yield* DateTime.now
+ *   let state = Run.start({
+ *     _tag: "RunStarted",
+ *     at,
+ *     runId: "run_1",
+ *     agent: "support",
+ *     definition: "sha256:0",
+ *     depth: 0,
+ *     maxSteps: 16,
+ *     structured: "never",
+ *     context: {},
+ *     conversation: Conversation.empty
+ *   })
+ *   state = yield* Effect.fromResult(
+ *     Run.apply(state, { _tag: "InputAdded", at, message: yield* Message.user("Hi"), maxSteps: 16 })
+ *   )
+ *   const action = Run.next(state)
+ *   assert(action._tag === "CallModel")
+ *   const answered = Run.applyAll(state, [
+ *     { _tag: "StepStarted", at, step: action.step, purpose: action.purpose },
+ *     { _tag: "ModelAnswered", at, message: yield* Message.assistant("Hello!") }
+ *   ])
+ *   return Run.next(Result.getOrThrow(answered))
  * })
- * assert.strictEqual(line({ _tag: "Stopped", finishReason: "length" }), "the provider stopped: length")
+ *
+ * assert.deepStrictEqual(Effect.runSync(program), { _tag: "Finished", outcome: { _tag: "Completed" } })
  * ```
  *
- * @category schemas
  * @since 0.1.0
  */
-export const Outcome = Schema.TaggedUnion({
-  Completed: { output: Schema.optionalKey(Schema.Json) },
-  MaxSteps: {},
-  AwaitingApproval: { requests: Schema.NonEmptyArray(ApprovalRequest) },
-  Interrupted: { reason: Schema.optionalKey(Schema.String) },
-  InvalidOutput: { issues: Schema.Array(PayloadError.ValidationIssue) },
-  Stopped: { finishReason: Schema.Literals(runParts.stopReasons) }
-}).annotate({ identifier: "Outcome" })
 
-/**
- * How a run ended.
- *
- * @category models
- * @since 0.1.0
- */
-export type Outcome = typeof Outcome.Type
+import * as Arr from "effect/Array"
+import * as Chunk from "effect/Chunk"
+import type * as DateTime from "effect/DateTime"
+import { dual } from "effect/Function"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as Conversation from "../conversation/Conversation.ts"
+import * as Message from "../conversation/Message.ts"
+import * as history from "../conversation/internal/history.ts"
+import * as PayloadError from "../payload/PayloadError.ts"
+import * as VersionedCodec from "../payload/VersionedCodec.ts"
+import { defined } from "../payload/internal/base.ts"
+import * as ToolResult from "../tool/ToolResult.ts"
+import * as runParts from "./internal/runParts.ts"
+import type { ApprovalRequest, CallStatus, Event, EventOf, OpenCall, State, StateFields } from "./internal/runParts.ts"
 
-/**
- * The run began. Always the first event, and only the first.
- *
- * **Details**
- *
- * `definition` is the digest of the agent's definition. `conversation` is what the
- * run starts from, instructions included and the new user message not (that is an
- * {@link InputAdded}); it may end in open calls. `depth` is 0 for a run that a
- * program started, and one more than its parent's for an agent that is a tool.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Started {
-  readonly _tag: "RunStarted"
-  readonly at: DateTime.Utc
-  readonly runId: string
-  readonly agent: string
-  readonly definition: string
-  readonly depth: number
-  readonly maxSteps: runParts.MaxSteps
-  readonly structured: runParts.StructuredSteps
-  readonly context: JsonObject
-  readonly conversation: history.Conversation
-}
-
-/**
- * The user said something: a fresh budget of steps.
- *
- * **Details**
- *
- * While calls are open the message waits: it enters the conversation together with
- * the result of the last of them.
- *
- * @category models
- * @since 0.1.0
- */
-export interface InputAdded {
-  readonly _tag: "InputAdded"
-  readonly at: DateTime.Utc
-  readonly message: Message.UserMessage
-  readonly maxSteps: runParts.MaxSteps
-}
-
-/**
- * The conversation had become too long for the agent's `BudgetPolicy`: from here on
- * models are sent the view, and what comes after it.
- *
- * **Details**
- *
- * The conversation of the run stays whole. Events hold the view, because it may hold a
- * summary, which nobody could make again; there is one such event for many steps.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ConversationFitted {
-  readonly _tag: "ConversationFitted"
-  readonly at: DateTime.Utc
-  readonly view: history.Conversation
-  readonly report: Conversation.ReductionReport
-}
-
-/**
- * A model call is about to be made. `step` counts from 1 for each user message.
- *
- * @category models
- * @since 0.1.0
- */
-export interface StepStarted {
-  readonly _tag: "StepStarted"
-  readonly at: DateTime.Utc
-  readonly step: number
-  readonly purpose: runParts.Purpose
-}
-
-/**
- * The model answered: the whole message, with usage and finish reason, call ids
- * already unique in the conversation.
- *
- * **Details**
- *
- * `output` is present when the agent has an output schema and this answer was read
- * as its output. `outputCall` is the id of the call that carried it, when the output
- * comes as a call of a synthetic tool.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ModelAnswered {
-  readonly _tag: "ModelAnswered"
-  readonly at: DateTime.Utc
-  readonly message: Message.AssistantMessage
-  readonly output?: runParts.OutputCheck
-  readonly outputCall?: string
-}
-
-/**
- * The model said something that the provider's adapter could not take: an invented
- * tool, malformed arguments. Nothing of it is stored; `problem` is what the model
- * is told when it is asked again.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ModelMistaken {
-  readonly _tag: "ModelMistaken"
-  readonly at: DateTime.Utc
-  readonly problem: string
-  readonly usage?: Message.TokenUsage
-}
-
-/**
- * Something that answers in place of a model, a plan for example, came further in the
- * step that is under way.
- *
- * **Details**
- *
- * `facts` is what is new, as JSON that means something only to what answers: all facts
- * of a step in order are its state. `requests` are what it waits for now; decisions that
- * were made before are part of the facts from here on. `limited` says that its budget is
- * used up. `usage` is what was used since the event before.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ProgressSaved {
-  readonly _tag: "ProgressSaved"
-  readonly at: DateTime.Utc
-  readonly facts: ReadonlyArray<Schema.Json>
-  readonly requests: ReadonlyArray<ApprovalRequest>
-  readonly limited: boolean
-  readonly usage?: Message.TokenUsage
-}
-
-/**
- * A call needs somebody's decision before it may run.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ApprovalRequested {
-  readonly _tag: "ApprovalRequested"
-  readonly at: DateTime.Utc
-  readonly callId: string
-}
-
-/**
- * Somebody decided about a call.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ApprovalDecided {
-  readonly _tag: "ApprovalDecided"
-  readonly at: DateTime.Utc
-  readonly callId: string
-  readonly approved: boolean
-  readonly reason?: string
-}
-
-/**
- * A call is about to run. From here on it never starts again.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ToolStarted {
-  readonly _tag: "ToolStarted"
-  readonly at: DateTime.Utc
-  readonly callId: string
-}
-
-/**
- * A call has its result.
- *
- * **Details**
- *
- * `durationMillis` is how long the tool took; absent for a result that nothing was
- * run for. `cause` is the rendered cause of a defect, for people who look into it;
- * it is never sent anywhere.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ToolFinished {
-  readonly _tag: "ToolFinished"
-  readonly at: DateTime.Utc
-  readonly message: Message.ToolMessage
-  readonly durationMillis?: number
-  readonly cause?: string
-}
-
-/**
- * Something happened in the run of an agent that is a tool of this one.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ChildEvent {
-  readonly _tag: "ChildEvent"
-  readonly at: DateTime.Utc
-  readonly callId: string
-  readonly event: Event
-}
-
-/**
- * Somebody stopped the run. Calls that had started still get their results.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Interrupted {
-  readonly _tag: "RunInterrupted"
-  readonly at: DateTime.Utc
-  readonly reason?: string
-}
-
-/**
- * The run ended. It can go on after a {@link Resumed}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Finished {
-  readonly _tag: "RunFinished"
-  readonly at: DateTime.Utc
-  readonly outcome: Outcome
-}
-
-/**
- * Somebody runs it again. Without `maxSteps` the budget stays as it was, without
- * `context` the RunContext does.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Resumed {
-  readonly _tag: "RunResumed"
-  readonly at: DateTime.Utc
-  readonly maxSteps?: runParts.MaxSteps
-  readonly context?: JsonObject
-}
-
-/**
- * One fact of a run.
- *
- * @category models
- * @since 0.1.0
- */
-export type Event =
-  | Started
-  | InputAdded
-  | ConversationFitted
-  | StepStarted
-  | ModelAnswered
-  | ModelMistaken
-  | ProgressSaved
-  | ApprovalRequested
-  | ApprovalDecided
-  | ToolStarted
-  | ToolFinished
-  | ChildEvent
-  | Interrupted
-  | Finished
-  | Resumed
-
-/**
- * The tokens that were used by what this event tells: by the run itself, or by a run
- * inside it. The usage of a run is the sum over its events.
- *
- * @category getters
- * @since 0.1.0
- */
-export const usageOf = (self: Event): Message.TokenUsage | undefined => {
-  switch (self._tag) {
-    case "ModelAnswered":
-      return self.message.usage
-    case "ModelMistaken":
-    case "ProgressSaved":
-      return self.usage
-    case "ChildEvent":
-      return usageOf(self.event)
-    default:
-      return undefined
-  }
-}
-
-/**
- * A call that waits for a decision.
- */
-const ApprovalRequestWire: Schema.Codec<ApprovalRequest> = Schema.Struct({
-  callId: Schema.String,
-  name: Schema.String,
-  arguments: Schema.Json,
-  path: Schema.optionalKey(Schema.Array(Schema.String))
-})
-
-const OutcomeWire: Schema.Codec<Outcome> = Schema.Union([
-  Schema.TaggedStruct("Completed", { output: Schema.optionalKey(Schema.Json) }),
-  Schema.TaggedStruct("MaxSteps", {}),
-  Schema.TaggedStruct("AwaitingApproval", { requests: Schema.NonEmptyArray(ApprovalRequestWire) }),
-  Schema.TaggedStruct("Interrupted", { reason: Schema.optionalKey(Schema.String) }),
-  Schema.TaggedStruct("InvalidOutput", { issues: Schema.Array(runParts.Issue) }),
-  Schema.TaggedStruct("Stopped", { finishReason: Schema.Literals(["length", "content-filter", "error", "other"]) })
-])
-
-const atField = runParts.Time
-
-/**
- * One event without its version.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const EventWire: Schema.Codec<Event, unknown> = Schema.Union([
-  Schema.TaggedStruct("RunStarted", {
-    at: atField,
-    runId: Schema.String,
-    agent: Schema.String,
-    definition: Schema.String,
-    depth: runParts.Count,
-    maxSteps: runParts.MaxStepsWire,
-    structured: runParts.StructuredStepsWire,
-    context: runParts.Context,
-    conversation: runParts.History
-  }),
-  Schema.TaggedStruct("InputAdded", { at: atField, message: runParts.UserMessage, maxSteps: runParts.MaxStepsWire }),
-  Schema.TaggedStruct("ConversationFitted", { at: atField, view: runParts.History, report: runParts.Report }),
-  Schema.TaggedStruct("StepStarted", { at: atField, step: runParts.Count, purpose: runParts.PurposeWire }),
-  Schema.TaggedStruct("ModelAnswered", {
-    at: atField,
-    message: runParts.AssistantMessage,
-    output: Schema.optionalKey(runParts.OutputCheckWire),
-    outputCall: Schema.optionalKey(Schema.String)
-  }),
-  Schema.TaggedStruct("ModelMistaken", {
-    at: atField,
-    problem: Schema.String,
-    usage: Schema.optionalKey(runParts.Usage)
-  }),
-  Schema.TaggedStruct("ProgressSaved", {
-    at: atField,
-    facts: Schema.Array(Schema.Json),
-    requests: Schema.Array(ApprovalRequestWire),
-    limited: Schema.Boolean,
-    usage: Schema.optionalKey(runParts.Usage)
-  }),
-  Schema.TaggedStruct("ApprovalRequested", { at: atField, callId: Schema.String }),
-  Schema.TaggedStruct("ApprovalDecided", {
-    at: atField,
-    callId: Schema.String,
-    approved: Schema.Boolean,
-    reason: Schema.optionalKey(Schema.String)
-  }),
-  Schema.TaggedStruct("ToolStarted", { at: atField, callId: Schema.String }),
-  Schema.TaggedStruct("ToolFinished", {
-    at: atField,
-    message: runParts.ToolMessage,
-    durationMillis: Schema.optionalKey(Schema.Finite),
-    cause: Schema.optionalKey(Schema.String)
-  }),
-  Schema.TaggedStruct("ChildEvent", {
-    at: atField,
-    callId: Schema.String,
-    event: Schema.suspend(() => EventWire)
-  }),
-  Schema.TaggedStruct("RunInterrupted", { at: atField, reason: Schema.optionalKey(Schema.String) }),
-  Schema.TaggedStruct("RunFinished", { at: atField, outcome: OutcomeWire }),
-  Schema.TaggedStruct("RunResumed", {
-    at: atField,
-    maxSteps: Schema.optionalKey(runParts.MaxStepsWire),
-    context: Schema.optionalKey(runParts.Context)
-  })
-])
-
-const eventArm: VersionedCodec.AnyArm<Event> = VersionedCodec.arm({
-  version: 1,
-  wire: Schema.Struct({ version: Schema.Literal(1), event: EventWire }),
-  toCurrent: ({ event }) => Effect.succeed(event),
-  fromCurrent: (event) => VersionedCodec.lossless({ version: 1 as const, event })
-})
+export {
+  /**
+   * A call that waits for a decision.
+   *
+   * **Details**
+   *
+   * `path` holds the ids of the enclosing calls, outermost first, for a call of an agent
+   * that is itself a tool of this one. Where a plan runs that agent, the names of the
+   * plan's steps are part of the path. It is absent for calls of the run's own model, and
+   * empty where such a call has the same id as one inside. A waiting step of a plan
+   * has the name of the step as its `callId`.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  ApprovalRequest
+} from "./internal/runParts.ts"
+export {
+  /**
+   * How a run ended, as a Schema with `cases`, `guards`, `isAnyOf` and `match`.
+   *
+   * **Details**
+   *
+   * - `Completed`: the model gave its final answer. `output` is the JSON it holds,
+   *   when the agent has an output schema.
+   * - `MaxSteps`: the last answer the budget allows asked for more. Its calls are open. Of a
+   *   plan: it used up its iterations.
+   * - `AwaitingApproval`: the run needs these decisions.
+   * - `Interrupted`: the run was stopped, for this `reason`.
+   * - `InvalidOutput`: the final answer does not fit the output schema.
+   * - `Stopped`: the provider ended the answer early.
+   *
+   * **Example** (Telling outcomes apart)
+   *
+   * ```ts
+   * import { Run } from "effect-emissary"
+   * import assert from "node:assert"
+   *
+   * const line = Run.Outcome.match({
+   *   Completed: () => "done",
+   *   MaxSteps: () => "needs more steps",
+   *   AwaitingApproval: ({ requests }) => `waits for ${requests.length} decisions`,
+   *   Interrupted: ({ reason }) => `interrupted: ${reason ?? "no reason given"}`,
+   *   InvalidOutput: ({ issues }) => `${issues.length} problems in the answer`,
+   *   Stopped: ({ finishReason }) => `the provider stopped: ${finishReason}`
+   * })
+   * assert.strictEqual(line({ _tag: "Stopped", finishReason: "length" }), "the provider stopped: length")
+   * ```
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  Outcome
+} from "./internal/runParts.ts"
+export {
+  /**
+   * One fact of a run.
+   *
+   * **Details**
+   *
+   * - `RunStarted`: always the first event, and only the first. `definition` is the digest of
+   *   the agent's definition. `conversation` is the history that the run starts from, with
+   *   instructions and without the new user message (an `InputAdded`); it may end in open
+   *   calls. `depth` is 0 for a run that a program started, and one more than its parent's
+   *   for an agent that is a tool.
+   * - `InputAdded`: a user message, with a fresh budget of steps. While calls are open the
+   *   message waits: it enters the conversation together with the result of the last of them.
+   * - `ConversationFitted`: the conversation passed the agent's budget. From here on models
+   *   receive the view and later messages. The conversation of the run stays whole. The event
+   *   holds the view because a summary in it cannot be made again; one event serves many steps.
+   * - `StepStarted`: a model call is about to be made. `step` counts from 1 for each user message.
+   * - `ModelAnswered`: the whole message, with usage and finish reason, call ids already unique
+   *   in the conversation. `output` is present when the agent has an output schema and this
+   *   answer was read as its output. `outputCall` is the id of the call of the synthetic
+   *   output tool.
+   * - `ModelMistaken`: the provider's adapter refused the answer, for an unknown tool or
+   *   malformed arguments. The answer is not stored; `problem` is part of the next request.
+   * - `ProgressSaved`: an answer that comes from no model, from a plan for example, made
+   *   progress. `facts` are the new facts as JSON, in order. `requests` are those it waits for
+   *   now; earlier decisions are part of the facts from here on. `limited` means that its
+   *   budget is used up. `usage` is the usage since the event before.
+   * - `ApprovalRequested`: a call needs a decision before it may run.
+   * - `ApprovalDecided`: the decision about a call.
+   * - `ToolStarted`: a call is about to run. From here on it never starts again.
+   * - `ToolFinished`: a call has its result. `durationMillis` is absent for a result that
+   *   nothing was run for. `cause` is the rendered cause of a defect, for inspection; it is
+   *   never sent anywhere.
+   * - `ChildEvent`: an event in the run of an agent that is a tool of this one.
+   * - `RunInterrupted`: the run was stopped. Calls that had started still get their results.
+   * - `RunFinished`: the run ended. It continues after a `RunResumed`.
+   * - `RunResumed`: without `maxSteps` the budget stays as it was, without `context` the
+   *   RunContext does.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type Event
+} from "./internal/runParts.ts"
+export {
+  /**
+   * The event with this tag.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type EventOf
+} from "./internal/runParts.ts"
+export {
+  /**
+   * The status of an open call.
+   *
+   * **Details**
+   *
+   * - `Requested`: the model asked for it; nothing has been done.
+   * - `AwaitingApproval`: it needs a decision before it may run.
+   * - `Approved`: it may run.
+   * - `Settled`: its result is known and nothing is to be run: it was denied, or its
+   *   answer was cut off, or it carried the agent's output.
+   * - `Started`: it runs, or ran when the process died. `child` is the state of the
+   *   agent behind it, if there is one and it has begun.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type CallStatus
+} from "./internal/runParts.ts"
+export {
+  /**
+   * A call without a result.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type OpenCall
+} from "./internal/runParts.ts"
+export {
+  /**
+   * The state of a run: an immutable value.
+   *
+   * **Details**
+   *
+   * - `view`: the shortened conversation that models receive, where a budget requires one.
+   *   The conversation itself stays whole.
+   * - `steps` counts the answers to the newest user message, against `maxSteps`;
+   *   `totalSteps` counts those of the whole run.
+   * - `usage` adds up the run and the runs of agents that were its tools.
+   * - `calls` are the open calls in call order, `pending` user messages that wait for them.
+   * - `revision` counts the events, the first one included.
+   * - `limited`: the last answer used up the budget and asked for more.
+   * - `step`: a model call that was announced and has not answered yet.
+   * - `mistakes`: problems that the next request of this step reports to the model.
+   * - `progress`: progress of an answer that comes from no model. There are no open
+   *   calls meanwhile, and user messages wait.
+   * - `fresh`: no model call was answered since the run was started or resumed.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type State
+} from "./internal/runParts.ts"
+export {
+  /**
+   * Whether a value is a {@link State}.
+   *
+   * @category guards
+   * @since 0.1.0
+   */
+  isState
+} from "./internal/runParts.ts"
 
 /**
  * The codec of one event: field `version`, native version 1. Its cost does not depend
@@ -533,19 +305,11 @@ const eventArm: VersionedCodec.AnyArm<Event> = VersionedCodec.arm({
  * @category codecs
  * @since 0.1.0
  */
-export const eventCodec: VersionedCodec.VersionedCodec<Event> = VersionedCodec.make({
+export const eventCodec: VersionedCodec.VersionedCodec<Event> = VersionedCodec.single({
   what: "run event",
-  field: "version",
-  type: Schema.toType(EventWire),
-  arms: [eventArm],
+  value: runParts.Event,
+  member: "event",
   data: runParts.userData
-})
-
-const eventsArm: VersionedCodec.AnyArm<ReadonlyArray<Event>> = VersionedCodec.arm({
-  version: 1,
-  wire: Schema.Struct({ version: Schema.Literal(1), events: Schema.Array(EventWire) }),
-  toCurrent: ({ events }) => Effect.succeed(events),
-  fromCurrent: (events) => VersionedCodec.lossless({ version: 1 as const, events })
 })
 
 /**
@@ -554,297 +318,11 @@ const eventsArm: VersionedCodec.AnyArm<ReadonlyArray<Event>> = VersionedCodec.ar
  * @category codecs
  * @since 0.1.0
  */
-export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<Event>> = VersionedCodec.make({
+export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<Event>> = VersionedCodec.single({
   what: "run events",
-  field: "version",
-  type: Schema.Array(Schema.toType(EventWire)),
-  arms: [eventsArm],
+  value: Schema.Array(runParts.Event),
+  member: "events",
   data: runParts.userData
-})
-
-/**
- * Schema of {@link Event}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Event: Schema.Codec<Event, Schema.Json> = eventCodec.schema
-
-const typeId: TypeId = "~effect-emissary/agent/RunState"
-
-/**
- * @category type ids
- * @since 0.1.0
- */
-export const TypeId: TypeId = typeId
-
-/**
- * @category type ids
- * @since 0.1.0
- */
-export type TypeId = "~effect-emissary/agent/RunState"
-
-/**
- * What became of an open call.
- *
- * **Details**
- *
- * - `Requested`: the model asked for it; nothing has been done.
- * - `AwaitingApproval`: it may not run before somebody decides.
- * - `Approved`: somebody decided that it may run.
- * - `Settled`: its result is known and nothing is to be run: it was denied, or its
- *   answer was cut off, or it carried the agent's output.
- * - `Started`: it runs, or ran when the process died. `child` is the state of the
- *   agent behind it, if there is one and it has begun.
- *
- * @category models
- * @since 0.1.0
- */
-export type CallStatus =
-  | { readonly _tag: "Requested" }
-  | { readonly _tag: "AwaitingApproval" }
-  | { readonly _tag: "Approved" }
-  | { readonly _tag: "Settled"; readonly result: ToolResult }
-  | { readonly _tag: "Started"; readonly child?: State }
-
-/**
- * A call without a result. `order` is its place in the model's answer.
- *
- * @category models
- * @since 0.1.0
- */
-export interface OpenCall {
-  readonly part: Message.ToolCallPart
-  readonly order: number
-  readonly status: CallStatus
-}
-
-/**
- * What has to be known of the newest answer to say what comes next.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Answer {
-  readonly purpose: runParts.Purpose
-  readonly finishReason?: string
-  /** How many tools it asked for, the synthetic output tool not counted. */
-  readonly calls: number
-  /** Whether it used the synthetic output tool. */
-  readonly outputCall: boolean
-  readonly output?: runParts.OutputCheck
-}
-
-/**
- * A user message that waits until the open calls are done.
- *
- * @category models
- * @since 0.1.0
- */
-export interface PendingInput {
-  readonly message: Message.UserMessage
-  readonly maxSteps: runParts.MaxSteps
-}
-
-/**
- * How far something is that answers in place of a model, a plan for example, while its
- * answer is not there yet.
- *
- * **Details**
- *
- * `facts` is all that it saved, in order. `requests` are what it waits for and nobody
- * has decided about; `decisions` are those that it has not taken yet. `path` of a
- * decision is that of its request, empty where that has none.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Progress {
-  readonly facts: Chunk.Chunk<Schema.Json>
-  readonly requests: ReadonlyArray<ApprovalRequest>
-  readonly decisions: ReadonlyArray<ProgressDecision>
-}
-
-/**
- * A decision about a request of a {@link Progress}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ProgressDecision {
-  readonly callId: string
-  readonly approved: boolean
-  readonly reason?: string
-  readonly path: ReadonlyArray<string>
-}
-
-/**
- * Where a run stands.
- *
- * **Details**
- *
- * - `view`: what models are sent of the conversation, where a `BudgetPolicy` found it too
- *   long. The conversation itself stays whole.
- * - `steps` counts the answers to the newest user message, against `maxSteps`;
- *   `totalSteps` counts those of the whole run.
- * - `usage` adds up the run and the runs of agents that were its tools.
- * - `revision` counts the events, the first one included.
- * - `limited`: the last answer used up the budget and asked for more.
- * - `step`: a model call that was announced and has not answered yet.
- * - `mistakes`: what the model is to be told when it is asked again in this step.
- * - `progress`: how far the answer of something is that is no model. There are no open
- *   calls meanwhile, and what users say waits.
- * - `fresh`: no model call was answered since the run was started or resumed.
- *
- * @category models
- * @since 0.1.0
- */
-export interface State extends Inspectable {
-  readonly [TypeId]: TypeId
-  readonly runId: string
-  readonly agent: string
-  readonly definition: string
-  readonly depth: number
-  readonly context: JsonObject
-  readonly conversation: history.Conversation
-  readonly view: history.Conversation | undefined
-  readonly maxSteps: runParts.MaxSteps
-  readonly structured: runParts.StructuredSteps
-  readonly steps: number
-  readonly totalSteps: number
-  readonly usage: Message.TokenUsage
-  readonly calls: HashMap.HashMap<string, OpenCall>
-  readonly pending: ReadonlyArray<PendingInput>
-  readonly answer: Answer | undefined
-  readonly limited: boolean
-  readonly step: { readonly step: number; readonly purpose: runParts.Purpose } | undefined
-  readonly mistakes: ReadonlyArray<string>
-  readonly progress: Progress | undefined
-  readonly fresh: boolean
-  readonly interrupted: { readonly reason?: string } | undefined
-  readonly outcome: Outcome | undefined
-  readonly startedAt: DateTime.Utc
-  readonly updatedAt: DateTime.Utc
-  readonly revision: number
-}
-
-/**
- * Whether a value is a {@link State}.
- *
- * @category guards
- * @since 0.1.0
- */
-export const isState = (u: unknown): u is State => isStateImpl(u)
-
-const isStateImpl = (u: unknown): u is State => Predicate.hasProperty(u, typeId)
-
-const StatusWire: Schema.Codec<CallStatus, unknown> = Schema.Union([
-  Schema.TaggedStruct("Requested", {}),
-  Schema.TaggedStruct("AwaitingApproval", {}),
-  Schema.TaggedStruct("Approved", {}),
-  Schema.TaggedStruct("Settled", { result: runParts.ToolResult }),
-  Schema.TaggedStruct("Started", { child: Schema.optionalKey(Schema.suspend(() => StateWire)) })
-])
-
-const AnswerWire = Schema.Struct({
-  purpose: runParts.PurposeWire,
-  finishReason: Schema.optionalKey(Schema.String),
-  calls: runParts.Count,
-  outputCall: Schema.Boolean,
-  output: Schema.optionalKey(runParts.OutputCheckWire)
-})
-
-const ProgressWire = Schema.Struct({
-  facts: Schema.Array(Schema.Json),
-  requests: Schema.Array(ApprovalRequestWire),
-  decisions: Schema.Array(
-    Schema.Struct({
-      callId: Schema.String,
-      approved: Schema.Boolean,
-      reason: Schema.optionalKey(Schema.String),
-      path: Schema.Array(Schema.String)
-    })
-  )
-})
-
-const StateBody = Schema.Struct({
-  runId: Schema.String,
-  agent: Schema.String,
-  definition: Schema.String,
-  depth: runParts.Count,
-  context: runParts.Context,
-  conversation: runParts.History,
-  view: Schema.optionalKey(runParts.History),
-  maxSteps: runParts.MaxStepsWire,
-  structured: runParts.StructuredStepsWire,
-  steps: runParts.Count,
-  totalSteps: runParts.Count,
-  usage: runParts.Usage,
-  calls: Schema.Array(Schema.Struct({ callId: Schema.String, status: StatusWire })),
-  pending: Schema.Array(Schema.Struct({ message: runParts.UserMessage, maxSteps: runParts.MaxStepsWire })),
-  answer: Schema.optionalKey(AnswerWire),
-  limited: Schema.Boolean,
-  step: Schema.optionalKey(Schema.Struct({ step: runParts.Count, purpose: runParts.PurposeWire })),
-  mistakes: Schema.Array(Schema.String),
-  progress: Schema.optionalKey(ProgressWire),
-  fresh: Schema.Boolean,
-  interrupted: Schema.optionalKey(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
-  outcome: Schema.optionalKey(OutcomeWire),
-  startedAt: runParts.Time,
-  updatedAt: runParts.Time,
-  revision: runParts.Count
-})
-
-/**
- * A state without its version.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const StateWire: Schema.Codec<State, unknown> = StateBody.pipe(
-  Schema.decodeTo(Schema.declare(isStateImpl), {
-    decode: SchemaGetter.transformEffect((body, options) => {
-      const calls = joinCalls(body)
-      return typeof calls === "string"
-        ? Effect.fail(new SchemaIssue.InvalidValue({ message: calls }, body, options))
-        : Effect.succeed(
-            makeState({
-              ...body,
-              calls,
-              view: body.view,
-              answer: body.answer,
-              step: body.step,
-              progress:
-                body.progress === undefined
-                  ? undefined
-                  : { ...body.progress, facts: Chunk.fromIterable(body.progress.facts) },
-              interrupted: body.interrupted,
-              outcome: body.outcome
-            })
-          )
-    }),
-    encode: SchemaGetter.transform(
-      ({ answer, calls, interrupted, outcome, progress, step, view, ...state }): StateBody => ({
-        ...state,
-        calls: callsInOrder(calls).map(({ part, status }) => ({ callId: part.id, status })),
-        ...(view === undefined ? undefined : { view }),
-        ...(answer === undefined ? undefined : { answer }),
-        ...(step === undefined ? undefined : { step }),
-        ...(progress === undefined
-          ? undefined
-          : { progress: { ...progress, facts: Chunk.toReadonlyArray(progress.facts) } }),
-        ...(interrupted === undefined ? undefined : { interrupted }),
-        ...(outcome === undefined ? undefined : { outcome })
-      })
-    )
-  })
-)
-
-const stateArm: VersionedCodec.AnyArm<State> = VersionedCodec.arm({
-  version: 1,
-  wire: Schema.Struct({ version: Schema.Literal(1), state: StateWire }),
-  toCurrent: ({ state }) => Effect.succeed(state),
-  fromCurrent: (state) => VersionedCodec.lossless({ version: 1 as const, state })
 })
 
 /**
@@ -865,35 +343,15 @@ const stateArm: VersionedCodec.AnyArm<State> = VersionedCodec.arm({
  * @category codecs
  * @since 0.1.0
  */
-export const stateCodec: VersionedCodec.VersionedCodec<State> = VersionedCodec.make({
+export const stateCodec: VersionedCodec.VersionedCodec<State> = VersionedCodec.single({
   what: "run state",
-  field: "version",
-  type: Schema.declare(isState),
-  arms: [stateArm],
+  value: runParts.StateSchema,
+  member: "state",
   data: runParts.userData
 })
 
 /**
- * Schema of {@link State}; its JSON form is a snapshot.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const State: Schema.Codec<State, Schema.Json> = stateCodec.schema
-
-/**
- * A snapshot of a run as versioned JSON.
- *
- * @category encoding
- * @since 0.1.0
- */
-export const encode = (
-  self: State,
-  options?: VersionedCodec.EncodeOptions
-): Effect.Effect<JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding> => stateCodec.encode(self, options)
-
-/**
- * A snapshot of a run as JSON text, for another process to resume.
+ * A snapshot of a run as JSON text, to resume in another process.
  *
  * **Details**
  *
@@ -936,13 +394,10 @@ export const encode = (
  * @category encoding
  * @since 0.1.0
  */
-export const encodeJson = (
-  self: State,
-  options?: VersionedCodec.EncodeOptions & { readonly indent?: number | undefined }
-): Effect.Effect<string, PayloadError.PayloadError | PayloadError.LossyEncoding> => stateCodec.encodeJson(self, options)
+export const encodeJson = stateCodec.encodeJson
 
 /**
- * Reads a snapshot of any version.
+ * Reads a snapshot of any version from JSON text or bytes of UTF-8.
  *
  * **Gotchas**
  *
@@ -951,21 +406,7 @@ export const encodeJson = (
  * @category decoding
  * @since 0.1.0
  */
-export const decode = (
-  input: unknown,
-  options?: VersionedCodec.DecodeOptions
-): Effect.Effect<State, PayloadError.PayloadError> => stateCodec.decode(input, options)
-
-/**
- * Like {@link decode}, from JSON text or bytes of UTF-8.
- *
- * @category decoding
- * @since 0.1.0
- */
-export const decodeJson = (
-  input: string | Uint8Array,
-  options?: VersionedCodec.DecodeOptions
-): Effect.Effect<State, PayloadError.PayloadError> => stateCodec.decodeJson(input, options)
+export const decodeJson = stateCodec.decodeJson
 
 /**
  * The open calls in call order.
@@ -973,7 +414,7 @@ export const decodeJson = (
  * @category getters
  * @since 0.1.0
  */
-export const openCalls = (self: State): ReadonlyArray<OpenCall> => callsInOrder(self.calls)
+export const openCalls = (self: State): ReadonlyArray<OpenCall> => self.calls
 
 /**
  * One open call.
@@ -982,20 +423,19 @@ export const openCalls = (self: State): ReadonlyArray<OpenCall> => callsInOrder(
  * @since 0.1.0
  */
 export const openCall = (self: State, callId: string): OpenCall | undefined =>
-  Option.getOrUndefined(HashMap.get(self.calls, callId))
+  self.calls.find(({ part }) => part.id === callId)
 
 /**
- * What somebody has to decide before the run can go on, calls of agents that run as
- * tools included.
+ * The decisions that a run needs, calls of agents that run as tools included.
  *
  * @category getters
  * @since 0.1.0
  */
-export const approvalRequests = (self: State): ReadonlyArray<ApprovalRequest> => collectRequests(self)
+export const approvalRequests = (self: State): ReadonlyArray<ApprovalRequest> => runParts.collectRequests(self)
 
 /**
- * Whether the run has been told anything. One that was cut off before its first input was
- * recorded has not, and needs it again to go on: `resume(state, { input })`.
+ * Whether the run has a user message. A run that was cut off before its first input was
+ * recorded has none, and needs it again: `resume(state, { input })`.
  *
  * @category getters
  * @since 0.1.0
@@ -1003,158 +443,916 @@ export const approvalRequests = (self: State): ReadonlyArray<ApprovalRequest> =>
 export const hasInput = (self: State): boolean =>
   self.pending.length > 0 || Conversation.messages(self.conversation).some(({ role }) => role === "user")
 
-/** @internal */
-export type StateFields = Omit<State, keyof EffectInspectable.Inspectable | TypeId>
-
-// Each field by name: this runs once per event, and a loop over keys takes ten times as long
-class StateImpl extends EffectInspectable.Class implements State {
-  readonly runId: State["runId"]
-  readonly agent: State["agent"]
-  readonly definition: State["definition"]
-  readonly depth: State["depth"]
-  readonly context: State["context"]
-  readonly conversation: State["conversation"]
-  readonly view: State["view"]
-  readonly maxSteps: State["maxSteps"]
-  readonly structured: State["structured"]
-  readonly steps: State["steps"]
-  readonly totalSteps: State["totalSteps"]
-  readonly usage: State["usage"]
-  readonly calls: State["calls"]
-  readonly pending: State["pending"]
-  readonly answer: State["answer"]
-  readonly limited: State["limited"]
-  readonly step: State["step"]
-  readonly mistakes: State["mistakes"]
-  readonly progress: State["progress"]
-  readonly fresh: State["fresh"]
-  readonly interrupted: State["interrupted"]
-  readonly outcome: State["outcome"]
-  readonly startedAt: State["startedAt"]
-  readonly updatedAt: State["updatedAt"]
-  readonly revision: State["revision"]
-
-  constructor(fields: StateFields) {
-    super()
-    this.runId = fields.runId
-    this.agent = fields.agent
-    this.definition = fields.definition
-    this.depth = fields.depth
-    this.context = fields.context
-    this.conversation = fields.conversation
-    this.view = fields.view
-    this.maxSteps = fields.maxSteps
-    this.structured = fields.structured
-    this.steps = fields.steps
-    this.totalSteps = fields.totalSteps
-    this.usage = fields.usage
-    this.calls = fields.calls
-    this.pending = fields.pending
-    this.answer = fields.answer
-    this.limited = fields.limited
-    this.step = fields.step
-    this.mistakes = fields.mistakes
-    this.progress = fields.progress
-    this.fresh = fields.fresh
-    this.interrupted = fields.interrupted
-    this.outcome = fields.outcome
-    this.startedAt = fields.startedAt
-    this.updatedAt = fields.updatedAt
-    this.revision = fields.revision
-    Object.freeze(this)
-  }
-
-  get [typeId](): typeof typeId {
-    return typeId
-  }
-
-  [Equal.symbol](that: unknown): boolean {
-    return (
-      isStateImpl(that) &&
-      this.runId === that.runId &&
-      this.revision === that.revision &&
-      Equal.equals({ ...this }, { ...that })
-    )
-  }
-
-  [Hash.symbol](): number {
-    return Hash.combine(Hash.number(this.revision), Hash.string(this.runId))
-  }
-
-  // Where it stands and nothing that anybody said: states hang on errors, and errors are logged
-  toJSON() {
-    return {
-      _id: "RunState",
-      runId: this.runId,
-      agent: this.agent,
-      steps: this.steps,
-      totalSteps: this.totalSteps,
-      openCalls: HashMap.size(this.calls),
-      revision: this.revision,
-      ...(this.outcome === undefined ? undefined : { outcome: this.outcome._tag })
-    }
+/**
+ * The state was made by another definition of the agent: another name, model, set of
+ * tools, output or text of instructions. What Effects find for each run, the
+ * instructions or the model, does not count.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class DefinitionChanged extends Schema.TaggedError<DefinitionChanged>("effect-emissary/agent/DefinitionChanged")(
+  "DefinitionChanged",
+  { expected: Schema.String, found: Schema.String }
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return `expected a state of the definition ${this.expected}, found one of ${this.found}. Resume it with the agent it was made by (its name, model, instructions, tools and options, as they were), or start a new run from its conversation.`
   }
 }
-
-/** @internal */
-export const makeState = (fields: StateFields): State => new StateImpl(fields)
 
 /**
- * The open calls of a conversation, with their places in the answer that asked for them.
+ * A decision about a call that does not wait for one.
  *
- * @internal
+ * **Details**
+ *
+ * `problem` is `unknown` for a call that is not waiting (it never was, or somebody
+ * decided before), `ambiguous` where calls of several agents have this id and no
+ * `path` was given, `repeated` for a second decision in the same list. `pending` are
+ * the ids that do wait.
+ *
+ * @category reasons
+ * @since 0.1.0
  */
-export const openParts = (conversation: history.Conversation): ReadonlyArray<Omit<OpenCall, "status">> => {
-  const answer = Option.getOrUndefined(Conversation.lastAssistantMessage(conversation))
-  if (answer === undefined) return []
-  const open = new Set(Conversation.openCalls(conversation).map((part) => part.id))
-  return Message.toolCalls(answer)
-    .map((part, order) => ({ part, order }))
-    .filter(({ part }) => open.has(part.id))
-}
-
-/** @internal */
-export const callsInOrder = (calls: HashMap.HashMap<string, OpenCall>): ReadonlyArray<OpenCall> =>
-  Array.from(HashMap.values(calls)).sort((a, b) => a.order - b.order)
-
-/** @internal */
-export const collectRequests = (self: State): ReadonlyArray<ApprovalRequest> => {
-  const requests: Array<ApprovalRequest> = []
-  addRequests(self, [], requests)
-  return disambiguate(requests)
-}
-
-const addRequests = (self: State, path: ReadonlyArray<string>, requests: Array<ApprovalRequest>): void => {
-  for (const { path: own = [], ...request } of self.progress?.requests ?? []) {
-    const whole = [...path, ...own]
-    requests.push({ ...request, ...(whole.length === 0 ? undefined : { path: whole }) })
+export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect-emissary/agent/InvalidDecision")(
+  "InvalidDecision",
+  {
+    callId: Schema.String,
+    problem: Schema.Literals(["unknown", "ambiguous", "repeated"]),
+    pending: Schema.Array(Schema.String)
   }
-  for (const { part, status } of callsInOrder(self.calls)) {
-    if (status._tag === "AwaitingApproval") {
-      requests.push({
-        callId: part.id,
-        name: part.name,
-        arguments: part.arguments,
-        ...(path.length === 0 ? undefined : { path })
-      })
-    } else if (status._tag === "Started" && status.child !== undefined) {
-      addRequests(status.child, [...path, part.id], requests)
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    const pending = this.pending.length === 0 ? "none" : this.pending.map((id) => JSON.stringify(id)).join(", ")
+    const found = {
+      unknown: "one that does not wait for a decision",
+      ambiguous: "one that several agents have; add the path of the request",
+      repeated: "a second decision about the same call"
+    }[this.problem]
+    return `expected a decision about a waiting call, found ${JSON.stringify(this.callId)}, ${found}. Waiting: ${pending}.`
+  }
+}
+
+/**
+ * The reasons of a {@link EventError}.
+ *
+ * **Details**
+ *
+ * - `Unexpected`: the event has no place in this state of the run.
+ * - `UnknownCall`: the event names a call that is not open.
+ * - `CallStatus`: the call is open, but not ready for this event; a call that has
+ *   started, for example, never starts again.
+ * - `Conversation`: the message does not continue the conversation.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export const EventErrorReason = Schema.TaggedUnion({
+  Unexpected: { expected: Schema.String, found: Schema.String },
+  UnknownCall: { callId: Schema.String, open: Schema.Array(Schema.String) },
+  CallStatus: { callId: Schema.String, expected: Schema.String, found: Schema.String },
+  Conversation: { problem: Schema.String }
+})
+
+/**
+ * @category errors
+ * @since 0.1.0
+ */
+export type EventErrorReason = typeof EventErrorReason.Type
+
+const explain = EventErrorReason.match({
+  Unexpected: ({ expected, found }) => `expected ${expected}, found ${found}`,
+  UnknownCall: ({ callId, open }) =>
+    `no open call ${JSON.stringify(callId)}; open: ${open.length === 0 ? "none" : open.map((id) => JSON.stringify(id)).join(", ")}`,
+  CallStatus: ({ callId, expected, found }) => `call ${JSON.stringify(callId)}: expected ${expected}, found ${found}`,
+  Conversation: ({ problem }) => problem
+})
+
+/**
+ * An event does not fit the state it was applied to: events are missing, out of
+ * order or doubled, or two drivers write to one run.
+ *
+ * **Details**
+ *
+ * `event` is the tag of the event, `index` its place in the list when a list was
+ * folded, `path` the ids of the enclosing calls when it is the event of an agent that
+ * runs as a tool.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class EventError extends Schema.TaggedError<EventError>("effect-emissary/agent/RunEventError")("RunEventError", {
+  event: Schema.String,
+  path: Schema.Array(Schema.String),
+  index: Schema.optionalKey(Schema.Int),
+  reason: EventErrorReason
+}) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    const where = this.path.length === 0 ? "" : ` in the run of call ${this.path.join(" > ")}`
+    const index = this.index === undefined ? "" : ` at index ${this.index}`
+    return `${this.event}${index}${where} does not fit the run: ${explain(this.reason)}. Apply each event once, in the order in which it happened, from one driver at a time.`
+  }
+}
+
+/**
+ * A call that may be run.
+ *
+ * **Details**
+ *
+ * - `approved`: its approval policy is not asked again. Any other call whose policy demands
+ *   an approval gets an `ApprovalRequested` event instead of a `ToolStarted`.
+ * - `started`: it is an agent that has begun already: no second `ToolStarted`, its run
+ *   continues from `child`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RunnableCall {
+  readonly part: Message.ToolCallPart
+  readonly approved: boolean
+  readonly started: boolean
+  readonly child?: State
+}
+
+/**
+ * The result of a call that is known without running anything: it was denied, cut off
+ * or lost, or it carried the agent's output.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Settlement {
+  readonly callId: string
+  readonly name: string
+  readonly result: ToolResult.ToolResult
+}
+
+/**
+ * The next task of a driver.
+ *
+ * **Details**
+ *
+ * - `CallModel`: call the model. `step` is the number for `StepStarted`. `first`: it is the
+ *   first answer since the run was started or resumed. `mistakes` are problems of this step
+ *   to report to the model; the driver limits their number.
+ * - `RunTools`: record the results in `settled`, and run `calls`. Both in call order; one of
+ *   them may be empty, never both.
+ * - `Finished`: end the run with this outcome, unless it has ended already.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Action =
+  | {
+      readonly _tag: "CallModel"
+      readonly step: number
+      readonly purpose: runParts.Purpose
+      readonly first: boolean
+      readonly mistakes: ReadonlyArray<string>
+    }
+  | {
+      readonly _tag: "RunTools"
+      readonly calls: ReadonlyArray<RunnableCall>
+      readonly settled: ReadonlyArray<Settlement>
+    }
+  | { readonly _tag: "Finished"; readonly outcome: runParts.Outcome }
+
+/**
+ * The action with this tag.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ActionOf<Tag extends Action["_tag"]> = Extract<Action, { readonly _tag: Tag }>
+
+type Applied = Result.Result<State, EventError>
+
+const rejectEvent = (event: Event, reason: EventErrorReason): Result.Result<never, EventError> =>
+  Result.fail(new EventError({ event: event._tag, path: [], reason }))
+
+const unexpected = (event: Event, expected: string, found: string) =>
+  rejectEvent(event, { _tag: "Unexpected", expected, found })
+
+/**
+ * The state after the first event.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const start = (event: EventOf<"RunStarted">): State => {
+  const { _tag, at, ...fields } = event
+  const finishReason = Option.getOrUndefined(Conversation.lastAssistantMessage(event.conversation))?.finishReason
+  return runParts.makeState({
+    ...fields,
+    steps: answersSinceUser(event.conversation),
+    totalSteps: 0,
+    usage: Message.emptyUsage,
+    calls: openCallsOf(event.conversation, finishReason),
+    pending: [],
+    limited: false,
+    mistakes: [],
+    fresh: true,
+    startedAt: at,
+    updatedAt: at,
+    revision: 1
+  })
+}
+
+const answersSinceUser = (conversation: history.Conversation): number => {
+  const messages = Conversation.messages(conversation)
+  const since = messages.slice(messages.findLastIndex(({ role }) => role === "user") + 1)
+  return since.filter(({ role }) => role === "assistant").length
+}
+
+/** The open calls of the newest answer. Those of an answer that was cut off never run. */
+const openCallsOf = (conversation: history.Conversation, finishReason: string | undefined): ReadonlyArray<OpenCall> => {
+  const stop = runParts.stopReasonOf(finishReason)
+  const status: CallStatus =
+    stop === undefined
+      ? { _tag: "Requested" }
+      : {
+          _tag: "Settled",
+          result: ToolResult.failure("interrupted", `The call was not run, because its answer was cut off (${stop}).`)
+        }
+  return runParts.openParts(conversation).map((part) => ({ part, status }))
+}
+
+/**
+ * The state after one more event.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const apply: {
+  (event: Event): (self: State) => Result.Result<State, EventError>
+  (self: State, event: Event): Result.Result<State, EventError>
+} = dual(2, (self: State, event: Event) => applyEvent(self, event))
+
+/**
+ * The state after some more events. The first that does not fit fails, with its place
+ * in the list.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const applyAll: {
+  (events: Iterable<Event>): (self: State) => Result.Result<State, EventError>
+  (self: State, events: Iterable<Event>): Result.Result<State, EventError>
+} = dual(2, (self: State, events: Iterable<Event>) => foldFrom(self, events))
+
+/**
+ * The state of a run from the list of its events, which begins with `RunStarted`.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const fold = (events: Iterable<Event>): Result.Result<State, EventError> => foldFrom(undefined, events)
+
+const foldFrom = (self: State | undefined, events: Iterable<Event>): Applied => {
+  let state = self
+  let index = 0
+  for (const event of events) {
+    const applied = state === undefined ? startWith(event) : applyEvent(state, event)
+    if (Result.isFailure(applied)) {
+      const { event, path, reason } = applied.failure
+      return Result.fail(new EventError({ event, path, reason, index }))
+    }
+    state = applied.success
+    index += 1
+  }
+  return state === undefined ? Result.fail(notStarted("no event")) : Result.succeed(state)
+}
+
+const startWith = (event: Event): Applied =>
+  event._tag === "RunStarted" ? Result.succeed(start(event)) : Result.fail(notStarted(event._tag))
+
+const notStarted = (found: string): EventError =>
+  new EventError({ event: found, path: [], reason: { _tag: "Unexpected", expected: "RunStarted first", found } })
+
+/**
+ * The next task of a driver. Ask when nothing of the run is under way.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const next = (self: State): Action => {
+  if (self.outcome !== undefined) return { _tag: "Finished", outcome: self.outcome }
+  if (self.interrupted !== undefined) {
+    const settled = recover(self)
+    return settled.length > 0
+      ? { _tag: "RunTools", calls: [], settled }
+      : { _tag: "Finished", outcome: { _tag: "Interrupted", ...self.interrupted } }
+  }
+  if (self.limited) return { _tag: "Finished", outcome: { _tag: "MaxSteps" } }
+  if (self.progress !== undefined) return nextInProgress(self, self.progress)
+  return self.calls.length === 0 ? nextAfterAnswer(self) : nextForCalls(self)
+}
+
+/**
+ * The results of calls that started and were lost, in call order: after an
+ * interruption all that started, otherwise those that are no agents with a state of
+ * their own. {@link next} returns them too.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const recover = (self: State): ReadonlyArray<Settlement> =>
+  self.calls.flatMap(({ part, status }) =>
+    status._tag === "Started" && (self.interrupted !== undefined || status.child === undefined)
+      ? [settleCall(part, lostCall)]
+      : []
+  )
+
+const lostCall = ToolResult.failure("interrupted", "The call was interrupted before it gave a result.")
+
+const settleCall = (part: Message.ToolCallPart, result: ToolResult.ToolResult): Settlement => ({
+  callId: part.id,
+  name: part.name,
+  result
+})
+
+/** One decision is enough for an answer in progress to continue. */
+const nextInProgress = (self: State, { decisions }: runParts.Progress): Action => {
+  const requests = runParts.collectRequests(self)
+  return decisions.length === 0 && Arr.isReadonlyArrayNonEmpty(requests)
+    ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests } }
+    : nextModelCall(self, "answer")
+}
+
+const nextForCalls = (self: State): Action => {
+  const calls: Array<RunnableCall> = []
+  const settled: Array<Settlement> = []
+  for (const { part, status } of self.calls) {
+    switch (status._tag) {
+      case "Requested":
+      case "Approved":
+        calls.push({ part, approved: status._tag === "Approved", started: false })
+        break
+      case "Settled":
+        settled.push(settleCall(part, status.result))
+        break
+      case "Started":
+        if (status.child === undefined) settled.push(settleCall(part, lostCall))
+        else if (!awaitsDecisions(status.child))
+          calls.push({ part, approved: false, started: true, child: status.child })
+        break
+      case "AwaitingApproval":
+        break
     }
   }
+  const requests = runParts.collectRequests(self)
+  return calls.length === 0 && settled.length === 0 && Arr.isReadonlyArrayNonEmpty(requests)
+    ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests } }
+    : { _tag: "RunTools", calls, settled }
 }
 
-type StateBody = typeof StateBody.Type
+/** Whether a child ended because it needs decisions, and still has none that lets it continue. */
+const awaitsDecisions = (child: State): boolean => {
+  if (child.outcome?._tag !== "AwaitingApproval") return false
+  const action = next(runParts.makeState({ ...child, outcome: undefined, interrupted: undefined }))
+  return action._tag === "Finished" && action.outcome._tag === "AwaitingApproval"
+}
 
-/** The open calls of the conversation with what became of them, or what is wrong. */
-const joinCalls = (body: StateBody): HashMap.HashMap<string, OpenCall> | string => {
-  const statuses = new Map(body.calls.map(({ callId, status }) => [callId, status]))
-  const calls: Array<[string, OpenCall]> = []
-  for (const { order, part } of openParts(body.conversation)) {
-    const status = statuses.get(part.id)
-    if (status === undefined) return `expected the status of the open call ${JSON.stringify(part.id)}`
-    calls.push([part.id, { part, order, status }])
+const nextAfterAnswer = (self: State): Action => {
+  const { answer } = self
+  const purpose = self.structured === "always" ? "structured" : "answer"
+  if (answer === undefined) return nextModelCall(self, purpose)
+  const finishReason = runParts.stopReasonOf(answer.finishReason)
+  if (finishReason !== undefined) return { _tag: "Finished", outcome: { _tag: "Stopped", finishReason } }
+  const { output } = answer
+  if (output?._tag === "Valid") return { _tag: "Finished", outcome: { _tag: "Completed", output: output.value } }
+  if (answer.calls > 0 || answer.finishReason === "pause") return nextModelCall(self, purpose)
+  if (output === undefined) return { _tag: "Finished", outcome: { _tag: "Completed" } }
+  if (hasStepsLeft(self)) {
+    if (answer.outputCall) return nextModelCall(self, purpose)
+    if (self.structured === "fallback" && answer.purpose === "answer") return nextModelCall(self, "structured")
   }
-  return calls.length === body.calls.length
-    ? HashMap.fromIterable(calls)
-    : "expected one status for each open call of the conversation and for no other"
+  return { _tag: "Finished", outcome: { _tag: "InvalidOutput", issues: output.issues } }
 }
+
+const hasStepsLeft = (self: Pick<State, "maxSteps" | "steps">): boolean =>
+  self.maxSteps === "unlimited" || self.steps < self.maxSteps
+
+const nextModelCall = (self: State, purpose: runParts.Purpose): ActionOf<"CallModel"> => ({
+  _tag: "CallModel",
+  step: self.steps + 1,
+  purpose,
+  first: self.fresh,
+  mistakes: self.mistakes
+})
+
+const applyEvent = (self: State, event: Event): Applied => {
+  if (self.outcome !== undefined && event._tag !== "RunResumed" && !runParts.isDecision(event)) {
+    return unexpected(event, "a run that goes on (RunResumed first)", `one that ended ${self.outcome._tag}`)
+  }
+  if (self.interrupted !== undefined && self.outcome === undefined && !acceptsWhenInterrupted(event)) {
+    return unexpected(event, "a run that goes on", "one that was interrupted and has to settle what started")
+  }
+  switch (event._tag) {
+    case "RunStarted":
+      return unexpected(event, "no RunStarted after the first event", "a run that has started")
+    case "InputAdded":
+      return applyInputAdded(self, event)
+    case "ConversationFitted":
+      return applyConversationFitted(self, event)
+    case "StepStarted":
+      return applyStepStarted(self, event)
+    case "ModelAnswered":
+      return applyModelAnswered(self, event)
+    case "ModelMistaken":
+      return inStep(self, event, () => ({
+        mistakes: [...self.mistakes, event.problem],
+        usage: addUsage(self.usage, event.usage)
+      }))
+    case "ProgressSaved":
+      return inStep(self, event, () => ({
+        progress: saveProgress(self.progress, event),
+        limited: event.limited,
+        usage: addUsage(self.usage, event.usage)
+      }))
+    case "ApprovalRequested":
+      return self.limited
+        ? outOfSteps(event)
+        : changeCall(self, event, event.callId, ["Requested"], { _tag: "AwaitingApproval" })
+    case "ApprovalDecided":
+      if (self.progress !== undefined) return applyProgressDecided(self, self.progress, event)
+      return changeCall(
+        self,
+        event,
+        event.callId,
+        ["AwaitingApproval"],
+        event.approved
+          ? { _tag: "Approved" }
+          : { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? "The call was denied.") }
+      )
+    case "ToolStarted":
+      return self.limited
+        ? outOfSteps(event)
+        : changeCall(self, event, event.callId, ["Requested", "Approved"], { _tag: "Started" })
+    case "ToolFinished":
+      return applyToolFinished(self, event)
+    case "ChildEvent":
+      return self.progress !== undefined
+        ? applyProgressDecided(self, self.progress, event)
+        : applyChildEvent(self, event)
+    case "RunInterrupted":
+      return updateState(self, event, { interrupted: defined({ reason: event.reason }), step: undefined })
+    case "RunFinished":
+      return applyFinished(self, event)
+    case "RunResumed":
+      return updateState(self, event, {
+        outcome: undefined,
+        interrupted: undefined,
+        // A limit that was never reported, because the process died first, still holds
+        limited: self.limited && self.outcome === undefined && event.maxSteps === undefined,
+        step: undefined,
+        mistakes: [],
+        fresh: true,
+        maxSteps: event.maxSteps ?? self.maxSteps,
+        context: event.context ?? self.context
+      })
+  }
+}
+
+const acceptsWhenInterrupted = (event: Event): boolean => {
+  switch (event._tag) {
+    case "ToolFinished":
+    case "ChildEvent":
+    case "ApprovalDecided":
+    case "RunFinished":
+    case "RunResumed":
+      return true
+    default:
+      return false
+  }
+}
+
+const updateState = (self: State, event: Event, fields: Partial<StateFields>): Applied =>
+  Result.succeed(new runParts.State({ ...self, ...fields, updatedAt: event.at, revision: self.revision + 1 }))
+
+const inStep = (self: State, event: Event, fields: () => Partial<StateFields>): Applied =>
+  self.step === undefined ? noStep(event) : updateState(self, event, fields())
+
+const noStep = (event: Event) => unexpected(event, "a StepStarted before it", "no model call under way")
+
+const outOfSteps = (event: Event) =>
+  unexpected(event, "steps left for the calls of the newest answer", "an answer that used up the budget")
+
+const addUsage = (total: Message.TokenUsage, usage: Message.TokenUsage | undefined): Message.TokenUsage =>
+  usage === undefined ? total : Message.sumUsage([total, usage])
+
+/** The whole conversation, and the view of it that models receive. */
+type Histories = Pick<State, "conversation" | "view">
+
+const appendMessage = (
+  self: Histories,
+  event: Event,
+  message: Message.Message
+): Result.Result<Histories, EventError> => {
+  const { view } = self
+  if (view === undefined) {
+    return Result.map(appendTo(self.conversation, event, message), (conversation) => ({ conversation, view }))
+  }
+  // The usage of an answer is the size of the view that it answered
+  const said = message.role === "assistant" ? history.markAsView(message) : message
+  return Result.flatMap(appendTo(self.conversation, event, said), (conversation) =>
+    Result.map(appendTo(view, event, message), (view) => ({ conversation, view }))
+  )
+}
+
+const appendTo = (
+  self: history.Conversation,
+  event: Event,
+  message: Message.Message
+): Result.Result<history.Conversation, EventError> =>
+  Result.mapError(
+    Conversation.append(self, message),
+    (error) => new EventError({ event: event._tag, path: [], reason: { _tag: "Conversation", problem: error.message } })
+  )
+
+const applyInputAdded = (self: State, event: EventOf<"InputAdded">): Applied => {
+  if (self.step !== undefined) {
+    return unexpected(event, "no model call under way", `step ${self.step.step} without its answer`)
+  }
+  const input = { message: event.message, maxSteps: event.maxSteps }
+  if (self.calls.length === 0 && self.progress === undefined) {
+    return Result.flatMap(takePending(self, event, [input]), (fields) => updateState(self, event, fields))
+  }
+  // It waits, but is refused now if it could never be taken
+  return Result.flatMap(appendTo(Conversation.empty, event, event.message), () =>
+    updateState(self, event, { pending: [...self.pending, input], limited: false })
+  )
+}
+
+/** Puts the waiting user messages into the conversation: a fresh budget. */
+const takePending = (
+  self: Histories,
+  event: Event,
+  inputs: State["pending"]
+): Result.Result<Partial<StateFields>, EventError> => {
+  let current = self
+  for (const { message } of inputs) {
+    const appended = appendMessage(current, event, message)
+    if (Result.isFailure(appended)) return Result.fail(appended.failure)
+    current = appended.success
+  }
+  return Result.succeed({
+    conversation: current.conversation,
+    view: current.view,
+    pending: [],
+    steps: 0,
+    answer: undefined,
+    limited: false,
+    mistakes: [],
+    ...defined({ maxSteps: inputs.at(-1)?.maxSteps })
+  })
+}
+
+const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted">): Applied => {
+  const action = next(self)
+  if (action._tag !== "CallModel") {
+    return unexpected(event, `what comes next: ${action._tag}`, "a view for a model call")
+  }
+  const idOfLast = (one: history.Conversation) => Option.getOrUndefined(Conversation.lastMessage(one))?.id
+  return idOfLast(event.view) === idOfLast(self.conversation) && Conversation.openCalls(event.view).length === 0
+    ? updateState(self, event, { view: event.view })
+    : unexpected(event, "a view that ends as the conversation does", "one with another end")
+}
+
+const applyStepStarted = (self: State, event: EventOf<"StepStarted">): Applied => {
+  const action = next(self)
+  const { purpose, step } = event
+  if (action._tag === "CallModel" && action.step === step && action.purpose === purpose) {
+    return updateState(self, event, { step: { step, purpose } })
+  }
+  const expected =
+    action._tag === "CallModel" ? `step ${action.step} (${action.purpose})` : `what comes next: ${action._tag}`
+  return unexpected(event, expected, `step ${step} (${purpose})`)
+}
+
+const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Applied => {
+  if (self.step === undefined) return noStep(event)
+  const { message } = event
+  for (const part of message.content) {
+    if (part.type === "tool-call" && history.hasCall(self.conversation, part.id)) {
+      const problem = `the call id ${JSON.stringify(part.id)} is already in the conversation; relabel it with Conversation.relabelCalls`
+      return rejectEvent(event, { _tag: "Conversation", problem })
+    }
+  }
+  const { purpose } = self.step
+  return Result.flatMap(appendMessage(self, event, message), (histories) =>
+    Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message.finishReason)), (calls) =>
+      Result.flatMap(takeAfterProgress(histories, self, event), (taken) =>
+        updateState(self, event, {
+          ...histories,
+          ...answerFields(self, event, purpose, calls),
+          step: undefined,
+          mistakes: [],
+          progress: undefined,
+          fresh: false,
+          ...taken
+        })
+      )
+    )
+  )
+}
+
+const answerFields = (
+  self: State,
+  { message, output, outputCall }: EventOf<"ModelAnswered">,
+  purpose: runParts.Purpose,
+  calls: ReadonlyArray<OpenCall>
+): Partial<StateFields> => {
+  const steps = self.steps + 1
+  const tools = calls.length - (outputCall === undefined ? 0 : 1)
+  // Text before a pause is not the answer yet
+  const paused = message.finishReason === "pause" && outputCall === undefined
+  const asksForMore = tools > 0 ? output?._tag !== "Valid" : paused
+  return {
+    calls,
+    steps,
+    totalSteps: self.totalSteps + 1,
+    usage: addUsage(self.usage, message.usage),
+    answer: {
+      purpose,
+      calls: tools,
+      outputCall: outputCall !== undefined,
+      ...defined({ finishReason: message.finishReason, output: paused ? undefined : output })
+    },
+    limited: asksForMore && !hasStepsLeft({ steps, maxSteps: self.maxSteps })
+  }
+}
+
+/** User messages that came while the answer was in progress. */
+const takeAfterProgress = (
+  histories: Histories,
+  { pending, progress }: State,
+  event: Event
+): Result.Result<Partial<StateFields>, EventError> =>
+  progress === undefined || pending.length === 0 ? Result.succeed({}) : takePending(histories, event, pending)
+
+/** The synthetic output tool never runs: the check of the output is its result. */
+const settleOutput = (
+  event: EventOf<"ModelAnswered">,
+  calls: ReadonlyArray<OpenCall>
+): Result.Result<ReadonlyArray<OpenCall>, EventError> => {
+  const { output, outputCall } = event
+  if (outputCall === undefined) return Result.succeed(calls)
+  const call = calls.find(({ part }) => part.id === outputCall)
+  if (call === undefined) return unknownCall(event, outputCall, calls)
+  if (output === undefined) return unexpected(event, "an output together with the outputCall", "no output")
+  if (call.status._tag === "Settled") return Result.succeed(calls)
+  const result =
+    output._tag === "Valid"
+      ? ToolResult.success("The output was accepted.")
+      : ToolResult.failure("validation_error", PayloadError.renderIssues(output.issues))
+  return Result.succeed(withStatus(calls, outputCall, { _tag: "Settled", result }))
+}
+
+const withStatus = (calls: ReadonlyArray<OpenCall>, callId: string, status: CallStatus): ReadonlyArray<OpenCall> =>
+  calls.map((call) => (call.part.id === callId ? { part: call.part, status } : call))
+
+const unknownCall = (event: Event, callId: string, calls: ReadonlyArray<OpenCall>) =>
+  rejectEvent(event, { _tag: "UnknownCall", callId, open: calls.map(({ part }) => part.id) })
+
+const withCall = (
+  self: State,
+  event: Event,
+  callId: string,
+  expected: ReadonlyArray<CallStatus["_tag"]>,
+  f: (status: CallStatus) => Applied
+): Applied => {
+  const call = openCall(self, callId)
+  if (call === undefined) return unknownCall(event, callId, self.calls)
+  const found = call.status._tag
+  return expected.includes(found)
+    ? f(call.status)
+    : rejectEvent(event, { _tag: "CallStatus", callId, expected: expected.join(" or "), found })
+}
+
+const changeCall = (
+  self: State,
+  event: Event,
+  callId: string,
+  expected: ReadonlyArray<CallStatus["_tag"]>,
+  status: CallStatus
+): Applied =>
+  withCall(self, event, callId, expected, () =>
+    updateState(self, event, { calls: withStatus(self.calls, callId, status) })
+  )
+
+const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): Applied => {
+  const { callId, result } = event.message
+  // A call that never started can fail (unknown tool, bad arguments), but it cannot succeed
+  const expected: ReadonlyArray<CallStatus["_tag"]> = ToolResult.isFailure(result)
+    ? ["Started", "Requested", "Approved", "Settled"]
+    : ["Started", "Settled"]
+  return withCall(self, event, callId, expected, (status) => {
+    if (status._tag === "Settled" && typeOf(status.result) !== typeOf(result)) {
+      const settled = `the result it was settled with (${typeOf(status.result)})`
+      return rejectEvent(event, { _tag: "CallStatus", callId, expected: settled, found: typeOf(result) })
+    }
+    if (status._tag !== "Started" && status._tag !== "Settled" && self.limited) return outOfSteps(event)
+    return closeCall(self, event)
+  })
+}
+
+const closeCall = (self: State, event: EventOf<"ToolFinished">): Applied =>
+  Result.flatMap(appendMessage(self, event, event.message), (histories) => {
+    const calls = self.calls.filter(({ part }) => part.id !== event.message.callId)
+    if (calls.length > 0 || self.pending.length === 0) return updateState(self, event, { ...histories, calls })
+    return Result.flatMap(takePending(histories, event, self.pending), (fields) =>
+      updateState(self, event, { ...fields, calls })
+    )
+  })
+
+const typeOf = (result: ToolResult.ToolResult): string => (ToolResult.isFailure(result) ? result.type : "success")
+
+const applyChildEvent = (self: State, event: EventOf<"ChildEvent">): Applied =>
+  withCall(self, event, event.callId, ["Started"], (status) => {
+    const before = status._tag === "Started" ? status.child : undefined
+    const after = before === undefined ? startChild(self, event) : applyEvent(before, event.event)
+    if (Result.isFailure(after)) {
+      const { event: tag, path, reason } = after.failure
+      return Result.fail(new EventError({ event: tag, path: [event.callId, ...path], reason }))
+    }
+    return updateState(self, event, {
+      calls: withStatus(self.calls, event.callId, { _tag: "Started", child: after.success }),
+      usage: addUsage(self.usage, runParts.usageOf(event.event))
+    })
+  })
+
+const startChild = (self: State, { event }: EventOf<"ChildEvent">): Applied => {
+  if (event._tag !== "RunStarted") return unexpected(event, "RunStarted first", event._tag)
+  return event.depth === self.depth + 1
+    ? Result.succeed(start(event))
+    : unexpected(event, `depth ${self.depth + 1}`, `depth ${event.depth}`)
+}
+
+const applyFinished = (self: State, event: EventOf<"RunFinished">): Applied => {
+  const action = next(self)
+  const { outcome } = event
+  if (action._tag === "Finished" && action.outcome._tag === outcome._tag) {
+    return updateState(self, event, { outcome, step: undefined })
+  }
+  const expected = action._tag === "Finished" ? action.outcome._tag : `what comes next: ${action._tag}`
+  return unexpected(event, expected, outcome._tag)
+}
+
+/** Earlier decisions are part of the facts. */
+const saveProgress = (
+  self: runParts.Progress | undefined,
+  { facts, requests }: EventOf<"ProgressSaved">
+): runParts.Progress => ({
+  facts: Chunk.appendAll(self?.facts ?? Chunk.empty(), Chunk.fromIterable(facts)),
+  requests,
+  decisions: []
+})
+
+/** A decision about one of the requests in progress. The path of the event is that of the request. */
+const applyProgressDecided = (
+  self: State,
+  progress: runParts.Progress,
+  event: EventOf<"ApprovalDecided" | "ChildEvent">
+): Applied => {
+  const path: Array<string> = []
+  let inner: Event = event
+  while (inner._tag === "ChildEvent") {
+    path.push(inner.callId)
+    inner = inner.event
+  }
+  if (inner._tag !== "ApprovalDecided") {
+    return unexpected(event, "no event of a call while an answer is in progress", inner._tag)
+  }
+  const { approved, callId, reason } = inner
+  const isMeant = (request: ApprovalRequest) => request.callId === callId && samePath(request.path ?? [], path)
+  if (!progress.requests.some(isMeant)) {
+    return rejectEvent(event, { _tag: "UnknownCall", callId, open: progress.requests.map(({ callId }) => callId) })
+  }
+  const decision = { callId, approved, path, ...defined({ reason }) }
+  return updateState(self, event, {
+    progress: {
+      ...progress,
+      requests: progress.requests.filter((request) => !isMeant(request)),
+      decisions: [...progress.decisions, decision]
+    }
+  })
+}
+
+const samePath = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): boolean =>
+  a.length === b.length && a.every((id, i) => id === b[i])
+
+/**
+ * A person's answer to an `ApprovalRequest`.
+ *
+ * **Details**
+ *
+ * A denied call is never dispatched: the model sees a `denied` result with the
+ * reason. `path` is that of the request, for a call that an agent used as a tool
+ * made; it can be left out, unless calls of several agents have the same id. An
+ * `ApprovalRequest` with `approved` added is a decision.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Decision {
+  readonly callId: string
+  readonly approved: boolean
+  readonly reason?: string | undefined
+  readonly path?: ReadonlyArray<string> | undefined
+}
+
+/**
+ * The events that record decisions. Each must be about a call that waits by an event of this
+ * run, and only one per call.
+ *
+ * **Details**
+ *
+ * They can be applied to a run that has ended, and come before its `RunResumed`.
+ *
+ * **Example** (A decision about a call that does not wait)
+ *
+ * ```ts
+ * import { DateTime, Result } from "effect"
+ * import { Conversation, Run } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const at = DateTime.makeUnsafe(0)
+ * const state = Run.start({
+ *   _tag: "RunStarted",
+ *   at,
+ *   runId: "run_1",
+ *   agent: "support",
+ *   definition: "sha256:0",
+ *   depth: 0,
+ *   maxSteps: 16,
+ *   structured: "never",
+ *   context: {},
+ *   conversation: Conversation.empty
+ * })
+ *
+ * const decided = Run.decide(state, [{ callId: "call_1", approved: true }], at)
+ * assert(Result.isFailure(decided))
+ * assert.strictEqual(decided.failure.problem, "unknown")
+ * ```
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const decide = (
+  self: State,
+  decisions: ReadonlyArray<Decision>,
+  at: DateTime.Utc
+): Result.Result<ReadonlyArray<Event>, InvalidDecision> => {
+  const requests = runParts.collectRequests(self)
+  const decided = new Set<ApprovalRequest>()
+  const events: Array<Event> = []
+  for (const decision of decisions) {
+    const { callId } = decision
+    const candidates = requests.filter((request) => concernsRequest(decision, request))
+    const [request] = candidates
+    const invalid = (problem: InvalidDecision["problem"]) =>
+      Result.fail(new InvalidDecision({ callId, problem, pending: requests.map(({ callId }) => callId) }))
+    if (request === undefined) return invalid("unknown")
+    if (candidates.length > 1) return invalid("ambiguous")
+    if (decided.has(request)) return invalid("repeated")
+    decided.add(request)
+    events.push(decisionEvent(decision, request, at))
+  }
+  return Result.succeed(events)
+}
+
+const concernsRequest = ({ callId, path }: Decision, request: ApprovalRequest): boolean =>
+  request.callId === callId && (path === undefined || samePath(path, request.path ?? []))
+
+const decisionEvent = (
+  { approved, callId, reason }: Decision,
+  { path = [] }: ApprovalRequest,
+  at: DateTime.Utc
+): Event =>
+  path.reduceRight<Event>((event, callId) => ({ _tag: "ChildEvent", at, callId, event }), {
+    _tag: "ApprovalDecided",
+    at,
+    callId,
+    approved,
+    ...defined({ reason })
+  })
+
+/**
+ * Refuses a state that another definition made.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const checkDefinition = (self: State, definition: string): Result.Result<State, DefinitionChanged> =>
+  self.definition === definition
+    ? Result.succeed(self)
+    : Result.fail(new DefinitionChanged({ expected: definition, found: self.definition }))

@@ -403,7 +403,7 @@ const WireCallRequest: Schema.Codec<CallRequest> = Schema.Struct({
 })
 
 const WireChild: Schema.Codec<Child, unknown> = Schema.Union([
-  Schema.TaggedStruct("Agent", { state: Run.StateWire }),
+  Schema.TaggedStruct("Agent", { state: runParts.StateSchema }),
   Schema.TaggedStruct("Plan", { state: Schema.suspend(() => WireState) })
 ])
 
@@ -983,7 +983,7 @@ export const WireEvent: Schema.Codec<Event, unknown> = Schema.Union([
     attempt: runParts.Count,
     failure: WireFailure
   }),
-  Schema.TaggedStruct("AgentChanged", { at: runParts.Time, step: wireStep, event: Run.EventWire }),
+  Schema.TaggedStruct("AgentChanged", { at: runParts.Time, step: wireStep, event: runParts.Event }),
   Schema.TaggedStruct("NestedChanged", { at: runParts.Time, step: wireStep, event: Schema.suspend(() => WireEvent) }),
   Schema.TaggedStruct("StepFinished", { at: runParts.Time, record: WireRecord }),
   Schema.TaggedStruct("StepFailed", { at: runParts.Time, step: wireStep, failure: WireFailure }),
@@ -1303,7 +1303,7 @@ const collectPauses = (self: State, path: ReadonlyArray<string>, found: Array<Pa
 export const findApprovalRequests = (self: State): ReadonlyArray<Run.ApprovalRequest> => {
   const found: Array<Run.ApprovalRequest> = []
   collectRequests(self, [], found)
-  return Run.disambiguate(found)
+  return runParts.disambiguate(found)
 }
 
 const collectRequests = (self: State, path: ReadonlyArray<string>, found: Array<Run.ApprovalRequest>): void => {

@@ -3,7 +3,6 @@ import { Effect, Fiber, Layer, Option, Ref, Result, Schema, Stream } from "effec
 import { LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, AgentError, Conversation, ConversationStore, Message, Run, TokenCounter } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
@@ -98,7 +97,7 @@ describe("CONV-7 budget policy", () => {
       assert.isDefined(whole.state.view)
 
       const stored = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(yield* events))
-      const folded = yield* Effect.fromResult(RunTransition.fold(stored))
+      const folded = yield* Effect.fromResult(Run.fold(stored))
       const encode = (state: Run.State) => Run.stateCodec.encodeJson(state)
       assert.strictEqual(yield* encode(folded), yield* encode(whole.state))
 
@@ -300,9 +299,9 @@ describe("CONV-7 ConversationFitted", () => {
     for (const state of [answered, calling, events.end(answered)]) {
       assert.strictEqual(events.refused(state, fitted(state.conversation)).reason._tag, "Unexpected")
     }
-    assert.isTrue(Result.isSuccess(RunTransition.apply(base, fitted(one))))
+    assert.isTrue(Result.isSuccess(Run.apply(base, fitted(one))))
     // Also after a StepStarted whose answer was lost
-    assert.isTrue(Result.isSuccess(RunTransition.apply(events.go(base, events.step(1)), fitted(one))))
+    assert.isTrue(Result.isSuccess(Run.apply(events.go(base, events.step(1)), fitted(one))))
   })
 
   it("CONV-7 is refused with a view that ends otherwise", () => {

@@ -1,6 +1,5 @@
 import type { DateTime } from "effect"
-import { Conversation, ToolResult, type Message, type Run } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
+import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
 
 /** An agent inside the run of an agent or of a plan, for the drivers without fibers of both. */
 export interface Child {
@@ -44,7 +43,7 @@ export const drive = (child: Child): "finished" | "waiting" | "stopped" => {
   for (;;) {
     const self = state()
     if (stopped() || self === undefined) return "stopped"
-    const action = RunTransition.next(self)
+    const action = Run.next(self)
     switch (action._tag) {
       case "CallModel": {
         if (self.step === undefined) put({ _tag: "StepStarted", at: at(), step: action.step, purpose: action.purpose })
@@ -70,11 +69,9 @@ export const drive = (child: Child): "finished" | "waiting" | "stopped" => {
           finish(part.id, part.name, ToolResult.success("done"))
         }
         break
-      case "AwaitApproval":
-        put({ _tag: "RunFinished", at: at(), outcome: { _tag: "AwaitingApproval", requests: action.requests } })
-        return "waiting"
       case "Finished":
         if (self.outcome === undefined) put({ _tag: "RunFinished", at: at(), outcome: action.outcome })
+        if (action.outcome._tag === "AwaitingApproval") return "waiting"
         return stopped() ? "stopped" : "finished"
     }
   }

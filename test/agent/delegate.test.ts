@@ -3,7 +3,6 @@ import { Chunk, Deferred, Effect, Fiber, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as agentMethods from "#src/agent/internal/agentMethods.ts"
 import { Agent, AgentError, AgentEvent, Conversation, Message, Run } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 import { ScriptedModel } from "effect-emissary/testing"
 
 /** Counts to three, one fact each; asks whether it may go on after the second. */
@@ -82,7 +81,7 @@ describe("PLAN-8 what answers in place of a model", () => {
       assert.strictEqual(done.usage.inputTokens, 3)
       const results = Conversation.transcript(done.conversation).filter(({ role }) => role === "tool")
       assert.include(JSON.stringify(results), "count: 3")
-      const folded = Result.getOrThrow(RunTransition.fold(journal))
+      const folded = Result.getOrThrow(Run.fold(journal))
       assert.deepStrictEqual(folded.usage, done.usage)
       assert.strictEqual(folded.revision, done.state.revision)
     })

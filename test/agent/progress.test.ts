@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Effect, Equal, Result } from "effect"
 import { Run } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 import {
   answered,
   asked,
@@ -77,10 +76,10 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
   })
 
   it("PLAN-8 requests suspend the run until one of them is decided; decisions are kept until progress takes them", () => {
-    assert.strictEqual(next(waiting), "AwaitApproval c1 s1/c2")
+    assert.strictEqual(next(waiting), "AwaitingApproval c1 s1/c2")
     const ended = end(waiting)
     assert.strictEqual(ended.outcome?._tag, "AwaitingApproval")
-    const events = Result.getOrThrow(RunTransition.decide(ended, [{ callId: "c2", approved: false, reason: "no" }], at))
+    const events = Result.getOrThrow(Run.decide(ended, [{ callId: "c2", approved: false, reason: "no" }], at))
     const after = go(ended, ...events, resumed())
     assert.deepStrictEqual(after.progress?.decisions, [{ callId: "c2", approved: false, reason: "no", path: ["s1"] }])
     assert.deepStrictEqual(paths(after), ["c1"])
@@ -91,13 +90,13 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
   })
 
   it("PLAN-8 a resumption without decisions waits again", () => {
-    assert.strictEqual(next(go(end(waiting), resumed())), "AwaitApproval c1 s1/c2")
+    assert.strictEqual(next(go(end(waiting), resumed())), "AwaitingApproval c1 s1/c2")
   })
 
   it("PLAN-8 a decision about what does not wait is refused, by decide and by apply", () => {
     const ended = end(waiting)
-    const wrong = (decision: RunTransition.Decision) => {
-      const result = RunTransition.decide(ended, [decision], at)
+    const wrong = (decision: Run.Decision) => {
+      const result = Run.decide(ended, [decision], at)
       assert(Result.isFailure(result))
       return result.failure.problem
     }
@@ -129,8 +128,8 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
       ...inner.map((event) => child("o", event)),
       child("o", { _tag: "RunFinished", at, outcome: { _tag: "AwaitingApproval", requests: [requests[0]] } })
     )
-    assert.strictEqual(next(outer), "AwaitApproval o/c1 o/s1/c2")
-    const events = Result.getOrThrow(RunTransition.decide(end(outer), [{ callId: "c2", approved: true }], at))
+    assert.strictEqual(next(outer), "AwaitingApproval o/c1 o/s1/c2")
+    const events = Result.getOrThrow(Run.decide(end(outer), [{ callId: "c2", approved: true }], at))
     const after = go(end(outer), ...events, resumed())
     assert.strictEqual(next(after), "RunTools o...")
     const status = Run.openCall(after, "o")?.status

@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { Conversation, Run, ToolResult } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 import {
   answered,
   asked,
@@ -32,15 +31,14 @@ import { pluck } from "../pluck.ts"
 
 const asks = (...ids: ReadonlyArray<string>) => run(started(), input(), step(1), answered(ids.map((id) => call(id))))
 
-const decide = (state: Run.State, ...decisions: ReadonlyArray<RunTransition.Decision>) =>
-  RunTransition.decide(state, decisions, at)
+const decide = (state: Run.State, ...decisions: ReadonlyArray<Run.Decision>) => Run.decide(state, decisions, at)
 
 const problem = (result: ReturnType<typeof decide>) => (Result.isFailure(result) ? result.failure.problem : "none")
 
 describe("TOOL-7 approvals", () => {
   it("TOOL-7 the other calls run, then the run waits; a decision lets it go on", () => {
     const waiting = go(asks("a", "b"), asked("a"), ...ran("b"))
-    assert.strictEqual(next(waiting), "AwaitApproval a")
+    assert.strictEqual(next(waiting), "AwaitingApproval a")
     const over = end(waiting)
     assert.deepStrictEqual(over.outcome, {
       _tag: "AwaitingApproval",
@@ -62,7 +60,7 @@ describe("TOOL-7 approvals", () => {
   it("TOOL-7 a denied call has a denied result with the reason, and nothing runs", () => {
     const over = end(go(asks("a"), asked("a")))
     const denied = go(over, decided("a", false, "too expensive"), resumed())
-    const action = RunTransition.next(denied)
+    const action = Run.next(denied)
     assert(action._tag === "RunTools")
     assert.deepStrictEqual(action.calls, [])
     assert.deepStrictEqual(action.settled, [
@@ -77,8 +75,8 @@ describe("TOOL-7 approvals", () => {
     const over = end(go(asks("a", "b"), asked("a"), asked("b")))
     const half = go(over, decided("b", true), resumed())
     assert.strictEqual(next(half), "RunTools b+")
-    assert.strictEqual(next(go(half, ...ran("b"))), "AwaitApproval a")
-    assert.strictEqual(next(go(over, resumed())), "AwaitApproval a b")
+    assert.strictEqual(next(go(half, ...ran("b"))), "AwaitingApproval a")
+    assert.strictEqual(next(go(over, resumed())), "AwaitingApproval a b")
   })
 
   it("TOOL-7 new input waits behind an approval", () => {
@@ -111,11 +109,11 @@ describe("TOOL-7 approvals", () => {
       metadata: { approved: ["a"], decisions: [{ callId: "a", approved: true }] }
     })
     const state = run(started({ conversation: forged }))
-    const action = RunTransition.next(state)
+    const action = Run.next(state)
     assert(action._tag === "RunTools")
     assert.isFalse(action.calls[0]?.approved)
     assert.strictEqual(problem(decide(state, { callId: "a", approved: true })), "unknown")
-    assert.strictEqual(next(go(state, asked("a"))), "AwaitApproval a")
+    assert.strictEqual(next(go(state, asked("a"))), "AwaitingApproval a")
   })
 
   it("TOOL-7 a decision made between two runs survives JSON", () => {
@@ -178,7 +176,7 @@ describe("AGENT-8 agents as tools", () => {
     assert.deepStrictEqual(events, [child("a", decided("x", true))])
     const again = go(over, ...events, resumed())
     assert.strictEqual(next(again), "RunTools a...")
-    const action = RunTransition.next(again)
+    const action = Run.next(again)
     assert(action._tag === "RunTools" && action.calls[0]?.child !== undefined)
     assert.strictEqual(next(go(action.calls[0].child, resumed())), "RunTools x+")
     assert.strictEqual(refused(again, toolStarted("a")).reason._tag, "CallStatus")
@@ -214,7 +212,7 @@ describe("AGENT-8 agents as tools", () => {
       toolStarted("b")
     )
     assert.strictEqual(next(crashed), "RunTools a... b=interrupted")
-    const action = RunTransition.next(crashed)
+    const action = Run.next(crashed)
     assert(action._tag === "RunTools" && action.calls[0]?.child !== undefined)
     assert.strictEqual(next(action.calls[0].child), "RunTools x=interrupted")
   })
@@ -222,7 +220,7 @@ describe("AGENT-8 agents as tools", () => {
   it("AGENT-8 L6 an interruption settles the call of the child like any other", () => {
     const state = go(asks("a"), ...begin("a"), interrupted("stop"))
     assert.strictEqual(next(state), "RunTools a=interrupted")
-    assert.strictEqual(RunTransition.recover(state).length, 1)
+    assert.strictEqual(Run.recover(state).length, 1)
   })
 
   it("AGENT-8 a child begins with RunStarted, one deeper, under a call that started", () => {
@@ -255,15 +253,15 @@ describe("AGENT-8 agents as tools", () => {
     const events = Result.getOrThrow(decide(state, { callId: "y", approved: true }))
     assert.deepStrictEqual(events, [deep(decided("y", true))])
     const decoded = Effect.runSync(Effect.flatMap(Run.stateCodec.encode(state), (json) => Run.stateCodec.decode(json)))
-    assert.deepStrictEqual(RunTransition.next(decoded), RunTransition.next(state))
+    assert.deepStrictEqual(Run.next(decoded), Run.next(state))
   })
 
   it("AGENT-3 the end of a run is its conversation, its open calls the ones of the state", () => {
     const partly = conversation(userMessage("q"), assistantMessage([call("a"), call("b")]), toolMessage("b"))
     const state = run(started({ conversation: partly }))
     assert.deepStrictEqual(
-      Run.openCalls(state).map(({ order, part }) => [part.id, order]),
-      [["a", 0]]
+      Run.openCalls(state).map(({ part }) => part.id),
+      ["a"]
     )
     assert.strictEqual(Conversation.messageCount(go(state, ...ran("a")).conversation), 4)
   })

@@ -4,8 +4,7 @@
  */
 import { DateTime, Effect, Result, Schema } from "effect"
 import type * as runParts from "#src/agent/internal/runParts.ts"
-import { Conversation, ToolResult, type Message, type Run } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
+import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
 import * as childDriver from "./child-driver.ts"
 
 export const CallKind = Schema.Literals([
@@ -84,9 +83,9 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
     state =
       state === undefined
         ? event._tag === "RunStarted"
-          ? RunTransition.start(event)
+          ? Run.start(event)
           : expectStarted()
-        : Result.getOrThrow(RunTransition.apply(state, event))
+        : Result.getOrThrow(Run.apply(state, event))
     states.push(state)
     state = through(state)
     if (
@@ -109,7 +108,7 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
   const finish = (callId: string, name: string, result: ToolResult.ToolResult) =>
     emit({ _tag: "ToolFinished", at: at(), message: { role: "tool", ...base(), callId, name, result } })
 
-  const answer = (action: RunTransition.CallModel) => {
+  const answer = (action: Run.ActionOf<"CallModel">) => {
     const script: Turn = plan.turns[turn] ?? {
       calls: [],
       finishReason: "stop",
@@ -160,9 +159,9 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
     })
   }
 
-  const batch = (action: RunTransition.RunTools) => {
+  const batch = (action: Run.ActionOf<"RunTools">) => {
     for (const { callId, name, result } of action.settled) finish(callId, name, result)
-    const running: Array<RunTransition.RunnableCall> = []
+    const running: Array<Run.RunnableCall> = []
     for (const call of action.calls) {
       if (stopped()) break
       const { id: callId, name } = call.part
@@ -188,7 +187,7 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
   }
 
   /** An agent that calls one tool; returns whether it is done. */
-  const runChild = ({ part: { id: callId, name } }: RunTransition.RunnableCall): boolean =>
+  const runChild = ({ part: { id: callId, name } }: Run.RunnableCall): boolean =>
     childDriver.drive({
       name: callId,
       state: () => {
@@ -205,16 +204,13 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
 
   const loop = () => {
     for (;;) {
-      const action = RunTransition.next(current())
+      const action = Run.next(current())
       switch (action._tag) {
         case "CallModel":
           answer(action)
           break
         case "RunTools":
           batch(action)
-          break
-        case "AwaitApproval":
-          emit({ _tag: "RunFinished", at: at(), outcome: { _tag: "AwaitingApproval", requests: action.requests } })
           break
         case "Finished":
           if (current().outcome === undefined) emit({ _tag: "RunFinished", at: at(), outcome: action.outcome })
@@ -247,7 +243,7 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
     if (i > 0 && !crashed) {
       if (phase.decides) {
         const decisions = RunTransitionDecisions(current())
-        for (const event of Result.getOrThrow(RunTransition.decide(current(), decisions, at()))) emit(event)
+        for (const event of Result.getOrThrow(Run.decide(current(), decisions, at()))) emit(event)
       }
       emit({ _tag: "RunResumed", at: at() })
     }
@@ -271,12 +267,9 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
   return { events, states, started, outcomes, final: current() }
 }
 
-const RunStateOf = (state: Run.State, callId: string) => {
-  for (const [id, call] of state.calls) if (id === callId) return call.status
-  return undefined
-}
+const RunStateOf = (state: Run.State, callId: string) => Run.openCall(state, callId)?.status
 
-const RunTransitionDecisions = (state: Run.State): ReadonlyArray<RunTransition.Decision> => {
+const RunTransitionDecisions = (state: Run.State): ReadonlyArray<Run.Decision> => {
   const action = state.outcome
   return action?._tag !== "AwaitingApproval"
     ? []

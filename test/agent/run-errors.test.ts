@@ -4,7 +4,6 @@ import { AiError } from "effect/ai"
 import { inspect } from "node:util"
 import * as callModel from "#src/agent/internal/callModel.ts"
 import { Agent, AgentError, Run } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { answered, at, call, finished, go, input, run, started, step, toolStarted } from "./run-events.ts"
@@ -50,10 +49,10 @@ describe("errors of a run", () => {
         [new AgentError.ToolSetInvalid({ problem: "two tools" }), ["two tools"]],
         [new AgentError.StubWithoutRuntime({ tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
         [
-          new RunTransition.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }),
+          new Run.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }),
           ["sha256:1", "sha256:2", "instructions"]
         ],
-        [new RunTransition.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
+        [new Run.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
         [new AgentError.ConversationInvalid({ problem: "open calls" }), ["open calls"]],
         [new AgentError.MaxDepth({ limit: 8 }), ["8", "maxDepth"]]
       ]

@@ -2,8 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Result } from "effect"
 import type * as runParts from "#src/agent/internal/runParts.ts"
-import { Conversation, ToolResult, type Message, type Run } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
+import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
 import { time } from "./run-driver.ts"
 
 export const at = time(0)
@@ -42,7 +41,7 @@ export const toolMessage = (
 export const conversation = (...messages: ReadonlyArray<Message.Message>): Conversation.Conversation =>
   Result.getOrThrow(Conversation.fromMessages(messages))
 
-export const started = (fields: Partial<Run.Started> = {}): Run.Started => ({
+export const started = (fields: Partial<Run.EventOf<"RunStarted">> = {}): Run.EventOf<"RunStarted"> => ({
   _tag: "RunStarted",
   at,
   runId: "run",
@@ -56,14 +55,14 @@ export const started = (fields: Partial<Run.Started> = {}): Run.Started => ({
   ...fields
 })
 
-export const input = (text = "hello", maxSteps: runParts.MaxSteps = 16): Run.InputAdded => ({
+export const input = (text = "hello", maxSteps: runParts.MaxSteps = 16): Run.EventOf<"InputAdded"> => ({
   _tag: "InputAdded",
   at,
   message: userMessage(text),
   maxSteps
 })
 
-export const step = (step: number, purpose: runParts.Purpose = "answer"): Run.StepStarted => ({
+export const step = (step: number, purpose: runParts.Purpose = "answer"): Run.EventOf<"StepStarted"> => ({
   _tag: "StepStarted",
   at,
   step,
@@ -73,11 +72,19 @@ export const step = (step: number, purpose: runParts.Purpose = "answer"): Run.St
 export const answered = (
   content: string | ReadonlyArray<Message.AssistantPart>,
   finishReason?: string,
-  rest: Pick<Run.ModelAnswered, "output" | "outputCall"> = {}
-): Run.ModelAnswered => ({ _tag: "ModelAnswered", at, message: assistantMessage(content, finishReason), ...rest })
+  rest: Pick<Run.EventOf<"ModelAnswered">, "output" | "outputCall"> = {}
+): Run.EventOf<"ModelAnswered"> => ({
+  _tag: "ModelAnswered",
+  at,
+  message: assistantMessage(content, finishReason),
+  ...rest
+})
 
-export const mistaken: Run.ModelMistaken = { _tag: "ModelMistaken", at, problem: "no tool x" }
-export const saved = (facts: Run.ProgressSaved["facts"], rest: Partial<Run.ProgressSaved> = {}): Run.ProgressSaved => ({
+export const mistaken: Run.EventOf<"ModelMistaken"> = { _tag: "ModelMistaken", at, problem: "no tool x" }
+export const saved = (
+  facts: Run.EventOf<"ProgressSaved">["facts"],
+  rest: Partial<Run.EventOf<"ProgressSaved">> = {}
+): Run.EventOf<"ProgressSaved"> => ({
   _tag: "ProgressSaved",
   at,
   facts,
@@ -85,33 +92,37 @@ export const saved = (facts: Run.ProgressSaved["facts"], rest: Partial<Run.Progr
   limited: false,
   ...rest
 })
-export const toolStarted = (callId: string): Run.ToolStarted => ({ _tag: "ToolStarted", at, callId })
-export const finished = (callId: string, result?: ToolResult.ToolResult, name?: string): Run.ToolFinished => ({
+export const toolStarted = (callId: string): Run.EventOf<"ToolStarted"> => ({ _tag: "ToolStarted", at, callId })
+export const finished = (
+  callId: string,
+  result?: ToolResult.ToolResult,
+  name?: string
+): Run.EventOf<"ToolFinished"> => ({
   _tag: "ToolFinished",
   at,
   message: toolMessage(callId, result, name)
 })
 export const ran = (callId: string): ReadonlyArray<Run.Event> => [toolStarted(callId), finished(callId)]
-export const asked = (callId: string): Run.ApprovalRequested => ({ _tag: "ApprovalRequested", at, callId })
-export const decided = (callId: string, approved: boolean, reason?: string): Run.ApprovalDecided => ({
+export const asked = (callId: string): Run.EventOf<"ApprovalRequested"> => ({ _tag: "ApprovalRequested", at, callId })
+export const decided = (callId: string, approved: boolean, reason?: string): Run.EventOf<"ApprovalDecided"> => ({
   _tag: "ApprovalDecided",
   at,
   callId,
   approved,
   ...(reason === undefined ? {} : { reason })
 })
-export const child = (callId: string, event: Run.Event): Run.ChildEvent => ({
+export const child = (callId: string, event: Run.Event): Run.EventOf<"ChildEvent"> => ({
   _tag: "ChildEvent",
   at,
   callId,
   event
 })
-export const interrupted = (reason?: string): Run.Interrupted => ({
+export const interrupted = (reason?: string): Run.EventOf<"RunInterrupted"> => ({
   _tag: "RunInterrupted",
   at,
   ...(reason === undefined ? {} : { reason })
 })
-export const resumed = (fields: Partial<Run.Resumed> = {}): Run.Resumed => ({
+export const resumed = (fields: Partial<Run.EventOf<"RunResumed">> = {}): Run.EventOf<"RunResumed"> => ({
   _tag: "RunResumed",
   at,
   ...fields
@@ -119,27 +130,31 @@ export const resumed = (fields: Partial<Run.Resumed> = {}): Run.Resumed => ({
 
 /** Ends the run with whatever outcome is due. */
 export const end = (state: Run.State): Run.State => {
-  const action = RunTransition.next(state)
-  assert(action._tag === "Finished" || action._tag === "AwaitApproval", `not over: ${action._tag}`)
-  const outcome =
-    action._tag === "Finished" ? action.outcome : ({ _tag: "AwaitingApproval", requests: action.requests } as const)
-  return go(state, { _tag: "RunFinished", at, outcome })
+  const action = Run.next(state)
+  assert(action._tag === "Finished", `not over: ${action._tag}`)
+  return go(state, { _tag: "RunFinished", at, outcome: action.outcome })
 }
 
 export const go = (state: Run.State, ...events: ReadonlyArray<Run.Event>): Run.State =>
-  Result.getOrThrow(RunTransition.applyAll(state, events))
+  Result.getOrThrow(Run.applyAll(state, events))
 
-export const run = (...events: ReadonlyArray<Run.Event>): Run.State => Result.getOrThrow(RunTransition.fold(events))
+export const run = (...events: ReadonlyArray<Run.Event>): Run.State => Result.getOrThrow(Run.fold(events))
 
-export const refused = (state: Run.State, event: Run.Event): RunTransition.EventError => {
-  const result = RunTransition.apply(state, event)
+export const refused = (state: Run.State, event: Run.Event): Run.EventError => {
+  const result = Run.apply(state, event)
   assert(Result.isFailure(result), `expected ${event._tag} to be refused`)
   return result.failure
 }
 
+const ending = (outcome: Run.Outcome): string => {
+  if (outcome._tag === "Stopped") return `Stopped ${outcome.finishReason}`
+  if (outcome._tag !== "AwaitingApproval") return outcome._tag
+  return ["AwaitingApproval", ...outcome.requests.map(({ callId, path = [] }) => [...path, callId].join("/"))].join(" ")
+}
+
 /** The next action in one line. */
 export const next = (state: Run.State): string => {
-  const action = RunTransition.next(state)
+  const action = Run.next(state)
   switch (action._tag) {
     case "CallModel":
       return `CallModel ${action.step} ${action.purpose}`
@@ -151,12 +166,8 @@ export const next = (state: Run.State): string => {
           ({ callId, result }) => `${callId}=${result._tag === "Failure" ? result.type : "success"}`
         )
       ].join(" ")
-    case "AwaitApproval":
-      return ["AwaitApproval", ...action.requests.map(({ callId, path }) => [...(path ?? []), callId].join("/"))].join(
-        " "
-      )
     case "Finished":
-      return action.outcome._tag === "Stopped" ? `Stopped ${action.outcome.finishReason}` : action.outcome._tag
+      return ending(action.outcome)
   }
 }
 

@@ -2,7 +2,6 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Equal, Result } from "effect"
 import { readFileSync } from "node:fs"
 import { Run } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 
 // Written by version 1 as it was released: never written again, read for ever.
 const golden = (name: string): unknown =>
@@ -14,7 +13,7 @@ describe("L3 released versions of runs", () => {
       Effect.gen(function* () {
         const events = yield* Run.eventsCodec.decode(golden(`run-events-${name}-v1`))
         const state = yield* Run.stateCodec.decode(golden(`run-state-${name}-v1`))
-        assert.isTrue(Equal.equals(Result.getOrThrow(RunTransition.fold(events)), state))
+        assert.isTrue(Equal.equals(Result.getOrThrow(Run.fold(events)), state))
         assert.deepStrictEqual(yield* Run.eventsCodec.encode(events, { version: 1 }), golden(`run-events-${name}-v1`))
         assert.deepStrictEqual(yield* Run.stateCodec.encode(state, { version: 1 }), golden(`run-state-${name}-v1`))
       })

@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Equal, HashMap, Result } from "effect"
+import { Effect, Equal, Result } from "effect"
 import { Conversation, Message, Run } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 import { Plan, simulate, sync } from "./run-driver.ts"
 
 const encode = (state: Run.State) => sync(Run.stateCodec.encodeJson(state))
@@ -25,7 +24,7 @@ describe("laws of the run core, over random plans of answers, results, interrupt
     [Plan],
     ([plan]) => {
       const log = simulate(plan)
-      const folded = Result.getOrThrow(RunTransition.fold(log.events))
+      const folded = Result.getOrThrow(Run.fold(log.events))
       assert.isTrue(Equal.equals(folded, log.final))
       assert.strictEqual(folded.revision, log.events.length)
       assert.strictEqual(new Set(log.started).size, log.started.length, "a call started twice")
@@ -41,7 +40,7 @@ describe("laws of the run core, over random plans of answers, results, interrupt
           assert.isTrue(Run.openCalls(state).every(({ status }) => status._tag !== "Started"))
         }
         if (state.outcome?._tag === "Completed" || state.outcome?._tag === "Stopped") {
-          assert.isTrue(HashMap.isEmpty(state.calls))
+          assert.isTrue(state.calls.length === 0)
         }
         if (state.maxSteps !== "unlimited" && state.outcome?._tag === "MaxSteps") {
           assert.isAtLeast(state.steps, state.maxSteps)
@@ -61,7 +60,7 @@ describe("laws of the run core, over random plans of answers, results, interrupt
         assert.isTrue(Equal.equals(decoded, state))
         assert.strictEqual(encode(decoded), json)
         if (!Run.openCalls(state).some(({ status }) => status._tag === "Started")) {
-          assert.deepStrictEqual(RunTransition.next(decoded), RunTransition.next(state))
+          assert.deepStrictEqual(Run.next(decoded), Run.next(state))
         }
       }
     },
@@ -74,9 +73,9 @@ describe("laws of the run core, over random plans of answers, results, interrupt
     ([plan]) => {
       const { events, final } = simulate(plan)
       const one = events.map((event) => sync(Run.eventCodec.decodeJson(sync(Run.eventCodec.encodeJson(event)))))
-      assert.isTrue(Equal.equals(Result.getOrThrow(RunTransition.fold(one)), final))
+      assert.isTrue(Equal.equals(Result.getOrThrow(Run.fold(one)), final))
       const list = sync(Run.eventsCodec.decodeJson(sync(Run.eventsCodec.encodeJson(events))))
-      assert.isTrue(Equal.equals(Result.getOrThrow(RunTransition.fold(list)), final))
+      assert.isTrue(Equal.equals(Result.getOrThrow(Run.fold(list)), final))
     },
     options(60)
   )

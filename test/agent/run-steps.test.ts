@@ -1,6 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Conversation, ToolResult } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
+import { Conversation, ToolResult, Run } from "effect-emissary"
 import {
   answered,
   asked,
@@ -163,7 +162,7 @@ describe("AGENT-3 rules for model output", () => {
 
   it("TOOL-4 mistakes are counted per step and told to the model", () => {
     const state = run(started(), input(), step(1), mistaken, { ...mistaken, usage: { inputTokens: 7 } })
-    const action = RunTransition.next(state)
+    const action = Run.next(state)
     assert.deepStrictEqual(action._tag === "CallModel" && action.mistakes, ["no tool x", "no tool x"])
     assert.strictEqual(next(state), "CallModel 1 answer")
     assert.deepStrictEqual(state.usage, { inputTokens: 7 })
@@ -173,7 +172,7 @@ describe("AGENT-3 rules for model output", () => {
 
   it("AGENT-2 the first model call of a run, and of a resumed one, is marked", () => {
     const first = (state: ReturnType<typeof run>) => {
-      const action = RunTransition.next(state)
+      const action = Run.next(state)
       return action._tag === "CallModel" && action.first
     }
     const begun = run(started(), input())
@@ -204,13 +203,13 @@ describe("AGENT-3 rules for model output", () => {
   })
 
   it("AGENT-3 a list is folded up to the first event that does not fit, and its index is told", () => {
-    const result = RunTransition.fold([started(), input(), step(7)])
+    const result = Run.fold([started(), input(), step(7)])
     assert(result._tag === "Failure")
     assert.strictEqual(result.failure.index, 2)
-    const empty = RunTransition.fold([])
+    const empty = Run.fold([])
     assert(empty._tag === "Failure")
     assert.include(empty.failure.message, "RunStarted first")
-    assert.strictEqual(RunTransition.fold([input()])._tag, "Failure")
+    assert.strictEqual(Run.fold([input()])._tag, "Failure")
   })
 
   it("L6 results may arrive in any order and are read in call order", () => {
@@ -271,7 +270,7 @@ describe("AGENT-6 structured output", () => {
         answered([call("o", "final_answer")], "tool-calls", { ...invalid, outputCall: "o" })
       )
       assert.strictEqual(next(state), "RunTools o=validation_error")
-      const action = RunTransition.next(state)
+      const action = Run.next(state)
       assert(action._tag === "RunTools")
       return go(state, ...action.settled.map(({ callId, name, result }) => finished(callId, result, name)))
     }
@@ -308,7 +307,7 @@ describe("AGENT-7 interruption, resumption and recovery", () => {
   it("L6 after a crash what started is settled interrupted, never started again, and the rest runs", () => {
     const crashed = go(asks(5), toolStarted("a"))
     assert.deepStrictEqual(
-      RunTransition.recover(crashed).map(({ callId, result }) => [callId, result._tag === "Failure" && result.type]),
+      Run.recover(crashed).map(({ callId, result }) => [callId, result._tag === "Failure" && result.type]),
       [["a", "interrupted"]]
     )
     assert.strictEqual(next(crashed), "RunTools b a=interrupted")
@@ -384,8 +383,8 @@ describe("AGENT-7 interruption, resumption and recovery", () => {
 
   it("AGENT-3 a state of another definition is refused", () => {
     const state = run(started())
-    assert.strictEqual(RunTransition.checkDefinition(state, "sha256:1")._tag, "Success")
-    const changed = RunTransition.checkDefinition(state, "sha256:2")
+    assert.strictEqual(Run.checkDefinition(state, "sha256:1")._tag, "Success")
+    const changed = Run.checkDefinition(state, "sha256:2")
     assert(changed._tag === "Failure")
     assert.include(changed.failure.message, "expected a state of the definition sha256:2, found one of sha256:1")
   })

@@ -370,7 +370,7 @@ describe("AGENT-2 run", () => {
 
   it.effect("RT-3 the cause of a defect is in the ToolFinished event, not in what the model is told", () =>
     Effect.gen(function* () {
-      const finished: Array<Run.ToolFinished> = []
+      const finished: Array<Run.EventOf<"ToolFinished">> = []
       const onState = (_: Run.State, event: Run.Event) =>
         Effect.sync(() => void (event._tag === "ToolFinished" && finished.push(event)))
       yield* agent.run("Hello", { onState })

@@ -3,7 +3,6 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Fiber, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Run } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 import { Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -168,7 +167,7 @@ describe("approvals and pauses inside plans", () => {
       for (let length = 2; length < events.length; length++) {
         ran.length = 0
         ran.push("gate")
-        const cut = Result.getOrThrow(RunTransition.applyAll(state, events.slice(0, length)))
+        const cut = Result.getOrThrow(Run.applyAll(state, events.slice(0, length)))
         const done = yield* bound.resume(yield* json(cut))
         assert.strictEqual(done.text, "gate(go)", `after ${length} events`)
         assert.isAtMost(ran.length, 2)
@@ -183,8 +182,8 @@ describe("approvals and pauses inside plans", () => {
         Plan.bind(plan)
       )
       const { state } = yield* bound.run("go")
-      const decided = RunTransition.decide(state, [{ callId: "gate", approved: true }], yield* DateTime.now)
-      const after = Result.getOrThrow(RunTransition.applyAll(state, Result.getOrThrow(decided)))
+      const decided = Run.decide(state, [{ callId: "gate", approved: true }], yield* DateTime.now)
+      const after = Result.getOrThrow(Run.applyAll(state, Result.getOrThrow(decided)))
       assert.deepStrictEqual(Run.approvalRequests(after), [])
       assert.strictEqual((yield* bound.resume(yield* json(after))).text, "gate(go)")
     })

@@ -4,7 +4,6 @@ import { Chunk, Context, Deferred, Effect, Equal, Fiber, Layer, Option, Result, 
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, AgentError, type AgentEvent, Conversation, Run, ToolResult } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 import { Plan, PlanError, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
@@ -282,7 +281,7 @@ describe("a plan as an agent", () => {
           })
       })
       for (const [i, state] of states.entries()) {
-        assert.isTrue(Equal.equals(Result.getOrThrow(RunTransition.fold(events.slice(0, i + 1))), state))
+        assert.isTrue(Equal.equals(Result.getOrThrow(Run.fold(events.slice(0, i + 1))), state))
       }
       for (const state of states) {
         ran.length = 0

@@ -3,7 +3,6 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Run, type AgentEvent } from "effect-emissary"
-import { RunTransition } from "effect-emissary/agent"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -218,7 +217,7 @@ describe("plans and agents inside each other", () => {
         }).pipe(Effect.provide([first.handlers, ScriptedModel.layer(script)]))
         let compared = 0
         for (let length = 3; length < events.length; length++) {
-          const state = Result.getOrThrow(RunTransition.fold(events.slice(0, length)))
+          const state = Result.getOrThrow(Run.fold(events.slice(0, length)))
           const { clerk, handlers, ran } = yield* nest
           const done = yield* Effect.gen(function* () {
             const again = yield* clerk.resume(yield* json(state))

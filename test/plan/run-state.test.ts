@@ -3,7 +3,7 @@ import { Effect, Equal, Result } from "effect"
 import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import type { RunTransition } from "effect-emissary/agent"
+import type { Run } from "effect-emissary"
 import { PlanRun } from "effect-emissary/plan"
 
 import { report, waiting } from "./golden-run/plans.ts"
@@ -57,7 +57,7 @@ describe("PLAN-8 what waits inside of a plan", () => {
   it.effect("PLAN-8 decisions become the facts of where they are about, and are kept over the resume", () =>
     Effect.gen(function* () {
       const state = yield* waits
-      const decisions: ReadonlyArray<RunTransition.Decision> = [
+      const decisions: ReadonlyArray<Run.Decision> = [
         { callId: "tool", approved: false, reason: "too much" },
         { callId: "call_1", approved: true },
         { callId: "ask", approved: true },
@@ -97,7 +97,7 @@ describe("PLAN-8 what waits inside of a plan", () => {
   it.effect("PLAN-8 decisions about what does not wait, twice, or at another place are refused", () =>
     Effect.gen(function* () {
       const state = yield* waits
-      const refused = (...decisions: ReadonlyArray<RunTransition.Decision>) => {
+      const refused = (...decisions: ReadonlyArray<Run.Decision>) => {
         const decided = planTransition.decide(state, decisions, at)
         assert.isTrue(Result.isFailure(decided))
         return Result.getOrThrow(Result.flip(decided))

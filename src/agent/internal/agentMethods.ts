@@ -16,8 +16,7 @@ import type { ValidationIssue } from "../../payload/PayloadError.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as AgentError from "../AgentError.ts"
 import type { AgentEvent } from "../AgentEvent.ts"
-import type * as Run from "../Run.ts"
-import * as RunTransition from "../RunTransition.ts"
+import * as Run from "../Run.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
 import type * as runOptions from "./runOptions.ts"
@@ -160,7 +159,7 @@ export const agentWithCaptured = <A, R>(
 }
 
 /**
- * What is new since the last time that something was saved, see `Run.ProgressSaved`.
+ * What is new since the last time that something was saved, see `Run.EventOf<"ProgressSaved">`.
  */
 interface SavedProgress {
   readonly facts: ReadonlyArray<Schema.Json>
@@ -296,7 +295,7 @@ const recordOutcome = Effect.fnUntraced(function* (
 const askDelegate = Effect.fnUntraced(function* (
   run: driver.ActiveRun,
   answer: Answer,
-  action: RunTransition.CallModel
+  action: Run.ActionOf<"CallModel">
 ) {
   const { environment, options, recorder } = run
   const { defects, modelMistakes, modelRetry } = options
@@ -316,13 +315,13 @@ const askDelegate = Effect.fnUntraced(function* (
   )
   if (ended._tag === "Answered") return yield* recordOutcome(run, ended)
   if (ended._tag === "Interrupted") return yield* driver.interrupt(recorder, recorder.record, ended.reason)
-  if (RunTransition.next(recorder.state())._tag === "CallModel") {
+  if (Run.next(recorder.state())._tag === "CallModel") {
     return yield* Effect.die(new Error("expected something to wait for where an answer is suspended, found none"))
   }
 })
 
 /** A conversation may come with calls, of which nothing is known here. */
-const refuseCalls = Effect.fnUntraced(function* ({ recorder }: driver.ActiveRun, action: RunTransition.RunTools) {
+const refuseCalls = Effect.fnUntraced(function* ({ recorder }: driver.ActiveRun, action: Run.ActionOf<"RunTools">) {
   for (const settled of action.settled) yield* recorder.record(yield* driver.toolFinishedEvent(settled))
   for (const { part } of action.calls) {
     const problem = `expected no open call of a tool, found ${JSON.stringify(part.name)}`
@@ -339,7 +338,7 @@ const machineOf = <A>(options: DelegateOptions<A, never>): driver.Machine<A> => 
     structured: "never",
     instructions: undefined,
     stepTimeout: false,
-    accept: (state) => Effect.asVoid(Effect.fromResult(RunTransition.checkDefinition(state, options.digest))),
+    accept: (state) => Effect.asVoid(Effect.fromResult(Run.checkDefinition(state, options.digest))),
     ask: () => Effect.void,
     perform: (run, action): Effect.Effect<void, AgentError.AgentError> =>
       action._tag === "RunTools" ? refuseCalls(run, action) : askDelegate(run, options.answer, action),

@@ -25,7 +25,7 @@ import * as responses from "../../conversation/internal/response.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import * as AgentError from "../AgentError.ts"
-import type { CallModel } from "../RunTransition.ts"
+import type * as Run from "../Run.ts"
 import type { Resolved } from "./agentBlueprint.ts"
 import type { Recorder } from "./driver.ts"
 import type * as runOptions from "./runOptions.ts"
@@ -82,7 +82,7 @@ const withMistakes = (prompt: Prompt.Prompt, mistakes: ReadonlyArray<string>): P
     ? prompt
     : Prompt.concat(prompt, `Your last answer could not be used and was discarded. ${mistakes.at(-1)} Answer again.`)
 
-const promptOf = ({ recorder, resolved }: ModelCall, action: CallModel): Prompt.Prompt => {
+const promptOf = ({ recorder, resolved }: ModelCall, action: Run.ActionOf<"CallModel">): Prompt.Prompt => {
   const { output, tools } = resolved
   const { conversation, view } = recorder.state()
   const prompt = Conversation.toPrompt(view ?? conversation, { toolName: tools.providerName })
@@ -110,7 +110,7 @@ const toolChoiceOf = (
   return first ? providerChoice(choice, tools) : "auto"
 }
 
-const requestOf = (step: ModelCall, action: CallModel): Request => {
+const requestOf = (step: ModelCall, action: Run.ActionOf<"CallModel">): Request => {
   const { output, tools } = step.resolved
   const object =
     action.purpose === "structured" && output._tag === "Structured"
@@ -187,7 +187,7 @@ const checkOutput = Effect.fnUntraced(function* (
 })
 
 /** Calls the model once and records its answer, or its mistake. */
-export const callModel = Effect.fnUntraced(function* (step: ModelCall, action: CallModel) {
+export const callModel = Effect.fnUntraced(function* (step: ModelCall, action: Run.ActionOf<"CallModel">) {
   const { options, recorder, resolved } = step
   const limit = options.modelMistakes ?? defaultModelMistakes
   if (action.mistakes.length > limit) {

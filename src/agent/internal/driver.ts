@@ -23,9 +23,8 @@ import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as AgentError from "../AgentError.ts"
 import type { AgentEvent } from "../AgentEvent.ts"
 import * as Run from "../Run.ts"
-import * as RunTransition from "../RunTransition.ts"
 import type * as runOptions from "./runOptions.ts"
-import type * as runParts from "./runParts.ts"
+import * as runParts from "./runParts.ts"
 
 /** How many events a stream holds before its reader slows the run. */
 const streamBuffer = 16
@@ -168,7 +167,7 @@ export interface Prepared<out A> {
   /** Does what is next, until `deadline` at most, and records what happened. */
   readonly perform: (
     run: ActiveRun,
-    action: RunTransition.CallModel | RunTransition.RunTools,
+    action: Run.ActionOf<"CallModel"> | Run.ActionOf<"RunTools">,
     deadline: number | undefined
   ) => Effect.Effect<void, AgentError.AgentError>
   /** The answer of a run that is `Completed`. */
@@ -211,7 +210,7 @@ const makeRecorder = (
 
   /** A driver that applies an event which does not fit has a bug, and dies of it. */
   const applied = (event: Run.Event, then: (state: Run.State) => Effect.Effect<void>): Effect.Effect<void> => {
-    const result = RunTransition.apply(state, event)
+    const result = Run.apply(state, event)
     if (Result.isFailure(result)) return Effect.die(result.failure)
     state = result.success
     return then(state)
@@ -264,7 +263,7 @@ const makeRecorder = (
 const viewOf = (before: Run.State, event: Run.Event, state: Run.State): AgentEvent<unknown> | undefined => {
   switch (event._tag) {
     case "ChildEvent":
-      return RunTransition.isDecision(event) ? { _tag: "StateChanged", event, state } : undefined
+      return runParts.isDecision(event) ? { _tag: "StateChanged", event, state } : undefined
     case "RunStarted":
     case "RunResumed":
       return runStartedView(state, event._tag === "RunResumed")
@@ -346,7 +345,7 @@ export const interrupt = Effect.fnUntraced(function* (
   // An interruption of the fiber may come while one by the clock or the hook is being recorded.
   const why = state().interrupted ?? (reason === undefined ? {} : { reason })
   if (state().interrupted === undefined) yield* record({ _tag: "RunInterrupted", at: yield* DateTime.now, ...why })
-  for (const settled of RunTransition.recover(state())) {
+  for (const settled of Run.recover(state())) {
     yield* record(yield* toolFinishedEvent(settled))
   }
   yield* record({ _tag: "RunFinished", at: yield* DateTime.now, outcome: { _tag: "Interrupted", ...why } })
@@ -407,7 +406,7 @@ const startedEvent = Effect.fnUntraced(function* (
     structured: prepared.structured,
     context,
     conversation
-  } satisfies Run.Started
+  } satisfies Run.EventOf<"RunStarted">
 })
 
 const resultOf = Effect.fnUntraced(function* <A>(
@@ -448,12 +447,10 @@ const runLoop = Effect.fnUntraced(function* (run: Loop) {
   const { environment, options, prepared, recorder } = run
   let stepDeadline: number | undefined
   while (!recorder.stopping()) {
-    const action = RunTransition.next(recorder.state())
-    if (action._tag === "Finished" || action._tag === "AwaitApproval") {
-      const outcome =
-        action._tag === "Finished" ? action.outcome : ({ _tag: "AwaitingApproval", requests: action.requests } as const)
+    const action = Run.next(recorder.state())
+    if (action._tag === "Finished") {
       if (recorder.state().outcome === undefined) {
-        yield* recorder.record({ _tag: "RunFinished", at: yield* DateTime.now, outcome })
+        yield* recorder.record({ _tag: "RunFinished", at: yield* DateTime.now, outcome: action.outcome })
       }
       return
     }
@@ -507,7 +504,7 @@ const openRun = Effect.fnUntraced(function* (run: Loop, begin: Begin) {
     const callIds = new Set(decisions.map(({ callId }) => callId))
     yield* prepared.ask(run, callIds)
   }
-  const decided = RunTransition.decide(recorder.state(), decisions, yield* DateTime.now)
+  const decided = Run.decide(recorder.state(), decisions, yield* DateTime.now)
   for (const event of yield* Effect.mapError(Effect.fromResult(decided), recorder.fail)) {
     yield* recorder.record(event)
   }
@@ -531,7 +528,7 @@ const startRun = Effect.fnUntraced(function* (
   make: MakeRecorder
 ) {
   const event = yield* startedEvent(agent, prepared, begin, context, depth)
-  const recorder = make(RunTransition.start(event))
+  const recorder = make(Run.start(event))
   return { recorder, first: recorder.begin(event) }
 })
 

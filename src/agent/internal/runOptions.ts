@@ -13,7 +13,7 @@ import type { JsonObject } from "../../payload/Json.ts"
 import type { ValidationIssue } from "../../payload/PayloadError.ts"
 import type { Content } from "../../tool/ToolResult.ts"
 import type * as Run from "../Run.ts"
-import type { Decision } from "../RunTransition.ts"
+import type { Decision } from "../Run.ts"
 import type { StopReason } from "./runParts.ts"
 
 export {
@@ -22,7 +22,7 @@ export {
    * @since 0.1.0
    */
   type Decision
-} from "../RunTransition.ts"
+} from "../Run.ts"
 
 /**
  * Shorten and remove, as `Conversation.truncate` does.

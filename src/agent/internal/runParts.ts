@@ -1,35 +1,37 @@
 /**
- * Parts of runs and of their wires, for agents and plans: times, counts, usage, histories, messages, limits, checked output.
+ * The data of runs: events, outcome and state, each written once as the Schema of its newest wire. Agents and plans use its parts.
  */
 
+import * as Chunk from "effect/Chunk"
+import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
+import { format } from "effect/Formatter"
+import * as Hash from "effect/Hash"
+import * as Inspectable from "effect/Inspectable"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as Conversation from "../../conversation/Conversation.ts"
-import type * as Message from "../../conversation/Message.ts"
+import * as Message from "../../conversation/Message.ts"
 import * as conversationV1 from "../../conversation/internal/conversationV1.ts"
 import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
+import { defined } from "../../payload/internal/base.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
 
 /**
- * The finish reasons after which a run does not go on: calls of such an answer are
- * never run.
+ * The finish reasons that end a run: calls of such an answer never run.
  */
-export const stopReasons = ["length", "content-filter", "error", "other"] as const
+const StopReason = Schema.Literals(["length", "content-filter", "error", "other"])
+
+export type StopReason = typeof StopReason.Type
 
 /**
- * One of {@link stopReasons}.
- */
-export type StopReason = (typeof stopReasons)[number]
-
-/**
- * Whether an answer with this finish reason ends the run: anything but a normal
- * stop, a request for tools, a pause, or no reason at all.
+ * The reason why an answer with this finish reason ends the run, if it does.
  */
 export const stopReasonOf = (finishReason: string | undefined): StopReason | undefined => {
   switch (finishReason) {
@@ -49,40 +51,34 @@ export const stopReasonOf = (finishReason: string | undefined): StopReason | und
 }
 
 /**
- * How many model calls one user message may cost.
+ * How many model calls one user message may cost: an integer from 1, or `"unlimited"`.
  */
-export type MaxSteps = number | "unlimited"
+export const MaxSteps = Schema.Union([Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)), Schema.Literal("unlimited")])
 
-/**
- * Schema of {@link MaxSteps}: an integer from 1, or `"unlimited"`.
- */
-export const MaxSteps: Schema.Codec<MaxSteps> = Schema.Union([
-  Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)),
-  Schema.Literal("unlimited")
-])
+export type MaxSteps = typeof MaxSteps.Type
 
 /**
  * When a model call asks for structured output with `generateObject`: never, once
- * after an answer that was not valid, or in every step.
+ * after an invalid answer, or in every step.
  */
-export const StructuredSteps = Schema.Literals(["never", "fallback", "always"])
+const StructuredSteps = Schema.Literals(["never", "fallback", "always"])
 
 export type StructuredSteps = typeof StructuredSteps.Type
 
 /**
  * What a model call is for: an answer, which may use tools, or the output alone.
  */
-export const Purpose = Schema.Literals(["answer", "structured"])
+const Purpose = Schema.Literals(["answer", "structured"])
 
 export type Purpose = typeof Purpose.Type
 
 /**
- * Whether an answer holds output that fits the agent's output schema.
+ * The check of an answer against the agent's output schema.
  */
-export const OutputCheck = Schema.TaggedUnion({
-  Valid: { value: Schema.Json },
-  Invalid: { issues: Schema.Array(PayloadError.ValidationIssue) }
-})
+const OutputCheck = Schema.Union([
+  Schema.TaggedStruct("Valid", { value: Schema.Json }),
+  Schema.TaggedStruct("Invalid", { issues: Schema.Array(PayloadError.ValidationIssue) })
+])
 
 export type OutputCheck = typeof OutputCheck.Type
 
@@ -98,49 +94,22 @@ export const Count: Schema.Codec<number> = Schema.Int.check(Schema.isGreaterThan
 
 export const Context: Schema.Codec<JsonObject> = Schema.Record(Schema.String, Schema.Json)
 
-export const MaxStepsWire: Schema.Codec<MaxSteps> = Schema.Union([
-  Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)),
-  Schema.Literal("unlimited")
-])
-
-export const StructuredStepsWire: Schema.Codec<StructuredSteps> = Schema.Literals(["never", "fallback", "always"])
-
-export const PurposeWire: Schema.Codec<Purpose> = Schema.Literals(["answer", "structured"])
-
-export const Issue = Schema.Struct({
-  path: Schema.String,
-  pointer: Schema.String,
-  keyword: Schema.String,
-  message: Schema.String
-})
-
-export const OutputCheckWire: Schema.Codec<OutputCheck> = Schema.Union([
-  Schema.TaggedStruct("Valid", { value: Schema.Json }),
-  Schema.TaggedStruct("Invalid", { issues: Schema.Array(Issue) })
-])
+export const Usage: Schema.Codec<Message.TokenUsage> = Message.TokenUsage
 
 const [, User, Assistant, Tool] = conversationV1.MessageV1.members
 
-export const UserMessage: Schema.Codec<Message.UserMessage, unknown> = User
+const UserMessage: Schema.Codec<Message.UserMessage, unknown> = User
 
-export const AssistantMessage: Schema.Codec<Message.AssistantMessage, unknown> = Assistant
+const AssistantMessage: Schema.Codec<Message.AssistantMessage, unknown> = Assistant
 
-export const ToolMessage: Schema.Codec<Message.ToolMessage, unknown> = Tool
+const ToolMessage: Schema.Codec<Message.ToolMessage, unknown> = Tool
 
-export const ToolResult: Schema.Codec<ToolResults.ToolResult, unknown> = Tool.fields.result
-
-export const Usage: Schema.Codec<Message.TokenUsage> = Schema.Struct({
-  inputTokens: Schema.optionalKey(Count),
-  outputTokens: Schema.optionalKey(Count),
-  cacheReadTokens: Schema.optionalKey(Count),
-  cacheWriteTokens: Schema.optionalKey(Count),
-  reasoningTokens: Schema.optionalKey(Count)
-})
+const ToolResult: Schema.Codec<ToolResults.ToolResult, unknown> = Tool.fields.result
 
 /**
  * A conversation, in version 1 of its own wire.
  */
-export const History: Schema.Codec<history.Conversation, unknown> = conversationV1.ConversationV1.pipe(
+const History: Schema.Codec<history.Conversation, unknown> = conversationV1.ConversationV1.pipe(
   Schema.decodeTo(Schema.declare(Conversation.isConversation), {
     decode: SchemaGetter.transformEffect(({ messages, tokenLimit, staleUsage }, options) =>
       Effect.mapError(
@@ -160,29 +129,8 @@ export const History: Schema.Codec<history.Conversation, unknown> = conversation
   })
 )
 
-const Tokens = Schema.Finite
-
 /**
- * What was done to bring a conversation within its budget.
- */
-export const Report: Schema.Codec<Conversation.ReductionReport> = Schema.Struct({
-  before: Tokens,
-  after: Tokens,
-  removed: Schema.Array(
-    Schema.Struct({
-      id: Schema.String,
-      role: Schema.Literals(["system", "user", "assistant", "tool"]),
-      tokens: Tokens
-    })
-  ),
-  shortened: Schema.Array(
-    Schema.Struct({ id: Schema.String, callId: Schema.String, name: Schema.String, before: Tokens, after: Tokens })
-  ),
-  summary: Schema.optionalKey(Schema.Struct({ id: Schema.String, tokens: Tokens }))
-})
-
-/**
- * Below these places stands what models, tools and users said: a key called
+ * Below these places stands what models, tools and users wrote: a key called
  * `password` there is data, not an option that holds a secret. The context of a run
  * and provider options are not among them.
  */
@@ -198,3 +146,336 @@ export const userData: ReadonlyArray<string> = [
   "/**/message/metadata",
   "/**/messages/*/metadata"
 ]
+
+export const ApprovalRequest = Schema.Struct({
+  callId: Schema.String,
+  name: Schema.String,
+  arguments: Schema.Json,
+  path: Schema.optionalKey(Schema.Array(Schema.String))
+}).annotate({ identifier: "ApprovalRequest" })
+
+export type ApprovalRequest = typeof ApprovalRequest.Type
+
+export const Outcome = Schema.TaggedUnion({
+  Completed: { output: Schema.optionalKey(Schema.Json) },
+  MaxSteps: {},
+  AwaitingApproval: { requests: Schema.NonEmptyArray(ApprovalRequest) },
+  Interrupted: { reason: Schema.optionalKey(Schema.String) },
+  InvalidOutput: { issues: Schema.Array(PayloadError.ValidationIssue) },
+  Stopped: { finishReason: StopReason }
+}).annotate({ identifier: "Outcome" })
+
+export type Outcome = typeof Outcome.Type
+
+const at = Time
+
+const OwnEvent = Schema.Union([
+  Schema.TaggedStruct("RunStarted", {
+    at,
+    runId: Schema.String,
+    agent: Schema.String,
+    definition: Schema.String,
+    depth: Count,
+    maxSteps: MaxSteps,
+    structured: StructuredSteps,
+    context: Context,
+    conversation: History
+  }),
+  Schema.TaggedStruct("InputAdded", { at, message: UserMessage, maxSteps: MaxSteps }),
+  Schema.TaggedStruct("ConversationFitted", { at, view: History, report: Conversation.ReductionReport }),
+  Schema.TaggedStruct("StepStarted", { at, step: Count, purpose: Purpose }),
+  Schema.TaggedStruct("ModelAnswered", {
+    at,
+    message: AssistantMessage,
+    output: Schema.optionalKey(OutputCheck),
+    outputCall: Schema.optionalKey(Schema.String)
+  }),
+  Schema.TaggedStruct("ModelMistaken", { at, problem: Schema.String, usage: Schema.optionalKey(Usage) }),
+  Schema.TaggedStruct("ProgressSaved", {
+    at,
+    facts: Schema.Array(Schema.Json),
+    requests: Schema.Array(ApprovalRequest),
+    limited: Schema.Boolean,
+    usage: Schema.optionalKey(Usage)
+  }),
+  Schema.TaggedStruct("ApprovalRequested", { at, callId: Schema.String }),
+  Schema.TaggedStruct("ApprovalDecided", {
+    at,
+    callId: Schema.String,
+    approved: Schema.Boolean,
+    reason: Schema.optionalKey(Schema.String)
+  }),
+  Schema.TaggedStruct("ToolStarted", { at, callId: Schema.String }),
+  Schema.TaggedStruct("ToolFinished", {
+    at,
+    message: ToolMessage,
+    durationMillis: Schema.optionalKey(Schema.Finite),
+    cause: Schema.optionalKey(Schema.String)
+  }),
+  Schema.TaggedStruct("RunInterrupted", { at, reason: Schema.optionalKey(Schema.String) }),
+  Schema.TaggedStruct("RunFinished", { at, outcome: Outcome }),
+  Schema.TaggedStruct("RunResumed", {
+    at,
+    maxSteps: Schema.optionalKey(MaxSteps),
+    context: Schema.optionalKey(Context)
+  })
+])
+
+interface ChildEvent {
+  readonly _tag: "ChildEvent"
+  readonly at: DateTime.Utc
+  readonly callId: string
+  readonly event: Event
+}
+
+export type Event = typeof OwnEvent.Type | ChildEvent
+
+/** One of the events, by its tag. */
+export type EventOf<Tag extends Event["_tag"]> = Extract<Event, { readonly _tag: Tag }>
+
+/** An event without its version. */
+export const Event: Schema.Codec<Event, unknown> = Schema.Union([
+  ...OwnEvent.members,
+  Schema.TaggedStruct("ChildEvent", {
+    at,
+    callId: Schema.String,
+    event: Schema.suspend((): Schema.Codec<Event, unknown> => Event)
+  })
+])
+
+export type CallStatus =
+  | { readonly _tag: "Requested" }
+  | { readonly _tag: "AwaitingApproval" }
+  | { readonly _tag: "Approved" }
+  | { readonly _tag: "Settled"; readonly result: ToolResults.ToolResult }
+  | { readonly _tag: "Started"; readonly child?: State }
+
+export interface OpenCall {
+  readonly part: Message.ToolCallPart
+  readonly status: CallStatus
+}
+
+const CallStatus: Schema.Codec<CallStatus, unknown> = Schema.Union([
+  Schema.TaggedStruct("Requested", {}),
+  Schema.TaggedStruct("AwaitingApproval", {}),
+  Schema.TaggedStruct("Approved", {}),
+  Schema.TaggedStruct("Settled", { result: ToolResult }),
+  Schema.TaggedStruct("Started", {
+    child: Schema.optionalKey(Schema.suspend((): Schema.Codec<State, unknown> => StateSchema))
+  })
+])
+
+/** The newest answer, as far as it decides what comes next. `calls` does not count the synthetic output tool. */
+const Answer = Schema.Struct({
+  purpose: Purpose,
+  finishReason: Schema.optionalKey(Schema.String),
+  calls: Count,
+  outputCall: Schema.Boolean,
+  output: Schema.optionalKey(OutputCheck)
+})
+
+const ProgressDecision = Schema.Struct({
+  callId: Schema.String,
+  approved: Schema.Boolean,
+  reason: Schema.optionalKey(Schema.String),
+  path: Schema.Array(Schema.String)
+})
+
+/** A decision about a request of a {@link Progress}. */
+export type ProgressDecision = typeof ProgressDecision.Type
+
+/** An array on the wire. In memory appending a fact costs the same however many there are. */
+const Facts: Schema.Codec<Chunk.Chunk<Schema.Json>, unknown> = Schema.Array(Schema.Json).pipe(
+  Schema.decodeTo(Schema.Chunk(Schema.Json), {
+    decode: SchemaGetter.transform((facts) => Chunk.fromIterable(facts)),
+    encode: SchemaGetter.transform((facts) => Chunk.toReadonlyArray(facts))
+  })
+)
+
+/**
+ * The progress of an answer that comes from no model, from a plan for example. `facts` are
+ * in order, `requests` are those without a decision, `decisions` those that are not facts yet.
+ */
+const Progress = Schema.Struct({
+  facts: Facts,
+  requests: Schema.Array(ApprovalRequest),
+  decisions: Schema.Array(ProgressDecision)
+})
+
+export type Progress = typeof Progress.Type
+
+const StateBody = Schema.Struct({
+  runId: Schema.String,
+  agent: Schema.String,
+  definition: Schema.String,
+  depth: Count,
+  context: Context,
+  conversation: History,
+  view: Schema.optional(History),
+  maxSteps: MaxSteps,
+  structured: StructuredSteps,
+  steps: Count,
+  totalSteps: Count,
+  usage: Usage,
+  calls: Schema.Array(Schema.Struct({ callId: Schema.String, status: CallStatus })),
+  pending: Schema.Array(Schema.Struct({ message: UserMessage, maxSteps: MaxSteps })),
+  answer: Schema.optional(Answer),
+  limited: Schema.Boolean,
+  step: Schema.optional(Schema.Struct({ step: Count, purpose: Purpose })),
+  mistakes: Schema.Array(Schema.String),
+  progress: Schema.optional(Progress),
+  fresh: Schema.Boolean,
+  interrupted: Schema.optional(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
+  outcome: Schema.optional(Outcome),
+  startedAt: Time,
+  updatedAt: Time,
+  revision: Count
+})
+
+type StateBody = typeof StateBody.Type
+
+export interface StateFields extends Omit<StateBody, "calls"> {
+  readonly calls: ReadonlyArray<OpenCall>
+}
+
+export class State extends Data.Class<StateFields> implements Inspectable.Inspectable {
+  [Equal.symbol](that: unknown): boolean {
+    return (
+      isState(that) &&
+      this.runId === that.runId &&
+      this.revision === that.revision &&
+      Equal.equals({ ...this }, { ...that })
+    )
+  }
+
+  [Hash.symbol](): number {
+    return Hash.combine(Hash.number(this.revision), Hash.string(this.runId))
+  }
+
+  // No text of the run: states hang on errors, and errors are logged
+  toJSON() {
+    return {
+      _id: "RunState",
+      runId: this.runId,
+      agent: this.agent,
+      steps: this.steps,
+      totalSteps: this.totalSteps,
+      openCalls: this.calls.length,
+      revision: this.revision,
+      ...(this.outcome === undefined ? undefined : { outcome: this.outcome._tag })
+    }
+  }
+
+  override toString(): string {
+    return format(this.toJSON())
+  }
+
+  [Inspectable.NodeInspectSymbol]() {
+    return this.toJSON()
+  }
+}
+
+export const isState = (u: unknown): u is State => u instanceof State
+
+/** Equal states have the same keys. */
+const absent = {
+  view: undefined,
+  answer: undefined,
+  step: undefined,
+  progress: undefined,
+  interrupted: undefined,
+  outcome: undefined
+}
+
+export const makeState = (fields: StateFields): State => new State({ ...absent, ...fields })
+
+/** The calls of a conversation that have no result, in the order of the answer that asked for them. */
+export const openParts = (conversation: history.Conversation): ReadonlyArray<Message.ToolCallPart> => {
+  const answer = Option.getOrUndefined(Conversation.lastAssistantMessage(conversation))
+  if (answer === undefined) return []
+  const open = new Set(Conversation.openCalls(conversation).map((part) => part.id))
+  return Message.toolCalls(answer).filter(({ id }) => open.has(id))
+}
+
+/** The open calls of the conversation with their statuses, or the problem. */
+const joinCalls = (body: StateBody): ReadonlyArray<OpenCall> | string => {
+  const statuses = new Map(body.calls.map(({ callId, status }) => [callId, status]))
+  const calls: Array<OpenCall> = []
+  for (const part of openParts(body.conversation)) {
+    const status = statuses.get(part.id)
+    if (status === undefined) return `expected the status of the open call ${JSON.stringify(part.id)}`
+    calls.push({ part, status })
+  }
+  return calls.length === body.calls.length
+    ? calls
+    : "expected one status for each open call of the conversation and for no other"
+}
+
+const bodyOf = ({ calls, ...state }: State): StateBody =>
+  defined({ ...state, calls: calls.map(({ part, status }) => ({ callId: part.id, status })) })
+
+/** A state without its version. */
+export const StateSchema: Schema.Codec<State, unknown> = StateBody.pipe(
+  Schema.decodeTo(Schema.declare(isState), {
+    decode: SchemaGetter.transformEffect((body, options) => {
+      const calls = joinCalls(body)
+      return typeof calls === "string"
+        ? Effect.fail(new SchemaIssue.InvalidValue({ message: calls }, body, options))
+        : Effect.succeed(makeState({ ...body, calls }))
+    }),
+    encode: SchemaGetter.transform(bodyOf)
+  })
+)
+
+/**
+ * The tokens that an event reports, of the run itself or of a run inside it. The usage of a
+ * run is the sum over its events.
+ */
+export const usageOf = (self: Event): Message.TokenUsage | undefined => {
+  switch (self._tag) {
+    case "ModelAnswered":
+      return self.message.usage
+    case "ModelMistaken":
+    case "ProgressSaved":
+      return self.usage
+    case "ChildEvent":
+      return usageOf(self.event)
+    default:
+      return undefined
+  }
+}
+
+/** Whether it is a decision, of this run or of one inside it. */
+export const isDecision = (event: Event): boolean =>
+  event._tag === "ChildEvent" ? isDecision(event.event) : event._tag === "ApprovalDecided"
+
+/**
+ * Requests of a run and of runs inside it. A request of the run itself has an empty path
+ * where one inside has the same id.
+ */
+export const disambiguate = (requests: ReadonlyArray<ApprovalRequest>): ReadonlyArray<ApprovalRequest> => {
+  const below = new Set(requests.filter(({ path }) => path !== undefined).map(({ callId }) => callId))
+  return requests.map((request) =>
+    request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
+  )
+}
+
+export const collectRequests = (self: State): ReadonlyArray<ApprovalRequest> => {
+  const requests: Array<ApprovalRequest> = []
+  addRequests(self, [], requests)
+  return disambiguate(requests)
+}
+
+const addRequests = (self: State, path: ReadonlyArray<string>, requests: Array<ApprovalRequest>): void => {
+  const add = ({ path: own = [], ...request }: ApprovalRequest) => {
+    const whole = [...path, ...own]
+    requests.push({ ...request, ...(whole.length === 0 ? undefined : { path: whole }) })
+  }
+  self.progress?.requests.forEach(add)
+  for (const { part, status } of self.calls) {
+    if (status._tag === "AwaitingApproval") add({ callId: part.id, name: part.name, arguments: part.arguments })
+    else if (status._tag === "Started" && status.child !== undefined) {
+      addRequests(status.child, [...path, part.id], requests)
+    }
+  }
+}

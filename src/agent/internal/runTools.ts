@@ -15,7 +15,6 @@ import type { BoundTool } from "../../tool/internal/boundTool.ts"
 import * as toolBatch from "../../tool/internal/toolBatch.ts"
 import type { AgentError } from "../AgentError.ts"
 import * as Run from "../Run.ts"
-import * as RunTransition from "../RunTransition.ts"
 import type { Resolved } from "./agentBlueprint.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
@@ -38,9 +37,9 @@ const grace = 1000
 
 /** What becomes of one call before anything runs. */
 type PreparedCall =
-  | { readonly _tag: "Run"; readonly call: boundCall.BoundCall; readonly runnable: RunTransition.RunnableCall }
-  | { readonly _tag: "Fail"; readonly runnable: RunTransition.RunnableCall; readonly failure: ToolResult.Failure }
-  | { readonly _tag: "Ask"; readonly runnable: RunTransition.RunnableCall }
+  | { readonly _tag: "Run"; readonly call: boundCall.BoundCall; readonly runnable: Run.RunnableCall }
+  | { readonly _tag: "Fail"; readonly runnable: Run.RunnableCall; readonly failure: ToolResult.Failure }
+  | { readonly _tag: "Ask"; readonly runnable: Run.RunnableCall }
 
 /** The conversation for an approval policy that looks at it; most do not. */
 type Messages = () => ReadonlyArray<Prompt.Message>
@@ -60,7 +59,7 @@ const checkApproval = (
   batch: Batch,
   tool: BoundTool,
   call: boundCall.BoundCall,
-  runnable: RunTransition.RunnableCall,
+  runnable: Run.RunnableCall,
   messages: Messages
 ): Effect.Effect<PreparedCall> => {
   const run: PreparedCall = { _tag: "Run", call, runnable }
@@ -80,7 +79,7 @@ const checkApproval = (
 
 const prepareCall = Effect.fnUntraced(function* (
   batch: Batch,
-  runnable: RunTransition.RunnableCall,
+  runnable: Run.RunnableCall,
   messages: Messages
 ): Effect.fn.Return<PreparedCall> {
   const { recorder, resolved } = batch
@@ -124,7 +123,7 @@ const withChildren = (
 }
 
 /** Runs the calls of one answer and records what becomes of each. */
-export const runTools = Effect.fnUntraced(function* (batch: Batch, action: RunTransition.RunTools) {
+export const runTools = Effect.fnUntraced(function* (batch: Batch, action: Run.ActionOf<"RunTools">) {
   const { recorder } = batch
   for (const settled of action.settled) {
     yield* recorder.record(yield* driver.toolFinishedEvent(settled))
@@ -153,7 +152,7 @@ export const runTools = Effect.fnUntraced(function* (batch: Batch, action: RunTr
  */
 export const requestApprovals = Effect.fnUntraced(function* (batch: Batch, callIds: ReadonlySet<string>) {
   const { recorder } = batch
-  const action = RunTransition.next(recorder.state())
+  const action = Run.next(recorder.state())
   if (action._tag !== "RunTools") return
   const messages = messagesOf(batch)
   for (const runnable of action.calls) {

@@ -8,11 +8,10 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as AgentError from "../../agent/AgentError.ts"
 import type { AgentEvent } from "../../agent/AgentEvent.ts"
-import type * as Run from "../../agent/Run.ts"
-import * as RunTransition from "../../agent/RunTransition.ts"
+import * as Run from "../../agent/Run.ts"
 import * as agentMethods from "../../agent/internal/agentMethods.ts"
 import type { Agent } from "../../agent/internal/agentTypes.ts"
-import type { OutputCheck } from "../../agent/internal/runParts.ts"
+import type { OutputCheck, ProgressDecision } from "../../agent/internal/runParts.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as Json from "../../payload/Json.ts"
@@ -64,7 +63,7 @@ const sinkOf = ({ emit, state, streaming }: DelegatedRun): performStep.EventSink
 const optionsOf = (
   turn: DelegatedRun,
   journal: livePlan.Journal,
-  decisions: ReadonlyArray<Run.ProgressDecision>
+  decisions: ReadonlyArray<ProgressDecision>
 ): livePlan.ResumeOptions => {
   const { maxSteps, timeouts } = turn.options
   return {
@@ -317,7 +316,7 @@ const agentReason = (error: PlanError.PlanError, maxDepth: number): AgentError.R
     return AgentError.withCause(new AgentError.MaxDepth({ limit: maxDepth }), error)
   }
   if (reason._tag === "PlanChanged") {
-    return new RunTransition.DefinitionChanged({ expected: reason.found, found: reason.expected })
+    return new Run.DefinitionChanged({ expected: reason.found, found: reason.expected })
   }
   const problem = failureProblem(reason)
   return AgentError.withCause(

@@ -11,7 +11,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Run from "../../agent/Run.ts"
-import * as RunTransition from "../../agent/RunTransition.ts"
+import * as runParts from "../../agent/internal/runParts.ts"
 import * as Message from "../../conversation/Message.ts"
 import type { PlanDefinition } from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
@@ -121,7 +121,7 @@ export const next = (rules: Rules, self: PlanRun.State): Action => nextAction(ru
  */
 export const decide = (
   self: PlanRun.State,
-  decisions: ReadonlyArray<RunTransition.Decision>,
+  decisions: ReadonlyArray<Run.Decision>,
   at: DateTime.Utc
 ): Result.Result<ReadonlyArray<PlanRun.Event>, PlanError.InvalidDecision> => decisionEvents(self, decisions, at)
 
@@ -346,7 +346,7 @@ const applyAgentChanged = (self: PlanRun.State, event: PlanRun.AgentChanged): Ap
     const begins = event.event._tag === "RunStarted" && (before === undefined || before.outcome !== undefined)
     if (child?._tag === "Plan") return rejectUnexpected(event, "facts of the plan in the step", "an event of an agent")
     if (event.event._tag === "RunStarted" && begins) {
-      return changeChild(self, event, member, { _tag: "Agent", state: RunTransition.start(event.event) }, undefined)
+      return changeChild(self, event, member, { _tag: "Agent", state: Run.start(event.event) }, undefined)
     }
     if (before === undefined) {
       return insideStep(event.step, event.event._tag, [], {
@@ -355,7 +355,7 @@ const applyAgentChanged = (self: PlanRun.State, event: PlanRun.AgentChanged): Ap
         found: event.event._tag
       })
     }
-    const after = RunTransition.apply(before, event.event)
+    const after = Run.apply(before, event.event)
     return Result.isFailure(after)
       ? insideStep(event.step, after.failure.event, after.failure.path, {
           _tag: "Agent",
@@ -600,7 +600,7 @@ const applyRouteTaken = (rules: Rules, self: PlanRun.State, event: PlanRun.Route
 const usageOfEvent = (before: PlanRun.State | undefined, event: PlanRun.Event): Message.TokenUsage | undefined => {
   switch (event._tag) {
     case "AgentChanged":
-      return Run.usageOf(event.event)
+      return runParts.usageOf(event.event)
     case "NestedChanged": {
       const member = before === undefined ? undefined : PlanRun.findMember(before, event.step)
       const child = member === undefined ? undefined : PlanRun.childOf(member)
@@ -672,7 +672,7 @@ const nextInGroup = (self: PlanRun.State, members: ReadonlyArray<PlanRun.Member>
     : finishAction(failed)
 }
 
-type Decision = RunTransition.Decision
+type Decision = Run.Decision
 
 /** Something that waits: `path` are the steps of outer plans, then of the agent and its calls. */
 interface WaitingItem {
@@ -769,7 +769,7 @@ const decideWithin = (
     const event = decideWithin(child.state, rest, decision, at)
     return event === undefined ? undefined : { _tag: "NestedChanged", at, step, event }
   }
-  const decided = RunTransition.decide(child.state, [{ ...decision, path: rest }], at)
+  const decided = Run.decide(child.state, [{ ...decision, path: rest }], at)
   const [event] = Result.isSuccess(decided) ? decided.success : []
   return event === undefined ? undefined : { _tag: "AgentChanged", at, step, event }
 }
