@@ -36,7 +36,7 @@
  *   yield* store.compareAndSet("visits", Option.map(found, ({ version }) => version), visits + 1)
  *   return visits + 1
  * }).pipe(
- *   // Somebody else was faster: look again
+ *   // Another writer was faster: read again
  *   Effect.retry({ while: (error) => error._tag === "VersionConflict" })
  * )
  *
@@ -66,13 +66,13 @@ import * as storageKeys from "./internal/storageKeys.ts"
 const causeMemory = new WeakMap<object, unknown>()
 
 /**
- * The storage did not answer, or refused. Nothing says whether a write that failed
- * this way took place: read before you write again.
+ * The storage failed or refused the operation. A write that failed this way may have
+ * taken place: read before you write again.
  *
  * **Details**
  *
- * `error` is the tag of what the storage said, such as `PermissionDenied`, and
- * {@link causeOf} the error itself.
+ * `error` is the tag of the storage's error, such as `LockTimeoutError`; {@link causeOf}
+ * returns the error itself.
  *
  * @category reasons
  * @since 0.1.0
@@ -87,8 +87,8 @@ export class Unavailable extends Schema.TaggedError<Unavailable>("effect-emissar
 }
 
 /**
- * What is stored is not what this store writes: it was damaged, or a newer release
- * wrote it. It is left as it is.
+ * The stored value cannot be read: it was damaged, or a newer release wrote it. It is
+ * left as it is.
  *
  * @category reasons
  * @since 0.1.0
@@ -176,12 +176,12 @@ export class VersionedStoreError extends Schema.TaggedError<VersionedStoreError>
 }
 
 /**
- * The value is not in the version that the writer expected: somebody else wrote, or
- * deleted, in between. Nothing was written.
+ * The value is not in the version that the writer expected: another writer wrote or
+ * deleted it in between. Nothing was written.
  *
  * **Details**
  *
- * `None` stands for no value.
+ * `None` is the version of an absent value.
  *
  * **Example** (Two writers)
  *
@@ -261,13 +261,13 @@ export interface Page {
 }
 
 /**
- * What a versioned store can do.
+ * The operations of a versioned store.
  *
  * **Details**
  *
  * - `get`: the value and its version, `None` if there is none.
  * - `compareAndSet`: writes if the value is in the version `expected`, or if there is
- *   none and `expected` is `None`, and gives the new version. Otherwise it fails with
+ *   none and `expected` is `None`, and returns the new version. Otherwise it fails with
  *   `VersionConflict` and writes nothing.
  * - `list`: keys, in order and in pages. Keys that come or go meanwhile may be on a
  *   later page or not; keys that stay are listed once.
@@ -306,7 +306,7 @@ interface RawValue {
   readonly version: string
 }
 
-/** What a database has to do; {@link fromStorage} checks what goes in and comes out. */
+/** The part that differs between databases; {@link fromStorage} checks keys, values and options. */
 interface Storage {
   readonly get: (key: string) => Effect.Effect<Option.Option<RawValue>, Reason>
   /** Writes if the value is in the version `expected`, and returns whether it did. */
@@ -495,7 +495,7 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
 
   const rows = (statement: Fragment) => Effect.mapError(sql<Row>`${statement}`, sqlReason)
 
-  /** Whether a statement for one row found its row. */
+  /** Runs a write of one row, and returns whether there was such a row. */
   const wroteRow = (write: Fragment) => Effect.map(rows(sql`${write} RETURNING key_hash`), (found) => found.length > 0)
 
   const insert = (key: string, { text, version }: RawValue) => {

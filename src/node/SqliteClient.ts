@@ -52,12 +52,12 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlit
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 
 /**
- * Where the database is.
+ * The database file, and the time to wait for its lock.
  *
  * **Details**
  *
  * - `filename`: created if it does not exist, in a directory that does; `":memory:"` for a
- *   database that nobody shares.
+ *   database of this client alone.
  * - `busyTimeout`: how long a statement waits for the lock of another connection before it
  *   fails with the reason `LockTimeoutError`; default 10 seconds.
  *
@@ -69,7 +69,7 @@ export interface Options {
   readonly busyTimeout?: Duration.Input | undefined
 }
 
-/** How long SQLite itself waits for a lock. It holds the thread meanwhile, so the rest is slept by the fiber. */
+/** SQLite itself waits this long for a lock. It holds the thread meanwhile, so the fiber sleeps for the rest. */
 const blockingMillis = 5
 
 const longestPause = Duration.millis(25)

@@ -1,5 +1,5 @@
 /**
- * What needs Node: SQLite in one file.
+ * The part of the library that needs Node: SQLite in one file.
  *
  * @since 0.1.0
  */

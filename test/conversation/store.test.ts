@@ -40,7 +40,7 @@ describe("CONV-9 keys are encoded injectively", () => {
     return true
   })
 
-  it.prop("columns stand in the order of the keys, and prefixes stay prefixes", [text, text], ([a, b]) => {
+  it.prop("columns sort in the order of the keys, and prefixes stay prefixes", [text, text], ([a, b]) => {
     const [x, y] = [keyOf(a), keyOf(b)]
     const bytes = (key: string) => Buffer.from(storageKeys.sortable(key), "ascii")
     assert.strictEqual(Math.sign(Buffer.compare(bytes(x), bytes(y))), storageKeys.compareKeys(x, y))
@@ -162,7 +162,7 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
   )
 })
 
-describe("CONV-9 errors are schemas and say what to do", () => {
+describe("CONV-9 errors are schemas and name the remedy", () => {
   it.effect("ConversationConflict", () =>
     Effect.gen(function* () {
       const store = yield* ConversationStore.ConversationStore
