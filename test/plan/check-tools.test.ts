@@ -143,7 +143,7 @@ describe("binding", () => {
     ])
   })
 
-  it("PLAN-2 D52 D53 fromMemory reads an agent with a memory", () => {
+  it("PLAN-2 D52 D53 P32 fromMemory reads an agent with a memory", () => {
     const reads = use("search", { task: Reference.fromMemory("writer"), context: [Reference.fromMemory("writr")] })
     const found = bind({ tools, agents }, reads)
     assert.deepStrictEqual(found.map(brief), ["NoMemory a task", "UnknownAgent a context[0]"])

@@ -38,7 +38,7 @@ const slowClock = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   })
 
 describe("PLAN-6 a run under a key", () => {
-  it.effect("is kept, and gives its result again without running anything (I05)", () =>
+  it.effect("is kept, and gives its result again without running anything (I05, P20)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const { bound, ran } = yield* counting()
@@ -139,7 +139,7 @@ describe("PLAN-6 a run under a key", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.effect("goes on with the input it began with, and refuses another one", () =>
+  it.effect("goes on with the input it began with, and refuses another one (P20)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       let isDown = true

@@ -157,7 +157,7 @@ describe("defects", () => {
       })
   )
 
-  it.effect("PLAN-5 a function inside plans is logged once, and what is no Effect is called that", () =>
+  it.effect("PLAN-5 Q08 a function inside plans is logged once, and what is no Effect is called that", () =>
     Effect.gen(function* () {
       const { found, layer } = logged()
       // Sound: what a program without types may write

@@ -1,12 +1,11 @@
-/** P18, P20, P35, P39: runs under a key. */
+/** P18, P35, P39: runs under a key. */
 import { assert } from "@effect/vitest"
 import { Effect, Layer, Option, type Schema } from "effect"
 import { Agent, VersionedStore } from "effect-emissary"
 import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { counting, layer, reasonOf } from "../../plan/checkpoints.ts"
-import { completed } from "../../plan/support.ts"
+import { layer } from "../../plan/checkpoints.ts"
 import { bind, type Rows } from "./row.ts"
 
 const service = Checkpoint.Checkpoint
@@ -59,22 +58,6 @@ export const rows: Rows = {
     }).pipe(
       Effect.provide([layer(), ScriptedModel.layer([{ text: "written", usage: { inputTokens: 42, outputTokens: 11 } }])])
     )
-  },
-  P20: {
-    expected: "a job that runs every night under one key and may resume: it runs once in total",
-    instead: "so with the same input; a night with another one is told InputDiffers, and is not taken for done (S26)",
-    test: Effect.gen(function* () {
-      const checkpoint = yield* service
-      const { bound, ran } = yield* counting()
-      const night = (input: string) => checkpoint.run(bound, { key: "nightly", input, policy: "startOrResume" })
-      const results = [yield* night("sales"), yield* night("sales"), yield* night("sales")]
-      assert.deepStrictEqual(
-        results.map((result) => completed(result).output),
-        ["sales a b c", "sales a b c", "sales a b c"]
-      )
-      assert.strictEqual(reasonOf(yield* Effect.flip(night("sales of Tuesday"))), "CheckpointError InputDiffers")
-      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
-    }).pipe(Effect.provide(layer()))
   },
   P35: {
     expected: "the checkpoint of a step comes before its durable write, in a band for all members",

@@ -1,4 +1,4 @@
-/** P27, P31-P34, P40: what steps are given. */
+/** P27, P31, P33, P34, P40: what steps are given. */
 import { assert } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Agent, ToolResult, VersionedStore } from "effect-emissary"
@@ -96,19 +96,6 @@ export const rows: Rows = {
       const [request] = yield* ScriptedModel.requests
       assert.strictEqual(request?.messages.findLast(({ role }) => role === "user")?.text, text)
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: "read" }])))
-  },
-  P32: {
-    expected: "fromMemory of a key that a step writes is refused before anything runs",
-    test: Effect.gen(function* () {
-      const plan = yield* Plan.make(
-        Step.make("a", { target: echo, writes: "notes" }),
-        Step.make("b", { target: echo, task: Reference.fromMemory("notes") })
-      )
-      const found = yield* problems(Effect.asVoid(Plan.bind(plan, { agents: { writer } })))
-      assert.lengthOf(found, 1)
-      assert.strictEqual(found[0]?.slot, "task")
-      assert.include(found[0]?.reason, `"notes"`)
-    })
   },
   P33: {
     expected: "fromAgent: empty before the agent has run, then its answer, and still that one after it failed",

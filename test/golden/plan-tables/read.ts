@@ -171,21 +171,6 @@ export const rows: Rows = {
       Effect.provide(toolkit.toLayer({ envelope: ({ task }) => Effect.succeed({ task, payload: "from a tool" }) }))
     )
   },
-  Q08: {
-    expected: "a function that gives a promise: the promise nobody waited for is the payload",
-    instead: "targets are Effects. Where the types were lied to, the step fails (S9.7)",
-    test: Effect.gen(function* () {
-      const promise: unknown = Promise.resolve("never looked at")
-      // Sound: it is not; the case is about functions whose types lie.
-      const inside = () => Effect.succeed(promise as string)
-      // Sound: as above.
-      const outside = (() => promise) as typeof inside
-      const run = (target: typeof inside) =>
-        Effect.flatMap(bind(Plan.make(Step.make("a", { target }))), (plan) => Effect.flip(Plan.run(plan, "go")))
-      assert.strictEqual(failureOf(yield* run(inside)), "OutputNotJson")
-      assert.strictEqual(failureOf(yield* run(outside)), "Defect")
-    })
-  },
   Q09: {
     expected: "a predicate that is asynchronous: its promise is true, so that the route is always taken",
     instead: "a predicate may be an Effect and is waited for; anything that is no boolean in the end is a failure (S7.6)",
