@@ -4,7 +4,7 @@
  * A tool with `needsApproval` is never run without a decision: the run ends `AwaitingApproval`, its state is JSON, and
  * days later any process resumes it with an answer. What ran before does not run again.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Schema } from "effect"
 import { Agent, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"

@@ -7,7 +7,7 @@
  * A conversation tells which calls have no result, not which have started: the tool of a process that died runs again.
  * Where that must not be, store the run's events (`Run.Event`) instead, and resume the state they fold to.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer, Option, Ref, Schema } from "effect"
 import { Agent, Conversation, ConversationStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"

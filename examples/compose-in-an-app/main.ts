@@ -5,7 +5,8 @@
  * the repository of the application, and the model, the tools and the way tools run come from layers. The types of the
  * layers say what is missing.
  */
-import { NodeHttpServer, NodeRuntime } from "@effect/platform-node"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Config, Console, Context, Effect, Layer, Schema } from "effect"
 import { Agent, RunContext, ToolFailure, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"

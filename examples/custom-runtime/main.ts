@@ -4,7 +4,7 @@
  * A runtime is a function from a call to its result, and wrappers go around it. This one answers from a recording: the
  * agent below was decoded from JSON, none of its tools exist here, and nothing leaves the process.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Duration, Effect, Layer, Schema } from "effect"
 import { Agent, ModelRegistry, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"

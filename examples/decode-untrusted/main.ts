@@ -5,7 +5,7 @@
  * harm is refused with a typed error that says where, before anything is built of it; and what is well-formed can only
  * choose among the tools and models that the caller supplies.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer, Schema } from "effect"
 import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"

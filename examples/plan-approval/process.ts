@@ -1,5 +1,5 @@
 /** One process: `node process.ts <file>` begins the run, `node process.ts <file> yes|no` decides and goes on. */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer, Option } from "effect"
 import { SqliteClient } from "effect-emissary/node"
 import { Checkpoint, Plan, PlanRun } from "effect-emissary/plan"

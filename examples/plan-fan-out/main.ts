@@ -4,7 +4,7 @@
  * The members of a band run at the same time, two at most here. One of them fails at first and is tried again; the others
  * do not notice. What they gave is put together in the order of the plan, whoever was first. Usage counts every call once.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect } from "effect"
 import { Plan, PlanRun } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"

@@ -4,7 +4,7 @@
  * Routes may lead back. What bounds a loop is `maxIterations`: when it is used up the run fails with its state, and goes on
  * from there with a larger limit. The count goes on, too.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect } from "effect"
 import { Plan, PlanRun } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"

@@ -4,7 +4,7 @@
  * The plan is written here, encoded, and decoded again with a registry that has its functions and agents. Its tools are
  * only names until it is bound with a toolkit.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Schema } from "effect"
 import { Plan } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"

@@ -4,7 +4,7 @@
  * The router's answer names the next step (`routesBy`); each branch ends at `archive` (`afterBranches`). The events of the
  * stream tell which way each message went.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Stream } from "effect"
 import { Plan } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"

@@ -7,7 +7,9 @@
  *
  * `EMISSARY_MODEL=provider/model` asks the registry in scenario.ts for another model.
  */
-import { NodeHttpServer, NodeRuntime, NodeServices } from "@effect/platform-node"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Console, Effect, Equal, FileSystem, Layer, Path, Redacted, Schema } from "effect"
 import { Agent, Conversation, RemoteTools, ToolRuntime } from "effect-emissary"
 import { SecureRandom } from "effect/crypto"

@@ -1,7 +1,8 @@
 /**
  * The second process. It knows a file, an address and a token; no code of a tool or of the agent is in its imports.
  */
-import { NodeRuntime, NodeServices } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Config, Effect, FileSystem, Layer } from "effect"
 import { Agent, Conversation, RemoteTools, ToolResolver } from "effect-emissary"
 import { FetchHttpClient } from "effect/http"

@@ -4,7 +4,7 @@
  * An agent with an `output` Schema gives a decoded value, whatever the model wraps around its JSON. An answer that does
  * not fit is no value at all: `ask` fails, and the error lists every problem.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, DateTime, Effect, Schema } from "effect"
 import { Agent } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"

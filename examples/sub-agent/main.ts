@@ -4,7 +4,7 @@
  * `Agent.asTool` makes an agent a tool. The inner run shares the context and the time limit of the outer one, its events
  * appear in the outer stream under the call that started it, and its usage is counted there.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer, Schema, Stream } from "effect"
 import { Agent, RunContext, ToolResult, type AgentEvent } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"

@@ -4,7 +4,7 @@
  * Nothing of the agent changes: its model becomes a script that also checks what it is asked, its tools become fakes,
  * time is the test clock, and whoever reaches for the network fails.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Context, Effect, Fiber, Layer, Schema } from "effect"
 import { Agent, Conversation, ToolFailure, ToolRuntime } from "effect-emissary"
 import { NoNetwork, ScriptedModel } from "effect-emissary/testing"
