@@ -75,7 +75,7 @@ const ofAgent = { agent: Schema.String }
  * @category schemas
  * @since 0.1.0
  */
-export const Reference: Schema.Codec<Reference, unknown> = Schema.Union([
+export const Reference: Schema.Codec<Reference, Schema.JsonObject> = Schema.Union([
   kindStruct("from_prev", "FromPrev", {}, {}),
   kindStruct("from_start", "FromStart", {}, {}),
   kindStruct("from_step", "FromStep", ofStep, { step: "name" }),

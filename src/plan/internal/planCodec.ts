@@ -109,7 +109,7 @@ const settledDraft = (
 const draftArms: ReadonlyArray<VersionedCodec.AnyArm<planDraft.Draft>> = [
   lazyBridge.armV1,
   lazyBridge.armV2,
-  planDraft.planArm
+  planDraft.armV3
 ]
 
 const codecOptions = {
@@ -257,7 +257,7 @@ const resolveSchema = Effect.fnUntraced(function* (
   if (name === undefined || entry === undefined) {
     if (json !== undefined) {
       // what cannot be compiled was refused before
-      const compiled = yield* Effect.option(planDraft.compileStepSchema(json))
+      const compiled = yield* Effect.option(JsonSchema.make(json))
       return compiled._tag === "None" ? undefined : { ref, schema: JsonSchema.codec(compiled.value) }
     }
     if (name !== undefined) {
@@ -308,7 +308,7 @@ const predicateUses = (lookup: Lookup, { steps }: planDraft.Draft): ReadonlyArra
         name,
         step: step.name,
         path: `/steps/${index}/routes/${at}`,
-        route: planDraft.isRouteCondition(when, step.name, to) ? lookup.route(step.name, to) : undefined
+        route: lazyBridge.isRouteCondition(when, step.name, to) ? lookup.route(step.name, to) : undefined
       }))
     )
   )
@@ -340,7 +340,7 @@ const withSchema = (
   resolved: ResolvedSchema | undefined
 ): { readonly ref?: PlanDefinition.SchemaRef; readonly schema?: stepSchema.StepCodec } =>
   resolved === undefined ||
-  (dialect === "lazybridge" && planDraft.isDefaultValue(slot, resolved.ref) && isPlainDefault(slot, resolved.ref))
+  (dialect === "lazybridge" && planDraft.isNoSchema(slot, resolved.ref) && isPlainDefault(slot, resolved.ref))
     ? {}
     : resolved
 

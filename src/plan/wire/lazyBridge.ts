@@ -1,384 +1,291 @@
 /**
- * Versions 1 and 2 of a plan's wire: LazyBridge's dictionary. Frozen.
+ * Versions 1 and 2 of a plan's JSON: LazyBridge's dictionary. Frozen.
  */
 
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Json from "../../payload/Json.ts"
-import type { Problem } from "../../payload/PayloadError.ts"
+import * as SchemaGetter from "effect/SchemaGetter"
+import * as SchemaIssue from "effect/SchemaIssue"
+import type * as Json from "../../payload/Json.ts"
+import type { Loss, Problem } from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import * as base from "../../payload/internal/base.ts"
+import * as paths from "../../payload/internal/paths.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
-import type { Reference } from "../Reference.ts"
+import * as Reference from "../Reference.ts"
+import type * as condition from "../internal/condition.ts"
 import * as planDraft from "../internal/planDraft.ts"
+import * as planFlow from "../internal/planFlow.ts"
 import * as planNames from "../internal/planNames.ts"
 
-/**
- * Where a value stands: its JSON Pointer, and the same in words.
- */
-interface WirePlace {
-  readonly path: string
-  readonly words: string
+const { optionalKey } = Schema
+
+const isAgentReference = (reference: Reference.Reference): boolean => "agent" in reference
+
+const kinds = "from_prev, from_start, from_step, from_parallel, from_parallel_all or literal"
+
+/** Names and numbers in quotes or as they are, other values by their kind. */
+const showName = (value: Schema.Json | undefined): string => {
+  if (typeof value === "string") return paths.quote(value)
+  return typeof value === "number" ? String(value) : base.kindOf(value)
 }
 
-/**
- * Reads values of one document, and keeps what is wrong with them.
- */
-interface IssueReader {
-  readonly issues: Array<Problem>
-  readonly refuse: (path: string, expected: string, found: string) => void
+/** LazyBridge has no references to agents. */
+const readKnown = (json: Schema.Json): Effect.Effect<Reference.Reference | null, SchemaIssue.Issue> => {
+  if (json === null) return Effect.succeed(null)
+  const reference = Schema.decodeUnknownOption(Reference.Reference)(json)
+  if (Option.isSome(reference) && !isAgentReference(reference.value)) return Effect.succeed(reference.value)
+  const members = base.isObject(json) ? ["kind", "name"].map((key) => `${key} ${showName(base.own(json, key))}`) : []
+  const not = members.length === 0 ? "" : `, not one with ${members.join(" and ")}`
+  const message = `a reference with the kind ${kinds}, and its name or value${not}`
+  return Effect.fail(new SchemaIssue.InvalidValue({ message }, json, {}))
 }
 
-/**
- * A reader that found nothing wrong yet.
- */
-const makeReader = (): IssueReader => {
-  const issues: Array<Problem> = []
-  return { issues, refuse: (path, expected, found) => void issues.push({ path, expected, found }) }
+/** A reference; null is the step before. */
+const WireReference = Schema.Union([
+  Schema.NullOr(Schema.Record(Schema.String, Schema.Json)),
+  Schema.String,
+  Schema.Finite,
+  Schema.Boolean
+]).pipe(
+  Schema.decodeTo(Schema.NullOr(Schema.toType(Reference.Reference)), {
+    decode: SchemaGetter.transformEffect(readKnown),
+    encode: SchemaGetter.transform((reference: Reference.Reference | null) =>
+      reference === null ? null : Schema.encodeSync(Reference.Reference)(reference)
+    )
+  })
+)
+
+type WireReference = typeof WireReference.Type
+
+const WireText = optionalKey(Schema.NullOr(Schema.String))
+
+const WireStep = Schema.Struct({
+  name: WireText,
+  target: Schema.Struct({ kind: optionalKey(Schema.Json), name: Schema.String }),
+  task: optionalKey(WireReference),
+  parallel: optionalKey(Schema.Json),
+  context: optionalKey(Schema.Union([Schema.Array(WireReference), WireReference])),
+  writes: WireText,
+  output: WireText,
+  input: WireText,
+  routes: optionalKey(Schema.Array(Schema.String)),
+  routes_by: WireText,
+  after_branches: WireText
+})
+
+type WireStep = typeof WireStep.Type
+
+/** What both versions have in common, which is everything but the number. */
+const planFields = {
+  max_iterations: optionalKey(Schema.Finite),
+  steps: optionalKey(Schema.Array(WireStep))
 }
 
-/**
- * An own member of an object. What every object inherits is none.
- */
-const ownValue = (object: Json.JsonObject, key: string): Schema.Json | undefined =>
-  Object.hasOwn(object, key) ? object[key] : undefined
+type WirePlan = Schema.Struct<typeof planFields>["Type"]
 
-const fromPrev: Reference = { _tag: "FromPrev" }
+/** The key under which LazyBridge looks up the predicate of a route. */
+const routeKey = (step: string, to: string): string => `routes:${step}:${to}`
 
-const referenceKinds = "from_prev, from_start, from_step, from_parallel, from_parallel_all, literal"
+export const isRouteCondition = (when: condition.When, step: string, to: string): boolean =>
+  when._tag === "Custom" && when.name === routeKey(step, to)
 
-const readName = (read: IssueReader, ref: Json.JsonObject, kind: string, { path, words }: WirePlace): string => {
-  const name = ownValue(ref, "name")
-  if (typeof name === "string" && planNames.isIdentifier(name)) return name
-  read.refuse(
-    `${path}/name`,
-    `the name of the step that the ${kind} of ${words} reads (${planNames.identifierRule})`,
-    planDraft.showJson(name)
-  )
-  return ""
+const readReference = (wire: WireReference | undefined): Reference.Reference => wire ?? Reference.fromPrev
+
+const isList = (context: WireReference | ReadonlyArray<WireReference>): context is ReadonlyArray<WireReference> =>
+  Array.isArray(context)
+
+const readContext = (context: WireStep["context"]): planDraft.DraftStep["context"] =>
+  context === undefined ? undefined : isList(context) ? context.map(readReference) : readReference(context)
+
+const readTarget = ({ kind, name }: WireStep["target"]): planDraft.DraftStep["target"] => {
+  if (kind === "tool" || kind === "agent") return { kind, name }
+  if (kind === "callable") return { kind: "function", name }
+  return { kind: "any", name, wire: showName(kind) }
 }
 
-/**
- * A reference. Null is the step before.
- */
-const readReference = (read: IssueReader, value: Schema.Json | undefined, place: WirePlace): Reference => {
-  if (value === undefined || value === null) return fromPrev
-  const { path, words } = place
-  if (!Json.isObject(value)) {
-    read.refuse(path, `a reference such as {"kind":"from_prev"} as the ${words}`, planDraft.jsonKind(value))
-    return fromPrev
-  }
-  const kind = ownValue(value, "kind")
-  switch (kind) {
-    case "from_prev":
-      return fromPrev
-    case "from_start":
-      return { _tag: "FromStart" }
-    case "from_step":
-      return { _tag: "FromStep", step: readName(read, value, kind, place) }
-    case "from_parallel":
-      return { _tag: "FromParallel", step: readName(read, value, kind, place) }
-    case "from_parallel_all":
-      return { _tag: "FromParallelAll", step: readName(read, value, kind, place) }
-    case "literal": {
-      const text = ownValue(value, "value")
-      if (typeof text === "string") return { _tag: "Literal", value: text }
-      read.refuse(`${path}/value`, `the text of the literal of ${words}`, planDraft.jsonKind(text))
-      return fromPrev
-    }
-    default:
-      read.refuse(
-        `${path}/kind`,
-        `one of ${referenceKinds} as the kind of the reference of ${words}`,
-        planDraft.showJson(kind)
-      )
-      return fromPrev
-  }
-}
+const readSchema = (name: string | null | undefined): PlanDefinition.SchemaRef | undefined =>
+  name === undefined || name === null ? undefined : { name }
 
-/**
- * One context or a list of them. An absent key is no context; null is the step before.
- */
-const readContext = (
-  read: IssueReader,
-  value: Schema.Json | undefined,
-  { path, words }: WirePlace
-): planDraft.DraftStep["context"] => {
-  if (value === undefined) return undefined
-  if (!Array.isArray(value)) return readReference(read, value, { path, words })
-  return value.map((item: Schema.Json, index) =>
-    readReference(read, item, { path: `${path}/${index}`, words: `${words}, item ${index}` })
-  )
-}
-
-/**
- * What a step runs.
- */
-const readTarget = (
-  read: IssueReader,
-  value: Schema.Json | undefined,
-  { path, words }: WirePlace
-): planDraft.DraftStep["target"] => {
-  const nothing: planDraft.DraftStep["target"] = { kind: "tool", name: "" }
-  if (value === undefined || !Json.isObject(value)) {
-    read.refuse(path, `a target such as {"kind":"tool","name":"search"} as the ${words}`, planDraft.jsonKind(value))
-    return nothing
-  }
-  const kind = ownValue(value, "kind")
-  const name = ownValue(value, "name")
-  if (typeof name !== "string") {
-    read.refuse(`${path}/name`, `the name of the ${words}`, planDraft.jsonKind(name))
-    return nothing
-  }
-  switch (kind) {
-    case "tool":
-    case "agent":
-      return { kind, name }
-    case "callable":
-      return { kind: "function", name }
-    default:
-      return { kind: "any", name, wire: planDraft.showJson(kind) }
-  }
-}
-
-/**
- * A text, or none where there is null or nothing.
- */
-const readText = (
-  read: IssueReader,
-  value: Schema.Json | undefined,
-  { path, words }: WirePlace
-): string | undefined => {
-  if (value === undefined || value === null) return undefined
-  if (typeof value === "string") return value
-  read.refuse(path, `text or nothing as the ${words}`, planDraft.jsonKind(value))
-  return undefined
-}
-
-/**
- * A schema by its name.
- */
-const readType = (
-  read: IssueReader,
-  value: Schema.Json | undefined,
-  place: WirePlace
-): PlanDefinition.SchemaRef | undefined => {
-  const name = readText(read, value, place)
-  return name === undefined ? undefined : { name }
-}
-
-/**
- * Whether Python takes a value for true: empty texts, lists and objects are false, and
- * so are 0 and null.
- */
+/** Whether a value counts as true in Python: empty texts, lists and objects do not, nor do 0 and null. */
 const isTruthy = (value: Schema.Json | undefined): boolean =>
   typeof value === "object" && value !== null ? Object.keys(value).length > 0 : Boolean(value)
 
-const anyV2 = Schema.optionalKey(Schema.Json)
-
-/**
- * Everything but the version is read by hand, so that all problems come at once.
- */
-const WireV2 = Schema.Struct({
-  version: Schema.Literal(2),
-  max_iterations: anyV2,
-  steps: anyV2
-})
-
-const readRoutes = (
-  read: IssueReader,
-  value: Schema.Json | undefined,
-  step: string,
-  place: WirePlace
-): PlanDefinition.StepDefinition["routes"] | undefined => {
-  if (value === undefined) return undefined
-  if (!Array.isArray(value)) {
-    read.refuse(place.path, `a list of step names as the ${place.words}`, planDraft.jsonKind(value))
-    return undefined
-  }
-  const routes = new Map<string, NonNullable<PlanDefinition.StepDefinition["routes"]>[number]>()
-  for (const [index, to] of value.entries()) {
-    if (typeof to === "string") routes.set(to, { to, when: planDraft.routeCondition(step, to) })
-    else read.refuse(`${place.path}/${index}`, `the name of a step among the ${place.words}`, planDraft.jsonKind(to))
-  }
-  return [...routes.values()]
-}
-
-const readStep = (read: IssueReader, value: Schema.Json, index: number): planDraft.DraftStep => {
-  const path = `/steps/${index}`
-  if (!Json.isObject(value)) read.refuse(path, "an object that describes a step", planDraft.jsonKind(value))
-  const step = Json.isObject(value) ? value : { target: { kind: "tool", name: "" } }
-  const given = ownValue(step, "name")
-  const label = typeof given === "string" ? `step ${JSON.stringify(given.slice(0, 200))}` : `step ${index}`
-  const at = (key: string, what: string): WirePlace => ({ path: `${path}/${key}`, words: `${what} of ${label}` })
-  const get = (key: string) => ownValue(step, key)
-
-  const target = readTarget(read, get("target"), at("target", "target"))
-  const task = readReference(read, get("task"), at("task", "task"))
-  const context = readContext(read, get("context"), at("context", "context"))
-  const name = readText(read, given, at("name", "name")) ?? target.name
-  const routes = readRoutes(read, get("routes"), name, at("routes", "routes"))
-  const output = readType(read, get("output"), at("output", "output"))
-  const input = readType(read, get("input"), at("input", "input"))
-  const writes = readText(read, get("writes"), at("writes", "writes"))
-  const routesBy = readText(read, get("routes_by"), at("routes_by", "routes_by"))
-  const afterBranches = readText(read, get("after_branches"), at("after_branches", "after_branches"))
-  return {
+const readStep = (step: WireStep): planDraft.DraftStep => {
+  const { routes, target } = step
+  const name = step.name ?? target.name
+  return base.defined({
     name,
-    target,
-    task,
-    ...(context === undefined ? {} : { context }),
-    ...(writes === undefined || writes === "" ? {} : { writes }),
-    parallel: isTruthy(get("parallel")),
-    ...(routes === undefined ? {} : { routes }),
-    ...(routesBy === undefined ? {} : { routesBy }),
-    ...(afterBranches === undefined ? {} : { afterBranches }),
-    ...(input === undefined ? {} : { input }),
-    ...(output === undefined ? {} : { output })
-  }
+    target: readTarget(target),
+    task: readReference(step.task),
+    context: readContext(step.context),
+    writes: step.writes || undefined,
+    parallel: isTruthy(step.parallel),
+    routes:
+      routes === undefined
+        ? undefined
+        : [...new Set(routes)].map((to) => ({ to, when: { _tag: "Custom" as const, name: routeKey(name, to) } })),
+    routesBy: step.routes_by ?? undefined,
+    afterBranches: step.after_branches ?? undefined,
+    input: readSchema(step.input),
+    output: readSchema(step.output)
+  })
 }
 
-const readSteps = (read: IssueReader, value: Schema.Json | undefined): ReadonlyArray<planDraft.DraftStep> => {
-  if (value === undefined) return []
-  if (!Array.isArray(value)) {
-    read.refuse("/steps", "a list of steps", planDraft.jsonKind(value))
-    return []
-  }
-  if (value.length > planNames.maxSteps) {
-    read.refuse("/steps", `at most ${planNames.maxSteps} steps`, `${value.length} steps`)
-    return []
-  }
-  return value.map((step: Schema.Json, index) => readStep(read, step, index))
-}
-
-const readIterations = (read: IssueReader, value: Schema.Json | undefined): number => {
-  if (value === undefined) return planNames.defaultMaxIterations
-  if (typeof value === "number") return value
-  read.refuse("/max_iterations", planDraft.iterationsRule, planDraft.jsonKind(value))
-  return planNames.defaultMaxIterations
-}
-
-/** Two routes whose predicates have one key would be decided by one predicate. */
-const refuseCollisions = (read: IssueReader, steps: ReadonlyArray<planDraft.DraftStep>): void => {
+/** Two routes whose predicates have one key: one predicate would decide both. */
+const keyCollisions = (steps: ReadonlyArray<planDraft.DraftStep>): ReadonlyArray<Problem> => {
   const seen = new Map<string, { readonly step: string; readonly path: string }>()
+  const problems: Array<Problem> = []
   for (const [index, step] of steps.entries()) {
     for (const [at, { to }] of (step.routes ?? []).entries()) {
-      const key = planDraft.routeKey(step.name, to)
+      const key = routeKey(step.name, to)
       const path = `/steps/${index}/routes/${at}`
       const other = seen.get(key)
       if (other === undefined) seen.set(key, { step: step.name, path })
       else if (other.step !== step.name) {
-        const expected = `a route whose predicate has a key of its own; rename a step that has a colon in its name`
-        read.refuse(path, expected, `${JSON.stringify(key.slice(0, 200))}, the key of ${other.path}`)
+        problems.push({
+          path,
+          expected: "a route whose predicate has a key of its own",
+          found: `${paths.quote(key)}, the key of ${other.path}`,
+          fix: "Rename a step that has a colon in its name"
+        })
       }
     }
   }
+  return problems
 }
 
-/**
- * Reads what versions 1 and 2 have in common, which is everything.
- */
-const readPlan = Effect.fnUntraced(function* (wire: Omit<typeof WireV2.Type, "version">) {
-  const reader = makeReader()
-  const maxIterations = readIterations(reader, wire.max_iterations)
-  const steps = readSteps(reader, wire.steps)
-  refuseCollisions(reader, steps)
-  const draft: planDraft.Draft = { dialect: "lazybridge", name: planNames.defaultName, maxIterations, steps }
-  return yield* planDraft.checkDraft(draft, "text", reader.issues)
-})
-
-const writeReference = (reference: Reference): Schema.Json => {
-  switch (reference._tag) {
-    case "FromPrev":
-      return { kind: "from_prev" }
-    case "FromStart":
-      return { kind: "from_start" }
-    case "FromStep":
-      return { kind: "from_step", name: reference.step }
-    case "FromParallel":
-      return { kind: "from_parallel", name: reference.step }
-    case "FromParallelAll":
-      return { kind: "from_parallel_all", name: reference.step }
-    case "Literal":
-      return { kind: "literal", value: reference.value }
-    case "FromMemory":
-    case "FromAgent":
-      return null
+const readPlan = ({ max_iterations = planNames.defaultMaxIterations, steps = [] }: WirePlan) => {
+  const draft: planDraft.Draft = {
+    dialect: "lazybridge",
+    name: planNames.defaultName,
+    maxIterations: max_iterations,
+    steps: steps.map(readStep)
   }
+  return planDraft.checkDraft(draft, "text", keyCollisions(draft.steps))
 }
 
-const isContextList = (context: Reference | ReadonlyArray<Reference>): context is ReadonlyArray<Reference> =>
-  Array.isArray(context)
+const writeReference = (reference: Reference.Reference): WireReference =>
+  isAgentReference(reference) ? null : reference
 
-const writeType = (step: planDraft.DraftStep, slot: "input" | "output"): Json.JsonObject => {
-  const ref = step[slot]
-  const omitted = ref?.name === undefined || planDraft.isDefaultValue(slot, ref)
-  return omitted ? {} : { [slot]: ref.name }
-}
-
-const writeStep = (step: planDraft.DraftStep, types: boolean): Json.JsonObject => {
-  const { afterBranches, context, name, parallel, routes, routesBy, target, task, writes } = step
-  return {
+const writeStep = (step: planDraft.DraftStep, version: 1 | 2): WireStep => {
+  const { context, name, parallel, routes, target, task } = step
+  const schemaName = (slot: planDraft.SchemaSlot) =>
+    version === 1 || planDraft.isNoSchema(slot, step[slot]) ? undefined : step[slot]?.name
+  return base.defined({
     name,
     target: { kind: target.kind === "tool" || target.kind === "agent" ? target.kind : "callable", name: target.name },
     task: writeReference(task),
     parallel,
-    ...(context === undefined
-      ? {}
-      : { context: isContextList(context) ? context.map(writeReference) : writeReference(context) }),
-    ...(writes === undefined || writes === "" ? {} : { writes }),
-    ...(types ? writeType(step, "output") : {}),
-    ...(types ? writeType(step, "input") : {}),
-    ...(routes === undefined ? {} : { routes: [...new Set(routes.map(({ to }) => to))].sort(planNames.byCodePoint) }),
-    ...(routesBy === undefined ? {} : { routes_by: routesBy }),
-    ...(afterBranches === undefined ? {} : { after_branches: afterBranches })
-  }
+    context:
+      context !== undefined && planFlow.isReferenceList(context)
+        ? context.map(writeReference)
+        : context && writeReference(context),
+    writes: step.writes || undefined,
+    output: schemaName("output"),
+    input: schemaName("input"),
+    routes: routes && [...new Set(routes.map(({ to }) => to))].sort(planNames.byCodePoint),
+    routes_by: step.routesBy,
+    after_branches: step.afterBranches
+  })
 }
 
-/**
- * Writes what both versions have, and the names of schemas if `types`.
- */
-const writePlan = Effect.fnUntraced(function* (draft: planDraft.Draft, types: boolean) {
-  const reader = makeReader()
-  refuseCollisions(reader, draft.steps)
-  const { maxIterations, steps } = yield* planDraft.checkDraft(draft, "text", reader.issues)
-  return { max_iterations: maxIterations, steps: steps.map((step) => writeStep(step, types)) }
-})
+const armOf = <const V extends 1 | 2>(version: V) =>
+  VersionedCodec.arm({
+    version,
+    wire: Schema.Struct({ version: Schema.Literal(version), ...planFields }),
+    onExcessProperty: "ignore",
+    toCurrent: readPlan,
+    fromCurrent: (draft: planDraft.Draft) =>
+      Effect.flatMap(planDraft.checkDraft(draft, "text", keyCollisions(draft.steps)), ({ maxIterations, steps }) =>
+        VersionedCodec.lossy(
+          { version, max_iterations: maxIterations, steps: steps.map((step) => writeStep(step, version)) },
+          lossesOf(draft, version)
+        )
+      )
+  })
 
-/**
- * The arm of version 2.
- */
-export const armV2 = VersionedCodec.arm({
-  version: 2,
-  wire: WireV2,
-  onExcessProperty: "ignore",
-  toCurrent: readPlan,
-  fromCurrent: (draft: planDraft.Draft) =>
-    Effect.flatMap(writePlan(draft, true), (rest) =>
-      VersionedCodec.lossy<typeof WireV2.Type>({ version: 2, ...rest }, planDraft.lossesOf(draft, 2))
-    )
-})
+export const armV1 = armOf(1)
 
-const anyV1 = Schema.optionalKey(Schema.Json)
+export const armV2 = armOf(2)
 
-/**
- * Everything but the version is read by hand, as in version 2.
- */
-const WireV1 = Schema.Struct({
-  version: Schema.Literal(1),
-  max_iterations: anyV1,
-  steps: anyV1
-})
+/** A loss for a member that is there. */
+const lossIf = (path: string, value: unknown, what: string): ReadonlyArray<Loss> =>
+  value === undefined ? [] : [{ path, what }]
 
-/**
- * The arm of version 1.
- */
-export const armV1 = VersionedCodec.arm({
-  version: 1,
-  wire: WireV1,
-  onExcessProperty: "ignore",
-  toCurrent: readPlan,
-  fromCurrent: (draft: planDraft.Draft) =>
-    Effect.flatMap(writePlan(draft, false), (rest) =>
-      VersionedCodec.lossy<typeof WireV1.Type>({ version: 1, ...rest }, planDraft.lossesOf(draft, 1))
-    )
-})
+const referenceLosses = (path: string, step: planDraft.DraftStep): ReadonlyArray<Loss> =>
+  planDraft.referencesOf(step).flatMap(([slot, { _tag }]) => {
+    if (_tag !== "FromMemory" && _tag !== "FromAgent") return []
+    const source = _tag === "FromMemory" ? "the memory" : "the last answer"
+    return [
+      {
+        path: `${path}${slot}`,
+        what: `a reference to ${source} of an agent (written as null, which is read as the step before)`
+      }
+    ]
+  })
+
+const schemaLosses = (
+  path: string,
+  slot: planDraft.SchemaSlot,
+  ref: PlanDefinition.SchemaRef | undefined,
+  version: 1 | 2
+): ReadonlyArray<Loss> => {
+  if (version === 1) return lossIf(path, ref, `the ${slot} schema`)
+  if (ref !== undefined && ref.name === undefined) return [{ path, what: `an ${slot} schema without a name` }]
+  if (!planDraft.isNoSchema(slot, ref)) return []
+  return [{ path, what: `an ${slot} schema named ${ref?.name}, which means that there is none` }]
+}
+
+/** Two schemas of one name: only the name is written, and a registry has one schema for it. */
+const duplicateSchemaLosses = (steps: ReadonlyArray<planDraft.DraftStep>): ReadonlyArray<Loss> => {
+  const first = new Map<string, { readonly path: string; readonly json: Json.JsonObject }>()
+  return steps.flatMap((step, index) =>
+    (["input", "output"] as const).flatMap((slot): ReadonlyArray<Loss> => {
+      const { json, name } = step[slot] ?? {}
+      if (name === undefined || json === undefined || planDraft.isNoSchema(slot, { name })) return []
+      const path = `/steps/${index}/${slot}`
+      const before = first.get(name)
+      if (before === undefined) first.set(name, { path, json })
+      if (before === undefined || planNames.equalsJson(before.json, json)) return []
+      const what = `an ${slot} schema named ${name}, which is another one at ${before.path} (written as the name, which is read as one schema)`
+      return [{ path, what }]
+    })
+  )
+}
+
+/** Routes are written sorted, and each target once. */
+const routeLosses = (path: string, { name, routes = [] }: planDraft.DraftStep): ReadonlyArray<Loss> => {
+  const targets = routes.map(({ to }) => to)
+  const sorted = targets.toSorted(planNames.byCodePoint)
+  const isSorted = targets.every((to, index) => to === sorted[index])
+  return [
+    ...(isSorted ? [] : [{ path, what: `the order of the routes of ${paths.quote(name)} (written sorted by name)` }]),
+    ...routes.flatMap(({ to, when }, index) => {
+      if (targets.indexOf(to) < index)
+        return [{ path: `${path}/${index}`, what: `a second route to ${paths.quote(to)}` }]
+      if (isRouteCondition(when, name, to)) return []
+      return [{ path: `${path}/${index}/when`, what: `the condition of the route to ${paths.quote(to)}` }]
+    })
+  ]
+}
+
+/** The paths are those of version 3. */
+const lossesOf = ({ description, name, output, steps }: planDraft.Draft, version: 1 | 2): ReadonlyArray<Loss> => [
+  ...(name === planNames.defaultName ? [] : [{ path: "/name", what: "the name of the plan" }]),
+  ...lossIf("/description", description, "the description of the plan"),
+  ...lossIf("/output", output, "the output schema of the plan"),
+  ...steps.flatMap((step, index) => {
+    const path = `/steps/${index}`
+    return [
+      ...referenceLosses(path, step),
+      ...schemaLosses(`${path}/input`, "input", step.input, version),
+      ...schemaLosses(`${path}/output`, "output", step.output, version),
+      ...routeLosses(`${path}/routes`, step),
+      ...lossIf(`${path}/timeout`, step.timeoutMillis, "the timeout of a step"),
+      ...lossIf(`${path}/retry`, step.retry, "the retry policy of a step")
+    ]
+  }),
+  ...(version === 1 ? [] : duplicateSchemaLosses(steps))
+]
