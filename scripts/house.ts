@@ -200,49 +200,48 @@ export const measure = (directory: string = root): Figures => {
   }
 }
 
-const print = (figures: Figures, details: boolean): void => {
-  const row = (name: string, value: string | number) => process.stdout.write(`${name.padEnd(28)} ${value}\n`)
-  const list = (items: ReadonlyArray<string>) => {
-    if (details) for (const item of items) process.stdout.write(`    ${item}\n`)
-  }
-  row("code lines", figures.code)
-  row("files", figures.files)
-  row("code lines per file", figures.codePerFile)
-  row("imports, % of code lines", figures.importShare)
-  row("files under 40 code lines", figures.small.length)
-  list(figures.small)
-  row("largest file, code lines", `${figures.largest.code} ${figures.largest.path}`)
-  row("circles (files in them)", `${figures.circles.length} (${sum(figures.circles, (circle) => circle.length)})`)
-  list(figures.circles.map((group) => group.join(" ")))
-  row("file names used twice", figures.duplicates.length)
-  list(figures.duplicates.map((group) => group.join(" ")))
-  for (const [room, { code, files }] of Object.entries(figures.rooms)) {
-    row(`room ${room}`, `${code} code lines, ${files} files`)
-  }
-  for (const [subpath, { names, namespaces }] of Object.entries(figures.surface)) {
-    row(`exports of ${subpath}`, `${namespaces.length} namespaces, ${names.length} names`)
-  }
-  row("names of all subpaths", figures.names)
+const report = (figures: Figures, details: boolean): string => {
+  const row = (name: string, value: string | number) => `${name.padEnd(28)} ${value}`
+  const list = (items: ReadonlyArray<string>) => (details ? items.map((item) => `    ${item}`) : [])
+  const groups = (items: ReadonlyArray<ReadonlyArray<string>>) => list(items.map((group) => group.join(" ")))
+  return [
+    row("code lines", figures.code),
+    row("files", figures.files),
+    row("code lines per file", figures.codePerFile),
+    row("imports, % of code lines", figures.importShare),
+    row("files under 40 code lines", figures.small.length),
+    ...list(figures.small),
+    row("largest file, code lines", `${figures.largest.code} ${figures.largest.path}`),
+    row("circles (files in them)", `${figures.circles.length} (${sum(figures.circles, (circle) => circle.length)})`),
+    ...groups(figures.circles),
+    row("file names used twice", figures.duplicates.length),
+    ...groups(figures.duplicates),
+    ...Object.entries(figures.rooms).map(([room, { code, files }]) =>
+      row(`room ${room}`, `${code} code lines, ${files} files`)
+    ),
+    ...Object.entries(figures.surface).map(([subpath, { names, namespaces }]) =>
+      row(`exports of ${subpath}`, `${namespaces.length} namespaces, ${names.length} names`)
+    ),
+    row("names of all subpaths", figures.names),
+    ""
+  ].join("\n")
 }
 
 /**
- * The public names as `test/package/public-names.txt` has them: the namespaces of each subpath with their members. The
- * root re-exports namespaces of the rooms, so its names suffice.
+ * The public names as `test/package/public-names.txt` has them, one in a line. The root re-exports namespaces of the rooms:
+ * their members are listed in their rooms.
  */
 export const publicNames = ({ surface }: Figures): string =>
   Object.entries(surface)
     .map(([subpath, { names, namespaces }]) => {
-      const bare = names.filter((name) => !name.includes("."))
-      const members = (namespace: string) =>
-        names.filter((name) => name.startsWith(`${namespace}.`)).map((name) => name.slice(namespace.length + 1))
-      const lines =
-        subpath === "." ? namespaces : namespaces.map((namespace) => `${namespace}: ${members(namespace).join(" ")}`)
-      return [`# ${posix.join("effect-emissary", subpath)}`, ...lines, ...bare].join("\n")
+      const listed = subpath === "." ? [...namespaces, ...names.filter((name) => !name.includes("."))] : names
+      return [`# ${posix.join("effect-emissary", subpath)}`, ...listed, ""].join("\n")
     })
-    .join("\n\n")
-    .concat("\n")
+    .join("\n")
 
 if (import.meta.main) {
-  if (process.argv.includes("--names")) process.stdout.write(publicNames(measure()))
-  else print(measure(), process.argv.includes("--details"))
+  const figures = measure()
+  process.stdout.write(
+    process.argv.includes("--names") ? publicNames(figures) : report(figures, process.argv.includes("--details"))
+  )
 }
