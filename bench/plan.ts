@@ -34,7 +34,7 @@ const definition: PlanDefinition.PlanDefinition = {
 
 const rules = planTransition.makeRules(definition)
 
-const first: PlanRun.PlanStarted = {
+const first: Extract<PlanRun.Event, { readonly _tag: "PlanStarted" }> = {
   _tag: "PlanStarted",
   at,
   runId: "run",
@@ -46,7 +46,7 @@ const first: PlanRun.PlanStarted = {
   context: {}
 }
 
-const finished = (name: string, index: number): PlanRun.StepFinished => ({
+const finished = (name: string, index: number): Extract<PlanRun.Event, { readonly _tag: "StepFinished" }> => ({
   _tag: "StepFinished",
   at,
   record: {

@@ -869,7 +869,7 @@ const makeClaims = (storage: Storage, lease: Lease): Claims => {
       : Effect.fail(
           new PlanError.PlanError({
             plan: plan.definition.name,
-            reason: new PlanError.PlanChanged({ expected: head.digest, found: plan.digest })
+            reason: { _tag: "PlanChanged", expected: head.digest, found: plan.digest }
           })
         )
 
@@ -1118,7 +1118,7 @@ const openSession = (storage: Storage, lease: Lease, claimed: Claimed): Session 
       Effect.as({ key }),
       Effect.mapError(
         (error) =>
-          new PlanError.PlanError({ plan: head.plan, reason: new PlanError.JournalFailed({ problem: error.message }) })
+          new PlanError.PlanError({ plan: head.plan, reason: { _tag: "JournalFailed", problem: error.message } })
       )
     )
 

@@ -761,7 +761,7 @@ const overlay = (run: PlanRun.State, running: RunningMark): ((step: PlanDefiniti
 
 /** The run of the plan that runs in a step, if one does. */
 const childState = (run: PlanRun.State | undefined, step: string): PlanRun.State | undefined => {
-  const member = run === undefined ? undefined : PlanRun.findMember(run, step)
+  const member = run === undefined ? undefined : PlanRun.member(run, step)
   const child = member === undefined ? undefined : PlanRun.childOf(member)
   return child?._tag === "Plan" ? child.state : undefined
 }

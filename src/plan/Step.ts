@@ -51,7 +51,6 @@ import type { PayloadError } from "../payload/PayloadError.ts"
 import type { Content } from "../tool/ToolResult.ts"
 import type * as PlanDefinition from "./PlanDefinition.ts"
 import type { Problem } from "./PlanInvalid.ts"
-import type { StepDecision } from "./PlanRun.ts"
 import * as Reference from "./Reference.ts"
 import type { When } from "./When.ts"
 import * as planNames from "./internal/planNames.ts"
@@ -346,7 +345,7 @@ export interface Input<out P = Schema.Json> {
   readonly context: string | undefined
   readonly payload: P
   readonly content: ReadonlyArray<Content>
-  readonly decision: StepDecision | undefined
+  readonly decision: { readonly approved: boolean; readonly reason?: string } | undefined
 }
 
 /**

@@ -203,7 +203,7 @@ describe("bands", () => {
         }),
         Step.make("q", { target: fn("q"), parallel: true })
       ).pipe(Effect.flatMap(Plan.bind))
-      const lost = new PlanError.PlanError({ plan: "x", reason: new PlanError.JournalFailed({ problem: "disk full" }) })
+      const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
       let calls = 0
       const error = yield* Effect.flip(
         Plan.run(bound, "x", { journal: () => (++calls === 1 ? Effect.void : Effect.fail(lost)) })

@@ -152,7 +152,9 @@ describe("PLAN-7 L6", () => {
         if (kept.outcome?._tag === "Completed") continue
         assert.strictEqual(kept.outcome?._tag, "Interrupted", `write ${at}`)
         const finished = PlanRun.history(kept).map(({ step }) => step)
-        const state = yield* Effect.flatMap(PlanRun.encodeStateJson(kept), (json) => PlanRun.decodeStateJson(json))
+        const state = yield* Effect.flatMap(PlanRun.stateCodec.encodeJson(kept), (json) =>
+          PlanRun.stateCodec.decodeJson(json)
+        )
         assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "bye(done)", `write ${at}`)
         for (const step of finished)
           if (step !== "clerk") assert.strictEqual(times(ran, step), 1, `write ${at}: ${step}`)

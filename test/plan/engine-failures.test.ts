@@ -29,7 +29,7 @@ describe("failures", () => {
       assert.strictEqual(error.message, `Plan "p": Step "b" failed with Odd: not even`)
       assert(error.reason._tag === "StepFailed")
       assert.deepStrictEqual(error.reason.failure, { type: "Odd", message: "not even", retryable: true })
-      assert.deepStrictEqual(PlanError.causeOf(error.reason), Option.some(odd))
+      assert.deepStrictEqual(PlanError.causeOf(error), Option.some(odd))
       assert(error.state !== undefined)
       assert.deepStrictEqual(pluck(PlanRun.history(error.state), "step"), ["a"])
       assert.strictEqual(error.state.outcome?._tag, "Failed")
@@ -46,7 +46,7 @@ describe("failures", () => {
       assert.strictEqual(error.reason.failure.type, "Defect")
       assert.notInclude(Cause.pretty(Cause.fail(error)), "hunter2")
       assert.notInclude(JSON.stringify(error), "hunter2")
-      assert.deepStrictEqual(PlanError.causeOf(error.reason), Option.some(bug))
+      assert.deepStrictEqual(PlanError.causeOf(error), Option.some(bug))
     })
   )
 
@@ -153,7 +153,7 @@ describe("defects", () => {
         assert.strictEqual(found.length, 2)
         assert.include(String(found[0]), `step "a" failed unexpectedly`)
         assert.include(String(found[1]), "hunter2")
-        assert.instanceOf(Option.getOrThrow(PlanError.causeOf(error.reason)), RangeError)
+        assert.instanceOf(Option.getOrThrow(PlanError.causeOf(error)), RangeError)
       })
   )
 
@@ -249,7 +249,7 @@ describe("retries", () => {
       assert.deepStrictEqual(times, [0, 60_000])
       assert.deepStrictEqual(tags(), [["PlanStarted"], ["Started a", "StepRetried"], ["StepRetried"]])
       assert(state !== undefined)
-      const died = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(state))
+      const died = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(state))
       yield* Fiber.interrupt(fiber)
 
       batches.length = 0

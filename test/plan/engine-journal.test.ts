@@ -8,7 +8,7 @@ import { Plan, PlanError, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { completed, log } from "./support.ts"
 
-const lost = new PlanError.PlanError({ plan: "x", reason: new PlanError.JournalFailed({ problem: "disk full" }) })
+const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
 
 const Look = Tool.make("look", { parameters: Schema.Struct({}), success: Schema.String })
 const kit = Toolkit.make(Look)
@@ -106,7 +106,9 @@ describe("a run that was cut off", () => {
       const states = yield* batches
       for (const [index, state] of states.entries()) {
         const { bound } = yield* make
-        const kept = yield* Effect.flatMap(PlanRun.encodeStateJson(state), (json) => PlanRun.decodeStateJson(json))
+        const kept = yield* Effect.flatMap(PlanRun.stateCodec.encodeJson(state), (json) =>
+          PlanRun.stateCodec.decodeJson(json)
+        )
         if (kept.outcome !== undefined) continue
         const asked: Array<string> = []
         const model = ScriptedModel.layer((request) => {

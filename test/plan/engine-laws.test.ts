@@ -115,7 +115,9 @@ describe("laws", () => {
           kept === undefined
             ? Plan.run(bound, { payload: { n: 0 } }, options)
             : Effect.flatMap(
-                Effect.orDie(Effect.flatMap(PlanRun.encodeStateJson(kept), (json) => PlanRun.decodeStateJson(json))),
+                Effect.orDie(
+                  Effect.flatMap(PlanRun.stateCodec.encodeJson(kept), (json) => PlanRun.stateCodec.decodeJson(json))
+                ),
                 (state) => Plan.resume(bound, state, options)
               )
         )

@@ -25,8 +25,8 @@ describe("signals", () => {
       const again = yield* Plan.resume(bound, paused.state)
       assert.strictEqual(again.outcome, "Paused")
       open = true
-      const json = yield* PlanRun.encodeStateJson(again.state)
-      const result = completed(yield* Plan.resume(bound, yield* PlanRun.decodeStateJson(json)))
+      const json = yield* PlanRun.stateCodec.encodeJson(again.state)
+      const result = completed(yield* Plan.resume(bound, yield* PlanRun.stateCodec.decodeJson(json)))
       assert.strictEqual(result.output, "c(in)")
       assert.deepStrictEqual(ran, ["a", "door", "door", "door", "c"])
       assert.deepStrictEqual(tasks, ["a(x)", "a(x)", "a(x)"])
@@ -59,10 +59,13 @@ describe("signals", () => {
       ).pipe(Effect.flatMap(Plan.bind))
       const { state } = yield* Plan.run(bound, "x")
       const refused = (of: PlanRun.State, callId: string) =>
-        Effect.map(Effect.flip(Plan.resume(bound, of, { decisions: [{ callId, approved: true }] })), ({ reason }) => {
-          assert(reason._tag === "InvalidDecision")
-          return reason
-        })
+        Effect.map(
+          Effect.flip(Plan.resume(bound, of, { decisions: [{ callId, approved: true }] })),
+          ({ message, reason }) => {
+            assert(reason._tag === "InvalidDecision")
+            return { message, problem: reason.problem }
+          }
+        )
       const settled = yield* refused(state, "a")
       assert.strictEqual(settled.problem, "notWaiting")
       assert.include(settled.message, `"a": it does not wait, or not any more. Waiting: "door".`)
@@ -111,7 +114,7 @@ describe("decisions", () => {
         })
       ).pipe(Effect.flatMap(Plan.bind))
       const paused = yield* Plan.run(bound, "x")
-      const kept = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(paused.state))
+      const kept = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(paused.state))
       const decision = { approved: true, reason: "do" }
       const result = yield* Plan.resume(bound, kept, { decisions: [{ callId: "ask", ...decision }] })
       assert.strictEqual(completed(result).output, "do")

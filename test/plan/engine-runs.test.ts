@@ -72,7 +72,7 @@ describe("the run", () => {
       const { fn, ran } = log()
       let calls = 0
       const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") })))
-      const lost = new PlanError.PlanError({ plan: "x", reason: new PlanError.JournalFailed({ problem: "disk full" }) })
+      const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
       const error = yield* Effect.flip(
         Plan.run(bound, "x", { journal: () => (++calls === 2 ? Effect.fail(lost) : Effect.void) })
       )

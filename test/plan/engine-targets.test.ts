@@ -189,10 +189,11 @@ describe("agents", () => {
   it.effect("PLAN-5 an error of an agent fails the step with its reason", () =>
     Effect.gen(function* () {
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })))
-      const { reason } = yield* Effect.flip(Plan.run(bound, "x"))
+      const error = yield* Effect.flip(Plan.run(bound, "x"))
+      const { reason } = error
       assert(reason._tag === "StepFailed")
       assert.deepInclude(reason.failure, { type: "ModelFailed", retryable: true })
-      assert.isTrue(Option.isSome(PlanError.causeOf(reason)))
+      assert.isTrue(Option.isSome(PlanError.causeOf(error)))
     }).pipe(Effect.provide(ScriptedModel.layer([{ fail: { reason: "RateLimitError" } }])))
   )
 
@@ -238,7 +239,7 @@ describe("agents", () => {
           const paused = yield* Plan.run(bound, "x")
           assert(paused.outcome === "Paused")
           assert.deepStrictEqual(paused.requests, [{ callId: "c1", name: "erase", arguments: { id: "7" }, path }])
-          const state = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(paused.state))
+          const state = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(paused.state))
           const decisions = [{ callId: "c1", approved: true }]
           const result = completed(yield* Plan.resume(bound, state, { decisions }))
           assert.strictEqual(result.output, "all clean")
@@ -273,7 +274,7 @@ describe("agents", () => {
 
   it.effect("PLAN-6 a journal that fails in an agent stops the run with its error", () =>
     Effect.gen(function* () {
-      const lost = new PlanError.PlanError({ plan: "x", reason: new PlanError.JournalFailed({ problem: "disk full" }) })
+      const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
       for (let last = 1; last < 8; last++) {
         let calls = 0
         const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })))
@@ -395,10 +396,11 @@ describe("plans", () => {
       ).pipe(Effect.flatMap(Plan.bind))
       const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("n", { target: innermost })))
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("o", { target: inner })))
-      const { reason, state } = yield* Effect.flip(Plan.run(bound, "x"))
+      const error = yield* Effect.flip(Plan.run(bound, "x"))
+      const { reason, state } = error
       assert(reason._tag === "StepFailed")
       assert.deepStrictEqual([reason.step, reason.path, reason.failure.message], ["j", ["o", "n"], "no"])
-      assert.deepStrictEqual(PlanError.causeOf(reason), Option.some("no"))
+      assert.deepStrictEqual(PlanError.causeOf(error), Option.some("no"))
       broken = false
       assert(state !== undefined)
       assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "yes")

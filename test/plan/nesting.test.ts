@@ -125,7 +125,7 @@ describe("plans and agents inside each other", () => {
         const waiting = yield* Plan.run(outer, "hello")
         assert(waiting.outcome === "Paused")
         assert.deepStrictEqual(waiting.requests, [{ callId: "p1", name: "pay", arguments: { amount: 5 }, path }])
-        const state = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(waiting.state))
+        const state = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(waiting.state))
         return yield* Plan.resume(outer, state, { decisions: [{ callId: "p1", approved: true, path }] })
       }).pipe(Effect.provide([handlers, ScriptedModel.layer(script)]))
       assert.strictEqual(completed(done).text, "bye(Here is your bread.)")

@@ -23,13 +23,16 @@ describe("L3 released versions of runs of plans", () => {
     it.effect(`PLAN-6 L3 run ${name}, version 1: its facts fold to its state, both are written back as they were`, () =>
       Effect.gen(function* () {
         const events = yield* PlanRun.eventsCodec.decode(golden(`plan-run-events-${name}-v1`))
-        const state = yield* PlanRun.decodeState(golden(`plan-run-state-${name}-v1`))
+        const state = yield* PlanRun.stateCodec.decode(golden(`plan-run-state-${name}-v1`))
         assert.isTrue(Equal.equals(Result.getOrThrow(planTransition.fold(rules, events)), state))
         assert.deepStrictEqual(
           yield* PlanRun.eventsCodec.encode(events, { version: 1 }),
           golden(`plan-run-events-${name}-v1`)
         )
-        assert.deepStrictEqual(yield* PlanRun.encodeState(state, { version: 1 }), golden(`plan-run-state-${name}-v1`))
+        assert.deepStrictEqual(
+          yield* PlanRun.stateCodec.encode(state, { version: 1 }),
+          golden(`plan-run-state-${name}-v1`)
+        )
       })
     )
   }

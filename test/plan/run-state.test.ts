@@ -4,10 +4,10 @@ import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
 import type { Run } from "effect-emissary"
-import { PlanRun } from "effect-emissary/plan"
+import { PlanError, PlanRun } from "effect-emissary/plan"
 
 import { report, waiting } from "./golden-run/plans.ts"
-import { time } from "./transition-driver.ts"
+import { applyAll, time } from "./transition-driver.ts"
 import { pluck } from "../pluck.ts"
 
 const golden = (name: string): unknown =>
@@ -70,12 +70,12 @@ describe("PLAN-8 what waits inside of a plan", () => {
         "StepDecided",
         "NestedChanged StepDecided"
       ])
-      const decided = yield* Effect.fromResult(planTransition.applyAll(waiting, state, events))
+      const decided = yield* Effect.fromResult(applyAll(waiting, state, events))
       assert.deepStrictEqual([PlanRun.approvalRequests(decided), PlanRun.pauses(decided)], [[], []])
-      assert.isTrue(Result.isFailure(planTransition.applyAll(waiting, decided, events)))
+      assert.isTrue(Result.isFailure(applyAll(waiting, decided, events)))
       assert.isTrue(Result.isFailure(planTransition.decide(decided, decisions, at)))
       const again = yield* Effect.fromResult(
-        planTransition.applyAll(waiting, decided, [
+        applyAll(waiting, decided, [
           { _tag: "PlanResumed", at },
           { _tag: "StepStarted", at, step: "tool" }
         ])
@@ -100,7 +100,8 @@ describe("PLAN-8 what waits inside of a plan", () => {
       const refused = (...decisions: ReadonlyArray<Run.Decision>) => {
         const decided = planTransition.decide(state, decisions, at)
         assert.isTrue(Result.isFailure(decided))
-        return Result.getOrThrow(Result.flip(decided))
+        const reason = Result.getOrThrow(Result.flip(decided))
+        return { ...reason, message: new PlanError.PlanError({ plan: "plan", reason }).message }
       }
       assert.deepInclude(refused({ callId: "nobody", approved: true }), {
         _tag: "InvalidDecision",
@@ -126,9 +127,9 @@ describe("PLAN-8 what waits inside of a plan", () => {
 
   it.effect("PLAN-8 a step that failed after a denied decision asks anew", () =>
     Effect.gen(function* () {
-      const state = yield* PlanRun.decodeState(golden("plan-run-state-running"))
+      const state = yield* PlanRun.stateCodec.decode(golden("plan-run-state-running"))
       const ended = yield* Effect.fromResult(
-        planTransition.applyAll(waiting, state, [
+        applyAll(waiting, state, [
           { _tag: "PlanInterrupted", at },
           { _tag: "PlanFinished", at, outcome: { _tag: "Interrupted" } },
           { _tag: "PlanResumed", at }
@@ -143,16 +144,16 @@ describe("PLAN-8 what waits inside of a plan", () => {
 describe("PLAN-6 snapshots", () => {
   it.effect("L8 what is logged of a state holds nothing that was said; a secret in the context is not written", () =>
     Effect.gen(function* () {
-      const state = yield* PlanRun.decodeState(golden("plan-run-state-finished"))
+      const state = yield* PlanRun.stateCodec.decode(golden("plan-run-state-finished"))
       const logged = inspect(state) + JSON.stringify(state) + String(state)
       for (const said of ["of the data", "Dear all", "tenant", "for the board"]) assert.notInclude(logged, said)
       assert.include(logged, "Completed")
       const secret = yield* Effect.fromResult(
-        planTransition.applyAll(report, yield* PlanRun.decodeState(golden("plan-run-state-branch")), [
+        applyAll(report, yield* PlanRun.stateCodec.decode(golden("plan-run-state-branch")), [
           { _tag: "PlanResumed", at, context: { api_key: "s3cret" } }
         ])
       )
-      const error = yield* Effect.flip(PlanRun.encodeState(secret))
+      const error = yield* Effect.flip(PlanRun.stateCodec.encode(secret))
       assert(error._tag === "PayloadError")
       assert.strictEqual(error.reason._tag, "Secret")
       assert.notInclude(error.message, "s3cret")
@@ -190,10 +191,12 @@ describe("PLAN-6 snapshots", () => {
   ] as ReadonlyArray<readonly [string, Record<string, unknown>]>) {
     it.effect(`PLAN-6 ${what} is refused`, () =>
       Effect.gen(function* () {
-        const json = yield* PlanRun.encodeState(yield* PlanRun.decodeState(golden("plan-run-state-finished")))
+        const json = yield* PlanRun.stateCodec.encode(
+          yield* PlanRun.stateCodec.decode(golden("plan-run-state-finished"))
+        )
         const { state } = json
         assert(typeof state === "object" && state !== null && !Array.isArray(state))
-        const error = yield* Effect.flip(PlanRun.decodeState({ ...json, state: { ...state, ...change } }))
+        const error = yield* Effect.flip(PlanRun.stateCodec.decode({ ...json, state: { ...state, ...change } }))
         assert.strictEqual(error.reason._tag, "Invalid")
       })
     )
@@ -201,18 +204,18 @@ describe("PLAN-6 snapshots", () => {
 
   it.effect("L3 another version is refused by its number", () =>
     Effect.gen(function* () {
-      const error = yield* Effect.flip(PlanRun.decodeState({ version: 2, state: {} }))
+      const error = yield* Effect.flip(PlanRun.stateCodec.decode({ version: 2, state: {} }))
       assert.strictEqual(error.reason._tag, "UnsupportedVersion")
     })
   )
 
   it.effect("PLAN-6 states are equal by what they hold", () =>
     Effect.gen(function* () {
-      const state = yield* PlanRun.decodeState(golden("plan-run-state-finished"))
-      const same = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(state))
+      const state = yield* PlanRun.stateCodec.decode(golden("plan-run-state-finished"))
+      const same = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(state))
       assert.isTrue(Equal.equals(same, state))
       assert.isFalse(Equal.equals(yield* waits, state))
-      assert.isTrue(PlanRun.isState(state))
+      assert.instanceOf(state, PlanRun.State)
     })
   )
 })

@@ -29,7 +29,9 @@ export const log = (): Log => {
   }
 }
 
-export const completed = <A>(result: PlanRun.Result<A>): PlanRun.Completed<A> => {
+export const completed = <A>(
+  result: PlanRun.Result<A>
+): Extract<PlanRun.Result<A>, { readonly outcome: "Completed" }> => {
   assert(result.outcome === "Completed", `expected Completed, found ${result.outcome}`)
   return result
 }

@@ -42,6 +42,9 @@ const inner = planTransition.makeRules(
 
 const nameOf = (index: number) => `s${index}`
 
+export const applyAll = (rules: planTransition.Rules, state: PlanRun.State, events: Iterable<PlanRun.Event>) =>
+  planTransition.fold(rules, events, state)
+
 export const rulesOf = (script: Script): planTransition.Rules => {
   const alone = script.steps.flatMap(({ parallel }, index) => (parallel ? [] : [nameOf(index)]))
   const nested = new Map<string, planTransition.Rules>()
@@ -94,7 +97,7 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
   let ids = 0
   const at = () => time(events.length * 10)
 
-  const begin: PlanRun.PlanStarted = {
+  const begin: Extract<PlanRun.Event, { readonly _tag: "PlanStarted" }> = {
     _tag: "PlanStarted",
     at: at(),
     runId: "run",

@@ -6,8 +6,8 @@ import { PlanRun } from "effect-emissary/plan"
 
 import { rulesOf, Script, simulate, writesOf } from "./transition-driver.ts"
 
-const encode = (state: PlanRun.State) => Effect.runSync(PlanRun.encodeStateJson(state))
-const decode = (json: string) => Effect.runSync(PlanRun.decodeStateJson(json))
+const encode = (state: PlanRun.State) => Effect.runSync(PlanRun.stateCodec.encodeJson(state))
+const decode = (json: string) => Effect.runSync(PlanRun.stateCodec.decodeJson(json))
 const throughJson = (state: PlanRun.State) => decode(encode(state))
 
 const ofAgent = (event: Run.Event): Message.TokenUsage =>

@@ -5,12 +5,12 @@ import { Conversation, type Run } from "effect-emissary"
 import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 
 import { plan, step } from "./definitions.ts"
-import { time } from "./transition-driver.ts"
+import { applyAll, time } from "./transition-driver.ts"
 import { pluck } from "../pluck.ts"
 
 const at = time(0)
 
-const begin = (rules: planTransition.Rules, depth = 0): PlanRun.PlanStarted => ({
+const begin = (rules: planTransition.Rules, depth = 0): Extract<PlanRun.Event, { readonly _tag: "PlanStarted" }> => ({
   _tag: "PlanStarted",
   at,
   runId: "run",
@@ -24,31 +24,38 @@ const begin = (rules: planTransition.Rules, depth = 0): PlanRun.PlanStarted => (
 
 const started = (rules: planTransition.Rules) => planTransition.start(rules, begin(rules))
 
-const go = (step: string): PlanRun.StepStarted => ({ _tag: "StepStarted", at, step })
+const go = (step: string): Extract<PlanRun.Event, { readonly _tag: "StepStarted" }> => ({
+  _tag: "StepStarted",
+  at,
+  step
+})
 
-const done = (step: string, output: PlanRun.StepRecord["output"] = step): PlanRun.StepFinished => ({
+const done = (
+  step: string,
+  output: PlanRun.StepRecord["output"] = step
+): Extract<PlanRun.Event, { readonly _tag: "StepFinished" }> => ({
   _tag: "StepFinished",
   at,
   record: { step, task: "", output, usage: { inputTokens: 1 }, attempts: 1, startedAt: at, finishedAt: at }
 })
 
-const failed = (step: string): PlanRun.StepFailed => ({
+const failed = (step: string): Extract<PlanRun.Event, { readonly _tag: "StepFailed" }> => ({
   _tag: "StepFailed",
   at,
   step,
   failure: { type: "Boom", message: `${step} failed`, retryable: false }
 })
 
-const resumed: PlanRun.PlanResumed = { _tag: "PlanResumed", at }
+const resumed: Extract<PlanRun.Event, { readonly _tag: "PlanResumed" }> = { _tag: "PlanResumed", at }
 
 const after = (
   rules: planTransition.Rules,
   events: ReadonlyArray<PlanRun.Event>,
   state = started(rules)
-): PlanRun.State => Result.getOrThrow(planTransition.applyAll(rules, state, events))
+): PlanRun.State => Result.getOrThrow(applyAll(rules, state, events))
 
 const refused = (rules: planTransition.Rules, events: ReadonlyArray<PlanRun.Event>) => {
-  const applied = planTransition.applyAll(rules, started(rules), events)
+  const applied = applyAll(rules, started(rules), events)
   assert.isTrue(Result.isFailure(applied))
   return Result.getOrThrow(Result.flip(applied))
 }
@@ -251,7 +258,12 @@ describe("PLAN-5 bands and what they keep", () => {
   })
 
   it("S8.4 all members end first; then an answer counts before a pause, a pause before a failure, by declared order", () => {
-    const paused: PlanRun.StepPaused = { _tag: "StepPaused", at, step: "c", reason: "who?" }
+    const paused: Extract<PlanRun.Event, { readonly _tag: "StepPaused" }> = {
+      _tag: "StepPaused",
+      at,
+      step: "c",
+      reason: "who?"
+    }
     const one = after(rules, [failed("d")], inBand)
     assert.deepStrictEqual(planTransition.next(rules, one), { _tag: "RunSteps", steps: ["b", "c"] })
     const outcomeOf = (events: ReadonlyArray<PlanRun.Event>) => {
@@ -385,7 +397,7 @@ describe("PLAN-5 facts that do not fit are refused, and say why", () => {
   const inner = planTransition.makeRules(plan(step("x")))
   const rules = planTransition.makeRules(plan(step("a", routes("c")), step("n"), step("c")), new Map([["n", inner]]))
   const toN: ReadonlyArray<PlanRun.Event> = [go("a"), done("a"), { _tag: "RouteTaken", at, step: "a" }, go("n")]
-  const nested = (event: PlanRun.Event, step = "n"): PlanRun.NestedChanged => ({
+  const nested = (event: PlanRun.Event, step = "n"): Extract<PlanRun.Event, { readonly _tag: "NestedChanged" }> => ({
     _tag: "NestedChanged",
     at,
     step,
@@ -396,7 +408,7 @@ describe("PLAN-5 facts that do not fit are refused, and say why", () => {
     [
       "the first fact again",
       [begin(rules)],
-      `PlanStarted at index 0 does not fit the run of the plan: expected no PlanStarted after the first fact, found a run that has started. Apply each fact once, in the order in which it happened, from one driver at a time.`
+      `PlanStarted at index 0 does not fit the run of the plan: expected no PlanStarted after the first event, found a run that has started. Apply each event once, in the order in which it happened, from one driver at a time.`
     ],
     ["a step out of turn", [go("c")], `expected one of the steps "a", found "c"`],
     ["a step that does not run", [go("a"), done("n")], `expected one of the steps "a", found "n"`],
@@ -421,7 +433,7 @@ describe("PLAN-5 facts that do not fit are refused, and say why", () => {
     [
       "a try that was left out",
       [go("a"), { _tag: "StepRetried", at, step: "a", attempt: 3, failure: failed("a").failure }],
-      `expected the try after number 1, found number 3`
+      `expected the attempt after number 1, found number 3`
     ],
     [
       "a decision about nothing",
@@ -444,7 +456,7 @@ describe("PLAN-5 facts that do not fit are refused, and say why", () => {
     [
       "an agent's event in a plan",
       [...toN, nested(begin(inner, 1)), { _tag: "AgentChanged", at, step: "n", event: { _tag: "RunInterrupted", at } }],
-      `expected facts of the plan in the step, found an event of an agent`
+      `expected events of the plan in the step, found an event of an agent`
     ]
   ] as ReadonlyArray<readonly [string, ReadonlyArray<PlanRun.Event>, string]>) {
     it(`PLAN-5 ${what}`, () => {
@@ -452,7 +464,7 @@ describe("PLAN-5 facts that do not fit are refused, and say why", () => {
     })
   }
 
-  const agent = (event: Run.Event): PlanRun.AgentChanged => ({
+  const agent = (event: Run.Event): Extract<PlanRun.Event, { readonly _tag: "AgentChanged" }> => ({
     _tag: "AgentChanged",
     at,
     step: "a",

@@ -134,7 +134,7 @@ const WireBegun = Schema.Struct({
   version: Schema.Literal(1),
   kind: Schema.Literal("plan-input"),
   generation: Schema.String,
-  input: PlanRun.WireInput,
+  input: PlanRun.ResolvedInput,
   context: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   maxIterations: Schema.optionalKey(Schema.Int)
 })

@@ -97,7 +97,7 @@ const planStarted = Effect.fnUntraced(function* (
   input: PlanRun.Input,
   options: livePlan.ResumeOptions,
   depth: number
-): Effect.fn.Return<PlanRun.PlanStarted, PlanError.PlanError> {
+): Effect.fn.Return<planTransition.EventOf<"PlanStarted">, PlanError.PlanError> {
   return {
     _tag: "PlanStarted",
     at: yield* DateTime.now,
@@ -142,13 +142,8 @@ const takeRoute = Effect.fnUntraced(function* (run: performStep.ActiveRun, step:
   if (performStep.usesPredicates(definition)) yield* recorder.flush
   const chosen = yield* Effect.result(performStep.chooseRoute(run, definition))
   if (Result.isSuccess(chosen)) return yield* recorder.defer(chosen.success)
-  const { failure } = chosen.failure
-  run.reasons.set(step, chosen.failure)
-  yield* finishRun(run, {
-    _tag: "Failed",
-    step,
-    failure: { ...failure, type: chosen.failure._tag, message: chosen.failure.message }
-  })
+  run.failures.set(step, chosen.failure)
+  yield* finishRun(run, { _tag: "Failed", step, failure: chosen.failure.recorded })
 })
 
 const finishRun = Effect.fnUntraced(function* ({ recorder }: performStep.ActiveRun, outcome: PlanRun.Outcome) {
@@ -198,7 +193,7 @@ const runUntilDeadline = Effect.fnUntraced(function* (run: performStep.ActiveRun
 /** Decisions as facts. */
 const recordDecisions = Effect.fnUntraced(function* ({ options, recorder }: performStep.ActiveRun) {
   const decided = planTransition.decide(recorder.state(), options.decisions ?? [], yield* DateTime.now)
-  if (Result.isFailure(decided)) return yield* decided.failure
+  if (Result.isFailure(decided)) return yield* Effect.fail(decided.failure)
   yield* Effect.forEach(decided.success, recorder.defer, { discard: true })
 })
 
@@ -207,7 +202,7 @@ const openRun = Effect.fnUntraced(function* (run: performStep.ActiveRun, begin: 
   const { options, recorder, rules } = run
   if (begin._tag === "Start") return yield* recorder.begin
   yield* learnNested(rules, begin.state)
-  yield* Effect.mapError(recordDecisions(run), (reason) => failedRun(run, reason))
+  yield* Effect.mapError(recordDecisions(run), (reason) => failedRun(run, { reason }))
   const { context, maxIterations } = options
   yield* recorder.record({
     _tag: "PlanResumed",
@@ -244,7 +239,9 @@ const runToEnd = (
     Effect.onExit((exit) =>
       exit._tag === "Failure" && Cause.hasInterruptsOnly(exit.cause) ? interruptRun(run, "interrupted") : Effect.void
     ),
-    Effect.mapError((error) => failedRun(run, error.reason))
+    Effect.mapError((error) =>
+      failedRun(run, { reason: error.reason, cause: Option.getOrUndefined(PlanError.causeOf(error)) })
+    )
   )
 
 const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =>
@@ -274,13 +271,13 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
         deadline: deadline === undefined ? undefined : deadline + graceMillis
       },
       raise: begin._tag === "Resume" ? (options.raise ?? options.maxIterations) : undefined,
-      reasons: new Map(),
+      failures: new Map(),
       stopped: undefined,
       nest: driveWith
     }
     const over = begin._tag === "Resume" && isOver(begin.state)
     yield* over
-      ? Effect.mapError(recordDecisions(run), (reason) => failedRun(run, reason))
+      ? Effect.mapError(recordDecisions(run), (reason) => failedRun(run, { reason }))
       : runToEnd(run, begin, deadline)
     const result = yield* resultOf(run)
     yield* sink.emit({ _tag: "PlanFinished", path: [], result })
@@ -302,7 +299,7 @@ export const drive = (
 
 /** What there is to begin with: the first fact, which is not written yet, or a state. */
 type RecorderStart =
-  | { readonly _tag: "Event"; readonly event: PlanRun.PlanStarted }
+  | { readonly _tag: "Event"; readonly event: planTransition.EventOf<"PlanStarted"> }
   | { readonly _tag: "State"; readonly state: PlanRun.State }
 
 interface RecorderOptions {
@@ -318,11 +315,9 @@ const journalFailure = (
   cause: Cause.Cause<PlanError.PlanError>
 ): PlanError.PlanError => {
   const problem =
-    "The journal died of a defect, which is a bug. PlanError.causeOf(error.reason) is the cause, in the process where it happened."
-  return new PlanError.PlanError({
-    plan: definition.name,
-    reason: PlanError.withCause(new PlanError.JournalFailed({ problem }), Cause.squash(cause))
-  })
+    "The journal died of a defect, which is a bug. PlanError.causeOf(error) is the cause, in the process where it happened."
+  const error = new PlanError.PlanError({ plan: definition.name, reason: { _tag: "JournalFailed", problem } })
+  return PlanError.withCause(error, Cause.squash(cause))
 }
 
 const makeRecorder = ({ began, emit, journal, rules }: RecorderOptions): performStep.Recorder => {
@@ -481,15 +476,12 @@ const viewsOf = (
 const decodePlanOutput = (
   { bound, recorder }: performStep.ActiveRun,
   output: Schema.Json
-): Effect.Effect<unknown, PlanError.OutputInvalid> => {
+): Effect.Effect<unknown, performStep.Failure & { readonly reason: planTransition.ReasonOf<"OutputInvalid"> }> => {
   if (bound.output === undefined) return Effect.succeed(output)
   return Effect.mapError(performStep.decodeOutput(bound.output, output, "output"), (error) => {
-    const last = PlanRun.lastRecord(recorder.state())
-    const reason = new PlanError.OutputInvalid({
-      step: Option.match(last, { onNone: () => "", onSome: ({ step }) => step }),
-      failure: { type: "OutputInvalid", message: error.message, retryable: false }
-    })
-    return PlanError.withCause(reason, error)
+    const last = Option.getOrUndefined(PlanRun.lastRecord(recorder.state()))
+    const failure = { type: "OutputInvalid", message: error.message, retryable: false }
+    return { reason: { _tag: "OutputInvalid", step: last?.step ?? "", failure }, cause: error }
   })
 }
 
@@ -498,45 +490,42 @@ const checkOutcome = (run: performStep.ActiveRun, outcome: PlanRun.Outcome): Eff
   if (outcome._tag !== "Completed") return Effect.succeed(outcome)
   return Effect.match(decodePlanOutput(run, outcome.output), {
     onSuccess: (): PlanRun.Outcome => outcome,
-    onFailure: (reason): PlanRun.Outcome => {
-      run.reasons.set(reason.step, reason)
-      return { _tag: "Failed", step: reason.step, failure: reason.failure }
+    onFailure: (failed): PlanRun.Outcome => {
+      const { failure, step } = failed.reason
+      run.failures.set(step, failed)
+      return { _tag: "Failed", step, failure }
     }
   })
 }
 
-const outcomeReason = (
+const outcomeFailure = (
   run: performStep.ActiveRun,
   outcome: Extract<PlanRun.Outcome, { readonly _tag: "Failed" | "LimitReached" }>
-): PlanError.Reason => {
+): performStep.Failure => {
   if (outcome._tag === "LimitReached") {
-    return new PlanError.MaxIterationsExceeded({ limit: outcome.limit, next: outcome.next })
+    return { reason: { _tag: "MaxIterationsExceeded", limit: outcome.limit, next: outcome.next } }
   }
   const { failure, step } = outcome
-  return run.reasons.get(step) ?? new PlanError.StepFailed({ step, path: [], failure })
+  return run.failures.get(step) ?? { reason: { _tag: "StepFailed", step, path: [], failure } }
 }
 
-const failedRun = ({ bound, recorder }: performStep.ActiveRun, reason: PlanError.Reason): PlanError.PlanError =>
-  new PlanError.PlanError({ plan: bound.definition.name, reason, state: recorder.state() })
-
-/** What was written, in the order it was. */
-const writesInOrder = (state: PlanRun.State): ReadonlyMap<string, Schema.Json> => {
-  const written = PlanRun.writes(state)
-  const indices = Array.from(state.writes).sort(([, a], [, b]) => a - b)
-  return new Map(indices.map(([key]) => [key, written.get(key) ?? null]))
-}
+const failedRun = (
+  { bound, recorder }: performStep.ActiveRun,
+  { cause, reason }: performStep.Failure
+): PlanError.PlanError =>
+  PlanError.withCause(new PlanError.PlanError({ plan: bound.definition.name, reason, state: recorder.state() }), cause)
 
 /** The result of a run that has ended, or the error it ended with. */
 const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
   Effect.suspend((): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> => {
     const state = run.recorder.state()
     const { iterations, outcome, usage } = state
-    const base: PlanRun.ResultBase = { state, usage, iterations, writes: writesInOrder(state) }
+    const base = { state, usage, iterations, writes: PlanRun.writes(state) }
     if (outcome === undefined) return Effect.die(new Error("a run that has not ended has no result"))
     switch (outcome._tag) {
       case "Completed":
         return Effect.mapBoth(decodePlanOutput(run, outcome.output), {
-          onFailure: (reason) => failedRun(run, reason),
+          onFailure: (failure) => failedRun(run, failure),
           onSuccess: (output) => ({
             ...base,
             outcome: "Completed" as const,
@@ -553,7 +542,7 @@ const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unkn
         return Effect.succeed({ ...base, outcome: "Interrupted", reason: outcome.reason })
       case "Failed":
       case "LimitReached":
-        return Effect.fail(failedRun(run, outcomeReason(run, outcome)))
+        return Effect.fail(failedRun(run, outcomeFailure(run, outcome)))
     }
   })
 
@@ -625,7 +614,7 @@ export const changedNestedPlan = (
     }
     if (inside === undefined || inside === rules || fact._tag !== "PlanStarted" || fact.digest === inside.digest)
       continue
-    const reason = new PlanError.PlanChanged({ expected: fact.digest, found: inside.digest })
+    const reason = { _tag: "PlanChanged", expected: fact.digest, found: inside.digest } as const
     return new PlanError.PlanError({ plan: inside.definition.name, reason })
   }
   return undefined

@@ -4,6 +4,7 @@
 
 import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
+import * as Data from "effect/Data"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
@@ -35,7 +36,7 @@ import type * as livePlan from "./livePlan.ts"
 import type { ToolArguments } from "./planCheck.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
-import type { Rules } from "./planTransition.ts"
+import type { EventOf, ReasonOf, Rules } from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
 /**
@@ -140,6 +141,12 @@ export interface Recorder {
   readonly flush: Effect.Effect<void, PlanError.PlanError>
 }
 
+/** Why a run fails, and the error or defect behind it, which stays out of messages. */
+export interface Failure {
+  readonly reason: PlanError.Reason
+  readonly cause?: unknown
+}
+
 /** Rules that learn which steps are plans when their agents are found. */
 export interface LearningRules extends Rules {
   readonly bound: livePlan.BoundPlan
@@ -162,8 +169,8 @@ export interface ActiveRun {
   readonly level: RunDepth
   /** The new limit of plans inside that used up theirs, where the run was resumed with one. */
   readonly raise: number | undefined
-  /** Why steps failed, where it is more than their failure. */
-  readonly reasons: Map<string, PlanError.Reason>
+  /** The failures of steps with reason and cause, for the error of the run. */
+  readonly failures: Map<string, Failure>
   /** Set when `interruptWhen` stopped the run, here or in a plan inside of it. */
   stopped: runOptions.Interruption | undefined
   /** Runs a plan that is a step. */
@@ -174,13 +181,6 @@ export interface ActiveRun {
     sink: EventSink
   ) => Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError>
 }
-
-const referenceFailed = (error: PlanError.ReferenceFailed): Attempt => ({
-  _tag: "Failed",
-  failure: { type: error._tag, message: error.message, retryable: false },
-  again: false,
-  reason: error
-})
 
 /** What a step whose pause was turned down comes to. */
 const deniedAttempt = (step: string, reason: string | undefined): FailedAttempt =>
@@ -200,12 +200,12 @@ interface StepRun {
   readonly live: livePlan.LiveStep
   readonly target: livePlan.BoundTarget
   /** What somebody decided about the pause before. */
-  readonly decision: PlanRun.StepDecision | undefined
+  readonly decision: Step.Input["decision"]
   /** What may be interrupted again. */
   readonly restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
-const childOfStep = ({ live, run }: StepRun): PlanRun.Child | undefined => {
+const childOfStep = ({ live, run }: StepRun): ReturnType<typeof PlanRun.childOf> => {
   const member = PlanRun.member(run.recorder.state(), live.definition.name)
   return member === undefined ? undefined : PlanRun.childOf(member)
 }
@@ -242,9 +242,12 @@ const coerceDelivery = ({ input }: livePlan.LiveStep, delivery: Delivery): Effec
         onSuccess: (payload) => ({ ...delivery, payload })
       })
 
+/** A reference without a result. */
+class ReferenceMissing extends Data.TaggedError("ReferenceMissing")<{ readonly reason: ReasonOf<"ReferenceFailed"> }> {}
+
 const undelivered = (error: unknown): Attempt =>
-  error instanceof PlanError.ReferenceFailed
-    ? referenceFailed(error)
+  error instanceof ReferenceMissing
+    ? failedAttempt("ReferenceFailed", PlanError.explain(error.reason), { again: false, reason: error.reason })
     : { _tag: "Failed", failure: failureOf(error), again: true, cause: error }
 
 /** The delivery whose payload fits the input schema, or why there is none. */
@@ -286,13 +289,11 @@ const runTarget = (doing: StepRun): Effect.Effect<TryResult, PlanError.PlanError
 const failedAttempt = (
   type: string,
   message: string,
-  more?: { readonly retryable?: boolean; readonly again?: boolean; readonly cause?: unknown }
-): FailedAttempt => ({
-  _tag: "Failed",
-  failure: { type, message, retryable: more?.retryable ?? false },
-  again: more?.again ?? true,
-  ...(more?.cause === undefined ? undefined : { cause: more.cause })
-})
+  more: Partial<Pick<FailedAttempt, "again" | "cause" | "reason">> & { readonly retryable?: boolean } = {}
+): FailedAttempt => {
+  const { again = true, retryable = false, ...rest } = more
+  return { _tag: "Failed", failure: { type, message, retryable }, again, ...rest }
+}
 
 const selfInterrupted: TryResult = {
   attempt: failedAttempt("Interrupted", "It interrupted itself, or waited for something that was interrupted"),
@@ -350,7 +351,7 @@ const stepFinished = Effect.fnUntraced(function* (
   { live, run }: StepRun,
   delivery: Delivery,
   output: Schema.Json
-): Effect.fn.Return<PlanRun.StepFinished> {
+): Effect.fn.Return<EventOf<"StepFinished">> {
   const at = yield* DateTime.now
   const step = live.definition.name
   const member = PlanRun.member(run.recorder.state(), step)
@@ -378,14 +379,13 @@ const saveMemory = (
   if (save === undefined || target._tag !== "Agent") return Effect.void
   return Effect.mapError(restore(save(output)), (error) => {
     const { message, type } = failureOf(error)
-    const reason = new PlanError.JournalFailed({
-      problem: `What the agent ${JSON.stringify(target.name)} answered could not be saved in its memory: ${type}: ${message}. Resume the run: the agent is not asked again.`
-    })
-    return new PlanError.PlanError({
+    const problem = `The answer of the agent ${JSON.stringify(target.name)} could not be saved in its memory: ${type}: ${message}. Resume the run: the agent is not asked again.`
+    const failed = new PlanError.PlanError({
       plan: run.bound.definition.name,
-      reason: PlanError.withCause(reason, error),
+      reason: { _tag: "JournalFailed", problem },
       state: run.recorder.state()
     })
+    return PlanError.withCause(failed, error)
   })
 }
 
@@ -401,8 +401,8 @@ const stepEvent = Effect.fnUntraced(function* (
       yield* saveMemory(doing, attempt.output)
       return yield* stepFinished(doing, delivery, attempt.output)
     case "Failed": {
-      const reason = attempt.reason ?? new PlanError.StepFailed({ step, path: [], failure: attempt.failure })
-      run.reasons.set(step, attempt.cause === undefined ? reason : PlanError.withCause(reason, attempt.cause))
+      const { cause, failure, reason = { _tag: "StepFailed", step, path: [], failure } } = attempt
+      run.failures.set(step, { reason, cause })
       yield* Effect.annotateCurrentSpan("error.type", attempt.failure.type)
       return { _tag: "StepFailed", at: yield* DateTime.now, step, failure: attempt.failure }
     }
@@ -506,19 +506,18 @@ interface ReferenceContext {
   readonly slot: string
 }
 
-const referenceMissing = ({ slot, state, step }: ReferenceContext, reference: Reference): PlanError.ReferenceFailed =>
-  new PlanError.ReferenceFailed({
-    step,
-    slot,
-    reference: planFlow.showReference(reference),
-    ran: Array.from(new Set(Chunk.map(state.history, (record) => record.step))).sort()
+const referenceMissing = ({ slot, state, step }: ReferenceContext, reference: Reference): ReferenceMissing => {
+  const ran = Array.from(new Set(Chunk.map(state.history, (record) => record.step))).sort()
+  return new ReferenceMissing({
+    reason: { _tag: "ReferenceFailed", step, slot, reference: planFlow.showReference(reference), ran }
   })
+}
 
 const newestRecord = (
   where: ReferenceContext,
   reference: Reference,
   step: string
-): Effect.Effect<PlanRun.StepRecord, PlanError.ReferenceFailed> =>
+): Effect.Effect<PlanRun.StepRecord, ReferenceMissing> =>
   Effect.mapError(Effect.fromOption(PlanRun.record(where.state, step)), () => referenceMissing(where, reference))
 
 /** The steps of the band that begins with a step. */
@@ -637,7 +636,7 @@ export const resolveInput = (
   Effect.suspend(() => {
     if (typeof input === "string") return Effect.succeed({ task: input, payload: input })
     const invalid = (problem: string) =>
-      Effect.fail(new PlanError.PlanError({ plan, reason: new PlanError.InputInvalid({ problem }) }))
+      Effect.fail(new PlanError.PlanError({ plan, reason: { _tag: "InputInvalid", problem } }))
     const problem = inputProblem(input)
     if (problem !== undefined) return invalid(problem)
     if (input.payload === undefined) return Effect.succeed(inputParts(input, undefined))
@@ -852,12 +851,8 @@ const planErrorAttempt = (
     _tag: "Failed",
     failure: reason.failure,
     again: true,
-    reason: new PlanError.StepFailed({
-      step: reason.step,
-      path: [step, ...reason.path],
-      failure: reason.failure
-    }),
-    cause: Option.getOrUndefined(PlanError.causeOf(reason))
+    reason: { ...reason, path: [step, ...reason.path] },
+    cause: Option.getOrUndefined(PlanError.causeOf(error))
   })
 }
 
@@ -981,7 +976,7 @@ interface FailedAttempt {
 type Attempt =
   | { readonly _tag: "Succeeded"; readonly output: Schema.Json }
   | FailedAttempt
-  | { readonly _tag: "Paused"; readonly reason?: string; readonly request?: PlanRun.CallRequest }
+  | { readonly _tag: "Paused"; readonly reason?: string; readonly request?: EventOf<"StepPaused">["request"] }
   | { readonly _tag: "Concluded"; readonly answer: string }
   /** The run was asked to stop, and what runs inside the step did. */
   | { readonly _tag: "Stopped" }
@@ -1034,7 +1029,7 @@ const defectProblem = (who: string, defect: unknown): string =>
 
 const diedAttempt = (who: string, cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {
   const defect = Cause.squash(cause)
-  const message = `${defectProblem(who, defect)} It is logged, and PlanError.causeOf(error.reason) in the process where it happened.`
+  const message = `${defectProblem(who, defect)} It is logged, and PlanError.causeOf(error) in the process where it happened.`
   return Effect.as(
     Effect.logError(`${who} failed unexpectedly`, cause),
     failedAttempt("Defect", message, { cause: defect })
@@ -1061,33 +1056,40 @@ const attemptOfCause = (who: string, cause: Cause.Cause<unknown>): Effect.Effect
 export const usesPredicates = (step: PlanDefinition.StepDefinition): boolean =>
   (step.routes ?? []).some(({ when }) => condition.analyze(when).customs.length > 0)
 
+/** The failure of a predicate, and how the outcome of the run records it. */
+interface RouteFailure extends Failure {
+  readonly recorded: PlanRun.StepFailure
+}
+
 /** A predicate that ended badly. It gives no signals: what it fails with is a failure. */
 const predicateFailed = (
   step: string,
   to: string,
   predicate: string,
   cause: Cause.Cause<unknown>
-): Effect.Effect<never, PlanError.PredicateFailed> =>
+): Effect.Effect<never, RouteFailure> =>
   Effect.flatMap(
     attemptOfCause(`the predicate ${JSON.stringify(predicate)} of step ${JSON.stringify(step)}`, cause),
     (attempt) => {
       const error = Cause.squash(cause)
       const failure = attempt._tag === "Failed" ? attempt.failure : failureOf(error)
-      return Effect.fail(PlanError.withCause(new PlanError.PredicateFailed({ step, to, predicate, failure }), error))
+      const reason = { _tag: "PredicateFailed", step, to, predicate, failure } as const
+      const recorded = { ...failure, type: reason._tag, message: PlanError.explain(reason) }
+      return Effect.fail({ reason, cause: error, recorded })
     }
   )
 
 const chooseTarget = Effect.fnUntraced(function* (
   { bound, recorder }: ActiveRun,
   definition: PlanDefinition.StepDefinition
-): Effect.fn.Return<string | undefined, PlanError.PredicateFailed> {
+): Effect.fn.Return<string | undefined, RouteFailure> {
   const { name: step, routes, routesBy } = definition
   const record = Option.getOrUndefined(PlanRun.record(recorder.state(), step))
   const payload = record?.output ?? null
   if (routes !== undefined && routes.length > 0) {
     const subject = { payload, text: planNames.payloadText(payload) }
     for (const { to, when } of routes) {
-      const ask = (name: string): Effect.Effect<boolean, PlanError.PredicateFailed> => {
+      const ask = (name: string): Effect.Effect<boolean, RouteFailure> => {
         const predicate = bound.predicates.get(name)
         if (predicate === undefined) return Effect.die(new Error(`no predicate ${JSON.stringify(name)}`))
         const asked = Effect.suspend(() => predicate({ step, ...subject }))
@@ -1106,7 +1108,7 @@ const chooseTarget = Effect.fnUntraced(function* (
 export const chooseRoute = Effect.fnUntraced(function* (
   run: ActiveRun,
   definition: PlanDefinition.StepDefinition
-): Effect.fn.Return<PlanRun.RouteTaken, PlanError.PredicateFailed> {
+): Effect.fn.Return<EventOf<"RouteTaken">, RouteFailure> {
   const to = yield* chooseTarget(run, definition)
   const at = yield* DateTime.now
   return { _tag: "RouteTaken", at, step: definition.name, ...(to === undefined ? undefined : { to }) }

@@ -144,7 +144,7 @@ export const asAgent = (bound: livePlan.BoundPlan): Agent<unknown> =>
  * One fact with its version. Whoever writes the state of the agent's run looks for
  * secrets in it; a run in memory may hold them.
  */
-const ProgressEvent = Schema.Struct({ version: Schema.Literal(1), event: PlanRun.WireEvent })
+const ProgressEvent = Schema.Struct({ version: Schema.Literal(1), event: PlanRun.Event })
 
 const progressToJson = Schema.encodeEffect(ProgressEvent)
 
@@ -277,9 +277,9 @@ const planReasonTypes: ReadonlySet<string> = new Set([
 ])
 
 /** An error of a step can have any type; then it is the cause. */
-const isPlanReason = (reason: PlanError.StepFailed): boolean =>
-  planReasonTypes.has(reason.failure.type) &&
-  Option.match(PlanError.causeOf(reason), {
+const isPlanReason = (error: PlanError.PlanError, type: string): boolean =>
+  planReasonTypes.has(type) &&
+  Option.match(PlanError.causeOf(error), {
     onNone: () => true,
     onSome: (cause) =>
       cause instanceof PayloadError.PayloadError ||
@@ -291,12 +291,13 @@ const isPlanReason = (reason: PlanError.StepFailed): boolean =>
 const withoutAdvice = (message: string): string => message.replace(performStep.outputAdvice, "")
 
 /** Where and what, without the words of those who failed. */
-const failureProblem = (reason: PlanError.Reason): string | undefined => {
+const failureProblem = (error: PlanError.PlanError): string | undefined => {
+  const { reason } = error
   switch (reason._tag) {
     case "StepFailed": {
       const place = [...reason.path, reason.step].map((step) => JSON.stringify(step)).join(" > ")
       const found = `the step ${place} failed with ${reason.failure.type}`
-      return isPlanReason(reason) ? `${found}: ${withoutAdvice(reason.failure.message)}` : found
+      return isPlanReason(error, reason.failure.type) ? `${found}: ${withoutAdvice(reason.failure.message)}` : found
     }
     case "PredicateFailed":
       return `the predicate ${JSON.stringify(reason.predicate)} of the step ${JSON.stringify(reason.step)} failed with ${reason.failure.type}`
@@ -318,7 +319,7 @@ const agentReason = (error: PlanError.PlanError, maxDepth: number): AgentError.R
   if (reason._tag === "PlanChanged") {
     return new Run.DefinitionChanged({ expected: reason.found, found: reason.expected })
   }
-  const problem = failureProblem(reason)
+  const problem = failureProblem(error)
   return AgentError.withCause(
     new AgentError.DelegateFailed({ error: reason._tag, ...(problem === undefined ? undefined : { problem }) }),
     error

@@ -47,12 +47,12 @@ export const rows: Rows = {
         ]
       )
       assert.deepStrictEqual(history, PlanRun.history(state))
-      const text = yield* PlanRun.encodeStateJson(loaded)
-      yield* PlanRun.decodeStateJson(text)
+      const text = yield* PlanRun.stateCodec.encodeJson(loaded)
+      yield* PlanRun.stateCodec.decodeJson(text)
       const wire = JSON.parse(text)
       assert.isArray(wire.state.history)
       wire.state.history = "none"
-      const error = yield* Effect.flip(PlanRun.decodeState(wire))
+      const error = yield* Effect.flip(PlanRun.stateCodec.decode(wire))
       assert.strictEqual(error._tag, "PayloadError")
       assert.include(error.message, "history")
     }).pipe(

@@ -211,7 +211,7 @@ export const rows: Rows = {
       )
       const { state } = yield* Effect.flip(Plan.run(plan, "go"))
       assert(state !== undefined)
-      const kept = yield* PlanRun.decodeStateJson(yield* PlanRun.encodeStateJson(state))
+      const kept = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(state))
       isDown = false
       const result = completed(yield* Plan.resume(plan, kept))
       assert.strictEqual(result.output, "b(a(go))")

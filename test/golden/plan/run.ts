@@ -74,7 +74,7 @@ const envelope = (state: PlanRun.State): Envelope => {
   return { task, context: context ?? null, payload, text: Plan.text(payload) }
 }
 
-export const paused = (result: PlanRun.Paused) => {
+export const paused = (result: Extract<PlanRun.Result<unknown>, { readonly outcome: "Paused" }>) => {
   const [pause] = result.pauses
   return { type: "PlanPaused", message: `Plan paused at step '${pause?.step}': ${pause?.reason}`, retryable: true }
 }
