@@ -148,7 +148,7 @@ const refusal = (kind: string, cases: string, reason: string): Deviation => ({
 /**
  * Why refusing is the rule: providers answer each of these with an error, and a
  * history that was mended in silence hides the mistake that made it. The one repair
- * changes nothing that was said.
+ * changes no text.
  */
 const deviations: ReadonlyArray<Deviation> = [
   refusal("OrphanToolResult", "C06 C13 C76", "a result without a call cannot enter a conversation (L7)"),

@@ -28,7 +28,7 @@ const factsOf = (error: unknown): Facts => {
   }
 }
 
-/** An issue at a path, told by what was expected where one path has several. */
+/** An issue at a path, and with this expectation where one path has several. */
 const issue =
   (path: RegExp, expected: RegExp = /./u) =>
   (facts: Facts): boolean =>
@@ -41,7 +41,7 @@ const tag =
 
 /**
  * The one table from errors of the library to the error kinds of
- * `VOCABULARY.md` and `plan-cases.md`. A row per way in which the library says it.
+ * `VOCABULARY.md` and `plan-cases.md`. One row for each error of the library that means the kind.
  */
 const table: ReadonlyArray<readonly [kind: string, matches: (facts: Facts) => boolean]> = [
   ["UnsupportedVersion", tag("PayloadError", "UnsupportedVersion")],

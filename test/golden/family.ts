@@ -116,9 +116,9 @@ export interface Runner {
   readonly deviations: ReadonlyArray<Deviation>
   /** Cases that count as not applicable if neither the recording nor a deviation is met. */
   readonly inapplicable?: ReadonlyArray<Omission>
-  /** More files of cases: not recorded, but said by a specification. */
+  /** More files of cases: not recorded, but derived from a specification. */
   readonly more?: ReadonlyArray<string>
-  /** A case that is told in words, in the vocabulary. */
+  /** Puts a case that is described in prose into the vocabulary. */
   readonly inVocabulary?: (golden: Case) => Case
 }
 
@@ -168,7 +168,7 @@ const casesOf = (runner: Runner, file: string): ReadonlyArray<Case> =>
     JSON.parse(readFileSync(file, "utf8"))
   ).map(runner.inVocabulary ?? ((golden) => golden))
 
-/** That a key nobody knows is an error that names it, wherever it stands. */
+/** An unknown key of `given` or `expect` is an error that names it. */
 const itIsStrict = (runner: Runner, cases: ReadonlyArray<Case>): void => {
   it.live("an unknown key in a case is an error that names it", () =>
     Effect.gen(function* () {

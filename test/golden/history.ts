@@ -90,7 +90,7 @@ export const fromGolden = Effect.fnUntraced(function* (
 const result = (given: Json): ToolResult.ToolResult => {
   const content = given["content"] ?? null
   const type = given["error_type"]
-  // A tool that gave nothing: the model reads nothing
+  // A tool without a result: the model reads nothing
   if (typeof type !== "string") return ToolResult.success(content, content === null ? [{ type: "text", text: "" }] : undefined)
   const failure = ToolResult.failure(type, text(given["error"]))
   return typeof content === "string" ? { ...failure, content: [{ type: "text", text: content }] } : failure

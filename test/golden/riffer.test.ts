@@ -26,7 +26,7 @@ const uses = ({ given }: Case, names: ReadonlyArray<string>): boolean =>
 /** What the vocabulary lets a library leave out, for it is about the inside of another one. */
 const omissions: ReadonlyArray<Omission> = [
   {
-    reason: "conversations are values: they are not edited in place and nobody observes them",
+    reason: "conversations are values: they are not edited in place, and they have no observers",
     covers: (golden) => golden.group === "session" && uses(golden, ["add_silent", "set", "remove", "update"])
   },
   {
@@ -49,7 +49,7 @@ suite({
   deviations: [
     { reason: "what the case itself asks of a strict library", expect: ({ deviation }) => deviation?.expect },
     {
-      reason: "conversations are values: nobody observes them, so nothing fires",
+      reason: "conversations are values without observers, so that nothing fires",
       expect: ({ expect: { fired, ...expect } }) => (fired === undefined ? undefined : expect)
     }
   ],

@@ -85,7 +85,7 @@ const graph = Effect.fnUntraced(function* (golden: Case) {
   const expect = yield* read(Graph)(golden.expect)
   const decoded = yield* Effect.result(AgentGraph.decode(data))
   if (expect.RAISED !== undefined) return meetsRefusal(decoded, { RAISED: expect.RAISED })
-  // The recorded form has no version; ours says its own, which its readers skip.
+  // The recorded form has no version; ours writes its own, which its readers skip.
   const { version, ...written } = yield* AgentGraph.encode(yield* Effect.fromResult(decoded), { version: 1 })
   assert.strictEqual(version, 1)
   if (expect.graph !== undefined) equal(written, expect.graph, "graph")
@@ -167,7 +167,7 @@ const many = Effect.fnUntraced(function* (golden: Case) {
   for (const [index, result] of found.entries()) equalResults(result, wanted[index], given.plan)
 })
 
-/** What the recorded checkpoints say of a run, read from ours. */
+/** A checkpoint of ours in the form of the recorded ones. */
 const kept = Effect.fnUntraced(function* (key: string, bound: Bound) {
   const checkpoint = yield* Checkpoint.Checkpoint
   const found = Option.getOrUndefined(yield* checkpoint.inspect(key))
@@ -248,7 +248,7 @@ const phases = Effect.fnUntraced(
   Effect.provide(Layer.provideMerge(Checkpoint.layer(), VersionedStore.layerMemory))
 )
 
-/** The check of a case in the vocabulary, by what is given and expected; nothing for one that is told in words. */
+/** The check of a case in the vocabulary, by what is given and expected; nothing for one that is described in prose. */
 export const checkOf = ({ expect, given }: Case): ((golden: Case) => Effect.Effect<void, unknown>) | undefined => {
   if ("from_dict then to_dict" in given) return roundtrip
   if ("from_dict" in given) return loading

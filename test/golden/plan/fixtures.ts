@@ -58,7 +58,7 @@ export const makeTargets = (trace: Trace, fixtures: Fixtures) => {
   return {
     /** A function as the recordings have them: it sees the task alone. */
     function: (name: string) => Step.target(name, ({ task }) => behave(counts, trace, fixtures, [name, task])),
-    /** An agent whose model answers what the fixture of its name says. */
+    /** An agent whose model answers with the fixture of its name. */
     agent: (name: string) => Agent.make(name, { instructions: name }),
     /** The model of all fixture agents: it knows them by their instructions. */
     script: (request: ScriptedModel.Request): Effect.Effect<ScriptedModel.Turn> => {
@@ -91,7 +91,7 @@ interface Subject {
   readonly text: string
 }
 
-/** What a predicate of the recordings says, by its description; nothing if it throws. */
+/** Whether a predicate of the recordings holds, by its description; nothing if it throws. */
 export const holds = (description: string, { payload, text }: Subject, trace: ReadonlyArray<Call>): boolean | undefined => {
   const [verb = "", argument = "", count = ""] = description.split(/!=|[=:]/)
   switch (verb) {

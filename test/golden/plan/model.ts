@@ -1,7 +1,7 @@
 /**
  * What the specification asks of a run, with its ADVICE: an interpreter of plans as naive
  * as can be. It notes each advice it took, so that a case whose recording differs is judged
- * by what differs, and expects what the advice says.
+ * by what differs, and expects what the advice asks for.
  */
 import { Result, Schema } from "effect"
 import { Plan } from "effect-emissary/plan"
@@ -56,7 +56,7 @@ interface State {
   ended: V.RunResult | undefined
 }
 
-/** A run that cannot go on: what it comes to, and how its checkpoint says so. */
+/** The end of a run that did not complete: its result, and the status of its checkpoint. */
 class Stop {
   readonly status: State["status"]
   readonly result: V.RunResult
@@ -132,7 +132,7 @@ class Run {
     return members.map((member) => `[${member}]\n${this.text(this.newest(member).output)}`).join("\n\n")
   }
 
-  /** What a reference stands for: its text as a task, its payload, and the context that comes with it. */
+  /** The value of a reference: its text as a task, its payload, and the context that comes with it. */
   resolve(reference: Schema.Json | undefined): { readonly task: string; readonly payload: Schema.Json; readonly context: string | null } {
     const { kind = "from_prev", name, value } = isObject(reference) ? reference : {}
     const { input, history } = this.state

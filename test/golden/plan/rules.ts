@@ -41,22 +41,39 @@ const refusedPlan = (when: When, wrong: (steps: ReadonlyArray<Json>) => boolean)
     return "trace" in expect ? refused : { RAISED: "PlanCompileError" }
   })
 
-/** A run that the naive interpreter gives another outcome, because it took this advice. */
-const advised = (advice: Advice, when: When): Deviation => ({
-  ...when,
+/** Each advice that the interpreter takes: why, and the recorded cases that differ by it. */
+const advice: { readonly [A in Advice]: readonly [reason: string, cases: string] } = {
+  "input task": ["S4.1 ADVICE: an input without a payload has its task for one", "E03"],
+  "context for tools": ["S5.6 ADVICE: every target that can take context gets it, also one that is called by the name of a tool", ""],
+  "context text": ["S5.3 ADVICE: payloads that are no text count as context by their text", "E10 E11"],
+  "output decoded": ["S5.8 ADVICE: the output of a step is decoded with its output schema", "E23"],
+  "plain routing": ["S25.7: payloads are plain objects here, and routesBy reads their own properties", "F13"],
+  "rejoin stack": ["S7.5 ADVICE: rejoins are a stack: a branch ends at its rejoin, wherever it continued", "F16 F18"],
+  "missing member": ["S4.3 ADVICE: a band that did not run is an error like a step that did not", "F28"],
+  "canonical text": ["S2.1 ADVICE: one text for one value, the canonical one", "E15"],
+  "recorded result": ["S6.1: a run that is done returns its recorded result", "I05"],
+  "counter kept": ["S13.6 ADVICE: a run that used up its iterations has failed, and its counter continues", "I08"],
+  "empty plan": ["S13.6 DEFECT: a plan without steps is done, and does not hold its key for ever", "I21"],
+  "band resumed": ["PLAN-6: a member of a band that completed does not run again when the band is resumed", ""],
+  "route chosen anew": ["PLAN-6: nothing that completed runs again; only the route is chosen anew", "I16"],
+  "loop state kept": ["S13.8 ADVICE: the loop state is kept, so that the step gets the value it failed with", "I18"]
+}
+
+/** A run that ends differently in the naive interpreter, because it took an advice. */
+const advised = Object.entries(advice).map(([name, [reason, cases]]): Deviation => ({
+  reason,
+  cases,
   expect: (golden) => {
     // A plan that the interpreter cannot follow is judged by no advice.
-    const modelled = Result.try({ try: () => modelOf(golden), catch: () => undefined })
-    if (Result.isFailure(modelled) || modelled.success === undefined) return undefined
-    const { expect, noted } = modelled.success
-    return noted.has(advice) ? { ...expect } : undefined
+    const modelled = Result.getOrUndefined(Result.try(() => modelOf(golden)))
+    return modelled?.noted.has(name) === true ? { ...modelled.expect } : undefined
   }
-})
+}))
 
 const decoded = <A, I>(schema: Schema.Codec<A, I>, given: Json): A =>
   Option.getOrThrow(Schema.decodeUnknownOption(schema)(given))
 
-const modelOf = ({ expect, given }: Case): { readonly expect: Json; readonly noted: ReadonlySet<Advice> } | undefined => {
+const modelOf = ({ expect, given }: Case): { readonly expect: Json; readonly noted: ReadonlySet<string> } | undefined => {
   if ("phases" in given) return phasesOf(decoded(V.Phases, given))
   if ("run_many" in given) return "checkpoint_key" in given ? undefined : manyOf(decoded(V.Many, given))
   return "plan" in given && "trace" in expect ? runOf(decoded(V.Running, given)) : undefined
@@ -110,7 +127,7 @@ const wire: ReadonlyArray<Deviation> = [
       )
   },
   {
-    reason: "S19: the check of references tells what it finds, and never crashes",
+    reason: "S19: the check of references returns what it finds, and never crashes",
     cases: "",
     expect: ({ expect, given }) => ("steps" in given && "RAISED" in expect ? { errors: [] } : undefined)
   },
@@ -189,62 +206,7 @@ const checks: ReadonlyArray<Deviation> = [
 ]
 
 const runs: ReadonlyArray<Deviation> = [
-  advised("input task", {
-    reason: "S4.1 ADVICE: an input without a payload has its task for one",
-    cases: "E03"
-  }),
-  advised("context for tools", {
-    reason: "S5.6 ADVICE: every target that can take context gets it, also one that is called by the name of a tool",
-    cases: ""
-  }),
-  advised("context text", {
-    reason: "S5.3 ADVICE: payloads that are no text count as context by their text",
-    cases: "E10 E11"
-  }),
-  advised("output decoded", {
-    reason: "S5.8 ADVICE: what a step gives is decoded with its output schema",
-    cases: "E23"
-  }),
-  advised("plain routing", {
-    reason: "S25.7: payloads are plain objects here, and routesBy reads their own properties",
-    cases: "F13"
-  }),
-  advised("rejoin stack", {
-    reason: "S7.5 ADVICE: rejoins are a stack: a branch ends at its rejoin, wherever it continued",
-    cases: "F16 F18"
-  }),
-  advised("missing member", {
-    reason: "S4.3 ADVICE: a band that did not run is an error like a step that did not",
-    cases: "F28"
-  }),
-  advised("canonical text", {
-    reason: "S2.1 ADVICE: one text for one value, the canonical one",
-    cases: "E15"
-  }),
-  advised("recorded result", {
-    reason: "S6.1: a run that is done gives its recorded result again",
-    cases: "I05"
-  }),
-  advised("counter kept", {
-    reason: "S13.6 ADVICE: a run that used up its iterations has failed, and its counter continues",
-    cases: "I08"
-  }),
-  advised("empty plan", {
-    reason: "S13.6 DEFECT: a plan without steps is done, and does not hold its key for ever",
-    cases: "I21"
-  }),
-  advised("band resumed", {
-    reason: "PLAN-6: a member of a band that completed does not run again when the band is resumed",
-    cases: ""
-  }),
-  advised("route chosen anew", {
-    reason: "PLAN-6: nothing that completed runs again; only the route is chosen anew",
-    cases: "I16"
-  }),
-  advised("loop state kept", {
-    reason: "S13.8 ADVICE: the loop state is kept, so that the step gets the value it failed with",
-    cases: "I18"
-  }),
+  ...advised,
   {
     reason: "S13.3, S22.6: what is no checkpoint of ours is refused as unreadable: it is neither trusted nor overwritten",
     cases: "I10 I11 I13 I20 I25 I26",
@@ -275,7 +237,7 @@ const watching: ReadonlyArray<Deviation> = [
     }
   },
   {
-    reason: "S17.3 ADVICE: the final text is told once, also where the last step has no tokens",
+    reason: "S17.3 ADVICE: the final text is emitted once, also where the last step has no tokens",
     cases: "K11",
     expect: ({ expect, given }) => {
       const last = V.stepsOf(planOf({ given })).at(-1)
@@ -309,8 +271,8 @@ const watching: ReadonlyArray<Deviation> = [
   }
 ]
 
-/** Of cases that are told in words: programs in `words.ts`, judged by what their expectation says. */
-const told: ReadonlyArray<Deviation> = [
+/** Cases that are described in prose, with programs in `prose.ts`: judged by their expectation. */
+const prose: ReadonlyArray<Deviation> = [
   {
     reason: "S16.2 DEFECT: a pause inside pauses the outside, too",
     cases: "J20",
@@ -333,13 +295,13 @@ const told: ReadonlyArray<Deviation> = [
   },
 ]
 
-export const deviations: ReadonlyArray<Deviation> = [...wire, ...checks, ...runs, ...watching, ...told]
+export const deviations: ReadonlyArray<Deviation> = [...wire, ...checks, ...runs, ...watching, ...prose]
 
 const saying = (pattern: RegExp) => ({ given: { desc } }: Case) => typeof desc === "string" && pattern.test(desc)
 
 export const omissions: ReadonlyArray<Omission> = [
   {
-    reason: "told in words, and proven by a test that names it",
+    reason: "described in prose, and proven by a test that names it",
     cases: provenOf(/^[A-O]/u),
     covers: (golden) => proven.has(golden.id) && "desc" in golden.given
   },

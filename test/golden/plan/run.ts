@@ -1,4 +1,4 @@
-/** Runs plans of cases, and says in the words of the recordings what came of them. */
+/** Runs plans of cases, and translates the outcome into the vocabulary of the recordings. */
 import { Effect, Option, Result, type Schema } from "effect"
 import type { LanguageModel } from "effect/ai"
 import { Plan, type PlanError, PlanRun } from "effect-emissary/plan"

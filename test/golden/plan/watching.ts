@@ -7,7 +7,7 @@ import { type Case, equal, isObject, list, read } from "../family.ts"
 import { inputOf, load } from "./run.ts"
 import * as V from "./vocabulary.ts"
 
-/** The recorded names of our events, with the step and what it gave. */
+/** The recorded names of our events, with the step and its output. */
 const recorded = (event: PlanEvent.PlanEvent<unknown>): ReadonlyArray<ReadonlyArray<unknown>> => {
   switch (event._tag) {
     case "PlanStarted":
@@ -44,7 +44,7 @@ const expected = (event: Schema.Json): ReadonlyArray<unknown> => {
   }
 }
 
-/** The events of a run; a failure of the stream stands for the last one. */
+/** The events of a run; a failure of the stream counts as the last one. */
 const watch = Effect.fnUntraced(function* (golden: Case) {
   const given = yield* read(V.Running)(golden.given)
   const { bound, model } = yield* load(given)

@@ -4,7 +4,7 @@ import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RunContext, ToolContract, ToolFailure } from "effect-emissary"
 import { isObject, type Json, JsonObject } from "../family.ts"
 
-/** The tool fixtures of `VOCABULARY.md`: contracts, and bodies that behave as they are told. */
+/** The tool fixtures of `VOCABULARY.md`: contracts, and bodies that behave as described. */
 
 const optional = Schema.optionalKey
 
@@ -93,7 +93,7 @@ export const body = (
 export const raw = (value: Schema.Json): Effect.Effect<never> => JSON.parse(JSON.stringify(value))
 
 /**
- * The tool of a fixture with its body. `textOf` gives the arguments of a call as the
+ * The tool of a fixture with its body. `textOf` returns the arguments of a call as the
  * model wrote them.
  */
 export const bind = Effect.fnUntraced(function* (

@@ -1,4 +1,4 @@
-/** The groups schema, import, validate and structured: what JSON Schemas say and accept. */
+/** The groups schema, import, validate and structured: what JSON Schemas describe and accept. */
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
@@ -132,7 +132,7 @@ interface Place {
   readonly prefix: string
 }
 
-/** Checks by behaviour that a parameter was read as the case says. */
+/** Checks by behaviour that a parameter was read as the case expects. */
 const meetsParam = ({ checked, prefix, wrap }: Place, param: Param, isOnly: boolean): void => {
   const path = `${prefix}${param.name}`
   /** Only issues of this parameter count, the others may be missing. */
@@ -164,7 +164,7 @@ const meetsParam = ({ checked, prefix, wrap }: Place, param: Param, isOnly: bool
   for (const field of param.fields ?? []) meetsParam(inside, field, param.fields?.length === 1)
 }
 
-/** Accepts a document and checks that it was read as the case says. */
+/** Accepts a document and checks that it was read as the case expects. */
 export const import_ = Effect.fnUntraced(function* (golden: Case) {
   const { expect, given } = yield* read(ImportCase)({ given: golden.given, expect: golden.expect })
   const made = yield* Effect.result(JsonSchema.make(given.json_schema))

@@ -94,7 +94,7 @@ const fromDefinition = (definition: AgentDefinition.AgentDefinition) => ({
 const decodeGiven = (given: { readonly wire?: Schema.Json; readonly wire_text?: string }) =>
   given.wire_text === undefined ? AgentDefinition.decode(given.wire) : AgentDefinition.decodeJson(given.wire_text)
 
-/** Checks a wire object: exact, but any text does where a case says `<version>`. */
+/** Checks a wire object: exact, but a case with `<version>` takes any text. */
 const checkWire = (wire: Json, expected: Json): void => {
   const anyVersion = expected["riffer_version"] === "<version>" && typeof wire["riffer_version"] === "string"
   equal(anyVersion ? { ...wire, riffer_version: "<version>" } : wire, expected, "wire")
@@ -173,7 +173,7 @@ const text = (fixed: string | null | undefined, dynamic: Schema.Json | undefined
     : Effect.map(RunContext.RunContext, (context) => String(fill(dynamic, context)))
 }
 
-/** The case as an agent in code, for what only code can say: values computed from a context. */
+/** The case as an agent in code, for what only code can express: values computed from a context. */
 const encodeAgent = (golden: Definition, dynamic: Json, context: Json) => {
   const instructions = text(golden.instructions, dynamic["instructions"])
   const agent = Agent.make(golden.identifier ?? "", {
@@ -189,7 +189,7 @@ const encodeAgent = (golden: Definition, dynamic: Json, context: Json) => {
       )
     )
   })
-  // an agent that cannot be resolved says so with the definition's own error as the cause
+  // an agent that cannot be resolved fails with the definition's own error as the cause
   return Effect.mapError(Agent.encode(agent, { version: 1, context }), (error) =>
     error._tag === "AgentError" ? Option.getOrElse(AgentError.causeOf(error.reason), () => error) : error
   )

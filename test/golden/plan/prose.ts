@@ -1,4 +1,4 @@
-/** Cases that are told in words: put into the vocabulary where it has words for them, and as programs where it has not. */
+/** Cases that are described in prose: in the vocabulary where it can express them, and as programs where it cannot. */
 import { assert } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -25,7 +25,7 @@ const planOf = (...steps: ReadonlyArray<Json>): Json => ({ version: 2, max_itera
 const tokens = (counts: { readonly [name: string]: number }): Json =>
   Object.fromEntries(Object.entries(counts).map(([name, tokens]) => [name, { tokens }]))
 
-/** What these cases give, in the vocabulary. */
+/** The `given` of these cases in the vocabulary. */
 const given: { readonly [id: string]: Json } = {
   D46: { from_dict: planOf(fn("a"), fn("b", { context: [{ kind: "from_prev" }, 42] })) },
   D48: { from_dict: planOf(fn("a", { task: 42 })) },
@@ -54,7 +54,7 @@ const given: { readonly [id: string]: Json } = {
   }
 }
 
-/** What a wire says of these in place of a program: where it is wrong, and with the names of JSON. */
+/** The mentions of a refused wire in place of those of a refused program: a path, and a type of JSON. */
 const mentions: { readonly [id: string]: ReadonlyArray<string> } = {
   D46: ["b", "/context/1", "number"],
   D50: ["a", "/routes/0", "number"]
@@ -229,6 +229,6 @@ const programs: { readonly [id: string]: (golden: Case) => Effect.Effect<void, u
   O15: toolArguments,
 }
 
-/** The program of a case that is told in words. */
+/** The program of a case that is described in prose. */
 export const programOf = ({ given, id }: Case): ((golden: Case) => Effect.Effect<void, unknown>) | undefined =>
   ["desc", "live plan"].includes(Object.keys(given).join()) && Object.hasOwn(programs, id) ? programs[id] : undefined
