@@ -1,83 +1,38 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
-import { Conversation, ConversationError, Message, PayloadError, ToolResult } from "effect-emissary"
+import { Conversation, Message, PayloadError, ToolResult } from "effect-emissary"
 import { AnthropicMessages, OpenAiMessages, RenderError } from "effect-emissary/interop"
-import { Arbitraries } from "effect-emissary/testing"
 
 import { anthropicForeign } from "./anthropic-foreign.ts"
 import { anthropicRules } from "./anthropic-rules.ts"
-import { heldBy, sendableTo } from "./foreign-transcript.ts"
+import { answered, call, issues, laws, refusesUnlawful, same, type Format, type Unlawful } from "./foreign-laws.ts"
 import { pluck } from "../pluck.ts"
-
-const runs = { arbitrary: { runs: 300 } }
 
 const render = (self: Conversation.Conversation, options?: AnthropicMessages.Options) =>
   Effect.fromResult(AnthropicMessages.fromConversation(self, options))
 
 const again = (foreign: unknown) => Effect.flatMap(AnthropicMessages.toConversation(foreign), (self) => render(self))
 
-const same = (actual: unknown, expected: unknown) =>
-  assert.strictEqual(JSON.stringify(actual, null, 1), JSON.stringify(expected, null, 1))
-
 const reasonOf = (self: Conversation.Conversation, options?: AnthropicMessages.Options) =>
   Effect.map(Effect.flip(render(self, options)), (error: RenderError.RenderError) => error.reason)
 
-const call = (args: Partial<Message.ToolCallPart> = {}) =>
-  Message.toolCallPart({ id: "a", name: "search", arguments: { q: 1 }, ...args })
-
-const answered = (part: Message.ToolCallPart, result: ToolResult.ToolResult = ToolResult.success("found")) =>
-  Conversation.empty.pipe(
-    Conversation.addUser("go"),
-    Effect.flatMap(Conversation.addAssistant([part])),
-    Effect.flatMap(Conversation.addToolResult({ callId: part.id, result }))
-  )
-
 const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
 
-describe("CONV-4 Anthropic messages, laws", () => {
-  it.effect.prop(
-    "to(from(x)) is x, byte by byte, of every lawful history, also when the conversation was stored in between",
-    [anthropicForeign],
-    ([foreign]) =>
-      Effect.gen(function* () {
-        assert.deepStrictEqual(anthropicRules(foreign), [])
-        const self = yield* AnthropicMessages.toConversation(foreign)
-        same(yield* render(self), foreign)
-        same(yield* render(yield* Conversation.decodeJson(yield* Conversation.encodeJson(self))), foreign)
-      }),
-    runs
-  )
+const options = { lenient: { invalidArguments: "wrap" }, strict: { reasoning: "refuse" } } as const
 
-  it.effect.prop(
-    "from(to(c)) says what c says, as far as the format can hold it",
-    [Arbitraries.conversation({ open: false, sendable: true })],
-    ([given]) =>
-      Effect.gen(function* () {
-        const self = yield* sendableTo("anthropic", given)
-        const history = yield* render(self)
-        assert.deepStrictEqual(anthropicRules(history), [])
-        const back = yield* AnthropicMessages.toConversation(history)
-        assert.deepStrictEqual(Conversation.transcript(back), yield* heldBy("anthropic", self))
-        same(yield* render(back), history)
-      }),
-    runs
-  )
+const format: Format<unknown> = {
+  name: "anthropic",
+  foreign: anthropicForeign,
+  rules: anthropicRules,
+  read: (foreign) => AnthropicMessages.toConversation(foreign),
+  write: (self, lenience) => AnthropicMessages.fromConversation(self, lenience && options[lenience])
+}
 
-  it.prop(
-    "whatever the conversation, what is written keeps the rules, and what is not is an error that names a message",
-    [Arbitraries.conversation(), Schema.Boolean],
-    ([self, lenient]) => {
-      const result = AnthropicMessages.fromConversation(
-        self,
-        lenient ? { invalidArguments: "wrap" } : { reasoning: "refuse" }
-      )
-      if (Result.isSuccess(result)) return assert.deepStrictEqual(anthropicRules(result.success), [])
-      const { reason } = result.failure
-      assert.strictEqual(Conversation.messages(self)[reason.index]?.id, reason.id)
-    },
-    runs
-  )
+laws(format)
 
+const cached = { cache_control: { type: "ephemeral" } }
+
+describe("CONV-4 foreign Anthropic histories", () => {
   it.effect.prop(
     "a history of Anthropic can be written for OpenAI, or it says why not",
     [anthropicForeign],
@@ -90,11 +45,7 @@ describe("CONV-4 Anthropic messages, laws", () => {
         assert.strictEqual(Conversation.messageCount(back), Conversation.messageCount(self))
       })
   )
-})
 
-const cached = { cache_control: { type: "ephemeral" } }
-
-describe("CONV-4 foreign Anthropic histories", () => {
   it.effect("thinking, server tools, documents, results out of order and with text behind: exactly as they came", () =>
     Effect.gen(function* () {
       const foreign = {
@@ -250,45 +201,36 @@ describe("CONV-4 foreign Anthropic histories", () => {
   const asks = { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: {} }] }
   const result = { type: "tool_result", tool_use_id: "a", content: "r" }
 
-  it.effect("unlawful histories are refused with the index of the message", () =>
-    Effect.gen(function* () {
-      const cases: ReadonlyArray<readonly [ConversationError.Reason["_tag"], number, ReadonlyArray<unknown>]> = [
-        ["UnknownRole", 1, [user, { role: "system", content: "x" }]],
-        ["OrphanResult", 1, [user, { role: "user", content: [result] }]],
-        ["DuplicateResult", 2, [user, asks, { role: "user", content: [result, result] }]],
-        ["OpenCalls", 2, [user, asks, user]],
-        // Results have to come first
-        ["OpenCalls", 2, [user, asks, { role: "user", content: [{ type: "text", text: "so" }, result] }]],
-        ["RepeatedCallId", 1, [user, { role: "assistant", content: [...asks.content, ...asks.content] }]],
-        ["EmptyContent", 0, [{ role: "user", content: "" }]],
-        ["EmptyContent", 0, [{ role: "user", content: [] }]],
-        ["OrphanResult", 1, [user, { role: "assistant", content: [{ ...result, type: "mcp_tool_result" }] }]]
-      ]
-      for (const [tag, index, messages] of cases) {
-        const error = yield* Effect.flip(AnthropicMessages.toConversation({ messages }))
-        assert(error instanceof ConversationError.ConversationError, error.message)
-        assert.strictEqual(error.reason._tag, tag)
-        assert.strictEqual("index" in error.reason ? error.reason.index : undefined, index)
-      }
-    })
+  const unlawful: ReadonlyArray<Unlawful> = [
+    ["UnknownRole", 1, [user, { role: "system", content: "x" }]],
+    ["OrphanResult", 1, [user, { role: "user", content: [result] }]],
+    ["DuplicateResult", 2, [user, asks, { role: "user", content: [result, result] }]],
+    ["OpenCalls", 2, [user, asks, user]],
+    // Results have to come first
+    ["OpenCalls", 2, [user, asks, { role: "user", content: [{ type: "text", text: "so" }, result] }]],
+    ["RepeatedCallId", 1, [user, { role: "assistant", content: [...asks.content, ...asks.content] }]],
+    ["EmptyContent", 0, [{ role: "user", content: "" }]],
+    ["EmptyContent", 0, [{ role: "user", content: [] }]],
+    ["OrphanResult", 1, [user, { role: "assistant", content: [{ ...result, type: "mcp_tool_result" }] }]]
+  ]
+  refusesUnlawful(
+    format,
+    unlawful.map(([tag, index, messages]) => [tag, index, { messages }] as const)
   )
 
   it.effect("other forms are refused with the path, more than the limits before they are looked at", () =>
     Effect.gen(function* () {
-      const issues = (foreign: unknown) =>
-        Effect.map(Effect.flip(AnthropicMessages.toConversation(foreign)), (error) => {
-          assert(error instanceof PayloadError.PayloadError, error.message)
-          assert(error.reason._tag === "Invalid", error.message)
-          return error.reason.issues.map(({ path }) => path)
-        })
-      assert.deepStrictEqual(yield* issues([user]), [""])
-      assert.deepStrictEqual(yield* issues({}), ["/messages"])
-      assert.deepStrictEqual(yield* issues({ messages: [user], max_tokens: 5, model: "m" }), ["/max_tokens", "/model"])
-      assert.deepStrictEqual(yield* issues({ messages: [{ role: "user", content: [{ type: "audio" }] }] }), [
+      assert.deepStrictEqual(yield* issues(format, [user]), [""])
+      assert.deepStrictEqual(yield* issues(format, {}), ["/messages"])
+      assert.deepStrictEqual(yield* issues(format, { messages: [user], max_tokens: 5, model: "m" }), [
+        "/max_tokens",
+        "/model"
+      ])
+      assert.deepStrictEqual(yield* issues(format, { messages: [{ role: "user", content: [{ type: "audio" }] }] }), [
         "/messages/0/content/0"
       ])
       assert.deepStrictEqual(
-        yield* issues({ messages: [user, { role: "assistant", content: [{ type: "tool_use", name: "f" }] }] }),
+        yield* issues(format, { messages: [user, { role: "assistant", content: [{ type: "tool_use", name: "f" }] }] }),
         ["/messages/1/content/0/id"]
       )
       const tooMany = yield* Effect.flip(

@@ -1,81 +1,35 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
-import { Conversation, ConversationError, Message, PayloadError, ToolResult } from "effect-emissary"
+import { Conversation, Message, PayloadError, ToolResult } from "effect-emissary"
 import { OpenAiMessages, type RenderError } from "effect-emissary/interop"
-import { Arbitraries } from "effect-emissary/testing"
 
-import { heldBy, sendableTo } from "./foreign-transcript.ts"
+import { answered, call, issues, laws, refusesUnlawful, same, type Format } from "./foreign-laws.ts"
 import { openaiForeign } from "./openai-foreign.ts"
 import { openaiRules } from "./openai-rules.ts"
 import { pluck } from "../pluck.ts"
-
-const runs = { arbitrary: { runs: 300 } }
 
 const render = (self: Conversation.Conversation, options?: OpenAiMessages.Options) =>
   Effect.fromResult(OpenAiMessages.fromConversation(self, options))
 
 const again = (foreign: unknown) => Effect.flatMap(OpenAiMessages.toConversation(foreign), (self) => render(self))
 
-const same = (actual: unknown, expected: unknown) =>
-  assert.strictEqual(JSON.stringify(actual, null, 1), JSON.stringify(expected, null, 1))
-
 const reasonOf = (self: Conversation.Conversation, options?: OpenAiMessages.Options) =>
   Effect.map(Effect.flip(render(self, options)), (error: RenderError.RenderError) => error.reason)
 
-const call = (args: Partial<Message.ToolCallPart> = {}) =>
-  Message.toolCallPart({ id: "a", name: "search", arguments: { q: 1 }, ...args })
+const options = {
+  lenient: { invalidArguments: "wrap", toolFiles: "describe" },
+  strict: { reasoning: "refuse" }
+} as const
 
-const answered = (part: Message.ToolCallPart, result: ToolResult.ToolResult = ToolResult.success("found")) =>
-  Conversation.empty.pipe(
-    Conversation.addUser("go"),
-    Effect.flatMap(Conversation.addAssistant([part])),
-    Effect.flatMap(Conversation.addToolResult({ callId: part.id, result }))
-  )
+const format: Format<unknown> = {
+  name: "openai",
+  foreign: openaiForeign,
+  rules: openaiRules,
+  read: (foreign) => OpenAiMessages.toConversation(foreign),
+  write: (self, lenience) => OpenAiMessages.fromConversation(self, lenience && options[lenience])
+}
 
-describe("CONV-4 OpenAI messages, laws", () => {
-  it.effect.prop(
-    "to(from(x)) is x, byte by byte, of every lawful history, also when the conversation was stored in between",
-    [openaiForeign],
-    ([foreign]) =>
-      Effect.gen(function* () {
-        assert.deepStrictEqual(openaiRules(foreign), [])
-        const self = yield* OpenAiMessages.toConversation(foreign)
-        same(yield* render(self), foreign)
-        same(yield* render(yield* Conversation.decodeJson(yield* Conversation.encodeJson(self))), foreign)
-      }),
-    runs
-  )
-
-  it.effect.prop(
-    "from(to(c)) says what c says, as far as the format can hold it",
-    [Arbitraries.conversation({ open: false, sendable: true })],
-    ([given]) =>
-      Effect.gen(function* () {
-        const self = yield* sendableTo("openai", given)
-        const messages = yield* render(self)
-        assert.deepStrictEqual(openaiRules(messages), [])
-        const back = yield* OpenAiMessages.toConversation(messages)
-        assert.deepStrictEqual(Conversation.transcript(back), yield* heldBy("openai", self))
-        same(yield* render(back), messages)
-      }),
-    runs
-  )
-
-  it.prop(
-    "whatever the conversation, what is written keeps the rules, and what is not is an error that names a message",
-    [Arbitraries.conversation(), Schema.Boolean],
-    ([self, lenient]) => {
-      const result = OpenAiMessages.fromConversation(
-        self,
-        lenient ? { invalidArguments: "wrap", toolFiles: "describe" } : { reasoning: "refuse" }
-      )
-      if (Result.isSuccess(result)) return assert.deepStrictEqual(openaiRules(result.success), [])
-      const { reason } = result.failure
-      assert.strictEqual(Conversation.messages(self)[reason.index]?.id, reason.id)
-    },
-    runs
-  )
-})
+laws(format)
 
 describe("CONV-4 foreign OpenAI histories", () => {
   it.effect("parts, extras, refusals, reasoning, results out of order: exactly as they came", () =>
@@ -167,43 +121,30 @@ describe("CONV-4 foreign OpenAI histories", () => {
   const asks = { role: "assistant", tool_calls: [{ id: "a", name: "f", arguments: {} }] }
   const result = { role: "tool", tool_call_id: "a", content: "r" }
 
-  it.effect("unlawful histories are refused with the index of the message", () =>
-    Effect.gen(function* () {
-      const cases: ReadonlyArray<readonly [ConversationError.Reason["_tag"], number, ReadonlyArray<unknown>]> = [
-        ["UnknownRole", 1, [user, { role: "bot", content: "x" }]],
-        ["MisplacedSystem", 1, [user, { role: "system", content: "x" }]],
-        ["OrphanResult", 1, [user, result]],
-        ["DuplicateResult", 3, [user, asks, result, result]],
-        ["OpenCalls", 2, [user, asks, user]],
-        ["RepeatedCallId", 1, [user, { role: "assistant", tool_calls: [...asks.tool_calls, ...asks.tool_calls] }]],
-        ["NameMismatch", 2, [user, asks, { ...result, name: "g" }]],
-        ["EmptyContent", 0, [{ role: "user", content: "" }]],
-        ["EmptyContent", 0, [{ role: "user", content: [] }]],
-        ["MissingCallId", 2, [user, asks, { ...result, tool_call_id: "" }]]
-      ]
-      for (const [tag, index, foreign] of cases) {
-        const error = yield* Effect.flip(OpenAiMessages.toConversation(foreign))
-        assert(error instanceof ConversationError.ConversationError, error.message)
-        assert.strictEqual(error.reason._tag, tag)
-        assert.strictEqual("index" in error.reason ? error.reason.index : undefined, index)
-        assert.include(error.message, `message ${index}`)
-      }
-    })
-  )
+  refusesUnlawful(format, [
+    ["UnknownRole", 1, [user, { role: "bot", content: "x" }]],
+    ["MisplacedSystem", 1, [user, { role: "system", content: "x" }]],
+    ["OrphanResult", 1, [user, result]],
+    ["DuplicateResult", 3, [user, asks, result, result]],
+    ["OpenCalls", 2, [user, asks, user]],
+    ["RepeatedCallId", 1, [user, { role: "assistant", tool_calls: [...asks.tool_calls, ...asks.tool_calls] }]],
+    ["NameMismatch", 2, [user, asks, { ...result, name: "g" }]],
+    ["EmptyContent", 0, [{ role: "user", content: "" }]],
+    ["EmptyContent", 0, [{ role: "user", content: [] }]],
+    ["MissingCallId", 2, [user, asks, { ...result, tool_call_id: "" }]]
+  ])
 
   it.effect("other forms are refused with the path, more than the limits before they are looked at", () =>
     Effect.gen(function* () {
-      const issues = (foreign: unknown) =>
-        Effect.map(Effect.flip(OpenAiMessages.toConversation(foreign)), (error) => {
-          assert(error instanceof PayloadError.PayloadError)
-          assert(error.reason._tag === "Invalid", error.message)
-          return error.reason.issues.map(({ path }) => path)
-        })
-      assert.deepStrictEqual(yield* issues({ messages: [] }), [""])
-      assert.deepStrictEqual(yield* issues([user, { role: "tool", content: "x" }]), ["/1/tool_call_id"])
-      assert.deepStrictEqual(yield* issues([{ role: "user", content: [{ type: "text" }] }]), ["/0/content/0/text"])
-      assert.deepStrictEqual(yield* issues([user, { ...asks, function_call: { name: "f" } }]), ["/1/function_call"])
-      assert.include(yield* issues([user, { ...asks, tool_calls: [7] }]), "/1/tool_calls/0")
+      assert.deepStrictEqual(yield* issues(format, { messages: [] }), [""])
+      assert.deepStrictEqual(yield* issues(format, [user, { role: "tool", content: "x" }]), ["/1/tool_call_id"])
+      assert.deepStrictEqual(yield* issues(format, [{ role: "user", content: [{ type: "text" }] }]), [
+        "/0/content/0/text"
+      ])
+      assert.deepStrictEqual(yield* issues(format, [user, { ...asks, function_call: { name: "f" } }]), [
+        "/1/function_call"
+      ])
+      assert.include(yield* issues(format, [user, { ...asks, tool_calls: [7] }]), "/1/tool_calls/0")
 
       const tooMany = yield* Effect.flip(
         OpenAiMessages.toConversation([user, user, user], { limits: { maxMessages: 2 } })
