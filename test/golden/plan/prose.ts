@@ -62,7 +62,7 @@ const mentions: { readonly [id: string]: ReadonlyArray<string> } = {
 
 export const inVocabulary = (golden: Case): Case => {
   const { expect, id } = golden
-  const expressed = Object.hasOwn(given, id) ? given[id] : undefined
+  const expressed = "desc" in golden.given && Object.hasOwn(given, id) ? given[id] : undefined
   if (expressed === undefined) return golden
   const names = Object.hasOwn(mentions, id) ? mentions[id] : undefined
   return {
