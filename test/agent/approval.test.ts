@@ -4,7 +4,7 @@ import { Prompt, Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Message, Run, RunContext, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, world } from "./fixtures.ts"
+import { call, Probe, toolkit, inWorld } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 
 const agent = Agent.make("tester", { toolkit })
@@ -64,7 +64,7 @@ describe("TOOL-7 approvals", () => {
           ])
           const [, request] = yield* ScriptedModel.requests
           assert.include(request?.messages.map(({ text }) => text).join("\n"), "Not that one.")
-        }).pipe(Effect.provide(world(mixed, runtime)))
+        }).pipe(inWorld(mixed, runtime))
     )
   }
 
@@ -82,7 +82,7 @@ describe("TOOL-7 approvals", () => {
         ["c2", "x"],
         ["c3", "denied"]
       ])
-    }).pipe(Effect.provide(world(mixed)))
+    }).pipe(inWorld(mixed))
   )
 
   it.effect("TOOL-7 stream takes decisions, and tells of requests", () =>
@@ -106,7 +106,7 @@ describe("TOOL-7 approvals", () => {
       assert(end?._tag === "RunFinished")
       assert.strictEqual(end.result.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a", "delete /b"])
-    }).pipe(Effect.provide(world(mixed)))
+    }).pipe(inWorld(mixed))
   )
 
   it.effect("TOOL-7 running again without decisions runs nothing and asks for the same", () =>
@@ -118,7 +118,7 @@ describe("TOOL-7 approvals", () => {
       assert.deepStrictEqual(fresh.requests, first.requests)
       assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
       assert.lengthOf(yield* ScriptedModel.requests, 1)
-    }).pipe(Effect.provide(world(mixed)))
+    }).pipe(inWorld(mixed))
   )
 
   it.effect("TOOL-7 AGENT-7 a new message waits for the decisions, then comes after the results", () =>
@@ -141,7 +141,7 @@ describe("TOOL-7 approvals", () => {
         "user",
         "assistant"
       ])
-    }).pipe(Effect.provide(world(mixed)))
+    }).pipe(inWorld(mixed))
   )
 
   const problems: ReadonlyArray<readonly [string, Agent.ResumeOptions["decisions"] & {}]> = [
@@ -169,7 +169,7 @@ describe("TOOL-7 approvals", () => {
           assert(error.state !== undefined)
           assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
         }
-      }).pipe(Effect.provide(world(mixed)))
+      }).pipe(inWorld(mixed))
     )
   }
 
@@ -185,7 +185,7 @@ describe("TOOL-7 approvals", () => {
       assert(error.reason._tag === "InvalidDecision")
       assert.strictEqual(error.reason.problem, "unknown")
       assert.deepStrictEqual(yield* Probe.ran, [])
-    }).pipe(Effect.provide(world([])))
+    }).pipe(inWorld([]))
   )
 
   it.effect("TOOL-7 a decision in a run that has nothing to decide is refused", () =>
@@ -193,7 +193,7 @@ describe("TOOL-7 approvals", () => {
       const error = yield* Effect.flip(agent.run("Go", { decisions: [{ callId: "c1", approved: true }] }))
       assert.strictEqual(error.reason._tag, "InvalidDecision")
       assert.lengthOf(yield* ScriptedModel.requests, 0)
-    }).pipe(Effect.provide(world(mixed)))
+    }).pipe(inWorld(mixed))
   )
 
   describe("TOOL-7 policies", () => {
@@ -324,7 +324,7 @@ describe("TOOL-7 approvals", () => {
         for (const request of yield* ScriptedModel.requests) {
           assert.notInclude(JSON.stringify(request.prompt), "tool-approval")
         }
-      }).pipe(Effect.provide(world([{ text: "ok" }])))
+      }).pipe(inWorld([{ text: "ok" }]))
     )
 
     it.effect("TOOL-7 a conversation whose messages claim an approval executes nothing", () =>
@@ -353,7 +353,7 @@ describe("TOOL-7 approvals", () => {
         awaiting(yield* agent.run(undefined, { conversation }))
         awaiting(yield* agent.run("Go on, it is approved", { conversation }))
         assert.deepStrictEqual(yield* Probe.ran, [])
-      }).pipe(Effect.provide(world([])))
+      }).pipe(inWorld([]))
     )
   })
 })

@@ -4,7 +4,7 @@ import { TestClock } from "effect/testing"
 import { Agent, Conversation, Message, Run, ToolRuntime } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
-import { Probe, toolkit, world } from "./fixtures.ts"
+import { Probe, toolkit, inWorld, type world } from "./fixtures.ts"
 
 /** What a generated call does. */
 const Kind = Schema.Literals(["echo", "fail", "boom", "unknown", "bad arguments", "bad text", "delete", "delegate"])
@@ -200,7 +200,7 @@ describe("L5 one loop, many drivers", () => {
     ([plan]) =>
       Effect.gen(function* () {
         const played = yield* Effect.forEach(drivers, ([, driver, runtime]) =>
-          play(plan, driver).pipe(Effect.provide(world(scriptOf(plan), runtime)))
+          play(plan, driver).pipe(inWorld(scriptOf(plan), runtime))
         )
         const [first] = played
         played.forEach((one, i) => {
@@ -247,9 +247,7 @@ describe("L5 one loop, many drivers", () => {
         assert.include(["Completed", "Stopped", "MaxSteps", "AwaitingApproval"], result.outcome)
         const ran = (yield* Probe.ran).filter((what) => what !== "boom" && what !== "fail")
         assert.strictEqual(new Set(ran).size, ran.length, ran.join())
-      }).pipe(
-        Effect.provide(world(scriptOf(plan), concurrent ? ToolRuntime.layerConcurrent() : ToolRuntime.layerInline))
-      ),
+      }).pipe(inWorld(scriptOf(plan), concurrent ? ToolRuntime.layerConcurrent() : ToolRuntime.layerInline)),
     { arbitrary: { runs: 200 }, timeout: 300_000 }
   )
 
@@ -270,7 +268,7 @@ describe("L5 one loop, many drivers", () => {
         Conversation.messages(result.conversation).map((message) => Message.text(message)),
         ["Outer.", "Go", "And", "hi"]
       )
-    }).pipe(Effect.provide(world([{ text: "hi" }])))
+    }).pipe(inWorld([{ text: "hi" }]))
   )
 
   it.effect("AGENT-2 interrupting a run before its first step tells onState once more", () =>
@@ -288,7 +286,7 @@ describe("L5 one loop, many drivers", () => {
       for (let i = 0; i < 20; i++) yield* Effect.yieldNow
       yield* Fiber.interrupt(fiber)
       assert.deepStrictEqual(tags, ["RunStarted", "InputAdded", "RunInterrupted", "RunFinished"])
-    }).pipe(Effect.provide(world([])))
+    }).pipe(inWorld([]))
   )
 
   it.effect("AGENT-2 an interruption that comes while a timeout is being told ends the run once", () =>
@@ -312,7 +310,7 @@ describe("L5 one loop, many drivers", () => {
         tags.filter((tag) => tag === "RunInterrupted"),
         1
       )
-    }).pipe(Effect.provide(world([{ text: "slow", delay: "5 seconds" }])))
+    }).pipe(inWorld([{ text: "slow", delay: "5 seconds" }]))
   )
 
   for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
@@ -326,19 +324,17 @@ describe("L5 one loop, many drivers", () => {
         )
         assert.lengthOf(events, 5)
       }).pipe(
-        Effect.provide(
-          world(
-            [
-              {
-                toolCalls: Array.from({ length: 40 }, (_, i) => ({
-                  id: `c${i}`,
-                  name: "echo",
-                  params: { text: `${i}` }
-                }))
-              }
-            ],
-            runtime
-          )
+        inWorld(
+          [
+            {
+              toolCalls: Array.from({ length: 40 }, (_, i) => ({
+                id: `c${i}`,
+                name: "echo",
+                params: { text: `${i}` }
+              }))
+            }
+          ],
+          runtime
         )
       )
     )

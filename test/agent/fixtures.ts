@@ -81,3 +81,6 @@ export const call = (
 /** A scripted model, the tools above and their probe. */
 export const world = (script: ScriptedModel.Script, runtime: Layer.Layer<never> = ToolRuntime.layerInline) =>
   Layer.mergeAll(handlers, ScriptedModel.layer(script), runtime).pipe(Layer.provideMerge(Probe.layer))
+
+/** Provides that world. */
+export const inWorld = (...args: Parameters<typeof world>) => Effect.provide(world(...args))

@@ -4,7 +4,7 @@ import { Tool } from "effect/ai"
 import { Agent, Conversation, Message, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
+import { call, Echo, Probe, toolkit, inWorld, type world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 
 const agent = Agent.make("tester", { toolkit })
@@ -25,7 +25,7 @@ const both = (
 ) => {
   for (const streaming of [false, true]) {
     it.effect(`${title} (${streaming ? "stream" : "run"})`, () =>
-      check(streaming ? throughStream : runs).pipe(Effect.provide(world(script)))
+      check(streaming ? throughStream : runs).pipe(inWorld(script))
     )
   }
 }
@@ -63,17 +63,15 @@ describe("AGENT-3 what a model may answer", () => {
             Conversation.transcript(result.conversation)
           )
         }).pipe(
-          Effect.provide(
-            world(({ messages }) =>
-              messages.some(({ role }) => role === "tool")
-                ? { text: "found" }
-                : {
-                    toolCalls: [
-                      { id: "p1", name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } },
-                      call("c1", "echo", { text: "x" })
-                    ]
-                  }
-            )
+          inWorld(({ messages }) =>
+            messages.some(({ role }) => role === "tool")
+              ? { text: "found" }
+              : {
+                  toolCalls: [
+                    { id: "p1", name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } },
+                    call("c1", "echo", { text: "x" })
+                  ]
+                }
           )
         )
       }
@@ -87,14 +85,12 @@ describe("AGENT-3 what a model may answer", () => {
       assert.strictEqual(result.outcome, "Completed")
       assert.strictEqual(result.steps, 1)
     }).pipe(
-      Effect.provide(
-        world([
-          {
-            text: "ok",
-            toolCalls: [{ name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } }]
-          }
-        ])
-      )
+      inWorld([
+        {
+          text: "ok",
+          toolCalls: [{ name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } }]
+        }
+      ])
     )
   })
 
@@ -196,11 +192,7 @@ describe("AGENT-3 what a model may answer", () => {
       const result = yield* agent.run("And now?", { conversation: stopped.conversation })
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, [])
-    }).pipe(
-      Effect.provide(
-        world([{ toolCalls: [call("c1", "echo", { text: "x" })], finishReason: "length" }, { text: "done" }])
-      )
-    )
+    }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })], finishReason: "length" }, { text: "done" }]))
   )
 
   for (const streaming of [false, true]) {
@@ -224,16 +216,14 @@ describe("AGENT-3 what a model may answer", () => {
             ]
           )
         }).pipe(
-          Effect.provide(
-            world([
-              {
-                reasoning: { text: "hm", metadata: { anthropic: { signature: "sig" } } },
-                text: { text: "ok", metadata: { openai: { itemId: "t1" } } },
-                toolCalls: [{ ...call("c1", "echo", { text: "x" }), metadata: { openai: { itemId: "f1" } } }]
-              },
-              { text: "done" }
-            ])
-          )
+          inWorld([
+            {
+              reasoning: { text: "hm", metadata: { anthropic: { signature: "sig" } } },
+              text: { text: "ok", metadata: { openai: { itemId: "t1" } } },
+              toolCalls: [{ ...call("c1", "echo", { text: "x" }), metadata: { openai: { itemId: "f1" } } }]
+            },
+            { text: "done" }
+          ])
         )
     )
   }
@@ -349,14 +339,12 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
       const result = yield* agent.resume(state)
       assert.strictEqual(result.outcome, "Completed")
     }).pipe(
-      Effect.provide(
-        world([
-          { fail: { reason: "ToolNotFoundError" } },
-          { fail: { reason: "ToolNotFoundError" } },
-          { fail: { reason: "ToolNotFoundError" } },
-          { text: "done" }
-        ])
-      )
+      inWorld([
+        { fail: { reason: "ToolNotFoundError" } },
+        { fail: { reason: "ToolNotFoundError" } },
+        { fail: { reason: "ToolNotFoundError" } },
+        { text: "done" }
+      ])
     )
   )
 
@@ -366,8 +354,6 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
       assert.deepStrictEqual(yield* structured.ask("Go"), { n: 1 })
       const [, second] = yield* ScriptedModel.requests
       assert.include(second?.messages.at(-1)?.text, "bad")
-    }).pipe(
-      Effect.provide(world([{ fail: { reason: "InvalidOutputError", description: "bad" } }, { object: { n: 1 } }]))
-    )
+    }).pipe(inWorld([{ fail: { reason: "InvalidOutputError", description: "bad" } }, { object: { n: 1 } }]))
   )
 })

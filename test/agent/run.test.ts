@@ -13,7 +13,7 @@ import {
 } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
+import { call, Echo, Probe, toolkit, inWorld } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
@@ -35,12 +35,10 @@ describe("AGENT-2 run", () => {
       assert.deepStrictEqual(result.usage, { inputTokens: 30, outputTokens: 7 })
       assert.strictEqual(result.state.outcome?._tag, "Completed")
     }).pipe(
-      Effect.provide(
-        world([
-          { toolCalls: [call("c1", "echo", { text: "hi" })], usage: { inputTokens: 10, outputTokens: 5 } },
-          { text: "done", usage: { inputTokens: 20, outputTokens: 2 } }
-        ])
-      )
+      inWorld([
+        { toolCalls: [call("c1", "echo", { text: "hi" })], usage: { inputTokens: 10, outputTokens: 5 } },
+        { text: "done", usage: { inputTokens: 20, outputTokens: 2 } }
+      ])
     )
   )
 
@@ -54,7 +52,7 @@ describe("AGENT-2 run", () => {
       const user = request?.messages.find(({ role }) => role === "user")
       assert.strictEqual(user?.text, "What is this?")
       assert.lengthOf(user?.files ?? [], 1)
-    }).pipe(Effect.provide(world([{ text: "a picture" }])))
+    }).pipe(inWorld([{ text: "a picture" }]))
   )
 
   it.effect("AGENT-2 uses a given conversation verbatim, its lack of a system message included", () =>
@@ -62,7 +60,7 @@ describe("AGENT-2 run", () => {
       const conversation = yield* Conversation.make().pipe(Effect.flatMap(Conversation.addUser("Hello")))
       const result = yield* agent.run(undefined, { conversation })
       assert.deepStrictEqual(roles(result.conversation), ["user", "assistant"])
-    }).pipe(Effect.provide(world([{ text: "hi" }])))
+    }).pipe(inWorld([{ text: "hi" }]))
   )
 
   it.effect('AGENT-2 instructions: "replace" puts the agent\'s own first', () =>
@@ -74,7 +72,7 @@ describe("AGENT-2 run", () => {
       const [first] = Conversation.messages(result.conversation)
       assert.strictEqual(first?.role === "system" ? first.content : "", "Test.")
       assert.deepStrictEqual(roles(result.conversation), ["system", "user", "assistant"])
-    }).pipe(Effect.provide(world([{ text: "hi" }])))
+    }).pipe(inWorld([{ text: "hi" }]))
   )
 
   it.effect("AGENT-2 refuses to run with nothing to answer", () =>
@@ -82,7 +80,7 @@ describe("AGENT-2 run", () => {
       const error = yield* Effect.flip(agent.run())
       assert.strictEqual(error.reason._tag, "ConversationInvalid")
       assert.include(error.message, "user message")
-    }).pipe(Effect.provide(world([])))
+    }).pipe(inWorld([]))
   )
 
   it.effect("AGENT-2 ask gives the output alone, and fails with RunIncomplete otherwise", () =>
@@ -92,7 +90,7 @@ describe("AGENT-2 run", () => {
       assert(error._tag === "RunIncomplete")
       assert.strictEqual(error.outcome._tag, "MaxSteps")
       assert.lengthOf(Conversation.openCalls(error.state.conversation), 1)
-    }).pipe(Effect.provide(world([{ text: "hi" }, { toolCalls: [call("c1", "echo", { text: "x" })] }])))
+    }).pipe(inWorld([{ text: "hi" }, { toolCalls: [call("c1", "echo", { text: "x" })] }]))
   )
 
   it.effect("AGENT-2 L4 an error of the model is an AgentError that holds the state; what ran is never lost", () =>
@@ -106,13 +104,11 @@ describe("AGENT-2 run", () => {
       assert.strictEqual(result.text, "again")
       assert.deepStrictEqual(yield* Probe.ran, ["echo hi"])
     }).pipe(
-      Effect.provide(
-        world([
-          { toolCalls: [call("c1", "echo", { text: "hi" })] },
-          { fail: { reason: "AuthenticationError", description: "sk-SECRET was refused" } },
-          { text: "again" }
-        ])
-      )
+      inWorld([
+        { toolCalls: [call("c1", "echo", { text: "hi" })] },
+        { fail: { reason: "AuthenticationError", description: "sk-SECRET was refused" } },
+        { text: "again" }
+      ])
     )
   )
 
@@ -127,7 +123,7 @@ describe("AGENT-2 run", () => {
       for (const text of [error.message, String(error), json, Cause.pretty(Cause.fail(error)), JSON.stringify(error)]) {
         assert.notInclude(text, "SECRET")
       }
-    }).pipe(Effect.provide(world([{ fail: { reason: "InvalidRequestError", description: "sk-SECRET" } }])))
+    }).pipe(inWorld([{ fail: { reason: "InvalidRequestError", description: "sk-SECRET" } }]))
   )
 
   it.effect("AGENT-2 modelRetry retries what can be retried", () =>
@@ -138,14 +134,12 @@ describe("AGENT-2 run", () => {
       const error = yield* Effect.flip(agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))
       assert.strictEqual(error.reason._tag, "ModelFailed")
     }).pipe(
-      Effect.provide(
-        world([
-          { fail: { reason: "RateLimitError" } },
-          { fail: { reason: "InternalProviderError" } },
-          { text: "hi" },
-          { fail: { reason: "AuthenticationError" } }
-        ])
-      )
+      inWorld([
+        { fail: { reason: "RateLimitError" } },
+        { fail: { reason: "InternalProviderError" } },
+        { text: "hi" },
+        { fail: { reason: "AuthenticationError" } }
+      ])
     )
   )
 
@@ -161,7 +155,7 @@ describe("AGENT-2 run", () => {
       const last = Conversation.messages(result.conversation).at(-1)
       assert(last?.role === "tool" && last.result._tag === "Failure")
       assert.strictEqual(last.result.type, "interrupted")
-    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "hold", { id: "a" })] }])))
+    }).pipe(inWorld([{ toolCalls: [call("c1", "hold", { id: "a" })] }]))
   )
 
   it.effect("AGENT-2 the step timeout bounds a model call together with its tools", () =>
@@ -177,12 +171,10 @@ describe("AGENT-2 run", () => {
       yield* TestClock.adjust("1 second")
       assert.strictEqual((yield* Fiber.join(resumed)).outcome, "Completed")
     }).pipe(
-      Effect.provide(
-        world([
-          { text: "slow", delay: "5 seconds" },
-          { text: "quick", delay: "500 millis" }
-        ])
-      )
+      inWorld([
+        { text: "slow", delay: "5 seconds" },
+        { text: "quick", delay: "500 millis" }
+      ])
     )
   )
 
@@ -212,13 +204,11 @@ describe("AGENT-2 run", () => {
         yield* TestClock.adjust("1500 millis")
         assert.strictEqual((yield* Fiber.join(quick)).outcome, "Completed")
       }).pipe(
-        Effect.provide(
-          world([
-            { toolCalls: [call("c1", "hold", { id: "a" })], delay: "1500 millis" },
-            { toolCalls: [call("c1", "hold", { id: "b" })], delay: "1500 millis" },
-            { text: "done", delay: "1500 millis" }
-          ])
-        )
+        inWorld([
+          { toolCalls: [call("c1", "hold", { id: "a" })], delay: "1500 millis" },
+          { toolCalls: [call("c1", "hold", { id: "b" })], delay: "1500 millis" },
+          { text: "done", delay: "1500 millis" }
+        ])
       )
   )
 
@@ -227,7 +217,7 @@ describe("AGENT-2 run", () => {
       const conversation = yield* Effect.flatMap(Conversation.make(), Conversation.addUser("Hello"))
       const result = yield* agent.run(undefined, { conversation, maxSteps: 1 })
       assert.strictEqual(result.outcome, "MaxSteps")
-    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "echo", { text: "x" })] }])))
+    }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })] }]))
   )
 
   it.effect("TOOL-1 the run option overrides the tool's timeout", () =>
@@ -239,7 +229,7 @@ describe("AGENT-2 run", () => {
       assert(tool?.role === "tool" && tool.result._tag === "Failure")
       assert.strictEqual(tool.result.type, "timeout_error")
       assert.strictEqual(result.outcome, "Completed")
-    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "hold", { id: "a" })] }, { text: "too slow" }])))
+    }).pipe(inWorld([{ toolCalls: [call("c1", "hold", { id: "a" })] }, { text: "too slow" }]))
   )
 
   it.effect("AGENT-2 toolChoice holds for the first model call, every insists", () =>
@@ -249,14 +239,12 @@ describe("AGENT-2 run", () => {
       const choices = (yield* ScriptedModel.requests).map(({ toolChoice }) => toolChoice)
       assert.deepStrictEqual(choices, ["required", "auto", { tool: "echo" }, { tool: "echo" }])
     }).pipe(
-      Effect.provide(
-        world([
-          { toolCalls: [call("c1", "echo", { text: "x" })] },
-          { text: "a" },
-          { toolCalls: [call("c1", "echo", { text: "x" })] },
-          { text: "b" }
-        ])
-      )
+      inWorld([
+        { toolCalls: [call("c1", "echo", { text: "x" })] },
+        { text: "a" },
+        { toolCalls: [call("c1", "echo", { text: "x" })] },
+        { text: "b" }
+      ])
     )
   )
 
@@ -277,7 +265,7 @@ describe("AGENT-2 run", () => {
         ["ModelAnswered", 8],
         ["RunFinished", 9]
       ])
-    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "b" }])))
+    }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "b" }]))
   )
 
   it.effect("AGENT-2 L6 interrupting the fiber settles what started and tells onState once more", () =>
@@ -299,9 +287,7 @@ describe("AGENT-2 run", () => {
       assert.strictEqual(resumed.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["hold a", "echo b"])
     }).pipe(
-      Effect.provide(
-        world([{ toolCalls: [call("c1", "hold", { id: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }])
-      )
+      inWorld([{ toolCalls: [call("c1", "hold", { id: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }])
     )
   )
 
@@ -312,7 +298,7 @@ describe("AGENT-2 run", () => {
       const error = yield* Effect.flip(other.resume(state))
       assert.strictEqual(error.reason._tag, "DefinitionChanged")
       assert.strictEqual(error.state, state)
-    }).pipe(Effect.provide(world([{ text: "hi" }])))
+    }).pipe(inWorld([{ text: "hi" }]))
   )
 
   it.effect("AGENT-2 steps are those of the whole run, its budget that of one user message", () =>
@@ -322,11 +308,7 @@ describe("AGENT-2 run", () => {
       const result = yield* agent.resume(state, { input: "And?", maxSteps: 1 })
       assert.strictEqual(result.outcome, "Completed")
       assert.strictEqual(result.steps, 3)
-    }).pipe(
-      Effect.provide(
-        world([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "hi" }, { text: "that is all" }])
-      )
-    )
+    }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "hi" }, { text: "that is all" }]))
   )
 
   it.effect("L6 siblings settle: one failure, one bug and one unknown name lose nobody's result", () =>
@@ -348,22 +330,20 @@ describe("AGENT-2 run", () => {
       assert.isBelow(transcript.indexOf("execution_error"), transcript.indexOf("unhandled_error"))
       assert.isBelow(transcript.indexOf("unhandled_error"), transcript.indexOf("unknown_tool"))
     }).pipe(
-      Effect.provide(
-        world(
-          [
-            {
-              toolCalls: [
-                call("c1", "fail", { reason: "no" }),
-                call("c2", "boom", {}),
-                call("c3", "nope", {}),
-                call("c4", "echo", { text: 7 }),
-                call("c5", "echo", { text: "fine" })
-              ]
-            },
-            { text: "done" }
-          ],
-          ToolRuntime.layerConcurrent()
-        )
+      inWorld(
+        [
+          {
+            toolCalls: [
+              call("c1", "fail", { reason: "no" }),
+              call("c2", "boom", {}),
+              call("c3", "nope", {}),
+              call("c4", "echo", { text: 7 }),
+              call("c5", "echo", { text: "fine" })
+            ]
+          },
+          { text: "done" }
+        ],
+        ToolRuntime.layerConcurrent()
       )
     )
   )
@@ -381,11 +361,7 @@ describe("AGENT-2 run", () => {
           ["echo", undefined]
         ]
       )
-    }).pipe(
-      Effect.provide(
-        world([{ toolCalls: [call("c1", "boom", {}), call("c2", "echo", { text: "fine" })] }, { text: "done" }])
-      )
-    )
+    }).pipe(inWorld([{ toolCalls: [call("c1", "boom", {}), call("c2", "echo", { text: "fine" })] }, { text: "done" }]))
   )
 
   it.effect('RT-3 defects: "die" ends the run with the bug after the siblings settled', () =>
@@ -394,11 +370,7 @@ describe("AGENT-2 run", () => {
       assert(Exit.isFailure(exit))
       assert.include(Cause.pretty(exit.cause), "a bug")
       assert.deepStrictEqual(yield* Probe.ran, ["boom", "echo fine"])
-    }).pipe(
-      Effect.provide(
-        world([{ toolCalls: [call("c1", "boom", {}), call("c2", "echo", { text: "fine" })] }, { text: "done" }])
-      )
-    )
+    }).pipe(inWorld([{ toolCalls: [call("c1", "boom", {}), call("c2", "echo", { text: "fine" })] }, { text: "done" }]))
   )
 
   it.effect("TOOL-5 the context of the run reaches instructions", () =>
@@ -414,14 +386,14 @@ describe("AGENT-2 run", () => {
       assert(error.reason._tag === "PreparationFailed")
       assert.strictEqual(error.reason.error, "RunContextError")
       assert.include(error.message, `missing "tenant"`)
-    }).pipe(Effect.provide(world([{ text: "hi" }])))
+    }).pipe(inWorld([{ text: "hi" }]))
   )
 
   it.effect("AGENT-2 a blank input is an AgentError, not a defect", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(agent.run(""))
       assert.strictEqual(error.reason._tag, "ConversationInvalid")
-    }).pipe(Effect.provide(world([])))
+    }).pipe(inWorld([]))
   )
 
   it.effect("AGENT-3 instructions and models that Effects find may differ when a run is resumed", () =>
@@ -436,7 +408,7 @@ describe("AGENT-2 run", () => {
       assert.strictEqual(second.outcome, "Completed")
       const [system] = Conversation.messages(second.conversation)
       assert.strictEqual(system === undefined ? "" : Message.text(system), "It is Monday.")
-    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "delete", { path: "a" })] }, { text: "done" }])))
+    }).pipe(inWorld([{ toolCalls: [call("c1", "delete", { path: "a" })] }, { text: "done" }]))
   )
 
   it.effect("AGENT-1 what the agent's own Effects open stays open for the run, and is closed with it", () => {

@@ -3,7 +3,7 @@ import { Effect, Stream } from "effect"
 import { Agent, Conversation, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, world } from "./fixtures.ts"
+import { call, Probe, toolkit, inWorld } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 
 const agent = Agent.make("tester", { toolkit })
@@ -21,7 +21,7 @@ describe("AGENT-4 steps", () => {
       assert.deepStrictEqual(openIds(sealed), [])
       const text = yield* agent.run("Hello", { maxSteps: 1 })
       assert.strictEqual(text.outcome, "Completed")
-    }).pipe(Effect.provide(world([asking("c1"), asking("c2"), { text: "only text" }])))
+    }).pipe(inWorld([asking("c1"), asking("c2"), { text: "only text" }]))
   )
 
   it.effect("AGENT-4 sixteen steps are the default", () =>
@@ -29,7 +29,7 @@ describe("AGENT-4 steps", () => {
       const result = yield* agent.run("Hello")
       assert.strictEqual(result.outcome, "MaxSteps")
       assert.strictEqual(result.steps, 16)
-    }).pipe(Effect.provide(world(({ index }) => asking(`c${index}`))))
+    }).pipe(inWorld(({ index }) => asking(`c${index}`)))
   )
 
   it.effect("AGENT-4 unlimited goes on", () =>
@@ -37,7 +37,7 @@ describe("AGENT-4 steps", () => {
       const result = yield* agent.run("Hello", { maxSteps: "unlimited" })
       assert.strictEqual(result.outcome, "Completed")
       assert.strictEqual(result.steps, 41)
-    }).pipe(Effect.provide(world(({ index }) => (index < 40 ? asking(`c${index}`) : { text: "done" }))))
+    }).pipe(inWorld(({ index }) => (index < 40 ? asking(`c${index}`) : { text: "done" })))
   )
 
   it.effect("AGENT-4 AGENT-7 with more steps, the open calls run first, and nothing runs twice", () =>
@@ -48,7 +48,7 @@ describe("AGENT-4 steps", () => {
       assert.strictEqual(second.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["echo c1"])
       yield* (yield* ScriptedModel.ScriptedModel).assertComplete
-    }).pipe(Effect.provide(world([asking("c1"), { text: "done" }])))
+    }).pipe(inWorld([asking("c1"), { text: "done" }]))
   )
 
   it.effect("AGENT-4 steps are counted per user message", () =>
@@ -57,7 +57,7 @@ describe("AGENT-4 steps", () => {
       const second = yield* agent.run("And now?", { maxSteps: 2, conversation: first.conversation })
       assert.strictEqual(first.outcome, "Completed")
       assert.strictEqual(second.outcome, "Completed")
-    }).pipe(Effect.provide(world([asking("c1"), { text: "one" }, asking("c2"), { text: "two" }])))
+    }).pipe(inWorld([asking("c1"), { text: "one" }, asking("c2"), { text: "two" }]))
   )
 })
 
@@ -84,11 +84,9 @@ describe("AGENT-7 interrupt and resume", () => {
         ])
         assert.deepStrictEqual([...(yield* Probe.ran)].sort(), ["echo a", "echo b"])
       }).pipe(
-        Effect.provide(
-          world(
-            [{ toolCalls: [call("c1", "echo", { text: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }],
-            runtime
-          )
+        inWorld(
+          [{ toolCalls: [call("c1", "echo", { text: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }],
+          runtime
         )
       )
     )
@@ -107,9 +105,7 @@ describe("AGENT-7 interrupt and resume", () => {
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["echo a", "echo b"])
     }).pipe(
-      Effect.provide(
-        world([{ toolCalls: [call("c1", "echo", { text: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }])
-      )
+      inWorld([{ toolCalls: [call("c1", "echo", { text: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }])
     )
   )
 
@@ -125,11 +121,9 @@ describe("AGENT-7 interrupt and resume", () => {
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["hold h", "echo b"])
     }).pipe(
-      Effect.provide(
-        world(
-          [{ toolCalls: [call("c1", "hold", { id: "h" }), call("c2", "echo", { text: "b" })] }, { text: "done" }],
-          ToolRuntime.layerConcurrent()
-        )
+      inWorld(
+        [{ toolCalls: [call("c1", "hold", { id: "h" }), call("c2", "echo", { text: "b" })] }, { text: "done" }],
+        ToolRuntime.layerConcurrent()
       )
     )
   )
@@ -142,6 +136,6 @@ describe("AGENT-7 interrupt and resume", () => {
       const last = events.at(-1)
       assert(last?._tag === "RunFinished")
       assert.strictEqual(last.result.outcome, "Interrupted")
-    }).pipe(Effect.provide(world([])))
+    }).pipe(inWorld([]))
   )
 })

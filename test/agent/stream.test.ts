@@ -5,7 +5,7 @@ import { Tool, Toolkit } from "effect/ai"
 import { Agent, AgentEvent, Conversation, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, world } from "./fixtures.ts"
+import { call, Probe, toolkit, inWorld } from "./fixtures.ts"
 
 const agent = Agent.make("tester", { toolkit })
 const script = [
@@ -38,14 +38,14 @@ describe("AGENT-5 stream", () => {
       assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
       assert.strictEqual(last.result.output, "All done.")
       assert.deepStrictEqual(last.result.usage, { inputTokens: 3, outputTokens: 2 })
-    }).pipe(Effect.provide(world(script)))
+    }).pipe(inWorld(script))
   )
 
   it.effect("L5 AGENT-6 run and stream send equal requests and give equal transcripts", () =>
     Effect.gen(function* () {
-      const ran = yield* Effect.all([agent.run("Hello"), ScriptedModel.requests]).pipe(Effect.provide(world(script)))
+      const ran = yield* Effect.all([agent.run("Hello"), ScriptedModel.requests]).pipe(inWorld(script))
       const streamed = yield* Effect.all([Stream.runLast(agent.stream("Hello")), ScriptedModel.requests]).pipe(
-        Effect.provide(world(script))
+        inWorld(script)
       )
       const last = streamed[0]._tag === "Some" ? streamed[0].value : undefined
       assert(last?._tag === "RunFinished")
@@ -72,7 +72,7 @@ describe("AGENT-5 stream", () => {
       const part = Stream.takeUntil(agent.stream("Hello"), ({ _tag }) => _tag === "StepStarted")
       const cause = yield* Effect.flip(Effect.sandbox(AgentEvent.result(part)))
       assert.include(Cause.pretty(cause), "expected RunFinished as the last event, found StepStarted")
-    }).pipe(Effect.provide(world([...script, ...script])))
+    }).pipe(inWorld([...script, ...script]))
   )
 
   it.effect("AGENT-5 tool events carry the duration, and states grow", () =>
@@ -90,7 +90,7 @@ describe("AGENT-5 stream", () => {
         revisions,
         revisions.toSorted((a, b) => a - b)
       )
-    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "hold", { id: "a" })] }, { text: "done" }])))
+    }).pipe(inWorld([{ toolCalls: [call("c1", "hold", { id: "a" })] }, { text: "done" }]))
   )
 
   it.effect("TOOL-2 preliminary results are progress events and are not stored", () => {
@@ -128,7 +128,7 @@ describe("AGENT-5 stream", () => {
       )
       assert.strictEqual(events.at(-1)?._tag, "ToolStarted")
       assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
-    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "hold", { id: "a" })] }])))
+    }).pipe(inWorld([{ toolCalls: [call("c1", "hold", { id: "a" })] }]))
   )
 
   it.effect("AGENT-5 leaving a run that waits for its reader stops it there: no tool runs any more", () =>
@@ -139,7 +139,7 @@ describe("AGENT-5 stream", () => {
         Stream.runDrain
       )
       assert.deepStrictEqual(yield* Probe.ran, [])
-    }).pipe(Effect.provide(world([{ text: "x".repeat(400), toolCalls: [call("c1", "echo", { text: "hi" })] }])))
+    }).pipe(inWorld([{ text: "x".repeat(400), toolCalls: [call("c1", "echo", { text: "hi" })] }]))
   )
 
   it.effect("AGENT-5 a slow reader slows the run", () =>
@@ -158,10 +158,8 @@ describe("AGENT-5 stream", () => {
       yield* Fiber.join(fiber)
       assert.strictEqual(yield* Ref.get(seen), 41)
     }).pipe(
-      Effect.provide(
-        world(({ index }) =>
-          index < 40 ? { toolCalls: [call(`c${index}`, "echo", { text: "x" })] } : { text: "done" }
-        )
+      inWorld(({ index }) =>
+        index < 40 ? { toolCalls: [call(`c${index}`, "echo", { text: "x" })] } : { text: "done" }
       )
     )
   )
@@ -176,7 +174,7 @@ describe("AGENT-5 stream", () => {
         .map((event) => (event._tag === "TextDelta" ? event.delta : ""))
         .join("")
       assert.strictEqual(text, "right")
-    }).pipe(Effect.provide(world([{ text: "wrong", fail: { reason: "InternalProviderError" } }, { text: "right" }])))
+    }).pipe(inWorld([{ text: "wrong", fail: { reason: "InternalProviderError" } }, { text: "right" }]))
   )
 
   it.effect("AGENT-5 an error ends the stream with the AgentError of run", () =>
@@ -185,7 +183,7 @@ describe("AGENT-5 stream", () => {
       assert.strictEqual(error._tag, "AgentError")
       assert.strictEqual(error.reason._tag, "ModelFailed")
       assert.isTrue(Run.isState(error.state))
-    }).pipe(Effect.provide(world([{ fail: { reason: "QuotaExhaustedError" } }])))
+    }).pipe(inWorld([{ fail: { reason: "QuotaExhaustedError" } }]))
   )
 
   it.effect("AGENT-5 AGENT-7 a resumed run streams, too", () =>
@@ -199,6 +197,6 @@ describe("AGENT-5 stream", () => {
       const last = events.at(-1)
       assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["delete a"])
-    }).pipe(Effect.provide(world([{ toolCalls: [call("c1", "delete", { path: "a" })] }, { text: "deleted" }])))
+    }).pipe(inWorld([{ toolCalls: [call("c1", "delete", { path: "a" })] }, { text: "deleted" }]))
   )
 })

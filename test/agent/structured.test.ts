@@ -5,7 +5,7 @@ import type { Json } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { Tool, Toolkit } from "effect/ai"
-import { call, Echo, Probe, toolkit, world } from "./fixtures.ts"
+import { call, Echo, Probe, toolkit, inWorld, type world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 
 const Answer = Schema.Struct({ city: Schema.String, days: Schema.Int })
@@ -49,8 +49,8 @@ const bothWays = <A>(
   script: ScriptedModel.Script
 ) =>
   Effect.gen(function* () {
-    const [ran, asked] = yield* Effect.all([agent.run("Go"), plain]).pipe(Effect.provide(world(script)))
-    const [flowed, told] = yield* Effect.all([streamed(agent.stream("Go")), plain]).pipe(Effect.provide(world(script)))
+    const [ran, asked] = yield* Effect.all([agent.run("Go"), plain]).pipe(inWorld(script))
+    const [flowed, told] = yield* Effect.all([streamed(agent.stream("Go")), plain]).pipe(inWorld(script))
     assert.deepStrictEqual(told, asked)
     assert.strictEqual(flowed.outcome, ran.outcome)
     assert.deepStrictEqual(flowed.usage, ran.usage)
@@ -142,7 +142,7 @@ describe("AGENT-6 structured output", () => {
       const more = yield* asking("native").resume(result.state, { maxSteps: 2 })
       assert.strictEqual(more.outcome, "Completed")
       assert.strictEqual(more.steps, 2)
-    }).pipe(Effect.provide(world([{ text: "no json" }, { object: valid }])))
+    }).pipe(inWorld([{ text: "no json" }, { object: valid }]))
   )
 
   it.effect("AGENT-6 tool: the final answer is a call of a synthetic tool, never dispatched", () =>
@@ -252,7 +252,7 @@ describe("AGENT-6 structured output", () => {
       const error = yield* Effect.flip(asking("prompted").ask("Go"))
       assert(error._tag === "RunIncomplete" && error.outcome._tag === "InvalidOutput")
       assert.lengthOf(error.outcome.issues, 2)
-    }).pipe(Effect.provide(world([{ text: `{"city": 7}` }, { text: `{"city": 7}` }])))
+    }).pipe(inWorld([{ text: `{"city": 7}` }, { text: `{"city": 7}` }]))
   )
 
   it.effect("AGENT-6 text without JSON is one issue, and the answer stays in the conversation", () =>
@@ -261,7 +261,7 @@ describe("AGENT-6 structured output", () => {
       assert(result.outcome === "InvalidOutput")
       assert.lengthOf(result.issues, 1)
       assert.strictEqual(result.text, "I do not know.")
-    }).pipe(Effect.provide(world([{ text: "I do not know." }])))
+    }).pipe(inWorld([{ text: "I do not know." }]))
   )
 
   it.effect("AGENT-6 what JSON Schema cannot say is checked too, and reported the same way", () => {
@@ -275,7 +275,7 @@ describe("AGENT-6 structured output", () => {
       assert.strictEqual(result.issues[0]?.pointer, "/n")
       assert.include(result.issues[0]?.message, "even")
       assert.deepStrictEqual(yield* agent.ask("Go"), { n: 4 })
-    }).pipe(Effect.provide(world([{ object: { n: 3 } }, { object: { n: 4 } }])))
+    }).pipe(inWorld([{ object: { n: 3 } }, { object: { n: 4 } }]))
   })
 
   it.effect("AGENT-6 the Schema's own type comes out: dates, classes, defaults", () => {
@@ -287,7 +287,7 @@ describe("AGENT-6 structured output", () => {
       const trip = yield* Agent.make("trips", { output: Trip, outputStrategy: "prompted" }).ask("Go")
       assert.isTrue(trip instanceof Trip)
       assert.strictEqual(trip.bags, 1)
-    }).pipe(Effect.provide(world([{ text: `{"start": "2026-01-01T00:00:00Z"}` }])))
+    }).pipe(inWorld([{ text: `{"start": "2026-01-01T00:00:00Z"}` }]))
   })
 
   for (const [name, output, value] of [
@@ -346,7 +346,7 @@ describe("AGENT-6 structured output", () => {
     Effect.gen(function* () {
       const error = yield* Effect.flip(toolless.run("Go"))
       assert.strictEqual(error.reason._tag, "ModelFailed")
-    }).pipe(Effect.provide(world([{ fail: { reason: "QuotaExhaustedError" } }])))
+    }).pipe(inWorld([{ fail: { reason: "QuotaExhaustedError" } }]))
   )
 
   it.effect("AGENT-4 MaxSteps goes before output: an answer with JSON and calls over the limit has no output", () =>
@@ -354,7 +354,7 @@ describe("AGENT-6 structured output", () => {
       const result = yield* asking("prompted").run("Go", { maxSteps: 1 })
       assert.strictEqual(result.outcome, "MaxSteps")
       assert.deepStrictEqual(yield* Probe.ran, [])
-    }).pipe(Effect.provide(world([{ text, toolCalls: [call("c1", "echo", { text: "x" })] }])))
+    }).pipe(inWorld([{ text, toolCalls: [call("c1", "echo", { text: "x" })] }]))
   )
 
   it.effect("CODEC-4 a rebuilt output is judged by the same interpreter, defaults included", () => {
@@ -379,7 +379,7 @@ describe("AGENT-6 structured output", () => {
     }).pipe(
       Effect.provide(ModelRegistry.layerAmbient),
       Effect.provide(ToolResolver.layerStubs),
-      Effect.provide(world([{ text: `{"city": "Rome"}` }, { text: `{"city": "R"}` }]))
+      inWorld([{ text: `{"city": "Rome"}` }, { text: `{"city": "R"}` }])
     )
   })
 

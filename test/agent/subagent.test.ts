@@ -5,7 +5,7 @@ import { TestClock } from "effect/testing"
 import { Agent, Conversation, Run, RunContext, ToolRuntime, type AgentEvent } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, world } from "./fixtures.ts"
+import { call, Probe, toolkit, inWorld, type world } from "./fixtures.ts"
 
 const inner = Agent.make("inner", { instructions: "Inner.", toolkit })
 const outer = Agent.make("outer", {
@@ -58,18 +58,16 @@ describe("AGENT-8 agents as tools", () => {
         )
         assert.strictEqual(requests[1]?.messages[1]?.text, "do it")
       }).pipe(
-        Effect.provide(
-          world(
-            scripts(
-              [
-                { toolCalls: [delegate("c1")], usage: usage(1) },
-                { text: "done", usage: usage(10) }
-              ],
-              [
-                { toolCalls: [call("c1", "echo", { text: "x" })], usage: usage(100) },
-                { text: "inner answer", usage: usage(1000) }
-              ]
-            )
+        inWorld(
+          scripts(
+            [
+              { toolCalls: [delegate("c1")], usage: usage(1) },
+              { text: "done", usage: usage(10) }
+            ],
+            [
+              { toolCalls: [call("c1", "echo", { text: "x" })], usage: usage(100) },
+              { text: "inner answer", usage: usage(1000) }
+            ]
           )
         )
       )
@@ -86,10 +84,8 @@ describe("AGENT-8 agents as tools", () => {
       assert(only?._tag === "Success")
       assert.deepStrictEqual(only.value, { at: "2026-01-01T00:00:00.000Z" })
     }).pipe(
-      Effect.provide(
-        world(
-          scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ object: { at: "2026-01-01T00:00:00.000Z" } }])
-        )
+      inWorld(
+        scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ object: { at: "2026-01-01T00:00:00.000Z" } }])
       )
     )
   })
@@ -101,9 +97,7 @@ describe("AGENT-8 agents as tools", () => {
       const [only] = results((yield* asker.run("Go")).conversation)
       assert(only?._tag === "Success")
       assert.isNull(only.value)
-    }).pipe(
-      Effect.provide(world(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ object: { value: null } }])))
-    )
+    }).pipe(inWorld(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ object: { value: null } }])))
   })
 
   it.effect("AGENT-8 the child sees the RunContext of the outer run", () => {
@@ -118,7 +112,7 @@ describe("AGENT-8 agents as tools", () => {
     return Effect.gen(function* () {
       yield* asker.run("Go", { context: { tenant: "acme" } })
       assert.deepStrictEqual(seen, [{ tenant: "acme" }])
-    }).pipe(Effect.provide(world(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "x" }]))))
+    }).pipe(inWorld(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "x" }])))
   })
 
   for (const streaming of [true, false]) {
@@ -163,9 +157,7 @@ describe("AGENT-8 agents as tools", () => {
           assert.isBelow(at("ToolStarted"), at("Child"))
           assert.isBelow(at("Child"), at("ToolFinished"))
         }).pipe(
-          Effect.provide(
-            world(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "a long inner answer" }]))
-          )
+          inWorld(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "a long inner answer" }]))
         )
     )
   }
@@ -193,23 +185,21 @@ describe("AGENT-8 agents as tools", () => {
         assert.strictEqual(only.value, "deleted it")
         yield* (yield* ScriptedModel.ScriptedModel).assertComplete
       }).pipe(
-        Effect.provide(
-          world(
-            scripts(
-              [
-                { toolCalls: [delegate("c1")], usage: usage(1) },
-                { text: "done", usage: usage(10) }
-              ],
-              [
-                {
-                  toolCalls: [call("d1", "delete", { path: "/a" }), call("d2", "echo", { text: "x" })],
-                  usage: usage(100)
-                },
-                { text: "deleted it", usage: usage(1000) }
-              ]
-            ),
-            runtime
-          )
+        inWorld(
+          scripts(
+            [
+              { toolCalls: [delegate("c1")], usage: usage(1) },
+              { text: "done", usage: usage(10) }
+            ],
+            [
+              {
+                toolCalls: [call("d1", "delete", { path: "/a" }), call("d2", "echo", { text: "x" })],
+                usage: usage(100)
+              },
+              { text: "deleted it", usage: usage(1000) }
+            ]
+          ),
+          runtime
         )
       )
     )
@@ -226,18 +216,16 @@ describe("AGENT-8 agents as tools", () => {
         ["slow", "execution_error", "quick"]
       )
     }).pipe(
-      Effect.provide(
-        world((request) => {
-          const last = request.messages.at(-1)
-          if (!(request.messages[0]?.text ?? "").startsWith("Inner.")) {
-            return last?.role === "tool"
-              ? { text: "done" }
-              : { toolCalls: [delegate("a", "slow"), delegate("b", "fail"), delegate("c", "quick")] }
-          }
-          if (last?.text === "fail") return { fail: { reason: "QuotaExhaustedError", description: "sk-SECRET" } }
-          return { text: last?.text ?? "", delay: last?.text === "slow" ? "5 seconds" : "1 second" }
-        }, ToolRuntime.layerConcurrent())
-      )
+      inWorld((request) => {
+        const last = request.messages.at(-1)
+        if (!(request.messages[0]?.text ?? "").startsWith("Inner.")) {
+          return last?.role === "tool"
+            ? { text: "done" }
+            : { toolCalls: [delegate("a", "slow"), delegate("b", "fail"), delegate("c", "quick")] }
+        }
+        if (last?.text === "fail") return { fail: { reason: "QuotaExhaustedError", description: "sk-SECRET" } }
+        return { text: last?.text ?? "", delay: last?.text === "slow" ? "5 seconds" : "1 second" }
+      }, ToolRuntime.layerConcurrent())
     )
   )
 
@@ -252,15 +240,13 @@ describe("AGENT-8 agents as tools", () => {
       }
       assert.lengthOf(results(result.conversation), 2)
     }).pipe(
-      Effect.provide(
-        world(
-          scripts(
-            [{ toolCalls: [delegate("c1"), delegate("c2")] }, { text: "done" }],
-            [
-              { fail: { reason: "QuotaExhaustedError", description: "SECRET" } },
-              { text: "SECRET", finishReason: "length" }
-            ]
-          )
+      inWorld(
+        scripts(
+          [{ toolCalls: [delegate("c1"), delegate("c2")] }, { text: "done" }],
+          [
+            { fail: { reason: "QuotaExhaustedError", description: "SECRET" } },
+            { text: "SECRET", finishReason: "length" }
+          ]
         )
       )
     )
@@ -296,12 +282,10 @@ describe("AGENT-8 agents as tools", () => {
       assert.strictEqual(early.reason.limit, 2)
       assert.strictEqual(depth, 3)
     }).pipe(
-      Effect.provide(
-        world(() => {
-          depth += 1
-          return { toolCalls: [call("c1", "again", { input: "deeper" })] }
-        })
-      )
+      inWorld(() => {
+        depth += 1
+        return { toolCalls: [call("c1", "again", { input: "deeper" })] }
+      })
     )
   })
 
@@ -324,13 +308,8 @@ describe("AGENT-8 agents as tools", () => {
       assert.strictEqual(resumed.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["hold h"])
     }).pipe(
-      Effect.provide(
-        world(
-          scripts(
-            [{ toolCalls: [delegate("c1")] }, { text: "done" }],
-            [{ toolCalls: [call("d1", "hold", { id: "h" })] }]
-          )
-        )
+      inWorld(
+        scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ toolCalls: [call("d1", "hold", { id: "h" })] }])
       )
     )
   )
@@ -347,12 +326,10 @@ describe("AGENT-8 agents as tools", () => {
       assert.strictEqual(result.reason, "timeout")
       assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
     }).pipe(
-      Effect.provide(
-        world(
-          scripts(
-            [{ toolCalls: [delegate("c1")], delay: "15 seconds" }],
-            [{ toolCalls: [call("d1", "hold", { id: "h" })] }]
-          )
+      inWorld(
+        scripts(
+          [{ toolCalls: [delegate("c1")], delay: "15 seconds" }],
+          [{ toolCalls: [call("d1", "hold", { id: "h" })] }]
         )
       )
     )
@@ -370,11 +347,9 @@ describe("AGENT-8 agents as tools", () => {
       yield* outer.run("Go", { timeouts: { tool: "1 second" } })
       assert.deepStrictEqual(told, [Duration.infinity])
     }).pipe(
-      Effect.provide(
-        world(
-          scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "found" }]),
-          ToolRuntime.layer(runtime)
-        )
+      inWorld(
+        scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "found" }]),
+        ToolRuntime.layer(runtime)
       )
     )
   })
@@ -388,11 +363,7 @@ describe("AGENT-8 agents as tools", () => {
       assert(stopped.outcome === "Interrupted")
       assert.strictEqual(stopped.reason, "enough")
       assert.deepStrictEqual(yield* Probe.ran, [])
-    }).pipe(
-      Effect.provide(
-        world(scripts([{ toolCalls: [delegate("c1")] }], [{ toolCalls: [call("d1", "echo", { text: "x" })] }]))
-      )
-    )
+    }).pipe(inWorld(scripts([{ toolCalls: [delegate("c1")] }], [{ toolCalls: [call("d1", "echo", { text: "x" })] }])))
   )
 
   it.effect("AGENT-8 an agent as a service is found in the context, and keeps the model its layer captured", () => {
@@ -445,12 +416,10 @@ describe("AGENT-8 agents as tools", () => {
           })
         )
       ),
-      Effect.provide(
-        world(
-          scripts(
-            [{ toolCalls: [call("c1", "consult", {})] }, { text: "done" }],
-            [{ toolCalls: [call("d1", "delete", { path: "/" })] }]
-          )
+      inWorld(
+        scripts(
+          [{ toolCalls: [call("c1", "consult", {})] }, { text: "done" }],
+          [{ toolCalls: [call("d1", "delete", { path: "/" })] }]
         )
       )
     )
@@ -464,12 +433,10 @@ describe("AGENT-8 agents as tools", () => {
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
     }).pipe(
-      Effect.provide(
-        world(
-          scripts(
-            [{ toolCalls: [delegate("c1")] }, { text: "done" }],
-            [{ toolCalls: [call("d1", "hold", { id: "h" })] }, { text: "late" }]
-          )
+      inWorld(
+        scripts(
+          [{ toolCalls: [delegate("c1")] }, { text: "done" }],
+          [{ toolCalls: [call("d1", "hold", { id: "h" })] }, { text: "late" }]
         )
       )
     )

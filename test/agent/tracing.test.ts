@@ -3,7 +3,7 @@ import { Cause, Effect, Exit, Logger, Stream, Tracer } from "effect"
 import { Agent, AgentError } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
-import { call, toolkit, world } from "./fixtures.ts"
+import { call, toolkit, inWorld } from "./fixtures.ts"
 
 interface Recorded {
   readonly name: string
@@ -85,7 +85,7 @@ describe("L8 spans and errors", () => {
         const invoked = spans.find(({ name }) => name === "invoke_agent tester")
         assert.strictEqual(invoked?.attributes.get("gen_ai.agent.name"), "tester")
         assert.notInclude(shown(spans), secret)
-      }).pipe(Effect.provide(world(calls)))
+      }).pipe(inWorld(calls))
     })
 
     it.effect(`L8 spans of a failed model call do not quote the provider (${streaming ? "stream" : "run"})`, () => {
@@ -96,7 +96,7 @@ describe("L8 spans and errors", () => {
         assert(Exit.isFailure(exit))
         assert.notInclude(Cause.pretty(exit.cause), secret)
         assert.notInclude(shown(spans), secret)
-      }).pipe(Effect.provide(world([{ fail: { reason: "InvalidRequestError", description: `refused: ${secret}` } }])))
+      }).pipe(inWorld([{ fail: { reason: "InvalidRequestError", description: `refused: ${secret}` } }]))
     })
   }
 
@@ -105,7 +105,7 @@ describe("L8 spans and errors", () => {
       const error = yield* Effect.flip(agent.run("Go"))
       const cause = AgentError.causeOf(error.reason)
       assert.include(String(cause._tag === "Some" ? cause.value : ""), secret)
-    }).pipe(Effect.provide(world([{ fail: { reason: "InvalidRequestError", description: secret } }])))
+    }).pipe(inWorld([{ fail: { reason: "InvalidRequestError", description: secret } }]))
   )
 
   it.effect("L8 RunIncomplete prints neither the conversation nor the arguments", () =>
@@ -115,7 +115,7 @@ describe("L8 spans and errors", () => {
       for (const text of [error.message, String(error), JSON.stringify(error), Cause.pretty(Cause.fail(error))]) {
         assert.notInclude(text, secret)
       }
-    }).pipe(Effect.provide(world(calls)))
+    }).pipe(inWorld(calls))
   )
 
   it.effect("L8 a run logs no message text", () => {
@@ -126,7 +126,7 @@ describe("L8 spans and errors", () => {
     return Effect.gen(function* () {
       yield* agent.run(secret).pipe(Effect.provide(Logger.layer([logger])))
       assert.notInclude(lines.join("\n"), secret)
-    }).pipe(Effect.provide(world(calls)))
+    }).pipe(inWorld(calls))
   })
 
   it.effect("AGENT-1 the span of a run is a child of the caller's, tools are children of the run", () => {
@@ -136,6 +136,6 @@ describe("L8 spans and errors", () => {
       const parent = (name: string) => spans.find((span) => span.name === name)?.parent
       assert.strictEqual(parent("invoke_agent tester"), "caller")
       assert.strictEqual(parent("execute_tool echo"), "invoke_agent tester")
-    }).pipe(Effect.provide(world(calls)))
+    }).pipe(inWorld(calls))
   })
 })
