@@ -34,7 +34,7 @@ import type * as agentData from "./internal/agentData.ts"
 import * as agentMethods from "./internal/agentMethods.ts"
 import * as agentTypes from "./internal/agentTypes.ts"
 import * as callModel from "./internal/callModel.ts"
-import type * as driver from "./internal/driver.ts"
+import * as driver from "./internal/driver.ts"
 import type { Budget } from "./internal/runOptions.ts"
 import * as runTools from "./internal/runTools.ts"
 import * as structuredOutput from "./internal/structuredOutput.ts"
@@ -812,12 +812,12 @@ const bindAgentTool = (tool: boundTool.BoundTool): Effect.Effect<boundTool.Bound
 
 const definedTypeId: agentTypes.DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
 
-const methodsOf = <A>(blueprint: agentBlueprint.Blueprint<A>, within: agentMethods.Wrap): agentTypes.Agent<A> => ({
-  ...agentMethods.makeAgent(machineOf(blueprint), within),
+const methodsOf = <A>(blueprint: agentBlueprint.Blueprint<A>, within: driver.Wrap): agentTypes.Agent<A> => ({
+  ...driver.makeAgent(machineOf(blueprint), within),
   ...agentTypes.withOutputSchema(blueprint.output)
 })
 
-const noWrap: agentMethods.Wrap = (effect) => effect
+const noWrap: driver.Wrap = (effect) => effect
 
 const agentErrorOf =
   (agent: string) =>
@@ -901,7 +901,7 @@ const checkState = Effect.fnUntraced(function* (
   yield* Effect.fromResult(Run.checkDefinition(state, resolved.digest))
 })
 
-const machineOf = <A>(blueprint: agentBlueprint.Blueprint<A>): driver.Machine<A> => ({
+const machineOf = <A>(blueprint: agentBlueprint.Blueprint<A>): driver.AgentMachine<A> => ({
   name: blueprint.name,
   prepare: Effect.gen(function* (): Effect.fn.Return<driver.Prepared<A>, AgentError.Reason> {
     const resolved = yield* blueprint.resolve

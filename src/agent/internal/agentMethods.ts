@@ -22,52 +22,6 @@ import * as driver from "./driver.ts"
 import type * as runOptions from "./runOptions.ts"
 import type * as runParts from "./runParts.ts"
 
-const agentTypeId: agentTypes.TypeId = "~effect-emissary/agent/Agent"
-
-const silentSink: driver.Sink = { streaming: false, emit: () => Effect.void }
-
-const answerOf = <A>(result: runOptions.Result<A>): Effect.Effect<A, AgentError.RunIncomplete> => {
-  if (result.outcome === "Completed") return Effect.succeed(result.output)
-  const { state } = result
-  if (result.outcome === "InvalidOutput") {
-    return Effect.fail(
-      new AgentError.RunIncomplete({ outcome: { _tag: "InvalidOutput", issues: result.issues }, state })
-    )
-  }
-  // A result is only made of a state that has ended.
-  return state.outcome === undefined
-    ? Effect.die(new Error("a result without an outcome"))
-    : Effect.fail(new AgentError.RunIncomplete({ outcome: state.outcome, state }))
-}
-
-export type Wrap = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
-
-export const makeAgent = <A>(machine: driver.Machine<A>, within: Wrap): agentTypes.Agent<A> => {
-  const run = (begin: driver.Begin, sink: driver.Sink) => {
-    const spanned = Effect.withSpan(driver.drive(machine, begin, sink), `invoke_agent ${machine.name}`, {
-      attributes: { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
-    })
-    return within(spanned)
-  }
-  const stream = (begin: driver.Begin) =>
-    driver.streamOf<AgentEvent<A>, AgentError.AgentError>((emit) =>
-      run(begin, {
-        streaming: true,
-        // Sound: the only event that holds an A is the last, and it is this very run's.
-        emit: (event) => emit(event as AgentEvent<A>)
-      })
-    )
-  return {
-    [agentTypeId]: agentTypeId,
-    name: machine.name,
-    run: (input, options = {}) => run({ _tag: "Fresh", input, options }, silentSink),
-    ask: (input, options = {}) => Effect.flatMap(run({ _tag: "Fresh", input, options }, silentSink), answerOf),
-    stream: (input, options = {}) => stream({ _tag: "Fresh", input, options }),
-    resume: (state, options = {}) => run({ _tag: "Resume", state, options }, silentSink),
-    resumeStream: (state, options = {}) => stream({ _tag: "Resume", state, options })
-  }
-}
-
 /** What is in the context only because an enclosing agent had captured it. */
 const MergedOnce = Context.Reference<ReadonlyMap<string, unknown>>("effect-emissary/agent/internal/Laid", {
   defaultValue: () => new Map()
@@ -264,7 +218,7 @@ const requestOf = (
     Effect.uninterruptibleMask((restore) =>
       Effect.flatMap(DateTime.now, (at) =>
         restore(
-          recorder.recordNow({
+          recorder.record({
             _tag: "ProgressSaved",
             at,
             facts,
@@ -314,7 +268,7 @@ const askDelegate = Effect.fnUntraced(function* (
     Effect.provideService(driver.Environment, { ...environment, depth: environment.depth - 1, handed })
   )
   if (ended._tag === "Answered") return yield* recordOutcome(run, ended)
-  if (ended._tag === "Interrupted") return yield* driver.interrupt(recorder, recorder.record, ended.reason)
+  if (ended._tag === "Interrupted") return yield* driver.interrupt(recorder, ended.reason)
   if (Run.next(recorder.state())._tag === "CallModel") {
     return yield* Effect.die(new Error("expected something to wait for where an answer is suspended, found none"))
   }
@@ -330,7 +284,7 @@ const refuseCalls = Effect.fnUntraced(function* ({ recorder }: driver.ActiveRun,
   }
 })
 
-const machineOf = <A>(options: DelegateOptions<A, never>): driver.Machine<A> => ({
+const machineOf = <A>(options: DelegateOptions<A, never>): driver.AgentMachine<A> => ({
   name: options.name,
   prepare: Effect.succeed({
     digest: options.digest,
@@ -349,6 +303,6 @@ const machineOf = <A>(options: DelegateOptions<A, never>): driver.Machine<A> => 
 const makeDelegate = <A, R>(options: DelegateOptions<A, R>): agentTypes.Agent<A, R> =>
   // Sound: R is part of the agent's type, so whoever runs it has R in its context.
   ({
-    ...makeAgent(machineOf(options as DelegateOptions<A, never>), (effect) => effect),
+    ...driver.makeAgent(machineOf(options as DelegateOptions<A, never>), (effect) => effect),
     ...agentTypes.withOutputSchema(options.output)
   }) as agentTypes.Agent<A, R>

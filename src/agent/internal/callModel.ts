@@ -27,7 +27,7 @@ import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import * as AgentError from "../AgentError.ts"
 import type * as Run from "../Run.ts"
 import type { Resolved } from "./agentBlueprint.ts"
-import type { Recorder } from "./driver.ts"
+import type { AgentRecorder } from "./driver.ts"
 import type * as runOptions from "./runOptions.ts"
 import * as runParts from "./runParts.ts"
 import * as structuredOutput from "./structuredOutput.ts"
@@ -62,7 +62,7 @@ export const modelFailed = (error: AiError.AiError, model?: string): AgentError.
 
 interface ModelCall {
   readonly resolved: Resolved<unknown>
-  readonly recorder: Recorder
+  readonly recorder: AgentRecorder
   readonly options: runOptions.ResumeOptions
   readonly budget: runOptions.Budget | undefined
   readonly streaming: boolean
@@ -383,7 +383,7 @@ const withQuietSpans = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<
 
 interface BudgetedRun {
   readonly resolved: Resolved<unknown>
-  readonly recorder: Recorder
+  readonly recorder: AgentRecorder
 }
 
 /** Makes a new view before a model call that would pass the threshold. */

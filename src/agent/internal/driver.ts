@@ -1,7 +1,9 @@
 /**
- * Drives a run: records events, performs what is next until it ends, and hands depth, deadline and options to runs inside.
+ * The kernel of runs, and the agent on it. The kernel records events, performs the actions of a machine until its run has an
+ * outcome, stops a run at its deadline or on request, and passes depth and deadline to runs inside. Plans are machines, too.
  */
 
+import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -14,17 +16,227 @@ import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import type { ValidationIssue } from "../../payload/PayloadError.ts"
+import { defined } from "../../payload/internal/base.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as AgentError from "../AgentError.ts"
 import type { AgentEvent } from "../AgentEvent.ts"
 import * as Run from "../Run.ts"
+import * as agentTypes from "./agentTypes.ts"
 import type * as runOptions from "./runOptions.ts"
 import * as runParts from "./runParts.ts"
+
+/**
+ * One kind of run. `State` is the state of a run, `Action` its next task, `E` the error that ends the process of running.
+ *
+ * - `next`: the next action of a run without an outcome.
+ * - `ends`: whether the action ends the run. No deadline applies to it.
+ * - `perform`: performs an action and records its events, until `deadline` (milliseconds of the Clock) at most.
+ * - `interrupt`: ends the run as interrupted, unless it has ended.
+ * - `stepTimeout`: the limit of the step that begins with this action. The actions after it belong to the step.
+ */
+export interface Machine<State, Action, E> {
+  readonly next: (state: State) => Action
+  readonly ends: (action: Action) => boolean
+  readonly perform: (action: Action, deadline: number | undefined) => Effect.Effect<void, E>
+  readonly interrupt: (reason: string | undefined) => Effect.Effect<void, E>
+  readonly stepTimeout?: ((action: Action) => Duration.Input | undefined) | undefined
+}
+
+/**
+ * The events of one run under way: applied, then journaled, then emitted.
+ *
+ * - `begin`: announces the event that made the first state.
+ * - `record`: applies events and journals them together with deferred ones. Without events it journals the deferred ones.
+ * - `defer`: applies an event that is journaled together with the next ones.
+ * - `stop`: stops the run before its next action. The first reason counts; `stopped` waits for it.
+ * - `close`: nothing is emitted from here on, because the run is being torn down.
+ */
+export interface Recorder<State, Event, View, E = never> {
+  readonly state: () => State
+  readonly begin: Effect.Effect<void, E>
+  readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void, E>
+  readonly defer: (event: Event) => Effect.Effect<void, E>
+  readonly emit: (view: View) => Effect.Effect<void>
+  readonly stop: (interruption: runOptions.Interruption) => Effect.Effect<void>
+  readonly stopped: Effect.Effect<runOptions.Interruption>
+  readonly interruption: () => runOptions.Interruption | undefined
+  readonly stopping: () => boolean
+  readonly close: () => void
+}
+
+/**
+ * The parts of a recorder.
+ *
+ * - `first`: the event that made `state`, for a run that begins.
+ * - `apply`: the state after one more event. An event that does not fit is a bug of the machine.
+ * - `views`: the events for watchers that a recorded event makes.
+ * - `journal`: receives the events since the last write, with the newest state. Its views follow those of the events.
+ * - `after`: runs for each event after its views were emitted.
+ * - `ordered`: events are applied and journaled one batch at a time. A batch that has begun is not interrupted, and after
+ *   one that failed no other begins. Otherwise `record` applies events and calls the journal before it returns its Effect:
+ *   a run then has every event of the runs inside it, also when all of them are interrupted.
+ */
+export interface RecorderOptions<State, Event, View, E> {
+  readonly state: State
+  readonly first: Event | undefined
+  readonly apply: (state: State, event: Event) => Result.Result<State, unknown>
+  readonly views: (before: State, event: Event, after: State) => ReadonlyArray<View>
+  readonly emit: (view: View) => Effect.Effect<void>
+  readonly journal?: Journal<State, Event, View, E> | undefined
+  readonly after?: ((event: Event, state: State) => Effect.Effect<void>) | undefined
+  readonly ordered?: boolean | undefined
+}
+
+type Journal<State, Event, View, E> = (
+  events: Arr.NonEmptyReadonlyArray<Event>,
+  state: State
+) => Effect.Effect<ReadonlyArray<View>, E>
+
+export const makeRecorder = <State, Event, View, E = never>(
+  options: RecorderOptions<State, Event, View, E>
+): Recorder<State, Event, View, E> => {
+  const { after, emit, first, journal, views } = options
+  const stopped = Deferred.makeUnsafe<runOptions.Interruption>()
+  const batch: Batch<E> = options.ordered === true ? oneAtATime() : (commit) => commit()
+  let state = options.state
+  let unwritten: ReadonlyArray<Event> = first === undefined ? [] : [first]
+  let interruption: runOptions.Interruption | undefined
+  let closed = false
+
+  const write = (): Effect.Effect<ReadonlyArray<View>, E> => {
+    const events = unwritten
+    unwritten = []
+    return journal === undefined || !Arr.isReadonlyArrayNonEmpty(events) ? Effect.succeed([]) : journal(events, state)
+  }
+
+  const announce = (shown: ReadonlyArray<View>, events: ReadonlyArray<Event>, current: State): Effect.Effect<void> => {
+    if (closed) return Effect.void
+    const emitted = Effect.forEach(shown, emit, { discard: true })
+    if (options.ordered === true) return emitUnlessInterrupted(emitted)
+    return after === undefined
+      ? emitted
+      : Effect.andThen(
+          emitted,
+          Effect.forEach(events, (event) => after(event, current), { discard: true })
+        )
+  }
+
+  const commit = (events: ReadonlyArray<Event>, writes: boolean): Effect.Effect<void, E> => {
+    const shown: Array<View> = []
+    for (const event of events) {
+      const applied = options.apply(state, event)
+      if (Result.isFailure(applied)) return Effect.die(applied.failure)
+      shown.push(...views(state, event, applied.success))
+      state = applied.success
+    }
+    unwritten = [...unwritten, ...events]
+    const current = state
+    return Effect.flatMap(writes ? write() : Effect.succeed([]), (written) =>
+      announce([...shown, ...written], events, current)
+    )
+  }
+
+  return {
+    state: () => state,
+    begin: Effect.suspend(() =>
+      batch(() => {
+        const events = unwritten
+        const shown = events.flatMap((event) => views(state, event, state))
+        return Effect.flatMap(write(), (written) => announce([...shown, ...written], events, state))
+      })
+    ),
+    record: (...events) => batch(() => commit(events, true)),
+    defer: (event) => batch(() => commit([event], false)),
+    emit,
+    stop: (reason) => {
+      interruption ??= reason
+      return Effect.asVoid(Deferred.succeed(stopped, interruption))
+    },
+    stopped: Deferred.await(stopped),
+    interruption: () => interruption,
+    stopping: () => interruption !== undefined,
+    close: () => {
+      closed = true
+    }
+  }
+}
+
+type Batch<E> = (commit: () => Effect.Effect<void, E>) => Effect.Effect<void, E>
+
+const oneAtATime = <E>(): Batch<E> => {
+  const lock = Semaphore.makeUnsafe(1)
+  let failed: Effect.Effect<void, E> | undefined
+  const commitOnce = (commit: () => Effect.Effect<void, E>) =>
+    Effect.tapCause(commit(), (cause) =>
+      Effect.sync(() => {
+        failed = Effect.failCause(cause)
+      })
+    )
+  return (commit) => Effect.uninterruptible(lock.withPermit(Effect.suspend(() => failed ?? commitOnce(commit))))
+}
+
+/** A slow reader may be left at any time; what was applied and written stays. */
+const emitUnlessInterrupted = (emitted: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.asVoid(Effect.exit(Effect.interruptible(emitted)))
+
+/**
+ * Runs a machine to the outcome of its run. `open` records the events before the first action. A run that is interrupted
+ * records that, and stays interrupted.
+ */
+export const runMachine = <State extends { readonly outcome?: unknown }, Event, Action, View, E>(
+  machine: Machine<State, Action, E>,
+  recorder: Recorder<State, Event, View, E>,
+  options: { readonly open: Effect.Effect<void, E>; readonly deadline: number | undefined }
+): Effect.Effect<void, E> => {
+  const performAll = Effect.gen(function* () {
+    let step: number | undefined
+    while (recorder.state().outcome === undefined) {
+      const interruption = recorder.interruption()
+      if (interruption !== undefined) return yield* machine.interrupt(interruption.reason)
+      const action = machine.next(recorder.state())
+      if (machine.ends(action)) return yield* machine.perform(action, undefined)
+      const timeout = machine.stepTimeout?.(action)
+      if (timeout !== undefined) step = (yield* Clock.currentTimeMillis) + Duration.toMillis(timeout)
+      const deadline = earliest(step, options.deadline)
+      const expired = yield* withDeadline(machine.perform(action, deadline), deadline)
+      if (expired) return yield* machine.interrupt("timeout")
+    }
+  })
+  return Effect.onExit(Effect.andThen(options.open, performAll), (exit) => {
+    if (exit._tag === "Success" || !Cause.hasInterrupts(exit.cause)) return Effect.void
+    recorder.close()
+    return machine.interrupt("interrupted")
+  })
+}
+
+const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
+  a === undefined || b === undefined ? (a ?? b) : Math.min(a, b)
+
+/** Whether the deadline came first. */
+const withDeadline = <E>(effect: Effect.Effect<void, E>, deadline: number | undefined): Effect.Effect<boolean, E> => {
+  const done = Effect.as(effect, false)
+  if (deadline === undefined) return done
+  return Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    now >= deadline
+      ? Effect.succeed(true)
+      : Effect.timeoutOrElse(done, { duration: Duration.millis(deadline - now), orElse: () => Effect.succeed(true) })
+  )
+}
+
+/** The deadline of a run that begins now: the earlier of its own and that of the run around it. */
+export const deadlineOf = (
+  total: Duration.Input | undefined,
+  outer: number | undefined
+): Effect.Effect<number | undefined> =>
+  total === undefined
+    ? Effect.succeed(outer)
+    : Effect.map(Clock.currentTimeMillis, (now) => earliest(now + Duration.toMillis(total), outer))
 
 /** How many events a stream holds before its reader slows the run. */
 const streamBuffer = 16
@@ -60,40 +272,18 @@ export const streamOf = <Event, E>(
     })
   )
 
-interface Parent {
-  /** Whether somebody wants deltas. */
+/** A watcher of a run. `streaming`: whether deltas are wanted. */
+export interface Sink {
   readonly streaming: boolean
   readonly emit: (event: AgentEvent<unknown>) => Effect.Effect<void>
 }
 
-export interface Environment {
-  readonly depth: number
-  readonly maxDepth: number
-  /** When the outermost run has to end, in milliseconds of the Clock. */
-  readonly deadline: number | undefined
-  /** The run that takes the events of this one, for an agent that is a tool. */
-  readonly parent: Parent | undefined
-  /** Options of a run around that has no model itself, for the models inside. */
-  readonly handed: Inherited
-}
-
-type Inherited = Pick<runOptions.ResumeOptions, "defects" | "modelMistakes" | "modelRetry">
-
-const defaultMaxDepth = 8
-
-export const Environment = Context.Reference<Environment>("effect-emissary/agent/internal/Environment", {
-  defaultValue: () => ({ depth: 0, maxDepth: defaultMaxDepth, deadline: undefined, parent: undefined, handed: {} })
-})
-
 /**
- * Where a run stands that begins here.
- *
- * **Details**
+ * Depth and deadline of a run that begins here.
  *
  * - `depth`: 0 for a run that a program starts, one more for each run around it.
- * - `maxDepth`: the largest depth that is allowed.
- * - `deadline`: when the outermost run with a total timeout has to end, in milliseconds
- *   of the Clock.
+ * - `maxDepth`: the largest allowed depth.
+ * - `deadline`: the end of the outermost run with a total timeout, in milliseconds of the Clock.
  */
 export interface RunDepth {
   readonly depth: number
@@ -102,218 +292,141 @@ export interface RunDepth {
 }
 
 /**
- * What holds for the runs that begin inside.
- *
- * **Details**
- *
- * - `emit` is given every event of these runs, instead of whoever started them. Without
- *   it whoever starts a run hears of it, as always.
- * - `streaming`: whether somebody wants deltas, for `emit`; default `false`.
- * - `depth`, `maxDepth`, `deadline`: see {@link RunDepth}; what is left out stays as it is.
+ * The run around the runs that begin here. `parent` receives the events of an agent that is a tool. `handed` are options
+ * that a run without a model passes down to the agents inside it.
  */
-interface NestingOptions {
-  readonly streaming?: boolean | undefined
-  readonly emit?: ((event: AgentEvent<unknown>) => Effect.Effect<void>) | undefined
-  readonly depth?: number | undefined
-  readonly maxDepth?: number | undefined
-  readonly deadline?: number | undefined
+export interface Environment extends RunDepth {
+  readonly parent: Sink | undefined
+  readonly handed: Inherited
 }
 
-/**
- * Where a run stands that begins here.
- */
-export const runDepth: Effect.Effect<RunDepth> = Effect.map(Environment, ({ deadline, depth, maxDepth }) => ({
-  deadline,
-  depth,
-  maxDepth
-}))
+type Inherited = Pick<runOptions.ResumeOptions, "defects" | "modelMistakes" | "modelRetry">
 
-/**
- * Puts the agents that an effect runs inside a run.
- */
+export const Environment = Context.Reference<Environment>("effect-emissary/agent/internal/Environment", {
+  defaultValue: () => ({ depth: 0, maxDepth: 8, deadline: undefined, parent: undefined, handed: {} })
+})
+
+export const runDepth: Effect.Effect<RunDepth> = Environment
+
+/** Runs an effect whose agents run inside another run, at this depth. Their events go to the callers that started them. */
 export const nestRuns =
-  (options: NestingOptions) =>
+  (depth: RunDepth) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.flatMap(Environment, (outer) =>
-      Effect.provideService(effect, Environment, {
-        depth: options.depth ?? outer.depth,
-        maxDepth: options.maxDepth ?? outer.maxDepth,
-        deadline: options.deadline ?? outer.deadline,
-        handed: outer.handed,
-        parent: options.emit === undefined ? undefined : { streaming: options.streaming ?? false, emit: options.emit }
-      })
+    Effect.flatMap(Environment, ({ handed }) =>
+      Effect.provideService(effect, Environment, { ...depth, handed, parent: undefined })
     )
 
-/** One run under way. */
+export interface AgentRecorder extends Recorder<Run.State, Run.Event, AgentEvent<unknown>> {
+  readonly fail: (reason: AgentError.Reason) => AgentError.AgentError
+}
+
+/** The run of an agent under way. */
 export interface ActiveRun {
-  readonly recorder: Recorder
+  readonly recorder: AgentRecorder
   readonly options: runOptions.ResumeOptions
   readonly streaming: boolean
   readonly environment: Environment
 }
 
-/** What a machine is for one run. */
+/**
+ * An agent, or a delegate that answers like one, for one run.
+ *
+ * - `stepTimeout`: whether `timeouts.step` bounds the performed actions.
+ * - `accept`: refuses the states that it cannot continue.
+ * - `ask`: asks for the approvals that calls of the conversation need, before decisions about them are taken.
+ * - `perform`: see {@link Machine}.
+ * - `decode`: the answer of a run that is `Completed`.
+ */
 export interface Prepared<out A> {
   readonly digest: string
   readonly maxSteps: runParts.MaxSteps
   readonly structured: runParts.StructuredSteps
   readonly instructions: string | undefined
-  /** Whether `timeouts.step` bounds what `perform` does. */
   readonly stepTimeout: boolean
-  /** Refuses the states that it cannot go on from. */
   readonly accept: (state: Run.State) => Effect.Effect<void, AgentError.Reason>
-  /** Asks for the approvals that calls of the conversation need, before decisions about them are taken. */
   readonly ask: (run: ActiveRun, callIds: ReadonlySet<string>) => Effect.Effect<void, AgentError.AgentError>
-  /** Does what is next, until `deadline` at most, and records what happened. */
   readonly perform: (
     run: ActiveRun,
-    action: Run.ActionOf<"CallModel"> | Run.ActionOf<"RunTools">,
+    action: Run.ActionOf<"CallModel" | "RunTools">,
     deadline: number | undefined
   ) => Effect.Effect<void, AgentError.AgentError>
-  /** The answer of a run that is `Completed`. */
   readonly decode: (text: string, output: Schema.Json | undefined) => Effect.Effect<A, ReadonlyArray<ValidationIssue>>
 }
 
-export interface Machine<out A> {
+export interface AgentMachine<out A> {
   readonly name: string
   readonly prepare: Effect.Effect<Prepared<A>, AgentError.Reason>
 }
 
-export interface Recorder {
-  readonly state: () => Run.State
-  /** Completed when `interruptWhen` stops the run. */
-  readonly stopped: Deferred.Deferred<runOptions.Interruption>
-  readonly stopping: () => boolean
-  readonly interruption: () => runOptions.Interruption | undefined
-  /** Announces the event that made the state. */
-  readonly begin: (event: Run.Event) => Effect.Effect<void>
-  readonly record: (event: Run.Event) => Effect.Effect<void>
-  /**
-   * Applies the event at once, and tells about it in the effect: what a child run has
-   * applied its parent must have applied, even when it is interrupted in between.
-   */
-  readonly recordNow: (event: Run.Event) => Effect.Effect<void>
-  /** Applies events while the run is being torn down: nobody may stop it or slow it any more. */
-  readonly conclude: (event: Run.Event) => Effect.Effect<void>
-  readonly emit: (event: AgentEvent<unknown>) => Effect.Effect<void>
-  readonly fail: (reason: AgentError.Reason) => AgentError.AgentError
-}
-
-const makeRecorder = (
-  initial: Run.State,
-  options: Pick<runOptions.ResumeOptions, "onState" | "interruptWhen">,
-  emit: (event: AgentEvent<unknown>) => Effect.Effect<void>
-): Recorder => {
-  let state = initial
-  let interruption: runOptions.Interruption | undefined
-  const stopped = Deferred.makeUnsafe<runOptions.Interruption>()
-
-  /** A driver that applies an event which does not fit has a bug, and dies of it. */
-  const applied = (event: Run.Event, then: (state: Run.State) => Effect.Effect<void>): Effect.Effect<void> => {
-    const result = Run.apply(state, event)
-    if (Result.isFailure(result)) return Effect.die(result.failure)
-    state = result.success
-    return then(state)
-  }
-
-  const tell = (current: Run.State, event: Run.Event): Effect.Effect<void> =>
-    options.onState === undefined ? Effect.void : options.onState(current, event)
-
-  const ask = (current: Run.State, event: Run.Event): Effect.Effect<void> => {
-    if (options.interruptWhen === undefined || interruption !== undefined) return Effect.void
-    const answer = options.interruptWhen(event, current)
-    return Effect.flatMap(Effect.isEffect(answer) ? answer : Effect.succeed(answer), (found) => {
-      if (found === undefined) return Effect.void
-      interruption = found
-      return Effect.asVoid(Deferred.succeed(stopped, found))
-    })
-  }
-
-  const announce = (before: Run.State, current: Run.State, event: Run.Event): Effect.Effect<void> =>
-    tell(current, event).pipe(
-      Effect.andThen(show(viewOf(before, event, current))),
-      Effect.andThen(Effect.suspend(() => ask(current, event)))
-    )
-
-  const show = (view: AgentEvent<unknown> | undefined) => (view === undefined ? Effect.void : emit(view))
-
-  const recordNow = (event: Run.Event): Effect.Effect<void> => {
-    const before = state
-    return applied(event, (current) => announce(before, current, event))
-  }
-
-  return {
-    state: () => state,
-    stopped,
-    stopping: () => interruption !== undefined,
-    interruption: () => interruption,
-    begin: (event) => Effect.suspend(() => announce(state, state, event)),
-    record: (event) => Effect.suspend(() => recordNow(event)),
-    recordNow,
-    conclude: (event) => Effect.suspend(() => applied(event, (current) => tell(current, event))),
+const recorderOf = (
+  state: Run.State,
+  first: Run.Event | undefined,
+  { interruptWhen, onState }: runOptions.ResumeOptions,
+  emit: Sink["emit"]
+): AgentRecorder => {
+  const recorder: Recorder<Run.State, Run.Event, AgentEvent<unknown>> = makeRecorder({
+    state,
+    first,
+    apply: Run.apply,
+    views: viewsOf,
     emit,
-    fail: (reason) => new AgentError.AgentError({ agent: state.agent, reason, state })
+    journal: onState === undefined ? undefined : ([event], state) => Effect.as(onState(state, event), []),
+    after:
+      interruptWhen === undefined
+        ? undefined
+        : (event, state) =>
+            Effect.suspend(() => (recorder.stopping() ? Effect.void : askToStop(recorder, interruptWhen(event, state))))
+  })
+  return {
+    ...recorder,
+    fail: (reason) => new AgentError.AgentError({ agent: state.agent, reason, state: recorder.state() })
   }
 }
 
-/**
- * How a fact of the run looks to somebody who watches it. What a child does is not shown
- * here: the child shows it, as `Child`.
- */
-const viewOf = (before: Run.State, event: Run.Event, state: Run.State): AgentEvent<unknown> | undefined => {
+const askToStop = (
+  recorder: Pick<AgentRecorder, "stop">,
+  answer: runOptions.Interruption | undefined | Effect.Effect<runOptions.Interruption | undefined>
+): Effect.Effect<void> =>
+  Effect.flatMap(Effect.isEffect(answer) ? answer : Effect.succeed(answer), (found) =>
+    found === undefined ? Effect.void : recorder.stop(found)
+  )
+
+/** A child emits its own events, as `Child`. */
+const viewsOf = (before: Run.State, event: Run.Event, state: Run.State): ReadonlyArray<AgentEvent<unknown>> =>
+  event._tag === "ChildEvent" && !runParts.isDecision(event) ? [] : [viewOf(before, event, state)]
+
+const viewOf = (before: Run.State, event: Run.Event, state: Run.State): AgentEvent<unknown> => {
   switch (event._tag) {
-    case "ChildEvent":
-      return runParts.isDecision(event) ? { _tag: "StateChanged", event, state } : undefined
     case "RunStarted":
-    case "RunResumed":
-      return runStartedView(state, event._tag === "RunResumed")
+    case "RunResumed": {
+      const { agent, runId } = state
+      return { _tag: "RunStarted", runId, agent, resumed: event._tag === "RunResumed", state }
+    }
     case "StepStarted":
       return { _tag: "StepStarted", step: event.step, purpose: event.purpose, state }
-    case "ModelAnswered":
-      return {
-        _tag: "StepFinished",
-        step: state.steps,
-        message: event.message,
-        usage: event.message.usage ?? Message.emptyUsage,
-        total: state.usage,
-        state
-      }
-    case "ToolStarted": {
-      const part = Run.openCall(state, event.callId)?.part
-      return {
-        _tag: "ToolStarted",
-        callId: event.callId,
-        name: part?.name ?? "",
-        arguments: part?.arguments ?? null,
-        state
-      }
+    case "ModelAnswered": {
+      const { message } = event
+      const usage = message.usage ?? Message.emptyUsage
+      return { _tag: "StepFinished", step: state.steps, message, usage, total: state.usage, state }
     }
-    case "ToolFinished":
-      return {
-        _tag: "ToolFinished",
-        callId: event.message.callId,
-        name: event.message.name,
-        result: event.message.result,
-        duration: Duration.millis(event.durationMillis ?? 0),
-        state
-      }
-    case "ApprovalRequested": {
-      const part = Run.openCall(before, event.callId)?.part
-      const request = { callId: event.callId, name: part?.name ?? "", arguments: part?.arguments ?? null }
-      return { _tag: "ApprovalRequested", request, state }
+    case "ToolStarted":
+      return { _tag: "ToolStarted", ...callOf(state, event.callId), state }
+    case "ToolFinished": {
+      const { callId, name, result } = event.message
+      const duration = Duration.millis(event.durationMillis ?? 0)
+      return { _tag: "ToolFinished", callId, name, result, duration, state }
     }
+    case "ApprovalRequested":
+      return { _tag: "ApprovalRequested", request: callOf(before, event.callId), state }
     default:
       return { _tag: "StateChanged", event, state }
   }
 }
 
-const runStartedView = (state: Run.State, resumed: boolean): AgentEvent<unknown> => ({
-  _tag: "RunStarted",
-  runId: state.runId,
-  agent: state.agent,
-  resumed,
-  state
-})
+const callOf = (state: Run.State, callId: string) => {
+  const { arguments: args = null, name = "" } = Run.openCall(state, callId)?.part ?? {}
+  return { callId, name, arguments: args }
+}
 
 /** The event of a call that has its result. */
 export const toolFinishedEvent = Effect.fnUntraced(function* (
@@ -335,28 +448,17 @@ export const toolFinishedEvent = Effect.fnUntraced(function* (
 const causeText = (cause: Cause.Cause<unknown>): string =>
   cause.reasons.map((reason) => (reason._tag === "Die" ? String(reason.defect) : reason._tag)).join("; ")
 
-/** Ends the run as `Interrupted`: what started gets its results first. */
-export const interrupt = Effect.fnUntraced(function* (
-  { state }: Recorder,
-  record: Recorder["record"],
-  reason: string | undefined
-) {
+/** Ends the run as `Interrupted`: calls that started get their results first. */
+export const interrupt = Effect.fnUntraced(function* ({ record, state }: AgentRecorder, reason: string | undefined) {
   if (state().outcome !== undefined) return
   // An interruption of the fiber may come while one by the clock or the hook is being recorded.
-  const why = state().interrupted ?? (reason === undefined ? {} : { reason })
+  const why = state().interrupted ?? defined({ reason })
   if (state().interrupted === undefined) yield* record({ _tag: "RunInterrupted", at: yield* DateTime.now, ...why })
-  for (const settled of Run.recover(state())) {
-    yield* record(yield* toolFinishedEvent(settled))
-  }
+  for (const settled of Run.recover(state())) yield* record(yield* toolFinishedEvent(settled))
   yield* record({ _tag: "RunFinished", at: yield* DateTime.now, outcome: { _tag: "Interrupted", ...why } })
 })
 
-export interface Sink {
-  readonly streaming: boolean
-  readonly emit: (event: AgentEvent<unknown>) => Effect.Effect<void>
-}
-
-/** Where a run begins: a fresh one, or a state to go on from. */
+/** The beginning of a run: a fresh one, or a state to continue. */
 export type Begin =
   | { readonly _tag: "Fresh"; readonly input: runOptions.Input; readonly options: runOptions.Options }
   | { readonly _tag: "Resume"; readonly state: Run.State; readonly options: runOptions.ResumeOptions }
@@ -406,7 +508,7 @@ const startedEvent = Effect.fnUntraced(function* (
     structured: prepared.structured,
     context,
     conversation
-  } satisfies Run.EventOf<"RunStarted">
+  } satisfies Run.Event
 })
 
 const resultOf = Effect.fnUntraced(function* <A>(
@@ -437,111 +539,49 @@ const resultOf = Effect.fnUntraced(function* <A>(
   }
 })
 
-interface Loop extends ActiveRun {
-  readonly prepared: Prepared<unknown>
-}
-
-const timedOut = "timeout"
-
-const runLoop = Effect.fnUntraced(function* (run: Loop) {
-  const { environment, options, prepared, recorder } = run
-  let stepDeadline: number | undefined
-  while (!recorder.stopping()) {
-    const action = Run.next(recorder.state())
-    if (action._tag === "Finished") {
-      if (recorder.state().outcome === undefined) {
-        yield* recorder.record({ _tag: "RunFinished", at: yield* DateTime.now, outcome: action.outcome })
-      }
-      return
-    }
-    if (action._tag === "CallModel" && prepared.stepTimeout && options.timeouts?.step !== undefined) {
-      stepDeadline = (yield* Clock.currentTimeMillis) + Duration.toMillis(options.timeouts.step)
-    }
-    const deadline = earliest(stepDeadline, environment.deadline)
-    const expired = yield* withDeadline(unlessStopped(run, prepared.perform(run, action, deadline)), deadline)
-    if (expired) return yield* interrupt(recorder, recorder.record, timedOut)
+const machineOf = (
+  prepared: Prepared<unknown>,
+  run: ActiveRun
+): Machine<Run.State, Run.Action, AgentError.AgentError> => {
+  const { options, recorder } = run
+  const unlessStopped = <E>(doing: Effect.Effect<void, E>): Effect.Effect<void, E> =>
+    options.interruptWhen === undefined ? doing : Effect.raceFirst(doing, Effect.asVoid(recorder.stopped))
+  return {
+    next: Run.next,
+    ends: ({ _tag }) => _tag === "Finished",
+    perform: (action, deadline) =>
+      action._tag === "Finished"
+        ? Effect.flatMap(DateTime.now, (at) => recorder.record({ _tag: "RunFinished", at, outcome: action.outcome }))
+        : unlessStopped(prepared.perform(run, action, deadline)),
+    interrupt: (reason) => interrupt(recorder, reason),
+    stepTimeout: ({ _tag }) => (_tag === "CallModel" && prepared.stepTimeout ? options.timeouts?.step : undefined)
   }
-  const { reason } = yield* Deferred.await(recorder.stopped)
-  yield* interrupt(recorder, recorder.record, reason)
-})
-
-const unlessStopped = <E>({ options, recorder }: ActiveRun, doing: Effect.Effect<void, E>): Effect.Effect<void, E> =>
-  options.interruptWhen === undefined ? doing : Effect.raceFirst(doing, Effect.asVoid(Deferred.await(recorder.stopped)))
-
-const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
-  a === undefined ? b : b === undefined ? a : Math.min(a, b)
-
-/** Whether the deadline came first. */
-const withDeadline = <E, R>(
-  effect: Effect.Effect<void, E, R>,
-  deadline: number | undefined
-): Effect.Effect<boolean, E, R> => {
-  const done = Effect.as(effect, false)
-  if (deadline === undefined) return done
-  return Effect.flatMap(Clock.currentTimeMillis, (now) =>
-    now >= deadline
-      ? Effect.succeed(true)
-      : Effect.timeoutOrElse(done, { duration: Duration.millis(deadline - now), orElse: () => Effect.succeed(true) })
-  )
 }
 
-const deadlineOf = (
-  options: runOptions.ResumeOptions,
-  outer: number | undefined
-): Effect.Effect<number | undefined> => {
-  const total = options.timeouts?.total
-  return total === undefined
-    ? Effect.succeed(outer)
-    : Effect.map(Clock.currentTimeMillis, (now) => earliest(now + Duration.toMillis(total), outer))
-}
-
-/** What is recorded before the loop: decisions, then the new message, which waits for open calls. */
-const openRun = Effect.fnUntraced(function* (run: Loop, begin: Begin) {
-  const { options, prepared, recorder } = run
-  const input = begin._tag === "Fresh" ? begin.input : begin.options.input
+/** Records decisions, then the new message, which waits for open calls. */
+const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: Prepared<unknown>, input: runOptions.Input) {
+  const { options, recorder } = run
   const decisions = options.decisions ?? []
-  if (decisions.length > 0) {
-    const callIds = new Set(decisions.map(({ callId }) => callId))
-    yield* prepared.ask(run, callIds)
-  }
+  if (decisions.length > 0) yield* prepared.ask(run, new Set(decisions.map(({ callId }) => callId)))
   const decided = Run.decide(recorder.state(), decisions, yield* DateTime.now)
-  for (const event of yield* Effect.mapError(Effect.fromResult(decided), recorder.fail)) {
-    yield* recorder.record(event)
-  }
-  // Also when the hook has stopped the run already: what the user said must not be lost.
-  if (input !== undefined) {
-    const message = yield* Message.user(input)
-    const fits = Conversation.append(Conversation.empty, message)
-    if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
-    const at = yield* DateTime.now
-    const maxSteps = maxStepsOf(options.maxSteps ?? prepared.maxSteps)
-    yield* recorder.record({ _tag: "InputAdded", at, message, maxSteps })
-  }
+  for (const event of yield* Effect.mapError(Effect.fromResult(decided), recorder.fail)) yield* recorder.record(event)
+  // Also when the hook has stopped the run already: the message must not be lost.
+  if (input === undefined) return
+  const message = yield* Message.user(input)
+  const fits = Conversation.append(Conversation.empty, message)
+  if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
+  const maxSteps = maxStepsOf(options.maxSteps ?? prepared.maxSteps)
+  yield* recorder.record({ _tag: "InputAdded", at: yield* DateTime.now, message, maxSteps })
 })
 
-const startRun = Effect.fnUntraced(function* (
-  agent: string,
-  prepared: Prepared<unknown>,
-  begin: Extract<Begin, { readonly _tag: "Fresh" }>,
-  context: Run.State["context"],
-  depth: number,
-  make: MakeRecorder
-) {
-  const event = yield* startedEvent(agent, prepared, begin, context, depth)
-  const recorder = make(Run.start(event))
-  return { recorder, first: recorder.begin(event) }
-})
-
-const resumeRun = Effect.fnUntraced(function* (
-  prepared: Prepared<unknown>,
-  { options, state }: Extract<Begin, { readonly _tag: "Resume" }>,
-  make: MakeRecorder
-) {
-  yield* prepared.accept(state)
-  const recorder = make(state)
-  const maxSteps = options.maxSteps === undefined ? undefined : { maxSteps: maxStepsOf(options.maxSteps) }
-  return { recorder, first: recorder.record({ _tag: "RunResumed", at: yield* DateTime.now, ...maxSteps }) }
-})
+const resumed = ({ recorder, options: { maxSteps } }: ActiveRun): Effect.Effect<void> =>
+  Effect.flatMap(DateTime.now, (at) =>
+    recorder.record({
+      _tag: "RunResumed",
+      at,
+      ...(maxSteps === undefined ? undefined : { maxSteps: maxStepsOf(maxSteps) })
+    })
+  )
 
 const withInherited = (options: runOptions.ResumeOptions, handed: Inherited): runOptions.ResumeOptions => ({
   ...options,
@@ -550,66 +590,104 @@ const withInherited = (options: runOptions.ResumeOptions, handed: Inherited): ru
   modelRetry: options.modelRetry ?? handed.modelRetry
 })
 
-type MakeRecorder = (state: Run.State) => Recorder
-
-/** Runs a machine from where `begin` says to its result. */
-export const drive = <A>(
-  machine: Machine<A>,
+/** The state to begin with, and the event that made it where the run is fresh. */
+const firstState = Effect.fnUntraced(function* (
+  agent: string,
+  prepared: Prepared<unknown>,
   begin: Begin,
-  sink: Sink
-): Effect.Effect<runOptions.Result<A>, AgentError.AgentError> =>
-  Effect.gen(function* () {
-    const outer = yield* Environment
-    const options = withInherited(begin.options, outer.handed)
-    const context =
-      begin._tag === "Resume" ? begin.state.context : (begin.options.context ?? (yield* RunContext.RunContext))
-    const maxDepth = options.maxDepth ?? outer.maxDepth
-    const refuse = (reason: AgentError.Reason) =>
-      new AgentError.AgentError({
-        agent: machine.name,
-        reason,
-        ...(begin._tag === "Resume" ? { state: begin.state } : undefined)
-      })
-    if (outer.depth > maxDepth) return yield* refuse(new AgentError.MaxDepth({ limit: maxDepth }))
-    const deadline = yield* deadlineOf(options, outer.deadline)
-    const environment: Environment = { depth: outer.depth + 1, maxDepth, deadline, parent: undefined, handed: {} }
-    const emit = outer.parent === undefined ? sink.emit : outer.parent.emit
-    const streaming = outer.parent === undefined ? sink.streaming : outer.parent.streaming
+  context: Run.State["context"],
+  depth: number
+) {
+  if (begin._tag === "Resume") {
+    yield* prepared.accept(begin.state)
+    return { state: begin.state, first: undefined }
+  }
+  const first = yield* startedEvent(agent, prepared, begin, context, depth)
+  return { state: Run.start(first), first }
+})
 
-    // What the agent's own Effects open is closed with the run, or with the caller's scope where there is one.
-    const ambient = yield* Effect.serviceOption(Scope.Scope)
-    const inScope = (own: Scope.Scope) =>
-      Effect.provideService(
-        machine.prepare,
-        Scope.Scope,
-        Option.getOrElse(ambient, () => own)
-      )
+/** Runs an agent from its first event, or from a state, to its result. */
+const drive = Effect.fnUntraced(function* <A>(
+  machine: AgentMachine<A>,
+  begin: Begin,
+  caller: Sink
+): Effect.fn.Return<runOptions.Result<A>, AgentError.AgentError> {
+  const outer = yield* Environment
+  const resumes = begin._tag === "Resume"
+  const options = withInherited(begin.options, outer.handed)
+  const context = resumes ? begin.state.context : (begin.options.context ?? (yield* RunContext.RunContext))
+  const maxDepth = options.maxDepth ?? outer.maxDepth
+  const refuse = (reason: AgentError.Reason) =>
+    new AgentError.AgentError({ agent: machine.name, reason, ...(resumes ? { state: begin.state } : undefined) })
+  if (outer.depth > maxDepth) return yield* refuse(new AgentError.MaxDepth({ limit: maxDepth }))
+  const deadline = yield* deadlineOf(options.timeouts?.total, outer.deadline)
+  const environment: Environment = { depth: outer.depth + 1, maxDepth, deadline, parent: undefined, handed: {} }
+  const { emit, streaming } = outer.parent ?? caller
 
-    const running = Effect.fnUntraced(function* (scope: Scope.Scope) {
-      const prepared = yield* Effect.mapError(inScope(scope), refuse)
-      const make: MakeRecorder = (state) => makeRecorder(state, options, emit)
-      const { first, recorder } = yield* Effect.mapError(
-        begin._tag === "Fresh"
-          ? startRun(machine.name, prepared, begin, context, outer.depth, make)
-          : resumeRun(prepared, begin, make),
-        refuse
-      )
-      const run: Loop = { prepared, recorder, options, streaming, environment }
-      yield* first.pipe(
-        Effect.andThen(openRun(run, begin)),
-        Effect.andThen(runLoop(run)),
-        Effect.onExit((exit) =>
-          exit._tag === "Failure" && Cause.hasInterrupts(exit.cause)
-            ? interrupt(recorder, recorder.conclude, "interrupted")
-            : Effect.void
-        )
-      )
-      const result = yield* resultOf(prepared, recorder.state())
-      yield* emit({ _tag: "RunFinished", result })
-      return result
-    })
-    return yield* Effect.scopedWith(running).pipe(
-      Effect.provideService(RunContext.RunContext, context),
-      Effect.provideService(Environment, environment)
+  // Resources of the agent's own Effects are closed with the run, or with the caller's scope where there is one.
+  const ambient = yield* Effect.serviceOption(Scope.Scope)
+  const running = Effect.fnUntraced(function* (own: Scope.Scope) {
+    const scope = Option.getOrElse(ambient, () => own)
+    const prepared = yield* Effect.mapError(Effect.provideService(machine.prepare, Scope.Scope, scope), refuse)
+    const { first, state } = yield* Effect.mapError(
+      firstState(machine.name, prepared, begin, context, outer.depth),
+      refuse
     )
+    const recorder = recorderOf(state, first, options, emit)
+    const run: ActiveRun = { recorder, options, streaming, environment }
+    const begun = first === undefined ? resumed(run) : recorder.begin
+    const open = Effect.andThen(begun, openRun(run, prepared, resumes ? begin.options.input : begin.input))
+    yield* runMachine(machineOf(prepared, run), recorder, { open, deadline })
+    const result = yield* resultOf(prepared, recorder.state())
+    yield* emit({ _tag: "RunFinished", result })
+    return result
   })
+  return yield* Effect.scopedWith(running).pipe(
+    Effect.provideService(RunContext.RunContext, context),
+    Effect.provideService(Environment, environment)
+  )
+})
+
+const silent: Sink = { streaming: false, emit: () => Effect.void }
+
+const answerOf = <A>(result: runOptions.Result<A>): Effect.Effect<A, AgentError.RunIncomplete> => {
+  if (result.outcome === "Completed") return Effect.succeed(result.output)
+  const { state } = result
+  if (result.outcome === "InvalidOutput") {
+    return Effect.fail(
+      new AgentError.RunIncomplete({ outcome: { _tag: "InvalidOutput", issues: result.issues }, state })
+    )
+  }
+  // A result is only made of a state that has ended.
+  return state.outcome === undefined
+    ? Effect.die(new Error("a result without an outcome"))
+    : Effect.fail(new AgentError.RunIncomplete({ outcome: state.outcome, state }))
+}
+
+export type Wrap = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
+
+export const makeAgent = <A>(machine: AgentMachine<A>, within: Wrap): agentTypes.Agent<A> => {
+  const run = (begin: Begin, sink: Sink) => {
+    const spanned = Effect.withSpan(drive(machine, begin, sink), `invoke_agent ${machine.name}`, {
+      attributes: { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
+    })
+    return within(spanned)
+  }
+  const stream = (begin: Begin) =>
+    streamOf<AgentEvent<A>, AgentError.AgentError>((emit) =>
+      run(begin, {
+        streaming: true,
+        // Sound: the only event that holds an A is the last, and it is this very run's.
+        emit: (event) => emit(event as AgentEvent<A>)
+      })
+    )
+  return {
+    [agentTypes.TypeId]: agentTypes.TypeId,
+    name: machine.name,
+    run: (input, options = {}) => run({ _tag: "Fresh", input, options }, silent),
+    ask: (input, options = {}) => Effect.flatMap(run({ _tag: "Fresh", input, options }, silent), answerOf),
+    stream: (input, options = {}) => stream({ _tag: "Fresh", input, options }),
+    resume: (state, options = {}) => run({ _tag: "Resume", state, options }, silent),
+    resumeStream: (state, options = {}) => stream({ _tag: "Resume", state, options })
+  }
+}

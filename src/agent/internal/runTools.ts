@@ -22,7 +22,7 @@ import type * as runOptions from "./runOptions.ts"
 
 interface Batch {
   readonly resolved: Resolved<unknown>
-  readonly recorder: driver.Recorder
+  readonly recorder: driver.AgentRecorder
   readonly options: runOptions.ResumeOptions
   readonly deadline: number | undefined
   readonly environment: driver.Environment
@@ -208,7 +208,7 @@ const executeBatch = Effect.fnUntraced(function* (
 interface ChildOptions {
   readonly call: boundCall.BoundCall
   readonly child: Run.State | undefined
-  readonly recorder: driver.Recorder
+  readonly recorder: driver.AgentRecorder
   readonly environment: driver.Environment
   readonly streaming: boolean
   /** The options of the outer run that hold for the child as well. */
@@ -262,7 +262,7 @@ const runChildAgent = (
 ): Effect.Effect<ToolResult.ToolResult> => {
   const { call, child, environment, recorder } = options
   const onState = (_: Run.State, event: Run.Event) =>
-    recorder.recordNow({ _tag: "ChildEvent", at: event.at, callId: call.id, event })
+    recorder.record({ _tag: "ChildEvent", at: event.at, callId: call.id, event })
   const { defects, interruptWhen, modelMistakes, modelRetry, timeouts } = options.limits
   const inherited: runOptions.ResumeOptions = {
     onState,
