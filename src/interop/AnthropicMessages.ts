@@ -16,11 +16,10 @@
  * theirs when it was read. No other messages are merged: Anthropic takes several of
  * one role in a row.
  *
- * What was read and was lawful is written again as it was, byte by byte: strings
- * and lists of blocks, the order of keys and of results, and keys that are not
- * known here. What a conversation has no field for stands in the metadata of the
- * message, under `"effect-emissary/anthropic"`. It is used as long as the message
- * says what it said.
+ * A lawful history that was read is written again as equal JSON: strings and lists
+ * of blocks, the order of results, and unknown keys. Facts that a conversation has
+ * no field for are kept in the metadata of the message, under
+ * `"effect-emissary/anthropic"`, and are ignored once the message has changed.
  *
  * | here | in the format |
  * |---|---|
@@ -61,6 +60,7 @@ import * as prompts from "../conversation/internal/prompts.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
+import { own } from "../payload/internal/base.ts"
 import * as untrusted from "../payload/internal/untrusted.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
@@ -203,17 +203,14 @@ export const fromConversation = (
  * const chat = Effect.runSync(AnthropicMessages.toConversation(foreign))
  * assert.strictEqual(Conversation.messageCount(chat), 4)
  * const again = Result.getOrThrow(AnthropicMessages.fromConversation(chat))
- * assert.strictEqual(JSON.stringify(again), JSON.stringify(foreign))
+ * assert.deepStrictEqual(again, foreign)
  * ```
  *
  * @category conversions
  * @since 0.1.0
  */
 export const toConversation: history.Reader<unknown, ReadOptions, PayloadError.PayloadError | ConversationError> =
-  history.makeReader(
-    (input, options) => readHistory(input, options ?? {}),
-    (input, options) => repairHistory(input, options ?? {})
-  )
+  foreignMessages.makeReader("anthropic", (input, limits) => receiveHistory(input, limits))
 
 /**
  * Schema of a conversation whose encoded form are `system` and `messages` of
@@ -247,8 +244,6 @@ export const AnthropicMessages: Schema.Codec<history.Conversation, Schema.Json> 
   toConversation,
   (self) => Effect.fromResult(Result.map(fromConversation(self), (history): Schema.Json => ({ ...history })))
 )
-
-// Keys that are not declared are kept as they are, see ../foreign.ts
 
 const OptionalText = Schema.optionalKey(Schema.NullOr(Schema.String))
 
@@ -696,11 +691,7 @@ const withoutRefused = (raw: Schema.Json, said: foreignMessages.ForeignMessage):
   if (said.role === "tool") return messageData.isJsonObject(raw) ? withoutBlankResult(raw, said) : raw
   if (!Array.isArray(raw)) return raw
   return withoutBlankText(raw).map((block: Schema.Json) => {
-    if (
-      !messageData.isJsonObject(block) ||
-      !isUseBlock(block) ||
-      messageData.isJsonObject(foreignMessages.ownField(block, "input"))
-    )
+    if (!messageData.isJsonObject(block) || !isUseBlock(block) || messageData.isJsonObject(own(block, "input")))
       return block
     const part = said.role === "assistant" ? said.content.find((part) => isCallOf(part, block["id"])) : undefined
     return part?.type === "tool-call" ? { ...block, input: part.arguments } : block
@@ -723,12 +714,12 @@ const withoutBlankText = (blocks: ReadonlyArray<Schema.Json>): ReadonlyArray<Sch
   )
 
 const withoutBlankResult = (raw: Json.JsonObject, said: foreignMessages.ForeignMessage): Json.JsonObject => {
-  const content = foreignMessages.ownField(raw, "content")
+  const content = own(raw, "content")
   const blocks = Array.isArray(content) ? withoutBlankText(content) : undefined
   const isEmpty = blocks === undefined ? typeof content === "string" && isBlank(content) : blocks.length === 0
   if (!isEmpty) return blocks === undefined ? raw : { ...raw, content: blocks }
   const canonical = writeContent(said, undefined)
-  const replaced = messageData.isJsonObject(canonical) ? foreignMessages.ownField(canonical, "content") : undefined
+  const replaced = messageData.isJsonObject(canonical) ? own(canonical, "content") : undefined
   return Object.fromEntries(
     Object.entries(raw).flatMap(([key, value]) => {
       if (key !== "content") return [[key, value] as const]
@@ -738,18 +729,11 @@ const withoutBlankResult = (raw: Json.JsonObject, said: foreignMessages.ForeignM
   )
 }
 
-/** What has to be noted of content, or of the block of a result, so that it goes out as it came in. */
 const noteOfRaw = (
   raw: Schema.Json,
   said: foreignMessages.ForeignMessage,
-  form: foreignMessages.Form
-): foreignMessages.Note => {
-  const delta = foreignMessages.diff(writeContent(said, form), withoutRefused(raw, said))
-  return {
-    ...(form === undefined ? undefined : { form }),
-    ...(delta === undefined ? undefined : { delta })
-  }
-}
+  form: foreignMessages.Form | undefined
+): foreignMessages.Note => foreignMessages.noteOf(form, writeContent(said, form), withoutRefused(raw, said))
 
 const makeReader = <T>(schema: Schema.Decoder<T>, read: (value: T) => foreignMessages.ForeignMessage) => {
   const decode = Schema.decodeUnknownOption(schema)
@@ -770,8 +754,8 @@ const readers: {
 /** Writes content as it came in, provided that this says the same and is lawful. */
 const writeAsReceived = (said: foreignMessages.ForeignMessage, note: foreignMessages.Note): Schema.Json => {
   const canonical = writeContent(said, note.form)
-  if (note.delta === undefined) return canonical
-  const patched = foreignMessages.applyDiff(canonical, note.delta)
+  if (note.patch === undefined) return canonical
+  const patched = foreignMessages.applyNote(canonical, note)
   const back = Option.getOrUndefined(readers[said.role](patched))
   return back !== undefined &&
     Equal.equals(writeContent(back, note.form), canonical) &&
@@ -786,13 +770,11 @@ const splitMessage = (
   message: WireMessage,
   raw: Json.JsonObject
 ): ReadonlyArray<foreignMessages.ReceivedMessage> => {
-  const outer = foreignMessages.diff({ role: message.role, content: null }, withoutContent(raw))
-  const [first, ...rest] = partsOfMessage(message, raw["content"] ?? null)
+  const { content, role: _, ...members } = raw
+  const [first, ...rest] = partsOfMessage(message, content ?? null)
   if (first === undefined) return []
-  return [outer === undefined ? first : { ...first, note: { ...first.note, outer } }, ...rest].map((one) => ({
-    index,
-    ...one
-  }))
+  const note = Object.keys(members).length === 0 ? first.note : { ...first.note, members }
+  return [{ ...first, note }, ...rest].map((one) => ({ index, ...one }))
 }
 
 type MessagePart = Omit<foreignMessages.ReceivedMessage, "index">
@@ -838,15 +820,7 @@ const partsOfUser = (
   return all.length === 0 ? [makePart(readUser([]), raws)] : all
 }
 
-const withoutContent = (raw: Json.JsonObject): Json.JsonObject =>
-  Object.fromEntries(Object.entries(raw).map(([key, value]) => [key, key === "content" ? null : value]))
-
 const formatName = "Anthropic messages"
-
-interface ReceiveOptions {
-  readonly limits?: Partial<Limits> | undefined
-  readonly tokenLimit?: number | undefined
-}
 
 const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
   const json = yield* Json.checkObject(input, { what: formatName, limits })
@@ -874,20 +848,11 @@ const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Part
       return Json.isObject(raw) ? splitMessage(index, message, raw) : []
     })
   ]
-  const top = foreignMessages.diff({ system: null, messages: null }, withoutValues(json))
-  return all.map((one, index) => (index > 0 || top === undefined ? one : { ...one, note: { ...one.note, top } }))
+  const [first, ...rest] = all
+  return first === undefined || json["system"] !== undefined
+    ? all
+    : [{ ...first, note: { ...first.note, withoutSystem: true as const } }, ...rest]
 })
-
-const readHistory = (input: unknown, options: ReceiveOptions) =>
-  Effect.flatMap(receiveHistory(input, options.limits), (all) =>
-    foreignMessages.toConversation("anthropic", all, options.tokenLimit)
-  )
-
-/** The same, with what breaks a law repaired. */
-const repairHistory = (input: unknown, options: ReceiveOptions) =>
-  Effect.flatMap(receiveHistory(input, options.limits), (all) =>
-    foreignMessages.toRepaired("anthropic", all, options.tokenLimit)
-  )
 
 const readInstructions = (
   system: typeof WireHistory.Type.system,
@@ -897,9 +862,6 @@ const readInstructions = (
   const said = readSystem(system)
   return [{ index: 0, said, note: noteOfRaw(raw, said, typeof system === "string" ? undefined : "blocks") }]
 }
-
-const withoutValues = (json: Json.JsonObject): Json.JsonObject =>
-  Object.fromEntries(Object.keys(json).map((key) => [key, null]))
 
 type Prepared = Result.Result<foreignMessages.ForeignMessage, RenderError.Reason>
 
@@ -913,11 +875,12 @@ const prepareMessage = (message: Message.Message, index: number, options: Option
   switch (message.role) {
     case "system":
       return isBlank(message.content)
-        ? Result.fail(new RenderError.EmptySystem(place))
+        ? Result.fail(RenderError.Reason.cases.EmptySystem.make(place))
         : Result.succeed({ role: "system", content: message.content, ...optionsOfMessage(message) })
     case "user": {
       const content = message.content.filter(isSent)
-      if (content.length === 0) return Result.fail(new RenderError.EmptyMessage({ ...place, role: message.role }))
+      if (content.length === 0)
+        return Result.fail(RenderError.Reason.cases.EmptyMessage.make({ ...place, role: message.role }))
       return findUnsupported(content, place) ?? Result.succeed({ role: "user", content })
     }
     case "assistant":
@@ -933,11 +896,13 @@ const expectedContent =
 const findUnsupported = (
   content: ReadonlyArray<ToolResult.Content>,
   place: Place
-): Result.Result<never, RenderError.UnsupportedContent> | undefined => {
+): Result.Result<never, RenderError.Reason> | undefined => {
   for (const part of content) {
     const found = part.type === "file" ? unsupportedFile(part) : undefined
     if (found !== undefined)
-      return Result.fail(new RenderError.UnsupportedContent({ ...place, found, expected: expectedContent }))
+      return Result.fail(
+        RenderError.Reason.cases.UnsupportedContent.make({ ...place, found, expected: expectedContent })
+      )
   }
   return undefined
 }
@@ -945,7 +910,7 @@ const findUnsupported = (
 const prepareAssistant = (message: Message.AssistantMessage, place: Place, options: Options): Prepared =>
   Result.gen(function* () {
     const content: Array<Message.AssistantPart> = []
-    const unsigned = new RenderError.UnsupportedReasoning({
+    const unsigned = RenderError.Reason.cases.UnsupportedReasoning.make({
       ...place,
       expected: "reasoning with Anthropic's signature, and content after it"
     })
@@ -973,19 +938,20 @@ const prepareAssistant = (message: Message.AssistantMessage, place: Place, optio
         case "file": {
           const found = `a file of type ${part.mediaType}`
           const expected = "text and tool calls in an assistant message"
-          return yield* Result.fail(new RenderError.UnsupportedContent({ ...place, found, expected }))
+          return yield* Result.fail(RenderError.Reason.cases.UnsupportedContent.make({ ...place, found, expected }))
         }
       }
     }
     const length = content.findLastIndex((part) => part.type !== "reasoning") + 1
-    if (length === 0) return yield* Result.fail(new RenderError.EmptyMessage({ ...place, role: message.role }))
+    if (length === 0)
+      return yield* Result.fail(RenderError.Reason.cases.EmptyMessage.make({ ...place, role: message.role }))
     // Anthropic refuses messages that end in thinking
     if (length < content.length && options.reasoning === "refuse") return yield* Result.fail(unsigned)
     return { role: "assistant" as const, content: content.slice(0, length) }
   })
 
-const unsupportedProviderTool = (place: Place, name: string): RenderError.UnsupportedContent =>
-  new RenderError.UnsupportedContent({
+const unsupportedProviderTool = (place: Place, name: string): RenderError.Reason =>
+  RenderError.Reason.cases.UnsupportedContent.make({
     ...place,
     found: `the tool "${name}" that another provider ran itself`,
     expected: "tools that the application or Anthropic runs"
@@ -1045,46 +1011,36 @@ const renderHistory = (
 const isJoinedToResults = (message: Message.Message): boolean =>
   message.role === "user" && foreignMessages.noteOfMessage("anthropic", message).joined === true
 
-/** The message around content, with the keys it had when it was read. */
+/** The message around content, with the unknown members it had when it was read. */
 const wrapContent = (message: Message.Message, role: string, content: Schema.Json): Json.JsonObject => {
-  const canonical: Json.JsonObject = { role, content: null }
-  const patched = foreignMessages.applyDiff(canonical, foreignMessages.noteOfMessage("anthropic", message).outer)
-  return messageData.isJsonObject(patched) &&
-    foreignMessages.ownField(patched, "role") === role &&
-    Object.hasOwn(patched, "content")
-    ? { ...patched, content }
-    : { role, content }
+  const { content: _, role: __, ...members } = foreignMessages.noteOfMessage("anthropic", message).members ?? {}
+  return { role, content, ...members }
 }
 
-/** The document around the messages, with the keys in the order in which they were read. */
+/** The document around the messages. */
 const wrapMessages = (
   first: Message.Message | undefined,
   system: Schema.Json,
   messages: ReadonlyArray<Json.JsonObject>
 ): History => {
-  const note = first === undefined ? undefined : foreignMessages.noteOfMessage("anthropic", first).top
-  const patched = foreignMessages.applyDiff({ system: null, messages: null }, note)
-  const keys = messageData.isJsonObject(patched) ? Object.keys(patched) : []
-  if (system === null && !keys.includes("system")) return { messages }
-  return keys[0] === "messages" ? { messages, system } : { system, messages }
+  const withoutSystem = first !== undefined && foreignMessages.noteOfMessage("anthropic", first).withoutSystem === true
+  return system === null && withoutSystem ? { messages } : { system, messages }
 }
 
 const checkOrder = (
   self: history.Conversation,
   messages: ReadonlyArray<Message.Message>
-): Result.Result<void, RenderError.UnansweredCalls | RenderError.AssistantFirst> => {
+): Result.Result<void, RenderError.Reason> => {
   const index = messages.findIndex((message) => message.role !== "system")
   const first = messages[index]
   if (first !== undefined && first.role !== "user") {
-    return Result.fail(new RenderError.AssistantFirst({ index, id: first.id }))
+    return Result.fail(RenderError.Reason.cases.AssistantFirst.make({ index, id: first.id }))
   }
   return Result.flatMap(foreignMessages.checkClosed(self, messages), () => checkProviderCalls(messages))
 }
 
 /** Only at the end, where Anthropic paused, may a tool that it runs be without a result. */
-const checkProviderCalls = (
-  messages: ReadonlyArray<Message.Message>
-): Result.Result<void, RenderError.UnansweredCalls> => {
+const checkProviderCalls = (messages: ReadonlyArray<Message.Message>): Result.Result<void, RenderError.Reason> => {
   const open = new Map<string, { readonly index: number; readonly message: Message.AssistantMessage }>()
   for (const [index, message] of messages.entries()) {
     if (message.role === "user" && open.size > 0) break
@@ -1099,6 +1055,10 @@ const checkProviderCalls = (
   return first === undefined || isPaused
     ? Result.succeed(undefined)
     : Result.fail(
-        new RenderError.UnansweredCalls({ index: first.index, id: first.message.id, callIds: [...open.keys()] })
+        RenderError.Reason.cases.UnansweredCalls.make({
+          index: first.index,
+          id: first.message.id,
+          callIds: [...open.keys()]
+        })
       )
 }

@@ -14,10 +14,10 @@
  * conversations. Both shapes of tool calls are read, OpenAI's own and the flat
  * `{ id, name, arguments }`, with arguments as text or as an object.
  *
- * What was read and was lawful is written again as it was, byte by byte: argument
- * text, the order of keys and of results, and keys that are not known here. What a
- * conversation has no field for stands in the metadata of the message, under
- * `"effect-emissary/openai"`. It is used as long as the message says what it said.
+ * A lawful history that was read is written again as equal JSON: argument text, the
+ * order of results, and unknown keys. Facts that a conversation has no field for are
+ * kept in the metadata of the message, under `"effect-emissary/openai"`, and are
+ * ignored once the message has changed.
  *
  * | here | in the format |
  * |---|---|
@@ -175,17 +175,14 @@ export const fromConversation = (
  * const chat = Effect.runSync(OpenAiMessages.toConversation(foreign))
  * assert.deepStrictEqual(Conversation.openCalls(chat), [])
  * const again = Result.getOrThrow(OpenAiMessages.fromConversation(chat))
- * assert.strictEqual(JSON.stringify(again), JSON.stringify(foreign))
+ * assert.deepStrictEqual(again, foreign)
  * ```
  *
  * @category conversions
  * @since 0.1.0
  */
 export const toConversation: history.Reader<unknown, ReadOptions, PayloadError | ConversationError> =
-  history.makeReader(
-    (input, options) => readMessages(input, options ?? {}),
-    (input, options) => repairMessages(input, options ?? {})
-  )
+  foreignMessages.makeReader("openai", (input, limits) => receiveMessages(input, limits))
 
 /**
  * Schema of a conversation whose encoded form are messages of Chat Completions, to
@@ -216,8 +213,6 @@ export const OpenAiMessages: Schema.Codec<history.Conversation, Schema.Json> = f
   toConversation,
   (self) => Effect.fromResult(fromConversation(self))
 )
-
-// Keys that are not declared are kept as they are, see ../foreign.ts
 
 const OptionalText = Schema.optionalKey(Schema.NullOr(Schema.String))
 
@@ -557,26 +552,13 @@ const isFunctionCall = (value: Schema.Json | undefined): boolean =>
   messageData.isJsonObject(value["function"]) &&
   typeof value["function"]["arguments"] === "string"
 
-/** What has to be noted of a message so that it goes out as it came in. */
-const noteOfRaw = (
-  raw: Json.JsonObject,
-  said: foreignMessages.ForeignMessage,
-  form: foreignMessages.Form
-): foreignMessages.Note => {
-  const delta = foreignMessages.diff(writeMessage(said, form), withoutRefused(raw, said))
-  return {
-    ...(form === undefined ? undefined : { form }),
-    ...(delta === undefined ? undefined : { delta })
-  }
-}
-
 const decodeMessage = Schema.decodeUnknownOption(WireMessage)
 
 /** Writes a message as it came in, provided that this says the same and is lawful. */
 const writeAsReceived = (said: foreignMessages.ForeignMessage, note: foreignMessages.Note): Json.JsonObject => {
   const canonical = writeMessage(said, note.form)
-  if (note.delta === undefined) return canonical
-  const patched = foreignMessages.applyDiff(canonical, note.delta)
+  if (note.patch === undefined) return canonical
+  const patched = foreignMessages.applyNote(canonical, note)
   if (!messageData.isJsonObject(patched)) return canonical
   return Option.match(decodeMessage(patched), {
     onNone: () => canonical,
@@ -592,11 +574,6 @@ const writeAsReceived = (said: foreignMessages.ForeignMessage, note: foreignMess
 
 const formatName = "OpenAI messages"
 
-interface ReceiveOptions {
-  readonly limits?: Partial<Limits> | undefined
-  readonly tokenLimit?: number | undefined
-}
-
 const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
   const json = yield* Json.check(input, { what: formatName, limits })
   const items: ReadonlyArray<unknown> = Array.isArray(json) ? json : []
@@ -606,20 +583,13 @@ const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Par
   return messages.map((message, index): foreignMessages.ReceivedMessage => {
     const { form, said } = readMessage(message)
     const raw = Array.isArray(json) ? json[index] : undefined
-    return { index, said, note: Json.isObject(raw) ? noteOfRaw(raw, said, form) : {} }
+    return {
+      index,
+      said,
+      note: Json.isObject(raw) ? foreignMessages.noteOf(form, writeMessage(said, form), withoutRefused(raw, said)) : {}
+    }
   })
 })
-
-const readMessages = (input: unknown, options: ReceiveOptions) =>
-  Effect.flatMap(receiveMessages(input, options.limits), (all) =>
-    foreignMessages.toConversation("openai", all, options.tokenLimit)
-  )
-
-/** The same, with what breaks a law repaired. */
-const repairMessages = (input: unknown, options: ReceiveOptions) =>
-  Effect.flatMap(receiveMessages(input, options.limits), (all) =>
-    foreignMessages.toRepaired("openai", all, options.tokenLimit)
-  )
 
 type Prepared = Result.Result<foreignMessages.ForeignMessage, RenderError.Reason>
 
@@ -631,7 +601,7 @@ const prepareMessage = (message: Message.Message, index: number, options: Option
   switch (message.role) {
     case "system":
       return message.content === ""
-        ? Result.fail(new RenderError.EmptySystem(place))
+        ? Result.fail(RenderError.Reason.cases.EmptySystem.make(place))
         : Result.succeed({ role: "system", content: message.content })
     case "user": {
       for (const part of message.content) {
@@ -647,8 +617,8 @@ const prepareMessage = (message: Message.Message, index: number, options: Option
   }
 }
 
-const unsupportedContent = (place: Place, found: string): RenderError.UnsupportedContent =>
-  new RenderError.UnsupportedContent({
+const unsupportedContent = (place: Place, found: string): RenderError.Reason =>
+  RenderError.Reason.cases.UnsupportedContent.make({
     ...place,
     found,
     expected: "text, an image, a wav or mp3 recording, or a file of another kind with its data or file id"
@@ -666,7 +636,7 @@ const prepareAssistant = (message: Message.AssistantMessage, place: Place, optio
           if (reasoningFieldOf(part) !== undefined) content.push(part)
           else if (options.reasoning === "refuse") {
             const expected = "none, because Chat Completions has no place for it"
-            return yield* Result.fail(new RenderError.UnsupportedReasoning({ ...place, expected }))
+            return yield* Result.fail(RenderError.Reason.cases.UnsupportedReasoning.make({ ...place, expected }))
           }
           break
         case "tool-call":
@@ -678,17 +648,17 @@ const prepareAssistant = (message: Message.AssistantMessage, place: Place, optio
         case "file": {
           const found = `a file of type ${part.mediaType}`
           const expected = "text and tool calls in an assistant message"
-          return yield* Result.fail(new RenderError.UnsupportedContent({ ...place, found, expected }))
+          return yield* Result.fail(RenderError.Reason.cases.UnsupportedContent.make({ ...place, found, expected }))
         }
       }
     }
     return content.some((part) => part.type !== "reasoning")
       ? { role: "assistant" as const, content }
-      : yield* Result.fail(new RenderError.EmptyMessage({ ...place, role: message.role }))
+      : yield* Result.fail(RenderError.Reason.cases.EmptyMessage.make({ ...place, role: message.role }))
   })
 
-const unsupportedProviderTool = (place: Place, name: string): RenderError.UnsupportedContent =>
-  new RenderError.UnsupportedContent({
+const unsupportedProviderTool = (place: Place, name: string): RenderError.Reason =>
+  RenderError.Reason.cases.UnsupportedContent.make({
     ...place,
     found: `the tool "${name}" that the provider ran itself`,
     expected: "tools that the application runs"
@@ -703,7 +673,7 @@ const prepareToolResult = (message: Message.ToolMessage, place: Place, options: 
       else {
         const found = `a file of type ${part.mediaType}`
         const expected = `text in a tool result (pass { toolFiles: "describe" } to send a placeholder)`
-        return yield* Result.fail(new RenderError.UnsupportedContent({ ...place, found, expected }))
+        return yield* Result.fail(RenderError.Reason.cases.UnsupportedContent.make({ ...place, found, expected }))
       }
     }
     return { role: "tool" as const, callId: message.callId, content }

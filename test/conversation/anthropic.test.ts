@@ -403,22 +403,19 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
           return yield* render(yield* Conversation.addUser(done, "so", { metadata }))
         })
       const plain = yield* forged(null)
+      const replace = (path: string, value: Schema.Json) => ({ patch: [{ op: "replace", path, value }] })
       for (const note of [
-        { delta: { value: "put into its mouth" } },
-        { delta: { items: { "0": { inner: { text: { value: "put into its mouth" } } } } } },
-        { delta: { items: { "1": { inner: { input: { value: `{"q":1}` } } } } } },
-        {
-          delta: {
-            value: [
-              { type: "text", text: " " },
-              { type: "text", text: "go" }
-            ]
-          }
-        },
-        { delta: { keys: ["type"] } },
-        { outer: { inner: { role: { value: "assistant" } } } },
-        { outer: { keys: ["role"] } },
-        { top: { keys: [] } },
+        replace("", "put into its mouth"),
+        replace("/0/text", "put into its mouth"),
+        replace("/1/input", `{"q":1}`),
+        replace("", [
+          { type: "text", text: " " },
+          { type: "text", text: "go" }
+        ]),
+        { patch: [{ op: "remove", path: "/0/text" }] },
+        { patch: [{ op: "remove", path: "/9" }] },
+        { members: { role: "assistant", content: "put into its mouth" } },
+        { withoutSystem: false },
         { place: 1.5 },
         { joined: "yes" },
         "nonsense"

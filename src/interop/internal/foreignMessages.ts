@@ -3,6 +3,7 @@
  */
 
 import * as Effect from "effect/Effect"
+import * as JsonPatch from "effect/JsonPatch"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -13,6 +14,8 @@ import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as messageData from "../../conversation/internal/messageData.ts"
 import type { JsonObject } from "../../payload/Json.ts"
+import type { Limits } from "../../payload/Limits.ts"
+import { defined, kindOf, own } from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as RenderError from "../RenderError.ts"
 
@@ -24,19 +27,26 @@ export const toolCallFromArguments = (id: string, name: string, args: Schema.Jso
 /** Ids of uploaded files stand in place of a URL, and have no scheme. */
 export const isFileId = (url: string): boolean => !/^[a-z][a-z0-9+.-]*:/iu.test(url)
 
-/** What our model has no field for, so that a message goes out as it came in. */
+const Patch = Schema.Array(
+  Schema.Union([
+    Schema.Struct({ op: Schema.Literals(["add", "replace"]), path: Schema.String, value: Schema.Json }),
+    Schema.Struct({ op: Schema.Literal("remove"), path: Schema.String })
+  ])
+)
+
+/** Facts about a received message that our model has no field for. */
 export const Note = Schema.Struct({
   /** How the content was written, where there are two ways. */
   form: Schema.optionalKey(Schema.Literals(["text", "blocks"])),
-  /** From what we would write to what was read. */
-  delta: Schema.optionalKey(Schema.Json),
-  /** The same for the message around the blocks, where it became several messages. */
-  outer: Schema.optionalKey(Schema.Json),
-  /** The same for the document around the messages; noted at the first message. */
-  top: Schema.optionalKey(Schema.Json),
-  /** Whether a user message stood in one message with the results before it. */
+  /** From the content that we would write to the content that was received. */
+  patch: Schema.optionalKey(Patch),
+  /** Members of the message that we do not know, where it became several messages. */
+  members: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  /** The document had no member `system`; noted at the first message. */
+  withoutSystem: Schema.optionalKey(Schema.Literal(true)),
+  /** A user message was in one message with the results before it. */
   joined: Schema.optionalKey(Schema.Literal(true)),
-  /** Where a result stood among the results of its batch, if not in call order. */
+  /** The position of a result among the results of its batch, if not in call order. */
   place: Schema.optionalKey(Schema.Int)
 })
 
@@ -61,79 +71,27 @@ export const noteOfMessage = (format: Format, { metadata }: Message.Message): No
     ? Option.getOrElse(decodeNote(metadata[metadataKeys[format]]), () => emptyNote)
     : emptyNote
 
-type NoteEntries = { readonly [K in keyof Note]: Note[K] | undefined }
+const noteMetadata = (format: Format, note: Note): { readonly metadata?: JsonObject } =>
+  Object.keys(note).length === 0 ? {} : { metadata: { [metadataKeys[format]]: { ...note } } }
 
-/** The metadata that holds the note, if it says anything. */
-const noteMetadata = (format: Format, note: NoteEntries): { readonly metadata?: JsonObject } => {
-  const entries = Object.entries(note).flatMap(([key, value]) => (value === undefined ? [] : [[key, value] as const]))
-  return entries.length === 0 ? {} : { metadata: { [metadataKeys[format]]: Object.fromEntries(entries) } }
+/** The note of content that was received, given the content that we would write. */
+export const noteOf = (form: Form | undefined, written: Schema.Json, received: Schema.Json): Note => {
+  const patch = JsonPatch.get(written, received)
+  return defined({ form, patch: patch.length === 0 ? undefined : patch })
 }
 
-/**
- * What leads from one JSON value to another, `undefined` if nothing does: the
- * order of keys counts.
- */
-export const diff = (from: Schema.Json, to: Schema.Json): JsonObject | undefined => {
-  if (messageData.isJsonObject(from) && messageData.isJsonObject(to)) return diffObjects(from, to)
-  if (Array.isArray(from) && Array.isArray(to) && from.length === to.length) {
-    const items = to.flatMap((item: Schema.Json, index) => {
-      const inner = diff(from[index], item)
-      return inner === undefined ? [] : [[String(index), inner] as const]
-    })
-    return items.length === 0 ? undefined : { items: Object.fromEntries(items) }
-  }
-  return from === to ? undefined : { value: to }
-}
-
-const diffObjects = (from: JsonObject, to: JsonObject): JsonObject | undefined => {
-  const keys = Object.keys(to)
-  const add: Array<readonly [string, Schema.Json]> = []
-  const inner: Array<readonly [string, Schema.Json]> = []
-  for (const [key, value] of Object.entries(to)) {
-    const old = Object.hasOwn(from, key) ? from[key] : undefined
-    const change = old === undefined ? undefined : diff(old, value)
-    if (old === undefined) add.push([key, value])
-    else if (change !== undefined) inner.push([key, change])
-  }
-  const isInOrder = JSON.stringify(keys) === JSON.stringify(Object.keys(from))
-  if (isInOrder && inner.length === 0) return undefined
-  return {
-    ...(isInOrder ? undefined : { keys }),
-    ...(add.length === 0 ? undefined : { add: Object.fromEntries(add) }),
-    ...(inner.length === 0 ? undefined : { inner: Object.fromEntries(inner) })
-  }
-}
-
-/** Applies a difference. One that does not fit, in whole or in part, changes nothing there. */
-export const applyDiff = (from: Schema.Json, delta: Schema.Json | undefined): Schema.Json => {
-  if (!messageData.isJsonObject(delta)) return from
-  if (Object.hasOwn(delta, "value")) return delta["value"] ?? null
-  if (messageData.isJsonObject(from)) return applyObjectDiff(from, delta)
-  const items = delta["items"]
-  return Array.isArray(from) && messageData.isJsonObject(items)
-    ? from.map((item: Schema.Json, index) => applyDiff(item, ownField(items, String(index))))
-    : from
-}
-
-const applyObjectDiff = (from: JsonObject, { add, inner, keys }: JsonObject): JsonObject => {
-  const order = Array.isArray(keys) ? keys.filter((key) => typeof key === "string") : Object.keys(from)
-  return Object.fromEntries(
-    order.flatMap((key) => {
-      const added = messageData.isJsonObject(add) ? ownField(add, key) : undefined
-      if (added !== undefined) return [[key, added] as const]
-      const old = ownField(from, key)
-      if (old === undefined) return []
-      return [[key, messageData.isJsonObject(inner) ? applyDiff(old, ownField(inner, key)) : old] as const]
-    })
-  )
-}
-
-export const ownField = (object: JsonObject, key: string): Schema.Json | undefined =>
-  Object.hasOwn(object, key) ? object[key] : undefined
+/** Applies the patch of a note. One that does not fit, for example because it was forged, changes nothing. */
+export const applyNote = (written: Schema.Json, { patch }: Note): Schema.Json =>
+  patch === undefined
+    ? written
+    : Result.getOrElse(
+        Result.try(() => JsonPatch.apply(patch, written)),
+        () => written
+      )
 
 /** One provider's options of a part or message, if they are an object. */
 export const readOptions = (format: Format, self: { readonly options?: JsonObject }): JsonObject | undefined => {
-  const options = self.options === undefined ? undefined : ownField(self.options, format)
+  const options = self.options === undefined ? undefined : own(self.options, format)
   return messageData.isJsonObject(options) ? options : undefined
 }
 
@@ -142,8 +100,9 @@ export const providerOptions = (
   format: Format,
   given: { readonly [key: string]: Schema.Json | undefined }
 ): { readonly options?: JsonObject } => {
-  const entries = Object.entries(given).flatMap(([key, value]) => (value === undefined ? [] : [[key, value] as const]))
-  return entries.length === 0 ? {} : { options: { [format]: Object.fromEntries(entries) } }
+  // Sound: the undefined members of an index signature are left out.
+  const options = defined(given) as JsonObject
+  return Object.keys(options).length === 0 ? {} : { options: { [format]: options } }
 }
 
 /** Whether results did not stand in call order. */
@@ -194,7 +153,7 @@ export const checkRoles = (
 ): Effect.Effect<void, ConversationError.ConversationError> => {
   for (const [index, item] of items.entries()) {
     if (!messageData.isJsonObject(item)) continue
-    const role = ownField(item, "role")
+    const role = own(item, "role")
     if (typeof role === "string" && !known.includes(role)) {
       const found = JSON.stringify(role.slice(0, 40))
       return Effect.fail(
@@ -219,42 +178,43 @@ const makeMessages = Effect.fnUntraced(function* (format: Format, received: Read
     if (said.role === "assistant") {
       for (const part of said.content) if (part.type === "tool-call") names.set(part.id, part.name)
     }
-    const message = yield* makeMessage(names, said, {
-      ...noteMetadata(format, note),
-      ...(options === undefined ? undefined : { options })
-    })
+    const message = yield* makeMessage(names, said, { ...noteMetadata(format, note), ...defined({ options }) })
     all.push({ index, message })
   }
   return all
 })
 
-/** A conversation of what was received, every law checked. */
-export const toConversation = Effect.fnUntraced(function* (
-  format: Format,
-  received: ReadonlyArray<ReceivedMessage>,
-  tokenLimit: number | undefined
-) {
-  let self = history.empty(tokenLimit)
-  for (const { index, message } of yield* makeMessages(format, received)) {
-    const reason = history.checkMessage(self, message, index)
-    if (reason !== undefined) return yield* new ConversationError.ConversationError({ reason })
-    self = history.pushMessage(self, message)
-  }
-  return self
-})
+interface ReadOptions {
+  readonly limits?: Partial<Limits> | undefined
+  readonly tokenLimit?: number | undefined
+}
 
-/** A conversation of what was received, with the changes that its laws asked for. */
-export const toRepaired = (
+/** Reads a conversation: laws are checked, or with `onUnlawful: "repair"` repaired. */
+export const makeReader = <E>(
   format: Format,
-  received: ReadonlyArray<ReceivedMessage>,
-  tokenLimit: number | undefined
-): Effect.Effect<history.Repaired> =>
-  Effect.flatMap(makeMessages(format, received), (all) =>
-    history.repairMessages(
-      all.map(({ message }) => message),
-      { tokenLimit }
-    )
+  receive: (input: unknown, limits: ReadOptions["limits"]) => Effect.Effect<ReadonlyArray<ReceivedMessage>, E>
+): history.Reader<unknown, ReadOptions, E | ConversationError.ConversationError> => {
+  const read = (input: unknown, options: ReadOptions | undefined) =>
+    Effect.flatMap(receive(input, options?.limits), (received) => makeMessages(format, received))
+  return history.makeReader(
+    Effect.fnUntraced(function* (input, options) {
+      let self = history.empty(options?.tokenLimit)
+      for (const { index, message } of yield* read(input, options)) {
+        const reason = history.checkMessage(self, message, index)
+        if (reason !== undefined) return yield* new ConversationError.ConversationError({ reason })
+        self = history.pushMessage(self, message)
+      }
+      return self
+    }),
+    (input, options) =>
+      Effect.flatMap(read(input, options), (made) =>
+        history.repairMessages(
+          made.map(({ message }) => message),
+          { tokenLimit: options?.tokenLimit }
+        )
+      )
   )
+}
 
 /** Names of calls by their ids: results may name the call only, which may stand in an earlier message. */
 type CallNames = ReadonlyMap<string, string>
@@ -359,7 +319,7 @@ export const renderCall = (
   part: Message.ToolCallPart,
   place: MessagePlace,
   options: CallOptions
-): Result.Result<Message.ToolCallPart, RenderError.InvalidArguments> => {
+): Result.Result<Message.ToolCallPart, RenderError.Reason> => {
   const name =
     options.toolName === undefined || part.providerExecuted === true ? part.name : options.toolName(part.name)
   if (messageData.isJsonObject(part.arguments)) return Result.succeed({ ...part, name })
@@ -367,25 +327,25 @@ export const renderCall = (
     const { text: _, ...rest } = part
     return Result.succeed({ ...rest, name, arguments: { invalid_arguments: part.arguments } })
   }
-  const found = Array.isArray(part.arguments)
-    ? "an array"
-    : part.arguments === null
-      ? "null"
-      : typeof part.arguments === "string"
-        ? "text that is no JSON object"
-        : `a ${typeof part.arguments}`
-  return Result.fail(new RenderError.InvalidArguments({ ...place, callId: part.id, name: part.name, found }))
+  const found = kindOf(part.arguments)
+  return Result.fail(
+    RenderError.Reason.cases.InvalidArguments.make({ ...place, callId: part.id, name: part.name, found })
+  )
 }
 
 /** Fails where the end of a conversation is open. */
 export const checkClosed = (
   self: history.Conversation,
   messages: ReadonlyArray<Message.Message>
-): Result.Result<void, RenderError.UnansweredCalls> => {
+): Result.Result<void, RenderError.Reason> => {
   const open = history.openBatch(history.asHistory(self))
   if (open.length === 0) return Result.succeed(undefined)
   const index = messages.findLastIndex((message) => message.role === "assistant")
   return Result.fail(
-    new RenderError.UnansweredCalls({ index, id: messages[index]?.id ?? "", callIds: open.map(({ id }) => id) })
+    RenderError.Reason.cases.UnansweredCalls.make({
+      index,
+      id: messages[index]?.id ?? "",
+      callIds: open.map(({ id }) => id)
+    })
   )
 }
