@@ -47,7 +47,7 @@ describe("the plan as a whole", () => {
     }
   })
 
-  it("PLAN-2 has names of 1 to 200 characters without control characters, and keys as well", () => {
+  it("PLAN-2 Q05 has names of 1 to 200 characters without control characters, and keys as well", () => {
     assert.deepStrictEqual(problems(step("")), ["InvalidName  name"])
     assert.deepStrictEqual(problems(step("a\n")), ["InvalidName a\n name"])
     assert.deepStrictEqual(problems(step("x".repeat(200))), [])

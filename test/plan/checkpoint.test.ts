@@ -494,7 +494,7 @@ describe("PLAN-6 streams", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.effect("that nobody reads to the end are cancelled, and go on", () =>
+  it.effect("that nobody reads to the end are cancelled, and go on (P24)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const waiting = yield* gate
@@ -504,8 +504,9 @@ describe("PLAN-6 streams", () => {
         Stream.runDrain
       )
       const found = yield* head("k")
-      assert.strictEqual(found.status, "cancelled")
-      assert.isFalse(found.live)
+      assert.deepStrictEqual([found.status, found.live, found.completed], ["cancelled", false, 1])
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(yield* ran, ["a", "b"])
       yield* waiting.open
       const events = yield* Stream.runCollect(checkpoint.resumeStream(bound, { key: "k" }))
       assert.strictEqual(events.at(-1)?._tag, "PlanFinished")

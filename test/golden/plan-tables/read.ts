@@ -12,9 +12,6 @@ import { pluck } from "../../pluck.ts"
 const failureOf = (error: PlanError.PlanError) =>
   error.reason._tag === "StepFailed" ? error.reason.failure.type : error.reason._tag
 
-const codes = <A, R>(plan: Effect.Effect<A, { readonly problems: ReadonlyArray<{ readonly code: string }> }, R>) =>
-  Effect.map(Effect.flip(plan), ({ problems }) => problems.map(({ code }) => code))
-
 const callable = (name: string) => ({ target: { kind: "callable", name }, task: { kind: "from_prev" }, parallel: false })
 
 const Envelope = Tool.make("envelope", {
@@ -96,19 +93,6 @@ export const rows: Rows = {
       isStopping = false
       assert.strictEqual(completed(yield* Plan.resume(plan, error.state)).output, "Q")
       assert.deepStrictEqual(ran, ["a", "p", "q", "p"])
-    })
-  },
-  Q05: {
-    expected: "a first step with an empty name: nothing runs, and the input comes back",
-    instead: "it is refused when the plan is made, and when it is read (S3.2, S18.7)",
-    test: Effect.gen(function* () {
-      assert.deepStrictEqual(yield* codes(Plan.make(Step.make("", { target: "x" }))), ["InvalidName"])
-      const wire = { version: 2, max_iterations: 100, steps: [{ name: "", ...callable("f") }] }
-      const error = yield* Effect.flip(
-        Plan.decode(wire, { targets: { f: Step.target("f", () => Effect.succeed("")) } })
-      )
-      assert.include(["PlanInvalid", "PayloadError"], error._tag)
-      assert.include(error.message, "name")
     })
   },
   Q06: {

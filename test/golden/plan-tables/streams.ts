@@ -1,12 +1,11 @@
-/** P23-P26: tokens as they come, and readers who leave. */
+/** P23, P25, P26: tokens as they come, and readers who leave. */
 import { assert } from "@effect/vitest"
-import { Effect, Fiber, Option, Stream } from "effect"
+import { Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Agent } from "effect-emissary"
-import { Checkpoint, Plan, PlanEvent, Step } from "effect-emissary/plan"
+import { Plan, PlanEvent, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { layer } from "../../plan/checkpoints.ts"
 import { journal, log } from "../../plan/support.ts"
 import { bind, type Rows } from "./row.ts"
 
@@ -55,25 +54,6 @@ export const rows: Rows = {
       assert.strictEqual(tokens.join(""), `${text}end`)
       assert.deepStrictEqual(ran, ["second"])
     }).pipe(Effect.provide(ScriptedModel.layer([{ text, chunkDelay: 1000 }])))
-  },
-  P24: {
-    expected: "a reader who leaves early stops the run: the second step never begins, the checkpoint is cancelled",
-    test: Effect.gen(function* () {
-      const checkpoint = yield* Checkpoint.Checkpoint
-      const { plan, ran } = yield* speaking
-      const fiber = yield* PlanEvent.textDeltas(checkpoint.stream(plan, { key: "k", input: "go" })).pipe(
-        Stream.take(1),
-        Stream.runCollect,
-        Effect.forkChild
-      )
-      yield* TestClock.adjust("1 minute")
-      const first = yield* Fiber.join(fiber)
-      assert.isTrue(text.startsWith(first.join("")))
-      const found = Option.getOrThrow(yield* checkpoint.inspect("k"))
-      assert.deepStrictEqual([found.status, found.live, found.completed], ["cancelled", false, 0])
-      yield* TestClock.adjust("1 minute")
-      assert.deepStrictEqual(ran, [])
-    }).pipe(Effect.provide([layer(), ScriptedModel.layer([{ text, chunkDelay: 1000 }])]))
   },
   P25: {
     expected: "more events than there is room for, a reader who takes one and leaves: everything stops at once",
