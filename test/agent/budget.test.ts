@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Option, Ref, Result, Schema, Stream } from "effect"
+import { Effect, Layer, Option, Ref, Result, Schema, Stream } from "effect"
 import { LanguageModel, type Prompt, Tool, Toolkit } from "effect/ai"
-import { TestClock } from "effect/testing"
 import { Agent, AgentError, Conversation, ConversationStore, Message, Run, TokenCounter } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
 import * as events from "./run-events.ts"
 import { pluck } from "../pluck.ts"
+import { after } from "../after.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
 const long = "x".repeat(1000)
@@ -271,11 +271,10 @@ describe("CONV-7 compact", () => {
   it.effect("CONV-7 the timeout of a step bounds the summary, too", () =>
     Effect.gen(function* () {
       const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.never })
-      const fiber = yield* Effect.forkChild(
+      const result = yield* after(
+        "2 seconds",
         agent.run("go", { conversation: yield* old, budget, timeouts: { step: "2 seconds" } })
       )
-      yield* TestClock.adjust("2 seconds")
-      const result = yield* Fiber.join(fiber)
       assert(result.outcome === "Interrupted")
       assert.strictEqual(result.reason, "timeout")
     }).pipe(Effect.provide(Layer.merge(characters, world([]))))

@@ -15,6 +15,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Echo, Probe, toolkit, inWorld } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
+import { after } from "../after.ts"
 
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
 const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)
@@ -128,9 +129,10 @@ describe("AGENT-2 run", () => {
 
   it.effect("AGENT-2 modelRetry retries what can be retried", () =>
     Effect.gen(function* () {
-      const fiber = yield* Effect.forkChild(agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))
-      yield* TestClock.adjust("2 seconds")
-      assert.strictEqual((yield* Fiber.join(fiber)).text, "hi")
+      assert.strictEqual(
+        (yield* after("2 seconds", agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))).text,
+        "hi"
+      )
       const error = yield* Effect.flip(agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))
       assert.strictEqual(error.reason._tag, "ModelFailed")
     }).pipe(
@@ -145,9 +147,7 @@ describe("AGENT-2 run", () => {
 
   it.effect("AGENT-2 the total timeout ends the run as Interrupted, started calls settled", () =>
     Effect.gen(function* () {
-      const fiber = yield* Effect.forkChild(agent.run("Hello", { timeouts: { total: "2 seconds" } }))
-      yield* TestClock.adjust("3 seconds")
-      const result = yield* Fiber.join(fiber)
+      const result = yield* after("3 seconds", agent.run("Hello", { timeouts: { total: "2 seconds" } }))
       assert(result.outcome === "Interrupted")
       assert.strictEqual(result.reason, "timeout")
       assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
@@ -167,9 +167,7 @@ describe("AGENT-2 run", () => {
       const result = yield* Fiber.join(fiber)
       assert(result.outcome === "Interrupted")
       assert.strictEqual(result.reason, "timeout")
-      const resumed = yield* Effect.forkChild(agent.resume(result.state, options))
-      yield* TestClock.adjust("1 second")
-      assert.strictEqual((yield* Fiber.join(resumed)).outcome, "Completed")
+      assert.strictEqual((yield* after("1 second", agent.resume(result.state, options))).outcome, "Completed")
     }).pipe(
       inWorld([
         { text: "slow", delay: "5 seconds" },
@@ -222,9 +220,7 @@ describe("AGENT-2 run", () => {
 
   it.effect("TOOL-1 the run option overrides the tool's timeout", () =>
     Effect.gen(function* () {
-      const fiber = yield* Effect.forkChild(agent.run("Hello", { timeouts: { tool: "1 second" } }))
-      yield* TestClock.adjust("1 second")
-      const result = yield* Fiber.join(fiber)
+      const result = yield* after("1 second", agent.run("Hello", { timeouts: { tool: "1 second" } }))
       const tool = Conversation.messages(result.conversation).find((message) => message.role === "tool")
       assert(tool?.role === "tool" && tool.result._tag === "Failure")
       assert.strictEqual(tool.result.type, "timeout_error")

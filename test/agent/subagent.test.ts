@@ -6,6 +6,7 @@ import { Agent, Conversation, Run, RunContext, ToolRuntime, type AgentEvent } fr
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, toolkit, inWorld, type world } from "./fixtures.ts"
+import { after } from "../after.ts"
 
 const inner = Agent.make("inner", { instructions: "Inner.", toolkit })
 const outer = Agent.make("outer", {
@@ -207,9 +208,7 @@ describe("AGENT-8 agents as tools", () => {
 
   it.effect("AGENT-8 L6 two children at once: each has its own state, results in call order, one fails alone", () =>
     Effect.gen(function* () {
-      const fiber = yield* Effect.forkChild(outer.run("Go"))
-      yield* TestClock.adjust("10 seconds")
-      const result = yield* Fiber.join(fiber)
+      const result = yield* after("10 seconds", outer.run("Go"))
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(
         results(result.conversation).map((one) => (one._tag === "Success" ? one.value : one.type)),
@@ -427,9 +426,7 @@ describe("AGENT-8 agents as tools", () => {
 
   it.effect("AGENT-8 the outer run's modelRetry, defects and tool timeout hold for the child", () =>
     Effect.gen(function* () {
-      const fiber = yield* Effect.forkChild(outer.run("Go", { timeouts: { tool: "1 second" } }))
-      yield* TestClock.adjust("2 seconds")
-      const result = yield* Fiber.join(fiber)
+      const result = yield* after("2 seconds", outer.run("Go", { timeouts: { tool: "1 second" } }))
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
     }).pipe(

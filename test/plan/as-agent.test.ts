@@ -8,6 +8,7 @@ import { Plan, PlanError, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { bind, completed, log } from "./support.ts"
+import { after } from "../after.ts"
 
 const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
 
@@ -515,14 +516,13 @@ describe("plans as agents", () => {
   it.effect("PLAN-8 L9 timeouts of tools and steps hold for the agents in steps", () =>
     Effect.gen(function* () {
       const bound = yield* bind(Plan.make(Step.make("a", { target: Agent.make("a", { toolkit: kit }) })))
-      const tool = yield* Effect.forkChild(bound.run("x", { timeouts: { tool: "1 second" } }))
-      yield* TestClock.adjust("1 second")
-      const late = yield* Fiber.join(tool)
+      const late = yield* after("1 second", bound.run("x", { timeouts: { tool: "1 second" } }))
       assert(late.outcome === "Completed")
       assert.include(late.text, "timed out after 1 second")
-      const step = yield* Effect.forkChild(Effect.flip(bound.run("x", { timeouts: { step: "1 second" } })))
-      yield* TestClock.adjust("1 second")
-      assert.include((yield* Fiber.join(step)).message, "Interrupted")
+      assert.include(
+        (yield* after("1 second", Effect.flip(bound.run("x", { timeouts: { step: "1 second" } })))).message,
+        "Interrupted"
+      )
     }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("wait"))]))
   )
 
@@ -540,9 +540,7 @@ describe("plans as agents", () => {
         Effect.forEach([inner, agents], (target) =>
           Effect.gen(function* () {
             const bound = yield* bind(Plan.make({ name: "outer" }, Step.make("o", { target })))
-            const fiber = yield* Effect.forkChild(Effect.result(Plan.run(bound, { payload: {} }, { timeouts })))
-            yield* TestClock.adjust("10 seconds")
-            const result = yield* Fiber.join(fiber)
+            const result = yield* after("10 seconds", Effect.result(Plan.run(bound, { payload: {} }, { timeouts })))
             if (Result.isSuccess(result)) return JSON.stringify(completed(result.success).output)
             const { reason } = result.failure
             return reason._tag === "StepFailed" ? reason.failure.type : reason._tag

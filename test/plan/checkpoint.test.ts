@@ -4,6 +4,7 @@ import { TestClock } from "effect/testing"
 import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { counting, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
 import { pluck } from "../pluck.ts"
+import { after } from "../after.ts"
 
 const service = Checkpoint.Checkpoint
 
@@ -399,9 +400,7 @@ describe("PLAN-6 leases", () => {
         const racers = Array.from({ length: 5 }, () =>
           Effect.result(checkpoint.run(bound, { key: policy, input: "go", policy }))
         )
-        const fiber = yield* Effect.forkChild(Effect.all(racers, { concurrency: "unbounded" }))
-        yield* TestClock.adjust("2 seconds")
-        const results = yield* Fiber.join(fiber)
+        const results = yield* after("2 seconds", Effect.all(racers, { concurrency: "unbounded" }))
         assert.strictEqual(results.filter(({ _tag }) => _tag === "Success").length, 1)
         for (const result of results) {
           if (result._tag === "Failure") assert.strictEqual(reasonOf(result.failure), "CheckpointError RunActive")

@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import { Checkpoint, Plan, PlanError, PlanRun, Step, When } from "effect-emissary/plan"
 import { pluck } from "../pluck.ts"
 import { bind, completed, failureOf, journal, log, runStep } from "./support.ts"
+import { after } from "../after.ts"
 
 /** What nobody else has interrupted. */
 const joinsInterrupted = Effect.gen(function* () {
@@ -94,9 +95,7 @@ describe("failures", () => {
       const retry = { times: 5, delay: "1 second", factor: 2, maxDelay: "3 seconds" } as const
       const { batches, write } = journal()
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target, retry })))
-      const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { journal: write }))
-      yield* TestClock.adjust("1 minute")
-      const { state } = completed(yield* Fiber.join(fiber))
+      const { state } = completed(yield* after("1 minute", Plan.run(bound, "x", { journal: write })))
       assert.deepStrictEqual(times, [0, 1000, 3000, 6000])
       assert.strictEqual(PlanRun.history(state)[0]?.attempts, 4)
       const retried = batches.flat().flatMap((event) => (event._tag === "StepRetried" ? [event.attempt] : []))
@@ -199,9 +198,7 @@ describe("a target that interrupts itself", () => {
           Step.make("c", { target: inner, parallel: true })
         )
       )
-      const fiber = yield* Effect.forkChild(Effect.flip(Plan.run(band, "x")))
-      yield* TestClock.adjust("1 second")
-      const { reason, state } = yield* Fiber.join(fiber)
+      const { reason, state } = yield* after("1 second", Effect.flip(Plan.run(band, "x")))
       assert(reason._tag === "StepFailed")
       assert.strictEqual(reason.step, "a")
       assert.deepStrictEqual(
@@ -268,37 +265,29 @@ describe("retries", () => {
   it.effect("PLAN-7 each try is told when it begins, with its number", () =>
     Effect.gen(function* () {
       const { bound } = yield* flaky
-      const fiber = yield* Effect.forkChild(
-        Plan.stream(bound, "x").pipe(
-          Stream.map((event) =>
-            event._tag === "StepStarted" || event._tag === "StepRetried" ? `${event._tag} ${event.attempt}` : ""
-          ),
-          Stream.filter((line) => line !== ""),
-          Stream.catchCause(() => Stream.empty),
-          Stream.runCollect
-        )
+      assert.deepStrictEqual(
+        yield* after(
+          "5 minutes",
+          Plan.stream(bound, "x").pipe(
+            Stream.map((event) =>
+              event._tag === "StepStarted" || event._tag === "StepRetried" ? `${event._tag} ${event.attempt}` : ""
+            ),
+            Stream.filter((line) => line !== ""),
+            Stream.catchCause(() => Stream.empty),
+            Stream.runCollect
+          )
+        ),
+        ["StepStarted 1", "StepRetried 2", "StepStarted 2", "StepRetried 3", "StepStarted 3"]
       )
-      yield* TestClock.adjust("5 minutes")
-      assert.deepStrictEqual(yield* Fiber.join(fiber), [
-        "StepStarted 1",
-        "StepRetried 2",
-        "StepStarted 2",
-        "StepRetried 3",
-        "StepStarted 3"
-      ])
     })
   )
 
   it.effect("PLAN-5 a step that failed for good begins with its first try when it is resumed", () =>
     Effect.gen(function* () {
       const { bound, times } = yield* flaky
-      const fiber = yield* Effect.forkChild(Effect.flip(Plan.run(bound, "x")))
-      yield* TestClock.adjust("5 minutes")
-      const { state } = yield* Fiber.join(fiber)
+      const { state } = yield* after("5 minutes", Effect.flip(Plan.run(bound, "x")))
       assert(state !== undefined)
-      const again = yield* Effect.forkChild(Effect.flip(Plan.resume(bound, state)))
-      yield* TestClock.adjust("5 minutes")
-      yield* Fiber.join(again)
+      yield* after("5 minutes", Effect.flip(Plan.resume(bound, state)))
       assert.strictEqual(times.length, 6)
     })
   )

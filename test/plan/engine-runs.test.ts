@@ -6,6 +6,7 @@ import { RunContext } from "effect-emissary"
 import { Plan, PlanError, PlanRun, Step, When } from "effect-emissary/plan"
 import { bind, completed, journal, log } from "./support.ts"
 import * as driver from "#src/agent/internal/driver.ts"
+import { after } from "../after.ts"
 
 const secret = "SECRET"
 
@@ -102,9 +103,7 @@ describe("the run", () => {
         Step.make("a", { target: fn("a") }),
         Step.make("b", { target: fn("b", () => (ran.length < 3 ? Effect.never : Effect.succeed("late"))) })
       ).pipe(Effect.flatMap(Plan.bind))
-      const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { timeouts: { total: "1 minute" } }))
-      yield* TestClock.adjust("1 minute")
-      const result = yield* Fiber.join(fiber)
+      const result = yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } }))
       assert(result.outcome === "Interrupted")
       assert.strictEqual(result.reason, "timeout")
       assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "late")
@@ -148,9 +147,7 @@ describe("the run", () => {
           return ++tries === 1 ? yield* Effect.fail("no") : "x"
         })
       const bound = yield* bind(Plan.make(Step.make("a", { target: slow, retry: { times: 1, delay: "1 second" } })))
-      const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { timeouts: { total: "1 minute" } }))
-      yield* TestClock.adjust("1 minute")
-      const { state } = completed(yield* Fiber.join(fiber))
+      const { state } = completed(yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } })))
       const [record] = Array.from(state.history)
       assert.deepStrictEqual(
         [record?.startedAt, record?.finishedAt].map((at) => at?.epochMilliseconds),

@@ -8,6 +8,7 @@ import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { bind, completed, journal, log } from "./support.ts"
+import { after } from "../after.ts"
 
 describe("tools", () => {
   const search = Tool.make("search", {
@@ -84,9 +85,7 @@ describe("tools", () => {
       const kit = Toolkit.make(slow)
       const program = Effect.gen(function* () {
         const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: "slow" })), { toolkit: kit })
-        const fiber = yield* Effect.forkChild(Effect.flip(Plan.run(bound, "x")))
-        yield* TestClock.adjust("1 second")
-        return yield* Fiber.join(fiber)
+        return yield* after("1 second", Effect.flip(Plan.run(bound, "x")))
       })
       const { reason } = yield* Effect.provide(program, kit.toLayer({ slow: () => Effect.never }))
       assert(reason._tag === "StepFailed")
@@ -328,9 +327,7 @@ describe("agents that are cut off", () => {
   it.effect("L9 the total timeout of the plan ends agents inside it, and the run says why", () =>
     Effect.gen(function* () {
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: waiter })))
-      const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { timeouts: { total: "1 second" } }))
-      yield* TestClock.adjust("1 second")
-      const result = yield* Fiber.join(fiber)
+      const result = yield* after("1 second", Plan.run(bound, "x", { timeouts: { total: "1 second" } }))
       assert(result.outcome === "Interrupted")
       assert.strictEqual(result.reason, "timeout")
       assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "done")
@@ -340,9 +337,7 @@ describe("agents that are cut off", () => {
   it.effect("L9 timeouts.step is handed to agents: the one that ends by it fails its step", () =>
     Effect.gen(function* () {
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: waiter })))
-      const fiber = yield* Effect.forkChild(Effect.flip(Plan.run(bound, "x", { timeouts: { step: "1 second" } })))
-      yield* TestClock.adjust("1 second")
-      const { reason } = yield* Fiber.join(fiber)
+      const { reason } = yield* after("1 second", Effect.flip(Plan.run(bound, "x", { timeouts: { step: "1 second" } })))
       assert(reason._tag === "StepFailed")
       assert.strictEqual(reason.failure.type, "Interrupted")
     }).pipe(waiting)

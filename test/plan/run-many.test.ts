@@ -1,9 +1,9 @@
 /** PLAN-7: one plan, many inputs. */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Fiber, Result } from "effect"
-import { TestClock } from "effect/testing"
+import { Cause, Effect, Exit, Result } from "effect"
 import { Plan, Step } from "effect-emissary/plan"
 import { log } from "./support.ts"
+import { after } from "../after.ts"
 
 describe("runMany", () => {
   it.effect("PLAN-7 S15 P07 results come in the order of the inputs, each with its own fate", () =>
@@ -24,11 +24,10 @@ describe("runMany", () => {
         }
       })
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target })))
-      const fiber = yield* Effect.forkChild(
+      const results = yield* after(
+        "1 second",
         Plan.runMany(bound, ["slow", "fail", "pause", { payload: "y" }, "conclude"])
       )
-      yield* TestClock.adjust("1 second")
-      const results = yield* Fiber.join(fiber)
       assert.deepStrictEqual(
         results.map((result) => (Result.isSuccess(result) ? result.success.outcome : result.failure.reason._tag)),
         ["Completed", "StepFailed", "Paused", "Completed", "Concluded"]
@@ -55,9 +54,7 @@ describe("runMany", () => {
       )
       const most_ = Effect.fnUntraced(function* (options: Parameters<typeof Plan.runMany>[2]) {
         most = 0
-        const fiber = yield* Effect.forkChild(Plan.runMany(bound, ["1", "2", "3"], options))
-        yield* TestClock.adjust("1 minute")
-        yield* Fiber.join(fiber)
+        yield* after("1 minute", Plan.runMany(bound, ["1", "2", "3"], options))
         return most
       })
       assert.strictEqual(yield* most_({}), 6)

@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import type { Limits } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
+import { after } from "../after.ts"
 
 const collect = (prompt: Prompt.RawInput) => Stream.runCollect(LanguageModel.streamText({ prompt }))
 
@@ -414,9 +415,7 @@ describe("a script in JSON", () => {
         toolCallValidation: "deferred"
       })
       assert.deepStrictEqual(first.toolCalls[0]?.params, { password: "p" })
-      const fiber = yield* Effect.forkChild(collect("x"))
-      yield* TestClock.adjust(1000)
-      const parts = yield* Fiber.join(fiber)
+      const parts = yield* after(1000, collect("x"))
       assert.deepStrictEqual(
         parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])),
         ["ab", "cd", "e"]

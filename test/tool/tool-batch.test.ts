@@ -7,6 +7,7 @@ import * as boundTool from "#src/tool/internal/boundTool.ts"
 import * as toolBatch from "#src/tool/internal/toolBatch.ts"
 import { ToolContract, ToolFailure, ToolResult, ToolRuntime, ToolSettings } from "effect-emissary"
 import { bind, calls, prepare } from "./support.ts"
+import { after } from "../after.ts"
 
 class Boom extends Error {}
 
@@ -48,9 +49,7 @@ describe("L6 siblings settle", () => {
           ["garbage", {}],
           ["sleep", { n: 0 }]
         ])
-        const fiber = yield* Effect.forkChild(toolBatch.run(batch))
-        yield* TestClock.adjust("1 second")
-        const results = yield* Fiber.join(fiber)
+        const results = yield* after("1 second", toolBatch.run(batch))
         const unhandled = "unhandled_error"
         assert.deepStrictEqual(kinds(results), ["success", unhandled, unhandled, unhandled, unhandled, "success"])
         assert.strictEqual(ToolResult.text(results[1]!), "Error executing tool: Boom: the text")
@@ -89,9 +88,11 @@ describe("L6 siblings settle", () => {
       const set = yield* tools
       const one = yield* Effect.flatMap(prepare(set, "sleep", { n: 0 }), Effect.fromResult)
       const two = yield* Effect.flatMap(prepare(set, "boom", {}), Effect.fromResult)
-      const fiber = yield* Effect.forkChild(toolBatch.run([one, two, one]))
-      yield* TestClock.adjust(10)
-      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["success", "unhandled_error", "success"])
+      assert.deepStrictEqual(kinds(yield* after(10, toolBatch.run([one, two, one]))), [
+        "success",
+        "unhandled_error",
+        "success"
+      ])
     }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
   )
 
@@ -207,9 +208,7 @@ describe("TOOL-1 timeouts of a batch", () => {
     Effect.gen(function* () {
       const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
       const set = yield* bind(toolkit, { t: () => Effect.sleep(100) })
-      const fiber = yield* Effect.forkChild(toolBatch.run(yield* calls(set, [["t", {}]])))
-      yield* TestClock.adjust(100)
-      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["success"])
+      assert.deepStrictEqual(kinds(yield* after(100, toolBatch.run(yield* calls(set, [["t", {}]])))), ["success"])
     })
   )
 
@@ -217,9 +216,7 @@ describe("TOOL-1 timeouts of a batch", () => {
     Effect.gen(function* () {
       const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
       const set = yield* bind(toolkit, { t: () => Effect.never.pipe(Effect.onInterrupt(() => Effect.die("late"))) })
-      const fiber = yield* Effect.forkChild(toolBatch.run(yield* calls(set, [["t", {}]])))
-      yield* TestClock.adjust(100)
-      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
+      assert.deepStrictEqual(kinds(yield* after(100, toolBatch.run(yield* calls(set, [["t", {}]])))), ["timeout_error"])
     })
   )
 
@@ -228,9 +225,7 @@ describe("TOOL-1 timeouts of a batch", () => {
       const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
       const set = yield* bind(toolkit, { t: () => Effect.never })
       const batch = yield* calls(set, [["t", {}]])
-      const fiber = yield* Effect.forkChild(Effect.uninterruptible(toolBatch.run(batch)))
-      yield* TestClock.adjust(100)
-      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
+      assert.deepStrictEqual(kinds(yield* after(100, Effect.uninterruptible(toolBatch.run(batch)))), ["timeout_error"])
     })
   )
 })
