@@ -80,7 +80,7 @@ export type LiveTarget =
  * @since 0.1.0
  */
 export interface Step<out Name extends string, out Refs extends string, out R> {
-  readonly [planNames.StepTypeId]: { readonly _Refs: Types.Covariant<Refs>; readonly _R: Types.Covariant<R> }
+  readonly [planNames.stepTypeId]: { readonly _Refs: Types.Covariant<Refs>; readonly _R: Types.Covariant<R> }
   readonly name: Name
   /** @internal */
   readonly parts: StepParts
@@ -356,7 +356,7 @@ export interface Input<out P = Schema.Json> {
  * @since 0.1.0
  */
 export interface FunctionTarget<out R = never> {
-  readonly [planNames.TargetTypeId]: { readonly _R: Types.Covariant<R> }
+  readonly [planNames.targetTypeId]: { readonly _R: Types.Covariant<R> }
   readonly name: string
   readonly input: Schema.Codec<unknown, Schema.Json> | undefined
   readonly output: Schema.Codec<unknown, Schema.Json> | undefined
@@ -676,19 +676,6 @@ const hasTargetTypeId = (u: unknown): u is FunctionTarget<unknown> => Predicate.
 // the payload of code is whatever its own input schema decodes to
 type TargetCode = (input: Input<never>) => Effect.Effect<unknown, unknown, unknown>
 
-/** Dies of an answer that is no Effect. What a promise comes to is of no interest, but must not end the process. */
-const dieNotAnEffect = (name: string, answer: unknown): Effect.Effect<never> => {
-  const isPromise = Predicate.isPromiseLike(answer)
-  const found = isPromise ? "a Promise" : answer === null ? "null" : typeof answer
-  const died = Effect.die(new stepSchema.NotAnEffect({ target: name, found }))
-  return isPromise
-    ? Effect.andThen(
-        Effect.forkDetach(Effect.ignore(Effect.tryPromise(() => answer)), { startImmediately: true }),
-        died
-      )
-    : died
-}
-
 // what is left over is left out, as everywhere in a plan
 const lenientOptions = (what: string): Json.DecodeOptions => ({ what, onExcessProperty: "ignore" })
 
@@ -726,8 +713,7 @@ const targetFromFunction = (
     execute: Effect.fnUntraced(function* (given: Input) {
       const payload = yield* decode(given.payload)
       // Sound: the types of `Step.make` and `Target.make` tie what the code takes to the schema that decoded it.
-      const answer: unknown = code({ ...given, payload: payload as never })
-      if (!Effect.isEffect(answer)) return yield* dieNotAnEffect(name, answer)
+      const answer = code({ ...given, payload: payload as never })
       // Sound: what the code requires is in the type of the target, and so of every run of the plan.
       return yield* encode(yield* answer as Effect.Effect<unknown, unknown>)
     }),
@@ -745,8 +731,6 @@ interface ResolvedTarget {
   /** What was found where a target was expected. */
   readonly foreign?: string
 }
-
-const unboundPlanTypeId: planNames.PlanTypeId = "~effect-emissary/plan/Plan"
 
 const agentKey = "effect-emissary/Agent/"
 
@@ -766,7 +750,7 @@ export const agentOf = (agent: AgentTarget<unknown>): Effect.Effect<agentTypes.A
 
 /** What is no target at all, in words. Only code without types gets here. */
 const describeForeign = (foreign: unknown): string =>
-  Predicate.hasProperty(foreign, unboundPlanTypeId)
+  Predicate.hasProperty(foreign, planNames.planTypeId)
     ? "a plan that is not bound. Give what Plan.bind makes of it"
     : `${foreign === null ? "null" : Array.isArray(foreign) ? "an array" : typeof foreign === "object" ? "some other object" : typeof foreign}. Look at where it comes from`
 

@@ -64,12 +64,6 @@ describe("schemas that never fit", () => {
     never({ allOf: [{}, text] }, integer)
   })
 
-  it("PLAN-2 have other items, if there has to be one", () => {
-    fits({ type: "array", items: text }, { type: "array", items: integer })
-    never({ type: "array", items: text, minItems: 1 }, { type: "array", items: integer }, "[]")
-    fits({ type: "array", prefixItems: [integer], items: text, minItems: 1 }, { type: "array", items: integer })
-  })
-
   it("PLAN-2 follow references, and accept what is not known", () => {
     const named = { $ref: "#/$defs/a", $defs: { a: text } }
     never(named, integer)
@@ -86,13 +80,11 @@ describe("schemas that never fit", () => {
   it("PLAN-2 are looked at up to a limit, and accepted beyond it", () => {
     const many = (from: number) => ({ enum: Array.from({ length: 50 }, (_, index) => from + index) })
     never(many(0), many(50))
-    const more = (from: number) => ({ enum: Array.from({ length: 200 }, (_, index) => from + index) })
-    fits(more(0), more(200))
-    const all = stepSchema.makeConflictSearch()
-    all.left = 5000
-    assert.isDefined(stepSchema.schemaConflict(many(0), many(50), all))
-    assert.isDefined(stepSchema.schemaConflict(text, integer, all))
-    assert.isAtMost(all.left, 2500)
+    const more = (from: number) => ({ enum: Array.from({ length: 300 }, (_, index) => from + index) })
+    fits(more(0), more(300))
+    const search = { left: 5000 }
+    assert.isDefined(stepSchema.schemaConflict(many(0), many(50), search))
+    assert.isAtMost(search.left, 2500)
     assert.isUndefined(stepSchema.schemaConflict(many(0), many(50), { left: 10 }))
   })
 

@@ -5,6 +5,8 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as base from "../../payload/internal/base.ts"
+import * as paths from "../../payload/internal/paths.ts"
 import * as Patterns from "../../payload/internal/patterns.ts"
 import * as planNames from "./planNames.ts"
 
@@ -159,7 +161,7 @@ const valueAtPath = (root: Schema.Json, path: Path): Schema.Json => {
   let here: Schema.Json = root
   for (const token of path) {
     if (typeof here !== "object" || here === null) return null
-    if (planNames.isArray(here)) {
+    if (base.isArray(here)) {
       here = typeof token === "number" ? (here[token] ?? null) : null
     } else {
       here = typeof token === "string" && Object.hasOwn(here, token) ? (here[token] ?? null) : null
@@ -253,7 +255,7 @@ const maxShown = 64
 
 const plainKey = /^[\p{L}_][\p{L}\p{N}_-]*$/u
 
-const short = (text: string): string => planNames.shorten(text, maxValue)
+const short = (text: string): string => paths.truncateText(text, maxValue)
 
 const labelPath = (path: Path): string => {
   let out = ""
@@ -273,7 +275,7 @@ const scalar = (value: Schema.Json): string => {
 /** A value of which arrays and objects show one level. */
 const shallow = (value: Schema.Json): string => {
   if (typeof value !== "object" || value === null) return scalar(value)
-  if (planNames.isArray(value)) return `[${value.slice(0, maxValue).map(scalar).join(", ")}]`
+  if (base.isArray(value)) return `[${value.slice(0, maxValue).map(scalar).join(", ")}]`
   const members = Object.entries(value).slice(0, maxValue)
   return `{${members.map(([key, inner]) => `${JSON.stringify(short(key))}: ${scalar(inner ?? null)}`).join(", ")}}`
 }
@@ -342,4 +344,4 @@ const labelOf = (when: When): string => {
 }
 
 /** A condition in one line of at most 160 characters or so. */
-export const label = (when: When): string => planNames.shorten(labelOf(when), maxLabel)
+export const label = (when: When): string => paths.truncateText(labelOf(when), maxLabel)

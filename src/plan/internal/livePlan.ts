@@ -52,7 +52,7 @@ const BoundTypeId: BoundTypeId = boundTypeId
  * steps.
  */
 export interface Plan<out A, out R = never> extends Inspectable {
-  readonly [planNames.PlanTypeId]: { readonly _A: Types.Covariant<A>; readonly _R: Types.Covariant<R> }
+  readonly [planNames.planTypeId]: { readonly _A: Types.Covariant<A>; readonly _R: Types.Covariant<R> }
   readonly definition: PlanDefinition.PlanDefinition
   readonly digest: string
   /** @internal */

@@ -1022,14 +1022,9 @@ const defectKind = (defect: unknown): string => {
   return typeof name === "string" && name !== "" ? `the defect ${name.slice(0, 100)}` : "a defect"
 }
 
-const defectProblem = (who: string, defect: unknown): string =>
-  defect instanceof stepSchema.NotAnEffect
-    ? `The function of ${who} gave a value that is no Effect: ${defect.found}.`
-    : `It died of ${defectKind(defect)}, which is a bug.`
-
 const diedAttempt = (who: string, cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {
   const defect = Cause.squash(cause)
-  const message = `${defectProblem(who, defect)} It is logged, and PlanError.causeOf(error) in the process where it happened.`
+  const message = `It died of ${defectKind(defect)}, which is a bug. It is logged, and PlanError.causeOf(error) in the process where it happened.`
   return Effect.as(
     Effect.logError(`${who} failed unexpectedly`, cause),
     failedAttempt("Defect", message, { cause: defect })

@@ -404,18 +404,15 @@ const isRoutingExhaustive = ({ output, routes, routesBy }: PlanDefinition.StepDe
   return found?._tag === "Literals" && found.exhaustive
 }
 
-/** How many conditions are compared with each other, and how deep. */
+/** How many conditions are compared with each other. */
 const maxCompared = 16
-
-const maxWhenDepth = 64
 
 /** Whether one of the conditions holds in any case: it demands nothing, or is the opposite of another one. */
 const isCertain = (conditions: ReadonlyArray<When.When>): boolean =>
   conditions.some((when) => isAlwaysTrue(when)) ||
   (conditions.length <= maxCompared &&
     conditions.some(
-      (when) =>
-        when._tag === "Not" && conditions.some((other) => stepSchema.isSameSchema(when.when, other, maxWhenDepth))
+      (when) => when._tag === "Not" && conditions.some((other) => planNames.equalsJson(when.when, other))
     ))
 
 const isAlwaysTrue = (when: When.When): boolean =>

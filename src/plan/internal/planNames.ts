@@ -1,5 +1,5 @@
 /**
- * Names and limits of plans: valid names, suggestions for a misspelled one, and how names and values appear in messages.
+ * Names and limits of plans: valid names, suggestions for a misspelled one, and the form of names and values in messages.
  */
 
 import * as Result from "effect/Result"
@@ -7,47 +7,11 @@ import * as Schema from "effect/Schema"
 import * as Digest from "../../payload/Digest.ts"
 import * as paths from "../../payload/internal/paths.ts"
 
-export const stateTypeId: StateTypeId = "~effect-emissary/plan/PlanRunState"
+export const stepTypeId = "~effect-emissary/plan/Step"
 
-export const StateTypeId: StateTypeId = stateTypeId
+export const targetTypeId = "~effect-emissary/plan/Target"
 
-export type StateTypeId = "~effect-emissary/plan/PlanRunState"
-
-/**
- * Type identifier of steps.
- */
-export type StepTypeId = "~effect-emissary/plan/Step"
-
-export const stepTypeId: StepTypeId = "~effect-emissary/plan/Step"
-
-/**
- * Type identifier of steps.
- */
-export const StepTypeId: StepTypeId = stepTypeId
-
-/**
- * Type identifier of functions as targets.
- */
-export type TargetTypeId = "~effect-emissary/plan/Target"
-
-export const targetTypeId: TargetTypeId = "~effect-emissary/plan/Target"
-
-/**
- * Type identifier of functions as targets.
- */
-export const TargetTypeId: TargetTypeId = targetTypeId
-
-export const planTypeId: PlanTypeId = "~effect-emissary/plan/Plan"
-
-/**
- * Type identifier of plans.
- */
-export type PlanTypeId = "~effect-emissary/plan/Plan"
-
-/**
- * Type identifier of plans.
- */
-export const PlanTypeId: PlanTypeId = planTypeId
+export const planTypeId = "~effect-emissary/plan/Plan"
 
 /** How large a plan may be. `Limits` holds for its JSON besides. */
 export const maxSteps = 1_000
@@ -111,114 +75,41 @@ export const listNames = (names: ReadonlyArray<string>): string => {
 export const didYouMean = (suggestion: string | undefined): string =>
   suggestion === undefined ? "" : ` Did you mean ${paths.quote(suggestion)}?`
 
-/** How alike two names have to be. */
-const minSimilarity = 0.6
-
-/** What all searches of one check may cost together, in pairs of characters: names come from outside. */
+/** How much all searches of one check may cost together, in pairs of characters: names come from outside. */
 export interface SearchFuel {
   left: number
 }
 
 export const makeFuel = (left = 5_000_000): SearchFuel => ({ left })
 
-/**
- * The best match, if it is alike by 0.6 or more; of equals, the one that sorts last. None once the budget
- * is spent.
- */
-export const closestName = (name: string, known: Iterable<string>, budget: SearchFuel): string | undefined => {
-  if (budget.left <= 0) return undefined
-  const word = Array.from(name)
-  const counts = countCharacters(word)
-  let best: { readonly name: string; readonly ratio: number } | undefined
+/** The name with the fewest edits, if these are less than half of the letters. None once the fuel is spent. */
+export const closestName = (name: string, known: Iterable<string>, fuel: SearchFuel): string | undefined => {
+  let best: string | undefined
+  let least = name.length / 2
   for (const candidate of known) {
-    const letters = Array.from(candidate)
-    const least = best?.ratio ?? minSimilarity
-    budget.left -= letters.length + word.length
-    if (budget.left <= 0) return undefined
-    if (upperBound(letters, word, counts) < least) continue
-    budget.left -= letters.length * word.length
-    if (budget.left <= 0) return undefined
-    const ratio = similarity(letters, word)
-    if (ratio < minSimilarity) continue
-    if (best === undefined || ratio > best.ratio || (ratio === best.ratio && candidate > best.name)) {
-      best = { name: candidate, ratio }
-    }
-  }
-  return best?.name
-}
-
-/** Twice the number of matching characters over the number of characters of both. */
-export const similarityRatio = (a: string, b: string): number => similarity(Array.from(a), Array.from(b))
-
-const similarity = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): number =>
-  a.length + b.length === 0 ? 1 : (2 * matchingLength(a, b)) / (a.length + b.length)
-
-/** The longest common run, and then the same on both sides of it. */
-const matchingLength = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): number => {
-  const places = new Map<string, Array<number>>()
-  b.forEach((letter, j) => {
-    const found = places.get(letter)
-    if (found === undefined) places.set(letter, [j])
-    else found.push(j)
-  })
-  let total = 0
-  const open: Array<readonly [number, number, number, number]> = [[0, a.length, 0, b.length]]
-  for (let range = open.pop(); range !== undefined; range = open.pop()) {
-    const [fromA, toA, fromB, toB] = range
-    const run = longestMatch(a, places, range)
-    if (run.length === 0) continue
-    total += run.length
-    open.push([fromA, run.a, fromB, run.b], [run.a + run.length, toA, run.b + run.length, toB])
-  }
-  return total
-}
-
-/** The longest common run; of equals, the first in `a`, then the first in `b`. */
-const longestMatch = (
-  a: ReadonlyArray<string>,
-  places: ReadonlyMap<string, ReadonlyArray<number>>,
-  [fromA, toA, fromB, toB]: readonly [number, number, number, number]
-) => {
-  let best = { a: fromA, b: fromB, length: 0 }
-  let ending = new Map<number, number>()
-  for (let i = fromA; i < toA; i++) {
-    const next = new Map<number, number>()
-    for (const j of places.get(a[i] ?? "") ?? []) {
-      if (j < fromB || j >= toB) continue
-      const length = (ending.get(j - 1) ?? 0) + 1
-      next.set(j, length)
-      if (length > best.length) best = { a: i - length + 1, b: j - length + 1, length }
-    }
-    ending = next
+    if (Math.abs(candidate.length - name.length) >= least) continue
+    fuel.left -= (name.length + 1) * (candidate.length + 1)
+    if (fuel.left <= 0) return undefined
+    const edits = countEdits(name, candidate)
+    if (edits >= least) continue
+    best = candidate
+    least = edits
   }
   return best
 }
 
-const countCharacters = (letters: ReadonlyArray<string>): ReadonlyMap<string, number> => {
-  const counts = new Map<string, number>()
-  for (const letter of letters) counts.set(letter, (counts.get(letter) ?? 0) + 1)
-  return counts
-}
-
-/** No order of the characters could be more alike than this. */
-const upperBound = (
-  letters: ReadonlyArray<string>,
-  word: ReadonlyArray<string>,
-  counts: ReadonlyMap<string, number>
-): number => {
-  const total = letters.length + word.length
-  if (total === 0) return 1
-  const lengths = (2 * Math.min(letters.length, word.length)) / total
-  if (lengths < minSimilarity) return lengths
-  const used = new Map<string, number>()
-  let common = 0
-  for (const letter of letters) {
-    const taken = used.get(letter) ?? 0
-    if (taken >= (counts.get(letter) ?? 0)) continue
-    used.set(letter, taken + 1)
-    common++
+/** The Levenshtein distance, row by row. */
+const countEdits = (from: string, to: string): number => {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
+  for (const [i, letter] of [...from].entries()) {
+    const next = [i + 1]
+    for (const [j, above] of row.slice(1).entries()) {
+      const replaced = (row[j] ?? 0) + (to[j] === letter ? 0 : 1)
+      next.push(Math.min(above + 1, (next[j] ?? 0) + 1, replaced))
+    }
+    row = next
   }
-  return (2 * common) / total
+  return row.at(-1) ?? 0
 }
 
 /** A member of a tagged union whose JSON has the tag under `kind`, in another spelling. `keys` renames other members. */
@@ -237,37 +128,22 @@ export const kindStruct = <
     Schema.encodeKeys({ _tag: "kind", ...keys })
   )
 
-// Array.isArray does not narrow readonly arrays out of a union
-export const isArray = (value: Schema.Json | undefined): value is Schema.JsonArray => Array.isArray(value)
-
 /** Equality of JSON values, without recursion: data may be deeper than the stack. */
-export const equalsJson = (left: Schema.Json, right: Schema.Json): boolean => {
-  const pairs: Array<readonly [Schema.Json, Schema.Json]> = [[left, right]]
+export const equalsJson = (left: unknown, right: unknown): boolean => {
+  const pairs: Array<readonly [unknown, unknown]> = [[left, right]]
   for (let pair = pairs.pop(); pair !== undefined; pair = pairs.pop()) {
     const [a, b] = pair
     if (a === b) continue
     if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false
-    if (isArray(a)) {
-      if (!isArray(b) || a.length !== b.length) return false
-      for (const [index, item] of a.entries()) pairs.push([item, b[index] ?? null])
-      continue
-    }
-    if (isArray(b)) return false
-    const keys = Object.keys(a)
-    if (keys.length !== Object.keys(b).length) return false
-    for (const key of keys) {
-      if (!Object.hasOwn(b, key)) return false
-      pairs.push([a[key] ?? null, b[key] ?? null])
+    const members = new Map<string, unknown>(Object.entries(b))
+    const entries = Object.entries(a)
+    if (Array.isArray(a) !== Array.isArray(b) || entries.length !== members.size) return false
+    for (const [key, value] of entries) {
+      if (!members.has(key)) return false
+      pairs.push([value, members.get(key)])
     }
   }
   return true
-}
-
-/** A text that is cut, with an ellipsis, where it is too long: never in the middle of a character. */
-export const shorten = (text: string, max: number): string => {
-  if (text.length <= max) return text
-  const head = text.slice(0, max)
-  return /[\uD800-\uDBFF]$/.test(head) ? `${head.slice(0, -1)}…` : `${head}…`
 }
 
 const maxLine = 120
@@ -277,7 +153,8 @@ const hidden = /(?!\u200d|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Surrogate}\p{Cn}]/g
 
 /** A text from anywhere on one line: what cannot be seen is written by its number. */
 export const escapeInvisible = (text: string, max: number = maxLine): string =>
-  shorten(text, max)
+  paths
+    .truncateText(text, max)
     .replace(/[\n\r\t]+/gu, " ")
     .replace(hidden, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 
@@ -287,7 +164,7 @@ export const displayName = (name: string): string => {
   return shown === "" || shown.trim() !== shown ? `"${shown}"` : shown
 }
 
-/** A number of milliseconds as people say it. */
+/** A number of milliseconds in a readable unit. */
 export const formatDuration = (millis: number): string => {
   const time = Math.max(0, Math.round(millis))
   if (time < 1000) return `${time} ms`

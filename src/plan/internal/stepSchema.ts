@@ -5,9 +5,9 @@
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as Json from "../../payload/Json.ts"
+import * as base from "../../payload/internal/base.ts"
 import * as paths from "../../payload/internal/paths.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
-import * as planNames from "./planNames.ts"
 
 /**
  * The fields that `routesBy` may name: those of the output, when its type is known.
@@ -118,7 +118,7 @@ const followRef = (root: Json.JsonObject, pointer: string): Schema.Json | undefi
   let current: Schema.Json | undefined = root
   for (const token of pointer.split("/").slice(1)) {
     const key = token.includes("~") ? token.replaceAll("~1", "/").replaceAll("~0", "~") : token
-    current = planNames.isArray(current) ? current[Number(key)] : ownKeyword(current, key)
+    current = base.isArray(current) ? current[Number(key)] : ownKeyword(current, key)
   }
   return current
 }
@@ -126,13 +126,13 @@ const followRef = (root: Json.JsonObject, pointer: string): Schema.Json | undefi
 /** The members of a union, if the schema is one. */
 export const unionMembers = (at: Located): ReadonlyArray<Located> | undefined => {
   const list = ownKeyword(at.schema, "anyOf") ?? ownKeyword(at.schema, "oneOf")
-  return planNames.isArray(list) ? list.map((schema) => locateInside(at, schema)) : undefined
+  return base.isArray(list) ? list.map((schema) => locateInside(at, schema)) : undefined
 }
 
 /** The members of an intersection. */
 export const intersectionParts = (at: Located): ReadonlyArray<Located> => {
   const list = ownKeyword(at.schema, "allOf")
-  return planNames.isArray(list) ? list.map((schema) => locateInside(at, schema)) : []
+  return base.isArray(list) ? list.map((schema) => locateInside(at, schema)) : []
 }
 
 /** The values that are allowed, if they are listed. */
@@ -140,14 +140,14 @@ export const literalValues = ({ schema }: Located): ReadonlyArray<Schema.Json> |
   const constant = ownKeyword(schema, "const")
   if (constant !== undefined) return [constant]
   const list = ownKeyword(schema, "enum")
-  return planNames.isArray(list) ? list : undefined
+  return base.isArray(list) ? list : undefined
 }
 
 /** The types that are allowed, if they are listed. */
 export const typesOf = ({ schema }: Located): ReadonlyArray<string> | undefined => {
   const type = ownKeyword(schema, "type")
   if (typeof type === "string") return [type]
-  return planNames.isArray(type) ? type.filter((one) => typeof one === "string") : undefined
+  return base.isArray(type) ? type.filter((one) => typeof one === "string") : undefined
 }
 
 const typeOf = (json: Schema.Json): string =>
@@ -165,100 +165,71 @@ export const propertyAt = (at: Located, key: string): Located | undefined => {
 
 export const requiredKeys = ({ schema }: Located): ReadonlyArray<string> => {
   const list = ownKeyword(schema, "required")
-  return planNames.isArray(list) ? list.filter((key) => typeof key === "string") : []
+  return base.isArray(list) ? list.filter((key) => typeof key === "string") : []
 }
 
 /** Whether an object takes no other properties than the declared ones. */
 export const isClosed = ({ schema }: Located): boolean =>
   ownKeyword(schema, "additionalProperties") === false && ownKeyword(schema, "patternProperties") === undefined
 
-/** Whether two values are equal. What is deeper than that is not. */
-export const isSameSchema = (a: Schema.Json | undefined, b: Schema.Json | undefined, depth: number): boolean => {
-  if (depth === 0) return false
-  if (planNames.isArray(a) && planNames.isArray(b)) {
-    return a.length === b.length && a.every((item, index) => isSameSchema(item, b[index], depth - 1))
-  }
-  if (!Json.isObject(a) || !Json.isObject(b)) return a === b
-  const keys = Object.keys(a)
-  return (
-    keys.length === Object.keys(b).length &&
-    keys.every((key) => isSameSchema(ownKeyword(a, key), ownKeyword(b, key), depth - 1))
-  )
-}
+/** How deep unions, intersections and fields are followed. What is beyond can fit. */
+const maxDepth = 8
 
-/** How deep schemas are compared, and how many pairs are looked at. What is beyond is accepted. */
-const maxConflictDepth = 16
-
-const conflictFuel = 10_000
-
-/** What may still be looked at. */
+/** How many pairs of schemas one check compares: schemas come from outside. What is beyond can fit. */
 export interface ConflictSearch {
   left: number
 }
 
-/** What all comparisons of one check may look at together: schemas come from outside. */
-export const makeConflictSearch = (): ConflictSearch => ({ left: 500_000 })
+export const makeConflictSearch = (): ConflictSearch => ({ left: 50_000 })
 
 /**
- * Why no value of `given` can fit `taken`, if that is certain. What is not known, or not understood, can
- * fit.
+ * The reason why no value of `given` can fit `taken`, if that is certain: their types, listed values, and those of
+ * the fields of both. A value that is not known, or deeper, can fit; then the step fails that reads it.
  */
 export const schemaConflict = (
   given: Json.JsonObject,
   taken: Json.JsonObject,
-  all: ConflictSearch = makeConflictSearch()
-): string | undefined => {
-  const granted = Math.min(conflictFuel, all.left)
-  const own = { left: granted }
-  const found = areDisjoint(locate(given), locate(taken), "", maxConflictDepth, own)
-  all.left -= granted - own.left
-  return found
-}
+  search: ConflictSearch = makeConflictSearch()
+): string | undefined => conflictAt(locate(given), locate(taken), "", maxDepth, search)
 
-const areDisjoint = (
+const conflictAt = (
   given: Located,
   taken: Located,
-  path: string,
+  field: string,
   depth: number,
   search: ConflictSearch
 ): string | undefined => {
   const g = resolveRefs(given)
   const t = resolveRefs(taken)
   if (g === undefined || t === undefined || depth === 0 || search.left-- <= 0) return undefined
-  const go = (g: Located, t: Located) => areDisjoint(g, t, path, depth - 1, search)
-  if (t.schema === false) return `${atPath(path)}takes nothing`
+  const go = (g: Located, t: Located) => conflictAt(g, t, field, depth - 1, search)
+  const place = field === "" ? "" : `${paths.quote(field)} `
+  if (t.schema === false) return `${place}takes nothing`
   return (
-    everyMember(unionMembers(g), (member) => go(member, t)) ??
-    everyMember(unionMembers(t), (member) => go(g, member)) ??
-    someMember(intersectionParts(g), (part) => go(part, t)) ??
-    someMember(intersectionParts(t), (part) => go(g, part)) ??
-    listConflict(g, t, path, search) ??
-    kindsOf(g, t, path) ??
-    fieldConflict(g, t, path, depth, search) ??
-    itemConflict(g, t, path, depth, search)
+    everyReason(unionMembers(g), (member) => go(member, t)) ??
+    everyReason(unionMembers(t), (member) => go(g, member)) ??
+    someReason(intersectionParts(g), (part) => go(part, t)) ??
+    someReason(intersectionParts(t), (part) => go(g, part)) ??
+    valueConflict(g, t, place, search) ??
+    fieldConflict(g, t, field, depth, search)
   )
 }
 
-const atPath = (path: string) => (path === "" ? "" : `${paths.quote(path)} `)
-
 /** The first reason, if there is one for every member. */
-const everyMember = (
+const everyReason = (
   members: ReadonlyArray<Located> | undefined,
   reason: (member: Located) => string | undefined
 ): string | undefined => {
-  let first: string | undefined
+  const reasons: Array<string> = []
   for (const member of members ?? []) {
     const found = reason(member)
     if (found === undefined) return undefined
-    first ??= found
+    reasons.push(found)
   }
-  return first
+  return reasons[0]
 }
 
-const someMember = (
-  parts: ReadonlyArray<Located>,
-  reason: (part: Located) => string | undefined
-): string | undefined => {
+const someReason = <A>(parts: Iterable<A>, reason: (part: A) => string | undefined): string | undefined => {
   for (const part of parts) {
     const found = reason(part)
     if (found !== undefined) return found
@@ -266,22 +237,19 @@ const someMember = (
   return undefined
 }
 
-/** Values that are listed on one side, and that the other side refuses all. */
-const listConflict = (given: Located, taken: Located, path: string, search: ConflictSearch): string | undefined => {
+/** Types that have no value in common, or listed values that the other side refuses all. */
+const valueConflict = (given: Located, taken: Located, place: string, search: ConflictSearch): string | undefined => {
   const gives = literalValues(given)
   const takes = literalValues(taken)
   search.left -= (gives?.length ?? 1) * (takes?.length ?? 1)
   if (search.left <= 0) return undefined
-  if (gives !== undefined && gives.length > 0 && gives.every((value) => refusesValue(taken, value))) {
-    return `${atPath(path)}is ${showValues(gives)}, and ${takes === undefined ? kindName(taken) : showValues(takes)} is taken`
-  }
-  if (takes !== undefined && takes.length > 0 && takes.every((value) => refusesValue(given, value))) {
-    return `${atPath(path)}is ${gives === undefined ? kindName(given) : showValues(gives)}, and ${showValues(takes)} is taken`
-  }
-  return undefined
+  const isRefused = (values: ReadonlyArray<Schema.Json> | undefined, other: Located) =>
+    values !== undefined && values.length > 0 && values.every((value) => refusesValue(other, value))
+  if (!isRefused(gives, taken) && !isRefused(takes, given) && !haveOtherTypes(given, taken)) return undefined
+  return `${place}is ${showSchema(given)}, and ${showSchema(taken)} is taken`
 }
 
-/** Whether a schema certainly refuses a value. Only what stands in the schema itself is looked at. */
+/** Whether a schema certainly refuses a value. Only the schema itself counts. */
 const refusesValue = (schema: Located, value: Schema.Json): boolean => {
   const types = typesOf(schema)
   if (types !== undefined && !types.some((type) => coversType(type, typeOf(value)))) return true
@@ -294,20 +262,15 @@ const isPlain = (json: Schema.Json) => typeof json !== "object" || json === null
 
 const coversType = (type: string, other: string) => type === other || (type === "number" && other === "integer")
 
-const kindsOf = (given: Located, taken: Located, path: string): string | undefined => {
-  const gives = typesOf(given)
+const haveOtherTypes = (given: Located, taken: Located): boolean => {
   const takes = typesOf(taken)
-  if (gives === undefined || takes === undefined) return undefined
-  const meet = gives.some((give) => takes.some((take) => coversType(give, take) || coversType(take, give)))
-  return meet ? undefined : `${atPath(path)}is ${kindName(given)}, and ${kindName(taken)} is taken`
+  const overlaps = (give: string) => takes?.some((take) => coversType(give, take) || coversType(take, give)) ?? true
+  return typesOf(given)?.every((give) => !overlaps(give)) ?? false
 }
 
-/** The only type of a schema, if it has one. */
-const onlyIn = (at: Located): string | undefined => {
-  const types = typesOf(at)
-  return types?.length === 1 ? types[0] : undefined
-}
+const isOnlyObject = (at: Located): boolean => typesOf(at)?.join() === "object"
 
+/** A field that is required and cannot be there, or that can never have a value which fits. */
 const fieldConflict = (
   given: Located,
   taken: Located,
@@ -315,32 +278,23 @@ const fieldConflict = (
   depth: number,
   search: ConflictSearch
 ): string | undefined => {
-  if (onlyIn(given) !== "object" && onlyIn(taken) !== "object") return undefined
-  const gives = new Set(requiredKeys(given))
-  const takes = new Set(requiredKeys(taken))
-  for (const key of takes) {
-    const found = propertyAt(given, key)
-    const at = path === "" ? key : `${path}.${key}`
-    if (found === undefined) {
-      // A default fills in what is missing.
-      if (isClosed(given) && ownKeyword(propertyAt(taken, key)?.schema, "default") === undefined) {
-        return `${atPath(at)}is required, and not among the fields given: ${fieldNames(given)}`
-      }
-      continue
+  if (!isOnlyObject(given) && !isOnlyObject(taken)) return undefined
+  const required = new Set(requiredKeys(taken))
+  return someReason(new Set([...required, ...requiredKeys(given)]), (key) => {
+    const gives = propertyAt(given, key)
+    const takes = propertyAt(taken, key)
+    const field = path === "" ? key : `${path}.${key}`
+    if (gives === undefined) {
+      // A default fills in a field that is missing.
+      const isMissing = required.has(key) && isClosed(given) && ownKeyword(takes?.schema, "default") === undefined
+      return isMissing
+        ? `${paths.quote(field)} is required, and not among the fields given: ${fieldNames(given)}`
+        : undefined
     }
-    const wanted = propertyAt(taken, key)
-    const reason = wanted === undefined ? undefined : areDisjoint(found, wanted, at, depth - 1, search)
-    if (reason !== undefined) return reason
-  }
-  for (const key of gives) {
-    const found = propertyAt(given, key)
-    const wanted = propertyAt(taken, key)
-    // Null may stand for a field that is absent.
-    if (takes.has(key) || found === undefined || wanted === undefined || canBeNull(found)) continue
-    const reason = areDisjoint(found, wanted, path === "" ? key : `${path}.${key}`, depth - 1, search)
-    if (reason !== undefined) return reason
-  }
-  return undefined
+    // Null counts as absent where the field is not required.
+    if (takes === undefined || (!required.has(key) && canBeNull(gives))) return undefined
+    return conflictAt(gives, takes, field, depth - 1, search)
+  })
 }
 
 const fieldNames = (at: Located): string => {
@@ -353,38 +307,13 @@ const canBeNull = (at: Located): boolean => {
   return resolved === undefined || (typesOf(resolved)?.includes("null") ?? true)
 }
 
-const itemConflict = (
-  given: Located,
-  taken: Located,
-  path: string,
-  depth: number,
-  search: ConflictSearch
-): string | undefined => {
-  if (onlyIn(given) !== "array" && onlyIn(taken) !== "array") return undefined
-  const holdsOne = [given, taken].some(({ schema }) => Number(ownKeyword(schema, "minItems") ?? 0) > 0)
-  const gives = ownKeyword(given.schema, "items")
-  const takes = ownKeyword(taken.schema, "items")
-  // With items in a certain order, `items` is about the rest only.
-  const isTuple = [given, taken].some(({ schema }) => ownKeyword(schema, "prefixItems") !== undefined)
-  if (!holdsOne || isTuple || gives === undefined || takes === undefined) return undefined
-  return areDisjoint(locateInside(given, gives), locateInside(taken, takes), `${path}[]`, depth - 1, search)
+/** The listed values of a schema, or else its types, for messages. */
+const showSchema = (at: Located): string => {
+  const values = literalValues(at)?.slice(0, 5)
+  const shown =
+    values?.map((value) => (isPlain(value) ? paths.quote(String(value)) : typeOf(value))) ?? typesOf(at) ?? []
+  return shown.length === 0 ? "something else" : shown.join(" or ")
 }
-
-const kindName = (at: Located): string => {
-  const types = typesOf(at) ?? []
-  return types.length === 0 ? "something else" : types.join(" or ")
-}
-
-const showValues = (values: ReadonlyArray<Schema.Json>): string =>
-  values
-    .slice(0, 5)
-    .map((value) => (isPlain(value) ? paths.quote(String(value)) : typeOf(value)))
-    .join(" or ")
-
-/** How deep unions and references are followed, and how many schemas are looked at. */
-const maxDiscriminantDepth = 16
-
-const discriminantFuel = 10_000
 
 /**
  * What a field of an output can say.
@@ -408,9 +337,9 @@ export const readDiscriminant = (output: PlanDefinition.SchemaRef | undefined, f
       : readDiscriminantJson(output.json, field)
 
 const readDiscriminantJson = (json: Json.JsonObject, field: string): Discriminant => {
-  const looks = { left: discriminantFuel }
+  const looks = makeConflictSearch()
   const objects: Array<Located> = []
-  const certain = flattenUnion(locate(json), maxDiscriminantDepth, looks, (leaf) => {
+  const certain = flattenUnion(locate(json), maxDepth, looks, (leaf) => {
     if (ownKeyword(leaf.schema, "properties") === undefined) return false
     objects.push(leaf)
     return typesOf(leaf)?.every((type) => type === "object") ?? false
@@ -428,7 +357,7 @@ const readDiscriminantJson = (json: Json.JsonObject, field: string): Discriminan
       continue
     }
     declared = true
-    const only = flattenUnion(found, maxDiscriminantDepth, looks, (leaf) => {
+    const only = flattenUnion(found, maxDepth, looks, (leaf) => {
       const values = literalValues(leaf) ?? []
       const strings = values.filter((value) => typeof value === "string")
       for (const value of strings) literals.add(value)
@@ -448,7 +377,7 @@ const readDiscriminantJson = (json: Json.JsonObject, field: string): Discriminan
 const flattenUnion = (
   at: Located,
   depth: number,
-  looks: { left: number },
+  looks: ConflictSearch,
   visit: (leaf: Located) => boolean
 ): boolean => {
   const resolved = resolveRefs(at)
@@ -514,7 +443,7 @@ export const readsText = ({ input }: PlanDefinition.StepDefinition): boolean => 
 
 const targetFields = { target: Schema.String, problems: Schema.String }
 
-/** The payload does not fit the input schema of the function. */
+/** A payload that does not fit the input schema of the function. */
 export class InputInvalid extends Schema.TaggedError<InputInvalid>("effect-emissary/plan/InputInvalid")(
   "InputInvalid",
   targetFields
@@ -524,22 +453,12 @@ export class InputInvalid extends Schema.TaggedError<InputInvalid>("effect-emiss
   }
 }
 
-/** The answer does not fit the output schema of the function. */
+/** An answer that does not fit the output schema of the function. */
 export class OutputInvalid extends Schema.TaggedError<OutputInvalid>("effect-emissary/plan/OutputInvalid")(
   "OutputInvalid",
   targetFields
 ) {
   override get message(): string {
     return this.problems
-  }
-}
-
-/** The function of a step gave no Effect. `found` is what it gave, in a word. */
-export class NotAnEffect extends Schema.TaggedError<NotAnEffect>("effect-emissary/plan/NotAnEffect")("NotAnEffect", {
-  target: Schema.String,
-  found: Schema.String
-}) {
-  override get message(): string {
-    return `expected the function of ${JSON.stringify(this.target)} to return an Effect, found ${this.found}`
   }
 }
