@@ -15,9 +15,9 @@ interface Limit {
 /** `npm run stories -- --details` lists the files of each story. */
 const limits: ReadonlyArray<Limit> = [
   { part: "warm", figure: "files", most: 14, pending: 37 },
-  { part: "warm", figure: "crossings", most: 130, pending: 317 },
-  { part: "decode", figure: "files", most: 12, pending: 19 },
-  { part: "next", figure: "files", most: 8, pending: 17 }
+  { part: "warm", figure: "crossings", most: 130, pending: 300 },
+  { part: "decode", figure: "files", most: 12, pending: 20 },
+  { part: "next", figure: "files", most: 8, pending: 18 }
 ]
 
 describe("HOUSE-10 stories", () => {
