@@ -31,7 +31,6 @@ import * as ModelRegistry from "./ModelRegistry.ts"
 import * as Run from "./Run.ts"
 import * as agentBlueprint from "./internal/agentBlueprint.ts"
 import type * as agentData from "./internal/agentData.ts"
-import * as agentMethods from "./internal/agentMethods.ts"
 import * as agentTypes from "./internal/agentTypes.ts"
 import * as callModel from "./internal/callModel.ts"
 import * as driver from "./internal/driver.ts"
@@ -842,7 +841,7 @@ const makeService = <A>(
   captured: Context.Context<never>
 ): agentTypes.Agent<A> =>
   // Sound: A is the type of the output Schema of the configuration.
-  methodsOf(blueprint, agentMethods.mergeCapturedUntyped(captured)) as agentTypes.Agent<A>
+  methodsOf(blueprint, driver.withCaptured(captured)) as agentTypes.Agent<A>
 
 /** An agent rebuilt from data. */
 const makeBound = <A>(
@@ -850,7 +849,7 @@ const makeBound = <A>(
   definition: agentData.AgentDefinition,
   captured: Context.Context<never>
 ): agentTypes.Agent<A> & Pick<agentTypes.Bound, "definition" | agentTypes.DefinedTypeId> => ({
-  ...methodsOf(blueprint, agentMethods.mergeCapturedUntyped(captured)),
+  ...methodsOf(blueprint, driver.withCaptured(captured)),
   definition,
   [definedTypeId]: Effect.succeed(definition)
 })

@@ -66,7 +66,7 @@ import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import * as agentMethods from "../agent/internal/agentMethods.ts"
+import * as driver from "../agent/internal/driver.ts"
 import type { Agent } from "../agent/internal/agentTypes.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as ConversationStore from "../conversation/ConversationStore.ts"
@@ -1325,7 +1325,7 @@ const mapValues = <A, B>(self: ReadonlyMap<string, A>, f: (value: A) => B): Read
 const captureMemory =
   (captured: CapturedServices) =>
   ({ output, save, text }: livePlan.LiveMemory): livePlan.LiveMemory => {
-    const under = agentMethods.mergeCaptured(captured)
+    const under = driver.withCaptured(captured)
     return {
       text: text === undefined ? undefined : under(text),
       output: output === undefined ? undefined : under(output),
@@ -1338,13 +1338,13 @@ const captureMemory =
  * steps apart by identity, and a plan may be a step of itself.
  */
 const captureTarget = (captured: CapturedServices) => {
-  const under = agentMethods.mergeCaptured(captured)
+  const under = driver.withCaptured(captured)
   const agents = new WeakMap<Agent<unknown>, Agent<unknown>>()
   const plans = new WeakMap<livePlan.BoundPlan, livePlan.Bound<unknown>>()
 
   const agentOf = (agent: Agent<unknown>): Agent<unknown> => {
     if (livePlan.isBound(agent)) return boundOf(livePlan.boundOf(agent))
-    const made = agents.get(agent) ?? agentMethods.agentWithCaptured(agent, captured)
+    const made = agents.get(agent) ?? driver.agentWithCaptured(agent, captured)
     agents.set(agent, made)
     return made
   }
@@ -1354,7 +1354,7 @@ const captureTarget = (captured: CapturedServices) => {
     const before = plans.get(plan)
     if (before !== undefined) return before
     const self = makeBound<unknown, never>(inside(plan))
-    const made = { ...self, ...agentMethods.agentWithCaptured(self, captured) }
+    const made = { ...self, ...driver.agentWithCaptured(self, captured) }
     plans.set(plan, made)
     return made
   }

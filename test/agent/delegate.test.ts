@@ -1,19 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Deferred, Effect, Fiber, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import * as agentMethods from "#src/agent/internal/agentMethods.ts"
+import * as delegate from "#src/agent/internal/delegate.ts"
 import { Agent, AgentError, AgentEvent, Conversation, Message, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 /** Counts to three, one fact each; asks whether it may go on after the second. */
 const counter = (ran: Array<number>, digest = "counter:1") =>
-  agentMethods.answerWith({
+  delegate.makeDelegate({
     name: "counter",
     digest,
     maxSteps: 10,
-    answer: (turn) =>
+    answer: (turn, message) =>
       Effect.gen(function* () {
-        const { progress } = turn.state()
+        const { progress } = turn.recorder.state()
         let count = progress === undefined ? 0 : Chunk.size(progress.facts)
         const [decision] = progress?.decisions ?? []
         if (decision?.approved === false) return { _tag: "Answered", text: `no: ${decision.reason ?? ""}` }
@@ -21,13 +21,13 @@ const counter = (ran: Array<number>, digest = "counter:1") =>
           if (count === 2 && decision === undefined) return { _tag: "Suspended" }
           count += 1
           ran.push(count)
-          yield* turn.save({
+          yield* delegate.saveProgress(turn, {
             facts: [count],
             usage: { inputTokens: 1 },
             requests: count === 2 ? [{ callId: "third", name: "count", arguments: {} }] : []
           })
         }
-        return { _tag: "Answered", text: `${Message.text(turn.message)}: ${count}` }
+        return { _tag: "Answered", text: `${Message.text(message)}: ${count}` }
       }),
     decode: (output) => Effect.succeed(String(output))
   })
@@ -113,15 +113,15 @@ describe("PLAN-8 what answers in place of a model", () => {
   it.effect("PLAN-8 an error carries the state, and the run goes on from it", () =>
     Effect.gen(function* () {
       let failing = true
-      const agent = agentMethods.answerWith({
+      const agent = delegate.makeDelegate({
         name: "flaky",
         digest: "flaky:1",
         maxSteps: 1,
         answer: (turn) =>
           Effect.gen(function* () {
-            yield* turn.save({ facts: ["tried"] })
+            yield* delegate.saveProgress(turn, { facts: ["tried"] })
             if (failing) return yield* AgentError.withCause(new AgentError.DelegateFailed({ error: "Down" }), "secret")
-            return { _tag: "Answered", text: `${Chunk.size(turn.state().progress?.facts ?? Chunk.empty())}` }
+            return { _tag: "Answered", text: `${Chunk.size(turn.recorder.state().progress?.facts ?? Chunk.empty())}` }
           }),
         decode: (output) => Effect.succeed(output)
       })
@@ -137,15 +137,15 @@ describe("PLAN-8 what answers in place of a model", () => {
   it.effect("PLAN-8 timeouts, hooks and fibers stop it, and what was saved stays", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
-      const slow = agentMethods.answerWith({
+      const slow = delegate.makeDelegate({
         name: "slow",
         digest: "slow:1",
         maxSteps: 1,
         answer: (turn) =>
-          turn.save({ facts: ["begun"] }).pipe(
+          delegate.saveProgress(turn, { facts: ["begun"] }).pipe(
             Effect.andThen(Deferred.succeed(begun, undefined)),
             Effect.andThen(Effect.never),
-            Effect.onInterrupt(() => turn.save({ facts: ["cut off"] }))
+            Effect.onInterrupt(() => delegate.saveProgress(turn, { facts: ["cut off"] }))
           ),
         decode: (output) => Effect.succeed(output)
       })

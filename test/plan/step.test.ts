@@ -1,8 +1,8 @@
 /** PLAN-1: what a step is as data, whichever way it is written. */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Exit, Option, Schema } from "effect"
-import { Tool, Toolkit } from "effect/ai"
-import * as agentMethods from "#src/agent/internal/agentMethods.ts"
+import { type LanguageModel, Tool, Toolkit } from "effect/ai"
+import * as driver from "#src/agent/internal/driver.ts"
 import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
 import { Plan, Reference, Step, When, type PlanDefinition } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -364,7 +364,10 @@ describe("what the agent of a step answers", () => {
       const named = { name: "Verdict", json }
       assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: critic })), named)
       assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: Critic })), named)
-      const captured = yield* agentMethods.captureAgent(critic).pipe(Effect.provide(ScriptedModel.layer([])))
+      const captured = yield* Effect.context<LanguageModel.LanguageModel>().pipe(
+        Effect.map((services) => driver.agentWithCaptured(critic, services)),
+        Effect.provide(ScriptedModel.layer([]))
+      )
       assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: captured })), named)
       const inner = yield* Plan.bind(yield* Plan.make({ name: "inner", output: Verdict }, asFunction("x")))
       assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: inner })), named)

@@ -9,13 +9,15 @@ import * as Schema from "effect/Schema"
 import * as AgentError from "../../agent/AgentError.ts"
 import type { AgentEvent } from "../../agent/AgentEvent.ts"
 import * as Run from "../../agent/Run.ts"
-import * as agentMethods from "../../agent/internal/agentMethods.ts"
+import * as delegate from "../../agent/internal/delegate.ts"
+import type { ActiveRun } from "../../agent/internal/driver.ts"
 import type { Agent } from "../../agent/internal/agentTypes.ts"
 import type { OutputCheck, ProgressDecision } from "../../agent/internal/runParts.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as Json from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
+import { defined } from "../../payload/internal/base.ts"
 import * as issues from "../../payload/internal/issues.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
@@ -26,33 +28,31 @@ import * as performStep from "./performStep.ts"
 import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
-type DelegatedRun = agentMethods.AnswerRequest
-
 /** Writes down what happened in the plan's run, as progress of the agent's. */
-const journalOf = ({ save }: DelegatedRun, before: PlanRun.State | undefined): livePlan.Journal => {
+const journalOf = (turn: ActiveRun, before: PlanRun.State | undefined): livePlan.Journal => {
   let told = before?.usage ?? {}
   return (events, state) =>
     Effect.flatMap(encodeProgress(events), (encoded) => {
       const usage = usageDifference(state.usage, told)
       told = state.usage
-      return save({
+      return delegate.saveProgress(turn, {
         facts: encoded,
         requests: state.outcome?._tag === "Paused" ? requestsOf(state.outcome) : [],
         limited: state.outcome?._tag === "LimitReached",
-        usage
+        ...defined({ usage })
       })
     })
 }
 
 /** What agents in steps tell is told as that of children: their ids and names are those of the steps. */
-const sinkOf = ({ emit, state, streaming }: DelegatedRun): performStep.EventSink => ({
+const sinkOf = ({ recorder, streaming }: ActiveRun): performStep.EventSink => ({
   streaming,
   emit: (event: PlanEvent<unknown>) =>
     event._tag === "Agent"
       ? Effect.suspend(() =>
-          emit(
+          recorder.emit(
             [...event.path, event.step].reduceRight<AgentEvent<unknown>>(
-              (inner, step) => ({ _tag: "Child", callId: step, name: step, event: inner, state: state() }),
+              (inner, step) => ({ _tag: "Child", callId: step, name: step, event: inner, state: recorder.state() }),
               event.event
             )
           )
@@ -61,14 +61,14 @@ const sinkOf = ({ emit, state, streaming }: DelegatedRun): performStep.EventSink
 })
 
 const optionsOf = (
-  turn: DelegatedRun,
+  turn: ActiveRun,
   journal: livePlan.Journal,
   decisions: ReadonlyArray<ProgressDecision>
 ): livePlan.ResumeOptions => {
   const { maxSteps, timeouts } = turn.options
   return {
     journal,
-    context: turn.state().context,
+    context: turn.recorder.state().context,
     timeouts: { step: timeouts?.step, tool: timeouts?.tool },
     ...(maxSteps === undefined
       ? undefined
@@ -77,11 +77,15 @@ const optionsOf = (
   }
 }
 
-const runStart = Effect.fnUntraced(function* (bound: livePlan.BoundPlan, turn: DelegatedRun) {
-  const { progress } = turn.state()
+const runStart = Effect.fnUntraced(function* (
+  bound: livePlan.BoundPlan,
+  turn: ActiveRun,
+  message: Message.UserMessage
+) {
+  const { progress } = turn.recorder.state()
   if (progress === undefined) {
     const options = optionsOf(turn, journalOf(turn, undefined), [])
-    return { from: { _tag: "Start", input: yield* planInput(bound, turn) } as const, options }
+    return { from: { _tag: "Start", input: yield* planInput(bound, turn.recorder.state(), message) } as const, options }
   }
   const state = yield* replayProgress(bound, progress.facts)
   const options = optionsOf(turn, journalOf(turn, state), progress.decisions)
@@ -91,7 +95,7 @@ const runStart = Effect.fnUntraced(function* (bound: livePlan.BoundPlan, turn: D
 const endResult = (
   bound: livePlan.BoundPlan,
   result: PlanRun.Result<unknown>
-): Effect.Effect<agentMethods.AnswerOutcome> => {
+): Effect.Effect<delegate.AnswerOutcome> => {
   switch (result.outcome) {
     case "Completed":
       return Effect.succeed({
@@ -114,15 +118,19 @@ const endResult = (
 
 /** The limit is an outcome of agents; whatever else went wrong is an error of theirs, too. */
 const failResult = (
-  turn: DelegatedRun,
+  turn: ActiveRun,
   error: PlanError.PlanError
-): Effect.Effect<agentMethods.AnswerOutcome, AgentError.Reason> =>
+): Effect.Effect<delegate.AnswerOutcome, AgentError.Reason> =>
   error.reason._tag === "MaxIterationsExceeded"
     ? Effect.succeed({ _tag: "Suspended" })
-    : Effect.fail(agentReason(error, turn.maxDepth))
+    : Effect.fail(agentReason(error, turn.environment.maxDepth))
 
-const answerWith = Effect.fnUntraced(function* (bound: livePlan.BoundPlan, turn: DelegatedRun) {
-  const { from, options } = yield* runStart(bound, turn)
+const answerWith = Effect.fnUntraced(function* (
+  bound: livePlan.BoundPlan,
+  turn: ActiveRun,
+  message: Message.UserMessage
+) {
+  const { from, options } = yield* runStart(bound, turn, message)
   return yield* Effect.matchEffect(engine.drive(bound, from, options, sinkOf(turn)), {
     onFailure: (error) => failResult(turn, error),
     onSuccess: (result) => endResult(bound, result)
@@ -131,12 +139,12 @@ const answerWith = Effect.fnUntraced(function* (bound: livePlan.BoundPlan, turn:
 
 /** The agent that a plan is. `A` and `R` are for the caller to know. */
 export const asAgent = (bound: livePlan.BoundPlan): Agent<unknown> =>
-  agentMethods.answerWith({
+  delegate.makeDelegate({
     name: bound.definition.name,
     digest: bound.digest,
     maxSteps: Math.max(1, bound.definition.maxIterations),
     output: bound.output,
-    answer: (turn) => answerWith(bound, turn),
+    answer: (turn, message) => answerWith(bound, turn, message),
     decode: (output) => decodeAnswer(bound.output, output)
   })
 
@@ -201,9 +209,10 @@ const earlierMessages = (messages: ReadonlyArray<Message.Message>): string =>
  */
 const planInput = (
   bound: livePlan.BoundPlan,
-  { message, state }: Pick<agentMethods.AnswerRequest, "message" | "state">
+  { conversation }: Run.State,
+  message: Message.UserMessage
 ): Effect.Effect<PlanRun.Input> => {
-  const messages = Conversation.messages(state().conversation)
+  const messages = Conversation.messages(conversation)
   const context = earlierMessages(messages.slice(0, messages.indexOf(message)))
   const content = message.content.filter((part) => part.type !== "text")
   const task = Message.text(message)
