@@ -61,7 +61,8 @@ const bad = reader.ask("Read invoice.txt").pipe(
     Effect.gen(function* () {
       yield* Console.log(message)
       if (outcome._tag !== "InvalidOutput") return
-      for (const issue of outcome.issues) yield* Console.log(`  ${issue.path}: ${issue.message}`)
+      for (const issue of outcome.issues)
+        yield* Console.log(`  ${issue.path}: expected ${issue.expected}, got ${issue.found}`)
     })
   ),
   Effect.provide(ScriptedModel.layer([call, { object: { ...invoice, due: "soon", total: { amount: "398 Euro" } } }]))

@@ -315,7 +315,7 @@ const checkOptions = (model: string, name: ModelName, options: Json.JsonObject) 
     : Effect.fail(
         new PayloadError.PayloadError({
           what: artefact,
-          reason: new PayloadError.Secret({
+          reason: PayloadError.Reason.cases.Secret.make({
             path: optionsPath + secret.value.path,
             key: secret.value.key,
             kind: secret.value.kind

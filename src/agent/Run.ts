@@ -1113,7 +1113,7 @@ const settleOutput = (
   const result =
     output._tag === "Valid"
       ? ToolResult.success("The output was accepted.")
-      : ToolResult.failure("validation_error", PayloadError.renderIssues(output.issues))
+      : ToolResult.failure("validation_error", PayloadError.render("the output", output.issues))
   return Result.succeed(withStatus(calls, outputCall, { _tag: "Settled", result }))
 }
 

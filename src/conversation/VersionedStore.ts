@@ -331,7 +331,12 @@ const checkText = (what: string, text: string): Effect.Effect<void, Refused> =>
       : Effect.fail(
           refuseInput(
             what,
-            new PayloadError.TooLarge({ what: "string", limit: maxStringLength, found: text.length, path: "" })
+            PayloadError.Reason.cases.TooLarge.make({
+              what: "string",
+              limit: maxStringLength,
+              found: text.length,
+              path: ""
+            })
           )
         )
   })

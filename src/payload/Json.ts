@@ -26,9 +26,9 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Limits from "./Limits.ts"
 import * as PayloadError from "./PayloadError.ts"
+import * as base from "./internal/base.ts"
 import * as issues from "./internal/issues.ts"
 import * as jsonReader from "./internal/jsonReader.ts"
-import * as paths from "./internal/paths.ts"
 
 /**
  * A JSON object.
@@ -36,9 +36,7 @@ import * as paths from "./internal/paths.ts"
  * @category models
  * @since 0.1.0
  */
-export interface JsonObject {
-  readonly [key: string]: Schema.Json
-}
+export type JsonObject = base.JsonObject
 
 /**
  * Options of reading and writing JSON.
@@ -146,7 +144,7 @@ export const check = (input: unknown, options?: Options): Effect.Effect<Schema.J
  * import { Json } from "effect-emissary/payload"
  *
  * const error = Effect.runSync(Effect.flip(Json.checkObject([1], { what: "arguments" })))
- * assert.strictEqual(error.message, "arguments: at the root: expected object, found array")
+ * assert.strictEqual(error.message, "arguments at the root: expected object, got array")
  * ```
  *
  * @category decoding
@@ -157,7 +155,7 @@ export const checkObject = (input: unknown, options?: Options): Effect.Effect<Js
     Result.flatMap(jsonReader.copyJson(input, limits), (json) =>
       isObject(json)
         ? Result.succeed(json)
-        : Result.fail(PayloadError.invalid([{ path: "", expected: "object", found: paths.kindOf(json) }]))
+        : Result.fail(PayloadError.invalid([{ path: "", expected: "object", found: base.kindOf(json) }]))
     )
   )
 
@@ -193,7 +191,11 @@ export const stringify = (
         // JSON.stringify recurses: a caller who raised maxDepth may meet the end of the stack.
         Result.try({
           try: () => JSON.stringify(json, undefined, options?.indent),
-          catch: () => new PayloadError.TooDeep({ limit: Math.min(limits.maxDepth, Number.MAX_SAFE_INTEGER), path: "" })
+          catch: () =>
+            PayloadError.Reason.cases.TooDeep.make({
+              limit: Math.min(limits.maxDepth, Number.MAX_SAFE_INTEGER),
+              path: ""
+            })
         })
       ),
       Result.flatMap((text) => Result.map(checkText(text, limits), () => text))
@@ -215,16 +217,15 @@ export const stringify = (
  * @category guards
  * @since 0.1.0
  */
-export const isObject = (json: Schema.Json | undefined): json is JsonObject =>
-  typeof json === "object" && json !== null && !Array.isArray(json)
+export const isObject: (json: Schema.Json | undefined) => json is JsonObject = base.isObject
 
 /** No text takes more than three bytes for a code unit, so most need no counting. */
-const checkText = (text: string, limits: Limits.Limits): Result.Result<void, PayloadError.TooLarge> =>
+const checkText = (text: string, limits: Limits.Limits): Result.Result<void, PayloadError.Reason> =>
   checkBytes(text.length * 3 <= limits.maxBytes ? text.length : jsonReader.byteLength(text, limits.maxBytes), limits)
 
-const checkBytes = (found: number, limits: Limits.Limits): Result.Result<void, PayloadError.TooLarge> =>
+const checkBytes = (found: number, limits: Limits.Limits): Result.Result<void, PayloadError.Reason> =>
   found > limits.maxBytes
-    ? Result.fail(new PayloadError.TooLarge({ what: "bytes", limit: limits.maxBytes, found, path: "" }))
+    ? Result.fail(PayloadError.Reason.cases.TooLarge.make({ what: "bytes", limit: limits.maxBytes, found, path: "" }))
     : Result.succeed(undefined)
 
 const parseText = (text: string, limits: Limits.Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
@@ -249,9 +250,10 @@ const parseBytes = (bytes: Uint8Array, limits: Limits.Limits): Result.Result<Sch
         try: () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes),
         catch: () => {
           const offset = jsonReader.findInvalidByte(bytes)
-          return new PayloadError.NotJson({
+          return PayloadError.Reason.cases.NotJson.make({
             offset,
-            message: `not JSON at offset ${offset}: expected UTF-8, found a byte that cannot stand there. Send the text as UTF-8`
+            expected: "UTF-8",
+            found: "a byte that it does not have"
           })
         }
       })
@@ -262,11 +264,7 @@ const parseBytes = (bytes: Uint8Array, limits: Limits.Limits): Result.Result<Sch
 /** The offset of a reason counted in bytes. */
 const offsetInBytes = (reason: PayloadError.Reason, text: string): PayloadError.Reason => {
   if (reason._tag !== "NotJson") return reason
-  const offset = jsonReader.byteLength(text.slice(0, reason.offset))
-  return new PayloadError.NotJson({
-    offset,
-    message: reason.message.replace(`at offset ${reason.offset}`, `at offset ${offset}`)
-  })
+  return { ...reason, offset: jsonReader.byteLength(text.slice(0, reason.offset)) }
 }
 
 /**
@@ -319,7 +317,7 @@ const failDecoding = (error: Schema.SchemaError, input: unknown, options: Decode
  * const error = Effect.runSync(Effect.flip(decode({ id: 7, items: [1, "two"] })))
  * assert.strictEqual(
  *   error.message,
- *   "order: at /id: expected string, found number; at /items/1: expected number, found string"
+ *   "order at /id: expected string, got number; at /items/1: expected number, got string"
  * )
  * ```
  *

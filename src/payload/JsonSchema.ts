@@ -12,41 +12,17 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaGetter from "effect/SchemaGetter"
-import * as SchemaIssue from "effect/SchemaIssue"
 import * as SchemaRepresentation from "effect/SchemaRepresentation"
-import * as Json from "./Json.ts"
+import type * as Json from "./Json.ts"
 import * as Limits from "./Limits.ts"
-import type { ValidationIssue } from "./PayloadError.ts"
-import * as compileSchema from "./internal/compileSchema.ts"
+import * as PayloadError from "./PayloadError.ts"
+import * as base from "./internal/base.ts"
 import * as convertSchema from "./internal/convertSchema.ts"
+import * as interpret from "./internal/interpret.ts"
+import * as issues from "./internal/issues.ts"
 import * as jsonValues from "./internal/jsonValues.ts"
-import * as paths from "./internal/paths.ts"
-import * as schemaNode from "./internal/schemaNode.ts"
-import * as validateValue from "./internal/validateValue.ts"
 
-/**
- * Marks the values of this module.
- *
- * @category type IDs
- * @since 0.1.0
- */
-export const TypeId: TypeId = "~effect-emissary/payload/CheckedSchema"
-
-/**
- * The type of {@link TypeId}.
- *
- * @category type IDs
- * @since 0.1.0
- */
-export type TypeId = "~effect-emissary/payload/CheckedSchema"
-
-/**
- * The version of JSON Schema a document is written in, told by its `$schema`.
- *
- * @category models
- * @since 0.1.0
- */
-export type Dialect = "2020-12" | "draft-07"
+const TypeId = "~effect-emissary/payload/JsonSchema"
 
 /**
  * A JSON Schema document after its guards.
@@ -60,22 +36,10 @@ export type Dialect = "2020-12" | "draft-07"
  * @since 0.1.0
  */
 export interface JsonSchema {
-  readonly [TypeId]: TypeId
+  readonly [TypeId]: typeof TypeId
   readonly json: Json.JsonObject
-  readonly dialect: Dialect
-}
-
-/**
- * Options of {@link make}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface MakeOptions {
-  /** What the document is, for error messages; default `"JSON Schema"`. */
-  readonly what?: string | undefined
-  /** Limits that differ from the current ones for this document. */
-  readonly limits?: Partial<Limits.Limits> | undefined
+  /** The version of JSON Schema that `$schema` names. */
+  readonly dialect: "2020-12" | "draft-07"
 }
 
 /**
@@ -98,21 +62,21 @@ export interface ValidateOptions {
 }
 
 class Compiled implements JsonSchema {
-  readonly [TypeId]: TypeId = TypeId
+  readonly [TypeId] = TypeId
   readonly json: Json.JsonObject
-  readonly dialect: Dialect
-  readonly #root: schemaNode.Node
-  constructor(json: Json.JsonObject, dialect: Dialect, root: schemaNode.Node) {
+  readonly dialect: interpret.Dialect
+  readonly #root: interpret.Node
+  constructor(json: Json.JsonObject, dialect: interpret.Dialect, root: interpret.Node) {
     this.json = json
     this.dialect = dialect
     this.#root = root
   }
-  static root(self: Compiled): schemaNode.Node {
+  static root(self: Compiled): interpret.Node {
     return self.#root
   }
 }
 
-const rootOf = (self: JsonSchema): schemaNode.Node =>
+const rootOf = (self: JsonSchema): interpret.Node =>
   // `make` is the only constructor and makes nothing else; a forged value is a defect
   Compiled.root(self as Compiled)
 
@@ -131,8 +95,9 @@ const rootOf = (self: JsonSchema): schemaNode.Node =>
  * draft 2020-12 (or draft-07, by `$schema`) is compiled. These are refused, with
  * the JSON Pointer of the place:
  *
- * - keywords that would not be enforced, such as `$dynamicRef` or misspelt ones;
- *   notes of your own are welcome under `x-` names;
+ * - keywords that would not be enforced: misspelt ones, and `$id`, `$anchor`,
+ *   `$dynamicRef`, `unevaluatedItems` and `unevaluatedProperties`; notes of your own
+ *   are welcome under `x-` names;
  * - unknown values of `type` and `format`;
  * - a `pattern` that cannot run in linear time (look-around, back references);
  * - a `$ref` that leaves the document, points to nothing, or leads back to
@@ -167,7 +132,10 @@ const rootOf = (self: JsonSchema): schemaNode.Node =>
  *
  *   const bad = JsonSchema.validate(schema, { days: "two" })
  *   if (Result.isFailure(bad)) {
- *     assert.strictEqual(PayloadError.renderIssues(bad.failure), "city is required; days: expected integer, got string")
+ *     assert.strictEqual(
+ *       PayloadError.render("arguments", bad.failure),
+ *       "arguments at /city: expected a required value, got nothing; at /days: expected integer, got string"
+ *     )
  *   }
  * })
  * Effect.runSync(program)
@@ -176,13 +144,13 @@ const rootOf = (self: JsonSchema): schemaNode.Node =>
  * @category constructors
  * @since 0.1.0
  */
-export const make = Effect.fnUntraced(function* (json: unknown, options: MakeOptions = {}) {
+export const make = Effect.fnUntraced(function* (json: unknown, options: Json.Options = {}) {
   const what = options.what ?? "JSON Schema"
   const limits = yield* Limits.resolve(options.limits)
-  const fuel = (yield* compileSchema.SharedPatternFuel) ?? { weight: 0 }
+  const fuel = (yield* interpret.SharedPatternFuel) ?? { weight: 0 }
   const known = isReference(json) ? knownDocuments.get(json) : undefined
   if (known?.limits === limits && spendPatterns(known.entry, fuel)) return known.entry.schema
-  const document = compileSchema.copyDocument(json, limits)
+  const document = interpret.copyDocument(json, limits)
   if (Result.isFailure(document)) return yield* new JsonSchemaError({ what, ...document.failure })
   const entry = yield* Effect.mapError(
     Effect.fromResult(compileOnce(document.success, fuel)),
@@ -190,13 +158,13 @@ export const make = Effect.fnUntraced(function* (json: unknown, options: MakeOpt
   )
   if (isReference(json)) knownDocuments.set(json, { limits, entry })
   return entry.schema
-}) satisfies (json: unknown, options?: MakeOptions) => Effect.Effect<JsonSchema, JsonSchemaError>
+}) satisfies (json: unknown, options?: Json.Options) => Effect.Effect<JsonSchema, JsonSchemaError>
 
 const isReference = (json: unknown): json is object => typeof json === "object" && json !== null
 
 interface Entry {
   readonly schema: JsonSchema
-  readonly patterns: compileSchema.PatternWeight
+  readonly patterns: interpret.Compiled["patterns"]
 }
 
 /** Documents by the object they came as, with the limits they were held against. */
@@ -223,13 +191,13 @@ const remember = (text: string, entry: Entry): Entry => {
 }
 
 /** Takes the patterns of a compiled document from a shared budget, so that the cache changes no verdict. */
-const spendPatterns = ({ patterns }: Entry, fuel: compileSchema.PatternFuel): boolean => {
-  if (fuel.weight + patterns.beforeLast > compileSchema.maxPatterns) return false
+const spendPatterns = ({ patterns }: Entry, fuel: interpret.PatternFuel): boolean => {
+  if (fuel.weight + patterns.beforeLast > interpret.maxPatterns) return false
   fuel.weight += patterns.all
   return true
 }
 
-const compileOnce = (json: Json.JsonObject, fuel: compileSchema.PatternFuel) => {
+const compileOnce = (json: Json.JsonObject, fuel: interpret.PatternFuel) => {
   const text = JSON.stringify(json)
   const known = knownTexts.get(text)
   if (known !== undefined && spendPatterns(known, fuel)) {
@@ -237,7 +205,7 @@ const compileOnce = (json: Json.JsonObject, fuel: compileSchema.PatternFuel) => 
     knownTexts.set(text, known)
     return Result.succeed(known)
   }
-  return Result.map(compileSchema.compileSchema(json, fuel), ({ dialect, patterns, root }) =>
+  return Result.map(interpret.compile(json, fuel), ({ dialect, patterns, root }) =>
     remember(text, { schema: new Compiled(json, dialect, root), patterns })
   )
 }
@@ -298,26 +266,19 @@ export const validate: {
     self: JsonSchema,
     value: unknown,
     options?: ValidateOptions
-  ): Result.Result<Schema.Json, ReadonlyArray<ValidationIssue>>
+  ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>>
   (
     value: unknown,
     options?: ValidateOptions
-  ): (self: JsonSchema) => Result.Result<Schema.Json, ReadonlyArray<ValidationIssue>>
+  ): (self: JsonSchema) => Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>>
 } = dual(
   (args) => isJsonSchema(args[0]),
   (
     self: JsonSchema,
     value: unknown,
     options: ValidateOptions = {}
-  ): Result.Result<Schema.Json, ReadonlyArray<ValidationIssue>> =>
-    validateValue.checkValue(rootOf(self), value, {
-      normalize: true,
-      strict: options.strict ?? false,
-      coerce: options.coerce ?? false,
-      maxIssues: options.maxIssues ?? Limits.defaults.maxIssues,
-      maxSteps: options.maxSteps ?? validateValue.defaultMaxSteps,
-      limits: { ...Limits.defaults, ...options.limits }
-    })
+  ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> =>
+    interpret.validate(rootOf(self), value, { ...options, complete: true })
 )
 
 /**
@@ -343,20 +304,8 @@ export const accepts: {
   (value: unknown): (self: JsonSchema) => boolean
   (self: JsonSchema, value: unknown): boolean
 } = dual(2, (self: JsonSchema, value: unknown): boolean =>
-  Result.isSuccess(
-    validateValue.checkValue(rootOf(self), value, {
-      normalize: false,
-      strict: true,
-      coerce: false,
-      maxIssues: 1,
-      maxSteps: validateValue.defaultMaxSteps,
-      limits: Limits.defaults
-    })
-  )
+  Result.isSuccess(interpret.validate(rootOf(self), value, { complete: false, strict: true, maxIssues: 1 }))
 )
-
-/** How often core, which has no budget, may look at one part of a value. */
-const maxUnfoldedSize = 100_000
 
 /**
  * A Schema of the same document for provider adapters, which want to look at a
@@ -385,12 +334,7 @@ export const toSchema = (self: JsonSchema): Schema.Codec<unknown> =>
  * @since 0.1.0
  */
 export const importSchema = (self: JsonSchema): Option.Option<Schema.Codec<unknown>> => {
-  const root = rootOf(self)
-  if (
-    convertSchema.unfoldedSize(root) > maxUnfoldedSize ||
-    convertSchema.revisitsValues(root, (node) => literalsOf(self.json, node.pointer))
-  )
-    return Option.none()
+  if (!convertSchema.isCheapToImport(rootOf(self))) return Option.none()
   const imported = Result.try(() =>
     SchemaRepresentation.fromJsonSchemaDocument(
       self.dialect === "draft-07"
@@ -404,28 +348,6 @@ export const importSchema = (self: JsonSchema): Option.Option<Schema.Codec<unkno
     // an imported Schema needs no services, and its two sides are whatever JSON allows
     (schema) => schema as Schema.Top as Schema.Codec<unknown>
   )
-}
-
-/** The literals that a subschema admits, when it says so itself. */
-const literalsOf = (json: Json.JsonObject, pointer: string): ReadonlyArray<Schema.Json> | undefined => {
-  const found = Option.getOrUndefined(paths.getAt(json, pointer))
-  if (!Json.isObject(found)) return undefined
-  if (Object.hasOwn(found, "const")) return [found["const"] ?? null]
-  return Array.isArray(found["enum"]) ? found["enum"] : undefined
-}
-
-const schemaIssue = (
-  issues: ReadonlyArray<ValidationIssue>,
-  json: Schema.Json,
-  options: SchemaAST.ParseOptions
-): SchemaIssue.Issue => {
-  const [first, ...rest] = issues.map(
-    ({ message, pointer }) =>
-      new SchemaIssue.Pointer(paths.parsePointer(pointer), new SchemaIssue.InvalidValue({ message }, json, options))
-  )
-  return first === undefined
-    ? new SchemaIssue.InvalidValue({ message: "is not valid" }, json, options)
-    : new SchemaIssue.Composite(Schema.Json.ast, [first, ...rest], json, options)
 }
 
 /**
@@ -463,7 +385,7 @@ export const codec = (self: JsonSchema, options?: ValidateOptions): Schema.Codec
           const result = validate(self, json, options)
           return Result.isSuccess(result)
             ? Effect.succeed(result.success)
-            : Effect.fail(schemaIssue(result.failure, json, parse))
+            : Effect.fail(issues.toSchemaIssue(result.failure, json, parse))
         }),
         encode: SchemaGetter.passthrough()
       })
@@ -523,31 +445,30 @@ export const fromSchema = Effect.fnUntraced(function* (
   options: { readonly what?: string | undefined } = {}
 ) {
   const what = options.what ?? "Schema"
-  const refuse = (path: string, problem: string) =>
-    new JsonSchemaError({ what, path, reason: { _tag: "NotRepresentable", problem } })
+  const refuse = (path: string, found: string) =>
+    new JsonSchemaError({ what, reason: "NotRepresentable", path, expected: "a Schema with a JSON form", found })
   const origin = sourceOf(schema.ast)
   if (origin !== undefined) return origin
   const opaque = convertSchema.findOpaque(schema.ast)
-  if (opaque !== undefined) return yield* refuse(opaque.path, opaque.problem)
+  if (opaque !== undefined) return yield* refuse(opaque, "a class or declaration without a toCodecJson annotation")
   const exported = Result.try({
     try: () => Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" }),
     catch: (cause) => (cause instanceof Error ? cause.message : String(cause))
   })
   if (Result.isFailure(exported)) return yield* refuse("", exported.failure)
   const limits = yield* Limits.resolve()
-  const document = compileSchema.copyDocument(
+  const document = interpret.copyDocument(
     { root: exported.success.schema, definitions: exported.success.definitions },
     limits
   )
   if (Result.isFailure(document)) return yield* new JsonSchemaError({ what, ...document.failure })
   const { definitions, root } = document.success
-  if (!jsonValues.isObject(root) || !jsonValues.isObject(definitions))
-    return yield* refuse("", "core exported no object")
+  if (!base.isObject(root) || !base.isObject(definitions)) return yield* refuse("", "core exported no object")
   const named = Object.entries(definitions).filter((entry): entry is [string, Json.JsonObject] =>
-    jsonValues.isObject(entry[1])
+    base.isObject(entry[1])
   )
   const json = convertSchema.tidyDocument(convertSchema.inlineDefinitions(root, named))
-  const compiled = compileSchema.compileSchema(json, { weight: 0 })
+  const compiled = compileOnce(json, { weight: 0 })
   if (Result.isFailure(compiled)) return yield* new JsonSchemaError({ what, ...compiled.failure })
   return json
 }) satisfies (
@@ -564,28 +485,7 @@ const annotateSource = <S extends Schema.Top>(schema: S, json: Json.JsonObject):
 /** What a Schema as a whole was made of; nothing for one that was changed since. */
 const sourceOf = (ast: SchemaAST.AST): Json.JsonObject | undefined => {
   const json = SchemaAST.resolveAt<Schema.Json>(sourceKey)(ast)
-  return jsonValues.isObject(json) ? json : undefined
-}
-
-/**
- * A schema has no strict form: `path` is the JSON Pointer of the part that has
- * none, `problem` says why.
- *
- * @category errors
- * @since 0.1.0
- */
-export class StrictSchemaError extends Schema.TaggedError<StrictSchemaError>(
-  "effect-emissary/payload/StrictSchemaError"
-)("StrictSchemaError", {
-  path: Schema.String,
-  problem: Schema.String
-}) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `no strict form at ${this.path === "" ? "the root" : this.path}: ${this.problem}`
-  }
+  return base.isObject(json) ? json : undefined
 }
 
 /**
@@ -630,8 +530,11 @@ export class StrictSchemaError extends Schema.TaggedError<StrictSchemaError>(
  * @category constructors
  * @since 0.1.0
  */
-export const toStrict = (json: Json.JsonObject): Result.Result<Json.JsonObject, StrictSchemaError> =>
-  Result.mapError(convertSchema.toStrictForm(json, ""), (problem) => new StrictSchemaError(problem))
+export const toStrict = (json: Json.JsonObject): Result.Result<Json.JsonObject, JsonSchemaError> =>
+  Result.mapError(
+    convertSchema.toStrictForm(json, ""),
+    (refusal) => new JsonSchemaError({ what: "JSON Schema", ...refusal })
+  )
 
 /**
  * Whether a JSON Schema is in the strict form already.
@@ -671,35 +574,25 @@ const sortLists = (json: Schema.Json): Schema.Json => {
     : json
 }
 
-const formatList = (names: ReadonlyArray<string>) => names.join(", ")
-
-const quoteText = (text: string) => JSON.stringify(paths.truncateText(text))
-
-const explainReason = schemaNode.Reason.match({
-  NotASchema: ({ expected, found }) => `expected ${expected}, got ${found}`,
-  TooLarge: ({ found, limit, what }) => `${what} is ${found}, the limit is ${limit}`,
-  TooDeep: ({ limit }) => `nested deeper than ${limit}`,
-  ForbiddenKey: ({ key }) => `the key ${quoteText(key)} is not allowed; rename or remove it`,
-  UnsupportedDialect: ({ found, supported }) =>
-    `unsupported $schema ${quoteText(found)}; supported: ${formatList(supported)}`,
-  UnsupportedKeyword: ({ keyword }) =>
-    `the keyword ${quoteText(keyword)} cannot be enforced; remove it, or rename it to "x-..." if it is a note`,
-  UnsupportedType: ({ found, supported }) =>
-    `unsupported type ${quoteText(found)}; supported: ${formatList(supported)}`,
-  UnsupportedFormat: ({ found, supported }) =>
-    `unsupported format ${quoteText(found)}; supported: ${formatList(supported)}`,
-  UnsupportedPattern: ({ problem }) =>
-    `the regular expression cannot run in linear time or is not valid: ${paths.truncateText(problem, 300)}; rewrite it without look-around and back references`,
-  InvalidKeyword: ({ expected, found, keyword }) =>
-    `${paths.truncateText(keyword)}: expected ${expected}, got ${found}`,
-  UnresolvedReference: ({ problem, ref }) => `cannot resolve ${quoteText(ref)}: ${problem}`,
-  ReferenceCycle: ({ ref }) => `${quoteText(ref)} leads back to itself without consuming any part of the value`,
-  NotRepresentable: ({ problem }) => `the Schema has no JSON Schema: ${problem}`
-})
-
 /**
- * A JSON Schema was refused: which document (`what`), where in it (`path`, a
- * JSON Pointer, `""` is the root) and why.
+ * A JSON Schema was refused: which document (`what`), why (`reason`, a name to
+ * branch on), and the problem, at `path` in the document.
+ *
+ * **Details**
+ *
+ * - `NotASchema`: the document, or a part of it, is not plain JSON or not an
+ *   object (subschemas may also be booleans).
+ * - `TooLarge`, `TooDeep`: a limit was passed.
+ * - `ForbiddenKey`: a key that can poison prototypes.
+ * - `UnsupportedDialect`: `$schema` names neither draft 2020-12 nor draft-07.
+ * - `UnsupportedKeyword`: a keyword that is neither enforced nor an annotation.
+ * - `UnsupportedType`, `UnsupportedFormat`, `UnsupportedPattern`: a `type`,
+ *   `format` or regular expression that cannot be enforced.
+ * - `InvalidKeyword`: a keyword with a value it cannot have.
+ * - `UnresolvedReference`, `ReferenceCycle`: a `$ref` that leaves the document,
+ *   points to nothing, or comes back to itself without consuming anything.
+ * - `NotRepresentable`: an Effect Schema that has no JSON Schema.
+ * - `NotStrict`: a JSON Schema that has no strict form.
  *
  * **Example** (Telling what was refused)
  *
@@ -710,7 +603,7 @@ const explainReason = schemaNode.Reason.match({
  *
  * const error = Effect.runSync(Effect.flip(JsonSchema.make({ properties: { a: { type: "float" } } })))
  * assert.strictEqual(error.path, "/properties/a/type")
- * assert.strictEqual(error.reason._tag, "UnsupportedType")
+ * assert.strictEqual(error.reason, "UnsupportedType")
  * ```
  *
  * @category errors
@@ -720,14 +613,14 @@ export class JsonSchemaError extends Schema.TaggedError<JsonSchemaError>("effect
   "JsonSchemaError",
   {
     what: Schema.String,
-    path: Schema.String,
-    reason: schemaNode.Reason
+    reason: Schema.Literals(interpret.refusalReasons),
+    ...PayloadError.Problem.fields
   }
 ) {
   /**
    * @since 0.1.0
    */
   override get message(): string {
-    return `${this.what} ${paths.formatPlace(this.path)}: ${explainReason(this.reason)}`
+    return PayloadError.render(this.what, [this])
   }
 }

@@ -5,10 +5,10 @@
  */
 
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
 import * as Limits from "./Limits.ts"
-import * as jsonValues from "./internal/jsonValues.ts"
-import * as paths from "./internal/paths.ts"
+import * as PayloadError from "./PayloadError.ts"
+import * as jsonReader from "./internal/jsonReader.ts"
 
 /** Where a bracket at `start` is closed; `-1` when it is not. Brackets inside JSON strings do not count. */
 const findClosing = (text: string, start: number): number => {
@@ -41,59 +41,24 @@ const findOpening = (text: string, from: number): number => {
   return -1
 }
 
-/**
- * No JSON was found in a text, or none that may be used. `offset` counts UTF-16
- * code units from 0 to where the search ended; `problem` says what was met and
- * never quotes the text.
- *
- * @category errors
- * @since 0.1.0
- */
-export class ModelJsonError extends Schema.TaggedError<ModelJsonError>("effect-emissary/payload/ModelJsonError")(
-  "ModelJsonError",
-  {
-    offset: Schema.Int,
-    problem: Schema.String
-  }
-) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `no usable JSON in the model's text: ${this.problem}`
-  }
-}
-
 /** How many spans of a text are tried at most. */
 const maxCandidates = 20
 
+const refuse = (reason: PayloadError.Reason) => new PayloadError.PayloadError({ what: "text of the model", reason })
+
 const parseText = (
   text: string,
-  start: number,
   limits: Limits.Limits
-): Result.Result<Schema.Json, "malformed" | ModelJsonError> => {
-  const parsed = Result.try({ try: (): unknown => JSON.parse(text), catch: () => "malformed" as const })
-  if (Result.isFailure(parsed)) return Result.fail(parsed.failure)
-  const plain = jsonValues.copyPlain(parsed.success, limits)
-  if (!("_tag" in plain)) return Result.succeed(plain.value)
-  const place = paths.toPointer(plain.at)
-  const problem =
-    plain._tag === "ForbiddenKey"
-      ? `the key ${JSON.stringify(plain.key)} is not allowed`
-      : plain._tag === "TooDeep"
-        ? `it is nested deeper than ${plain.limit}`
-        : plain._tag === "TooLarge"
-          ? `${plain.what} is over ${plain.limit}`
-          : `${plain.found} is not JSON`
-  return Result.fail(new ModelJsonError({ offset: start, problem: `${problem} (at ${place || "the root"})` }))
-}
+): Result.Result<Schema.Json, "malformed" | PayloadError.PayloadError> =>
+  Result.flatMap(Result.try({ try: (): unknown => JSON.parse(text), catch: () => "malformed" as const }), (value) =>
+    Result.mapError(jsonReader.copyJson(value, limits), refuse)
+  )
 
 /** The one code fence of a text, when what it holds is JSON: a string, a number, a boolean or null. */
-const parseFenced = (text: string, limits: Limits.Limits): Result.Result<Schema.Json, never> | undefined => {
+const parseFenced = (text: string, limits: Limits.Limits): Schema.Json | undefined => {
   const [before, body, after, ...more] = text.split("```")
   if (before === undefined || body === undefined || after === undefined || more.length > 0) return undefined
-  const found = parseText(body.replace(/^(?:json)?\s/iu, ""), before.length, limits)
-  return Result.isSuccess(found) ? Result.succeed(found.success) : undefined
+  return Result.getOrUndefined(parseText(body.replace(/^(?:json)?\s/iu, ""), limits))
 }
 
 /**
@@ -128,37 +93,40 @@ const parseFenced = (text: string, limits: Limits.Limits): Result.Result<Schema.
 export const parse = (
   text: string,
   options: { readonly limits?: Partial<Limits.Limits> | undefined } = {}
-): Result.Result<Schema.Json, ModelJsonError> => {
+): Result.Result<Schema.Json, PayloadError.PayloadError> => {
   const limits = { ...Limits.defaults, ...options.limits }
   if (text.length > limits.maxBytes) {
-    return Result.fail(new ModelJsonError({ offset: 0, problem: `the text is longer than ${limits.maxBytes}` }))
+    const found = text.length
+    return Result.fail(refuse({ _tag: "TooLarge", what: "bytes", limit: limits.maxBytes, found, path: "" }))
   }
-  const whole = parseText(text, 0, limits)
+  const whole = parseText(text, limits)
   if (Result.isSuccess(whole)) return Result.succeed(whole.success)
   if (whole.failure !== "malformed") return Result.fail(whole.failure)
   let array: { readonly value: Schema.Json } | undefined
   let at = 0
   let tried = 0
-  let problem = "it holds no JSON object or array"
+  let found = "no JSON object or array"
   for (let start = findOpening(text, 0); start >= 0 && tried < maxCandidates; start = findOpening(text, at)) {
     tried++
     const end = findClosing(text, start)
     at = end < 0 ? start + 1 : end + 1
     if (end < 0) {
       if (!isCutOff(text, start)) continue
-      problem = "an object or array in it is cut off"
+      found = "an object or array that is cut off"
       at = start
       array = undefined
       break
     }
-    const found = parseText(text.slice(start, end + 1), start, limits)
-    if (Result.isSuccess(found)) {
-      if (text[start] === "{") return Result.succeed(found.success)
-      array ??= { value: found.success }
-    } else if (found.failure === "malformed") problem = "what looks like JSON in it is malformed"
-    else return Result.fail(found.failure)
+    const candidate = parseText(text.slice(start, end + 1), limits)
+    if (Result.isSuccess(candidate)) {
+      if (text[start] === "{") return Result.succeed(candidate.success)
+      array ??= { value: candidate.success }
+    } else if (candidate.failure === "malformed") found = "malformed JSON"
+    else return Result.fail(candidate.failure)
   }
   if (array !== undefined) return Result.succeed(array.value)
   const scalar = tried === 0 ? parseFenced(text, limits) : undefined
-  return scalar ?? Result.fail(new ModelJsonError({ offset: at, problem }))
+  return scalar === undefined
+    ? Result.fail(refuse({ _tag: "NotJson", offset: at, expected: "one JSON value in the text", found }))
+    : Result.succeed(scalar)
 }

@@ -1,10 +1,10 @@
 /**
  * The one error of everything that reads untrusted data or writes data for
- * others.
+ * others, the shape of one {@link Problem}, and the text of problems.
  *
- * A {@link PayloadError} says in `what` which artefact was refused and in
- * `reason` why. Paths are JSON Pointers (RFC 6901): the empty string is the
- * root, `/tools/0/name` the name of the first tool.
+ * A {@link PayloadError} names the refused artefact in `what` and has the reason in
+ * `reason`. Paths are JSON Pointers (RFC 6901): the empty string is the root,
+ * `/tools/0/name` the name of the first tool.
  *
  * No message and no field ever holds a string that was found in the data,
  * except names: the key at which something was found, and the version tag.
@@ -15,63 +15,8 @@
 import * as Schema from "effect/Schema"
 import * as paths from "./internal/paths.ts"
 
-/**
- * One problem of a value: where it is, which keyword found it, and what was
- * expected and found. It never quotes the value itself, only its kind.
- *
- * **Details**
- *
- * - `path` is the readable form, `items[1].qty`; `""` is the value itself.
- * - `pointer` is the same place as a JSON Pointer, `/items/1/qty`.
- * - A missing property is reported at the place where it should be.
- * - `keyword` is the JSON Schema keyword (`required`, `type`, ...), `schema` for what a
- *   Schema of Effect found, `json` for a value that is not plain JSON, or `budget` when
- *   validation was given up.
- * - `message` does not repeat the path; {@link renderIssues} joins both.
- *
- * @category models
- * @since 0.1.0
- */
-export const ValidationIssue = Schema.Struct({
-  path: Schema.String,
-  pointer: Schema.String,
-  keyword: Schema.String,
-  message: Schema.String
-})
-
-/**
- * One problem that a value has with a JSON Schema.
- *
- * @category models
- * @since 0.1.0
- */
-export type ValidationIssue = typeof ValidationIssue.Type
-
-/**
- * One line of text for a list of issues, fit to be shown to a model or a person.
- *
- * **Example** (Telling a model what was wrong)
- *
- * ```ts
- * import assert from "node:assert"
- * import { PayloadError } from "effect-emissary"
- *
- * const text = PayloadError.renderIssues([
- *   { path: "items[1].qty", pointer: "/items/1/qty", keyword: "required", message: "is required" },
- *   { path: "name", pointer: "/name", keyword: "type", message: "expected string, got integer" }
- * ])
- * assert.strictEqual(text, "items[1].qty is required; name: expected string, got integer")
- * ```
- *
- * @category converting
- * @since 0.1.0
- */
-export const renderIssues = (issues: ReadonlyArray<ValidationIssue>): string =>
-  issues
-    .map(({ message, path }) =>
-      path === "" ? message : message.startsWith("is ") ? `${path} ${message}` : `${path}: ${message}`
-    )
-    .join("; ")
+/** How many problems a message spells out. */
+const maxShown = 10
 
 /**
  * One problem of a value: where it is, what was expected there, what was found, and
@@ -144,171 +89,48 @@ export const render = (what: string, problems: ReadonlyArray<Problem>, omitted: 
 }
 
 /**
- * The text or the bytes are not one JSON document.
- *
- * **Details**
- *
- * `offset` counts from 0 to the first character that cannot stand where it
- * stands: UTF-16 code units when a string was read, bytes when bytes were read.
- * `message` says what was expected there.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class NotJson extends Schema.TaggedError<NotJson>("effect-emissary/payload/NotJson")("NotJson", {
-  offset: Schema.Int,
-  message: Schema.String
-}) {}
-
-/**
- * What a {@link TooLarge} reason counted.
- *
- * @category models
- * @since 0.1.0
- */
-export const Measure = Schema.Literals(["bytes", "nodes", "string", "array", "tools", "messages"])
-
-/**
- * What a {@link TooLarge} reason counted.
- *
- * @category models
- * @since 0.1.0
- */
-export type Measure = typeof Measure.Type
-
-/**
- * A count went over its limit.
- *
- * **Details**
- *
- * `found` is the number counted when reading stopped, so the real size may be
- * larger. `path` is where the count was taken.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class TooLarge extends Schema.TaggedError<TooLarge>("effect-emissary/payload/TooLarge")("TooLarge", {
-  what: Measure,
-  limit: Schema.Finite,
-  found: Schema.Int,
-  path: Schema.String
-}) {
-  override get message(): string {
-    return renderTooLarge(this)
-  }
-}
-
-/**
- * Arrays and objects are nested deeper than the limit; `path` is the first
- * container that is too deep.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class TooDeep extends Schema.TaggedError<TooDeep>("effect-emissary/payload/TooDeep")("TooDeep", {
-  limit: Schema.Finite,
-  path: Schema.String
-}) {
-  override get message(): string {
-    return renderTooDeep(this)
-  }
-}
-
-/**
- * A key that may not occur: `__proto__`, a `constructor` that holds a
- * `prototype`, or, where keys are names, the name of an inherited member.
- *
- * **Details**
- *
- * `path` leads to the key itself and ends with it.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class ForbiddenKey extends Schema.TaggedError<ForbiddenKey>("effect-emissary/payload/ForbiddenKey")(
-  "ForbiddenKey",
-  { path: Schema.String, key: Schema.String }
-) {
-  override get message(): string {
-    return renderForbiddenKey(this)
-  }
-}
-
-/**
- * The version tag is missing, of the wrong type, or none of the supported
- * versions.
- *
- * **Details**
- *
- * `found` is the tag if it is a number, a boolean, `null` or a (shortened)
- * string, and `null` otherwise; `kind` tells `"nothing"`, `"null"`, `"array"`
- * ... apart.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class UnsupportedVersion extends Schema.TaggedError<UnsupportedVersion>(
-  "effect-emissary/payload/UnsupportedVersion"
-)("UnsupportedVersion", {
-  field: Schema.String,
-  found: Schema.Union([Schema.Finite, Schema.String, Schema.Boolean, Schema.Null]),
-  kind: Schema.String,
-  supported: Schema.Array(Schema.Int)
-}) {
-  override get message(): string {
-    return renderUnsupportedVersion(this)
-  }
-}
-
-/**
- * The data is JSON but not of the expected form.
- *
- * **Details**
- *
- * `issues` holds every problem up to `maxIssues` of the limits; `omitted`
- * counts the others.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class Invalid extends Schema.TaggedError<Invalid>("effect-emissary/payload/Invalid")("Invalid", {
-  issues: Schema.Array(Problem),
-  omitted: Schema.Int
-}) {
-  override get message(): string {
-    return renderInvalid(this)
-  }
-}
-
-/**
- * A secret was about to be written: a `Redacted` value, or a value under a key
- * of the published list in `SecretKeys`.
- *
- * **Details**
- *
- * `path` leads to it and `key` is the last key of the path. The value is never
- * part of the error.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class Secret extends Schema.TaggedError<Secret>("effect-emissary/payload/Secret")("Secret", {
-  path: Schema.String,
-  key: Schema.String,
-  kind: Schema.Literals(["key", "redacted"])
-}) {
-  override get message(): string {
-    return renderSecret(this)
-  }
-}
-
-/**
  * Why a payload was refused.
  *
+ * **Details**
+ *
+ * - `NotJson`: the text or the bytes are not one JSON document. `offset` counts
+ *   from 0 to the first character that is wrong: UTF-16 code units of a string,
+ *   bytes of bytes.
+ * - `TooLarge`: a count went over its limit. `found` is the number counted when
+ *   reading stopped, so the real size may be larger.
+ * - `TooDeep`: `path` is the first array or object that is nested too deeply.
+ * - `ForbiddenKey`: `__proto__`, a `constructor` that holds a `prototype`, or, where
+ *   keys are names, the name of an inherited member. `path` ends with the key.
+ * - `UnsupportedVersion`: the version tag is missing, of the wrong type, or none of the
+ *   supported versions. `found` is the tag if it is a scalar, and `null` otherwise;
+ *   `kind` distinguishes `"nothing"`, `"null"`, `"array"` ...
+ * - `Invalid`: the data is JSON but not of the expected form. `issues` holds every
+ *   problem up to `maxIssues` of the limits; `omitted` counts the others.
+ * - `Secret`: a `Redacted` value, or a value under a key of `Secrets.secretNames`, was
+ *   about to be written. The value is never part of the error.
+ *
  * @category models
  * @since 0.1.0
  */
-export const Reason = Schema.Union([NotJson, TooLarge, TooDeep, ForbiddenKey, UnsupportedVersion, Invalid, Secret])
+export const Reason = Schema.TaggedUnion({
+  NotJson: { offset: Schema.Int, expected: Schema.String, found: Schema.String },
+  TooLarge: {
+    what: Schema.Literals(["bytes", "nodes", "string", "array", "tools", "messages"]),
+    limit: Schema.Finite,
+    found: Schema.Int,
+    path: Schema.String
+  },
+  TooDeep: { limit: Schema.Finite, path: Schema.String },
+  ForbiddenKey: { path: Schema.String, key: Schema.String },
+  UnsupportedVersion: {
+    field: Schema.String,
+    found: Schema.Union([Schema.Finite, Schema.String, Schema.Boolean, Schema.Null]),
+    kind: Schema.String,
+    supported: Schema.Array(Schema.Int)
+  },
+  Invalid: { issues: Schema.Array(Problem), omitted: Schema.Int },
+  Secret: { path: Schema.String, key: Schema.String, kind: Schema.Literals(["key", "redacted"]) }
+})
 
 /**
  * Why a payload was refused.
@@ -317,6 +139,66 @@ export const Reason = Schema.Union([NotJson, TooLarge, TooDeep, ForbiddenKey, Un
  * @since 0.1.0
  */
 export type Reason = typeof Reason.Type
+
+const measures = {
+  bytes: ["bytes", "maxBytes"],
+  nodes: ["values", "maxNodes"],
+  string: ["UTF-16 code units in one string", "maxStringLength"],
+  array: ["items in one array", "maxArrayLength"],
+  tools: ["tools", "maxTools"],
+  messages: ["messages", "maxMessages"]
+} as const
+
+const explainKey = (key: string): string => {
+  if (key === "__proto__") return "It would change the prototype of an object in careless code. Remove it"
+  if (key === "constructor") return `It may not be a name or hold a "prototype" here. Rename it`
+  return "Every object inherits a member of that name. Rename it"
+}
+
+/**
+ * The problems that a reason stands for.
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const problemsOf: (reason: Reason) => ReadonlyArray<Problem> = Reason.match({
+  NotJson: ({ expected, found, offset }) => [
+    { path: "", expected, found: `${found} at offset ${offset}`, fix: "Send one JSON text" }
+  ],
+  TooLarge: ({ found, limit, path, what }) => {
+    const [unit, option] = measures[what]
+    const fix = `Send less, or raise ${option} in the limits of this call`
+    return [{ path, expected: `at most ${limit} ${unit}`, found: `at least ${found}`, fix }]
+  },
+  TooDeep: ({ limit, path }) => {
+    const fix = "Send flatter data, or raise maxDepth in the limits of this call"
+    return [{ path, expected: `at most ${limit} levels of arrays and objects`, found: "more", fix }]
+  },
+  ForbiddenKey: ({ key, path }) => [{ path, expected: "another key", found: paths.quote(key), fix: explainKey(key) }],
+  UnsupportedVersion: ({ field, found, kind, supported }) => {
+    const versions = supported.join(", ")
+    const newer = typeof found === "number" && found > Math.max(...supported)
+    return [
+      {
+        path: paths.formatPointer([field]),
+        expected: `a supported version, one of ${versions}`,
+        found: found === null ? kind : JSON.stringify(found),
+        fix: newer
+          ? "Use a release that knows it, or write an older version"
+          : `Write one of ${versions} there, as a number`
+      }
+    ]
+  },
+  Invalid: ({ issues }) => issues,
+  Secret: ({ key, kind, path }) => [
+    {
+      path,
+      expected: "no secret",
+      found: kind === "redacted" ? "a Redacted value" : `the secret key ${paths.quote(key)}`,
+      fix: "Refer to the secret by name, and provide it where it is used"
+    }
+  ]
+})
 
 /**
  * The error of everything that reads untrusted data or writes data for others.
@@ -349,29 +231,33 @@ export class PayloadError extends Schema.TaggedError<PayloadError>("effect-emiss
   { what: Schema.String, reason: Reason }
 ) {
   override get message(): string {
-    return `${this.what}: ${this.reason.message}`
+    const omitted = this.reason._tag === "Invalid" ? this.reason.omitted : 0
+    return render(this.what, problemsOf(this.reason), omitted)
   }
 }
 
 /**
- * Builds the reason {@link Invalid} from issues, e.g. in a migration that finds
+ * Builds the reason `Invalid` from problems, e.g. in a migration that finds
  * that data of an old version makes no sense.
  *
- * **Example** (Failing with one issue)
+ * **Example** (Failing with one problem)
  *
  * ```ts
  * import assert from "node:assert"
  * import { PayloadError } from "effect-emissary"
  *
  * const reason = PayloadError.invalid([{ path: "/steps/0", expected: "a step", found: "nothing" }])
- * assert.strictEqual(reason.issues.length, 1)
+ * assert.strictEqual(PayloadError.problemsOf(reason).length, 1)
  * ```
  *
  * @category constructors
  * @since 0.1.0
  */
-export const invalid = (issues: ReadonlyArray<Problem>, omitted: number = 0): Invalid =>
-  new Invalid({ issues, omitted })
+export const invalid = (issues: ReadonlyArray<Problem>, omitted: number = 0): Reason => ({
+  _tag: "Invalid",
+  issues,
+  omitted
+})
 
 /**
  * One thing that the chosen version cannot hold.
@@ -425,81 +311,9 @@ export class LossyEncoding extends Schema.TaggedError<LossyEncoding>("effect-emi
   { what: Schema.String, version: Schema.Int, losses: Schema.Array(Loss) }
 ) {
   override get message(): string {
-    return renderLosses(this)
+    const lines = this.losses.slice(0, maxShown).map(({ path, what }) => `${what} (${paths.formatPlace(path)})`)
+    const rest = this.losses.length - lines.length
+    const fix = "List what may be lost in allowLoss, or write a newer version"
+    return `${this.what}: version ${this.version} cannot hold ${lines.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}. ${fix}`
   }
 }
-
-/** How many issues a message spells out; the others are in `issues`. */
-const maxShown = 10
-
-const quoteText = (text: string): string => JSON.stringify(paths.truncateText(text))
-
-const measureUnits = {
-  bytes: ["bytes", "maxBytes"],
-  nodes: ["values", "maxNodes"],
-  string: ["UTF-16 code units in one string", "maxStringLength"],
-  array: ["items in one array", "maxArrayLength"],
-  tools: ["tools", "maxTools"],
-  messages: ["messages", "maxMessages"]
-} as const
-
-const renderTooLarge = (reason: Pick<TooLarge, "what" | "limit" | "found" | "path">): string => {
-  const [unit, option] = measureUnits[reason.what]
-  return (
-    `too large ${paths.formatPlace(reason.path)}: expected at most ${reason.limit} ${unit}, found at least ${reason.found}. ` +
-    `Send less, or raise ${option} in the limits of this call`
-  )
-}
-
-const renderTooDeep = (reason: Pick<TooDeep, "limit" | "path">): string =>
-  `nested too deep ${paths.formatPlace(reason.path)}: expected at most ${reason.limit} levels of arrays and objects. ` +
-  `Send flatter data, or raise maxDepth in the limits of this call`
-
-const renderForbiddenKey = (reason: Pick<ForbiddenKey, "path" | "key">): string =>
-  `the key ${quoteText(reason.key)} is not allowed ${paths.formatPlace(reason.path)}: ` +
-  (reason.key === "__proto__"
-    ? "it would change an object's prototype in careless code. Remove it"
-    : reason.key === "constructor"
-      ? `here it may not be a name or hold a "prototype". Rename it`
-      : "every object inherits a member of that name. Rename it")
-
-const renderUnsupportedVersion = (
-  reason: Pick<UnsupportedVersion, "field" | "found" | "kind" | "supported">
-): string => {
-  const found =
-    reason.kind === "nothing"
-      ? "nothing"
-      : reason.kind === "string" || reason.kind === "number" || reason.kind === "boolean" || reason.kind === "null"
-        ? JSON.stringify(reason.found)
-        : reason.kind === "array" || reason.kind === "object"
-          ? `an ${reason.kind}`
-          : reason.kind
-  const supported = reason.supported.join(", ")
-  const newest = Math.max(...reason.supported)
-  const advice =
-    typeof reason.found === "number" && reason.found > newest
-      ? "Use a release that knows it, or write an older version"
-      : `Write one of ${supported} there, as a number`
-  return `unsupported ${reason.field}: expected one of ${supported}, found ${found}. ${advice}`
-}
-
-const renderInvalid = (reason: Pick<Invalid, "issues" | "omitted">): string => {
-  const lines = reason.issues
-    .slice(0, maxShown)
-    .map((issue) => `${paths.formatPlace(issue.path)}: expected ${issue.expected}, found ${issue.found}`)
-  const rest = reason.issues.length - lines.length + reason.omitted
-  return `${lines.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}`
-}
-
-const renderLosses = (error: Pick<LossyEncoding, "what" | "version" | "losses">): string => {
-  const losses = error.losses.slice(0, maxShown).map((loss) => `${loss.what} (${paths.formatPlace(loss.path)})`)
-  const rest = error.losses.length - losses.length
-  return (
-    `${error.what}: version ${error.version} cannot hold ${losses.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}. ` +
-    "List what may be lost in allowLoss, or write a newer version"
-  )
-}
-
-const renderSecret = (reason: Pick<Secret, "path" | "key" | "kind">): string =>
-  `${reason.kind === "redacted" ? "a Redacted value" : `the secret key ${quoteText(reason.key)}`} ${paths.formatPlace(reason.path)} ` +
-  "may not be written. Refer to the secret by name, and provide it where it is used"

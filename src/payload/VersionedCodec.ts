@@ -362,10 +362,10 @@ export const make = <T>(options: {
     }
     const arm = typeof tag === "number" ? arms.get(tag) : undefined
     if (arm !== undefined) return Effect.succeed(arm)
-    const reason = new PayloadError.UnsupportedVersion({
+    const reason = PayloadError.Reason.cases.UnsupportedVersion.make({
       field,
       found: scalarOf(tag),
-      kind: paths.kindOf(tag),
+      kind: base.kindOf(tag),
       supported: versions
     })
     return Effect.fail(new PayloadError.PayloadError({ what, reason }))
@@ -374,7 +374,7 @@ export const make = <T>(options: {
   const read = (json: Schema.Json, decodeOptions: DecodeOptions | undefined) =>
     Effect.gen(function* () {
       if (!Json.isObject(json)) {
-        const issue = { path: "", expected: `an object with the field "${field}"`, found: paths.kindOf(json) }
+        const issue = { path: "", expected: `an object with the field "${field}"`, found: base.kindOf(json) }
         return yield* new PayloadError.PayloadError({ what, reason: PayloadError.invalid([issue]) })
       }
       const hasTag = Object.hasOwn(json, field)
@@ -550,7 +550,7 @@ const refuseSecret = (found: Option.Option<Secrets.Secret>, options: Json.Decode
     onNone: () => Effect.void,
     onSome: (secret) =>
       Effect.fail(
-        new PayloadError.PayloadError({ what: options.what ?? "JSON", reason: new PayloadError.Secret({ ...secret }) })
+        new PayloadError.PayloadError({ what: options.what ?? "JSON", reason: { _tag: "Secret", ...secret } })
       )
   })
 
@@ -566,13 +566,9 @@ const toSchema = <T>(
   encode: (value: T) => Effect.Effect<Schema.Json, PayloadError.PayloadError | PayloadError.LossyEncoding>
 ): Schema.Codec<T, Schema.Json> => {
   const target = Schema.toType(type)
-  const toIssue = (error: PayloadError.PayloadError | PayloadError.LossyEncoding, input: unknown): SchemaIssue.Issue =>
-    error._tag === "PayloadError" && error.reason._tag === "Invalid"
-      ? issues.toSchemaIssue(
-          error.reason.issues,
-          input,
-          (issues) => new SchemaIssue.Composite(target.ast, issues, input, {})
-        )
+  const toIssue = (error: PayloadError.PayloadError | PayloadError.LossyEncoding, input: unknown) =>
+    error._tag === "PayloadError"
+      ? issues.toSchemaIssue(PayloadError.problemsOf(error.reason), input)
       : new SchemaIssue.InvalidValue({ message: error.message }, input, {})
   return Schema.Json.pipe(
     Schema.decodeTo(target, {

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { JsonObject } from "../payload/Json.ts"
-import type { ValidationIssue } from "../payload/PayloadError.ts"
+import * as PayloadError from "../payload/PayloadError.ts"
 import * as issues from "../payload/internal/issues.ts"
 import * as paths from "../payload/internal/paths.ts"
 
@@ -42,7 +42,7 @@ export const RunContext = Context.Reference<JsonObject>("effect-emissary/tool/Ru
  */
 export class RunContextError extends Schema.TaggedError<RunContextError>()("RunContextError", {
   missing: Schema.Array(Schema.String),
-  issues: Schema.Array(Schema.Struct({ path: Schema.String, message: Schema.String }))
+  issues: Schema.Array(PayloadError.Problem)
 }) {
   /**
    * @since 0.1.0
@@ -50,7 +50,7 @@ export class RunContextError extends Schema.TaggedError<RunContextError>()("RunC
   override get message(): string {
     const parts = [
       ...(this.missing.length === 0 ? [] : [`missing ${this.missing.map((key) => JSON.stringify(key)).join(", ")}`]),
-      ...this.issues.map((issue) => `${issue.path}: ${issue.message}`)
+      ...(this.issues.length === 0 ? [] : [PayloadError.render("", this.issues)])
     ]
     return `The context of the run does not fit: ${parts.join("; ")}. Pass it with the run option "context"; behind a tool server also let the server's option "context" accept it.`
   }
@@ -91,11 +91,11 @@ export const read = <S extends Schema.Top>(
   const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(schema))
   return Effect.flatMap(RunContext, (context) =>
     Effect.mapError(decode(context, { errors: "all" }), (error) => {
-      const found = issues.issuesFromSchemaError(error)
-      const isMissing = ({ pointer }: ValidationIssue) => Option.isNone(paths.getAt(context, pointer))
+      const found = issues.problemsFromSchemaError(error, context)
+      const isMissing = ({ path }: PayloadError.Problem) => Option.isNone(paths.getAt(context, path))
       return new RunContextError({
-        missing: found.filter(isMissing).map(({ path }) => path),
-        issues: found.filter((issue) => !isMissing(issue)).map(({ message, path }) => ({ path, message }))
+        missing: found.filter(isMissing).map(({ path }) => path.slice(1).replaceAll("/", ".")),
+        issues: found.filter((problem) => !isMissing(problem))
       })
     })
   )

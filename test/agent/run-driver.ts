@@ -148,7 +148,7 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
     const checked = plan.structured !== "never" && (byCall || asks.every((kind) => kind === "provider"))
     const output: runParts.OutputCheck =
       script.output === "invalid" || (byCall && script.reversed)
-        ? { _tag: "Invalid", issues: [{ path: "a", pointer: "/a", keyword: "type", message: "is wrong" }] }
+        ? { _tag: "Invalid", issues: [{ path: "/a", keyword: "type", expected: "a required value", found: "nothing" }] }
         : { _tag: "Valid", value: { turn } }
     emit({
       _tag: "ModelAnswered",

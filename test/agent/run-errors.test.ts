@@ -137,7 +137,13 @@ describe("errors of a run", () => {
           `"c1" (pay)`
         ],
         [{ _tag: "Interrupted", reason: "timeout" }, "Interrupted"],
-        [{ _tag: "InvalidOutput", issues: [{ path: "a.b", pointer: "/a/b", keyword: "type", message: "no" }] }, "a.b"],
+        [
+          {
+            _tag: "InvalidOutput",
+            issues: [{ path: "/a/b", keyword: "type", expected: "a required value", found: "nothing" }]
+          },
+          "/a/b"
+        ],
         [{ _tag: "Stopped", finishReason: "length" }, "length"]
       ]
       const codec = Schema.toCodecJson(AgentError.RunIncomplete)

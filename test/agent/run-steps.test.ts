@@ -228,7 +228,7 @@ describe("AGENT-6 structured output", () => {
   const invalid = {
     output: {
       _tag: "Invalid",
-      issues: [{ path: "n", pointer: "/n", keyword: "required", message: "is required" }]
+      issues: [{ path: "/n", keyword: "required", expected: "a required value", found: "nothing" }]
     }
   } as const
 

@@ -248,7 +248,7 @@ describe("AGENT-6 structured output", () => {
     Effect.gen(function* () {
       const result = yield* asking("prompted").run("Go")
       assert(result.outcome === "InvalidOutput")
-      assert.deepStrictEqual(result.issues.map(({ path }) => path).toSorted(), ["city", "days"])
+      assert.deepStrictEqual(result.issues.map(({ path }) => path).toSorted(), ["/city", "/days"])
       const error = yield* Effect.flip(asking("prompted").ask("Go"))
       assert(error._tag === "RunIncomplete" && error.outcome._tag === "InvalidOutput")
       assert.lengthOf(error.outcome.issues, 2)
@@ -272,8 +272,8 @@ describe("AGENT-6 structured output", () => {
     return Effect.gen(function* () {
       const result = yield* agent.run("Go")
       assert(result.outcome === "InvalidOutput")
-      assert.strictEqual(result.issues[0]?.pointer, "/n")
-      assert.include(result.issues[0]?.message, "even")
+      assert.strictEqual(result.issues[0]?.path, "/n")
+      assert.include(result.issues[0]?.expected, "even")
       assert.deepStrictEqual(yield* agent.ask("Go"), { n: 4 })
     }).pipe(inWorld([{ object: { n: 3 } }, { object: { n: 4 } }]))
   })
@@ -375,7 +375,7 @@ describe("AGENT-6 structured output", () => {
       assert.deepStrictEqual(yield* agent.ask("Go"), { city: "Rome", days: 3 })
       const result = yield* agent.run("Go")
       assert(result.outcome === "InvalidOutput")
-      assert.strictEqual(result.issues[0]?.pointer, "/city")
+      assert.strictEqual(result.issues[0]?.path, "/city")
     }).pipe(
       Effect.provide(ModelRegistry.layerAmbient),
       Effect.provide(ToolResolver.layerStubs),
@@ -389,7 +389,7 @@ describe("AGENT-6 structured output", () => {
     return Effect.gen(function* () {
       const result = yield* Agent.make("judge", { output, outputStrategy: "prompted" }).run("Go")
       assert(result.outcome === "InvalidOutput")
-      assert.deepStrictEqual(pluck(result.issues, "path"), ["name", "even"])
+      assert.deepStrictEqual(pluck(result.issues, "path"), ["/name", "/even"])
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: `{"even":3,"name":7,"note":null}` }])))
   })
 

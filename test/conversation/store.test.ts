@@ -53,9 +53,9 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
   const damages: ReadonlyArray<
     readonly [name: string, change: (sql: SqlClient.SqlClient) => Fragment, message: RegExp]
   > = [
-    ["an empty value", (sql) => sql`store_value = ''`, /not JSON/],
-    ["garbage", (sql) => sql`store_value = 'hidden words'`, /not JSON/],
-    ["a value that is cut", (sql) => sql`store_value = substr(store_value, 1, 9)`, /not JSON/],
+    ["an empty value", (sql) => sql`store_value = ''`, /Send one JSON text/],
+    ["garbage", (sql) => sql`store_value = 'hidden words'`, /Send one JSON text/],
+    ["a value that is cut", (sql) => sql`store_value = substr(store_value, 1, 9)`, /Send one JSON text/],
     ["a value that is no text", (sql) => sql`store_value = x'7b7d'`, /store_value.*expected text/],
     ["a version that is no text", (sql) => sql`store_version = x'31'`, /store_version.*expected text/]
   ]

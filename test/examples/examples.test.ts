@@ -43,8 +43,8 @@ const expected: Record<string, ReadonlyArray<string>> = {
   "structured-output": [
     "Wind & Wetter GmbH wants 398 EUR until 2027-03-01",
     "InvalidOutput",
-    "total.amount: expected number, got string",
-    "total.currency: is required"
+    "/total/amount: expected number, got string",
+    "/total/currency: expected a required value, got nothing"
   ],
   approval: [
     "(get_balance runs)",

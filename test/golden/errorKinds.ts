@@ -61,7 +61,7 @@ const table: ReadonlyArray<readonly [kind: string, matches: (facts: Facts) => bo
   ["UnsupportedJsonSchema", issue(/^\/(tools\/\d+\/parameters_schema|structured_output)(\/|$)/u)],
   ["UnsupportedJsonSchema", tag("JsonSchemaError")],
   ["NoUserMessage", tag("AgentError", "ConversationInvalid")],
-  ["StrictSchema", tag("StrictSchemaError")],
+  ["StrictSchema", tag("JsonSchemaError", "NotStrict")],
   ["InvalidRole", tag("ConversationError", "UnknownRole")],
   ["UnknownRole", tag("ConversationError", "UnknownRole")],
   ["MisplacedSystemMessage", tag("ConversationError", "MisplacedSystem")],

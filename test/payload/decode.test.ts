@@ -144,13 +144,18 @@ describe("PAY-A Invalid", () => {
 
 describe("L4 PayloadError", () => {
   const reasons: ReadonlyArray<PayloadError.Reason> = [
-    new PayloadError.NotJson({ offset: 1, message: "m" }),
-    new PayloadError.TooLarge({ what: "nodes", limit: 1, found: 2, path: "" }),
-    new PayloadError.TooDeep({ limit: 1, path: "/a" }),
-    new PayloadError.ForbiddenKey({ path: "/__proto__", key: "__proto__" }),
-    new PayloadError.UnsupportedVersion({ field: "version", found: 3, kind: "number", supported: [1, 2] }),
+    PayloadError.Reason.cases.NotJson.make({ offset: 1, expected: "a", found: "b" }),
+    PayloadError.Reason.cases.TooLarge.make({ what: "nodes", limit: 1, found: 2, path: "" }),
+    PayloadError.Reason.cases.TooDeep.make({ limit: 1, path: "/a" }),
+    PayloadError.Reason.cases.ForbiddenKey.make({ path: "/__proto__", key: "__proto__" }),
+    PayloadError.Reason.cases.UnsupportedVersion.make({
+      field: "version",
+      found: 3,
+      kind: "number",
+      supported: [1, 2]
+    }),
     PayloadError.invalid([{ path: "/a", expected: "string", found: "number" }], 2),
-    new PayloadError.Secret({ path: "/a", key: "a", kind: "key" })
+    PayloadError.Reason.cases.Secret.make({ path: "/a", key: "a", kind: "key" })
   ]
   for (const reason of reasons) {
     it.effect(`L4 ${reason._tag} travels as JSON and keeps its message`, () =>
@@ -161,7 +166,7 @@ describe("L4 PayloadError", () => {
         assert.instanceOf(back, PayloadError.PayloadError)
         assert.strictEqual(back.reason._tag, reason._tag)
         assert.strictEqual(back.message, error.message)
-        assert.include(back.message, "agent: ")
+        assert.include(back.message, "agent at ")
       })
     )
   }

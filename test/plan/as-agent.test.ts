@@ -167,13 +167,13 @@ describe("a plan as an agent", () => {
         const input = yield* told(
           yield* Plan.bind(yield* Plan.make(Step.make("double", { input: N, target: () => Effect.succeed(0) })))
         )
-        assert.include(input, "failed with InputInvalid: input: at the root: expected object, found string")
+        assert.include(input, "failed with InputInvalid: input at the root: expected object, got string")
         const writer = Agent.make("writer", { instructions: "Write." })
         const output = yield* told(
           yield* Plan.bind(yield* Plan.make(Step.make("write", { output: N, target: writer }))),
           { text: "prose" }
         )
-        assert.include(output, "failed with OutputInvalid: output: at the root: expected object, found string")
+        assert.include(output, "failed with OutputInvalid: output at the root: expected object, got string")
         // Types can be borrowed; what such an error says is not passed on
         const borrowed = yield* told(
           yield* bind(Plan.make(Step.make("a", { target: () => Effect.fail({ _tag: "Timeout", message: "hunter2" }) })))

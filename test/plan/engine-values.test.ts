@@ -111,7 +111,7 @@ describe("schemas", () => {
   it.effect("PLAN-5 L8 what does not fit is said in the same words everywhere, without values", () =>
     Effect.gen(function* () {
       const { fn } = log()
-      const wrong = "at /n: expected number, found string"
+      const wrong = "at /n: expected number, got string"
       const given = { payload: { n: "hunter2" } }
       const whole = yield* bind(Plan.make({ output: N }, Step.make("a", { target: fn("a", () => given.payload) })))
       const failures = [
@@ -150,10 +150,10 @@ describe("schemas", () => {
       assert.deepStrictEqual(completed(yield* answers(` {"n": 2}\n`)).output, { n: 2 })
       const prose = failureOf(yield* Effect.flip(answers("two, I think")))
       assert.strictEqual(prose.type, "OutputInvalid")
-      assert.include(prose.message, "at the root: expected object, found string")
+      assert.include(prose.message, "at the root: expected object, got string")
       assert.include(prose.message, "an `output` of its own")
       const other = failureOf(yield* Effect.flip(answers(`{"n":"two"}`)))
-      assert.include(other.message, "at /n: expected number, found string")
+      assert.include(other.message, "at /n: expected number, got string")
     })
   )
 

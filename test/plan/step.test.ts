@@ -273,8 +273,8 @@ describe("functions of steps", () => {
         ["InputInvalid", "OutputInvalid"]
       )
       for (const error of [input, output]) assert.notInclude(String(error), secret)
-      assert.include(String(input), "input: at the root: expected ")
-      assert.include(String(output), "output: at the root: expected Order, found object")
+      assert.include(String(input), "input at the root: expected ")
+      assert.include(String(output), "output at the root: expected Order, got object")
     })
   )
 

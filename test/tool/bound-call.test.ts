@@ -87,7 +87,7 @@ describe("TOOL-4 validation before the handler", () => {
       ran.length = 0
       const result = yield* failure("order", { kind: "lend", items: [{ sku: "a", qty: 1 }, { sku: 2 }] })
       assert.strictEqual(result.type, "validation_error")
-      for (const path of ["kind", "items[1].sku", "items[1].qty"]) assert.include(result.message, path)
+      for (const path of ["/kind", "/items/1/sku", "/items/1/qty"]) assert.include(result.message, path)
       assert.deepStrictEqual(ran, [])
     })
   )
@@ -125,7 +125,7 @@ describe("TOOL-4 validation before the handler", () => {
     Effect.gen(function* () {
       const result = yield* failure("refined", { a: { even: 3 } })
       assert.strictEqual(result.type, "validation_error")
-      assert.include(result.message, "a.even: Expected an even number")
+      assert.include(result.message, "/a/even: expected an even number")
     })
   )
 

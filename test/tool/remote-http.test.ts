@@ -100,8 +100,8 @@ describe("RT-5 a client that knows nothing but fetch", () => {
     Effect.gen(function* () {
       const result = yield* execute("report", { items: [{ sku: 1, qty: "x" }] })
       assert.strictEqual(result.type, "validation_error")
-      assert.match(result.message, /items\[0\]\.sku/)
-      assert.match(result.message, /items\[0\]\.qty/)
+      assert.match(result.message, /items\/0\/sku/)
+      assert.match(result.message, /items\/0\/qty/)
     }).pipe(Effect.provide(serve()))
   )
 

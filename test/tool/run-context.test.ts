@@ -31,7 +31,7 @@ describe("TOOL-5 RunContext", () => {
     Effect.gen(function* () {
       const error = yield* Effect.flip(read({ user: { id: "hunter2" } }))
       assert.deepStrictEqual(error.missing, ["tenant", "user.since"])
-      assert.deepStrictEqual(pluck(error.issues, "path"), ["user.id"])
+      assert.deepStrictEqual(pluck(error.issues, "path"), ["/user/id"])
       assert.include(error.message, `missing "tenant"`)
       assert.include(error.message, `behind a tool server also let the server's option "context" accept it`)
       assert.notInclude(JSON.stringify(error) + error.message, "hunter2")

@@ -15,7 +15,7 @@ import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as Secrets from "../../payload/Secrets.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import * as compileSchema from "../../payload/internal/compileSchema.ts"
+import * as interpret from "../../payload/internal/interpret.ts"
 import * as paths from "../../payload/internal/paths.ts"
 import * as untrusted from "../../payload/internal/untrusted.ts"
 import type * as ToolContract from "../../tool/ToolContract.ts"
@@ -358,7 +358,7 @@ export const check = Effect.fnUntraced(function* (
     what: artefact,
     reason: PayloadError.invalid(shown, all.length - shown.length)
   })
-}, compileSchema.sharePatternFuel)
+}, interpret.sharePatternFuel)
 
 export const make = (options: {
   readonly name?: string | undefined
@@ -532,7 +532,7 @@ const noSecrets = (definition: AgentDefinition): Effect.Effect<void, PayloadErro
       Effect.fail(
         new PayloadError.PayloadError({
           what: artefact,
-          reason: new PayloadError.Secret({ path: `/modelOptions${path}`, key, kind })
+          reason: PayloadError.Reason.cases.Secret.make({ path: `/modelOptions${path}`, key, kind })
         })
       )
   })

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
-import type { ValidationIssue } from "../../payload/PayloadError.ts"
+import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as AgentError from "../AgentError.ts"
@@ -48,7 +48,7 @@ interface DelegateOptions<A> {
     message: Message.UserMessage
   ) => Effect.Effect<AnswerOutcome, AgentError.Reason>
   readonly output?: Schema.Codec<A, unknown, unknown, unknown> | undefined
-  readonly decode: (output: Schema.Json) => Effect.Effect<A, ReadonlyArray<ValidationIssue>>
+  readonly decode: (output: Schema.Json) => Effect.Effect<A, ReadonlyArray<Problem>>
 }
 
 /**

@@ -21,7 +21,7 @@ import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
-import type { ValidationIssue } from "../../payload/PayloadError.ts"
+import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/base.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
@@ -351,7 +351,7 @@ export interface Prepared<out A> {
     action: Run.ActionOf<"CallModel" | "RunTools">,
     deadline: number | undefined
   ) => Effect.Effect<void, AgentError.AgentError>
-  readonly decode: (text: string, output: Schema.Json | undefined) => Effect.Effect<A, ReadonlyArray<ValidationIssue>>
+  readonly decode: (text: string, output: Schema.Json | undefined) => Effect.Effect<A, ReadonlyArray<Problem>>
 }
 
 export interface AgentMachine<out A> {

@@ -10,7 +10,7 @@ import type * as LanguageModel from "effect/ai/LanguageModel"
 import type { TokenUsage } from "../../conversation/Message.ts"
 import type { Conversation } from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
-import type { ValidationIssue } from "../../payload/PayloadError.ts"
+import type { Problem } from "../../payload/PayloadError.ts"
 import type { Content } from "../../tool/ToolResult.ts"
 import type * as Run from "../Run.ts"
 import type { Decision } from "../Run.ts"
@@ -212,7 +212,7 @@ interface Interrupted extends Base {
  */
 interface InvalidOutput extends Base {
   readonly outcome: "InvalidOutput"
-  readonly issues: ReadonlyArray<ValidationIssue>
+  readonly issues: ReadonlyArray<Problem>
 }
 
 /**

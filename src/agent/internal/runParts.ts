@@ -12,6 +12,7 @@ import * as Hash from "effect/Hash"
 import * as Inspectable from "effect/Inspectable"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as Conversation from "../../conversation/Conversation.ts"
@@ -20,6 +21,7 @@ import * as conversationV1 from "../../conversation/internal/conversationV1.ts"
 import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
+import * as paths from "../../payload/internal/paths.ts"
 import { defined } from "../../payload/internal/base.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
 
@@ -72,12 +74,53 @@ const Purpose = Schema.Literals(["answer", "structured"])
 
 export type Purpose = typeof Purpose.Type
 
+/** A problem as the first runs were written: its place twice, and one message. */
+const OldProblem = Schema.Struct({
+  path: Schema.String,
+  pointer: Schema.String,
+  keyword: Schema.String,
+  message: Schema.String
+})
+
+const readablePath = (pointer: string): string =>
+  paths.parsePointer(pointer).reduce((path, token) => {
+    if (/^\d+$/.test(token)) return `${path}[${token}]`
+    return path === "" ? token : `${path}.${token}`
+  }, "")
+
+/** What an old problem, which has a message only, is known to have found. */
+const unknownFound = "another value"
+
+/**
+ * One problem of an output; reads the form of old runs as well, and writes it again.
+ */
+const OutputProblem = Schema.Union([PayloadError.Problem, OldProblem]).pipe(
+  Schema.decodeTo(
+    Schema.toType(PayloadError.Problem),
+    SchemaTransformation.transform({
+      decode: (wire) =>
+        "message" in wire
+          ? { path: wire.pointer, keyword: wire.keyword, expected: wire.message, found: unknownFound }
+          : wire,
+      encode: (problem) =>
+        problem.found === unknownFound && problem.keyword !== undefined && problem.fix === undefined
+          ? {
+              path: readablePath(problem.path),
+              pointer: problem.path,
+              keyword: problem.keyword,
+              message: problem.expected
+            }
+          : problem
+    })
+  )
+)
+
 /**
  * The check of an answer against the agent's output schema.
  */
 const OutputCheck = Schema.Union([
   Schema.TaggedStruct("Valid", { value: Schema.Json }),
-  Schema.TaggedStruct("Invalid", { issues: Schema.Array(PayloadError.ValidationIssue) })
+  Schema.TaggedStruct("Invalid", { issues: Schema.Array(OutputProblem) })
 ])
 
 export type OutputCheck = typeof OutputCheck.Type
@@ -161,7 +204,7 @@ export const Outcome = Schema.TaggedUnion({
   MaxSteps: {},
   AwaitingApproval: { requests: Schema.NonEmptyArray(ApprovalRequest) },
   Interrupted: { reason: Schema.optionalKey(Schema.String) },
-  InvalidOutput: { issues: Schema.Array(PayloadError.ValidationIssue) },
+  InvalidOutput: { issues: Schema.Array(OutputProblem) },
   Stopped: { finishReason: StopReason }
 }).annotate({ identifier: "Outcome" })
 

@@ -9,7 +9,7 @@ import * as Schema from "effect/Schema"
 import * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as ModelJson from "../../payload/ModelJson.ts"
-import type { ValidationIssue } from "../../payload/PayloadError.ts"
+import * as PayloadError from "../../payload/PayloadError.ts"
 import * as issues from "../../payload/internal/issues.ts"
 import * as paths from "../../payload/internal/paths.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
@@ -24,12 +24,12 @@ interface StructuredOutput<out A> {
   readonly schema: JsonSchema.JsonSchema
   /** The schema as a provider takes it: an object, the output under `value` when it is none itself. */
   readonly offered: JsonSchema.JsonSchema
-  readonly decode: (value: Schema.Json) => Effect.Effect<A, ReadonlyArray<ValidationIssue>>
+  readonly decode: (value: Schema.Json) => Effect.Effect<A, ReadonlyArray<PayloadError.Problem>>
 }
 
 interface TextOutput<out A> {
   readonly _tag: "Text"
-  readonly decode: (text: string) => Effect.Effect<A, ReadonlyArray<ValidationIssue>>
+  readonly decode: (text: string) => Effect.Effect<A, ReadonlyArray<PayloadError.Problem>>
 }
 
 export type Output<A> = StructuredOutput<A> | TextOutput<A>
@@ -68,10 +68,9 @@ export const fromSchema = (
   const decodeJson = Schema.decodeUnknownEffect(Schema.toCodecJson(schema))
   const decode = (value: Schema.Json) =>
     // Sound: the services of the output Schema are among those a run of the agent requires.
-    Effect.mapError(decodeJson(value, { errors: "all" }), issues.issuesFromSchemaError) as Effect.Effect<
-      unknown,
-      ReadonlyArray<ValidationIssue>
-    >
+    Effect.mapError(decodeJson(value, { errors: "all" }), (error) =>
+      issues.problemsFromSchemaError(error, value)
+    ) as Effect.Effect<unknown, ReadonlyArray<PayloadError.Problem>>
   return Effect.flatMap(JsonSchema.fromSchema(schema, { what: "output schema" }), (json) =>
     structured(json, strategy, decode)
   )
@@ -104,15 +103,15 @@ const covers = (one: string, other: string): boolean => one === other || other.s
 const furtherIssues = <A>(
   self: StructuredOutput<A>,
   value: Schema.Json,
-  issues: ReadonlyArray<ValidationIssue>
-): Effect.Effect<ReadonlyArray<ValidationIssue>> =>
+  issues: ReadonlyArray<PayloadError.Problem>
+): Effect.Effect<ReadonlyArray<PayloadError.Problem>> =>
   Effect.match(self.decode(value), {
     onSuccess: () => [],
     onFailure: (found) =>
       found.filter(
-        ({ pointer }) =>
-          Option.getOrUndefined(paths.getAt(value, pointer)) !== null &&
-          !issues.some((issue) => covers(issue.pointer, pointer) || covers(pointer, issue.pointer))
+        ({ path }) =>
+          Option.getOrUndefined(paths.getAt(value, path)) !== null &&
+          !issues.some((issue) => covers(issue.path, path) || covers(path, issue.path))
       )
   })
 
@@ -138,7 +137,7 @@ export const checkText = <A>(self: StructuredOutput<A>, final: string): Effect.E
     onFailure: (error) =>
       Effect.succeed<runParts.OutputCheck>({
         _tag: "Invalid",
-        issues: [{ path: "", pointer: "", keyword: "json", message: error.message }]
+        issues: PayloadError.problemsOf(error.reason)
       }),
     onSuccess: (value) => checkValue(self, value)
   })

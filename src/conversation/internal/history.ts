@@ -69,8 +69,7 @@ const readLawful = (wire: Wire): Effect.Effect<Conversation, PayloadError.Reason
     let self = empty(wire.tokenLimit)
     for (const message of wire.messages) {
       const reason = checkMessage(self, message)
-      if (reason !== undefined)
-        return Effect.fail(new PayloadError.Invalid({ issues: [issueOfReason(reason)], omitted: 0 }))
+      if (reason !== undefined) return Effect.fail(PayloadError.invalid([issueOfReason(reason)]))
       self = pushMessage(self, message)
     }
     return Effect.succeed(wire.staleUsage === true ? forgetReport(self) : self)

@@ -2,15 +2,15 @@
  * Conversions of JSON Schema documents: from Effect's Schema, to the strict form of providers, and whether an import into Effect's Schema stays cheap.
  */
 
-import * as Graph from "effect/Graph"
 import * as JsonPointer from "effect/JsonPointer"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
-import type { JsonObject } from "../Json.ts"
+import * as base from "./base.ts"
+import type { JsonObject } from "./base.ts"
 import * as jsonValues from "./jsonValues.ts"
 import * as paths from "./paths.ts"
-import type { Node } from "./schemaNode.ts"
+import type { Node, Refusal } from "./interpret.ts"
 
 /**
  * The JSON Schema of a tool without parameters: a closed object without
@@ -18,20 +18,15 @@ import type { Node } from "./schemaNode.ts"
  */
 export const noParameters: JsonObject = { type: "object", properties: {}, required: [], additionalProperties: false }
 
-interface Opaque {
-  readonly path: string
-  readonly problem: string
-}
-
 const hasJsonForm = ({ annotations }: SchemaAST.Declaration): boolean =>
   annotations !== undefined &&
   ["toCodecJson", "toCodec", "representation"].some((key) => Object.hasOwn(annotations, key))
 
 /**
- * Finds a part of a Schema that no codec turns into JSON: core exports it as
+ * The path of a part of a Schema that no codec turns into JSON: core exports it as
  * "anything" and fails when such a value is encoded.
  */
-export const findOpaque = (root: SchemaAST.AST): Opaque | undefined => {
+export const findOpaque = (root: SchemaAST.AST): string | undefined => {
   const seen = new Set<SchemaAST.AST>()
   const open: Array<{ readonly ast: SchemaAST.AST; readonly path: string }> = [
     { ast: SchemaAST.toEncoded(root), path: "" }
@@ -42,12 +37,7 @@ export const findOpaque = (root: SchemaAST.AST): Opaque | undefined => {
     seen.add(ast)
     switch (ast._tag) {
       case "Declaration":
-        if (!hasJsonForm(ast)) {
-          return {
-            path,
-            problem: "a value of a class or declaration without a codec; give it a toCodecJson annotation"
-          }
-        }
+        if (!hasJsonForm(ast)) return path
         for (const parameter of ast.typeParameters) open.push({ ast: SchemaAST.toEncoded(parameter), path })
         break
       case "Objects":
@@ -80,7 +70,6 @@ const annotationKeys: ReadonlySet<string> = new Set(["title", "description", "de
 
 const keywordOrder: ReadonlyArray<string> = [
   "$schema",
-  "$id",
   "$ref",
   "type",
   "title",
@@ -112,9 +101,9 @@ const withoutSafeBounds = (schema: Draft): void => {
 /** Members of `allOf` that can stand in the schema itself: notes replace notes, other keywords may not collide. */
 const withoutAllOf = (schema: Draft): void => {
   const parts = schema["allOf"]
-  if (parts === undefined || !jsonValues.isArray(parts)) return
+  if (parts === undefined || !base.isArray(parts)) return
   const rest = parts.filter((part) => {
-    if (!jsonValues.isObject(part)) return true
+    if (!base.isObject(part)) return true
     const keys = Object.keys(part)
     const apart = keys.some(
       (key) => !annotationKeys.has(key) && (Object.hasOwn(schema, key) || key.endsWith("roperties"))
@@ -128,12 +117,12 @@ const withoutAllOf = (schema: Draft): void => {
 }
 
 const isNull = (schema: Schema.Json): boolean =>
-  jsonValues.isObject(schema) && Object.keys(schema).length === 1 && schema["type"] === "null"
+  base.isObject(schema) && Object.keys(schema).length === 1 && schema["type"] === "null"
 
 /** Alternatives that are one `enum` taken apart, or a type and `null`. */
 const withoutAnyOf = (schema: Draft): void => {
   const parts = schema["anyOf"]
-  if (parts === undefined || !jsonValues.isArray(parts)) return
+  if (parts === undefined || !base.isArray(parts)) return
   const seen = new Set<string>()
   const distinct = parts.filter((part) => {
     const print = jsonValues.fingerprint(part)
@@ -149,7 +138,7 @@ const withoutAnyOf = (schema: Draft): void => {
     return
   }
   const [only, ...others] = distinct.filter((part) => !isNull(part))
-  if (only === undefined || others.length > 0 || !jsonValues.isObject(only)) return
+  if (only === undefined || others.length > 0 || !base.isObject(only)) return
   const kind = only["type"]
   const simple = typeof kind === "string" && !Object.hasOwn(only, "enum") && !Object.hasOwn(only, "const")
   const collides = Object.keys(only).some((key) => Object.hasOwn(schema, key))
@@ -165,22 +154,19 @@ const withoutAnyOf = (schema: Draft): void => {
 const enumOf = (
   part: Schema.Json
 ): { readonly type: string; readonly values: ReadonlyArray<Schema.Json> } | undefined => {
-  if (
-    !jsonValues.isObject(part) ||
-    !Object.keys(part).every((key) => key === "type" || key === "enum" || key === "title")
-  ) {
+  if (!base.isObject(part) || !Object.keys(part).every((key) => key === "type" || key === "enum" || key === "title")) {
     return undefined
   }
   const type = part["type"]
   const values = part["enum"]
-  return typeof type === "string" && values !== undefined && jsonValues.isArray(values) ? { type, values } : undefined
+  return typeof type === "string" && values !== undefined && base.isArray(values) ? { type, values } : undefined
 }
 
 /** A first item like all others says no more than `minItems` does. */
 const withoutPrefix = (schema: Draft): void => {
   const prefix = schema["prefixItems"]
   const items = schema["items"]
-  if (prefix === undefined || items === undefined || !jsonValues.isArray(prefix)) return
+  if (prefix === undefined || items === undefined || !base.isArray(prefix)) return
   if (prefix.every((item) => jsonValues.fingerprint(item) === jsonValues.fingerprint(items)))
     delete schema["prefixItems"]
 }
@@ -193,8 +179,7 @@ const emptyObject: JsonObject = { type: "object", properties: {}, required: [], 
 const orderKeywords = (schema: Draft): JsonObject => {
   const out: Draft = {}
   const keys = Object.keys(schema)
-  for (const key of keys.sort((a, b) => keywordRank(a) - keywordRank(b)))
-    jsonValues.setMember(out, key, schema[key] ?? null)
+  for (const key of keys.sort((a, b) => keywordRank(a) - keywordRank(b))) out[key] = schema[key] ?? null
   return out
 }
 
@@ -204,13 +189,13 @@ const valueKeywords: ReadonlySet<string> = new Set(["enum", "const", "default", 
 
 const mapSubschemas = (key: string, value: Schema.Json): Schema.Json => {
   if (valueKeywords.has(key)) return value
-  if (jsonValues.isArray(value)) return value.map((item) => (jsonValues.isObject(item) ? tidyDocument(item) : item))
-  if (!jsonValues.isObject(value)) return value
+  if (base.isArray(value)) return value.map((item) => (base.isObject(item) ? tidyDocument(item) : item))
+  if (!base.isObject(value)) return value
   if (!mapKeywords.has(key)) return tidyDocument(value)
   const out: Draft = {}
   for (const name of Object.keys(value)) {
     const member = value[name] ?? null
-    jsonValues.setMember(out, name, jsonValues.isObject(member) ? tidyDocument(member) : member)
+    out[name] = base.isObject(member) ? tidyDocument(member) : member
   }
   return out
 }
@@ -219,14 +204,14 @@ const mapSubschemas = (key: string, value: Schema.Json): Schema.Json => {
 export const tidyDocument = (schema: JsonObject): JsonObject => {
   if (isEmptyStruct(schema)) return emptyObject
   const out: Draft = {}
-  for (const key of Object.keys(schema)) jsonValues.setMember(out, key, mapSubschemas(key, schema[key] ?? null))
+  for (const key of Object.keys(schema)) out[key] = mapSubschemas(key, schema[key] ?? null)
   withoutAllOf(out)
   if (out["type"] === "integer") withoutSafeBounds(out)
   withoutAnyOf(out)
   withoutPrefix(out)
-  if (jsonValues.isObject(out["items"]) && Object.keys(out["items"]).length === 0) delete out["items"]
+  if (base.isObject(out["items"]) && Object.keys(out["items"]).length === 0) delete out["items"]
   if (out["contentEncoding"] === "base64" && out["format"] === "byte") delete out["format"]
-  if (jsonValues.isObject(out["properties"]) && out["required"] === undefined) out["required"] = []
+  if (base.isObject(out["properties"]) && out["required"] === undefined) out["required"] = []
   return orderKeywords(out)
 }
 
@@ -234,9 +219,9 @@ const definitionsPrefix = "#/$defs/"
 
 /** How often each definition is referred to. */
 const countReferences = (json: Schema.Json, found: Map<string, number>): Map<string, number> => {
-  if (jsonValues.isArray(json)) for (const item of json) countReferences(item, found)
-  else if (jsonValues.isObject(json)) {
-    const ref = jsonValues.getMember(json, "$ref")
+  if (base.isArray(json)) for (const item of json) countReferences(item, found)
+  else if (base.isObject(json)) {
+    const ref = base.own(json, "$ref")
     if (typeof ref === "string" && ref.startsWith(definitionsPrefix)) found.set(ref, (found.get(ref) ?? 0) + 1)
     for (const key of Object.keys(json)) countReferences(json[key] ?? null, found)
   }
@@ -246,11 +231,11 @@ const countReferences = (json: Schema.Json, found: Map<string, number>): Map<str
 const refOf = (name: string): string => JsonPointer.formatUriFragment(["$defs", name])
 
 const replaceReference = (json: Schema.Json, ref: string, by: JsonObject): Schema.Json => {
-  if (jsonValues.isArray(json)) return json.map((item) => replaceReference(item, ref, by))
-  if (!jsonValues.isObject(json)) return json
+  if (base.isArray(json)) return json.map((item) => replaceReference(item, ref, by))
+  if (!base.isObject(json)) return json
   if (json["$ref"] === ref && Object.keys(json).length === 1) return by
   const out: Draft = {}
-  for (const key of Object.keys(json)) jsonValues.setMember(out, key, replaceReference(json[key] ?? null, ref, by))
+  for (const key of Object.keys(json)) out[key] = replaceReference(json[key] ?? null, ref, by)
   return out
 }
 
@@ -272,10 +257,10 @@ export const inlineDefinitions = (
       } else if (uses === 1 && !countReferences(definition, new Map()).has(ref)) {
         kept.delete(name)
         const opened = replaceReference(schema, ref, definition)
-        if (jsonValues.isObject(opened)) schema = opened
+        if (base.isObject(opened)) schema = opened
         for (const [other, json] of kept) {
           const member = replaceReference(json, ref, definition)
-          if (jsonValues.isObject(member)) kept.set(other, member)
+          if (base.isObject(member)) kept.set(other, member)
         }
         again = true
       } else if (schema["$ref"] === ref && Object.keys(schema).length === 1) {
@@ -287,14 +272,10 @@ export const inlineDefinitions = (
   return kept.size === 0 ? schema : { ...schema, $defs: Object.fromEntries(kept) }
 }
 
-interface StrictProblem {
-  readonly path: string
-  readonly problem: string
-}
+type StrictResult<A> = Result.Result<A, Refusal>
 
-type StrictResult<A> = Result.Result<A, StrictProblem>
-
-const failStrict = (path: string, problem: string): StrictResult<never> => Result.fail({ path, problem })
+const failStrict = (path: string, found: string, fix = "Use the schema without the strict form"): StrictResult<never> =>
+  Result.fail({ reason: "NotStrict", path, expected: "a schema that has a strict form", found, fix })
 
 /** The form is made recursively; checked documents are never this deep. */
 const maxStrictDepth = 300
@@ -311,13 +292,11 @@ const unsupportedKeywords: ReadonlyArray<string> = [
   "propertyNames",
   "minProperties",
   "maxProperties",
-  "unevaluatedProperties",
   "dependentRequired",
   "dependentSchemas",
   "dependencies",
   "prefixItems",
   "additionalItems",
-  "unevaluatedItems",
   "contains",
   "minContains",
   "maxContains",
@@ -325,24 +304,24 @@ const unsupportedKeywords: ReadonlyArray<string> = [
 ]
 
 const typesOf = (schema: JsonObject): ReadonlyArray<Schema.Json> => {
-  const type = jsonValues.getMember(schema, "type")
-  return type === undefined ? [] : jsonValues.isArray(type) ? type : [type]
+  const type = base.own(schema, "type")
+  return type === undefined ? [] : base.isArray(type) ? type : [type]
 }
 
 const acceptsNull = (schema: JsonObject): boolean => {
-  const anyOf = jsonValues.getMember(schema, "anyOf")
-  if (anyOf !== undefined && jsonValues.isArray(anyOf))
-    return anyOf.some((branch) => jsonValues.isObject(branch) && acceptsNull(branch))
-  const members = jsonValues.getMember(schema, "enum")
-  if (members !== undefined && jsonValues.isArray(members) && !members.includes(null)) return false
-  return typesOf(schema).includes("null") || jsonValues.getMember(schema, "const") === null
+  const anyOf = base.own(schema, "anyOf")
+  if (anyOf !== undefined && base.isArray(anyOf))
+    return anyOf.some((branch) => base.isObject(branch) && acceptsNull(branch))
+  const members = base.own(schema, "enum")
+  if (members !== undefined && base.isArray(members) && !members.includes(null)) return false
+  return typesOf(schema).includes("null") || base.own(schema, "const") === null
 }
 
 /** The schema with `null` beside what it accepts; `enum` and the like are wrapped, because providers refuse a union of types next to them. */
 const makeNullable = (schema: JsonObject): JsonObject => {
   if (acceptsNull(schema)) return schema
-  const anyOf = jsonValues.getMember(schema, "anyOf")
-  if (anyOf !== undefined && jsonValues.isArray(anyOf)) return { ...schema, anyOf: [...anyOf, { type: "null" }] }
+  const anyOf = base.own(schema, "anyOf")
+  if (anyOf !== undefined && base.isArray(anyOf)) return { ...schema, anyOf: [...anyOf, { type: "null" }] }
   const list = typesOf(schema)
   const plain = list.length > 0 && !["enum", "const", "$ref"].some((keyword) => Object.hasOwn(schema, keyword))
   return plain ? { ...schema, type: [...list, "null"] } : { anyOf: [schema, { type: "null" }] }
@@ -354,24 +333,23 @@ const strictItems = (json: ReadonlyArray<Schema.Json>, path: string): StrictResu
 const strictMembers = (json: JsonObject, path: string): StrictResult<JsonObject> =>
   Result.gen(function* () {
     const out: Record<string, Schema.Json> = {}
-    for (const key of Object.keys(json))
-      jsonValues.setMember(out, key, yield* toStrictForm(json[key] ?? null, paths.appendToken(path, key)))
+    for (const key of Object.keys(json)) out[key] = yield* toStrictForm(json[key] ?? null, paths.appendToken(path, key))
     return out
   })
 
 const closeObject = (schema: JsonObject, path: string): StrictResult<JsonObject> =>
   Result.gen(function* () {
-    const additional = jsonValues.getMember(schema, "additionalProperties")
-    const properties = jsonValues.getMember(schema, "properties")
+    const additional = base.own(schema, "additionalProperties")
+    const properties = base.own(schema, "properties")
     if ((additional !== undefined && additional !== false) || (properties === undefined && additional !== false)) {
-      return yield* failStrict(path, "an open object; declare its properties")
+      return yield* failStrict(path, "an open object", "Declare its properties")
     }
-    const declared = jsonValues.isObject(properties) ? properties : {}
-    const required = jsonValues.getMember(schema, "required")
-    const names = required !== undefined && jsonValues.isArray(required) ? required : []
+    const declared = base.isObject(properties) ? properties : {}
+    const required = base.own(schema, "required")
+    const names = required !== undefined && base.isArray(required) ? required : []
     const undeclared = names.find((name) => typeof name === "string" && !Object.hasOwn(declared, name))
     if (undeclared !== undefined) {
-      return yield* failStrict(path, `requires ${JSON.stringify(undeclared)}, which is not declared`)
+      return yield* failStrict(path, `an object that requires ${JSON.stringify(undeclared)}, which is not declared`)
     }
     const strict: Record<string, Schema.Json> = {}
     for (const key of Object.keys(declared)) {
@@ -379,7 +357,7 @@ const closeObject = (schema: JsonObject, path: string): StrictResult<JsonObject>
         declared[key] ?? null,
         paths.appendToken(paths.appendToken(path, "properties"), key)
       )
-      jsonValues.setMember(strict, key, names.includes(key) ? form : makeNullable(form))
+      strict[key] = names.includes(key) ? form : makeNullable(form)
     }
     return { properties: strict, required: Object.keys(declared), additionalProperties: false }
   })
@@ -388,16 +366,14 @@ const closeObject = (schema: JsonObject, path: string): StrictResult<JsonObject>
 export const toStrictForm = (schema: Schema.Json, path: string): StrictResult<JsonObject> =>
   Result.gen(function* () {
     if (path.split("/").length > maxStrictDepth) return yield* failStrict(path.slice(0, 100), "nested too deeply")
-    if (!jsonValues.isObject(schema))
-      return yield* failStrict(path, `expected a typed schema, got ${jsonValues.describeKind(schema)}`)
+    if (!base.isObject(schema)) return yield* failStrict(path, base.kindOf(schema))
     const foreign = unsupportedKeywords.find((keyword) => Object.hasOwn(schema, keyword))
-    if (foreign !== undefined)
-      return yield* failStrict(path, `the keyword ${JSON.stringify(foreign)} has no strict form`)
+    if (foreign !== undefined) return yield* failStrict(path, `the keyword ${JSON.stringify(foreign)}`)
     const typed = ["type", "enum", "const", "anyOf", "$ref"].some((keyword) => Object.hasOwn(schema, keyword))
-    if (!typed) return yield* failStrict(path, "a value of any type; declare its type")
+    if (!typed) return yield* failStrict(path, "a value of any type", "Declare its type")
     const isAnObject = typesOf(schema).includes("object")
-    if (typesOf(schema).includes("array") && !jsonValues.isObject(jsonValues.getMember(schema, "items"))) {
-      return yield* failStrict(path, "an array of anything; declare its items")
+    if (typesOf(schema).includes("array") && !base.isObject(base.own(schema, "items"))) {
+      return yield* failStrict(path, "an array of anything", "Declare its items")
     }
     const object = isAnObject ? yield* closeObject(schema, path) : {}
     const out: Record<string, Schema.Json> = {}
@@ -405,179 +381,100 @@ export const toStrictForm = (schema: Schema.Json, path: string): StrictResult<Js
       const value = schema[keyword] ?? null
       const here = paths.appendToken(path, keyword)
       if (keyword === "default") continue
-      else if (Object.hasOwn(object, keyword)) jsonValues.setMember(out, keyword, object[keyword] ?? null)
+      else if (Object.hasOwn(object, keyword)) out[keyword] = object[keyword] ?? null
       else if (keyword === "items") out["items"] = yield* toStrictForm(value, here)
-      else if (keyword === "anyOf" && jsonValues.isArray(value)) out["anyOf"] = yield* strictItems(value, here)
-      else if ((keyword === "$defs" || keyword === "definitions") && jsonValues.isObject(value)) {
+      else if (keyword === "anyOf" && base.isArray(value)) out["anyOf"] = yield* strictItems(value, here)
+      else if ((keyword === "$defs" || keyword === "definitions") && base.isObject(value)) {
         out[keyword] = yield* strictMembers(value, here)
-      } else jsonValues.setMember(out, keyword, value)
+      } else out[keyword] = value
     }
     return { ...out, ...object }
   })
 
 /** The parts that look at the same value, as core's import knows them. */
-const nodesInPlace = (node: Node): ReadonlyArray<Node> => [
-  ...(node.reference === undefined ? [] : [node.reference]),
-  ...node.allOf,
-  ...node.choices.flatMap(({ branches }) => branches)
+const nodesInPlace = ({ combined, reference }: Node): ReadonlyArray<Node> => [
+  ...(reference === undefined ? [] : [reference]),
+  ...combined.allOf,
+  ...combined.anyOf,
+  ...combined.oneOf
 ]
-
-/** The parts that look at members, each at another one. */
-const nodesInside = ({ array, object }: Node): ReadonlyArray<Node> => [
-  ...(object === undefined ? [] : [...object.properties.values(), ...object.patterns.map(([, node]) => node)]),
-  ...(object?.additional === undefined ? [] : [object.additional]),
-  ...(array === undefined ? [] : array.prefix),
-  ...(array?.rest === undefined ? [] : [array.rest])
-]
-
-/**
- * How often a reader without a budget looks at one part of a value, at worst:
- * alternatives that refer to the same schema twice double it, level by level. A
- * schema that comes back to itself inside the value is counted once.
- */
-export const unfoldedSize = (root: Node): number => {
-  const known = new Map<Node, number>()
-  const open = new Set<Node>()
-  const stack: Array<Node> = [root]
-  const of = (node: Node) => known.get(node) ?? 1
-  for (let node = stack.at(-1); node !== undefined; node = stack.at(-1)) {
-    const parts = known.has(node) || open.has(node) ? [] : [...nodesInPlace(node), ...nodesInside(node)]
-    if (parts.length > 0) {
-      open.add(node)
-      for (const part of parts) if (!known.has(part) && !open.has(part)) stack.push(part)
-      continue
-    }
-    stack.pop()
-    if (known.has(node)) continue
-    const most = nodesInside(node).reduce((most, part) => Math.max(most, of(part)), 0)
-    known.set(
-      node,
-      nodesInPlace(node).reduce((sum, part) => sum + of(part), 1 + most)
-    )
-  }
-  return of(root)
-}
-
-/** Members of a value that lead back into a recursion, and how many schemas look at each. `*` is any member. */
-type VisitCounts = ReadonlyMap<string, number>
 
 const anyKey = "*"
 
-const itemKey = "[]"
+/** The parts that look at members, each with the member; `*` is any. */
+const nodesInside = (node: Node): ReadonlyArray<readonly [member: string, node: Node]> => [
+  ...node.properties,
+  ...node.patterns.map(([, part]) => [anyKey, part] as const),
+  ...(node.additional === undefined ? [] : [[anyKey, node.additional] as const]),
+  ...node.prefix.map((part, at) => [String(at), part] as const),
+  ...(node.rest === undefined ? [] : [[anyKey, node.rest] as const])
+]
 
-const allNodes = (root: Node): ReadonlyArray<Node> => {
-  const nodes = new Set([root])
-  for (const node of nodes) for (const part of [...nodesInPlace(node), ...nodesInside(node)]) nodes.add(part)
-  return Array.from(nodes)
-}
+const partsOf = (node: Node): ReadonlyArray<Node> => [
+  ...nodesInPlace(node),
+  ...nodesInside(node).map(([, part]) => part)
+]
 
-/** The recursion that each node is part of, if any. */
-const recursions = (nodes: ReadonlyArray<Node>): ReadonlyMap<Node, number> => {
-  const graph = Graph.directed<Node, undefined>((graph) => {
-    const index = new Map(nodes.map((node) => [node, Graph.addNode(graph, node)]))
-    for (const [node, from] of index) {
-      for (const part of [...nodesInPlace(node), ...nodesInside(node)]) {
-        const to = index.get(part)
-        if (to !== undefined) Graph.addEdge(graph, from, to, undefined)
-      }
-    }
-  })
-  const found = new Map<Node, number>()
-  for (const [id, component] of Graph.stronglyConnectedComponents(graph).entries()) {
-    if (component.length < 2) continue
-    for (const index of component) {
-      const node = nodes[index]
-      if (node !== undefined) found.set(node, id)
-    }
-  }
-  return found
-}
-
-const addCounts = (all: ReadonlyArray<VisitCounts>): VisitCounts => combineCounts(all, (a, b) => a + b)
-
-const maxCounts = (all: ReadonlyArray<VisitCounts>): VisitCounts => combineCounts(all, Math.max)
-
-const combineCounts = (all: ReadonlyArray<VisitCounts>, f: (a: number, b: number) => number): VisitCounts => {
-  const total = new Map<string, number>()
-  for (const looks of all) for (const [key, count] of looks) total.set(key, f(total.get(key) ?? 0, count))
-  return total
-}
-
-const ownCounts = ({ array, object }: Node, leadsBack: (node: Node) => boolean): VisitCounts => {
-  const members: Array<readonly [key: string, node: Node]> = [
-    ...(object?.properties ?? []),
-    ...(object?.patterns ?? []).map(([, node]) => [anyKey, node] as const),
-    ...(object?.additional === undefined ? [] : [[anyKey, object.additional] as const]),
-    ...(array?.prefix ?? []).map((node, at) => [`${itemKey}${at}`, node] as const),
-    ...(array?.rest === undefined ? [] : [[itemKey, array.rest] as const])
-  ]
-  return addCounts(members.filter(([, node]) => leadsBack(node)).map(([key]) => new Map([[key, 1]])))
-}
-
-/** Every schema that a value of a branch has to fit, choices left out. */
-const certainCounts = (branch: Node): ReadonlyArray<Node> => {
-  const nodes = new Set([branch])
-  for (const node of nodes) {
-    for (const part of node.reference === undefined ? node.allOf : [node.reference, ...node.allOf]) nodes.add(part)
-  }
-  return Array.from(nodes)
-}
-
-type Literals = (node: Node) => ReadonlyArray<Schema.Json> | undefined
-
-/** The required properties of a branch that admit a few literals only. */
-const tagValues = (branch: Node, literals: Literals): ReadonlyMap<string, ReadonlyArray<Schema.Json>> => {
-  const found = new Map<string, ReadonlyArray<Schema.Json>>()
-  for (const { object } of certainCounts(branch)) {
-    for (const key of object?.required ?? []) {
-      const node = object?.properties.get(key)
-      const values = node === undefined ? undefined : literals(node)
-      if (values !== undefined) found.set(key, values)
-    }
-  }
-  return found
-}
-
-/** Whether one property tells the branches apart, so that core reads one of them only. */
-const isTaggedUnion = (branches: ReadonlyArray<Node>, literals: Literals): boolean => {
-  const [first, ...rest] = branches.map((branch) => tagValues(branch, literals))
-  return Array.from(first ?? []).some(([key, values]) => {
-    const all = [values, ...rest.map((other) => other.get(key))]
-    const seen = all.flatMap((some) => some ?? [])
-    return all.every((some) => some !== undefined) && new Set(seen).size === seen.length
-  })
-}
+/** How often core, which has no budget, may look at one part of a value. */
+const maxVisits = 100_000
 
 /**
- * Whether a reader that tries every alternative looks at some member twice at each
- * level of a recursion: then its work doubles with every level of the value.
+ * True when a reader without a budget, which tries every alternative, has little to do with any value. Alternatives
+ * that refer to the same schema twice double its work level by level; so does a recursion in which two schemas look
+ * at the same member.
  */
-export const revisitsValues = (root: Node, literals: Literals): boolean => {
-  const nodes = allNodes(root)
-  const recursion = recursions(nodes)
-  const known = new Map<Node, VisitCounts>()
+export const isCheapToImport = (root: Node): boolean => {
+  const nodes = new Set([root])
+  for (const node of nodes) for (const part of partsOf(node)) nodes.add(part)
+  const finite = leavesFirst(nodes)
+  const visits = new Map<Node, number>()
+  for (const node of finite) {
+    const deepest = nodesInside(node).reduce((most, [, part]) => Math.max(most, visits.get(part) ?? 0), 0)
+    const all = nodesInPlace(node).reduce((sum, part) => sum + (visits.get(part) ?? 0), 1 + deepest)
+    if (all > maxVisits) return false
+    visits.set(node, all)
+    nodes.delete(node)
+  }
+  return !revisitsMembers(nodes)
+}
+
+/** The nodes that do not lead into a recursion, each after its parts. */
+const leavesFirst = (nodes: ReadonlySet<Node>): ReadonlyArray<Node> => {
+  const parents = new Map<Node, Array<Node>>(Array.from(nodes, (node) => [node, []]))
+  const open = new Map<Node, number>()
+  for (const node of nodes) {
+    const parts = partsOf(node)
+    open.set(node, parts.length)
+    for (const part of parts) parents.get(part)?.push(node)
+  }
+  const finite = Array.from(nodes).filter((node) => open.get(node) === 0)
+  for (const node of finite) {
+    for (const parent of parents.get(node) ?? []) {
+      const left = (open.get(parent) ?? 0) - 1
+      open.set(parent, left)
+      if (left === 0) finite.push(parent)
+    }
+  }
+  return finite
+}
+
+/** True when two schemas for one value look at the same member, and both lead into a recursion. */
+const revisitsMembers = (recursive: ReadonlySet<Node>): boolean => {
+  const known = new Map<Node, ReadonlyMap<string, number>>()
   // References that consume nothing form no circle and short chains only, so this ends soon.
-  const looks = (node: Node): VisitCounts => {
+  const membersOf = (node: Node): ReadonlyMap<string, number> => {
     const before = known.get(node)
     if (before !== undefined) return before
-    const id = recursion.get(node)
-    const within = (part: Node) => id !== undefined && recursion.get(part) === id
-    const of = (parts: ReadonlyArray<Node>) => parts.filter(within).map(looks)
-    const after = addCounts([
-      ownCounts(node, within),
-      ...of(node.reference === undefined ? node.allOf : [node.reference, ...node.allOf]),
-      ...node.choices.map(({ branches }) =>
-        isTaggedUnion(branches, literals) ? maxCounts(of(branches)) : addCounts(of(branches))
-      )
-    ])
-    known.set(node, after)
-    return after
+    const found = new Map<string, number>()
+    const add = (key: string, times: number) => found.set(key, (found.get(key) ?? 0) + times)
+    for (const [key, part] of nodesInside(node)) if (recursive.has(part)) add(key, 1)
+    for (const part of nodesInPlace(node)) for (const [key, times] of membersOf(part)) add(key, times)
+    known.set(node, found)
+    return found
   }
-  return nodes.some((node) => {
-    const found = looks(node)
-    return Array.from(found).some(([key, count]) => {
-      const wild = key.startsWith(itemKey) ? itemKey : anyKey
-      return count + (key === wild ? 0 : (found.get(wild) ?? 0)) > 1
-    })
+  return Array.from(recursive).some((node) => {
+    const found = membersOf(node)
+    const wild = found.get(anyKey) ?? 0
+    return Array.from(found).some(([key, times]) => times + (key === anyKey ? 0 : wild) > 1)
   })
 }

@@ -2,9 +2,11 @@
  * Converts the issues of Effect's Schema to and from issues of a payload.
  */
 
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
+import type * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as PayloadError from "../PayloadError.ts"
+import * as base from "./base.ts"
 import * as paths from "./paths.ts"
 
 /** Under this annotation an embedded codec hands on what it expected and found. */
@@ -20,7 +22,7 @@ export const reasonFromSchemaIssue = (
   issue: SchemaIssue.Issue,
   input: unknown,
   options: { readonly max: number; readonly path: string }
-): PayloadError.Invalid => {
+): PayloadError.Reason => {
   const issues: Array<PayloadError.Problem> = []
   let omitted = 0
   let size = 0
@@ -31,38 +33,36 @@ export const reasonFromSchemaIssue = (
     }
     const path = options.path + paths.formatPointer(leaf.path)
     size += path.length
-    issues.push({ path, expected: leaf.expected, found: leaf.found ?? paths.kindAt(input, leaf.path) })
+    const found = leaf.found ?? paths.kindAt(input, leaf.path)
+    issues.push({ path, expected: leaf.expected, found, ...base.defined({ fix: leaf.fix }) })
   }
-  return new PayloadError.Invalid({ issues, omitted })
+  return PayloadError.invalid(issues, omitted)
 }
 
 /**
- * Turns issues into a SchemaIssue, so that a codec embedded in a schema reports
+ * Turns problems into a SchemaIssue, so that a codec embedded in a schema reports
  * its places within the whole.
  */
 export const toSchemaIssue = (
-  issues: ReadonlyArray<PayloadError.Problem>,
+  problems: ReadonlyArray<PayloadError.Problem>,
   input: unknown,
-  wrap: (issues: readonly [SchemaIssue.Issue, ...Array<SchemaIssue.Issue>]) => SchemaIssue.Issue
+  options: SchemaAST.ParseOptions = {}
 ): SchemaIssue.Issue => {
-  const [first, ...rest] = issues.map(
-    (issue) =>
-      new SchemaIssue.Pointer(
-        paths.parsePointer(issue.path),
-        new SchemaIssue.InvalidValue(
-          { message: `Expected ${issue.expected}, found ${issue.found}`, [issueAnnotation]: issue },
-          input,
-          {}
-        )
-      )
-  )
-  return first === undefined ? new SchemaIssue.InvalidValue({ message: "Invalid" }, input, {}) : wrap([first, ...rest])
+  const [first, ...rest] = problems.map((problem) => {
+    const message = `Expected ${problem.expected}, got ${problem.found}`
+    const value = new SchemaIssue.InvalidValue({ message, [issueAnnotation]: problem }, input, options)
+    return problem.path === "" ? value : new SchemaIssue.Pointer(paths.parsePointer(problem.path), value)
+  })
+  return first === undefined
+    ? new SchemaIssue.InvalidValue({ message: "Invalid" }, input, options)
+    : new SchemaIssue.Composite(Schema.Json.ast, [first, ...rest], input, options)
 }
 
 interface Leaf {
   readonly path: ReadonlyArray<PropertyKey>
   readonly expected: string
   readonly found?: string | undefined
+  readonly fix?: string | undefined
 }
 
 function* leavesOf(
@@ -101,7 +101,7 @@ function* leavesOf(
       return yield { path, expected: "no such key" }
     case "InvalidValue": {
       const given = issue.annotations?.[issueAnnotation]
-      if (isIssue(given)) return yield { path, expected: given.expected, found: given.found }
+      if (isProblem(given)) return yield { path, expected: given.expected, found: given.found, fix: given.fix }
       return yield { path, expected: trimExpected(message ?? SchemaIssue.defaultLeafHook(issue)) }
     }
     default:
@@ -117,30 +117,12 @@ const joinExpected = (alternatives: ReadonlyArray<Leaf>): string =>
 /** Core's messages begin with "Expected"; ours put the word in front themselves. */
 const trimExpected = (message: string): string => paths.truncateText(message.replace(/^Expected /, ""), 300)
 
-const isIssue = (value: unknown): value is PayloadError.Problem =>
+const isProblem = (value: unknown): value is PayloadError.Problem =>
   typeof value === "object" && value !== null && "expected" in value && "found" in value && "path" in value
 
-const formatStandard = SchemaIssue.makeFormatterStandardSchemaV1()
-
-/**
- * What a Schema of Effect found, each problem with its place; the keyword is `schema`.
- *
- * **When to use**
- *
- * Use to tell a model or a person what a decode of JSON refused, in the words that
- * `JsonSchema.validate` has for the rest.
- *
- * **Gotchas**
- *
- * Give the decode `{ errors: "all" }`, or there is one issue at most.
- */
-export const issuesFromSchemaError = (error: Schema.SchemaError): ReadonlyArray<PayloadError.ValidationIssue> =>
-  formatStandard(error.issue).issues.map(({ message, path = [] }) => {
-    const location = path
-      .map((segment) => (typeof segment === "object" ? segment.key : segment))
-      .reduce<paths.Location | undefined>(
-        (parent, key) => paths.childLocation(parent, typeof key === "symbol" ? String(key) : key),
-        undefined
-      )
-    return { path: paths.toPath(location), pointer: paths.toPointer(location), keyword: "schema", message }
-  })
+/** The problems that a Schema of Effect found in JSON. Decode with `{ errors: "all" }`, or there is one at most. */
+export const problemsFromSchemaError = (
+  error: Schema.SchemaError,
+  input: unknown
+): ReadonlyArray<PayloadError.Problem> =>
+  PayloadError.problemsOf(reasonFromSchemaIssue(error.issue, input, { max: Number.POSITIVE_INFINITY, path: "" }))

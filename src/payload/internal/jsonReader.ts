@@ -8,6 +8,7 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type { Limits } from "../Limits.ts"
 import * as PayloadError from "../PayloadError.ts"
+import * as base from "./base.ts"
 import * as paths from "./paths.ts"
 
 // What may come next.
@@ -87,15 +88,14 @@ export const scanText = (
         return true
       }
       if (unit !== 0x5c) {
-        fault =
-          at >= text.length ? "expected the closing quote of a string" : "expected no control character in a string"
+        fault = at >= text.length ? "the closing quote of a string" : "no control character in a string"
         end = at
         return false
       }
       const escaped = text.charCodeAt(at + 1)
       const size = escaped === 0x75 ? (isHex4(text, at + 2) ? 6 : 0) : isEscape(escaped) ? 2 : 0
       if (size === 0) {
-        fault = "expected an escape that JSON knows"
+        fault = "an escape that JSON knows"
         end = at
         return false
       }
@@ -107,11 +107,12 @@ export const scanText = (
   const path = (frames: ReadonlyArray<ScanFrame> = stack): string =>
     paths.formatPointer(frames.map((frame) => (frame.array ? frame.count - 1 : parseKey(text, frame))))
 
-  const notJson = (what: string, offset: number) =>
+  const notJson = (expected: string, offset: number) =>
     Result.fail(
-      new PayloadError.NotJson({
+      PayloadError.Reason.cases.NotJson.make({
         offset,
-        message: `not JSON at offset ${offset}: ${what}, found ${describeFound(text, offset)}. Send one JSON text`
+        expected,
+        found: describeFound(text, offset)
       })
     )
 
@@ -122,22 +123,22 @@ export const scanText = (
     if (i >= text.length) {
       return next === expectCommaOrClose && top === undefined
         ? Result.succeed(nodes)
-        : notJson(`expected ${expectedTexts[next]}`, i)
+        : notJson(expectedTexts[next] ?? "", i)
     }
 
     if (next === expectCommaOrClose) {
-      if (top === undefined) return notJson("expected nothing after the value", i)
+      if (top === undefined) return notJson("nothing after the value", i)
       if (unit === 0x2c) next = top.array ? expectValue : expectKey
       else if (unit === (top.array ? 0x5d : 0x7d)) {
         stack.pop()
         top = stack.at(-1)
-      } else return notJson(`expected "," or "${top.array ? "]" : "}"}"`, i)
+      } else return notJson(`"," or "${top.array ? "]" : "}"}"`, i)
       i += 1
       continue
     }
 
     if (next === expectColon) {
-      if (unit !== 0x3a) return notJson(`expected ":"`, i)
+      if (unit !== 0x3a) return notJson(`":"`, i)
       next = expectValue
       i += 1
       continue
@@ -148,11 +149,11 @@ export const scanText = (
         next = expectCommaOrClose
         continue
       }
-      if (unit !== 0x22) return notJson(`expected ${expectedTexts[next]}`, i)
+      if (unit !== 0x22) return notJson(expectedTexts[next] ?? "", i)
       if (!string(i)) return notJson(fault, end)
       if (length > limits.maxStringLength) {
         return Result.fail(
-          new PayloadError.TooLarge({
+          PayloadError.Reason.cases.TooLarge.make({
             what: "string",
             limit: limits.maxStringLength,
             found: length,
@@ -166,9 +167,10 @@ export const scanText = (
         const key = parseKey(text, top)
         if (top.keys.has(key)) {
           return Result.fail(
-            new PayloadError.NotJson({
+            PayloadError.Reason.cases.NotJson.make({
               offset: i,
-              message: `ambiguous JSON at offset ${i}: expected each key once in an object, found ${JSON.stringify(paths.truncateText(key))} again. Remove one`
+              expected: "each key once in an object",
+              found: `${paths.quote(key)} again`
             })
           )
         }
@@ -186,11 +188,13 @@ export const scanText = (
 
     nodes += 1
     if (nodes > limits.maxNodes) {
-      return Result.fail(new PayloadError.TooLarge({ what: "nodes", limit: limits.maxNodes, found: nodes, path: "" }))
+      return Result.fail(
+        PayloadError.Reason.cases.TooLarge.make({ what: "nodes", limit: limits.maxNodes, found: nodes, path: "" })
+      )
     }
     if (top !== undefined && top.array && ++top.count > limits.maxArrayLength) {
       return Result.fail(
-        new PayloadError.TooLarge({
+        PayloadError.Reason.cases.TooLarge.make({
           what: "array",
           limit: limits.maxArrayLength,
           found: top.count,
@@ -203,14 +207,19 @@ export const scanText = (
       if (!string(i)) return notJson(fault, end)
       if (length > limits.maxStringLength) {
         return Result.fail(
-          new PayloadError.TooLarge({ what: "string", limit: limits.maxStringLength, found: length, path: path() })
+          PayloadError.Reason.cases.TooLarge.make({
+            what: "string",
+            limit: limits.maxStringLength,
+            found: length,
+            path: path()
+          })
         )
       }
       i = end
       next = expectCommaOrClose
     } else if (unit === 0x5b || unit === 0x7b) {
       if (stack.length >= limits.maxDepth) {
-        return Result.fail(new PayloadError.TooDeep({ limit: limits.maxDepth, path: path() }))
+        return Result.fail(PayloadError.Reason.cases.TooDeep.make({ limit: limits.maxDepth, path: path() }))
       }
       const array = unit === 0x5b
       top = { array, count: 0, keyStart: 0, keyEnd: 0, keys: duplicates && !array ? new Set() : undefined }
@@ -219,7 +228,7 @@ export const scanText = (
       i += 1
     } else {
       const size = scalarLength(text, i)
-      if (size === 0) return notJson(`expected ${expectedTexts[next]}`, i)
+      if (size === 0) return notJson(expectedTexts[next] ?? "", i)
       i += size
       next = expectCommaOrClose
     }
@@ -366,6 +375,8 @@ const isArray = (value: Schema.Json): value is ReadonlyArray<Schema.Json> => Arr
 const holdsPrototype = (value: unknown): boolean =>
   typeof value === "object" && value !== null && Object.hasOwn(value, "prototype")
 
+type Measure = Extract<PayloadError.Reason, { readonly _tag: "TooLarge" }>["what"]
+
 type JsonContainer = Array<Schema.Json> | Record<string, Schema.Json>
 
 interface CopyFrame {
@@ -391,10 +402,7 @@ export const copyJson = (root: unknown, limits: Limits): Result.Result<Schema.Js
       try: () => walk.run(root),
       // Only a trap of a Proxy can throw here.
       catch: () =>
-        new PayloadError.Invalid({
-          issues: [{ path: walk.path(), expected: "plain JSON", found: "an object that cannot be read" }],
-          omitted: 0
-        })
+        PayloadError.invalid([{ path: walk.path(), expected: "plain JSON", found: "an object that cannot be read" }])
     }),
     identity
   )
@@ -427,8 +435,7 @@ class JsonCopier {
       this.step(frame)
     }
     if (this.failure !== undefined) return Result.fail(this.failure)
-    if (this.issues.length > 0)
-      return Result.fail(new PayloadError.Invalid({ issues: this.issues, omitted: this.omitted }))
+    if (this.issues.length > 0) return Result.fail(PayloadError.invalid(this.issues, this.omitted))
     return Result.succeed(result)
   }
 
@@ -449,7 +456,7 @@ class JsonCopier {
     if (descriptor.enumerable !== true) return this.issue("an enumerable member", "a hidden one")
     const value: unknown = descriptor.value
     if (key === "__proto__" || (key === "constructor" && holdsPrototype(value))) {
-      this.failure = new PayloadError.ForbiddenKey({ path: this.path(), key })
+      this.failure = PayloadError.Reason.cases.ForbiddenKey.make({ path: this.path(), key })
       return
     }
     const copied = this.visit(value)
@@ -472,7 +479,7 @@ class JsonCopier {
       case "boolean":
         return value
       case "number":
-        if (!Number.isFinite(value)) this.issue("a finite number", paths.kindOf(value))
+        if (!Number.isFinite(value)) this.issue("a finite number", base.kindOf(value))
         // Adding 0 turns -0 into 0, the one zero that JSON has.
         return value + 0
       case "object":
@@ -495,12 +502,12 @@ class JsonCopier {
     if (!isPlainObject(source, array)) {
       if (Redacted.isRedacted(source)) {
         const key = this.stack.at(-1)?.key ?? ""
-        this.failure = new PayloadError.Secret({ path: this.path(), key: String(key), kind: "redacted" })
+        this.failure = PayloadError.Reason.cases.Secret.make({ path: this.path(), key: String(key), kind: "redacted" })
       } else this.issue(array ? "a plain array" : "a plain object", "an instance of a class")
       return null
     }
     if (this.stack.length >= this.limits.maxDepth) {
-      this.failure = new PayloadError.TooDeep({ limit: this.limits.maxDepth, path: this.path() })
+      this.failure = PayloadError.Reason.cases.TooDeep.make({ limit: this.limits.maxDepth, path: this.path() })
       return null
     }
     if (array && source.length > this.limits.maxArrayLength) {
@@ -533,8 +540,8 @@ class JsonCopier {
     return undefined
   }
 
-  tooLarge(what: PayloadError.TooLarge["what"], limit: number, found: number, path: string): null {
-    this.failure ??= new PayloadError.TooLarge({ what, limit, found, path })
+  tooLarge(what: Measure, limit: number, found: number, path: string): null {
+    this.failure ??= PayloadError.Reason.cases.TooLarge.make({ what, limit, found, path })
     return null
   }
 

@@ -29,7 +29,7 @@ export const checkCount = (
       : Effect.fail(
           new PayloadError.PayloadError({
             what: options.what,
-            reason: new PayloadError.TooLarge({ what: measure, limit, found, path: options.path })
+            reason: PayloadError.Reason.cases.TooLarge.make({ what: measure, limit, found, path: options.path })
           })
         )
   })
@@ -67,7 +67,7 @@ export const checkName = (
     ? Result.fail(
         new PayloadError.PayloadError({
           what: options.what,
-          reason: new PayloadError.ForbiddenKey({ path: options.path, key: name })
+          reason: PayloadError.Reason.cases.ForbiddenKey.make({ path: options.path, key: name })
         })
       )
     : Result.succeed(name)

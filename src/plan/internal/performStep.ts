@@ -21,7 +21,7 @@ import type { Agent } from "../../agent/internal/agentTypes.ts"
 import type { RunDepth } from "../../agent/internal/driver.ts"
 import type * as runOptions from "../../agent/internal/runOptions.ts"
 import * as Json from "../../payload/Json.ts"
-import type * as PayloadError from "../../payload/PayloadError.ts"
+import * as PayloadError from "../../payload/PayloadError.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundCall from "../../tool/internal/boundCall.ts"
 import * as toolBatch from "../../tool/internal/toolBatch.ts"
@@ -749,16 +749,6 @@ const agentInput = ({ content, context, task }: Delivery): runOptions.Input => {
   return first === undefined ? task : [first, ...rest]
 }
 
-/** As in the errors of schemas. */
-const outputIssues = (found: ReadonlyArray<PayloadError.ValidationIssue>): string => {
-  const shown = found.slice(0, 10).map(({ message, pointer }) => {
-    const problem =
-      message === "Missing key" ? "expected a value, found nothing" : message.replace(/^Expected /, "expected ")
-    return `${pointer === "" ? "at the root" : `at ${pointer}`}: ${problem}`
-  })
-  return `${shown.join("; ")}${found.length > shown.length ? ` and ${found.length - shown.length} more` : ""}`
-}
-
 const agentAttempt = (agent: string, result: runOptions.Result<unknown>): Attempt => {
   const name = JSON.stringify(agent)
   switch (result.outcome) {
@@ -774,7 +764,7 @@ const agentAttempt = (agent: string, result: runOptions.Result<unknown>): Attemp
     case "InvalidOutput":
       return failedAttempt(
         "InvalidOutput",
-        `The answer of the agent ${name} does not fit its output schema: ${outputIssues(result.issues)}`
+        `The answer of the agent ${name} does not fit its output schema: ${PayloadError.render("", result.issues)}`
       )
     case "Stopped":
       return failedAttempt("Stopped", `The provider ended the answer of the agent ${name}: ${result.finishReason}`)

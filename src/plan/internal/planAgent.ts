@@ -228,10 +228,12 @@ const planInput = (
 const decodeAnswer = (
   schema: stepSchema.StepCodec | undefined,
   output: Schema.Json
-): Effect.Effect<unknown, ReadonlyArray<PayloadError.ValidationIssue>> =>
+): Effect.Effect<unknown, ReadonlyArray<PayloadError.Problem>> =>
   schema === undefined
     ? Effect.succeed(output)
-    : Effect.mapError(Schema.decodeEffect(schema)(output, { errors: "all" }), issues.issuesFromSchemaError)
+    : Effect.mapError(Schema.decodeEffect(schema)(output, { errors: "all" }), (error) =>
+        issues.problemsFromSchemaError(error, output)
+      )
 
 const checkAnswer = (schema: stepSchema.StepCodec | undefined, value: Schema.Json): Effect.Effect<OutputCheck> =>
   Effect.match(decodeAnswer(schema, value), {

@@ -10,7 +10,7 @@ import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import * as compileSchema from "../../payload/internal/compileSchema.ts"
+import * as interpret from "../../payload/internal/interpret.ts"
 import * as paths from "../../payload/internal/paths.ts"
 import * as untrusted from "../../payload/internal/untrusted.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
@@ -397,7 +397,7 @@ export const resolvePlan = Effect.fnUntraced(function* <R>(
     steps: steps.map((step) => step.definition)
   }
   return livePlan.planFromLive<R>(yield* livePlan.checkParts({ definition, steps, predicates, output: output?.schema }))
-}, compileSchema.sharePatternFuel)
+}, interpret.sharePatternFuel)
 
 const ownValue = (object: Json.JsonObject, key: string): unknown =>
   Object.hasOwn(object, key) ? object[key] : undefined

@@ -9,7 +9,7 @@ import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as compileSchema from "../../payload/internal/compileSchema.ts"
+import * as interpret from "../../payload/internal/interpret.ts"
 import * as paths from "../../payload/internal/paths.ts"
 import * as untrusted from "../../payload/internal/untrusted.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
@@ -174,7 +174,7 @@ const allProblems = Effect.fnUntraced(function* (draft: Draft, rule: NameRule) {
   if (sizes.length > 0) return [...problems, ...sizes]
   for (const [path, key] of selectingNames(draft)) {
     if (key === undefined || !untrusted.inheritedNames.has(key)) continue
-    const reason = new PayloadError.ForbiddenKey({ path, key })
+    const reason = PayloadError.Reason.cases.ForbiddenKey.make({ path, key })
     return yield* new PayloadError.PayloadError({ what: documentName, reason })
   }
   for (const [index, step] of draft.steps.entries()) problems.push(...(yield* stepProblems(step, index, rule)))
@@ -192,7 +192,7 @@ export const checkDraft = Effect.fnUntraced(function* <D extends Draft>(
   if (problems.length === 0) return draft
   const reason = PayloadError.invalid(problems.slice(0, maxIssues), Math.max(0, problems.length - maxIssues))
   return yield* new PayloadError.PayloadError({ what: documentName, reason })
-}, compileSchema.sharePatternFuel)
+}, interpret.sharePatternFuel)
 
 /** Version 3: the definition itself, tagged. */
 const WirePlan = Schema.Struct({ version: Schema.Literal(3), ...PlanDefinition.PlanDefinition.to.fields }).pipe(

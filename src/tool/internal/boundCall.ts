@@ -159,7 +159,7 @@ const checkArguments = (
         coerce: true
       })
       if (Result.isFailure(checked))
-        return Effect.fail(boundTool.invalidArguments(name, PayloadError.renderIssues(checked.failure)))
+        return Effect.fail(boundTool.invalidArguments(name, PayloadError.render("", checked.failure)))
       // the interpreter gives an object back for an object
       return Json.isObject(checked.success) ? Effect.succeed(checked.success) : Effect.succeed(json)
     })

@@ -386,7 +386,7 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
   const decode = decodeJson(tool.parametersSchema)
   return (args) =>
     Effect.mapError(decode(args, { errors: "all" }), (error) =>
-      invalidArguments(tool.name, PayloadError.renderIssues(issues.issuesFromSchemaError(error)))
+      invalidArguments(tool.name, PayloadError.render("", issues.problemsFromSchemaError(error, args)))
     )
 }
 

@@ -35,7 +35,7 @@ const checkResult = (call: boundCall.BoundCall, result: ToolResult.ToolResult): 
   if (Result.isSuccess(checked)) return { ...result, value: checked.success }
   return ToolResult.failure(
     "execution_error",
-    `The result of tool ${JSON.stringify(call.contract.name)} does not fit its contract: ${PayloadError.renderIssues(checked.failure)}`
+    `The result of tool ${JSON.stringify(call.contract.name)} does not fit its contract: ${PayloadError.render("", checked.failure)}`
   )
 }
 

@@ -132,13 +132,20 @@ interface Place {
   readonly prefix: string
 }
 
+/** `/items/0/name` as the recordings write it, `items[0].name`. */
+const readable = (pointer: string): string =>
+  pointer
+    .slice(1)
+    .replace(/\/(\d+)(?=\/|$)/gu, "[$1]")
+    .replaceAll("/", ".")
+
 /** Checks by behaviour that a parameter was read as the case expects. */
 const meetsParam = ({ checked, prefix, wrap }: Place, param: Param, isOnly: boolean): void => {
   const path = `${prefix}${param.name}`
   /** Only issues of this parameter count, the others may be missing. */
   const issuesOf = (object: Json) => {
     const result = JsonSchema.validate(checked, wrap(object))
-    const issues = Result.isFailure(result) ? result.failure.map((issue) => issue.path) : []
+    const issues = Result.isFailure(result) ? result.failure.map((issue) => readable(issue.path)) : []
     return issues.filter((one) => one === path || one.startsWith(`${path}.`) || one.startsWith(`${path}[`))
   }
   const takesValue = (value: Schema.Json) => issuesOf({ [param.name]: value }).length === 0
@@ -200,8 +207,11 @@ export const validate = Effect.fnUntraced(function* (golden: Case) {
   if (expect.value !== undefined) return assert.deepStrictEqual(result, Result.succeed(expect.value))
   const { errors = [] } = expect
   const issues = Result.isFailure(result) ? result.failure : []
-  assert.deepStrictEqual(pluck(issues, "path"), errors.map(({ path }) => path))
-  for (const [index, one] of errors.entries()) mentions(issues[index]?.message ?? "", one.mentions)
+  assert.deepStrictEqual(
+    issues.map(({ path }) => readable(path)),
+    pluck(errors, "path")
+  )
+  for (const [index, one] of errors.entries()) mentions(issues[index]?.expected ?? "", one.mentions)
 })
 
 const StructuredCase = Schema.Struct({
@@ -219,7 +229,7 @@ export const structured = Effect.fnUntraced(function* (golden: Case) {
       ? Result.succeed(json)
       : Result.mapError(JsonSchema.validate(checked, json), (issues) => ({
           kind: "Validation",
-          message: PayloadError.renderIssues(issues)
+          message: PayloadError.render("the output", issues)
         }))
   )
   if (expect.error === undefined) return assert.deepStrictEqual<unknown>(result, Result.succeed(expect.value))

@@ -10,15 +10,7 @@ describe("PAY-C schemas and values that swell", () => {
     Effect.gen(function* () {
       const properties = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`p${i}`, {}]))
       const error = yield* Effect.flip(JsonSchema.make({ $defs: { [long]: { properties } } }))
-      assert.strictEqual(error.reason._tag, "TooLarge")
-    })
-  )
-
-  it.effect("PAY-C a long $id is refused: every reference below would be resolved against it", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(JsonSchema.make({ $id: `https://example.org/${long}` }))
-      assert.strictEqual(error.reason._tag, "TooLarge")
-      assert.strictEqual(error.path, "/$id")
+      assert.strictEqual(error.reason, "TooLarge")
     })
   )
 
@@ -42,7 +34,7 @@ describe("PAY-C schemas and values that swell", () => {
       const schema = yield* JsonSchema.make({ additionalProperties: { items: { type: "string" } } })
       const checked = JsonSchema.validate(schema, { [long]: Array.from({ length: 100 }, () => 1) })
       assert(Result.isFailure(checked))
-      assert.isBelow(PayloadError.renderIssues(checked.failure).length, 2 * long.length)
+      assert.isBelow(PayloadError.render("arguments", checked.failure).length, 2 * long.length)
     })
   )
 
@@ -112,7 +104,7 @@ describe("PAY-C schemas and values that swell", () => {
       const tagged = [
         { type: "object", properties: { is: tag("leaf"), value: { type: "integer" } }, required: ["is", "value"] },
         { type: "object", properties: { is: tag("not"), of: node }, required: ["is", "of"] },
-        { type: "object", properties: { is: tag("same"), of: node }, required: ["is", "of"] }
+        { type: "object", properties: { is: tag("same"), as: node }, required: ["is", "as"] }
       ]
       const untagged = [
         { type: "object", properties: { and: { type: "array", items: node } }, required: ["and"] },

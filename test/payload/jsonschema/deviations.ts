@@ -15,10 +15,19 @@ const answers = (reason: string, ...places: ReadonlyArray<string>): ReadonlyArra
   places.map((place) => ({ place, what: "answer", reason }))
 
 const remote = "A reference may not leave the document (PAY-C); nothing is ever fetched, meta-schemas included."
-const dynamic = "$dynamicRef is not enforced, so it is refused by name (CODEC-4)."
 const idn = "The format needs the tables of IDNA 2008, so it is refused by name (CODEC-4)."
 const proto = "The key __proto__ is refused everywhere (L2)."
 const byName = "An unknown format is refused by name (CODEC-4)."
+
+/** Keywords that no tool has, refused by name wherever they are (DESIGN 8.6). */
+export const refusedKeywords = [
+  "$id",
+  "$anchor",
+  "$dynamicAnchor",
+  "$dynamicRef",
+  "unevaluatedItems",
+  "unevaluatedProperties"
+]
 
 const common: ReadonlyArray<Deviation> = [
   ...refused(remote, "refRemote", "ref > remote ref, containing refs itself"),
@@ -36,13 +45,7 @@ const common: ReadonlyArray<Deviation> = [
 export const deviations = {
   "draft2020-12": [
     ...common,
-    ...refused(remote, "defs > validate definition against metaschema"),
-    ...refused(
-      dynamic,
-      "dynamicRef",
-      "unevaluatedItems > unevaluatedItems with $dynamicRef",
-      "unevaluatedProperties > unevaluatedProperties with $dynamicRef"
-    ),
+    ...refused(remote, "defs > validate definition against metaschema", "dynamicRef > $ref to $dynamicRef"),
     ...refused("$schema selects draft 2020-12 or draft-07, other meta-schemas are refused (CODEC-4).", "vocabulary"),
     ...answers("Formats are asserted, not only noted (CODEC-4).", "format")
   ],

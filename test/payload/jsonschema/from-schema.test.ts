@@ -118,14 +118,14 @@ describe("TOOL-6 FromSchema", () => {
     Effect.gen(function* () {
       const opaque = Schema.Struct({ a: Schema.Array(Schema.Struct({ m: Schema.instanceOf(Map) })) })
       const error = yield* Effect.flip(JsonSchema.fromSchema(opaque, { what: "parameters of x" }))
-      assert.strictEqual(error.reason._tag, "NotRepresentable")
+      assert.strictEqual(error.reason, "NotRepresentable")
       assert.strictEqual(error.path, "/properties/a/items/properties/m")
       assert.include(error.message, "parameters of x")
       const symbol = Schema.Struct({ [Symbol.for("s")]: Schema.String })
-      assert.strictEqual((yield* Effect.flip(JsonSchema.fromSchema(symbol))).reason._tag, "NotRepresentable")
+      assert.strictEqual((yield* Effect.flip(JsonSchema.fromSchema(symbol))).reason, "NotRepresentable")
       const look = Schema.Struct({ a: Schema.String.check(Schema.isPattern(/^(?=a)/u)) })
       const pattern = yield* Effect.flip(JsonSchema.fromSchema(look))
-      assert.deepStrictEqual([pattern.path, pattern.reason._tag], ["/properties/a/pattern", "UnsupportedPattern"])
+      assert.deepStrictEqual([pattern.path, pattern.reason], ["/properties/a/pattern", "UnsupportedPattern"])
     })
   )
 

@@ -38,7 +38,7 @@ describe("AGENT-6 ModelJson", () => {
     it(`AGENT-6 takes nothing from ${JSON.stringify(text.slice(0, 40))}`, () => {
       const result = ModelJson.parse(text)
       assert.isTrue(Result.isFailure(result))
-      if (Result.isFailure(result)) assert.strictEqual(result.failure._tag, "ModelJsonError")
+      if (Result.isFailure(result)) assert.strictEqual(result.failure._tag, "PayloadError")
     })
   }
 

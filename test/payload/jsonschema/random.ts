@@ -75,8 +75,6 @@ export const random = (seed: number) => {
         ["then", sub()],
         ["else", sub()]
       ],
-      () => [["unevaluatedProperties", sub()]],
-      () => [["unevaluatedItems", sub()]],
       () => [["properties", { [key()]: { $ref: "#/$defs/d" } }]],
       () => [["items", { $ref: "#/$defs/d" }]]
     ])()

@@ -1,0 +1,1124 @@
+/**
+ * The interpreter of JSON Schema: compiles a document to nodes, and completes and checks values with them.
+ *
+ * It reads draft 2020-12 and draft-07 as tools use them. All work is bounded: documents by depth, length of
+ * references and weight of patterns, values by a number of steps.
+ */
+
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import * as Limits from "../Limits.ts"
+import * as PayloadError from "../PayloadError.ts"
+import * as base from "./base.ts"
+import * as jsonReader from "./jsonReader.ts"
+import * as jsonValues from "./jsonValues.ts"
+import * as paths from "./paths.ts"
+import * as Patterns from "./patterns.ts"
+
+/** Why a document is refused: a name to branch on, and the problem. */
+export interface Refusal extends PayloadError.Problem {
+  readonly reason: RefusalReason
+}
+
+export type RefusalReason = (typeof refusalReasons)[number]
+
+export const refusalReasons = [
+  "NotASchema",
+  "TooLarge",
+  "TooDeep",
+  "ForbiddenKey",
+  "UnsupportedDialect",
+  "UnsupportedKeyword",
+  "UnsupportedType",
+  "UnsupportedFormat",
+  "UnsupportedPattern",
+  "InvalidKeyword",
+  "UnresolvedReference",
+  "ReferenceCycle",
+  "NotRepresentable",
+  "NotStrict"
+] as const
+
+export type Dialect = "2020-12" | "draft-07"
+
+/** One assertion of a schema: true when the value has what it asks for. */
+type Check = (value: Schema.Json, at: paths.Location | undefined, run: Run) => boolean
+
+/** One schema of the document, ready to run. Keywords fill it in, because references may point forward. */
+export interface Node {
+  readonly pointer: string
+  /** The answer of a boolean schema: accepts all or nothing. */
+  readonly always: boolean | undefined
+  readonly preset: Schema.Json | undefined
+  /** The kinds `type` admits, as bits. */
+  kinds: number
+  readonly checks: Array<Check>
+  properties: ReadonlyMap<string, Node>
+  patterns: ReadonlyArray<readonly [pattern: Patterns.CompiledPattern, node: Node]>
+  additional: Node | undefined
+  required: ReadonlySet<string>
+  /** Schemas that apply to the object when a property is present. */
+  dependents: ReadonlyArray<readonly [key: string, node: Node]>
+  prefix: ReadonlyArray<Node>
+  rest: Node | undefined
+  readonly combined: Record<"allOf" | "anyOf" | "oneOf", ReadonlyArray<Node>>
+  readonly parts: { not?: Node; if?: Node; then?: Node; else?: Node }
+  reference: Node | undefined
+  /** What applies to every value of this schema: itself, its reference and its `allOf`, transitively. Known on first use. */
+  closure: ReadonlyArray<Node> | undefined
+  /** The default once it was found to fit its schema; `"none"` when it does not. */
+  filled: { readonly value: Schema.Json } | "none" | "pending" | undefined
+}
+
+const makeNode = (pointer: string, always: boolean | undefined, preset: Schema.Json | undefined): Node => ({
+  pointer,
+  always,
+  preset,
+  kinds: jsonValues.allKinds,
+  checks: [],
+  properties: new Map(),
+  patterns: [],
+  additional: undefined,
+  required: new Set(),
+  dependents: [],
+  prefix: [],
+  rest: undefined,
+  combined: { allOf: [], anyOf: [], oneOf: [] },
+  parts: {},
+  reference: undefined,
+  closure: undefined,
+  filled: undefined
+})
+
+// --- Running -------------------------------------------------------------------------------------------------------
+
+/** The state of one validation. */
+interface Run {
+  /** Steps that may still be taken. */
+  steps: number
+  depth: number
+  /** Set when the work was given up; nothing found afterwards counts. */
+  exhausted: "steps" | "depth" | undefined
+  /** `undefined` while only the answer counts: then the first failure ends the work. */
+  problems: Array<PayloadError.Problem> | undefined
+  readonly maxIssues: number
+  readonly strict: boolean
+  readonly coerce: boolean
+}
+
+/** Subschemas inside one another at run time; far from the end of the stack. */
+const maxRunDepth = 700
+
+const spend = (run: Run, steps: number): boolean => {
+  if (run.exhausted !== undefined) return false
+  run.steps -= steps
+  if (run.steps < 0) run.exhausted = "steps"
+  return run.exhausted === undefined
+}
+
+const enter = (run: Run): boolean => {
+  if (run.depth >= maxRunDepth) run.exhausted ??= "depth"
+  if (run.exhausted !== undefined) return false
+  run.depth++
+  return true
+}
+
+/** As many problems as were asked for, or with paths so long (keys come from outside) that the list would swell. */
+const isFull = (problems: ReadonlyArray<PayloadError.Problem>, maxIssues: number): boolean =>
+  problems.length >= maxIssues || problems.reduce((size, { path }) => size + path.length, 0) > paths.maxPaths
+
+/** True when a failure makes further work useless. */
+const isDone = (run: Run): boolean =>
+  run.exhausted !== undefined || run.problems === undefined || isFull(run.problems, run.maxIssues)
+
+const addProblem = (run: Run, problem: PayloadError.Problem): void => {
+  if (run.problems === undefined || isFull(run.problems, run.maxIssues)) return
+  const known = run.problems.some(({ expected, path }) => expected === problem.expected && path === problem.path)
+  if (!known) run.problems.push(problem)
+}
+
+/** Notes a problem and is the answer "no". */
+const report = (run: Run, at: paths.Location | undefined, keyword: string, expected: string, found: string): false => {
+  if (run.problems !== undefined) addProblem(run, { path: paths.toPointer(at), expected, found, keyword })
+  return false
+}
+
+/** Runs a part with another list of problems; `undefined` means that only the answer counts. */
+const withProblems = <A>(run: Run, problems: Run["problems"], part: () => A): A => {
+  const before = run.problems
+  run.problems = problems
+  const result = part()
+  run.problems = before
+  return result
+}
+
+const accepts = (node: Node, value: Schema.Json, run: Run): boolean =>
+  withProblems(run, undefined, () => evaluate(node, value, undefined, run))
+
+/** True when a value has everything a schema asks for, by JSON Schema alone: nothing is filled in or left out. */
+const evaluate = (node: Node, value: Schema.Json, at: paths.Location | undefined, run: Run): boolean => {
+  if (!spend(run, 1)) return false
+  if (node.always !== undefined) {
+    return node.always || report(run, at, "false", "no value", jsonValues.kindOf(value))
+  }
+  if ((jsonValues.kindBitOf(value) & node.kinds) === 0) {
+    return report(run, at, "type", jsonValues.kindNames(node.kinds), jsonValues.kindOf(value))
+  }
+  if (!enter(run)) return false
+  const ok = every(node.checks, run, (check) => check(value, at, run))
+  run.depth--
+  return ok
+}
+
+/** Tests all items for the sake of their problems, until nothing more can be learnt. */
+const every = <A>(items: Iterable<A>, run: Run, test: (item: A) => boolean): boolean => {
+  let ok = true
+  for (const item of items) {
+    if (test(item)) continue
+    ok = false
+    if (isDone(run)) return false
+  }
+  return ok
+}
+
+// --- Keywords ------------------------------------------------------------------------------------------------------
+
+type Keys = ReadonlyArray<string | number>
+
+/** One keyword of a schema, as its reader sees it. */
+interface Keyword {
+  readonly name: string
+  readonly dialect: Dialect
+  /** The schema that holds the keyword. */
+  readonly schema: base.JsonObject
+  readonly node: Node
+  /** Compiles the subschema at keys below the keyword. */
+  readonly sub: (json: Schema.Json, ...keys: Keys) => Node
+  /** Compiles a regular expression once per document. */
+  readonly pattern: (source: string, ...keys: Keys) => Patterns.CompiledPattern | undefined
+  /** Refuses the document because the keyword, or what is at keys below it, has the wrong form. */
+  readonly invalid: (expected: string, found: Schema.Json, ...keys: Keys) => undefined
+  readonly refuse: (reason: RefusalReason, expected: string, found: string, fix?: string) => undefined
+}
+
+/** Reads the value of a keyword into the node; returns what is left to check at run time. */
+type Reader = (value: Schema.Json, keyword: Keyword) => Check | undefined
+
+const count = (n: number, unit: string): string => {
+  if (n === 1) return `1 ${unit}`
+  return unit.endsWith("y") ? `${n} ${unit.slice(0, -1)}ies` : `${n} ${unit}s`
+}
+
+const numberReader =
+  (holds: (found: number, limit: number) => boolean, expected: string, found: string): Reader =>
+  (limit, keyword) =>
+    typeof limit !== "number" || (keyword.name === "multipleOf" && limit <= 0)
+      ? keyword.invalid("a number, for multipleOf greater than 0", limit)
+      : (value, at, run) =>
+          typeof value !== "number" ||
+          holds(value, limit) ||
+          report(run, at, keyword.name, `${expected} ${limit}`, found)
+
+const isCount = (value: Schema.Json): value is number =>
+  typeof value === "number" && Number.isInteger(value) && value >= 0
+
+const sizeReader =
+  (measure: (value: Schema.Json) => number | undefined, bound: "least" | "most", unit: string): Reader =>
+  (limit, keyword) =>
+    !isCount(limit)
+      ? keyword.invalid("a whole number of at least 0", limit)
+      : (value, at, run) => {
+          const size = measure(value)
+          if (size === undefined || (bound === "least" ? size >= limit : size <= limit)) return true
+          return report(run, at, keyword.name, `at ${bound} ${count(limit, unit)}`, String(size))
+        }
+
+const textLength = (value: Schema.Json) => (typeof value === "string" ? jsonValues.countCodePoints(value) : undefined)
+
+const itemCount = (value: Schema.Json) => (base.isArray(value) ? value.length : undefined)
+
+const propertyCount = (value: Schema.Json) => (base.isObject(value) ? Object.keys(value).length : undefined)
+
+const maxShownMembers = 20
+
+const enumReader: Reader = (value, keyword) => {
+  const members = keyword.name === "const" ? [value] : value
+  if (!base.isArray(members)) return keyword.invalid("an array", value)
+  const prints = new Set(members.map(jsonValues.fingerprint))
+  const shown = members.slice(0, maxShownMembers).map((member) => jsonValues.formatValue(member))
+  const rest = members.length - shown.length
+  const list = `${shown.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`
+  const expected = members.length === 1 ? list : `one of ${list}`
+  return (found, at, run) =>
+    (spend(run, jsonValues.countValues(found)) && prints.has(jsonValues.fingerprint(found))) ||
+    report(run, at, keyword.name, expected, `another ${jsonValues.kindOf(found)}`)
+}
+
+const patternReader: Reader = (source, keyword) => {
+  if (typeof source !== "string") return keyword.invalid("a string", source)
+  const pattern = keyword.pattern(source)
+  if (pattern === undefined) return undefined
+  const expected = `text that matches the pattern ${jsonValues.formatValue(source, 200)}`
+  return (value, at, run) =>
+    typeof value !== "string" ||
+    (spend(run, pattern.cost(value.length)) && pattern.test(value)) ||
+    report(run, at, "pattern", expected, "other text")
+}
+
+const formatReader: Reader = (name, keyword) => {
+  if (typeof name !== "string") return keyword.invalid("a string", name)
+  const check = Patterns.formatCheck(name)
+  if (check === undefined) {
+    return keyword.refuse("UnsupportedFormat", `one of ${Patterns.formatNames.join(", ")}`, paths.quote(name))
+  }
+  return (value, at, run) =>
+    typeof value !== "string" ||
+    (spend(run, 1 + value.length / 256) && check(value)) ||
+    report(run, at, "format", `a valid ${name}`, "other text")
+}
+
+const isSchema = (value: Schema.Json | undefined): value is base.JsonObject | boolean =>
+  base.isObject(value) || typeof value === "boolean"
+
+const readSchema = (value: Schema.Json, keyword: Keyword): Node | undefined =>
+  isSchema(value) ? keyword.sub(value) : keyword.invalid("a schema", value)
+
+const readSchemas = (value: Schema.Json, keyword: Keyword): ReadonlyArray<Node> | undefined =>
+  base.isArray(value) && value.length > 0
+    ? value.map((item, index) => keyword.sub(item, index))
+    : keyword.invalid("a non-empty array of schemas", value)
+
+const readNamed = (value: Schema.Json, keyword: Keyword): ReadonlyArray<readonly [string, Node]> | undefined =>
+  base.isObject(value)
+    ? Object.keys(value).map((key) => [key, keyword.sub(value[key] ?? null, key)] as const)
+    : keyword.invalid("an object of schemas", value)
+
+const readNames = (value: Schema.Json | undefined): ReadonlyArray<string> | undefined => {
+  if (!base.isArray(value)) return undefined
+  const list = value.filter((item) => typeof item === "string")
+  return list.length === value.length ? list : undefined
+}
+
+// Arrays
+
+const prefixReader: Reader = (value, keyword) => {
+  const nodes = readSchemas(value, keyword)
+  if (nodes === undefined) return undefined
+  keyword.node.prefix = nodes
+  return (found, at, run) =>
+    !base.isArray(found) ||
+    every(nodes.slice(0, found.length).entries(), run, ([index, node]) =>
+      evaluate(node, found[index] ?? null, paths.childLocation(at, index), run)
+    )
+}
+
+const restReader: Reader = (value, keyword) => {
+  const rest = readSchema(value, keyword)
+  if (rest === undefined) return undefined
+  keyword.node.rest = rest
+  return (found, at, run) => {
+    const from = keyword.node.prefix.length
+    if (!base.isArray(found) || found.length <= from) return true
+    if (rest.always === false)
+      return report(run, at, keyword.name, `at most ${count(from, "item")}`, String(found.length))
+    return every(found.slice(from).entries(), run, ([index, item]) =>
+      evaluate(rest, item, paths.childLocation(at, from + index), run)
+    )
+  }
+}
+
+const itemsReader: Reader = (value, keyword) =>
+  keyword.dialect === "draft-07" && base.isArray(value)
+    ? value.length === 0
+      ? undefined
+      : prefixReader(value, keyword)
+    : restReader(value, keyword)
+
+/** In draft-07 it is about the items beyond a list in `items`, and means nothing without one. */
+const additionalItemsReader: Reader = (value, keyword) => {
+  if (base.isArray(base.own(keyword.schema, "items"))) return restReader(value, keyword)
+  readSchema(value, keyword)
+  return undefined
+}
+
+const containsReader: Reader = (value, keyword) => {
+  const node = readSchema(value, keyword)
+  if (node === undefined) return undefined
+  const limit = (name: string) => {
+    const found = base.own(keyword.schema, name)
+    return keyword.dialect === "2020-12" && typeof found === "number" ? found : undefined
+  }
+  const min = limit("minContains") ?? 1
+  const max = limit("maxContains") ?? Number.POSITIVE_INFINITY
+  return (items, at, run) => {
+    if (!base.isArray(items)) return true
+    const found = items.filter((item) => accepts(node, item, run)).length
+    if (found >= min && found <= max) return true
+    const bound = found < min ? `at least ${min}` : `at most ${max}`
+    return report(run, at, "contains", `${bound} of the items in the form of "contains"`, String(found))
+  }
+}
+
+const uniqueReader: Reader = (unique, keyword) => {
+  if (typeof unique !== "boolean") return keyword.invalid("a boolean", unique)
+  if (!unique) return undefined
+  return (items, at, run) => {
+    if (!base.isArray(items)) return true
+    if (!spend(run, jsonValues.countValues(items))) return false
+    const seen = new Map<string, number>()
+    return every(items.entries(), run, ([index, item]) => {
+      const print = jsonValues.fingerprint(item)
+      const first = seen.get(print)
+      if (first === undefined) seen.set(print, index)
+      return (
+        first === undefined ||
+        report(run, paths.childLocation(at, index), "uniqueItems", "an item of its own", `the same as item ${first}`)
+      )
+    })
+  }
+}
+
+// Objects
+
+const present = "a required value"
+
+const requireKeys =
+  (keys: Iterable<string>, name: string, expected: string): Check =>
+  (value, at, run) =>
+    !base.isObject(value) ||
+    every(
+      keys,
+      run,
+      (key) => Object.hasOwn(value, key) || report(run, paths.childLocation(at, key), name, expected, "nothing")
+    )
+
+const propertiesReader: Reader = (value, keyword) => {
+  const nodes = readNamed(value, keyword)
+  if (nodes === undefined) return undefined
+  const { node } = keyword
+  node.properties = new Map(nodes)
+  return (found, at, run) =>
+    !base.isObject(found) ||
+    every(nodes, run, ([key, property]) => {
+      const member = base.own(found, key)
+      if (member !== undefined) return evaluate(property, member, paths.childLocation(at, key), run)
+      return !node.required.has(key) || report(run, paths.childLocation(at, key), "required", present, "nothing")
+    })
+}
+
+/** Declared properties that are missing are reported by `properties`, in the order of their declaration. */
+const requiredReader: Reader = (value, keyword) => {
+  const names = readNames(value)
+  if (names === undefined) return keyword.invalid("an array of strings", value)
+  keyword.node.required = new Set(names)
+  const declared = base.own(keyword.schema, "properties")
+  const others = names.filter((name) => !base.isObject(declared) || !Object.hasOwn(declared, name))
+  return requireKeys(others, "required", present)
+}
+
+const patternCost = ({ patterns }: Node, key: string): number =>
+  patterns.reduce((sum, [pattern]) => sum + pattern.cost(key.length), 1)
+
+const patternPropertiesReader: Reader = (value, keyword) => {
+  const named = readNamed(value, keyword)
+  if (named === undefined) return undefined
+  const { node } = keyword
+  node.patterns = named.flatMap(([source, member]) => {
+    const pattern = keyword.pattern(source, source)
+    return pattern === undefined ? [] : [[pattern, member] as const]
+  })
+  return (found, at, run) =>
+    !base.isObject(found) ||
+    every(Object.keys(found), run, (key) => {
+      if (!spend(run, patternCost(node, key))) return false
+      const matching = node.patterns.filter(([pattern]) => pattern.test(key))
+      return every(matching, run, ([, member]) =>
+        evaluate(member, found[key] ?? null, paths.childLocation(at, key), run)
+      )
+    })
+}
+
+/** True when `properties` and `patternProperties` leave a key to `additionalProperties`. */
+const isAdditional = ({ patterns, properties }: Node, key: string): boolean =>
+  !properties.has(key) && !patterns.some(([pattern]) => pattern.test(key))
+
+const additionalReader: Reader = (value, keyword) => {
+  const additional = readSchema(value, keyword)
+  if (additional === undefined) return undefined
+  const { node } = keyword
+  node.additional = additional
+  return (found, at, run) =>
+    !base.isObject(found) ||
+    every(Object.keys(found), run, (key) => {
+      if (!spend(run, patternCost(node, key))) return false
+      if (!isAdditional(node, key)) return true
+      const member = found[key] ?? null
+      const here = paths.childLocation(at, key)
+      return additional.always === false
+        ? report(run, here, keyword.name, "no such key", jsonValues.kindOf(member))
+        : evaluate(additional, member, here, run)
+    })
+}
+
+const namesReader: Reader = (value, keyword) => {
+  const node = readSchema(value, keyword)
+  if (node === undefined) return undefined
+  return (found, at, run) =>
+    !base.isObject(found) ||
+    every(
+      Object.keys(found),
+      run,
+      (key) =>
+        accepts(node, key, run) ||
+        report(
+          run,
+          paths.childLocation(at, key),
+          "propertyNames",
+          "a name of the form that is asked for",
+          "another one"
+        )
+    )
+}
+
+/** `dependentRequired`, `dependentSchemas`, and `dependencies`, which holds both. */
+const dependentsReader: Reader = (value, keyword) => {
+  if (!base.isObject(value)) return keyword.invalid("an object", value)
+  const checks: Array<readonly [key: string, check: Check]> = []
+  for (const key of Object.keys(value)) {
+    const dependency = value[key] ?? null
+    const names = keyword.name === "dependentSchemas" ? undefined : readNames(dependency)
+    if (names !== undefined) {
+      checks.push([key, requireKeys(names, keyword.name, `${present}, because ${JSON.stringify(key)} is present`)])
+    } else if (keyword.name === "dependentRequired") keyword.invalid("an array of strings", dependency, key)
+    else {
+      const node = keyword.sub(dependency, key)
+      keyword.node.dependents = [...keyword.node.dependents, [key, node]]
+      checks.push([key, (found, at, run) => evaluate(node, found, at, run)])
+    }
+  }
+  return (found, at, run) =>
+    !base.isObject(found) || every(checks, run, ([key, check]) => !Object.hasOwn(found, key) || check(found, at, run))
+}
+
+// Combinations
+
+const maxShownBranches = 3
+
+/**
+ * The problems of the alternative a value was meant for: the only one that fails for more than the kind of the
+ * value, or than a constant in it.
+ */
+const problemsOfIntended = (
+  all: ReadonlyArray<ReadonlyArray<PayloadError.Problem>>,
+  here: string
+): ReadonlyArray<PayloadError.Problem> | undefined => {
+  const ofKind = all.filter((problems) => !problems.some(({ keyword, path }) => keyword === "type" && path === here))
+  if (ofKind.length <= 1) return ofKind[0]
+  const tagged = ofKind.filter((problems) => !problems.some(({ keyword }) => keyword === "const" || keyword === "enum"))
+  return tagged.length === 1 ? tagged[0] : undefined
+}
+
+const reportNoMatch = (
+  branches: ReadonlyArray<Node>,
+  name: string,
+  value: Schema.Json,
+  at: paths.Location | undefined,
+  run: Run
+): false => {
+  if (run.problems === undefined) return false
+  const here = paths.toPointer(at)
+  const all = branches.map((branch) => {
+    const problems: Array<PayloadError.Problem> = []
+    withProblems(run, problems, () => evaluate(branch, value, at, run))
+    return problems
+  })
+  const intended = problemsOfIntended(all, here)
+  if (intended !== undefined) {
+    for (const problem of intended) addProblem(run, problem)
+    return false
+  }
+  const reasons = new Set(
+    all.flatMap(([first]) => {
+      if (first === undefined) return []
+      return first.path === here ? first.expected : `${first.expected} at ${first.path.slice(here.length)}`
+    })
+  )
+  const shown = Array.from(reasons).slice(0, maxShownBranches).join(", or ")
+  const expected = `one of ${branches.length} alternatives (${shown}${reasons.size > maxShownBranches ? ", ..." : ""})`
+  return report(run, at, name, expected, jsonValues.kindOf(value))
+}
+
+const combinationReader =
+  (name: "allOf" | "anyOf" | "oneOf", check: (nodes: ReadonlyArray<Node>) => Check): Reader =>
+  (value, keyword) => {
+    const nodes = readSchemas(value, keyword)
+    if (nodes === undefined) return undefined
+    keyword.node.combined[name] = nodes
+    return check(nodes)
+  }
+
+const partReader =
+  (name: keyof Node["parts"], check: (node: Node, all: Node["parts"]) => Check | undefined): Reader =>
+  (value, keyword) => {
+    const node = readSchema(value, keyword)
+    if (node === undefined) return undefined
+    keyword.node.parts[name] = node
+    return check(node, keyword.node.parts)
+  }
+
+const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
+  ["enum", enumReader],
+  ["const", enumReader],
+  ["minimum", numberReader((found, limit) => found >= limit, "at least", "a smaller number")],
+  ["maximum", numberReader((found, limit) => found <= limit, "at most", "a larger number")],
+  ["exclusiveMinimum", numberReader((found, limit) => found > limit, "more than", "a number that is not")],
+  ["exclusiveMaximum", numberReader((found, limit) => found < limit, "less than", "a number that is not")],
+  ["multipleOf", numberReader(jsonValues.isMultipleOf, "a multiple of", "another number")],
+  ["minLength", sizeReader(textLength, "least", "character")],
+  ["maxLength", sizeReader(textLength, "most", "character")],
+  ["pattern", patternReader],
+  ["format", formatReader],
+  ["prefixItems", prefixReader],
+  ["items", itemsReader],
+  ["additionalItems", additionalItemsReader],
+  ["minItems", sizeReader(itemCount, "least", "item")],
+  ["maxItems", sizeReader(itemCount, "most", "item")],
+  ["uniqueItems", uniqueReader],
+  ["contains", containsReader],
+  ["minContains", sizeReader(() => undefined, "least", "item")],
+  ["maxContains", sizeReader(() => undefined, "most", "item")],
+  ["properties", propertiesReader],
+  ["required", requiredReader],
+  ["patternProperties", patternPropertiesReader],
+  ["additionalProperties", additionalReader],
+  ["minProperties", sizeReader(propertyCount, "least", "property")],
+  ["maxProperties", sizeReader(propertyCount, "most", "property")],
+  ["propertyNames", namesReader],
+  ["dependentRequired", dependentsReader],
+  ["dependentSchemas", dependentsReader],
+  ["dependencies", dependentsReader],
+  [
+    "allOf",
+    combinationReader(
+      "allOf",
+      (nodes) => (value, at, run) => every(nodes, run, (node) => evaluate(node, value, at, run))
+    )
+  ],
+  [
+    "anyOf",
+    combinationReader(
+      "anyOf",
+      (nodes) => (value, at, run) =>
+        nodes.some((node) => accepts(node, value, run)) || reportNoMatch(nodes, "anyOf", value, at, run)
+    )
+  ],
+  [
+    "oneOf",
+    combinationReader("oneOf", (nodes) => (value, at, run) => {
+      const fitting = nodes.filter((node) => accepts(node, value, run)).length
+      if (fitting === 0) return reportNoMatch(nodes, "oneOf", value, at, run)
+      const expected = `exactly one of ${nodes.length} alternatives`
+      return fitting === 1 || report(run, at, "oneOf", expected, `a value that fits ${fitting}`)
+    })
+  ],
+  [
+    "not",
+    partReader(
+      "not",
+      (node) => (value, at, run) =>
+        !accepts(node, value, run) || report(run, at, "not", `a value that "not" admits`, jsonValues.kindOf(value))
+    )
+  ],
+  [
+    "if",
+    partReader("if", (condition, parts) => (value, at, run) => {
+      const branch = accepts(condition, value, run) ? parts.then : parts.else
+      return branch === undefined || evaluate(branch, value, at, run)
+    })
+  ],
+  ["then", partReader("then", () => undefined)],
+  ["else", partReader("else", () => undefined)]
+])
+
+/** Keywords that have no influence on which values are accepted. */
+const annotationKeywords: ReadonlySet<string> = new Set([
+  "title",
+  "description",
+  "default",
+  "examples",
+  "$comment",
+  "deprecated",
+  "readOnly",
+  "writeOnly",
+  "contentEncoding",
+  "contentMediaType",
+  "contentSchema"
+])
+
+const only2020: ReadonlySet<string> = new Set([
+  "prefixItems",
+  "minContains",
+  "maxContains",
+  "dependentRequired",
+  "dependentSchemas"
+])
+
+const only07: ReadonlySet<string> = new Set(["additionalItems"])
+
+// --- Compiling -----------------------------------------------------------------------------------------------------
+
+/** Weight of the patterns of a document, or of several that share a budget: compiling them takes time, too. */
+export const maxPatterns = 60_000
+
+/** The weight of the patterns compiled so far by the documents that share a budget. */
+export interface PatternFuel {
+  weight: number
+}
+
+export const SharedPatternFuel = Context.Reference<PatternFuel | undefined>("effect-emissary/payload/PatternFuel", {
+  defaultValue: () => undefined
+})
+
+/**
+ * Makes all schemas of an Effect share one budget for their patterns.
+ *
+ * **When to use**
+ *
+ * Around the decoding of a payload that holds many schemas: compiling patterns takes
+ * time, which is bounded for each document, and without this not for all of them.
+ */
+export const sharePatternFuel = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.suspend(() => Effect.provideService(effect, SharedPatternFuel, { weight: 0 }))
+
+/** Schemas and values are worked on recursively: deeper ones are refused whatever the limits are. */
+const maxDocumentDepth = 256
+const maxValueDepth = 512
+
+/** Chains of schemas over one value may be this long. */
+const maxChain = 100
+
+/** Length of all pointers of a document: each place below a long key repeats the key. */
+const maxPointers = 32 * 1024 * 1024
+
+/** Copies a document within the limits and the rules for keys. */
+export const copyDocument = (json: unknown, limits: Limits.Limits): Result.Result<base.JsonObject, Refusal> => {
+  const maxDepth = Math.min(limits.maxDepth, maxDocumentDepth)
+  const copied = jsonReader.copyJson(json, { ...limits, maxDepth })
+  const refuse = (reason: RefusalReason, problem: PayloadError.Problem): Result.Result<never, Refusal> =>
+    Result.fail({ ...problem, reason })
+  if (Result.isFailure(copied)) {
+    const { _tag } = copied.failure
+    const [problem = notAnObject(json)] = PayloadError.problemsOf(copied.failure)
+    return refuse(_tag === "TooLarge" || _tag === "TooDeep" || _tag === "ForbiddenKey" ? _tag : "NotASchema", problem)
+  }
+  return base.isObject(copied.success)
+    ? Result.succeed(copied.success)
+    : refuse("NotASchema", notAnObject(copied.success))
+}
+
+const notAnObject = (json: unknown): PayloadError.Problem => ({
+  path: "",
+  expected: "an object",
+  found: base.kindOf(json)
+})
+
+const dialects: ReadonlyMap<string, Dialect> = new Map([
+  ["https://json-schema.org/draft/2020-12/schema", "2020-12"],
+  ["http://json-schema.org/draft-07/schema", "draft-07"],
+  ["https://json-schema.org/draft-07/schema", "draft-07"]
+])
+
+const dialectOf = (uri: Schema.Json | undefined): Dialect | undefined => {
+  if (uri === undefined) return "2020-12"
+  return typeof uri === "string" ? dialects.get(uri.replace(/#$/, "")) : undefined
+}
+
+/** A compiled document. */
+export interface Compiled {
+  readonly root: Node
+  readonly dialect: Dialect
+  /** The weight of its patterns, and the weight when the last one was compiled. */
+  readonly patterns: { readonly all: number; readonly beforeLast: number }
+}
+
+/** Compiles a document, or says what in it cannot be enforced. The depth guard before it bounds the recursion. */
+export const compile = (json: base.JsonObject, fuel: PatternFuel): Result.Result<Compiled, Refusal> => {
+  const uri = base.own(json, "$schema")
+  const dialect = dialectOf(uri)
+  if (dialect === undefined) {
+    return Result.fail({
+      reason: "UnsupportedDialect",
+      path: "/$schema",
+      expected: Array.from(dialects.keys()).join(" or "),
+      found: typeof uri === "string" ? paths.quote(uri) : base.kindOf(uri)
+    })
+  }
+  const compiler = new Compiler(dialect, fuel)
+  const root = compiler.node(json, "")
+  compiler.resolveReferences()
+  if (compiler.refusals.length === 0) compiler.findChains()
+  const [first] = compiler.refusals
+  return first === undefined
+    ? Result.succeed({
+        root,
+        dialect,
+        patterns: { all: fuel.weight - compiler.before, beforeLast: compiler.beforeLast }
+      })
+    : Result.fail(first)
+}
+
+class Compiler {
+  readonly dialect: Dialect
+  readonly fuel: PatternFuel
+  readonly before: number
+  beforeLast = 0
+  readonly refusals: Array<Refusal> = []
+  readonly nodes = new Map<string, Node>()
+  readonly references: Array<readonly [node: Node, ref: string]> = []
+  readonly patterns = new Map<string, Result.Result<Patterns.CompiledPattern, string>>()
+  pointers = 0
+
+  constructor(dialect: Dialect, fuel: PatternFuel) {
+    this.dialect = dialect
+    this.fuel = fuel
+    this.before = fuel.weight
+  }
+
+  refuse(reason: RefusalReason, path: string, expected: string, found: string, fix?: string): undefined {
+    this.refusals.push({ reason, path, expected, found, ...base.defined({ fix }) })
+    return undefined
+  }
+
+  node(schema: Schema.Json, pointer: string): Node {
+    const known = this.nodes.get(pointer)
+    if (known !== undefined) return known
+    this.pointers += pointer.length
+    if (this.pointers > maxPointers) {
+      this.refuse("TooLarge", "", `at most ${maxPointers} characters in all pointers`, "more")
+      return makeNode("", true, undefined)
+    }
+    if (!isSchema(schema)) this.refuse("NotASchema", pointer, "a schema (an object or a boolean)", base.kindOf(schema))
+    const node = base.isObject(schema)
+      ? makeNode(pointer, undefined, base.own(schema, "default"))
+      : makeNode(pointer, schema !== false, undefined)
+    this.nodes.set(pointer, node)
+    if (base.isObject(schema)) for (const name of Object.keys(schema)) this.keyword(name, schema, node)
+    return node
+  }
+
+  keyword(name: string, schema: base.JsonObject, node: Node): void {
+    if (annotationKeywords.has(name) || name.startsWith("x-")) return
+    const value = schema[name] ?? null
+    const keyword = this.keywordOf(name, schema, node)
+    if (name === "$schema") {
+      if (dialectOf(value) !== this.dialect) keyword.invalid("the dialect of the document", value)
+    } else if (name === "$defs" || name === "definitions") readNamed(value, keyword)
+    else if (name === "$ref") this.reference(value, keyword)
+    else if (this.dialect === "draft-07" && Object.hasOwn(schema, "$ref")) {
+      keyword.invalid("nothing beside $ref, where draft-07 would ignore it", value)
+    } else if (name === "type") node.kinds = this.kinds(value, keyword)
+    else this.assertion(value, keyword)
+  }
+
+  keywordOf(name: string, schema: base.JsonObject, node: Node): Keyword {
+    const place = (keys: Keys) => [name, ...keys].reduce<string>(paths.appendToken, node.pointer)
+    return {
+      name,
+      dialect: this.dialect,
+      schema,
+      node,
+      sub: (part, ...keys) => this.node(part, place(keys)),
+      pattern: (source, ...keys) => this.pattern(source, place(keys)),
+      invalid: (expected, found, ...keys) => this.refuse("InvalidKeyword", place(keys), expected, base.kindOf(found)),
+      refuse: (reason, expected, found, fix) => this.refuse(reason, place([]), expected, found, fix)
+    }
+  }
+
+  assertion(value: Schema.Json, keyword: Keyword): void {
+    const foreign = (this.dialect === "draft-07" ? only2020 : only07).has(keyword.name)
+    const reader = foreign ? undefined : readers.get(keyword.name)
+    if (reader === undefined) {
+      const fix = `Remove it, or rename it to "x-..." if it is a note`
+      keyword.refuse("UnsupportedKeyword", "a keyword that can be enforced", paths.quote(keyword.name), fix)
+      return
+    }
+    const check = reader(value, keyword)
+    if (check !== undefined) keyword.node.checks.push(check)
+  }
+
+  kinds(value: Schema.Json, keyword: Keyword): number {
+    const list = base.isArray(value) ? value : [value]
+    if (list.length === 0) keyword.invalid("a type", value)
+    return list.reduce<number>((bits, name) => {
+      const bit = typeof name === "string" ? jsonValues.kindBit(name) : undefined
+      if (bit !== undefined) return bits | bit
+      const found = typeof name === "string" ? paths.quote(name) : base.kindOf(name)
+      keyword.refuse("UnsupportedType", `one of ${jsonValues.allKindNames.join(", ")}`, found)
+      return bits
+    }, 0)
+  }
+
+  pattern(source: string, pointer: string): Patterns.CompiledPattern | undefined {
+    this.beforeLast = this.fuel.weight - this.before
+    if (this.fuel.weight > maxPatterns) {
+      return this.refuse("TooLarge", pointer, `at most ${maxPatterns} as the weight of all patterns`, "more")
+    }
+    const known = this.patterns.get(source)
+    const compiled = known ?? Patterns.compilePattern(source)
+    if (known === undefined) {
+      this.patterns.set(source, compiled)
+      this.fuel.weight += Result.isSuccess(compiled) ? compiled.success.weight : source.length
+    }
+    if (Result.isSuccess(compiled)) return compiled.success
+    const found = `one that cannot run: ${paths.truncateText(compiled.failure, 300)}`
+    const fix = "Rewrite it without look-around and back references"
+    return this.refuse("UnsupportedPattern", pointer, "a regular expression that runs in linear time", found, fix)
+  }
+
+  reference(ref: Schema.Json, keyword: Keyword): void {
+    if (typeof ref !== "string") return keyword.invalid("a string", ref)
+    const { node } = keyword
+    this.references.push([node, ref])
+    node.checks.push((value, at, run) => node.reference === undefined || evaluate(node.reference, value, at, run))
+  }
+
+  /** Finds the schemas of references; only places of this document, written as JSON Pointers, have any. */
+  resolveReferences(): void {
+    for (const [node, ref] of this.references) {
+      const pointer = ref.startsWith("#") ? Result.try(() => decodeURIComponent(ref.slice(1))) : undefined
+      const target = pointer !== undefined && Result.isSuccess(pointer) ? this.nodes.get(pointer.success) : undefined
+      if (target !== undefined) {
+        node.reference = target
+        continue
+      }
+      const expected = `"#" or the JSON Pointer of a schema of this document after "#"`
+      const fix = "Copy the schema into $defs; nothing is ever fetched"
+      this.refuse("UnresolvedReference", `${node.pointer}/$ref`, expected, paths.quote(ref), fix)
+    }
+  }
+
+  /** Refuses a way from a schema back to itself that consumes nothing, and chains that are too long. */
+  findChains(): void {
+    const lengths = new Map<Node, number>()
+    const open = new Set<Node>()
+    /** The length of the longest chain from here; its recursion ends where a chain is too long. */
+    const lengthOf = (node: Node): number => {
+      const known = lengths.get(node)
+      if (known !== undefined || this.refusals.length > 0) return known ?? 0
+      if (open.has(node)) return this.refuseCycle([...open].slice([...open].indexOf(node)))
+      open.add(node)
+      const longest =
+        open.size > maxChain ? maxChain : sameValueNodes(node).reduce((most, part) => Math.max(most, lengthOf(part)), 0)
+      open.delete(node)
+      if (longest >= maxChain && this.refusals.length === 0) {
+        this.refuse("TooDeep", node.pointer, `at most ${maxChain} schemas about one value`, "more")
+      }
+      lengths.set(node, longest + 1)
+      return longest + 1
+    }
+    for (const node of this.nodes.values()) lengthOf(node)
+  }
+
+  /** A tree has no cycles, so one step of a cycle is a reference. */
+  refuseCycle(cycle: ReadonlyArray<Node>): number {
+    const at = cycle.find((node, index) => node.reference === (cycle[index + 1] ?? cycle[0]))
+    const ref = this.references.find(([node]) => node === at)?.[1] ?? ""
+    const expected = "a reference that consumes a part of the value before it comes back to itself"
+    this.refuse("ReferenceCycle", `${at?.pointer ?? ""}/$ref`, expected, paths.quote(ref))
+    return 0
+  }
+}
+
+/** The subschemas that look at the same value as the schema itself. */
+const sameValueNodes = ({ combined, dependents, parts, reference }: Node): ReadonlyArray<Node> => [
+  ...(reference === undefined ? [] : [reference]),
+  ...combined.allOf,
+  ...combined.anyOf,
+  ...combined.oneOf,
+  ...Object.values(parts),
+  ...dependents.map(([, node]) => node)
+]
+
+// --- Completing ----------------------------------------------------------------------------------------------------
+
+const closureOf = (node: Node): ReadonlyArray<Node> => {
+  if (node.closure !== undefined) return node.closure
+  const found = new Set<Node>([node])
+  for (const next of found) {
+    if (next.reference !== undefined) found.add(next.reference)
+    for (const part of next.combined.allOf) found.add(part)
+  }
+  node.closure = [...found]
+  return node.closure
+}
+
+/** The array or object that a text is the JSON of, as models sometimes send them. */
+const parseContainer = (text: string): Schema.Json | undefined => {
+  if (!/^\s*[[{]/.test(text) || text.length > Limits.defaults.maxStringLength) return undefined
+  const parsed = Result.try((): unknown => JSON.parse(text))
+  if (Result.isFailure(parsed)) return undefined
+  return Result.getOrUndefined(jsonReader.copyJson(parsed.success, Limits.defaults))
+}
+
+/** Parses text that holds JSON where an array or object is wanted and text is not. */
+const coerceText = (nodes: ReadonlyArray<Node>, value: Schema.Json, run: Run): Schema.Json => {
+  if (!run.coerce || typeof value !== "string") return value
+  const kinds = nodes.reduce((bits, node) => bits & node.kinds, jsonValues.allKinds)
+  const { array, object, string } = jsonValues.kindBits
+  if ((kinds & string) !== 0 || (kinds & (array | object)) === 0) return value
+  if (!spend(run, 1 + value.length / 64)) return value
+  const parsed = parseContainer(value)
+  return parsed !== undefined && (jsonValues.kindBitOf(parsed) & kinds) !== 0 ? parsed : value
+}
+
+/** True for a property that is `null` and may be left out: declared, optional, and no schema of it takes `null`. */
+const isAbsentNull = (nodes: ReadonlyArray<Node>, key: string, run: Run): boolean => {
+  if (nodes.some(({ required }) => required.has(key))) return false
+  const declared = nodes.flatMap(({ properties }) => properties.get(key) ?? [])
+  return declared.length > 0 && !declared.every((node) => accepts(node, null, run))
+}
+
+/** True for a key that a closed object leaves no place for. A key that another part declares is kept. */
+const isUndeclared = (nodes: ReadonlyArray<Node>, key: string): boolean =>
+  nodes.some((node) => node.additional?.always === false && isAdditional(node, key)) &&
+  !nodes.some(({ properties }) => properties.has(key))
+
+/** The default of a property if it fits the property's schema, with nested defaults filled in. */
+const defaultOf = (node: Node, run: Run): Schema.Json | undefined => {
+  const preset = closureOf(node).find((part) => part.preset !== undefined)?.preset
+  if (preset === undefined || node.filled === "none" || node.filled === "pending") return undefined
+  if (node.filled === undefined) {
+    node.filled = "pending"
+    const value = complete(node, preset, run)
+    const ok = accepts(node, value, run)
+    node.filled = run.exhausted !== undefined ? undefined : ok ? { value } : "none"
+  }
+  return typeof node.filled === "object" ? structuredClone(node.filled.value) : undefined
+}
+
+/** The schemas of one node for a property: declared, matched by a pattern, or additional. */
+const nodesFor = (node: Node, key: string): ReadonlyArray<Node> => {
+  const declared = node.properties.get(key)
+  const matching = node.patterns.filter(([pattern]) => pattern.test(key)).map(([, member]) => member)
+  const named = declared === undefined ? matching : [declared, ...matching]
+  return named.length === 0 && node.additional !== undefined ? [node.additional] : named
+}
+
+const completeObject = (object: base.JsonObject, nodes: ReadonlyArray<Node>, run: Run): base.JsonObject => {
+  const out: Record<string, Schema.Json> = {}
+  for (const key of Object.keys(object)) {
+    const value = object[key] ?? null
+    const cost = nodes.reduce((sum, node) => sum + patternCost(node, key), 0)
+    if (!spend(run, cost)) return object
+    if (value === null && isAbsentNull(nodes, key, run)) continue
+    if (!run.strict && isUndeclared(nodes, key)) continue
+    out[key] = nodes
+      .flatMap((node) => nodesFor(node, key))
+      .reduce((completed, member) => complete(member, completed, run), value)
+  }
+  for (const [key, member] of nodes.flatMap(({ properties }) => [...properties])) {
+    const preset = Object.hasOwn(out, key) ? undefined : defaultOf(member, run)
+    if (preset !== undefined) out[key] = preset
+  }
+  return out
+}
+
+const completeArray = (array: ReadonlyArray<Schema.Json>, nodes: ReadonlyArray<Node>, run: Run): Schema.Json =>
+  array.map((item, index) =>
+    nodes.reduce((value, { prefix, rest }) => {
+      const node = prefix[index] ?? rest
+      return node === undefined ? value : complete(node, value, run)
+    }, item)
+  )
+
+/**
+ * Completes a value by the alternative it fits: as it is, or else once it is completed. For `oneOf` there must be
+ * one only.
+ */
+const completeChoice = (branches: ReadonlyArray<Node>, one: boolean, value: Schema.Json, run: Run): Schema.Json => {
+  const exact = branches.filter((branch) => accepts(branch, value, run))
+  const [first] = exact
+  if (first !== undefined) return one && exact.length > 1 ? value : complete(first, value, run)
+  const completed = branches
+    .map((branch) => ({ branch, value: complete(branch, value, run) }))
+    .filter((option) => accepts(option.branch, option.value, run))
+  const [option] = completed
+  return option === undefined || (one && completed.length > 1) ? value : option.value
+}
+
+/**
+ * Fills in, leaves out and recovers what the schema allows to, before the value is evaluated. Builds new values,
+ * changes none, and reports nothing.
+ */
+const complete = (node: Node, input: Schema.Json, run: Run): Schema.Json => {
+  if (node.always !== undefined || !spend(run, 1) || !enter(run)) return input
+  const nodes = closureOf(node)
+  let value = coerceText(nodes, input, run)
+  if (base.isObject(value)) value = completeObject(value, nodes, run)
+  else if (base.isArray(value)) value = completeArray(value, nodes, run)
+  for (const { combined, dependents, parts } of nodes) {
+    if (combined.anyOf.length > 0) value = completeChoice(combined.anyOf, false, value, run)
+    if (combined.oneOf.length > 0) value = completeChoice(combined.oneOf, true, value, run)
+    if (parts.if !== undefined) {
+      const branch = accepts(parts.if, value, run) ? parts.then : parts.else
+      if (branch !== undefined) value = complete(branch, value, run)
+    }
+    for (const [key, dependent] of dependents) {
+      if (base.isObject(value) && Object.hasOwn(value, key)) value = complete(dependent, value, run)
+    }
+  }
+  run.depth--
+  return value
+}
+
+// --- Validating ----------------------------------------------------------------------------------------------------
+
+/** A step is about one keyword on one value. */
+const defaultMaxSteps = 1_000_000
+
+export interface ValidateOptions {
+  readonly complete: boolean
+  readonly strict?: boolean | undefined
+  readonly coerce?: boolean | undefined
+  readonly maxIssues?: number | undefined
+  readonly maxSteps?: number | undefined
+  readonly limits?: Partial<Limits.Limits> | undefined
+}
+
+const exhaustedProblem = (run: Run): PayloadError.Problem => ({
+  path: "",
+  expected: "a value and a schema that can be checked in the steps allowed",
+  found: run.exhausted === "depth" ? "ones nested too deeply in each other" : "ones that need more",
+  fix: "Send less, simplify the schema, or raise maxSteps",
+  keyword: "budget"
+})
+
+/** Copies, completes and evaluates a value. */
+export const validate = (
+  root: Node,
+  input: unknown,
+  options: ValidateOptions
+): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> => {
+  const limits = { ...Limits.defaults, ...options.limits }
+  const maxDepth = Math.min(limits.maxDepth, maxValueDepth)
+  const copied = jsonReader.copyJson(input, { ...limits, maxDepth })
+  if (Result.isFailure(copied)) {
+    return Result.fail(PayloadError.problemsOf(copied.failure).map((problem) => ({ ...problem, keyword: "json" })))
+  }
+  const problems: Array<PayloadError.Problem> = []
+  const run: Run = {
+    steps: options.maxSteps ?? defaultMaxSteps,
+    depth: 0,
+    exhausted: undefined,
+    problems,
+    maxIssues: Math.max(1, options.maxIssues ?? Limits.defaults.maxIssues),
+    strict: options.strict ?? false,
+    coerce: options.coerce ?? false
+  }
+  const value = options.complete ? complete(root, copied.success, run) : copied.success
+  const ok = evaluate(root, value, undefined, run)
+  if (run.exhausted !== undefined) return Result.fail([exhaustedProblem(run)])
+  return ok ? Result.succeed(value) : Result.fail(problems)
+}
