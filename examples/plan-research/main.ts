@@ -26,11 +26,11 @@ const toolsLayer = Tools.toLayer({
 const model = ScriptedModel.layer((request) => ({ text: `In short: ${request.messages.at(-1)?.text ?? ""}` }))
 
 Effect.gen(function* () {
-  const json = yield* Plan.encodeJson(yield* plan)
+  const json = yield* Plan.codec.encodeJson((yield* plan).definition)
   yield* Console.log(`${json.length} characters of JSON`)
 
   const report = yield* Plan.bind(yield* reportPlan)
-  const decoded = yield* Plan.decodeJson(json, { targets: { fetch, report } })
+  const decoded = yield* Plan.decode(json, { targets: { fetch, report } })
   const research = yield* Plan.bind(decoded, { toolkit: Tools })
 
   for (const topic of ["effects", "comonads"]) {

@@ -101,7 +101,7 @@ import type { PlanEvent } from "./PlanEvent.ts"
 import * as PlanRun from "./PlanRun.ts"
 import * as checkpointRecord from "./internal/checkpointRecord.ts"
 import * as engine from "./internal/engine.ts"
-import * as livePlan from "./internal/livePlan.ts"
+import type * as livePlan from "./internal/livePlan.ts"
 import * as performStep from "./internal/performStep.ts"
 import * as planTransition from "./internal/planTransition.ts"
 
@@ -677,11 +677,11 @@ const makeService = (options: Options): Effect.Effect<Service, never, VersionedS
     ) {
       if (!knownPolicies.has(policy)) return yield* Effect.die(unknownPolicy(policy))
       const begin: RunBegin = {
-        input: yield* performStep.resolveInput(livePlan.boundOf(plan).definition.name, input),
+        input: yield* performStep.resolveInput(plan.live.definition.name, input),
         context,
         maxIterations
       }
-      const bound = livePlan.boundOf(plan)
+      const bound = plan.live
       return policy === "fork"
         ? yield* claiming.start(bound, `${key}:${yield* checkpointRecord.makeNonce}`, begin, {
             policy: "start",
@@ -690,8 +690,7 @@ const makeService = (options: Options): Effect.Effect<Service, never, VersionedS
         : yield* claiming.start(bound, key, begin, { policy, fork: false })
     })
 
-    const goOn = <A, R>(plan: livePlan.Bound<A, R>, { key }: ResumeOptions) =>
-      claiming.resume(livePlan.boundOf(plan), key)
+    const goOn = <A, R>(plan: livePlan.Bound<A, R>, { key }: ResumeOptions) => claiming.resume(plan.live, key)
 
     /** The error that stopped the run instead of the one that the engine made of it. */
     const explain =
@@ -817,9 +816,7 @@ const makeService = (options: Options): Effect.Effect<Service, never, VersionedS
       resumeStream: (plan, options) => told(plan, options, goOn(plan, options)),
       inspect,
       load: Effect.fn("Checkpoint.load")((plan, key) =>
-        Effect.mapError(load(livePlan.boundOf(plan), key), (error) =>
-          error._tag === "PlanError" ? error : fail(key)(error)
-        )
+        Effect.mapError(load(plan.live, key), (error) => (error._tag === "PlanError" ? error : fail(key)(error)))
       ),
       list: Effect.fn("Checkpoint.list")((options) => Effect.mapError(storage.list(options), fail(undefined))),
       remove,

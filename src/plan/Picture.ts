@@ -413,9 +413,9 @@ const definitionOf = (source: Source): PlanDefinition.PlanDefinition =>
 /** The plans that are steps, by the names of the steps. A definition only knows them as agents. */
 const plansOf = (source: Source): ReadonlyMap<string, livePlan.Bound<unknown, unknown>> => {
   const targets = livePlan.isBound(source)
-    ? livePlan.boundOf(source).targets
+    ? source.live.targets
     : livePlan.isPlan(source)
-      ? livePlan.liveOf(source).steps.map(({ target }) => target)
+      ? source.live.steps.map(({ target }) => target)
       : []
   const { steps } = definitionOf(source)
   return new Map(

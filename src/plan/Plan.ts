@@ -66,8 +66,8 @@ import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import * as driver from "../agent/internal/driver.ts"
 import type { Agent } from "../agent/internal/agentTypes.ts"
+import * as driver from "../agent/internal/driver.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as ConversationStore from "../conversation/ConversationStore.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
@@ -88,6 +88,7 @@ import * as Step from "./Step.ts"
 import * as engine from "./internal/engine.ts"
 import * as condition from "./internal/condition.ts"
 import * as livePlan from "./internal/livePlan.ts"
+import * as performStep from "./internal/performStep.ts"
 import * as planAgent from "./internal/planAgent.ts"
 import * as planCheck from "./internal/planCheck.ts"
 import * as planCodec from "./internal/planCodec.ts"
@@ -123,138 +124,118 @@ export {
   toGraphViz
 } from "./Picture.ts"
 
-export {
+export type {
   /**
-   * What a plan has besides its steps.
+   * The parts of a plan besides its steps.
    *
    * **Details**
    *
    * - `name`: default `"plan"`. It is also the name of the plan as an agent.
-   * - `description`: what it is for, default none.
-   * - `maxIterations`: how many turns a run may take, default 100. A turn is a step, or a
+   * - `description`: its purpose, default none.
+   * - `maxIterations`: the most turns of a run, default 100. A turn is a step, or a
    *   whole band. A run that needs more fails with `MaxIterationsExceeded`.
-   * - `output`: a schema; the output of the last step is decoded with it. Default: JSON as
-   *   it is.
+   * - `output`: a schema; the output of the last step is decoded with it. Default: JSON
+   *   unchanged.
    * - `predicates`: the code behind `When.custom(name)`.
    *
    * @category options
    * @since 0.1.0
    */
-  type Options
-} from "./internal/livePlan.ts"
-
-export {
+  Options,
   /**
-   * A plan whose structure was checked. `A` is what it gives, `R` what the code in it
-   * requires. It cannot run before {@link bind} has said what its names stand for.
+   * A plan whose structure was checked. `A` is its output, `R` the services of its code. It
+   * cannot run before {@link bind} has resolved its names.
    *
    * **Details**
    *
-   * `definition` is the plan as plain data, `digest` its {@link digest}. The code behind it
-   * is not part of either, and in a log a plan is its name, its digest and the names of its
-   * steps.
+   * `definition` is the plan as plain data. `digest` is the SHA-256 of the canonical JSON of the
+   * definition, without name and description: it is the same on every machine and after
+   * {@link encode} and {@link decode}, and a state can be resumed by plans of the same digest
+   * only. Code is part of neither: a function that was changed leaves the digest as it is. A
+   * logged plan shows its name, its digest and the names of its steps.
    *
    * @category models
    * @since 0.1.0
    */
-  type Plan
-} from "./internal/livePlan.ts"
-
-export {
+  Plan,
   /**
-   * A plan that can run. It is an agent, too, and can stand wherever an agent can: as a
-   * step of another plan, as a tool of an agent, in `agent.ask`.
+   * A plan that can run. It is an agent, too, wherever an agent can be: as a step of another
+   * plan, as a tool of an agent, in `agent.ask`.
    *
    * **When to use**
    *
    * Use the functions of this module ({@link run}, {@link resume} ...) for the plan's own
    * results and events, and the methods (`bound.run`, `bound.ask` ...) where any agent
-   * will do. The methods answer with a text message, and their `RunState` is that of
-   * agents.
+   * will do. The methods answer with a text message, and their state is that of agents.
    *
    * @category models
    * @since 0.1.0
    */
-  type Bound
-} from "./internal/livePlan.ts"
-
-export {
+  Bound,
   /**
    * Options of running a plan.
    *
    * **Details**
    *
-   * - `concurrency`: how many members of a band run at a time; default unbounded. Less than 1
-   *   is a defect.
+   * - `concurrency`: the number of members of a band that run at a time; default unbounded.
+   *   Less than 1 is a defect.
    * - `maxIterations`: instead of that of the plan; on a resume, the new limit, also of plans
    *   inside that used up theirs.
    * - `timeouts`: `total` of the whole run, which then ends as
-   *   `Interrupted { reason: "timeout" }`; `step` and `tool` are handed to agents as theirs,
-   *   and `tool` holds for tools that are steps.
+   *   `Interrupted { reason: "timeout" }`; `step` and `tool` for agents, and `tool` also for
+   *   tools that are steps.
    * - `journal`: see {@link Journal}; none by default.
-   * - `interruptWhen`: asked before each turn, those of nested plans included; an
+   * - `interruptWhen`: called before each turn, those of nested plans included; an
    *   `Interruption` ends the run there.
    * - `context`: the `RunContext` of functions, tools and agents; by default that of the
    *   caller, and on a resume that of the run.
    *
-   * A fiber that runs a plan and is interrupted interrupts every running step, waits for
-   * them, has it written that the run was interrupted, and stays interrupted.
+   * An interrupted fiber interrupts every running step, waits for them, writes that the run
+   * was interrupted, and stays interrupted.
    *
    * @category options
    * @since 0.1.0
    */
-  type RunOptions
-} from "./internal/livePlan.ts"
-
-export {
+  RunOptions,
   /**
-   * Options of going on with a run.
-   *
-   * **Details**
-   *
-   * - `decisions`: about calls and pauses that wait; what is left out goes on waiting. The
-   *   `callId` of a tool that is a step, and of a step that paused, is the step's name.
-   *
-   * The rest is that of {@link PlanOptions}.
+   * Options of resuming a run: those of {@link RunOptions}, and `decisions` about calls and
+   * steps that wait; the others continue to wait. The `callId` of a tool that is a step, and of
+   * a step that paused, is the step's name.
    *
    * @category options
    * @since 0.1.0
    */
-  type ResumeOptions
-} from "./internal/livePlan.ts"
-
-export {
+  ResumeOptions,
   /**
    * Options of running a plan for many inputs.
    *
    * **Details**
    *
-   * - `concurrency`: how many runs there are at a time; default unbounded.
-   * - `bands`: how many members of a band run at a time, in each run; default unbounded.
+   * - `concurrency`: the number of runs at a time; default unbounded.
+   * - `bands`: the number of members of a band that run at a time, in each run; default
+   *   unbounded.
    *
-   * The rest holds for each run. `journal` is shared: `runId` of the state tells runs apart.
+   * The others are those of {@link RunOptions}, for each run. `journal` is shared: `runId` of
+   * the state identifies the run.
    *
    * @category options
    * @since 0.1.0
    */
-  type RunManyOptions
-} from "./internal/livePlan.ts"
-
-export {
+  RunManyOptions,
   /**
-   * Takes durable facts before the run goes on: several that belong together, with the
-   * state after them.
+   * Writes events before the run continues: several that belong together, with the state after
+   * them.
    *
    * **Details**
    *
-   * It is called for one batch at a time and is never interrupted. What it fails with ends
-   * the run at once: steps that run are interrupted, and it is not called again. If it
-   * answers with the `key` it wrote to, a stream tells that as `Checkpointed`.
+   * It is called for one batch at a time and is never interrupted. Its failure ends the run at
+   * once: running steps are interrupted, and it is not called again. If it returns the `key` it
+   * wrote to, a stream emits that as `Checkpointed`.
    *
    * @category models
    * @since 0.1.0
    */
-  type Journal
+  Journal
 } from "./internal/livePlan.ts"
 
 export {
@@ -337,7 +318,7 @@ export const warnings = (definition: PlanDefinition.PlanDefinition): ReadonlyArr
 export const codec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition> = planCodec.definitionCodec
 
 /**
- * Reads a plan of any version from a value that came from outside.
+ * Reads a plan of any version: a JSON value, or JSON text or bytes.
  *
  * **Details**
  *
@@ -397,26 +378,11 @@ export const decode = <const Registry extends planCodec.PlanRegistry = {}>(
   livePlan.Plan<Schema.Json, planCodec.RegistryServices<Registry>>,
   PayloadError.PayloadError | PlanInvalid.PlanInvalid | PlanInvalid.RegistryIncomplete
 > =>
-  Effect.flatMap(planCodec.draftCodec.decode(wire, options), (draft) =>
-    planCodec.resolvePlan<planCodec.RegistryServices<Registry>>(draft, registry ?? {})
-  )
-
-/**
- * Reads a plan of any version from JSON text or bytes; see {@link decode}.
- *
- * @category decoding
- * @since 0.1.0
- */
-export const decodeJson = <const Registry extends planCodec.PlanRegistry = {}>(
-  text: string | Uint8Array,
-  registry?: Registry,
-  options?: VersionedCodec.DecodeOptions
-): Effect.Effect<
-  livePlan.Plan<Schema.Json, planCodec.RegistryServices<Registry>>,
-  PayloadError.PayloadError | PlanInvalid.PlanInvalid | PlanInvalid.RegistryIncomplete
-> =>
-  Effect.flatMap(planCodec.draftCodec.decodeJson(text, options), (draft) =>
-    planCodec.resolvePlan<planCodec.RegistryServices<Registry>>(draft, registry ?? {})
+  Effect.flatMap(
+    typeof wire === "string" || wire instanceof Uint8Array
+      ? planCodec.draftCodec.decodeJson(wire, options)
+      : planCodec.draftCodec.decode(wire, options),
+    (draft) => planCodec.resolvePlan<planCodec.RegistryServices<Registry>>(draft, registry ?? {})
   )
 
 /**
@@ -470,19 +436,6 @@ export const encode = (
   options?: VersionedCodec.EncodeOptions
 ): Effect.Effect<JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
   planCodec.definitionCodec.encode(plan.definition, options)
-
-/**
- * Writes a plan as JSON text; see {@link encode}. `indent` is the number of spaces per
- * level; default none, on one line.
- *
- * @category encoding
- * @since 0.1.0
- */
-export const encodeJson = (
-  plan: Pick<livePlan.Plan<unknown, unknown>, "definition">,
-  options?: VersionedCodec.EncodeOptions & { readonly indent?: number | undefined }
-): Effect.Effect<string, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
-  planCodec.definitionCodec.encodeJson(plan.definition, options)
 
 /** The body of `Plan.make`. */
 const makePlan = Effect.fnUntraced(function* (
@@ -637,7 +590,7 @@ export const make: <const Args extends livePlan.MakeArguments>(
  * @category constructors
  * @since 0.1.0
  */
-export const bind = <
+export const bind = Effect.fnUntraced(function* <
   A,
   R,
   Tools extends Record<string, Tool.Any> = {},
@@ -646,11 +599,35 @@ export const bind = <
 >(
   plan: livePlan.Plan<A, R>,
   options: BindOptions<Tools, Agents, Memories> = {}
-): Effect.Effect<
+): Effect.fn.Return<
   livePlan.Bound<A, R | BindingServices<Agents, Memories>>,
   PlanInvalid.PlanInvalid | ToolContractError | boundTool.ToolNameError,
   Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
-> => bindPlan<A, R, BindingServices<Agents, Memories>, Tools>(plan, options)
+> {
+  const { live } = plan
+  const fromToolkit = options.toolkit === undefined ? [] : yield* boundTool.fromToolkit(options.toolkit)
+  const tools = yield* boundTool.makeSet([...fromToolkit, ...(options.tools ?? [])])
+  const agents = new Map<string, Step.AgentTarget<unknown>>(Object.entries(options.agents ?? {}))
+  const memories = new Map(Object.entries(options.memories ?? {}).map(([name, memory]) => [name, liveMemory(memory)]))
+  yield* livePlan.failWithProblems(live.definition.name, [
+    ...planCheck.checkBinding(live.definition, {
+      tools: tools.tools,
+      agents: new Set(agents.keys()),
+      memories: mapValues(memories, ({ output, text }) => ({ text: text !== undefined, output: output !== undefined }))
+    }),
+    ...(yield* livePlan.checkAgentOutput(live.steps, (target) =>
+      target._tag === "Agent" ? target.source : target._tag === "Tool" ? agents.get(target.name) : undefined
+    ))
+  ])
+  const targets: Array<livePlan.BoundTarget> = []
+  for (const step of live.steps) {
+    const target = boundTarget(step, tools, agents)
+    if (Result.isSuccess(target)) targets.push(target.success)
+    else if (target.failure !== undefined) yield* livePlan.failWithProblems(live.definition.name, [target.failure])
+    else return yield* Effect.die(`the check accepted a step without a target: ${step.definition.name}`)
+  }
+  return makeBound<A, R | BindingServices<Agents, Memories>>({ ...live, targets, tools, memories })
+})
 
 /**
  * Runs a plan.
@@ -703,9 +680,15 @@ export const run = <A, R>(
   bound: livePlan.Bound<A, R>,
   input: PlanRun.Input,
   options?: livePlan.RunOptions
+): Effect.Effect<PlanRun.Result<A>, PlanError, R> => drive(bound, { _tag: "Start", input }, options)
+
+const drive = <A, R>(
+  bound: livePlan.Bound<A, R>,
+  begin: performStep.RunStart,
+  options: livePlan.ResumeOptions = {}
 ): Effect.Effect<PlanRun.Result<A>, PlanError, R> =>
-  // Sound: the output of a plan is decoded with the schema that `A` came from, and what its code requires is `R`.
-  engine.run(livePlan.boundOf(bound), input, options) as Effect.Effect<PlanRun.Result<A>, PlanError, R>
+  // Sound: the output of a plan is decoded with the schema that `A` came from, and `R` is what its code requires.
+  engine.drive(bound.live, begin, options) as Effect.Effect<PlanRun.Result<A>, PlanError, R>
 
 /**
  * Runs a plan for many inputs. The results are in the order of the inputs, and a run that
@@ -743,14 +726,13 @@ export const run = <A, R>(
 export const runMany = <A, R>(
   bound: livePlan.Bound<A, R>,
   inputs: Iterable<PlanRun.Input>,
-  options?: livePlan.RunManyOptions
+  { bands, concurrency, ...options }: livePlan.RunManyOptions = {}
 ): Effect.Effect<ReadonlyArray<Result.Result<PlanRun.Result<A>, PlanError>>, never, R> =>
-  // Sound: see `run`.
-  engine.runMany(livePlan.boundOf(bound), inputs, options) as Effect.Effect<
-    ReadonlyArray<Result.Result<PlanRun.Result<A>, PlanError>>,
-    never,
-    R
-  >
+  Effect.flatMap(performStep.checkConcurrency(concurrency), (concurrency) =>
+    Effect.forEach(inputs, (input) => Effect.result(run(bound, input, { ...options, concurrency: bands })), {
+      concurrency
+    })
+  )
 
 /**
  * Goes on from the state of a run that paused, failed, was interrupted or reached its
@@ -771,9 +753,7 @@ export const resume = <A, R>(
   bound: livePlan.Bound<A, R>,
   state: PlanRun.State,
   options?: livePlan.ResumeOptions
-): Effect.Effect<PlanRun.Result<A>, PlanError, R> =>
-  // Sound: see `run`.
-  engine.resume(livePlan.boundOf(bound), state, options) as Effect.Effect<PlanRun.Result<A>, PlanError, R>
+): Effect.Effect<PlanRun.Result<A>, PlanError, R> => drive(bound, { _tag: "Resume", state }, options)
 
 /**
  * Runs a plan and tells what happens while it happens: steps, routes, bands, what agents
@@ -809,9 +789,17 @@ export const stream = <A, R>(
   bound: livePlan.Bound<A, R>,
   input: PlanRun.Input,
   options?: livePlan.RunOptions
+): Stream.Stream<PlanEvent<A>, PlanError, R> => streamFrom(bound, { _tag: "Start", input }, options)
+
+const streamFrom = <A, R>(
+  { live }: livePlan.Bound<A, R>,
+  begin: performStep.RunStart,
+  options: livePlan.ResumeOptions = {}
 ): Stream.Stream<PlanEvent<A>, PlanError, R> =>
-  // Sound: see `run`.
-  engine.stream(livePlan.boundOf(bound), input, options) as Stream.Stream<PlanEvent<A>, PlanError, R>
+  // Sound: see `drive`.
+  driver.streamOf((emit: performStep.EventSink["emit"]) =>
+    engine.drive(live, begin, options, { streaming: true, emit })
+  ) as Stream.Stream<PlanEvent<A>, PlanError, R>
 
 /**
  * Goes on from a state as {@link resume} does, told event by event as by {@link stream}.
@@ -823,62 +811,7 @@ export const resumeStream = <A, R>(
   bound: livePlan.Bound<A, R>,
   state: PlanRun.State,
   options?: livePlan.ResumeOptions
-): Stream.Stream<PlanEvent<A>, PlanError, R> =>
-  // Sound: see `run`.
-  engine.resumeStream(livePlan.boundOf(bound), state, options) as Stream.Stream<PlanEvent<A>, PlanError, R>
-
-/**
- * The digest of a plan: SHA-256 of the canonical JSON of its definition, without name and
- * description. It is the same on every machine, and after {@link encode} and
- * {@link decode}. A state can be resumed by plans of the same digest only.
- *
- * **Gotchas**
- *
- * Code has no part in it: a function that was changed has the same digest.
- *
- * @category getters
- * @since 0.1.0
- */
-export const digest = (plan: livePlan.Plan<unknown, unknown> | livePlan.Bound<unknown, unknown>): string => plan.digest
-
-/**
- * A plan as plain data.
- *
- * @category getters
- * @since 0.1.0
- */
-export const definition = (
-  plan: livePlan.Plan<unknown, unknown> | livePlan.Bound<unknown, unknown>
-): PlanDefinition.PlanDefinition => plan.definition
-
-/**
- * How many turns a run of the plan may take, when the run itself does not say.
- *
- * @category getters
- * @since 0.1.0
- */
-export const maxIterations = (plan: livePlan.Plan<unknown, unknown> | livePlan.Bound<unknown, unknown>): number =>
-  plan.definition.maxIterations
-
-/**
- * The text of a payload, as steps and agents are given it: a string is itself, `null` is
- * empty, and everything else is canonical JSON (RFC 8785), the same wherever it came from.
- *
- * **Example** (Three payloads)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Plan } from "effect-emissary/plan"
- *
- * assert.strictEqual(Plan.text("as it is"), "as it is")
- * assert.strictEqual(Plan.text(null), "")
- * assert.strictEqual(Plan.text({ b: 1, a: ["x"] }), '{"a":["x"],"b":1}')
- * ```
- *
- * @category getters
- * @since 0.1.0
- */
-export const text: (payload: Schema.Json) => string = planNames.payloadText
+): Stream.Stream<PlanEvent<A>, PlanError, R> => streamFrom(bound, { _tag: "Resume", state }, options)
 
 /**
  * What the names in a plan stand for.
@@ -896,7 +829,7 @@ export const text: (payload: Schema.Json) => string = planNames.payloadText
  * @category options
  * @since 0.1.0
  */
-export interface BindOptions<
+interface BindOptions<
   Tools extends Record<string, Tool.Any>,
   Agents extends { readonly [name: string]: Step.AgentTarget<unknown> },
   Memories extends { readonly [name: string]: AgentMemory<unknown> }
@@ -907,49 +840,32 @@ export interface BindOptions<
   readonly memories?: Memories | undefined
 }
 
-/**
- * What agents and memories require that a plan is bound with.
- *
- * @category utility types
- * @since 0.1.0
- */
-export type BindingServices<Agents, Memories> =
-  | ((Agents extends unknown ? Agents[keyof Agents] : never) extends infer Target
-      ? Target extends Agent<infer _A, infer R>
-        ? R
-        : Target extends Effect.Effect<infer _A, infer _E, infer R>
-          ? R
-          : never
-      : never)
-  | ((Memories extends unknown ? Memories[keyof Memories] : never) extends infer Memory
-      ? Memory extends AgentMemory<infer R>
-        ? R
-        : never
-      : never)
+/** The services that agents and memories of a plan require. */
+type BindingServices<Agents, Memories> = AgentServices<Agents[keyof Agents]> | MemoryServices<Memories[keyof Memories]>
+
+type AgentServices<Target> =
+  Target extends Agent<infer _A, infer R> ? R : Target extends Effect.Effect<infer _A, infer _E, infer R> ? R : never
+
+type MemoryServices<Memory> = Memory extends unknown ? PartServices<Memory[keyof Memory]> : never
+
+type PartServices<Part> =
+  Part extends Effect.Effect<infer _A, infer _E, infer R>
+    ? R
+    : Part extends (...args: infer _Args) => Effect.Effect<infer _A, infer _E, infer R>
+      ? R
+      : never
 
 /**
- * What one agent remembers.
+ * The memory of one agent, made of Effects.
  *
  * **Details**
  *
- * - `text`: what `fromMemory` reads, each time a step with it begins. `""` is nothing.
- * - `output`: what `fromAgent` reads; `undefined` is nothing.
- * - `save`: told each answer of a step that runs the agent of this name, so that `output`
- *   gives it later. A failed run of the agent saves nothing.
+ * - `text`: read by `fromMemory`, each time a step with it begins. `""` is an empty memory.
+ * - `output`: read by `fromAgent`; `undefined` is no output.
+ * - `save`: called with each answer of a step that runs the agent of this name, so that `output`
+ *   returns it later. A failed run of the agent saves nothing.
  *
  * A failure of `text` or `output` fails the step that reads it.
- *
- * @category models
- * @since 0.1.0
- */
-export interface AgentMemory<out R = never> {
-  readonly text?: Effect.Effect<string, unknown, R> | undefined
-  readonly output?: Effect.Effect<Schema.Json | undefined, unknown, R> | undefined
-  readonly save?: ((output: Schema.Json) => Effect.Effect<void, unknown, R>) | undefined
-}
-
-/**
- * A memory made of Effects.
  *
  * **Example** (Notes beside an agent)
  *
@@ -966,7 +882,7 @@ export interface AgentMemory<out R = never> {
  *     })
  *   )
  *   const bound = yield* Plan.bind(plan, {
- *     memories: { helper: Plan.makeMemory({ text: Effect.succeed("Ada likes tea.") }) }
+ *     memories: { helper: { text: Effect.succeed("Ada likes tea.") } }
  *   })
  *   return yield* Plan.run(bound, "What do you know?")
  * })
@@ -975,26 +891,14 @@ export interface AgentMemory<out R = never> {
  * assert.ok(result.outcome === "Completed" && result.output === "Ada likes tea.")
  * ```
  *
- * @category constructors
+ * @category models
  * @since 0.1.0
  */
-export const makeMemory = <Parts extends AgentMemory<unknown>>(parts: Parts): AgentMemory<MemoryServices<Parts>> =>
-  // Sound: `ServicesOf` has what each of the parts requires.
-  parts as AgentMemory<MemoryServices<Parts>>
-
-/**
- * What the parts of a memory require.
- *
- * @category utility types
- * @since 0.1.0
- */
-export type MemoryServices<Parts> = {
-  readonly [K in keyof Parts]: Parts[K] extends Effect.Effect<infer _A, infer _E, infer R>
-    ? R
-    : Parts[K] extends (...args: infer _Args) => Effect.Effect<infer _A, infer _E, infer R>
-      ? R
-      : never
-}[keyof Parts]
+export interface AgentMemory<out R = never> {
+  readonly text?: Effect.Effect<string, unknown, R> | undefined
+  readonly output?: Effect.Effect<Schema.Json | undefined, unknown, R> | undefined
+  readonly save?: ((output: Schema.Json) => Effect.Effect<void, unknown, R>) | undefined
+}
 
 /**
  * The text of a conversation in the `ConversationStore`, a line for everything that was
@@ -1059,7 +963,7 @@ export const memoryInStore = (key: string): AgentMemory<VersionedStore.Versioned
  * @category models
  * @since 0.1.0
  */
-export interface ServiceClass<Self, Name extends string, A, E, R> extends Context.ServiceClass<
+interface ServiceClass<Self, Name extends string, A, E, R> extends Context.ServiceClass<
   Self,
   `effect-emissary/Agent/${Name}`,
   livePlan.Bound<A>
@@ -1246,15 +1150,6 @@ const liveMemory = (memory: AgentMemory<unknown>): livePlan.LiveMemory =>
   // Sound: what a memory requires is in the type of the plan it is bound to.
   ({ text: memory.text, output: memory.output, save: memory.save }) as livePlan.LiveMemory
 
-/** What is given for an agent and is none. */
-const foreignAgentProblems = (agents: ReadonlyMap<string, unknown>): ReadonlyArray<PlanInvalid.Problem> =>
-  Array.from(agents).flatMap(([name, agent]): ReadonlyArray<PlanInvalid.Problem> => {
-    const found = Step.foreignAgentProblem(agent)
-    if (found === undefined) return []
-    const reason = `agents, ${paths.quote(name)}: expected an agent, its class, or a plan that is bound, found ${found}.`
-    return [{ code: "InvalidTarget", slot: "agents", reason }]
-  })
-
 /** What a step runs; none where its name stands for nothing, which the check has told. */
 const boundTarget = (
   { definition, target }: livePlan.LiveStep,
@@ -1275,47 +1170,6 @@ const boundTarget = (
         arguments: args
       }))
 }
-
-/** The body of `Plan.bind`. */
-const bindPlan = Effect.fnUntraced(function* <A, R, RBound, Tools extends Record<string, Tool.Any>>(
-  plan: livePlan.Plan<A, R>,
-  options: BindOptions<Tools, Record<string, Step.AgentTarget<unknown>>, Record<string, AgentMemory<unknown>>>
-): Effect.fn.Return<
-  livePlan.Bound<A, R | RBound>,
-  PlanInvalid.PlanInvalid | ToolContractError | boundTool.ToolNameError,
-  Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
-> {
-  const live = livePlan.liveOf(plan)
-  const fromToolkit = options.toolkit === undefined ? [] : yield* boundTool.fromToolkit(options.toolkit)
-  const tools = yield* boundTool.makeSet([...fromToolkit, ...(options.tools ?? [])])
-  const agents = new Map(Object.entries(options.agents ?? {}))
-  const memories = new Map(Object.entries(options.memories ?? {}).map(([name, memory]) => [name, liveMemory(memory)]))
-  const problems = planCheck.checkBinding(live.definition, {
-    tools: tools.tools,
-    agents: new Set(agents.keys()),
-    memories: new Map(
-      Array.from(memories, ([name, { output, text }]) => [
-        name,
-        { text: text !== undefined, output: output !== undefined }
-      ])
-    )
-  })
-  yield* livePlan.failWithProblems(live.definition.name, [
-    ...foreignAgentProblems(agents),
-    ...problems,
-    ...(yield* livePlan.checkAgentOutput(live.steps, (target) =>
-      target._tag === "Agent" ? target.source : target._tag === "Tool" ? agents.get(target.name) : undefined
-    ))
-  ])
-  const targets: Array<livePlan.BoundTarget> = []
-  for (const step of live.steps) {
-    const target = boundTarget(step, tools, agents)
-    if (Result.isSuccess(target)) targets.push(target.success)
-    else if (target.failure !== undefined) yield* livePlan.failWithProblems(live.definition.name, [target.failure])
-    else return yield* Effect.die(`the check let a step pass whose target is not there: ${step.definition.name}`)
-  }
-  return makeBound<A, R | RBound>({ ...live, targets, tools, memories })
-})
 
 type CapturedServices = Context.Context<never>
 
@@ -1343,7 +1197,7 @@ const captureTarget = (captured: CapturedServices) => {
   const plans = new WeakMap<livePlan.BoundPlan, livePlan.Bound<unknown>>()
 
   const agentOf = (agent: Agent<unknown>): Agent<unknown> => {
-    if (livePlan.isBound(agent)) return boundOf(livePlan.boundOf(agent))
+    if (livePlan.isBound(agent)) return boundOf(agent.live)
     const made = agents.get(agent) ?? driver.agentWithCaptured(agent, captured)
     agents.set(agent, made)
     return made

@@ -754,14 +754,6 @@ const describeForeign = (foreign: unknown): string =>
     ? "a plan that is not bound. Give what Plan.bind makes of it"
     : `${foreign === null ? "null" : Array.isArray(foreign) ? "an array" : typeof foreign === "object" ? "some other object" : typeof foreign}. Look at where it comes from`
 
-/**
- * What is wrong with something that stands for an agent.
- *
- * @internal
- */
-export const foreignAgentProblem = (agent: unknown): string | undefined =>
-  Agent.isAgent(agent) || Effect.isEffect(agent) ? undefined : describeForeign(agent)
-
 const resolveTarget = (
   step: string,
   written: TargetInput,

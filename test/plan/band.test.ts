@@ -68,7 +68,7 @@ describe("bands", () => {
       assert.strictEqual(most, 5)
       const exit = yield* Effect.exit(Plan.run(bound, "x", { concurrency: 0 }))
       assert(Exit.isFailure(exit))
-      assert.match(Cause.pretty(exit.cause), /concurrency: expected a number of at least 1/)
+      assert.match(Cause.pretty(exit.cause), /expected a concurrency of at least 1/)
     })
   )
 

@@ -183,22 +183,19 @@ describe("memories", () => {
           context: [Reference.fromMemory("helper")]
         })
       )
-      const memory = Plan.makeMemory({
+      const memory = {
         text: Effect.map(Notes, ({ text }) => text),
         output: Effect.succeed("last")
-      })
+      }
       const bound = yield* Plan.bind(plan, { agents: { helper }, memories: { helper: memory } })
       const live = bound.live.memories.get("helper")
       assert.ok(live?.text !== undefined && live.output !== undefined)
       assert.strictEqual(yield* Effect.provideService(live.text, Notes, { text: "notes" }), "notes")
       assert.strictEqual(live.save, undefined)
-      assert.deepStrictEqual(
-        yield* codesOf(Plan.bind(plan, { agents: { helper }, memories: { helper: Plan.makeMemory({}) } })),
-        [
-          ["NoStore", "a"],
-          ["NoMemory", "a"]
-        ]
-      )
+      assert.deepStrictEqual(yield* codesOf(Plan.bind(plan, { agents: { helper }, memories: { helper: {} } })), [
+        ["NoStore", "a"],
+        ["NoMemory", "a"]
+      ])
     })
   )
 })

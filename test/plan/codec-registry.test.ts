@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Schema } from "effect"
 import type { LanguageModel } from "effect/ai"
-import * as livePlan from "#src/plan/internal/livePlan.ts"
 import type * as planCodec from "#src/plan/internal/planCodec.ts"
 import { Agent, type PayloadError } from "effect-emissary"
 import { Plan, Step, When, type PlanInvalid } from "effect-emissary/plan"
@@ -74,9 +73,9 @@ describe("registries of plans", () => {
         targets: { fetch: fetchIt }
       })
       assert.deepStrictEqual(made.definition.steps[0]?.target, { kind: "tool", name: "fetch" })
-      assert.strictEqual(livePlan.liveOf(made).steps[0]?.target._tag, "Tool")
+      assert.strictEqual(made.live.steps[0]?.target._tag, "Tool")
       yield* Plan.decode(plan(step()))
-      yield* Plan.decodeJson(JSON.stringify(plan(step())))
+      yield* Plan.decode(JSON.stringify(plan(step())))
     })
   )
 
@@ -111,7 +110,7 @@ describe("registries of plans", () => {
         targets: { helper: Support }
       })
       const typed: Plan.Plan<Schema.Json, Support> = made
-      const target = livePlan.liveOf(typed).steps[0]?.target
+      const target = typed.live.steps[0]?.target
       assert(target?._tag === "Agent")
       assert.strictEqual(target.name, "helper")
     })
@@ -158,7 +157,7 @@ describe("registries of plans", () => {
     Effect.gen(function* () {
       const predicate: planCodec.RegistryPredicate = When.payload.empty()
       const ask = (made: Plan.Plan<Schema.Json, unknown>, payload: Schema.Json) => {
-        const live = livePlan.liveOf(made).predicates.get("routes:s:x")
+        const live = made.live.predicates.get("routes:s:x")
         return live === undefined ? Effect.die("missing") : live({ step: "s", payload, text: "" })
       }
       for (const registry of [
@@ -208,7 +207,7 @@ describe("registries of plans", () => {
         "Missing predicates late at /steps/0/routes/0"
       ])
       const made = yield* Plan.decode(wire, { predicates: { vip: () => true, late: When.never } })
-      assert.deepStrictEqual([...livePlan.liveOf(made).predicates.keys()], ["vip", "late"])
+      assert.deepStrictEqual([...made.live.predicates.keys()], ["vip", "late"])
     })
   )
 })
@@ -225,7 +224,7 @@ describe("schemas of plans", () => {
       assert.deepStrictEqual(again.definition, made.definition)
       assert.strictEqual(again.digest, made.digest)
       for (const plan of [made, again]) {
-        const schema = livePlan.liveOf(plan).steps[0]?.output
+        const schema = plan.live.steps[0]?.output
         assert(schema !== undefined)
         const decode = Schema.decodeUnknownEffect(schema)
         assert.deepStrictEqual(yield* decode({ items: ["a"] }), { items: ["a"] })
@@ -294,7 +293,7 @@ describe("schemas of plans", () => {
       }
       const made = yield* Plan.decode(wire, { targets: { fetch: fetchIt, searcher } })
       assert.deepStrictEqual(yield* Plan.encode(made), wire)
-      assert.strictEqual(yield* Plan.encodeJson(made), JSON.stringify(wire))
+      assert.strictEqual(yield* Plan.codec.encodeJson(made.definition), JSON.stringify(wire))
     })
   )
 

@@ -24,7 +24,7 @@ describe("making plans", () => {
     Effect.gen(function* () {
       const plan = yield* Plan.make(Step.make("a", { target: "t" }))
       assert.deepStrictEqual(Object.keys(plan.definition), ["name", "maxIterations", "steps"])
-      assert.deepStrictEqual([plan.definition.name, Plan.maxIterations(plan)], ["plan", 100])
+      assert.deepStrictEqual([plan.definition.name, plan.definition.maxIterations], ["plan", 100])
       assert.deepStrictEqual((yield* Plan.make()).definition.steps, [])
     })
   )
@@ -40,7 +40,7 @@ describe("making plans", () => {
         },
         Step.make("a", { target: "t" })
       )
-      const { steps: _steps, ...rest } = Plan.definition(plan)
+      const { steps: _steps, ...rest } = plan.definition
       assert.deepStrictEqual(rest, {
         name: "report",
         description: "Writes a report",
@@ -224,7 +224,7 @@ describe("plans in logs", () => {
 
 describe("digests", () => {
   const made = (options: Plan.Options, ...steps: ReadonlyArray<Step.Any>) =>
-    Effect.map(Plan.make(options, ...steps), Plan.digest)
+    Effect.map(Plan.make(options, ...steps), ({ digest }) => digest)
   const step = Step.make("a", { target: "t", task: "x" })
 
   it.effect("PLAN-6 depend on what runs, and not on what the plan is called", () =>
@@ -364,7 +364,7 @@ describe("from one end to the other", () => {
         Step.make("two", { target: slow, timeout: "1 minute", context: [Reference.fromStep("one")] })
       )
       const registry = { targets: { slow, shout } }
-      const there = yield* Plan.decodeJson(yield* Plan.encodeJson(plan), registry)
+      const there = yield* Plan.decode(yield* Plan.codec.encodeJson(plan.definition), registry)
       assert.strictEqual(there.digest, plan.digest)
       assert.deepStrictEqual(there.definition, plan.definition)
 

@@ -207,15 +207,16 @@ expectTypeOf(Plan.bind(made)).toEqualTypeOf<
     PlanInvalid.PlanInvalid | ToolContract.ToolContractError | boundTool.ToolNameError
   >
 >()
-expectTypeOf(
-  Plan.makeMemory({ text: Effect.map(Db, ({ url }) => url), save: () => Effect.asVoid(Mail) })
-).toEqualTypeOf<Plan.AgentMemory<Db | Mail>>()
+const recalled = Plan.bind(made, {
+  memories: { helper: { text: Effect.map(Db, ({ url }) => url), save: () => Effect.asVoid(Mail) } }
+})
+expectTypeOf<PlanOf<typeof recalled>>().toEqualTypeOf<Plan.Bound<Date, Db | Mail>>()
 
 declare const mailer: Agent.Agent<string, Mail>
 const oneOf = Plan.bind(made, { agents: isJudged ? { mailer } : { found } })
 expectTypeOf<PlanOf<typeof oneOf>>().toEqualTypeOf<Plan.Bound<Date, Db | Mail>>()
 
-const noted = Plan.bind(made, { memories: { helper: Plan.makeMemory({ text: Effect.succeed("notes") }) } })
+const noted = Plan.bind(made, { memories: { helper: { text: Effect.succeed("notes") } } })
 expectTypeOf<PlanOf<typeof noted>>().toEqualTypeOf<Plan.Bound<Date, Db>>()
 
 // Running: only what is bound

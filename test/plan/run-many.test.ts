@@ -62,7 +62,7 @@ describe("runMany", () => {
       assert.strictEqual(yield* most_({ concurrency: 1, bands: 1 }), 1)
       const exit = yield* Effect.exit(Plan.runMany(bound, ["1"], { concurrency: 0 }))
       assert(Exit.isFailure(exit))
-      assert.match(Cause.pretty(exit.cause), /concurrency: expected a number of at least 1/)
+      assert.match(Cause.pretty(exit.cause), /expected a concurrency of at least 1/)
     })
   )
 })

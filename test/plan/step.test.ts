@@ -331,16 +331,6 @@ describe("targets that are none", () => {
       )
     })
   )
-
-  it.effect("PLAN-2 and so are agents that a plan is bound with", () =>
-    Effect.gen(function* () {
-      const agents: { readonly writer: Agent.Agent<string> } = JSON.parse(`{ "writer": { "name": "writer" } }`)
-      const plan = yield* Plan.make(Step.make("write", { target: "writer" }))
-      const error = yield* Effect.flip(Plan.bind(plan, { agents }))
-      assert.strictEqual(error._tag, "PlanInvalid")
-      assert.include(error.message, `agents, "writer": expected an agent, its class, or a plan that is bound, found`)
-    })
-  )
 })
 
 describe("what the agent of a step answers", () => {

@@ -11,7 +11,6 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
-import type * as Stream from "effect/Stream"
 import * as driver from "../../agent/internal/driver.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as RunContext from "../../tool/RunContext.ts"
@@ -24,73 +23,12 @@ import * as performStep from "./performStep.ts"
 import * as planNames from "./planNames.ts"
 import * as planTransition from "./planTransition.ts"
 
-const silentSink: performStep.EventSink = { streaming: false, emit: () => Effect.void }
-
-export const run = (
-  bound: livePlan.BoundPlan,
-  input: PlanRun.Input,
-  options: livePlan.RunOptions = {}
-): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
-  drive(bound, { _tag: "Start", input }, options, silentSink)
-
-export const resume = (
-  bound: livePlan.BoundPlan,
-  state: PlanRun.State,
-  options: livePlan.ResumeOptions = {}
-): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
-  drive(bound, { _tag: "Resume", state }, options, silentSink)
-
-const streamWith = (
-  bound: livePlan.BoundPlan,
-  begin: performStep.RunStart,
-  options: livePlan.ResumeOptions
-): Stream.Stream<PlanEvent<unknown>, PlanError.PlanError> =>
-  driver.streamOf((emit) => drive(bound, begin, options, { streaming: true, emit }))
-
-export const stream = (
-  bound: livePlan.BoundPlan,
-  input: PlanRun.Input,
-  options: livePlan.RunOptions = {}
-): Stream.Stream<PlanEvent<unknown>, PlanError.PlanError> => streamWith(bound, { _tag: "Start", input }, options)
-
-export const resumeStream = (
-  bound: livePlan.BoundPlan,
-  state: PlanRun.State,
-  options: livePlan.ResumeOptions = {}
-): Stream.Stream<PlanEvent<unknown>, PlanError.PlanError> => streamWith(bound, { _tag: "Resume", state }, options)
-
-export const runMany = (
-  bound: livePlan.BoundPlan,
-  inputs: Iterable<PlanRun.Input>,
-  options: livePlan.RunManyOptions = {}
-): Effect.Effect<ReadonlyArray<Result.Result<PlanRun.Result<unknown>, PlanError.PlanError>>> => {
-  const { bands, concurrency, ...rest } = options
-  return Effect.flatMap(concurrencyOf("concurrency", concurrency), (concurrency) =>
-    Effect.forEach(inputs, (input) => Effect.result(run(bound, input, { ...rest, concurrency: bands })), {
-      concurrency
-    })
-  )
-}
-
 type StepNames = readonly [string, ...Array<string>]
 
 /** By how many milliseconds what runs inside a step may outlast the run, which stops first and says so. */
 const graceMillis = 1000
 
 const timeoutReason = "timeout"
-
-/** How many may run at a time; a number that makes no sense is a bug of the caller. */
-const concurrencyOf = (
-  option: string,
-  concurrency: number | "unbounded" | undefined
-): Effect.Effect<number | "unbounded"> => {
-  if (concurrency === undefined || concurrency === "unbounded" || concurrency === Infinity) {
-    return Effect.succeed("unbounded")
-  }
-  return concurrency >= 1
-    ? Effect.succeed(Math.floor(concurrency))
-    : Effect.die(new RangeError(`${option}: expected a number of at least 1 or "unbounded", found ${concurrency}`))
-}
 
 const planStarted = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
@@ -129,7 +67,7 @@ const runGroup = Effect.fnUntraced(function* (run: performStep.ActiveRun, steps:
   const [first] = steps
   const isBand = bound.definition.steps[bound.positions.get(first) ?? -1]?.parallel === true
   if (!isBand) return yield* performStep.runStep(run, first, true)
-  const concurrency = yield* concurrencyOf("concurrency", options.concurrency)
+  const concurrency = yield* performStep.checkConcurrency(options.concurrency)
   yield* sink.emit({ _tag: "BandStarted", path: [], steps })
   yield* Effect.forEach(steps, (step) => performStep.runStep(run, step, false), { concurrency, discard: true })
   if (recorder.state().turn === undefined) yield* sink.emit({ _tag: "BandFinished", path: [], steps })
@@ -293,7 +231,7 @@ export const drive = (
   bound: livePlan.BoundPlan,
   begin: performStep.RunStart,
   options: livePlan.ResumeOptions,
-  sink: performStep.EventSink
+  sink: performStep.EventSink = { streaming: false, emit: () => Effect.void }
 ): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
   Effect.suspend(() => driveWith(makeLearningRules(bound), begin, options, sink))
 
@@ -554,7 +492,7 @@ const makeLearningRules = (bound: livePlan.BoundPlan): performStep.LearningRules
     nested: (step) => known.get(step),
     found: (step, agent) => {
       if (!livePlan.isBound(agent)) return undefined
-      const inner = livePlan.boundOf(agent)
+      const inner = agent.live
       const before = known.get(step)
       if (before?.bound === inner) return before
       const rules = makeLearningRules(inner)
@@ -637,7 +575,7 @@ const collectRules = (
     const add = (step: string) =>
       Effect.flatMap(planOfStep(bound, step), (plan) =>
         Option.isSome(plan)
-          ? Effect.map(collectRules(livePlan.boundOf(plan.value), seen), (inner) => void nested.set(step, inner))
+          ? Effect.map(collectRules(plan.value.live, seen), (inner) => void nested.set(step, inner))
           : Effect.void
       )
     return Effect.as(

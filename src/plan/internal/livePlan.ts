@@ -18,6 +18,7 @@ import * as Digest from "../../payload/Digest.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import type { PayloadError } from "../../payload/PayloadError.ts"
+import { defined, kindOf } from "../../payload/internal/base.ts"
 import * as paths from "../../payload/internal/paths.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
@@ -29,28 +30,9 @@ import * as planCheck from "./planCheck.ts"
 import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
 
-export const boundTypeId: BoundTypeId = "~effect-emissary/plan/Plan/Bound"
+export const boundTypeId = "~effect-emissary/plan/Plan/Bound"
 
-/**
- * Type identifier of plans that can run.
- */
-type BoundTypeId = "~effect-emissary/plan/Plan/Bound"
-
-/**
- * Type identifier of plans that can run.
- */
-const BoundTypeId: BoundTypeId = boundTypeId
-
-/**
- * A plan whose structure was checked. `A` is what it gives, `R` what the code in it
- * requires. It cannot run before {@link Plan.bind} has said what its names stand for.
- *
- * **Details**
- *
- * `definition` is the plan as plain data, `digest` its {@link Plan.digest}. The code behind it
- * is not part of either, and in a log a plan is its name, its digest and the names of its
- * steps.
- */
+/** A plan whose structure was checked. Documented in `Plan`. */
 export interface Plan<out A, out R = never> extends Inspectable {
   readonly [planNames.planTypeId]: { readonly _A: Types.Covariant<A>; readonly _R: Types.Covariant<R> }
   readonly definition: PlanDefinition.PlanDefinition
@@ -59,19 +41,9 @@ export interface Plan<out A, out R = never> extends Inspectable {
   readonly live: LivePlan
 }
 
-/**
- * A plan that can run. It is an agent, too, and can stand wherever an agent can: as a
- * step of another plan, as a tool of an agent, in `agent.ask`.
- *
- * **When to use**
- *
- * Use the functions of this module ({@link Plan.run}, {@link Plan.resume} ...) for the plan's own
- * results and events, and the methods (`bound.run`, `bound.ask` ...) where any agent
- * will do. The methods answer with a text message, and their `RunState` is that of
- * agents.
- */
+/** A plan that can run. Documented in `Plan`. */
 export interface Bound<out A, out R = never> extends agentTypes.Agent<A, R>, Inspectable {
-  readonly [BoundTypeId]: BoundTypeId
+  readonly [boundTypeId]: typeof boundTypeId
   readonly definition: PlanDefinition.PlanDefinition
   readonly digest: string
   /** @internal */
@@ -89,19 +61,7 @@ export interface Bound<out A, out R = never> extends agentTypes.Agent<A, R>, Ins
  */
 type CustomPredicate<R = unknown> = (input: PredicateInput) => boolean | Effect.Effect<boolean, unknown, R>
 
-/**
- * What a plan has besides its steps.
- *
- * **Details**
- *
- * - `name`: default `"plan"`. It is also the name of the plan as an agent.
- * - `description`: what it is for, default none.
- * - `maxIterations`: how many turns a run may take, default 100. A turn is a step, or a
- *   whole band. A run that needs more fails with `MaxIterationsExceeded`.
- * - `output`: a schema; the output of the last step is decoded with it. Default: JSON as
- *   it is.
- * - `predicates`: the code behind `When.custom(name)`.
- */
+/** Parts of a plan besides its steps. Documented in `Plan`. */
 export interface Options {
   readonly name?: string | undefined
   readonly description?: string | undefined
@@ -188,21 +148,22 @@ export type PlanServices<Args extends MakeArguments> =
         : never
       : never)
 
-/** A predicate as the run asks it. */
+/** A predicate as the run calls it. */
 export const livePredicate =
   (name: string, predicate: CustomPredicate): LivePredicate =>
   (input) =>
-    Effect.suspend((): Effect.Effect<boolean, unknown> => {
+    Effect.suspend(() => {
       const answer: unknown = predicate(input)
-      if (!Effect.isEffect(answer)) return expectBoolean(name, answer)
-      // Sound: what predicates require is in the type of the plan.
-      return Effect.flatMap(answer as Effect.Effect<unknown, unknown>, (value) => expectBoolean(name, value))
+      // Sound: the services of predicates are in the type of the plan.
+      const asked = Effect.isEffect(answer) ? (answer as Effect.Effect<unknown, unknown>) : Effect.succeed(answer)
+      return Effect.flatMap(asked, (value) =>
+        typeof value === "boolean"
+          ? Effect.succeed(value)
+          : Effect.die(
+              new TypeError(`expected a boolean from the predicate ${paths.quote(name)}, got ${kindOf(value)}`)
+            )
+      )
     })
-
-const expectBoolean = (name: string, answer: unknown): Effect.Effect<boolean> =>
-  typeof answer === "boolean"
-    ? Effect.succeed(answer)
-    : Effect.die(new TypeError(`expected the predicate ${paths.quote(name)} to give a boolean, or an Effect of one`))
 
 /** A predicate of the registry. */
 export type LivePredicate = (input: PredicateInput) => Effect.Effect<boolean, unknown>
@@ -254,13 +215,7 @@ export interface BoundPlan extends LivePlan {
   readonly memories: ReadonlyMap<string, LiveMemory>
 }
 
-/** What a plan is made of, before it is checked. */
-interface PlanParts {
-  readonly definition: PlanDefinition.PlanDefinition
-  readonly steps: ReadonlyArray<LiveStep>
-  readonly predicates: ReadonlyMap<string, LivePredicate>
-  readonly output: stepSchema.StepCodec | undefined
-}
+type PlanParts = Omit<LivePlan, "digest" | "positions">
 
 /** The digest of a definition, whatever it is called. It depends on nothing but the data, so it travels. */
 export const digestOf = ({ description: _description, name: _name, ...rest }: PlanDefinition.PlanDefinition) =>
@@ -283,10 +238,6 @@ export const failWithProblems = (
     : Effect.fail(new PlanInvalid.PlanInvalid({ plan, problems: [first, ...rest] }))
 }
 
-/** Problems in the order of the steps, those of the plan itself first. The order within a step is kept. */
-const problemsInOrder = (problems: ReadonlyArray<PlanInvalid.Problem>): ReadonlyArray<PlanInvalid.Problem> =>
-  problems.toSorted((a, b) => (a.index ?? -1) - (b.index ?? -1))
-
 /** Positions and digest; then the structural rules, together with problems that were found before. */
 export const checkParts = Effect.fnUntraced(function* (
   parts: PlanParts,
@@ -294,8 +245,11 @@ export const checkParts = Effect.fnUntraced(function* (
 ): Effect.fn.Return<LivePlan, PlanInvalid.PlanInvalid> {
   const { definition } = parts
   const digest = yield* Effect.result(digestOf(definition))
-  const others = problemsInOrder([...planCheck.checkStructure(definition), ...found])
-  // a number that is none is told by whoever knows what it is for, if anybody does
+  // In the order of the steps, problems of the plan itself first; the order within a step stays
+  const others = [...planCheck.checkStructure(definition), ...found].toSorted(
+    (a, b) => (a.index ?? -1) - (b.index ?? -1)
+  )
+  // A number that is not finite is reported by the check that knows its purpose, if there is one
   const problems = Result.isFailure(digest) && others.length === 0 ? [notJson(digest.failure)] : others
   yield* failWithProblems(definition.name, problems)
   return {
@@ -322,12 +276,6 @@ export const planFromLive = <R, A = Schema.Json>(live: LivePlan): Plan<A, R> => 
   digest: live.digest,
   live
 })
-
-/** The code behind a plan. */
-export const liveOf = (plan: Plan<unknown, unknown>): LivePlan => plan.live
-
-/** The code behind a plan that can run. */
-export const boundOf = (bound: Bound<unknown, unknown>): BoundPlan => bound.live
 
 /** Whether something is a plan. */
 export const isPlan = (u: unknown): u is Plan<unknown, unknown> => Predicate.hasProperty(u, planNames.planTypeId)
@@ -414,95 +362,46 @@ export const exportSchema = (
   return Effect.matchEffect(JsonSchema.fromSchema(schema, { what: place.slot }), {
     onFailure: (error) => Effect.succeed(Result.fail(notExported(place, error.message))),
     onSuccess: (json) => {
-      const name = stepSchema.schemaName(schema)
-      const ref: PlanDefinition.SchemaRef = name === undefined ? { json } : { name, json }
+      const ref: PlanDefinition.SchemaRef = { ...defined({ name: stepSchema.schemaName(schema) }), json }
       return Effect.succeed(Result.succeed({ ref, schema: stepSchema.jsonCodec(schema) }))
     }
   })
 }
 
-/** What the agent of a step answers, where the step does not say what it gives. */
-const outputOfStep = Effect.fnUntraced(function* (
-  parts: Step.StepParts,
-  index: number,
-  problems: Array<PlanInvalid.Problem>
-) {
-  if (parts.output !== undefined || parts.target._tag !== "Agent") return undefined
-  const place = { step: parts.definition.name, index, slot: "output" }
-  const result = yield* exportSchema(agentOutputSchema(parts.target.source), place)
-  if (Result.isFailure(result)) {
-    problems.push(result.failure)
-    return undefined
-  }
-  const json = result.success?.ref.json
-  return json === undefined || isTextSchema(json) ? undefined : result.success
-})
-
-/** A step with its schemas, and what is wrong with it. */
+/** A step with its schemas, and its problems. The output of an agent is that of its step, unless the step has one. */
 export const liveStep = Effect.fnUntraced(function* (parts: Step.StepParts, index: number) {
-  const { definition } = parts
+  const { definition, target } = parts
   const problems: Array<PlanInvalid.Problem> = parts.problems.map((problem) => ({
     step: definition.name,
     index,
     ...problem
   }))
-  const exported = Effect.fnUntraced(function* (slot: "input" | "output") {
-    const result = yield* exportSchema(parts[slot], { step: definition.name, index, slot })
+  const exported = Effect.fnUntraced(function* (slot: string, schema: stepSchema.StepSchema | undefined) {
+    const result = yield* exportSchema(schema, { step: definition.name, index, slot })
     if (Result.isSuccess(result)) return result.success
     problems.push(result.failure)
     return undefined
   })
-  const input = yield* exported("input")
-  const output = (yield* exported("output")) ?? (yield* outputOfStep(parts, index, problems))
+  const input = yield* exported("input", parts.input)
+  const ofAgent = parts.output === undefined && target._tag === "Agent"
+  const found = yield* exported("output", ofAgent ? agentOutputSchema(target.source) : parts.output)
+  const output = ofAgent && found?.ref.json !== undefined && isTextSchema(found.ref.json) ? undefined : found
   const step: LiveStep = {
-    definition: {
-      ...definition,
-      ...(input === undefined ? {} : { input: input.ref }),
-      ...(output === undefined ? {} : { output: output.ref })
-    },
-    target: parts.target,
+    definition: { ...definition, ...defined({ input: input?.ref, output: output?.ref }) },
+    target,
     input: input?.schema,
     output: output?.schema
   }
   return { step, problems }
 })
 
-/**
- * Takes durable facts before the run goes on: several that belong together, with the
- * state after them.
- *
- * **Details**
- *
- * It is called for one batch at a time and is never interrupted. What it fails with ends
- * the run at once: steps that run are interrupted, and it is not called again. If it
- * answers with the `key` it wrote to, a stream tells that as `Checkpointed`.
- */
+/** Writes events before the run continues. Documented in `Plan`. */
 export type Journal = (
   events: readonly [PlanRun.Event, ...Array<PlanRun.Event>],
   state: PlanRun.State
 ) => Effect.Effect<void | { readonly key: string }, PlanError>
 
-/**
- * Options of running a plan.
- *
- * **Details**
- *
- * - `concurrency`: how many members of a band run at a time; default unbounded. Less than 1
- *   is a defect.
- * - `maxIterations`: instead of that of the plan; on a resume, the new limit, also of plans
- *   inside that used up theirs.
- * - `timeouts`: `total` of the whole run, which then ends as
- *   `Interrupted { reason: "timeout" }`; `step` and `tool` are handed to agents as theirs,
- *   and `tool` holds for tools that are steps.
- * - `journal`: see {@link Journal}; none by default.
- * - `interruptWhen`: asked before each turn, those of nested plans included; an
- *   `Interruption` ends the run there.
- * - `context`: the `RunContext` of functions, tools and agents; by default that of the
- *   caller, and on a resume that of the run.
- *
- * A fiber that runs a plan and is interrupted interrupts every running step, waits for
- * them, has it written that the run was interrupted, and stays interrupted.
- */
+/** Options of running a plan. Documented in `Plan`. */
 export interface RunOptions {
   readonly concurrency?: number | "unbounded" | undefined
   readonly maxIterations?: number | undefined
@@ -512,31 +411,12 @@ export interface RunOptions {
   readonly interruptWhen?: (() => Effect.Effect<runOptions.Interruption | undefined>) | undefined
 }
 
-/**
- * Options of going on with a run.
- *
- * **Details**
- *
- * - `decisions`: about calls and pauses that wait; what is left out goes on waiting. The
- *   `callId` of a tool that is a step, and of a step that paused, is the step's name.
- *
- * The rest is that of {@link RunOptions}.
- */
+/** Options of resuming a run. Documented in `Plan`. */
 export interface ResumeOptions extends RunOptions {
   readonly decisions?: ReadonlyArray<Decision> | undefined
 }
 
-/**
- * Options of running a plan for many inputs.
- *
- * **Details**
- *
- * - `concurrency`: how many runs there are at a time; default unbounded.
- * - `bands`: how many members of a band run at a time, in each run; default unbounded.
- *
- * The rest holds for each run. `journal` is shared: `runId` of the state tells runs apart.
- */
-export interface RunManyOptions extends Omit<RunOptions, "concurrency"> {
-  readonly concurrency?: number | "unbounded" | undefined
+/** Options of running a plan for many inputs. Documented in `Plan`. */
+export interface RunManyOptions extends RunOptions {
   readonly bands?: number | "unbounded" | undefined
 }

@@ -110,6 +110,14 @@ export const retryDelayMillis = (policy: PlanDefinition.RetryPolicy, tries: numb
   return first === 0 ? 0 : Math.min(first * (policy.factor ?? 1) ** (tries - 1), longest)
 }
 
+/** The number of effects that may run at a time, default unbounded. A number below 1 is a defect of the caller. */
+export const checkConcurrency = (
+  concurrency: number | "unbounded" = "unbounded"
+): Effect.Effect<number | "unbounded"> =>
+  concurrency === "unbounded" || concurrency >= 1
+    ? Effect.succeed(concurrency)
+    : Effect.die(new RangeError(`expected a concurrency of at least 1 or "unbounded", got ${concurrency}`))
+
 export interface EventSink {
   /** Whether somebody wants what agents say while they say it. */
   readonly streaming: boolean

@@ -2,6 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Option, Schema, Stream } from "effect"
 import { Agent, type AgentEvent } from "effect-emissary"
+import * as planNames from "#src/plan/internal/planNames.ts"
 import { AgentGraph, Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -94,7 +95,7 @@ export const rows: Rows = {
           assert(reason._tag === "StepFailed" && reason.failure.type === "Oops")
           // What was done is not lost to the fallback.
           const done = state === undefined ? undefined : Option.getOrUndefined(PlanRun.lastRecord(state))
-          return Plan.run(fallback, Plan.text(done?.output ?? null))
+          return Plan.run(fallback, planNames.payloadText(done?.output ?? null))
         })
       )
       assert.strictEqual(completed(yield* caught).output, "c(a(go))")

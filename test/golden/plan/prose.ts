@@ -224,8 +224,8 @@ const programs: { readonly [id: string]: (golden: Case) => Effect.Effect<void, u
   J20: nestedPause,
   O01: emptyStore,
   O10: probes,
-  O11: cap(Plan.makeMemory({ text: Effect.succeed("User: hi\nAssistant: there") }), "memory"),
-  O13: cap(Plan.makeMemory({ output: Effect.succeed(undefined) }), "agent"),
+  O11: cap({ text: Effect.succeed("User: hi\nAssistant: there") }, "memory"),
+  O13: cap({ output: Effect.succeed(undefined) }, "agent"),
   O15: toolArguments,
 }
 

@@ -1,6 +1,7 @@
 /** Runs plans of cases, and translates the outcome into the vocabulary of the recordings. */
 import { Effect, Option, Result, type Schema } from "effect"
 import type { LanguageModel } from "effect/ai"
+import * as planNames from "#src/plan/internal/planNames.ts"
 import { Plan, type PlanError, PlanRun } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { isObject, type Json } from "../family.ts"
@@ -71,7 +72,7 @@ const envelope = (state: PlanRun.State): Envelope => {
     onNone: () => ({ ...state.input }),
     onSome: (record) => ({ task: record.task, context: record.context, payload: record.output })
   })
-  return { task, context: context ?? null, payload, text: Plan.text(payload) }
+  return { task, context: context ?? null, payload, text: planNames.payloadText(payload) }
 }
 
 export const paused = (result: Extract<PlanRun.Result<unknown>, { readonly outcome: "Paused" }>) => {

@@ -1,6 +1,7 @@
 /** What cases ask of those who watch a run: its events, its tokens and what it used; and of conditions. */
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result, Schema, Stream } from "effect"
+import * as planNames from "#src/plan/internal/planNames.ts"
 import { Plan, PlanEvent, PlanRun, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { type Case, equal, isObject, list, read } from "../family.ts"
@@ -15,7 +16,7 @@ const recorded = (event: PlanEvent.PlanEvent<unknown>): ReadonlyArray<ReadonlyAr
     case "StepStarted":
       return [["tool_call", event.step]]
     case "StepFinished":
-      return [["tool_result", event.step, Plan.text(event.record.output)]]
+      return [["tool_result", event.step, planNames.payloadText(event.record.output)]]
     case "StepFailed":
       return [["tool_error", event.step, event.failure.message]]
     case "PlanFinished":
@@ -169,7 +170,7 @@ const conditions = Effect.fnUntraced(function* (golden: Case) {
   for (const [written, value] of Object.entries(golden.expect)) {
     // "strict" is about attributes of objects of the host language: payloads are JSON here.
     if (written.startsWith("strict ")) continue
-    const found = When.test(conditionOf(written), { payload, text: Plan.text(payload) }, () => false)
+    const found = When.test(conditionOf(written), { payload, text: planNames.payloadText(payload) }, () => false)
     assert.strictEqual(found, value, written)
   }
 })
