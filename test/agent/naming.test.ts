@@ -89,10 +89,7 @@ describe("TOOL-8 names", () => {
           Conversation.addToolResult(conversation, { callId: id, result: ToolResult.success("ok") })
       )
       const { conversation } = yield* agent.run("Go on", { conversation: answered })
-      assert.deepStrictEqual(
-        names(conversation),
-        [...calls, ...calls].map(({ name }) => name)
-      )
+      assert.deepStrictEqual(names(conversation), pluck([...calls, ...calls], "name"))
       const [request] = yield* ScriptedModel.requests
       const sent = JSON.stringify(request?.prompt.content.map(({ content }) => content))
       for (const name of ["old__tool", "functions_x2e_refund"]) assert.lengthOf(sent.split(`"name":"${name}"`), 3)

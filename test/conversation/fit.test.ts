@@ -230,10 +230,7 @@ describe("CONV-6 L7 laws of fit", () => {
         assert.isTrue(Result.isSuccess(Conversation.fromMessages(after)))
         const removed = new Set(report.removed.map(({ id }) => id))
         const kept = before.filter(({ id }) => !removed.has(id))
-        assert.deepStrictEqual(
-          ids(conversation),
-          kept.map(({ id }) => id)
-        )
+        assert.deepStrictEqual(ids(conversation), pluck(kept, "id"))
         const shortened = new Set(report.shortened.map(({ id }) => id))
         for (const [index, message] of kept.entries()) {
           const left = after[index]
@@ -262,10 +259,7 @@ describe("CONV-6 L7 laws of fit", () => {
             all.findLastIndex(({ role }) => role === "user")
           )
         )
-        assert.deepStrictEqual(
-          ids(conversation).slice(-run.length),
-          run.map(({ id }) => id)
-        )
+        assert.deepStrictEqual(ids(conversation).slice(-run.length), pluck(run, "id"))
         const newest = all.slice(all.findLastIndex(({ role }) => role === "assistant") + 1)
         if (newest.length > 0 && run.length >= newest.length) {
           assert.isTrue(
@@ -281,10 +275,7 @@ describe("CONV-6 L7 laws of fit", () => {
       if (Result.isFailure(result)) return
       const rest = Conversation.messages(self).filter(({ role }) => role !== "system")
       const { removed } = result.success.report
-      assert.deepStrictEqual(
-        pluck(removed, "id"),
-        rest.slice(0, removed.length).map(({ id }) => id)
-      )
+      assert.deepStrictEqual(pluck(removed, "id"), pluck(rest.slice(0, removed.length), "id"))
       if (removed.length > 0) assert.strictEqual(rest[removed.length]?.role, "user")
     }).pipe(Effect.provide(characters))
   )

@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import { Plan, PlanRun, Step, When, type PlanEvent } from "effect-emissary/plan"
 
 import { completed, journal } from "./support.ts"
+import { pluck } from "../pluck.ts"
 
 const Digit = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
 
@@ -173,10 +174,7 @@ describe("laws", () => {
           assert.deepStrictEqual(completed(last.result).output, completed(one.value).output)
         }
         const told = events.flatMap((event) => (event._tag === "StateChanged" ? [event.event._tag] : []))
-        assert.deepStrictEqual(
-          told,
-          watched.batches.flat().map(({ _tag }) => _tag)
-        )
+        assert.deepStrictEqual(told, pluck(watched.batches.flat(), "_tag"))
       }),
     { arbitrary: { runs: 200 }, timeout: 240_000 }
   )

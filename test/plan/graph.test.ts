@@ -279,10 +279,7 @@ describe("PLAN-9 AgentGraph, its pictures", () => {
         "r\nrouter",
         "ghost\nnot in the graph"
       ])
-      assert.deepStrictEqual(
-        pluck([...other.nodes.values()], "text"),
-        [...one.nodes.values()].map(({ text }) => text)
-      )
+      assert.deepStrictEqual(pluck([...other.nodes.values()], "text"), pluck([...one.nodes.values()], "text"))
       assert.deepStrictEqual(edgesOf(one), [
         "pipe -> calc",
         "pipe -> researcher",
