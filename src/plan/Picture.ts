@@ -483,9 +483,9 @@ const startKey = (prefix: string): string => `${prefix}start`
 const endKey = (prefix: string): string => `${prefix}end`
 
 /** The key of a step: its name, and for a second one of that name, its position. */
-const stepKeys = (steps: ReadonlyArray<PlanDefinition.StepDefinition>, prefix: string): ReadonlyArray<string> => {
-  const positions = planFlow.stepPositions(steps)
-  return steps.map(
+const stepKeys = (definition: PlanDefinition.PlanDefinition, prefix: string): ReadonlyArray<string> => {
+  const positions = planFlow.positionsOf(definition)
+  return definition.steps.map(
     ({ name }, index) => prefix + JSON.stringify(positions.get(name) === index ? ["step", name] : ["step", name, index])
   )
 }
@@ -535,7 +535,7 @@ const flowEdges = (
   const edges = new Map<string, diagram.Edge>()
   const joins = new Map<number, diagram.Node>()
   const unknown = new Map<string, diagram.Node>()
-  const keys = stepKeys(definition.steps, prefix)
+  const keys = stepKeys(definition, prefix)
 
   const add = (edge: diagram.Edge) => {
     const key = JSON.stringify([edge.from, edge.to, edge.kind, edge.label])
@@ -612,8 +612,9 @@ interface PlanBody {
 const drawPlan = (source: DrawingSource, prefix: string, options: DrawingOptions, depth: number): PlanBody => {
   const { definition } = source
   const { steps } = definition
-  const { reached, ways } = planFlow.drawnFlow(definition)
-  const keys = stepKeys(steps, prefix)
+  const { edges: moves, places } = planFlow.makeFlow(definition)
+  const reached = places && new Set(places.flatMap(({ position }) => planFlow.groupAt(steps, position)))
+  const keys = stepKeys(definition, prefix)
   const statusOf =
     options.run === undefined ? () => ({}) : overlay(options.run, runningMark(options.run, options.running))
   const drawn = steps.map((step, index) => {
@@ -622,10 +623,10 @@ const drawPlan = (source: DrawingSource, prefix: string, options: DrawingOptions
     const plan = source.plans.get(step.name)
     return drawStep(step, keys[index] ?? "", status, plan, source.nested.get(step.name), options.run, options, depth)
   })
-  const positions = planFlow.stepPositions(steps)
+  const positions = planFlow.positionsOf(definition)
   const { edges, joins, unknown } = flowEdges(
     definition,
-    ways,
+    moves,
     prefix,
     drawn.map(({ entry }) => entry),
     drawn.map(({ exit }) => exit)
@@ -774,7 +775,7 @@ const dataEdges = (
   drawn: ReadonlyArray<{ readonly entry: string; readonly exit: string }>
 ): { readonly items: ReadonlyArray<diagram.Node>; readonly edges: ReadonlyArray<diagram.Edge> } => {
   const { steps } = definition
-  const positions = planFlow.stepPositions(steps)
+  const positions = planFlow.positionsOf(definition)
   const stores = new Map<string, diagram.Node>()
   const edges = new Map<string, diagram.Edge>()
 
@@ -1023,8 +1024,8 @@ const diffEntries = (
   after: PlanDefinition.PlanDefinition
 ): ReadonlyArray<DiffEntry> => {
   const from = pairSteps(before.steps, after.steps)
-  const keysBefore = stepKeys(before.steps, "")
-  const keysAfter = stepKeys(after.steps, "")
+  const keysBefore = stepKeys(before, "")
+  const keysAfter = stepKeys(after, "")
   const moved = new Set(
     compareDefinitions(before, after).steps.flatMap((change) => (change._tag === "Moved" ? [change.to] : []))
   )
@@ -1063,15 +1064,15 @@ const drawDiff = (
   direction: "down" | "right"
 ): diagram.Drawing => {
   const from = pairSteps(before.steps, after.steps)
-  const keysAfter = stepKeys(after.steps, "")
+  const keysAfter = stepKeys(after, "")
   const nowAt = new Map(from.flatMap((index, to) => (index === undefined ? [] : [[index, to] as const])))
-  const keysBefore = stepKeys(before.steps, "").map((key, index) => {
+  const keysBefore = stepKeys(before, "").map((key, index) => {
     const to = nowAt.get(index)
     return to === undefined ? `removed ${key}` : (keysAfter[to] ?? "")
   })
 
-  const old = flowEdges(before, planFlow.drawnFlow(before).ways, "", keysBefore, keysBefore)
-  const now = flowEdges(after, planFlow.drawnFlow(after).ways, "", keysAfter, keysAfter)
+  const old = flowEdges(before, planFlow.makeFlow(before).edges, "", keysBefore, keysBefore)
+  const now = flowEdges(after, planFlow.makeFlow(after).edges, "", keysAfter, keysAfter)
   const keyOf = (edge: diagram.Edge) => JSON.stringify([edge.from, edge.to, edge.kind, edge.label])
   const edgesBefore = new Set(old.edges.map(keyOf))
   const edgesAfter = new Set(now.edges.map(keyOf))

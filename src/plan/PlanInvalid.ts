@@ -33,7 +33,7 @@ import * as planNames from "./internal/planNames.ts"
  *   rejoin without routes, not after its step, into the middle of a band, or not after
  *   one of the routes' targets.
  * - `UnreachableStep`: no run gets to the step.
- * - `WritesCollision`: one pass through the plan can write a key twice.
+ * - `WritesCollision`: two steps of one parallel group write the same key.
  *
  * Of steps written as code, found when a plan is made:
  *

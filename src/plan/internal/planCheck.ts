@@ -129,10 +129,9 @@ const structureProblems = (
   const routing = steps.map((_, index) => checkRouting(outline, index))
   // Ways are followed only if names and routes say what they mean.
   const isSound = duplicates.length === 0 && routing.every((found) => found.length === 0)
-  const flow = isSound ? planFlow.makeCheckFlow(outline) : undefined
-  const previous = flow === undefined ? undefined : previousSources(outline, flow)
-  const collisions = writeCollisions(outline, flow)
-  const lost = flow === undefined ? new Map<number, number>() : unreachedProblems(outline, flow)
+  const places = isSound ? planFlow.makeFlow(definition).places : undefined
+  const previous = places === undefined ? undefined : previousSources(outline, places)
+  const lost = places === undefined ? new Map<number, number>() : unreachedParts(outline, places)
   return [
     ...duplicates,
     ...checkLimit(outline, highest),
@@ -142,18 +141,18 @@ const structureProblems = (
       ...checkTypes(outline, index, previous),
       ...(routing[index] ?? []),
       ...checkWritesKey(outline, index),
-      ...checkWrites(outline, index, collisions),
+      ...checkWrites(outline, index),
       ...unreachableSteps(outline, index, lost.get(index))
     ])
   ]
 }
 
-/** The first steps of the parts no run gets to, with the last step of each. */
-const unreachedProblems = (outline: planFlow.Outline, { places }: planFlow.CheckFlow): ReadonlyMap<number, number> => {
-  const reached = new Set<number>()
-  for (const { position } of places) {
-    for (let member = position; member <= planFlow.groupOf(outline, position).last; member++) reached.add(member)
-  }
+/** The first steps of the parts that no run reaches, with the last step of each. */
+const unreachedParts = (
+  outline: planFlow.Outline,
+  places: ReadonlyArray<planFlow.FlowPlace>
+): ReadonlyMap<number, number> => {
+  const reached = new Set(places.flatMap(({ position }) => planFlow.groupAt(outline.steps, position)))
   const parts = new Map<number, number>()
   let first: number | undefined
   outline.steps.forEach((_, index) => {
@@ -267,7 +266,7 @@ const makeProblem = (
 /** A problem of the step at a position. */
 const problemAt = (outline: planFlow.Outline, index: number, finding: Finding): ReadonlyArray<PlanInvalid.Problem> => {
   const step = outline.steps[index]
-  return step === undefined ? [] : [makeProblem(step, index, finding, outline.budget)]
+  return step === undefined ? [] : [makeProblem(step, index, finding, outline.fuel)]
 }
 
 /** An unknown step, for {@link problemAt}. */
@@ -626,6 +625,17 @@ const checkRouteIntoGroup = (outline: planFlow.Outline, index: number, value: st
       })
 }
 
+/** The positions that the routes of a step lead to, as far as they are known. */
+const routeTargets = (
+  { positions }: planFlow.Outline,
+  { output, routes, routesBy }: PlanDefinition.StepDefinition
+): ReadonlySet<number> => {
+  const found = routesBy === undefined ? undefined : stepSchema.readDiscriminant(output, routesBy)
+  const literals = found?._tag === "Literals" ? found.literals : []
+  const names = [...(routes ?? []).map(({ to }) => to), ...literals]
+  return new Set(names.flatMap((name) => positions.get(name) ?? []))
+}
+
 const checkTargetOrder = (
   outline: planFlow.Outline,
   index: number,
@@ -633,8 +643,7 @@ const checkTargetOrder = (
   value: string,
   position: number
 ) =>
-  planFlow
-    .routeTargets(outline, step)
+  Array.from(routeTargets(outline, step))
     .filter((to) => to >= position)
     .flatMap((to) =>
       problemAt(outline, index, {
@@ -665,20 +674,19 @@ type Previous = ReadonlyMap<number, ReadonlySet<number>>
  * that is in a branch is judged as such: what else can happen is that no route was taken, and then steps
  * run one after the other that were never meant to.
  */
-const previousSources = (outline: planFlow.Outline, { next, places }: planFlow.CheckFlow): Previous => {
-  const branches = new Set<number>()
-  for (const { branch, position } of places) if (branch !== planFlow.NO_PLACES) branches.add(position)
+const previousSources = (outline: planFlow.Outline, places: ReadonlyArray<planFlow.FlowPlace>): Previous => {
+  const branched = new Set(places.flatMap(({ branches, position }) => (branches.length > 0 ? [position] : [])))
   const found = new Map<number, Set<number>>()
-  next.forEach((targets, from) => {
-    const source = planFlow.groupOf(outline, places[from]?.position ?? 0).last
-    for (const target of targets) {
+  for (const { next, position } of places) {
+    const source = planFlow.groupOf(outline, position).last
+    for (const target of next) {
       const to = places[target]
-      if (to === undefined || (to.branch === planFlow.NO_PLACES && branches.has(to.position))) continue
+      if (to === undefined || (to.branches.length === 0 && branched.has(to.position))) continue
       const known = found.get(to.position)
       if (known === undefined) found.set(to.position, new Set([source]))
       else known.add(source)
     }
-  })
+  }
   return found
 }
 
@@ -771,131 +779,20 @@ const outputSchema = (outline: planFlow.Outline, position: number): ReadonlyArra
   return [{ name: `the output${called} of step ${quotedName(outline, position)}`, json: found?.json }]
 }
 
-/** For the position of a step, the position of an earlier one that can have written its key before. */
-type Collisions = ReadonlyMap<number, number>
-
-/**
- * The steps whose keys may have been written already.
- *
- * Members of one band always collide. Others do when a run can get from one to the other without going
- * back: going back begins another pass, and replacing what the last one wrote is what loops are for. Steps
- * in different branches of one router exclude each other, whatever happens when no route is taken.
- */
-const writeCollisions = (outline: planFlow.Outline, flow: planFlow.CheckFlow | undefined): Collisions => {
-  const writers = new Map<string, Array<number>>()
-  outline.steps.forEach(({ writes }, index) => {
-    if (writes === undefined) return
-    const known = writers.get(writes)
-    if (known === undefined) writers.set(writes, [index])
-    else known.push(index)
-  })
-  const found = new Map<number, number>()
-  const ordered = flow === undefined ? undefined : forwardCollisions(flow)
-  for (const positions of writers.values()) {
-    if (positions.length < 2) continue
-    siblingCollisions(outline, positions, found)
-    if (ordered !== undefined) collisionsAlong(outline, positions, ordered, found)
-  }
-  return found
-}
-
-const checkWrites = (
-  outline: planFlow.Outline,
-  index: number,
-  found: Collisions
-): ReadonlyArray<PlanInvalid.Problem> => {
-  const other = found.get(index)
+/** Members of a parallel group write different keys; of steps that run one after the other the last one wins. */
+const checkWrites = (outline: planFlow.Outline, index: number): ReadonlyArray<PlanInvalid.Problem> => {
   const key = outline.steps[index]?.writes
-  if (other === undefined || key === undefined) return []
-  const isBand = planFlow.groupOf(outline, other).first === planFlow.groupOf(outline, index).first
-  return problemAt(outline, index, {
-    code: "WritesCollision",
-    slot: "writes",
-    value: paths.quote(key),
-    problem: isBand
-      ? `step ${quotedName(outline, other)} of the same parallel band writes that key, too`
-      : `step ${quotedName(outline, other)} can have written that key before in the same pass, and would be overwritten`,
-    fix: "Write different keys, or make the steps branches of one router"
-  })
-}
-
-const siblingCollisions = (outline: planFlow.Outline, positions: ReadonlyArray<number>, found: Map<number, number>) => {
-  const firsts = new Map<number, number>()
-  for (const position of positions) {
-    const band = planFlow.groupOf(outline, position).first
-    const earlier = firsts.get(band)
-    if (earlier === undefined) firsts.set(band, position)
-    else found.set(position, earlier)
-  }
-}
-
-/** The places of a flow by position, with the moves to later positions only. */
-interface Forward {
-  readonly flow: planFlow.CheckFlow
-  readonly order: ReadonlyArray<number>
-  readonly places: ReadonlyMap<number, ReadonlyArray<number>>
-  /** The positions that are in a branch. */
-  readonly branches: ReadonlySet<number>
-}
-
-const forwardCollisions = (flow: planFlow.CheckFlow): Forward => {
-  const places = new Map<number, Array<number>>()
-  const branches = new Set<number>()
-  flow.places.forEach(({ branch, position }, number) => {
-    if (branch !== planFlow.NO_PLACES) branches.add(position)
-    const known = places.get(position)
-    if (known === undefined) places.set(position, [number])
-    else known.push(number)
-  })
-  const order = Array.from(places.keys()).sort((a, b) => a - b)
-  return { flow, order, places, branches }
-}
-
-/** Carries the first writer of a key along all ways from it to the last one. */
-const collisionsAlong = (
-  outline: planFlow.Outline,
-  positions: ReadonlyArray<number>,
-  { branches, flow, order, places }: Forward,
-  found: Map<number, number>
-) => {
-  const first = planFlow.groupOf(outline, positions[0] ?? 0).first
-  const last = positions[positions.length - 1] ?? 0
-  const writing = new Set(positions)
-  const carried = new Map<number, number>()
-  for (let turn = indexOf(order, first); turn < order.length; turn++) {
-    const position = order[turn]
-    if (position === undefined || position > last) return
-    const { last: end } = planFlow.groupOf(outline, position)
-    for (const number of places.get(position) ?? []) {
-      const before = carried.get(number)
-      let writer = before
-      for (let member = position; member <= end; member++) {
-        if (!writing.has(member)) continue
-        if (before !== undefined && !found.has(member)) found.set(member, before)
-        const counts = flow.places[number]?.branch !== planFlow.NO_PLACES || !branches.has(position)
-        if (counts && (writer === undefined || member < writer)) writer = member
-      }
-      if (writer === undefined) continue
-      for (const target of flow.next[number] ?? []) {
-        const to = flow.places[target]
-        if (to === undefined || to.position <= position) continue
-        const known = carried.get(target)
-        if (known === undefined || writer < known) carried.set(target, writer)
-      }
-    }
-  }
-}
-
-/** Where a position, or the next higher one, stands in a sorted list. */
-const indexOf = (order: ReadonlyArray<number>, position: number): number => {
-  let low = 0
-  let high = order.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((order[middle] ?? 0) < position) low = middle + 1
-    else high = middle
-  }
-  return low
+  const { first } = planFlow.groupOf(outline, index)
+  const other = outline.steps.findIndex(({ writes }, at) => at >= first && writes === key)
+  return key === undefined || other >= index
+    ? []
+    : problemAt(outline, index, {
+        code: "WritesCollision",
+        slot: "writes",
+        value: paths.quote(key),
+        problem: `step ${quotedName(outline, other)} of the same parallel group writes that key, too`,
+        fix: "Write different keys"
+      })
 }
 
 /** What the names of a plan can stand for. */
@@ -1151,20 +1048,16 @@ export const worstPath = (
   callsOf: (step: PlanDefinition.StepDefinition) => number | undefined
 ): WorstPath => {
   const outline = planFlow.makeOutline(definition)
-  const flow = planFlow.makeCheckFlow(outline)
-  if (flow === undefined) {
-    // Too many ways to follow: any step can run.
-    const turn = widestGroup(outline.steps.map((_, index) => weighStep(outline, index, callsOf)))
-    return { steps: undefined, calls: undefined, turn }
-  }
-  const weights = flow.places.map(({ position }) => weighStep(outline, position, callsOf))
+  const { places } = planFlow.makeFlow(definition)
+  const positions = places?.map(({ position }) => position) ?? Array.from(outline.steps.keys())
+  const weights = positions.map((position) => weighStep(outline, position, callsOf))
   const turn = widestGroup(weights)
-  const order = topologicalOrder(flow)
-  if (order === undefined) return { steps: undefined, calls: undefined, turn }
+  const order = places === undefined ? undefined : topologicalOrder(places)
+  if (places === undefined || order === undefined) return { steps: undefined, calls: undefined, turn }
   const isKnown = weights.every(({ calls }) => calls !== undefined)
   return {
-    steps: longestPath(flow, order, (place) => weights[place]?.steps ?? 0),
-    calls: isKnown ? longestPath(flow, order, (place) => weights[place]?.calls ?? 0) : undefined,
+    steps: longestPath(places, order, (place) => weights[place]?.steps ?? 0),
+    calls: isKnown ? longestPath(places, order, (place) => weights[place]?.calls ?? 0) : undefined,
     turn
   }
 }
@@ -1195,12 +1088,12 @@ const widestGroup = (weights: ReadonlyArray<StepWeight>): StepWeight => {
 }
 
 /** Places, each before those it goes to. Undefined when there is a loop. */
-const topologicalOrder = ({ next, places }: planFlow.CheckFlow): ReadonlyArray<number> | undefined => {
+const topologicalOrder = (places: ReadonlyArray<planFlow.FlowPlace>): ReadonlyArray<number> | undefined => {
   const before = places.map(() => 0)
-  for (const targets of next) for (const target of targets) before[target] = (before[target] ?? 0) + 1
+  for (const { next } of places) for (const target of next) before[target] = (before[target] ?? 0) + 1
   const order = Array.from(before.keys()).filter((place) => before[place] === 0)
   for (let turn = 0; turn < order.length; turn++) {
-    for (const target of next[order[turn] ?? 0] ?? []) {
+    for (const target of places[order[turn] ?? 0]?.next ?? []) {
       const left = (before[target] ?? 0) - 1
       before[target] = left
       if (left === 0) order.push(target)
@@ -1210,7 +1103,7 @@ const topologicalOrder = ({ next, places }: planFlow.CheckFlow): ReadonlyArray<n
 }
 
 const longestPath = (
-  { next }: planFlow.CheckFlow,
+  places: ReadonlyArray<planFlow.FlowPlace>,
   order: ReadonlyArray<number>,
   weight: (place: number) => number
 ): number => {
@@ -1219,7 +1112,7 @@ const longestPath = (
   for (const place of order) {
     const sum = (sums.get(place) ?? 0) + weight(place)
     most = Math.max(most, sum)
-    for (const target of next[place] ?? []) sums.set(target, Math.max(sums.get(target) ?? 0, sum))
+    for (const target of places[place]?.next ?? []) sums.set(target, Math.max(sums.get(target) ?? 0, sum))
   }
   return most
 }

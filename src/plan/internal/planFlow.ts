@@ -9,16 +9,16 @@ import * as When from "../When.ts"
 import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
 
+/** A definition with what the checks look up in it. */
 export interface Outline {
   readonly definition: PlanDefinition.PlanDefinition
   readonly steps: ReadonlyArray<PlanDefinition.StepDefinition>
-  /** The first step of each name. */
   readonly positions: ReadonlyMap<string, number>
   /** Sorted, each once. */
   readonly names: ReadonlyArray<string>
-  /** For a member of a band the first and last position of the band; for another step its own. */
-  readonly bands: ReadonlyArray<OutlineGroup>
-  readonly budget: planNames.SearchFuel
+  /** For a member of a parallel group the first and last position of the group; for another step its own. */
+  readonly groups: ReadonlyArray<OutlineGroup>
+  readonly fuel: planNames.SearchFuel
   readonly search: stepSchema.ConflictSearch
 }
 
@@ -29,25 +29,19 @@ interface OutlineGroup {
 
 export const makeOutline = (definition: PlanDefinition.PlanDefinition): Outline => {
   const { steps } = definition
-  const positions = new Map<string, number>()
-  const bands: Array<OutlineGroup> = []
-  steps.forEach((step, index) => {
-    if (!positions.has(step.name)) positions.set(step.name, index)
-    if (!step.parallel) bands.push({ first: index, last: index })
-    else if (index === 0 || steps[index - 1]?.parallel !== true) {
-      let last = index
-      while (steps[last + 1]?.parallel === true) last++
-      const band = { first: index, last }
-      for (let member = index; member <= last; member++) bands.push(band)
-    }
-  })
+  const groups: Array<OutlineGroup> = []
+  for (let first = 0; first < steps.length; first = groups.length) {
+    const group = { first, last: groupEnd(steps, first) - 1 }
+    for (let member = first; member <= group.last; member++) groups.push(group)
+  }
+  const positions = positionsOf(definition)
   return {
     definition,
     steps,
     positions,
     names: sortedNames(positions.keys()),
-    bands,
-    budget: planNames.makeFuel(),
+    groups,
+    fuel: planNames.makeFuel(),
     search: stepSchema.makeConflictSearch()
   }
 }
@@ -56,25 +50,9 @@ export const makeOutline = (definition: PlanDefinition.PlanDefinition): Outline 
 export const sortedNames = (names: Iterable<string>): ReadonlyArray<string> =>
   Array.from(new Set(names)).sort(planNames.byCodePoint)
 
-/** The band a position is in; its own place if there is no such position. */
+/** The parallel group of a position; its own place if it is in none. */
 export const groupOf = (outline: Outline, index: number): OutlineGroup =>
-  outline.bands[index] ?? { first: index, last: index }
-
-/** Where a step may go on: positions, as far as the steps are known, each once and in order. */
-export const routeTargets = (outline: Outline, step: PlanDefinition.StepDefinition): ReadonlyArray<number> => {
-  const names = [...(step.routes ?? []).map(({ to }) => to), ...routeLiterals(step)]
-  const positions = new Set<number>()
-  for (const name of names) {
-    const position = outline.positions.get(name)
-    if (position !== undefined) positions.add(position)
-  }
-  return Array.from(positions)
-}
-
-const routeLiterals = ({ output, routesBy }: PlanDefinition.StepDefinition): ReadonlyArray<string> => {
-  const found = routesBy === undefined ? undefined : stepSchema.readDiscriminant(output, routesBy)
-  return found?._tag === "Literals" ? found.literals : []
-}
+  outline.groups[index] ?? { first: index, last: index }
 
 /**
  * A branch that was taken: when a step of it ends without a route, the run goes on at
@@ -158,21 +136,16 @@ export const inGroups = <A extends { readonly parallel: boolean }>(
   return bands
 }
 
-/** Positions of steps by name; of several with one name, the first. */
-export const stepPositions = (steps: ReadonlyArray<PlanDefinition.StepDefinition>): ReadonlyMap<string, number> => {
-  const positions = new Map<string, number>()
-  for (const [index, { name }] of steps.entries()) if (!positions.has(name)) positions.set(name, index)
-  return positions
-}
-
 const positionCache = new WeakMap<PlanDefinition.PlanDefinition, ReadonlyMap<string, number>>()
 
+/** Positions of steps by name; of several with one name, the first. */
 export const positionsOf = (definition: PlanDefinition.PlanDefinition): ReadonlyMap<string, number> => {
   const found = positionCache.get(definition)
   if (found !== undefined) return found
-  const made = new Map(definition.steps.map(({ name }, position) => [name, position]))
-  positionCache.set(definition, made)
-  return made
+  const positions = new Map<string, number>()
+  for (const [index, { name }] of definition.steps.entries()) if (!positions.has(name)) positions.set(name, index)
+  positionCache.set(definition, positions)
+  return positions
 }
 
 export const findStep = (
@@ -221,205 +194,12 @@ export const enterBranch = (
 }
 
 /** Where a step goes that ends without a route inside of a branch, and the branches after it. */
-export const rejoinAt = (frames: Rejoins): { readonly at: string; readonly frames: Rejoins } | undefined => {
+export const rejoinAt = (frames: Rejoins): { readonly at: string; readonly branches: Rejoins } | undefined => {
   const top = frames.at(-1)
-  return top === undefined ? undefined : { at: top.rejoin, frames: leaveBranches(frames, top.rejoin) }
+  return top === undefined ? undefined : { at: top.rejoin, branches: leaveBranches(frames, top.rejoin) }
 }
 
-/** No branch is taken. */
-const NO_BRANCHES = -1
-
-/** A run that goes somewhere, and which branches it leaves thereby. */
-interface BranchMove {
-  readonly id: number
-  readonly to: number
-  /** Whether it follows a route, and so leaves the branches whose routers are here or later. */
-  readonly isRoute: boolean
-  /** The router whose branch begins, or {@link NO_BRANCHES}. */
-  readonly enters: number
-}
-
-interface Branches {
-  /** A branch begins on top of another one. */
-  readonly enter: (router: number, lower: number) => void
-  /** The newest branch after a move, now and whenever another one is found. */
-  readonly arrive: (move: BranchMove, branch: number, found: (branch: number) => void) => void
-  /** Works off what has been found. Undefined if it was too much, otherwise how much it was. */
-  readonly settle: (most: number) => number | undefined
-}
-
-interface BranchNode {
-  readonly results: Set<number>
-  readonly consumers: Array<(branch: number) => void>
-}
-
-const findBranches = (rejoins: ReadonlyArray<number | undefined>): Branches => {
-  const below = new Map<number, BranchNode>()
-  const whole = new Map<string, BranchNode>()
-  const work: Array<() => void> = []
-  let cost = 0
-
-  const add = (node: BranchNode, branch: number) => {
-    if (node.results.has(branch)) return
-    node.results.add(branch)
-    for (const consumer of node.consumers) work.push(() => consumer(branch))
-  }
-  const consume = (node: BranchNode, consumer: (branch: number) => void) => {
-    node.consumers.push(consumer)
-    for (const branch of node.results) work.push(() => consumer(branch))
-  }
-  const lower = (branch: number): BranchNode => {
-    const known = below.get(branch)
-    if (known !== undefined) return known
-    const made: BranchNode = { results: new Set(), consumers: [] }
-    below.set(branch, made)
-    return made
-  }
-  const node = (move: BranchMove, kind: string, branch: number, fill: (node: BranchNode) => void): BranchNode => {
-    const key = `${kind}${move.id}:${branch}`
-    const known = whole.get(key)
-    if (known !== undefined) return known
-    const made: BranchNode = { results: new Set(), consumers: [] }
-    whole.set(key, made)
-    fill(made)
-    return made
-  }
-  /** What is left of a stack that does not rejoin where the move goes: all but what the route leaves. */
-  const kept = (move: BranchMove, branch: number): BranchNode =>
-    node(move, "kept", branch, (self) => {
-      if (branch === NO_BRANCHES) return add(self, NO_BRANCHES)
-      if (rejoins[branch] === move.to) return
-      const leaves = move.isRoute && (branch >= move.to || branch === move.enters)
-      consume(lower(branch), (next) =>
-        consume(kept(move, next), (rest) => {
-          if (leaves) return add(self, rest)
-          add(lower(branch), rest)
-          add(self, branch)
-        })
-      )
-    })
-  /** What is left of a stack that rejoins there: what lies below the lowest branch that does. */
-  const cut = (move: BranchMove, branch: number): BranchNode =>
-    node(move, "cut", branch, (self) => {
-      if (branch === NO_BRANCHES) return
-      consume(lower(branch), (next) => {
-        consume(cut(move, next), (rest) => add(self, rest))
-        if (rejoins[branch] === move.to) consume(kept(move, next), (rest) => add(self, rest))
-      })
-    })
-
-  return {
-    enter: (router, branch) => add(lower(router), branch),
-    arrive: (move, branch, found) => {
-      consume(kept(move, branch), found)
-      consume(cut(move, branch), found)
-    },
-    settle: (most) => {
-      for (let next = work.pop(); next !== undefined; next = work.pop()) {
-        next()
-        if (++cost > most) return undefined
-      }
-      return cost
-    }
-  }
-}
-
-/** A plan with more ways is accepted without a look at them. */
-const maxPlaces = 300_000
-
-export const NO_PLACES = NO_BRANCHES
-
-export interface FlowPlace {
-  readonly position: number
-  /** The router whose branch this is, or {@link NO_PLACES}. */
-  readonly branch: number
-}
-
-export interface CheckFlow {
-  readonly places: ReadonlyArray<FlowPlace>
-  /** Places by number, where a run goes from each. Empty: it ends there. */
-  readonly next: ReadonlyArray<ReadonlySet<number>>
-  /** How many moves it took to find the ways. */
-  readonly cost: number
-}
-
-export const makeCheckFlow = (outline: Outline): CheckFlow | undefined => {
-  const { steps } = outline
-  const size = steps.length
-  const rejoins = steps.map((step) => rejoinOfRoute(outline, step))
-  const routes = steps.map((step) => (step.parallel ? [] : routeTargets(outline, step)))
-  const exhaustive = steps.map((step) => !step.parallel && isRoutingExhaustive(step))
-  const branches = findBranches(rejoins)
-  const places: Array<FlowPlace> = []
-  const next: Array<Set<number>> = []
-  const numbers = new Map<number, number>()
-  let moves = 0
-
-  const place = (position: number, branch: number): number => {
-    const key = position * (size + 1) + branch + 1
-    const known = numbers.get(key)
-    if (known !== undefined) return known
-    const number = places.length
-    numbers.set(key, number)
-    places.push({ position, branch })
-    next.push(new Set())
-    return number
-  }
-  const go = (from: number, branch: number, to: number, isRoute: boolean, enters: number) =>
-    branches.arrive({ id: moves++, to, isRoute, enters }, branch, (rest) => {
-      if (enters !== NO_PLACES) branches.enter(enters, rest)
-      next[from]?.add(place(to, enters === NO_PLACES ? rest : enters))
-    })
-  const leave = (from: number, { branch, position }: FlowPlace) => {
-    const enters = rejoins[position] === undefined ? NO_PLACES : position
-    for (const to of routes[position] ?? []) go(from, branch, to, true, enters)
-    if (exhaustive[position] === true) return
-    // Without a route a branch ends; without a branch it goes on as declared.
-    const to = branch === NO_PLACES ? groupOf(outline, position).last + 1 : rejoins[branch]
-    if (to !== undefined && to < size) go(from, branch, to, false, NO_PLACES)
-  }
-
-  if (size > 0) place(0, NO_PLACES)
-  let cost = 0
-  for (let number = 0; number < places.length; number++) {
-    const here = places[number]
-    if (here !== undefined) leave(number, here)
-    const settled = branches.settle(maxPlaces)
-    if (settled === undefined) return undefined
-    cost = settled
-  }
-  return { places, next, cost: cost + moves }
-}
-
-/** Where the branches of a step end. What its members of a band say is not followed. */
-const rejoinOfRoute = (
-  { positions }: Outline,
-  { afterBranches, parallel }: PlanDefinition.StepDefinition
-): number | undefined => (parallel || afterBranches === undefined ? undefined : positions.get(afterBranches))
-
-/** Whether a step always takes one of its routes. */
-const isRoutingExhaustive = ({ output, routes, routesBy }: PlanDefinition.StepDefinition): boolean => {
-  if (routes !== undefined && routes.length > 0) return isCertain(routes.map(({ when }) => when))
-  const found = routesBy === undefined ? undefined : stepSchema.readDiscriminant(output, routesBy)
-  return found?._tag === "Literals" && found.exhaustive
-}
-
-/** How many conditions are compared with each other. */
-const maxCompared = 16
-
-/** Whether one of the conditions holds in any case: it demands nothing, or is the opposite of another one. */
-const isCertain = (conditions: ReadonlyArray<When.When>): boolean =>
-  conditions.some((when) => isAlwaysTrue(when)) ||
-  (conditions.length <= maxCompared &&
-    conditions.some(
-      (when) => when._tag === "Not" && conditions.some((other) => planNames.equalsJson(when.when, other))
-    ))
-
-const isAlwaysTrue = (when: When.When): boolean =>
-  (when._tag === "And" && when.all.length === 0) ||
-  (when._tag === "Not" && when.when._tag === "Or" && when.when.any.length === 0)
-
-/** Where a run can go from one turn to the next. `to` is a position, a name that no step has, or the end. */
+/** A move from one turn of a run to the next. `to` is a position, a name that no step has, or the end. */
 export interface FlowEdge {
   readonly from: number | "start"
   readonly to: number | "end" | { readonly unknown: string }
@@ -427,25 +207,26 @@ export interface FlowEdge {
   readonly label?: string
 }
 
-interface DrawnFlow {
-  readonly ways: ReadonlyArray<FlowEdge>
-  /** The positions that a run can come to; `undefined` if that is too much to find out. */
-  readonly reached: ReadonlySet<number> | undefined
+/** A turn of a run: the position where it begins, the branches it is in, and the places that may follow, by number. */
+export interface FlowPlace {
+  readonly position: number
+  readonly branches: ReadonlyArray<Rejoin>
+  readonly next: Set<number>
 }
 
-/** What may follow a step: routes in order, and whether none of them may be taken. */
+export interface Flow {
+  /** `undefined` if there are too many to find out. */
+  readonly places: ReadonlyArray<FlowPlace> | undefined
+  readonly edges: ReadonlyArray<FlowEdge>
+}
+
+/** The moves after a step: its routes in order, and whether a run may take none of them. */
 interface StepExits {
   readonly routes: ReadonlyArray<{ readonly to: string; readonly label: string }>
   readonly otherwise: boolean
-  /** Any step may follow, by its name in this member. */
+  /** The field of the output that names the next step, if it can be any step. */
   readonly any: string | undefined
 }
-
-const maxStates = 5000
-
-const isAlwaysLabel = (when: When.When): boolean => when._tag === "And" && when.all.length === 0
-
-const isNeverLabel = (when: When.When): boolean => when._tag === "Or" && when.any.length === 0
 
 const noRoute: StepExits = { routes: [], otherwise: true, any: undefined }
 
@@ -471,120 +252,129 @@ export const exitsOf = (step: PlanDefinition.StepDefinition, positions: Readonly
     if (step.routesBy === undefined) return noRoute
     return exitsByField(step.routesBy, stepSchema.routeValues(step.output, step.routesBy), positions)
   }
-  const last = routes.findIndex((route) => isAlwaysLabel(route.when))
+  const last = routes.findIndex((route) => isAlways(route.when))
   const tried = last === -1 ? routes : routes.slice(0, last + 1)
-  const open = tried.map((route, index) => ({ ...route, index })).filter((route) => !isNeverLabel(route.when))
   return {
-    routes: open.map(({ index, to, when }) => ({
-      to,
-      label: routes.length > 1 ? `${index + 1}: ${When.label(when)}` : When.label(when)
-    })),
-    otherwise: last === -1,
+    routes: tried.flatMap(({ to, when }, index) => {
+      if (isNever(when)) return []
+      return [{ to, label: routes.length > 1 ? `${index + 1}: ${When.label(when)}` : When.label(when) }]
+    }),
+    otherwise: last === -1 && !hasOpposites(routes.map(({ when }) => when)),
     any: undefined
   }
 }
 
-const stateKey = (at: number, frames: ReadonlyArray<Rejoin>): string =>
-  JSON.stringify([at, frames.map(({ rejoin, router }) => [router, rejoin])])
+const isAlways = (when: When.When): boolean =>
+  (when._tag === "And" && when.all.length === 0) || (when._tag === "Not" && isNever(when.when))
 
-/** Follows every way that a run could take: what is drawn can happen. */
-export const drawnFlow = (definition: PlanDefinition.PlanDefinition): DrawnFlow => {
+const isNever = (when: When.When): boolean =>
+  (when._tag === "Or" && when.any.length === 0) || (when._tag === "Not" && isAlways(when.when))
+
+/** More conditions are not compared with each other. */
+const maxCompared = 16
+
+/** Whether one of the conditions is the negation of another one, so that one of the two holds. */
+const hasOpposites = (conditions: ReadonlyArray<When.When>): boolean =>
+  conditions.length <= maxCompared &&
+  conditions.some((when) => when._tag === "Not" && conditions.some((other) => planNames.equalsJson(when.when, other)))
+
+/** How much is followed: a plan with more combinations of branches is drawn, and accepted, without following them. */
+const maxFlowCost = 100_000
+
+/** Follows every move that a run can make, with the branches it is in, as the run itself would. */
+export const makeFlow = (definition: PlanDefinition.PlanDefinition): Flow => {
   const { steps } = definition
-  const positions = stepPositions(steps)
+  const positions = positionsOf(definition)
   const exits = steps.map((step) => exitsOf(step, positions))
-  const ways = new Map<string, FlowEdge>()
-  const reached = new Set<number>()
-  const seen = new Set<string>()
-  const open: Array<{ readonly at: number; readonly frames: ReadonlyArray<Rejoin> }> = []
+  const edges = new Map<string, FlowEdge>()
+  const places: Array<FlowPlace> = []
+  const numbers = new Map<string, number>()
+  let cost = 0
 
-  const add = (way: FlowEdge) => {
-    const key = JSON.stringify([way.from, way.to, way.kind, way.label])
-    if (!ways.has(key)) ways.set(key, way)
+  const draw = (edge: FlowEdge) => {
+    const key = JSON.stringify([edge.from, edge.to, edge.kind, edge.label])
+    if (!edges.has(key)) edges.set(key, edge)
   }
-
-  const visit = (at: number, frames: ReadonlyArray<Rejoin>) => {
-    const key = stateKey(at, frames)
-    if (seen.has(key)) return
-    seen.add(key)
-    open.push({ at, frames })
+  const visit = (position: number, branches: ReadonlyArray<Rejoin>): number => {
+    cost += 1 + branches.length
+    const key = JSON.stringify([position, branches.map(({ rejoin, router }) => [router, rejoin])])
+    const known = numbers.get(key)
+    if (known !== undefined) return known
+    numbers.set(key, places.length)
+    places.push({ position, branches, next: new Set() })
+    return places.length - 1
   }
-
-  const route = (from: PlanDefinition.StepDefinition, to: string, frames: ReadonlyArray<Rejoin>) => {
-    const at = positions.get(to)
-    if (at !== undefined) visit(at, enterBranch(frames, from, to, positions))
-  }
-
-  /** Goes on without a route: to the rejoin of the branch, or to the next step. */
-  const goOn = (from: ReadonlyArray<number>, frames: ReadonlyArray<Rejoin>, label: string | undefined) => {
-    const rejoined = rejoinAt(frames)
-    const next = (from.at(-1) ?? 0) + 1
-    const to =
-      rejoined === undefined
-        ? next < steps.length
-          ? next
-          : "end"
-        : (positions.get(rejoined.at) ?? { unknown: rejoined.at })
-    const kind = rejoined === undefined ? "flow" : "rejoin"
-    for (const member of from) add({ from: member, to, kind, ...(label === undefined ? {} : { label }) })
-    if (typeof to === "number") visit(to, rejoined?.frames ?? frames)
-  }
-
-  add({ from: "start", to: steps.length === 0 ? "end" : 0, kind: "flow" })
-  if (steps.length > 0) visit(0, [])
-
-  for (let state = open.pop(); state !== undefined; state = open.pop()) {
-    const { at, frames } = state
-    const members = groupAt(steps, at)
-    for (const member of members) reached.add(member)
-    const { any, otherwise, routes } = exits[at] ?? { routes: [], otherwise: true, any: undefined }
-    for (const { label, to } of routes) add({ from: at, to: positions.get(to) ?? { unknown: to }, kind: "flow", label })
-    const step = steps[at]
-    if (step !== undefined) {
-      for (const { to } of routes) route(step, to, frames)
-      if (any !== undefined) steps.forEach(({ name }) => route(step, name, frames))
+  const takeRoutes = ({ branches, next, position }: FlowPlace, { any, routes }: StepExits) => {
+    const step = steps[position]
+    if (step === undefined) return
+    for (const { label, to } of routes) {
+      draw({ from: position, to: positions.get(to) ?? { unknown: to }, kind: "flow", label })
     }
-    if (otherwise) goOn(members, frames, routes.length > 0 || any !== undefined ? "otherwise" : undefined)
-    // So many combinations of branches: what is left is drawn as if every step could follow the one before it.
-    if (seen.size > maxStates) return { ways: approximateFlow(steps, exits, positions), reached: undefined }
+    for (const to of [...routes.map(({ to }) => to), ...(any === undefined ? [] : positions.keys())]) {
+      const target = positions.get(to)
+      if (target !== undefined) next.add(visit(target, enterBranch(branches, step, to, positions)))
+    }
   }
-  return { ways: edgesInOrder([...ways.values()], exits), reached }
+  /** Without a route a branch rejoins; without a branch the next step follows. */
+  const takeNoRoute = ({ branches, next, position }: FlowPlace, { any, routes }: StepExits) => {
+    const members = groupAt(steps, position)
+    const after = position + members.length
+    const rejoin = rejoinAt(branches)
+    const declared = after < steps.length ? after : "end"
+    const to = rejoin === undefined ? declared : (positions.get(rejoin.at) ?? { unknown: rejoin.at })
+    const label = routes.length > 0 || any !== undefined ? { label: "otherwise" } : undefined
+    for (const from of members) draw({ from, to, kind: rejoin === undefined ? "flow" : "rejoin", ...label })
+    if (typeof to === "number") next.add(visit(to, rejoin?.branches ?? branches))
+  }
+
+  draw({ from: "start", to: steps.length === 0 ? "end" : 0, kind: "flow" })
+  if (steps.length > 0) visit(0, [])
+  for (let number = 0; number < places.length; number++) {
+    const place = places[number]
+    if (place === undefined) continue
+    const exit = exits[place.position] ?? noRoute
+    takeRoutes(place, exit)
+    if (exit.otherwise) takeNoRoute(place, exit)
+    if (cost > maxFlowCost) return { places: undefined, edges: approximateEdges(steps, exits, positions) }
+  }
+  return { places, edges: edgesInOrder([...edges.values()], exits) }
 }
 
-/** Every way by itself, without asking in which branch a run is. */
-const approximateFlow = (
+/** Every move by itself, whatever branch a run is in. */
+const approximateEdges = (
   steps: ReadonlyArray<PlanDefinition.StepDefinition>,
   exits: ReadonlyArray<StepExits>,
   positions: ReadonlyMap<string, number>
 ): ReadonlyArray<FlowEdge> => {
-  const ways: Array<FlowEdge> = [{ from: "start", to: 0, kind: "flow" }]
+  const edges: Array<FlowEdge> = [{ from: "start", to: 0, kind: "flow" }]
   for (const [at, step] of steps.entries()) {
-    const { any, otherwise, routes } = exits[at] ?? { routes: [], otherwise: true, any: undefined }
+    const { any, otherwise, routes } = exits[at] ?? noRoute
     for (const { label, to } of routes)
-      ways.push({ from: at, to: positions.get(to) ?? { unknown: to }, kind: "flow", label })
+      edges.push({ from: at, to: positions.get(to) ?? { unknown: to }, kind: "flow", label })
     if (otherwise) {
-      const next = groupAt(steps, at).length + at
+      const next = groupEnd(steps, at)
       const label = routes.length > 0 || any !== undefined ? { label: "otherwise" } : {}
-      ways.push({ from: at, to: next < steps.length ? next : "end", kind: "flow", ...label })
+      edges.push({ from: at, to: next < steps.length ? next : "end", kind: "flow", ...label })
     }
     const rejoin = positions.get(step.afterBranches ?? "")
     if (rejoin === undefined) continue
     for (const { to } of routes) {
       const branch = positions.get(to)
-      if (branch !== undefined && branch !== rejoin) ways.push({ from: branch, to: rejoin, kind: "rejoin" })
+      if (branch !== undefined && branch !== rejoin) edges.push({ from: branch, to: rejoin, kind: "rejoin" })
     }
   }
-  return ways
+  return edges
 }
 
 /** By the step they leave; of one step, routes first, in their order, and rejoins last. */
-const edgesInOrder = (ways: ReadonlyArray<FlowEdge>, exits: ReadonlyArray<StepExits>): ReadonlyArray<FlowEdge> => {
-  const rank = (way: FlowEdge): number => {
-    if (way.from === "start") return 0
-    const route = exits[way.from]?.routes.findIndex(({ label }) => label === way.label) ?? -1
-    return route === -1 ? (way.kind === "flow" ? 1_000_000 : 1_000_001) : route
+const edgesInOrder = (edges: ReadonlyArray<FlowEdge>, exits: ReadonlyArray<StepExits>): ReadonlyArray<FlowEdge> => {
+  const rank = (edge: FlowEdge): number => {
+    if (edge.from === "start") return 0
+    const route = exits[edge.from]?.routes.findIndex(({ label }) => label === edge.label) ?? -1
+    return route === -1 ? (edge.kind === "flow" ? 1_000_000 : 1_000_001) : route
   }
-  const position = (way: FlowEdge): number => (way.from === "start" ? -1 : way.from)
-  const target = (way: FlowEdge): number =>
-    typeof way.to === "number" ? way.to : way.to === "end" ? Number.MAX_SAFE_INTEGER : -1
-  return [...ways].sort((a, b) => position(a) - position(b) || rank(a) - rank(b) || target(a) - target(b))
+  const source = (edge: FlowEdge): number => (edge.from === "start" ? -1 : edge.from)
+  const target = (edge: FlowEdge): number =>
+    typeof edge.to === "number" ? edge.to : edge.to === "end" ? Number.MAX_SAFE_INTEGER : -1
+  return [...edges].sort((a, b) => source(a) - source(b) || rank(a) - rank(b) || target(a) - target(b))
 }

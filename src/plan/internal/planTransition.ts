@@ -477,7 +477,7 @@ const finishGroup = (
 /** The step after the turn at the cursor when no route is taken. */
 const advanceCursor = ({ definition }: Rules, self: PlanRun.State): Partial<StateFields> => {
   const rejoined = planFlow.rejoinAt(self.rejoins)
-  if (rejoined !== undefined) return { cursor: rejoined.at, rejoins: rejoined.frames, choosing: undefined }
+  if (rejoined !== undefined) return { cursor: rejoined.at, rejoins: rejoined.branches, choosing: undefined }
   const position = self.cursor === undefined ? undefined : planFlow.positionsOf(definition).get(self.cursor)
   const after = position === undefined ? undefined : position + planFlow.stepsAt(definition, position).length
   return { cursor: after === undefined ? undefined : definition.steps[after]?.name, choosing: undefined }

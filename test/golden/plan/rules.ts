@@ -177,11 +177,13 @@ const checks: ReadonlyArray<Deviation> = [
     }
   ),
   refusedPlan(
-    { reason: "S9.5 ADVICE: two steps that write one key are refused, unless only one of them can run", cases: "" },
-    (all) => {
-      const keys = all.flatMap(({ writes }) => (typeof writes === "string" && writes !== "" ? [writes] : []))
-      return new Set(keys).size < keys.length
-    }
+    { reason: "S9.5 ADVICE: two steps of one parallel group that write one key are refused", cases: "" },
+    (all) =>
+      all.some(({ parallel, writes }, index) => {
+        const before = all.slice(0, index)
+        const group = before.slice(before.findLastIndex((step) => step.parallel !== true) + 1)
+        return parallel === true && writes !== "" && group.some((step) => step.writes !== undefined && step.writes === writes)
+      })
   ),
   refusedPlan({ reason: "S7.5 ADVICE: a rejoin at or before the target of a route is refused", cases: "F15" }, (all) =>
     all.some((step) => {
