@@ -1,20 +1,20 @@
 /**
- * Which agents there are, which tools and agents they call, and which plans run them: as
- * data, as JSON, and as pictures.
+ * A graph of agents: the agents, the tools and agents they call, and the plans that run
+ * them, as data, as JSON, and as pictures.
  *
  * **When to use**
  *
- * Use it to see or publish how a system of agents hangs together. How a single plan runs is
- * what `Picture` draws.
+ * Use it to see or publish how a system of agents hangs together. `Picture` draws how a
+ * single plan runs.
  *
  * **Details**
  *
  * A graph is made of definitions: {@link fromDefinition} and {@link fromPlan}, put
- * together with {@link merge}. Its wire is JSON tagged by `version`:
+ * together with {@link merge}. Its JSON has a `version`:
  *
- * | version | what it is |
+ * | version | content |
  * |---|---|
- * | 1 | LazyBridge's descriptor `{ session_id, nodes, edges }`; it has no version, and one that is missing is read as 1; unknown keys are ignored |
+ * | 1 | LazyBridge's descriptor `{ session_id, nodes, edges }`, which has no version of its own; unknown keys are ignored |
  * | 2 | our own, and the default; it is strict, and knows plans and their steps |
  *
  * Kinds of nodes and edges that a version does not know are refused.
@@ -22,164 +22,129 @@
  * @since 0.1.0
  */
 
-import * as Arr from "effect/Array"
-import * as Effect from "effect/Effect"
-import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { AgentDefinition } from "../agent/internal/agentData.ts"
-import * as Json from "../payload/Json.ts"
-import * as PayloadError from "../payload/PayloadError.ts"
+import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
+import * as base from "../payload/internal/base.ts"
+import * as Effect from "effect/Effect"
 import type { PlanDefinition } from "./PlanDefinition.ts"
 import * as diagram from "./internal/diagram.ts"
 import * as planFlow from "./internal/planFlow.ts"
 import * as planNames from "./internal/planNames.ts"
 
-/**
- * An agent. `tools` are the names of its tools that are no agents; `engine` says what
- * runs it, in the words of whoever wrote the graph. An agent that is only known by its
- * name has no provider, no model and no engine.
- *
- * @category models
- * @since 0.1.0
- */
-export type AgentNode = AgentNodeModel
+const { String: Text, optionalKey } = Schema
 
-/**
- * A tool. Its id is `tool:` and its name.
- *
- * @category models
- * @since 0.1.0
- */
-export type ToolNode = ToolNodeModel
+const Names = Schema.Array(Text)
 
-/**
- * Something that hands a task to one of several nodes. We read and write it; we never
- * make one.
- *
- * @category models
- * @since 0.1.0
- */
-export type RouterNode = RouterNodeModel
+const AgentNode = Schema.Struct({
+  _tag: Schema.Literal("agent").transform("Agent"),
+  id: Text,
+  name: Text,
+  provider: Text,
+  model: Text,
+  system: optionalKey(Text),
+  engine: Text,
+  tools: Names
+}).pipe(Schema.encodeKeys({ _tag: "type", engine: "engine_type" }))
 
-/**
- * A plan, with the names of its steps. Its id is `plan:` and its name.
- *
- * @category models
- * @since 0.1.0
- */
-export type PlanNode = PlanNodeModel
+const ToolNode = Schema.Struct({
+  _tag: Schema.Literal("tool").transform("Tool"),
+  id: Text,
+  name: Text
+}).pipe(Schema.encodeKeys({ _tag: "type" }))
+
+const RouterNode = Schema.Struct({
+  _tag: Schema.Literal("router").transform("Router"),
+  id: Text,
+  name: Text,
+  routes: Schema.Array(Schema.Struct({ label: Text, to: Text })),
+  default: optionalKey(Text)
+}).pipe(Schema.encodeKeys({ _tag: "type" }))
+
+const PlanNode = Schema.Struct({
+  _tag: Schema.Literal("plan").transform("Plan"),
+  id: Text,
+  name: Text,
+  description: optionalKey(Text),
+  steps: Names
+}).pipe(Schema.encodeKeys({ _tag: "type" }))
+
+const Node = Schema.Union([AgentNode, ToolNode, RouterNode, PlanNode])
 
 /**
  * A node of a graph.
  *
- * @category models
- * @since 0.1.0
- */
-export type Node = NodeModel
-
-/**
- * What an edge says: `tool`, that an agent calls a tool or another agent; `step`, that a
- * plan runs an agent or a tool in a step; `context`, that a plan reads what an agent
- * remembers or answered; `router`, that a router leads there.
+ * **Details**
+ *
+ * - `Agent`: `tools` are the names of its tools that are no agents; `engine` names the
+ *   system that runs it. An agent of which only the name is known has no provider, no
+ *   model and no engine.
+ * - `Tool`: its id is `tool:` and its name.
+ * - `Plan`: with the names of its steps. Its id is `plan:` and its name.
+ * - `Router`: it hands a task to one of several nodes. It is read and written; no
+ *   function here makes one.
  *
  * @category models
  * @since 0.1.0
  */
-export type EdgeKind = EdgeKindModel
+export type Node = typeof Node.Type
 
-/**
- * An edge, from one id to another. The label of an edge to an agent behind a tool is
- * the name of that tool, of an edge of a plan the name of the step.
- *
- * @category models
- * @since 0.1.0
- */
-export type Edge = EdgeModel
-
-/**
- * A graph of agents. Ids of nodes are unique; edges may lead to what is not in it.
- *
- * @category models
- * @since 0.1.0
- */
-export type AgentGraph = AgentGraphModel
-
-const NodeModel: Schema.Codec<NodeModel> = Schema.Union([
-  Schema.TaggedStruct("Agent", {
-    id: Schema.String,
-    name: Schema.String,
-    provider: Schema.String,
-    model: Schema.String,
-    system: Schema.optionalKey(Schema.String),
-    engine: Schema.String,
-    tools: Schema.Array(Schema.String)
-  }),
-  Schema.TaggedStruct("Tool", { id: Schema.String, name: Schema.String }),
-  Schema.TaggedStruct("Router", {
-    id: Schema.String,
-    name: Schema.String,
-    routes: Schema.Array(Schema.Struct({ label: Schema.String, to: Schema.String })),
-    default: Schema.optionalKey(Schema.String)
-  }),
-  Schema.TaggedStruct("Plan", {
-    id: Schema.String,
-    name: Schema.String,
-    description: Schema.optionalKey(Schema.String),
-    steps: Schema.Array(Schema.String)
-  })
-])
-
-const EdgeModel: Schema.Codec<EdgeModel> = Schema.Struct({
-  from: Schema.String,
-  to: Schema.String,
-  label: Schema.String,
+const Edge = Schema.Struct({
+  from: Text,
+  to: Text,
+  label: Text,
   kind: Schema.Literals(["tool", "context", "router", "step"])
-})
-
-const AgentGraphModel: Schema.Codec<AgentGraphModel> = Schema.Struct({
-  sessionId: Schema.String,
-  nodes: Schema.Array(NodeModel),
-  edges: Schema.Array(EdgeModel)
-})
+}).pipe(Schema.encodeKeys({ kind: "type" }))
 
 /**
- * Schema of the graph in memory. For JSON there are {@link encode} and {@link decode}.
+ * An edge, from one id to another.
+ *
+ * **Details**
+ *
+ * | kind | meaning |
+ * |---|---|
+ * | `tool` | an agent calls a tool or another agent |
+ * | `step` | a plan runs an agent or a tool in a step |
+ * | `context` | a plan reads the memory or the last answer of an agent |
+ * | `router` | a router leads there |
+ *
+ * The label of an edge to an agent behind a tool is the name of that tool; of an edge of
+ * a plan it is the name of the step.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Edge = typeof Edge.Type
+
+/**
+ * A graph of agents. Ids of nodes are unique; edges may lead to ids that are not in it.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const AgentGraph: Schema.Codec<AgentGraph> = AgentGraphModel
+export const AgentGraph = Schema.Struct({
+  sessionId: Text,
+  nodes: Schema.Array(Node),
+  edges: Schema.Array(Edge)
+}).pipe(Schema.encodeKeys({ sessionId: "session_id" }))
 
 /**
- * A graph of nothing.
+ * A graph of agents.
  *
- * @category constructors
+ * @category models
  * @since 0.1.0
  */
-export const empty: AgentGraph = { sessionId: "", nodes: [], edges: [] }
+export type AgentGraph = typeof AgentGraph.Type
 
-/**
- * What is known besides a definition.
- *
- * **Details**
- *
- * - `id`: the id of the agent; default its name, or else `"agent"`. A plan has none.
- * - `agents`: which names stand for agents. Among the tools of an agent these are
- *   agents behind tools (`Agent.asTool`), which a contract does not tell; among the
- *   targets of a plan, agents.
- *
- * @category options
- * @since 0.1.0
- */
-export interface Options {
-  readonly id?: string | undefined
-  readonly agents?: { readonly [name: string]: AgentDefinition } | undefined
-}
+/** The definitions of agents by name. */
+type Agents = { readonly [name: string]: AgentDefinition } | undefined
 
 /**
  * The graph of an agent: the agent, its tools, and the agents behind its tools with
- * theirs.
+ * theirs. `id` is the id of the agent; by default its name, or else `"agent"`. `agents`
+ * are the agents behind tools (`Agent.asTool`) by the names of the tools: a contract
+ * does not show that there is one.
  *
  * **Example** (An agent with a tool and an agent behind a tool)
  *
@@ -209,12 +174,42 @@ export interface Options {
  * @category constructors
  * @since 0.1.0
  */
-export const fromDefinition = (definition: AgentDefinition, options?: Options): AgentGraph =>
-  graphOfAgent(options?.id, definition, options?.agents)
+export const fromDefinition = (
+  definition: AgentDefinition,
+  options: { readonly id?: string | undefined; readonly agents?: Agents } = {}
+): AgentGraph => {
+  const { agents } = options
+  const nodes: Array<Node> = []
+  const edges: Array<Edge> = []
+  const done = new Set<string>()
+
+  const visit = (id: string, definition: AgentDefinition) => {
+    if (done.has(id)) return
+    done.add(id)
+    nodes.push(agentNode(id, definition, agents))
+    const inner: Array<readonly [id: string, AgentDefinition]> = []
+    for (const { name } of definition.tools) {
+      const agent = agentNamed(agents, name)
+      if (agent === undefined) nodes.push(toolNode(name))
+      else inner.push([agent.name ?? name, agent])
+      edges.push({
+        from: id,
+        to: agent === undefined ? `tool:${name}` : (agent.name ?? name),
+        label: name,
+        kind: "tool"
+      })
+    }
+    for (const [id, agent] of inner) visit(id, agent)
+  }
+
+  visit(options.id ?? definition.name ?? "agent", definition)
+  return merge({ sessionId: "", nodes, edges })
+}
 
 /**
  * The graph of a plan: the plan, the agents and tools of its steps, and the agents whose
  * memory or answers it reads. Functions are not in it.
+ * `agents` are the definitions of agents by name, for targets and references.
  *
  * **Example** (A plan and its agent)
  *
@@ -242,24 +237,62 @@ export const fromDefinition = (definition: AgentDefinition, options?: Options): 
  */
 export const fromPlan = (
   plan: PlanDefinition | { readonly definition: PlanDefinition },
-  options?: Pick<Options, "agents">
-): AgentGraph => graphOfPlan("definition" in plan ? plan.definition : plan, options?.agents)
+  options: { readonly agents?: Agents } = {}
+): AgentGraph => {
+  const { agents } = options
+  const { description, name, steps } = "definition" in plan ? plan.definition : plan
+  const id = `plan:${name}`
+  const node = base.defined({ _tag: "Plan" as const, id, name, description, steps: steps.map(({ name }) => name) })
+  const nodes: Array<Node> = [node]
+  const edges: Array<Edge> = []
+  const named = new Set<string>()
 
-/**
- * The graph with a node. A node with the same id is replaced, in its place.
- *
- * @category combinators
- * @since 0.1.0
- */
-export const addNode = (self: AgentGraph, node: Node): AgentGraph => addEdgeTo(self, [node], [])
+  const agentId = (name: string): string => {
+    const agent = agentNamed(agents, name)
+    const id = agent?.name ?? name
+    if (named.has(name)) return id
+    named.add(name)
+    const graph = agent === undefined ? undefined : fromDefinition(agent, { id, agents })
+    nodes.push(...(graph?.nodes ?? [agentNode(name, undefined, agents)]))
+    edges.push(...(graph?.edges ?? []))
+    return id
+  }
 
-/**
- * The graph with an edge. One that is there already is not added again.
- *
- * @category combinators
- * @since 0.1.0
- */
-export const addEdge = (self: AgentGraph, edge: Edge): AgentGraph => addEdgeTo(self, [], [edge])
+  for (const step of steps) {
+    const { kind, name } = step.target
+    if (kind === "agent" || (kind === "tool" && agentNamed(agents, name) !== undefined)) {
+      edges.push({ from: id, to: agentId(name), label: step.name, kind: "step" })
+    } else if (kind === "tool") {
+      nodes.push(toolNode(name))
+      edges.push({ from: id, to: `tool:${name}`, label: step.name, kind: "step" })
+    }
+    for (const { reference } of planFlow.referencesOf(step)) {
+      if ("agent" in reference) {
+        edges.push({ from: agentId(reference.agent), to: id, label: step.name, kind: "context" })
+      }
+    }
+  }
+  return merge({ sessionId: "", nodes, edges })
+}
+
+const agentNamed = (agents: Agents, name: string): AgentDefinition | undefined => base.own(agents ?? {}, name)
+
+const toolNode = (name: string): Node => ({ _tag: "Tool", id: `tool:${name}`, name })
+
+const agentNode = (id: string, definition: AgentDefinition | undefined, agents: Agents): Node => {
+  const [provider = "", ...model] = definition?.model?.split("/") ?? []
+  const tools = definition?.tools ?? []
+  return base.defined({
+    _tag: "Agent" as const,
+    id,
+    name: definition?.name ?? id,
+    provider,
+    model: model.join("/"),
+    system: definition?.instructions,
+    engine: definition === undefined ? "" : "Emissary",
+    tools: tools.flatMap(({ name }) => (agentNamed(agents, name) === undefined ? [name] : []))
+  })
+}
 
 /**
  * All graphs in one, with the session id of the first. Of nodes with the same id the
@@ -267,124 +300,204 @@ export const addEdge = (self: AgentGraph, edge: Edge): AgentGraph => addEdgeTo(s
  *
  * **Gotchas**
  *
- * A plan knows of an agent only the name unless it is told: put the graphs of plans
- * before those of their agents.
+ * A plan only knows the names of agents that it is given no definition of: put the
+ * graphs of plans before those of their agents.
+ *
+ * **Example** (A node and an edge more)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { AgentGraph } from "effect-emissary/plan"
+ *
+ * const tool = { _tag: "Tool", id: "tool:search", name: "search" } as const
+ * const edge = { from: "writer", to: "tool:search", label: "search", kind: "tool" } as const
+ * const one = { sessionId: "", nodes: [tool], edges: [] }
+ * const graph = AgentGraph.merge(one, { sessionId: "", nodes: [{ ...tool, name: "find" }], edges: [edge, edge] })
+ * assert.deepStrictEqual(graph, { sessionId: "", nodes: [{ ...tool, name: "find" }], edges: [edge] })
+ * ```
  *
  * @category combinators
  * @since 0.1.0
  */
-export const merge = (self: AgentGraph, ...others: ReadonlyArray<AgentGraph>): AgentGraph =>
-  others.reduce(
-    (graph, other) => addEdgeTo(graph, other.nodes, other.edges),
-    addEdgeTo({ ...self, edges: [] }, [], self.edges)
-  )
+export const merge = (self: AgentGraph, ...others: ReadonlyArray<AgentGraph>): AgentGraph => {
+  const graphs = [self, ...others]
+  const nodes = new Map(graphs.flatMap(({ nodes }) => nodes.map((node) => [node.id, node] as const)))
+  const edges = new Map<string, Edge>()
+  for (const edge of graphs.flatMap(({ edges }) => edges)) {
+    const key = JSON.stringify([edge.from, edge.to, edge.kind, edge.label])
+    if (!edges.has(key)) edges.set(key, edge)
+  }
+  return { sessionId: self.sessionId, nodes: [...nodes.values()], edges: [...edges.values()] }
+}
+
+const uniqueIds = Schema.makeFilter((nodes: ReadonlyArray<Node>) => {
+  const ids = new Set<string>()
+  return nodes.flatMap(({ id }, index) => {
+    if (ids.has(id)) return [{ path: [index, "id"], issue: "an id that no other node has" }]
+    ids.add(id)
+    return []
+  })
+})
+
+const { edges, nodes, sessionId } = AgentGraph.to.fields
+
+const armV2 = VersionedCodec.arm({
+  version: 2,
+  wire: Schema.Struct({ version: Schema.Literal(2), sessionId, nodes: nodes.check(uniqueIds), edges }).pipe(
+    Schema.encodeKeys({ sessionId: "session_id" })
+  ),
+  toCurrent: ({ version: _, ...graph }) => Effect.succeed<AgentGraph>(graph),
+  fromCurrent: (graph: AgentGraph) => VersionedCodec.lossless({ version: 2 as const, ...graph })
+})
+
+const LazyNode = Schema.Struct({
+  id: Text,
+  name: optionalKey(Text),
+  type: optionalKey(Schema.Literals(["agent", "router", "tool"])),
+  provider: optionalKey(Text),
+  model: optionalKey(Text),
+  system: optionalKey(Schema.NullOr(Text)),
+  engine_type: optionalKey(Text),
+  tools: optionalKey(Names),
+  routes: optionalKey(Schema.Record(Text, Text)),
+  default: optionalKey(Schema.NullOr(Text))
+})
+
+type LazyNode = typeof LazyNode.Type
+
+const LazyEdge = Schema.Struct({
+  from: Text,
+  to: Text,
+  label: optionalKey(Text),
+  type: optionalKey(Schema.Literals(["tool", "context", "router"]))
+})
+
+const readNode = (node: LazyNode): Node => {
+  const { engine_type: engine = "", id, model = "", name = id, provider = "", routes = {}, tools = [] } = node
+  switch (node.type) {
+    case "tool":
+      return { _tag: "Tool", id, name }
+    case "router":
+      return base.defined({
+        _tag: "Router" as const,
+        id,
+        name,
+        routes: Object.entries(routes).map(([label, to]) => ({ label, to })),
+        default: node.default ?? undefined
+      })
+    default:
+      return base.defined({
+        _tag: "Agent" as const,
+        id,
+        name,
+        provider,
+        model,
+        system: node.system ?? undefined,
+        engine,
+        tools
+      })
+  }
+}
+
+const writeNode = (node: Node): LazyNode => {
+  const { id, name } = node
+  switch (node._tag) {
+    case "Tool":
+      return { id, name, type: "tool" }
+    case "Router": {
+      const routes = Object.fromEntries(node.routes.map(({ label, to }) => [label, to]))
+      return { id, name, routes, default: node.default ?? null, type: "router" }
+    }
+    case "Plan":
+      return { id, name, provider: "Plan", model: "Plan", system: null, engine_type: "Plan", tools: [], type: "agent" }
+    case "Agent": {
+      const { engine, model, provider, system = null, tools } = node
+      return { id, name, provider, model, system, engine_type: engine, tools, type: "agent" }
+    }
+  }
+}
+
+const nodeLosses = (node: Node, index: number): ReadonlyArray<PayloadError.Loss> => {
+  if (node._tag === "Plan") return [{ path: `/nodes/${index}/type`, what: "that a node is a plan, and its steps" }]
+  const again = readNode(writeNode(node))
+  return node._tag === "Router" && !planNames.equalsJson(node, again)
+    ? [{ path: `/nodes/${index}/routes`, what: "the order of routes, or routes with one label" }]
+    : []
+}
+
+const armV1 = VersionedCodec.arm({
+  version: 1,
+  wire: Schema.Struct({
+    version: Schema.Literal(1),
+    session_id: optionalKey(Text),
+    nodes: optionalKey(Schema.Array(LazyNode)),
+    edges: optionalKey(Schema.Array(LazyEdge))
+  }),
+  onExcessProperty: "ignore",
+  toCurrent: ({ edges = [], nodes = [], session_id = "" }) =>
+    Effect.succeed<AgentGraph>({
+      sessionId: session_id,
+      // Of nodes with the same id the last counts.
+      nodes: [...new Map(nodes.map((node) => [node.id, readNode(node)])).values()],
+      edges: edges.map(({ from, label = "", to, type = "tool" }) => ({ from, to, label, kind: type }))
+    }),
+  fromCurrent: ({ edges, nodes, sessionId }: AgentGraph) =>
+    VersionedCodec.lossy(
+      {
+        version: 1 as const,
+        session_id: sessionId,
+        nodes: nodes.map(writeNode),
+        edges: edges.map(({ from, kind, label, to }) => ({ from, to, label, type: kind === "step" ? "tool" : kind }))
+      },
+      [
+        ...nodes.flatMap(nodeLosses),
+        ...edges.flatMap(({ kind }, index) =>
+          kind === "step" ? [{ path: `/edges/${index}/type`, what: "that an edge is a step" }] : []
+        )
+      ]
+    )
+})
 
 /**
- * The node with that id.
- *
- * @category getters
- * @since 0.1.0
- */
-export const node = (self: AgentGraph, id: string): Option.Option<Node> =>
-  Arr.findFirst(self.nodes, (node) => node.id === id)
-
-/**
- * The edges that leave a node.
- *
- * @category getters
- * @since 0.1.0
- */
-export const edgesFrom = (self: AgentGraph, id: string): ReadonlyArray<Edge> =>
-  self.edges.filter(({ from }) => from === id)
-
-/**
- * The edges that lead to a node.
- *
- * @category getters
- * @since 0.1.0
- */
-export const edgesTo = (self: AgentGraph, id: string): ReadonlyArray<Edge> => self.edges.filter(({ to }) => to === id)
-
-/**
- * Writes a graph as a versioned JSON object.
+ * Graphs from and to JSON.
  *
  * **Details**
  *
- * - `version`: 1 or 2; default 2.
- * - `allowLoss`: what version 1 may lose: that a node is a plan, that an edge is a
- *   step, the order of a router's routes.
+ * - It writes version 2 by default. Version 1 cannot hold that a node is a plan, that an
+ *   edge is a step, and the order of a router's routes: `LossyEncoding`, unless
+ *   `allowLoss` permits it.
+ * - It reads both; a graph without a version is read as 1. What is absent there is filled
+ *   in: names are ids, nodes are agents, edges are of the kind `tool`, texts are empty.
+ * - Version 2 refuses two nodes with one id, both read and written.
  *
- * Fails with a `PayloadError` if two nodes have one id, and with a `LossyEncoding` if
- * version 1 would lose something.
- *
- * @category encoding
- * @since 0.1.0
- */
-export const encode = (
-  self: AgentGraph,
-  options?: VersionedCodec.EncodeOptions
-): Effect.Effect<Json.JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding> => codec.encode(self, options)
-
-/**
- * Writes a graph as JSON text; see {@link encode}.
- *
- * @category encoding
- * @since 0.1.0
- */
-export const encodeJson = (
-  self: AgentGraph,
-  options?: VersionedCodec.EncodeOptions & { readonly indent?: number | undefined }
-): Effect.Effect<string, PayloadError.PayloadError | PayloadError.LossyEncoding> => codec.encodeJson(self, options)
-
-/**
- * Reads a graph of any version from a value that came from outside.
- *
- * **Details**
- *
- * Version 1 fills in what is absent: names are ids, nodes are agents, edges are of the
- * kind `tool`, all other texts are empty. Fails with a `PayloadError`: limits, forbidden
- * keys, an unsupported version, or `Invalid` with every problem and its path.
- *
- * **Example** (What LazyBridge writes)
+ * **Example** (The JSON of LazyBridge)
  *
  * ```ts
  * import assert from "node:assert"
  * import { Effect } from "effect"
  * import { AgentGraph } from "effect-emissary/plan"
  *
- * const graph = Effect.runSync(AgentGraph.decode({ session_id: "s", nodes: [{ id: "t", type: "tool" }] }))
+ * const graph = Effect.runSync(AgentGraph.codec.decode({ session_id: "s", nodes: [{ id: "t", type: "tool" }] }))
  * assert.deepStrictEqual(graph.nodes, [{ _tag: "Tool", id: "t", name: "t" }])
  *
- * const error = Effect.runSync(Effect.flip(AgentGraph.decode({ nodes: [{ id: "z", type: "weird" }] })))
+ * const error = Effect.runSync(Effect.flip(AgentGraph.codec.decode({ nodes: [{ id: "z", type: "weird" }] })))
  * assert.strictEqual(error.reason._tag, "Invalid")
  * ```
  *
- * @category decoding
+ * @category codecs
  * @since 0.1.0
  */
-export const decode = (
-  input: unknown,
-  options?: VersionedCodec.DecodeOptions
-): Effect.Effect<AgentGraph, PayloadError.PayloadError> => decodeGraph(input, options)
+export const codec: VersionedCodec.VersionedCodec<AgentGraph> = VersionedCodec.make({
+  what: "agent graph",
+  field: "version",
+  type: AgentGraph,
+  arms: [armV1, armV2],
+  data: ["/nodes/*/routes"],
+  unversioned: 1
+})
 
-/**
- * Reads a graph from JSON text or bytes; see {@link decode}.
- *
- * @category decoding
- * @since 0.1.0
- */
-export const decodeJson = (
-  input: string | Uint8Array,
-  options?: VersionedCodec.DecodeOptions
-): Effect.Effect<AgentGraph, PayloadError.PayloadError> => decodeGraphJson(input, options)
-
-/**
- * How a graph is drawn: where it grows, by default to the right.
- *
- * @category options
- * @since 0.1.0
- */
-export interface PictureOptions {
+/** Where the graph grows, by default to the right. */
+interface PictureOptions {
   readonly direction?: "down" | "right" | undefined
 }
 
@@ -397,11 +510,12 @@ export interface PictureOptions {
  * import assert from "node:assert"
  * import { AgentGraph } from "effect-emissary/plan"
  *
- * const graph = AgentGraph.addEdge(
- *   AgentGraph.addNode(AgentGraph.empty, { _tag: "Tool", id: "tool:search", name: "search" }),
- *   { from: "writer", to: "tool:search", label: "search", kind: "tool" }
- * )
- * assert.ok(AgentGraph.toMermaid(graph).includes("n1 --> n0"))
+ * const text = AgentGraph.toMermaid({
+ *   sessionId: "",
+ *   nodes: [{ _tag: "Tool", id: "tool:search", name: "search" }],
+ *   edges: [{ from: "writer", to: "tool:search", label: "search", kind: "tool" }]
+ * })
+ * assert.ok(text.includes("n1 --> n0"))
  * ```
  *
  * @category converting
@@ -419,482 +533,41 @@ export const toMermaid = (self: AgentGraph, options?: PictureOptions): string =>
 export const toGraphViz = (self: AgentGraph, options?: PictureOptions): string =>
   diagram.writeDot(drawGraph(self, options?.direction ?? "right"))
 
-interface AgentNodeModel {
-  readonly _tag: "Agent"
-  readonly id: string
-  readonly name: string
-  readonly provider: string
-  readonly model: string
-  readonly system?: string
-  readonly engine: string
-  readonly tools: ReadonlyArray<string>
-}
+const nodeShapes = { Agent: "agent", Tool: "tool", Router: "choice", Plan: "plan" } as const
 
-interface ToolNodeModel {
-  readonly _tag: "Tool"
-  readonly id: string
-  readonly name: string
-}
+const edgeKinds = { tool: "flow", step: "flow", router: "rejoin", context: "data" } as const
 
-interface RouterNodeModel {
-  readonly _tag: "Router"
-  readonly id: string
-  readonly name: string
-  readonly routes: ReadonlyArray<{ readonly label: string; readonly to: string }>
-  readonly default?: string
-}
-
-interface PlanNodeModel {
-  readonly _tag: "Plan"
-  readonly id: string
-  readonly name: string
-  readonly description?: string
-  readonly steps: ReadonlyArray<string>
-}
-
-type NodeModel = AgentNodeModel | ToolNodeModel | RouterNodeModel | PlanNodeModel
-
-type EdgeKindModel = "tool" | "context" | "router" | "step"
-
-interface EdgeModel {
-  readonly from: string
-  readonly to: string
-  readonly label: string
-  readonly kind: EdgeKindModel
-}
-
-interface AgentGraphModel {
-  readonly sessionId: string
-  readonly nodes: ReadonlyArray<NodeModel>
-  readonly edges: ReadonlyArray<EdgeModel>
-}
-
-const edgeKey = ({ from, kind, label, to }: EdgeModel): string => JSON.stringify([from, to, kind, label])
-
-/** A node with the id of an earlier one takes its place; an edge that is there is not added again. */
-const addEdgeTo = (graph: AgentGraphModel, nodes: Iterable<NodeModel>, edges: Iterable<EdgeModel>): AgentGraphModel => {
-  const byId = new Map(graph.nodes.map((node) => [node.id, node]))
-  for (const node of nodes) byId.set(node.id, node)
-  const known = new Set(graph.edges.map(edgeKey))
-  const added: Array<EdgeModel> = []
-  for (const edge of edges) {
-    const key = edgeKey(edge)
-    if (known.has(key)) continue
-    known.add(key)
-    added.push(edge)
-  }
-  return { sessionId: graph.sessionId, nodes: [...byId.values()], edges: [...graph.edges, ...added] }
-}
-
-type SeenAgents = { readonly [name: string]: AgentDefinition } | undefined
-
-const ownName = (agents: SeenAgents, name: string): AgentDefinition | undefined =>
-  agents !== undefined && Object.hasOwn(agents, name) ? agents[name] : undefined
-
-const toolNode = (name: string): NodeModel => ({ _tag: "Tool", id: `tool:${name}`, name })
-
-const agentNode = (id: string, definition: AgentDefinition | undefined, agents: SeenAgents): AgentNodeModel => {
-  const [provider = "", ...model] = definition?.model?.split("/") ?? []
-  const tools = definition?.tools ?? []
-  return {
-    _tag: "Agent",
-    id,
-    name: definition?.name ?? id,
-    provider,
-    model: model.join("/"),
-    ...(definition?.instructions === undefined ? {} : { system: definition.instructions }),
-    engine: definition === undefined ? "" : "Emissary",
-    tools: tools.filter(({ name }) => ownName(agents, name) === undefined).map(({ name }) => name)
-  }
-}
-
-/** An agent, its tools, and the agents behind tools, with the tools of those. */
-const graphOfAgent = (id: string | undefined, definition: AgentDefinition, agents: SeenAgents): AgentGraphModel => {
-  const nodes: Array<NodeModel> = []
-  const edges: Array<EdgeModel> = []
-  const done = new Set<string>()
-
-  const visit = (id: string, definition: AgentDefinition) => {
-    if (done.has(id)) return
-    done.add(id)
-    nodes.push(agentNode(id, definition, agents))
-    const inner: Array<readonly [string, AgentDefinition]> = []
-    for (const { name } of definition.tools) {
-      const behind = ownName(agents, name)
-      if (behind === undefined) {
-        nodes.push(toolNode(name))
-        edges.push({ from: id, to: `tool:${name}`, label: name, kind: "tool" })
-        continue
-      }
-      const innerId = behind.name ?? name
-      edges.push({ from: id, to: innerId, label: name, kind: "tool" })
-      inner.push([innerId, behind])
-    }
-    for (const [id, definition] of inner) visit(id, definition)
-  }
-
-  visit(id ?? definition.name ?? "agent", definition)
-  return addEdgeTo({ sessionId: "", nodes: [], edges: [] }, nodes, edges)
-}
-
-/** A plan, the agents and tools that its steps run, and the agents whose memory it reads. */
-const graphOfPlan = (definition: PlanDefinition, agents: SeenAgents): AgentGraphModel => {
-  const id = `plan:${definition.name}`
-  const nodes: Array<NodeModel> = [
-    {
-      _tag: "Plan",
-      id,
-      name: definition.name,
-      ...(definition.description === undefined ? {} : { description: definition.description }),
-      steps: definition.steps.map(({ name }) => name)
-    }
-  ]
-  const edges: Array<EdgeModel> = []
-  const named = new Set<string>()
-
-  const agentAt = (name: string): string => {
-    const found = ownName(agents, name)
-    if (named.has(name)) return found?.name ?? name
-    named.add(name)
-    if (found === undefined) {
-      nodes.push(agentNode(name, undefined, agents))
-      return name
-    }
-    const inner = graphOfAgent(found.name ?? name, found, agents)
-    nodes.push(...inner.nodes)
-    edges.push(...inner.edges)
-    return found.name ?? name
-  }
-
-  for (const step of definition.steps) {
-    const { kind, name } = step.target
-    if (kind === "agent" || (kind === "tool" && ownName(agents, name) !== undefined)) {
-      edges.push({ from: id, to: agentAt(name), label: step.name, kind: "step" })
-    } else if (kind === "tool") {
-      nodes.push(toolNode(name))
-      edges.push({ from: id, to: `tool:${name}`, label: step.name, kind: "step" })
-    }
-    for (const { reference } of planFlow.referencesOf(step)) {
-      if (reference._tag === "FromMemory" || reference._tag === "FromAgent") {
-        edges.push({ from: agentAt(reference.agent), to: id, label: step.name, kind: "context" })
-      }
-    }
-  }
-  return addEdgeTo({ sessionId: "", nodes: [], edges: [] }, nodes, edges)
-}
-
-const graphName = "agent graph"
-
-const WireNodeV2 = Schema.Union([
-  Schema.Struct({
-    type: Schema.Literal("agent"),
-    id: Schema.String,
-    name: Schema.String,
-    provider: Schema.String,
-    model: Schema.String,
-    system: Schema.optionalKey(Schema.String),
-    engine_type: Schema.String,
-    tools: Schema.Array(Schema.String)
-  }),
-  Schema.Struct({ type: Schema.Literal("tool"), id: Schema.String, name: Schema.String }),
-  Schema.Struct({
-    type: Schema.Literal("router"),
-    id: Schema.String,
-    name: Schema.String,
-    routes: Schema.Array(Schema.Struct({ label: Schema.String, to: Schema.String })),
-    default: Schema.optionalKey(Schema.String)
-  }),
-  Schema.Struct({
-    type: Schema.Literal("plan"),
-    id: Schema.String,
-    name: Schema.String,
-    description: Schema.optionalKey(Schema.String),
-    steps: Schema.Array(Schema.String)
-  })
-])
-
-const WireV2 = Schema.Struct({
-  version: Schema.Literal(2),
-  session_id: Schema.String,
-  nodes: Schema.Array(WireNodeV2),
-  edges: Schema.Array(
-    Schema.Struct({
-      from: Schema.String,
-      to: Schema.String,
-      label: Schema.String,
-      type: Schema.Literals(["tool", "context", "router", "step"])
-    })
-  )
-})
-
-/**
- * The arm of version 2.
- */
-const armV2 = VersionedCodec.arm<AgentGraphModel, typeof WireV2.Type>({
-  version: 2,
-  wire: WireV2,
-  toCurrent: ({ edges, nodes, session_id }) =>
-    checkUniqueIds(nodes, {
-      sessionId: session_id,
-      nodes: nodes.map(fromWireV2),
-      edges: edges.map(({ from, label, to, type }) => ({ from, to, label, kind: type }))
-    }),
-  fromCurrent: ({ edges, nodes, sessionId }) =>
-    Effect.flatMap(
-      checkUniqueIds(nodes, {
-        version: 2 as const,
-        session_id: sessionId,
-        nodes: nodes.map(toWireV2),
-        edges: edges.map(({ from, kind, label, to }) => ({ from, to, label, type: kind }))
-      }),
-      VersionedCodec.lossless
-    )
-})
-
-const WireNodeV1 = Schema.Struct({
-  id: Schema.String,
-  name: Schema.optionalKey(Schema.String),
-  type: Schema.optionalKey(Schema.Literals(["agent", "router", "tool"])),
-  provider: Schema.optionalKey(Schema.String),
-  model: Schema.optionalKey(Schema.String),
-  system: Schema.optionalKey(Schema.NullOr(Schema.String)),
-  engine_type: Schema.optionalKey(Schema.String),
-  tools: Schema.optionalKey(Schema.Array(Schema.String)),
-  routes: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
-  default: Schema.optionalKey(Schema.NullOr(Schema.String))
-})
-
-const WireV1 = Schema.Struct({
-  version: Schema.Literal(1),
-  session_id: Schema.optionalKey(Schema.String),
-  nodes: Schema.optionalKey(Schema.Array(WireNodeV1)),
-  edges: Schema.optionalKey(
-    Schema.Array(
-      Schema.Struct({
-        from: Schema.String,
-        to: Schema.String,
-        label: Schema.optionalKey(Schema.String),
-        type: Schema.optionalKey(Schema.Literals(["tool", "context", "router"]))
-      })
-    )
-  )
-})
-
-/**
- * The arm of version 1.
- */
-const armV1 = VersionedCodec.arm<AgentGraphModel, typeof WireV1.Type>({
-  version: 1,
-  wire: WireV1,
-  onExcessProperty: "ignore",
-  toCurrent: ({ edges = [], nodes = [], session_id = "" }) =>
-    Effect.succeed({
-      sessionId: session_id,
-      nodes: uniqueNodes(nodes.map(fromWireV1)),
-      edges: edges.map(({ from, label = "", to, type = "tool" }) => ({ from, to, label, kind: type }))
-    }),
-  fromCurrent: ({ edges, nodes, sessionId }) => {
-    const written = nodes.map(toWireV1)
-    return VersionedCodec.lossy(
-      {
-        version: 1 as const,
-        session_id: sessionId,
-        nodes: written.map(([node]) => node),
-        edges: edges.map(edgeToWireV1)
-      },
-      [
-        ...written.flatMap(([, losses]) => losses),
-        ...edges.flatMap(({ kind }, index): ReadonlyArray<PayloadError.Loss> =>
-          kind === "step" ? [{ path: `/edges/${index}/type`, what: "that an edge is a step" }] : []
-        )
-      ]
-    )
-  }
-})
-
-const codec: VersionedCodec.VersionedCodec<AgentGraphModel> = VersionedCodec.make({
-  what: graphName,
-  field: "version",
-  type: AgentGraphModel,
-  arms: [armV1, armV2],
-  data: ["/nodes/*/routes"]
-})
-
-/** Version 1 was written without a version. */
-const readTag = (json: Schema.Json): Schema.Json =>
-  Json.isObject(json) && !Object.hasOwn(json, "version") ? { ...json, version: 1 } : json
-
-const decodeGraph = (
-  input: unknown,
-  options?: VersionedCodec.DecodeOptions
-): Effect.Effect<AgentGraphModel, PayloadError.PayloadError> =>
-  Effect.flatMap(Json.check(input, { what: graphName, limits: options?.limits }), (json) =>
-    codec.decode(readTag(json), options)
-  )
-
-const decodeGraphJson = (
-  input: string | Uint8Array,
-  options?: VersionedCodec.DecodeOptions
-): Effect.Effect<AgentGraphModel, PayloadError.PayloadError> =>
-  Effect.flatMap(Json.parse(input, { what: graphName, limits: options?.limits }), (json) =>
-    codec.decode(readTag(json), options)
-  )
-
-const fromWireV2 = (node: typeof WireNodeV2.Type): NodeModel => {
-  switch (node.type) {
-    case "agent": {
-      const { engine_type: engine, type: _, ...rest } = node
-      return { _tag: "Agent", engine, ...rest }
-    }
-    case "tool":
-      return { _tag: "Tool", id: node.id, name: node.name }
-    case "router": {
-      const { type: _, ...rest } = node
-      return { _tag: "Router", ...rest }
-    }
-    case "plan": {
-      const { type: _, ...rest } = node
-      return { _tag: "Plan", ...rest }
-    }
-  }
-}
-
-const toWireV2 = (node: NodeModel): typeof WireNodeV2.Type => {
-  switch (node._tag) {
-    case "Agent": {
-      const { _tag, engine, ...rest } = node
-      return { type: "agent", engine_type: engine, ...rest }
-    }
-    case "Tool":
-      return { type: "tool", id: node.id, name: node.name }
-    case "Router": {
-      const { _tag, ...rest } = node
-      return { type: "router", ...rest }
-    }
-    case "Plan": {
-      const { _tag, ...rest } = node
-      return { type: "plan", ...rest }
-    }
-  }
-}
-
-/** Each id is the id of one node. */
-const checkUniqueIds = <A>(nodes: ReadonlyArray<{ readonly id: string }>, value: A) => {
-  const seen = new Set<string>()
-  const issues = nodes.flatMap(({ id }, index) => {
-    if (!seen.has(id)) {
-      seen.add(id)
-      return []
-    }
-    return [{ path: `/nodes/${index}/id`, expected: "an id that no other node has", found: "the id of another node" }]
-  })
-  return issues.length === 0 ? Effect.succeed(value) : Effect.fail(PayloadError.invalid(issues))
-}
-
-type WireNodeV1 = typeof WireNodeV1.Type
-
-const presentKeys = <K extends string>(key: K, value: string | null | undefined): { readonly [_ in K]?: string } =>
-  // Sound: the only key is K, and it is absent or a string.
-  (value === undefined || value === null ? {} : { [key]: value }) as { readonly [_ in K]?: string }
-
-const fromWireV1 = (node: WireNodeV1): NodeModel => {
-  const { id, name = id } = node
-  switch (node.type ?? "agent") {
-    case "tool":
-      return { _tag: "Tool", id, name }
-    case "router": {
-      const routes = Object.entries(node.routes ?? {}).map(([label, to]) => ({ label, to }))
-      return { _tag: "Router", id, name, routes, ...presentKeys("default", node.default) }
-    }
-    case "agent": {
-      const { engine_type: engine = "", model = "", provider = "", tools = [] } = node
-      return { _tag: "Agent", id, name, provider, model, ...presentKeys("system", node.system), engine, tools }
-    }
-  }
-}
-
-/** A node with the id of an earlier one takes its place. */
-const uniqueNodes = (nodes: ReadonlyArray<NodeModel>): ReadonlyArray<NodeModel> => [
-  ...new Map(nodes.map((node) => [node.id, node])).values()
-]
-
-const toWireV1 = (node: NodeModel, index: number): readonly [WireNodeV1, ReadonlyArray<PayloadError.Loss>] => {
-  const { id, name } = node
-  switch (node._tag) {
-    case "Tool":
-      return [{ id, name, type: "tool" }, []]
-    case "Router": {
-      const routes = Object.fromEntries(node.routes.map(({ label, to }) => [label, to]))
-      const kept = Object.entries(routes).map(([label, to]) => ({ label, to }))
-      const same = JSON.stringify(kept) === JSON.stringify(node.routes.map(({ label, to }) => ({ label, to })))
-      return [
-        { id, name, routes, default: node.default ?? null, type: "router" },
-        same ? [] : [{ path: `/nodes/${index}/routes`, what: "the order of routes, or routes with one label" }]
-      ]
-    }
-    case "Plan":
-      return [
-        { id, name, provider: "Plan", model: "Plan", system: null, engine_type: "Plan", tools: [], type: "agent" },
-        [{ path: `/nodes/${index}/type`, what: "that a node is a plan, and its steps" }]
-      ]
-    case "Agent": {
-      const { engine, model, provider, system, tools } = node
-      return [{ id, name, provider, model, system: system ?? null, engine_type: engine, tools, type: "agent" }, []]
-    }
-  }
-}
-
-const edgeToWireV1 = ({ from, kind, label, to }: EdgeModel) =>
-  ({ from, to, label, type: kind === "step" ? "tool" : kind }) as const
-
-const nodeShapes: Readonly<Record<NodeModel["_tag"], diagram.Shape>> = {
-  Agent: "agent",
-  Tool: "tool",
-  Router: "choice",
-  Plan: "plan"
-}
-
-const kindNames: Readonly<Record<EdgeKindModel, diagram.Edge["kind"]>> = {
-  tool: "flow",
-  step: "flow",
-  router: "rejoin",
-  context: "data"
-}
-
-const nodeLines = (node: NodeModel): ReadonlyArray<string> => {
+const nodeLines = (node: Node): ReadonlyArray<string> => {
+  const name = planNames.displayName(node.name)
   switch (node._tag) {
     case "Agent": {
       const model = [node.provider, node.model].filter((part) => part !== "").join("/")
-      return [planNames.displayName(node.name), "agent", ...(model === "" ? [] : [planNames.escapeInvisible(model)])]
+      return [name, "agent", ...(model === "" ? [] : [planNames.escapeInvisible(model)])]
     }
-    case "Tool":
-      return [planNames.displayName(node.name), "tool"]
-    case "Router":
-      return [planNames.displayName(node.name), "router"]
     case "Plan":
-      return [
-        planNames.displayName(node.name),
-        `plan of ${node.steps.length === 1 ? "one step" : `${node.steps.length} steps`}`
-      ]
+      return [name, `plan of ${node.steps.length === 1 ? "one step" : `${node.steps.length} steps`}`]
+    default:
+      return [name, node._tag.toLowerCase()]
   }
 }
 
-/** A label that only repeats the name of what an edge leads to is left out. */
-const drawGraph = (graph: AgentGraphModel, direction: "down" | "right"): diagram.Drawing => {
-  const items = new Map<string, diagram.Item>()
+const unknownItem = (id: string): diagram.Item => ({
+  _tag: "Node",
+  key: id,
+  shape: "unknown",
+  lines: [planNames.displayName(id), "not in the graph"],
+  mark: "unknown"
+})
+
+/** A label that only repeats the name of the node at the end of its edge is left out. */
+const drawGraph = (graph: AgentGraph, direction: "down" | "right"): diagram.Drawing => {
   const names = new Map(graph.nodes.map(({ id, name }) => [id, name]))
+  const items = new Map<string, diagram.Item>()
   for (const node of graph.nodes) {
     items.set(node.id, { _tag: "Node", key: node.id, shape: nodeShapes[node._tag], lines: nodeLines(node) })
   }
   for (const id of graph.edges.flatMap(({ from, to }) => [from, to])) {
-    if (items.has(id)) continue
-    items.set(id, {
-      _tag: "Node",
-      key: id,
-      shape: "unknown",
-      lines: [planNames.displayName(id), "not in the graph"],
-      mark: "unknown"
-    })
+    if (!items.has(id)) items.set(id, unknownItem(id))
   }
   return {
     direction,
@@ -902,7 +575,7 @@ const drawGraph = (graph: AgentGraphModel, direction: "down" | "right"): diagram
     edges: graph.edges.map(({ from, kind, label, to }) => ({
       from,
       to,
-      kind: kindNames[kind],
+      kind: edgeKinds[kind],
       label: label === "" || label === names.get(to) ? undefined : planNames.displayName(label)
     }))
   }

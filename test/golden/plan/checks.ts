@@ -83,10 +83,10 @@ const Graph = Schema.Struct({ graph: optional(Schema.Json), "edge count": option
 const graph = Effect.fnUntraced(function* (golden: Case) {
   const { data } = yield* read(Data)(golden.given)
   const expect = yield* read(Graph)(golden.expect)
-  const decoded = yield* Effect.result(AgentGraph.decode(data))
+  const decoded = yield* Effect.result(AgentGraph.codec.decode(data))
   if (expect.RAISED !== undefined) return meetsRefusal(decoded, { RAISED: expect.RAISED })
   // The recorded form has no version; ours writes its own, which its readers skip.
-  const { version, ...written } = yield* AgentGraph.encode(yield* Effect.fromResult(decoded), { version: 1 })
+  const { version, ...written } = yield* AgentGraph.codec.encode(yield* Effect.fromResult(decoded), { version: 1 })
   assert.strictEqual(version, 1)
   if (expect.graph !== undefined) equal(written, expect.graph, "graph")
   if (expect["edge count"] !== undefined) assert.lengthOf(list(written["edges"]), expect["edge count"], "edge count")
