@@ -102,13 +102,13 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
         const { value, version } = Option.getOrThrow(yield* raw.get(key))
         yield* raw.compareAndSet(key, Option.some(version), change(value))
       })
-      const edit = (text: string, from: string, to: string): Schema.Json => {
-        assert.include(text, from)
+      const edit = (text: string, from: string | RegExp, to: string): Schema.Json => {
+        assert.notStrictEqual(text.search(from), -1)
         return JSON.parse(text.replace(from, to))
       }
       const head = (id: string) => `conversation/head/${id}`
       const segment = Effect.fnUntraced(function* (id: string) {
-        const { keys } = yield* raw.list({ prefix: `conversation/segment/${id}/` })
+        const { keys } = yield* raw.list({ prefix: `conversation/journal/${id.length}:${id}/` })
         return keys[0] ?? assert.fail("no segment")
       })
       const cases: Record<string, (id: string) => Effect.Effect<void, unknown>> = {
@@ -119,19 +119,27 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
           ),
         "no head": (id) => damage(head(id), () => ({ hello: "hidden words" })),
         "segment missing": (id) => Effect.flatMap(segment(id), (key) => raw.delete(key)),
-        "segment cut": (id) => Effect.flatMap(segment(id), (key) => damage(key, () => ({ version: 1, messages: [] }))),
+        "segment cut": (id) =>
+          Effect.flatMap(segment(id), (key) =>
+            damage(key, (value) => edit(JSON.stringify(value), /"messages":.*\]/, `"messages":[]`))
+          ),
+        "segment of another place": (id) =>
+          Effect.flatMap(segment(id), (key) =>
+            damage(key, (value) => edit(JSON.stringify(value), `"batch":0`, `"batch":1`))
+          ),
         "segment damaged": (id) => Effect.flatMap(segment(id), (key) => damage(key, () => "hidden words")),
         "segment of another version": (id) =>
           Effect.flatMap(segment(id), (key) =>
-            damage(key, (value) => edit(JSON.stringify(value), `"version":1`, `"version":2`))
+            damage(key, (value) => edit(JSON.stringify(value), `"events":{"version":1`, `"events":{"version":2`))
           )
       }
+      const damaged = new Set(["segment missing", "segment cut", "segment of another place"])
       for (const [id, spoil] of Object.entries(cases)) {
         for (const message of messages) yield* store.append(id, [message])
         yield* spoil(id)
         const before = yield* raw.get(head(id))
         const error = yield* Effect.flip(store.load(id))
-        assert.strictEqual(error.reason._tag, "UnreadableConversation", id)
+        assert.strictEqual(error.reason._tag, damaged.has(id) ? "Damaged" : "Unreadable", id)
         assert.notInclude(error.message, "hidden words")
         if (!id.startsWith("segment")) {
           for (const write of [
@@ -139,7 +147,7 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
             store.save(id, Conversation.empty, { expected: Option.map(before, ({ version }) => version) })
           ]) {
             const refusal = yield* Effect.flip(write)
-            assert(refusal._tag === "ConversationStoreError" && refusal.reason._tag === "UnreadableConversation")
+            assert(refusal._tag === "ConversationStoreError" && refusal.reason._tag === "Unreadable")
           }
         }
         assert.deepStrictEqual(yield* raw.get(head(id)), before)
@@ -192,7 +200,7 @@ describe("CONV-9 errors are schemas and name the remedy", () => {
         const messages =
           id === "a" ? [yield* Message.tool({ callId: "c", name: "login", result: ok }), secret] : [secret]
         const error = yield* Effect.flip(store.append(id, messages))
-        assert(error._tag === "ConversationStoreError" && error.reason._tag === "RefusedConversation")
+        assert(error._tag === "ConversationStoreError" && error.reason._tag === "Refused")
         assert.strictEqual(error.reason.error.reason._tag, "Secret")
         assert.notInclude(error.message, "sk-1")
       }
@@ -206,7 +214,7 @@ describe("CONV-9 errors are schemas and name the remedy", () => {
       const messages = yield* users(12)
       yield* store.append("a", messages.slice(0, 10))
       const error = yield* Effect.flip(store.append("a", messages.slice(10)))
-      assert(error._tag === "ConversationStoreError" && error.reason._tag === "RefusedConversation")
+      assert(error._tag === "ConversationStoreError" && error.reason._tag === "Refused")
       assert.strictEqual(error.reason.error.reason._tag, "TooLarge")
       assert.strictEqual(Conversation.messageCount(Option.getOrThrow(yield* store.load("a")).conversation), 10)
     }).pipe(Effect.provide([conversationsOn(VersionedStore.layerMemory), Limits.layer({ maxMessages: 11 })]))
