@@ -51,6 +51,7 @@
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
@@ -372,23 +373,22 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
     )
   })
 
+  /** Writes the batch that follows those of a segment. */
+  const setBatch = Effect.fnUntraced(function* (at: Stored<H>, { batches, epoch, owner }: Segment, events: E) {
+    const batch = { generation: at.head.generation, epoch, owner, batch: batches, events }
+    const isWritten = yield* Effect.result(values.setOnce(options.batch, batchKey(at.key, batch), batch))
+    if (Result.isSuccess(isWritten)) return
+    const now = isWritten.failure._tag === "Damaged" ? yield* head(at.key) : Option.some(at)
+    // Another writer was faster
+    if (Option.isNone(now) || now.value.version !== at.version) return yield* conflict(Option.some(at.version), now)
+    return yield* Effect.fail(isWritten.failure)
+  })
+
   const append: Journal<H, E, I>["append"] = Effect.fnUntraced(function* (at, change, batches) {
-    const { generation } = at.head
     const segment = segmentOf(at.head)
     yield* Effect.forEach(
       batches,
-      (events, index) => {
-        const { epoch, owner } = segment
-        const batch = { generation, epoch, owner, batch: segment.batches + index, events }
-        return Effect.catchTag(values.setOnce(options.batch, batchKey(at.key, batch), batch), "Damaged", (error) =>
-          Effect.flatMap(head(at.key), (found) =>
-            // Another writer was faster
-            Option.isSome(found) && found.value.version === at.version
-              ? Effect.fail(error)
-              : conflict(Option.some(at.version), found)
-          )
-        )
-      },
+      (events, index) => setBatch(at, { ...segment, batches: segment.batches + index }, events),
       { concurrency, discard: true }
     )
     const appended = { ...at.head, segments: withBatches(at.head, batches.length) }
