@@ -891,13 +891,12 @@ const checkState = Effect.fnUntraced(function* (
   resolved: agentBlueprint.Resolved<unknown>,
   state: Run.State
 ) {
-  // A model could only begin the answer anew that something else is in the middle of.
-  if (state.progress !== undefined) {
-    return yield* new Run.DefinitionChanged({ expected: resolved.digest, found: state.definition })
-  }
-  if (state.definition === resolved.digest) return
-  if ((yield* blueprint.digestsOfOrigin).includes(state.definition)) return
-  yield* Effect.fromResult(Run.checkDefinition(state, resolved.digest))
+  const { definition, progress } = state
+  // A model cannot continue the answer of a delegate.
+  const continues =
+    progress === undefined &&
+    (definition === resolved.digest || (yield* blueprint.digestsOfOrigin).includes(definition))
+  if (!continues) return yield* new Run.DefinitionChanged({ expected: resolved.digest, found: definition })
 })
 
 const machineOf = <A>(blueprint: agentBlueprint.Blueprint<A>): driver.AgentMachine<A> => ({

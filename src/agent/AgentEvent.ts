@@ -1,9 +1,8 @@
 /**
- * What a streaming run tells while it goes on.
+ * The events of a streaming run.
  *
- * Every lasting fact of the run (a `RunEvent`) comes as exactly one event that
- * carries the `RunState` holding it; deltas and progress come between them and
- * are stored nowhere.
+ * Each recorded event of the run (a `Run.Event`) comes as exactly one event with the state that holds it. Deltas and
+ * progress come between them and are not stored.
  *
  * @since 0.1.0
  */
@@ -20,144 +19,76 @@ import type { Result } from "./internal/runOptions.ts"
 import type { Purpose } from "./internal/runParts.ts"
 
 /**
- * The run began, or went on after it was resumed.
+ * One event of a streaming run of an agent with output `A`.
+ *
+ * **Details**
+ *
+ * - `RunStarted`: the run began or was resumed.
+ * - `StepStarted`: a model call begins. `step` counts from 1 for each user message.
+ * - `StepRetried`: the model call of the current step is made again (`modelRetry`). Earlier
+ *   deltas of this step are void.
+ * - `TextDelta`, `ReasoningDelta`: a piece of the answer's text, or of the model's reasoning.
+ * - `StepFinished`: the model answered. `usage` is that of this step, `total` that of the run so far.
+ * - `ToolStarted`: a tool call is about to run.
+ * - `ToolProgress`: a tool reports progress (`context.preliminary` of its handler). Not stored.
+ * - `ToolFinished`: a tool call has its result. `duration` is zero when nothing was run for it.
+ * - `ApprovalRequested`: a call waits for a decision.
+ * - `Child`: an event of an agent that is a tool of this one, under the id of the call. `state`
+ *   is that of this run, which holds the child's.
+ * - `StateChanged`: any other recorded event: a user message, a decision, a mistake of the model,
+ *   a conversation shortened to its budget.
+ * - `RunFinished`: the last event, with the result that `run` returns.
  *
  * @category models
  * @since 0.1.0
  */
-export interface RunStarted {
-  readonly _tag: "RunStarted"
-  readonly runId: string
-  readonly agent: string
-  readonly resumed: boolean
-  readonly state: Run.State
-}
+export type AgentEvent<A> =
+  | {
+      readonly _tag: "RunStarted"
+      readonly runId: string
+      readonly agent: string
+      readonly resumed: boolean
+      readonly state: Run.State
+    }
+  | { readonly _tag: "StepStarted"; readonly step: number; readonly purpose: Purpose; readonly state: Run.State }
+  | { readonly _tag: "StepRetried"; readonly step: number; readonly attempt: number }
+  | { readonly _tag: "TextDelta"; readonly delta: string }
+  | { readonly _tag: "ReasoningDelta"; readonly delta: string }
+  | {
+      readonly _tag: "StepFinished"
+      readonly step: number
+      readonly message: Message.AssistantMessage
+      readonly usage: Message.TokenUsage
+      readonly total: Message.TokenUsage
+      readonly state: Run.State
+    }
+  | {
+      readonly _tag: "ToolStarted"
+      readonly callId: string
+      readonly name: string
+      readonly arguments: Schema.Json
+      readonly state: Run.State
+    }
+  | {
+      readonly _tag: "ToolProgress"
+      readonly callId: string
+      readonly name: string
+      readonly result: ToolResult.Success
+    }
+  | {
+      readonly _tag: "ToolFinished"
+      readonly callId: string
+      readonly name: string
+      readonly result: ToolResult.ToolResult
+      readonly duration: Duration.Duration
+      readonly state: Run.State
+    }
+  | { readonly _tag: "ApprovalRequested"; readonly request: Run.ApprovalRequest; readonly state: Run.State }
+  | Child
+  | { readonly _tag: "StateChanged"; readonly event: Run.Event; readonly state: Run.State }
+  | { readonly _tag: "RunFinished"; readonly result: Result<A> }
 
-/**
- * A model call begins. `step` counts from 1 for each user message.
- *
- * @category models
- * @since 0.1.0
- */
-export interface StepStarted {
-  readonly _tag: "StepStarted"
-  readonly step: number
-  readonly purpose: Purpose
-  readonly state: Run.State
-}
-
-/**
- * The model call of the current step is made again (`modelRetry`): deltas of this
- * step so far are void.
- *
- * @category models
- * @since 0.1.0
- */
-export interface StepRetried {
-  readonly _tag: "StepRetried"
-  readonly step: number
-  readonly attempt: number
-}
-
-/**
- * A piece of the answer's text.
- *
- * @category models
- * @since 0.1.0
- */
-export interface TextDelta {
-  readonly _tag: "TextDelta"
-  readonly delta: string
-}
-
-/**
- * A piece of the model's reasoning.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ReasoningDelta {
-  readonly _tag: "ReasoningDelta"
-  readonly delta: string
-}
-
-/**
- * The model answered. `usage` is what this step used, `total` what the run used so far.
- *
- * @category models
- * @since 0.1.0
- */
-export interface StepFinished {
-  readonly _tag: "StepFinished"
-  readonly step: number
-  readonly message: Message.AssistantMessage
-  readonly usage: Message.TokenUsage
-  readonly total: Message.TokenUsage
-  readonly state: Run.State
-}
-
-/**
- * A tool call is about to run.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ToolStarted {
-  readonly _tag: "ToolStarted"
-  readonly callId: string
-  readonly name: string
-  readonly arguments: Schema.Json
-  readonly state: Run.State
-}
-
-/**
- * A tool said how far it is (`context.preliminary` of its handler). Not stored.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ToolProgress {
-  readonly _tag: "ToolProgress"
-  readonly callId: string
-  readonly name: string
-  readonly result: ToolResult.Success
-}
-
-/**
- * A tool call has its result. `duration` is zero when nothing was run for it.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ToolFinished {
-  readonly _tag: "ToolFinished"
-  readonly callId: string
-  readonly name: string
-  readonly result: ToolResult.ToolResult
-  readonly duration: Duration.Duration
-  readonly state: Run.State
-}
-
-/**
- * A call waits for somebody's decision.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ApprovalRequested {
-  readonly _tag: "ApprovalRequested"
-  readonly request: Run.ApprovalRequest
-  readonly state: Run.State
-}
-
-/**
- * An event of an agent that is a tool of this one, under the id of the call. `state` is
- * that of this run, which holds the child's.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Child {
+interface Child {
   readonly _tag: "Child"
   readonly callId: string
   readonly name: string
@@ -166,62 +97,16 @@ export interface Child {
 }
 
 /**
- * Any other lasting fact of the run: a user message, a decision, a mistake of the model, a
- * conversation fitted into its budget.
- *
- * @category models
- * @since 0.1.0
- */
-export interface StateChanged {
-  readonly _tag: "StateChanged"
-  readonly event: Run.Event
-  readonly state: Run.State
-}
-
-/**
- * The last event: the same result that `run` gives.
- *
- * @category models
- * @since 0.1.0
- */
-export interface RunFinished<out A> {
-  readonly _tag: "RunFinished"
-  readonly result: Result<A>
-}
-
-/**
- * One event of a streaming run of an agent with output `A`.
- *
- * @category models
- * @since 0.1.0
- */
-export type AgentEvent<A> =
-  | RunStarted
-  | StepStarted
-  | StepRetried
-  | TextDelta
-  | ReasoningDelta
-  | StepFinished
-  | ToolStarted
-  | ToolProgress
-  | ToolFinished
-  | ApprovalRequested
-  | Child
-  | StateChanged
-  | RunFinished<A>
-
-/**
  * Runs a stream to its end, for the result in its last event.
  *
  * **When to use**
  *
- * Use to show a run while it goes on and still have what `run` gives.
+ * Use it to show a run under way and still have the result that `run` returns.
  *
  * **Gotchas**
  *
- * The stream of an agent fails or ends with `RunFinished`. Of a stream that was cut
- * short (`Stream.take`, a filter that drops the last event) there is no result: that
- * is a defect.
+ * The stream of an agent fails or ends with `RunFinished`. A stream that was cut short
+ * (`Stream.take`, a filter that drops the last event) has no result: that is a defect.
  *
  * **Example** (Printing while it runs)
  *
@@ -263,6 +148,6 @@ export const result = <A, E, R>(self: Stream.Stream<AgentEvent<A>, E, R>): Effec
 const noResult = (found: string): Effect.Effect<never> =>
   Effect.die(
     new Error(
-      `AgentEvent.result: expected RunFinished as the last event, found ${found}. Give it the whole stream of an agent.`
+      `AgentEvent.result: expected RunFinished as the last event, found ${found}. Pass the whole stream of an agent.`
     )
   )

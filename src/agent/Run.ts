@@ -7,11 +7,11 @@
  * Use it to store a run, to show it and to resume it, in another process if need be. Agents apply the rules for you. Use
  * {@link next} and {@link apply} directly to write a driver of your own: one that stores events in a database, or that
  * makes each model call a durable activity. A driver asks {@link next}, performs the action, and applies the results as
- * events. It needs no other rule. The same answers and results give the same conversation under every driver.
+ * events. It needs no other rule. The same answers and results make the same conversation under every driver.
  *
  * **Details**
  *
- * The first rule of this table that fits a state gives its next action.
+ * The first rule of this table that fits a state decides its next action.
  *
  * | state | next |
  * |---|---|
@@ -52,7 +52,7 @@
  *
  * A call that is `Started` when a driver asks for the next action has been lost with
  * the process that ran it (never ask while a batch runs). It is settled `interrupted`
- * and not run again, unless it is an agent: then its own state says how to continue.
+ * and not run again, unless it is an agent: then it continues from its own state.
  *
  * Applying an event costs the same however long the run is.
  *
@@ -98,7 +98,6 @@
 import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
 import type * as DateTime from "effect/DateTime"
-import { dual } from "effect/Function"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -131,11 +130,11 @@ export {
 } from "./internal/runParts.ts"
 export {
   /**
-   * How a run ended, as a Schema with `cases`, `guards`, `isAnyOf` and `match`.
+   * The outcome of a run, as a Schema with `cases`, `guards`, `isAnyOf` and `match`.
    *
    * **Details**
    *
-   * - `Completed`: the model gave its final answer. `output` is the JSON it holds,
+   * - `Completed`: the model returned its final answer. `output` is the JSON it holds,
    *   when the agent has an output schema.
    * - `MaxSteps`: the last answer the budget allows asked for more. Its calls are open. Of a
    *   plan: it used up its iterations.
@@ -144,7 +143,7 @@ export {
    * - `InvalidOutput`: the final answer does not fit the output schema.
    * - `Stopped`: the provider ended the answer early.
    *
-   * **Example** (Telling outcomes apart)
+   * **Example** (Matching outcomes)
    *
    * ```ts
    * import { Run } from "effect-emissary"
@@ -221,9 +220,11 @@ export {
 } from "./internal/runParts.ts"
 export {
   /**
-   * The status of an open call.
+   * A call without a result.
    *
    * **Details**
+   *
+   * Its `status` is one of:
    *
    * - `Requested`: the model asked for it; nothing has been done.
    * - `AwaitingApproval`: it needs a decision before it may run.
@@ -232,15 +233,6 @@ export {
    *   answer was cut off, or it carried the agent's output.
    * - `Started`: it runs, or ran when the process died. `child` is the state of the
    *   agent behind it, if there is one and it has begun.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type CallStatus
-} from "./internal/runParts.ts"
-export {
-  /**
-   * A call without a result.
    *
    * @category models
    * @since 0.1.0
@@ -272,16 +264,6 @@ export {
    */
   type State
 } from "./internal/runParts.ts"
-export {
-  /**
-   * Whether a value is a {@link State}.
-   *
-   * @category guards
-   * @since 0.1.0
-   */
-  isState
-} from "./internal/runParts.ts"
-
 /**
  * The codec of one event: field `version`, native version 1. Its cost does not depend
  * on the run, except for the conversation a run starts from.
@@ -337,7 +319,7 @@ export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<Event>> = 
  *
  * **Gotchas**
  *
- * A snapshot is trusted: it says which calls were approved. Read it from storage that
+ * A snapshot is trusted: it records which calls were approved. Read it from storage that
  * only your program writes to; take nothing but conversations from elsewhere.
  *
  * @category codecs
@@ -409,14 +391,6 @@ export const encodeJson = stateCodec.encodeJson
 export const decodeJson = stateCodec.decodeJson
 
 /**
- * The open calls in call order.
- *
- * @category getters
- * @since 0.1.0
- */
-export const openCalls = (self: State): ReadonlyArray<OpenCall> => self.calls
-
-/**
  * One open call.
  *
  * @category getters
@@ -432,16 +406,6 @@ export const openCall = (self: State, callId: string): OpenCall | undefined =>
  * @since 0.1.0
  */
 export const approvalRequests = (self: State): ReadonlyArray<ApprovalRequest> => runParts.collectRequests(self)
-
-/**
- * Whether the run has a user message. A run that was cut off before its first input was
- * recorded has none, and needs it again: `resume(state, { input })`.
- *
- * @category getters
- * @since 0.1.0
- */
-export const hasInput = (self: State): boolean =>
-  self.pending.length > 0 || Conversation.messages(self.conversation).some(({ role }) => role === "user")
 
 /**
  * The state was made by another definition of the agent: another name, model, set of
@@ -468,8 +432,8 @@ export class DefinitionChanged extends Schema.TaggedError<DefinitionChanged>("ef
  *
  * **Details**
  *
- * `problem` is `unknown` for a call that is not waiting (it never was, or somebody
- * decided before), `ambiguous` where calls of several agents have this id and no
+ * `problem` is `unknown` for a call that is not waiting (it never was, or it is
+ * decided already), `ambiguous` where calls of several agents have this id and no
  * `path` was given, `repeated` for a second decision in the same list. `pending` are
  * the ids that do wait.
  *
@@ -498,32 +462,14 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
   }
 }
 
-/**
- * The reasons of a {@link EventError}.
- *
- * **Details**
- *
- * - `Unexpected`: the event has no place in this state of the run.
- * - `UnknownCall`: the event names a call that is not open.
- * - `CallStatus`: the call is open, but not ready for this event; a call that has
- *   started, for example, never starts again.
- * - `Conversation`: the message does not continue the conversation.
- *
- * @category errors
- * @since 0.1.0
- */
-export const EventErrorReason = Schema.TaggedUnion({
+const EventErrorReason = Schema.TaggedUnion({
   Unexpected: { expected: Schema.String, found: Schema.String },
   UnknownCall: { callId: Schema.String, open: Schema.Array(Schema.String) },
   CallStatus: { callId: Schema.String, expected: Schema.String, found: Schema.String },
   Conversation: { problem: Schema.String }
 })
 
-/**
- * @category errors
- * @since 0.1.0
- */
-export type EventErrorReason = typeof EventErrorReason.Type
+type EventErrorReason = typeof EventErrorReason.Type
 
 const explain = EventErrorReason.match({
   Unexpected: ({ expected, found }) => `expected ${expected}, found ${found}`,
@@ -541,7 +487,13 @@ const explain = EventErrorReason.match({
  *
  * `event` is the tag of the event, `index` its place in the list when a list was
  * folded, `path` the ids of the enclosing calls when it is the event of an agent that
- * runs as a tool.
+ * runs as a tool. `reason` is one of:
+ *
+ * - `Unexpected`: the event has no place in this state of the run.
+ * - `UnknownCall`: the event names a call that is not open.
+ * - `CallStatus`: the call is open, but not ready for this event; a call that has
+ *   started, for example, never starts again.
+ * - `Conversation`: the message does not continue the conversation.
  *
  * @category errors
  * @since 0.1.0
@@ -582,14 +534,8 @@ export interface RunnableCall {
   readonly child?: State
 }
 
-/**
- * The result of a call that is known without running anything: it was denied, cut off
- * or lost, or it carried the agent's output.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Settlement {
+/** The result of a call that is known without running anything: it was denied, cut off or lost, or it carried the output. */
+interface Settlement {
   readonly callId: string
   readonly name: string
   readonly result: ToolResult.ToolResult
@@ -691,10 +637,7 @@ const openCallsOf = (conversation: history.Conversation, finishReason: string | 
  * @category transitions
  * @since 0.1.0
  */
-export const apply: {
-  (event: Event): (self: State) => Result.Result<State, EventError>
-  (self: State, event: Event): Result.Result<State, EventError>
-} = dual(2, (self: State, event: Event) => applyEvent(self, event))
+export const apply = (self: State, event: Event): Result.Result<State, EventError> => applyEvent(self, event)
 
 /**
  * The state after some more events. The first that does not fit fails, with its place
@@ -703,10 +646,8 @@ export const apply: {
  * @category transitions
  * @since 0.1.0
  */
-export const applyAll: {
-  (events: Iterable<Event>): (self: State) => Result.Result<State, EventError>
-  (self: State, events: Iterable<Event>): Result.Result<State, EventError>
-} = dual(2, (self: State, events: Iterable<Event>) => foldFrom(self, events))
+export const applyAll = (self: State, events: Iterable<Event>): Result.Result<State, EventError> =>
+  foldFrom(self, events)
 
 /**
  * The state of a run from the list of its events, which begins with `RunStarted`.
@@ -756,15 +697,8 @@ export const next = (self: State): Action => {
   return self.calls.length === 0 ? nextAfterAnswer(self) : nextForCalls(self)
 }
 
-/**
- * The results of calls that started and were lost, in call order: after an
- * interruption all that started, otherwise those that are no agents with a state of
- * their own. {@link next} returns them too.
- *
- * @category transitions
- * @since 0.1.0
- */
-export const recover = (self: State): ReadonlyArray<Settlement> =>
+/** Calls that started and were lost: after an interruption all that started, otherwise those without a child state. */
+const recover = (self: State): ReadonlyArray<Settlement> =>
   self.calls.flatMap(({ part, status }) =>
     status._tag === "Started" && (self.interrupted !== undefined || status.child === undefined)
       ? [settleCall(part, lostCall)]
@@ -814,7 +748,7 @@ const nextForCalls = (self: State): Action => {
     : { _tag: "RunTools", calls, settled }
 }
 
-/** Whether a child ended because it needs decisions, and still has none that lets it continue. */
+/** True for a child that ended because it needs decisions, and still has none that lets it continue. */
 const awaitsDecisions = (child: State): boolean => {
   if (child.outcome?._tag !== "AwaitingApproval") return false
   const action = next(runParts.makeState({ ...child, outcome: undefined, interrupted: undefined }))
@@ -851,10 +785,10 @@ const nextModelCall = (self: State, purpose: runParts.Purpose): ActionOf<"CallMo
 
 const applyEvent = (self: State, event: Event): Applied => {
   if (self.outcome !== undefined && event._tag !== "RunResumed" && !runParts.isDecision(event)) {
-    return unexpected(event, "a run that goes on (RunResumed first)", `one that ended ${self.outcome._tag}`)
+    return unexpected(event, "a run under way (RunResumed first)", `one that ended ${self.outcome._tag}`)
   }
   if (self.interrupted !== undefined && self.outcome === undefined && !acceptsWhenInterrupted(event)) {
-    return unexpected(event, "a run that goes on", "one that was interrupted and has to settle what started")
+    return unexpected(event, "a run under way", "one that was interrupted and has to settle what started")
   }
   switch (event._tag) {
     case "RunStarted":
@@ -1345,14 +1279,3 @@ const decisionEvent = (
     approved,
     ...defined({ reason })
   })
-
-/**
- * Refuses a state that another definition made.
- *
- * @category transitions
- * @since 0.1.0
- */
-export const checkDefinition = (self: State, definition: string): Result.Result<State, DefinitionChanged> =>
-  self.definition === definition
-    ? Result.succeed(self)
-    : Result.fail(new DefinitionChanged({ expected: definition, found: self.definition }))

@@ -145,7 +145,7 @@ const betweenTransitions = (event: Run.Event, state: Run.State) => {
       // Who stops at the limit has been told, and going on is a decision to exceed it
       return state.limited ? undefined : { reason: "look" }
     case "ToolFinished":
-      return Run.openCalls(state).every(({ status }) => status._tag !== "Started") ? { reason: "look" } : undefined
+      return state.calls.every(({ status }) => status._tag !== "Started") ? { reason: "look" } : undefined
     default:
       return undefined
   }

@@ -78,7 +78,10 @@ const preparedOf = <A>({ answer, decode, digest, maxSteps }: DelegateOptions<A>)
   structured: "never",
   instructions: undefined,
   stepTimeout: false,
-  accept: (state) => Effect.asVoid(Effect.fromResult(Run.checkDefinition(state, digest))),
+  accept: ({ definition }) =>
+    definition === digest
+      ? Effect.void
+      : Effect.fail(new Run.DefinitionChanged({ expected: digest, found: definition })),
   ask: () => Effect.void,
   perform: (run, action) => (action._tag === "RunTools" ? refuseCalls(run, action) : askForAnswer(run, answer, action)),
   decode: (text, output) => decode(output === undefined ? text : output)

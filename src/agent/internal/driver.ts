@@ -219,7 +219,7 @@ export const runMachine = <State extends { readonly outcome?: unknown }, Event, 
 const earliest = (a: number | undefined, b: number | undefined): number | undefined =>
   a === undefined || b === undefined ? (a ?? b) : Math.min(a, b)
 
-/** Whether the deadline came first. */
+/** True if the deadline came first. */
 const withDeadline = <E>(effect: Effect.Effect<void, E>, deadline: number | undefined): Effect.Effect<boolean, E> => {
   const done = Effect.as(effect, false)
   if (deadline === undefined) return done
@@ -239,15 +239,10 @@ export const deadlineOf = (
     ? Effect.succeed(outer)
     : Effect.map(Clock.currentTimeMillis, (now) => earliest(now + Duration.toMillis(total), outer))
 
-/** How many events a stream holds before its reader slows the run. */
+/** Events that a stream holds before its reader slows the run. */
 const streamBuffer = 16
 
-/**
- * What a run emits, of an agent or a plan: a slow reader slows the run, and a reader who
- * leaves stops it.
- *
- * @internal
- */
+/** The events of a run as a stream. A slow reader slows the run, and a reader that leaves stops it. */
 export const streamOf = <Event, E>(
   run: (emit: (event: Event) => Effect.Effect<void>) => Effect.Effect<unknown, E>
 ): Stream.Stream<Event, E> =>
@@ -261,8 +256,8 @@ export const streamOf = <Event, E>(
         }),
         Effect.forkScoped
       )
-      // Added last, so it runs first. A producer that waits for room is told to stop before it is let go:
-      // let go first it would run on, and one that cannot stop just there would never be let go.
+      // Added last, so it runs first. A producer that waits for room is interrupted before it is released:
+      // released first it would continue, and one that cannot be interrupted there would wait for ever.
       yield* Effect.addFinalizer(() =>
         Effect.andThen(
           Effect.sync(() => fiber.interruptUnsafe()),
@@ -455,7 +450,9 @@ export const interrupt = Effect.fnUntraced(function* ({ record, state }: AgentRe
   // An interruption of the fiber may come while one by the clock or the hook is being recorded.
   const why = state().interrupted ?? defined({ reason })
   if (state().interrupted === undefined) yield* record({ _tag: "RunInterrupted", at: yield* DateTime.now, ...why })
-  for (const settled of Run.recover(state())) yield* record(yield* toolFinishedEvent(settled))
+  const action = Run.next(state())
+  const settled = action._tag === "RunTools" ? action.settled : []
+  for (const call of settled) yield* record(yield* toolFinishedEvent(call))
   yield* record({ _tag: "RunFinished", at: yield* DateTime.now, outcome: { _tag: "Interrupted", ...why } })
 })
 
@@ -512,33 +509,22 @@ const startedEvent = Effect.fnUntraced(function* (
   } satisfies Run.Event
 })
 
-const resultOf = Effect.fnUntraced(function* <A>(
-  { decode }: Prepared<A>,
-  state: Run.State
-): Effect.fn.Return<runOptions.Result<A>> {
-  const last = Conversation.lastAssistantMessage(state.conversation)
+const resultOf = <A>({ decode }: Prepared<A>, state: Run.State): Effect.Effect<runOptions.Result<A>> => {
+  const { conversation, outcome, totalSteps: steps, usage } = state
+  const last = Conversation.lastAssistantMessage(conversation)
   const text = last._tag === "Some" ? Message.text(last.value) : ""
-  const base = { text, conversation: state.conversation, usage: state.usage, steps: state.totalSteps, state }
-  const outcome = state.outcome
-  if (outcome === undefined) return yield* Effect.die(new Error("a run that has not ended has no result"))
-  switch (outcome._tag) {
-    case "Completed":
-      return yield* Effect.match(decode(text, outcome.output), {
-        onFailure: (issues): runOptions.Result<A> => ({ ...base, outcome: "InvalidOutput", issues }),
-        onSuccess: (value): runOptions.Result<A> => ({ ...base, outcome: "Completed", output: value })
-      })
-    case "MaxSteps":
-      return { ...base, outcome: "MaxSteps" }
-    case "AwaitingApproval":
-      return { ...base, outcome: "AwaitingApproval", requests: outcome.requests }
-    case "Interrupted":
-      return { ...base, outcome: "Interrupted", reason: outcome.reason }
-    case "InvalidOutput":
-      return { ...base, outcome: "InvalidOutput", issues: outcome.issues }
-    case "Stopped":
-      return { ...base, outcome: "Stopped", finishReason: outcome.finishReason }
+  const base = { text, conversation, usage, steps, state }
+  if (outcome === undefined) return Effect.die(new Error("a run that has not ended has no result"))
+  if (outcome._tag === "Completed") {
+    return Effect.match(decode(text, outcome.output), {
+      onFailure: (issues): runOptions.Result<A> => ({ ...base, outcome: "InvalidOutput", issues }),
+      onSuccess: (output): runOptions.Result<A> => ({ ...base, outcome: "Completed", output })
+    })
   }
-})
+  const { _tag, ...details } = outcome
+  // Sound: the tag and the details are those of one outcome.
+  return Effect.succeed({ ...base, outcome: _tag, ...details } as runOptions.Result<A>)
+}
 
 const machineOf = (
   prepared: Prepared<unknown>,

@@ -10,11 +10,9 @@ import type * as LanguageModel from "effect/ai/LanguageModel"
 import type { TokenUsage } from "../../conversation/Message.ts"
 import type { Conversation } from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
-import type { Problem } from "../../payload/PayloadError.ts"
 import type { Content } from "../../tool/ToolResult.ts"
 import type * as Run from "../Run.ts"
 import type { Decision } from "../Run.ts"
-import type { StopReason } from "./runParts.ts"
 
 export {
   /**
@@ -46,19 +44,18 @@ export interface Compact {
 }
 
 /**
- * What to do before a model call whose request would weigh more than `threshold` tokens.
+ * The treatment of a conversation whose next request would weigh more than `threshold` tokens.
  *
  * **Details**
  *
  * Sizes are those of `Conversation.estimatedSize`, the agent's tool definitions
  * included. The policy is asked before each model call, when no call is open.
  *
- * What it leaves is the `view` of the run's state: models are sent the view, and what
- * is said from then on enters both. The conversation of the state and of the result
- * stays whole. A view lasts until it passes the threshold itself, so prompt caches of
+ * Its result is the `view` of the run's state: models receive the view, and later
+ * messages enter both. The conversation of the state and of the result stays whole. A view lasts until it passes the threshold itself, so prompt caches of
  * providers stay warm in between, a summary is made once, and a run that is resumed,
- * elsewhere too, sends what it would have sent. Each view is one
- * `ConversationFitted` event with a report of what was left out.
+ * elsewhere too, sends the same requests. Each view is one
+ * `ConversationFitted` event with a report of the reduction.
  *
  * A new run begins without a view; to keep one over several messages of a user, resume
  * the state of the last result with the next `input`.
@@ -66,8 +63,8 @@ export interface Compact {
 export type Budget = Truncate | Compact
 
 /**
- * What the user says: text, or text and file parts, or nothing, which goes on
- * with the conversation as it is.
+ * The message of the user: text, or text and file parts, or nothing, which continues
+ * the conversation as it is.
  */
 export type Input = string | readonly [Content, ...Array<Content>] | undefined
 
@@ -92,7 +89,7 @@ export interface Timeouts {
 }
 
 /**
- * Which tools the model may or must call. Applies to the first model call of
+ * The tools that the model may or must call. Applies to the first model call of
  * the run; later calls use `auto`, unless `{ every }` insists.
  */
 export type ToolChoice = LanguageModel.ToolChoice<string> | { readonly every: LanguageModel.ToolChoice<string> }
@@ -102,19 +99,19 @@ export type ToolChoice = LanguageModel.ToolChoice<string> | { readonly every: La
  *
  * **Details**
  *
- * - `input`: what the user says next; with open calls it waits until they are done.
+ * - `input`: the next message of the user; with open calls it waits until they are done.
  * - `decisions`: answers to pending approvals. Those that are not answered still wait.
  * - `maxSteps`: model calls for this message, default that of the agent. A number below
  *   1 counts as 1.
  * - `toolChoice`: see {@link ToolChoice}.
  * - `timeouts`: see {@link Timeouts}; none by default, tools have their own 10 seconds.
  * - `modelRetry`: a schedule for retryable `AiError`s of the model; none by default.
- * - `modelMistakes`: how often per step the model is asked again after an answer
- *   its adapter could not read, default 2.
- * - `budget`: what to do when a request would become too long, default that of the
+ * - `modelMistakes`: the number of new attempts per step after an answer that the
+ *   adapter could not read, default 2.
+ * - `budget`: the treatment of requests that would become too long, default that of the
  *   agent; `"off"` for nothing.
- * - `maxDepth`: how deep agents may call agents, default 8.
- * - `defects`: `"result"` (default) gives the model an `unhandled_error` for a
+ * - `maxDepth`: the largest depth of agents that call agents, default 8.
+ * - `defects`: `"result"` (default) returns an `unhandled_error` to the model for a
  *   handler's defect; `"die"` ends the run with it after the siblings settled.
  * - `onState`: called after every applied event with the state that holds it, and
  *   once more, uninterruptibly, when the run's fiber is interrupted.
@@ -155,18 +152,6 @@ export interface Options extends Omit<ResumeOptions, "input"> {
   readonly context?: JsonObject | undefined
 }
 
-/**
- * What every result holds.
- *
- * **Details**
- *
- * - `text`: the text of the last assistant message, `""` when there is none.
- * - `conversation`: the whole history; its end is open after `MaxSteps` and
- *   `AwaitingApproval` (`Conversation.seal` closes it).
- * - `usage`: what the run used, agents used as tools included.
- * - `steps`: model calls of this run.
- * - `state`: what `resume` goes on from.
- */
 interface Base {
   readonly text: string
   readonly conversation: Conversation
@@ -175,55 +160,22 @@ interface Base {
   readonly state: Run.State
 }
 
-/**
- * The model gave its final answer, decoded to the agent's output.
- */
-interface Completed<out A> extends Base {
-  readonly outcome: "Completed"
-  readonly output: A
-}
+/** An outcome with its tag under `outcome`. */
+type Ended<O> = O extends { readonly _tag: infer Tag } ? Base & { readonly outcome: Tag } & Omit<O, "_tag"> : never
 
 /**
- * The last answer the budget allows asked for more tools; those calls are open.
+ * The result of a run, distinguished by `outcome`. Only `Completed` has `output`.
+ *
+ * **Details**
+ *
+ * - `text`: the text of the last assistant message, `""` when there is none.
+ * - `conversation`: the whole history; its end is open after `MaxSteps` and
+ *   `AwaitingApproval` (`Conversation.seal` closes it).
+ * - `usage`: the usage of the run, agents used as tools included.
+ * - `steps`: model calls of this run.
+ * - `state`: the state to `resume`.
+ * - The members of its `Run.Outcome`. `output` is decoded to the agent's output.
  */
-interface MaxSteps extends Base {
-  readonly outcome: "MaxSteps"
-}
-
-/**
- * Nothing can go on before these calls are decided.
- */
-interface AwaitingApproval extends Base {
-  readonly outcome: "AwaitingApproval"
-  readonly requests: readonly [Run.ApprovalRequest, ...Array<Run.ApprovalRequest>]
-}
-
-/**
- * The run was stopped: by `interruptWhen` (its reason) or by a timeout
- * (`"timeout"`).
- */
-interface Interrupted extends Base {
-  readonly outcome: "Interrupted"
-  readonly reason: string | undefined
-}
-
-/**
- * The final answer does not fit the agent's output schema.
- */
-interface InvalidOutput extends Base {
-  readonly outcome: "InvalidOutput"
-  readonly issues: ReadonlyArray<Problem>
-}
-
-/**
- * The provider ended the answer before the model did.
- */
-interface Stopped extends Base {
-  readonly outcome: "Stopped"
-  readonly finishReason: StopReason
-}
-
-/**
- * The result of a run, told apart by `outcome`. Only `Completed` has `output`.
- */
-export type Result<A> = Completed<A> | MaxSteps | AwaitingApproval | Interrupted | InvalidOutput | Stopped
+export type Result<A> =
+  | (Base & { readonly outcome: "Completed"; readonly output: A })
+  | Ended<Exclude<Run.Outcome, { readonly _tag: "Completed" }>>

@@ -53,7 +53,7 @@ export const stopReasonOf = (finishReason: string | undefined): StopReason | und
 }
 
 /**
- * How many model calls one user message may cost: an integer from 1, or `"unlimited"`.
+ * The largest number of model calls for one user message: an integer from 1, or `"unlimited"`.
  */
 export const MaxSteps = Schema.Union([Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)), Schema.Literal("unlimited")])
 
@@ -68,7 +68,7 @@ const StructuredSteps = Schema.Literals(["never", "fallback", "always"])
 export type StructuredSteps = typeof StructuredSteps.Type
 
 /**
- * What a model call is for: an answer, which may use tools, or the output alone.
+ * The purpose of a model call: an answer, which may use tools, or the output alone.
  */
 const Purpose = Schema.Literals(["answer", "structured"])
 
@@ -173,7 +173,7 @@ const History: Schema.Codec<history.Conversation, unknown> = conversationV1.Conv
 )
 
 /**
- * Below these places stands what models, tools and users wrote: a key called
+ * Values below these places were written by models, tools and users: a key called
  * `password` there is data, not an option that holds a secret. The context of a run
  * and provider options are not among them.
  */
@@ -488,7 +488,7 @@ export const usageOf = (self: Event): Message.TokenUsage | undefined => {
   }
 }
 
-/** Whether it is a decision, of this run or of one inside it. */
+/** True for a decision, of this run or of one inside it. */
 export const isDecision = (event: Event): boolean =>
   event._tag === "ChildEvent" ? isDecision(event.event) : event._tag === "ApprovalDecided"
 
@@ -502,6 +502,10 @@ export const disambiguate = (requests: ReadonlyArray<ApprovalRequest>): Readonly
     request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
   )
 }
+
+/** True for a run with a user message. It has none if it was cut off before its first input was recorded. */
+export const hasInput = (self: State): boolean =>
+  self.pending.length > 0 || Conversation.messages(self.conversation).some(({ role }) => role === "user")
 
 export const collectRequests = (self: State): ReadonlyArray<ApprovalRequest> => {
   const requests: Array<ApprovalRequest> = []

@@ -19,6 +19,7 @@ import type { Resolved } from "./agentBlueprint.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
 import type * as runOptions from "./runOptions.ts"
+import * as runParts from "./runParts.ts"
 
 interface Batch {
   readonly resolved: Resolved<unknown>
@@ -277,7 +278,7 @@ const runChildAgent = (
     child === undefined
       ? agent.run(childInput(call), { ...inherited, context: call.context })
       : // It can have been cut off before it was told anything
-        agent.resume(child, Run.hasInput(child) ? inherited : { ...inherited, input: childInput(call) })
+        agent.resume(child, runParts.hasInput(child) ? inherited : { ...inherited, input: childInput(call) })
   return running.pipe(
     Effect.map((result) => {
       if (result.outcome === "AwaitingApproval") options.onSuspend()

@@ -16,10 +16,11 @@ import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as AgentError from "../../agent/AgentError.ts"
 import * as AgentEvent from "../../agent/AgentEvent.ts"
-import * as Run from "../../agent/Run.ts"
+import type * as Run from "../../agent/Run.ts"
 import type { Agent } from "../../agent/internal/agentTypes.ts"
 import type { RunDepth } from "../../agent/internal/driver.ts"
 import type * as runOptions from "../../agent/internal/runOptions.ts"
+import * as runParts from "../../agent/internal/runParts.ts"
 import * as Json from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -804,7 +805,7 @@ const runAgent = (
     const handed: runOptions.ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
     const input = agentInput(delivery)
     // It can have been cut off before it was told anything
-    const again = child !== undefined && !Run.hasInput(child) ? { ...handed, input } : handed
+    const again = child !== undefined && !runParts.hasInput(child) ? { ...handed, input } : handed
     const told = <R>(stream: Stream.Stream<AgentEvent.AgentEvent<unknown>, R>) =>
       AgentEvent.result(Stream.tap(stream, (event) => sink.emit({ _tag: "Agent", path: [], step, event })))
     const running =
