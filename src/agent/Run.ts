@@ -534,13 +534,6 @@ export interface RunnableCall {
   readonly child?: State
 }
 
-/** The result of a call that is known without running anything: it was denied, cut off or lost, or it carried the output. */
-interface Settlement {
-  readonly callId: string
-  readonly name: string
-  readonly result: ToolResult.ToolResult
-}
-
 /**
  * The next task of a driver.
  *
@@ -550,7 +543,8 @@ interface Settlement {
  *   first answer since the run was started or resumed. `mistakes` are problems of this step
  *   to report to the model; the driver limits their number.
  * - `RunTools`: record the results in `settled`, and run `calls`. Both in call order; one of
- *   them may be empty, never both.
+ *   them may be empty, never both. A settled call needs no run: it was denied, cut off or
+ *   lost, or it carried the agent's output.
  * - `Finished`: end the run with this outcome, unless it has ended already.
  *
  * @category models
@@ -567,7 +561,11 @@ export type Action =
   | {
       readonly _tag: "RunTools"
       readonly calls: ReadonlyArray<RunnableCall>
-      readonly settled: ReadonlyArray<Settlement>
+      readonly settled: ReadonlyArray<{
+        readonly callId: string
+        readonly name: string
+        readonly result: ToolResult.ToolResult
+      }>
     }
   | { readonly _tag: "Finished"; readonly outcome: runParts.Outcome }
 
@@ -696,6 +694,8 @@ export const next = (self: State): Action => {
   if (self.progress !== undefined) return nextInProgress(self, self.progress)
   return self.calls.length === 0 ? nextAfterAnswer(self) : nextForCalls(self)
 }
+
+type Settlement = ActionOf<"RunTools">["settled"][number]
 
 /** Calls that started and were lost: after an interruption all that started, otherwise those without a child state. */
 const recover = (self: State): ReadonlyArray<Settlement> =>
