@@ -19,13 +19,10 @@
  * @since 0.1.0
  */
 
-import * as Effect from "effect/Effect"
+import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
-import type { JsonObject } from "../payload/Json.ts"
-import * as Limits from "../payload/Limits.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
-import type { ToolContract } from "../tool/ToolContract.ts"
 import * as agentData from "./internal/agentData.ts"
 import * as agentV1 from "./wire/agentV1.ts"
 
@@ -87,18 +84,10 @@ export {
   ReasoningLevel
 } from "./internal/agentData.ts"
 
-/**
- * Steps an agent may take per user message when nothing is said: 16.
- *
- * @category defaults
- * @since 0.1.0
- */
-export const defaultMaxSteps = agentData.defaultMaxSteps
-
 const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = VersionedCodec.make({
   what: agentData.artefact,
   field: "schema_version",
-  type: agentData.AgentDefinitionSchema,
+  type: agentData.AgentDefinition,
   arms: [agentV1.arm, agentData.currentArm],
   // below these the keys are names of parameters and results, not options
   data: [
@@ -112,42 +101,24 @@ const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = Versione
 })
 
 /**
- * The versions of the wire form that can be read and written, oldest first.
- *
- * @category versions
- * @since 0.1.0
- */
-export const versions: ReadonlyArray<number> = codec.versions
-
-/**
- * The version that is written unless another is asked for.
- *
- * @category versions
- * @since 0.1.0
- */
-export const currentVersion: number = codec.current
-
-const lossesOfVersion1: ReadonlyArray<string> = [
-  "/output/strategy",
-  "/tools/*/success",
-  "/tools/*/failure",
-  "/tools/*/approval",
-  "/tools/*/annotations"
-]
-
-/**
  * Everything that version 1 cannot hold, in the form `allowLoss` takes.
  *
  * **When to use**
  *
  * Use as `allowLoss` to hand a definition to a reader of version 1 whatever it
  * loses. Mind the approvals: a reader of version 1 executes such a tool without
- * asking anybody.
+ * asking for an approval.
  *
  * @category versions
  * @since 0.1.0
  */
-export const version1Losses: ReadonlyArray<string> = lossesOfVersion1
+export const version1Losses: ReadonlyArray<string> = [
+  "/output/strategy",
+  "/tools/*/success",
+  "/tools/*/failure",
+  "/tools/*/approval",
+  "/tools/*/annotations"
+]
 
 /**
  * Makes a definition, with its defaults filled in, and checks it.
@@ -182,18 +153,9 @@ export const version1Losses: ReadonlyArray<string> = lossesOfVersion1
  * @category constructors
  * @since 0.1.0
  */
-export const make: (options: {
-  readonly name?: string | undefined
-  readonly model?: string | undefined
-  readonly instructions?: string | undefined
-  readonly modelOptions?: JsonObject | undefined
-  readonly maxSteps?: number | "unlimited" | undefined
-  readonly output?:
-    | { readonly schema: JsonObject; readonly strategy?: agentData.OutputStrategy | undefined }
-    | undefined
-  readonly reasoning?: agentData.ReasoningLevel | undefined
-  readonly tools?: ReadonlyArray<ToolContract> | undefined
-}) => Effect.Effect<agentData.AgentDefinition, PayloadError.PayloadError> = agentData.make
+export const make: (
+  options: agentData.MakeOptions
+) => Effect.Effect<agentData.AgentDefinition, PayloadError.PayloadError> = agentData.make
 
 /**
  * Writes a definition as a versioned JSON object.
@@ -238,11 +200,7 @@ export const make: (options: {
  * @category encoding
  * @since 0.1.0
  */
-export const encode = (
-  definition: agentData.AgentDefinition,
-  options?: VersionedCodec.EncodeOptions
-): Effect.Effect<JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
-  withLimits(options, codec.encode(definition, options))
+export const encode: VersionedCodec.VersionedCodec<agentData.AgentDefinition>["encode"] = codec.encode
 
 /**
  * Writes a definition as JSON text; see {@link encode}.
@@ -254,11 +212,7 @@ export const encode = (
  * @category encoding
  * @since 0.1.0
  */
-export const encodeJson = (
-  definition: agentData.AgentDefinition,
-  options?: VersionedCodec.EncodeOptions & { readonly indent?: number | undefined }
-): Effect.Effect<string, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
-  withLimits(options, codec.encodeJson(definition, options))
+export const encodeJson: VersionedCodec.VersionedCodec<agentData.AgentDefinition>["encodeJson"] = codec.encodeJson
 
 /**
  * Reads a definition of any supported version from a value that came from
@@ -290,11 +244,7 @@ export const encodeJson = (
  * @category decoding
  * @since 0.1.0
  */
-export const decode = (
-  input: unknown,
-  options?: VersionedCodec.DecodeOptions
-): Effect.Effect<agentData.AgentDefinition, PayloadError.PayloadError> =>
-  withLimits(options, codec.decode(input, options))
+export const decode: VersionedCodec.VersionedCodec<agentData.AgentDefinition>["decode"] = codec.decode
 
 /**
  * Reads a definition from JSON text or bytes; see {@link decode}.
@@ -302,11 +252,7 @@ export const decode = (
  * @category decoding
  * @since 0.1.0
  */
-export const decodeJson = (
-  input: string | Uint8Array,
-  options?: VersionedCodec.DecodeOptions
-): Effect.Effect<agentData.AgentDefinition, PayloadError.PayloadError> =>
-  withLimits(options, codec.decodeJson(input, options))
+export const decodeJson: VersionedCodec.VersionedCodec<agentData.AgentDefinition>["decodeJson"] = codec.decodeJson
 
 /**
  * The wire form as a Schema, to embed definitions in other schemas: it reads
@@ -332,12 +278,3 @@ export const Wire: Schema.Codec<agentData.AgentDefinition, Schema.Json> = codec.
  */
 export const digest: (definition: agentData.AgentDefinition) => Effect.Effect<string, PayloadError.PayloadError> =
   agentData.digest
-
-/** Runs with the limits of a call, so that checks of the arms see them too. */
-const withLimits = <A, E>(
-  options: { readonly limits?: Partial<Limits.Limits> | undefined } | undefined,
-  effect: Effect.Effect<A, E>
-): Effect.Effect<A, E> =>
-  options?.limits === undefined
-    ? effect
-    : Effect.flatMap(Limits.resolve(options.limits), (limits) => Effect.provideService(effect, Limits.Limits, limits))

@@ -253,7 +253,7 @@ export const Sampling = Schema.Struct({
   max_output_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
   stop: Schema.optionalKey(Schema.Union([Schema.String, Schema.Array(Schema.String)])),
   seed: Schema.optionalKey(Schema.Int),
-  reasoning: Schema.optionalKey(agentData.ReasoningLevelSchema)
+  reasoning: Schema.optionalKey(agentData.ReasoningLevel)
 })
 
 /**

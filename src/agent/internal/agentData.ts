@@ -8,55 +8,79 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
 import * as Digest from "../../payload/Digest.ts"
+import * as Json from "../../payload/Json.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as Secrets from "../../payload/Secrets.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import { defined } from "../../payload/internal/base.ts"
 import * as interpret from "../../payload/internal/interpret.ts"
 import * as paths from "../../payload/internal/paths.ts"
 import * as untrusted from "../../payload/internal/untrusted.ts"
-import type * as ToolContract from "../../tool/ToolContract.ts"
+import * as ToolContract from "../../tool/ToolContract.ts"
 
-const OutputStrategySchema = Schema.Literals(["native", "prompted", "tool"])
+export const defaultMaxSteps = 16
 
 /**
- * How the model is told about the output schema.
+ * How the model learns the output schema.
  *
  * - `native`: the provider's own constrained decoding, once no tool is needed.
  * - `prompted`: the JSON Schema is written into the system text.
- * - `tool`: the model hands in the answer by calling a tool made for it.
+ * - `tool`: the model returns the answer by calling a tool made for it.
  */
-export const OutputStrategy: Schema.Literals<readonly ["native", "prompted", "tool"]> = OutputStrategySchema
+export const OutputStrategy = Schema.Literals(["native", "prompted", "tool"])
 
-/**
- * How the model is told about the output schema.
- */
 export type OutputStrategy = typeof OutputStrategy.Type
 
-export const ReasoningLevelSchema = Schema.Literals(["off", "low", "medium", "high", "xhigh", "max"])
+/** How much the model should think before it answers. */
+export const ReasoningLevel = Schema.Literals(["off", "low", "medium", "high", "xhigh", "max"])
 
-/**
- * How much the model should think before it answers.
- */
-export const ReasoningLevel: Schema.Literals<readonly ["off", "low", "medium", "high", "xhigh", "max"]> =
-  ReasoningLevelSchema
-
-/**
- * How much the model should think before it answers.
- */
 export type ReasoningLevel = typeof ReasoningLevel.Type
 
-/**
- * The form the final answer must have: a JSON Schema, kept verbatim, and how the
- * model is told.
- */
-export interface Output {
-  readonly schema: JsonObject
-  readonly strategy: OutputStrategy
+const JsonObjectSchema = Schema.Record(Schema.String, Schema.Json)
+
+const withDefault = <S extends Schema.Top>(schema: S, value: S["Encoded"]) =>
+  schema.pipe(Schema.withDecodingDefaultKey(Effect.succeed(value)))
+
+/** The form of the final answer: a JSON Schema, kept unchanged, and how the model learns it. */
+export const Output = Schema.Struct({ schema: JsonObjectSchema, strategy: withDefault(OutputStrategy, "native") })
+
+export interface Output extends Schema.Schema.Type<typeof Output> {}
+
+/** Milliseconds, or `"infinity"`. */
+const Timeout = Schema.Union([Schema.Finite, Schema.Literal("infinity")]).pipe(
+  Schema.decodeTo(Schema.Duration, {
+    decode: SchemaGetter.transform((timeout) =>
+      timeout === "infinity" ? Duration.infinity : Duration.millis(timeout)
+    ),
+    encode: SchemaGetter.transform((timeout) => (Duration.isFinite(timeout) ? Duration.toMillis(timeout) : "infinity"))
+  })
+)
+
+/** A tool contract on the wire. One without a digest gets it when it is read. */
+const WireTool = Schema.Struct({
+  ...ToolContract.ToolContract.fields,
+  timeout: withDefault(Timeout, 10_000),
+  approval: withDefault(ToolContract.Approval, "never"),
+  annotations: withDefault(ToolContract.Annotations.pipe(Schema.encodeKeys({ openWorld: "open_world" })), {}),
+  digest: Schema.optionalKey(Schema.String)
+})
+
+const head = {
+  name: Schema.optionalKey(Schema.String),
+  model: Schema.optionalKey(Schema.String),
+  instructions: Schema.optionalKey(Schema.String),
+  modelOptions: withDefault(JsonObjectSchema, {}),
+  maxSteps: withDefault(Schema.Union([Schema.Finite, Schema.Literal("unlimited")]), defaultMaxSteps),
+  reasoning: Schema.optionalKey(ReasoningLevel),
+  output: Schema.optionalKey(Output)
 }
+
+const snakeCase = { modelOptions: "model_options", maxSteps: "max_steps" } as const
 
 /**
  * A resolved agent as plain data.
@@ -64,8 +88,8 @@ export interface Output {
  * **Details**
  *
  * - `name`: the name the agent was given explicitly.
- * - `model`: `"provider/model"`; absent means the `LanguageModel` of whoever runs
- *   it.
+ * - `model`: `"provider/model"`; absent means the `LanguageModel` of the program
+ *   that runs it.
  * - `instructions`: the system message of a fresh conversation.
  * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
  * - `maxSteps`: model calls per user message.
@@ -74,54 +98,9 @@ export interface Output {
  * A value built by {@link AgentDefinition.make} or by decoding is well-formed. One built by hand
  * is checked when it is encoded.
  */
-export interface AgentDefinition {
-  readonly name?: string
-  readonly model?: string
-  readonly instructions?: string
-  readonly modelOptions: JsonObject
-  readonly maxSteps: number | "unlimited"
-  readonly output?: Output
-  readonly reasoning?: ReasoningLevel
-  readonly tools: ReadonlyArray<ToolContract.ToolContract>
-}
+export const AgentDefinition = Schema.Struct({ ...head, tools: Schema.Array(ToolContract.ToolContract) })
 
-const JsonObjectSchema = Schema.Record(Schema.String, Schema.Json)
-
-const ToolContractSchema = Schema.Struct({
-  name: Schema.String,
-  description: Schema.optionalKey(Schema.String),
-  parameters: JsonObjectSchema,
-  success: Schema.optionalKey(JsonObjectSchema),
-  failure: Schema.optionalKey(JsonObjectSchema),
-  timeout: Schema.Duration,
-  approval: Schema.Literals(["never", "always", "dynamic"]),
-  annotations: Schema.Struct({
-    title: Schema.optionalKey(Schema.String),
-    readonly: Schema.optionalKey(Schema.Boolean),
-    destructive: Schema.optionalKey(Schema.Boolean),
-    idempotent: Schema.optionalKey(Schema.Boolean),
-    openWorld: Schema.optionalKey(Schema.Boolean),
-    strict: Schema.optionalKey(Schema.Boolean)
-  }),
-  digest: Schema.String
-})
-
-export const AgentDefinitionSchema: Schema.Codec<AgentDefinition, unknown> = Schema.Struct({
-  name: Schema.optionalKey(Schema.String),
-  model: Schema.optionalKey(Schema.String),
-  instructions: Schema.optionalKey(Schema.String),
-  modelOptions: JsonObjectSchema,
-  maxSteps: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
-  output: Schema.optionalKey(Schema.Struct({ schema: JsonObjectSchema, strategy: OutputStrategySchema })),
-  reasoning: Schema.optionalKey(ReasoningLevelSchema),
-  tools: Schema.Array(ToolContractSchema)
-})
-
-/**
- * The definition as a Schema of the value in memory. It says nothing about the
- * wire; use {@link AgentDefinition.Wire} to embed definitions in JSON.
- */
-export const AgentDefinition: Schema.Codec<AgentDefinition, unknown> = AgentDefinitionSchema
+export interface AgentDefinition extends Schema.Schema.Type<typeof AgentDefinition> {}
 
 /** `"provider/model"`, split at the first slash. */
 interface ModelName {
@@ -151,8 +130,6 @@ export const renderValue = (name: unknown): string => {
 }
 
 export const artefact = "Agent definition"
-
-export const defaultMaxSteps = 16
 
 /** Where the parts of a definition stand: on the wire of one version, or in memory. */
 export interface WirePaths {
@@ -186,25 +163,14 @@ const schemaIssue = (path: string, error: JsonSchema.JsonSchemaError): PayloadEr
   found: `one that cannot: ${error.message}`
 })
 
-/**
- * What was found sound before. The values are read-only, a tool of a program is
- * one object for all of its runs, and checking thirty of them takes longer than
- * all the rest of starting a run.
- */
-const checkedSchemas = new WeakSet<JsonObject>()
-
+/** Tools whose digest is right: a tool of a program is one object for all of its runs. */
 const checkedDigests = new WeakSet<ToolContract.ToolContract>()
 
 const checkSchema = (path: string, json: JsonObject): Effect.Effect<ReadonlyArray<PayloadError.Problem>> =>
-  checkedSchemas.has(json)
-    ? Effect.succeed([])
-    : JsonSchema.make(json, { what: "JSON Schema" }).pipe(
-        Effect.map(() => {
-          checkedSchemas.add(json)
-          return []
-        }),
-        Effect.catch((error) => Effect.succeed([schemaIssue(path, error)]))
-      )
+  Effect.match(JsonSchema.make(json, { what: "JSON Schema" }), {
+    onFailure: (error) => [schemaIssue(path, error)],
+    onSuccess: () => []
+  })
 
 const checkDigest = (
   path: string,
@@ -360,7 +326,8 @@ export const check = Effect.fnUntraced(function* (
   })
 }, interpret.sharePatternFuel)
 
-export const make = (options: {
+/** The members of a new definition; see {@link AgentDefinition}. */
+export interface MakeOptions {
   readonly name?: string | undefined
   readonly model?: string | undefined
   readonly instructions?: string | undefined
@@ -369,151 +336,54 @@ export const make = (options: {
   readonly output?: { readonly schema: JsonObject; readonly strategy?: OutputStrategy | undefined } | undefined
   readonly reasoning?: ReasoningLevel | undefined
   readonly tools?: ReadonlyArray<ToolContract.ToolContract> | undefined
-}): Effect.Effect<AgentDefinition, PayloadError.PayloadError> =>
-  check(
+}
+
+export const make = (options: MakeOptions): Effect.Effect<AgentDefinition, PayloadError.PayloadError> => {
+  const { instructions, maxSteps, model, modelOptions, name, output, reasoning, tools } = options
+  return check(
     {
-      ...(options.name === undefined ? {} : { name: options.name }),
-      ...(options.model === undefined ? {} : { model: options.model }),
-      ...(options.instructions === undefined ? {} : { instructions: options.instructions }),
-      modelOptions: options.modelOptions ?? {},
-      maxSteps: options.maxSteps ?? defaultMaxSteps,
-      ...(options.output === undefined
-        ? {}
-        : { output: { schema: options.output.schema, strategy: options.output.strategy ?? "native" } }),
-      ...(options.reasoning === undefined ? {} : { reasoning: options.reasoning }),
-      tools: options.tools ?? []
+      ...defined({ name, model, instructions, reasoning }),
+      modelOptions: modelOptions ?? {},
+      maxSteps: maxSteps ?? defaultMaxSteps,
+      ...defined({ output: output && { schema: output.schema, strategy: output.strategy ?? "native" } }),
+      tools: tools ?? []
     },
     memoryPaths
   )
-
-const WireJsonObject = Schema.Record(Schema.String, Schema.Json)
-
-const WireStrategy = Schema.Literals(["native", "prompted", "tool"])
-
-const WireAnnotations = Schema.Struct({
-  title: Schema.optionalKey(Schema.String),
-  readonly: Schema.optionalKey(Schema.Boolean),
-  destructive: Schema.optionalKey(Schema.Boolean),
-  idempotent: Schema.optionalKey(Schema.Boolean),
-  open_world: Schema.optionalKey(Schema.Boolean),
-  strict: Schema.optionalKey(Schema.Boolean)
-})
-
-const WireTool = Schema.Struct({
-  name: Schema.String,
-  description: Schema.optionalKey(Schema.String),
-  parameters: WireJsonObject,
-  success: Schema.optionalKey(WireJsonObject),
-  failure: Schema.optionalKey(WireJsonObject),
-  timeout: Schema.optionalKey(Schema.Union([Schema.Finite, Schema.Literal("infinity")])),
-  approval: Schema.optionalKey(Schema.Literals(["never", "always", "dynamic"])),
-  annotations: Schema.optionalKey(WireAnnotations),
-  digest: Schema.optionalKey(Schema.String)
-})
+}
 
 const Wire = Schema.Struct({
   schema_version: Schema.Literal(2),
-  name: Schema.optionalKey(Schema.String),
-  model: Schema.optionalKey(Schema.String),
-  instructions: Schema.optionalKey(Schema.String),
-  model_options: Schema.optionalKey(WireJsonObject),
-  max_steps: Schema.optionalKey(Schema.Union([Schema.Finite, Schema.Literal("unlimited")])),
-  reasoning: Schema.optionalKey(Schema.Literals(["off", "low", "medium", "high", "xhigh", "max"])),
-  output: Schema.optionalKey(Schema.Struct({ schema: WireJsonObject, strategy: Schema.optionalKey(WireStrategy) })),
-  tools: Schema.optionalKey(Schema.Array(WireTool))
+  ...head,
+  tools: withDefault(Schema.Array(WireTool), [])
+}).pipe(Schema.encodeKeys(snakeCase))
+
+const wirePaths: WirePaths = { ...memoryPaths, maxSteps: "/max_steps" }
+
+const readTool = (tool: typeof WireTool.Type): Effect.Effect<ToolContract.ToolContract> =>
+  Effect.map(
+    tool.digest === undefined ? digestOf(tool.name, tool.parameters) : Effect.succeed(tool.digest),
+    (digest) => ({ ...tool, digest })
+  )
+
+export const currentArm = VersionedCodec.arm({
+  version: 2,
+  wire: Wire,
+  toCurrent: Effect.fnUntraced(function* ({ schema_version: _, tools, ...rest }: typeof Wire.Type) {
+    return yield* check({ ...rest, tools: yield* Effect.forEach(tools, readTool) }, wirePaths)
+  }),
+  fromCurrent: (definition: AgentDefinition) =>
+    Effect.flatMap(check(definition, wirePaths), (checked) =>
+      VersionedCodec.lossless<typeof Wire.Type>({ schema_version: 2, ...checked })
+    )
 })
 
-const wirePaths: WirePaths = {
-  name: "/name",
-  maxSteps: "/max_steps",
-  outputSchema: "/output/schema",
-  parameters: "parameters",
-  needs: { model: false, description: false, finiteTimeout: false }
-}
+const writeTool = Json.encode(WireTool, { what: artefact })
 
-const readAnnotations = ({ open_world, ...rest }: typeof WireAnnotations.Type): ToolContract.Annotations => ({
-  ...rest,
-  ...(open_world === undefined ? {} : { openWorld: open_world })
-})
-
-const readTool = Effect.fnUntraced(function* (tool: typeof WireTool.Type) {
-  const contract: ToolContract.ToolContract = {
-    name: tool.name,
-    ...(tool.description === undefined ? {} : { description: tool.description }),
-    parameters: tool.parameters,
-    ...(tool.success === undefined ? {} : { success: tool.success }),
-    ...(tool.failure === undefined ? {} : { failure: tool.failure }),
-    timeout: tool.timeout === "infinity" ? Duration.infinity : Duration.millis(tool.timeout ?? 10_000),
-    approval: tool.approval ?? "never",
-    annotations: readAnnotations(tool.annotations ?? {}),
-    digest: tool.digest ?? (yield* digestOf(tool.name, tool.parameters))
-  }
-  return contract
-})
-
-const fromWire = Effect.fnUntraced(function* (wire: typeof Wire.Type) {
-  const definition: AgentDefinition = {
-    ...(wire.name === undefined ? {} : { name: wire.name }),
-    ...(wire.model === undefined ? {} : { model: wire.model }),
-    ...(wire.instructions === undefined ? {} : { instructions: wire.instructions }),
-    modelOptions: wire.model_options ?? {},
-    maxSteps: wire.max_steps ?? defaultMaxSteps,
-    ...(wire.output === undefined
-      ? {}
-      : { output: { schema: wire.output.schema, strategy: wire.output.strategy ?? "native" } }),
-    ...(wire.reasoning === undefined ? {} : { reasoning: wire.reasoning }),
-    tools: yield* Effect.forEach(wire.tools ?? [], readTool)
-  }
-  return yield* check(definition, wirePaths)
-})
-
-const writeAnnotations = ({ openWorld, strict, ...rest }: ToolContract.Annotations): typeof WireAnnotations.Type => ({
-  ...rest,
-  ...(openWorld === undefined ? {} : { open_world: openWorld }),
-  ...(strict === undefined ? {} : { strict })
-})
-
-/**
- * A tool as version 2 writes it.
- */
-const writeTool = (tool: ToolContract.ToolContract): typeof WireTool.Type => ({
-  name: tool.name,
-  ...(tool.description === undefined ? {} : { description: tool.description }),
-  parameters: tool.parameters,
-  ...(tool.success === undefined ? {} : { success: tool.success }),
-  ...(tool.failure === undefined ? {} : { failure: tool.failure }),
-  timeout: Duration.isFinite(tool.timeout) ? Duration.toMillis(tool.timeout) : "infinity",
-  approval: tool.approval,
-  annotations: writeAnnotations(tool.annotations),
-  digest: tool.digest
-})
-
-/**
- * A definition as version 2 writes it, without its tools.
- */
-const writeHead = (definition: AgentDefinition): Omit<typeof Wire.Type, "tools"> => {
-  const { instructions, maxSteps, model, modelOptions, name, output, reasoning } = definition
-  return {
-    schema_version: 2,
-    ...(name === undefined ? {} : { name }),
-    ...(model === undefined ? {} : { model }),
-    ...(instructions === undefined ? {} : { instructions }),
-    model_options: modelOptions,
-    max_steps: maxSteps,
-    ...(reasoning === undefined ? {} : { reasoning }),
-    ...(output === undefined ? {} : { output: { schema: output.schema, strategy: output.strategy } })
-  }
-}
-
-const toWire = Effect.fnUntraced(function* (definition: AgentDefinition) {
-  const checked = yield* check(definition, wirePaths)
-  return yield* VersionedCodec.lossless<typeof Wire.Type>({
-    ...writeHead(checked),
-    tools: checked.tools.map(writeTool)
-  })
-})
-
-export const currentArm = VersionedCodec.arm({ version: 2, wire: Wire, fromCurrent: toWire, toCurrent: fromWire })
+const writeHead = Json.encode(
+  Schema.Struct({ schema_version: Schema.Literal(2), ...head }).pipe(Schema.encodeKeys(snakeCase)),
+  { what: artefact }
+)
 
 // every run of an agent asks for its digest, and nearly all of it is tools that stay the same objects
 const digestMemo = new WeakMap<ToolContract.ToolContract, string>()
@@ -521,7 +391,9 @@ const digestMemo = new WeakMap<ToolContract.ToolContract, string>()
 const digestOfTool = (tool: ToolContract.ToolContract): Effect.Effect<string, PayloadError.PayloadError> => {
   const known = digestMemo.get(tool)
   return known === undefined
-    ? Effect.tap(Digest.sha256(writeTool(tool)), (digest) => Effect.sync(() => digestMemo.set(tool, digest)))
+    ? Effect.tap(Effect.flatMap(writeTool(tool), Digest.sha256), (digest) =>
+        Effect.sync(() => digestMemo.set(tool, digest))
+      )
     : Effect.succeed(known)
 }
 
@@ -543,5 +415,7 @@ export const digest = Effect.fnUntraced(function* (
 ): Effect.fn.Return<string, PayloadError.PayloadError> {
   yield* noSecrets(definition)
   const tools = yield* Effect.forEach(definition.tools, digestOfTool)
-  return yield* Digest.sha256({ ...writeHead(definition), tools })
+  const { tools: _, ...rest } = definition
+  const json = yield* writeHead({ schema_version: 2, ...rest })
+  return yield* Digest.sha256({ ...(Json.isObject(json) ? json : {}), tools })
 })

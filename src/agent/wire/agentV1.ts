@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import * as Json from "../../payload/Json.ts"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import { defined, kindOf, own } from "../../payload/internal/base.ts"
 import type { ToolContract } from "../../tool/ToolContract.ts"
 import * as agentData from "../internal/agentData.ts"
 
@@ -39,8 +40,6 @@ const wirePaths: agentData.WirePaths = {
   needs: { model: true, description: true, finiteTimeout: true }
 }
 
-const levels = ["off", "low", "medium", "high", "xhigh", "max"] as const
-
 const strategies = ["native", "prompted"] as const
 
 const defaultTimeout = 10
@@ -52,20 +51,17 @@ const reader = () => {
     issues.push({ path, expected, found: agentData.renderValue(found) })
     return undefined
   }
-  const kindOf = (value: Schema.Json) => (Array.isArray(value) ? "array" : typeof value)
   const present = (value: Schema.Json | undefined): value is Exclude<Schema.Json, null> =>
     value !== undefined && value !== null
   const text = (path: string, expected: string, value: Schema.Json | undefined): string | undefined => {
     if (!present(value)) return undefined
     if (typeof value === "string") return value
     issues.push({ path, expected, found: kindOf(value) })
-    return undefined
   }
   const object = (path: string, expected: string, value: Schema.Json | undefined): Json.JsonObject | undefined => {
     if (!present(value)) return undefined
     if (Json.isObject(value)) return value
     issues.push({ path, expected, found: kindOf(value) })
-    return undefined
   }
   const oneOf = <const A extends string>(
     path: string,
@@ -79,9 +75,6 @@ const reader = () => {
 }
 
 type Reader = ReturnType<typeof reader>
-
-const readOwn = (object: Json.JsonObject, key: string): Schema.Json | undefined =>
-  Object.hasOwn(object, key) ? object[key] : undefined
 
 const readMaxSteps = (read: Reader, value: Schema.Json | undefined): agentData.AgentDefinition["maxSteps"] => {
   if (value === undefined) return agentData.defaultMaxSteps
@@ -103,16 +96,16 @@ const readTool = Effect.fnUntraced(function* (read: Reader, json: Schema.Json, p
   if (!Json.isObject(json)) read.refuse(path, "an object that describes a tool", json)
   // a tool that cannot be read keeps its place; what is missing in it is not reported
   const tool = Json.isObject(json) ? json : { parameters_schema: {} }
-  const name = read.text(`${path}/name`, "the name of the tool", readOwn(tool, "name")) ?? ""
-  const description = read.text(`${path}/description`, "a description of the tool", readOwn(tool, "description"))
-  const schema = readOwn(tool, "parameters_schema")
+  const name = read.text(`${path}/name`, "the name of the tool", own(tool, "name")) ?? ""
+  const description = read.text(`${path}/description`, "a description of the tool", own(tool, "description"))
+  const schema = own(tool, "parameters_schema")
   const parameters = read.object(`${path}/parameters_schema`, "a JSON Schema", schema) ?? {}
   if (!read.present(schema)) read.refuse(`${path}/parameters_schema`, "a JSON Schema", schema)
   const contract: ToolContract = {
     name,
-    ...(description === undefined ? {} : { description }),
+    ...defined({ description }),
     parameters,
-    timeout: readTimeout(read, `${path}/timeout`, readOwn(tool, "timeout")),
+    timeout: readTimeout(read, `${path}/timeout`, own(tool, "timeout")),
     approval: "never",
     annotations: {},
     digest: yield* agentData.digestOf(name, parameters)
@@ -137,16 +130,13 @@ const toCurrent = Effect.fnUntraced(function* (wire: typeof Wire.Type) {
   const modelOptions = read.object("/model_options", "an object", wire.model_options)
   const schema = read.object("/structured_output", "a JSON Schema or null", wire.structured_output)
   const strategy = read.oneOf("/structured_output_strategy", strategies, wire.structured_output_strategy)
-  const reasoning = read.oneOf("/reasoning", levels, wire.reasoning)
+  const reasoning = read.oneOf("/reasoning", agentData.ReasoningLevel.literals, wire.reasoning)
   const maxSteps = readMaxSteps(read, wire.max_steps)
   const definition: agentData.AgentDefinition = {
-    ...(name === undefined || name === "" ? {} : { name }),
-    ...(model === undefined ? {} : { model }),
-    ...(instructions === undefined ? {} : { instructions }),
+    ...defined({ name: name === "" ? undefined : name, model, instructions, reasoning }),
     modelOptions: modelOptions ?? {},
     maxSteps,
-    ...(schema === undefined ? {} : { output: { schema, strategy: strategy ?? "native" } }),
-    ...(reasoning === undefined ? {} : { reasoning }),
+    ...defined({ output: schema && { schema, strategy: strategy ?? "native" } }),
     tools: yield* readTools(read, wire.tools)
   }
   return yield* agentData.check(definition, wirePaths, read.issues)
