@@ -322,11 +322,11 @@ export const codec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition>
  *
  * **Details**
  *
- * In three stages, of which each tells everything that is wrong:
+ * In three stages, each of which reports every problem:
  *
  * 1. the JSON itself: `PayloadError`, with the path of each problem;
- * 2. names that the registry does not have, or has as something else:
- *    `RegistryIncomplete`, with what there is and the closest name;
+ * 2. names that the registry does not have, or has as another kind: `PlanInvalid` with
+ *    codes such as `MissingEntry`, the known names and the closest one;
  * 3. steps that do not fit together: `PlanInvalid`.
  *
  * A registry that the plan has no use for can be left out. What the entries of the
@@ -363,8 +363,12 @@ export const codec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition>
  * assert.strictEqual(Effect.runSync(decoded).definition.steps.length, 3)
  *
  * const error = Effect.runSync(Effect.flip(Plan.decode(wire)))
- * assert.ok(error._tag === "RegistryIncomplete")
- * assert.deepStrictEqual(error.entries.map(({ name }) => name), ["fetch", "Hits", "routes:fetch:apology"])
+ * assert.ok(error._tag === "PlanInvalid")
+ * assert.deepStrictEqual(error.problems.map(({ code, slot }) => `${code} ${slot}`), [
+ *   "MissingEntry target",
+ *   "MissingEntry output",
+ *   "MissingEntry routes[0]"
+ * ])
  * ```
  *
  * @category decoding
@@ -376,7 +380,7 @@ export const decode = <const Registry extends planCodec.PlanRegistry = {}>(
   options?: VersionedCodec.DecodeOptions
 ): Effect.Effect<
   livePlan.Plan<Schema.Json, planCodec.RegistryServices<Registry>>,
-  PayloadError.PayloadError | PlanInvalid.PlanInvalid | PlanInvalid.RegistryIncomplete
+  PayloadError.PayloadError | PlanInvalid.PlanInvalid
 > =>
   Effect.flatMap(
     typeof wire === "string" || wire instanceof Uint8Array

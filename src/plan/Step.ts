@@ -186,14 +186,7 @@ export interface Options<
 /** The body of `Step.make`. It never fails: what is wrong is told by the plan, with everything else. */
 const makeStep = (name: string, options: StepOptions): Step<never, never, never> => {
   const problems: Problems = []
-  const { foreign, source, target } = resolveTarget(name, options.target, options)
-  if (foreign !== undefined) {
-    problems.push({
-      code: "InvalidTarget",
-      slot: "target",
-      reason: `Step ${JSON.stringify(name)}, target: expected a function, Target.make(...), an agent or its class, a plan that is bound, or the name of a tool or an agent, found ${foreign}.`
-    })
-  }
+  const { source, target } = resolveTarget(name, options.target, options)
   const own = target._tag === "Function" ? target.target.schemas : undefined
   const definition: PlanDefinition.StepDefinition = {
     name,
@@ -728,8 +721,6 @@ type TargetInput = string | AgentTarget<unknown> | FunctionTarget<unknown> | Tar
 interface ResolvedTarget {
   readonly target: LiveTarget
   readonly source: unknown
-  /** What was found where a target was expected. */
-  readonly foreign?: string
 }
 
 const agentKey = "effect-emissary/Agent/"
@@ -747,12 +738,6 @@ const nameOfServiceKey = (effect: object): string | undefined =>
 export const agentOf = (agent: AgentTarget<unknown>): Effect.Effect<agentTypes.Agent<unknown>> =>
   // Sound: what the agent requires is in the type of the target, and so of every run of the plan.
   (Agent.isAgent(agent) ? Effect.succeed(agent) : agent) as Effect.Effect<agentTypes.Agent<unknown>>
-
-/** What is no target at all, in words. Only code without types gets here. */
-const describeForeign = (foreign: unknown): string =>
-  Predicate.hasProperty(foreign, planNames.planTypeId)
-    ? "a plan that is not bound. Give what Plan.bind makes of it"
-    : `${foreign === null ? "null" : Array.isArray(foreign) ? "an array" : typeof foreign === "object" ? "some other object" : typeof foreign}. Look at where it comes from`
 
 const resolveTarget = (
   step: string,
@@ -775,9 +760,6 @@ const resolveTarget = (
       target: { _tag: "Agent", name: nameOfServiceKey(written) ?? step, agent: agentOf(written), source: written },
       source: written
     }
-  }
-  if (typeof written !== "function") {
-    return { target: { _tag: "Tool", name: step }, source: written, foreign: describeForeign(written) }
   }
   return { target: { _tag: "Function", target: targetFromFunction(step, options, written) }, source: written }
 }

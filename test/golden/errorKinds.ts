@@ -6,6 +6,8 @@ interface Facts {
   readonly reason: string | undefined
   /** The issues of an `Invalid` reason. */
   readonly issues: ReadonlyArray<{ readonly path: string; readonly expected: string }>
+  /** The codes of the problems of a plan. */
+  readonly codes: ReadonlyArray<string>
   /** The part of a tool that a `ToolContractError` is about. */
   readonly part: string | undefined
 }
@@ -18,12 +20,14 @@ const text = (value: unknown): string | undefined => (typeof value === "string" 
 const factsOf = (error: unknown): Facts => {
   const reason = read(error, "reason")
   const issues = read(reason, "issues")
+  const problems = read(error, "problems")
   return {
     tag: text(read(error, "_tag")) ?? "",
     reason: text(read(reason, "_tag")) ?? text(reason),
     issues: Array.isArray(issues)
       ? issues.map((issue) => ({ path: String(read(issue, "path")), expected: String(read(issue, "expected")) }))
       : [],
+    codes: Array.isArray(problems) ? problems.map((problem) => String(read(problem, "code"))) : [],
     part: text(read(error, "part"))
   }
 }
@@ -38,6 +42,10 @@ const tag =
   (tag: string, reason?: string) =>
   (facts: Facts): boolean =>
     facts.tag === tag && (reason === undefined || facts.reason === reason)
+
+/** The registry of a plan lacks entries, or has them as another kind. */
+const namesEntries = ({ codes }: Facts): boolean =>
+  codes.some((code) => code.endsWith("Entry") || code === "DifferentSchema")
 
 /**
  * The one table from errors of the library to the error kinds of
@@ -78,8 +86,8 @@ const table: ReadonlyArray<readonly [kind: string, matches: (facts: Facts) => bo
   ["EmptySystemPrompt", tag("RenderError", "EmptySystem")],
   ["InvalidToolArguments", tag("RenderError", "InvalidArguments")],
   // the classes that the recordings of plans raised
-  ["PlanCompileError", tag("PlanInvalid")],
-  ["KeyError", tag("RegistryIncomplete")],
+  ["PlanCompileError", (facts) => facts.tag === "PlanInvalid" && !namesEntries(facts)],
+  ["KeyError", namesEntries],
   ["KeyError", tag("PayloadError")],
   ["ValueError", tag("PayloadError")],
   ["TypeError", tag("PayloadError")],

@@ -22,13 +22,16 @@ const hits = {
 
 const lacks = Effect.fnUntraced(function* (wire: unknown, registry: Plan.Registry = {}) {
   const error = yield* Effect.flip(Plan.decode(wire, registry))
-  assert(error._tag === "RegistryIncomplete", error.message)
+  assert(error._tag === "PlanInvalid", error.message)
   return error
 })
 
 const entriesOf = (wire: unknown, registry?: Plan.Registry) =>
-  Effect.map(lacks(wire, registry), ({ entries }) =>
-    entries.map(({ code, name, path, registry }) => `${code} ${registry} ${name} at ${path}`)
+  Effect.map(lacks(wire, registry), ({ problems }) =>
+    problems.map(({ code, index, reason, slot }) => {
+      const name = /named "([^"]*)"/u.exec(reason)?.[1]
+      return `${code} ${name} at ${index === undefined ? "" : `step ${index}, `}${slot}`
+    })
   )
 
 describe("registries of plans", () => {
@@ -42,25 +45,18 @@ describe("registries of plans", () => {
       )
       const error = yield* lacks(wire, { targets: { fetch: fetchIt, searcher }, schemas: { Hits } })
       assert.deepStrictEqual(
-        error.entries.map(({ code, name, path, registry, step, suggestion }) => [
-          code,
-          registry,
-          name,
-          path,
-          step,
-          suggestion
-        ]),
+        error.problems.map(({ code, index, slot, step, suggestion }) => [code, step, index, slot, suggestion]),
         [
-          ["Missing", "targets", "fetsh", "/steps/0/target", "s", "fetch"],
-          ["Missing", "schemas", "int", "/steps/0/input", "s", undefined],
-          ["Missing", "schemas", "Hitz", "/steps/0/output", "s", "Hits"],
-          ["Missing", "targets", "r", "/steps/1/target", "b", undefined],
-          ["Missing", "targets", "m", "/steps/2/target", "c", undefined],
-          ["Missing", "targets", "n", "/steps/3/target", "d", undefined],
-          ["Missing", "predicates", "routes:s:b", "/steps/0/routes/0", "s", undefined]
+          ["MissingEntry", "s", 0, "target", "fetch"],
+          ["MissingEntry", "s", 0, "input", undefined],
+          ["MissingEntry", "s", 0, "output", "Hits"],
+          ["MissingEntry", "b", 1, "target", undefined],
+          ["MissingEntry", "c", 2, "target", undefined],
+          ["MissingEntry", "d", 3, "target", undefined],
+          ["MissingEntry", "s", 0, "routes[0]", undefined]
         ]
       )
-      assert.deepStrictEqual(error.entries[0]?.available, ["fetch", "searcher"])
+      assert.deepStrictEqual(error.problems[0]?.known, ["fetch", "searcher"])
       for (const text of ["fetsh", "agent", "mystery", "type:Hitz", "type:int", "routes:s:b", "output", `"fetch"`]) {
         assert.include(error.message, text)
       }
@@ -84,10 +80,10 @@ describe("registries of plans", () => {
       const targets = { fetch: fetchIt, searcher }
       const at = (kind: string, name: string) => plan(step({ target: { kind, name } }))
       assert.deepStrictEqual(yield* entriesOf(at("callable", "searcher"), { targets }), [
-        "WrongKind targets searcher at /steps/0/target"
+        "WrongEntry searcher at step 0, target"
       ])
       assert.deepStrictEqual(yield* entriesOf(at("agent", "fetch"), { targets }), [
-        "WrongKind targets fetch at /steps/0/target"
+        "WrongEntry fetch at step 0, target"
       ])
       for (const [name, kind] of [
         ["fetch", "function"],
@@ -132,7 +128,7 @@ describe("registries of plans", () => {
       })
       const typed: Effect.Effect<
         Plan.Plan<Schema.Json, Tenant | Clock | Flag | LanguageModel.LanguageModel>,
-        PayloadError.PayloadError | PlanInvalid.PlanInvalid | PlanInvalid.RegistryIncomplete
+        PayloadError.PayloadError | PlanInvalid.PlanInvalid
       > = decoded
       // @ts-expect-error it does require them
       const free: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = decoded
@@ -149,7 +145,7 @@ describe("registries of plans", () => {
     Effect.gen(function* () {
       const targets = Object.create({ fetch: fetchIt })
       const wire = plan(step({ target: { kind: "callable", name: "fetch" } }))
-      assert.deepStrictEqual(yield* entriesOf(wire, { targets }), ["Missing targets fetch at /steps/0/target"])
+      assert.deepStrictEqual(yield* entriesOf(wire, { targets }), ["MissingEntry fetch at step 0, target"])
     })
   )
 
@@ -180,15 +176,15 @@ describe("registries of plans", () => {
   it.effect("PLAN-4 predicates that are there twice or cannot be used are told", () =>
     Effect.gen(function* () {
       const no = () => false
-      const at = "at /steps/0/routes/0"
+      const at = "at step 0, routes[0]"
       assert.deepStrictEqual(yield* entriesOf(routed, { predicates: { "routes:s:x": no }, routes: { s: { x: no } } }), [
-        `Ambiguous predicates routes:s:x ${at}`
+        `AmbiguousEntry routes:s:x ${at}`
       ])
       assert.deepStrictEqual(yield* entriesOf(routed, { routes: { s: { x: When.payload.matches("(?=a)") } } }), [
-        `Unusable predicates routes:s:x ${at}`
+        `UnusableEntry routes:s:x ${at}`
       ])
       assert.deepStrictEqual(yield* entriesOf(routed, { routes: { s: { x: When.custom("other") } } }), [
-        `Unusable predicates routes:s:x ${at}`
+        `UnusableEntry routes:s:x ${at}`
       ])
     })
   )
@@ -204,7 +200,7 @@ describe("registries of plans", () => {
       }
       const wire = native(step({ routes: [{ to: "x", when }] }), step({ name: "x" }))
       assert.deepStrictEqual(yield* entriesOf(wire, { predicates: { vip: () => true } }), [
-        "Missing predicates late at /steps/0/routes/0"
+        "MissingEntry late at step 0, routes[0]"
       ])
       const made = yield* Plan.decode(wire, { predicates: { vip: () => true, late: When.never } })
       assert.deepStrictEqual([...made.live.predicates.keys()], ["vip", "late"])
@@ -240,10 +236,10 @@ describe("schemas of plans", () => {
       const wire = native(step({ output: { name: "Hits", schema: hits } }))
       yield* Plan.decode(wire, { schemas: { Hits: Same } })
       assert.deepStrictEqual(yield* entriesOf(wire, { schemas: { Hits: Other } }), [
-        "Different schemas Hits at /steps/0/output"
+        "DifferentSchema Hits at step 0, output"
       ])
       assert.deepStrictEqual(yield* entriesOf({ ...native(step()), output: { name: "Hits" } }), [
-        "Missing schemas Hits at /output"
+        "MissingEntry Hits at output"
       ])
     })
   )
@@ -252,7 +248,7 @@ describe("schemas of plans", () => {
     Effect.gen(function* () {
       const schemas = { Hits: Schema.instanceOf(AbortController) }
       assert.deepStrictEqual(yield* entriesOf(plan(step({ output: "Hits" })), { schemas }), [
-        "Unusable schemas Hits at /steps/0/output"
+        "UnusableEntry Hits at step 0, output"
       ])
     })
   )
@@ -260,7 +256,7 @@ describe("schemas of plans", () => {
   it.effect("PLAN-4 str and Any need an entry, and stand for none if it says no more", () =>
     Effect.gen(function* () {
       const wire = plan(step({ output: "str" }))
-      assert.deepStrictEqual(yield* entriesOf(wire), ["Missing schemas str at /steps/0/output"])
+      assert.deepStrictEqual(yield* entriesOf(wire), ["MissingEntry str at step 0, output"])
       const made = yield* Plan.decode(wire, { schemas: { str: Schema.String } })
       assert.isUndefined(made.definition.steps[0]?.output)
       const strict = yield* Plan.decode(wire, { schemas: { str: Schema.NonEmptyString } })

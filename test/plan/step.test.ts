@@ -300,39 +300,6 @@ describe("functions of steps", () => {
   )
 })
 
-describe("targets that are none", () => {
-  it.effect("PLAN-2 are problems of the plan, with what was found", () =>
-    Effect.gen(function* () {
-      const { found }: { readonly found: ReadonlyArray<Step.FunctionTarget> } = JSON.parse(
-        `{ "found": [null, 5, { "name": "agent" }, []] }`
-      )
-      const nothing: { readonly target: Step.FunctionTarget } = JSON.parse("{}")
-      const unbound: unknown = yield* Plan.make(Step.make("x", { target: "x" }))
-      // Sound: it is not, which is what is tested.
-      const plan = unbound as Step.FunctionTarget
-      const targets = [nothing.target, ...found, plan]
-      const { problems } = yield* Effect.flip(
-        Plan.make(...targets.map((target, index) => Step.make(`s${index}`, { target })))
-      )
-      assert.deepStrictEqual(
-        problems.map(({ code, slot, step }) => [code, step, slot]),
-        targets.map((_, index) => ["InvalidTarget", `s${index}`, "target"])
-      )
-      assert.deepStrictEqual(
-        problems.map(({ reason }) => reason.slice(reason.indexOf("found "))),
-        [
-          "found undefined. Look at where it comes from.",
-          "found null. Look at where it comes from.",
-          "found number. Look at where it comes from.",
-          "found some other object. Look at where it comes from.",
-          "found an array. Look at where it comes from.",
-          "found a plan that is not bound. Give what Plan.bind makes of it."
-        ]
-      )
-    })
-  )
-})
-
 describe("what the agent of a step answers", () => {
   const Verdict = Schema.Struct({ next: Schema.Literals(["good", "bad"]), at: Schema.Date }).annotate({
     identifier: "Verdict"

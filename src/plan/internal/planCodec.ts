@@ -4,22 +4,22 @@
 
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import * as Agent from "../../agent/Agent.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import * as base from "../../payload/internal/base.ts"
 import * as interpret from "../../payload/internal/interpret.ts"
 import * as paths from "../../payload/internal/paths.ts"
-import * as untrusted from "../../payload/internal/untrusted.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
-import * as PlanInvalid from "../PlanInvalid.ts"
+import type * as PlanInvalid from "../PlanInvalid.ts"
 import * as Step from "../Step.ts"
 import * as lazyBridge from "../wire/lazyBridge.ts"
 import * as condition from "./condition.ts"
 import * as livePlan from "./livePlan.ts"
 import * as planDraft from "./planDraft.ts"
+import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
 
@@ -138,344 +138,275 @@ export const draftCodec: Pick<
   arms: draftArms
 })
 
-/** Which place names it. */
-interface RegistryPlace {
-  readonly path: string
-  readonly step?: string
-}
+/** The part of a plan that names an entry. */
+type EntryPlace = Pick<PlanInvalid.Problem, "step" | "index" | "slot">
 
-type EntryKind = PlanInvalid.RegistryEntry["registry"]
+type EntryKind = "targets" | "predicates" | "schemas"
+
+interface EntryProblem {
+  readonly code: PlanInvalid.Code
+  readonly registry: EntryKind
+  readonly name: string
+  readonly expected: string
+  readonly found: string
+}
 
 interface Lookup {
-  readonly target: (name: string) => RegistryTarget | undefined
-  readonly predicate: (name: string) => RegistryPredicate | undefined
-  readonly route: (step: string, to: string) => RegistryPredicate | undefined
-  readonly schema: (name: string) => stepSchema.StepSchema | undefined
-  readonly entries: Array<PlanInvalid.RegistryEntry>
-  readonly refuse: (
-    entry: Pick<PlanInvalid.RegistryEntry, "code" | "registry" | "name" | "expected" | "problem">,
-    place: RegistryPlace
-  ) => void
+  readonly registry: PlanRegistry
+  readonly problems: Array<PlanInvalid.Problem>
+  readonly refuse: (problem: EntryProblem, place: EntryPlace) => void
 }
 
-const ownEntry = <A>(record: { readonly [name: string]: A } | undefined, name: string): A | undefined =>
-  record === undefined ? undefined : Option.getOrUndefined(untrusted.getOwn(record, name))
+const maxKnown = 100
 
 const makeLookup = (registry: PlanRegistry): Lookup => {
-  const entries: Array<PlanInvalid.RegistryEntry> = []
+  const problems: Array<PlanInvalid.Problem> = []
+  const routes = Object.entries(registry.routes ?? {})
   const known: { readonly [K in EntryKind]: ReadonlyArray<string> } = {
     targets: Object.keys(registry.targets ?? {}).sort(),
     predicates: [
       ...Object.keys(registry.predicates ?? {}),
-      ...Object.entries(registry.routes ?? {}).flatMap(([step, targets]) =>
-        Object.keys(targets).map((to) => `routes:${step}:${to}`)
-      )
+      ...routes.flatMap(([step, targets]) => Object.keys(targets).map((to) => lazyBridge.routeKey(step, to)))
     ].sort(),
     schemas: Object.keys(registry.schemas ?? {}).sort()
   }
-  const budget = planNames.makeFuel(1_000_000)
+  const fuel = planNames.makeFuel(1_000_000)
   return {
-    target: (name) => ownEntry(registry.targets, name),
-    predicate: (name) => ownEntry(registry.predicates, name),
-    route: (step, to) => ownEntry(ownEntry(registry.routes, step), to),
-    schema: (name) => ownEntry(registry.schemas, name),
-    entries,
-    refuse: (entry, place) => {
-      const available = known[entry.registry]
-      const suggestion = entry.code === "Missing" ? planNames.closestName(entry.name, available, budget) : undefined
-      entries.push({ ...entry, ...place, available, ...(suggestion === undefined ? {} : { suggestion }) })
+    registry,
+    problems,
+    refuse: ({ code, expected, found, name, registry }, place) => {
+      const names = known[registry]
+      const suggestion = code === "MissingEntry" ? planNames.closestName(name, names, fuel) : undefined
+      const where = place.step === undefined ? "The plan" : `Step ${paths.quote(place.step)} (#${place.index})`
+      const given =
+        names.length === 0 ? `No ${registry} are given.` : `Given ${registry}: ${planNames.listNames(names)}.`
+      problems.push({
+        code,
+        ...place,
+        reason: `${where}, ${place.slot}: expected ${expected}, found ${found}.${planNames.didYouMean(suggestion)} ${given}`,
+        known: names.slice(0, maxKnown),
+        ...base.defined({ suggestion })
+      })
     }
   }
 }
 
-interface ResolvedValue<A> {
-  readonly ref: A
-}
-
-interface ResolvedTarget extends ResolvedValue<PlanDefinition.StepDefinition["target"]> {
+interface ResolvedTarget {
+  readonly ref: PlanDefinition.StepDefinition["target"]
   readonly target: Step.LiveTarget
 }
 
-interface ResolvedSchema extends ResolvedValue<PlanDefinition.SchemaRef> {
+interface ResolvedSchema {
+  readonly ref: PlanDefinition.SchemaRef
   readonly schema: stepSchema.StepCodec
 }
-
-const functionOf = (name: string, target: Step.FunctionTarget<unknown>): ResolvedTarget => ({
-  ref: { kind: "function", name },
-  // Sound: what it requires is in the type of the registry, and so of the plan and of every run of it.
-  target: { _tag: "Function", target: target as Step.FunctionTarget }
-})
-
-const lookUpAgent = (name: string, agent: Exclude<RegistryTarget, Step.FunctionTarget<unknown>>): ResolvedTarget => ({
-  ref: { kind: "agent", name },
-  target: { _tag: "Agent", name, agent: Step.agentOf(agent), source: agent }
-})
 
 const toolTarget = (name: string): ResolvedTarget => ({ ref: { kind: "tool", name }, target: { _tag: "Tool", name } })
 
 const targetWords = { function: "a function", agent: "an agent", any: "a function or an agent" } as const
 
 /** A tool needs no entry: the plan is bound with it later. */
-const resolveTarget = (
-  lookup: Lookup,
-  ref: PlanDefinition.StepDefinition["target"] | planDraft.OpenTarget,
-  place: RegistryPlace
-): ResolvedTarget => {
+const resolveTarget = (lookup: Lookup, ref: planDraft.DraftStep["target"], place: EntryPlace): ResolvedTarget => {
   const { kind, name } = ref
   if (kind === "tool") return toolTarget(name)
   const written = kind === "any" ? ` (a target of the kind ${ref.wire})` : ""
   const expected = `${targetWords[kind]} named ${paths.quote(name)} in the targets of the registry${written}`
-  const refuse = (code: "Missing" | "WrongKind", problem: string): ResolvedTarget => {
-    lookup.refuse({ code, registry: "targets", name, expected, problem }, place)
+  const refuse = (code: PlanInvalid.Code, found: string): ResolvedTarget => {
+    lookup.refuse({ code, registry: "targets", name, expected, found }, place)
     return toolTarget(name)
   }
-  const entry = lookup.target(name)
-  if (entry === undefined) return refuse("Missing", "no entry of that name")
+  const entry = base.own(lookup.registry.targets ?? {}, name)
+  if (entry === undefined) return refuse("MissingEntry", "no entry of that name")
   if (Step.isFunctionTarget(entry)) {
-    return kind === "agent" ? refuse("WrongKind", "a function of that name") : functionOf(name, entry)
+    if (kind === "agent") return refuse("WrongEntry", "a function of that name")
+    // Sound: what it requires is in the type of the registry, and so of the plan and of every run of it.
+    return { ref: { kind: "function", name }, target: { _tag: "Function", target: entry as Step.FunctionTarget } }
   }
-  if (Agent.isAgent(entry) || Effect.isEffect(entry)) {
-    return kind === "function" ? refuse("WrongKind", "an agent of that name") : lookUpAgent(name, entry)
+  if (kind === "function") return refuse("WrongEntry", "an agent of that name")
+  return {
+    ref: { kind: "agent", name },
+    target: { _tag: "Agent", name, agent: Step.agentOf(entry), source: entry }
   }
-  return refuse("WrongKind", "something of that name that is neither a function made with Target.make nor an agent")
 }
 
-type SchemaSlot = "input" | "output"
-
-const isPlainDefault = (slot: SchemaSlot, { json }: PlanDefinition.SchemaRef): boolean =>
-  json !== undefined && planNames.equalsJson(json, slot === "output" ? { type: "string" } : {})
-
-/** A schema of a name, of a JSON Schema, or of both, which then have to say the same. */
+/** A schema of a name, of a JSON Schema, or of both, which then have to be the same. */
 const resolveSchema = Effect.fnUntraced(function* (
   lookup: Lookup,
-  slot: SchemaSlot,
-  ref: PlanDefinition.SchemaRef,
-  place: RegistryPlace
+  { json, name }: PlanDefinition.SchemaRef,
+  place: EntryPlace
 ): Effect.fn.Return<ResolvedSchema | undefined> {
-  const { json, name } = ref
-  const entry = name === undefined ? undefined : lookup.schema(name)
-  if (name === undefined || entry === undefined) {
-    if (json !== undefined) {
-      // what cannot be compiled was refused before
-      const compiled = yield* Effect.option(JsonSchema.make(json))
-      return compiled._tag === "None" ? undefined : { ref, schema: JsonSchema.codec(compiled.value) }
-    }
-    if (name !== undefined) {
-      const expected = `a schema named ${paths.quote(name)} in the schemas of the registry, for the ${slot} (in a registry of LazyBridge ${paths.quote(`type:${name}`)})`
-      lookup.refuse({ code: "Missing", registry: "schemas", name, expected, problem: "no entry of that name" }, place)
-    }
-    return undefined
+  const entry = name === undefined ? undefined : base.own(lookup.registry.schemas ?? {}, name)
+  if (json !== undefined && entry === undefined) {
+    // A schema that cannot be compiled was refused before.
+    const compiled = Option.getOrUndefined(yield* Effect.option(JsonSchema.make(json)))
+    return compiled && { ref: base.defined({ name, json }), schema: JsonSchema.codec(compiled) }
+  }
+  if (name === undefined) return undefined
+  const refuse = (code: PlanInvalid.Code, expected: string, found: string): undefined =>
+    void lookup.refuse(
+      { code, registry: "schemas", name, expected: `a schema named ${paths.quote(name)} ${expected}`, found },
+      place
+    )
+  if (entry === undefined) {
+    const lazy = `in a registry of LazyBridge ${paths.quote(`type:${name}`)}`
+    return refuse("MissingEntry", `in the schemas of the registry (${lazy})`, "no entry of that name")
   }
   const exported = yield* Effect.result(JsonSchema.fromSchema(entry, { what: `Schema ${paths.quote(name)}` }))
-  if (exported._tag === "Failure") {
-    const expected = `a schema named ${paths.quote(name)} that has a JSON Schema, for the ${slot}`
-    const problem = `one that has none: ${exported.failure.message}`
-    lookup.refuse({ code: "Unusable", registry: "schemas", name, expected, problem }, place)
-    return undefined
+  if (Result.isFailure(exported)) {
+    return refuse("UnusableEntry", "that has a JSON Schema", `one that has none: ${exported.failure.message}`)
   }
   if (json !== undefined && !planNames.equalsJson(json, exported.success)) {
-    const expected = `a schema named ${paths.quote(name)} that says what the plan says of its ${slot}`
-    const problem = "one whose JSON Schema is different. Rename it, or leave it out to use the one of the plan"
-    lookup.refuse({ code: "Different", registry: "schemas", name, expected, problem }, place)
-    return undefined
+    const fix = "Rename it, or leave it out to use the one of the plan"
+    return refuse("DifferentSchema", "with the JSON Schema of the plan", `one whose JSON Schema is different. ${fix}`)
   }
-  return { ref: { name, json: json ?? exported.success }, schema: stepSchema.jsonCodec(entry) }
+  return { ref: { name, json: exported.success }, schema: stepSchema.jsonCodec(entry) }
 })
 
-const liveFromResolved = (name: string, predicate: RegistryPredicate): livePlan.LivePredicate =>
-  typeof predicate === "function"
-    ? livePlan.livePredicate(name, predicate)
-    : (input) => Effect.sync(() => condition.test(predicate, input, () => false))
-
-const unusableEntry = (predicate: RegistryPredicate): string | undefined => {
+const unusable = (predicate: RegistryPredicate): string | undefined => {
   if (typeof predicate === "function") return undefined
-  const [problem] = condition.analyze(predicate).problems
-  if (problem !== undefined) return `one that cannot be used: ${problem.reason}`
-  const [name] = condition.analyze(predicate).customs
-  return name === undefined ? undefined : `one that names another, ${paths.quote(name)}. Write it as a function`
+  const { customs, problems } = condition.analyze(predicate)
+  if (problems[0] !== undefined) return `one that cannot be used: ${problems[0].reason}`
+  return customs[0] === undefined
+    ? undefined
+    : `one that names another, ${paths.quote(customs[0])}. Write it as a function`
 }
 
-interface PredicateUse extends RegistryPlace {
-  readonly name: string
-  /** The entry under `routes` that can stand for it, too. */
-  readonly route: RegistryPredicate | undefined
+/** The predicate of a name: an entry, or for the condition of LazyBridge's routes the entry of the route. */
+const resolvePredicate = (
+  { refuse, registry }: Lookup,
+  name: string,
+  route: RegistryPredicate | undefined,
+  place: EntryPlace
+): livePlan.LivePredicate | undefined => {
+  const named = base.own(registry.predicates ?? {}, name)
+  const entry = named ?? route
+  const expected = `a predicate named ${paths.quote(name)} in the predicates of the registry`
+  const fail = (code: PlanInvalid.Code, found: string): undefined =>
+    void refuse({ code, registry: "predicates", name, expected, found }, place)
+  if (entry === undefined) return fail("MissingEntry", "no entry of that name")
+  if (named !== undefined && route !== undefined) {
+    return fail("AmbiguousEntry", "another one for that route in its routes")
+  }
+  const problem = unusable(entry)
+  if (problem !== undefined) return fail("UnusableEntry", problem)
+  return typeof entry === "function"
+    ? livePlan.livePredicate(name, entry)
+    : (input) => Effect.sync(() => condition.test(entry, input, () => false))
 }
 
-const predicateUses = (lookup: Lookup, { steps }: planDraft.Draft): ReadonlyArray<PredicateUse> =>
-  steps.flatMap((step, index) =>
-    (step.routes ?? []).flatMap(({ to, when }, at) =>
-      condition.analyze(when).customs.map((name) => ({
-        name,
-        step: step.name,
-        path: `/steps/${index}/routes/${at}`,
-        route: lazyBridge.isRouteCondition(when, step.name, to) ? lookup.route(step.name, to) : undefined
-      }))
-    )
-  )
-
-const resolvePredicates = (lookup: Lookup, draft: planDraft.Draft): ReadonlyMap<string, livePlan.LivePredicate> => {
-  const found = new Map<string, livePlan.LivePredicate>()
-  for (const { name, route, ...place } of predicateUses(lookup, draft)) {
-    if (found.has(name)) continue
-    const named = lookup.predicate(name)
-    const entry = named ?? route
-    const expected = `a predicate named ${paths.quote(name)} in the predicates of the registry`
-    const refuse = (code: "Missing" | "Ambiguous" | "Unusable", problem: string) =>
-      lookup.refuse({ code, registry: "predicates", name, expected, problem }, place)
-    if (entry === undefined) refuse("Missing", "no entry of that name")
-    else if (named !== undefined && route !== undefined) refuse("Ambiguous", "another one for that route in its routes")
-    else {
-      const problem = unusableEntry(entry)
-      if (problem === undefined) found.set(name, liveFromResolved(name, entry))
-      else refuse("Unusable", problem)
+const resolvePredicates = (lookup: Lookup, { steps }: planDraft.Draft): ReadonlyMap<string, livePlan.LivePredicate> => {
+  const found = new Map<string, livePlan.LivePredicate | undefined>()
+  for (const [index, { name: step, routes = [] }] of steps.entries()) {
+    for (const [at, { to, when }] of routes.entries()) {
+      const ofStep = base.own(lookup.registry.routes ?? {}, step)
+      const route = lazyBridge.isRouteCondition(when, step, to) ? base.own(ofStep ?? {}, to) : undefined
+      for (const name of condition.analyze(when).customs) {
+        if (found.has(name)) continue
+        found.set(name, resolvePredicate(lookup, name, route, { step, index, slot: `routes[${at}]` }))
+      }
     }
   }
-  return found
+  return new Map([...found].flatMap(([name, predicate]) => (predicate === undefined ? [] : [[name, predicate]])))
 }
 
-/** A schema that stands for none where it says no more than that. */
-const withSchema = (
-  slot: SchemaSlot,
-  { dialect }: planDraft.Draft,
-  resolved: ResolvedSchema | undefined
-): { readonly ref?: PlanDefinition.SchemaRef; readonly schema?: stepSchema.StepCodec } =>
-  resolved === undefined ||
-  (dialect === "lazybridge" && planDraft.isNoSchema(slot, resolved.ref) && isPlainDefault(slot, resolved.ref))
-    ? {}
-    : resolved
+/** In LazyBridge's dialect, a schema that accepts what a step without one does is none. */
+const isNoSchema = ({ dialect }: planDraft.Draft, slot: planDraft.SchemaSlot, ref: PlanDefinition.SchemaRef): boolean =>
+  dialect === "lazybridge" &&
+  planDraft.isNoSchema(slot, ref) &&
+  planNames.equalsJson(ref.json, slot === "output" ? { type: "string" } : {})
 
 const resolveStep = Effect.fnUntraced(function* (
   lookup: Lookup,
   draft: planDraft.Draft,
-  step: planDraft.DraftStep,
+  { input: _input, output: _output, target, ...rest }: planDraft.DraftStep,
   index: number
 ): Effect.fn.Return<livePlan.LiveStep> {
-  const { input, output, target, ...rest } = step
-  const place = (slot: string): RegistryPlace => ({ step: step.name, path: `/steps/${index}/${slot}` })
+  const place = (slot: string): EntryPlace => ({ step: rest.name, index, slot })
   const resolved = resolveTarget(lookup, target, place("target"))
-  const schemaOf = (slot: SchemaSlot, ref: PlanDefinition.SchemaRef | undefined) =>
-    ref === undefined
-      ? Effect.succeed({})
-      : Effect.map(resolveSchema(lookup, slot, ref, place(slot)), (found) => withSchema(slot, draft, found))
-  const schemas: {
-    readonly [K in SchemaSlot]: { readonly ref?: PlanDefinition.SchemaRef; readonly schema?: stepSchema.StepCodec }
-  } = {
-    input: yield* schemaOf("input", input),
-    output: yield* schemaOf("output", output)
-  }
+  const schemaOf = Effect.fnUntraced(function* (slot: planDraft.SchemaSlot) {
+    const ref = draft.steps[index]?.[slot]
+    const found = ref === undefined ? undefined : yield* resolveSchema(lookup, ref, place(slot))
+    return found === undefined || isNoSchema(draft, slot, found.ref) ? undefined : found
+  })
+  const input = yield* schemaOf("input")
+  const output = yield* schemaOf("output")
   return {
-    definition: {
-      ...rest,
-      target: resolved.ref,
-      ...(schemas.input.ref === undefined ? {} : { input: schemas.input.ref }),
-      ...(schemas.output.ref === undefined ? {} : { output: schemas.output.ref })
-    },
+    definition: { ...rest, target: resolved.ref, ...base.defined({ input: input?.ref, output: output?.ref }) },
     target: resolved.target,
-    input: schemas.input.schema,
-    output: schemas.output.schema
+    input: input?.schema,
+    output: output?.schema
   }
 })
 
-/** The plan of a draft, or everything that its registry lacks. `R` is for the caller to know. */
+/** The plan of a draft, or every problem of its registry. The caller knows `R`. */
 export const resolvePlan = Effect.fnUntraced(function* <R>(
   draft: planDraft.Draft,
   registry: PlanRegistry
-): Effect.fn.Return<livePlan.Plan<Schema.Json, R>, PlanInvalid.PlanInvalid | PlanInvalid.RegistryIncomplete> {
+): Effect.fn.Return<livePlan.Plan<Schema.Json, R>, PlanInvalid.PlanInvalid> {
   const lookup = makeLookup(registry)
-  const output =
-    draft.output === undefined ? undefined : yield* resolveSchema(lookup, "output", draft.output, { path: "/output" })
+  const output = draft.output === undefined ? undefined : yield* resolveSchema(lookup, draft.output, { slot: "output" })
   const steps = yield* Effect.forEach(draft.steps, (step, index) => resolveStep(lookup, draft, step, index))
   const predicates = resolvePredicates(lookup, draft)
-  const [first, ...others] = lookup.entries
-  if (first !== undefined)
-    return yield* new PlanInvalid.RegistryIncomplete({ plan: draft.name, entries: [first, ...others] })
+  yield* livePlan.failWithProblems(draft.name, lookup.problems)
+  const { description, maxIterations, name } = draft
   const definition: PlanDefinition.PlanDefinition = {
-    name: draft.name,
-    ...(draft.description === undefined ? {} : { description: draft.description }),
-    maxIterations: draft.maxIterations,
-    ...(output === undefined ? {} : { output: output.ref }),
-    steps: steps.map((step) => step.definition)
+    name,
+    maxIterations,
+    steps: steps.map((step) => step.definition),
+    ...base.defined({ description, output: output?.ref })
   }
   return livePlan.planFromLive<R>(yield* livePlan.checkParts({ definition, steps, predicates, output: output?.schema }))
 }, interpret.sharePatternFuel)
 
-const ownValue = (object: Json.JsonObject, key: string): unknown =>
-  Object.hasOwn(object, key) ? object[key] : undefined
+const member = (value: unknown, key: string): unknown => (base.isObject(value) ? base.own(value, key) : undefined)
 
-// what is looked at may be any value, and only its own members are
-const asObject = (value: unknown): Json.JsonObject | undefined =>
-  Json.isObject(value as never) ? (value as Json.JsonObject) : undefined
+const textOf = (value: unknown): string => (typeof value === "string" ? value : "")
 
-const asList = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
+/** The kinds of references whose name is that of a step. */
+const stepKinds = ["from_step", "from_parallel", "from_parallel_all"]
 
-/** Kinds whose name is that of a step. */
-const stepKinds: ReadonlySet<unknown> = new Set(["from_step", "from_parallel", "from_parallel_all"])
-
-interface FoundReference {
+interface RawReference {
   readonly slot: string
   readonly name: string
-  readonly kind?: string
+  readonly what: string
 }
 
-const referencesOfValue = (slot: string, value: unknown): ReadonlyArray<FoundReference> => {
-  const ref = asObject(value)
-  if (ref === undefined) return []
-  const kind = ownValue(ref, "kind")
-  if (typeof kind !== "string" || !stepKinds.has(kind)) return []
-  const name = ownValue(ref, "name")
-  return [{ slot, kind, name: typeof name === "string" ? name : "" }]
+const rawReference = (slot: string, value: unknown): ReadonlyArray<RawReference> => {
+  const kind = stepKinds.find((kind) => kind === member(value, "kind"))
+  return kind === undefined ? [] : [{ slot, name: textOf(member(value, "name")), what: `a ${kind} of a step` }]
 }
 
-const referencesOfContext = (value: unknown): ReadonlyArray<FoundReference> =>
-  Array.isArray(value)
-    ? value.flatMap((item: unknown, index) => referencesOfValue(`context[${index}]`, item))
-    : referencesOfValue("context", value)
+const rawName = (slot: string, name: unknown): ReadonlyArray<RawReference> =>
+  typeof name === "string" ? [{ slot, name, what: "the name of a step" }] : []
 
-const referenceTo = (slot: string, value: unknown): ReadonlyArray<FoundReference> =>
-  typeof value === "string" ? [{ slot, name: value }] : []
+const listOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
-/** A route of version 3 is an object with the name in `to`. */
-const referencesOfRoute = (value: unknown): ReadonlyArray<FoundReference> => {
-  const object = asObject(value)
-  return referenceTo("routes", object === undefined ? value : ownValue(object, "to"))
+const rawReferences = (step: unknown): ReadonlyArray<RawReference> => {
+  const context = member(step, "context")
+  return [
+    ...rawReference("task", member(step, "task")),
+    ...rawReference("context", context),
+    ...listOf(context).flatMap((item, index) => rawReference(`context[${index}]`, item)),
+    // A route of version 3 is an object.
+    ...listOf(member(step, "routes")).flatMap((route) => rawName("routes", member(route, "to") ?? route)),
+    ...rawName("after_branches", member(step, "after_branches"))
+  ]
 }
 
-const rawName = (step: unknown): string => {
-  const object = asObject(step)
-  const name = object === undefined ? undefined : ownValue(object, "name")
-  return typeof name === "string" ? name : ""
-}
-
+/** The references of steps in JSON to steps that are not among them. Nothing else is checked. */
 export const findDanglingReferences = (steps: unknown): ReadonlyArray<PlanInvalid.Problem> => {
-  const all = asList(steps)
-  const known = new Set(all.map(rawName))
-  const names = [...known].sort(planNames.byCodePoint)
+  const all = listOf(steps)
+  const names = planFlow.sortedNames(all.map((step) => textOf(member(step, "name"))))
+  const known = new Set(names)
   const listed = planNames.listNames(names)
-  const budget = planNames.makeFuel(1_000_000)
-  return all.flatMap((value, index): ReadonlyArray<PlanInvalid.Problem> => {
-    const step = asObject(value)
-    if (step === undefined) return []
-    const found = [
-      ...referencesOfValue("task", ownValue(step, "task")),
-      ...referencesOfContext(ownValue(step, "context")),
-      ...asList(ownValue(step, "routes")).flatMap(referencesOfRoute),
-      ...referenceTo("after_branches", ownValue(step, "after_branches"))
-    ]
-    const label = rawName(step) || "<unnamed>"
-    return found
-      .filter(({ name }) => !known.has(name))
-      .map(({ kind, name, slot }) => {
-        const suggestion = planNames.closestName(name, names, budget)
-        const what = kind === undefined ? "the name of a step" : `a ${kind} of a step`
-        return {
-          code: "UnknownStep",
-          step: label,
-          index,
-          slot,
-          reason: `Step ${paths.quote(label)}, ${slot}: expected ${what} of this plan, found the unknown ${paths.quote(name)}; known are ${listed}.${planNames.didYouMean(suggestion)}`,
-          known: names,
-          ...(suggestion === undefined ? {} : { suggestion })
-        }
-      })
-  })
+  const fuel = planNames.makeFuel(1_000_000)
+  return all.flatMap((step, index) =>
+    rawReferences(step).flatMap(({ name, slot, what }): ReadonlyArray<PlanInvalid.Problem> => {
+      if (known.has(name)) return []
+      const label = textOf(member(step, "name")) || "<unnamed>"
+      const suggestion = planNames.closestName(name, names, fuel)
+      const reason = `Step ${paths.quote(label)}, ${slot}: expected ${what} of this plan, found the unknown ${paths.quote(name)}; known are ${listed}.${planNames.didYouMean(suggestion)}`
+      return [{ code: "UnknownStep", step: label, index, slot, reason, known: names, ...base.defined({ suggestion }) }]
+    })
+  )
 }

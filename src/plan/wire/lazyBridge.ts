@@ -86,7 +86,7 @@ const planFields = {
 type WirePlan = Schema.Struct<typeof planFields>["Type"]
 
 /** The key under which LazyBridge looks up the predicate of a route. */
-const routeKey = (step: string, to: string): string => `routes:${step}:${to}`
+export const routeKey = (step: string, to: string): string => `routes:${step}:${to}`
 
 export const isRouteCondition = (when: condition.When, step: string, to: string): boolean =>
   when._tag === "Custom" && when.name === routeKey(step, to)
