@@ -18,11 +18,12 @@ import * as AgentError from "../../agent/AgentError.ts"
 import * as AgentEvent from "../../agent/AgentEvent.ts"
 import type * as Run from "../../agent/Run.ts"
 import type { Agent } from "../../agent/internal/agentTypes.ts"
-import type { RunDepth } from "../../agent/internal/driver.ts"
+import type { Recorder, RunDepth } from "../../agent/internal/driver.ts"
 import type * as runOptions from "../../agent/internal/runOptions.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as Json from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
+import { defined } from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundCall from "../../tool/internal/boundCall.ts"
 import * as toolBatch from "../../tool/internal/toolBatch.ts"
@@ -130,26 +131,6 @@ export type RunStart =
   | { readonly _tag: "Start"; readonly input: PlanRun.Input }
   | { readonly _tag: "Resume"; readonly state: PlanRun.State; readonly input?: never }
 
-type EventBatch = readonly [PlanRun.Event, ...Array<PlanRun.Event>]
-
-/**
- * Applies facts in the order they come, and writes them in that order. Neither can be cut
- * off in between. After a write failed nothing is applied or written any more.
- */
-export interface Recorder {
-  readonly state: () => PlanRun.State
-  /** What a write failed with. */
-  readonly broken: () => PlanError.PlanError | undefined
-  /** Writes the fact that began the run, and tells it. */
-  readonly begin: Effect.Effect<void, PlanError.PlanError>
-  /** Applies a fact that is written together with the next one. */
-  readonly defer: (event: PlanRun.Event) => Effect.Effect<void>
-  /** Applies facts and writes them, with those that were deferred. */
-  readonly record: (...events: EventBatch) => Effect.Effect<void, PlanError.PlanError>
-  /** Writes what was deferred. */
-  readonly flush: Effect.Effect<void, PlanError.PlanError>
-}
-
 /** Why a run fails, and the error or defect behind it, which stays out of messages. */
 export interface Failure {
   readonly reason: PlanError.Reason
@@ -159,6 +140,7 @@ export interface Failure {
 /** Rules that learn which steps are plans when their agents are found. */
 export interface LearningRules extends Rules {
   readonly bound: livePlan.BoundPlan
+  readonly nested: (step: string) => LearningRules | undefined
   /** The agent of a step; if it is a plan, its rules are known from now on. */
   readonly found: (step: string, agent: Agent<unknown, unknown>) => LearningRules | undefined
 }
@@ -171,17 +153,15 @@ interface NestOptions extends livePlan.ResumeOptions {
 export interface ActiveRun {
   readonly bound: livePlan.BoundPlan
   readonly rules: LearningRules
-  readonly recorder: Recorder
+  readonly recorder: Recorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>
   readonly options: livePlan.ResumeOptions
   readonly sink: EventSink
   /** What holds for what runs inside steps. Its deadline lies a moment after that of the run. */
   readonly level: RunDepth
   /** The new limit of plans inside that used up theirs, where the run was resumed with one. */
   readonly raise: number | undefined
-  /** The failures of steps with reason and cause, for the error of the run. */
-  readonly failures: Map<string, Failure>
-  /** Set when `interruptWhen` stopped the run, here or in a plan inside of it. */
-  stopped: runOptions.Interruption | undefined
+  /** The failures of steps, with reason and cause for the error of the run, and that of the journal. */
+  readonly failures: { readonly steps: Map<string, Failure>; journal: PlanError.PlanError | undefined }
   /** Runs a plan that is a step. */
   readonly nest: (
     rules: LearningRules,
@@ -411,7 +391,7 @@ const stepEvent = Effect.fnUntraced(function* (
       return yield* stepFinished(doing, delivery, attempt.output)
     case "Failed": {
       const { cause, failure, reason = { _tag: "StepFailed", step, path: [], failure } } = attempt
-      run.failures.set(step, { reason, cause })
+      run.failures.steps.set(step, { reason, cause })
       yield* Effect.annotateCurrentSpan("error.type", attempt.failure.type)
       return { _tag: "StepFailed", at: yield* DateTime.now, step, failure: attempt.failure }
     }
@@ -823,17 +803,16 @@ const runAgent = (
     return Effect.raceFirst(attempt, Deferred.await(broken))
   })
 
-const planAttempt = (run: ActiveRun, result: PlanRun.Result<unknown>): Attempt => {
+const planAttempt = ({ recorder }: ActiveRun, result: PlanRun.Result<unknown>): Effect.Effect<Attempt> => {
   switch (result.outcome) {
     case "Completed":
-      return succeededAttempt(result.payload)
+      return Effect.succeed(succeededAttempt(result.payload))
     case "Concluded":
-      return { _tag: "Concluded", answer: result.answer }
+      return Effect.succeed({ _tag: "Concluded", answer: result.answer })
     case "Paused":
-      return { _tag: "Paused" }
+      return Effect.succeed({ _tag: "Paused" })
     case "Interrupted":
-      run.stopped ??= result.reason === undefined ? {} : { reason: result.reason }
-      return { _tag: "Stopped" }
+      return Effect.as(recorder.stop(defined({ reason: result.reason })), { _tag: "Stopped" } as const)
   }
 }
 
@@ -844,7 +823,7 @@ const planErrorAttempt = (
   error: PlanError.PlanError
 ): Effect.Effect<Attempt, PlanError.PlanError> => {
   const { reason } = error
-  if (reason._tag === "JournalFailed" || outer.recorder.broken() !== undefined) return Effect.fail(error)
+  if (reason._tag === "JournalFailed" || outer.failures.journal !== undefined) return Effect.fail(error)
   if (reason._tag !== "StepFailed") return Effect.succeed(failedAttempt(reason._tag, error.message, { cause: error }))
   return Effect.succeed({
     _tag: "Failed",
@@ -874,7 +853,7 @@ const runPlan = (
     )
   }
   const nested = (event: PlanRun.Event): PlanRun.Event => ({ _tag: "NestedChanged", at: event.at, step, event })
-  const journal: livePlan.Journal = ([first, ...rest]) => recorder.record(nested(first), ...rest.map(nested))
+  const journal: livePlan.Journal = (events) => recorder.record(...events.map(nested))
   // The facts of the inner run are told as facts of the outer one.
   const emit = (event: PlanEvent<unknown>): Effect.Effect<void> =>
     "path" in event ? sink.emit({ ...event, path: [step, ...event.path] }) : Effect.void
@@ -900,7 +879,7 @@ const runPlan = (
       : Effect.succeed({ _tag: "Resume", state: child })
   return begin.pipe(
     Effect.flatMap((begin) => outer.nest(rules, begin, handed, { ...sink, emit })),
-    Effect.map((result) => planAttempt(outer, result)),
+    Effect.flatMap((result) => planAttempt(outer, result)),
     Effect.catch((error) => planErrorAttempt(outer, step, error))
   )
 }

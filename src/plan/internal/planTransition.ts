@@ -46,7 +46,7 @@ export const makeRules = (definition: PlanDefinition, nested?: ReadonlyMap<strin
  * - `ChooseRoute`: choose the route of the step that has just finished.
  * - `Finish`: record this outcome, unless the state has it already, and stop.
  */
-type Action =
+export type Action =
   | { readonly _tag: "RunSteps"; readonly steps: readonly [string, ...Array<string>] }
   | { readonly _tag: "ChooseRoute"; readonly step: string }
   | { readonly _tag: "Finish"; readonly outcome: PlanRun.Outcome }
@@ -102,17 +102,6 @@ export const fold = (
   }
   return state === undefined ? notStarted("no event") : Result.succeed(state)
 }
-
-/**
- * Rejects a state of another definition. `digest` is that of the definition at hand.
- */
-export const checkDigest = (
-  self: PlanRun.State,
-  digest: string
-): Result.Result<PlanRun.State, ReasonOf<"PlanChanged">> =>
-  self.digest === digest
-    ? Result.succeed(self)
-    : Result.fail({ _tag: "PlanChanged", expected: self.digest, found: digest })
 
 type Child = NonNullable<ReturnType<typeof PlanRun.childOf>>
 
