@@ -26,7 +26,7 @@ import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Json from "../payload/Json.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
 import * as Secrets from "../payload/Secrets.ts"
-import * as untrusted from "../payload/internal/untrusted.ts"
+import * as base from "../payload/internal/base.ts"
 import * as agentData from "./internal/agentData.ts"
 
 const joinNames = (names: ReadonlyArray<string>): string => (names.length === 0 ? "none" : names.join(", "))
@@ -438,15 +438,15 @@ const fromProviders = <R>(providers: {
       return ModelRegistry.of({
         resolve: Effect.fnUntraced(function* (model, options) {
           const name = yield* requireName(model)
-          const entry = untrusted.getOwn(providers, name.provider)
-          if (Option.isNone(entry)) {
+          const entry = base.own(providers, name.provider)
+          if (entry === undefined) {
             return yield* new ModelRegistryError({
               model: renderName(model),
               reason: new UnknownProvider({ provider: name.provider, known })
             })
           }
           const checked = yield* checkOptions(model, name, options)
-          return yield* Cache.get(models, { entry: entry.value, model, name, options: checked })
+          return yield* Cache.get(models, { entry, model, name, options: checked })
         })
       })
     })

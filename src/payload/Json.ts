@@ -221,7 +221,10 @@ export const isObject: (json: Schema.Json | undefined) => json is JsonObject = b
 
 /** No text takes more than three bytes for a code unit, so most need no counting. */
 const checkText = (text: string, limits: Limits.Limits): Result.Result<void, PayloadError.Reason> =>
-  checkBytes(text.length * 3 <= limits.maxBytes ? text.length : jsonReader.byteLength(text, limits.maxBytes), limits)
+  checkBytes(
+    text.length > limits.maxBytes || text.length * 3 <= limits.maxBytes ? text.length : jsonReader.byteLength(text),
+    limits
+  )
 
 const checkBytes = (found: number, limits: Limits.Limits): Result.Result<void, PayloadError.Reason> =>
   found > limits.maxBytes

@@ -11,17 +11,16 @@
  */
 
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as Json from "./Json.ts"
 import * as Limits from "./Limits.ts"
 import * as PayloadError from "./PayloadError.ts"
-import * as Secrets from "./Secrets.ts"
 import * as base from "./internal/base.ts"
 import * as issues from "./internal/issues.ts"
 import * as paths from "./internal/paths.ts"
+import * as secrets from "./internal/secrets.ts"
 
 /**
  * A value written in some version, and what that version could not hold.
@@ -34,21 +33,9 @@ export interface Written<out W> {
   readonly losses: ReadonlyArray<PayloadError.Loss>
 }
 
-/**
- * One frozen version whose wire type does not matter any more.
- *
- * @category models
- * @since 0.1.0
- */
-export interface AnyArm<in out T> {
-  readonly version: number
-  /** Decodes JSON of this version to the current value. */
-  readonly read: (json: Schema.Json, options: Json.DecodeOptions) => Effect.Effect<T, PayloadError.PayloadError>
-  /** Encodes the current value as JSON of this version. */
-  readonly write: (
-    value: T,
-    options: Json.DecodeOptions
-  ) => Effect.Effect<Written<Schema.Json>, PayloadError.PayloadError>
+/** The name of the data in messages; the limits of the call are those of the Effect. */
+interface ArmContext {
+  readonly what: string
 }
 
 /**
@@ -57,44 +44,31 @@ export interface AnyArm<in out T> {
  * @category models
  * @since 0.1.0
  */
-export interface Arm<in out T, in out W> extends AnyArm<T> {
-  /** All steps from the wire value of this version to the current value. */
-  readonly upgrade: (wire: W) => Effect.Effect<T, PayloadError.Reason | PayloadError.PayloadError>
+export interface Arm<in out T> {
+  readonly version: number
+  /** Decodes JSON of this version to the current value. */
+  readonly read: (json: Schema.Json, options: ArmContext) => Effect.Effect<T, PayloadError.PayloadError>
+  /** Encodes the current value as JSON of this version. */
+  readonly write: (value: T, options: ArmContext) => Effect.Effect<Written<Schema.Json>, PayloadError.PayloadError>
 }
 
+const toPayloadError =
+  (what: string) =>
+  (error: PayloadError.Reason | PayloadError.PayloadError): PayloadError.PayloadError =>
+    error._tag === "PayloadError" ? error : new PayloadError.PayloadError({ what, reason: error })
+
 /**
- * What is said about one version.
+ * Makes the arm of one version.
  *
  * **Details**
  *
  * - `wire`: the schema of exactly this version, the version field included.
  * - `onExcessProperty`: keys that the wire schema does not declare are an
  *   `"error"` (default), or are left out with `"ignore"`.
+ * - `toCurrent`: all steps from the wire value to the current value.
  * - `fromCurrent`: writes the current value in this version, see
  *   {@link lossless} and {@link lossy}. It fails with a reason such as
  *   `PayloadError.invalid([...])` where nothing sensible can be written at all.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ArmOptions<T, W> {
-  readonly version: number
-  readonly wire: Schema.Codec<W, unknown>
-  readonly onExcessProperty?: "error" | "ignore" | undefined
-  readonly fromCurrent: (current: T) => Effect.Effect<Written<W>, PayloadError.Reason | PayloadError.PayloadError>
-}
-
-const toPayloadError =
-  (options: Json.DecodeOptions) =>
-  (error: PayloadError.Reason | PayloadError.PayloadError): PayloadError.PayloadError =>
-    error._tag === "PayloadError"
-      ? error
-      : new PayloadError.PayloadError({ what: options.what ?? "JSON", reason: error })
-
-/**
- * Makes the arm of one version: with `toCurrent` if its values are one step
- * away from the current value, with `next` and `migrate` if they first become
- * values of a newer version.
  *
  * **Example** (Two versions)
  *
@@ -118,8 +92,7 @@ const toPayloadError =
  * const v1 = VersionedCodec.arm({
  *   version: 1,
  *   wire: V1,
- *   next: v2,
- *   migrate: ({ title }) => Effect.succeed({ version: 2 as const, title, tags: [] }),
+ *   toCurrent: ({ title }) => Effect.succeed({ title, tags: [] }),
  *   fromCurrent: (note: Note) =>
  *     VersionedCodec.lossy(
  *       { version: 1 as const, title: note.title },
@@ -139,49 +112,25 @@ const toPayloadError =
  * @category constructors
  * @since 0.1.0
  */
-export const arm: {
-  <T, W>(
-    options: ArmOptions<T, W> & {
-      readonly toCurrent: (wire: W) => Effect.Effect<T, PayloadError.Reason | PayloadError.PayloadError>
-    }
-  ): Arm<T, W>
-  <T, W, W2>(
-    options: ArmOptions<T, W> & {
-      readonly next: Arm<T, W2>
-      readonly migrate: (wire: W) => Effect.Effect<W2, PayloadError.Reason | PayloadError.PayloadError>
-    }
-  ): Arm<T, W>
-} = <T, W, W2>(
-  options: ArmOptions<T, W> &
-    (
-      | { readonly toCurrent: (wire: W) => Effect.Effect<T, PayloadError.Reason | PayloadError.PayloadError> }
-      | {
-          readonly next: Arm<T, W2>
-          readonly migrate: (wire: W) => Effect.Effect<W2, PayloadError.Reason | PayloadError.PayloadError>
-        }
-    )
-): Arm<T, W> => {
-  const onExcessProperty = options.onExcessProperty ?? "error"
-  const upgrade =
-    "toCurrent" in options
-      ? options.toCurrent
-      : (wire: W) => Effect.flatMap(options.migrate(wire), options.next.upgrade)
-  return {
-    version: options.version,
-    upgrade,
-    read: (json, decodeOptions) =>
-      Effect.flatMap(Json.decode(options.wire, { ...decodeOptions, onExcessProperty })(json), (wire) =>
-        Effect.mapError(upgrade(wire), toPayloadError(decodeOptions))
-      ),
-    write: (value, encodeOptions) =>
-      Effect.gen(function* () {
-        const { losses, wire } = yield* Effect.mapError(options.fromCurrent(value), toPayloadError(encodeOptions))
-        yield* refuseRedacted(wire, encodeOptions)
-        const json = yield* Json.encode(options.wire, encodeOptions)(wire)
-        return { wire: json, losses }
-      })
-  }
-}
+export const arm = <T, W>(options: {
+  readonly version: number
+  readonly wire: Schema.Codec<W, unknown>
+  readonly onExcessProperty?: "error" | "ignore" | undefined
+  readonly toCurrent: (wire: W) => Effect.Effect<T, PayloadError.Reason | PayloadError.PayloadError>
+  readonly fromCurrent: (current: T) => Effect.Effect<Written<W>, PayloadError.Reason | PayloadError.PayloadError>
+}): Arm<T> => ({
+  version: options.version,
+  read: (json, { what }) =>
+    Json.decode(options.wire, { what, onExcessProperty: options.onExcessProperty })(json).pipe(
+      Effect.flatMap((wire) => Effect.mapError(options.toCurrent(wire), toPayloadError(what)))
+    ),
+  write: (value, { what }) =>
+    Effect.gen(function* () {
+      const { losses, wire } = yield* Effect.mapError(options.fromCurrent(value), toPayloadError(what))
+      yield* refuseSecret(what, secrets.findSecret(wire, { keys: false }))
+      return { wire: yield* Json.encode(options.wire, { what })(wire), losses }
+    })
+})
 
 /**
  * Says that a version holds everything of the value.
@@ -271,7 +220,7 @@ export interface VersionedCodec<in out T> {
   readonly versions: ReadonlyArray<number>
   /** The newest version, the one that is written by default. */
   readonly current: number
-  /** Places whose keys are data, see `Secrets.FindOptions`. */
+  /** JSON Pointers below which keys are data, see {@link make}. */
   readonly data: ReadonlyArray<string>
   readonly decode: (input: unknown, options?: DecodeOptions) => Effect.Effect<T, PayloadError.PayloadError>
   readonly decodeJson: (
@@ -303,7 +252,10 @@ export interface VersionedCodec<in out T> {
  *   lead to the current value.
  * - `type` is the schema of the value in memory; only its type side is used, by
  *   `schema`.
- * - `data` lists places below which keys are data, see `Secrets.FindOptions`.
+ * - `data` lists places below which keys are data and not options, as JSON
+ *   Pointers, where the token `*` is any one token and `**` any number of them:
+ *   with `["/tools/*\/parameters"]` a tool may have a parameter called `password`.
+ *   `Redacted` values are found there all the same.
  * - `unversioned` is the version of a document without the field; none by default.
  *
  * Encoding fails with `Secret` for `Redacted` values and keys of
@@ -346,7 +298,7 @@ export const make = <T>(options: {
   readonly what: string
   readonly field: string
   readonly type: Schema.Schema<T>
-  readonly arms: ReadonlyArray<AnyArm<T>>
+  readonly arms: ReadonlyArray<Arm<T>>
   readonly data?: ReadonlyArray<string> | undefined
   readonly unversioned?: number | undefined
 }): VersionedCodec<T> => {
@@ -356,7 +308,7 @@ export const make = <T>(options: {
   const versions = [...arms.keys()].sort((a, b) => a - b)
   const current = versions.at(-1) ?? 0
 
-  const armOf = (tag: unknown): Effect.Effect<AnyArm<T>, PayloadError.PayloadError> => {
+  const armOf = (tag: unknown): Effect.Effect<Arm<T>, PayloadError.PayloadError> => {
     if (arms.size === 0 || arms.size < options.arms.length) {
       return Effect.die(new Error(`${what}: expected arms of different versions, found ${options.arms.length} arms`))
     }
@@ -380,19 +332,18 @@ export const make = <T>(options: {
       const hasTag = Object.hasOwn(json, field)
       const arm = yield* armOf(hasTag ? json[field] : unversioned)
       const tagged = hasTag ? json : { ...json, [field]: arm.version }
-      return yield* arm.read(tagged, { what, limits: decodeOptions?.limits }).pipe(withLimits(decodeOptions))
+      return yield* arm.read(tagged, { what }).pipe(withLimits(decodeOptions))
     })
 
   const encode = (value: T, encodeOptions?: EncodeOptions) =>
     Effect.gen(function* () {
       const arm = yield* armOf(encodeOptions?.version ?? current)
-      const context = { what, limits: encodeOptions?.limits }
-      yield* refuseRedacted(value, context)
-      const { losses, wire } = yield* arm.write(value, context).pipe(withLimits(encodeOptions))
+      yield* refuseSecret(what, secrets.findSecret(value, { keys: false }))
+      const { losses, wire } = yield* arm.write(value, { what }).pipe(withLimits(encodeOptions))
       if (!Json.isObject(wire) || wire[field] !== arm.version) {
         return yield* Effect.die(new Error(`${what}: the arm of version ${arm.version} does not write its ${field}`))
       }
-      yield* refuseSecret(Secrets.find(wire, { data }), context)
+      yield* refuseSecret(what, secrets.findSecret(wire, { data }))
       const refused = losses.filter((loss) => !isAllowedLoss(loss, encodeOptions?.allowLoss ?? []))
       if (refused.length > 0)
         return yield* new PayloadError.LossyEncoding({ what, version: arm.version, losses: refused })
@@ -460,68 +411,51 @@ export const single = <T>(options: {
   readonly field?: string | undefined
   readonly data?: ReadonlyArray<string> | undefined
 }): VersionedCodec<T> => {
-  const { field = "version", header = {}, member, value, version = 1 } = options
+  const { field = "version", header = {}, member, value, version = 1, what } = options
   const heading = { [field]: version, ...header }
-  return make({
-    what: options.what,
-    field,
-    type: value,
-    data: options.data,
-    arms: [
-      {
-        version,
-        read: (json, decodeOptions) =>
-          Effect.gen(function* () {
-            const body = yield* Effect.mapError(withoutHeading(json, heading), toPayloadError(decodeOptions))
-            if (member === undefined) return yield* Json.decode(value, decodeOptions)(body)
-            const found = yield* Effect.mapError(onlyMember(body, member), toPayloadError(decodeOptions))
-            return yield* Json.decode(value, { ...decodeOptions, path: paths.formatPointer([member]) })(found)
-          }),
-        write: (current, encodeOptions) =>
-          Effect.gen(function* () {
-            yield* refuseRedacted(current, encodeOptions)
-            const json = yield* Json.encode(value, encodeOptions)(current)
-            if (member !== undefined) return { wire: { ...heading, [member]: json }, losses: [] }
-            return Json.isObject(json)
-              ? { wire: { ...heading, ...json }, losses: [] }
-              : yield* Effect.die(new Error(`${options.what}: expected a value that encodes to an object`))
-          })
-      }
-    ]
-  })
+  const arm: Arm<T> = {
+    version,
+    read: (json) =>
+      Effect.gen(function* () {
+        const body = yield* Effect.mapError(withoutHeading(json, heading, member), toPayloadError(what))
+        const path = member === undefined ? "" : paths.formatPointer([member])
+        return yield* Json.decode(value, { what, path })(member === undefined ? body : body[member])
+      }),
+    write: (current) =>
+      Effect.gen(function* () {
+        yield* refuseSecret(what, secrets.findSecret(current, { keys: false }))
+        const json = yield* Json.encode(value, { what })(current)
+        const body = member === undefined ? json : { [member]: json }
+        return Json.isObject(body)
+          ? { wire: { ...heading, ...body }, losses: [] }
+          : yield* Effect.die(new Error(`${what}: expected a value that encodes to an object`))
+      })
+  }
+  return make({ what, field, type: value, data: options.data, arms: [arm] })
 }
 
-/** The members beside the version and the header, which have to be as given. */
+/** The members beside the version and the header, which have to be as given; with `member` that one only. */
 const withoutHeading = (
   json: Schema.Json,
-  heading: { readonly [key: string]: string | number }
+  heading: { readonly [key: string]: string | number },
+  member: string | undefined
 ): Effect.Effect<Json.JsonObject, PayloadError.Reason> => {
   const body: Record<string, Schema.Json> = Json.isObject(json) ? { ...json } : {}
   const problems: Array<PayloadError.Problem> = []
+  const report = (key: string, expected: string, found: string) =>
+    problems.push({ path: paths.formatPointer([key]), expected, found })
   for (const [key, expected] of Object.entries(heading)) {
     const found = base.own(body, key)
     delete body[key]
-    if (found === expected) continue
-    problems.push({
-      path: paths.formatPointer([key]),
-      expected: JSON.stringify(expected),
-      found: typeof found === "string" ? "another string" : base.kindOf(found)
-    })
+    if (found !== expected) {
+      report(key, JSON.stringify(expected), typeof found === "string" ? "another string" : base.kindOf(found))
+    }
+  }
+  if (member !== undefined) {
+    for (const key of Object.keys(body)) if (key !== member) report(key, "no such key", base.kindOf(body[key]))
+    if (!Object.hasOwn(body, member)) report(member, "a value", "nothing")
   }
   return problems.length === 0 ? Effect.succeed(body) : Effect.fail(PayloadError.invalid(problems))
-}
-
-const onlyMember = (body: Json.JsonObject, member: string): Effect.Effect<Schema.Json, PayloadError.Reason> => {
-  const others = Object.keys(body).filter((key) => key !== member)
-  const problems = others.map((key) => ({
-    path: paths.formatPointer([key]),
-    expected: "no such key",
-    found: base.kindOf(body[key])
-  }))
-  const found = base.own(body, member)
-  if (found !== undefined && problems.length === 0) return Effect.succeed(found)
-  const missing = { path: paths.formatPointer([member]), expected: "a value", found: "nothing" }
-  return Effect.fail(PayloadError.invalid(found === undefined ? [missing, ...problems] : problems))
 }
 
 /** Runs an arm with the limits of one call, so that the checks inside it see them. */
@@ -541,24 +475,14 @@ const scalarOf = (tag: unknown): string | number | boolean | null => {
 const isAllowedLoss = (loss: PayloadError.Loss, allowed: ReadonlyArray<string | PayloadError.Loss>): boolean =>
   allowed.some((entry) =>
     typeof entry === "string"
-      ? paths.matchesPattern(entry, loss.path)
+      ? secrets.matchesPattern(entry, loss.path)
       : entry.path === loss.path && entry.what === loss.what
   )
 
-const refuseSecret = (found: Option.Option<Secrets.Secret>, options: Json.DecodeOptions) =>
-  Option.match(found, {
-    onNone: () => Effect.void,
-    onSome: (secret) =>
-      Effect.fail(
-        new PayloadError.PayloadError({ what: options.what ?? "JSON", reason: { _tag: "Secret", ...secret } })
-      )
-  })
-
-const everyPath: ReadonlyArray<string> = ["/**"]
-
-/** Values in memory may have any keys, but a schema could unwrap what they hold Redacted. */
-const refuseRedacted = (value: unknown, options: Json.DecodeOptions) =>
-  refuseSecret(Secrets.find(value, { data: everyPath }), options)
+const refuseSecret = (what: string, secret: secrets.Secret | undefined) =>
+  secret === undefined
+    ? Effect.void
+    : Effect.fail(new PayloadError.PayloadError({ what, reason: { _tag: "Secret", ...secret } }))
 
 const toSchema = <T>(
   type: Schema.Schema<T>,

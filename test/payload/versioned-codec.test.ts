@@ -40,17 +40,15 @@ const V2 = Schema.Struct({
   name: Schema.String,
   tools: Schema.Array(Schema.Struct({ name: Schema.String, description: Schema.String }))
 })
+const fromV2 = ({ name, tools }: Omit<typeof V2.Type, "version">): Toy => ({
+  name,
+  tools: tools.map((tool) => ({ ...tool, tags: [] })),
+  options: {}
+})
 const v2 = VersionedCodec.arm({
   version: 2,
   wire: V2,
-  next: v3,
-  migrate: (wire) =>
-    Effect.succeed({
-      version: 3 as const,
-      name: wire.name,
-      tools: wire.tools.map((tool) => ({ ...tool, tags: [] })),
-      options: {}
-    }),
+  toCurrent: (wire) => Effect.succeed(fromV2(wire)),
   fromCurrent: (toy: Toy) =>
     VersionedCodec.lossy(
       {
@@ -67,15 +65,10 @@ const v1 = VersionedCodec.arm({
   version: 1,
   wire: V1,
   onExcessProperty: "ignore",
-  next: v2,
-  migrate: (wire) =>
+  toCurrent: (wire) =>
     new Set(wire.tools).size < wire.tools.length
       ? Effect.fail(PayloadError.invalid([{ path: "/tools", expected: "different tools", found: "array" }]))
-      : Effect.succeed({
-          version: 2 as const,
-          name: wire.name,
-          tools: wire.tools.map((name) => ({ name, description: "" }))
-        }),
+      : Effect.succeed(fromV2({ name: wire.name, tools: wire.tools.map((name) => ({ name, description: "" })) })),
   fromCurrent: (toy: Toy) =>
     toy.name === "nameless"
       ? Effect.fail(PayloadError.invalid([{ path: "/name", expected: "a name", found: "string" }]))

@@ -14,7 +14,6 @@ import * as Option from "effect/Option"
 import { pipeArguments, type Pipeable } from "effect/Pipeable"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import type { Limits } from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as untrusted from "../../payload/internal/untrusted.ts"
@@ -79,7 +78,7 @@ const readLawful = (wire: Wire): Effect.Effect<Conversation, PayloadError.Reason
 const codecArms = <T>(
   toCurrent: (wire: Wire) => Effect.Effect<T, PayloadError.Reason>,
   conversationOf: (value: T) => Conversation
-): ReadonlyArray<VersionedCodec.AnyArm<T>> => {
+): ReadonlyArray<VersionedCodec.Arm<T>> => {
   const v1 = VersionedCodec.arm<T, Wire>({
     version: 1,
     wire: conversationV1.ConversationV1,
@@ -89,13 +88,9 @@ const codecArms = <T>(
   return [
     {
       version: v1.version,
-      read: (json, options) =>
-        Effect.andThen(checkMessageCount(wireLength(json), options.limits), v1.read(json, options)),
+      read: (json, options) => Effect.andThen(checkMessageCount(wireLength(json)), v1.read(json, options)),
       write: (value, options) =>
-        Effect.andThen(
-          checkMessageCount(asHistory(conversationOf(value)).length, options.limits),
-          v1.write(value, options)
-        )
+        Effect.andThen(checkMessageCount(asHistory(conversationOf(value)).length), v1.write(value, options))
     }
   ]
 }
@@ -178,8 +173,8 @@ const writeWire = (self: Conversation) => {
   })
 }
 
-const checkMessageCount = (found: number, limits: Partial<Limits> | undefined) =>
-  untrusted.checkCount("messages", found, { what: codecName, path: "/messages", limits })
+const checkMessageCount = (found: number) =>
+  untrusted.checkCount("messages", found, { what: codecName, path: "/messages" })
 
 const wireLength = (json: Schema.Json): number => {
   const messages = typeof json === "object" && json !== null && "messages" in json ? json.messages : undefined

@@ -276,61 +276,23 @@ const describeFound = (text: string, offset: number): string => {
     : `U+${point.toString(16).toUpperCase().padStart(4, "0")}`
 }
 
-/** How many bytes a text takes in UTF-8, given up as soon as it is more than `limit`. */
-export const byteLength = (text: string, limit: number = Number.POSITIVE_INFINITY): number => {
-  if (text.length > limit) return text.length
-  let bytes = 0
-  for (let i = 0; i < text.length; i++) {
-    const unit = text.charCodeAt(i)
-    if (unit < 0x80) bytes += 1
-    else if (unit < 0x800) bytes += 2
-    // A surrogate pair takes four bytes, two for each half; a lone half is written as U+FFFD.
-    else if (unit >= 0xd800 && unit <= 0xdfff && isSurrogatePair(text, i)) bytes += 2
-    else bytes += 3
-  }
-  return bytes
-}
-
-const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff
-
-const isLowSurrogate = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff
-
-const isSurrogatePair = (text: string, i: number): boolean =>
-  isHighSurrogate(text.charCodeAt(i)) ? isLowSurrogate(text.charCodeAt(i + 1)) : isHighSurrogate(text.charCodeAt(i - 1))
+/** How many bytes a text takes in UTF-8; a lone surrogate is written as U+FFFD. */
+export const byteLength = (text: string): number => new TextEncoder().encode(text).length
 
 /** The offset of the first byte of the first sequence that is not UTF-8, or the length. */
 export const findInvalidByte = (bytes: Uint8Array): number => {
-  let i = 0
-  while (i < bytes.length) {
-    const size = sequenceLength(bytes, i)
-    if (size === 0) return i
-    i += size
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
+  let offset = 0
+  let from = 0
+  for (let at = text.indexOf("\uFFFD"); at >= 0; at = text.indexOf("\uFFFD", from)) {
+    offset += byteLength(text.slice(from, at))
+    // The decoder writes U+FFFD for an invalid sequence; the text may hold one of its own.
+    if (bytes[offset] !== 0xef || bytes[offset + 1] !== 0xbf || bytes[offset + 2] !== 0xbd) return offset
+    offset += 3
+    from = at + 1
   }
-  return i
+  return bytes.length
 }
-
-/** The length of the UTF-8 sequence at `i` (Unicode, table 3-7), or 0 if there is none. */
-const sequenceLength = (bytes: Uint8Array, i: number): number => {
-  const first = bytes[i] ?? 0
-  const second = bytes[i + 1] ?? 0
-  if (first < 0x80) return 1
-  if (first >= 0xc2 && first <= 0xdf) return isContinuationByte(second) ? 2 : 0
-  if (first >= 0xe0 && first <= 0xef) {
-    const from = first === 0xe0 ? 0xa0 : 0x80
-    const to = first === 0xed ? 0x9f : 0xbf
-    return second >= from && second <= to && isContinuationByte(bytes[i + 2]) ? 3 : 0
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    const from = first === 0xf0 ? 0x90 : 0x80
-    const to = first === 0xf4 ? 0x8f : 0xbf
-    return second >= from && second <= to && isContinuationByte(bytes[i + 2]) && isContinuationByte(bytes[i + 3])
-      ? 4
-      : 0
-  }
-  return 0
-}
-
-const isContinuationByte = (byte: number | undefined): boolean => byte !== undefined && byte >= 0x80 && byte <= 0xbf
 
 /** No limits but those of the machine. */
 export const unlimited: Limits = {

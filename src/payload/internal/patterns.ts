@@ -3,9 +3,7 @@
  */
 
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 import { RE2JS } from "re2js"
-import * as paths from "./paths.ts"
 
 /** A regular expression that runs in time linear in its input. */
 export interface CompiledPattern {
@@ -204,43 +202,6 @@ export const compilePattern = (source: string): Result.Result<CompiledPattern, s
     } satisfies CompiledPattern
   })
 }
-
-/**
- * A regular expression that runs in linear time. It is searched for, not anchored.
- */
-export interface LinearPattern {
-  readonly source: string
-  readonly test: (text: string) => boolean
-}
-
-/**
- * The pattern is no regular expression of ECMAScript, does not run in linear time
- * (look-around, back references), or is too large.
- */
-class LinearPatternError extends Schema.TaggedError<LinearPatternError>("effect-emissary/payload/LinearPatternError")(
-  "LinearPatternError",
-  {
-    pattern: Schema.String,
-    problem: Schema.String
-  }
-) {
-  override get message(): string {
-    return (
-      `expected a regular expression that runs in linear time, found ${JSON.stringify(paths.truncateText(this.pattern))}: ` +
-      `${this.problem}. Write it without that`
-    )
-  }
-}
-
-/**
- * Compiles a regular expression of ECMAScript, without flags.
- *
- * **Details**
- *
- * At most 2048 characters, 100 `\p` escapes and 4000 instructions.
- */
-export const compileLinear = (source: string): Result.Result<LinearPattern, LinearPatternError> =>
-  Result.mapError(compilePattern(source), (problem) => new LinearPatternError({ pattern: source, problem }))
 
 type FormatCheck = (text: string) => boolean
 

@@ -3,11 +3,9 @@
  */
 
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Limits from "../Limits.ts"
 import * as PayloadError from "../PayloadError.ts"
-import * as paths from "./paths.ts"
 
 /**
  * Refuses more tools or messages than the limits allow.
@@ -71,31 +69,3 @@ export const checkName = (
         })
       )
     : Result.succeed(name)
-
-/**
- * Refuses an object whose keys are names if one of them is inherited by every
- * object.
- *
- * **Details**
- *
- * `path` is the JSON Pointer of the object.
- */
-export const checkNames = <A extends object>(
-  record: A,
-  options: { readonly what: string; readonly path: string }
-): Result.Result<A, PayloadError.PayloadError> => {
-  for (const key of Object.keys(record)) {
-    const result = checkName(key, { what: options.what, path: options.path + paths.formatPointer([key]) })
-    if (Result.isFailure(result)) return Result.fail(result.failure)
-  }
-  return Result.succeed(record)
-}
-
-/**
- * Reads an own member of a record, never an inherited one.
- */
-export const getOwn = <A>(record: { readonly [name: string]: A }, name: string): Option.Option<A> => {
-  if (!Object.hasOwn(record, name)) return Option.none()
-  const value = record[name]
-  return value === undefined ? Option.none() : Option.some(value)
-}

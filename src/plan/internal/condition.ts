@@ -64,7 +64,7 @@ interface Analysis {
   readonly problems: ReadonlyArray<ConditionProblem>
   /** The names of all predicates, each once, in order. */
   readonly customs: ReadonlyArray<string>
-  readonly patterns: ReadonlyMap<string, Patterns.LinearPattern>
+  readonly patterns: ReadonlyMap<string, Patterns.CompiledPattern>
 }
 
 /** The conditions directly inside a condition, and the key of each in JSON. */
@@ -101,13 +101,19 @@ const valueProblems = (when: When): ReadonlyArray<ConditionProblem> =>
 const analyzeOnce = (root: When): Analysis => {
   const problems: Array<ConditionProblem> = []
   const customs = new Set<string>()
-  const patterns = new Map<string, Patterns.LinearPattern>()
+  const patterns = new Map<string, Patterns.CompiledPattern>()
   let count = 0
 
   const patternProblems = (pattern: string): ReadonlyArray<ConditionProblem> => {
     if (patterns.has(pattern)) return []
-    const compiled = Patterns.compileLinear(pattern)
-    if (Result.isFailure(compiled)) return [{ path: ["pattern"], reason: compiled.failure.message }]
+    const compiled = Patterns.compilePattern(pattern)
+    if (Result.isFailure(compiled))
+      return [
+        {
+          path: ["pattern"],
+          reason: `expected a regular expression that runs in linear time, found ${paths.quote(pattern)}: ${compiled.failure}. Write it without that`
+        }
+      ]
     patterns.set(pattern, compiled.success)
     return []
   }

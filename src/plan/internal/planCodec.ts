@@ -99,14 +99,14 @@ const versionField = "version"
 const userDataPaths = ["/output/schema", "/steps/*/input/schema", "/steps/*/output/schema", "/steps/*/routes/*/when"]
 
 const settledDraft = (
-  arm: VersionedCodec.AnyArm<planDraft.Draft>
-): VersionedCodec.AnyArm<PlanDefinition.PlanDefinition> => ({
+  arm: VersionedCodec.Arm<planDraft.Draft>
+): VersionedCodec.Arm<PlanDefinition.PlanDefinition> => ({
   version: arm.version,
   read: (json, options) => Effect.map(arm.read(json, options), planDraft.settleDraft),
   write: arm.write
 })
 
-const draftArms: ReadonlyArray<VersionedCodec.AnyArm<planDraft.Draft>> = [
+const draftArms: ReadonlyArray<VersionedCodec.Arm<planDraft.Draft>> = [
   lazyBridge.armV1,
   lazyBridge.armV2,
   planDraft.armV3
