@@ -98,9 +98,7 @@ const versionField = "version"
 // below these the keys are names of members and values to compare with, not options
 const userDataPaths = ["/output/schema", "/steps/*/input/schema", "/steps/*/output/schema", "/steps/*/routes/*/when"]
 
-const settledDraft = (
-  arm: VersionedCodec.Arm<planDraft.Draft>
-): VersionedCodec.Arm<PlanDefinition.PlanDefinition> => ({
+const settledDraft = (arm: VersionedCodec.Arm<planDraft.Draft>): VersionedCodec.Arm<PlanDefinition.PlanDefinition> => ({
   version: arm.version,
   read: (json, options) => Effect.map(arm.read(json, options), planDraft.settleDraft),
   write: arm.write
