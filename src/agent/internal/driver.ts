@@ -456,10 +456,12 @@ export const interrupt = Effect.fnUntraced(function* ({ record, state }: AgentRe
   yield* record({ _tag: "RunFinished", at: yield* DateTime.now, outcome: { _tag: "Interrupted", ...why } })
 })
 
-/** The beginning of a run: a fresh one, or a state to continue. */
-export type Begin =
-  | { readonly _tag: "Fresh"; readonly input: runOptions.Input; readonly options: runOptions.Options }
-  | { readonly _tag: "Resume"; readonly state: Run.State; readonly options: runOptions.ResumeOptions }
+/** The beginning of a run: a fresh one without `state`, or one that continues from it. */
+interface Begin {
+  readonly state?: Run.State
+  readonly input: runOptions.Input
+  readonly options: runOptions.Options
+}
 
 /** A budget below one still allows the one call that every run makes. */
 const maxStepsOf = (maxSteps: runParts.MaxSteps): runParts.MaxSteps =>
@@ -484,7 +486,7 @@ const startConversation = Effect.fnUntraced(function* (
 const startedEvent = Effect.fnUntraced(function* (
   agent: string,
   prepared: Prepared<unknown>,
-  begin: Extract<Begin, { readonly _tag: "Fresh" }>,
+  begin: Begin,
   context: Run.State["context"],
   depth: number
 ) {
@@ -585,7 +587,7 @@ const firstState = Effect.fnUntraced(function* (
   context: Run.State["context"],
   depth: number
 ) {
-  if (begin._tag === "Resume") {
+  if (begin.state !== undefined) {
     yield* prepared.accept(begin.state)
     return { state: begin.state, first: undefined }
   }
@@ -600,12 +602,11 @@ const drive = Effect.fnUntraced(function* <A>(
   caller: Sink
 ): Effect.fn.Return<runOptions.Result<A>, AgentError.AgentError> {
   const outer = yield* Environment
-  const resumes = begin._tag === "Resume"
   const options = withInherited(begin.options, outer.handed)
-  const context = resumes ? begin.state.context : (begin.options.context ?? (yield* RunContext.RunContext))
+  const context = begin.state?.context ?? begin.options.context ?? (yield* RunContext.RunContext)
   const maxDepth = options.maxDepth ?? outer.maxDepth
   const refuse = (reason: AgentError.Reason) =>
-    new AgentError.AgentError({ agent: machine.name, reason, ...(resumes ? { state: begin.state } : undefined) })
+    new AgentError.AgentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })
   if (outer.depth > maxDepth) return yield* refuse(new AgentError.MaxDepth({ limit: maxDepth }))
   const deadline = yield* deadlineOf(options.timeouts?.total, outer.deadline)
   const environment: Environment = { depth: outer.depth + 1, maxDepth, deadline, parent: undefined, handed: {} }
@@ -623,7 +624,7 @@ const drive = Effect.fnUntraced(function* <A>(
     const recorder = recorderOf(state, first, options, emit)
     const run: ActiveRun = { recorder, options, streaming, environment }
     const begun = first === undefined ? resumed(run) : recorder.begin
-    const open = Effect.andThen(begun, openRun(run, prepared, resumes ? begin.options.input : begin.input))
+    const open = Effect.andThen(begun, openRun(run, prepared, begin.input))
     yield* runMachine(machineOf(prepared, run), recorder, { open, deadline })
     const result = yield* resultOf(prepared, recorder.state())
     yield* emit({ _tag: "RunFinished", result })
@@ -671,11 +672,11 @@ export const makeAgent = <A>(machine: AgentMachine<A>, within: Wrap): agentTypes
   return {
     [agentTypes.TypeId]: agentTypes.TypeId,
     name: machine.name,
-    run: (input, options = {}) => run({ _tag: "Fresh", input, options }, silent),
-    ask: (input, options = {}) => Effect.flatMap(run({ _tag: "Fresh", input, options }, silent), answerOf),
-    stream: (input, options = {}) => stream({ _tag: "Fresh", input, options }),
-    resume: (state, options = {}) => run({ _tag: "Resume", state, options }, silent),
-    resumeStream: (state, options = {}) => stream({ _tag: "Resume", state, options })
+    run: (input, options = {}) => run({ input, options }, silent),
+    ask: (input, options = {}) => Effect.flatMap(run({ input, options }, silent), answerOf),
+    stream: (input, options = {}) => stream({ input, options }),
+    resume: (state, { input, ...options } = {}) => run({ state, input, options }, silent),
+    resumeStream: (state, { input, ...options } = {}) => stream({ state, input, options })
   }
 }
 
