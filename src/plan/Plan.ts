@@ -84,7 +84,7 @@ import type { PlanError } from "./PlanError.ts"
 import type { PlanEvent } from "./PlanEvent.ts"
 import type * as PlanInvalid from "./PlanInvalid.ts"
 import type * as PlanRun from "./PlanRun.ts"
-import * as Step from "./Step.ts"
+import type * as Step from "./Step.ts"
 import * as engine from "./internal/engine.ts"
 import * as condition from "./internal/condition.ts"
 import * as livePlan from "./internal/livePlan.ts"
@@ -93,6 +93,7 @@ import * as planAgent from "./internal/planAgent.ts"
 import * as planCheck from "./internal/planCheck.ts"
 import * as planCodec from "./internal/planCodec.ts"
 import * as planNames from "./internal/planNames.ts"
+import * as stepTarget from "./internal/stepTarget.ts"
 
 export {
   /**
@@ -1163,7 +1164,7 @@ const boundTarget = (
   if (target._tag !== "Tool") return Result.succeed(target)
   const agent = agents.get(target.name)
   if (agent !== undefined) {
-    return Result.succeed({ _tag: "Agent", name: target.name, agent: Step.agentOf(agent), source: agent })
+    return Result.succeed({ _tag: "Agent", name: target.name, agent: stepTarget.agentOf(agent), source: agent })
   }
   const tool = tools.tools.get(target.name)
   return tool === undefined

@@ -41,36 +41,15 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
-import * as Agent from "../agent/Agent.ts"
-import type * as agentTypes from "../agent/internal/agentTypes.ts"
-import * as Json from "../payload/Json.ts"
-import type { PayloadError } from "../payload/PayloadError.ts"
-import type { Content } from "../tool/ToolResult.ts"
-import type * as PlanDefinition from "./PlanDefinition.ts"
-import type { Problem } from "./PlanInvalid.ts"
+import * as base from "../payload/internal/base.ts"
+import * as PlanDefinition from "./PlanDefinition.ts"
 import * as Reference from "./Reference.ts"
 import type { When } from "./When.ts"
 import * as planNames from "./internal/planNames.ts"
-import * as stepSchema from "./internal/stepSchema.ts"
-
-/**
- * What a name in a definition stands for. The requirements are part of the plan's type.
- *
- * @internal
- */
-export type LiveTarget =
-  | { readonly _tag: "Tool"; readonly name: string }
-  | { readonly _tag: "Function"; readonly target: FunctionTarget }
-  | {
-      readonly _tag: "Agent"
-      readonly name: string
-      readonly agent: Effect.Effect<agentTypes.Agent<unknown>>
-      /** What it was written as: an agent, its key, or an Effect that finds one. */
-      readonly source: AgentTarget<unknown>
-    }
+import type * as stepSchema from "./internal/stepSchema.ts"
+import * as stepTarget from "./internal/stepTarget.ts"
 
 /**
  * A step named `Name` that refers to the steps `Refs` and whose target requires `R`.
@@ -83,7 +62,7 @@ export interface Step<out Name extends string, out Refs extends string, out R> {
   readonly [planNames.stepTypeId]: { readonly _Refs: Types.Covariant<Refs>; readonly _R: Types.Covariant<R> }
   readonly name: Name
   /** @internal */
-  readonly parts: StepParts
+  readonly parts: stepTarget.StepParts
 }
 
 /**
@@ -99,11 +78,8 @@ export type Any<R = unknown> = Step<string, string, R>
  * When a step that failed is tried again: at most `times`, after a pause of `delay`
  * (default none), which is multiplied by `factor` (default 1) after each try, up to
  * `maxDelay`. The same as data is a `RetryPolicy`.
- *
- * @category models
- * @since 0.1.0
  */
-export type Retry =
+type Retry =
   | PlanDefinition.RetryPolicy
   | {
       readonly times: number
@@ -183,35 +159,36 @@ export interface Options<
   readonly retry?: Retry | undefined
 }
 
-/** The body of `Step.make`. It never fails: what is wrong is told by the plan, with everything else. */
+const targetKinds = { Tool: "tool", Agent: "agent", Function: "function" } as const
+
+/** It never fails: the plan reports the problems of its steps with all others. */
 const makeStep = (name: string, options: StepOptions): Step<never, never, never> => {
   const problems: Problems = []
-  const { source, target } = resolveTarget(name, options.target, options)
+  const target = stepTarget.resolveTarget(name, options.target, options)
   const own = target._tag === "Function" ? target.target.schemas : undefined
   const definition: PlanDefinition.StepDefinition = {
     name,
-    target: { kind: targetKinds[target._tag], name: targetName(target) },
-    task: options.task === undefined ? Reference.fromPrev : toReference(options.task),
-    ...optionalKey("context", options.context === undefined ? undefined : toReferences(options.context)),
-    ...optionalKey("writes", options.writes),
+    target: { kind: targetKinds[target._tag], name: target._tag === "Function" ? target.target.name : target.name },
+    task: toReference(options.task ?? Reference.fromPrev),
     parallel: options.parallel ?? false,
-    ...optionalKey(
-      "routes",
-      options.routes?.map(([to, when]) => ({ to, when }))
-    ),
-    ...optionalKey("routesBy", options.routesBy),
-    ...optionalKey("afterBranches", options.afterBranches),
-    ...optionalKey("timeoutMillis", durationMillis(name, "timeout", options.timeout, problems)),
-    ...optionalKey("retry", retryPolicy(name, options.retry, problems))
+    ...base.defined({
+      context: options.context === undefined ? undefined : toReferences(options.context),
+      writes: options.writes,
+      routes: options.routes?.map(([to, when]) => ({ to, when })),
+      routesBy: options.routesBy,
+      afterBranches: options.afterBranches,
+      timeoutMillis: durationMillis(name, "timeout", options.timeout, problems),
+      retry: options.retry === undefined ? undefined : retryPolicy(name, options.retry, problems)
+    })
   }
   return {
     [planNames.stepTypeId]: { _Refs: (_: never) => _, _R: (_: never) => _ },
-    // Sound: `Step.make` gives the type its name.
+    // Sound: the type of `make` has the name.
     name: name as never,
     parts: {
       definition,
       target,
-      source,
+      source: options.target,
       input: options.input ?? own?.input,
       output: options.output ?? own?.output,
       problems
@@ -224,8 +201,8 @@ const makeStep = (name: string, options: StepOptions): Step<never, never, never>
  *
  * **Details**
  *
- * It never fails: a name, a time or a schema that cannot be is a problem of `Plan.make`,
- * told with all others. The types are those of the plan: a function's input follows
+ * It never fails: `Plan.make` reports a name, a time or a schema that cannot be used,
+ * with all other problems. The types are those of the plan: a function's input follows
  * `input`, its answer `output`, and names of other steps are checked when the plan is
  * made.
  *
@@ -332,14 +309,7 @@ export const make: <
  * @category models
  * @since 0.1.0
  */
-export interface Input<out P = Schema.Json> {
-  readonly step: string
-  readonly task: string
-  readonly context: string | undefined
-  readonly payload: P
-  readonly content: ReadonlyArray<Content>
-  readonly decision: { readonly approved: boolean; readonly reason?: string } | undefined
-}
+export interface Input<out P = Schema.Json> extends stepTarget.Input<P> {}
 
 /**
  * A function under the name it has in a definition and in a registry; `R` is what it
@@ -348,16 +318,7 @@ export interface Input<out P = Schema.Json> {
  * @category models
  * @since 0.1.0
  */
-export interface FunctionTarget<out R = never> {
-  readonly [planNames.targetTypeId]: { readonly _R: Types.Covariant<R> }
-  readonly name: string
-  readonly input: Schema.Codec<unknown, Schema.Json> | undefined
-  readonly output: Schema.Codec<unknown, Schema.Json> | undefined
-  /** Takes the encoded payload and gives the encoded answer. */
-  readonly execute: (input: Input) => Effect.Effect<Schema.Json, unknown>
-  /** @internal */
-  readonly schemas: TargetOptions<stepSchema.StepSchema, stepSchema.StepSchema>
-}
+export interface FunctionTarget<out R = never> extends stepTarget.FunctionTarget<R> {}
 
 /**
  * An agent (or a plan that is bound), the service class of one, or an Effect that finds
@@ -366,36 +327,10 @@ export interface FunctionTarget<out R = never> {
  * @category models
  * @since 0.1.0
  */
-export type AgentTarget<R = never, A = unknown> = agentTypes.Agent<A, R> | Effect.Effect<agentTypes.Agent<A>, never, R>
+export type AgentTarget<R = never, A = unknown> = stepTarget.AgentTarget<R, A>
 
 /**
- * Whether a value is a function under a name, as {@link target} makes them.
- *
- * @category guards
- * @since 0.1.0
- */
-export const isFunctionTarget = (u: unknown): u is FunctionTarget<unknown> => hasTargetTypeId(u)
-
-/**
- * The schemas of a function: what its payload is decoded with, and what its answer is
- * encoded with. Without them it takes and gives JSON.
- *
- * @category options
- * @since 0.1.0
- */
-export interface TargetOptions<out I extends stepSchema.StepSchema, out O extends stepSchema.StepSchema> {
-  readonly input?: I | undefined
-  readonly output?: O | undefined
-}
-
-/** The body of `Step.target`. */
-const makeTarget = (
-  name: string,
-  ...rest: readonly [TargetCode] | readonly [TargetOptions<stepSchema.StepSchema, stepSchema.StepSchema>, TargetCode]
-): FunctionTarget => (rest.length === 1 ? targetFromFunction(name, {}, rest[0]) : targetFromFunction(name, ...rest))
-
-/**
- * Gives a function a name.
+ * Names a function.
  *
  * **When to use**
  *
@@ -447,10 +382,10 @@ export const target: {
     R = never
   >(
     name: string,
-    options: TargetOptions<I, O>,
+    options: stepTarget.TargetOptions<I, O>,
     run: (input: Input<I["Type"]>) => Effect.Effect<O["Type"], unknown, R>
   ): FunctionTarget<R>
-} = makeTarget
+} = stepTarget.makeTarget
 
 /**
  * The step waits for somebody. The run ends `Paused`; when it is resumed, the step runs
@@ -565,93 +500,50 @@ export const pause = (reason: string): Effect.Effect<never, Pause> => Effect.fai
  */
 export const conclude = (answer: string): Effect.Effect<never, Conclude> => Effect.fail(new Conclude({ answer }))
 
-/**
- * A step before its schemas are exported.
- *
- * @internal
- */
-export interface StepParts extends ResolvedTarget {
-  /** Without `input` and `output`. */
-  readonly definition: PlanDefinition.StepDefinition
-  readonly input: stepSchema.StepSchema | undefined
-  readonly output: stepSchema.StepSchema | undefined
-  /** What is wrong with times and retries. */
-  readonly problems: ReadonlyArray<Pick<Problem, "code" | "slot" | "reason">>
-}
+type Problems = Array<stepTarget.StepParts["problems"][number]>
 
-type Problems = Array<Pick<Problem, "code" | "slot" | "reason">>
-
-const targetKinds = { Tool: "tool", Agent: "agent", Function: "function" } as const
-
-const targetName = (target: LiveTarget): string => (target._tag === "Function" ? target.target.name : target.name)
-
-const isNumber = (value: unknown, least: number): boolean =>
-  value === undefined || (typeof value === "number" && Number.isFinite(value) && value >= least)
-
-/** Milliseconds of a time, absent when there is no end to it. */
+/** Milliseconds of a time, absent when it is infinite. */
 const durationMillis = (name: string, slot: string, input: Duration.Input | undefined, problems: Problems) => {
   if (input === undefined) return undefined
   const duration = Duration.fromInput(input)
   if (Option.isNone(duration)) {
-    problems.push({
-      code: "InvalidDuration",
-      slot,
-      reason: `Step ${JSON.stringify(name)}, ${slot}: expected a duration such as "30 seconds", found ${JSON.stringify(String(input))}.`
-    })
+    const reason = `Step ${JSON.stringify(name)}, ${slot}: expected a duration such as "30 seconds", found ${JSON.stringify(String(input))}.`
+    problems.push({ code: "InvalidDuration", slot, reason })
     return undefined
   }
   const value = Duration.toMillis(duration.value)
   return Number.isFinite(value) ? value : undefined
 }
 
-const optionalKey = <K extends string, V>(key: K, value: V | undefined): { readonly [key in K]?: V } =>
-  // Sound: the object has the key, or nothing.
-  (value === undefined ? {} : { [key]: value }) as { readonly [key in K]?: V }
+const isRetryPolicy = Schema.is(Schema.toType(PlanDefinition.RetryPolicy))
 
-const retryPolicy = (
-  name: string,
-  retry: Retry | undefined,
-  problems: Problems
-): PlanDefinition.RetryPolicy | undefined => {
-  if (retry === undefined) return undefined
-  const policy: PlanDefinition.RetryPolicy = {
-    times: retry.times,
-    ...optionalKey(
-      "delayMillis",
-      "delayMillis" in retry ? retry.delayMillis : durationMillis(name, "retry.delay", retryDelay(retry), problems)
-    ),
-    ...optionalKey("factor", retry.factor),
-    ...optionalKey(
-      "maxDelayMillis",
-      "maxDelayMillis" in retry
-        ? retry.maxDelayMillis
-        : durationMillis(name, "retry.maxDelay", retryMaxDelay(retry), problems)
-    )
-  }
-  const wrong =
-    !Number.isInteger(policy.times) || policy.times < 0
-      ? `times: expected a whole number from 0, found ${policy.times}`
-      : !isNumber(policy.factor, 1)
-        ? `factor: expected a number from 1, found ${policy.factor}`
-        : !isNumber(policy.delayMillis, 0) || !isNumber(policy.maxDelayMillis, 0)
-          ? "expected pauses of 0 milliseconds or longer"
-          : undefined
-  if (wrong !== undefined) {
-    problems.push({ code: "InvalidRetry", slot: "retry", reason: `Step ${JSON.stringify(name)}, retry: ${wrong}.` })
+const toPolicy = (name: string, retry: Retry, problems: Problems): PlanDefinition.RetryPolicy => {
+  if ("delayMillis" in retry || "maxDelayMillis" in retry) return retry
+  const { delay, factor, maxDelay, times }: Exclude<Retry, PlanDefinition.RetryPolicy> = retry
+  return base.defined({
+    times,
+    delayMillis: durationMillis(name, "retry.delay", delay, problems),
+    factor,
+    maxDelayMillis: durationMillis(name, "retry.maxDelay", maxDelay, problems)
+  })
+}
+
+const retryPolicy = (name: string, retry: Retry, problems: Problems): PlanDefinition.RetryPolicy => {
+  const policy = toPolicy(name, retry, problems)
+  if (!isRetryPolicy(policy)) {
+    const expected = "times as a whole number from 0, a factor from 1, and pauses from 0 milliseconds"
+    const reason = `Step ${JSON.stringify(name)}, retry: expected ${expected}, found ${JSON.stringify(policy)}.`
+    problems.push({ code: "InvalidRetry", slot: "retry", reason })
   }
   return policy
 }
 
-const retryDelay = (retry: Retry) => ("delay" in retry ? retry.delay : undefined)
-
-const retryMaxDelay = (retry: Retry) => ("maxDelay" in retry ? retry.maxDelay : undefined)
-
-/** The options of `Step.make`, whatever their types tie together. */
+/** The options of `Step.make` without the ties between their types. */
 type StepOptions = Omit<
   Options<string, string, string, string, string, stepSchema.StepSchema, stepSchema.StepSchema, unknown>,
   "target"
 > & {
-  readonly target: TargetInput
+  readonly target: stepTarget.TargetInput
 }
 
 type ReferenceInputs = Reference.Input | ReadonlyArray<Reference.Input>
@@ -663,103 +555,3 @@ const toReferences = (input: ReferenceInputs): Reference.Reference | ReadonlyArr
 
 const toReference = (input: Reference.Input): Reference.Reference =>
   typeof input === "string" ? Reference.literal(input) : input
-
-const hasTargetTypeId = (u: unknown): u is FunctionTarget<unknown> => Predicate.hasProperty(u, planNames.targetTypeId)
-
-// the payload of code is whatever its own input schema decodes to
-type TargetCode = (input: Input<never>) => Effect.Effect<unknown, unknown, unknown>
-
-// what is left over is left out, as everywhere in a plan
-const lenientOptions = (what: string): Json.DecodeOptions => ({ what, onExcessProperty: "ignore" })
-
-const mapPayloadError =
-  <A, B, E>(
-    run: (value: A) => Effect.Effect<B, PayloadError>,
-    Failure: new (fields: { readonly target: string; readonly problems: string }) => E,
-    target: string
-  ) =>
-  (value: A): Effect.Effect<B, E> =>
-    Effect.mapError(run(value), (error) => new Failure({ target, problems: error.message }))
-
-/** A function under a name. The payload is decoded for it, and what it answers is encoded. */
-const targetFromFunction = (
-  name: string,
-  options: TargetOptions<stepSchema.StepSchema, stepSchema.StepSchema>,
-  code: TargetCode
-): FunctionTarget => {
-  const input = options.input === undefined ? undefined : stepSchema.jsonCodec(options.input)
-  const output = options.output === undefined ? undefined : stepSchema.jsonCodec(options.output)
-  const decode: (payload: Schema.Json) => Effect.Effect<unknown, stepSchema.InputInvalid> =
-    input === undefined
-      ? Effect.succeed
-      : mapPayloadError(Json.decode(input, lenientOptions("input")), stepSchema.InputInvalid, name)
-  const encode: (answer: unknown) => Effect.Effect<Schema.Json, stepSchema.OutputInvalid> =
-    output === undefined
-      ? // Sound: the types of functions without a schema ask for JSON, and the run checks that it is.
-        (answer) => Effect.succeed(answer as Schema.Json)
-      : mapPayloadError(Json.encode(output, lenientOptions("output")), stepSchema.OutputInvalid, name)
-  return {
-    [planNames.targetTypeId]: { _R: (_: never) => _ },
-    name,
-    input,
-    output,
-    execute: Effect.fnUntraced(function* (given: Input) {
-      const payload = yield* decode(given.payload)
-      // Sound: the types of `Step.make` and `Target.make` tie what the code takes to the schema that decoded it.
-      const answer = code({ ...given, payload: payload as never })
-      // Sound: what the code requires is in the type of the target, and so of every run of the plan.
-      return yield* encode(yield* answer as Effect.Effect<unknown, unknown>)
-    }),
-    schemas: { input: options.input, output: options.output }
-  }
-}
-
-/** Whatever can be the target of a step. */
-type TargetInput = string | AgentTarget<unknown> | FunctionTarget<unknown> | TargetCode
-
-/** What a step runs, and the value it was written as: two things of one name are told apart by it. */
-interface ResolvedTarget {
-  readonly target: LiveTarget
-  readonly source: unknown
-}
-
-const agentKey = "effect-emissary/Agent/"
-
-const nameOfServiceKey = (effect: object): string | undefined =>
-  Predicate.hasProperty(effect, "key") && typeof effect.key === "string" && effect.key.startsWith(agentKey)
-    ? effect.key.slice(agentKey.length)
-    : undefined
-
-/**
- * An agent, a key that yields one, or an effect that does.
- *
- * @internal
- */
-export const agentOf = (agent: AgentTarget<unknown>): Effect.Effect<agentTypes.Agent<unknown>> =>
-  // Sound: what the agent requires is in the type of the target, and so of every run of the plan.
-  (Agent.isAgent(agent) ? Effect.succeed(agent) : agent) as Effect.Effect<agentTypes.Agent<unknown>>
-
-const resolveTarget = (
-  step: string,
-  written: TargetInput,
-  options: TargetOptions<stepSchema.StepSchema, stepSchema.StepSchema>
-): ResolvedTarget => {
-  if (typeof written === "string") return { target: { _tag: "Tool", name: written }, source: written }
-  if (hasTargetTypeId(written)) {
-    // Sound: as for agents.
-    return { target: { _tag: "Function", target: written as FunctionTarget }, source: written }
-  }
-  if (Agent.isAgent(written)) {
-    return {
-      target: { _tag: "Agent", name: written.name, agent: agentOf(written), source: written },
-      source: written
-    }
-  }
-  if (Effect.isEffect(written)) {
-    return {
-      target: { _tag: "Agent", name: nameOfServiceKey(written) ?? step, agent: agentOf(written), source: written },
-      source: written
-    }
-  }
-  return { target: { _tag: "Function", target: targetFromFunction(step, options, written) }, source: written }
-}

@@ -170,14 +170,20 @@ describe("times and retries", () => {
           Step.make("a", { target: "t", timeout: never, retry: { times: -1 } }),
           Step.make("b", { target: "t", retry: { times: 1, factor: 0.5 } }),
           Step.make("c", { target: "t", retry: { times: 1, delayMillis: Number.NaN } }),
-          Step.make("d", { target: "t", retry: { times: 1, delay: never } })
+          Step.make("d", { target: "t", retry: { times: 1, delay: never } }),
+          Step.make("e", { target: "t", retry: { times: 1.5, delayMillis: 0 } }),
+          Step.make("f", { target: "t", retry: { times: 1, delayMillis: Infinity } }),
+          Step.make("g", { target: "t", retry: { times: 1, maxDelayMillis: Number.NaN } })
         ),
         [
           ["InvalidDuration", "a", "timeout"],
           ["InvalidRetry", "a", "retry"],
           ["InvalidRetry", "b", "retry"],
           ["InvalidRetry", "c", "retry"],
-          ["InvalidDuration", "d", "retry.delay"]
+          ["InvalidDuration", "d", "retry.delay"],
+          ["InvalidRetry", "e", "retry"],
+          ["InvalidRetry", "f", "retry"],
+          ["InvalidRetry", "g", "retry"]
         ]
       )
     })

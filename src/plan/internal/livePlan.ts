@@ -29,6 +29,7 @@ import type * as Step from "../Step.ts"
 import * as planCheck from "./planCheck.ts"
 import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
+import type * as stepTarget from "./stepTarget.ts"
 
 export const boundTypeId = "~effect-emissary/plan/Plan/Bound"
 
@@ -176,7 +177,7 @@ export interface PredicateInput {
 
 export interface LiveStep {
   readonly definition: PlanDefinition.StepDefinition
-  readonly target: Step.LiveTarget
+  readonly target: stepTarget.LiveTarget
   readonly input: stepSchema.StepCodec | undefined
   readonly output: stepSchema.StepCodec | undefined
 }
@@ -199,7 +200,7 @@ export interface BoundToolTarget {
   readonly arguments: planCheck.ToolArguments
 }
 
-export type BoundTarget = BoundToolTarget | Exclude<Step.LiveTarget, { readonly _tag: "Tool" }>
+export type BoundTarget = BoundToolTarget | Exclude<stepTarget.LiveTarget, { readonly _tag: "Tool" }>
 
 /** What an agent that the plan is bound with remembers. */
 export interface LiveMemory {
@@ -324,7 +325,7 @@ const outputMismatch = (
 /** Steps that say another output than the agents that they run. */
 export const checkAgentOutput = (
   steps: ReadonlyArray<LiveStep>,
-  agentOf: (target: Step.LiveTarget) => Step.AgentTarget<unknown> | undefined
+  agentOf: (target: stepTarget.LiveTarget) => Step.AgentTarget<unknown> | undefined
 ): Effect.Effect<ReadonlyArray<PlanInvalid.Problem>> =>
   Effect.map(
     Effect.forEach(steps, (step, index) => {
@@ -369,7 +370,7 @@ export const exportSchema = (
 }
 
 /** A step with its schemas, and its problems. The output of an agent is that of its step, unless the step has one. */
-export const liveStep = Effect.fnUntraced(function* (parts: Step.StepParts, index: number) {
+export const liveStep = Effect.fnUntraced(function* (parts: stepTarget.StepParts, index: number) {
   const { definition, target } = parts
   const problems: Array<PlanInvalid.Problem> = parts.problems.map((problem) => ({
     step: definition.name,

@@ -48,59 +48,6 @@ import * as stepSchema from "./stepSchema.ts"
 export const maxDelayMillis: number = 2 ** 31 - 1
 
 /**
- * A policy as one writes it: with durations.
- */
-interface RetryOptions {
-  readonly times: number
-  readonly delay?: Duration.Input | undefined
-  readonly factor?: number | undefined
-  readonly maxDelay?: Duration.Input | undefined
-}
-
-/**
- * Makes a policy. A policy that is one already stays as it is.
- *
- * **Details**
- *
- * What is out of range is kept, and told by {@link retryPolicyProblems}: `Plan.make` refuses it.
- */
-export const makeRetryPolicy = (options: RetryOptions | PlanDefinition.RetryPolicy): PlanDefinition.RetryPolicy => {
-  const all: RetryOptions & {
-    readonly delayMillis?: number | undefined
-    readonly maxDelayMillis?: number | undefined
-  } = options
-  const first = all.delay === undefined ? all.delayMillis : retryMillis(all.delay)
-  const longest = all.maxDelay === undefined ? all.maxDelayMillis : retryMillis(all.maxDelay)
-  return {
-    times: options.times,
-    ...(first === undefined ? {} : { delayMillis: first }),
-    ...(options.factor === undefined ? {} : { factor: options.factor }),
-    ...(longest === undefined ? {} : { maxDelayMillis: longest })
-  }
-}
-
-const retryMillis = (input: Duration.Input): number => Duration.toMillis(Duration.fromInputUnsafe(input))
-
-/**
- * What is wrong with a policy, in words that follow "retry:".
- */
-export const retryPolicyProblems = (policy: PlanDefinition.RetryPolicy): ReadonlyArray<string> => {
-  const found: Array<string> = []
-  if (!Number.isSafeInteger(policy.times) || policy.times < 0) {
-    found.push(`expected times to be a whole number from 0 on, found ${policy.times}`)
-  }
-  const atLeast = (name: "delayMillis" | "factor" | "maxDelayMillis", least: number) => {
-    const value = policy[name]
-    if (value === undefined || (Number.isFinite(value) && value >= least)) return
-    found.push(`expected ${name} to be a finite number from ${least} on, found ${value}`)
-  }
-  atLeast("delayMillis", 0)
-  atLeast("factor", 1)
-  atLeast("maxDelayMillis", 0)
-  return found
-}
-
-/**
  * The pause after the try number `tries` failed, counted from 1, in milliseconds;
  * `undefined` if the step is not tried again.
  */

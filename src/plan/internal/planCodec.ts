@@ -14,7 +14,7 @@ import * as interpret from "../../payload/internal/interpret.ts"
 import * as paths from "../../payload/internal/paths.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
 import type * as PlanInvalid from "../PlanInvalid.ts"
-import * as Step from "../Step.ts"
+import type * as Step from "../Step.ts"
 import * as lazyBridge from "../wire/lazyBridge.ts"
 import * as condition from "./condition.ts"
 import * as livePlan from "./livePlan.ts"
@@ -22,6 +22,7 @@ import * as planDraft from "./planDraft.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
+import * as stepTarget from "./stepTarget.ts"
 
 /**
  * What a step can run, besides a tool: a function made with `Step.target`, or an agent.
@@ -191,7 +192,7 @@ const makeLookup = (registry: PlanRegistry): Lookup => {
 
 interface ResolvedTarget {
   readonly ref: PlanDefinition.StepDefinition["target"]
-  readonly target: Step.LiveTarget
+  readonly target: stepTarget.LiveTarget
 }
 
 interface ResolvedSchema {
@@ -215,7 +216,7 @@ const resolveTarget = (lookup: Lookup, ref: planDraft.DraftStep["target"], place
   }
   const entry = base.own(lookup.registry.targets ?? {}, name)
   if (entry === undefined) return refuse("MissingEntry", "no entry of that name")
-  if (Step.isFunctionTarget(entry)) {
+  if (stepTarget.isFunctionTarget(entry)) {
     if (kind === "agent") return refuse("WrongEntry", "a function of that name")
     // Sound: what it requires is in the type of the registry, and so of the plan and of every run of it.
     return { ref: { kind: "function", name }, target: { _tag: "Function", target: entry as Step.FunctionTarget } }
@@ -223,7 +224,7 @@ const resolveTarget = (lookup: Lookup, ref: planDraft.DraftStep["target"], place
   if (kind === "function") return refuse("WrongEntry", "an agent of that name")
   return {
     ref: { kind: "agent", name },
-    target: { _tag: "Agent", name, agent: Step.agentOf(entry), source: entry }
+    target: { _tag: "Agent", name, agent: stepTarget.agentOf(entry), source: entry }
   }
 }
 

@@ -1,0 +1,148 @@
+/**
+ * Targets of steps: functions under a name, agents, and the names of tools and agents.
+ */
+
+import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+import type * as Schema from "effect/Schema"
+import type * as Types from "effect/Types"
+import * as Agent from "../../agent/Agent.ts"
+import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import * as Json from "../../payload/Json.ts"
+import type { Content } from "../../tool/ToolResult.ts"
+import type * as PlanDefinition from "../PlanDefinition.ts"
+import type { Problem } from "../PlanInvalid.ts"
+import * as planNames from "./planNames.ts"
+import * as stepSchema from "./stepSchema.ts"
+
+/** The input of a function; `Step.Input` has the documentation. */
+export interface Input<out P = Schema.Json> {
+  readonly step: string
+  readonly task: string
+  readonly context: string | undefined
+  readonly payload: P
+  readonly content: ReadonlyArray<Content>
+  readonly decision: { readonly approved: boolean; readonly reason?: string } | undefined
+}
+
+/** The schemas of a function: of its payload, and of its answer. Without them it takes and returns JSON. */
+export interface TargetOptions<out I extends stepSchema.StepSchema, out O extends stepSchema.StepSchema> {
+  readonly input?: I | undefined
+  readonly output?: O | undefined
+}
+
+type AnyOptions = TargetOptions<stepSchema.StepSchema, stepSchema.StepSchema>
+
+/** A function under a name; `Step.FunctionTarget` has the documentation. */
+export interface FunctionTarget<out R = never> {
+  readonly [planNames.targetTypeId]: { readonly _R: Types.Covariant<R> }
+  readonly name: string
+  readonly input: Schema.Codec<unknown, Schema.Json> | undefined
+  readonly output: Schema.Codec<unknown, Schema.Json> | undefined
+  /** Takes the encoded payload and returns the encoded answer. */
+  readonly execute: (input: Input) => Effect.Effect<Schema.Json, unknown>
+  /** @internal */
+  readonly schemas: AnyOptions
+}
+
+export type AgentTarget<R = never, A = unknown> = agentTypes.Agent<A, R> | Effect.Effect<agentTypes.Agent<A>, never, R>
+
+/** The target behind a name in a definition. Its requirements are part of the plan's type. */
+export type LiveTarget =
+  | { readonly _tag: "Tool"; readonly name: string }
+  | { readonly _tag: "Function"; readonly target: FunctionTarget }
+  | {
+      readonly _tag: "Agent"
+      readonly name: string
+      readonly agent: Effect.Effect<agentTypes.Agent<unknown>>
+      /** The value in the step: an agent, its key, or an Effect that finds one. */
+      readonly source: AgentTarget<unknown>
+    }
+
+/** A step before its schemas are exported. */
+export interface StepParts {
+  /** Without `input` and `output`. */
+  readonly definition: PlanDefinition.StepDefinition
+  readonly target: LiveTarget
+  /** The value in the step: it distinguishes two targets of one name. */
+  readonly source: unknown
+  readonly input: stepSchema.StepSchema | undefined
+  readonly output: stepSchema.StepSchema | undefined
+  /** Times and retries that cannot be used. */
+  readonly problems: ReadonlyArray<Pick<Problem, "code" | "slot" | "reason">>
+}
+
+/** Whether a value is a function under a name. */
+export const isFunctionTarget = (u: unknown): u is FunctionTarget<unknown> =>
+  Predicate.hasProperty(u, planNames.targetTypeId)
+
+// The payload has the type that its own input schema decodes to.
+type TargetCode = (input: Input<never>) => Effect.Effect<unknown, unknown, unknown>
+
+// Members that a schema does not know are left out, as everywhere in a plan.
+const lenientOptions = (what: string): Json.DecodeOptions => ({ what, onExcessProperty: "ignore" })
+
+/** A function under a name. The payload is decoded for it, and its answer is encoded. */
+export const makeTarget = (
+  name: string,
+  ...rest: readonly [TargetCode] | readonly [AnyOptions, TargetCode]
+): FunctionTarget => {
+  const [schemas, code] = rest.length === 1 ? [{}, rest[0]] : rest
+  const input = schemas.input && stepSchema.jsonCodec(schemas.input)
+  const output = schemas.output && stepSchema.jsonCodec(schemas.output)
+  const decode = (payload: Schema.Json): Effect.Effect<unknown, stepSchema.InputInvalid> =>
+    input === undefined
+      ? Effect.succeed(payload)
+      : Effect.mapError(
+          Json.decode(input, lenientOptions("input"))(payload),
+          ({ message }) => new stepSchema.InputInvalid({ target: name, problems: message })
+        )
+  const encode = (answer: unknown): Effect.Effect<Schema.Json, stepSchema.OutputInvalid> =>
+    output === undefined
+      ? // Sound: the types of functions without a schema ask for JSON, and the run checks that it is.
+        Effect.succeed(answer as Schema.Json)
+      : Effect.mapError(
+          Json.encode(output, lenientOptions("output"))(answer),
+          ({ message }) => new stepSchema.OutputInvalid({ target: name, problems: message })
+        )
+  return {
+    [planNames.targetTypeId]: { _R: (_: never) => _ },
+    name,
+    input,
+    output,
+    execute: Effect.fnUntraced(function* (given: Input) {
+      const payload = yield* decode(given.payload)
+      // Sound: the types of `Step.make` and `Step.target` tie the input of the code to the schema that decoded it.
+      const answer = code({ ...given, payload: payload as never })
+      // Sound: what the code requires is in the type of the target, and so of every run of the plan.
+      return yield* encode(yield* answer as Effect.Effect<unknown, unknown>)
+    }),
+    schemas: { input: schemas.input, output: schemas.output }
+  }
+}
+
+/** Any value that can be the target of a step. */
+export type TargetInput = string | AgentTarget<unknown> | FunctionTarget<unknown> | TargetCode
+
+const agentKey = "effect-emissary/Agent/"
+
+const nameOfServiceKey = (effect: object): string | undefined =>
+  Predicate.hasProperty(effect, "key") && typeof effect.key === "string" && effect.key.startsWith(agentKey)
+    ? effect.key.slice(agentKey.length)
+    : undefined
+
+/** An agent, or the agent that a key or an effect yields. */
+export const agentOf = (agent: AgentTarget<unknown>): Effect.Effect<agentTypes.Agent<unknown>> =>
+  // Sound: what the agent requires is in the type of the target, and so of every run of the plan.
+  (Agent.isAgent(agent) ? Effect.succeed(agent) : agent) as Effect.Effect<agentTypes.Agent<unknown>>
+
+export const resolveTarget = (step: string, written: TargetInput, options: AnyOptions): LiveTarget => {
+  if (typeof written === "string") return { _tag: "Tool", name: written }
+  // Sound: as for agents.
+  if (isFunctionTarget(written)) return { _tag: "Function", target: written as FunctionTarget }
+  if (Agent.isAgent(written) || Effect.isEffect(written)) {
+    const name = Agent.isAgent(written) ? written.name : (nameOfServiceKey(written) ?? step)
+    return { _tag: "Agent", name, agent: agentOf(written), source: written }
+  }
+  return { _tag: "Function", target: makeTarget(step, options, written) }
+}
