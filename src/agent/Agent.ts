@@ -883,7 +883,8 @@ const checkStubs = Effect.fnUntraced(function* (resolved: agentBlueprint.Resolve
   const runtime = yield* ToolRuntime.ToolRuntime
   const tools = Array.from(resolved.tools.tools.values())
   const unsupported = tools.filter((tool) => !toolBatch.supportsTool(runtime, tool)).map((tool) => tool.contract.name)
-  if (unsupported.length > 0) return yield* new AgentError.StubWithoutRuntime({ tools: unsupported })
+  if (unsupported.length > 0)
+    return yield* Effect.fail(AgentError.makeReason("StubWithoutRuntime", { tools: unsupported }))
 })
 
 const checkState = Effect.fnUntraced(function* (

@@ -29,128 +29,60 @@ import * as Secrets from "../payload/Secrets.ts"
 import * as base from "../payload/internal/base.ts"
 import * as agentData from "./internal/agentData.ts"
 
-const joinNames = (names: ReadonlyArray<string>): string => (names.length === 0 ? "none" : names.join(", "))
+const Reason = Schema.TaggedUnion({
+  InvalidModelName: { found: Schema.String },
+  UnknownProvider: { provider: Schema.String, known: Schema.Array(Schema.String) },
+  InvalidModelOptions: { provider: Schema.String, error: PayloadError.PayloadError },
+  ModelUnavailable: { problem: Schema.String }
+})
 
-/**
- * The name is not of the form `"provider/model"`.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class InvalidModelName extends Schema.TaggedError<InvalidModelName>(
-  "effect-emissary/agent/ModelRegistryError/InvalidModelName"
-)("InvalidModelName", {
-  /** The name, quoted and shortened, or the kind of what was given instead of text. */
-  found: Schema.String
-}) {
-  override get message() {
-    return `expected a model of the form "provider/model", such as "openai/gpt-5.2", found ${this.found}`
-  }
-}
-
-/**
- * The registry has no such provider.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class UnknownProvider extends Schema.TaggedError<UnknownProvider>(
-  "effect-emissary/agent/ModelRegistryError/UnknownProvider"
-)("UnknownProvider", {
-  provider: Schema.String,
-  /** The providers the registry has, in alphabetical order. */
-  known: Schema.Array(Schema.String)
-}) {
-  override get message() {
-    return `unknown provider ${JSON.stringify(this.provider)}; known providers: ${joinNames(this.known)}. Add it to ModelRegistry.layer`
-  }
-}
-
-/**
- * The definition gives the model an option that the provider's entry does not
- * take, or a value of the wrong form, or something that looks like a secret.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class InvalidModelOptions extends Schema.TaggedError<InvalidModelOptions>(
-  "effect-emissary/agent/ModelRegistryError/InvalidModelOptions"
-)("InvalidModelOptions", {
-  provider: Schema.String,
-  error: PayloadError.PayloadError
-}) {
-  override get message() {
-    return `provider ${JSON.stringify(this.provider)} does not take these options: ${this.error.message}`
-  }
-}
-
-/**
- * The provider's layer could not be built.
- *
- * **Details**
- *
- * `problem` names the kind of the error. The error itself is {@link causeOf}; it
- * stays in the process and out of messages and JSON, because it may hold text of
- * a request or a setting.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class ModelUnavailable extends Schema.TaggedError<ModelUnavailable>(
-  "effect-emissary/agent/ModelRegistryError/ModelUnavailable"
-)("ModelUnavailable", {
-  problem: Schema.String
-}) {
-  override get message() {
-    return `the layer of the model could not be built (${this.problem}). Look at ModelRegistryError.causeOf(error.reason)`
-  }
-}
-
-const causes = new WeakMap<ModelUnavailable, Cause.Cause<unknown>>()
-
-/**
- * The reason for a layer that could not be built, its cause remembered for
- * {@link causeOf}.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const unavailableReason = (problem: string, cause: Cause.Cause<unknown>): ModelUnavailable => {
-  const reason = new ModelUnavailable({ problem })
-  causes.set(reason, cause)
-  return reason
-}
-
-/**
- * Why the layer of a model could not be built; `None` for other reasons, and for
- * an error that came out of JSON.
- *
- * @category getters
- * @since 0.1.0
- */
-export const causeOf = (reason: ModelRegistryError["reason"]): Option.Option<Cause.Cause<unknown>> =>
-  reason._tag === "ModelUnavailable" ? Option.fromNullishOr(causes.get(reason)) : Option.none()
+const explain = Reason.match({
+  InvalidModelName: ({ found }) => `expected a model of the form ${agentData.expectedModelName}, got ${found}`,
+  UnknownProvider: ({ known, provider }) =>
+    `unknown provider ${JSON.stringify(provider)}; known providers: ${known.length === 0 ? "none" : known.join(", ")}. Add it to ModelRegistry.layer`,
+  InvalidModelOptions: ({ error, provider }) =>
+    `provider ${JSON.stringify(provider)} does not accept these options: ${error.message}`,
+  ModelUnavailable: ({ problem }) =>
+    `the layer of the model could not be built (${problem}). Read ModelRegistry.causeOf(error)`
+})
 
 /**
  * The name of a model did not become a model.
  *
  * **Details**
  *
- * `model` is the name as it was asked for, shortened; the `reason` says why.
+ * `model` is the requested name, quoted and shortened. The `_tag` of `reason` is
+ *
+ * - `InvalidModelName`: the name is not of the form `"provider/model"`; `found` is
+ *   the name, or the kind of the value.
+ * - `UnknownProvider`: the registry has no such provider; `known` lists those it has.
+ * - `InvalidModelOptions`: the options do not fit the provider's Schema, or hold a
+ *   secret.
+ * - `ModelUnavailable`: the layer of the model failed. `problem` is the kind of its
+ *   error; {@link causeOf} returns the error, which may hold secrets.
  *
  * @category errors
  * @since 0.1.0
  */
 export class ModelRegistryError extends Schema.TaggedError<ModelRegistryError>(
   "effect-emissary/agent/ModelRegistryError"
-)("ModelRegistryError", {
-  model: Schema.String,
-  reason: Schema.Union([InvalidModelName, UnknownProvider, InvalidModelOptions, ModelUnavailable])
-}) {
+)("ModelRegistryError", { model: Schema.String, reason: Reason }) {
   override get message() {
-    return `ModelRegistry: ${this.model}: ${this.reason.message}`
+    return `ModelRegistry: ${this.model}: ${explain(this.reason)}`
   }
 }
+
+const causes = new WeakMap<ModelRegistryError, Cause.Cause<unknown>>()
+
+/**
+ * The cause behind `ModelUnavailable`, in the process where it happened. It may hold
+ * secrets: read it before you log it.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const causeOf = (error: ModelRegistryError): Option.Option<Cause.Cause<unknown>> =>
+  Option.fromUndefinedOr(causes.get(error))
 
 /**
  * The service that resolves the name of a model.
@@ -298,13 +230,16 @@ const requireName = (model: string): Effect.Effect<ModelName, ModelRegistryError
   Effect.mapError(
     Effect.fromOption(agentData.parseModelName(model)),
     () =>
-      new ModelRegistryError({ model: renderName(model), reason: new InvalidModelName({ found: renderName(model) }) })
+      new ModelRegistryError({
+        model: renderName(model),
+        reason: Reason.cases.InvalidModelName.make({ found: renderName(model) })
+      })
   )
 
 const invalidOptions = (model: string, name: ModelName) => (error: PayloadError.PayloadError) =>
   new ModelRegistryError({
     model: renderName(model),
-    reason: new InvalidModelOptions({ provider: name.provider, error })
+    reason: Reason.cases.InvalidModelOptions.make({ provider: name.provider, error })
   })
 
 /** A copy of the options, once they are plain JSON without secrets. */
@@ -340,8 +275,12 @@ const kindOf = (cause: Cause.Cause<unknown>): string => {
   return "_tag" in error && typeof error._tag === "string" ? error._tag : error.constructor.name
 }
 
-const failUnavailable = (model: string, cause: Cause.Cause<unknown>) =>
-  new ModelRegistryError({ model: renderName(model), reason: unavailableReason(kindOf(cause), cause) })
+const failUnavailable = (model: string, cause: Cause.Cause<unknown>) => {
+  const reason = Reason.cases.ModelUnavailable.make({ problem: kindOf(cause) })
+  const error = new ModelRegistryError({ model: renderName(model), reason })
+  causes.set(error, cause)
+  return error
+}
 
 /** How many different models, counted with their options, are kept ready. */
 const capacity = 256
@@ -442,7 +381,7 @@ const fromProviders = <R>(providers: {
           if (entry === undefined) {
             return yield* new ModelRegistryError({
               model: renderName(model),
-              reason: new UnknownProvider({ provider: name.provider, known })
+              reason: Reason.cases.UnknownProvider.make({ provider: name.provider, known })
             })
           }
           const checked = yield* checkOptions(model, name, options)

@@ -120,7 +120,7 @@ describe("PLAN-8 what answers in place of a model", () => {
         answer: (turn) =>
           Effect.gen(function* () {
             yield* delegate.saveProgress(turn, { facts: ["tried"] })
-            if (failing) return yield* AgentError.withCause(new AgentError.DelegateFailed({ error: "Down" }), "secret")
+            if (failing) return yield* Effect.fail(AgentError.makeReason("DelegateFailed", { error: "Down" }, "secret"))
             return { _tag: "Answered", text: `${Chunk.size(turn.recorder.state().progress?.facts ?? Chunk.empty())}` }
           }),
         decode: (output) => Effect.succeed(output)

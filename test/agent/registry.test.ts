@@ -198,7 +198,7 @@ describe("ModelRegistry", () => {
         assert.strictEqual(error.reason._tag, "ModelUnavailable")
         assert.include(error.message, "Boom")
         assert.notInclude(JSON.stringify(error), "sk-1")
-        const cause = Option.getOrThrow(ModelRegistry.causeOf(error.reason))
+        const cause = Option.getOrThrow(ModelRegistry.causeOf(error))
         assert.instanceOf(Cause.squash(cause), Boom)
         yield* resolve("demo/m")
       }).pipe(Effect.provide(flaky))

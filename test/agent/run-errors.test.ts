@@ -30,31 +30,34 @@ describe("errors of a run", () => {
       const reasons: ReadonlyArray<[AgentError.Reason, ReadonlyArray<string>]> = [
         [callModel.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "modelRetry"]],
         [callModel.modelFailed(refusal), ["ContentPolicyError", "causeOf"]],
-        [new AgentError.ModelMistakes({ step: 2, mistakes: 3, limit: 2 }), ["step 2", "3"]],
+        [AgentError.makeReason("ModelMistakes", { step: 2, mistakes: 3, limit: 2 }), ["step 2", "3"]],
         [
-          new AgentError.ModelRegistryFailed({ model: "a/b", problem: "unknown provider" }),
+          AgentError.makeReason("ModelRegistryFailed", { model: "a/b", problem: "unknown provider" }),
           ["a/b", "unknown provider"]
         ],
-        [new AgentError.PreparationFailed({ part: "toolkit", error: "DbDown" }), ["toolkit", "DbDown"]],
-        [new AgentError.ModelRegistryFailed({ model: "", problem: "it names none" }), [": a model cannot be had: it"]],
-        [new AgentError.DefinitionInvalid({ problem: "no schema" }), ["cannot be defined: no schema"]],
+        [AgentError.makeReason("PreparationFailed", { part: "toolkit", error: "DbDown" }), ["toolkit", "DbDown"]],
         [
-          new AgentError.PreparationFailed({
+          AgentError.makeReason("ModelRegistryFailed", { model: "", problem: "it names none" }),
+          ["the model is unavailable: it names none"]
+        ],
+        [AgentError.makeReason("DefinitionInvalid", { problem: "no schema" }), ["cannot be defined: no schema"]],
+        [
+          AgentError.makeReason("PreparationFailed", {
             part: "instructions",
             error: "RunContextError",
             problem: "missing tenant"
           }),
           ["instructions", "RunContextError: missing tenant"]
         ],
-        [new AgentError.ToolSetInvalid({ problem: "two tools" }), ["two tools"]],
-        [new AgentError.StubWithoutRuntime({ tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
+        [AgentError.makeReason("ToolSetInvalid", { problem: "two tools" }), ["two tools"]],
+        [AgentError.makeReason("StubWithoutRuntime", { tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
         [
           new Run.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }),
           ["sha256:1", "sha256:2", "instructions"]
         ],
         [new Run.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
-        [new AgentError.ConversationInvalid({ problem: "open calls" }), ["open calls"]],
-        [new AgentError.MaxDepth({ limit: 8 }), ["8", "maxDepth"]]
+        [AgentError.makeReason("ConversationInvalid", { problem: "open calls" }), ["open calls"]],
+        [AgentError.makeReason("MaxDepth", { limit: 8 }), ["8", "maxDepth"]]
       ]
       const codec = Schema.toCodecJson(AgentError.AgentError)
       for (const [reason, mentions] of reasons) {
@@ -67,7 +70,10 @@ describe("errors of a run", () => {
         assert.strictEqual(decoded.message, error.message)
         assert.strictEqual(decoded.state?.runId, "run")
       }
-      const early = new AgentError.AgentError({ agent: "support", reason: new AgentError.MaxDepth({ limit: 8 }) })
+      const early = new AgentError.AgentError({
+        agent: "support",
+        reason: AgentError.makeReason("MaxDepth", { limit: 8 })
+      })
       assert.strictEqual(early.state, undefined)
     })
   )
@@ -86,7 +92,7 @@ describe("errors of a run", () => {
     ]) {
       assert.notInclude(text, secret)
     }
-    assert.isTrue(Option.isNone(AgentError.causeOf(new AgentError.MaxDepth({ limit: 1 }))))
+    assert.isTrue(Option.isNone(AgentError.causeOf(AgentError.makeReason("MaxDepth", { limit: 1 }))))
   })
 
   it.effect("L4 an agent whose script disagrees says how", () =>
@@ -115,7 +121,7 @@ describe("errors of a run", () => {
   it.effect("L4 reasons can be caught one by one", () =>
     Effect.gen(function* () {
       const fails = Effect.fail(
-        new AgentError.AgentError({ agent: "a", reason: new AgentError.MaxDepth({ limit: 8 }) })
+        new AgentError.AgentError({ agent: "a", reason: AgentError.makeReason("MaxDepth", { limit: 8 }) })
       )
       const caught = yield* Effect.catchReason(fails, "AgentError", "MaxDepth", ({ limit }) => Effect.succeed(limit))
       assert.strictEqual(caught, 8)

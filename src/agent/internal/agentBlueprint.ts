@@ -58,10 +58,7 @@ const nameOf = (error: unknown): string => {
 const prepare = <A>(part: Part, effect: Effect.Effect<A, unknown, unknown>): Effect.Effect<A, AgentError.Reason> =>
   // Sound: the services of the agent's own Effects are part of the agent's public signature.
   Effect.mapError(effect as Effect.Effect<A, unknown>, (error) =>
-    AgentError.withCause(
-      new AgentError.PreparationFailed({ part, error: nameOf(error), ...publicProblem(error) }),
-      error
-    )
+    AgentError.makeReason("PreparationFailed", { part, error: nameOf(error), ...publicProblem(error) }, error)
   )
 
 /** What is wrong with a context says keys and kinds, and nothing of its values. */
@@ -79,10 +76,10 @@ interface Failed {
 }
 
 export const invalidTools = (error: Failed): AgentError.Reason =>
-  AgentError.withCause(new AgentError.ToolSetInvalid({ problem: error.message }), error)
+  AgentError.makeReason("ToolSetInvalid", { problem: error.message }, error)
 
 export const invalidDefinition = (error: Failed): AgentError.Reason =>
-  AgentError.withCause(new AgentError.DefinitionInvalid({ problem: error.message }), error)
+  AgentError.makeReason("DefinitionInvalid", { problem: error.message }, error)
 
 /** A list may hold a name twice; a Toolkit keeps the last. */
 const rejectDuplicates = (
@@ -163,7 +160,7 @@ const ambientModel: Effect.Effect<LanguageModel.LanguageModel, AgentError.Reason
   Option.match({
     onNone: () =>
       Effect.fail(
-        new AgentError.ModelRegistryFailed({
+        AgentError.makeReason("ModelRegistryFailed", {
           model: "",
           problem: "the agent names no model and there is no LanguageModel in its context. Provide one"
         })
@@ -181,14 +178,14 @@ const registeredModel = (
     Option.match({
       onNone: () =>
         Effect.fail(
-          new AgentError.ModelRegistryFailed({
+          AgentError.makeReason("ModelRegistryFailed", {
             model,
             problem: "there is no ModelRegistry. Provide ModelRegistry.layer"
           })
         ),
       onSome: (registry) =>
         Effect.mapError(registry.resolve(model, options), (error) =>
-          AgentError.withCause(new AgentError.ModelRegistryFailed({ model, problem: error.message }), error)
+          AgentError.makeReason("ModelRegistryFailed", { model, problem: error.message }, error)
         )
     })
   )
@@ -203,7 +200,7 @@ const modelOf = (definition: agentData.AgentDefinition) =>
           : { ...definition.modelOptions, reasoning: definition.reasoning }
       )
 
-type Part = AgentError.PreparationFailed["part"]
+type Part = "instructions" | "toolkit" | "model"
 
 /** The definition without what an Effect finds anew for every run. */
 const without = (definition: agentData.AgentDefinition, parts: ReadonlyArray<Part>) => {

@@ -23,6 +23,7 @@ import * as TokenCounter from "../../conversation/TokenCounter.ts"
 import type * as history from "../../conversation/internal/history.ts"
 import * as responses from "../../conversation/internal/response.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
+import { defined } from "../../payload/internal/base.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import * as AgentError from "../AgentError.ts"
 import type * as Run from "../Run.ts"
@@ -46,16 +47,12 @@ const problemOf = ({ reason }: AiError.AiError): string | undefined =>
 /**
  * The reason for an error of `effect/ai`.
  */
-export const modelFailed = (error: AiError.AiError, model?: string): AgentError.ModelFailed => {
+export const modelFailed = (error: AiError.AiError, model?: string): AgentError.ReasonOf<"ModelFailed"> => {
   const problem = problemOf(error)
-  return AgentError.withCause(
-    new AgentError.ModelFailed({
-      error: error.reason._tag,
-      retryable: error.isRetryable,
-      ...(error.retryAfter === undefined ? undefined : { retryAfterMillis: Duration.toMillis(error.retryAfter) }),
-      ...(model === undefined ? undefined : { model }),
-      ...(problem === undefined ? undefined : { problem })
-    }),
+  const retryAfterMillis = error.retryAfter && Duration.toMillis(error.retryAfter)
+  return AgentError.makeReason(
+    "ModelFailed",
+    { error: error.reason._tag, retryable: error.isRetryable, ...defined({ retryAfterMillis, model, problem }) },
     error
   )
 }
@@ -192,7 +189,7 @@ export const callModel = Effect.fnUntraced(function* (step: ModelCall, action: R
   const limit = options.modelMistakes ?? defaultModelMistakes
   if (action.mistakes.length > limit) {
     return yield* recorder.fail(
-      new AgentError.ModelMistakes({ step: action.step, mistakes: action.mistakes.length, limit })
+      AgentError.makeReason("ModelMistakes", { step: action.step, mistakes: action.mistakes.length, limit })
     )
   }
   if (step.budget !== undefined) {
@@ -419,7 +416,7 @@ const truncateConversation = (
     ),
     Effect.mapError(({ needed }) => {
       const error = new Conversation.BudgetTooSmall({ needed, budget: policy.threshold })
-      return AgentError.withCause(new AgentError.BudgetFailed({ problem: error.message }), error)
+      return AgentError.makeReason("BudgetFailed", { problem: error.message }, error)
     })
   )
 }
@@ -434,10 +431,9 @@ const compactConversation = Effect.fnUntraced(function* (
   const compacted = yield* Conversation.compact(conversation, { keepRecent, summarize }).pipe(
     Effect.provideService(LanguageModel.LanguageModel, model),
     Effect.mapError((error) =>
-      AgentError.withCause(
-        new AgentError.BudgetFailed({
-          problem: `the Effect that summarizes old turns failed with ${errorName(error)}`
-        }),
+      AgentError.makeReason(
+        "BudgetFailed",
+        { problem: `the Effect that summarizes old turns failed with ${errorName(error)}` },
         error
       )
     )

@@ -100,7 +100,7 @@ const askForAnswer = Effect.fnUntraced(function* (
   if (message?.role !== "user") {
     // The process died before the input was recorded.
     const problem = "expected a user message to answer, found none. Resume the state with an input"
-    return yield* recorder.fail(new AgentError.ConversationInvalid({ problem }))
+    return yield* recorder.fail(AgentError.makeReason("ConversationInvalid", { problem }))
   }
   const ended = yield* answer(run, message).pipe(
     Effect.mapError(recorder.fail),

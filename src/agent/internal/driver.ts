@@ -468,7 +468,7 @@ const maxStepsOf = (maxSteps: runParts.MaxSteps): runParts.MaxSteps =>
   maxSteps === "unlimited" ? maxSteps : Math.max(1, maxSteps)
 
 const invalidConversation = (problem: string, error?: unknown): AgentError.Reason =>
-  AgentError.withCause(new AgentError.ConversationInvalid({ problem }), error)
+  AgentError.makeReason("ConversationInvalid", { problem }, error)
 
 const startConversation = Effect.fnUntraced(function* (
   { instructions }: Prepared<unknown>,
@@ -493,8 +493,8 @@ const startedEvent = Effect.fnUntraced(function* (
   const conversation = yield* startConversation(prepared, begin.options)
   const hasUser = Conversation.messages(conversation).some((message) => message.role === "user")
   if (begin.input === undefined && !hasUser) {
-    return yield* invalidConversation(
-      "expected a user message to answer, found none. Pass an input, or a conversation that has one"
+    return yield* Effect.fail(
+      invalidConversation("expected a user message to answer, got none. Pass an input, or a conversation that has one")
     )
   }
   return {
@@ -607,7 +607,7 @@ const drive = Effect.fnUntraced(function* <A>(
   const maxDepth = options.maxDepth ?? outer.maxDepth
   const refuse = (reason: AgentError.Reason) =>
     new AgentError.AgentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })
-  if (outer.depth > maxDepth) return yield* refuse(new AgentError.MaxDepth({ limit: maxDepth }))
+  if (outer.depth > maxDepth) return yield* refuse(AgentError.makeReason("MaxDepth", { limit: maxDepth }))
   const deadline = yield* deadlineOf(options.timeouts?.total, outer.deadline)
   const environment: Environment = { depth: outer.depth + 1, maxDepth, deadline, parent: undefined, handed: {} }
   const { emit, streaming } = outer.parent ?? caller

@@ -167,11 +167,9 @@ const encodeProgress = (events: ReadonlyArray<PlanRun.Event>): Effect.Effect<Rea
   )
 
 const unreadableProgress = (error: { readonly _tag: string; readonly message: string }): AgentError.Reason =>
-  AgentError.withCause(
-    new AgentError.DelegateFailed({
-      error: error._tag,
-      problem: "the progress in the state is not that of this plan's run"
-    }),
+  AgentError.makeReason(
+    "DelegateFailed",
+    { error: error._tag, problem: "the progress in the state is not that of this plan's run" },
     error
   )
 
@@ -185,7 +183,7 @@ const replayProgress = (
     const events = yield* Effect.mapError(progressFromJson(Array.from(facts)), unreadableProgress)
     const recorded = events.map(({ event }) => event)
     const edited = engine.changedNestedPlan(rules, recorded)
-    if (edited !== undefined) return yield* agentReason(edited, 0)
+    if (edited !== undefined) return yield* Effect.fail(agentReason(edited, 0))
     const folded = planTransition.fold(rules, recorded)
     return yield* Effect.mapError(Effect.fromResult(folded), unreadableProgress)
   })
@@ -325,14 +323,15 @@ const agentReason = (error: PlanError.PlanError, maxDepth: number): AgentError.R
   const { reason } = error
   // Too deep is too deep for all of the nest, as among agents.
   if (reason._tag === "StepFailed" && reason.failure.type === "MaxDepth") {
-    return AgentError.withCause(new AgentError.MaxDepth({ limit: maxDepth }), error)
+    return AgentError.makeReason("MaxDepth", { limit: maxDepth }, error)
   }
   if (reason._tag === "PlanChanged") {
     return new Run.DefinitionChanged({ expected: reason.found, found: reason.expected })
   }
   const problem = failureProblem(error)
-  return AgentError.withCause(
-    new AgentError.DelegateFailed({ error: reason._tag, ...(problem === undefined ? undefined : { problem }) }),
+  return AgentError.makeReason(
+    "DelegateFailed",
+    { error: reason._tag, ...(problem === undefined ? undefined : { problem }) },
     error
   )
 }
