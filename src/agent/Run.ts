@@ -598,7 +598,7 @@ export const start = (event: EventOf<"RunStarted">): State => {
     ...fields,
     steps: answersSinceUser(event.conversation),
     totalSteps: 0,
-    usage: Message.emptyUsage,
+    usage: {},
     calls: openCallsOf(event.conversation, finishReason),
     pending: [],
     limited: false,

@@ -58,52 +58,18 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Chat from "effect/ai/Chat"
 import type * as Prompt from "effect/ai/Prompt"
-import type { JsonObject } from "../payload/Json.ts"
-import type * as PayloadError from "../payload/PayloadError.ts"
-import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
-import * as ConversationError from "./ConversationError.ts"
+import { ConversationError } from "./ConversationError.ts"
 import * as Message from "./Message.ts"
 import * as TokenCounter from "./TokenCounter.ts"
 import * as history from "./internal/history.ts"
+import type { Conversation, Repaired } from "./internal/history.ts"
 import * as messageData from "./internal/messageData.ts"
 import * as prompts from "./internal/prompts.ts"
 
-export {
-  /**
-   * A message history. See the module for its laws.
-   *
-   * **Details**
-   *
-   * Conversations are compared by value with `Equal.equals`, can be iterated, and
-   * print their roles only, never what was said.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  Conversation
-} from "./internal/history.ts"
+export { codec, Conversation, repairingCodec, type Repaired } from "./internal/history.ts"
 
-export {
-  /**
-   * Options of {@link toPrompt}.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type ToPromptOptions
-} from "./internal/prompts.ts"
-
-export {
-  /**
-   * A lawful conversation, and what had to be changed for it, in the order of the
-   * history; nothing for one that was lawful.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type Repaired
-} from "./internal/history.ts"
+export type { ToPromptOptions } from "./internal/prompts.ts"
 
 /**
  * Tells whether a value is a conversation.
@@ -111,7 +77,7 @@ export {
  * @category guards
  * @since 0.1.0
  */
-export const isConversation = (u: unknown): u is history.Conversation => history.isHistory(u)
+export const isConversation = (u: unknown): u is Conversation => history.isHistory(u)
 
 /**
  * The conversation without messages and without a token limit.
@@ -119,7 +85,7 @@ export const isConversation = (u: unknown): u is history.Conversation => history
  * @category constructors
  * @since 0.1.0
  */
-export const empty: history.Conversation = history.empty(undefined)
+export const empty: Conversation = history.empty(undefined)
 
 /**
  * Starts a conversation, with a system message if `system` is given (an empty one
@@ -131,7 +97,7 @@ export const empty: history.Conversation = history.empty(undefined)
 export const make = (options?: {
   readonly system?: string | undefined
   readonly tokenLimit?: number | undefined
-}): Effect.Effect<history.Conversation> => {
+}): Effect.Effect<Conversation> => {
   const start = history.empty(options?.tokenLimit)
   return options?.system === undefined
     ? Effect.succeed(start)
@@ -139,21 +105,15 @@ export const make = (options?: {
 }
 
 /**
- * Builds a conversation from messages, checking every law. `staleUsage` says
- * what {@link history.hasStaleUsage} said of the conversation they are from.
+ * Builds a conversation from messages and checks every law.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const fromMessages = (
   messages: Iterable<Message.Message>,
-  options?: { readonly tokenLimit?: number | undefined; readonly staleUsage?: boolean | undefined }
-): Result.Result<history.Conversation, ConversationError.ConversationError> => {
-  const self = appendAll(history.empty(options?.tokenLimit), messages)
-  return options?.staleUsage === true
-    ? Result.map(self, (found) => history.forgetReport(history.asHistory(found)))
-    : self
-}
+  options?: { readonly tokenLimit?: number | undefined }
+): Result.Result<Conversation, ConversationError> => history.appendAll(history.empty(options?.tokenLimit), messages)
 
 /**
  * Adds a message, or says which law it would break.
@@ -183,25 +143,9 @@ export const fromMessages = (
  * @since 0.1.0
  */
 export const append: {
-  (
-    message: Message.Message
-  ): (self: history.Conversation) => Result.Result<history.Conversation, ConversationError.ConversationError>
-  (
-    self: history.Conversation,
-    message: Message.Message
-  ): Result.Result<history.Conversation, ConversationError.ConversationError>
-} = dual(
-  2,
-  (
-    self: history.Conversation,
-    message: Message.Message
-  ): Result.Result<history.Conversation, ConversationError.ConversationError> => {
-    const reason = history.checkMessage(history.asHistory(self), message)
-    return reason === undefined
-      ? Result.succeed(history.pushMessage(history.asHistory(self), message))
-      : Result.fail(new ConversationError.ConversationError({ reason }))
-  }
-)
+  (message: Message.Message): (self: Conversation) => Result.Result<Conversation, ConversationError>
+  (self: Conversation, message: Message.Message): Result.Result<Conversation, ConversationError>
+} = dual(2, (self: Conversation, message: Message.Message) => history.append(self, message))
 
 /**
  * Adds messages in order, all or none.
@@ -210,28 +154,9 @@ export const append: {
  * @since 0.1.0
  */
 export const appendAll: {
-  (
-    messages: Iterable<Message.Message>
-  ): (self: history.Conversation) => Result.Result<history.Conversation, ConversationError.ConversationError>
-  (
-    self: history.Conversation,
-    messages: Iterable<Message.Message>
-  ): Result.Result<history.Conversation, ConversationError.ConversationError>
-} = dual(
-  2,
-  (
-    self: history.Conversation,
-    messages: Iterable<Message.Message>
-  ): Result.Result<history.Conversation, ConversationError.ConversationError> => {
-    let current = self
-    for (const message of messages) {
-      const next = append(current, message)
-      if (Result.isFailure(next)) return next
-      current = next.success
-    }
-    return Result.succeed(current)
-  }
-)
+  (messages: Iterable<Message.Message>): (self: Conversation) => Result.Result<Conversation, ConversationError>
+  (self: Conversation, messages: Iterable<Message.Message>): Result.Result<Conversation, ConversationError>
+} = dual(2, history.appendAll)
 
 const firstIsConversation = (args: IArguments): boolean => isConversation(args[0])
 
@@ -242,16 +167,9 @@ const firstIsConversation = (args: IArguments): boolean => isConversation(args[0
  * @since 0.1.0
  */
 export const addSystem: {
-  (
-    content: string,
-    options?: Message.Options
-  ): (self: history.Conversation) => Effect.Effect<history.Conversation, ConversationError.ConversationError>
-  (
-    self: history.Conversation,
-    content: string,
-    options?: Message.Options
-  ): Effect.Effect<history.Conversation, ConversationError.ConversationError>
-} = dual(firstIsConversation, (self: history.Conversation, content: string, options?: Message.Options) =>
+  (content: string, options?: Message.Options): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
+  (self: Conversation, content: string, options?: Message.Options): Effect.Effect<Conversation, ConversationError>
+} = dual(firstIsConversation, (self: Conversation, content: string, options?: Message.Options) =>
   appendMade(self, Message.system(content, options))
 )
 
@@ -265,15 +183,15 @@ export const addUser: {
   (
     content: string | ToolResult.NonEmptyContent,
     options?: Message.Options
-  ): (self: history.Conversation) => Effect.Effect<history.Conversation, ConversationError.ConversationError>
+  ): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
   (
-    self: history.Conversation,
+    self: Conversation,
     content: string | ToolResult.NonEmptyContent,
     options?: Message.Options
-  ): Effect.Effect<history.Conversation, ConversationError.ConversationError>
+  ): Effect.Effect<Conversation, ConversationError>
 } = dual(
   firstIsConversation,
-  (self: history.Conversation, content: string | ToolResult.NonEmptyContent, options?: Message.Options) =>
+  (self: Conversation, content: string | ToolResult.NonEmptyContent, options?: Message.Options) =>
     appendMade(self, Message.user(content, options))
 )
 
@@ -287,35 +205,21 @@ export const addAssistant: {
   (
     content: string | ReadonlyArray<Message.AssistantPart>,
     options?: Message.AssistantOptions
-  ): (self: history.Conversation) => Effect.Effect<history.Conversation, ConversationError.ConversationError>
+  ): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
   (
-    self: history.Conversation,
+    self: Conversation,
     content: string | ReadonlyArray<Message.AssistantPart>,
     options?: Message.AssistantOptions
-  ): Effect.Effect<history.Conversation, ConversationError.ConversationError>
+  ): Effect.Effect<Conversation, ConversationError>
 } = dual(
   firstIsConversation,
-  (
-    self: history.Conversation,
-    content: string | ReadonlyArray<Message.AssistantPart>,
-    options?: Message.AssistantOptions
-  ) => appendMade(self, Message.assistant(content, options))
+  (self: Conversation, content: string | ReadonlyArray<Message.AssistantPart>, options?: Message.AssistantOptions) =>
+    appendMade(self, Message.assistant(content, options))
 )
 
 /**
- * What answers a call. Without `name`, the name of the open call is taken.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ToolAnswer {
-  readonly callId: string
-  readonly name?: string
-  readonly result: ToolResult.ToolResult
-}
-
-/**
- * Adds the result of an open call, stamped with an id and the time.
+ * Adds the result of an open call, stamped with an id and the time. Without `name`,
+ * the name of the open call is taken.
  *
  * **Example** (A call and its result)
  *
@@ -343,23 +247,24 @@ export const addToolResult: {
   (
     answer: ToolAnswer,
     options?: Message.Options
-  ): (self: history.Conversation) => Effect.Effect<history.Conversation, ConversationError.ConversationError>
-  (
-    self: history.Conversation,
-    answer: ToolAnswer,
-    options?: Message.Options
-  ): Effect.Effect<history.Conversation, ConversationError.ConversationError>
-} = dual(firstIsConversation, (self: history.Conversation, answer: ToolAnswer, options?: Message.Options) => {
-  const call = HashMap.get(history.asHistory(self).open, answer.callId)
-  const name = answer.name ?? (Option.isSome(call) ? call.value.name : "")
-  return appendMade(self, Message.tool({ callId: answer.callId, name, result: answer.result }, options))
+  ): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
+  (self: Conversation, answer: ToolAnswer, options?: Message.Options): Effect.Effect<Conversation, ConversationError>
+} = dual(firstIsConversation, (self: Conversation, { callId, name, result }: ToolAnswer, options?: Message.Options) => {
+  const call = Option.getOrUndefined(HashMap.get(history.asHistory(self).open, callId))
+  return appendMade(self, Message.tool({ callId, name: name ?? call?.name ?? "", result }, options))
 })
 
+interface ToolAnswer {
+  readonly callId: string
+  readonly name?: string
+  readonly result: ToolResult.ToolResult
+}
+
 const appendMade = (
-  self: history.Conversation,
+  self: Conversation,
   message: Effect.Effect<Message.Message>
-): Effect.Effect<history.Conversation, ConversationError.ConversationError> =>
-  Effect.flatMap(message, (message) => Effect.fromResult(append(self, message)))
+): Effect.Effect<Conversation, ConversationError> =>
+  Effect.flatMap(message, (message) => Effect.fromResult(history.append(self, message)))
 
 /**
  * All messages, oldest first, as a frozen array.
@@ -367,8 +272,7 @@ const appendMade = (
  * @category getters
  * @since 0.1.0
  */
-export const messages = (self: history.Conversation): ReadonlyArray<Message.Message> =>
-  history.toArray(history.asHistory(self))
+export const messages = (self: Conversation): ReadonlyArray<Message.Message> => history.toArray(history.asHistory(self))
 
 /**
  * The number of messages, the system message included.
@@ -376,7 +280,7 @@ export const messages = (self: history.Conversation): ReadonlyArray<Message.Mess
  * @category getters
  * @since 0.1.0
  */
-export const messageCount = (self: history.Conversation): number => history.asHistory(self).length
+export const messageCount = (self: Conversation): number => history.asHistory(self).length
 
 /**
  * The system message.
@@ -384,7 +288,7 @@ export const messageCount = (self: history.Conversation): number => history.asHi
  * @category getters
  * @since 0.1.0
  */
-export const system = (self: history.Conversation): Option.Option<Message.SystemMessage> =>
+export const system = (self: Conversation): Option.Option<Message.SystemMessage> =>
   Option.fromUndefinedOr(history.asHistory(self).system)
 
 /**
@@ -393,7 +297,7 @@ export const system = (self: history.Conversation): Option.Option<Message.System
  * @category getters
  * @since 0.1.0
  */
-export const lastMessage = (self: history.Conversation): Option.Option<Message.Message> =>
+export const lastMessage = (self: Conversation): Option.Option<Message.Message> =>
   Option.fromUndefinedOr(history.lastMessage(history.asHistory(self)))
 
 /**
@@ -402,7 +306,7 @@ export const lastMessage = (self: history.Conversation): Option.Option<Message.M
  * @category getters
  * @since 0.1.0
  */
-export const lastAssistantMessage = (self: history.Conversation): Option.Option<Message.AssistantMessage> =>
+export const lastAssistantMessage = (self: Conversation): Option.Option<Message.AssistantMessage> =>
   Option.fromUndefinedOr(history.asHistory(self).lastAssistant)
 
 /**
@@ -412,12 +316,12 @@ export const lastAssistantMessage = (self: history.Conversation): Option.Option<
  * @category getters
  * @since 0.1.0
  */
-export const openCalls = (self: history.Conversation): ReadonlyArray<Message.ToolCallPart> =>
+export const openCalls = (self: Conversation): ReadonlyArray<Message.ToolCallPart> =>
   history.openBatch(history.asHistory(self))
 
 /**
- * Gives new ids to calls whose id is empty, occurs in the conversation, or occurs
- * twice in the content, so that the content can be added as the next message.
+ * Replaces the ids of calls that are empty, occur in the conversation, or occur twice
+ * in the content, so that the content can be added as the next message.
  *
  * **Details**
  *
@@ -429,24 +333,22 @@ export const openCalls = (self: history.Conversation): ReadonlyArray<Message.Too
  * @since 0.1.0
  */
 export const relabelCalls: {
-  (content: ReadonlyArray<Message.AssistantPart>): (self: history.Conversation) => ReadonlyArray<Message.AssistantPart>
-  (self: history.Conversation, content: ReadonlyArray<Message.AssistantPart>): ReadonlyArray<Message.AssistantPart>
-} = dual(
-  2,
-  (self: history.Conversation, content: ReadonlyArray<Message.AssistantPart>): ReadonlyArray<Message.AssistantPart> =>
-    relabelContent(history.asHistory(self), content)
+  (content: ReadonlyArray<Message.AssistantPart>): (self: Conversation) => ReadonlyArray<Message.AssistantPart>
+  (self: Conversation, content: ReadonlyArray<Message.AssistantPart>): ReadonlyArray<Message.AssistantPart>
+} = dual(2, (self: Conversation, content: ReadonlyArray<Message.AssistantPart>) =>
+  history.relabelCalls(history.asHistory(self), content)
 )
 
 /**
  * Answers every open call with an `interrupted` failure, so that the conversation
- * can go on.
+ * can continue.
  *
  * **Details**
  *
  * `message` is what the model reads. `result` makes the placeholder of each call,
  * where one text for all is not enough.
  *
- * **Example** (Going on after an interruption)
+ * **Example** (Continuing after an interruption)
  *
  * ```ts
  * import { Effect } from "effect"
@@ -468,35 +370,23 @@ export const relabelCalls: {
  * @since 0.1.0
  */
 export const seal: {
-  (options?: SealOptions): (self: history.Conversation) => Effect.Effect<history.Conversation>
-  (self: history.Conversation, options?: SealOptions): Effect.Effect<history.Conversation>
-} = dual(
-  firstIsConversation,
-  (self: history.Conversation, options?: SealOptions): Effect.Effect<history.Conversation> => {
-    const message = options?.message ?? "Tool call interrupted before completion."
-    return Effect.reduce(
-      openCalls(self),
-      () => history.asHistory(self),
-      (current, call) =>
-        Effect.map(
-          Message.tool({
-            callId: call.id,
-            name: call.name,
-            result: options?.result?.(call) ?? ToolResult.failure("interrupted", message)
-          }),
-          (message) => history.pushMessage(current, message)
-        )
-    )
-  }
-)
+  (options?: SealOptions): (self: Conversation) => Effect.Effect<Conversation>
+  (self: Conversation, options?: SealOptions): Effect.Effect<Conversation>
+} = dual(firstIsConversation, (self: Conversation, options?: SealOptions) => {
+  const interrupted = ToolResult.failure("interrupted", options?.message ?? history.interruptedMessage)
+  return Effect.reduce(
+    openCalls(self),
+    () => history.asHistory(self),
+    (current, call) => {
+      const result = options?.result?.(call) ?? interrupted
+      return Effect.map(Message.tool({ callId: call.id, name: call.name, result }), (message) =>
+        history.pushMessage(current, message)
+      )
+    }
+  )
+})
 
-/**
- * Options of {@link seal}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface SealOptions {
+interface SealOptions {
   readonly message?: string | undefined
   readonly result?: ((call: Message.ToolCallPart) => ToolResult.ToolResult) | undefined
 }
@@ -507,7 +397,7 @@ export interface SealOptions {
  * @category tokens
  * @since 0.1.0
  */
-export const tokenLimit = (self: history.Conversation): Option.Option<number> =>
+export const tokenLimit = (self: Conversation): Option.Option<number> =>
   Option.fromUndefinedOr(history.asHistory(self).tokenLimit)
 
 /**
@@ -517,9 +407,9 @@ export const tokenLimit = (self: history.Conversation): Option.Option<number> =>
  * @since 0.1.0
  */
 export const withTokenLimit: {
-  (tokenLimit: number | undefined): (self: history.Conversation) => history.Conversation
-  (self: history.Conversation, tokenLimit: number | undefined): history.Conversation
-} = dual(2, (self: history.Conversation, tokenLimit: number | undefined): history.Conversation =>
+  (tokenLimit: number | undefined): (self: Conversation) => Conversation
+  (self: Conversation, tokenLimit: number | undefined): Conversation
+} = dual(2, (self: Conversation, tokenLimit: number | undefined) =>
   history.withTokenLimit(history.asHistory(self), tokenLimit)
 )
 
@@ -534,7 +424,7 @@ export const withTokenLimit: {
  * @category tokens
  * @since 0.1.0
  */
-export const tokenCount = (self: history.Conversation): number => history.asHistory(self).tokenCount
+export const tokenCount = (self: Conversation): number => history.asHistory(self).tokenCount
 
 /**
  * The token limit less {@link tokenCount}; negative when it is exceeded, `None`
@@ -543,7 +433,7 @@ export const tokenCount = (self: history.Conversation): number => history.asHist
  * @category tokens
  * @since 0.1.0
  */
-export const tokenRemaining = (self: history.Conversation): Option.Option<number> =>
+export const tokenRemaining = (self: Conversation): Option.Option<number> =>
   Option.map(tokenLimit(self), (limit) => limit - tokenCount(self))
 
 /**
@@ -554,36 +444,12 @@ export const tokenRemaining = (self: history.Conversation): Option.Option<number
  * @since 0.1.0
  */
 export const approachingLimit: {
-  (threshold?: number): (self: history.Conversation) => boolean
-  (self: history.Conversation, threshold?: number): boolean
-} = dual(firstIsConversation, (self: history.Conversation, threshold: number = 0.8): boolean => {
+  (threshold?: number): (self: Conversation) => boolean
+  (self: Conversation, threshold?: number): boolean
+} = dual(firstIsConversation, (self: Conversation, threshold: number = 0.8): boolean => {
   const { tokenLimit } = history.asHistory(self)
   return tokenLimit !== undefined && tokenCount(self) >= threshold * tokenLimit
 })
-
-/**
- * Options of {@link dropOldTurns}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface DropOldTurnsOptions {
-  /** Turns to keep, an integer from 0; absent keeps all. */
-  readonly keepRecent?: number | undefined
-  /** Whether the system message stays; default `true`. */
-  readonly keepSystemPrompt?: boolean | undefined
-}
-
-/**
- * What is left, and what was removed, oldest first.
- *
- * @category models
- * @since 0.1.0
- */
-export interface DroppedTurns {
-  readonly conversation: history.Conversation
-  readonly removed: ReadonlyArray<Message.Message>
-}
 
 /**
  * Drops old turns.
@@ -592,7 +458,7 @@ export interface DroppedTurns {
  *
  * A turn starts at a user message and ends before the next one, so calls and
  * their results stay together. Messages before the first user message are a turn
- * of their own. The token limit is not looked at.
+ * of their own. The token limit has no effect. `removed` is oldest first.
  *
  * **Example** (Keeping the last turn)
  *
@@ -619,38 +485,42 @@ export interface DroppedTurns {
  * @since 0.1.0
  */
 export const dropOldTurns: {
-  (
-    options: DropOldTurnsOptions
-  ): (self: history.Conversation) => Result.Result<DroppedTurns, ConversationError.ConversationError>
-  (
-    self: history.Conversation,
-    options: DropOldTurnsOptions
-  ): Result.Result<DroppedTurns, ConversationError.ConversationError>
+  (options: DropOldTurnsOptions): (self: Conversation) => Result.Result<DroppedTurns, ConversationError>
+  (self: Conversation, options: DropOldTurnsOptions): Result.Result<DroppedTurns, ConversationError>
 } = dual(
   2,
   (
-    self: history.Conversation,
-    options: DropOldTurnsOptions
-  ): Result.Result<DroppedTurns, ConversationError.ConversationError> => {
-    const keepRecent = options.keepRecent
-    if (keepRecent !== undefined && !(Number.isInteger(keepRecent) && keepRecent >= 0)) {
-      return Result.fail(
-        new ConversationError.ConversationError({
-          reason: new ConversationError.InvalidKeepRecent({ found: String(keepRecent) })
-        })
-      )
-    }
+    self: Conversation,
+    { keepRecent, keepSystemPrompt = true }: DropOldTurnsOptions
+  ): Result.Result<DroppedTurns, ConversationError> => {
+    if (keepRecent !== undefined && !isTurnCount(keepRecent)) return Result.fail(invalidKeepRecent(keepRecent))
     const all = messages(self)
     const first = firstTurnIndex(all)
     const from = keepRecent === undefined ? first : recentTurnsIndex(all, keepRecent)
-    const system = all.slice(0, first)
-    const dropSystem = options.keepSystemPrompt === false
-    const removed = dropSystem ? all.slice(0, from) : all.slice(first, from)
+    const system = all.slice(0, keepSystemPrompt ? first : 0)
+    const removed = all.slice(system.length, from)
     if (removed.length === 0) return Result.succeed({ conversation: self, removed })
-    const kept = dropSystem ? all.slice(from) : [...system, ...all.slice(from)]
-    return Result.succeed({ conversation: history.rebuild(kept, history.asHistory(self).tokenLimit), removed })
+    const conversation = history.rebuild([...system, ...all.slice(from)], history.asHistory(self).tokenLimit)
+    return Result.succeed({ conversation, removed })
   }
 )
+
+interface DropOldTurnsOptions {
+  /** Turns to keep, an integer from 0; absent keeps all. */
+  readonly keepRecent?: number | undefined
+  /** Whether the system message stays; default `true`. */
+  readonly keepSystemPrompt?: boolean | undefined
+}
+
+interface DroppedTurns {
+  readonly conversation: Conversation
+  readonly removed: ReadonlyArray<Message.Message>
+}
+
+const isTurnCount = (keepRecent: number): boolean => Number.isInteger(keepRecent) && keepRecent >= 0
+
+const invalidKeepRecent = (found: number): ConversationError =>
+  new ConversationError({ reason: { _tag: "InvalidKeepRecent", found: String(found) } })
 
 /**
  * Removes everything but the system message. The token limit stays.
@@ -658,20 +528,20 @@ export const dropOldTurns: {
  * @category combinators
  * @since 0.1.0
  */
-export const clear = (self: history.Conversation): history.Conversation => {
+export const clear = (self: Conversation): Conversation => {
   const { system, tokenLimit } = history.asHistory(self)
   return history.rebuild(system === undefined ? [] : [system], tokenLimit)
 }
 
 /**
- * What was said, without what differs from run to run: no ids, times, durations,
- * usage, reasoning or provider options. Plain data, equal
- * under every driver and tool runtime.
+ * The content of a conversation without the members that differ from run to run: no
+ * ids, times, durations, usage, reasoning or provider options. Plain data, equal under
+ * every driver and tool runtime.
  *
  * @category conversions
  * @since 0.1.0
  */
-export const transcript = (self: history.Conversation): Transcript => makeTranscript(messages(self))
+export const transcript = (self: Conversation): Transcript => messages(self).map(transcriptEntry)
 
 /**
  * Converts a conversation into a prompt of `effect/ai`.
@@ -704,27 +574,17 @@ export const transcript = (self: history.Conversation): Transcript => makeTransc
  * @category conversions
  * @since 0.1.0
  */
-export const toPrompt = (self: history.Conversation, options?: prompts.ToPromptOptions): Prompt.Prompt =>
+export const toPrompt = (self: Conversation, options?: prompts.ToPromptOptions): Prompt.Prompt =>
   prompts.toPrompt(messages(self), options ?? {})
 
 /**
- * Options of {@link fromPrompt} and {@link fromChat}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface PromptOptions {
-  readonly tokenLimit?: number | undefined
-}
-
-/**
- * Reads a conversation from a prompt of `effect/ai`, checking every law.
+ * Reads a conversation from a prompt of `effect/ai` and checks every law.
  *
  * **Details**
  *
  * Each result of a tool message becomes a message. Messages that {@link toPrompt}
  * wrote with `lossless` keep their ids and times; others get new ones. Approval
- * parts are no history and are dropped. Indices in errors are those of the prompt.
+ * parts are not history and are dropped. Indices in errors are those of the prompt.
  * With `onUnlawful: "repair"` a history that breaks laws is repaired instead of
  * refused, see {@link repair}.
  *
@@ -747,11 +607,14 @@ export interface PromptOptions {
  * @category conversions
  * @since 0.1.0
  */
-export const fromPrompt: history.Reader<Prompt.Prompt, PromptOptions, ConversationError.ConversationError> =
-  history.makeReader(
-    (input, options) => prompts.fromPrompt(input, options?.tokenLimit),
-    (input, options) => prompts.repairPrompt(input, options?.tokenLimit)
-  )
+export const fromPrompt: history.Reader<Prompt.Prompt, PromptOptions, ConversationError> = history.makeReader(
+  (prompt, options) => prompts.fromPrompt(prompt, options?.tokenLimit),
+  (prompt, options) => prompts.repairPrompt(prompt, options?.tokenLimit)
+)
+
+interface PromptOptions {
+  readonly tokenLimit?: number | undefined
+}
 
 /**
  * Reads a conversation from the history of a `Chat` of `effect/ai`, as
@@ -760,19 +623,17 @@ export const fromPrompt: history.Reader<Prompt.Prompt, PromptOptions, Conversati
  * @category conversions
  * @since 0.1.0
  */
-export const fromChat: history.Reader<Chat.Chat, PromptOptions, ConversationError.ConversationError> =
-  history.makeReader(
-    (chat, options) =>
-      Effect.flatMap(Ref.get(chat.history), (prompt) => prompts.fromPrompt(prompt, options?.tokenLimit)),
-    (chat, options) =>
-      Effect.flatMap(Ref.get(chat.history), (prompt) => prompts.repairPrompt(prompt, options?.tokenLimit))
-  )
+export const fromChat: history.Reader<Chat.Chat, PromptOptions, ConversationError> = history.makeReader(
+  (chat, options) => Effect.flatMap(Ref.get(chat.history), (prompt) => fromPrompt(prompt, options)),
+  (chat, options) =>
+    Effect.flatMap(Ref.get(chat.history), (prompt) => fromPrompt(prompt, { ...options, onUnlawful: "repair" }))
+)
 
 /**
  * Replaces the history of a `Chat` of `effect/ai`. The lossless form is written,
  * so that {@link fromChat} reads the same conversation back.
  *
- * **Example** (Handing a conversation to a chat)
+ * **Example** (Passing a conversation to a chat)
  *
  * ```ts
  * import { Effect, Equal } from "effect"
@@ -794,112 +655,12 @@ export const fromChat: history.Reader<Chat.Chat, PromptOptions, ConversationErro
  * @since 0.1.0
  */
 export const toChat: {
-  (chat: Chat.Chat): (self: history.Conversation) => Effect.Effect<void>
-  (self: history.Conversation, chat: Chat.Chat): Effect.Effect<void>
-} = dual(2, (self: history.Conversation, chat: Chat.Chat): Effect.Effect<void> =>
-  Ref.set(chat.history, toPrompt(self, { lossless: true }))
-)
+  (chat: Chat.Chat): (self: Conversation) => Effect.Effect<void>
+  (self: Conversation, chat: Chat.Chat): Effect.Effect<void>
+} = dual(2, (self: Conversation, chat: Chat.Chat) => Ref.set(chat.history, toPrompt(self, { lossless: true })))
 
 /**
- * Writes a conversation as versioned JSON.
- *
- * **Details**
- *
- * Fails where something must not be written: a `Redacted` value, a key that names
- * a secret in metadata or provider options, a key that no reader accepts, or more
- * than the limits allow to be read back.
- *
- * **Example** (Storing a conversation)
- *
- * ```ts
- * import { Effect, Equal } from "effect"
- * import { Conversation } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const program = Effect.gen(function*() {
- *   const chat = yield* Conversation.addUser(Conversation.empty, "Hello")
- *   const text = yield* Conversation.encodeJson(chat)
- *   assert.strictEqual(JSON.parse(text).version, 1)
- *   return Equal.equals(yield* Conversation.decodeJson(text), chat)
- * })
- *
- * assert.strictEqual(Effect.runSync(program), true)
- * ```
- *
- * @category encoding
- * @since 0.1.0
- */
-export const encode = (
-  self: history.Conversation,
-  options?: VersionedCodec.EncodeOptions
-): Effect.Effect<JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
-  history.codec.encode(self, options)
-
-/**
- * Like {@link encode}, as JSON text. `indent` is the number of spaces per level,
- * default 0.
- *
- * @category encoding
- * @since 0.1.0
- */
-export const encodeJson = (
-  self: history.Conversation,
-  options?: VersionedCodec.EncodeOptions & { readonly indent?: number | undefined }
-): Effect.Effect<string, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
-  history.codec.encodeJson(self, options)
-
-/**
- * Reads a conversation from JSON of any version, under the limits of `Limits`.
- *
- * **Details**
- *
- * Undeclared keys are refused. A history that breaks a law is an `Invalid` reason
- * with the path of the message, or, with `onUnlawful: "repair"`, repaired: the result
- * is then the conversation together with a list of what was changed, see
- * {@link repair}. Data that is no conversation at all is refused either way.
- *
- * **Example** (Repairing what is read)
- *
- * ```ts
- * import { Effect } from "effect"
- * import { Conversation } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const input = {
- *   version: 1,
- *   messages: [{
- *     role: "tool",
- *     id: "m1",
- *     createdAt: "2026-01-01T00:00:00.000Z",
- *     callId: "c1",
- *     name: "search",
- *     result: { _tag: "Failure", type: "not_found", message: "Nothing found" }
- *   }]
- * }
- * const refused = Effect.runSync(Effect.flip(Conversation.decode(input)))
- * assert.match(refused.message, /\/messages\/0/)
- *
- * const { repairs } = Effect.runSync(Conversation.decode(input, { onUnlawful: "repair" }))
- * assert.strictEqual(repairs[0]?._tag, "MessageDropped")
- * ```
- *
- * @category decoding
- * @since 0.1.0
- */
-export const decode: history.Reader<unknown, VersionedCodec.DecodeOptions, PayloadError.PayloadError> =
-  history.makeReader(history.codec.decode, history.repairingCodec.decode)
-
-/**
- * Like {@link decode}, from JSON text or bytes of UTF-8.
- *
- * @category decoding
- * @since 0.1.0
- */
-export const decodeJson: history.Reader<string | Uint8Array, VersionedCodec.DecodeOptions, PayloadError.PayloadError> =
-  history.makeReader(history.codec.decodeJson, history.repairingCodec.decodeJson)
-
-/**
- * Makes a lawful conversation of messages, and says what had to be changed.
+ * Makes a lawful conversation of messages, and lists the changes that made it lawful.
  *
  * **When to use**
  *
@@ -942,200 +703,91 @@ export const decodeJson: history.Reader<string | Uint8Array, VersionedCodec.Deco
  */
 export const repair = (
   messages: Iterable<Message.Message>,
-  options?: { readonly tokenLimit?: number | undefined; readonly staleUsage?: boolean | undefined }
-): Effect.Effect<history.Repaired> => history.repairMessages(messages, options ?? {})
+  options?: { readonly tokenLimit?: number | undefined }
+): Effect.Effect<Repaired> => history.repairMessages(messages, options)
 
-const relabelContent = (
-  self: history.History,
-  content: ReadonlyArray<Message.AssistantPart>
-): ReadonlyArray<Message.AssistantPart> => {
-  const used = new Set<string>()
-  const taken = (id: string) => id === "" || used.has(id) || HashMap.has(self.callIds, id)
-  // Where the search of each stem stopped: a model may give thousands of calls the same id.
-  const numbers = new Map<string, number>()
-  const fresh = (id: string): string => {
-    const stem = `${id === "" ? "call" : id}_${self.length}`
-    let n = numbers.get(stem) ?? 1
-    let candidate = n === 1 ? stem : `${stem}_${n}`
-    while (taken(candidate)) candidate = `${stem}_${++n}`
-    numbers.set(stem, n)
-    return candidate
-  }
-  // Newest label of each id that the provider runs, for the result that follows
-  const labels = new Map<string, string>()
-  return content.map((part) => {
-    if (part.type === "tool-call") {
-      const id = taken(part.id) ? fresh(part.id) : part.id
-      used.add(id)
-      if (part.providerExecuted === true) labels.set(part.id, id)
-      return id === part.id ? part : { ...part, id }
-    }
-    if (part.type === "tool-result") {
-      const id = labels.get(part.id) ?? openLabelOf(self, part)
-      return id === undefined || id === part.id ? part : { ...part, id }
-    }
-    return part
-  })
-}
+const TranscriptContent = Schema.Union([
+  Schema.Struct({ type: Schema.Literal("text"), text: Schema.String }),
+  ToolResult.FilePart.mapFields(({ options: _, ...fields }) => fields)
+])
 
-/** The new id of a call in an earlier message that the provider still answers under the old one. */
-const openLabelOf = (self: history.History, { id, name }: Message.ToolResultPart): string | undefined => {
-  if (HashMap.has(self.providerOpen, id)) return undefined
-  const relabelled = Array.from(self.providerOpen, ([, call]) => call).filter(
-    (call) => call.name === name && call.id.startsWith(`${id}_`)
-  )
-  return relabelled.length === 1 ? relabelled[0]?.id : undefined
-}
-
-/**
- * Text, with neighbouring text parts joined.
- *
- * @category models
- * @since 0.1.0
- */
-export const TranscriptText = Schema.Struct({ type: Schema.Literal("text"), text: Schema.String })
-
-/**
- * A file.
- *
- * @category models
- * @since 0.1.0
- */
-export const TranscriptFile = Schema.Struct({
-  type: Schema.Literal("file"),
-  mediaType: Schema.String,
-  fileName: Schema.optionalKey(Schema.String),
-  data: ToolResult.FilePart.fields.data
-})
-
-/**
- * A call, without its id.
- *
- * @category models
- * @since 0.1.0
- */
-export const TranscriptCall = Schema.Struct({
-  type: Schema.Literal("tool-call"),
-  name: Schema.String,
-  arguments: Schema.Json
-})
-
-const resultFields = {
+const transcriptResult = {
   name: Schema.String,
   /** `"success"`, or the type of the failure. */
   type: Schema.String,
-  content: Schema.Array(Schema.Union([TranscriptText, TranscriptFile]))
+  content: Schema.Array(TranscriptContent)
 }
 
-/**
- * One entry of a transcript.
- *
- * **Details**
- *
- * Reasoning is left out. Results of tools that the provider ran stand in the
- * assistant's content; other results are entries of their own, in call order.
- *
- * @category models
- * @since 0.1.0
- */
-export const TranscriptEntry = Schema.Union([
-  Schema.Struct({ role: Schema.Literal("system"), text: Schema.String }),
-  Schema.Struct({
-    role: Schema.Literal("user"),
-    content: Schema.Array(Schema.Union([TranscriptText, TranscriptFile]))
-  }),
-  Schema.Struct({
-    role: Schema.Literal("assistant"),
-    content: Schema.Array(
-      Schema.Union([
-        TranscriptText,
-        TranscriptFile,
-        TranscriptCall,
-        Schema.Struct({ type: Schema.Literal("tool-result"), result: Schema.Struct(resultFields) })
-      ])
-    )
-  }),
-  Schema.Struct({ role: Schema.Literal("tool"), ...resultFields })
+const TranscriptPart = Schema.Union([
+  ...TranscriptContent.members,
+  Schema.Struct({ type: Schema.Literal("tool-call"), name: Schema.String, arguments: Schema.Json }),
+  Schema.Struct({ type: Schema.Literal("tool-result"), result: Schema.Struct(transcriptResult) })
 ])
 
 /**
- * One entry of a transcript.
- *
- * @category models
- * @since 0.1.0
- */
-export type TranscriptEntry = typeof TranscriptEntry.Type
-
-/**
- * Schema of a transcript. Transcripts are plain data: compare them with
+ * The content of a conversation as plain data: compare transcripts with
  * `Equal.equals` or any deep comparison.
  *
- * @category schemas
- * @since 0.1.0
- */
-export const Transcript = Schema.Array(TranscriptEntry)
-
-/**
- * A whole transcript.
+ * **Details**
+ *
+ * One entry for each message. Neighbouring texts are joined, and reasoning is left
+ * out. Results of tools that the provider ran are in the assistant's content; other
+ * results are entries of their own, in call order.
  *
  * @category models
  * @since 0.1.0
  */
+export const Transcript = Schema.Array(
+  Schema.Union([
+    Schema.Struct({ role: Schema.Literal("system"), text: Schema.String }),
+    Schema.Struct({ role: Schema.Literal("user"), content: Schema.Array(TranscriptContent) }),
+    Schema.Struct({ role: Schema.Literal("assistant"), content: Schema.Array(TranscriptPart) }),
+    Schema.Struct({ role: Schema.Literal("tool"), ...transcriptResult })
+  ])
+)
+
+/** @since 0.1.0 */
 export type Transcript = typeof Transcript.Type
 
-type AssistantEntry = Extract<TranscriptEntry, { role: "assistant" }>
+type TranscriptPart = typeof TranscriptPart.Type
 
-type AssistantEntryContent = AssistantEntry["content"][number]
+const transcriptEntry = (message: Message.Message): Transcript[number] => {
+  switch (message.role) {
+    case "system":
+      return { role: "system", text: message.content }
+    case "user":
+      return { role: "user", content: plainContent(message.content) }
+    case "assistant":
+      return { role: "assistant", content: joinTexts(message.content.flatMap(transcriptPart)) }
+    case "tool":
+      return { role: "tool", ...plainResult(message) }
+  }
+}
 
-type PlainContent = Extract<AssistantEntryContent, { type: "text" | "file" }>
-
-const makeTranscript = (messages: ReadonlyArray<Message.Message>): Transcript =>
-  messages.map((message): TranscriptEntry => {
-    switch (message.role) {
-      case "system":
-        return { role: "system", text: message.content }
-      case "user":
-        return { role: "user", content: toPlainContents(message.content) }
-      case "assistant":
-        return { role: "assistant", content: joinTexts(message.content.flatMap(toEntryContent)) }
-      case "tool":
-        return { role: "tool", ...toEntryResult(message) }
-    }
-  })
-
-const toEntryContent = (part: Message.AssistantPart): ReadonlyArray<AssistantEntryContent> => {
+const transcriptPart = (part: Message.AssistantPart): ReadonlyArray<TranscriptPart> => {
   switch (part.type) {
     case "reasoning":
       return []
     case "tool-call":
       return [{ type: "tool-call", name: part.name, arguments: part.arguments }]
     case "tool-result":
-      return [{ type: "tool-result", result: toEntryResult(part) }]
+      return [{ type: "tool-result", result: plainResult(part) }]
     default:
-      return [toPlainContent(part)]
+      return [plainPart(part)]
   }
 }
 
-const toEntryResult = ({ name, result }: Pick<Message.ToolMessage, "name" | "result">) => ({
+const plainResult = ({ name, result }: Pick<Message.ToolMessage, "name" | "result">) => ({
   name,
   type: ToolResult.isFailure(result) ? result.type : "success",
-  content: toPlainContents(ToolResult.content(result))
+  content: plainContent(ToolResult.content(result))
 })
 
-const toPlainContent = (part: ToolResult.Content): PlainContent =>
-  part.type === "text"
-    ? { type: "text", text: part.text }
-    : {
-        type: "file",
-        mediaType: part.mediaType,
-        ...(part.fileName === undefined ? undefined : { fileName: part.fileName }),
-        data: part.data
-      }
+const plainPart = ({ options: _, ...part }: ToolResult.Content): typeof TranscriptContent.Type => part
 
-const toPlainContents = (parts: ReadonlyArray<ToolResult.Content>): ReadonlyArray<PlainContent> =>
-  joinTexts(parts.map(toPlainContent))
+const plainContent = (parts: ReadonlyArray<ToolResult.Content>) => joinTexts(parts.map(plainPart))
 
-const joinTexts = <P extends AssistantEntryContent>(parts: ReadonlyArray<P>): ReadonlyArray<P> => {
+const joinTexts = <P extends TranscriptPart>(parts: ReadonlyArray<P>): ReadonlyArray<P> => {
   const joined: Array<P> = []
   for (const part of parts) {
     const last = joined.at(-1)
@@ -1147,69 +799,25 @@ const joinTexts = <P extends AssistantEntryContent>(parts: ReadonlyArray<P>): Re
   return joined
 }
 
-/**
- * A message that is not in the conversation any more.
- *
- * @category models
- * @since 0.1.0
- */
-export const RemovedMessage = Schema.Struct({
-  id: Schema.String,
-  role: Schema.Literals(Message.roles),
-  tokens: Schema.Number
-}).annotate({ identifier: "RemovedMessage" })
-
-/**
- * A message that is not in the conversation any more.
- *
- * @category models
- * @since 0.1.0
- */
-export type RemovedMessage = typeof RemovedMessage.Type
-
-/**
- * A tool result of which the beginning and the end were kept. The message has the id
- * and the place it had.
- *
- * @category models
- * @since 0.1.0
- */
-export const ShortenedOutput = Schema.Struct({
+const ShortenedOutput = Schema.Struct({
   id: Schema.String,
   callId: Schema.String,
   name: Schema.String,
   before: Schema.Number,
   after: Schema.Number
-}).annotate({ identifier: "ShortenedMessage" })
+})
+
+type ShortenedOutput = typeof ShortenedOutput.Type
 
 /**
- * A tool result of which the beginning and the end were kept.
+ * The messages that were removed, shortened and put in their place, oldest first, and
+ * the tokens of the conversation before and after, as {@link estimatedSize} estimates
+ * them.
  *
- * @category models
- * @since 0.1.0
- */
-export type ShortenedOutput = typeof ShortenedOutput.Type
-
-/**
- * The message that stands for those that were removed.
+ * **Details**
  *
- * @category models
- * @since 0.1.0
- */
-export const SummaryReport = Schema.Struct({ id: Schema.String, tokens: Schema.Number })
-
-/**
- * The message that stands for those that were removed.
- *
- * @category models
- * @since 0.1.0
- */
-export type SummaryReport = typeof SummaryReport.Type
-
-/**
- * What was removed, shortened and put in its place, oldest first, and what the
- * conversation weighed before and weighs now. All numbers are tokens as
- * `Conversation.estimatedSize` estimates them.
+ * `shortened` lists tool results of which only the beginning and the end were kept, in
+ * messages with the same ids. `summary` is the message that replaces the removed ones.
  *
  * @category models
  * @since 0.1.0
@@ -1217,18 +825,19 @@ export type SummaryReport = typeof SummaryReport.Type
 export const ReductionReport = Schema.Struct({
   before: Schema.Number,
   after: Schema.Number,
-  removed: Schema.Array(RemovedMessage),
+  removed: Schema.Array(
+    Schema.Struct({
+      id: Schema.String,
+      role: Schema.Literals(["system", "user", "assistant", "tool"]),
+      tokens: Schema.Number
+    })
+  ),
   shortened: Schema.Array(ShortenedOutput),
-  summary: Schema.optionalKey(SummaryReport)
+  summary: Schema.optionalKey(Schema.Struct({ id: Schema.String, tokens: Schema.Number }))
 }).annotate({ identifier: "BudgetReport" })
 
-/**
- * What was removed, shortened and put in its place.
- *
- * @category models
- * @since 0.1.0
- */
-export type ReductionReport = typeof ReductionReport.Type
+/** @since 0.1.0 */
+export interface ReductionReport extends Schema.Schema.Type<typeof ReductionReport> {}
 
 /**
  * Whether nothing was changed.
@@ -1260,40 +869,13 @@ export class BudgetTooSmall extends Schema.TaggedError<BudgetTooSmall>("effect-e
 }
 
 /**
- * Options of {@link estimatedSize}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface SizeOptions {
-  /**
-   * Tokens of what is sent beside the conversation, tool definitions for example;
-   * default 0. Not added to a report of the provider, which contains them.
-   */
-  readonly overhead?: number | undefined
-}
-
-/**
- * Options of {@link truncate}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface TruncateOptions extends SizeOptions {
-  /** The most tokens that the next request may weigh. */
-  readonly budget: number
-  /** How many characters of a shortened tool output are kept, default 400. Outputs up to twice as long are left alone. */
-  readonly keepOutput?: number | undefined
-}
-
-/**
  * A conversation within its budget, and what was done to it.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Reduction {
-  readonly conversation: history.Conversation
+  readonly conversation: Conversation
   readonly report: ReductionReport
 }
 
@@ -1334,15 +916,21 @@ export interface Reduction {
  * @since 0.1.0
  */
 export const estimatedSize: {
-  (options?: SizeOptions): (self: history.Conversation) => Effect.Effect<number>
-  (self: history.Conversation, options?: SizeOptions): Effect.Effect<number>
-} = dual(
-  (args) => history.isHistory(args[0]),
-  (self: history.Conversation, options?: SizeOptions): Effect.Effect<number> =>
-    Effect.map(TokenCounter.TokenCounter, (counter) =>
-      requestTokens(history.asHistory(self), options?.overhead ?? 0, makeWeigher(counter))
-    )
+  (options?: SizeOptions): (self: Conversation) => Effect.Effect<number>
+  (self: Conversation, options?: SizeOptions): Effect.Effect<number>
+} = dual(firstIsConversation, (self: Conversation, options?: SizeOptions) =>
+  Effect.map(TokenCounter.TokenCounter, (counter) =>
+    requestTokens(history.asHistory(self), options?.overhead ?? 0, makeWeigher(counter))
+  )
 )
+
+interface SizeOptions {
+  /**
+   * Tokens of the parts of a request beside the conversation, tool definitions for
+   * example; default 0. Not added to a report of the provider, which contains them.
+   */
+  readonly overhead?: number | undefined
+}
 
 /**
  * Brings a conversation within a budget of tokens by giving up the least useful first.
@@ -1398,76 +986,20 @@ export const estimatedSize: {
  * @since 0.1.0
  */
 export const truncate: {
-  (options: TruncateOptions): (self: history.Conversation) => Effect.Effect<Reduction, BudgetTooSmall>
-  (self: history.Conversation, options: TruncateOptions): Effect.Effect<Reduction, BudgetTooSmall>
-} = dual(2, (self: history.Conversation, options: TruncateOptions): Effect.Effect<Reduction, BudgetTooSmall> =>
+  (options: TruncateOptions): (self: Conversation) => Effect.Effect<Reduction, BudgetTooSmall>
+  (self: Conversation, options: TruncateOptions): Effect.Effect<Reduction, BudgetTooSmall>
+} = dual(2, (self: Conversation, options: TruncateOptions) =>
   Effect.flatMap(TokenCounter.TokenCounter, (counter) =>
     Effect.fromResult(truncateHistory(history.asHistory(self), options, makeWeigher(counter)))
   )
 )
 
-/**
- * Options of {@link compact}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface CompactOptions<out E = never, out R = never> {
-  /** Turns to keep as they are, an integer from 0. A turn with open calls is kept in any case. */
-  readonly keepRecent: number
-  /**
-   * Makes the summary of the old turns. They come as a lawful conversation without
-   * the system message, and begin with the last summary if there was one.
-   */
-  readonly summarize: (old: history.Conversation) => Effect.Effect<string, E, R>
+interface TruncateOptions extends SizeOptions {
+  /** The most tokens that the next request may weigh. */
+  readonly budget: number
+  /** How many characters of a shortened tool output are kept, default 400. Outputs up to twice as long are left alone. */
+  readonly keepOutput?: number | undefined
 }
-
-const compactHistory = <E, R>(
-  conversation: history.Conversation,
-  options: CompactOptions<E, R>
-): Effect.Effect<Reduction, ConversationError.ConversationError | E, R> =>
-  Effect.gen(function* () {
-    const { keepRecent } = options
-    if (!(Number.isInteger(keepRecent) && keepRecent >= 0)) {
-      return yield* new ConversationError.ConversationError({
-        reason: new ConversationError.InvalidKeepRecent({ found: String(keepRecent) })
-      })
-    }
-    const self = history.asHistory(conversation)
-    const weigh = makeWeigher(yield* TokenCounter.TokenCounter)
-    const before = historyTokens(self, weigh)
-    const all = history.toArray(self)
-    const first = firstTurnIndex(all)
-    const isOpen = !HashMap.isEmpty(self.open) || !HashMap.isEmpty(self.providerOpen)
-    const from = recentTurnsIndex(all, isOpen ? Math.max(1, keepRecent) : keepRecent)
-    const old = all.slice(first, from)
-    if (
-      old.length === 0 ||
-      (old.length === 1 && old.every((message) => history.hasMark(message, history.summaryMark)))
-    ) {
-      return { conversation, report: { before, after: before, removed: [], shortened: [] } }
-    }
-    const text = yield* options.summarize(history.rebuild(old, undefined))
-    if (text.trim() === "") {
-      return yield* new ConversationError.ConversationError({
-        reason: new ConversationError.EmptySummary({ messages: old.length })
-      })
-    }
-    const summary = yield* Message.user(`Summary of the conversation so far:\n\n${text}`, {
-      metadata: { [history.summaryMark]: old.length }
-    })
-    const after = history.rebuild([...all.slice(0, first), summary, ...all.slice(from)], self.tokenLimit)
-    return {
-      conversation: after,
-      report: {
-        before,
-        after: historyTokens(after, weigh),
-        removed: old.map((message) => ({ id: message.id, role: message.role, tokens: weigh(message) })),
-        shortened: [],
-        summary: { id: summary.id, tokens: weigh(summary) }
-      }
-    }
-  })
 
 /**
  * Replaces old turns by a summary.
@@ -1518,14 +1050,58 @@ const compactHistory = <E, R>(
  * @since 0.1.0
  */
 export const compact: {
-  <E, R>(
-    options: CompactOptions<E, R>
-  ): (self: history.Conversation) => Effect.Effect<Reduction, ConversationError.ConversationError | E, R>
-  <E, R>(
-    self: history.Conversation,
-    options: CompactOptions<E, R>
-  ): Effect.Effect<Reduction, ConversationError.ConversationError | E, R>
-} = dual(2, compactHistory)
+  <E, R>(options: CompactOptions<E, R>): (self: Conversation) => Effect.Effect<Reduction, ConversationError | E, R>
+  <E, R>(self: Conversation, options: CompactOptions<E, R>): Effect.Effect<Reduction, ConversationError | E, R>
+} = dual(
+  2,
+  Effect.fnUntraced(function* <E, R>(self: Conversation, { keepRecent, summarize }: CompactOptions<E, R>) {
+    if (!isTurnCount(keepRecent)) return yield* invalidKeepRecent(keepRecent)
+    const { open, providerOpen, tokenLimit } = history.asHistory(self)
+    const weigh = makeWeigher(yield* TokenCounter.TokenCounter)
+    const before = historyTokens(history.asHistory(self), weigh)
+    const all = messages(self)
+    const first = firstTurnIndex(all)
+    const isOpen = !HashMap.isEmpty(open) || !HashMap.isEmpty(providerOpen)
+    const from = recentTurnsIndex(all, isOpen ? Math.max(1, keepRecent) : keepRecent)
+    const old = all.slice(first, from)
+    const isSummary = old.length === 1 && old.every((message) => history.hasMark(message, history.summaryMark))
+    if (old.length === 0 || isSummary) {
+      return { conversation: self, report: { before, after: before, removed: [], shortened: [] } }
+    }
+    const text = yield* summarize(history.rebuild(old, undefined))
+    if (text.trim() === "") {
+      return yield* new ConversationError({ reason: { _tag: "EmptySummary", messages: old.length } })
+    }
+    const summary = yield* Message.user(`Summary of the conversation so far:\n\n${text}`, {
+      metadata: { [history.summaryMark]: old.length }
+    })
+    const conversation = history.rebuild([...all.slice(0, first), summary, ...all.slice(from)], tokenLimit)
+    const report: ReductionReport = {
+      before,
+      after: historyTokens(conversation, weigh),
+      removed: old.map((message) => removedMessage(message, weigh(message))),
+      shortened: [],
+      summary: { id: summary.id, tokens: weigh(summary) }
+    }
+    return { conversation, report }
+  })
+)
+
+interface CompactOptions<out E, out R> {
+  /** Turns to keep as they are, an integer from 0. A turn with open calls is kept in any case. */
+  readonly keepRecent: number
+  /**
+   * Makes the summary of the old turns. They come as a lawful conversation without
+   * the system message, and begin with the last summary if there was one.
+   */
+  readonly summarize: (old: Conversation) => Effect.Effect<string, E, R>
+}
+
+const removedMessage = ({ id, role }: Message.Message, tokens: number): ReductionReport["removed"][number] => ({
+  id,
+  role,
+  tokens
+})
 
 /** Position of the first message that is not the system message. */
 const firstTurnIndex = (all: ReadonlyArray<Message.Message>): number => (all[0]?.role === "system" ? 1 : 0)
@@ -1711,7 +1287,7 @@ const truncateHistory = (
   const report: ReductionReport = {
     before,
     after,
-    removed: entries.slice(first, from).map(({ message: { id, role }, tokens }) => ({ id, role, tokens })),
+    removed: entries.slice(first, from).map(({ message, tokens }) => removedMessage(message, tokens)),
     shortened
   }
   return Result.succeed({ conversation: history.rebuild(messages, self.tokenLimit), report })

@@ -16,7 +16,7 @@ import * as Random from "effect/Random"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import * as IdGenerator from "effect/ai/IdGenerator"
-import type { JsonObject } from "../payload/Json.ts"
+import { defined } from "../payload/internal/base.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as messageData from "./internal/messageData.ts"
 
@@ -62,14 +62,6 @@ export const MessageId: Context.Reference<Effect.Effect<string>> = Context.Refer
 )
 
 /**
- * The id of the next message.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const nextId: Effect.Effect<string> = Effect.flatMap(MessageId, (id) => id)
-
-/**
  * Numbers messages `prefix1`, `prefix2` ... For tests and for stores that count.
  *
  * @category layers
@@ -86,6 +78,8 @@ export const layerSequentialIds = (prefix: string = "m"): Layer.Layer<never> =>
     )
   )
 
+const TokenCount = Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)))
+
 /**
  * Token counts of one model call. Every count is optional: providers report what
  * they like.
@@ -98,42 +92,21 @@ export const layerSequentialIds = (prefix: string = "m"): Layer.Layer<never> =>
  * @category models
  * @since 0.1.0
  */
-export interface TokenUsage {
-  readonly inputTokens?: number
-  readonly outputTokens?: number
-  readonly cacheReadTokens?: number
-  readonly cacheWriteTokens?: number
-  readonly reasoningTokens?: number
-}
-
-const TokenCount = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
-
-/**
- * Schema of {@link TokenUsage}: non-negative integers.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const TokenUsage: Schema.Codec<TokenUsage> = Schema.Struct({
-  inputTokens: Schema.optionalKey(TokenCount),
-  outputTokens: Schema.optionalKey(TokenCount),
-  cacheReadTokens: Schema.optionalKey(TokenCount),
-  cacheWriteTokens: Schema.optionalKey(TokenCount),
-  reasoningTokens: Schema.optionalKey(TokenCount)
+export const TokenUsage = Schema.Struct({
+  inputTokens: TokenCount,
+  outputTokens: TokenCount,
+  cacheReadTokens: TokenCount,
+  cacheWriteTokens: TokenCount,
+  reasoningTokens: TokenCount
 }).annotate({ identifier: "TokenUsage" })
 
-/**
- * No tokens reported.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const emptyUsage: TokenUsage = {}
+/** @since 0.1.0 */
+export interface TokenUsage extends Schema.Schema.Type<typeof TokenUsage> {}
 
 const usageKeys = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"] as const
 
 /**
- * Adds usages field by field. A field that nobody reported stays absent.
+ * Adds usages field by field. A field without a report stays absent.
  *
  * **Example** (Adding up the calls of a run)
  *
@@ -159,42 +132,27 @@ export const sumUsage = (usages: Iterable<TokenUsage>): TokenUsage => {
   return total
 }
 
-/**
- * Input and output together, counting what was not reported as zero.
- *
- * @category getters
- * @since 0.1.0
- */
-export const totalTokens = (self: TokenUsage): number => (self.inputTokens ?? 0) + (self.outputTokens ?? 0)
+const ProviderOptions = Schema.optionalKey(ToolResult.ProviderOptions)
 
 /**
  * What the model wrote while thinking.
  *
  * **Details**
  *
- * `options` hold the provider's signature or encrypted form, where it gives one.
- * Providers refuse reasoning that comes back without it.
+ * `options` hold the provider's signature or encrypted form, where there is one.
+ * Providers reject reasoning that comes back without it.
  *
  * @category models
  * @since 0.1.0
  */
-export interface ReasoningPart {
-  readonly type: "reasoning"
-  readonly text: string
-  readonly options?: ToolResult.ProviderOptions
-}
-
-/**
- * Schema of {@link ReasoningPart}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const ReasoningPart: Schema.Codec<ReasoningPart> = Schema.Struct({
+export const ReasoningPart = Schema.Struct({
   type: Schema.Literal("reasoning"),
   text: Schema.String,
-  options: Schema.optionalKey(ToolResult.ProviderOptions)
+  options: ProviderOptions
 }).annotate({ identifier: "ReasoningPart" })
+
+/** @since 0.1.0 */
+export interface ReasoningPart extends Schema.Schema.Type<typeof ReasoningPart> {}
 
 /**
  * The model asks for a tool.
@@ -204,39 +162,26 @@ export const ReasoningPart: Schema.Codec<ReasoningPart> = Schema.Struct({
  * `arguments` are the parsed arguments, an object in all but malformed calls.
  * `text` is the argument text as it was received, where it was received as text:
  * renderers send it back byte by byte, which keeps the provider's prompt cache
- * warm. Text that does not parse stands in both fields.
+ * warm. Text that does not parse appears in both fields.
  *
  * `providerExecuted` marks a tool that the provider runs itself (web search, code
- * execution). Its result is a {@link ToolResultPart}, and nobody else runs it.
+ * execution). Its result is a {@link ToolResultPart}, and no handler runs.
  *
  * @category models
  * @since 0.1.0
  */
-export interface ToolCallPart {
-  readonly type: "tool-call"
-  readonly id: string
-  readonly name: string
-  readonly arguments: Schema.Json
-  readonly text?: string
-  readonly providerExecuted?: true
-  readonly options?: ToolResult.ProviderOptions
-}
-
-/**
- * Schema of {@link ToolCallPart}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const ToolCallPart: Schema.Codec<ToolCallPart> = Schema.Struct({
+export const ToolCallPart = Schema.Struct({
   type: Schema.Literal("tool-call"),
   id: Schema.String,
   name: Schema.String,
   arguments: Schema.Json,
   text: Schema.optionalKey(Schema.String),
   providerExecuted: Schema.optionalKey(Schema.Literal(true)),
-  options: Schema.optionalKey(ToolResult.ProviderOptions)
+  options: ProviderOptions
 }).annotate({ identifier: "ToolCallPart" })
+
+/** @since 0.1.0 */
+export interface ToolCallPart extends Schema.Schema.Type<typeof ToolCallPart> {}
 
 /**
  * The result of a tool that the provider ran itself. It answers a
@@ -245,27 +190,16 @@ export const ToolCallPart: Schema.Codec<ToolCallPart> = Schema.Struct({
  * @category models
  * @since 0.1.0
  */
-export interface ToolResultPart {
-  readonly type: "tool-result"
-  readonly id: string
-  readonly name: string
-  readonly result: ToolResult.ToolResult
-  readonly options?: ToolResult.ProviderOptions
-}
-
-/**
- * Schema of {@link ToolResultPart}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const ToolResultPart: Schema.Codec<ToolResultPart> = Schema.Struct({
+export const ToolResultPart = Schema.Struct({
   type: Schema.Literal("tool-result"),
   id: Schema.String,
   name: Schema.String,
   result: ToolResult.ToolResult,
-  options: Schema.optionalKey(ToolResult.ProviderOptions)
+  options: ProviderOptions
 }).annotate({ identifier: "ToolResultPart" })
+
+/** @since 0.1.0 */
+export interface ToolResultPart extends Schema.Schema.Type<typeof ToolResultPart> {}
 
 /**
  * A part of an assistant message.
@@ -273,21 +207,16 @@ export const ToolResultPart: Schema.Codec<ToolResultPart> = Schema.Struct({
  * @category models
  * @since 0.1.0
  */
-export type AssistantPart = ToolResult.TextPart | ToolResult.FilePart | ReasoningPart | ToolCallPart | ToolResultPart
-
-/**
- * Schema of {@link AssistantPart}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const AssistantPart: Schema.Codec<AssistantPart> = Schema.Union([
+export const AssistantPart = Schema.Union([
   ToolResult.TextPart,
   ToolResult.FilePart,
   ReasoningPart,
   ToolCallPart,
   ToolResultPart
 ])
+
+/** @since 0.1.0 */
+export type AssistantPart = typeof AssistantPart.Type
 
 /**
  * Makes a reasoning part.
@@ -299,9 +228,15 @@ export const reasoningPart = (text: string, options?: ToolResult.ProviderOptions
   options === undefined ? { type: "reasoning", text } : { type: "reasoning", text, options }
 
 /**
- * Makes a tool call.
+ * Makes a tool call, from arguments or from argument text as providers send it.
  *
- * **Example** (A call as a model would make it)
+ * **Details**
+ *
+ * Text without `arguments` is parsed, and kept next to them. Empty text is `{}`;
+ * text that does not parse replaces the arguments, and so does text with a key that
+ * no codec accepts (`__proto__`): the tool's validation rejects it.
+ *
+ * **Example** (A call as a model makes it)
  *
  * ```ts
  * import { Message } from "effect-emissary"
@@ -309,39 +244,21 @@ export const reasoningPart = (text: string, options?: ToolResult.ProviderOptions
  *
  * const call = Message.toolCallPart({ id: "call_1", name: "get_order", arguments: { id: "42" } })
  * assert.strictEqual(call.type, "tool-call")
+ *
+ * const received = Message.toolCallPart({ id: "call_1", name: "get_order", text: `{ "id": "42" }` })
+ * assert.deepStrictEqual(received.arguments, { id: "42" })
+ * assert.strictEqual(received.text, `{ "id": "42" }`)
  * ```
  *
  * @category constructors
  * @since 0.1.0
  */
-export const toolCallPart = (options: Omit<ToolCallPart, "type">): ToolCallPart => ({ type: "tool-call", ...options })
-
-/**
- * Makes a tool call from argument text, as providers send it.
- *
- * **Details**
- *
- * The text is kept next to the parsed arguments. Empty text is `{}`; text that does
- * not parse stands for the arguments, and so does text with a key that no codec
- * accepts (`__proto__`): the tool's validation refuses it.
- *
- * **Example** (Arguments as text)
- *
- * ```ts
- * import { Message } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const call = Message.toolCallPartFromText({ id: "call_1", name: "get_order", text: `{ "id": "42" }` })
- * assert.deepStrictEqual(call.arguments, { id: "42" })
- * assert.strictEqual(call.text, `{ "id": "42" }`)
- * ```
- *
- * @category constructors
- * @since 0.1.0
- */
-export const toolCallPartFromText = (
-  options: Omit<ToolCallPart, "type" | "arguments" | "text"> & { readonly text: string }
-): ToolCallPart => ({ type: "tool-call", ...options, ...messageData.parseCallArguments(options.text) })
+export const toolCallPart = (
+  options: Omit<ToolCallPart, "type"> | (Omit<ToolCallPart, "type" | "arguments"> & { readonly text: string })
+): ToolCallPart =>
+  "arguments" in options
+    ? { type: "tool-call", ...options }
+    : { type: "tool-call", ...options, ...messageData.parseCallArguments(options.text) }
 
 /**
  * Makes the result of a tool that the provider ran itself.
@@ -354,162 +271,59 @@ export const toolResultPart = (options: Omit<ToolResultPart, "type">): ToolResul
   ...options
 })
 
-/**
- * What every message has.
- *
- * **Details**
- *
- * `options` are provider options, sent to the provider of that name. `metadata`
- * is the application's own: kept and stored, never sent to a model. `usage` is
- * what the message cost, usually reported with the model's answer.
- *
- * @category models
- * @since 0.1.0
- */
-export interface MessageBase {
-  readonly id: string
-  readonly createdAt: DateTime.Utc
-  readonly usage?: TokenUsage
-  readonly options?: ToolResult.ProviderOptions
-  readonly metadata?: JsonObject
+const baseFields = {
+  id: Schema.String,
+  createdAt: Schema.DateTimeUtcFromString,
+  usage: Schema.optionalKey(TokenUsage),
+  options: ProviderOptions,
+  metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
 }
 
 /**
  * Instructions for the model. Only the first message of a conversation can be one.
  *
- * @category models
- * @since 0.1.0
- */
-export interface SystemMessage extends MessageBase {
-  readonly role: "system"
-  readonly content: string
-}
-
-/**
- * What the user said.
+ * **Details**
+ *
+ * Every message has these fields. `options` are provider options, sent to the
+ * provider of that name. `metadata` is the application's own: kept and stored, never
+ * sent to a model. `usage` is what the message cost, usually reported with the
+ * model's answer.
  *
  * @category models
  * @since 0.1.0
  */
-export interface UserMessage extends MessageBase {
-  readonly role: "user"
-  readonly content: ToolResult.NonEmptyContent
-}
-
-/**
- * What the model answered. The content may be empty: models do answer with nothing.
- *
- * @category models
- * @since 0.1.0
- */
-export interface AssistantMessage extends MessageBase {
-  readonly role: "assistant"
-  readonly content: ReadonlyArray<AssistantPart>
-  readonly model?: string
-  readonly finishReason?: string
-}
-
-/**
- * The result of one tool call.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ToolMessage extends MessageBase {
-  readonly role: "tool"
-  readonly callId: string
-  readonly name: string
-  readonly result: ToolResult.ToolResult
-}
-
-/**
- * One entry of a conversation.
- *
- * @category models
- * @since 0.1.0
- */
-export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
-
-/**
- * The roles, in the order in which they may first appear.
- *
- * @category models
- * @since 0.1.0
- */
-export const roles = ["system", "user", "assistant", "tool"] as const
-
-/**
- * The role of a message.
- *
- * @category models
- * @since 0.1.0
- */
-export type Role = (typeof roles)[number]
-
-/**
- * The JSON form of {@link MessageBase}.
- *
- * @category models
- * @since 0.1.0
- */
-export interface MessageBaseEncoded extends Omit<MessageBase, "createdAt"> {
-  readonly createdAt: string
-}
-
-/**
- * The JSON form of a message: times are ISO 8601 text.
- *
- * @category models
- * @since 0.1.0
- */
-export type MessageEncoded =
-  | (MessageBaseEncoded & Omit<SystemMessage, keyof MessageBase>)
-  | (MessageBaseEncoded & Omit<UserMessage, keyof MessageBase>)
-  | (MessageBaseEncoded & Omit<AssistantMessage, keyof MessageBase>)
-  | (MessageBaseEncoded & Omit<ToolMessage, keyof MessageBase>)
-
-const baseFields = {
-  id: Schema.String,
-  createdAt: Schema.DateTimeUtcFromString,
-  usage: Schema.optionalKey(TokenUsage),
-  options: Schema.optionalKey(ToolResult.ProviderOptions),
-  metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
-}
-
-/**
- * Schema of {@link SystemMessage}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const SystemMessage: Schema.Codec<SystemMessage, Extract<MessageEncoded, { role: "system" }>> = Schema.Struct({
+export const SystemMessage = Schema.Struct({
   role: Schema.Literal("system"),
   ...baseFields,
   content: Schema.String
 }).annotate({ identifier: "SystemMessage" })
 
+/** @since 0.1.0 */
+export interface SystemMessage extends Schema.Schema.Type<typeof SystemMessage> {}
+
 /**
- * Schema of {@link UserMessage}.
+ * A message of the user.
  *
- * @category schemas
+ * @category models
  * @since 0.1.0
  */
-export const UserMessage: Schema.Codec<UserMessage, Extract<MessageEncoded, { role: "user" }>> = Schema.Struct({
+export const UserMessage = Schema.Struct({
   role: Schema.Literal("user"),
   ...baseFields,
   content: ToolResult.NonEmptyContent
 }).annotate({ identifier: "UserMessage" })
 
+/** @since 0.1.0 */
+export interface UserMessage extends Schema.Schema.Type<typeof UserMessage> {}
+
 /**
- * Schema of {@link AssistantMessage}.
+ * An answer of the model. The content may be empty, because models do answer with
+ * nothing.
  *
- * @category schemas
+ * @category models
  * @since 0.1.0
  */
-export const AssistantMessage: Schema.Codec<
-  AssistantMessage,
-  Extract<MessageEncoded, { role: "assistant" }>
-> = Schema.Struct({
+export const AssistantMessage = Schema.Struct({
   role: Schema.Literal("assistant"),
   ...baseFields,
   content: Schema.Array(AssistantPart),
@@ -517,13 +331,16 @@ export const AssistantMessage: Schema.Codec<
   finishReason: Schema.optionalKey(Schema.String)
 }).annotate({ identifier: "AssistantMessage" })
 
+/** @since 0.1.0 */
+export interface AssistantMessage extends Schema.Schema.Type<typeof AssistantMessage> {}
+
 /**
- * Schema of {@link ToolMessage}.
+ * The result of one tool call.
  *
- * @category schemas
+ * @category models
  * @since 0.1.0
  */
-export const ToolMessage: Schema.Codec<ToolMessage, Extract<MessageEncoded, { role: "tool" }>> = Schema.Struct({
+export const ToolMessage = Schema.Struct({
   role: Schema.Literal("tool"),
   ...baseFields,
   callId: Schema.String,
@@ -531,44 +348,36 @@ export const ToolMessage: Schema.Codec<ToolMessage, Extract<MessageEncoded, { ro
   result: ToolResult.ToolResult
 }).annotate({ identifier: "ToolMessage" })
 
-/**
- * Schema of {@link Message}. It checks one message by itself; the laws between
- * messages are those of `Conversation`.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Message: Schema.Codec<Message, MessageEncoded> = Schema.Union([
-  SystemMessage,
-  UserMessage,
-  AssistantMessage,
-  ToolMessage
-])
+/** @since 0.1.0 */
+export interface ToolMessage extends Schema.Schema.Type<typeof ToolMessage> {}
 
 /**
- * What can be given to every message. `id` and `createdAt` override the services.
+ * One entry of a conversation. The schema checks one message by itself; the laws
+ * between messages are those of `Conversation`.
  *
  * @category models
  * @since 0.1.0
  */
-export interface Options {
-  readonly id?: string
-  readonly createdAt?: DateTime.Utc
-  readonly usage?: TokenUsage
-  readonly options?: ToolResult.ProviderOptions
-  readonly metadata?: JsonObject
-}
+export const Message = Schema.Union([SystemMessage, UserMessage, AssistantMessage, ToolMessage])
+
+/** @since 0.1.0 */
+export type Message = typeof Message.Type
 
 /**
- * What can be given to an assistant message.
+ * Options of every message. `id` and `createdAt` override the services.
  *
  * @category models
  * @since 0.1.0
  */
-export interface AssistantOptions extends Options {
-  readonly model?: string
-  readonly finishReason?: string
-}
+export interface Options extends Partial<Omit<SystemMessage, "role" | "content">> {}
+
+/**
+ * Options of an assistant message.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface AssistantOptions extends Partial<Omit<AssistantMessage, "role" | "content">> {}
 
 /**
  * Makes a system message.
@@ -622,8 +431,7 @@ export const assistant = (
     role: "assistant",
     ...base,
     content: typeof content === "string" ? [ToolResult.textPart(content)] : content,
-    ...(options?.model === undefined ? undefined : { model: options.model }),
-    ...(options?.finishReason === undefined ? undefined : { finishReason: options.finishReason })
+    ...defined({ model: options?.model, finishReason: options?.finishReason })
   }))
 
 /**
@@ -633,16 +441,9 @@ export const assistant = (
  * @since 0.1.0
  */
 export const tool = (
-  answer: { readonly callId: string; readonly name: string; readonly result: ToolResult.ToolResult },
+  { callId, name, result }: Pick<ToolMessage, "callId" | "name" | "result">,
   options?: Options
-): Effect.Effect<ToolMessage> =>
-  stampMessage(options, (base) => ({
-    role: "tool",
-    ...base,
-    callId: answer.callId,
-    name: answer.name,
-    result: answer.result
-  }))
+): Effect.Effect<ToolMessage> => stampMessage(options, (base) => ({ role: "tool", ...base, callId, name, result }))
 
 /**
  * The text of a message: its text parts one after the other, without reasoning;
@@ -682,18 +483,11 @@ export const toolCalls = (
 
 const stampMessage = <M extends Message>(
   options: Options | undefined,
-  make: (base: MessageBase) => M
+  make: (base: Omit<SystemMessage, "role" | "content">) => M
 ): Effect.Effect<M> =>
   Effect.gen(function* () {
-    const id = options?.id ?? (yield* nextId)
+    const id = options?.id ?? (yield* yield* MessageId)
     const createdAt = options?.createdAt ?? (yield* DateTime.now)
-    return messageData.freeze(
-      make({
-        id,
-        createdAt,
-        ...(options?.usage === undefined ? undefined : { usage: options.usage }),
-        ...(options?.options === undefined ? undefined : { options: options.options }),
-        ...(options?.metadata === undefined ? undefined : { metadata: options.metadata })
-      })
-    )
+    const { metadata, options: providerOptions, usage } = options ?? {}
+    return messageData.freeze(make({ id, createdAt, ...defined({ usage, options: providerOptions, metadata }) }))
   })

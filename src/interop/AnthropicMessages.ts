@@ -56,7 +56,6 @@ import type { ConversationError } from "../conversation/ConversationError.ts"
 import type * as Message from "../conversation/Message.ts"
 import * as history from "../conversation/internal/history.ts"
 import * as messageData from "../conversation/internal/messageData.ts"
-import * as prompts from "../conversation/internal/prompts.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
@@ -989,7 +988,7 @@ const renderHistory = (
       Result.map(prepareMessage(message, index++, options), (said) =>
         writeAsReceived(said, foreignMessages.noteOfMessage("anthropic", message))
       )
-    for (const { message, results } of prompts.groupResults(messages)) {
+    for (const { message, results } of history.groupResults(messages)) {
       if (message !== undefined) {
         const content = yield* next(message)
         if (message.role === "system") system = content

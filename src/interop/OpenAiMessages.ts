@@ -51,7 +51,6 @@ import type { ConversationError } from "../conversation/ConversationError.ts"
 import type * as Message from "../conversation/Message.ts"
 import * as history from "../conversation/internal/history.ts"
 import * as messageData from "../conversation/internal/messageData.ts"
-import * as prompts from "../conversation/internal/prompts.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
@@ -692,7 +691,7 @@ const renderMessages = (
       Result.map(prepareMessage(message, index++, options), (said) =>
         writeAsReceived(said, foreignMessages.noteOfMessage("openai", message))
       )
-    for (const { message, results } of prompts.groupResults(messages)) {
+    for (const { message, results } of history.groupResults(messages)) {
       if (message !== undefined) written.push(yield* next(message))
       const answers: Array<{ readonly message: Message.Message; readonly json: Json.JsonObject }> = []
       for (const result of results) answers.push({ message: result, json: yield* next(result) })

@@ -167,7 +167,7 @@ const startTime = 1_760_000_000_000
 const buildMessages = (self: ConversationScript, settings: BuildSettings): ReadonlyArray<Message.Message> => {
   const all: Array<Message.Message> = []
   let callCount = 0
-  const stamp = (about?: AnswerDetails): Message.MessageBase => ({
+  const stamp = (about?: AnswerDetails): Omit<Message.SystemMessage, "role" | "content"> => ({
     id: `m${all.length}`,
     createdAt: DateTime.makeUnsafe(startTime + all.length * 1000),
     ...(about?.usage === undefined ? undefined : { usage: about.usage }),

@@ -568,7 +568,7 @@ const listAllIds = Effect.fnUntraced(function* (store: ConversationStore.Service
 const loadSome = (store: ConversationStore.Service, id: string) =>
   Effect.flatMap(store.load(id), (found) => expectSome("load", found))
 
-const toJsonValue = (conversation: history.Conversation) => Effect.map(Conversation.encode(conversation), show)
+const toJsonValue = (conversation: history.Conversation) => Effect.map(Conversation.codec.encode(conversation), show)
 
 const expectSameConversation = Effect.fnUntraced(function* (
   what: string,

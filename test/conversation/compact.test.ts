@@ -48,7 +48,7 @@ describe("CONV-6 compact", () => {
       assert.strictEqual(again.conversation, first.conversation)
       assert.isTrue(Conversation.isUnchanged(again.report))
 
-      const stored = yield* Conversation.decode(yield* Conversation.encode(first.conversation))
+      const stored = yield* Conversation.codec.decode(yield* Conversation.codec.encode(first.conversation))
       assert.isTrue(Conversation.isUnchanged((yield* Conversation.compact(stored, never)).report))
 
       const longer = yield* Conversation.addAssistant(stored, "3").pipe(Effect.flatMap(Conversation.addUser("Four")))

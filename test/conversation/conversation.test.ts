@@ -62,7 +62,7 @@ describe("CONV-1 immutability", () => {
         result: ToolResult.success(value)
       }
       const both = yield* Effect.fromResult(Conversation.append(self, raw))
-      const before = yield* Conversation.encode(both)
+      const before = yield* Conversation.codec.encode(both)
       args.list.push(3)
       args.nested.deep = "y"
       options.openai.itemId = "i2"
@@ -70,7 +70,7 @@ describe("CONV-1 immutability", () => {
       parts.pop()
       value.rows.push(2)
       raw.callId = "b"
-      assert.deepStrictEqual(yield* Conversation.encode(both), before)
+      assert.deepStrictEqual(yield* Conversation.codec.encode(both), before)
     })
   )
 
@@ -149,7 +149,7 @@ describe("CONV-1 immutability", () => {
       ])
       const args = Conversation.openCalls(self)[0]?.arguments
       assert.strictEqual(Object.getPrototypeOf(args), Object.prototype)
-      assert.strictEqual((yield* Effect.flip(Conversation.encode(self)))._tag, "PayloadError")
+      assert.strictEqual((yield* Effect.flip(Conversation.codec.encode(self)))._tag, "PayloadError")
     })
   )
 })

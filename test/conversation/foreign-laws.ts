@@ -54,7 +54,7 @@ export const refusesUnlawful = <Foreign>({ read }: Format<Foreign>, cases: Reado
         assert(error instanceof ConversationError.ConversationError, error.message)
         assert.strictEqual(error.reason._tag, tag)
         assert.strictEqual("index" in error.reason ? error.reason.index : undefined, index)
-        assert.include(error.message, `message ${index}`)
+        assert.include(error.message, `at /messages/${index}`)
       })
   )
 
@@ -73,7 +73,7 @@ export const laws = <Foreign>(format: Format<Foreign>) => {
           assert.deepStrictEqual(rules(foreign), [])
           const self = yield* read(foreign)
           same(yield* render(self), foreign)
-          same(yield* render(yield* Conversation.decodeJson(yield* Conversation.encodeJson(self))), foreign)
+          same(yield* render(yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))), foreign)
         }),
       runs
     )

@@ -333,20 +333,16 @@ describe("CONV-8 reading with repair", () => {
     ]
   }
 
-  it.effect("decode and decodeJson refuse by default, with a path, and repair when asked", () =>
+  it.effect("the codec refuses with a path, and the repairing codec repairs", () =>
     Effect.gen(function* () {
-      for (const refused of [
-        Conversation.decode(json),
-        Conversation.decode(json, { onUnlawful: "refuse" }),
-        Conversation.decodeJson(JSON.stringify(json))
-      ]) {
+      for (const refused of [Conversation.codec.decode(json), Conversation.codec.decodeJson(JSON.stringify(json))]) {
         const error = yield* Effect.flip(refused)
         assert(error.reason._tag === "Invalid")
         assert.strictEqual(error.reason.issues[0]?.path, "/messages/1")
       }
       for (const reading of [
-        Conversation.decode(json, { onUnlawful: "repair" }),
-        Conversation.decodeJson(JSON.stringify(json), { onUnlawful: "repair" })
+        Conversation.repairingCodec.decode(json),
+        Conversation.repairingCodec.decodeJson(JSON.stringify(json))
       ]) {
         const { conversation, repairs } = yield* reading
         assert.deepStrictEqual(shape(conversation), ["user u1"])
@@ -358,12 +354,12 @@ describe("CONV-8 reading with repair", () => {
 
   it.effect("what is no conversation is refused either way, under the same limits", () =>
     Effect.gen(function* () {
-      const repair = { onUnlawful: "repair" } as const
+      const { decode } = Conversation.repairingCodec
       const unknown = { ...json, messages: [{ ...json.messages[0], role: "bot" }] }
-      assert.strictEqual((yield* Effect.flip(Conversation.decode(unknown, repair))).reason._tag, "Invalid")
-      const newer = yield* Effect.flip(Conversation.decode({ ...json, version: 9 }, repair))
+      assert.strictEqual((yield* Effect.flip(decode(unknown))).reason._tag, "Invalid")
+      const newer = yield* Effect.flip(decode({ ...json, version: 9 }))
       assert.strictEqual(newer.reason._tag, "UnsupportedVersion")
-      const large = yield* Effect.flip(Conversation.decode(json, { ...repair, limits: { maxMessages: 1 } }))
+      const large = yield* Effect.flip(decode(json, { limits: { maxMessages: 1 } }))
       assert.strictEqual(large.reason._tag, "TooLarge")
     })
   )
@@ -414,9 +410,9 @@ describe("CONV-8 reading with repair", () => {
 
   it.effect.prop("what is lawful is read the same way with repair", [Arbitraries.conversation()], ([self]) =>
     Effect.gen(function* () {
-      const { conversation, repairs } = yield* Conversation.decode(yield* Conversation.encode(self), {
-        onUnlawful: "repair"
-      })
+      const { conversation, repairs } = yield* Conversation.repairingCodec.decode(
+        yield* Conversation.codec.encode(self)
+      )
       assert(Equal.equals(conversation, self))
       assert.deepStrictEqual(repairs, [])
     })

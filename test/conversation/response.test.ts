@@ -236,7 +236,7 @@ describe("CONV-3 responses become assistant messages", () => {
           assert.deepStrictEqual([part.arguments, part.text], [hostile, hostile])
         }
         const message = yield* response.toMessage(collected)
-        yield* Conversation.encode(Result.getOrThrow(Conversation.append(Conversation.empty, message)))
+        yield* Conversation.codec.encode(Result.getOrThrow(Conversation.append(Conversation.empty, message)))
       }
       assert.lengthOf(content(call("a", wide)), 1)
       const bottomless = "[".repeat(100_000) + "]".repeat(100_000)

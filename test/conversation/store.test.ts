@@ -365,7 +365,7 @@ describe("L3 what was stored once is read for ever", () => {
         const store = yield* ConversationStore.ConversationStore
         assert.deepStrictEqual((yield* store.list()).ids, ["Ticket 7/é"])
         const { conversation, version } = Option.getOrThrow(yield* store.load("Ticket 7/é"))
-        assert.deepStrictEqual(yield* Conversation.encode(conversation), JSON.parse(golden("conversation.json")))
+        assert.deepStrictEqual(yield* Conversation.codec.encode(conversation), JSON.parse(golden("conversation.json")))
         assert.strictEqual(version, "4-writer-4")
         yield* store.append("Ticket 7/é", [yield* Message.tool({ callId: "a", name: "get_order", result: ok })], {
           expected: version

@@ -155,7 +155,7 @@ describe("CONV-5 estimatedSize", () => {
 
   it.effect("calls count their name and the text of their arguments, results what the model reads", () =>
     Effect.gen(function* () {
-      const call = Message.toolCallPartFromText({ id: "c1", name: "find", text: `{ "q": 1 }` })
+      const call = Message.toolCallPart({ id: "c1", name: "find", text: `{ "q": 1 }` })
       const result = ToolResult.success({ hidden: "x".repeat(500) }, [ToolResult.textPart("short")])
       const self = yield* Conversation.addAssistant(Conversation.empty, [call])
       assert.strictEqual(yield* Conversation.estimatedSize(self), 4 + 8 + 4 + 10)
@@ -190,10 +190,10 @@ describe("CONV-5 estimatedSize", () => {
       const size = 7 + 7 + 7
       assert.strictEqual(yield* Conversation.estimatedSize(conversation), size)
 
-      const stored = yield* Conversation.decodeJson(yield* Conversation.encodeJson(conversation))
+      const stored = yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(conversation))
       assert(Equal.equals(stored, conversation))
       assert.strictEqual(yield* Conversation.estimatedSize(stored), size)
-      const whole = yield* Conversation.decodeJson(yield* Conversation.encodeJson(self))
+      const whole = yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))
       assert.strictEqual(yield* Conversation.estimatedSize(whole), 9105)
 
       const answered = yield* Conversation.addAssistant(stored, "x", { usage: { inputTokens: 30, outputTokens: 1 } })
@@ -205,7 +205,7 @@ describe("CONV-5 estimatedSize", () => {
   it.effect.prop("L3 stale usage stays stale on the wire", [Arbitraries.conversation()], ([self]) =>
     Effect.gen(function* () {
       const { conversation } = yield* Effect.fromResult(Conversation.dropOldTurns(self, { keepRecent: 1 }))
-      const stored = yield* Conversation.decode(yield* Conversation.encode(conversation))
+      const stored = yield* Conversation.codec.decode(yield* Conversation.codec.encode(conversation))
       assert.strictEqual(history.hasStaleUsage(stored), history.hasStaleUsage(conversation))
       assert.strictEqual(yield* Conversation.estimatedSize(stored), yield* Conversation.estimatedSize(conversation))
     })

@@ -23,8 +23,8 @@ const result = {
   result: { _tag: "Success", value: 1, content: [{ type: "text", text: "1" }] }
 }
 
-const refused = (input: unknown, limits?: Parameters<typeof Conversation.decode>[1]) =>
-  Effect.map(Effect.flip(Conversation.decode(input, limits)), (error) => error.reason)
+const refused = (input: unknown, limits?: Parameters<typeof Conversation.codec.decode>[1]) =>
+  Effect.map(Effect.flip(Conversation.codec.decode(input, limits)), (error) => error.reason)
 
 const issuesOf = (reason: PayloadError.Reason) => {
   assert(reason._tag === "Invalid")
@@ -34,18 +34,18 @@ const issuesOf = (reason: PayloadError.Reason) => {
 describe("CONV-8 wire", () => {
   it.effect.prop("L3 decode is the inverse of encode, by value and by text", [Arbitraries.conversation()], ([self]) =>
     Effect.gen(function* () {
-      const text = yield* Conversation.encodeJson(self)
-      const decoded = yield* Conversation.decodeJson(text)
+      const text = yield* Conversation.codec.encodeJson(self)
+      const decoded = yield* Conversation.codec.decodeJson(text)
       assert(Equal.equals(decoded, self))
-      assert.strictEqual(yield* Conversation.encodeJson(decoded), text)
+      assert.strictEqual(yield* Conversation.codec.encodeJson(decoded), text)
     })
   )
 
   it.effect("version 1 looks like this, for ever", () =>
     Effect.gen(function* () {
       const wire = { version: 1, tokenLimit: 8000, messages: [user("m1")] }
-      const self = yield* Conversation.decode(wire)
-      assert.deepStrictEqual(yield* Conversation.encode(self), wire)
+      const self = yield* Conversation.codec.decode(wire)
+      assert.deepStrictEqual(yield* Conversation.codec.encode(self), wire)
     })
   )
 
@@ -53,8 +53,8 @@ describe("CONV-8 wire", () => {
     Effect.gen(function* () {
       const file = new URL("../golden/wire/conversation-v1.wire.json", import.meta.url)
       const wire: Schema.Json = JSON.parse(readFileSync(file, "utf8"))
-      const self = yield* Conversation.decode(wire)
-      assert.deepStrictEqual<unknown>(yield* Conversation.encode(self), wire)
+      const self = yield* Conversation.codec.decode(wire)
+      assert.deepStrictEqual<unknown>(yield* Conversation.codec.encode(self), wire)
       assert.deepStrictEqual(pluck(Conversation.messages(self), "role"), [
         "system",
         "user",
@@ -106,8 +106,8 @@ describe("CONV-8 wire", () => {
       const reason = yield* refused({ version: 1, messages }, { limits: { maxMessages: 2 } })
       assert(reason._tag === "TooLarge")
       assert.deepStrictEqual([reason.what, reason.limit, reason.found], ["messages", 2, 3])
-      const self = yield* Conversation.decode({ version: 1, messages })
-      const error = yield* Effect.flip(Conversation.encode(self, { limits: { maxMessages: 2 } }))
+      const self = yield* Conversation.codec.decode({ version: 1, messages })
+      const error = yield* Effect.flip(Conversation.codec.encode(self, { limits: { maxMessages: 2 } }))
       assert(error._tag === "PayloadError" && error.reason._tag === "TooLarge")
     })
   )
@@ -120,10 +120,10 @@ describe("CONV-8 wire", () => {
           Conversation.addToolResult({ callId: "call_1", result: ToolResult.success({ access_token: "t" }) })
         )
       )
-      yield* Conversation.encode(spoken)
+      yield* Conversation.codec.encode(spoken)
       const metadata = { api_key: "sk-1" }
       const error = yield* Conversation.addUser(Conversation.empty, "x", { metadata }).pipe(
-        Effect.flatMap(Conversation.encode),
+        Effect.flatMap(Conversation.codec.encode),
         Effect.flip
       )
       assert(error._tag === "PayloadError" && error.reason._tag === "Secret")
@@ -132,7 +132,7 @@ describe("CONV-8 wire", () => {
       // What a caller without types could pass
       const redacted = { hidden: Redacted.make("sk-2") } as unknown as { readonly hidden: string }
       const other = yield* Conversation.addUser(Conversation.empty, "x", { metadata: redacted }).pipe(
-        Effect.flatMap(Conversation.encode),
+        Effect.flatMap(Conversation.codec.encode),
         Effect.flip
       )
       assert.notInclude(String(other.message), "sk-2")

@@ -40,7 +40,7 @@ const call = (given: unknown): Message.ToolCallPart => {
   const id = typeof flat["id"] === "string" ? flat["id"] : ""
   const name = String(flat["name"] ?? native["name"])
   const args = flat["arguments"] ?? native["arguments"]
-  if (typeof args === "string") return Message.toolCallPartFromText({ id, name, text: args })
+  if (typeof args === "string") return Message.toolCallPart({ id, name, text: args })
   return Message.toolCallPart({ id, name, arguments: args === undefined ? {} : args })
 }
 

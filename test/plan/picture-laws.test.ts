@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Result, Schema } from "effect"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import { Message } from "effect-emissary"
 import { Picture, When, type PlanDefinition, type PlanRun } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
 import { mermaid } from "./picture-parsers.ts"
@@ -68,7 +67,7 @@ const walk = (
           step,
           task: "",
           output: "",
-          usage: Message.emptyUsage,
+          usage: {},
           attempts: 1,
           startedAt: at,
           finishedAt: at

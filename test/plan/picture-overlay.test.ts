@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Result } from "effect"
 import * as planTransition from "#src/plan/internal/planTransition.ts"
-import { Message } from "effect-emissary"
 import { Picture, When, type PlanDefinition, type PlanRun } from "effect-emissary/plan"
 import { step } from "./definitions.ts"
 import { graphViz, mermaid } from "./picture-parsers.ts"
@@ -37,7 +36,7 @@ const begin = (step: string, time: number): PlanRun.Event => ({ _tag: "StepStart
 const finish = (step: string, from: number, to: number, attempts = 1): PlanRun.Event => ({
   _tag: "StepFinished",
   at: at(to),
-  record: { step, task: "", output: "", usage: Message.emptyUsage, attempts, startedAt: at(from), finishedAt: at(to) }
+  record: { step, task: "", output: "", usage: {}, attempts, startedAt: at(from), finishedAt: at(to) }
 })
 const route = (step: string, to?: string): PlanRun.Event => ({
   _tag: "RouteTaken",

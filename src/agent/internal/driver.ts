@@ -402,7 +402,7 @@ const viewOf = (before: Run.State, event: Run.Event, state: Run.State): AgentEve
       return { _tag: "StepStarted", step: event.step, purpose: event.purpose, state }
     case "ModelAnswered": {
       const { message } = event
-      const usage = message.usage ?? Message.emptyUsage
+      const usage = message.usage ?? {}
       return { _tag: "StepFinished", step: state.steps, message, usage, total: state.usage, state }
     }
     case "ToolStarted":
@@ -500,7 +500,7 @@ const startedEvent = Effect.fnUntraced(function* (
   return {
     _tag: "RunStarted",
     at: yield* DateTime.now,
-    runId: `run_${(yield* Message.nextId).replace(/^msg_/, "")}`,
+    runId: `run_${(yield* yield* Message.MessageId).replace(/^msg_/, "")}`,
     agent,
     definition: prepared.digest,
     depth,

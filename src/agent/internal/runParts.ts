@@ -17,7 +17,6 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
-import * as conversationV1 from "../../conversation/internal/conversationV1.ts"
 import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
@@ -139,7 +138,7 @@ export const Context: Schema.Codec<JsonObject> = Schema.Record(Schema.String, Sc
 
 export const Usage: Schema.Codec<Message.TokenUsage> = Message.TokenUsage
 
-const [, User, Assistant, Tool] = conversationV1.MessageV1.members
+const [, User, Assistant, Tool] = Message.Message.members
 
 const UserMessage: Schema.Codec<Message.UserMessage, unknown> = User
 
@@ -152,23 +151,15 @@ const ToolResult: Schema.Codec<ToolResults.ToolResult, unknown> = Tool.fields.re
 /**
  * A conversation, in version 1 of its own wire.
  */
-const History: Schema.Codec<history.Conversation, unknown> = conversationV1.ConversationV1.pipe(
+const History: Schema.Codec<history.Conversation, unknown> = history.Wire.pipe(
   Schema.decodeTo(Schema.declare(Conversation.isConversation), {
-    decode: SchemaGetter.transformEffect(({ messages, tokenLimit, staleUsage }, options) =>
+    decode: SchemaGetter.transformEffect((wire, options) =>
       Effect.mapError(
-        Effect.fromResult(Conversation.fromMessages(messages, { tokenLimit, staleUsage })),
-        (error) => new SchemaIssue.InvalidValue({ message: error.message }, messages, options)
+        Effect.fromResult(history.readWire(wire)),
+        (error) => new SchemaIssue.InvalidValue({ message: error.message }, wire.messages, options)
       )
     ),
-    encode: SchemaGetter.transform((conversation) => ({
-      version: 1 as const,
-      ...Option.match(Conversation.tokenLimit(conversation), {
-        onNone: () => undefined,
-        onSome: (tokenLimit) => ({ tokenLimit })
-      }),
-      ...(history.hasStaleUsage(conversation) ? { staleUsage: true as const } : undefined),
-      messages: Conversation.messages(conversation)
-    }))
+    encode: SchemaGetter.transform(history.writeWire)
   })
 )
 

@@ -9,7 +9,7 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type * as Response from "effect/ai/Response"
 import * as ToolResult from "../../tool/ToolResult.ts"
-import * as ConversationError from "../ConversationError.ts"
+import { ConversationError, type Reason } from "../ConversationError.ts"
 import * as Message from "../Message.ts"
 import * as messageData from "./messageData.ts"
 import * as prompts from "./prompts.ts"
@@ -45,7 +45,7 @@ export interface ResponseContent {
  */
 export interface StreamAccumulator {
   readonly add: (part: Response.AnyPart) => void
-  readonly result: () => Result.Result<ResponseContent, ConversationError.ConversationError>
+  readonly result: () => Result.Result<ResponseContent, ConversationError>
 }
 
 /**
@@ -70,7 +70,7 @@ export const accumulator = (): StreamAccumulator => makeAccumulator()
  */
 export const fromResponseParts = (
   parts: Iterable<Response.AnyPart>
-): Result.Result<ResponseContent, ConversationError.ConversationError> => {
+): Result.Result<ResponseContent, ConversationError> => {
   const collected = accumulator()
   for (const part of parts) collected.add(part)
   return collected.result()
@@ -124,7 +124,7 @@ const makeAccumulator = (): StreamAccumulator => {
   const openCalls = new Map<string, { readonly slot: Slot; readonly block: CallBlock }>()
   const errors: Array<unknown> = []
   let position = -1
-  let problem: ConversationError.NotJson | undefined
+  let problem: Reason | undefined
   let finish: Pick<ResponseContent, "usage" | "finishReason"> = { usage: {} }
   let about: Pick<ResponseContent, "model" | "responseId"> = {}
   let metadata: Metadata = {}
@@ -171,7 +171,7 @@ const makeAccumulator = (): StreamAccumulator => {
     const params = part.params === undefined ? started?.block.text : part.params
     const parsed = messageData.callArguments(params)
     if (Option.isNone(parsed)) {
-      problem ??= new ConversationError.NotJson({ index: position, callId: part.id, what: "arguments" })
+      problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "arguments" }
       return
     }
     const received = started === undefined ? undefined : receivedText(started.block.text, parsed.value.arguments)
@@ -196,7 +196,7 @@ const makeAccumulator = (): StreamAccumulator => {
     if (part.preliminary || !part.providerExecuted) return
     const value = messageData.resultValue(part.encodedResult)
     if (Option.isNone(value)) {
-      problem ??= new ConversationError.NotJson({ index: position, callId: part.id, what: "result" })
+      problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "result" }
       return
     }
     done({
@@ -282,7 +282,7 @@ const makeAccumulator = (): StreamAccumulator => {
             ...(Object.keys(metadata).length === 0 ? undefined : { metadata }),
             errors: [...errors]
           })
-        : Result.fail(new ConversationError.ConversationError({ reason: problem }))
+        : Result.fail(new ConversationError({ reason: problem }))
   }
 }
 

@@ -21,7 +21,7 @@ import * as RenderError from "../RenderError.ts"
 
 export const toolCallFromArguments = (id: string, name: string, args: Schema.Json | undefined): Message.ToolCallPart =>
   typeof args === "string"
-    ? Message.toolCallPartFromText({ id, name, text: args })
+    ? Message.toolCallPart({ id, name, text: args })
     : Message.toolCallPart({ id, name, arguments: args ?? {} })
 
 /** Ids of uploaded files stand in place of a URL, and have no scheme. */
@@ -156,9 +156,7 @@ export const checkRoles = (
     const role = own(item, "role")
     if (typeof role === "string" && !known.includes(role)) {
       const found = JSON.stringify(role.slice(0, 40))
-      return Effect.fail(
-        new ConversationError.ConversationError({ reason: new ConversationError.UnknownRole({ index, found }) })
-      )
+      return Effect.fail(new ConversationError.ConversationError({ reason: { _tag: "UnknownRole", index, found } }))
     }
   }
   return Effect.void

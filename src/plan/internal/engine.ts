@@ -102,7 +102,7 @@ const planStarted = Effect.fnUntraced(function* (
   return {
     _tag: "PlanStarted",
     at: yield* DateTime.now,
-    runId: `run_${(yield* Message.nextId).replace(/^msg_/, "")}`,
+    runId: `run_${(yield* yield* Message.MessageId).replace(/^msg_/, "")}`,
     plan: bound.definition.name,
     digest: bound.digest,
     depth,

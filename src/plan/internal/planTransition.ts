@@ -151,7 +151,7 @@ export const start = ({ definition }: Rules, event: EventOf<"PlanStarted">): Pla
     latest: HashMap.empty(),
     writes: HashMap.empty(),
     previous: undefined,
-    usage: Message.emptyUsage,
+    usage: {},
     interrupted: undefined,
     outcome: undefined,
     startedAt: at,
@@ -239,7 +239,7 @@ const applyStepStarted = (rules: Rules, self: PlanRun.State, event: EventOf<"Ste
   if (!action.steps.includes(event.step)) return rejectUnknownStep(event, event.step, action.steps)
   const members = action.steps.map((step): PlanRun.Member => ({
     step,
-    usage: Message.emptyUsage,
+    usage: {},
     status: { _tag: "Waiting" }
   }))
   return startMember(new PlanRun.State({ ...self, turn: { members } }), event, self.iterations + 1)

@@ -108,8 +108,8 @@ export const messages = Effect.fnUntraced(function* (golden: Case) {
     for (const next of message["role"] === "tool" ? [callFor(message), message] : [message]) {
       self = yield* Effect.fromResult(Conversation.append(self, yield* fromGolden(self, next)))
     }
-    const wire = yield* Conversation.encodeJson(self)
-    return Conversation.messages(yield* Conversation.decodeJson(wire)).map(toGolden).at(-1) ?? null
+    const wire = yield* Conversation.codec.encodeJson(self)
+    return Conversation.messages(yield* Conversation.codec.decodeJson(wire)).map(toGolden).at(-1) ?? null
   })
   return yield* checkExit(added, expect.error, (actual) => {
     const expected = expect.message ?? expect.wire
