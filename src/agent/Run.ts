@@ -452,7 +452,7 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
    * @since 0.1.0
    */
   override get message(): string {
-    const pending = this.pending.length === 0 ? "none" : this.pending.map((id) => JSON.stringify(id)).join(", ")
+    const pending = this.pending.length === 0 ? "none" : quoteAll(this.pending)
     const found = {
       unknown: "one that does not wait for a decision",
       ambiguous: "one that several agents have; add the path of the request",
@@ -462,22 +462,13 @@ export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect
   }
 }
 
-const EventErrorReason = Schema.TaggedUnion({
-  Unexpected: { expected: Schema.String, found: Schema.String },
-  UnknownCall: { callId: Schema.String, open: Schema.Array(Schema.String) },
-  CallStatus: { callId: Schema.String, expected: Schema.String, found: Schema.String },
-  Conversation: { problem: Schema.String }
+const EventErrorReason = Schema.Struct({
+  _tag: Schema.Literals(["Unexpected", "UnknownCall", "CallStatus", "Conversation"]),
+  expected: Schema.String,
+  found: Schema.String
 })
 
 type EventErrorReason = typeof EventErrorReason.Type
-
-const explain = EventErrorReason.match({
-  Unexpected: ({ expected, found }) => `expected ${expected}, found ${found}`,
-  UnknownCall: ({ callId, open }) =>
-    `no open call ${JSON.stringify(callId)}; open: ${open.length === 0 ? "none" : open.map((id) => JSON.stringify(id)).join(", ")}`,
-  CallStatus: ({ callId, expected, found }) => `call ${JSON.stringify(callId)}: expected ${expected}, found ${found}`,
-  Conversation: ({ problem }) => problem
-})
 
 /**
  * An event does not fit the state it was applied to: events are missing, out of
@@ -487,7 +478,7 @@ const explain = EventErrorReason.match({
  *
  * `event` is the tag of the event, `index` its place in the list when a list was
  * folded, `path` the ids of the enclosing calls when it is the event of an agent that
- * runs as a tool. `reason` is one of:
+ * runs as a tool. The tag of `reason` is one of:
  *
  * - `Unexpected`: the event has no place in this state of the run.
  * - `UnknownCall`: the event names a call that is not open.
@@ -510,7 +501,7 @@ export class EventError extends Schema.TaggedError<EventError>("effect-emissary/
   override get message(): string {
     const where = this.path.length === 0 ? "" : ` in the run of call ${this.path.join(" > ")}`
     const index = this.index === undefined ? "" : ` at index ${this.index}`
-    return `${this.event}${index}${where} does not fit the run: ${explain(this.reason)}. Apply each event once, in the order in which it happened, from one driver at a time.`
+    return `${this.event}${index}${where} does not fit the run: expected ${this.reason.expected}, found ${this.reason.found}. Apply each event once, in the order in which it happened, from one driver at a time.`
   }
 }
 
@@ -584,6 +575,21 @@ const rejectEvent = (event: Event, reason: EventErrorReason): Result.Result<neve
 
 const unexpected = (event: Event, expected: string, found: string) =>
   rejectEvent(event, { _tag: "Unexpected", expected, found })
+
+const brokenConversation = (event: Event, found: string) =>
+  rejectEvent(event, { _tag: "Conversation", expected: "a message that continues the conversation", found })
+
+const unknownCall = (event: Event, callId: string, open: ReadonlyArray<string>) => {
+  const expected = open.length === 0 ? "no call, because none is open" : `one of the open calls ${quoteAll(open)}`
+  return rejectEvent(event, { _tag: "UnknownCall", expected, found: JSON.stringify(callId) })
+}
+
+const wrongStatus = (event: Event, callId: string, expected: string, found: string) =>
+  rejectEvent(event, { _tag: "CallStatus", expected: `${expected} of the call ${JSON.stringify(callId)}`, found })
+
+const idsOf = (calls: ReadonlyArray<OpenCall>): ReadonlyArray<string> => calls.map(({ part }) => part.id)
+
+const quoteAll = (ids: ReadonlyArray<string>): string => ids.map((id) => JSON.stringify(id)).join(", ")
 
 /**
  * The state after the first event.
@@ -742,8 +748,8 @@ const nextForCalls = (self: State): Action => {
         break
     }
   }
-  const requests = runParts.collectRequests(self)
-  return calls.length === 0 && settled.length === 0 && Arr.isReadonlyArrayNonEmpty(requests)
+  const requests = calls.length > 0 || settled.length > 0 ? [] : runParts.collectRequests(self)
+  return Arr.isReadonlyArrayNonEmpty(requests)
     ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests } }
     : { _tag: "RunTools", calls, settled }
 }
@@ -787,7 +793,7 @@ const applyEvent = (self: State, event: Event): Applied => {
   if (self.outcome !== undefined && event._tag !== "RunResumed" && !runParts.isDecision(event)) {
     return unexpected(event, "a run under way (RunResumed first)", `one that ended ${self.outcome._tag}`)
   }
-  if (self.interrupted !== undefined && self.outcome === undefined && !acceptsWhenInterrupted(event)) {
+  if (self.interrupted !== undefined && self.outcome === undefined && !afterInterruption.has(event._tag)) {
     return unexpected(event, "a run under way", "one that was interrupted and has to settle what started")
   }
   switch (event._tag) {
@@ -856,18 +862,13 @@ const applyEvent = (self: State, event: Event): Applied => {
   }
 }
 
-const acceptsWhenInterrupted = (event: Event): boolean => {
-  switch (event._tag) {
-    case "ToolFinished":
-    case "ChildEvent":
-    case "ApprovalDecided":
-    case "RunFinished":
-    case "RunResumed":
-      return true
-    default:
-      return false
-  }
-}
+const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
+  "ToolFinished",
+  "ChildEvent",
+  "ApprovalDecided",
+  "RunFinished",
+  "RunResumed"
+])
 
 const updateState = (self: State, event: Event, fields: Partial<StateFields>): Applied =>
   Result.succeed(new runParts.State({ ...self, ...fields, updatedAt: event.at, revision: self.revision + 1 }))
@@ -907,10 +908,10 @@ const appendTo = (
   event: Event,
   message: Message.Message
 ): Result.Result<history.Conversation, EventError> =>
-  Result.mapError(
-    Conversation.append(self, message),
-    (error) => new EventError({ event: event._tag, path: [], reason: { _tag: "Conversation", problem: error.message } })
-  )
+  Result.match(Conversation.append(self, message), {
+    onFailure: ({ message }) => brokenConversation(event, message),
+    onSuccess: Result.succeed
+  })
 
 const applyInputAdded = (self: State, event: EventOf<"InputAdded">): Applied => {
   if (self.step !== undefined) {
@@ -978,7 +979,7 @@ const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Appli
   for (const part of message.content) {
     if (part.type === "tool-call" && history.hasCall(self.conversation, part.id)) {
       const problem = `the call id ${JSON.stringify(part.id)} is already in the conversation; relabel it with Conversation.relabelCalls`
-      return rejectEvent(event, { _tag: "Conversation", problem })
+      return brokenConversation(event, problem)
     }
   }
   const { purpose } = self.step
@@ -1041,7 +1042,7 @@ const settleOutput = (
   const { output, outputCall } = event
   if (outputCall === undefined) return Result.succeed(calls)
   const call = calls.find(({ part }) => part.id === outputCall)
-  if (call === undefined) return unknownCall(event, outputCall, calls)
+  if (call === undefined) return unknownCall(event, outputCall, idsOf(calls))
   if (output === undefined) return unexpected(event, "an output together with the outputCall", "no output")
   if (call.status._tag === "Settled") return Result.succeed(calls)
   const result =
@@ -1054,9 +1055,6 @@ const settleOutput = (
 const withStatus = (calls: ReadonlyArray<OpenCall>, callId: string, status: CallStatus): ReadonlyArray<OpenCall> =>
   calls.map((call) => (call.part.id === callId ? { part: call.part, status } : call))
 
-const unknownCall = (event: Event, callId: string, calls: ReadonlyArray<OpenCall>) =>
-  rejectEvent(event, { _tag: "UnknownCall", callId, open: calls.map(({ part }) => part.id) })
-
 const withCall = (
   self: State,
   event: Event,
@@ -1065,11 +1063,9 @@ const withCall = (
   f: (status: CallStatus) => Applied
 ): Applied => {
   const call = openCall(self, callId)
-  if (call === undefined) return unknownCall(event, callId, self.calls)
+  if (call === undefined) return unknownCall(event, callId, idsOf(self.calls))
   const found = call.status._tag
-  return expected.includes(found)
-    ? f(call.status)
-    : rejectEvent(event, { _tag: "CallStatus", callId, expected: expected.join(" or "), found })
+  return expected.includes(found) ? f(call.status) : wrongStatus(event, callId, expected.join(" or "), found)
 }
 
 const changeCall = (
@@ -1092,7 +1088,7 @@ const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): Applied
   return withCall(self, event, callId, expected, (status) => {
     if (status._tag === "Settled" && typeOf(status.result) !== typeOf(result)) {
       const settled = `the result it was settled with (${typeOf(status.result)})`
-      return rejectEvent(event, { _tag: "CallStatus", callId, expected: settled, found: typeOf(result) })
+      return wrongStatus(event, callId, settled, typeOf(result))
     }
     if (status._tag !== "Started" && status._tag !== "Settled" && self.limited) return outOfSteps(event)
     return closeCall(self, event)
@@ -1169,7 +1165,11 @@ const applyProgressDecided = (
   const { approved, callId, reason } = inner
   const isMeant = (request: ApprovalRequest) => request.callId === callId && samePath(request.path ?? [], path)
   if (!progress.requests.some(isMeant)) {
-    return rejectEvent(event, { _tag: "UnknownCall", callId, open: progress.requests.map(({ callId }) => callId) })
+    return unknownCall(
+      event,
+      callId,
+      progress.requests.map(({ callId }) => callId)
+    )
   }
   const decision = { callId, approved, path, ...defined({ reason }) }
   return updateState(self, event, {

@@ -35,21 +35,13 @@ export type StopReason = typeof StopReason.Type
  * The reason why an answer with this finish reason ends the run, if it does.
  */
 export const stopReasonOf = (finishReason: string | undefined): StopReason | undefined => {
-  switch (finishReason) {
-    case undefined:
-    case "stop":
-    case "tool-calls":
-    case "pause":
-    case "unknown":
-      return undefined
-    case "length":
-    case "content-filter":
-    case "error":
-      return finishReason
-    default:
-      return "other"
-  }
+  if (finishReason === undefined || continuing.has(finishReason)) return undefined
+  return isStopReason(finishReason) ? finishReason : "other"
 }
+
+const isStopReason = Schema.is(StopReason)
+
+const continuing: ReadonlySet<string> = new Set(["stop", "tool-calls", "pause", "unknown"])
 
 /**
  * The largest number of model calls for one user message: an integer from 1, or `"unlimited"`.
