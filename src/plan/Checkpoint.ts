@@ -3,41 +3,39 @@
  *
  * **When to use**
  *
- * Use it for plans that take long, cost something, or wait for people: a run is kept
- * under a key while it happens, and any process that has the plan can go on with it.
+ * Use it for plans that take long, cost money, or wait for people: a run is stored under
+ * a key while it happens, and any process that has the plan can resume it.
  *
  * **Details**
  *
- * What a run does is appended to a journal, and its head, one value under the key, says
- * how far it is. Only the head says what belongs to the run, and it is changed by
- * compare-and-set, so each step is completed as a whole or not at all, whenever the
- * process dies. A step that is completed never runs again; the state of a run is what
- * its journal says, so counters, branches and what agents inside have said go on, too.
- * What a step costs in the store does not depend on how many there were before.
+ * The events of a run are appended to a journal, and its head, one value under the key,
+ * names the events that belong to the run. The head changes by compare-and-set, so each
+ * step is completed as a whole or not at all, whenever the process dies. A completed step
+ * never runs again. The state of a run is the fold of its events, so counters, branches
+ * and the conversations of agents are restored, too. The cost of a step in the store does
+ * not depend on the steps before it.
  *
- * One process at a time has a key: it holds a lease, which every write and a heartbeat
- * renew. A run whose lease holds cannot be taken by anybody; one whose process died can
- * be when the lease has ended. A process that was only slow and has lost its lease is
- * stopped: its steps are interrupted, and it writes nothing more.
+ * One process at a time holds the lease of a key; every write and a heartbeat renew it. No
+ * other process can take a run whose lease is valid. When a process died, another one can
+ * take the run after the lease has ended. A process that was only slow and has lost its
+ * lease is stopped: its steps are interrupted, and it writes nothing more.
  *
- * The values of steps with `writes` are also written for others to {@link Service.read},
- * after the step is completed, and each once: what was not done when a process died is
- * done first by the next one, unless another run has written there since. They stand in a
- * part of the namespace of their own. Only the steps of the plan itself write, those of
- * plans inside it do not.
+ * The values of steps with `writes` are also stored for {@link Service.read}, each once,
+ * after the step is completed. A process that resumes a run first does the writes that are
+ * still missing, unless another run has written there since. They have their own part of
+ * the namespace. Only the steps of the plan itself write, those of plans inside it do not.
  *
  * **Gotchas**
  *
- * - A step that was running when the process died runs again. Between its side effect
- *   and its completion there is no transaction: make steps idempotent.
- * - Whether a lease has ended is judged by the clock of who asks. Clocks of machines
- *   have to agree to within a fraction of the lease.
- * - `restart` leaves the run that was there as it was, and with it writes that it had not
- *   done yet.
- * - The journal is trusted: it says what steps gave and who approved what. Only your
+ * - A step that was running when the process died runs again. There is no transaction
+ *   between its side effect and its completion: make steps idempotent.
+ * - Each process compares the lease with its own clock. The clocks of machines have to
+ *   agree to within a fraction of the lease.
+ * - `restart` abandons the run under the key, with the writes it had not done yet.
+ * - The journal is trusted: it holds the outputs of steps and the approvals. Only your
  *   program should be able to write to the store.
  *
- * **Example** (Going on after a failure)
+ * **Example** (Resuming after a failure)
  *
  * ```ts
  * import { Effect, Option } from "effect"
@@ -81,7 +79,6 @@ import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -90,15 +87,16 @@ import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
+import * as journal from "../conversation/internal/journal.ts"
+import * as storageKeys from "../conversation/internal/storageKeys.ts"
 import * as Digest from "../payload/Digest.ts"
-import type { JsonObject } from "../payload/Json.ts"
-import * as PayloadError from "../payload/PayloadError.ts"
+import * as base from "../payload/internal/base.ts"
 import * as paths from "../payload/internal/paths.ts"
 import * as Plan from "./Plan.ts"
 import type { PlanDefinition } from "./PlanDefinition.ts"
 import * as PlanError from "./PlanError.ts"
 import type { PlanEvent } from "./PlanEvent.ts"
-import * as PlanRun from "./PlanRun.ts"
+import type * as PlanRun from "./PlanRun.ts"
 import * as checkpointRecord from "./internal/checkpointRecord.ts"
 import * as engine from "./internal/engine.ts"
 import type * as livePlan from "./internal/livePlan.ts"
@@ -106,7 +104,7 @@ import * as performStep from "./internal/performStep.ts"
 import * as planTransition from "./internal/planTransition.ts"
 
 /**
- * How far the run under a key is.
+ * The progress of the run under a key.
  *
  * **Details**
  *
@@ -114,246 +112,74 @@ import * as planTransition from "./internal/planTransition.ts"
  * |---|---|
  * | `claimed` | a process has taken the key and nothing has happened yet |
  * | `running` | it runs, or its process died |
- * | `paused` | steps wait for somebody |
+ * | `paused` | steps wait for an answer |
  * | `failed` | a step failed, the iterations were used up, or a write was refused |
- * | `cancelled` | somebody stopped it |
+ * | `cancelled` | it was interrupted |
  * | `done` | it has its result, and all writes are done |
  *
  * @category models
  * @since 0.1.0
  */
-export const Status = Schema.Literals(["claimed", "running", "paused", "failed", "cancelled", "done"])
+export type Status = checkpointRecord.Status
 
-/**
- * How far the run under a key is.
- *
- * @category models
- * @since 0.1.0
- */
-export type Status = typeof Status.Type
+const status = checkpointRecord.Head.fields.status
 
-const leaseText = (time: DateTime.Utc): string => DateTime.formatIso(time)
+const Reason = Schema.TaggedUnion({
+  ...journal.reasons,
+  RunActive: { owner: Schema.String, status, leaseUntil: Schema.DateTimeUtcFromMillis },
+  Unfinished: { owner: Schema.String, status, leaseUntil: Schema.optionalKey(Schema.DateTimeUtcFromMillis) },
+  NothingToResume: {},
+  InputDiffers: { status },
+  LeaseLost: { owner: Schema.String, found: Schema.String },
+  WriteFailed: { write: Schema.String, step: Schema.String, problem: Schema.String }
+})
 
-/**
- * Another process runs this key now. Its lease ends at `leaseUntil`, unless it is
- * renewed. Nothing was written.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class RunActive extends Schema.TaggedError<RunActive>("effect-emissary/plan/RunActive")("RunActive", {
-  owner: Schema.String,
-  status: Status,
-  leaseUntil: Schema.DateTimeUtcFromMillis
-}) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `expected nobody to run it, found that ${paths.quote(this.owner)} does (status ${this.status}, lease until ${leaseText(this.leaseUntil)}). Wait for it, or try again after the lease: a run whose process died does not renew it`
+type Reason = typeof Reason.Type
+
+const renderReason = (reason: Reason): string => {
+  switch (reason._tag) {
+    case "RunActive":
+      return `expected no process that runs it, got the owner ${paths.quote(reason.owner)} (status ${reason.status}, lease until ${DateTime.formatIso(reason.leaseUntil)}). Wait for it, or try again after the lease: a process that died does not renew it`
+    case "Unfinished": {
+      const lease = reason.leaseUntil === undefined ? "" : `, its lease ended ${DateTime.formatIso(reason.leaseUntil)}`
+      return `expected no unfinished run, got one of the owner ${paths.quote(reason.owner)} (status ${reason.status}${lease}). Resume it, use another key, or abandon it with the policy "restart"`
+    }
+    case "NothingToResume":
+      return `expected a run, got none. Start one, or use the policy "startOrResume"`
+    case "InputDiffers":
+      return `expected the input that the run (status ${reason.status}) began with, got another one. Use a key per input; or begin a new run with the policy ${reason.status === "done" ? `"start"` : `"restart"`}`
+    case "LeaseLost":
+      return `expected the lease of the owner ${paths.quote(reason.owner)}, got ${reason.found}. The run was stopped and has written nothing since; use a longer lease if its process was only slow`
+    case "WriteFailed":
+      return `step ${paths.quote(reason.step)} is done, and its write ${paths.quote(reason.write)} failed: ${reason.problem}. Resume the run: the write is done first, and the step does not run again`
+    case "StoreFailed":
+      return `${journal.renderReason(reason)}. Resume the run when the store answers again`
+    case "Unreadable":
+      return `${journal.renderReason(reason)}. Use another key or namespace, or remove it with { force: true }`
+    case "Damaged":
+      return `${journal.renderReason(reason)}. Restore it from a backup, or begin a new run with the policy "restart"`
+    case "Refused":
+      return journal.renderReason(reason)
   }
 }
 
 /**
- * There is an unfinished run under the key that nobody works on. Starting would throw
- * away what it has done. Nothing was written.
+ * A run was not begun, stored or found under its key.
  *
- * @category reasons
- * @since 0.1.0
- */
-export class Unfinished extends Schema.TaggedError<Unfinished>("effect-emissary/plan/Unfinished")("Unfinished", {
-  owner: Schema.String,
-  status: Status,
-  leaseUntil: Schema.optionalKey(Schema.DateTimeUtcFromMillis)
-}) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    const lease = this.leaseUntil === undefined ? "" : `, its lease ended ${leaseText(this.leaseUntil)}`
-    return `expected no unfinished run, found one of ${paths.quote(this.owner)} (status ${this.status}${lease}). Resume it, use another key, or throw away what it did with the policy "restart"`
-  }
-}
-
-/**
- * There is no run under the key.
+ * **Details**
  *
- * @category reasons
- * @since 0.1.0
- */
-export class NothingToResume extends Schema.TaggedError<NothingToResume>("effect-emissary/plan/NothingToResume")(
-  "NothingToResume",
-  {}
-) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `expected a run, found none. Start one, or use the policy "startOrResume"`
-  }
-}
-
-/**
- * The run under the key began with another input than the one that was given.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class InputDiffers extends Schema.TaggedError<InputDiffers>("effect-emissary/plan/InputDiffers")(
-  "InputDiffers",
-  { status: Status }
-) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `expected the input that the run (status ${this.status}) began with, found another one. Use a key per input; or start anew with the policy ${this.status === "done" ? `"start"` : `"restart"`}`
-  }
-}
-
-/**
- * The run was stopped because it does not hold its key any more: its lease had ended and
- * another process has taken the key, or the run was removed. The steps that ran were
- * interrupted, and nothing more was written.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class LeaseLost extends Schema.TaggedError<LeaseLost>("effect-emissary/plan/LeaseLost")("LeaseLost", {
-  owner: Schema.String,
-  found: Schema.String
-}) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `expected the lease of ${paths.quote(this.owner)}, found ${this.found}. The run was stopped and has written nothing since; give it a longer lease if its process was only slow`
-  }
-}
-
-/**
- * What is stored under the key is nothing that this release can read: it was damaged,
- * somebody else wrote it, or a newer release did. It was left as it is.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class Unreadable extends Schema.TaggedError<Unreadable>("effect-emissary/plan/UnreadableCheckpoint")(
-  "Unreadable",
-  { stored: Schema.String, error: PayloadError.PayloadError }
-) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `what is stored under ${paths.quote(this.stored)} cannot be read and was left as it is: ${this.error.message}. Use another key or namespace, or remove it with { force: true }`
-  }
-}
-
-/**
- * Part of what the run did is missing, or is not what the run says it did. Nothing was
- * skipped and nothing was written.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class Damaged extends Schema.TaggedError<Damaged>("effect-emissary/plan/DamagedCheckpoint")("Damaged", {
-  stored: Schema.String,
-  problem: Schema.String
-}) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `${paths.quote(this.stored)}: ${this.problem}. Restore it from a backup, or begin anew with the policy "restart"`
-  }
-}
-
-/**
- * What the run did cannot be stored: beyond the limits, or with a secret inside. The
- * run stopped before it.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class Refused extends Schema.TaggedError<Refused>("effect-emissary/plan/RefusedCheckpoint")("Refused", {
-  error: PayloadError.PayloadError
-}) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `refused, nothing was written: ${this.error.message}`
-  }
-}
-
-/**
- * The store failed. What was stored before is complete, and the run can be resumed.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class StoreFailed extends Schema.TaggedError<StoreFailed>("effect-emissary/plan/CheckpointStoreFailed")(
-  "StoreFailed",
-  { error: VersionedStore.VersionedStoreError }
-) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `${this.error.message}. What was stored before is complete: resume the run when the store answers again`
-  }
-}
-
-/**
- * The durable write of a step failed. The step is done and does not run again; the
- * write is done first when the run is resumed.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class WriteFailed extends Schema.TaggedError<WriteFailed>("effect-emissary/plan/WriteFailed")("WriteFailed", {
-  write: Schema.String,
-  step: Schema.String,
-  problem: Schema.String
-}) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `step ${paths.quote(this.step)} is done, and its write ${paths.quote(this.write)} failed: ${this.problem}. Resume the run: the write is done first, and the step does not run again`
-  }
-}
-
-/**
- * Why a run was not begun, kept or found.
- *
- * @category reasons
- * @since 0.1.0
- */
-export const Reason = Schema.Union([
-  RunActive,
-  Unfinished,
-  NothingToResume,
-  InputDiffers,
-  LeaseLost,
-  Unreadable,
-  Damaged,
-  Refused,
-  StoreFailed,
-  WriteFailed
-])
-
-/**
- * Why a run was not begun, kept or found.
- *
- * @category reasons
- * @since 0.1.0
- */
-export type Reason = typeof Reason.Type
-
-/**
- * A run was not begun, kept or found under its key.
+ * | reason | meaning |
+ * |---|---|
+ * | `RunActive` | another process runs this key; nothing was written |
+ * | `Unfinished` | there is an unfinished run that no process works on, and a start would abandon it; nothing was written |
+ * | `NothingToResume` | there is no run under the key |
+ * | `InputDiffers` | the run under the key began with another input |
+ * | `LeaseLost` | another process has taken the key, or the run was removed; the steps were interrupted |
+ * | `WriteFailed` | the write of a step failed; the step is done, and the write is done first when the run is resumed |
+ * | `StoreFailed` | the store failed; what was stored before is complete, and the run can be resumed |
+ * | `Unreadable` | the stored value is foreign, or a newer release wrote it; it was left as it is |
+ * | `Damaged` | events of the run are missing, or do not fit its head; nothing was written |
+ * | `Refused` | an event is beyond the limits or holds a secret; the run stopped before it |
  *
  * @category errors
  * @since 0.1.0
@@ -367,31 +193,31 @@ export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect
    */
   override get message(): string {
     const key = this.key === undefined ? "checkpoints" : `checkpoint ${paths.quote(this.key)}`
-    return `${key}: ${this.reason.message}`
+    return `${key}: ${renderReason(this.reason)}`
   }
 }
 
 /**
- * What to do about what is under the key.
+ * The policy for a key that may hold a run.
  *
  * **Details**
  *
  * | under the key | `start` | `startOrResume` | `restart` |
  * |---|---|---|---|
  * | nothing | starts | starts | starts |
- * | `done` | starts anew | gives the recorded result | starts anew |
- * | `cancelled` | starts anew | goes on | starts anew |
- * | `failed`, `paused`, a process that died | `Unfinished` | goes on | starts anew |
- * | a run whose lease holds | `RunActive` | `RunActive` | `RunActive` |
+ * | `done` | starts a new run | returns the recorded result | starts a new run |
+ * | `cancelled` | starts a new run | resumes | starts a new run |
+ * | `failed`, `paused`, a process that died | `Unfinished` | resumes | starts a new run |
+ * | a run whose lease is valid | `RunActive` | `RunActive` | `RunActive` |
  * | anything else | `Unreadable` | `Unreadable` | `Unreadable` |
  *
- * `startOrResume` goes on only if the input is the one the run began with, and fails with
- * `InputDiffers` otherwise, also where the run is done: a job that runs every night
- * under one key is told so instead of running once ever. It fails with `PlanChanged` if
- * the plan was edited since, also where the run is done.
+ * `startOrResume` resumes only with the input that the run began with, and fails with
+ * `InputDiffers` otherwise, also for a run that is done: a job that runs every night
+ * under one key fails instead of running only once. It fails with `PlanChanged` if
+ * the plan was edited since, also for a run that is done.
  *
- * `fork` starts a run of its own under the key `<key>:<unique>`, whatever is there. What
- * its steps write is its own, too.
+ * `fork` starts a separate run under the key `<key>:<unique>`, whatever is under the key.
+ * The writes of its steps are separate, too.
  *
  * @category models
  * @since 0.1.0
@@ -399,12 +225,12 @@ export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect
 export type Policy = "start" | "startOrResume" | "restart" | "fork"
 
 /**
- * Options of going on with the run under a key.
+ * Options of resuming the run under a key.
  *
  * **Details**
  *
- * The input is the one the run began with. `context` and `maxIterations` are, too,
- * unless they are given; `maxIterations` counts what the run did before.
+ * The input is the one the run began with. So are `context` and `maxIterations`, unless
+ * these options hold others; `maxIterations` counts the iterations before, too.
  *
  * @category options
  * @since 0.1.0
@@ -414,13 +240,12 @@ export interface ResumeOptions extends Omit<livePlan.ResumeOptions, "journal"> {
 }
 
 /**
- * Options of a run under a key. `policy` is `"start"` unless given; one that is none of
- * the four is a defect.
+ * Options of a run under a key. The default of `policy` is `"start"`.
  *
  * **Details**
  *
- * Decisions are taken by {@link Service.resume} alone: a run that `startOrResume` goes on
- * with goes on waiting for them.
+ * Only {@link Service.resume} takes decisions: a run that `startOrResume` resumes still
+ * waits for them.
  *
  * @category options
  * @since 0.1.0
@@ -432,7 +257,7 @@ export interface RunOptions extends Omit<livePlan.RunOptions, "journal"> {
 }
 
 /**
- * What a run gives, and the key it is kept under: that of the fork, for a fork.
+ * The result of a run, and the key it is stored under: that of the fork, for a fork.
  *
  * @category models
  * @since 0.1.0
@@ -440,17 +265,17 @@ export interface RunOptions extends Omit<livePlan.RunOptions, "journal"> {
 export type RunResult<A> = PlanRun.Result<A> & { readonly key: string }
 
 /**
- * What is known of the run under a key without reading what it did.
+ * A summary of the run under a key, which costs one read.
  *
  * **Details**
  *
- * - `live`: its lease holds now, so nobody else can take it.
+ * - `live`: its lease is valid, so no other process can take it.
  * - `leaseUntil`: absent once the run has ended.
- * - `epoch`: how often somebody took the key.
+ * - `epoch`: the number of times a process took the key.
  * - `runId`: absent before the run has begun.
- * - `completed`: how many results of steps its history has.
- * - `pendingWrites`: keys of durable writes that may not be done yet.
- * - `outcome`: the tag of its `PlanOutcome`, and words for people.
+ * - `completed`: the number of step results in its history.
+ * - `pendingWrites`: keys of writes that may not be done yet.
+ * - `outcome`: the tag of its `PlanRun.Outcome`, with a message for people.
  *
  * @category models
  * @since 0.1.0
@@ -474,56 +299,29 @@ export interface Inspection {
 }
 
 /**
- * A value that a step wrote: which step of which run, and the place of its result in the
- * history of the run.
- *
- * @category models
- * @since 0.1.0
- */
-export interface StoredWrite {
-  readonly value: Schema.Json
-  readonly runId: string
-  readonly record: number
-  readonly step: string
-  readonly at: DateTime.Utc
-}
-
-/**
- * Keys in the order of their UTF-16 code units. `next` is the `after` of the next page,
- * `None` on the last one.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Page {
-  readonly keys: ReadonlyArray<string>
-  readonly next: Option.Option<string>
-}
-
-/**
- * What checkpoints can do. Keys are any text.
+ * The operations on checkpoints. Keys are any text.
  *
  * **Details**
  *
  * - `run`: runs a plan under a key, see {@link Policy}.
- * - `resume`: goes on with the run under a key; a run that is done gives its recorded
+ * - `resume`: resumes the run under a key; of a run that is done it returns the recorded
  *   result, and nothing runs. Fails with `NothingToResume` if there is none, with
- *   `RunActive` if somebody runs it, with `PlanChanged` if the plan was edited.
- * - `stream`, `resumeStream`: the same, told event by event; `Checkpointed` is told after
- *   facts were written. A stream that nobody reads to the end is cancelled.
- * - `inspect`: how far it is, at the cost of one value.
+ *   `RunActive` if another process runs it, with `PlanChanged` if the plan was edited.
+ * - `stream`, `resumeStream`: the same as a stream of events; `Checkpointed` follows each
+ *   write. A stream that is not read to its end is cancelled.
+ * - `inspect`: the progress of a run.
  * - `load`: the state of the run, `None` if there is none or it has not begun.
- * - `list`: keys in pages; `prefix`, `after` and `limit` (default 100) as in
- *   `VersionedStore`.
- * - `remove`: deletes a run, and whether there was one; what steps wrote stays, unless
- *   it is a fork. Fails with `RunActive` if somebody runs it and with `Unreadable` if it
- *   is no run; `force` deletes even so, and a run that goes on then stops.
- * - `read`: the value that a step wrote last, of any run or of the fork with that key.
- * - `isCurrent`: whether what is written there was written by the run that is under the
- *   key now.
+ * - `list`: keys in pages, in the order of their UTF-16 code units; `prefix`, `after` and
+ *   `limit` (default 100) as in `VersionedStore`. `next` is the `after` of the next page.
+ * - `remove`: deletes a run, and returns whether there was one; the values that its steps
+ *   wrote stay, except those of a fork. Fails with `RunActive` if a process runs it and
+ *   with `Unreadable` if it is no run; `force` deletes it even so, and the process stops.
+ * - `read`: the value that a step wrote last, in any run or in the fork with that key, with
+ *   the run and the place of the step in its history.
+ * - `isCurrent`: the run that is under the key now wrote that value.
  *
- * Errors of the run itself are `PlanError`, as in `Plan.run`; what the store, the lease
- * or the key is about is `CheckpointError`.
+ * Errors of the run itself are `PlanError`, as in `Plan.run`; errors of the store, the
+ * lease or the key are `CheckpointError`.
  *
  * @category models
  * @since 0.1.0
@@ -550,7 +348,9 @@ export interface Service {
     plan: livePlan.Bound<A, R>,
     key: string
   ) => Effect.Effect<Option.Option<PlanRun.State>, PlanError.PlanError | CheckpointError>
-  readonly list: (options?: VersionedStore.ListOptions) => Effect.Effect<Page, CheckpointError>
+  readonly list: (
+    options?: VersionedStore.ListOptions
+  ) => Effect.Effect<{ readonly keys: ReadonlyArray<string>; readonly next: Option.Option<string> }, CheckpointError>
   readonly remove: (
     key: string,
     options?: { readonly force?: boolean | undefined }
@@ -558,7 +358,16 @@ export interface Service {
   readonly read: (
     write: string,
     options?: { readonly fork?: string | undefined }
-  ) => Effect.Effect<Option.Option<StoredWrite>, CheckpointError>
+  ) => Effect.Effect<
+    Option.Option<{
+      readonly value: Schema.Json
+      readonly runId: string
+      readonly record: number
+      readonly step: string
+      readonly at: DateTime.Utc
+    }>,
+    CheckpointError
+  >
   readonly isCurrent: (key: string, write: string) => Effect.Effect<boolean, CheckpointError>
 }
 
@@ -575,11 +384,11 @@ export class Checkpoint extends Context.Service<Checkpoint, Service>()("effect-e
  *
  * **Details**
  *
- * - `namespace`: what the keys in the `VersionedStore` start with; default `"plan"`.
+ * - `namespace`: the first part of the keys in the `VersionedStore`; default `"plan"`.
  *   Checkpoints with different namespaces do not see each other, nor each other's writes.
- * - `leaseTime`: how long a process that died keeps its key; default 30 seconds.
- * - `heartbeat`: how often a lease is renewed while nothing else is written; default a
- *   third of `leaseTime`, at most half of it. Anything else is a bug: the layer dies.
+ * - `leaseTime`: the time for which a process that died keeps its key; default 30 seconds.
+ * - `heartbeat`: the time after which a lease is renewed if nothing else is written;
+ *   default a third of `leaseTime`, at most half of it. The layer dies with any other.
  *
  * @category options
  * @since 0.1.0
@@ -591,18 +400,18 @@ export interface Options {
 }
 
 /**
- * Keeps runs in a `VersionedStore`: in memory, in one file, in a database.
+ * Stores runs in a `VersionedStore`: in memory, in one file, in a database.
  *
  * **Details**
  *
- * With the namespace `plan` the head of a run is stored under `plan/head/<key>`, what it
- * did under `plan/journal/`, what steps wrote under `plan/writes/<key of the write>`, and
- * under `plan/forks/` for a fork. A run writes two values for each batch of facts, which
+ * With the namespace `plan` the head of a run is stored under `plan/head/<key>`, its events
+ * under `plan/journal/`, the values that steps write under `plan/writes/<key of the write>`,
+ * and under `plan/forks/` for a fork. A run writes two values for each batch of events, which
  * is once or twice for a step, and one more for a step with `writes`.
  *
- * A store that fails stops the run with `StoreFailed`; what was written is complete. If
- * the store cannot even take the last status, the run can be taken up when its lease has
- * ended.
+ * A store that fails stops the run with `StoreFailed`; the values stored before are complete.
+ * If the store cannot even write the last status, another process can take the run after its
+ * lease has ended.
  *
  * **Example** (Runs in one file)
  *
@@ -621,434 +430,309 @@ export interface Options {
 export const layer = (options?: Options): Layer.Layer<Checkpoint, never, VersionedStore.VersionedStore> =>
   Layer.effect(Checkpoint, makeService(options ?? {}))
 
+interface Lease {
+  readonly time: Duration.Duration
+  readonly heartbeat: Duration.Duration
+}
+
 const leaseOptions = (options: Options): Effect.Effect<Lease> => {
   const time = Duration.fromInputUnsafe(options.leaseTime ?? "30 seconds")
   const heartbeat =
     options.heartbeat === undefined ? Duration.times(time, 1 / 3) : Duration.fromInputUnsafe(options.heartbeat)
-  return Duration.isGreaterThan(heartbeat, Duration.zero) &&
-    Duration.isLessThanOrEqualTo(Duration.times(heartbeat, 2), time)
-    ? Effect.succeed({ time, heartbeat })
-    : Effect.die(
-        new Error(
-          `Checkpoint.layer: expected a heartbeat of at most half the leaseTime (${Duration.format(time)}), found ${Duration.format(heartbeat)}`
-        )
-      )
+  const isFast = Duration.isLessThanOrEqualTo(Duration.times(heartbeat, 2), time)
+  if (Duration.isGreaterThan(heartbeat, Duration.zero) && isFast) return Effect.succeed({ time, heartbeat })
+  const expected = `expected a heartbeat of at most half the leaseTime (${Duration.format(time)})`
+  return Effect.die(new Error(`Checkpoint.layer: ${expected}, got ${Duration.format(heartbeat)}`))
 }
 
-const knownPolicies: ReadonlySet<unknown> = new Set<Policy>(["start", "startOrResume", "restart", "fork"])
+type Stored = journal.Stored<checkpointRecord.Head>
 
-/** Whoever configures without types must not start anew what was to be kept. */
-const unknownPolicy = (found: unknown): TypeError =>
-  new TypeError(
-    `Checkpoint: expected the policy "start", "startOrResume", "restart" or "fork", found ${typeof found === "string" ? JSON.stringify(found) : typeof found}`
+type Conflict = journal.Conflict<checkpointRecord.Head>
+
+/** The journals of runs and the values that their steps write. */
+type Storage = ReturnType<typeof makeStorage>
+
+const makeStorage = (store: VersionedStore.Service, namespace: string) => {
+  const values = journal.documents(store)
+  const root = journal.rootKey(namespace)
+  const forkKey = (fork: string) => `${root}forks/${journal.partOfKey(fork)}`
+  const writeKey = (write: string, fork: string | undefined) =>
+    fork === undefined ? `${root}writes/${write}` : `${forkKey(fork)}${write}`
+
+  return {
+    runs: journal.make({
+      store,
+      namespace,
+      head: checkpointRecord.headCodec,
+      batch: checkpointRecord.batchCodec,
+      input: checkpointRecord.inputCodec
+    }),
+    /** The value of a write; `fork` is the key of the fork that has it for itself. */
+    write: (write: string, fork: string | undefined) => values.get(checkpointRecord.writeCodec, writeKey(write, fork)),
+    setWrite: (
+      write: string,
+      fork: string | undefined,
+      expected: Option.Option<string>,
+      value: checkpointRecord.Write
+    ) => values.set(checkpointRecord.writeCodec, writeKey(write, fork), expected, value),
+    removeWrites: (fork: string) => Effect.flatMap(values.list(forkKey(fork)), values.deleteAll)
+  }
+}
+
+/** The stamp of each pending write: of the value that it replaces, where that can be read. */
+const findPending = (
+  storage: Storage,
+  fork: string | undefined,
+  writes: ReadonlyArray<checkpointRecord.Pending>
+): Effect.Effect<ReadonlyArray<checkpointRecord.Pending>> =>
+  Effect.forEach(writes, (pending) =>
+    Effect.match(storage.write(pending.write, fork), {
+      // The write itself fails, after its step is stored
+      onFailure: () => pending,
+      onSuccess: (found): checkpointRecord.Pending => {
+        if (Option.isNone(found)) return { ...pending, before: null }
+        const { record, run } = found.value.value
+        return { ...pending, before: { run, record } }
+      }
+    })
   )
 
-/** What of the options is for the engine. */
-const withoutCheckpoint = ({
-  input: _input,
-  key: _key,
-  policy: _policy,
-  ...rest
-}: GivenOptions): livePlan.ResumeOptions => rest
-
-/** The options of this call over those the run was begun with. */
-const engineOptions = (options: GivenOptions, session: Session, begin?: RunBegin): livePlan.ResumeOptions => ({
-  ...withoutCheckpoint(options),
-  context: options.context ?? begin?.context,
-  maxIterations: options.maxIterations ?? begin?.maxIterations,
-  journal: session.journal
+const performWrite = Effect.fnUntraced(function* (
+  storage: Storage,
+  fork: string | undefined,
+  state: PlanRun.State,
+  { before, record, step, write }: checkpointRecord.Pending
+) {
+  const done = Chunk.get(state.history, record)
+  if (Option.isNone(done)) return
+  const value = { run: state.runId, record, step, at: yield* DateTime.now, value: done.value.output }
+  const attempt = Effect.gen(function* () {
+    const found = Option.getOrUndefined(yield* storage.write(write, fork))
+    if (found?.value.run === state.runId && found.value.record >= record) return
+    if (before !== undefined && !checkpointRecord.isSameStamp(found?.value, before)) return
+    yield* storage.setWrite(write, fork, Option.fromUndefinedOr(found?.version), value)
+  })
+  yield* Effect.retry(attempt, { while: (error) => error._tag === "VersionConflict" })
 })
 
-const makeService = (options: Options): Effect.Effect<Service, never, VersionedStore.VersionedStore> =>
-  Effect.gen(function* () {
-    const lease = yield* leaseOptions(options)
-    const storage = makeStorage(
-      yield* VersionedStore.VersionedStore,
-      checkpointRecord.makeKeys(options.namespace ?? "plan")
-    )
-    const claiming = makeClaims(storage, lease)
+/** Does the writes that the head names. */
+const performWrites = (
+  storage: Storage,
+  fork: string | undefined,
+  state: PlanRun.State,
+  pending: ReadonlyArray<checkpointRecord.Pending>
+): Effect.Effect<void, Reason> =>
+  Effect.forEach(
+    pending,
+    (entry) =>
+      Effect.mapError(performWrite(storage, fork, state, entry), (error): Reason => ({
+        _tag: "WriteFailed",
+        write: entry.write,
+        step: entry.step,
+        problem: journal.renderReason(error)
+      })),
+    { discard: true }
+  )
 
-    const fail = (key: string | undefined) => (reason: Reason) =>
-      new CheckpointError({ ...(key === undefined ? {} : { key }), reason })
+interface RunBegin {
+  readonly input: PlanRun.ResolvedInput
+  readonly context?: livePlan.RunOptions["context"]
+  readonly maxIterations?: number | undefined
+}
 
-    const start = Effect.fnUntraced(function* <A, R>(
-      plan: livePlan.Bound<A, R>,
-      { context, input, key, maxIterations, policy = "start" }: RunOptions
-    ) {
-      if (!knownPolicies.has(policy)) return yield* Effect.die(unknownPolicy(policy))
-      const begin: RunBegin = {
-        input: yield* performStep.resolveInput(plan.live.definition.name, input),
-        context,
-        maxIterations
-      }
-      const bound = plan.live
-      return policy === "fork"
-        ? yield* claiming.start(bound, `${key}:${yield* checkpointRecord.makeNonce}`, begin, {
-            policy: "start",
-            fork: true
-          })
-        : yield* claiming.start(bound, key, begin, { policy, fork: false })
-    })
+/** A run whose key this process has taken, or a run that is done. */
+interface Claim {
+  readonly at: Stored
+  readonly definition: PlanDefinition
+  readonly begin: RunBegin
+  /** Absent before the run has begun. */
+  readonly state: PlanRun.State | undefined
+  /** The head before the claim, which comes back if nothing happens. */
+  readonly before: checkpointRecord.Head | undefined
+}
 
-    const goOn = <A, R>(plan: livePlan.Bound<A, R>, { key }: ResumeOptions) => claiming.resume(plan.live, key)
+type ClaimError = Conflict | Reason | PlanError.PlanError
 
-    /** The error that stopped the run instead of the one that the engine made of it. */
-    const explain =
-      (session: Session) =>
-      (error: PlanError.PlanError | CheckpointError): PlanError.PlanError | CheckpointError =>
-        session.failure() ?? error
-
-    const withKey = <A>(key: string, result: PlanRun.Result<A>) => ({ ...result, key })
-
-    const perform = <A, R>(
-      plan: livePlan.Bound<A, R>,
-      options: ResumeOptions,
-      taking: Effect.Effect<Claim, PlanError.PlanError | CheckpointError>
-    ) =>
-      Effect.uninterruptibleMask((restore) =>
-        Effect.gen(function* () {
-          const taken = yield* taking
-          if (taken._tag === "Done") {
-            return withKey(taken.key, yield* restore(Plan.resume(plan, taken.state, withoutCheckpoint(options))))
-          }
-          const session = openSession(storage, lease, taken.claimed)
-          const engine = Effect.suspend(() =>
-            taken._tag === "Run"
-              ? Plan.run(plan, taken.begin.input, engineOptions(options, session, taken.begin))
-              : Plan.resume(plan, taken.state, engineOptions(options, session))
-          )
-          const running = Effect.scoped(
-            Effect.andThen(
-              Effect.forkScoped(session.beat),
-              Effect.raceFirst(Effect.andThen(session.tidy, engine), session.stopped)
-            )
-          )
-          const exit = yield* Effect.exit(Effect.mapError(restore(running), explain(session)))
-          yield* session.settle(exit)
-          return withKey(session.key, yield* exit)
+const checkDigest = (plan: livePlan.BoundPlan, head: checkpointRecord.Head): Effect.Effect<void, PlanError.PlanError> =>
+  head.digest === plan.digest
+    ? Effect.void
+    : Effect.fail(
+        new PlanError.PlanError({
+          plan: plan.definition.name,
+          reason: { _tag: "PlanChanged", expected: head.digest, found: plan.digest }
         })
       )
 
-    const told = <A, R>(
-      plan: livePlan.Bound<A, R>,
-      options: ResumeOptions,
-      taking: Effect.Effect<Claim, PlanError.PlanError | CheckpointError>
-    ) =>
-      Stream.unwrap(
-        Effect.uninterruptible(
-          Effect.gen(function* () {
-            const taken = yield* taking
-            if (taken._tag === "Done") return Plan.resumeStream(plan, taken.state, withoutCheckpoint(options))
-            const session = openSession(storage, lease, taken.claimed)
-            // A failure of the last write has nowhere to go once the stream has ended
-            yield* Effect.addFinalizer((exit) =>
-              Effect.catch(session.settle(Exit.asVoid(exit)), (error) => Effect.logWarning(error.message))
-            )
-            yield* Effect.forkScoped(Effect.interruptible(session.beat))
-            const engine =
-              taken._tag === "Run"
-                ? Plan.stream(plan, taken.begin.input, engineOptions(options, session, taken.begin))
-                : Plan.resumeStream(plan, taken.state, engineOptions(options, session))
-            return Stream.unwrap(Effect.as(session.tidy, engine)).pipe(
-              Stream.interruptWhen(session.stopped),
-              Stream.mapError(explain(session))
-            )
-          })
-        )
-      )
-
-    const inspect = Effect.fn("Checkpoint.inspect")(function* (key: string) {
-      const found = yield* Effect.mapError(storage.head(key), fail(key))
-      if (Option.isNone(found)) return Option.none()
-      const { head } = found.value
-      const { outcome } = head
-      return Option.some<Inspection>({
-        key,
-        status: head.status,
-        live: isLeased(head, yield* DateTime.now),
-        owner: head.owner,
-        leaseUntil: head.lease,
-        epoch: head.epoch,
-        plan: head.plan,
-        digest: head.digest,
-        runId: head.run,
-        fork: head.fork,
-        iterations: head.iterations,
-        completed: head.completed,
-        pendingWrites: head.pending.map(({ write }) => write),
-        outcome:
-          outcome === undefined
-            ? undefined
-            : { _tag: outcome.type, ...(outcome.message === undefined ? {} : { message: outcome.message }) },
-        updatedAt: head.updated
-      })
-    })
-
-    /** What is missing can be that of a run that somebody began anew since the head was read. */
-    const load = Effect.fnUntraced(function* (
-      plan: livePlan.BoundPlan,
-      key: string
-    ): Effect.fn.Return<Option.Option<PlanRun.State>, Reason | PlanError.PlanError> {
-      for (;;) {
-        const found = yield* storage.head(key)
-        if (Option.isNone(found)) return Option.none()
-        const { head } = found.value
-        const state = yield* Effect.result(claiming.stateOf(plan, key, head))
-        if (Result.isSuccess(state)) return Option.fromUndefinedOr(state.success)
-        if (state.failure._tag !== "Damaged") return yield* Effect.fail(state.failure)
-        const now = yield* storage.head(key)
-        if (Option.isSome(now) && now.value.head.generation === head.generation) return yield* state.failure
-      }
-    })
-
-    const remove = Effect.fn("Checkpoint.remove")(function* (
-      key: string,
-      options?: { readonly force?: boolean | undefined }
-    ) {
-      const force = options?.force ?? false
-      return yield* storage.remove(key, force).pipe(Effect.mapError(fail(key)))
-    })
-
-    return {
-      run: (plan, options) => perform(plan, options, start(plan, options)).pipe(Effect.withSpan("Checkpoint.run")),
-      resume: (plan, options) => perform(plan, options, goOn(plan, options)).pipe(Effect.withSpan("Checkpoint.resume")),
-      stream: (plan, options) => told(plan, options, start(plan, options)),
-      resumeStream: (plan, options) => told(plan, options, goOn(plan, options)),
-      inspect,
-      load: Effect.fn("Checkpoint.load")((plan, key) =>
-        Effect.mapError(load(plan.live, key), (error) => (error._tag === "PlanError" ? error : fail(key)(error)))
-      ),
-      list: Effect.fn("Checkpoint.list")((options) => Effect.mapError(storage.list(options), fail(undefined))),
-      remove,
-      read: Effect.fn("Checkpoint.read")(function* (write, options) {
-        const found = yield* Effect.mapError(storage.write(write, options?.fork), fail(options?.fork))
-        return Option.map(found, ({ write: { at, record, run, step, value } }) => ({
-          value,
-          runId: run,
-          record,
-          step,
-          at
-        }))
-      }),
-      isCurrent: Effect.fn("Checkpoint.isCurrent")(function* (key, write) {
-        const head = yield* Effect.mapError(storage.head(key), fail(key))
-        if (Option.isNone(head) || head.value.head.run === undefined) return false
-        const { fork, run } = head.value.head
-        const found = yield* Effect.mapError(storage.write(write, fork ? key : undefined), fail(key))
-        return Option.isSome(found) && found.value.write.run === run
-      })
-    } satisfies Service
-  })
-
-const isSameInput = (a: PlanRun.ResolvedInput, b: PlanRun.ResolvedInput): Effect.Effect<boolean, never> =>
-  Effect.gen(function* () {
-    // Plain JSON, whatever the types of its parts say
-    const [x, y] = yield* Effect.all([encodeInput(a), encodeInput(b)])
-    return Result.getOrUndefined(Digest.canonicalize(x)) === Result.getOrUndefined(Digest.canonicalize(y))
-  })
-
-const encodeInput = (input: PlanRun.ResolvedInput) =>
-  Effect.orDie(checkpointRecord.Begun.encode({ generation: "", input }))
-
-const makeClaims = (storage: Storage, lease: Lease): Claims => {
-  const named =
-    (key: string) =>
-    <A>(
-      effect: Effect.Effect<A, Reason | PlanError.PlanError>
-    ): Effect.Effect<A, CheckpointError | PlanError.PlanError> =>
-      Effect.mapError(effect, (error) =>
-        error._tag === "PlanError" ? error : new CheckpointError({ key, reason: error })
-      )
-
-  const changed = (plan: livePlan.BoundPlan, head: checkpointRecord.Head): Effect.Effect<void, PlanError.PlanError> =>
-    head.digest === plan.digest
-      ? Effect.void
-      : Effect.fail(
-          new PlanError.PlanError({
-            plan: plan.definition.name,
-            reason: { _tag: "PlanChanged", expected: head.digest, found: plan.digest }
-          })
-        )
-
-  const stateOf = Effect.fnUntraced(function* (plan: livePlan.BoundPlan, key: string, head: checkpointRecord.Head) {
-    yield* changed(plan, head)
-    const events = yield* storage.events(key, head)
-    const stored = storage.keys.journal(key)
-    const damaged = (problem: string) => new Damaged({ stored, problem })
-    if (events.length === 0 && head.revision === 0) return undefined
-    const rules = yield* engine.completeRules(plan)
-    const edited = engine.changedNestedPlan(rules, events)
-    if (edited !== undefined) return yield* edited
-    const state = yield* Effect.mapError(Effect.fromResult(planTransition.fold(rules, events)), (error) =>
-      damaged(`expected events that follow each other, found ${error.message}`)
-    )
-    if (state.revision !== head.revision || state.runId !== head.run) {
-      return yield* damaged(
-        `expected event ${head.revision} of run ${head.run ?? "unknown"}, found event ${state.revision} of run ${state.runId}`
-      )
-    }
-    return state
-  })
-
-  /** Who is refused because somebody works on it. */
-  const active = (head: checkpointRecord.Head, now: DateTime.Utc): Effect.Effect<void, RunActive> =>
-    head.lease !== undefined && isLeased(head, now)
-      ? Effect.fail(new RunActive({ owner: head.owner, status: head.status, leaseUntil: head.lease }))
+const checkLease = ({ head }: Stored): Effect.Effect<void, Reason> =>
+  Effect.flatMap(DateTime.now, (now) =>
+    head.lease !== undefined && checkpointRecord.isLeased(head, now)
+      ? Effect.fail<Reason>({ _tag: "RunActive", owner: head.owner, status: head.status, leaseUntil: head.lease })
       : Effect.void
+  )
+
+/** The state of a run, folded from its events; `undefined` if it has none. */
+const stateOf = Effect.fnUntraced(function* (
+  { runs }: Storage,
+  plan: livePlan.BoundPlan,
+  at: Stored
+): Effect.fn.Return<PlanRun.State | undefined, ClaimError> {
+  const { head, key } = at
+  yield* checkDigest(plan, head)
+  const events = (yield* runs.batches(at)).flat()
+  if (events.length === 0 && head.revision === 0) return undefined
+  const rules = yield* engine.completeRules(plan)
+  const edited = engine.changedNestedPlan(rules, events)
+  if (edited !== undefined) return yield* edited
+  const damaged = (problem: string) => journal.damaged(runs.journalKey(key), problem)
+  const state = yield* Effect.mapError(Effect.fromResult(planTransition.fold(rules, events)), (error) =>
+    damaged(`expected events that follow each other, got ${error.message}`)
+  )
+  if (state.revision === head.revision && state.runId === head.run) return state
+  const expected = `expected event ${head.revision} of run ${head.run ?? "unknown"}`
+  return yield* Effect.fail(damaged(`${expected}, got event ${state.revision} of run ${state.runId}`))
+})
+
+const canonicalInput = (input: PlanRun.ResolvedInput) =>
+  checkpointRecord.inputCodec.encode({ generation: "", input }).pipe(
+    Effect.catchTag("LossyEncoding", Effect.die),
+    Effect.mapError(journal.refused),
+    Effect.map((json) => Result.getOrUndefined(Digest.canonicalize(json)))
+  )
+
+/** Takes keys: begins runs, and takes over those that no process works on. */
+const makeClaims = (storage: Storage, lease: Lease) => {
+  const { runs } = storage
 
   const begin = Effect.fnUntraced(function* (
-    plan: livePlan.BoundPlan,
+    { definition, digest }: livePlan.BoundPlan,
     key: string,
     given: RunBegin,
-    found: Option.Option<StoredHead>,
-    fork: boolean
+    found: Option.Option<Stored>,
+    isFork: boolean
   ) {
-    const generation = yield* checkpointRecord.makeNonce
-    const owner = yield* checkpointRecord.makeNonce
-    const before = Option.getOrUndefined(found)?.head
-    yield* storage.setBegun(
-      { key, generation },
-      {
-        input: given.input,
-        ...(given.context === undefined ? {} : { context: given.context }),
-        ...(given.maxIterations === undefined ? {} : { maxIterations: given.maxIterations })
-      }
-    )
-    const now = yield* DateTime.now
-    const head: checkpointRecord.Head = {
-      status: "claimed",
-      plan: plan.definition.name,
-      digest: plan.digest,
-      fork: before?.fork ?? fork,
-      generation,
-      epoch: (before?.epoch ?? 0) + 1,
-      owner,
-      lease: DateTime.addDuration(now, lease.time),
-      updated: now,
-      segments: [],
-      revision: 0,
-      iterations: 0,
-      completed: 0,
-      pending: [],
-      retired:
-        before === undefined ? [] : [...before.retired, { generation: before.generation, segments: before.segments }]
-    }
-    const version = yield* Effect.tapError(
-      storage.setHead(
-        key,
-        Option.map(found, ({ version }) => version),
-        head
-      ),
-      // A store that failed can have written even so
-      (error) => (error._tag === "VersionConflict" ? storage.sweep(key, { generation, segments: [] }) : Effect.void)
-    )
-    const { definition } = plan
-    const claimed: Claimed = { key, definition, head, version, state: undefined, before: undefined }
-    const taken: Claim = { _tag: "Run", claimed, begin: given }
-    return taken
+    const updated = yield* DateTime.now
+    const fork = Option.match(found, { onNone: () => isFork, onSome: ({ head }) => head.fork })
+    const at = yield* runs.begin(key, found, {
+      input: (generation) => ({ generation, ...base.defined(given) }),
+      head: (log) => ({
+        ...log,
+        status: "claimed",
+        plan: definition.name,
+        digest,
+        fork,
+        lease: DateTime.addDuration(updated, lease.time),
+        updated,
+        revision: 0,
+        iterations: 0,
+        completed: 0,
+        pending: []
+      })
+    })
+    const claim: Claim = { at, definition, begin: given, state: undefined, before: undefined }
+    return claim
   })
 
-  const goOn = Effect.fnUntraced(function* (
+  /** Takes over a run; `input` is the one that it has to have begun with. */
+  const takeOver = Effect.fnUntraced(function* (
     plan: livePlan.BoundPlan,
-    key: string,
-    found: StoredHead,
-    given: PlanRun.ResolvedInput | undefined
+    at: Stored,
+    input: PlanRun.ResolvedInput | undefined
   ) {
-    const { head } = found
-    yield* changed(plan, head)
-    const begun = yield* storage.begun({ key, generation: head.generation })
-    if (given !== undefined && !(yield* isSameInput(given, begun.input))) {
-      return yield* new InputDiffers({ status: head.status })
+    const { head, key } = at
+    yield* checkDigest(plan, head)
+    const begun = yield* runs.input(at)
+    if (input !== undefined && (yield* canonicalInput(input)) !== (yield* canonicalInput(begun.input))) {
+      return yield* Effect.fail<Reason>({ _tag: "InputDiffers", status: head.status })
     }
-    const state = yield* stateOf(plan, key, head)
+    const state = yield* stateOf(storage, plan, at)
+    const claim: Claim = { at, definition: plan.definition, begin: begun, state, before: head }
     if (head.status === "done") {
-      if (state !== undefined && statusOfState(state) === "done") {
-        const done: Claim = { _tag: "Done", key, state }
-        return done
-      }
-      return yield* new Damaged({ stored: storage.keys.head(key), problem: "expected events up to the result" })
+      if (checkpointRecord.statusOfOutcome(state?.outcome?._tag) === "done") return claim
+      return yield* Effect.fail(journal.damaged(runs.headKey(key), "expected events up to the result, got fewer"))
     }
-    const now = yield* DateTime.now
-    const next: checkpointRecord.Head = {
-      ...head,
-      status: state === undefined ? "claimed" : "running",
-      epoch: head.epoch + 1,
-      owner: yield* checkpointRecord.makeNonce,
-      lease: DateTime.addDuration(now, lease.time),
-      updated: now
-    }
-    const version = yield* storage.setHead(key, Option.some(found.version), next)
-    const { definition } = plan
-    const claimed: Claimed = { key, definition, head: next, version, state, before: head }
-    const taken: Claim =
-      state === undefined
-        ? {
-            _tag: "Run",
-            claimed,
-            begin: { input: begun.input, context: begun.context, maxIterations: begun.maxIterations }
-          }
-        : { _tag: "Resume", claimed, state }
-    return taken
+    const updated = yield* DateTime.now
+    const owner = yield* storageKeys.nonce
+    const status: Status = state === undefined ? "claimed" : "running"
+    const taken = yield* runs.append(
+      at,
+      (head) => ({
+        ...head,
+        status,
+        epoch: head.epoch + 1,
+        owner,
+        lease: DateTime.addDuration(updated, lease.time),
+        updated
+      }),
+      []
+    )
+    return { ...claim, at: taken }
   })
 
   const start = (
     plan: livePlan.BoundPlan,
     key: string,
     given: RunBegin,
-    options: { readonly policy: "start" | "startOrResume" | "restart"; readonly fork: boolean }
+    policy: Policy
   ): Effect.Effect<Claim, Reason | PlanError.PlanError> =>
     Effect.gen(function* () {
-      const { fork, policy } = options
-      const found = yield* storage.head(key)
-      if (Option.isNone(found)) return yield* begin(plan, key, given, found, fork)
+      const found = yield* runs.head(key)
+      if (Option.isNone(found)) return yield* begin(plan, key, given, found, policy === "fork")
       const { head } = found.value
-      yield* active(head, yield* DateTime.now)
-      if (policy === "startOrResume") return yield* goOn(plan, key, found.value, given.input)
+      yield* checkLease(found.value)
+      if (policy === "startOrResume") return yield* takeOver(plan, found.value, given.input)
       if (policy === "restart" || head.status === "done" || head.status === "cancelled") {
-        return yield* begin(plan, key, given, found, fork)
+        return yield* begin(plan, key, given, found, false)
       }
-      return yield* new Unfinished({
-        owner: head.owner,
-        status: head.status,
-        ...(head.lease === undefined ? {} : { leaseUntil: head.lease })
+      const { lease, owner, status } = head
+      return yield* Effect.fail<Reason>({
+        _tag: "Unfinished",
+        owner,
+        status,
+        ...base.defined({ leaseUntil: lease })
       })
-      // Somebody was faster: look who
-    }).pipe(Effect.catchTag("VersionConflict", () => start(plan, key, given, options)))
+      // Another process was faster: look which one
+    }).pipe(Effect.catchTag("Conflict", () => start(plan, key, given, policy)))
 
   const resume = (plan: livePlan.BoundPlan, key: string): Effect.Effect<Claim, Reason | PlanError.PlanError> =>
     Effect.gen(function* () {
-      const found = yield* storage.head(key)
-      if (Option.isNone(found)) return yield* new NothingToResume()
-      yield* active(found.value.head, yield* DateTime.now)
-      return yield* goOn(plan, key, found.value, undefined)
-    }).pipe(Effect.catchTag("VersionConflict", () => resume(plan, key)))
+      const found = yield* runs.head(key)
+      if (Option.isNone(found)) return yield* Effect.fail<Reason>({ _tag: "NothingToResume" })
+      yield* checkLease(found.value)
+      return yield* takeOver(plan, found.value, undefined)
+    }).pipe(Effect.catchTag("Conflict", () => resume(plan, key)))
 
-  return {
-    stateOf,
-    start: (plan, key, given, options) => named(key)(start(plan, key, given, options)),
-    resume: (plan, key) => named(key)(resume(plan, key))
-  }
+  return { start, resume }
 }
 
-const leaseLost = (head: checkpointRecord.Head, found: Option.Option<StoredHead>) =>
-  new LeaseLost({
-    owner: head.owner,
-    found: Option.match(found, {
-      onNone: () => "that the run was removed",
-      onSome: ({ head }) => `that of ${JSON.stringify(head.owner)} (status ${head.status})`
-    })
-  })
+/** The status of a run whose events do not hold its end. */
+const statusOfExit = (exit: Exit.Exit<PlanRun.Result<unknown> | void, unknown>): Status => {
+  if (Exit.isFailure(exit)) return Cause.hasInterruptsOnly(exit.cause) ? "cancelled" : "failed"
+  return exit.value === undefined ? "cancelled" : checkpointRecord.statusOfOutcome(exit.value.outcome)
+}
 
-const openSession = (storage: Storage, lease: Lease, claimed: Claimed): Session => {
-  const { key } = claimed
-  const fork = claimed.head.fork ? key : undefined
+const leaseLost = ({ owner }: checkpointRecord.Head, found: Option.Option<Stored>): Reason => ({
+  _tag: "LeaseLost",
+  owner,
+  found: Option.match(found, {
+    onNone: () => "none: the run was removed",
+    onSome: ({ head }) => `that of the owner ${paths.quote(head.owner)} (status ${head.status})`
+  })
+})
+
+type Session = ReturnType<typeof openSession>
+
+/** The lease of a claimed run: every append renews it, and stops the run when it is lost. */
+const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
+  const { key } = claim.at
+  const fork = claim.at.head.fork ? key : undefined
   const gate = Semaphore.makeUnsafe(1)
   const stop = Deferred.makeUnsafe<never, CheckpointError>()
-  let { head, state, version } = claimed
+  let { at, state } = claim
   let failure: CheckpointError | undefined
   let hasCommitted = false
   let isOver = false
 
+  /** One write at a time, which an interruption waits for. */
   const alone = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.uninterruptible(gate.withPermit(effect))
 
@@ -1057,127 +741,94 @@ const openSession = (storage: Storage, lease: Lease, claimed: Claimed): Session 
     return Effect.andThen(Deferred.fail(stop, failure), Effect.fail(failure))
   }
 
-  const isMine = (found: checkpointRecord.Head) =>
-    found.generation === head.generation && found.epoch === head.epoch && found.owner === head.owner
-
-  const set = (change: (head: checkpointRecord.Head) => checkpointRecord.Head) =>
-    Effect.suspend(() => {
-      const next = change(head)
-      return Effect.map(storage.setHead(key, Option.some(version), next), (written) => {
-        version = written
-        head = next
-      })
-    })
-
   /**
-   * Changes the head. If it is not what this run wrote last, it can still be what it
-   * wrote, where a store failed and wrote even so; or the key belongs to somebody else.
+   * Appends to the run. A head in another version can still be what this run wrote, where the store failed and wrote
+   * even so; otherwise another process has the key.
    */
-  const put = (change: (head: checkpointRecord.Head) => checkpointRecord.Head): Effect.Effect<void, Reason> =>
-    Effect.catchTag(set(change), "VersionConflict", () =>
-      Effect.flatMap(storage.head(key), (found): Effect.Effect<void, Reason> => {
-        if (Option.isNone(found) || !isMine(found.value.head)) return Effect.fail(leaseLost(head, found))
-        head = found.value.head
-        version = found.value.version
-        return put(change)
+  const append = (
+    change: (head: checkpointRecord.Head) => checkpointRecord.Head,
+    batches: ReadonlyArray<ReadonlyArray<PlanRun.Event>> = []
+  ): Effect.Effect<void, Reason> =>
+    Effect.suspend(() => storage.runs.append(at, change, batches)).pipe(
+      Effect.map((written) => {
+        at = written
+      }),
+      Effect.catchTag("Conflict", ({ found }) => {
+        const { epoch, generation, owner } = at.head
+        const now = Option.getOrUndefined(found)?.head
+        const isMine = now?.generation === generation && now.epoch === epoch && now.owner === owner
+        if (Option.isNone(found) || !isMine) return Effect.fail(leaseLost(at.head, found))
+        at = found.value
+        return append(change, batches)
       })
     )
 
-  const until = (now: DateTime.Utc) => DateTime.addDuration(now, lease.time)
+  /** Does the writes that the head names; the next write of the head leaves them out. */
+  const settleWrites = Effect.fnUntraced(function* (state: PlanRun.State) {
+    yield* performWrites(storage, fork, state, at.head.pending)
+    at = { ...at, head: { ...at.head, pending: [] } }
+  })
 
-  const commit = Effect.fnUntraced(function* (events: Parameters<livePlan.Journal>[0], next: PlanRun.State) {
-    yield* storage.setBatch({ key, generation: head.generation }, checkpointRecord.segmentOf(head), events)
-    const pending = yield* pendingWrites(storage, fork, claimed.definition, state, next)
-    const status = statusOfState(next)
-    const now = yield* DateTime.now
-    const ends = !isOpenStatus(status)
+  const commit = Effect.fnUntraced(function* (events: ReadonlyArray<PlanRun.Event>, next: PlanRun.State) {
+    const pending = yield* findPending(storage, fork, checkpointRecord.writesBetween(claim.definition, state, next))
+    const status = checkpointRecord.statusOfOutcome(next.outcome?._tag)
+    const updated = yield* DateTime.now
+    const ends = !checkpointRecord.isOpen(status)
     // A run ends after its writes
-    const running = pending.length > 0 || !ends
-    yield* put((head) => {
-      const advanced = advanceHead(head, next, { status: running ? "running" : status, pending, now })
-      return running ? checkpointRecord.withLease(advanced, until(now)) : releaseHead(advanced, status, now)
-    })
+    const isLast = ends && pending.length === 0
+    yield* append(
+      (head) => {
+        const until = DateTime.addDuration(updated, lease.time)
+        const advanced = checkpointRecord.advance(head, next, { status: "running", pending, lease: until, updated })
+        return isLast ? checkpointRecord.release(advanced, status, updated) : advanced
+      },
+      [events]
+    )
     state = next
     hasCommitted = true
-    isOver = !running
+    isOver = isLast
     if (pending.length === 0) return
-    yield* performWrites(storage, fork, next, pending)
-    head = { ...head, pending: [] }
+    yield* settleWrites(next)
     if (!ends) return
-    yield* put((head) => releaseHead({ ...head, pending: [] }, status, now))
+    yield* append((head) => checkpointRecord.release({ ...head, pending: [] }, status, updated))
     isOver = true
   })
 
-  const journal: livePlan.Journal = (events, next) =>
+  const journalOf: livePlan.Journal = (events, next) =>
     alone(
       Effect.suspend(() => (failure === undefined ? Effect.catch(commit(events, next), fail) : Effect.fail(failure)))
     ).pipe(
       Effect.as({ key }),
       Effect.mapError(
-        (error) =>
-          new PlanError.PlanError({ plan: head.plan, reason: { _tag: "JournalFailed", problem: error.message } })
+        ({ message }) =>
+          new PlanError.PlanError({ plan: at.head.plan, reason: { _tag: "JournalFailed", problem: message } })
       )
     )
 
   const renew = Effect.gen(function* () {
     const now = yield* DateTime.now
+    const { lease: until } = at.head
+    // Every write renews the lease, so a beat is of use only where nothing happened
+    const fresh = Duration.subtract(lease.time, Duration.times(lease.heartbeat, 0.5))
+    const isFresh = until !== undefined && Duration.isGreaterThan(DateTime.distance(now, until), fresh)
+    if (isFresh || failure !== undefined || isOver) return
     yield* Effect.catch(
-      put((head) => checkpointRecord.withLease(head, until(now))),
+      append((head) => ({ ...head, lease: DateTime.addDuration(now, lease.time) })),
       (reason) => {
-        const isFresh = head.lease !== undefined && DateTime.isGreaterThan(head.lease, now)
+        const isValid = until !== undefined && DateTime.isGreaterThan(until, now)
         // The store may answer again before the lease ends
-        if (reason._tag !== "LeaseLost" && isFresh) return Effect.void
-        return Effect.ignore(fail(reason))
+        return reason._tag !== "LeaseLost" && isValid ? Effect.void : Effect.ignore(fail(reason))
       }
     )
   })
 
-  /** Every write renews the lease, so a beat is of use only where nothing happened. */
-  const isDue = Effect.map(
-    DateTime.now,
-    (now) =>
-      head.lease === undefined ||
-      Duration.isLessThanOrEqualTo(
-        DateTime.distance(now, head.lease),
-        Duration.subtract(lease.time, Duration.times(lease.heartbeat, 0.5))
-      )
-  )
-
-  const beat = Effect.sleep(lease.heartbeat).pipe(
-    Effect.andThen(
-      alone(Effect.flatMap(isDue, (due) => (due && failure === undefined && !isOver ? renew : Effect.void)))
-    ),
-    Effect.forever
-  )
-
+  /** Completes what the last owner left: its writes, then the values of retired generations. */
   const tidy = alone(
     Effect.gen(function* () {
-      if (state !== undefined && head.pending.length > 0) {
-        yield* performWrites(storage, fork, state, head.pending)
-        head = { ...head, pending: [] }
-      }
-      const left = yield* Effect.filter(head.retired, (retired) =>
-        Effect.map(storage.sweep(key, retired), (isGone) => !isGone)
-      )
-      head = { ...head, retired: left }
+      if (state !== undefined && at.head.pending.length > 0) yield* settleWrites(state)
+      at = yield* storage.runs.sweep(at)
     }).pipe(Effect.catch(fail))
   )
-
-  const ended =
-    (exit: Exit.Exit<PlanRun.Result<unknown> | void, unknown>, now: DateTime.Utc) =>
-    (head: checkpointRecord.Head): checkpointRecord.Head => {
-      // Written by this run where the store failed and wrote even so
-      if (!isOpenStatus(head.status)) return head
-      const { before } = claimed
-      const status = statusOfExit(exit)
-      const nothingHappened =
-        exit._tag === "Failure" &&
-        failure === undefined &&
-        !hasCommitted &&
-        before !== undefined &&
-        !isOpenStatus(before.status)
-      return releaseHead(head, nothingHappened ? before.status : status, now)
-    }
 
   const settle = (exit: Exit.Exit<PlanRun.Result<unknown> | void, unknown>) =>
     alone(
@@ -1185,495 +836,203 @@ const openSession = (storage: Storage, lease: Lease, claimed: Claimed): Session 
         if (isOver || failure?.reason._tag === "LeaseLost") return
         isOver = true
         const now = yield* DateTime.now
-        yield* Effect.catch(put(ended(exit, now)), (reason) => {
+        const before = claim.before?.status
+        const isUntouched = Exit.isFailure(exit) && failure === undefined && !hasCommitted
+        const isRestored = isUntouched && before !== undefined && !checkpointRecord.isOpen(before)
+        const status = isRestored ? before : statusOfExit(exit)
+        const released = append((head) =>
+          // Released already, where the store failed and wrote even so
+          checkpointRecord.isOpen(head.status) ? checkpointRecord.release(head, status, now) : head
+        )
+        yield* Effect.catch(released, (reason) => {
           const error = new CheckpointError({ key, reason })
           // A run that failed has its error; the lease ends by itself
-          return exit._tag === "Failure" ? Effect.logWarning(error.message) : Effect.fail(error)
+          return Exit.isFailure(exit) ? Effect.logWarning(error.message) : Effect.fail(error)
         })
       })
     )
 
-  return { key, journal, stopped: Deferred.await(stop), beat, tidy, settle, failure: () => failure }
+  return {
+    key,
+    journal: journalOf,
+    /** Fails when the run has to stop. */
+    stopped: Deferred.await(stop),
+    /** Renews the lease, for ever. */
+    beat: Effect.forever(Effect.andThen(Effect.sleep(lease.heartbeat), alone(renew))),
+    tidy,
+    settle,
+    /** The error that stopped the run, instead of the one that the engine made of it. */
+    explain: (error: PlanError.PlanError | CheckpointError): PlanError.PlanError | CheckpointError => failure ?? error
+  }
 }
 
-const stampOf = ({ record, run }: checkpointRecord.Stamp): checkpointRecord.Stamp => ({ run, record })
-
-const isSameStamp = (a: checkpointRecord.Stamp | null, b: checkpointRecord.Stamp | null): boolean =>
-  a?.run === b?.run && a?.record === b?.record
-
-/** The writes that a state brings, to be named in the head. */
-const pendingWrites = (
-  storage: Storage,
-  fork: string | undefined,
-  definition: PlanDefinition,
-  before: PlanRun.State | undefined,
-  state: PlanRun.State
-): Effect.Effect<ReadonlyArray<checkpointRecord.Pending>> =>
-  Effect.forEach(checkpointRecord.writesBetween(definition, before, state), (write) =>
-    storage.write(write.write, fork).pipe(
-      Effect.match({
-        // The write itself says what is wrong, after its step is kept
-        onFailure: (): checkpointRecord.Pending => write,
-        onSuccess: (found): checkpointRecord.Pending => ({
-          ...write,
-          before: Option.match(found, { onNone: () => null, onSome: (there) => stampOf(there.write) })
-        })
-      })
-    )
-  )
-
-const performWrite = Effect.fnUntraced(function* (
-  storage: Storage,
-  fork: string | undefined,
-  state: PlanRun.State,
-  pending: checkpointRecord.Pending
-) {
-  const record = Chunk.get(state.history, pending.record)
-  if (Option.isNone(record)) return
-  for (;;) {
-    const found = yield* storage.write(pending.write, fork)
-    const stamp = Option.match(found, { onNone: () => null, onSome: ({ write }) => stampOf(write) })
-    if (stamp?.run === state.runId && stamp.record >= pending.record) return
-    if (pending.before !== undefined && !isSameStamp(stamp, pending.before)) return
-    const version = Option.map(found, (there) => there.version)
-    const written = yield* storage
-      .setWrite(pending.write, fork, version, {
-        run: state.runId,
-        record: pending.record,
-        step: pending.step,
-        at: yield* DateTime.now,
-        value: record.value.output
-      })
-      .pipe(
-        Effect.as(true),
-        Effect.catchTag("VersionConflict", () => Effect.succeed(false))
-      )
-    if (written) return
-  }
+/** The options of the engine: those of this call over those the run began with. */
+const engineOptions = (options: ResumeOptions, session: Session, begin?: RunBegin): livePlan.ResumeOptions => ({
+  ...options,
+  context: options.context ?? begin?.context,
+  maxIterations: options.maxIterations ?? begin?.maxIterations,
+  journal: session.journal
 })
 
-/** Does what the head says is to be done. */
-const performWrites = (
-  storage: Storage,
-  fork: string | undefined,
-  state: PlanRun.State,
-  pending: ReadonlyArray<checkpointRecord.Pending>
-): Effect.Effect<void, WriteFailed> =>
-  Effect.forEach(
-    pending,
-    (entry) =>
-      Effect.mapError(
-        performWrite(storage, fork, state, entry),
-        (error) => new WriteFailed({ write: entry.write, step: entry.step, problem: error.message })
-      ),
-    { discard: true }
-  )
+const makeService = Effect.fnUntraced(function* (options: Options) {
+  const lease = yield* leaseOptions(options)
+  const storage = makeStorage(yield* VersionedStore.VersionedStore, options.namespace ?? "plan")
+  const { runs } = storage
+  const claims = makeClaims(storage, lease)
 
-const storeConcurrency = 8
+  const fail = (key: string | undefined) => (reason: Reason) =>
+    new CheckpointError({ ...base.defined({ key }), reason })
 
-const failRefused = (error: PayloadError.PayloadError | PayloadError.LossyEncoding): Effect.Effect<never, Refused> =>
-  error._tag === "LossyEncoding" ? Effect.die(error) : Effect.fail(new Refused({ error }))
+  const failRun = (key: string) => (error: Reason | PlanError.PlanError) =>
+    error._tag === "PlanError" ? error : fail(key)(error)
 
-const makeStorage = (store: VersionedStore.Service, keys: checkpointRecord.Keys): Storage => {
-  const failed = (stored: string) => (error: VersionedStore.VersionedStoreError) => {
-    switch (error.reason._tag) {
-      case "Refused":
-        return new Refused({ error: error.reason.error })
-      case "Unreadable":
-        return new Unreadable({ stored, error: error.reason.error })
-      case "Unavailable":
-        return new StoreFailed({ error })
-    }
-  }
-
-  const get = (stored: string) => Effect.mapError(store.get(stored), failed(stored))
-
-  const set = (stored: string, expected: Option.Option<VersionedStore.Version>, value: Schema.Json) =>
-    Effect.catchTag(store.compareAndSet(stored, expected, value), "VersionedStoreError", (error) =>
-      Effect.fail(failed(stored)(error))
-    )
-
-  /** Without a version nothing conflicts. */
-  const drop = (stored: string) =>
-    store.delete(stored).pipe(
-      Effect.catchTag("VersionConflict", () => Effect.succeed(true)),
-      Effect.mapError(failed(stored))
-    )
-
-  const unreadable = (stored: string) => (error: PayloadError.PayloadError) => new Unreadable({ stored, error })
-
-  /** Writes what is written once and never changed; writing it again is nothing. */
-  const once = (stored: string, value: Schema.Json) =>
-    set(stored, Option.none(), value).pipe(
-      Effect.asVoid,
-      Effect.catchTag("VersionConflict", () =>
-        Effect.flatMap(get(stored), (found) =>
-          Option.isSome(found) && Equal.equals(found.value.value, value)
-            ? Effect.void
-            : Effect.fail(
-                new Damaged({ stored, problem: "expected nothing, found something that this run did not write" })
-              )
-        )
-      )
-    )
-
-  const batch = Effect.fnUntraced(function* (place: RunPlace, segment: checkpointRecord.Segment, index: number) {
-    const stored = keys.batch(place.key, place.generation, segment.epoch, segment.owner, index)
-    const found = yield* get(stored)
-    if (Option.isNone(found)) {
-      return yield* new Damaged({ stored, problem: `expected batch ${index} of ${segment.batches}, found nothing` })
-    }
-    const value = yield* Effect.mapError(checkpointRecord.Batch.decode(found.value.value), unreadable(stored))
-    if (
-      value.generation !== place.generation ||
-      value.epoch !== segment.epoch ||
-      value.owner !== segment.owner ||
-      value.batch !== index
-    ) {
-      return yield* new Damaged({ stored, problem: `expected batch ${index} of this run, found another one` })
-    }
-    return yield* Effect.mapError(PlanRun.eventsCodec.decode(value.events), unreadable(stored))
+  const claimStart = Effect.fnUntraced(function* <A, R>(
+    { live }: livePlan.Bound<A, R>,
+    { context, input, key, maxIterations, policy = "start" }: RunOptions
+  ) {
+    const begin = { input: yield* performStep.resolveInput(live.definition.name, input), context, maxIterations }
+    const own = policy === "fork" ? `${key}:${yield* storageKeys.nonce}` : key
+    return yield* Effect.mapError(claims.start(live, own, begin, policy), failRun(own))
   })
 
-  const readHead = Effect.fnUntraced(function* (key: string) {
-    const stored = keys.head(key)
-    const found = yield* get(stored)
-    if (Option.isNone(found)) return Option.none<StoredHead>()
-    const head = yield* Effect.mapError(checkpointRecord.Head.decode(found.value.value), unreadable(stored))
-    return Option.some<StoredHead>({ head, version: found.value.version })
-  })
+  const claimResume = <A, R>({ live }: livePlan.Bound<A, R>, { key }: ResumeOptions) =>
+    Effect.mapError(claims.resume(live, key), failRun(key))
 
-  const removeAll = Effect.fnUntraced(function* (prefix: string) {
-    for (;;) {
-      const page = yield* Effect.mapError(store.list({ prefix }), failed(prefix))
-      yield* Effect.forEach(page.keys, drop, { concurrency: storeConcurrency, discard: true })
-      if (Option.isNone(page.next)) return
-    }
-  })
-
-  /** In the version that was looked at: nobody takes the key in between. */
-  const removeHead = (key: string, force: boolean): Effect.Effect<boolean, StorageFailure | RunActive> =>
-    Effect.gen(function* () {
-      if (force) return yield* drop(keys.head(key))
-      const found = yield* readHead(key)
-      if (Option.isNone(found)) return false
-      const { head, version } = found.value
-      if (head.lease !== undefined && isLeased(head, yield* DateTime.now)) {
-        return yield* new RunActive({ owner: head.owner, status: head.status, leaseUntil: head.lease })
-      }
-      return yield* Effect.catchTag(store.delete(keys.head(key), { version }), "VersionedStoreError", (error) =>
-        Effect.fail(failed(keys.head(key))(error))
-      )
-    }).pipe(Effect.catchTag("VersionConflict", () => removeHead(key, force)))
-
-  return {
-    keys,
-
-    head: readHead,
-
-    setHead: (key, expected, head) =>
-      checkpointRecord.Head.encode(head).pipe(
-        Effect.catch(failRefused),
-        Effect.flatMap((value) => set(keys.head(key), expected, value))
-      ),
-
-    begun: Effect.fnUntraced(function* (place) {
-      const stored = keys.begun(place.key, place.generation)
-      const found = yield* get(stored)
-      if (Option.isNone(found)) return yield* new Damaged({ stored, problem: "expected the input, found nothing" })
-      const begun = yield* Effect.mapError(checkpointRecord.Begun.decode(found.value.value), unreadable(stored))
-      if (begun.generation === place.generation) return begun
-      return yield* new Damaged({ stored, problem: "expected the input of this run, found that of another one" })
-    }),
-
-    setBegun: (place, begun) =>
-      checkpointRecord.Begun.encode({ ...begun, generation: place.generation }).pipe(
-        Effect.catch(failRefused),
-        Effect.flatMap((value) => once(keys.begun(place.key, place.generation), value))
-      ),
-
-    events: (key, head) =>
-      Effect.map(
-        Effect.forEach(
-          head.segments.flatMap((segment) =>
-            Array.from({ length: segment.batches }, (_, index) => ({ segment, index }))
-          ),
-          ({ index, segment }) => batch({ key, generation: head.generation }, segment, index),
-          { concurrency: storeConcurrency }
-        ),
-        (batches) => batches.flat()
-      ),
-
-    setBatch: Effect.fnUntraced(function* (place, segment, events) {
-      const encoded = yield* Effect.catch(PlanRun.eventsCodec.encode(events), failRefused)
-      const { batches, epoch, owner } = segment
-      const { generation } = place
-      const value = yield* Effect.catch(
-        checkpointRecord.Batch.encode({ generation, epoch, owner, batch: batches, events: encoded }),
-        failRefused
-      )
-      yield* once(keys.batch(place.key, generation, epoch, owner, batches), value)
-    }),
-
-    write: Effect.fnUntraced(function* (write, fork) {
-      const stored = keys.write(write, fork)
-      const found = yield* get(stored)
-      if (Option.isNone(found)) return Option.none()
-      const value = yield* Effect.mapError(checkpointRecord.Write.decode(found.value.value), unreadable(stored))
-      return Option.some({ write: value, version: found.value.version })
-    }),
-
-    setWrite: (write, fork, expected, value) =>
-      checkpointRecord.Write.encode(value).pipe(
-        Effect.catch(failRefused),
-        Effect.flatMap((json) => set(keys.write(write, fork), expected, json)),
-        Effect.asVoid
-      ),
-
-    sweep: (key, { generation, segments }) =>
-      Effect.forEach(
-        [
-          keys.begun(key, generation),
-          // One more each: a writer that died, or lost its lease, can have written it in vain
-          ...segments.flatMap(({ batches, epoch, owner }) =>
-            Array.from({ length: batches + 1 }, (_, index) => keys.batch(key, generation, epoch, owner, index))
-          )
-        ],
-        drop,
-        { concurrency: storeConcurrency, discard: true }
-      ).pipe(Effect.match({ onSuccess: () => true, onFailure: () => false })),
-
-    remove: Effect.fnUntraced(function* (key, force) {
-      const removed = yield* removeHead(key, force)
-      yield* removeAll(keys.journal(key))
-      yield* removeAll(keys.forked(key))
-      return removed
-    }),
-
-    list: (options) =>
-      Effect.mapBoth(
-        store.list({
-          prefix: `${keys.heads}${options?.prefix ?? ""}`,
-          after: options?.after === undefined ? undefined : keys.head(options.after),
-          limit: options?.limit
-        }),
-        {
-          onFailure: failed(keys.heads),
-          onSuccess: (page) => ({
-            keys: page.keys.map((key) => key.slice(keys.heads.length)),
-            next: Option.map(page.next, (key) => key.slice(keys.heads.length))
-          })
+  const perform = <A, R>(
+    plan: livePlan.Bound<A, R>,
+    options: ResumeOptions,
+    claiming: Effect.Effect<Claim, PlanError.PlanError | CheckpointError>
+  ) =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.gen(function* () {
+        const claim = yield* claiming
+        const { at, begin, state } = claim
+        if (at.head.status === "done" && state !== undefined) {
+          return { ...(yield* restore(Plan.resume(plan, state, options))), key: at.key }
         }
+        const session = openSession(storage, lease, claim)
+        const engine = Effect.suspend(() =>
+          state === undefined
+            ? Plan.run(plan, begin.input, engineOptions(options, session, begin))
+            : Plan.resume(plan, state, engineOptions(options, session))
+        )
+        const running = Effect.scoped(
+          Effect.andThen(
+            Effect.forkScoped(session.beat),
+            Effect.raceFirst(Effect.andThen(session.tidy, engine), session.stopped)
+          )
+        )
+        const exit = yield* Effect.exit(Effect.mapError(restore(running), session.explain))
+        yield* session.settle(exit)
+        return { ...(yield* exit), key: session.key }
+      })
+    )
+
+  const stream = <A, R>(
+    plan: livePlan.Bound<A, R>,
+    options: ResumeOptions,
+    claiming: Effect.Effect<Claim, PlanError.PlanError | CheckpointError>
+  ) =>
+    Stream.unwrap(
+      Effect.uninterruptible(
+        Effect.gen(function* () {
+          const claim = yield* claiming
+          const { at, begin, state } = claim
+          if (at.head.status === "done" && state !== undefined) return Plan.resumeStream(plan, state, options)
+          const session = openSession(storage, lease, claim)
+          // A failure of the last write has nowhere to go once the stream has ended
+          yield* Effect.addFinalizer((exit) =>
+            Effect.catch(session.settle(Exit.asVoid(exit)), (error) => Effect.logWarning(error.message))
+          )
+          yield* Effect.forkScoped(Effect.interruptible(session.beat))
+          const engine =
+            state === undefined
+              ? Plan.stream(plan, begin.input, engineOptions(options, session, begin))
+              : Plan.resumeStream(plan, state, engineOptions(options, session))
+          return Stream.unwrap(Effect.as(session.tidy, engine)).pipe(
+            Stream.interruptWhen(session.stopped),
+            Stream.mapError(session.explain)
+          )
+        })
       )
+    )
+
+  const load = (
+    plan: livePlan.BoundPlan,
+    key: string
+  ): Effect.Effect<Option.Option<PlanRun.State>, Reason | PlanError.PlanError> =>
+    Effect.gen(function* () {
+      const found = yield* runs.head(key)
+      return Option.isNone(found) ? Option.none() : Option.fromUndefinedOr(yield* stateOf(storage, plan, found.value))
+      // A new run began under the key since the head was read
+    }).pipe(Effect.catchTag("Conflict", () => load(plan, key)))
+
+  const remove = (key: string, force: boolean): Effect.Effect<boolean, Reason> =>
+    Effect.gen(function* () {
+      if (force) return yield* runs.remove(key, undefined)
+      const found = yield* runs.head(key)
+      if (Option.isNone(found)) return false
+      yield* checkLease(found.value)
+      return yield* runs.remove(key, found.value.version)
+    }).pipe(Effect.catchTag("Conflict", () => remove(key, force)))
+
+  const inspect = ({ head, key }: Stored, now: DateTime.Utc): Inspection => ({
+    key,
+    status: head.status,
+    live: checkpointRecord.isLeased(head, now),
+    owner: head.owner,
+    leaseUntil: head.lease,
+    epoch: head.epoch,
+    plan: head.plan,
+    digest: head.digest,
+    runId: head.run,
+    fork: head.fork,
+    iterations: head.iterations,
+    completed: head.completed,
+    pendingWrites: head.pending.map(({ write }) => write),
+    outcome:
+      head.outcome === undefined
+        ? undefined
+        : { _tag: head.outcome.type, ...base.defined({ message: head.outcome.message }) },
+    updatedAt: head.updated
+  })
+
+  const service: Service = {
+    run: (plan, options) => perform(plan, options, claimStart(plan, options)).pipe(Effect.withSpan("Checkpoint.run")),
+    resume: (plan, options) =>
+      perform(plan, options, claimResume(plan, options)).pipe(Effect.withSpan("Checkpoint.resume")),
+    stream: (plan, options) => stream(plan, options, claimStart(plan, options)),
+    resumeStream: (plan, options) => stream(plan, options, claimResume(plan, options)),
+    inspect: Effect.fn("Checkpoint.inspect")(function* (key) {
+      const found = yield* Effect.mapError(runs.head(key), fail(key))
+      const now = yield* DateTime.now
+      return Option.map(found, (stored) => inspect(stored, now))
+    }),
+    load: Effect.fn("Checkpoint.load")((plan, key) => Effect.mapError(load(plan.live, key), failRun(key))),
+    list: Effect.fn("Checkpoint.list")((range) => Effect.mapError(runs.list(range), fail(undefined))),
+    remove: Effect.fn("Checkpoint.remove")(function* (key, options) {
+      const removed = remove(key, options?.force ?? false)
+      return yield* Effect.mapError(Effect.tap(removed, storage.removeWrites(key)), fail(key))
+    }),
+    read: Effect.fn("Checkpoint.read")(function* (write, options) {
+      const found = yield* Effect.mapError(storage.write(write, options?.fork), fail(options?.fork))
+      return Option.map(found, ({ value: { run, ...value } }) => ({ ...value, runId: run }))
+    }),
+    isCurrent: Effect.fn("Checkpoint.isCurrent")(function* (key, write) {
+      const found = yield* Effect.mapError(runs.head(key), fail(key))
+      if (Option.isNone(found)) return false
+      const { fork, run } = found.value.head
+      const written = yield* Effect.mapError(storage.write(write, fork ? key : undefined), fail(key))
+      return run !== undefined && Option.isSome(written) && written.value.value.run === run
+    })
   }
-}
-
-const statusOfOutcome: { readonly [Tag in PlanRun.Outcome["_tag"]]: Status } = {
-  Completed: "done",
-  Concluded: "done",
-  Paused: "paused",
-  Failed: "failed",
-  LimitReached: "failed",
-  Interrupted: "cancelled"
-}
-
-const statusOfState = ({ outcome }: PlanRun.State): Status =>
-  outcome === undefined ? "running" : statusOfOutcome[outcome._tag]
-
-/** Whether somebody works on it, or did when the process died. */
-const isOpenStatus = (status: Status): boolean => status === "claimed" || status === "running"
-
-/** Whether nobody else may take it now. */
-const isLeased = (head: checkpointRecord.Head, now: DateTime.Utc): boolean =>
-  isOpenStatus(head.status) && head.lease !== undefined && DateTime.isGreaterThan(head.lease, now)
-
-/** What a run that ended says by how it ended, where its events do not say it. */
-const statusOfExit = (exit: Exit.Exit<PlanRun.Result<unknown> | void, unknown>): Status => {
-  if (exit._tag === "Success") {
-    const result = exit.value
-    return result === undefined ? "cancelled" : statusOfOutcome[result.outcome]
-  }
-  return Cause.hasInterruptsOnly(exit.cause) ? "cancelled" : "failed"
-}
-
-const quoteName = (name: string) => JSON.stringify(name)
-
-const outcomeMessage = (outcome: PlanRun.Outcome): string | undefined => {
-  switch (outcome._tag) {
-    case "Failed":
-      return `step ${quoteName(outcome.step)} failed with ${outcome.failure.type}`
-    case "LimitReached":
-      return `${outcome.limit} iterations, next ${quoteName(outcome.next)}`
-    case "Paused":
-      return `waiting: ${[...new Set([...outcome.pauses.map(({ step }) => step), ...outcome.requests.map(({ name }) => name)])].map(quoteName).join(", ")}`
-    case "Interrupted":
-      return outcome.reason
-    default:
-      return undefined
-  }
-}
-
-const outcomeSummary = (outcome: PlanRun.Outcome): NonNullable<checkpointRecord.Head["outcome"]> => {
-  const message = outcomeMessage(outcome)
-  return { type: outcome._tag, ...(message === undefined ? {} : { message }) }
-}
-
-/** The head after one more batch, under a lease. */
-const advanceHead = (
-  head: checkpointRecord.Head,
-  state: PlanRun.State,
-  change: {
-    readonly status: Status
-    readonly pending: ReadonlyArray<checkpointRecord.Pending>
-    readonly now: DateTime.Utc
-  }
-): checkpointRecord.Head => {
-  const segment = checkpointRecord.segmentOf(head)
-  const older = segment.batches === 0 ? head.segments : head.segments.slice(0, -1)
-  const { outcome: _, ...rest } = head
-  return {
-    ...rest,
-    status: change.status,
-    updated: change.now,
-    run: state.runId,
-    segments: [...older, { ...segment, batches: segment.batches + 1 }],
-    revision: state.revision,
-    iterations: state.iterations,
-    completed: Chunk.size(state.history),
-    pending: change.pending,
-    ...(state.outcome === undefined ? {} : { outcome: outcomeSummary(state.outcome) })
-  }
-}
-
-/** The head of a run that nobody works on any more. */
-const releaseHead = (head: checkpointRecord.Head, status: Status, now: DateTime.Utc): checkpointRecord.Head => {
-  const { lease: _, ...rest } = head
-  return { ...rest, status, updated: now }
-}
+  return service
+})
 
 /**
- * Keeps runs in memory, for as long as the layer lives. For tests.
+ * Stores runs in memory, for as long as the layer lives. For tests.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layerMemory: Layer.Layer<Checkpoint> = Layer.provide(layer(), VersionedStore.layerMemory)
-
-type GivenOptions = ResumeOptions & { readonly input?: unknown; readonly policy?: unknown }
-
-/** What a run begins with. */
-interface RunBegin {
-  readonly input: PlanRun.ResolvedInput
-  readonly context: JsonObject | undefined
-  readonly maxIterations: number | undefined
-}
-
-/** A key was taken, or what is there has ended and is not to be run. */
-type Claim =
-  | { readonly _tag: "Run"; readonly claimed: Claimed; readonly begin: RunBegin }
-  | { readonly _tag: "Resume"; readonly claimed: Claimed; readonly state: PlanRun.State }
-  | { readonly _tag: "Done"; readonly key: string; readonly state: PlanRun.State }
-
-interface Claims {
-  readonly start: (
-    plan: livePlan.BoundPlan,
-    key: string,
-    begin: RunBegin,
-    options: { readonly policy: "start" | "startOrResume" | "restart"; readonly fork: boolean }
-  ) => Effect.Effect<Claim, CheckpointError | PlanError.PlanError>
-  readonly resume: (
-    plan: livePlan.BoundPlan,
-    key: string
-  ) => Effect.Effect<Claim, CheckpointError | PlanError.PlanError>
-  /** What the run under a head did. */
-  readonly stateOf: (
-    plan: livePlan.BoundPlan,
-    key: string,
-    head: checkpointRecord.Head
-  ) => Effect.Effect<PlanRun.State | undefined, Reason | PlanError.PlanError>
-}
-
-interface Lease {
-  readonly time: Duration.Duration
-  readonly heartbeat: Duration.Duration
-}
-
-/** A key that this process has just taken. */
-interface Claimed extends StoredHead {
-  readonly key: string
-  readonly definition: PlanDefinition
-  /** What the run did so far. */
-  readonly state: PlanRun.State | undefined
-  /** What was there before, to be there again if nothing happens. */
-  readonly before: checkpointRecord.Head | undefined
-}
-
-interface Session {
-  readonly key: string
-  readonly journal: livePlan.Journal
-  /** Fails when the run has to stop. */
-  readonly stopped: Effect.Effect<never, CheckpointError>
-  /** Renews the lease, for ever. */
-  readonly beat: Effect.Effect<void>
-  /** Does what the last owner left to do: writes first, then what is of no use any more. */
-  readonly tidy: Effect.Effect<void, CheckpointError>
-  readonly settle: (exit: Exit.Exit<PlanRun.Result<unknown> | void, unknown>) => Effect.Effect<void, CheckpointError>
-  /** Why the run had to stop, if it had to. */
-  readonly failure: () => CheckpointError | undefined
-}
-
-type StorageFailure = Damaged | Refused | StoreFailed | Unreadable
-
-/** What stands under a key. */
-interface StoredHead {
-  readonly head: checkpointRecord.Head
-  readonly version: VersionedStore.Version
-}
-
-/** Where a run writes. */
-interface RunPlace {
-  readonly key: string
-  readonly generation: string
-}
-
-interface Storage {
-  readonly keys: checkpointRecord.Keys
-  readonly head: (key: string) => Effect.Effect<Option.Option<StoredHead>, StorageFailure>
-  readonly setHead: (
-    key: string,
-    expected: Option.Option<VersionedStore.Version>,
-    head: checkpointRecord.Head
-  ) => Effect.Effect<VersionedStore.Version, VersionedStore.VersionConflict | StorageFailure>
-  readonly begun: (place: RunPlace) => Effect.Effect<checkpointRecord.Begun, StorageFailure>
-  readonly setBegun: (
-    place: RunPlace,
-    begun: Omit<checkpointRecord.Begun, "generation">
-  ) => Effect.Effect<void, StorageFailure>
-  readonly events: (
-    key: string,
-    head: checkpointRecord.Head
-  ) => Effect.Effect<ReadonlyArray<PlanRun.Event>, StorageFailure>
-  readonly setBatch: (
-    place: RunPlace,
-    segment: checkpointRecord.Segment,
-    events: ReadonlyArray<PlanRun.Event>
-  ) => Effect.Effect<void, StorageFailure>
-  readonly write: (
-    write: string,
-    fork: string | undefined
-  ) => Effect.Effect<
-    Option.Option<{ readonly write: checkpointRecord.Write; readonly version: VersionedStore.Version }>,
-    StorageFailure
-  >
-  readonly setWrite: (
-    write: string,
-    fork: string | undefined,
-    expected: Option.Option<VersionedStore.Version>,
-    value: checkpointRecord.Write
-  ) => Effect.Effect<void, VersionedStore.VersionConflict | StorageFailure>
-  /** Deletes a run that is no more, and gives whether all of it is gone. */
-  readonly sweep: (key: string, retired: checkpointRecord.Retired) => Effect.Effect<boolean>
-  /** Deletes the run under a key, with what it has for itself; with `force` also a live one, and what is no run. */
-  readonly remove: (key: string, force: boolean) => Effect.Effect<boolean, StorageFailure | RunActive>
-  readonly list: (options: VersionedStore.ListOptions | undefined) => Effect.Effect<Page, StorageFailure>
-}

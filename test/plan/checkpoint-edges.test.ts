@@ -174,6 +174,33 @@ describe("PLAN-6 a state that is loaded while its key is begun anew", () => {
   )
 })
 
+describe("PLAN-6 a key that is begun again while its run is removed", () => {
+  const hook = { after: Effect.void as Effect.Effect<unknown> }
+  const store = Layer.effect(
+    VersionedStore.VersionedStore,
+    Effect.map(VersionedStore.VersionedStore, (inner): VersionedStore.Service => ({
+      ...inner,
+      delete: (key, options) =>
+        Effect.tap(inner.delete(key, options), () => {
+          const { after } = hook
+          hook.after = Effect.void
+          return after
+        })
+    }))
+  ).pipe(Layer.provide(VersionedStore.layerMemory))
+
+  it.effect("keeps the new run", () =>
+    Effect.gen(function* () {
+      const checkpoint = yield* service
+      const { bound } = yield* counting()
+      yield* checkpoint.run(bound, { key: "k", input: "one" })
+      hook.after = Effect.orDie(checkpoint.run(bound, { key: "k", input: "two" }))
+      assert.isTrue(yield* checkpoint.remove("k"))
+      assert.strictEqual(Option.getOrThrow(yield* checkpoint.load(bound, "k")).input.task, "two")
+    }).pipe(Effect.provide(Layer.provide(Checkpoint.layer(), store)))
+  )
+})
+
 describe("PLAN-6 checkpoints", () => {
   const claim = { heads: 0 }
   it.effect("whose claim failed although it was written can be gone on with", () =>

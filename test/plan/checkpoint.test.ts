@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Clock, Deferred, Duration, Effect, Exit, Fiber, Option, Stream } from "effect"
+import { Clock, Deferred, Duration, Effect, Fiber, Option, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { counting, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
@@ -257,26 +257,6 @@ describe("PLAN-6 a run under a key", () => {
       const done = yield* checkpoint.resume(bound, { key: "k" })
       assert.strictEqual(done.outcome, "Completed")
       assert.deepStrictEqual(yield* ran, ["a", "b", "b", "c"])
-    }).pipe(Effect.provide(layer()))
-  )
-
-  it.effect("that has a policy nobody knows is refused in words, and nothing runs", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* service
-      const { bound, ran } = yield* counting()
-      const parsed: { readonly policy: Checkpoint.Policy } = JSON.parse('{ "policy": "resume" }')
-      for (const attempt of [
-        checkpoint.run(bound, { key: "k", input: "go", ...parsed }),
-        Stream.runDrain(checkpoint.stream(bound, { key: "k", input: "go", ...parsed }))
-      ]) {
-        const exit = yield* Effect.exit(attempt)
-        assert.isTrue(Exit.isFailure(exit))
-        assert.include(
-          Exit.isFailure(exit) ? String(Cause.squash(exit.cause)) : "",
-          `expected the policy "start", "startOrResume", "restart" or "fork", found "resume"`
-        )
-      }
-      assert.deepStrictEqual(yield* ran, [])
     }).pipe(Effect.provide(layer()))
   )
 })

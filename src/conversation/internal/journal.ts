@@ -96,49 +96,51 @@ export interface Conflict<out H> {
   readonly found: Option.Option<Stored<H>>
 }
 
-/** The store failed. A write that failed this way may have taken place. */
-const StoreFailed = Schema.TaggedStruct("StoreFailed", { error: VersionedStore.VersionedStoreError })
+/**
+ * The reasons of every store that keeps its values in journals:
+ *
+ * - `StoreFailed`: the store failed. A write that failed this way may have taken place.
+ * - `Unreadable`: a stored value is damaged or foreign, or a newer release wrote it. `version` is that of the value.
+ * - `Damaged`: stored values are missing, or do not fit together.
+ * - `Refused`: a value is beyond the limits or holds a secret. Nothing was written.
+ */
+export const reasons = {
+  StoreFailed: { error: VersionedStore.VersionedStoreError },
+  Unreadable: {
+    stored: Schema.String,
+    version: Schema.optionalKey(Schema.String),
+    error: PayloadError.PayloadError
+  },
+  Damaged: { stored: Schema.String, problem: Schema.String },
+  Refused: { error: PayloadError.PayloadError }
+}
 
-/** A stored value is damaged or foreign, or a newer release wrote it. `version` is known if the value could be read. */
-const Unreadable = Schema.TaggedStruct("Unreadable", {
-  stored: Schema.String,
-  version: Schema.optionalKey(Schema.String),
-  error: PayloadError.PayloadError
-})
-
-/** Stored values are missing, or do not fit together. */
-const Damaged = Schema.TaggedStruct("Damaged", { stored: Schema.String, problem: Schema.String })
-
-/** A value must not be stored: it is beyond the limits, or holds a secret. Nothing was written. */
-const Refused = Schema.TaggedStruct("Refused", { error: PayloadError.PayloadError })
-
-/** The reasons of every store that keeps its values in journals. */
-export const reasons = [StoreFailed, Unreadable, Damaged, Refused] as const
-
-export const Reason = Schema.Union(reasons)
+export const Reason = Schema.TaggedUnion(reasons)
 
 export type Reason = typeof Reason.Type
 
 export const reasonTags = ["StoreFailed", "Unreadable", "Damaged", "Refused"] as const
 
-export const damaged = (stored: string, problem: string): typeof Damaged.Type => ({ _tag: "Damaged", stored, problem })
+type ReasonOf<Tag extends Reason["_tag"]> = Extract<Reason, { readonly _tag: Tag }>
+
+export const damaged = (stored: string, problem: string): ReasonOf<"Damaged"> => ({ _tag: "Damaged", stored, problem })
 
 export const unreadable = (
   stored: string,
   error: PayloadError.PayloadError,
   version?: string
-): typeof Unreadable.Type => ({ _tag: "Unreadable", stored, error, ...base.defined({ version }) })
+): ReasonOf<"Unreadable"> => ({ _tag: "Unreadable", stored, error, ...base.defined({ version }) })
 
-export const refused = (error: PayloadError.PayloadError): typeof Refused.Type => ({ _tag: "Refused", error })
+export const refused = (error: PayloadError.PayloadError): ReasonOf<"Refused"> => ({ _tag: "Refused", error })
 
 export const renderReason = (reason: Reason): string => {
   switch (reason._tag) {
     case "StoreFailed":
-      return `${reason.error.message}. The values stored before are complete: read again when the store answers`
+      return `${reason.error.message}. The values stored before are complete`
     case "Unreadable":
       return `the value stored under ${paths.quote(reason.stored)} cannot be read and was left as it is: ${reason.error.message}`
     case "Damaged":
-      return `the value stored under ${paths.quote(reason.stored)} is damaged: ${reason.problem}. Restore it from a backup`
+      return `the value stored under ${paths.quote(reason.stored)} is damaged: ${reason.problem}`
     case "Refused":
       return `refused, nothing was written: ${reason.error.message}`
   }

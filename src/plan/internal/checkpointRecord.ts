@@ -1,37 +1,113 @@
 /**
- * The records of a checkpointed run and the keys that they are stored under.
+ * The stored values of a checkpointed run: its head, its input, its batches of events and what its steps wrote; and how
+ * the head follows the state of the run.
  */
 
 import * as Chunk from "effect/Chunk"
-import type * as DateTime from "effect/DateTime"
-import * as Effect from "effect/Effect"
+import * as DateTime from "effect/DateTime"
 import * as HashMap from "effect/HashMap"
 import * as Option from "effect/Option"
-import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as runParts from "../../agent/internal/runParts.ts"
+import * as journal from "../../conversation/internal/journal.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import * as base from "../../payload/internal/base.ts"
 import type { PlanDefinition } from "../PlanDefinition.ts"
 import * as PlanRun from "../PlanRun.ts"
 import * as planFlow from "./planFlow.ts"
 
-/** The segment of the events that this owner writes. */
-export const segmentOf = ({ epoch, owner, segments }: Head): Segment => {
-  const last = segments.at(-1)
-  return last?.epoch === epoch && last.owner === owner ? last : { epoch, owner, batches: 0 }
-}
+const Status = Schema.Literals(["claimed", "running", "paused", "failed", "cancelled", "done"])
 
-export const withLease = (head: Head, lease: DateTime.Utc): Head => ({ ...head, lease })
+export type Status = typeof Status.Type
+
+/** A value in the store: the run that wrote it, and the place of the step in the history of that run. */
+const Stamp = Schema.Struct({ run: Schema.String, record: runParts.Count })
+
+export type Stamp = typeof Stamp.Type
+
+/** A write that may not be done. `before` is the stamp of the value it replaces: `null` for none, absent if not known. */
+const Pending = Schema.Struct({
+  write: Schema.String,
+  step: Schema.String,
+  record: runParts.Count,
+  before: Schema.optionalKey(Schema.NullOr(Stamp))
+})
+
+export type Pending = typeof Pending.Type
+
+/** The value under the key of a run. `lease` is absent once the run has ended. */
+export const Head = Schema.Struct({
+  status: Status,
+  plan: Schema.String,
+  digest: Schema.String,
+  fork: Schema.Boolean,
+  ...journal.logFields,
+  lease: Schema.optionalKey(runParts.Time),
+  updated: runParts.Time,
+  run: Schema.optionalKey(Schema.String),
+  revision: runParts.Count,
+  iterations: runParts.Count,
+  completed: runParts.Count,
+  pending: Schema.Array(Pending),
+  outcome: Schema.optionalKey(Schema.Struct({ type: Schema.String, message: Schema.optionalKey(Schema.String) }))
+})
+
+export type Head = typeof Head.Type
+
+export const headCodec = VersionedCodec.single({ what: "checkpoint", value: Head, header: { kind: "plan-run" } })
+
+/** The options a run began with. */
+const Input = Schema.Struct({
+  generation: Schema.String,
+  input: PlanRun.ResolvedInput,
+  context: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  maxIterations: Schema.optionalKey(Schema.Int)
+})
+
+export type Input = typeof Input.Type
+
+export const inputCodec = VersionedCodec.single({
+  what: "input of a checkpoint",
+  value: Input,
+  header: { kind: "plan-input" },
+  data: ["/input/payload"]
+})
+
+export const batchCodec = journal.batchCodec({
+  what: "events of a checkpoint",
+  kind: "plan-events",
+  events: PlanRun.eventsCodec.schema
+})
+
+/** A value that a step wrote. */
+const Write = Schema.Struct({
+  ...Stamp.fields,
+  step: Schema.String,
+  at: runParts.Time,
+  value: Schema.Json
+})
+
+export type Write = typeof Write.Type
+
+export const writeCodec = VersionedCodec.single({
+  what: "value of a step",
+  value: Write,
+  header: { kind: "plan-write" },
+  data: ["/value"]
+})
+
+export const isSameStamp = (a: Stamp | undefined, b: Stamp | null): boolean =>
+  a?.run === b?.run && a?.record === b?.record
 
 /**
- * Which writes a state has that the one before has not, each with its record, in the order
- * in which steps finished, which in a band is the declared one. Looks at new records alone.
+ * The writes that a state adds to the one before, in the order in which their steps finished; in a parallel group that
+ * is the declared order. Reads the new records alone.
  */
 export const writesBetween = (
   definition: PlanDefinition,
   before: PlanRun.State | undefined,
   state: PlanRun.State
-): ReadonlyArray<{ readonly write: string; readonly step: string; readonly record: number }> => {
+): ReadonlyArray<Pending> => {
   if (state.writes === before?.writes) return []
   const first = before === undefined ? 0 : Chunk.size(before.history)
   return Array.from({ length: Chunk.size(state.history) - first }, (_, index) => first + index).flatMap((record) => {
@@ -42,220 +118,65 @@ export const writesBetween = (
   })
 }
 
-export interface Keys {
-  readonly heads: string
-  readonly head: (key: string) => string
-  /** Everything of one run but its head. */
-  readonly journal: (key: string) => string
-  readonly begun: (key: string, generation: string) => string
-  readonly batch: (key: string, generation: string, epoch: number, owner: string, batch: number) => string
-  /** The writes of a fork. */
-  readonly forked: (fork: string) => string
-  /** `fork` is the key of the fork that has the write for itself. */
-  readonly write: (write: string, fork: string | undefined) => string
+const statuses: { readonly [Tag in PlanRun.Outcome["_tag"]]: Status } = {
+  Completed: "done",
+  Concluded: "done",
+  Paused: "paused",
+  Failed: "failed",
+  LimitReached: "failed",
+  Interrupted: "cancelled"
 }
 
-const escapeKey = (namespace: string): string => namespace.replaceAll("%", "%25").replaceAll("/", "%2F")
+export const statusOfOutcome = (outcome: PlanRun.Outcome["_tag"] | undefined): Status =>
+  outcome === undefined ? "running" : statuses[outcome]
 
-const measureKey = (text: string): string => `${text.length}:${text}`
+/** The status of a run that a process works on, or worked on when it died. */
+export const isOpen = (status: Status): boolean => status === "claimed" || status === "running"
 
-export const makeKeys = (namespace: string): Keys => {
-  const root = escapeKey(namespace)
-  const journal = (key: string) => `${root}/journal/${measureKey(key)}/`
-  const forked = (fork: string) => `${root}/forks/${measureKey(fork)}/`
-  return {
-    heads: `${root}/head/`,
-    head: (key) => `${root}/head/${key}`,
-    journal,
-    begun: (key, generation) => `${journal(key)}${generation}/input`,
-    batch: (key, generation, epoch, owner, batch) => `${journal(key)}${generation}/${epoch}-${owner}/${batch}`,
-    forked,
-    write: (write, fork) => (fork === undefined ? `${root}/writes/${write}` : `${forked(fork)}${write}`)
+/** No other process may take the run now. */
+export const isLeased = (head: Head, now: DateTime.Utc): boolean =>
+  isOpen(head.status) && head.lease !== undefined && DateTime.isGreaterThan(head.lease, now)
+
+const quoteNames = (names: Iterable<string>) => Array.from(new Set(names), (name) => JSON.stringify(name)).join(", ")
+
+const outcomeMessage = (outcome: PlanRun.Outcome): string | undefined => {
+  switch (outcome._tag) {
+    case "Failed":
+      return `step ${quoteNames([outcome.step])} failed with ${outcome.failure.type}`
+    case "LimitReached":
+      return `${outcome.limit} iterations, next ${quoteNames([outcome.next])}`
+    case "Paused":
+      return `waiting: ${quoteNames([...outcome.pauses.map(({ step }) => step), ...outcome.requests.map(({ name }) => name)])}`
+    case "Interrupted":
+      return outcome.reason
+    default:
+      return undefined
   }
 }
 
-const nonceLetters = "0123456789abcdefghijklmnopqrstuvwxyz"
-
-/** 16 letters and digits, 82 bits. */
-export const makeNonce: Effect.Effect<string> = Effect.gen(function* () {
-  let text = ""
-  for (let i = 0; i < 16; i++) text += nonceLetters.charAt(yield* Random.nextIntBetween(0, nonceLetters.length - 1))
-  return text
+/** The head after one more batch, under a lease. */
+export const advance = (
+  { outcome: _, ...head }: Head,
+  state: PlanRun.State,
+  change: Pick<Head, "status" | "pending" | "lease" | "updated">
+): Head => ({
+  ...head,
+  ...change,
+  run: state.runId,
+  revision: state.revision,
+  iterations: state.iterations,
+  completed: Chunk.size(state.history),
+  ...base.defined({
+    outcome:
+      state.outcome === undefined
+        ? undefined
+        : { type: state.outcome._tag, ...base.defined({ message: outcomeMessage(state.outcome) }) }
+  })
 })
 
-const WireCount = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
-
-const WirePosition = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
-
-const WireSegment = Schema.Struct({ epoch: WirePosition, owner: Schema.String, batches: WireCount })
-
-const WireStamp = Schema.Struct({ run: Schema.String, record: WireCount })
-
-/**
- * A write that may not be done: the step, its record in the history, and whose value it
- * replaces (`null` for none, absent where that is not known).
- */
-const WirePending = Schema.Struct({
-  write: Schema.String,
-  step: Schema.String,
-  record: WireCount,
-  before: Schema.optionalKey(Schema.NullOr(WireStamp))
-})
-
-/**
- * What stands under the key of a run. It alone says what belongs to the run.
- */
-export const WireHead = Schema.Struct({
-  version: Schema.Literal(1),
-  kind: Schema.Literal("plan-run"),
-  status: Schema.Literals(["claimed", "running", "paused", "failed", "cancelled", "done"]),
-  plan: Schema.String,
-  digest: Schema.String,
-  fork: Schema.Boolean,
-  generation: Schema.String,
-  epoch: WirePosition,
-  owner: Schema.String,
-  lease: Schema.optionalKey(runParts.Time),
-  updated: runParts.Time,
-  run: Schema.optionalKey(Schema.String),
-  segments: Schema.Array(WireSegment),
-  revision: WireCount,
-  iterations: WireCount,
-  completed: WireCount,
-  pending: Schema.Array(WirePending),
-  outcome: Schema.optionalKey(Schema.Struct({ type: Schema.String, message: Schema.optionalKey(Schema.String) })),
-  retired: Schema.Array(Schema.Struct({ generation: Schema.String, segments: Schema.Array(WireSegment) }))
-})
-
-/**
- * What a run was begun with.
- */
-const WireBegun = Schema.Struct({
-  version: Schema.Literal(1),
-  kind: Schema.Literal("plan-input"),
-  generation: Schema.String,
-  input: PlanRun.ResolvedInput,
-  context: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
-  maxIterations: Schema.optionalKey(Schema.Int)
-})
-
-/**
- * One batch of events: its place, and the events as the codec of events wrote them.
- */
-const WireBatch = Schema.Struct({
-  version: Schema.Literal(1),
-  kind: Schema.Literal("plan-events"),
-  generation: Schema.String,
-  epoch: WirePosition,
-  owner: Schema.String,
-  batch: WireCount,
-  events: Schema.Record(Schema.String, Schema.Json)
-})
-
-/**
- * A value that a step wrote, and which step of which run.
- */
-const WireWrite = Schema.Struct({
-  version: Schema.Literal(1),
-  kind: Schema.Literal("plan-write"),
-  run: Schema.String,
-  record: WireCount,
-  step: Schema.String,
-  at: runParts.Time,
-  value: Schema.Json
-})
-
-const { kind: _head, version: _headVersion, ...headFields } = WireHead.fields
-
-const { kind: _begun, version: _begunVersion, ...begunFields } = WireBegun.fields
-
-const { kind: _batch, version: _batchVersion, ...batchFields } = WireBatch.fields
-
-const { kind: _write, version: _writeVersion, ...writeFields } = WireWrite.fields
-
-const HeadType = Schema.Struct(headFields)
-
-const BegunType = Schema.Struct(begunFields)
-
-const BatchType = Schema.Struct(batchFields)
-
-const WriteType = Schema.Struct(writeFields)
-
-export type Head = typeof HeadType.Type
-
-export type Begun = typeof BegunType.Type
-
-export type Batch = typeof BatchType.Type
-
-export type Write = typeof WriteType.Type
-
-export type Segment = typeof WireSegment.Type
-
-export type Stamp = typeof WireStamp.Type
-
-export type Pending = typeof WirePending.Type
-
-export type Retired = Head["retired"][number]
-
-export const Head = VersionedCodec.make<Head>({
-  what: "checkpoint",
-  field: "version",
-  type: Schema.toType(HeadType),
-  arms: [
-    VersionedCodec.arm({
-      version: 1,
-      wire: WireHead,
-      toCurrent: ({ kind: _kind, version: _, ...head }) => Effect.succeed(head),
-      fromCurrent: (head: Head) => VersionedCodec.lossless({ version: 1 as const, kind: "plan-run" as const, ...head })
-    })
-  ]
-})
-
-export const Begun = VersionedCodec.make<Begun>({
-  what: "input of a checkpoint",
-  field: "version",
-  type: Schema.toType(BegunType),
-  arms: [
-    VersionedCodec.arm({
-      version: 1,
-      wire: WireBegun,
-      toCurrent: ({ kind: _kind, version: _, ...begun }) => Effect.succeed(begun),
-      fromCurrent: (begun: Begun) =>
-        VersionedCodec.lossless({ version: 1 as const, kind: "plan-input" as const, ...begun })
-    })
-  ],
-  data: ["/input/payload"]
-})
-
-export const Batch = VersionedCodec.make<Batch>({
-  what: "events of a checkpoint",
-  field: "version",
-  type: Schema.toType(BatchType),
-  arms: [
-    VersionedCodec.arm({
-      version: 1,
-      wire: WireBatch,
-      toCurrent: ({ kind: _kind, version: _, ...batch }) => Effect.succeed(batch),
-      fromCurrent: (batch: Batch) =>
-        VersionedCodec.lossless({ version: 1 as const, kind: "plan-events" as const, ...batch })
-    })
-  ],
-  // The codec of events has looked for secrets, and knows where keys are data
-  data: ["/events"]
-})
-
-export const Write = VersionedCodec.make<Write>({
-  what: "value of a step",
-  field: "version",
-  type: Schema.toType(WriteType),
-  arms: [
-    VersionedCodec.arm({
-      version: 1,
-      wire: WireWrite,
-      toCurrent: ({ kind: _kind, version: _, ...write }) => Effect.succeed(write),
-      fromCurrent: (write: Write) =>
-        VersionedCodec.lossless({ version: 1 as const, kind: "plan-write" as const, ...write })
-    })
-  ],
-  data: ["/value"]
+/** The head of a run that no process works on any more. */
+export const release = ({ lease: _, ...head }: Head, status: Status, updated: DateTime.Utc): Head => ({
+  ...head,
+  status,
+  updated
 })
