@@ -232,7 +232,7 @@ export const documents = (store: VersionedStore.Service) => {
 const concurrency = 8
 
 /** A batch as it is stored: its place, and its events. */
-interface Batch<out E> {
+export interface Batch<out E> {
   readonly generation: string
   readonly epoch: number
   readonly owner: string
