@@ -45,10 +45,14 @@ export type JsonObject = base.JsonObject
  * @since 0.1.0
  */
 export interface Options {
-  /** What is read or written, for error messages; default `"JSON"`. */
+  /** The name of the data in error messages; default `"JSON"`. */
   readonly what?: string | undefined
   /** Limits that differ from the current ones for this call. */
   readonly limits?: Partial<Limits.Limits> | undefined
+  /** Keys that a schema does not declare are an `"error"` (default), or are left out with `"ignore"`. */
+  readonly onExcessProperty?: "error" | "ignore" | undefined
+  /** The JSON Pointer of the value in a whole document, put before the path of every problem; default the root. */
+  readonly path?: string | undefined
 }
 
 const runWithLimits = <A>(
@@ -270,25 +274,7 @@ const offsetInBytes = (reason: PayloadError.Reason, text: string): PayloadError.
   return { ...reason, offset: jsonReader.byteLength(text.slice(0, reason.offset)) }
 }
 
-/**
- * Options of decoding and encoding with a schema.
- *
- * **Details**
- *
- * - `onExcessProperty`: keys that the schema does not declare are an `"error"`
- *   (default), or are left out with `"ignore"`.
- * - `path`: where the value stands in a whole document, a JSON Pointer put
- *   before the path of every issue; default the root.
- *
- * @category models
- * @since 0.1.0
- */
-export interface DecodeOptions extends Options {
-  readonly onExcessProperty?: "error" | "ignore" | undefined
-  readonly path?: string | undefined
-}
-
-const failDecoding = (error: Schema.SchemaError, input: unknown, options: DecodeOptions | undefined) =>
+const failDecoding = (error: Schema.SchemaError, input: unknown, options: Options | undefined) =>
   Effect.flatMap(Limits.resolve(options?.limits), (limits) =>
     Effect.fail(
       new PayloadError.PayloadError({
@@ -329,41 +315,13 @@ const failDecoding = (error: Schema.SchemaError, input: unknown, options: Decode
  */
 export const decode = <T, RD = never>(
   codec: Schema.Decoder<T, RD>,
-  options?: DecodeOptions
+  options?: Options
 ): ((json: unknown) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
   const run = Schema.decodeUnknownEffect(codec, {
     errors: "all",
     onExcessProperty: options?.onExcessProperty ?? "error"
   })
   return (json) => Effect.catch(run(json), (error) => failDecoding(error, json, options))
-}
-
-/**
- * Checks an unknown value with `Json.check`, then decodes it.
- *
- * **Example** (A value that somebody else parsed)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Effect, Schema } from "effect"
- * import { Json } from "effect-emissary/payload"
- *
- * const decode = Json.decodeUnknown(Schema.Struct({ city: Schema.String }))
- * assert.deepStrictEqual(Effect.runSync(decode({ city: "Oslo" })), { city: "Oslo" })
- *
- * const hostile: unknown = JSON.parse(`{"city":"Oslo","__proto__":{}}`)
- * assert.strictEqual(Effect.runSync(Effect.flip(decode(hostile))).reason._tag, "ForbiddenKey")
- * ```
- *
- * @category decoding
- * @since 0.1.0
- */
-export const decodeUnknown = <T, RD = never>(
-  codec: Schema.Decoder<T, RD>,
-  options?: DecodeOptions
-): ((input: unknown) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
-  const run = decode(codec, options)
-  return (input) => Effect.flatMap(check(input, options), run)
 }
 
 /**
@@ -385,7 +343,7 @@ export const decodeUnknown = <T, RD = never>(
  */
 export const decodeJson = <T, RD = never>(
   codec: Schema.Decoder<T, RD>,
-  options?: DecodeOptions
+  options?: Options
 ): ((input: string | Uint8Array) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
   const run = decode(codec, options)
   return (input) => Effect.flatMap(parse(input, options), run)
@@ -416,7 +374,7 @@ export const decodeJson = <T, RD = never>(
  */
 export const encode = <T, RE = never>(
   codec: Schema.Codec<T, unknown, unknown, RE>,
-  options?: DecodeOptions
+  options?: Options
 ): ((value: T) => Effect.Effect<Schema.Json, PayloadError.PayloadError, RE>) => {
   const run = Schema.encodeUnknownEffect(codec, {
     errors: "all",

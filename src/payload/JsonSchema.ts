@@ -211,14 +211,6 @@ const compileOnce = (json: Json.JsonObject, fuel: interpret.PatternFuel) => {
 }
 
 /**
- * Whether something is a {@link JsonSchema}.
- *
- * @category guards
- * @since 0.1.0
- */
-export const isJsonSchema = (u: unknown): u is JsonSchema => u instanceof Compiled
-
-/**
  * Checks a value and returns it completed, or everything that is wrong with it.
  *
  * **Details**
@@ -272,7 +264,7 @@ export const validate: {
     options?: ValidateOptions
   ): (self: JsonSchema) => Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>>
 } = dual(
-  (args) => isJsonSchema(args[0]),
+  (args) => args[0] instanceof Compiled,
   (
     self: JsonSchema,
     value: unknown,

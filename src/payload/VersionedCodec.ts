@@ -22,13 +22,8 @@ import * as issues from "./internal/issues.ts"
 import * as paths from "./internal/paths.ts"
 import * as secrets from "./internal/secrets.ts"
 
-/**
- * A value written in some version, and what that version could not hold.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Written<out W> {
+/** A value written in some version, and what that version could not hold. */
+interface Written<out W> {
   readonly wire: W
   readonly losses: ReadonlyArray<PayloadError.Loss>
 }

@@ -885,7 +885,7 @@ export const layer = (script: Script, options?: Options): Layer.Layer<LanguageMo
  */
 export const layerJson = (
   json: string | Uint8Array,
-  options?: Options & Pick<Json.DecodeOptions, "limits">
+  options?: Options & Pick<Json.Options, "limits">
 ): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel, PayloadError> =>
   Layer.unwrap(
     Effect.map(Json.decodeJson(ScriptData, { ...options, what: "model script" })(json), ({ chunkSize, turns }) =>
@@ -920,7 +920,7 @@ export const layerJson = (
  */
 export const layerFile = (
   path: string,
-  options?: Options & Pick<Json.DecodeOptions, "limits">
+  options?: Options & Pick<Json.Options, "limits">
 ): Layer.Layer<LanguageModel.LanguageModel | ScriptedModel, PayloadError | PlatformError, FileSystem.FileSystem> =>
   Layer.unwrap(
     Effect.map(

@@ -15,7 +15,7 @@ const usageOf = (message: Json): Effect.Effect<Message.TokenUsage | undefined, P
   return message["tokens"] === undefined ? Effect.succeed(undefined) : usage(message["tokens"], "")
 }
 
-const decodeUsage = Jsons.decodeUnknown(Message.TokenUsage, { what: "tokens", path: "/tokens" })
+const decodeUsage = Jsons.decode(Message.TokenUsage, { what: "tokens", path: "/tokens" })
 
 const usage = (given: unknown, suffix: string): Effect.Effect<Message.TokenUsage, PayloadError.PayloadError> => {
   if (!isObject(given)) return decodeUsage(given)

@@ -80,7 +80,7 @@ export const isFunctionTarget = (u: unknown): u is FunctionTarget<unknown> =>
 type TargetCode = (input: Input<never>) => Effect.Effect<unknown, unknown, unknown>
 
 // Members that a schema does not know are left out, as everywhere in a plan.
-const lenientOptions = (what: string): Json.DecodeOptions => ({ what, onExcessProperty: "ignore" })
+const lenientOptions = (what: string): Json.Options => ({ what, onExcessProperty: "ignore" })
 
 /** A function under a name. The payload is decoded for it, and its answer is encoded. */
 export const makeTarget = (
