@@ -15,7 +15,6 @@ import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Tool from "effect/ai/Tool"
 import type { Conversation } from "../conversation/internal/history.ts"
 import type { JsonObject } from "../payload/Json.ts"
-import * as JsonSchema from "../payload/JsonSchema.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as RunContext from "../tool/RunContext.ts"
@@ -509,18 +508,12 @@ const bindDefinition = Effect.fnUntraced(function* (definition: agentData.AgentD
   )
   yield* Effect.mapError(boundTool.makeSet(tools), (error) => refuse(agentBlueprint.invalidTools(error)))
   const output = yield* Effect.mapError(outputOfDefinition(definition), refuse)
-  const agent: agentTypes.Bound = makeBound(
-    {
-      name,
-      budget: undefined,
-      output: output._tag === "Text" ? Schema.String : JsonSchema.codec(output.schema),
-      define: Effect.succeed(definition),
-      resolve: agentBlueprint.complete(definition, tools, output),
-      digestsOfOrigin: agentBlueprint.digestsOfOrigin(definition)
-    },
+  const blueprint = agentBlueprint.fromDefinition(name, definition, tools, output)
+  const agent: agentTypes.Bound = {
+    ...methodsOf(blueprint, driver.withCaptured(captured)),
     definition,
-    captured
-  )
+    [definedTypeId]: Effect.succeed(definition)
+  }
   return agent
 })
 
@@ -842,17 +835,6 @@ const makeService = <A>(
 ): agentTypes.Agent<A> =>
   // Sound: A is the type of the output Schema of the configuration.
   methodsOf(blueprint, driver.withCaptured(captured)) as agentTypes.Agent<A>
-
-/** An agent rebuilt from data. */
-const makeBound = <A>(
-  blueprint: agentBlueprint.Blueprint<A>,
-  definition: agentData.AgentDefinition,
-  captured: Context.Context<never>
-): agentTypes.Agent<A> & Pick<agentTypes.Bound, "definition" | agentTypes.DefinedTypeId> => ({
-  ...methodsOf(blueprint, driver.withCaptured(captured)),
-  definition,
-  [definedTypeId]: Effect.succeed(definition)
-})
 
 /** The key of an agent, with the layer that builds it. */
 const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(

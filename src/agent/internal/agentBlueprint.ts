@@ -10,6 +10,7 @@ import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import type { JsonObject } from "../../payload/Json.ts"
+import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
@@ -216,27 +217,58 @@ const digestOf = (definition: agentData.AgentDefinition) =>
   Effect.mapError(AgentDefinition.digest(definition), invalidDefinition)
 
 /** The digests of states that a rebuilt agent may go on from: nobody here knows which parts Effects found. */
-export const digestsOfOrigin = (definition: agentData.AgentDefinition) =>
+const digestsOfOrigin = (definition: agentData.AgentDefinition) =>
   Effect.forEach([["instructions"], ["model"], ["instructions", "model"]] as const, (parts) =>
     digestOf(without(definition, parts))
   )
 
+type Parts<A> = Omit<Resolved<A>, "model">
+
 /**
- * Everything a run needs, from a definition and the bodies or stubs of its tools.
- * `found` are the parts that Effects found for this run: a state of another day has
- * the same digest.
+ * Everything a run needs but the model, from a definition and the bodies or stubs of
+ * its tools. The digest leaves out the parts that Effects found for this run, so that
+ * a run can be resumed when they find something else.
  */
-export const complete = Effect.fnUntraced(function* <A>(
+const assemble = Effect.fnUntraced(function* <A>(
   definition: agentData.AgentDefinition,
   bound: ReadonlyArray<boundTool.BoundTool>,
   output: structuredOutput.Output<A>,
   found: ReadonlyArray<Part> = []
-) {
-  const model = yield* modelOf(definition)
+): Effect.fn.Return<Parts<A>, AgentError.Reason> {
   const digest = yield* digestOf(without(definition, found))
   const withOutput = yield* Effect.mapError(structuredOutput.withOutputTool(bound, output), invalidTools)
   const tools = yield* Effect.mapError(boundTool.makeSet(withOutput.tools), invalidTools)
-  return { definition, digest, model, tools, output, outputTool: withOutput.name } satisfies Resolved<A>
+  return { definition, digest, tools, output, outputTool: withOutput.name }
+})
+
+const withModel = <A>(parts: Effect.Effect<Parts<A>, AgentError.Reason>) =>
+  Effect.flatMap(parts, (resolved) =>
+    Effect.map(modelOf(resolved.definition), (model): Resolved<A> => ({ ...resolved, model }))
+  )
+
+/** Keeps the first success: what does not change between runs is found once. */
+const once = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> => {
+  let known: { readonly value: A } | undefined
+  const find = Effect.map(effect, (value) => {
+    known = { value }
+    return value
+  })
+  return Effect.suspend(() => (known === undefined ? find : Effect.succeed(known.value)))
+}
+
+/** An agent that came as data, with its tools bound. */
+export const fromDefinition = <A>(
+  name: string,
+  definition: agentData.AgentDefinition,
+  tools: ReadonlyArray<boundTool.BoundTool>,
+  output: structuredOutput.Output<A>
+): Blueprint<A> => ({
+  name,
+  budget: undefined,
+  output: output._tag === "Text" ? Schema.String : JsonSchema.codec(output.schema),
+  define: Effect.succeed(definition),
+  resolve: withModel(once(assemble(definition, tools, output))),
+  digestsOfOrigin: digestsOfOrigin(definition)
 })
 
 /** An agent that is code. `bound` are its static tools when they were bound before. */
@@ -257,19 +289,24 @@ export const fromConfig = (
     yield* Effect.mapError(boundTool.makeSet(stubs), invalidTools)
     return yield* definitionOf(name, config, output, contracts)
   }),
-  resolve: Effect.gen(function* () {
+  resolve: withModel(resolveParts(name, config, bound))
+})
+
+const resolveParts = (
+  name: string,
+  config: AnyConfig,
+  bound: ReadonlyArray<boundTool.BoundTool> | undefined
+): Effect.Effect<Parts<unknown>, AgentError.Reason> => {
+  const found: ReadonlyArray<Part> = [
+    ...(Effect.isEffect(config.instructions) ? (["instructions"] as const) : []),
+    ...(Effect.isEffect(config.model) ? (["model"] as const) : [])
+  ]
+  const parts = Effect.gen(function* () {
     const output = yield* outputOf(config)
     const tools = bound ?? (yield* Effect.flatMap(readTools(config.toolkit), bindAll))
-    const definition = yield* definitionOf(
-      name,
-      config,
-      output,
-      tools.map((tool) => tool.contract)
-    )
-    const found: ReadonlyArray<Part> = [
-      ...(Effect.isEffect(config.instructions) ? (["instructions"] as const) : []),
-      ...(Effect.isEffect(config.model) ? (["model"] as const) : [])
-    ]
-    return yield* complete(definition, tools, output, found)
+    const contracts = tools.map((tool) => tool.contract)
+    return yield* assemble(yield* definitionOf(name, config, output, contracts), tools, output, found)
   })
-})
+  const isStatic = found.length === 0 && (bound !== undefined || config.toolkit === undefined)
+  return isStatic ? once(parts) : parts
+}
