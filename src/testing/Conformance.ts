@@ -1,5 +1,5 @@
 /**
- * Checks that every implementation of a store passes: run them against your own `VersionedStore` or `ConversationStore`.
+ * Suites that an implementation of a store or of a tool runtime has to pass: run them against your own.
  *
  * @since 0.1.0
  */
@@ -7,6 +7,8 @@
 import * as Arbitrary from "effect/Arbitrary"
 import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Fiber from "effect/Fiber"
@@ -14,75 +16,72 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
+import * as TestClock from "effect/testing/TestClock"
 import * as Conversation from "../conversation/Conversation.ts"
-import type { ConversationError } from "../conversation/ConversationError.ts"
 import * as ConversationStore from "../conversation/ConversationStore.ts"
 import * as Message from "../conversation/Message.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import type * as history from "../conversation/internal/history.ts"
+import * as RunContext from "../tool/RunContext.ts"
+import * as ToolFailure from "../tool/ToolFailure.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
+import * as ToolRuntime from "../tool/ToolRuntime.ts"
+import * as ToolSettings from "../tool/ToolSettings.ts"
+import * as boundCall from "../tool/internal/boundCall.ts"
+import * as boundTool from "../tool/internal/boundTool.ts"
+import * as toolBatch from "../tool/internal/toolBatch.ts"
 import * as Arbitraries from "./Arbitraries.ts"
 
 /**
- * A store breaks a rule.
+ * An implementation breaks a rule of its suite.
  *
  * @category errors
  * @since 0.1.0
  */
-export class StoreConformanceError extends Schema.TaggedError<StoreConformanceError>(
-  "effect-emissary/testing/StoreConformanceError"
-)("StoreConformanceError", {
-  store: Schema.String,
-  check: Schema.String,
-  problem: Schema.String
-}) {
+export class ConformanceError extends Schema.TaggedError<ConformanceError>("effect-emissary/testing/ConformanceError")(
+  "ConformanceError",
+  { subject: Schema.String, check: Schema.String, problem: Schema.String }
+) {
   /**
    * @since 0.1.0
    */
   override get message(): string {
-    return `${this.store}: ${this.check}: ${this.problem}`
+    return `${this.subject}: ${this.check}: ${this.problem}`
   }
 }
 
 /**
- * One rule, as an effect that fails when the store breaks it.
+ * One rule, as an effect that fails when the implementation breaks it.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Check {
   readonly name: string
-  readonly check: Effect.Effect<void, StoreConformanceError>
+  readonly check: Effect.Effect<void, ConformanceError>
 }
 
-/**
- * How a suite treats the store.
- *
- * **Details**
- *
- * - `durable`: values outlive the layer, and the layer built again finds them. Default
- *   `true`; say `false` for a store in memory.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Options {
+/** `durable`: values outlive the layer, and the layer built again finds them. */
+interface StoreOptions {
   readonly durable?: boolean | undefined
 }
 
 /**
- * The checks for a store: compare and set, versions, values, keys, listing, writers at
- * once, interruption.
+ * The checks for a store: compare and set, versions, values, keys, listing, concurrent
+ * writers, interruption.
  *
  * **When to use**
  *
- * Use in the tests of a store of your own. The suite knows no test framework: register
+ * Use in the tests of a store of your own. The suite depends on no test framework: register
  * each check as a test, or run them one after another.
  *
  * **Details**
  *
  * Each check builds the layer for itself, and deletes all keys that start with
- * `conformance/` before and after. What a killed process leaves is not checked.
+ * `conformance/` before and after. Pass `durable: false` for a store whose values end with
+ * its layer. The state after a killed process is not checked.
  *
  * **Example** (Checking a store)
  *
@@ -102,36 +101,18 @@ export interface Options {
 export const versionedStore = <E = never>(
   name: string,
   layer: Layer.Layer<VersionedStore.VersionedStore, E>,
-  options?: Options
+  options?: StoreOptions
 ): ReadonlyArray<Check> =>
-  checksOf(
-    {
-      key: VersionedStore.VersionedStore,
-      rules: versionedStoreRules,
-      clear: (store, part) =>
-        Effect.flatMap(
-          listAllKeys(store, part, 100),
-          Effect.forEach((key) => store.delete(key), { discard: true })
-        )
-    },
-    name,
-    layer,
-    options
-  )
+  storeChecks(VersionedStore.VersionedStore, versionedPort, [valuesRule, refusalsRule], name, layer, options)
 
 /**
- * The checks for a store: loading what was saved, versions, long conversations, laws, ids,
- * writers at once.
+ * The checks for a store: the rules of {@link versionedStore}, and loading, appending, long
+ * conversations and laws.
  *
  * **When to use**
  *
- * Use in the tests of a store of your own. The suite knows no test framework: register
- * each check as a test, or run them one after another.
- *
- * **Details**
- *
- * Each check builds the layer for itself, and deletes all conversations whose id starts with
- * `conformance/` before and after. What a killed process leaves is not checked.
+ * Use in the tests of a store of your own, as {@link versionedStore} describes. All
+ * conversations whose id starts with `conformance/` are deleted.
  *
  * **Example** (Checking a store)
  *
@@ -141,7 +122,6 @@ export const versionedStore = <E = never>(
  * import { Conformance } from "effect-emissary/testing"
  * const checks = Conformance.conversationStore("memory", ConversationStore.layerMemory, { durable: false })
  *
- * // with @effect/vitest: for (const { name, check } of checks) it.effect(name, () => check)
  * await Effect.runPromise(Effect.forEach(checks, ({ check }) => check, { discard: true }))
  * ```
  *
@@ -151,36 +131,81 @@ export const versionedStore = <E = never>(
 export const conversationStore = <E = never>(
   name: string,
   layer: Layer.Layer<ConversationStore.ConversationStore, E>,
-  options?: Options
+  options?: StoreOptions
 ): ReadonlyArray<Check> =>
-  checksOf(
-    {
-      key: ConversationStore.ConversationStore,
-      rules: conversationStoreRules,
-      clear: (store, part) =>
-        Effect.flatMap(
-          listAllIds(store, part, 100),
-          Effect.forEach((id) => store.delete(id), { discard: true })
-        )
-    },
+  storeChecks(
+    ConversationStore.ConversationStore,
+    conversationPort,
+    [roundTripRule, staleAppendRule, manyMessagesRule, unlawfulRule, concurrentAppendRule],
     name,
     layer,
     options
   )
 
-/** One rule. It fails with a sentence, and may use this part of the store alone. */
-interface Rule<S> {
-  readonly name: string
-  readonly check: (store: S, part: string) => Effect.Effect<void, unknown>
+/**
+ * The checks for a tool runtime: order, concurrency, settling, timeouts, interruption,
+ * validation, context.
+ *
+ * **When to use**
+ *
+ * Use in the tests of a runtime of your own. The suite depends on no test framework: register
+ * each check as a test, or run them one after another.
+ *
+ * **Details**
+ *
+ * A runtime that executes calls elsewhere is passed as a function of the tools and handlers
+ * to put there.
+ *
+ * - `stubs`: the tools have no body here; the runtime executes them elsewhere, with the
+ *   handlers that the function receives. Default `false`.
+ * - `clock`: `"virtual"` (default) moves a test clock; `"live"` waits, for runtimes that use
+ *   sockets or processes.
+ * - `timeout`: of the tool that never ends. Default 200 milliseconds.
+ * - `context`: pass `false` for a runtime that replaces the context of the run.
+ *
+ * **Example** (Checking a runtime)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { ToolRuntime } from "effect-emissary"
+ * import { Conformance } from "effect-emissary/testing"
+ * const checks = Conformance.toolRuntime("concurrent", ToolRuntime.layerConcurrent({ maxConcurrency: 2 }))
+ *
+ * // with @effect/vitest: for (const { name, check } of checks) it.effect(name, () => check)
+ * await Effect.runPromise(Effect.forEach(checks, ({ check }) => check, { discard: true }))
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const toolRuntime = <E = never>(
+  name: string,
+  runtime: Layer.Layer<never, E> | ((fixture: ToolFixture) => Layer.Layer<never, E>),
+  options?: ToolRuntimeOptions
+): ReadonlyArray<Check> =>
+  toolRules
+    .filter((rule) => rule !== contextRule || options?.context !== false)
+    .map((rule) => makeCheck(name, rule.name, runToolRule(runtime, rule, options)))
+
+const makeCheck = (subject: string, rule: string, check: Effect.Effect<void, unknown>): Check => ({
+  name: `${subject}: ${rule}`,
+  check: Effect.catchCause(check, (cause) =>
+    Effect.fail(new ConformanceError({ subject, check: rule, problem: problemOfCause(cause) }))
+  )
+})
+
+const problemOfCause = (cause: Cause.Cause<unknown>): string => {
+  const fail = cause.reasons.find(Cause.isFailReason)
+  return typeof fail?.error === "string" ? fail.error : Cause.pretty(cause)
 }
 
 const show = (value: unknown): string => JSON.stringify(value) ?? "nothing"
 
 const expectEqual = (what: string, expected: unknown, found: unknown): Effect.Effect<void, string> =>
-  Equal.equals(expected, found) ? Effect.void : Effect.fail(`${what}: expected ${show(expected)}, found ${show(found)}`)
+  Equal.equals(expected, found) ? Effect.void : Effect.fail(`${what}: expected ${show(expected)}, got ${show(found)}`)
 
 const expectSome = <A>(what: string, found: Option.Option<A>): Effect.Effect<A, string> =>
-  Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(`${what}: expected a value, found none`)
+  Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(`${what}: expected a value, got none`)
 
 /** The error that an effect must end with. */
 const expectError = <A, E extends { readonly _tag: string }, Tag extends E["_tag"], R>(
@@ -189,195 +214,188 @@ const expectError = <A, E extends { readonly _tag: string }, Tag extends E["_tag
   effect: Effect.Effect<A, E, R>
 ): Effect.Effect<Extract<E, { readonly _tag: Tag }>, string, R> =>
   Effect.matchEffect(effect, {
-    onSuccess: (value) => Effect.fail(`${what}: expected ${tag}, found the success ${show(value)}`),
+    onSuccess: (value) => Effect.fail(`${what}: expected ${tag}, got the success ${show(value)}`),
     onFailure: (error) =>
       error._tag === tag
-        ? // The tag says which member of the union it is
+        ? // Sound: the tag identifies the member of the union.
           Effect.succeed(error as Extract<E, { readonly _tag: Tag }>)
-        : Effect.fail(`${what}: expected ${tag}, found ${show(error)}`)
+        : Effect.fail(`${what}: expected ${tag}, got ${show(error)}`)
   })
 
-const problemOfCause = (cause: Cause.Cause<unknown>): string => {
-  const fail = cause.reasons.find(Cause.isFailReason)
-  return typeof fail?.error === "string" ? fail.error : Cause.pretty(cause)
+const range = (count: number): ReadonlyArray<number> => Array.from({ length: count }, (_, n) => n)
+
+/** One rule of a store, which uses this part of it alone. */
+interface StoreRule<S> {
+  readonly name: string
+  readonly check: (store: S, part: string) => Effect.Effect<void, unknown>
+  /** Checked after the store was closed and opened again. */
+  readonly later?: (store: S, part: string) => Effect.Effect<void, unknown>
 }
 
-interface StoreKind<I, S> {
-  readonly key: Context.Key<I, S>
-  readonly rules: ReadonlyArray<Rule<S> & { readonly later?: Rule<S> }>
-  /** Deletes everything whose name begins with a part. */
-  readonly clear: (store: S, part: string) => Effect.Effect<void, unknown>
+/** A store of numbers by name, which is what all stores have in common. */
+interface Port {
+  readonly get: (
+    name: string
+  ) => Effect.Effect<Option.Option<{ readonly n: number; readonly version: string }>, unknown>
+  readonly set: (name: string, expected: Option.Option<string>, n: number) => Effect.Effect<string, PortError>
+  readonly remove: (name: string, version?: string) => Effect.Effect<boolean, PortError>
+  readonly list: (
+    options: VersionedStore.ListOptions
+  ) => Effect.Effect<{ readonly names: ReadonlyArray<string>; readonly next: Option.Option<string> }, unknown>
 }
+
+/** The versions of a conflict, or the error of another kind. */
+type PortError = PortConflict | { readonly _tag: "Other"; readonly error: unknown }
+
+interface PortConflict {
+  readonly _tag: "Conflict"
+  readonly name: string
+  readonly expected: Option.Option<string>
+  readonly found: Option.Option<string>
+}
+
+const otherError = (error: unknown): PortError => ({ _tag: "Other", error })
+
+const keyConflict = (error: VersionedStore.VersionConflict | VersionedStore.VersionedStoreError): PortError =>
+  error._tag === "VersionConflict"
+    ? { _tag: "Conflict", name: error.key, expected: error.expected, found: error.found }
+    : otherError(error)
+
+const versionedPort = (store: VersionedStore.Service): Port => ({
+  get: (name) =>
+    Effect.map(
+      store.get(name),
+      Option.map(({ value, version }) => ({ n: Number(value), version }))
+    ),
+  set: (name, expected, n) => Effect.mapError(store.compareAndSet(name, expected, n), keyConflict),
+  remove: (name, version) => Effect.mapError(store.delete(name, { version }), keyConflict),
+  list: (options) => Effect.map(store.list(options), ({ keys, next }) => ({ names: keys, next }))
+})
+
+const idConflict = (
+  error: ConversationStore.ConversationConflict | { readonly _tag: "ConversationError" | "ConversationStoreError" }
+): PortError =>
+  error._tag === "ConversationConflict"
+    ? { _tag: "Conflict", name: error.id, expected: error.expected, found: error.found }
+    : otherError(error)
+
+const conversationPort = (store: ConversationStore.Service): Port => ({
+  get: (name) =>
+    Effect.map(
+      store.load(name),
+      Option.map(({ conversation, version }) => ({ n: Number(allTexts(conversation)[0]), version }))
+    ),
+  set: (name, expected, n) =>
+    Effect.flatMap(Effect.orDie(Conversation.addUser(Conversation.empty, String(n))), (conversation) =>
+      Effect.mapError(store.save(name, conversation, { expected }), idConflict)
+    ),
+  remove: (name, version) => Effect.mapError(store.delete(name, { expected: version }), idConflict),
+  list: (options) => Effect.map(store.list(options), ({ ids, next }) => ({ names: ids, next }))
+})
 
 /** One check for each rule: in a layer of its own, and in a part of the store that is empty before and after. */
-const checksOf = <I, S, E>(
-  { clear, key, rules }: StoreKind<I, S>,
+const storeChecks = <I, S, E>(
+  key: Context.Key<I, S>,
+  makePort: (store: S) => Port,
+  rules: ReadonlyArray<StoreRule<S>>,
   name: string,
   layer: Layer.Layer<I, E>,
-  options: Options | undefined
-): ReadonlyArray<Check> =>
-  rules
+  options: StoreOptions | undefined
+): ReadonlyArray<Check> => {
+  const shared = portRules.map(({ check, later, name }): StoreRule<S> => {
+    const rule = { name, check: (store: S, part: string) => check(makePort(store), part) }
+    return later === undefined ? rule : { ...rule, later: (store, part) => later(makePort(store), part) }
+  })
+  return [...shared, ...rules]
     .filter((rule) => rule.later === undefined || options?.durable !== false)
     .map((rule, index) => {
       const part = `conformance/${index}/`
-      const open = <A, E2>(use: (store: S) => Effect.Effect<A, E2>) =>
+      const open = (use: (store: S) => Effect.Effect<void, unknown>) =>
         Effect.provide(Effect.flatMap(key, use), Layer.fresh(layer))
-      const first = open((store) => Effect.andThen(clear(store, part), rule.check(store, part)))
-      const { later } = rule
-      const second = open((store) =>
-        later === undefined ? clear(store, part) : Effect.andThen(later.check(store, part), clear(store, part))
-      )
-      return {
-        name: `${name}: ${rule.name}`,
-        check: Effect.andThen(first, second).pipe(
-          Effect.asVoid,
-          Effect.catchCause((cause) =>
-            Effect.fail(new StoreConformanceError({ store: name, check: rule.name, problem: problemOfCause(cause) }))
-          )
-        )
-      }
+      const clear = (store: S) => removeAll(makePort(store), part)
+      const first = open((store) => Effect.andThen(clear(store), rule.check(store, part)))
+      const second = open((store) => Effect.andThen(rule.later?.(store, part) ?? Effect.void, clear(store)))
+      return makeCheck(name, rule.name, Effect.andThen(first, second))
     })
+}
 
-const noVersion = Option.none<string>()
-
-const getValue = (store: VersionedStore.Service, key: string) =>
-  Effect.map(
-    store.get(key),
-    Option.map(({ value }) => value)
-  )
-
-const expectVersionConflict = (
-  what: string,
-  expected: { readonly key: string; readonly expected: Option.Option<string>; readonly found: Option.Option<string> },
-  effect: Effect.Effect<unknown, VersionedStore.VersionConflict | VersionedStore.VersionedStoreError>
-) =>
-  Effect.flatMap(expectError(what, "VersionConflict", effect), ({ expected: wanted, found, key }) =>
-    expectEqual(what, expected, { key, expected: wanted, found })
-  )
-
-/** Everything under a prefix, page by page. */
-const listAllKeys = Effect.fnUntraced(function* (store: VersionedStore.Service, prefix: string, limit: number) {
+/** All names under a prefix, page by page. */
+const listAll = Effect.fnUntraced(function* (port: Port, prefix: string, limit: number) {
   const all: Array<string> = []
   let after: string | undefined
   do {
-    const page = yield* store.list({ prefix, limit, after })
-    if (page.keys.length > limit)
-      return yield* Effect.fail(`at most ${limit} keys on a page, found ${page.keys.length}`)
-    all.push(...page.keys)
+    const page = yield* port.list({ prefix, limit, after })
+    if (page.names.length > limit)
+      return yield* Effect.fail(`at most ${limit} names on a page, got ${page.names.length}`)
+    all.push(...page.names)
     after = Option.getOrUndefined(page.next)
   } while (after !== undefined)
   return all
 })
 
-const absentKeyRule: Rule<VersionedStore.Service> = {
-  name: "what is not there is None, cannot be changed and is deleted without effect",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}none`
-    yield* expectEqual("get", noVersion, yield* store.get(key))
-    yield* expectEqual("delete", false, yield* store.delete(key))
-    const fields = { key, expected: Option.some("1-x"), found: noVersion }
-    yield* expectVersionConflict("a change", fields, store.compareAndSet(key, Option.some("1-x"), 1))
-    yield* expectVersionConflict("a delete in a version", fields, store.delete(key, { version: "1-x" }))
-    yield* expectEqual("get", noVersion, yield* store.get(key))
+const removeAll = (port: Port, part: string) =>
+  Effect.flatMap(
+    listAll(port, part, 100),
+    Effect.forEach((name) => port.remove(name), { discard: true })
+  )
+
+const none = Option.none<string>()
+
+const expectConflict = (
+  what: string,
+  expected: Omit<PortConflict, "_tag">,
+  effect: Effect.Effect<unknown, PortError>
+): Effect.Effect<void, string> =>
+  Effect.flatMap(expectError(what, "Conflict", effect), (conflict) =>
+    expectEqual(what, { _tag: "Conflict", ...expected }, conflict)
+  )
+
+const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : 1)
+
+const absentRule: StoreRule<Port> = {
+  name: "an absent value is None, cannot be changed and is deleted without effect",
+  check: Effect.fnUntraced(function* (port, part) {
+    const name = `${part}none`
+    yield* expectEqual("get", none, yield* port.get(name))
+    yield* expectEqual("delete", false, yield* port.remove(name))
+    const conflict = { name, expected: Option.some("1-x"), found: none }
+    yield* expectConflict("a change", conflict, port.set(name, Option.some("1-x"), 1))
+    yield* expectConflict("a delete in a version", conflict, port.remove(name, "1-x"))
+    yield* expectEqual("get", none, yield* port.get(name))
   })
 }
 
-const compareAndSetRule: Rule<VersionedStore.Service> = {
+const compareAndSetRule: StoreRule<Port> = {
   name: "a write succeeds from the version it was made for and from no other",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}cas`
-    const first = yield* store.compareAndSet(key, noVersion, { n: 1 })
-    yield* expectEqual("get", Option.some({ value: { n: 1 }, version: first }), yield* store.get(key))
-    yield* expectVersionConflict(
-      "a second start",
-      { key, expected: noVersion, found: Option.some(first) },
-      store.compareAndSet(key, noVersion, { n: 0 })
-    )
-    const second = yield* store.compareAndSet(key, Option.some(first), { n: 2 })
-    if (second === first) return yield* Effect.fail("a write must give a new version")
-    const stale = { key, expected: Option.some(first), found: Option.some(second) }
-    yield* expectVersionConflict("a stale write", stale, store.compareAndSet(key, Option.some(first), { n: 3 }))
-    yield* expectVersionConflict("a stale delete", stale, store.delete(key, { version: first }))
-    yield* expectEqual("get", Option.some({ value: { n: 2 }, version: second }), yield* store.get(key))
-    const third = yield* store.compareAndSet(key, Option.some(second), { n: 2 })
-    if (third === second) return yield* Effect.fail("a write of the same value must give a new version")
+  check: Effect.fnUntraced(function* (port, part) {
+    const name = `${part}cas`
+    const first = yield* port.set(name, none, 1)
+    yield* expectEqual("get", Option.some({ n: 1, version: first }), yield* port.get(name))
+    const started = { name, expected: none, found: Option.some(first) }
+    yield* expectConflict("a second start", started, port.set(name, none, 0))
+    const second = yield* port.set(name, Option.some(first), 2)
+    if (second === first) return yield* Effect.fail("a write must return a new version")
+    const stale = { name, expected: Option.some(first), found: Option.some(second) }
+    yield* expectConflict("a stale write", stale, port.set(name, Option.some(first), 3))
+    yield* expectConflict("a stale delete", stale, port.remove(name, first))
+    yield* expectEqual("get", Option.some({ n: 2, version: second }), yield* port.get(name))
+    const third = yield* port.set(name, Option.some(second), 2)
+    if (third === second) return yield* Effect.fail("a write of the same value must return a new version")
   })
 }
 
-const noReturnRule: Rule<VersionedStore.Service> = {
-  name: "a version never comes back, also when the value was deleted and made again",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}again`
-    const first = yield* store.compareAndSet(key, noVersion, "a")
-    yield* expectEqual("delete in the version", true, yield* store.delete(key, { version: first }))
-    yield* expectEqual("get", noVersion, yield* store.get(key))
-    const second = yield* store.compareAndSet(key, noVersion, "a")
-    yield* expectVersionConflict(
-      "a write from the version before the delete",
-      { key, expected: Option.some(first), found: Option.some(second) },
-      store.compareAndSet(key, Option.some(first), "b")
-    )
-    yield* expectEqual("delete", true, yield* store.delete(key))
-    yield* expectEqual("delete again", false, yield* store.delete(key))
-  })
-}
-
-/** Values that storage likes to change. */
-const jsonSamples: ReadonlyArray<Schema.Json> = [
-  null,
-  true,
-  0,
-  -1.5e-7,
-  Number.MAX_SAFE_INTEGER,
-  "",
-  "null",
-  "line\nbreak\r\n\ttab, \u0000 and \u007f, 'quotes' \"\\ ; -- ${x} %_",
-  "héllo 日本 👩‍👩‍👧 \ud800 \u2028",
-  [],
-  {},
-  [[], [{}], [null]],
-  { "": 1, "a/b": { "~": [1, "2", false] }, constructor: "x", toString: 1 },
-  "x".repeat(300_000)
-]
-
-const valuesRule: Rule<VersionedStore.Service> = {
-  name: "every JSON value comes back as it was, as a copy of its own",
-  check: Effect.fnUntraced(function* (store, part) {
-    for (const [index, value] of jsonSamples.entries()) {
-      const key = `${part}${index}`
-      yield* store.compareAndSet(key, noVersion, value)
-      yield* expectEqual(`value ${index}`, Option.some(value), yield* getValue(store, key))
-    }
-    const mutable = { list: [1] }
-    yield* store.compareAndSet(`${part}copy`, noVersion, mutable)
-    mutable.list.push(2)
-    yield* expectEqual(
-      "after the given value was changed",
-      Option.some({ list: [1] }),
-      yield* getValue(store, `${part}copy`)
-    )
-  })
-}
-
-const refusalsRule: Rule<VersionedStore.Service> = {
-  name: "what is not JSON is refused, and nothing is written",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}refused`
-    const hostile: ReadonlyArray<unknown> = [Number.NaN, undefined, new Date(0), JSON.parse(`{"__proto__":{}}`)]
-    for (const value of hostile) {
-      // What callers without types pass
-      const error = yield* expectError(
-        "what is no JSON",
-        "VersionedStoreError",
-        store.compareAndSet(key, noVersion, value as Schema.Json)
-      )
-      yield* expectEqual("the reason", "Refused", error.reason._tag)
-    }
-    for (const limit of [0, -1, 1.5, Number.NaN]) {
-      const error = yield* expectError(`limit ${limit}`, "VersionedStoreError", store.list({ limit }))
-      yield* expectEqual("the reason", "Refused", error.reason._tag)
-    }
-    yield* expectEqual("get", noVersion, yield* store.get(key))
+const noReturnRule: StoreRule<Port> = {
+  name: "a version never comes back, even if the value was deleted and made again",
+  check: Effect.fnUntraced(function* (port, part) {
+    const name = `${part}again`
+    const first = yield* port.set(name, none, 1)
+    yield* expectEqual("delete in the version", true, yield* port.remove(name, first))
+    yield* expectEqual("get", none, yield* port.get(name))
+    const second = yield* port.set(name, none, 1)
+    const stale = { name, expected: Option.some(first), found: Option.some(second) }
+    yield* expectConflict("a write from the version before the delete", stale, port.set(name, Option.some(first), 2))
+    yield* expectEqual("delete", true, yield* port.remove(name))
+    yield* expectEqual("delete again", false, yield* port.remove(name))
   })
 }
 
@@ -428,170 +446,179 @@ const hostileKeys: ReadonlyArray<string> = [
   "\ud800".repeat(500)
 ]
 
-const keysRule: Rule<VersionedStore.Service> = {
-  name: "different text is a different key, whatever the text",
-  check: Effect.fnUntraced(function* (store, part) {
-    for (const [index, key] of hostileKeys.entries()) yield* store.compareAndSet(`${part}${key}`, noVersion, index)
-    for (const [index, key] of hostileKeys.entries()) {
-      yield* expectEqual(
-        `key ${JSON.stringify(key.slice(0, 40))}`,
-        Option.some(index),
-        yield* getValue(store, `${part}${key}`)
-      )
+const namesRule: StoreRule<Port> = {
+  name: "different text is a different name, whatever the text",
+  check: Effect.fnUntraced(function* (port, part) {
+    for (const [index, name] of hostileKeys.entries()) yield* port.set(`${part}${name}`, none, index)
+    for (const [index, name] of hostileKeys.entries()) {
+      const found = Option.map(yield* port.get(`${part}${name}`), ({ n }) => n)
+      yield* expectEqual(`name ${JSON.stringify(name.slice(0, 40))}`, Option.some(index), found)
     }
-    const sorted = hostileKeys.map((key) => `${part}${key}`).sort((a, b) => (a < b ? -1 : 1))
-    yield* expectEqual("list", sorted, yield* listAllKeys(store, part, 7))
-    for (const key of hostileKeys) yield* expectEqual("delete", true, yield* store.delete(`${part}${key}`))
-    yield* expectEqual("list after deleting all", [], yield* listAllKeys(store, part, 100))
+    const sorted = hostileKeys.map((name) => `${part}${name}`).sort(byCodeUnits)
+    yield* expectEqual("list", sorted, yield* listAll(port, part, 7))
+    for (const name of hostileKeys) yield* expectEqual("delete", true, yield* port.remove(`${part}${name}`))
+    yield* expectEqual("list after deleting all", [], yield* listAll(port, part, 100))
   })
 }
 
-const listingRule: Rule<VersionedStore.Service> = {
+const listingRule: StoreRule<Port> = {
   name: "list is ordered by code units, cut into pages, and takes prefixes literally",
-  check: Effect.fnUntraced(function* (store, part) {
+  check: Effect.fnUntraced(function* (port, part) {
     const names = ["a", "a-1", "a.2", "a/1", "a/10", "a/2", "a/2/x", "aB", "a_1", "a%", "ab", "b", "A", "{", "\uffff"]
-    for (const name of names) yield* store.compareAndSet(`${part}${name}`, noVersion, null)
-    const under = (prefix: string) =>
-      names
-        .map((name) => `${part}${name}`)
-        .filter((name) => name.startsWith(`${part}${prefix}`))
-        .sort((a, b) => (a < b ? -1 : 1))
+    for (const name of names) yield* port.set(`${part}${name}`, none, 0)
+    const all = names.map((name) => `${part}${name}`).sort(byCodeUnits)
     for (const prefix of ["", "a", "a/", "a/1", "a%", "a_", "A", "\uffff", "zz"]) {
+      const under = all.filter((name) => name.startsWith(`${part}${prefix}`))
       for (const limit of [1, 2, 100]) {
-        yield* expectEqual(`prefix ${prefix}`, under(prefix), yield* listAllKeys(store, `${part}${prefix}`, limit))
+        yield* expectEqual(`prefix ${prefix}`, under, yield* listAll(port, `${part}${prefix}`, limit))
       }
     }
-    const all = under("")
-    const last = all.at(-1) ?? ""
-    const exact = yield* store.list({ prefix: part, limit: all.length })
-    yield* expectEqual("a page that holds the rest", { keys: all, next: noVersion }, exact)
-    yield* expectEqual(
-      "after the last",
-      { keys: [], next: noVersion },
-      yield* store.list({ prefix: part, after: last })
-    )
-    const between = yield* store.list({ prefix: `${part}a/`, after: `${part}a/11`, limit: 1 })
-    yield* expectEqual(
-      "after a key that is not there",
-      { keys: [`${part}a/2`], next: Option.some(`${part}a/2`) },
-      between
-    )
+    const exact = yield* port.list({ prefix: part, limit: all.length })
+    yield* expectEqual("a page that holds the rest", { names: all, next: none }, exact)
+    const after = yield* port.list({ prefix: part, after: all.at(-1) ?? "" })
+    yield* expectEqual("after the last", { names: [], next: none }, after)
+    const between = yield* port.list({ prefix: `${part}a/`, after: `${part}a/11`, limit: 1 })
+    const expected = { names: [`${part}a/2`], next: Option.some(`${part}a/2`) }
+    yield* expectEqual("after an absent name", expected, between)
   })
 }
 
-const incrementKey = (store: VersionedStore.Service, key: string) =>
+const increment = (port: Port, name: string) =>
   Effect.gen(function* () {
-    const found = yield* store.get(key)
-    const value = Option.match(found, { onNone: () => 0, onSome: ({ value }) => Number(value) })
-    const expected = Option.map(found, ({ version }) => version)
-    yield* store.compareAndSet(key, expected, value + 1)
-  }).pipe(Effect.retry({ while: (error) => error._tag === "VersionConflict" }))
+    const found = yield* Effect.mapError(port.get(name), otherError)
+    const n = Option.match(found, { onNone: () => 0, onSome: ({ n }) => n })
+    const version = Option.map(found, ({ version }) => version)
+    yield* port.set(name, version, n + 1)
+  }).pipe(Effect.retry({ while: (error) => error._tag === "Conflict" }))
 
-const concurrencyRule: Rule<VersionedStore.Service> = {
-  name: "writers at once lose nothing",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}counter`
-    const writers = Array.from({ length: 8 }, () => Effect.repeat(incrementKey(store, key), { times: 4 }))
+const concurrencyRule: StoreRule<Port> = {
+  name: "concurrent writers lose nothing",
+  check: Effect.fnUntraced(function* (port, part) {
+    const name = `${part}counter`
+    const writers = range(8).map(() => Effect.repeat(increment(port, name), { times: 4 }))
     yield* Effect.all(writers, { concurrency: "unbounded" })
-    yield* expectEqual("increments", Option.some(40), yield* getValue(store, key))
-    const starts = yield* Effect.forEach(
-      [1, 2, 3, 4, 5],
-      (n) => Effect.result(store.compareAndSet(`${part}start`, noVersion, n)),
-      { concurrency: "unbounded" }
-    )
-    const started = starts.filter((result) => result._tag === "Success")
-    yield* expectEqual("writers that started the value", 1, started.length)
+    const found = Option.map(yield* port.get(name), ({ n }) => n)
+    yield* expectEqual("increments", Option.some(40), found)
+    const starts = yield* Effect.forEach(range(5), (n) => Effect.result(port.set(`${part}start`, none, n)), {
+      concurrency: "unbounded"
+    })
+    yield* expectEqual("writers that started the value", 1, starts.filter(Result.isSuccess).length)
   })
 }
 
-const interruptionRule: Rule<VersionedStore.Service> = {
-  name: "an interrupted writer leaves the old value or the new one, and blocks nobody",
-  check: Effect.fnUntraced(function* (store, part) {
-    const key = `${part}interrupted`
-    yield* incrementKey(store, key)
-    for (let turns = 0; turns < 12; turns++) {
-      const before = yield* expectSome("the value", yield* getValue(store, key))
-      const fiber = yield* Effect.forkChild(incrementKey(store, key))
+const interruptionRule: StoreRule<Port> = {
+  name: "an interrupted writer leaves the old value or the new one, and blocks no other",
+  check: Effect.fnUntraced(function* (port, part) {
+    const name = `${part}interrupted`
+    yield* increment(port, name)
+    for (const turns of range(12)) {
+      const before = yield* expectSome("the value", yield* port.get(name))
+      const fiber = yield* Effect.forkChild(increment(port, name))
       for (let turn = 0; turn < turns; turn++) yield* Effect.yieldNow
       yield* Fiber.interrupt(fiber)
-      const after = Number(yield* expectSome("the value", yield* getValue(store, key)))
-      if (after !== before && after !== Number(before) + 1) {
-        return yield* Effect.fail(`expected ${String(before)} or one more, found ${after}`)
+      const after = yield* expectSome("the value", yield* port.get(name))
+      if (after.n !== before.n && after.n !== before.n + 1) {
+        return yield* Effect.fail(`expected ${before.n} or one more, got ${after.n}`)
       }
     }
-    yield* incrementKey(store, key)
+    yield* increment(port, name)
   })
 }
 
-const durableValuesRule: Rule<VersionedStore.Service> = {
+const durableRule: StoreRule<Port> = {
   name: "values are there when the store is opened again",
-  check: (store, part) => Effect.asVoid(store.compareAndSet(`${part}kept`, noVersion, { kept: true }))
-}
-
-const durableValuesLaterRule: Rule<VersionedStore.Service> = {
-  name: durableValuesRule.name,
-  check: (store, part) =>
-    Effect.flatMap(getValue(store, `${part}kept`), (found) =>
-      expectEqual("the value", Option.some<Schema.Json>({ kept: true }), found)
+  check: (port, part) => Effect.asVoid(port.set(`${part}kept`, none, 1)),
+  later: (port, part) =>
+    Effect.flatMap(port.get(`${part}kept`), (found) =>
+      expectEqual(
+        "the value",
+        Option.some(1),
+        Option.map(found, ({ n }) => n)
+      )
     )
 }
 
-/** Each rule, with what is checked when the store has been closed and opened again. */
-const versionedStoreRules: ReadonlyArray<
-  Rule<VersionedStore.Service> & { readonly later?: Rule<VersionedStore.Service> }
-> = [
-  absentKeyRule,
+const portRules: ReadonlyArray<StoreRule<Port>> = [
+  absentRule,
   compareAndSetRule,
   noReturnRule,
-  valuesRule,
-  refusalsRule,
-  keysRule,
+  namesRule,
   listingRule,
   concurrencyRule,
   interruptionRule,
-  { ...durableValuesRule, later: durableValuesLaterRule }
+  durableRule
 ]
 
-const noRevision = Option.none<string>()
+/** Values that storage likes to change. */
+const jsonSamples: ReadonlyArray<Schema.Json> = [
+  null,
+  true,
+  0,
+  -1.5e-7,
+  Number.MAX_SAFE_INTEGER,
+  "",
+  "null",
+  "line\nbreak\r\n\ttab, \u0000 and \u007f, 'quotes' \"\\ ; -- ${x} %_",
+  "héllo 日本 👩‍👩‍👧 \ud800 \u2028",
+  [],
+  {},
+  [[], [{}], [null]],
+  { "": 1, "a/b": { "~": [1, "2", false] }, constructor: "x", toString: 1 },
+  "x".repeat(300_000)
+]
 
-const listAllIds = Effect.fnUntraced(function* (store: ConversationStore.Service, prefix: string, limit: number) {
-  const all: Array<string> = []
-  let after: string | undefined
-  do {
-    const page = yield* store.list({ prefix, limit, after })
-    all.push(...page.ids)
-    after = Option.getOrUndefined(page.next)
-  } while (after !== undefined)
-  return all
-})
+const valuesRule: StoreRule<VersionedStore.Service> = {
+  name: "every JSON value comes back as it was, as a copy of its own",
+  check: Effect.fnUntraced(function* (store, part) {
+    const read = (key: string) =>
+      Effect.map(
+        store.get(key),
+        Option.map(({ value }) => value)
+      )
+    for (const [index, value] of jsonSamples.entries()) {
+      const key = `${part}${index}`
+      yield* store.compareAndSet(key, none, value)
+      yield* expectEqual(`value ${index}`, Option.some(value), yield* read(key))
+    }
+    const mutable = { list: [1] }
+    const key = `${part}copy`
+    yield* store.compareAndSet(key, none, mutable)
+    mutable.list.push(2)
+    yield* expectEqual("after the value was changed", Option.some({ list: [1] }), yield* read(key))
+  })
+}
+
+const refusalsRule: StoreRule<VersionedStore.Service> = {
+  name: "a value that is not JSON is refused, and nothing is written",
+  check: Effect.fnUntraced(function* (store, part) {
+    const key = `${part}refused`
+    const hostile: ReadonlyArray<unknown> = [Number.NaN, undefined, new Date(0), JSON.parse(`{"__proto__":{}}`)]
+    for (const value of hostile) {
+      // Unsound on purpose: callers without types pass such values.
+      const write = store.compareAndSet(key, none, value as Schema.Json)
+      const error = yield* expectError("a value that is not JSON", "VersionedStoreError", write)
+      yield* expectEqual("the reason", "Refused", error.reason._tag)
+    }
+    for (const limit of [0, -1, 1.5, Number.NaN]) {
+      const error = yield* expectError(`limit ${limit}`, "VersionedStoreError", store.list({ limit }))
+      yield* expectEqual("the reason", "Refused", error.reason._tag)
+    }
+    yield* expectEqual("get", none, yield* store.get(key))
+  })
+}
 
 const loadSome = (store: ConversationStore.Service, id: string) =>
   Effect.flatMap(store.load(id), (found) => expectSome("load", found))
-
-const toJsonValue = (conversation: history.Conversation) => Effect.map(Conversation.codec.encode(conversation), show)
 
 const expectSameConversation = Effect.fnUntraced(function* (
   what: string,
   expected: history.Conversation,
   found: history.Conversation
 ) {
-  yield* expectEqual(what, yield* toJsonValue(expected), yield* toJsonValue(found))
+  const encoded = [yield* Conversation.codec.encode(expected), yield* Conversation.codec.encode(found)].map(show)
+  yield* expectEqual(what, encoded[0], encoded[1])
   if (!Equal.equals(expected, found)) return yield* Effect.fail(`${what}: not equal, although the JSON is`)
 })
-
-const expectConflict = (
-  what: string,
-  expected: { readonly id: string; readonly expected: Option.Option<string>; readonly found: Option.Option<string> },
-  effect: Effect.Effect<
-    unknown,
-    ConversationStore.ConversationConflict | ConversationError | ConversationStore.ConversationStoreError
-  >
-) =>
-  Effect.flatMap(expectError(what, "ConversationConflict", effect), ({ expected: wanted, found, id }) =>
-    expectEqual(what, expected, { id, expected: wanted, found })
-  )
-
-const userMessage = (n: number | string) => Message.user(`message ${n}`)
 
 const lastText = (message: Message.Message): string => {
   if (message.role !== "user") return message.role
@@ -601,40 +628,20 @@ const lastText = (message: Message.Message): string => {
 
 const allTexts = (conversation: history.Conversation) => Conversation.messages(conversation).map(lastText)
 
-const absentConversationRule: Rule<ConversationStore.Service> = {
-  name: "what is not there is None, cannot be changed and is deleted without effect",
+const roundTripRule: StoreRule<ConversationStore.Service> = {
+  name: "a conversation that was saved, or appended message by message, is loaded equal",
   check: Effect.fnUntraced(function* (store, part) {
-    const id = `${part}none`
-    yield* expectEqual("load", noRevision, yield* store.load(id))
-    yield* expectEqual("delete", false, yield* store.delete(id))
-    const fields = { id, expected: Option.some("1-x"), found: noRevision }
-    yield* expectConflict("save", fields, store.save(id, Conversation.empty, { expected: Option.some("1-x") }))
-    yield* expectConflict("append", fields, store.append(id, [yield* userMessage(1)], { expected: "1-x" }))
-    yield* expectConflict("delete in a version", fields, store.delete(id, { expected: "1-x" }))
-    yield* expectEqual("load", noRevision, yield* store.load(id))
-  })
-}
-
-const roundTripRule: Rule<ConversationStore.Service> = {
-  name: "what was saved, or appended message by message, is loaded equal",
-  check: Effect.fnUntraced(function* (store, part) {
-    const conversations = yield* Arbitrary.sampleEffect(Arbitraries.conversation({ maxTurns: 8 }), {
-      count: 20,
-      seed: 20_26
-    })
-    for (const [index, conversation] of conversations.entries()) {
+    const sampled = Arbitrary.sampleEffect(Arbitraries.conversation({ maxTurns: 8 }), { count: 20, seed: 20_26 })
+    for (const [index, conversation] of (yield* sampled).entries()) {
       const saved = `${part}saved/${index}`
-      const version = yield* store.save(saved, conversation, { expected: noRevision })
+      const version = yield* store.save(saved, conversation, { expected: none })
       const found = yield* loadSome(store, saved)
       yield* expectSameConversation("after save", conversation, found.conversation)
       yield* expectEqual("version", version, found.version)
 
       const appended = `${part}appended/${index}`
-      const empty = Conversation.withTokenLimit(
-        Conversation.empty,
-        Option.getOrUndefined(Conversation.tokenLimit(conversation))
-      )
-      let last = yield* store.save(appended, empty, { expected: noRevision })
+      const limit = Option.getOrUndefined(Conversation.tokenLimit(conversation))
+      let last = yield* store.save(appended, Conversation.withTokenLimit(Conversation.empty, limit), { expected: none })
       for (const message of Conversation.messages(conversation)) {
         last = yield* store.append(appended, [message], { expected: last })
       }
@@ -643,88 +650,73 @@ const roundTripRule: Rule<ConversationStore.Service> = {
   })
 }
 
-const staleSaveRule: Rule<ConversationStore.Service> = {
-  name: "a stale save, append or delete is a conflict that names both versions, and changes nothing",
+const staleAppendRule: StoreRule<ConversationStore.Service> = {
+  name: "a stale append is a conflict that names both versions, and changes nothing",
   check: Effect.fnUntraced(function* (store, part) {
     const id = `${part}stale`
-    const one = Conversation.fromMessages([yield* userMessage(1)])
-    const conversation = yield* Effect.fromResult(one)
-    const first = yield* store.save(id, conversation, { expected: noRevision })
-    const second = yield* store.append(id, [yield* userMessage(2)], { expected: first })
-    const fields = { id, expected: Option.some(first), found: Option.some(second) }
-    yield* expectConflict("save", fields, store.save(id, conversation, { expected: Option.some(first) }))
-    yield* expectConflict("append", fields, store.append(id, [yield* userMessage(3)], { expected: first }))
-    yield* expectConflict("delete", fields, store.delete(id, { expected: first }))
-    yield* expectConflict(
-      "a second start",
-      { id, expected: noRevision, found: Option.some(second) },
-      store.save(id, conversation, { expected: noRevision })
-    )
+    const append = (text: string, expected?: string) =>
+      Effect.flatMap(Message.user(text), (message) =>
+        Effect.mapError(store.append(id, [message], { expected }), idConflict)
+      )
+    const absent = { name: id, expected: Option.some("1-x"), found: none }
+    yield* expectConflict("an append to nothing", absent, append("0", "1-x"))
+    const first = yield* append("1")
+    const second = yield* append("2", first)
+    const stale = { name: id, expected: Option.some(first), found: Option.some(second) }
+    yield* expectConflict("a stale append", stale, append("3", first))
     const found = yield* loadSome(store, id)
-    yield* expectEqual("messages", ["message 1", "message 2"], allTexts(found.conversation))
+    yield* expectEqual("messages", ["1", "2"], allTexts(found.conversation))
     yield* expectEqual("version", second, found.version)
   })
 }
 
-const manyMessagesRule: Rule<ConversationStore.Service> = {
+const manyMessagesRule: StoreRule<ConversationStore.Service> = {
   name: "a long conversation is appended to, loaded, replaced and deleted as a whole",
   check: Effect.fnUntraced(function* (store, part) {
     const id = `${part}long`
-    const messages = yield* Effect.forEach(
-      Array.from({ length: 230 }, (_, n) => n),
-      userMessage
-    )
+    const texts = range(230).map((n) => `message ${n}`)
+    const expectTexts = (expected: ReadonlyArray<string>) =>
+      Effect.flatMap(loadSome(store, id), ({ conversation }) =>
+        expectEqual("messages", expected, allTexts(conversation))
+      )
+    const messages = yield* Effect.forEach(texts, (text) => Message.user(text))
     yield* Effect.forEach(messages.slice(0, 90), (message) => store.append(id, [message]), { discard: true })
     yield* store.append(id, messages.slice(90, 200))
     yield* Effect.forEach(messages.slice(200), (message) => store.append(id, [message]), { discard: true })
-    const long = yield* loadSome(store, id)
-    yield* expectEqual("messages", messages.map(lastText), allTexts(long.conversation))
+    yield* expectTexts(texts)
 
+    const long = yield* loadSome(store, id)
     const { conversation } = yield* Effect.fromResult(Conversation.dropOldTurns(long.conversation, { keepRecent: 3 }))
     const version = yield* store.save(id, conversation, { expected: Option.some(long.version) })
-    yield* store.append(id, [yield* userMessage("more")], { expected: version })
-    yield* expectEqual(
-      "messages",
-      [...messages.slice(-3).map(lastText), "message more"],
-      allTexts((yield* loadSome(store, id)).conversation)
-    )
+    yield* store.append(id, [yield* Message.user("more")], { expected: version })
+    yield* expectTexts([...texts.slice(-3), "more"])
 
     yield* expectEqual("delete", true, yield* store.delete(id))
-    yield* expectEqual("load", noRevision, yield* store.load(id))
-    yield* store.append(id, [yield* userMessage("new")])
-    yield* expectEqual("messages", ["message new"], allTexts((yield* loadSome(store, id)).conversation))
+    yield* expectEqual("load", none, yield* store.load(id))
+    yield* store.append(id, [yield* Message.user("new")])
+    yield* expectTexts(["new"])
   })
 }
 
-const unlawfulRule: Rule<ConversationStore.Service> = {
+const unlawfulRule: StoreRule<ConversationStore.Service> = {
   name: "an append that breaks a law is refused as Conversation refuses it, and changes nothing",
   check: Effect.fnUntraced(function* (store, part) {
     const id = `${part}laws`
+    const users = yield* Effect.forEach(range(80), (n) => Message.user(String(n)))
+    const toolMessage = (callId: string, name: string) =>
+      Message.tool({ callId, name, result: ToolResult.success("x") })
     const call = Message.toolCallPart({ id: "c", name: "search", arguments: {} })
-    const answer = yield* Message.tool({ callId: "c", name: "search", result: ToolResult.success("x") })
-    const start = [
-      yield* Message.system("s"),
-      ...(yield* Effect.forEach(
-        Array.from({ length: 80 }, (_, n) => n),
-        userMessage
-      ))
-    ]
+    const answer = yield* toolMessage("c", "search")
     const steps = [
-      [...start, yield* Message.assistant([call])],
+      [yield* Message.system("s"), ...users, yield* Message.assistant([call])],
       [answer],
-      [
-        yield* Message.assistant("done"),
-        ...(yield* Effect.forEach(
-          Array.from({ length: 80 }, (_, n) => n),
-          userMessage
-        ))
-      ]
+      [yield* Message.assistant("done"), ...users]
     ]
     const wrong = [
       [yield* Message.system("late")],
-      [yield* Message.tool({ callId: "other", name: "search", result: ToolResult.success("x") })],
-      [yield* Message.tool({ callId: "c", name: "other", result: ToolResult.success("x") })],
-      [yield* userMessage("too early, if a call is open")],
+      [yield* toolMessage("other", "search")],
+      [yield* toolMessage("c", "other")],
+      [yield* Message.user("too early, if a call is open")],
       [answer, answer]
     ]
     let known = Conversation.empty
@@ -742,75 +734,331 @@ const unlawfulRule: Rule<ConversationStore.Service> = {
   })
 }
 
-const idsRule: Rule<ConversationStore.Service> = {
-  name: "ids are any text, listed in order and in pages",
-  check: Effect.fnUntraced(function* (store, part) {
-    for (const id of hostileKeys) yield* store.append(`${part}${id}`, [yield* userMessage(id.slice(0, 100))])
-    for (const id of hostileKeys) {
-      const { conversation } = yield* loadSome(store, `${part}${id}`)
-      yield* expectEqual("messages", [`message ${id.slice(0, 100)}`], allTexts(conversation))
-    }
-    const sorted = hostileKeys.map((id) => `${part}${id}`).sort((a, b) => (a < b ? -1 : 1))
-    yield* expectEqual("list", sorted, yield* listAllIds(store, part, 7))
-    yield* expectEqual(
-      "list with a prefix",
-      sorted.filter((id) => id.startsWith(`${part}a`)),
-      yield* listAllIds(store, `${part}a`, 100)
-    )
-  })
-}
-
-const concurrentAppendRule: Rule<ConversationStore.Service> = {
-  name: "writers that append at once lose nothing",
+const concurrentAppendRule: StoreRule<ConversationStore.Service> = {
+  name: "writers that append concurrently lose nothing",
   check: Effect.fnUntraced(function* (store, part) {
     const id = `${part}shared`
-    const writer = (name: string) =>
-      Effect.forEach(
-        Array.from({ length: 15 }, (_, n) => n),
-        (n) =>
-          Effect.flatMap(userMessage(`${name}${n}`), (message) =>
-            store.append(id, [message]).pipe(Effect.retry({ while: (error) => error._tag === "ConversationConflict" }))
-          ),
-        { discard: true }
+    const textsOf = (writer: string) => range(15).map((n) => `${writer}${n}`)
+    const append = (text: string) =>
+      Effect.flatMap(Message.user(text), (message) => store.append(id, [message])).pipe(
+        Effect.retry({ while: (error) => error._tag === "ConversationConflict" })
       )
-    yield* Effect.all(["a", "b", "c"].map(writer), { concurrency: "unbounded" })
+    const writers = ["a", "b", "c"]
+    yield* Effect.forEach(writers, (writer) => Effect.forEach(textsOf(writer), append), { concurrency: "unbounded" })
     const found = allTexts((yield* loadSome(store, id)).conversation)
-    for (const name of ["a", "b", "c"]) {
-      const own = Array.from({ length: 15 }, (_, n) => `message ${name}${n}`)
-      yield* expectEqual(
-        `messages of ${name}`,
-        own,
-        found.filter((text) => text.startsWith(`message ${name}`))
-      )
+    for (const writer of writers) {
+      const own = found.filter((text) => text.startsWith(writer))
+      yield* expectEqual(`messages of ${writer}`, textsOf(writer), own)
     }
     yield* expectEqual("number of messages", 45, found.length)
   })
 }
 
-const durableConversationRule: Rule<ConversationStore.Service> = {
-  name: "conversations are there when the store is opened again",
-  check: (store, part) =>
-    Effect.flatMap(userMessage(1), (message) => Effect.asVoid(store.append(`${part}kept`, [message])))
+interface ToolRuntimeOptions {
+  readonly stubs?: boolean | undefined
+  readonly clock?: "virtual" | "live" | undefined
+  readonly timeout?: Duration.Input | undefined
+  readonly context?: boolean | undefined
 }
 
-const durableConversationLaterRule: Rule<ConversationStore.Service> = {
-  name: durableConversationRule.name,
-  check: (store, part) =>
-    Effect.flatMap(loadSome(store, `${part}kept`), ({ conversation }) =>
-      expectEqual("messages", ["message 1"], allTexts(conversation))
+/** The tools of the suite and their handlers. */
+type ToolFixture = Pick<Tools, "toolkit" | "handlers">
+
+const runToolRule = <E>(
+  runtime: Layer.Layer<never, E> | ((fixture: ToolFixture) => Layer.Layer<never, E>),
+  { check }: ToolRule,
+  options: ToolRuntimeOptions | undefined
+) => {
+  const timeout = Duration.fromInputUnsafe(options?.timeout ?? "200 millis")
+  const live = options?.clock === "live"
+  const program = Effect.gen(function* () {
+    const fixture = yield* makeTools(timeout)
+    const bound = yield* bindTools(fixture, options?.stubs === true)
+    const layer = typeof runtime === "function" ? runtime(fixture) : runtime
+    const advance = live ? Effect.void : TestClock.adjust(timeout)
+    yield* check({ fixture, bound, advance }).pipe(Effect.provide(layer))
+  })
+  return Effect.scoped(live ? program : Effect.provide(program, TestClock.layer()))
+}
+
+const NumberedResult = Schema.Struct({ n: Schema.Int })
+
+const conformanceToolkit = (timeout: Duration.Input) => {
+  const generous = "1 minute"
+  return Toolkit.make(
+    Tool.make("conformance_echo", {
+      parameters: Schema.Struct({ n: Schema.Int, turns: Schema.Int }),
+      success: NumberedResult
+    }).annotate(ToolSettings.Timeout, generous),
+    Tool.make("conformance_meet", { parameters: NumberedResult, success: NumberedResult }).annotate(
+      ToolSettings.Timeout,
+      generous
+    ),
+    Tool.make("conformance_fail", { failure: ToolFailure.ToolFailure }).annotate(ToolSettings.Timeout, generous),
+    Tool.make("conformance_boom").annotate(ToolSettings.Timeout, generous),
+    Tool.make("conformance_hang", { parameters: NumberedResult }).annotate(ToolSettings.Timeout, timeout),
+    Tool.make("conformance_wait", { parameters: NumberedResult }).annotate(ToolSettings.Timeout, generous),
+    Tool.make("conformance_defaults", {
+      parameters: Schema.Struct({
+        list: Schema.Array(Schema.Int),
+        size: Schema.optionalKey(Schema.Int.annotate({ default: 10 }))
+      }),
+      success: Schema.Struct({ list: Schema.Array(Schema.Int), size: Schema.optionalKey(Schema.Int) })
+    }).annotate(ToolSettings.Timeout, generous),
+    Tool.make("conformance_context", { success: Schema.Json }).annotate(ToolSettings.Timeout, generous)
+  )
+}
+
+class ConformanceDefect extends Error {
+  override readonly name = "ConformanceDefect"
+}
+
+const makeTools = (timeout: Duration.Input) =>
+  Effect.gen(function* () {
+    const toolkit = conformanceToolkit(timeout)
+    const probe = { running: 0, most: 0, met: 0, calls: new Array<string>() }
+    const started = yield* Deferred.make<void>()
+    const released = yield* Deferred.make<void>()
+    const together = yield* Deferred.make<void>()
+
+    const counted = <A, E>(effect: Effect.Effect<A, E>) =>
+      Effect.suspend(() => {
+        probe.running += 1
+        probe.most = Math.max(probe.most, probe.running)
+        return Effect.ensuring(
+          effect,
+          Effect.sync(() => {
+            probe.running -= 1
+          })
+        )
+      })
+
+    const held = (n: number) =>
+      Effect.suspend(() => {
+        probe.calls.push(`started ${n}`)
+        return Effect.andThen(Deferred.succeed(started, undefined), Effect.never)
+      }).pipe(Effect.onInterrupt(() => Deferred.succeed(released, undefined)))
+
+    const handlers = toolkit.of({
+      conformance_echo: ({ n, turns }) =>
+        counted(
+          Effect.gen(function* () {
+            for (let turn = 0; turn < turns; turn++) yield* Effect.yieldNow
+            return { n }
+          })
+        ),
+      conformance_meet: ({ n }) =>
+        Effect.suspend(() => {
+          probe.met += 1
+          return Effect.as(probe.met < 2 ? Deferred.await(together) : Deferred.succeed(together, undefined), { n })
+        }),
+      conformance_fail: () => Effect.fail(ToolFailure.ToolFailure.error("no such thing", { type: "not_found" })),
+      conformance_boom: () => Effect.die(new ConformanceDefect("boom")),
+      conformance_hang: ({ n }) => held(n),
+      conformance_wait: ({ n }) => held(n),
+      conformance_defaults: (args) =>
+        Effect.sync(() => {
+          probe.calls.push("defaults")
+          return args
+        }),
+      conformance_context: () => RunContext.RunContext
+    })
+    return { toolkit, handlers: toolkit.toLayer(handlers), probe, started, released }
+  })
+
+type Tools = Effect.Success<ReturnType<typeof makeTools>>
+
+interface RuleInput {
+  readonly fixture: Tools
+  readonly bound: boundTool.ToolSet
+  /** Lets the timeout of the hanging tool pass. */
+  readonly advance: Effect.Effect<void>
+}
+
+interface ToolRule {
+  readonly name: string
+  readonly check: (input: RuleInput) => Effect.Effect<void, string>
+}
+
+const bindTools = (fixture: Tools, stubs: boolean) =>
+  Effect.gen(function* () {
+    const local = yield* boundTool.fromToolkit(fixture.toolkit).pipe(Effect.provide(fixture.handlers))
+    return yield* boundTool.makeSet(
+      stubs ? yield* Effect.forEach(local, (tool) => boundTool.makeStub(tool.contract)) : local
     )
+  })
+
+const prepareCall = (bound: boundTool.ToolSet, id: string, name: string, args: Schema.Json) =>
+  boundCall.prepare(
+    bound,
+    { id, name: `conformance_${name}`, arguments: args },
+    { runId: "conformance", context: { tenant: "acme" } }
+  )
+
+const prepareCalls = (input: RuleInput, list: ReadonlyArray<readonly [name: string, args: Schema.Json]>) =>
+  Effect.forEach(list, ([name, args], index) =>
+    Effect.flatMap(prepareCall(input.bound, String(index), name, args), (result) =>
+      Result.isSuccess(result) ? Effect.succeed(result.success) : Effect.fail(`not prepared: ${result.failure.message}`)
+    )
+  )
+
+const resultKind = (result: ToolResult.ToolResult | undefined): string => {
+  if (result === undefined) return "nothing"
+  return result._tag === "Success" ? "success" : result.type
 }
 
-/** Each rule, with what is checked when the store has been closed and opened again. */
-const conversationStoreRules: ReadonlyArray<
-  Rule<ConversationStore.Service> & { readonly later?: Rule<ConversationStore.Service> }
-> = [
-  absentConversationRule,
-  roundTripRule,
-  staleSaveRule,
-  manyMessagesRule,
-  unlawfulRule,
-  idsRule,
-  concurrentAppendRule,
-  { ...durableConversationRule, later: durableConversationLaterRule }
+const successValue = (result: ToolResult.ToolResult | undefined) =>
+  result?._tag === "Success" ? result.value : undefined
+
+const orderRule: ToolRule = {
+  name: "results come in call order, calls start in call order",
+  check: Effect.fnUntraced(function* (input) {
+    const numbers = [1, 2, 3, 4, 5, 6]
+    const batch = yield* prepareCalls(
+      input,
+      numbers.map((n) => ["echo", { n, turns: 30 - 5 * n }] as const)
+    )
+    const started: Array<string> = []
+    const results = yield* toolBatch.run(batch, { onStarted: (id) => Effect.sync(() => started.push(id)) })
+    yield* expectEqual(
+      "results",
+      numbers.map((n) => ({ n })),
+      results.map(successValue)
+    )
+    yield* expectEqual(
+      "starts",
+      numbers.map((n) => String(n - 1)),
+      started
+    )
+  })
+}
+
+const toolConcurrencyRule: ToolRule = {
+  name: "no more calls run at once than the runtime allows, and two do if it allows two",
+  check: Effect.fnUntraced(function* (input) {
+    const { concurrency } = yield* ToolRuntime.ToolRuntime
+    const batch = yield* prepareCalls(
+      input,
+      [1, 2, 3, 4, 5, 6, 7, 8].map((n) => ["echo", { n, turns: 10 }] as const)
+    )
+    yield* toolBatch.run(batch)
+    const { most } = input.fixture.probe
+    if (concurrency !== "unbounded" && most > concurrency) {
+      return yield* Effect.fail(`at most ${concurrency} calls may run at once, got ${most}`)
+    }
+    if (concurrency === 1) return
+    const meeting = yield* prepareCalls(input, [
+      ["meet", { n: 1 }],
+      ["meet", { n: 2 }]
+    ])
+    yield* expectEqual(
+      "two calls that wait for each other",
+      [{ n: 1 }, { n: 2 }],
+      (yield* toolBatch.run(meeting)).map(successValue)
+    )
+  })
+}
+
+const settlingRule: ToolRule = {
+  name: "a failure or a defect of one call loses no other result",
+  check: Effect.fnUntraced(function* (input) {
+    const batch = yield* prepareCalls(input, [
+      ["echo", { n: 1, turns: 20 }],
+      ["fail", {}],
+      ["boom", {}],
+      ["echo", { n: 2, turns: 1 }]
+    ])
+    const results = yield* toolBatch.run(batch)
+    yield* expectEqual("results", ["success", "not_found", "unhandled_error", "success"], results.map(resultKind))
+    const failure = results[1]
+    yield* expectEqual("the typed failure", "no such thing", failure === undefined ? "" : ToolResult.text(failure))
+  })
+}
+
+const timeoutRule: ToolRule = {
+  name: "a call that takes too long is a timeout_error, its handler is interrupted, its siblings are not",
+  check: Effect.fnUntraced(function* (input) {
+    const batch = yield* prepareCalls(input, [
+      ["echo", { n: 1, turns: 1 }],
+      ["hang", { n: 2 }],
+      ["echo", { n: 3, turns: 1 }]
+    ])
+    const fiber = yield* Effect.forkChild(toolBatch.run(batch))
+    yield* Deferred.await(input.fixture.started)
+    yield* input.advance
+    const results = yield* Fiber.join(fiber)
+    yield* expectEqual("results", ["success", "timeout_error", "success"], results.map(resultKind))
+    const late = results[1]
+    if (late === undefined || !ToolResult.text(late).includes("timed out")) {
+      return yield* Effect.fail(`the message must report the timeout, got ${show(late)}`)
+    }
+    yield* Deferred.await(input.fixture.released)
+  })
+}
+
+const toolInterruptionRule: ToolRule = {
+  name: "interrupting the batch interrupts every handler; what ended keeps its result, what never started has none",
+  check: Effect.fnUntraced(function* (input) {
+    const { concurrency } = yield* ToolRuntime.ToolRuntime
+    const batch = yield* prepareCalls(input, [
+      ["echo", { n: 1, turns: 0 }],
+      ["wait", { n: 2 }],
+      ["wait", { n: 3 }]
+    ])
+    const started = new Set<string>()
+    const finished = new Map<string, ToolResult.ToolResult>()
+    const running = yield* Deferred.make<void>()
+    const first = yield* Deferred.make<void>()
+    const fiber = yield* Effect.forkChild(
+      toolBatch.run(batch, {
+        onStarted: (id) => {
+          started.add(id)
+          const all = started.size === Math.min(3, concurrency === "unbounded" || concurrency > 1 ? 3 : 2)
+          return all ? Deferred.succeed(running, undefined) : Effect.void
+        },
+        onFinished: (id, result) => {
+          finished.set(id, result)
+          return id === "0" ? Deferred.succeed(first, undefined) : Effect.void
+        }
+      })
+    )
+    yield* Deferred.await(first)
+    yield* Deferred.await(running)
+    yield* Deferred.await(input.fixture.started)
+    yield* Fiber.interrupt(fiber)
+    yield* Deferred.await(input.fixture.released)
+    yield* expectEqual("the call that had ended", "success", resultKind(finished.get("0")))
+    for (const id of ["1", "2"]) {
+      yield* expectEqual(`call ${id}`, started.has(id) ? "interrupted" : "nothing", resultKind(finished.get(id)))
+    }
+  })
+}
+
+const validationRule: ToolRule = {
+  name: "arguments that do not fit reach no handler, and those that do arrive as they were checked",
+  check: Effect.fnUntraced(function* (input) {
+    const wrong = yield* prepareCall(input.bound, "0", "defaults", { list: "no", size: "large" })
+    yield* expectEqual("wrong arguments", "validation_error", Result.isFailure(wrong) ? wrong.failure.type : "success")
+    yield* expectEqual("handlers that ran", [], input.fixture.probe.calls)
+    const batch = yield* prepareCalls(input, [["defaults", `{"list":"[1,2]"}`]])
+    yield* expectEqual("arguments", [{ list: [1, 2], size: 10 }], (yield* toolBatch.run(batch)).map(successValue))
+  })
+}
+
+const contextRule: ToolRule = {
+  name: "handlers see the context of the run",
+  check: Effect.fnUntraced(function* (input) {
+    const results = yield* toolBatch.run(yield* prepareCalls(input, [["context", {}]]))
+    yield* expectEqual("context", [{ tenant: "acme" }], results.map(successValue))
+  })
+}
+
+const toolRules: ReadonlyArray<ToolRule> = [
+  orderRule,
+  toolConcurrencyRule,
+  settlingRule,
+  timeoutRule,
+  toolInterruptionRule,
+  validationRule,
+  contextRule
 ]

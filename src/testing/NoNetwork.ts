@@ -1,45 +1,29 @@
 /**
- * Proof that a program stays off the network.
+ * An HTTP client that refuses every request.
  *
  * @since 0.1.0
  */
 
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Schema from "effect/Schema"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import * as HttpMethod from "effect/http/HttpMethod"
 
-/**
- * A program that must stay off the network tried to send a request.
- *
- * **Details**
- *
- * It names the method and the URL without user name, password, query and
- * fragment, because those may hold secrets. Through `HttpClient` it arrives as
- * the `cause` of the `TransportError` in an `HttpClientError`, the only error
- * such a client may fail with.
- *
- * @category errors
- * @since 0.1.0
- */
-export class NetworkDenied extends Schema.TaggedError<NetworkDenied>("effect-emissary/testing/NoNetwork/NetworkDenied")(
-  "NetworkDenied",
-  { method: Schema.String, url: Schema.String }
-) {
-  override get message() {
-    return `NoNetwork: ${this.method} ${this.url} was refused. Provide a layer that answers without the network, or remove NoNetwork.layer.`
-  }
-}
-
-const denyRequest = (method: string, url: string | URL): NetworkDenied => {
+/** The error names the method and the URL without user name, password, query and fragment, which may hold secrets. */
+const denyRequest = (method: string, url: string | URL): HttpClientError.HttpClientError => {
   const parsed = URL.canParse(url) ? new URL(url) : undefined
-  return new NetworkDenied({
-    method,
-    url: parsed === undefined ? "(not a URL)" : `${parsed.origin}${parsed.pathname}`
+  const shown = parsed === undefined ? "(not a URL)" : `${parsed.origin}${parsed.pathname}`
+  // the request of the error has no query, headers or body: its URL is part of the message
+  const request = HttpClientRequest.modify(HttpClientRequest.empty, {
+    method: HttpMethod.isHttpMethod(method) ? method : undefined,
+    url: shown
+  })
+  const description = `NoNetwork: ${method} ${shown} was refused. Provide a layer that answers without the network, or remove NoNetwork.layer.`
+  return new HttpClientError.HttpClientError({
+    reason: new HttpClientError.TransportError({ request, description })
   })
 }
 
@@ -60,8 +44,8 @@ const deniedFetch: typeof globalThis.fetch = (input, init) => {
  * **Details**
  *
  * Provides `HttpClient`, and the `Fetch` reference that `FetchHttpClient.layer`
- * reads. Every request fails with an `HttpClientError` whose `TransportError` has
- * a {@link NetworkDenied} as its cause and names method and URL.
+ * reads. Every request fails with an `HttpClientError` whose reason is a
+ * `TransportError` that names method and URL, without the query.
  *
  * **Gotchas**
  *
@@ -92,19 +76,7 @@ const deniedFetch: typeof globalThis.fetch = (input, init) => {
 export const layer: Layer.Layer<HttpClient.HttpClient> = Layer.merge(
   Layer.succeed(
     HttpClient.HttpClient,
-    HttpClient.make((request, url) => {
-      const cause = denyRequest(request.method, url)
-      // the error's own request has no query, headers or body: core prints the URL of the request in the message
-      const shown = HttpClientRequest.modify(HttpClientRequest.empty, {
-        method: HttpMethod.isHttpMethod(request.method) ? request.method : undefined,
-        url: cause.url
-      })
-      return Effect.fail(
-        new HttpClientError.HttpClientError({
-          reason: new HttpClientError.TransportError({ request: shown, cause, description: cause.message })
-        })
-      )
-    })
+    HttpClient.make(({ method }, url) => Effect.fail(denyRequest(method, url)))
   ),
   Layer.succeed(FetchHttpClient.Fetch, deniedFetch)
 )

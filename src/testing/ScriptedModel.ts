@@ -3,8 +3,8 @@
  *
  * **Mental model**
  *
- * A script is a list of turns, one per model call. Each turn says what the model
- * answers and, if you like, what the request must look like. The model is an
+ * A script is a list of turns, one per model call. Each turn holds the answer of the
+ * model and, optionally, what the request must look like. The model is an
  * ordinary `LanguageModel` layer, so the program under test does not know. It
  * records every request, and answers `generateText`, `generateObject` and
  * `streamText` from the same turns.
@@ -337,13 +337,11 @@ export const fromAiError = (error: AiError.AiError): Option.Option<ScriptedModel
     : Option.none()
 
 /**
- * What a test can ask the scripted model afterwards.
+ * The requests that a scripted model received, and whether its script was completed.
  *
  * **Details**
  *
  * - `requests`: every request so far, in order.
- * - `remaining`: how many turns are left; `Infinity` for a script that is a
- *   function.
  * - `assertComplete`: fails with the first disagreement between script and
  *   program, or if turns are left.
  *
@@ -354,20 +352,12 @@ export class ScriptedModel extends Context.Service<
   ScriptedModel,
   {
     readonly requests: Effect.Effect<ReadonlyArray<Request>>
-    readonly remaining: Effect.Effect<number>
     readonly assertComplete: Effect.Effect<void, ScriptedModelError>
   }
 >()("effect-emissary/testing/ScriptedModel") {}
 
-/**
- * Options of a scripted model.
- *
- * - `chunkSize`: how many characters a streamed delta holds at most; default 8.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Options {
+/** `chunkSize`: the largest number of characters of a streamed delta; default 8. */
+interface Options {
   readonly chunkSize?: number
 }
 
@@ -441,7 +431,7 @@ const memoize = <K extends WeakKey, V>(cache: WeakMap<K, V>, key: K, make: (key:
   return value
 }
 
-/** A schema that has no JSON Schema is recorded as `undefined`; whether it matters is for the caller to say. */
+/** A schema that has no JSON Schema is recorded as `undefined`: only the caller knows whether it matters. */
 const orUndefined = <A>(evaluate: () => A): A | undefined => Result.getOrUndefined(Result.try(evaluate))
 
 const recordTool = (tool: Tool.Any): RequestTool => ({
@@ -806,7 +796,6 @@ export const make = Effect.fnUntraced(function* (script: Script, options?: Optio
 
   const service = ScriptedModel.of({
     requests: Ref.get(requests),
-    remaining: Effect.map(Ref.get(requests), (all) => Math.max(0, turns - all.length)),
     assertComplete: Effect.gen(function* () {
       const first = yield* Ref.get(problem)
       if (first !== undefined) return yield* first
@@ -820,8 +809,8 @@ export const make = Effect.fnUntraced(function* (script: Script, options?: Optio
 })
 
 /**
- * A `LanguageModel` that answers from a script, and the service that tells what
- * it was asked.
+ * A `LanguageModel` that answers from a script, and the service that records
+ * its requests.
  *
  * **When to use**
  *
@@ -837,7 +826,7 @@ export const make = Effect.fnUntraced(function* (script: Script, options?: Optio
  * **Gotchas**
  *
  * Model calls that run at the same time take turns in the order in which they
- * happen to start. Give such programs a script that is a function of the request.
+ * happen to start. Write for such programs a script that is a function of the request.
  *
  * **Example** (A script of two turns)
  *
@@ -938,14 +927,6 @@ export const layerFile = (
 export const requests: Effect.Effect<ReadonlyArray<Request>, never, ScriptedModel> = ScriptedModel.use(
   (service) => service.requests
 )
-
-/**
- * How many turns are left; `Infinity` if the script is a function.
- *
- * @category accessors
- * @since 0.1.0
- */
-export const remaining: Effect.Effect<number, never, ScriptedModel> = ScriptedModel.use((service) => service.remaining)
 
 /**
  * Fails unless every turn was used and every request was the expected one.

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { ToolResult, ToolRuntime } from "effect-emissary"
-import { ToolRuntimeConformance } from "effect-emissary/testing"
+import { Conformance } from "effect-emissary/testing"
 
 const runtimes = {
   inline: ToolRuntime.layerInline,
@@ -14,10 +14,10 @@ const runtimes = {
 
 describe("RT-4 conformance", () => {
   for (const [name, layer] of Object.entries(runtimes)) {
-    for (const { check, name: title } of ToolRuntimeConformance.suite(name, layer)) it.effect(title, () => check)
+    for (const { check, name: title } of Conformance.toolRuntime(name, layer)) it.effect(title, () => check)
   }
 
-  for (const { check, name } of ToolRuntimeConformance.suite("live clock", ToolRuntime.layerConcurrent(), {
+  for (const { check, name } of Conformance.toolRuntime("live clock", ToolRuntime.layerConcurrent(), {
     clock: "live",
     timeout: "20 millis"
   })) {
@@ -25,7 +25,7 @@ describe("RT-4 conformance", () => {
   }
 
   const broken = (layer: Layer.Layer<never>) =>
-    Effect.forEach(ToolRuntimeConformance.suite("broken", layer), ({ check, name }) =>
+    Effect.forEach(Conformance.toolRuntime("broken", layer), ({ check, name }) =>
       Effect.map(Effect.result(Effect.timeoutOption(check, "1 second")), (result) =>
         result._tag === "Failure" ? [name] : []
       )

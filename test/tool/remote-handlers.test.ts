@@ -17,7 +17,7 @@ import {
 import * as boundCall from "#src/tool/internal/boundCall.ts"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RemoteTools, ToolResult } from "effect-emissary"
-import { ToolRuntimeConformance } from "effect-emissary/testing"
+import { Conformance } from "effect-emissary/testing"
 
 import { Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpRouter } from "effect/http"
@@ -165,21 +165,23 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
 })
 
 describe("RT-4 the remote runtime keeps the rules of every runtime", () => {
-  const runtime = (fixture: ToolRuntimeConformance.Fixture): Layer.Layer<never> =>
-    Layer.unwrap(Effect.map(url, (url) => RemoteTools.layerRuntime({ url, token, maxConcurrency: 3 }))).pipe(
-      Layer.provide(FetchHttpClient.layer),
-      Layer.provide(
-        HttpRouter.serve(
-          RemoteTools.layerServer(fixture.toolkit, { token, context: (claimed) => Effect.succeed(claimed) }).pipe(
-            Layer.provide(fixture.handlers)
-          ),
-          { disableLogger: true, disableListenLog: true }
-        ).pipe(Layer.provideMerge(http))
+  const checks = Conformance.toolRuntime(
+    "remote",
+    ({ handlers, toolkit }) =>
+      Layer.unwrap(Effect.map(url, (url) => RemoteTools.layerRuntime({ url, token, maxConcurrency: 3 }))).pipe(
+        Layer.provide(FetchHttpClient.layer),
+        Layer.provide(
+          HttpRouter.serve(
+            RemoteTools.layerServer(toolkit, { token, context: (claimed) => Effect.succeed(claimed) }).pipe(
+              Layer.provide(handlers)
+            ),
+            { disableLogger: true, disableListenLog: true }
+          ).pipe(Layer.provideMerge(http))
+        ),
+        Layer.orDie
       ),
-      Layer.orDie
-    )
+    { stubs: true, clock: "live" }
+  )
 
-  for (const { check, name } of ToolRuntimeConformance.suite("remote", runtime, { stubs: true, clock: "live" })) {
-    it.live(name, () => check)
-  }
+  for (const { check, name } of checks) it.live(name, () => check)
 })
