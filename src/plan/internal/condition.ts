@@ -41,17 +41,17 @@ export type When =
 const inner = Schema.suspend(() => When)
 
 export const When: Schema.Codec<When, unknown> = Schema.Union([
-  Leaf,
+  ...Leaf.members,
   kindStruct("and", "And", { all: Schema.Array(inner) }, { all: "conditions" }),
   kindStruct("or", "Or", { any: Schema.Array(inner) }, { any: "conditions" }),
   kindStruct("not", "Not", { when: inner }, { when: "condition" }),
   kindStruct("custom", "Custom", { name: Schema.String }, {})
 ]).annotate({ identifier: "When" })
 
-/** How deep `And`, `Or` and `Not` may be nested. */
+/** The most levels of `And`, `Or` and `Not`. */
 export const maxNesting = 16
 
-/** How many conditions one condition may consist of, itself included. */
+/** The most conditions in one condition, itself included. */
 export const maxConditions = 1000
 
 /** A part of a condition that cannot be used. `path` leads to it in the condition's JSON. */
@@ -289,7 +289,7 @@ const shallow = (value: Schema.Json): string => {
 const literal = (value: Schema.Json): string =>
   typeof value === "object" && value !== null ? short(shallow(value)) : scalar(value)
 
-/** What a condition on one value is called, and what its negation is called. */
+/** The words for a condition on one value, and for its negation. */
 const leafWords = (when: Leaf): readonly [subject: string, holds: string, fails?: string] => {
   if (when._tag === "Text") return ["text", `= ${literal(when.value)}`, `≠ ${literal(when.value)}`]
   const path = labelPath(when.path)

@@ -25,7 +25,7 @@ import * as stepSchema from "./stepSchema.ts"
 import * as stepTarget from "./stepTarget.ts"
 
 /**
- * What a step can run, besides a tool: a function made with `Step.target`, or an agent.
+ * A target that a registry can have: a function made with `Step.target`, or an agent.
  */
 type RegistryTarget<R = unknown> = Step.FunctionTarget<R> | Step.AgentTarget<R>
 
@@ -38,7 +38,7 @@ export type RegistryPredicate<R = unknown> =
   | ((input: livePlan.PredicateInput) => boolean | Effect.Effect<boolean, unknown, R>)
 
 /**
- * What the names in a plan stand for.
+ * The values of the names in a plan.
  *
  * **Details**
  *
@@ -50,7 +50,7 @@ export type RegistryPredicate<R = unknown> =
  *   `{ fetch: { apology: When.field("items").empty() } }`.
  * - `schemas`: by name. Versions 1 and 2 need one for each `output` and `input`; version
  *   3 carries schemas, and an entry is used in place of one with the same name only if
- *   it says the same.
+ *   it has the same JSON Schema.
  *
  * A registry that a plan has no use for can be left out. Names are own members: what
  * every object inherits is no entry.
@@ -87,7 +87,7 @@ type PredicateServices<P> = P extends (...args: infer _Args) => infer Out
 type EntriesAt<Registry, Key extends PropertyKey> = Registry extends { readonly [K in Key]?: infer A } ? A : never
 
 /**
- * What the entries of a registry require, and with them every plan decoded with it.
+ * The requirements of the entries of a registry, and so of every plan decoded with it.
  */
 export type RegistryServices<Registry extends PlanRegistry> =
   | TargetServices<ValuesOf<EntriesAt<Registry, "targets">>>

@@ -37,7 +37,7 @@ export interface Draft extends Omit<PlanDefinition.PlanDefinition, "steps"> {
 
 export type SchemaSlot = "input" | "output"
 
-/** Whether a schema has the name that means no schema in LazyBridge's dialect. */
+/** True for the schema names that mean no schema in LazyBridge's dialect. */
 export const isNoSchema = (slot: SchemaSlot, ref: PlanDefinition.SchemaRef | undefined): boolean =>
   ref?.name === (slot === "output" ? "str" : "Any")
 
@@ -194,17 +194,25 @@ export const checkDraft = Effect.fnUntraced(function* <D extends Draft>(
   return yield* new PayloadError.PayloadError({ what: documentName, reason })
 }, interpret.sharePatternFuel)
 
-/** Version 3: the definition itself, tagged. */
-const WirePlan = Schema.Struct({ version: Schema.Literal(3), ...PlanDefinition.PlanDefinition.to.fields }).pipe(
-  Schema.encodeKeys({ maxIterations: "max_iterations" })
-)
+const { description, maxIterations, name, output, steps } = PlanDefinition.PlanDefinition.to.fields
+
+/** Version 3: the definition itself, tagged. Its keys are written out, so that the steps are validated once less. */
+const WirePlan = Schema.Struct({
+  version: Schema.Literal(3),
+  name,
+  description,
+  max_iterations: maxIterations,
+  output,
+  steps
+})
 
 export const armV3 = VersionedCodec.arm({
   version: 3,
   wire: WirePlan,
-  toCurrent: ({ version: _, ...definition }) => checkDraft<Draft>(definition, "identifier"),
+  toCurrent: ({ max_iterations: maxIterations, version: _, ...rest }) =>
+    checkDraft<Draft>({ ...rest, maxIterations }, "identifier"),
   fromCurrent: (draft: Draft) =>
-    Effect.flatMap(checkDraft(settleDraft(draft), "identifier"), (definition) =>
-      VersionedCodec.lossless({ version: 3 as const, ...definition })
+    Effect.flatMap(checkDraft(settleDraft(draft), "identifier"), ({ maxIterations, ...rest }) =>
+      VersionedCodec.lossless({ version: 3 as const, max_iterations: maxIterations, ...rest })
     )
 })

@@ -13,7 +13,7 @@ export const targetTypeId = "~effect-emissary/plan/Target"
 
 export const planTypeId = "~effect-emissary/plan/Plan"
 
-/** How large a plan may be. `Limits` holds for its JSON besides. */
+/** The limits of one plan. `Limits` applies to its JSON as well. */
 export const maxSteps = 1_000
 
 export const maxRoutes = 256
@@ -62,7 +62,7 @@ export const byCodePoint = (left: string, right: string): -1 | 0 | 1 => {
   }
 }
 
-/** How many names a message lists. */
+/** The most names in a message. */
 const maxListed = 20
 
 /** Names in quotes; those that are too many are counted. */
@@ -75,7 +75,7 @@ export const listNames = (names: ReadonlyArray<string>): string => {
 export const didYouMean = (suggestion: string | undefined): string =>
   suggestion === undefined ? "" : ` Did you mean ${paths.quote(suggestion)}?`
 
-/** How much all searches of one check may cost together, in pairs of characters: names come from outside. */
+/** The cost of all searches of one check, in pairs of characters: names come from outside. */
 export interface SearchFuel {
   left: number
 }

@@ -72,7 +72,7 @@ export interface StepParts {
   readonly problems: ReadonlyArray<Pick<Problem, "code" | "slot" | "reason">>
 }
 
-/** Whether a value is a function under a name. */
+/** True for a function under a name. */
 export const isFunctionTarget = (u: unknown): u is FunctionTarget<unknown> =>
   Predicate.hasProperty(u, planNames.targetTypeId)
 

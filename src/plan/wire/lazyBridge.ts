@@ -31,10 +31,14 @@ const showName = (value: Schema.Json | undefined): string => {
   return typeof value === "number" ? String(value) : base.kindOf(value)
 }
 
+const decodeReference = Schema.decodeUnknownOption(Reference.Reference)
+
+const encodeReference = Schema.encodeSync(Reference.Reference)
+
 /** LazyBridge has no references to agents. */
 const readKnown = (json: Schema.Json): Effect.Effect<Reference.Reference | null, SchemaIssue.Issue> => {
   if (json === null) return Effect.succeed(null)
-  const reference = Schema.decodeUnknownOption(Reference.Reference)(json)
+  const reference = decodeReference(json)
   if (Option.isSome(reference) && !isAgentReference(reference.value)) return Effect.succeed(reference.value)
   const members = base.isObject(json) ? ["kind", "name"].map((key) => `${key} ${showName(base.own(json, key))}`) : []
   const not = members.length === 0 ? "" : `, not one with ${members.join(" and ")}`
@@ -52,7 +56,7 @@ const WireReference = Schema.Union([
   Schema.decodeTo(Schema.NullOr(Schema.toType(Reference.Reference)), {
     decode: SchemaGetter.transformEffect(readKnown),
     encode: SchemaGetter.transform((reference: Reference.Reference | null) =>
-      reference === null ? null : Schema.encodeSync(Reference.Reference)(reference)
+      reference === null ? null : encodeReference(reference)
     )
   })
 )
@@ -77,7 +81,7 @@ const WireStep = Schema.Struct({
 
 type WireStep = typeof WireStep.Type
 
-/** What both versions have in common, which is everything but the number. */
+/** The fields of both versions: they only differ in the number. */
 const planFields = {
   max_iterations: optionalKey(Schema.Finite),
   steps: optionalKey(Schema.Array(WireStep))
@@ -108,7 +112,7 @@ const readTarget = ({ kind, name }: WireStep["target"]): planDraft.DraftStep["ta
 const readSchema = (name: string | null | undefined): PlanDefinition.SchemaRef | undefined =>
   name === undefined || name === null ? undefined : { name }
 
-/** Whether a value counts as true in Python: empty texts, lists and objects do not, nor do 0 and null. */
+/** Truth as in Python: empty texts, lists and objects are false, as are 0 and null. */
 const isTruthy = (value: Schema.Json | undefined): boolean =>
   typeof value === "object" && value !== null ? Object.keys(value).length > 0 : Boolean(value)
 
