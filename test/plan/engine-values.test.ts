@@ -185,9 +185,7 @@ describe("inputs", () => {
   const wrong: ReadonlyArray<readonly [string, unknown, string]> = [
     ["a BigInt", { payload: { n: 1n } }, "/n"],
     ["a Date", { payload: new Date(0) }, "JSON"],
-    ["something undefined", { payload: [undefined] }, "/0"],
-    ["a task that is no text", { task: 42 }, "a text as the task of the input, found number"],
-    ["a number", 42, "found number"]
+    ["something undefined", { payload: [undefined] }, "/0"]
   ]
 
   for (const [name, input, problem] of wrong) {

@@ -42,13 +42,12 @@ import type { EventOf, ReasonOf, Rules } from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
 /**
- * The longest pause there is, whatever a policy says: 2^31 - 1 milliseconds, about 24
- * days.
+ * The longest pause of any policy: 2^31 - 1 milliseconds, about 24 days.
  */
 export const maxDelayMillis: number = 2 ** 31 - 1
 
 /**
- * The pause after the try number `tries` failed, counted from 1, in milliseconds;
+ * The pause after attempt number `tries` failed, counted from 1, in milliseconds;
  * `undefined` if the step is not tried again.
  */
 export const retryDelayMillis = (policy: PlanDefinition.RetryPolicy, tries: number): number | undefined => {
@@ -68,12 +67,12 @@ export const checkConcurrency = (
     : Effect.die(new RangeError(`expected a concurrency of at least 1 or "unbounded", got ${concurrency}`))
 
 export interface EventSink {
-  /** Whether somebody wants what agents say while they say it. */
+  /** True if deltas of agents are wanted. */
   readonly streaming: boolean
   readonly emit: (event: PlanEvent<unknown>) => Effect.Effect<void>
 }
 
-/** Where a run begins: a fresh one, or a state to go on from. */
+/** The begin of a run: an input, or a state to resume. */
 export type RunStart =
   | { readonly _tag: "Start"; readonly input: PlanRun.Input }
   | { readonly _tag: "Resume"; readonly state: PlanRun.State; readonly input?: never }
@@ -103,7 +102,7 @@ export interface ActiveRun {
   readonly recorder: Recorder<PlanRun.State, PlanRun.Event, PlanEvent<unknown>, PlanError.PlanError>
   readonly options: livePlan.ResumeOptions
   readonly sink: EventSink
-  /** What holds for what runs inside steps. Its deadline lies a moment after that of the run. */
+  /** Depth and deadline of runs inside steps. The deadline is a moment after that of the run. */
   readonly level: RunDepth
   /** The new limit of plans inside that used up theirs, where the run was resumed with one. */
   readonly raise: number | undefined
@@ -118,32 +117,18 @@ export interface ActiveRun {
   ) => Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError>
 }
 
-/** What a step whose pause was turned down comes to. */
-const deniedAttempt = (step: string, reason: string | undefined): FailedAttempt =>
-  failedAttempt("Denied", `The step ${JSON.stringify(step)} was denied${reason === undefined ? "" : `: ${reason}`}`, {
-    again: false
-  })
-
-const invalidInputAttempt = (error: PayloadError.PayloadError): FailedAttempt =>
-  failedAttempt("InputInvalid", error.message, { cause: error })
-
 /** The step as logs name it. */
 const stepLabel = ({ live }: StepRun): string => `step ${JSON.stringify(live.definition.name)}`
 
-/** The step with what it is given and how far it was before this run took it up. */
+/** One step under way. */
 interface StepRun {
   readonly run: ActiveRun
   readonly live: livePlan.LiveStep
   readonly target: livePlan.BoundTarget
-  /** What somebody decided about the pause before. */
+  /** The decision about the pause before. */
   readonly decision: Step.Input["decision"]
-  /** What may be interrupted again. */
+  /** Makes an effect interruptible again. */
   readonly restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-}
-
-const childOfStep = ({ live, run }: StepRun): ReturnType<typeof PlanRun.childOf> => {
-  const member = PlanRun.member(run.recorder.state(), live.definition.name)
-  return member === undefined ? undefined : PlanRun.childOf(member)
 }
 
 const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attempt, PlanError.PlanError> => {
@@ -153,30 +138,26 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
       return runFunction(target.target, { ...delivery, decision })
     case "Tool":
       return runTool(run, target, delivery, decision?.approved === true)
-    case "Agent": {
-      const found = Effect.matchCauseEffect(target.agent, {
-        onFailure: (cause) => Effect.map(attemptOfCause(stepLabel(doing), cause), (attempt) => ({ attempt }) as const),
-        onSuccess: (agent) => Effect.succeed({ agent } as const)
+    case "Agent":
+      return Effect.matchCauseEffect(target.agent, {
+        onFailure: (cause) => attemptOfCause(stepLabel(doing), cause),
+        onSuccess: (agent) => performAgent(doing, agent, delivery)
       })
-      return Effect.flatMap(found, (found): Effect.Effect<Attempt, PlanError.PlanError> => {
-        if ("attempt" in found) return Effect.succeed(found.attempt)
-        const rules = run.rules.found(delivery.step, found.agent)
-        const child = childOfStep(doing)
-        return rules === undefined
-          ? runAgent(run, found.agent, child?._tag === "Agent" ? child.state : undefined, delivery)
-          : runPlan(run, rules, child?._tag === "Plan" ? child.state : undefined, delivery)
-      })
-    }
   }
 }
 
-const coerceDelivery = ({ input }: livePlan.LiveStep, delivery: Delivery): Effect.Effect<Delivery | Attempt> =>
-  input === undefined
-    ? Effect.succeed(delivery)
-    : Effect.match(recode(input, delivery.payload, "input"), {
-        onFailure: invalidInputAttempt,
-        onSuccess: (payload) => ({ ...delivery, payload })
-      })
+const performAgent = (
+  { run }: StepRun,
+  agent: Agent<unknown>,
+  delivery: Delivery
+): Effect.Effect<Attempt, PlanError.PlanError> => {
+  const rules = run.rules.found(delivery.step, agent)
+  const member = PlanRun.member(run.recorder.state(), delivery.step)
+  const child = member === undefined ? undefined : PlanRun.childOf(member)
+  return rules === undefined
+    ? runAgent(run, agent, child?._tag === "Agent" ? child.state : undefined, delivery)
+    : runPlan(run, rules, child?._tag === "Plan" ? child.state : undefined, delivery)
+}
 
 /** A reference without a result. */
 class ReferenceMissing extends Data.TaggedError("ReferenceMissing")<{ readonly reason: ReasonOf<"ReferenceFailed"> }> {}
@@ -186,39 +167,49 @@ const undelivered = (error: unknown): Attempt =>
     ? failedAttempt("ReferenceFailed", PlanError.explain(error.reason), { again: false, reason: error.reason })
     : { _tag: "Failed", failure: failureOf(error), again: true, cause: error }
 
-/** The delivery whose payload fits the input schema, or why there is none. */
+/** The delivery whose payload fits the input schema, or the failure without one. */
 const prepareDelivery = (doing: StepRun): Effect.Effect<Delivery | Attempt> => {
   const { live, run } = doing
+  const { input } = live
   return deliver(run.bound, run.recorder.state(), live).pipe(
-    Effect.flatMap((delivery) => coerceDelivery(live, delivery)),
+    Effect.flatMap((delivery) =>
+      input === undefined
+        ? Effect.succeed(delivery)
+        : Effect.match(recode(input, delivery.payload, "input"), {
+            onFailure: (error) => failedAttempt("InputInvalid", error.message, { cause: error }),
+            onSuccess: (payload) => ({ ...delivery, payload })
+          })
+    ),
     Effect.catch((error) => Effect.succeed(undelivered(error))),
     Effect.catchCause((cause) => attemptOfCause(stepLabel(doing), cause))
   )
 }
 
-interface TryResult {
-  readonly attempt: Attempt
-  readonly delivery: Delivery | undefined
-}
-
-/** Runs the target. This can be cut off; once there is an answer, nothing can until it is recorded. */
-const runTarget = (doing: StepRun): Effect.Effect<TryResult, PlanError.PlanError> => {
-  const { timeoutMillis } = doing.live.definition
-  const trying = Effect.flatMap(prepareDelivery(doing), (given): Effect.Effect<TryResult, PlanError.PlanError> =>
+/** Runs the target, interruptibly; nothing interrupts the check of its output and the record of it. */
+const tryOnce = (doing: StepRun): Effect.Effect<Attempt, PlanError.PlanError> => {
+  const { live, target } = doing
+  const { timeoutMillis } = live.definition
+  const trying = Effect.flatMap(prepareDelivery(doing), (given) =>
     "_tag" in given
-      ? Effect.succeed({ attempt: given, delivery: undefined })
-      : Effect.map(performTarget(doing, given), (attempt) => ({ attempt, delivery: given }))
+      ? Effect.succeed(given)
+      : Effect.map(performTarget(doing, given), (attempt) =>
+          attempt._tag === "Succeeded" ? { ...attempt, delivery: given } : attempt
+        )
   )
-  if (timeoutMillis === undefined) return catchSelfInterruption(doing, trying)
-  const late = failedAttempt("Timeout", `The step took longer than its timeout of ${timeoutMillis} ms`, {
-    retryable: true
-  })
-  return catchSelfInterruption(
-    doing,
-    Effect.timeoutOrElse(trying, {
-      duration: Duration.millis(timeoutMillis),
-      orElse: () => Effect.succeed<TryResult>({ attempt: late, delivery: undefined })
-    })
+  const limited =
+    timeoutMillis === undefined
+      ? trying
+      : Effect.timeoutOrElse(trying, {
+          duration: Duration.millis(timeoutMillis),
+          orElse: () =>
+            Effect.succeed(
+              failedAttempt("Timeout", `The step took longer than its timeout of ${timeoutMillis} ms`, {
+                retryable: true
+              })
+            )
+        })
+  return Effect.flatMap(catchSelfInterruption(doing, limited), (attempt) =>
+    attempt._tag === "Succeeded" ? checkOutput(attempt, live.output, target._tag === "Agent") : Effect.succeed(attempt)
   )
 }
 
@@ -231,16 +222,16 @@ const failedAttempt = (
   return { _tag: "Failed", failure: { type, message, retryable }, again, ...rest }
 }
 
-const selfInterrupted: TryResult = {
-  attempt: failedAttempt("Interrupted", "It interrupted itself, or waited for something that was interrupted"),
-  delivery: undefined
-}
+const selfInterrupted = failedAttempt(
+  "Interrupted",
+  "It interrupted itself, or waited for something that was interrupted"
+)
 
-/** Nobody has interrupted a run whose target interrupted itself: that is a failure of the step. */
+/** A target that interrupts itself fails its step; the run is not interrupted. */
 const catchSelfInterruption = (
   { restore }: StepRun,
-  trying: Effect.Effect<TryResult, PlanError.PlanError>
-): Effect.Effect<TryResult, PlanError.PlanError> =>
+  trying: Effect.Effect<Attempt, PlanError.PlanError>
+): Effect.Effect<Attempt, PlanError.PlanError> =>
   Effect.catchCause(restore(trying), (cause) =>
     Cause.hasInterrupts(cause)
       ? // An interruption of this fiber is still pending where it can be interrupted
@@ -251,33 +242,21 @@ const catchSelfInterruption = (
       : Effect.failCause(cause)
   )
 
-const checkTryOutput = ({ live, target }: StepRun, tried: TryResult): Effect.Effect<TryResult> =>
-  tried.attempt._tag === "Succeeded"
-    ? Effect.map(checkOutput(tried.attempt.output, live.output, target._tag === "Agent"), (attempt) => ({
-        ...tried,
-        attempt
-      }))
-    : Effect.succeed(tried)
-
-const tryOnce = (doing: StepRun): Effect.Effect<TryResult, PlanError.PlanError> =>
-  Effect.flatMap(runTarget(doing), (tried) => checkTryOutput(doing, tried))
-
-/** Tries until something else than a failure, or until the policy says no. */
-const tryWithRetries = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.Return<TryResult, PlanError.PlanError> {
+/** Makes attempts until one does not fail, or until the policy allows no more. */
+const tryWithRetries = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.Return<Attempt, PlanError.PlanError> {
   const { live, run } = doing
   const { name: step, retry } = live.definition
   for (;;) {
     const tried = yield* tryOnce(doing)
-    const { attempt: came } = tried
-    if (came._tag !== "Failed" || !came.again || retry === undefined) return tried
+    if (tried._tag !== "Failed" || !tried.again || retry === undefined) return tried
     const status = PlanRun.member(run.recorder.state(), step)?.status
-    // A try that was cut off in another process counts as well
+    // An attempt that was cut off in another process counts as well
     const count = status?._tag === "Running" ? status.attempt : 1
     const pause = retryDelayMillis(retry, count)
     if (pause === undefined) return tried
     const attempt = count + 1
-    // Before the pause, so that a process that dies in it has counted the try
-    yield* run.recorder.record({ _tag: "StepRetried", at: yield* DateTime.now, step, attempt, failure: came.failure })
+    // Before the pause, so that a process that dies in it has counted the attempt
+    yield* run.recorder.record({ _tag: "StepRetried", at: yield* DateTime.now, step, attempt, failure: tried.failure })
     yield* doing.restore(Effect.sleep(Duration.millis(pause)))
     yield* doing.restore(run.sink.emit({ _tag: "StepStarted", path: [], step, attempt }))
   }
@@ -292,11 +271,9 @@ const stepFinished = Effect.fnUntraced(function* (
   const step = live.definition.name
   const member = PlanRun.member(run.recorder.state(), step)
   const status = member?.status
-  const { context, task } = delivery
   const record = {
     step,
-    task,
-    ...(context === undefined ? undefined : { context }),
+    ...defined({ task: delivery.task, context: delivery.context }),
     output,
     usage: member?.usage ?? {},
     attempts: status?._tag === "Running" ? status.attempt : 1,
@@ -306,7 +283,7 @@ const stepFinished = Effect.fnUntraced(function* (
   return { _tag: "StepFinished", at, record }
 })
 
-/** What an agent answered is remembered before the step counts as done: a write that fails is made again. */
+/** Saves the answer of an agent before the step counts as done, so that a write that fails is made again. */
 const saveMemory = (
   { restore, run, target }: StepRun,
   output: Schema.Json
@@ -327,15 +304,15 @@ const saveMemory = (
 
 const stepEvent = Effect.fnUntraced(function* (
   doing: StepRun,
-  { attempt, delivery }: TryResult
+  attempt: Attempt
 ): Effect.fn.Return<PlanRun.Event | undefined, PlanError.PlanError> {
   const { live, run } = doing
   const step = live.definition.name
   switch (attempt._tag) {
     case "Succeeded":
-      if (delivery === undefined) return yield* Effect.die(new Error("an answer to nothing"))
+      if (attempt.delivery === undefined) return yield* Effect.die(new Error("an output without a delivery"))
       yield* saveMemory(doing, attempt.output)
-      return yield* stepFinished(doing, delivery, attempt.output)
+      return yield* stepFinished(doing, attempt.delivery, attempt.output)
     case "Failed": {
       const { cause, failure, reason = { _tag: "StepFailed", step, path: [], failure } } = attempt
       run.failures.steps.set(step, { reason, cause })
@@ -344,13 +321,7 @@ const stepEvent = Effect.fnUntraced(function* (
     }
     case "Paused": {
       const { reason, request } = attempt
-      return {
-        _tag: "StepPaused",
-        at: yield* DateTime.now,
-        step,
-        ...(reason === undefined ? undefined : { reason }),
-        ...(request === undefined ? undefined : { request })
-      }
+      return { _tag: "StepPaused", at: yield* DateTime.now, step, ...defined({ reason, request }) }
     }
     case "Concluded":
       return { _tag: "StepConcluded", at: yield* DateTime.now, step, answer: attempt.answer }
@@ -360,8 +331,8 @@ const stepEvent = Effect.fnUntraced(function* (
 })
 
 /**
- * Runs a step and records what becomes of it. `alone` steps leave the writing of their
- * last fact to the loop, which adds the route.
+ * Runs a step and records its end. A step that is `alone` leaves the writing of its last
+ * event to the loop, which adds the route.
  */
 export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Effect<void, PlanError.PlanError> =>
   Effect.uninterruptibleMask((restore) =>
@@ -381,26 +352,29 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
       const started: PlanRun.Event = { _tag: "StepStarted", at: yield* DateTime.now, step }
       yield* target._tag === "Agent" ? recorder.record(started) : recorder.defer(started)
       const doing: StepRun = { run, live, target, decision, restore }
-      const tried: TryResult =
+      const attempt =
         decision?.approved === false
-          ? { attempt: deniedAttempt(step, decision.reason), delivery: undefined }
+          ? failedAttempt(
+              "Denied",
+              `The step ${JSON.stringify(step)} was denied${decision.reason === undefined ? "" : `: ${decision.reason}`}`
+            )
           : yield* tryWithRetries(doing)
-      const event = yield* stepEvent(doing, tried)
+      const event = yield* stepEvent(doing, attempt)
       if (event !== undefined) yield* alone ? recorder.defer(event) : recorder.record(event)
     })
   ).pipe(Effect.withSpan(`step ${step}`, { attributes: { "emissary.step.name": step } }))
 
-/** What one reference gives. */
+/** The values of one reference. */
 interface ResolvedReference {
   readonly task: string
   readonly payload: Schema.Json
   readonly context: string | undefined
   readonly content: ReadonlyArray<ToolResult.Content>
-  /** What the payload is in words, where that is not its one rendering. */
+  /** The payload in words, where that is not its one rendering. */
   readonly said?: string
 }
 
-/** What a target is given. */
+/** The input of a target. */
 interface Delivery {
   readonly step: string
   readonly task: string
@@ -428,7 +402,7 @@ const resolvedRecord = (record: PlanRun.StepRecord): ResolvedReference => ({
   context: record.context
 })
 
-/** In words each member under its name, and as a payload an object of what they gave. */
+/** A band: in words each member under its name, as a payload the object of the outputs. */
 const resolvedGroup = (records: ReadonlyArray<PlanRun.StepRecord>): ResolvedReference => {
   const said = records.map(({ output, step }) => `[${step}]\n${planNames.payloadText(output)}`).join("\n\n")
   const payload = Object.fromEntries(records.map(({ output, step }) => [step, output]))
@@ -497,7 +471,7 @@ const resolveReference = (where: ReferenceContext, reference: Reference): Effect
 const contextParts = ({ context, payload, said }: ResolvedReference): ReadonlyArray<string> =>
   [context ?? "", said ?? planNames.payloadText(payload)].filter((part) => part !== "")
 
-/** A step whose input is text, and an agent or a plan without an input schema, is told a band in words. */
+/** Text inputs, and agents and plans without an input schema, receive a band in words. */
 const payloadFor = (
   { definition, input, target }: livePlan.LiveStep,
   { payload, said }: ResolvedReference
@@ -507,8 +481,7 @@ const payloadFor = (
 }
 
 /**
- * What a step is given. Fails with `ReferenceFailed`, or with what reading a memory fails
- * with.
+ * The input of a step. Fails with `ReferenceMissing`, or with the error of a memory.
  */
 const deliver = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
@@ -533,54 +506,24 @@ const deliver = Effect.fnUntraced(function* (
   }
 })
 
-const inputKind = (value: unknown): string =>
-  value === null ? "null" : Array.isArray(value) ? "an array" : typeof value
-
-/** What code without types can get wrong about the parts that are texts. */
-const inputProblem = (input: unknown): string | undefined => {
-  if (typeof input !== "object" || input === null || Array.isArray(input)) {
-    return `expected a text, or an object with a task, a payload, or both, found ${inputKind(input)}`
-  }
-  for (const part of ["task", "context"] as const) {
-    const value: unknown = part in input ? Reflect.get(input, part) : undefined
-    if (value !== undefined && typeof value !== "string") {
-      return `expected a text as the ${part} of the input, found ${inputKind(value)}`
-    }
-  }
-  return undefined
-}
-
-/** A payload that is not there, or is null, is the task. */
-const inputParts = (
-  { content, context, task }: Exclude<PlanRun.Input, string>,
-  given: Schema.Json | undefined
-): PlanRun.ResolvedInput => {
-  const payload = given ?? task ?? (given === null ? null : "")
-  return {
-    task: task ?? planNames.payloadText(payload),
-    payload,
-    ...(context === undefined ? undefined : { context }),
-    ...(content === undefined ? undefined : { content })
-  }
-}
-
-/** The input of a run; code without types can give something that is none. */
+/** The input of a run. A payload that is absent or null is the task. */
 export const resolveInput = (
   plan: string,
   input: PlanRun.Input
-): Effect.Effect<PlanRun.ResolvedInput, PlanError.PlanError> =>
-  Effect.suspend(() => {
-    if (typeof input === "string") return Effect.succeed({ task: input, payload: input })
-    const invalid = (problem: string) =>
-      Effect.fail(new PlanError.PlanError({ plan, reason: { _tag: "InputInvalid", problem } }))
-    const problem = inputProblem(input)
-    if (problem !== undefined) return invalid(problem)
-    if (input.payload === undefined) return Effect.succeed(inputParts(input, undefined))
-    return Effect.matchEffect(Json.check(input.payload, { what: "the payload of the input" }), {
-      onFailure: ({ message }) => invalid(`expected JSON: ${message}`),
-      onSuccess: (payload) => Effect.succeed(inputParts(input, payload))
-    })
+): Effect.Effect<PlanRun.ResolvedInput, PlanError.PlanError> => {
+  if (typeof input === "string") return Effect.succeed({ task: input, payload: input })
+  const { content, context, task } = input
+  const withPayload = (given: Schema.Json | undefined): PlanRun.ResolvedInput => {
+    const payload = given ?? task ?? (given === null ? null : "")
+    return { task: task ?? planNames.payloadText(payload), payload, ...defined({ context, content }) }
+  }
+  if (input.payload === undefined) return Effect.succeed(withPayload(undefined))
+  return Effect.mapBoth(Json.check(input.payload, { what: "the payload of the input" }), {
+    onFailure: ({ message }) =>
+      new PlanError.PlanError({ plan, reason: { _tag: "InputInvalid", problem: `expected JSON: ${message}` } }),
+    onSuccess: withPayload
   })
+}
 
 const readsInput = (step: livePlan.LiveStep, isFirst: boolean): boolean =>
   step.definition.task._tag === "FromStart" || (isFirst && step.definition.task._tag === "FromPrev")
@@ -592,7 +535,7 @@ const inputSchemaOf = ({ definition, steps }: livePlan.BoundPlan): stepSchema.St
 }
 
 /**
- * What a plan is given by somebody who can only say texts: a text that does not fit the
+ * The payload of a caller that has texts only: a text that does not fit the
  * step that reads it, and is JSON that does, is that JSON.
  */
 export const coercePayload = (bound: livePlan.BoundPlan, payload: Schema.Json): Effect.Effect<Schema.Json> => {
@@ -638,10 +581,7 @@ const isRetryable = new Set(["timeout_error", "remote_unavailable"])
 const toolFailureAttempt = ({ message, type }: ToolResult.Failure): Attempt =>
   failedAttempt(type, message, { retryable: isRetryable.has(type) })
 
-const toolAttempt = (result: ToolResult.ToolResult): Attempt =>
-  result._tag === "Success" ? succeededAttempt(result.value) : toolFailureAttempt(result)
-
-/** Runs a tool. `approved` says that somebody has allowed the call. */
+/** Runs a tool. `approved` is true if the call needs no approval any more. */
 const runTool = Effect.fnUntraced(function* (
   { bound, level, options, recorder }: ActiveRun,
   target: livePlan.BoundToolTarget,
@@ -674,10 +614,11 @@ const runTool = Effect.fnUntraced(function* (
     if (needed.success) return { _tag: "Paused", request: { name: target.name, arguments: call.arguments } }
   }
   const [result] = yield* toolBatch.run([call])
-  return result === undefined ? yield* Effect.die(new Error("a call without a result")) : toolAttempt(result)
+  if (result === undefined) return yield* Effect.die(new Error("a call without a result"))
+  return result._tag === "Success" ? succeededAttempt(result.value) : toolFailureAttempt(result)
 })
 
-/** The task, and before it the context and the content, each as a part of its own. */
+/** The input of an agent: context, content and task, each as a part of its own. */
 const agentInput = ({ content, context, task }: Delivery): runOptions.Input => {
   if (context === undefined && content.length === 0) return task
   const before = [...(context === undefined ? [] : [ToolResult.textPart(context)]), ...content]
@@ -712,7 +653,7 @@ const agentAttempt = (agent: string, result: runOptions.Result<unknown>): Attemp
   }
 }
 
-/** Runs an agent from its beginning, or from where it stopped. Fails when the run cannot be written. */
+/** Runs or resumes an agent. Fails when the run cannot be written. */
 const runAgent = (
   { options, recorder, sink }: ActiveRun,
   agent: Agent<unknown>,
@@ -731,17 +672,17 @@ const runAgent = (
     const { timeouts } = options
     const handed: runOptions.ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
     const input = agentInput(delivery)
-    // It can have been cut off before it was told anything
+    // It can have been cut off before it had its input
     const again = child !== undefined && !runParts.hasInput(child) ? { ...handed, input } : handed
-    const told = <R>(stream: Stream.Stream<AgentEvent.AgentEvent<unknown>, R>) =>
+    const watched = <R>(stream: Stream.Stream<AgentEvent.AgentEvent<unknown>, R>) =>
       AgentEvent.result(Stream.tap(stream, (event) => sink.emit({ _tag: "Agent", path: [], step, event })))
     const running =
       child === undefined
         ? sink.streaming
-          ? told(agent.stream(input, { ...handed, context }))
+          ? watched(agent.stream(input, { ...handed, context }))
           : agent.run(input, { ...handed, context })
         : sink.streaming
-          ? told(agent.resumeStream(child, again))
+          ? watched(agent.resumeStream(child, again))
           : agent.resume(child, again)
     const attempt = running.pipe(
       Effect.map((result) => agentAttempt(agent.name, result)),
@@ -763,7 +704,7 @@ const planAttempt = ({ recorder }: ActiveRun, result: PlanRun.Result<unknown>): 
   }
 }
 
-/** An error of the inner run as one of the step; what cannot be written is one of the whole run. */
+/** The error of an inner run fails its step; a journal that fails ends the whole run. */
 const planErrorAttempt = (
   outer: ActiveRun,
   step: string,
@@ -781,7 +722,7 @@ const planErrorAttempt = (
   })
 }
 
-/** Runs a plan from its beginning, or from where it stopped. Fails when the run cannot be written. */
+/** Runs or resumes a plan. Fails when the run cannot be written. */
 const runPlan = (
   outer: ActiveRun,
   rules: LearningRules,
@@ -801,7 +742,7 @@ const runPlan = (
   }
   const nested = (event: PlanRun.Event): PlanRun.Event => ({ _tag: "NestedChanged", at: event.at, step, event })
   const journal: livePlan.Journal = (events) => recorder.record(...events.map(nested))
-  // The facts of the inner run are told as facts of the outer one.
+  // Events of the inner run are recorded as events of the outer one.
   const emit = (event: PlanEvent<unknown>): Effect.Effect<void> =>
     "path" in event ? sink.emit({ ...event, path: [step, ...event.path] }) : Effect.void
   const handed: NestOptions = {
@@ -817,8 +758,7 @@ const runPlan = (
   const input = Effect.map(coercePayload(rules.bound, payload), (payload) => ({
     task: task === "" ? planNames.payloadText(payload) : task,
     payload,
-    ...(context === undefined ? undefined : { context }),
-    ...(content.length === 0 ? undefined : { content })
+    ...defined({ context, content: content.length === 0 ? undefined : content })
   }))
   const begin: Effect.Effect<RunStart> =
     child === undefined
@@ -831,14 +771,14 @@ const runPlan = (
   )
 }
 
-/** A value as code: every place where it does not fit is told, and never what stands there. */
+/** A decoded value. The error has every place that does not fit, and never the value there. */
 export const decodeOutput = (
   schema: stepSchema.StepCodec,
   value: Schema.Json,
   what: string
 ): Effect.Effect<unknown, PayloadError.PayloadError> => Json.decode(schema, { what, onExcessProperty: "ignore" })(value)
 
-/** A value decoded and encoded again: what a schema gives for what it takes. */
+/** A value decoded and encoded again, with the defaults and transformations of its schema. */
 const recode = (
   schema: stepSchema.StepCodec,
   value: Schema.Json,
@@ -846,7 +786,7 @@ const recode = (
 ): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
   Effect.flatMap(decodeOutput(schema, value, what), Json.encode(schema, { what, onExcessProperty: "ignore" }))
 
-/** The same; a text that does not fit, and is JSON, is judged as that JSON. */
+/** The same; a text that does not fit, and is JSON, is taken as that JSON. */
 const recodeText = (
   schema: stepSchema.StepCodec,
   value: Schema.Json,
@@ -861,59 +801,64 @@ const recodeText = (
         })
   )
 
-/** What whoever wrote the plan can do about a text. It is not for models. */
-export const outputAdvice = ". It gave a text: give the agent, or the plan, of this step an `output` of its own"
+/** Advice for the author of a plan about a text. It is not for models. */
+export const outputAdvice = ". It is a text: the agent, or the plan, of this step needs an `output` of its own"
 
-const invalidOutputAttempt = (error: PayloadError.PayloadError, isText: boolean): Attempt =>
-  failedAttempt("OutputInvalid", `${error.message}${isText ? outputAdvice : ""}`, { cause: error })
-
-/** Judges the output of a step. `says` is whether it is something that says texts. */
+/** Checks the output of a step. `isText` is true for targets that answer in texts. */
 const checkOutput = (
-  output: Schema.Json,
+  attempt: SucceededAttempt,
   schema: stepSchema.StepCodec | undefined,
-  says: boolean
+  isText: boolean
 ): Effect.Effect<Attempt> =>
-  Json.check(output, { what: "the output" }).pipe(
-    Effect.matchEffect({
-      onFailure: (error) =>
-        Effect.succeed<Attempt>(failedAttempt("OutputNotJson", `expected JSON: ${error.message}`, { again: false })),
-      onSuccess: (json) =>
-        schema === undefined
-          ? Effect.succeed(succeededAttempt(json))
-          : Effect.match((says ? recodeText : recode)(schema, json, "output"), {
-              onFailure: (error): Attempt => invalidOutputAttempt(error, says && typeof json === "string"),
-              onSuccess: succeededAttempt
-            })
-    })
-  )
+  Effect.matchEffect(Json.check(attempt.output, { what: "the output" }), {
+    onFailure: (error) =>
+      Effect.succeed(failedAttempt("OutputNotJson", `expected JSON: ${error.message}`, { again: false })),
+    onSuccess: (json) =>
+      schema === undefined
+        ? Effect.succeed({ ...attempt, output: json })
+        : Effect.match((isText ? recodeText : recode)(schema, json, "output"), {
+            onFailure: (error): Attempt => {
+              const advice = isText && typeof json === "string" ? outputAdvice : ""
+              return failedAttempt("OutputInvalid", `${error.message}${advice}`, { cause: error })
+            },
+            onSuccess: (output) => ({ ...attempt, output })
+          })
+  })
+
+interface SucceededAttempt {
+  readonly _tag: "Succeeded"
+  readonly output: Schema.Json
+  /** The input of the target, once it has returned. */
+  readonly delivery?: Delivery
+}
 
 interface FailedAttempt {
   readonly _tag: "Failed"
   readonly failure: PlanRun.StepFailure
-  /** Whether another try may come to something else. */
+  /** True if another attempt may end differently. */
   readonly again: boolean
   /** The reason of the run's error, where it is more than that this step failed. */
   readonly reason?: PlanError.Reason
-  /** What stays out of messages. */
+  /** The error or defect, which stays out of messages. */
   readonly cause?: unknown
 }
 
 type Attempt =
-  | { readonly _tag: "Succeeded"; readonly output: Schema.Json }
+  | SucceededAttempt
   | FailedAttempt
   | { readonly _tag: "Paused"; readonly reason?: string; readonly request?: EventOf<"StepPaused">["request"] }
   | { readonly _tag: "Concluded"; readonly answer: string }
-  /** The run was asked to stop, and what runs inside the step did. */
+  /** The run inside the step stopped on request. */
   | { readonly _tag: "Stopped" }
 
-const succeededAttempt = (output: Schema.Json): Attempt => ({ _tag: "Succeeded", output })
+const succeededAttempt = (output: Schema.Json): SucceededAttempt => ({ _tag: "Succeeded", output })
 
 const stringAt = (u: unknown, key: string): string | undefined => {
   const found = Predicate.hasProperty(u, key) ? u[key] : undefined
   return typeof found === "string" && found !== "" ? found : undefined
 }
 
-/** A typed error as data: what it says of itself. */
+/** A typed error as data. */
 const failureOf = (error: unknown): PlanRun.StepFailure => {
   if (error instanceof AgentError.AgentError) {
     const { reason } = error
@@ -925,7 +870,7 @@ const failureOf = (error: unknown): PlanRun.StepFailure => {
   }
   return {
     type: stringAt(error, "_tag") ?? stringAt(error, "name") ?? "Error",
-    message: typeof error === "string" ? error : (stringAt(error, "message") ?? "It says nothing about itself."),
+    message: typeof error === "string" ? error : (stringAt(error, "message") ?? "no message"),
     retryable:
       (Predicate.hasProperty(error, "retryable") && error.retryable === true) ||
       (Predicate.hasProperty(error, "isRetryable") && error.isRetryable === true)
@@ -937,9 +882,9 @@ const defectName = (defect: Error): string => {
   return own === "" || own === "Error" ? defect.name : own
 }
 
-/** What kind of thing a defect is, and nothing of what it says; even one whose members throw. */
+/** The kind of a defect without its message; its members may throw. */
 const defectKind = (defect: unknown): string => {
-  if (!(defect instanceof Error)) return `something that is no Error (${defect === null ? "null" : typeof defect})`
+  if (!(defect instanceof Error)) return `a value that is not an Error (${defect === null ? "null" : typeof defect})`
   const name = Result.getOrElse(
     Result.try(() => defectName(defect)),
     () => ""
@@ -956,7 +901,7 @@ const diedAttempt = (who: string, cause: Cause.Cause<unknown>): Effect.Effect<At
   )
 }
 
-/** What something that ended badly came to; `who` it is, for the log. Interruption stays what it is. */
+/** The attempt that a cause ends, with `who` for the log. An interruption stays one. */
 const attemptOfCause = (who: string, cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {
   if (Cause.hasInterrupts(cause)) return Effect.interrupt
   const errors = cause.reasons.filter(Cause.isFailReason).map(({ error }) => error)
@@ -972,7 +917,7 @@ const attemptOfCause = (who: string, cause: Cause.Cause<unknown>): Effect.Effect
   return diedAttempt(who, cause)
 }
 
-/** Whether choosing asks code. */
+/** True if a route of the step has a predicate. */
 export const usesPredicates = (step: PlanDefinition.StepDefinition): boolean =>
   (step.routes ?? []).some(({ when }) => condition.analyze(when).customs.length > 0)
 
@@ -981,7 +926,7 @@ interface RouteFailure extends Failure {
   readonly recorded: PlanRun.StepFailure
 }
 
-/** A predicate that ended badly. It gives no signals: what it fails with is a failure. */
+/** The failure of a predicate; signals of steps are failures here. */
 const predicateFailed = (
   step: string,
   to: string,
@@ -1024,12 +969,12 @@ const chooseTarget = Effect.fnUntraced(function* (
   return typeof to === "string" && stepSchema.routable(bound.definition, definition).has(to) ? to : undefined
 })
 
-/** The fact of the route that the newest record of a step takes. */
+/** The event of the route that the newest record of a step takes. */
 export const chooseRoute = Effect.fnUntraced(function* (
   run: ActiveRun,
   definition: PlanDefinition.StepDefinition
 ): Effect.fn.Return<EventOf<"RouteTaken">, RouteFailure> {
   const to = yield* chooseTarget(run, definition)
   const at = yield* DateTime.now
-  return { _tag: "RouteTaken", at, step: definition.name, ...(to === undefined ? undefined : { to }) }
+  return { _tag: "RouteTaken", at, step: definition.name, ...defined({ to }) }
 })

@@ -231,18 +231,19 @@ const isAllowedWhenInterrupted = (event: PlanRun.Event): boolean =>
   event._tag !== "PlanInterrupted"
 
 const applyStepStarted = (rules: Rules, self: PlanRun.State, event: EventOf<"StepStarted">): ApplyResult => {
-  if (self.turn !== undefined) return startMember(self, event, self.iterations)
+  if (self.turn !== undefined) return startMember(self, event)
   const action = next(rules, self)
   if (action._tag !== "RunSteps") {
     return rejectUnexpected(event, `what comes next: ${action._tag}`, `the start of ${JSON.stringify(event.step)}`)
   }
   if (!action.steps.includes(event.step)) return rejectUnknownStep(event, event.step, action.steps)
+  const running: Status = { _tag: "Running", attempt: 1, startedAt: event.at }
   const members = action.steps.map((step): PlanRun.Member => ({
     step,
     usage: {},
-    status: { _tag: "Waiting" }
+    status: step === event.step ? running : { _tag: "Waiting" }
   }))
-  return startMember(new PlanRun.State({ ...self, turn: { members } }), event, self.iterations + 1)
+  return updateState(self, event, { iterations: self.iterations + 1, turn: { members } })
 }
 
 /** A running step may change; one that waits may be decided about. */
@@ -366,7 +367,7 @@ const settleMember = (
     })
   )
 
-const startMember = (self: PlanRun.State, event: EventOf<"StepStarted">, iterations: number): ApplyResult =>
+const startMember = (self: PlanRun.State, event: EventOf<"StepStarted">): ApplyResult =>
   updateMember(self, event, event.step, ["Waiting"], (member) => {
     const { attempt, decision } = member.status._tag === "Waiting" ? member.status : {}
     const status: Status = {
@@ -375,7 +376,7 @@ const startMember = (self: PlanRun.State, event: EventOf<"StepStarted">, iterati
       startedAt: event.at,
       ...defined({ child: PlanRun.childOf(member), decision })
     }
-    return updateState(self, event, { iterations, turn: changeMember(self, member, { status }) })
+    return updateState(self, event, { turn: changeMember(self, member, { status }) })
   })
 
 const applyStepRetried = (self: PlanRun.State, event: EventOf<"StepRetried">): ApplyResult =>
