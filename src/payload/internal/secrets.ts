@@ -145,6 +145,12 @@ export const findSecret = (
 ): Secret | undefined => {
   if (typeof value !== "object" || value === null) return undefined
   const patterns = (options.data ?? []).map(paths.parsePointer)
+  const known = new Map<string, boolean>()
+  const isSecret = (key: string) => {
+    const secret = known.get(key) ?? isSecretName(key)
+    known.set(key, secret)
+    return secret
+  }
   const isData = (step: Step | undefined) => patterns.some((pattern) => matches(pattern, pattern.length, step))
   const stack: Array<Visit> = [{ value, step: undefined, data: options.keys === false || isData(undefined) }]
   const seen = new WeakSet<object>()
@@ -155,16 +161,16 @@ export const findSecret = (
       seen.add(visit.value)
     }
     if (Redacted.isRedacted(visit.value)) return makeSecret(visit.step, "redacted")
-    stack.push(...membersOf(visit, isData).reverse())
+    stack.push(...membersOf(visit, isSecret, isData).reverse())
   }
   return undefined
 }
 
-const membersOf = (visit: Visit, isData: (step: Step) => boolean): Array<Visit> => {
+const membersOf = (visit: Visit, isSecret: (key: string) => boolean, isData: (step: Step) => boolean): Array<Visit> => {
   const below: Array<Visit> = []
   const add = (key: string, member: unknown, named: boolean) => {
     const step = { parent: visit.step, key }
-    if (named && !visit.data && isSecretName(key)) below.push({ value: secretMark, step, data: true })
+    if (named && !visit.data && isSecret(key)) below.push({ value: secretMark, step, data: true })
     if (typeof member !== "object" || member === null) return
     below.push({ value: member, step, data: visit.data || isData(step) })
   }
