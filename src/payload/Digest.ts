@@ -111,7 +111,7 @@ const loneSurrogateAt = (path: string) =>
  *
  * **When to use**
  *
- * To tell whether two values are the same JSON, whatever the order of their
+ * To compare two values as JSON, whatever the order of their
  * keys, also across machines and releases.
  *
  * **Details**

@@ -72,7 +72,7 @@ const runWithLimits = <A>(
  * **When to use**
  *
  * For every text from outside: files, request bodies, database columns, what a
- * model wrote. For a value that somebody else parsed use {@link check}.
+ * model wrote. For a value that is parsed already use {@link check}.
  *
  * **Details**
  *
@@ -116,7 +116,7 @@ export const parse = (
  * Refused with the path of each place: `undefined`, functions, symbols,
  * bigints, numbers that are not finite, class instances (`Date`, `Map` ...),
  * getters, holes in arrays, cycles, and objects that a Proxy makes unreadable.
- * The outcome is a fresh copy, so nobody changes it after it was checked.
+ * The outcome is a fresh copy, which no other code can change after the check.
  * `maxBytes` is compared with the least that the text would take.
  *
  * **Example** (Everything that is wrong, with its path)
@@ -207,7 +207,7 @@ export const stringify = (
   )
 
 /**
- * Whether a JSON value is an object, neither an array nor `null`.
+ * True for a JSON value that is an object, neither an array nor `null`.
  *
  * **Example** (Narrowing)
  *

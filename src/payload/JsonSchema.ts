@@ -53,9 +53,9 @@ export interface ValidateOptions {
   readonly strict?: boolean | undefined
   /** Accept text that holds a JSON array or object where one is expected; default `false`. */
   readonly coerce?: boolean | undefined
-  /** How many issues are collected at most; default 50. */
+  /** The greatest number of problems that are collected; default 50. */
   readonly maxIssues?: number | undefined
-  /** How much work one validation may be; a step is about one keyword on one value. Default 1,000,000. */
+  /** The greatest number of steps of one validation; a step is about one keyword on one value. Default 1,000,000. */
   readonly maxSteps?: number | undefined
   /** Limits of the value that differ from `Limits.defaults`. */
   readonly limits?: Partial<Limits.Limits> | undefined
@@ -173,7 +173,7 @@ const knownDocuments = new WeakMap<object, { readonly limits: Limits.Limits; rea
 /** Documents by their text, the least recently used first: an agent that is decoded again has the same tools in new objects. */
 const knownTexts = new Map<string, Entry>()
 
-/** How long all texts in the cache may be together. */
+/** The greatest length of all texts in the cache together. */
 const maxKnownTexts = 4 * 1024 * 1024
 
 let knownLength = 0
@@ -274,7 +274,7 @@ export const validate: {
 )
 
 /**
- * Whether JSON Schema alone accepts a value as it is: nothing is filled in,
+ * True if JSON Schema alone accepts a value as it is: nothing is filled in,
  * removed, dropped or recovered.
  *
  * **Example** (An exact test)
@@ -319,8 +319,8 @@ export const toSchema = (self: JsonSchema): Schema.Codec<unknown> =>
   )
 
 /**
- * What {@link toSchema} imports, or none where it would accept anything: then a reader
- * of the Schema does not learn what the document says, and has to be told otherwise.
+ * The Schema that {@link toSchema} imports, or none where it would accept anything: then a
+ * reader of the Schema learns nothing of the document, and needs the document itself.
  *
  * @category converting
  * @since 0.1.0
@@ -344,7 +344,7 @@ export const importSchema = (self: JsonSchema): Option.Option<Schema.Codec<unkno
 
 /**
  * {@link validate} as a Schema: decoding completes and checks a value, encoding
- * gives it back as it is. `JsonSchema.fromSchema` gives its document again.
+ * returns it as it is. `JsonSchema.fromSchema` returns its document again.
  *
  * **When to use**
  *
@@ -391,7 +391,7 @@ export const codec = (self: JsonSchema, options?: ValidateOptions): Schema.Codec
  *
  * **Details**
  *
- * The document is core's export, closed and tidied: no bounds that only say
+ * The document is core's export, closed and tidied: no bounds that only mean
  * "safe integer", `type: ["string", "null"]` for a nullable type, one `enum` for
  * a union of constants, `required` in every object, definitions in place unless
  * they are recursive or used more than once. Descriptions, examples and
@@ -470,11 +470,11 @@ export const fromSchema = Effect.fnUntraced(function* (
 
 const sourceKey = "effect-emissary/payload/JsonSchema"
 
-/** Makes a Schema tell what it was made of. */
+/** Notes in a Schema the document it was made of. */
 const annotateSource = <S extends Schema.Top>(schema: S, json: Json.JsonObject): S["Rebuild"] =>
   schema.annotate({ [sourceKey]: json })
 
-/** What a Schema as a whole was made of; nothing for one that was changed since. */
+/** The document a Schema as a whole was made of; nothing for one that was changed since. */
 const sourceOf = (ast: SchemaAST.AST): Json.JsonObject | undefined => {
   const json = SchemaAST.resolveAt<Schema.Json>(sourceKey)(ast)
   return base.isObject(json) ? json : undefined
@@ -529,9 +529,9 @@ export const toStrict = (json: Json.JsonObject): Result.Result<Json.JsonObject, 
   )
 
 /**
- * Whether a JSON Schema is in the strict form already.
+ * True for a JSON Schema that is in the strict form already.
  *
- * **Example** (Telling a provider whether it may be strict)
+ * **Example** (Two schemas, one of them strict)
  *
  * ```ts
  * import assert from "node:assert"
@@ -555,7 +555,7 @@ export const isStrict = (json: Json.JsonObject): boolean => {
   )
 }
 
-/** The order of `required` and of a union of types says nothing. */
+/** The order of `required` and of a union of types has no meaning. */
 const sortLists = (json: Schema.Json): Schema.Json => {
   if (Array.isArray(json)) {
     const items = json.map(sortLists)
@@ -586,7 +586,7 @@ const sortLists = (json: Schema.Json): Schema.Json => {
  * - `NotRepresentable`: an Effect Schema that has no JSON Schema.
  * - `NotStrict`: a JSON Schema that has no strict form.
  *
- * **Example** (Telling what was refused)
+ * **Example** (The place and the reason of a refusal)
  *
  * ```ts
  * import assert from "node:assert"

@@ -1,5 +1,5 @@
 /**
- * How large and how deep data from outside may be.
+ * Limits of the size and the depth of data from outside.
  *
  * The limits are a `Context.Reference`: there are defaults, a program sets
  * others with `Effect.provideService(Limits.Limits, ...)` or
@@ -33,12 +33,12 @@ export interface Limits {
   readonly maxTools: number
   /** Messages of one conversation. */
   readonly maxMessages: number
-  /** How many issues an error lists; further ones are counted only. */
+  /** Problems that one error lists; further ones are counted only. */
   readonly maxIssues: number
 }
 
 /**
- * The limits that hold when nobody says otherwise.
+ * The limits that hold unless others are provided.
  *
  * **Details**
  *

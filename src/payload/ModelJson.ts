@@ -10,7 +10,7 @@ import * as Limits from "./Limits.ts"
 import * as PayloadError from "./PayloadError.ts"
 import * as jsonReader from "./internal/jsonReader.ts"
 
-/** Where a bracket at `start` is closed; `-1` when it is not. Brackets inside JSON strings do not count. */
+/** The offset at which a bracket at `start` is closed; `-1` when it is not. Brackets inside JSON strings do not count. */
 const findClosing = (text: string, start: number): number => {
   let depth = 0
   let inString = false
@@ -29,7 +29,7 @@ const findClosing = (text: string, start: number): number => {
   return -1
 }
 
-/** Whether what follows an unclosed bracket looks like the inside of JSON, cut off, rather than prose. */
+/** True if the text after an unclosed bracket looks like the inside of JSON, cut off, rather than prose. */
 const isCutOff = (text: string, start: number): boolean =>
   text[start] === "{"
     ? /^\{\s*"/.test(text.slice(start, start + 64))
@@ -41,7 +41,7 @@ const findOpening = (text: string, from: number): number => {
   return -1
 }
 
-/** How many spans of a text are tried at most. */
+/** The greatest number of spans of a text that are tried. */
 const maxCandidates = 20
 
 const refuse = (reason: PayloadError.Reason) => new PayloadError.PayloadError({ what: "text of the model", reason })
@@ -64,11 +64,11 @@ const parseFenced = (text: string, limits: Limits.Limits): Schema.Json | undefin
 /**
  * Reads the JSON a model answered with: the whole text if it is JSON, else the
  * first well-formed object in it, else the first well-formed array, else the string,
- * number, boolean or null that stands alone in its one code fence.
+ * number, boolean or null that is alone in its one code fence.
  *
  * **Details**
  *
- * The JSON may stand in a code fence, in prose or in markup. At most 20 places
+ * The JSON may be in a code fence, in prose or in markup. At most 20 places
  * are tried. An object inside a malformed or cut off one is never taken, nor is
  * one inside an array: a part of an answer is not the answer.
  *

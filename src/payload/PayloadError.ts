@@ -15,7 +15,7 @@
 import * as Schema from "effect/Schema"
 import * as paths from "./internal/paths.ts"
 
-/** How many problems a message spells out. */
+/** The number of problems that a message spells out. */
 const maxShown = 10
 
 /**
@@ -156,7 +156,7 @@ const explainKey = (key: string): string => {
 }
 
 /**
- * The problems that a reason stands for.
+ * The problems of a reason.
  *
  * @category converting
  * @since 0.1.0
@@ -265,7 +265,7 @@ export const invalid = (issues: ReadonlyArray<Problem>, omitted: number = 0): Re
  * **Details**
  *
  * `path` is a JSON Pointer into the value as the newest version writes it,
- * `what` says in words what would be lost.
+ * `what` names in words what would be lost.
  *
  * @category models
  * @since 0.1.0
@@ -289,7 +289,7 @@ export type Loss = typeof Loss.Type
  * `losses` holds what was not allowed. Repeat the call with
  * `allowLoss: error.losses`, or with those paths, to lose exactly that.
  *
- * **Example** (What the error says)
+ * **Example** (The message of the error)
  *
  * ```ts
  * import assert from "node:assert"

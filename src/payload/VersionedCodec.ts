@@ -128,7 +128,7 @@ export const arm = <T, W>(options: {
 })
 
 /**
- * Says that a version holds everything of the value.
+ * A value that the version holds without loss.
  *
  * **Example** (Nothing lost)
  *
@@ -147,7 +147,7 @@ export const arm = <T, W>(options: {
 export const lossless = <W>(wire: W): Effect.Effect<Written<W>> => Effect.succeed({ wire, losses: [] })
 
 /**
- * Says what a version cannot hold. An empty list is {@link lossless}.
+ * A value of which the version cannot hold everything. An empty list is {@link lossless}.
  *
  * **Details**
  *

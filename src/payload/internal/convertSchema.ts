@@ -92,13 +92,13 @@ const keywordRank = (key: string) => {
 
 type Draft = Record<string, Schema.Json>
 
-/** Bounds that only say that a number is a safe integer. */
+/** Bounds that only mean that a number is a safe integer. */
 const withoutSafeBounds = (schema: Draft): void => {
   if (schema["minimum"] === Number.MIN_SAFE_INTEGER) delete schema["minimum"]
   if (schema["maximum"] === Number.MAX_SAFE_INTEGER) delete schema["maximum"]
 }
 
-/** Members of `allOf` that can stand in the schema itself: notes replace notes, other keywords may not collide. */
+/** Moves members of `allOf` into the schema itself where it can hold them: notes replace notes, other keywords may not collide. */
 const withoutAllOf = (schema: Draft): void => {
   const parts = schema["allOf"]
   if (parts === undefined || !base.isArray(parts)) return
@@ -162,7 +162,7 @@ const enumOf = (
   return typeof type === "string" && values !== undefined && base.isArray(values) ? { type, values } : undefined
 }
 
-/** A first item like all others says no more than `minItems` does. */
+/** A first item like all others adds nothing to `minItems`. */
 const withoutPrefix = (schema: Draft): void => {
   const prefix = schema["prefixItems"]
   const items = schema["items"]
@@ -200,7 +200,7 @@ const mapSubschemas = (key: string, value: Schema.Json): Schema.Json => {
   return out
 }
 
-/** Says what core's export says, with less. */
+/** Shortens core's export without changing its meaning. */
 export const tidyDocument = (schema: JsonObject): JsonObject => {
   if (isEmptyStruct(schema)) return emptyObject
   const out: Draft = {}
@@ -217,7 +217,7 @@ export const tidyDocument = (schema: JsonObject): JsonObject => {
 
 const definitionsPrefix = "#/$defs/"
 
-/** How often each definition is referred to. */
+/** Counts the references to each definition. */
 const countReferences = (json: Schema.Json, found: Map<string, number>): Map<string, number> => {
   if (base.isArray(json)) for (const item of json) countReferences(item, found)
   else if (base.isObject(json)) {
@@ -415,7 +415,7 @@ const partsOf = (node: Node): ReadonlyArray<Node> => [
   ...nodesInside(node).map(([, part]) => part)
 ]
 
-/** How often core, which has no budget, may look at one part of a value. */
+/** The greatest number of visits of core, which has no budget, to one part of a value. */
 const maxVisits = 100_000
 
 /**

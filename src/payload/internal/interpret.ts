@@ -66,7 +66,7 @@ export interface Node {
   readonly combined: Record<"allOf" | "anyOf" | "oneOf", ReadonlyArray<Node>>
   readonly parts: { not?: Node; if?: Node; then?: Node; else?: Node }
   reference: Node | undefined
-  /** What applies to every value of this schema: itself, its reference and its `allOf`, transitively. Known on first use. */
+  /** The schemas that apply to every value of this one: itself, its reference and its `allOf`, transitively. Known on first use. */
   closure: ReadonlyArray<Node> | undefined
   /** The default once it was found to fit its schema; `"none"` when it does not. */
   filled: { readonly value: Schema.Json } | "none" | "pending" | undefined
@@ -743,7 +743,7 @@ export interface Compiled {
   readonly patterns: { readonly all: number; readonly beforeLast: number }
 }
 
-/** Compiles a document, or says what in it cannot be enforced. The depth guard before it bounds the recursion. */
+/** Compiles a document, or refuses what in it cannot be enforced. The depth guard before it bounds the recursion. */
 export const compile = (json: base.JsonObject, fuel: PatternFuel): Result.Result<Compiled, Refusal> => {
   const uri = base.own(json, "$schema")
   const dialect = dialectOf(uri)

@@ -11,7 +11,7 @@ import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
 import * as paths from "./paths.ts"
 
-// What may come next.
+// The next thing that may come.
 const expectValue = 0
 
 const expectValueOrClose = 1
@@ -35,7 +35,7 @@ const expectedTexts = [
 
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 
-/** What a string holds as it is; matches nothing at all too, and so always. */
+/** Characters that a string holds as they are; matches an empty text too, and so always. */
 // oxlint-disable-next-line no-control-regex
 const plainPattern = /[^"\\\u0000-\u001f]*/y
 
@@ -43,7 +43,7 @@ interface ScanFrame {
   readonly array: boolean
   /** Items seen so far. */
   count: number
-  /** Where the text of the current key begins and ends. */
+  /** The beginning and the end of the text of the current key. */
   keyStart: number
   keyEnd: number
   /** Keys seen so far, kept only when duplicates are looked for. */
@@ -276,7 +276,7 @@ const describeFound = (text: string, offset: number): string => {
     : `U+${point.toString(16).toUpperCase().padStart(4, "0")}`
 }
 
-/** How many bytes a text takes in UTF-8; a lone surrogate is written as U+FFFD. */
+/** The number of bytes of a text in UTF-8; a lone surrogate is written as U+FFFD. */
 export const byteLength = (text: string): number => new TextEncoder().encode(text).length
 
 /** The offset of the first byte of the first sequence that is not UTF-8, or the length. */
@@ -308,7 +308,7 @@ export const unlimited: Limits = {
 
 /**
  * Counts the nodes of a value that `JSON.parse` made, or answers -1 if it holds
- * a forbidden key or a number that is not finite; {@link copyJson} then says where.
+ * a forbidden key or a number that is not finite; {@link copyJson} then finds the place.
  */
 export const countNodes = (root: Schema.Json): number => {
   const stack: Array<Schema.Json> = [root]

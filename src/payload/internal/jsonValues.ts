@@ -90,7 +90,7 @@ const parseDecimal = (value: number): readonly [mantissa: bigint, exponent: numb
   return [BigInt(whole + fraction), Number(exponent) - fraction.length]
 }
 
-/** Whether a number is a multiple of a divisor, counted in decimals: 0.3 is a multiple of 0.1. */
+/** True if a number is a multiple of a divisor, counted in decimals: 0.3 is a multiple of 0.1. */
 export const isMultipleOf = (value: number, divisor: number): boolean => {
   if (Number.isSafeInteger(value) && Number.isSafeInteger(divisor)) return value % divisor === 0
   const [a, ae] = parseDecimal(value)

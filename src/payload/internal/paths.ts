@@ -43,7 +43,7 @@ export const formatPointer = (path: ReadonlyArray<PropertyKey>): string =>
 export const parsePointer = (path: string): ReadonlyArray<string> =>
   path === "" ? [] : path.slice(1).split("/").map(JsonPointer.unescapeToken)
 
-/** How long the paths of one error may be together before further issues are only counted: keys come from outside. */
+/** The length of all paths of one error together, from which on problems are only counted: keys come from outside. */
 export const maxPaths = 64 * 1024
 
 /** A place in a value, from the inside out; `undefined` is the root. */

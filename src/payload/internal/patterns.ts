@@ -8,9 +8,9 @@ import { RE2JS } from "re2js"
 /** A regular expression that runs in time linear in its input. */
 export interface CompiledPattern {
   readonly source: string
-  /** What compiling it was worth: its length, its instructions, its Unicode classes. */
+  /** The cost of compiling it: its length, its instructions, its Unicode classes. */
   readonly weight: number
-  /** How many steps a test on this many characters is worth. */
+  /** The cost in steps of a test on this many characters. */
   readonly cost: (length: number) => number
   readonly test: (text: string) => boolean
 }

@@ -13,7 +13,7 @@ import * as PayloadError from "../PayloadError.ts"
  * **When to use**
  *
  * For codecs that know which of their arrays holds tools or messages. Bytes,
- * nodes, strings and arrays are checked by `Json` for everybody.
+ * nodes, strings and arrays are checked by `Json` in all data.
  */
 export const checkCount = (
   measure: "tools" | "messages",
