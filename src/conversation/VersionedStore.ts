@@ -58,106 +58,42 @@ import type { Fragment } from "effect/sql/Statement"
 import * as Json from "../payload/Json.ts"
 import * as Limits from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
+import * as base from "../payload/internal/base.ts"
 import * as paths from "../payload/internal/paths.ts"
 import * as storageKeys from "./internal/storageKeys.ts"
 
-// Drivers put stored values into their errors. These stay out of messages, JSON and
-// everything that prints an error.
-const causeMemory = new WeakMap<object, unknown>()
+const Reason = Schema.TaggedUnion({
+  Unavailable: { storage: Schema.String, error: Schema.String },
+  Unreadable: { error: PayloadError.PayloadError },
+  Refused: { error: PayloadError.PayloadError }
+})
 
-/**
- * The storage failed or refused the operation. A write that failed this way may have
- * taken place: read before you write again.
- *
- * **Details**
- *
- * `error` is the tag of the storage's error, such as `LockTimeoutError`; {@link causeOf}
- * returns the error itself.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class Unavailable extends Schema.TaggedError<Unavailable>("effect-emissary/conversation/Unavailable")(
-  "Unavailable",
-  { storage: Schema.String, error: Schema.String }
-) {
-  override get message(): string {
-    return `the ${this.storage} failed: ${this.error}. VersionedStore.causeOf(error.reason) returns its error`
+type Reason = typeof Reason.Type
+
+const renderReason = (reason: Reason): string => {
+  switch (reason._tag) {
+    case "Unavailable":
+      return `the ${reason.storage} failed: ${reason.error}. VersionedStore.causeOf(error) returns its error`
+    case "Unreadable":
+      return `the stored value cannot be read and was left as it is: ${reason.error.message}`
+    case "Refused":
+      return `refused, nothing was written: ${reason.error.message}`
   }
 }
-
-/**
- * The stored value cannot be read: it was damaged, or a newer release wrote it. It is
- * left as it is.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class Unreadable extends Schema.TaggedError<Unreadable>("effect-emissary/conversation/Unreadable")(
-  "Unreadable",
-  { error: PayloadError.PayloadError }
-) {
-  override get message(): string {
-    return `what is stored cannot be read and was left as it is: ${this.error.message}`
-  }
-}
-
-/**
- * The key, the value or an option is not acceptable: too large under the current
- * limits, or not JSON. Nothing was written.
- *
- * @category reasons
- * @since 0.1.0
- */
-export class Refused extends Schema.TaggedError<Refused>("effect-emissary/conversation/Refused")("Refused", {
-  error: PayloadError.PayloadError
-}) {
-  override get message(): string {
-    return `refused, nothing was written: ${this.error.message}`
-  }
-}
-
-/**
- * Why a versioned store did not do what it was asked.
- *
- * @category reasons
- * @since 0.1.0
- */
-export const Reason = Schema.Union([Unavailable, Unreadable, Refused])
-
-/**
- * Why a versioned store did not do what it was asked.
- *
- * @category reasons
- * @since 0.1.0
- */
-export type Reason = typeof Reason.Type
-
-/**
- * Makes the reason {@link Unavailable} and remembers the error behind it, for
- * {@link causeOf}. For stores of your own.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const unavailable = (storage: string, error: string, cause: unknown): Unavailable => {
-  const reason = new Unavailable({ storage, error })
-  causeMemory.set(reason, cause)
-  return reason
-}
-
-/**
- * The error of the database behind a reason, in the process where it happened. It may
- * hold stored values: do not log it without looking.
- *
- * @category getters
- * @since 0.1.0
- */
-export const causeOf = (reason: Reason): Option.Option<unknown> =>
-  causeMemory.has(reason) ? Option.some(causeMemory.get(reason)) : Option.none()
 
 /**
  * The error of a versioned store.
+ *
+ * **Details**
+ *
+ * | reason | meaning |
+ * |---|---|
+ * | `Unavailable` | the storage failed; a write may have taken place, so read before you write again |
+ * | `Unreadable` | the stored value is damaged or beyond the limits; it was left as it is |
+ * | `Refused` | the key, the value or an option is too large or not valid; nothing was written |
+ *
+ * `error` of `Unavailable` is the tag of the storage's error, such as `LockTimeoutError`;
+ * {@link causeOf} returns the error itself.
  *
  * @category errors
  * @since 0.1.0
@@ -171,9 +107,44 @@ export class VersionedStoreError extends Schema.TaggedError<VersionedStoreError>
 }) {
   override get message(): string {
     const key = this.key === undefined ? "" : ` of ${paths.quote(this.key)}`
-    return `${this.operation}${key}: ${this.reason.message}`
+    return `${this.operation}${key}: ${renderReason(this.reason)}`
   }
 }
+
+// Drivers put stored values into their errors. These stay out of messages, JSON and
+// everything that prints an error.
+const causes = new WeakMap<VersionedStoreError, unknown>()
+
+/**
+ * Makes the error of a storage that failed, and remembers its cause for {@link causeOf}.
+ * For stores of your own.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const unavailable = (options: {
+  readonly operation: VersionedStoreError["operation"]
+  readonly key?: string | undefined
+  readonly storage: string
+  readonly error: string
+  readonly cause: unknown
+}): VersionedStoreError => {
+  const { cause, error, key, operation, storage } = options
+  const reason: Reason = { _tag: "Unavailable", storage, error }
+  const failure = new VersionedStoreError({ operation, reason, ...base.defined({ key }) })
+  causes.set(failure, cause)
+  return failure
+}
+
+/**
+ * The error of the database behind an error, in the process where it happened. It may
+ * hold stored values: look before you log it.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const causeOf = (error: VersionedStoreError): Option.Option<unknown> =>
+  causes.has(error) ? Option.some(causes.get(error)) : Option.none()
 
 /**
  * The value is not in the version that the writer expected: another writer wrote or
@@ -216,27 +187,7 @@ export class VersionConflict extends Schema.TaggedError<VersionConflict>(
 }
 
 /**
- * Identifies one state of one value. Compare it, keep it, send it (as an ETag, for
- * example); it means nothing else.
- *
- * @category models
- * @since 0.1.0
- */
-export type Version = string
-
-/**
- * A value and its version.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Versioned {
-  readonly value: Schema.Json
-  readonly version: Version
-}
-
-/**
- * Which keys to list: those that start with `prefix` (default: all) and come after
+ * The range of keys to list: those that start with `prefix` (default: all) and come after
  * `after` (default: from the start), at most `limit` (an integer from 1, default 100).
  *
  * @category models
@@ -249,45 +200,43 @@ export interface ListOptions {
 }
 
 /**
- * Keys in the order of their UTF-16 code units, as `<` compares strings. `next` is the
- * `after` of the next page, `None` on the last one.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Page {
-  readonly keys: ReadonlyArray<string>
-  readonly next: Option.Option<string>
-}
-
-/**
  * The operations of a versioned store.
  *
  * **Details**
  *
- * - `get`: the value and its version, `None` if there is none.
+ * - `get`: the value and its version, `None` if there is none. Versions are compared and
+ *   kept; their text means nothing else.
  * - `compareAndSet`: writes if the value is in the version `expected`, or if there is
  *   none and `expected` is `None`, and returns the new version. Otherwise it fails with
  *   `VersionConflict` and writes nothing.
- * - `list`: keys, in order and in pages. Keys that come or go meanwhile may be on a
- *   later page or not; keys that stay are listed once.
- * - `delete`: whether there was a value. With `version` only in that version,
- *   otherwise `VersionConflict`; without, whatever is there, also what cannot be read.
+ * - `list`: keys in pages, in the order of their UTF-16 code units, as `<` compares
+ *   strings. `next` is the `after` of the next page, `None` on the last one. Keys that come
+ *   or go meanwhile may be on a later page or not; keys that stay are listed once.
+ * - `delete`: returns whether there was a value. With `version` it deletes that version
+ *   only and fails with `VersionConflict` otherwise; without, it deletes any value, also
+ *   one that cannot be read.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Service {
-  readonly get: (key: string) => Effect.Effect<Option.Option<Versioned>, VersionedStoreError>
+  readonly get: (
+    key: string
+  ) => Effect.Effect<Option.Option<{ readonly value: Schema.Json; readonly version: string }>, VersionedStoreError>
   readonly compareAndSet: (
     key: string,
-    expected: Option.Option<Version>,
+    expected: Option.Option<string>,
     value: Schema.Json
-  ) => Effect.Effect<Version, VersionConflict | VersionedStoreError>
-  readonly list: (options?: ListOptions) => Effect.Effect<Page, VersionedStoreError>
+  ) => Effect.Effect<string, VersionConflict | VersionedStoreError>
+  readonly list: (
+    options?: ListOptions
+  ) => Effect.Effect<
+    { readonly keys: ReadonlyArray<string>; readonly next: Option.Option<string> },
+    VersionedStoreError
+  >
   readonly delete: (
     key: string,
-    options?: { readonly version?: Version | undefined }
+    options?: { readonly version?: string | undefined }
   ) => Effect.Effect<boolean, VersionConflict | VersionedStoreError>
 }
 
@@ -306,117 +255,99 @@ interface RawValue {
   readonly version: string
 }
 
+type Failure = Reason | SqlError
+
 /** The part that differs between databases; {@link fromStorage} checks keys, values and options. */
 interface Storage {
-  readonly get: (key: string) => Effect.Effect<Option.Option<RawValue>, Reason>
+  readonly get: (key: string) => Effect.Effect<Option.Option<RawValue>, Failure>
   /** Writes if the value is in the version `expected`, and returns whether it did. */
-  readonly set: (key: string, expected: Option.Option<string>, value: RawValue) => Effect.Effect<boolean, Reason>
+  readonly set: (key: string, expected: Option.Option<string>, value: RawValue) => Effect.Effect<boolean, Failure>
   /** Removes the value if it is in the version `expected`, or in any version, and returns whether it did. */
-  readonly remove: (key: string, expected: Option.Option<string>) => Effect.Effect<boolean, Reason>
-  readonly list: (range: storageKeys.KeyRange) => Effect.Effect<ReadonlyArray<string>, Reason>
+  readonly remove: (key: string, expected: Option.Option<string>) => Effect.Effect<boolean, Failure>
+  readonly list: (range: storageKeys.KeyRange) => Effect.Effect<ReadonlyArray<string>, Failure>
 }
 
-const refuseInput = (what: string, reason: ConstructorParameters<typeof PayloadError.PayloadError>[0]["reason"]) =>
-  new Refused({ error: new PayloadError.PayloadError({ what, reason }) })
+const failWith = (operation: VersionedStoreError["operation"], key?: string) =>
+  Effect.mapError((failure: Failure) =>
+    failure._tag === "SqlError"
+      ? unavailable({ operation, key, storage: "database", error: failure.reason._tag, cause: failure })
+      : new VersionedStoreError({ operation, reason: failure, ...base.defined({ key }) })
+  )
 
-const checkText = (what: string, text: string): Effect.Effect<void, Refused> =>
+const refused = (error: PayloadError.PayloadError): Reason => ({ _tag: "Refused", error })
+
+const checkText = (what: string, text: string): Effect.Effect<void, Reason> =>
   Effect.flatMap(Limits.Limits, ({ maxStringLength }) => {
-    if (typeof text !== "string") {
-      return Effect.fail(
-        refuseInput(what, PayloadError.invalid([{ path: "", expected: "string", found: typeof text }]))
-      )
-    }
-    return text.length <= maxStringLength
-      ? Effect.void
-      : Effect.fail(
-          refuseInput(
-            what,
-            PayloadError.Reason.cases.TooLarge.make({
-              what: "string",
-              limit: maxStringLength,
-              found: text.length,
-              path: ""
-            })
-          )
-        )
+    if (text.length <= maxStringLength) return Effect.void
+    const measured = { what: "string" as const, limit: maxStringLength, found: text.length, path: "" }
+    const reason = PayloadError.Reason.cases.TooLarge.make(measured)
+    return Effect.fail(refused(new PayloadError.PayloadError({ what, reason })))
   })
 
-const checkLimit = (limit: number): Effect.Effect<void, Refused> =>
-  Number.isSafeInteger(limit) && limit > 0
-    ? Effect.void
-    : Effect.fail(
-        refuseInput(
-          "list options",
-          PayloadError.invalid([{ path: "/limit", expected: "an integer from 1", found: `the number ${limit}` }])
-        )
-      )
+const checkLimit = (limit: number): Effect.Effect<void, Reason> => {
+  if (Number.isSafeInteger(limit) && limit > 0) return Effect.void
+  const problem = { path: "/limit", expected: "an integer from 1", found: `the number ${limit}` }
+  const reason = PayloadError.invalid([problem])
+  return Effect.fail(refused(new PayloadError.PayloadError({ what: "list options", reason })))
+}
+
+const parseValue = ({ text, version }: RawValue) =>
+  Json.parse(text, { what: "stored value" }).pipe(
+    Effect.map((value) => ({ value, version })),
+    Effect.mapError((error): Reason => ({ _tag: "Unreadable", error }))
+  )
 
 const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
   const nextVersion = storageKeys.makeVersions(yield* storageKeys.nonce)
 
-  const failWith = (operation: VersionedStoreError["operation"], key: string) =>
-    Effect.mapError((reason: Reason) => new VersionedStoreError({ operation, key, reason }))
-
-  const conflict = (operation: VersionedStoreError["operation"], key: string, expected: Option.Option<string>) =>
-    storage.get(key).pipe(
-      failWith(operation, key),
-      Effect.flatMap((value) => {
-        const found = Option.map(value, ({ version }) => version)
-        return Effect.fail(new VersionConflict({ key, expected, found }))
-      })
+  const conflict = (key: string, expected: Option.Option<string>) =>
+    Effect.map(
+      storage.get(key),
+      (found) => new VersionConflict({ key, expected, found: Option.map(found, ({ version }) => version) })
     )
 
-  const parse = ({ text, version }: RawValue) =>
-    Json.parse(text, { what: "stored value" }).pipe(
-      Effect.map((value) => ({ value, version })),
-      Effect.mapError((error) => new Unreadable({ error }))
-    )
+  const get = Effect.fnUntraced(function* (key: string) {
+    yield* checkText("key", key)
+    const found = yield* storage.get(key)
+    return Option.isNone(found) ? Option.none() : Option.some(yield* parseValue(found.value))
+  })
+
+  const compareAndSet = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>, value: Schema.Json) {
+    const version = nextVersion(expected)
+    yield* checkText("key", key)
+    const text = yield* Effect.mapError(Json.stringify(value, { what: "value" }), refused)
+    const isWritten = yield* storage.set(key, expected, { text, version })
+    return isWritten ? version : yield* conflict(key, expected)
+  })
+
+  const list = Effect.fnUntraced(function* ({ after, limit = 100, prefix = "" }: ListOptions) {
+    yield* checkText("prefix", prefix)
+    yield* checkLimit(limit)
+    if (after !== undefined) yield* checkText("after", after)
+    const found = yield* storage.list({ prefix, after: Option.fromUndefinedOr(after), limit: limit + 1 })
+    const keys = found.slice(0, limit)
+    return { keys, next: found.length > limit ? Option.fromUndefinedOr(keys.at(-1)) : Option.none() }
+  })
+
+  const remove = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>) {
+    yield* checkText("key", key)
+    const isRemoved = yield* storage.remove(key, expected)
+    return isRemoved || Option.isNone(expected) ? isRemoved : yield* conflict(key, expected)
+  })
+
+  /** A conflict is a value until here, so that only failures of the storage get an operation. */
+  const orConflict = <A>(result: A | VersionConflict): Effect.Effect<A, VersionConflict> =>
+    result instanceof VersionConflict ? Effect.fail(result) : Effect.succeed(result)
 
   const service: Service = {
-    get: Effect.fn("VersionedStore.get")(
-      function* (key) {
-        yield* checkText("key", key)
-        const found = yield* storage.get(key)
-        return Option.isNone(found) ? Option.none() : Option.some(yield* parse(found.value))
-      },
-      (effect, key) => failWith("get", key)(effect)
+    get: Effect.fn("VersionedStore.get")((key) => failWith("get", key)(get(key))),
+    compareAndSet: Effect.fn("VersionedStore.compareAndSet")((key, expected, value) =>
+      Effect.flatMap(failWith("compareAndSet", key)(compareAndSet(key, expected, value)), orConflict)
     ),
-
-    compareAndSet: Effect.fn("VersionedStore.compareAndSet")(function* (key, expected, value) {
-      const version = nextVersion(expected)
-      const isWritten = yield* checkText("key", key).pipe(
-        Effect.andThen(
-          Json.stringify(value, { what: "value" }).pipe(Effect.mapError((error) => new Refused({ error })))
-        ),
-        Effect.flatMap((text) => storage.set(key, expected, { text, version })),
-        failWith("compareAndSet", key)
-      )
-      return isWritten ? version : yield* conflict("compareAndSet", key, expected)
-    }),
-
-    list: Effect.fn("VersionedStore.list")(
-      function* (options) {
-        const prefix = options?.prefix ?? ""
-        const limit = options?.limit ?? 100
-        yield* checkText("prefix", prefix)
-        yield* checkLimit(limit)
-        if (options?.after !== undefined) yield* checkText("after", options.after)
-        const after = Option.fromUndefinedOr(options?.after)
-        const found = yield* storage.list({ prefix, after, limit: limit + 1 })
-        const keys = found.slice(0, limit)
-        return { keys, next: found.length > limit ? Option.fromUndefinedOr(keys.at(-1)) : Option.none() }
-      },
-      Effect.mapError((reason) => new VersionedStoreError({ operation: "list", reason }))
-    ),
-
-    delete: Effect.fn("VersionedStore.delete")(function* (key, options) {
-      const expected = Option.fromUndefinedOr(options?.version)
-      const isRemoved = yield* checkText("key", key).pipe(
-        Effect.andThen(storage.remove(key, expected)),
-        failWith("delete", key)
-      )
-      return isRemoved || Option.isNone(expected) ? isRemoved : yield* conflict("delete", key, expected)
-    })
+    list: Effect.fn("VersionedStore.list")((options) => failWith("list")(list(options ?? {}))),
+    delete: Effect.fn("VersionedStore.delete")((key, options) =>
+      Effect.flatMap(failWith("delete", key)(remove(key, Option.fromUndefinedOr(options?.version))), orConflict)
+    )
   }
   return service
 })
@@ -454,22 +385,17 @@ export const layerMemory: Layer.Layer<VersionedStore> = Layer.effect(
 /** As much of the encoded key as the index holds: PostgreSQL refuses index entries of more than 2,700 bytes. */
 const startLength = 190
 
-const sqlReason = (error: SqlError): Reason => unavailable("database", error.reason._tag, error)
-
 interface Row {
   readonly store_value?: unknown
   readonly store_version?: unknown
   readonly key_text?: unknown
 }
 
-const textColumn = (value: unknown, column: string): Effect.Effect<string, Unreadable> => {
+const textColumn = (value: unknown, column: string): Effect.Effect<string, Reason> => {
   if (typeof value === "string") return Effect.succeed(value)
-  const issue = { path: `/${column}`, expected: "text", found: typeof value }
-  return Effect.fail(
-    new Unreadable({
-      error: new PayloadError.PayloadError({ what: "database row", reason: PayloadError.invalid([issue]) })
-    })
-  )
+  const reason = PayloadError.invalid([{ path: `/${column}`, expected: "text", found: typeof value }])
+  const error = new PayloadError.PayloadError({ what: "database row", reason })
+  return Effect.fail<Reason>({ _tag: "Unreadable", error })
 }
 
 const createTable = (sql: SqlClient.SqlClient, name: string): ReadonlyArray<Effect.Effect<unknown, SqlError>> => {
@@ -488,17 +414,17 @@ const makeSqlStorage = Effect.fnUntraced(function* (tableName: string) {
   const sql = (yield* SqlClient.SqlClient).withoutTransforms()
   const table = sql(tableName)
   const isSupported = sql.onDialectOrElse({ orElse: () => false, sqlite: () => true, pg: () => true })
-  if (!isSupported)
-    return yield* unavailable("database", "expected SQLite or PostgreSQL, got another dialect", undefined)
+  if (!isSupported) {
+    const error = "expected SQLite or PostgreSQL, got another dialect"
+    return yield* Effect.fail<Reason>({ _tag: "Unavailable", storage: "database", error })
+  }
 
   yield* Effect.forEach(createTable(sql, tableName), (statement) => statement, { discard: true }).pipe(
     // Of two processes that create the table at once, one may fail although the table exists then
-    Effect.catch((error) =>
-      Effect.mapError(sql`SELECT key_hash FROM ${table} WHERE key_hash = ''`, () => sqlReason(error))
-    )
+    Effect.catch((error) => Effect.mapError(sql`SELECT key_hash FROM ${table} WHERE key_hash = ''`, () => error))
   )
 
-  const rows = (statement: Fragment) => Effect.mapError(sql<Row>`${statement}`, sqlReason)
+  const rows = (statement: Fragment) => sql<Row>`${statement}`
 
   /** Runs a write of one row, and returns whether there was such a row. */
   const wroteRow = (write: Fragment) => Effect.map(rows(sql`${write} RETURNING key_hash`), (found) => found.length > 0)
@@ -594,8 +520,5 @@ export const layerSql = (options?: {
 }): Layer.Layer<VersionedStore, VersionedStoreError, SqlClient.SqlClient> =>
   Layer.effect(
     VersionedStore,
-    makeSqlStorage(options?.table ?? "effect_emissary_store").pipe(
-      Effect.mapError((reason) => new VersionedStoreError({ operation: "open", reason })),
-      Effect.flatMap(fromStorage)
-    )
+    Effect.flatMap(failWith("open")(makeSqlStorage(options?.table ?? "effect_emissary_store")), fromStorage)
   )

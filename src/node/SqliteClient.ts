@@ -279,9 +279,11 @@ export const layerStore = (
       Layer.effect(
         VersionedStore.VersionedStore,
         error._tag === "SqlError"
-          ? new VersionedStore.VersionedStoreError({
+          ? VersionedStore.unavailable({
               operation: "open",
-              reason: VersionedStore.unavailable("database", error.reason._tag, error)
+              storage: "database",
+              error: error.reason._tag,
+              cause: error
             })
           : error
       )

@@ -163,7 +163,7 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
       const error = yield* Effect.flip(Layer.build(layers.sqlite(file)))
       assert.strictEqual(error.operation, "open")
       assert.strictEqual(error.reason._tag, "Unavailable")
-      assert.isTrue(Option.isSome(VersionedStore.causeOf(error.reason)))
+      assert.isTrue(Option.isSome(VersionedStore.causeOf(error)))
       const json = Schema.encodeSync(Schema.toCodecJson(VersionedStore.VersionedStoreError))(error)
       assert.notInclude(JSON.stringify(json), file)
     }).pipe(Effect.scoped)

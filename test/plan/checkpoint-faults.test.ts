@@ -50,8 +50,9 @@ const flaky = () => {
     Effect.suspend((): Effect.Effect<A, E | VersionedStore.VersionedStoreError> => {
       fault.calls += 1
       if (fault.calls !== fault.at) return effect
-      const reason = VersionedStore.unavailable("test", "Down", undefined)
-      const down = Effect.fail(new VersionedStore.VersionedStoreError({ operation, reason }))
+      const down = Effect.fail(
+        VersionedStore.unavailable({ operation, storage: "test", error: "Down", cause: undefined })
+      )
       return fault.when === "before" ? down : Effect.andThen(effect, down)
     })
   const layer = Layer.effect(

@@ -68,10 +68,12 @@ export const failing = (fails: (key: string) => boolean, when: "before" | "after
       compareAndSet: (key, expected, value) => {
         if (!fails(key)) return store.compareAndSet(key, expected, value)
         const down = Effect.fail(
-          new VersionedStore.VersionedStoreError({
+          VersionedStore.unavailable({
             operation: "compareAndSet",
             key,
-            reason: VersionedStore.unavailable("test", "Down", undefined)
+            storage: "test",
+            error: "Down",
+            cause: undefined
           })
         )
         return when === "before" ? down : Effect.andThen(store.compareAndSet(key, expected, value), down)
