@@ -104,7 +104,7 @@ describe("fromParallelAll", () => {
       assert.strictEqual(yield* reasons(Schema.Struct({ b: Price, a: two })), "")
       assert.include(
         yield* reasons(Schema.Finite),
-        `what the band of step "b" (#0) gives: is object, and number is taken`
+        `the results of the parallel group of step "b" (#0): is object, and number is taken`
       )
       assert.include(
         yield* reasons(Schema.Struct({ c: Price })),

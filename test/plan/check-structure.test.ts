@@ -41,8 +41,8 @@ describe("the plan as a whole", () => {
 
   it("PLAN-2 F23 has a limit from 0 to a million", () => {
     const of = (maxIterations: number) => planCheck.checkStructure({ ...plan(), maxIterations }).map(brief)
-    for (const limit of [0, 1, planCheck.maxIterationsLimit]) assert.deepStrictEqual(of(limit), [])
-    for (const limit of [-1, 1.5, Number.NaN, Infinity, planCheck.maxIterationsLimit + 1]) {
+    for (const limit of [0, 1, planNames.maxIterations]) assert.deepStrictEqual(of(limit), [])
+    for (const limit of [-1, 1.5, Number.NaN, Infinity, planNames.maxIterations + 1]) {
       assert.deepStrictEqual(of(limit), ["InvalidLimit maxIterations"])
     }
   })
@@ -64,7 +64,7 @@ describe("references", () => {
     assert.deepStrictEqual(found[0]?.known, ["b", "research"])
     assert.strictEqual(
       found[0]?.reason,
-      `Step "b" (#1), task = fromStep("reserch"): refers to an unknown step. Did you mean "research"? Known steps: "b", "research". Refer to a step that comes earlier in the plan.`
+      `Step "b" (#1) at task: expected a step of the plan, got fromStep("reserch"), an unknown step. Did you mean "research"? Known steps: "b", "research". Name a step of the plan`
     )
     const far = planCheck.checkStructure(plan(step("a"), step("b", { task: fromStep("zzzz") })))
     assert.isUndefined(far[0]?.suggestion)
@@ -84,7 +84,11 @@ describe("references", () => {
   })
 
   it("PLAN-2 D13 D14 D15 see no sibling of the band, wherever it stands", () => {
-    mentions(reasons(step("a", parallel), step("b", { ...parallel, task: fromStep("a") })), ["a", "b", "parallel band"])
+    mentions(reasons(step("a", parallel), step("b", { ...parallel, task: fromStep("a") })), [
+      "a",
+      "b",
+      "parallel group"
+    ])
     mentions(reasons(step("a", { ...parallel, task: fromStep("b") }), step("b", parallel)), ["same parallel band"])
     mentions(reasons(step("a", { ...parallel, context: fromStep("a") })), ["same parallel band"])
     const apart = [step("a", parallel), step("m"), step("b", { ...parallel, task: fromStep("a") })]
@@ -178,7 +182,7 @@ describe("routes", () => {
   it("PLAN-2 D38 D39 D40 D41 D43 afterBranches needs routes and a later step", () => {
     mentions(reasons(step("a", { afterBranches: "b" }), step("b")), ["a", "b", "routes"])
     mentions(reasons(step("a", { ...to("b"), afterBranches: "ghost" }), step("b")), ["a", "ghost"])
-    mentions(reasons(step("pre"), step("a", { ...to("b"), afterBranches: "pre" }), step("b")), ["a", "pre", "1", "0"])
+    mentions(reasons(step("pre"), step("a", { ...to("b"), afterBranches: "pre" }), step("b")), ["a", "pre", "#1", "#0"])
     mentions(reasons(step("a", { ...to("b"), afterBranches: "a" }), step("b")), ["a", "itself"])
     assert.deepStrictEqual(problems(step("a", { routes: [], afterBranches: "b" }), step("b")), [])
   })
@@ -267,8 +271,8 @@ describe("all problems together", () => {
       "DuplicateNames name",
       "InvalidLimit maxIterations",
       "InvalidName  name",
-      "UnknownStep  context[0]",
       "NotEarlier  task",
+      "UnknownStep  context[0]",
       "NotEarlier  context[1]",
       "InvalidName  writes",
       "RoutesAndRoutesBy b routes",

@@ -61,7 +61,7 @@ describe("the text of a step goes to", () => {
       object({ input: number }),
       object({ q: { enum: ["x"] } })
     ]) {
-      assert.match(String(takes(parameters)), /^ToolArguments: Step "a", target = "search": .*text/)
+      assert.match(String(takes(parameters)), /^ToolArguments: Step "a" at target: .*text/)
     }
     const more = String(takes(object({ task: text, n: number })))
     assert.match(more, /requires "n"/)
@@ -180,8 +180,8 @@ describe("binding", () => {
     )
     assert.deepStrictEqual(found.map(brief), [
       "UnknownTool a target",
-      "UnknownAgent a context[0]",
       "UnknownAgent a task",
+      "UnknownAgent a context[0]",
       "UnknownTool b target"
     ])
   })

@@ -9,53 +9,8 @@ import * as When from "../When.ts"
 import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
 
-/** A definition with what the checks look up in it. */
-export interface Outline {
-  readonly definition: PlanDefinition.PlanDefinition
-  readonly steps: ReadonlyArray<PlanDefinition.StepDefinition>
-  readonly positions: ReadonlyMap<string, number>
-  /** Sorted, each once. */
-  readonly names: ReadonlyArray<string>
-  /** For a member of a parallel group the first and last position of the group; for another step its own. */
-  readonly groups: ReadonlyArray<OutlineGroup>
-  readonly fuel: planNames.SearchFuel
-  readonly search: stepSchema.ConflictSearch
-}
-
-interface OutlineGroup {
-  readonly first: number
-  readonly last: number
-}
-
-export const makeOutline = (definition: PlanDefinition.PlanDefinition): Outline => {
-  const { steps } = definition
-  const groups: Array<OutlineGroup> = []
-  for (let first = 0; first < steps.length; first = groups.length) {
-    const group = { first, last: groupEnd(steps, first) - 1 }
-    for (let member = first; member <= group.last; member++) groups.push(group)
-  }
-  const positions = positionsOf(definition)
-  return {
-    definition,
-    steps,
-    positions,
-    names: sortedNames(positions.keys()),
-    groups,
-    fuel: planNames.makeFuel(),
-    search: stepSchema.makeConflictSearch()
-  }
-}
-
-/** By code points, each once. */
-export const sortedNames = (names: Iterable<string>): ReadonlyArray<string> =>
-  Array.from(new Set(names)).sort(planNames.byCodePoint)
-
-/** The parallel group of a position; its own place if it is in none. */
-export const groupOf = (outline: Outline, index: number): OutlineGroup =>
-  outline.groups[index] ?? { first: index, last: index }
-
 /**
- * A branch that was taken: when a step of it ends without a route, the run goes on at
+ * A branch that was taken: after a step of it that ends without a route, the run continues at
  * `rejoin`.
  */
 export interface Rejoin {
@@ -67,11 +22,11 @@ export interface Rejoin {
 export const isReferenceList = (context: Reference | ReadonlyArray<Reference>): context is ReadonlyArray<Reference> =>
   Array.isArray(context)
 
-/** What a step reads as its context, as a list in any case. */
+/** The references in the context of a step, as a list in any case. */
 export const contextReferences = (context: PlanDefinition.StepDefinition["context"]): ReadonlyArray<Reference> =>
   context === undefined ? [] : isReferenceList(context) ? context : [context]
 
-/** What a step reads, and as what. */
+/** The references of a step, with the slot of each. */
 export const referencesOf = ({
   context,
   task
@@ -104,36 +59,36 @@ export const showReference = (reference: Reference): string => {
 
 type StepList = ReadonlyArray<{ readonly parallel: boolean }>
 
-/** The position after the turn that begins at a position: after the step, or after the rest of its band. */
+/** The position after the turn that begins at a position: after the step, or after the rest of its parallel group. */
 export const groupEnd = (steps: StepList, at: number): number => {
   let end = at + 1
   if (steps[at]?.parallel === true) while (steps[end]?.parallel === true) end += 1
   return end
 }
 
-/** The positions that run together when a run comes to a position: a step, or a band from there on. */
+/** The positions that run together when a run comes to a position: a step, or a parallel group from there on. */
 export const groupAt = (steps: StepList, at: number): ReadonlyArray<number> => {
   const members: Array<number> = []
   for (let position = at, end = groupEnd(steps, at); position < end; position++) members.push(position)
   return members
 }
 
-/** The steps in order, those of a band together. */
+/** The steps in order, those of a parallel group together. */
 export const inGroups = <A extends { readonly parallel: boolean }>(
   steps: ReadonlyArray<A>
 ): ReadonlyArray<readonly [A, ...Array<A>]> => {
-  const bands: Array<[A, ...Array<A>]> = []
+  const groups: Array<[A, ...Array<A>]> = []
   let open: [A, ...Array<A>] | undefined
   for (const step of steps) {
     if (step.parallel && open !== undefined) {
       open.push(step)
       continue
     }
-    const band: [A, ...Array<A>] = [step]
-    bands.push(band)
-    open = step.parallel ? band : undefined
+    const group: [A, ...Array<A>] = [step]
+    groups.push(group)
+    open = step.parallel ? group : undefined
   }
-  return bands
+  return groups
 }
 
 const positionCache = new WeakMap<PlanDefinition.PlanDefinition, ReadonlyMap<string, number>>()
@@ -156,7 +111,7 @@ export const findStep = (
   return position === undefined ? undefined : definition.steps[position]
 }
 
-/** The steps that run together from a position on: one, or the rest of its band. None at the end of the plan. */
+/** The steps that run together from a position on: one, or the rest of its parallel group. None at the end of the plan. */
 export const stepsAt = (
   definition: PlanDefinition.PlanDefinition,
   position: number
@@ -165,7 +120,7 @@ export const stepsAt = (
   return steps.slice(position, groupEnd(steps, position))
 }
 
-/** Whether a step that runs alone says where it goes when it has finished. */
+/** A step that runs alone and names the next step when it has finished. */
 export const hasRoutes = ({ parallel, routes, routesBy }: PlanDefinition.StepDefinition): boolean =>
   !parallel && ((routes !== undefined && routes.length > 0) || routesBy !== undefined)
 
@@ -273,12 +228,12 @@ const isNever = (when: When.When): boolean =>
 /** More conditions are not compared with each other. */
 const maxCompared = 16
 
-/** Whether one of the conditions is the negation of another one, so that one of the two holds. */
+/** Conditions of which one is the negation of another, so that one of the two holds. */
 const hasOpposites = (conditions: ReadonlyArray<When.When>): boolean =>
   conditions.length <= maxCompared &&
   conditions.some((when) => when._tag === "Not" && conditions.some((other) => planNames.equalsJson(when.when, other)))
 
-/** How much is followed: a plan with more combinations of branches is drawn, and accepted, without following them. */
+/** The most that is followed: a plan with more combinations of branches is drawn, and accepted, without following them. */
 const maxFlowCost = 100_000
 
 /** Follows every move that a run can make, with the branches it is in, as the run itself would. */
