@@ -113,9 +113,8 @@ interface KnownNames {
 /** The number of known names that a problem holds. */
 const maxKnownNames = 100
 
-/** Sorted by code points, each once. */
 const knownNames = (kind: string, found: Iterable<string>): KnownNames => {
-  const names = Array.from(new Set(found)).sort(planNames.byCodePoint)
+  const names = planFlow.sortedNames(found)
   return {
     names,
     sentence: names.length === 0 ? `There are no ${kind}` : `Known ${kind}: ${planNames.listNames(names)}`,
@@ -301,7 +300,7 @@ const duplicateNames = (steps: ReadonlyArray<StepDefinition>): ReadonlyArray<Pla
     seen.add(name)
   }
   if (twice.size === 0) return []
-  const found = `${planNames.listNames(Array.from(twice).sort(planNames.byCodePoint))} more than once`
+  const found = `${planNames.listNames(planFlow.sortedNames(twice))} more than once`
   const fix = "Rename all but one step of each name"
   const reason = PayloadError.render("Plan", [{ path: "steps", expected: "unique names", found, fix }])
   return [{ code: "DuplicateNames", slot: "name", reason }]

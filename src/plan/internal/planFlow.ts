@@ -9,6 +9,10 @@ import * as When from "../When.ts"
 import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
 
+/** By code points, each once. */
+export const sortedNames = (names: Iterable<string>): ReadonlyArray<string> =>
+  Array.from(new Set(names)).sort(planNames.byCodePoint)
+
 /**
  * A branch that was taken: after a step of it that ends without a route, the run continues at
  * `rejoin`.
