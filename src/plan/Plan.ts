@@ -1,9 +1,8 @@
 /**
  * Plans: several steps that work on one task, as data that is checked before it runs.
  *
- * A step runs a function, an agent, a tool or another plan. It reads what earlier steps
- * gave, and the next one goes on from there; routes, bands and loops say where it is not
- * just the next one.
+ * A step runs a function, an agent, a tool or another plan. It reads the outputs of earlier
+ * steps, and the next step follows; routes, bands and loops are for every other order.
  *
  * **Example** (Make, bind, run)
  *
@@ -43,12 +42,11 @@
  * | {@link bind} | a {@link Bound} plan: its tools, agents and memories are there | everything to run; it is an agent, too |
  * | {@link run}, {@link stream}, {@link runMany} | a run | a result with a state that can be kept |
  * | {@link resume}, {@link resumeStream} | the same run, later | nothing that is done runs again |
- * | {@link encode}, {@link decode} | the plan as versioned JSON | no code: what names stand for comes from a registry |
+ * | {@link encode}, {@link decode} | the plan as versioned JSON | no code: a registry resolves its names |
  *
- * What goes wrong is told as early as can be, and all at once: unknown step names by the
- * compiler, the rest of the structure by `make` and `decode`, tools and agents by `bind`
- * (`PlanInvalid`), and failures of steps by the run (`PlanError`, with the state to go on
- * from).
+ * Problems are reported early, and all at once: unknown step names by the compiler, the
+ * rest of the structure by `make` and `decode`, tools and agents by `bind` (`PlanInvalid`),
+ * and failures of steps by the run (`PlanError`, with the state to resume from).
  *
  * `Checkpoint` keeps runs over restarts.
  *
@@ -270,8 +268,8 @@ export {
 } from "./internal/planCodec.ts"
 
 /**
- * What is legal in a plan and probably not meant: `routes`, `routesBy` and
- * `afterBranches` of a step in a band, which goes on at the step after it.
+ * Legal parts of a plan that are probably not meant: `routes`, `routesBy` and
+ * `afterBranches` of a step in a band, which continues at the step after it.
  *
  * @category validation
  * @since 0.1.0
@@ -337,7 +335,7 @@ export const codec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition>
  * The JSON Schemas of version 3 need no entry; their guards are those of `CheckedSchema`.
  * Schemas that versions 1 and 2 only name are part of the plan once it is read.
  *
- * The plan gives JSON: what its `output` stands for in code is not known here. Decode
+ * The plan returns JSON: the type of its `output` in code is not known here. Decode
  * the output of a result with your own schema.
  *
  * **Example** (A plan of LazyBridge, and what its names stand for)
@@ -548,8 +546,7 @@ export const make: <const Args extends livePlan.MakeArguments>(
   makePlan
 
 /**
- * Makes a plan runnable: says what the names in it stand for, and checks that the steps
- * fit them.
+ * Makes a plan runnable: resolves its names, and checks that the steps fit them.
  *
  * **Details**
  *
@@ -641,7 +638,7 @@ export const bind = Effect.fnUntraced(function* <
  *
  * The input is a text, or its parts: `task`, `payload`, `context`, `content`. A result
  * says how the run ended: `Completed` with the output, `Concluded` by a step, `Paused`
- * while somebody decides, or `Interrupted`; every one has the `state`, the `usage`, the
+ * until a decision, or `Interrupted`; every one has the `state`, the `usage`, the
  * `iterations` and what steps wrote.
  *
  * Fails with `PlanError`: a step failed after its retries, a reference had no result, a
@@ -649,7 +646,7 @@ export const bind = Effect.fnUntraced(function* <
  * iterations. The error has the state with everything that was completed, and
  * {@link resume} tries again from there.
  *
- * **Example** (Going on after a failure)
+ * **Example** (Resuming after a failure)
  *
  * ```ts
  * import assert from "node:assert"
@@ -740,14 +737,14 @@ export const runMany = <A, R>(
   )
 
 /**
- * Goes on from the state of a run that paused, failed, was interrupted or reached its
- * limit. No step that was completed runs again; agents and plans inside a step go on
+ * Resumes the state of a run that paused, failed, was interrupted or reached its
+ * limit. No step that was completed runs again; agents and plans inside a step continue
  * where they were.
  *
  * **Details**
  *
- * `decisions` answer calls and steps that wait; a call that is left out goes on waiting.
- * `maxIterations` is the new limit, and the count goes on. Fails with `PlanChanged` when
+ * `decisions` answer calls and steps that wait; a call without one continues to wait.
+ * `maxIterations` is the new limit, and the count continues. Fails with `PlanChanged` when
  * the state was begun with another definition, and with `InvalidDecision` when a decision
  * names what does not wait.
  *
@@ -761,8 +758,8 @@ export const resume = <A, R>(
 ): Effect.Effect<PlanRun.Result<A>, PlanError, R> => drive(bound, { _tag: "Resume", state }, options)
 
 /**
- * Runs a plan and tells what happens while it happens: steps, routes, bands, what agents
- * say, and at last `PlanFinished` with the result. Fails as {@link run} does.
+ * Runs a plan and emits its events while they happen: steps, routes, bands, events of
+ * agents, and at last `PlanFinished` with the result. Fails as {@link run} does.
  *
  * **Details**
  *
@@ -807,7 +804,7 @@ const streamFrom = <A, R>(
   ) as Stream.Stream<PlanEvent<A>, PlanError, R>
 
 /**
- * Goes on from a state as {@link resume} does, told event by event as by {@link stream}.
+ * Resumes a state as {@link resume} does, event by event as {@link stream}.
  *
  * @category running
  * @since 0.1.0

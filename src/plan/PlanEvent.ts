@@ -1,5 +1,5 @@
 /**
- * What a run of a plan tells while it happens.
+ * The events of a run of a plan while it happens.
  *
  * @since 0.1.0
  */
@@ -17,10 +17,9 @@ import type * as PlanRun from "./PlanRun.ts"
  *
  * **Details**
  *
- * - `path` are the steps of the outer plans, from the outside in: what nested plans tell
- *   comes with it.
- * - `StepSkipped`: a step that a route, or the end of a branch, jumped over. It is told
- *   when that happens; the step may still run later, in a loop.
+ * - `path` are the steps of the outer plans, the outermost first, for events of nested plans.
+ * - `StepSkipped`: a step that a route, or the end of a branch, jumped over. The step may
+ *   still run later, in a loop.
  * - `RouteTaken` with `rejoin` is the end of a branch.
  * - `StepRetried`: a try failed with `failure`, and try number `attempt` comes after the
  *   pause of the retry policy. `StepStarted` with that `attempt` is told when it begins.
@@ -113,15 +112,15 @@ const makeTextDeltas = <E, R>(self: Stream.Stream<PlanEvent<unknown>, E, R>): St
   Stream.mapAccum(self, (): EmittedText => ({ steps: new Set(), plans: new Set(), silent: new Set() }), nextDeltas)
 
 /**
- * What the agents of a plan say, while they say it.
+ * The text of the agents of a plan, piece by piece.
  *
  * **Details**
  *
  * The pieces of text of all steps, those of nested plans included, in the order they
- * come. Members of a band speak at the same time, so they are not heard. The text of the
- * result comes at the end, once, if the last step did not say it already: because it is a
- * function, a tool, or a band.
- * What agents that are tools of other agents say is left out.
+ * come. Members of a band run at the same time, so their text is left out. The text of the
+ * result comes at the end, once, unless the last step has emitted it: a function, a tool or a
+ * band has not.
+ * Text of agents that are tools of other agents is left out.
  *
  * **Example** (Printing a plan's answer)
  *
@@ -153,8 +152,8 @@ export const textDeltas: <A, E, R>(self: Stream.Stream<PlanEvent<A>, E, R>) => S
   makeTextDeltas
 
 /**
- * Which steps said something since they began last, and which plans ended with such a
- * step. What `silent` steps say is left out, with everything inside them.
+ * The steps that emitted text since they began last, and the plans that ended with such a
+ * step. The text of `silent` steps is left out, with everything inside them.
  */
 interface EmittedText {
   readonly steps: Set<string>
@@ -167,7 +166,7 @@ const emitterKey = (path: ReadonlyArray<string>): string => JSON.stringify(path)
 const isSilenced = ({ silent }: EmittedText, place: ReadonlyArray<string>): boolean =>
   silent.size > 0 && place.some((_, index) => silent.has(emitterKey(place.slice(0, index + 1))))
 
-/** Whether the step that gave the result has said it. */
+/** True if the step that returned the result has emitted its text. */
 const wasEmitted = (said: EmittedText, path: ReadonlyArray<string>, result: PlanRun.Result<unknown>): boolean => {
   if (result.outcome !== "Completed") return false
   const last = Option.getOrUndefined(Chunk.last(result.state.history))
