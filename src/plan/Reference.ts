@@ -96,7 +96,7 @@ export type Input<Name extends string = string> = Reference<Name> | string
 
 /**
  * The step that ran last; the input of the plan for the first one. After a band, the
- * last declared member. It is what a step reads as its task unless it says otherwise.
+ * last declared member. It is the default task of a step.
  *
  * **Gotchas**
  *
@@ -117,7 +117,7 @@ export const fromPrev: Reference<never> = { _tag: "FromPrev" }
 export const fromStart: Reference<never> = { _tag: "FromStart" }
 
 /**
- * What the newest run of an earlier step gave.
+ * The output of the newest run of an earlier step.
  *
  * **Details**
  *
@@ -129,7 +129,7 @@ export const fromStart: Reference<never> = { _tag: "FromStart" }
 export const fromStep = <const Name extends string>(step: Name): Reference<Name> => ({ _tag: "FromStep", step })
 
 /**
- * The same as {@link fromStep}, said of a member of a band. On the wire they differ.
+ * The same as {@link fromStep}, for a member of a band. They differ in JSON.
  *
  * @category constructors
  * @since 0.1.0
@@ -140,19 +140,19 @@ export const fromParallel = <const Name extends string>(step: Name): Reference<N
 })
 
 /**
- * What all members of a band gave, in declared order. `step` is the first member.
+ * The outputs of all members of a band, in declared order. `step` is the first member.
  *
  * **Details**
  *
- * As a task (and as context) it is one text, with `[name]` above what each member gave. As
+ * As a task (and as context) it is one text, with `[name]` above each output. As
  * the payload of a function, and of any step with an `input` schema, it is an object with
  * the output of each member under its name: `input: Schema.Struct({ for: ..., against: ... })`
- * types it, and `Plan.make` compares that with what the members give. To a tool with an
+ * types it, and `Plan.make` compares that with the outputs of the members. To a tool with an
  * `input` schema that object is its arguments.
  *
  * **Gotchas**
  *
- * In the text nothing is escaped: a member can say something that looks like the label of
+ * In the text nothing is escaped: the output of a member can look like the label of
  * another one. Where that matters, use the payload.
  *
  * **Example** (Two opinions)
@@ -211,7 +211,7 @@ export const fromParallelAll = <const Name extends string>(step: Name): Referenc
 })
 
 /**
- * What an agent remembers, as text, at the moment the step begins. `agent` is a name of
+ * The memory of an agent, as text, at the moment the step begins. `agent` is a name of
  * the `memories` that the plan is bound with; `Plan.bind` refuses other names.
  *
  * @category constructors
@@ -220,7 +220,7 @@ export const fromParallelAll = <const Name extends string>(step: Name): Referenc
 export const fromMemory = (agent: string): Reference<never> => ({ _tag: "FromMemory", agent })
 
 /**
- * What an agent answered last, in this run or an earlier one. `agent` is a name of the
+ * The last answer of an agent, in this run or an earlier one. `agent` is a name of the
  * `memories` that the plan is bound with; `Plan.bind` refuses other names.
  *
  * @category constructors
@@ -229,7 +229,7 @@ export const fromMemory = (agent: string): Reference<never> => ({ _tag: "FromMem
 export const fromAgent = (agent: string): Reference<never> => ({ _tag: "FromAgent", agent })
 
 /**
- * A fixed text. Wherever a reference may stand, a plain string is the same.
+ * A fixed text. A plain string in place of a reference is the same.
  *
  * @category constructors
  * @since 0.1.0

@@ -1,5 +1,5 @@
 /**
- * One step of a plan: what runs, what it reads, and where the plan goes on.
+ * One step of a plan: what runs, what it reads, and where the plan continues.
  *
  * **Example** (A step with most of what it can have)
  *
@@ -89,7 +89,7 @@ type Retry =
     }
 
 /**
- * What a step is made of. Only `target` has to be given.
+ * The options of a step. Only `target` is required.
  *
  * **Details**
  *
@@ -105,25 +105,25 @@ type Retry =
  *   gets the payload as its arguments when there is one, and the text otherwise.
  * - `output`: a schema that the answer has to fit, or the step fails. It is what `routesBy`
  *   and the types of later steps go by. Default: that of the function (`Step.target`), or
- *   what the agent says that it answers (`Agent.outputSchema`); otherwise any JSON. The
+ *   the output of the agent (`Agent.outputSchema`); otherwise any JSON. The
  *   text of an agent, or of a plan, that does not fit and is JSON that does is that JSON.
  * - `writes`: the key under which the result of the run, and a `Checkpoint`, has the
  *   answer.
  * - `parallel`: whether the step is part of a band: neighbours that are parallel run
- *   together, and the plan goes on when all have finished.
- * - `routes`: steps to go on at, each with a condition on the answer, tried in order; when
+ *   together, and the plan continues when all have finished.
+ * - `routes`: steps to continue with, each with a condition on the answer, tried in order; when
  *   none holds, the next step follows.
  * - `routesBy`: a field of the output that holds the name of the next step, instead of
  *   conditions.
  * - `afterBranches`: the routes are branches: a step that ends without a route of its own
- *   goes on at this one. Without it, the plan goes on with whatever is declared after the
+ *   continues with this one. Without it, the plan continues with whatever is declared after the
  *   step the route went to.
  * - `timeout`: for each try; default none. It fails the step with the type `Timeout`.
  * - `retry`: default none.
  *
  * **Gotchas**
  *
- * A route only says where to jump: after the step it goes to, the plan goes on with the
+ * A route only names the step to jump to: after the step it leads to, the plan continues with the
  * ones declared after that. A branch that must not run on the usual way needs a route for
  * the usual way as well, and `afterBranches`.
  *
@@ -261,7 +261,7 @@ export const make: <
 ) => Step<Name, Task | Context | To | After | stepSchema.LiteralsOf<stepSchema.DecodedOutput<O, A>, By>, R> = makeStep
 
 /**
- * What a function is given.
+ * The input of a function.
  *
  * **Details**
  *
@@ -272,12 +272,12 @@ export const make: <
  * - `context`: the text of the step's context references, a blank line between them;
  *   `undefined` if there is none.
  * - `content`: images and files of the plan's input, for steps that read it.
- * - `decision`: what somebody decided about the pause of this step, on the run after that;
+ * - `decision`: the decision about the pause of this step, on the run after that;
  *   `undefined` on the first run, and on one that was resumed without a decision. A step
  *   whose pause was turned down fails as `Denied` and does not run, so it is an approval;
- *   its `reason` is what they said.
+ *   its `reason` is the text of the decision.
  *
- * **Example** (Asking somebody)
+ * **Example** (A decision of a person)
  *
  * ```ts
  * import assert from "node:assert"
@@ -335,12 +335,12 @@ export type AgentTarget<R = never, A = unknown> = stepTarget.AgentTarget<R, A>
  * **When to use**
  *
  * Use for functions of several steps, and for plans that travel: the definition has the
- * name, and whoever decodes it has the function in a registry. Otherwise write the
+ * name, and the registry of the reader has the function. Otherwise write the
  * function into the step.
  *
  * **Details**
  *
- * Its schemas stand in for those of a step that has none. A payload that does not fit
+ * Its schemas are those of a step that has none. A payload that does not fit
  * `input` fails the step with the type `InputInvalid`, an answer that does not fit
  * `output` with `OutputInvalid`; neither message quotes the value.
  *
@@ -388,7 +388,7 @@ export const target: {
 } = stepTarget.makeTarget
 
 /**
- * The step waits for somebody. The run ends `Paused`; when it is resumed, the step runs
+ * The step waits for a decision. The run ends `Paused`; when it is resumed, the step runs
  * again with the same input.
  *
  * @category errors
@@ -428,10 +428,10 @@ export class Conclude extends Schema.TaggedError<Conclude>("effect-emissary/plan
  * **Details**
  *
  * Resumed, the step runs again with the same input, so it has to find out by itself
- * whether it may go on now; nothing else runs again. The state can be kept meanwhile
+ * whether it may continue; nothing else runs again. The state can be kept meanwhile
  * (`PlanRunState`, or a `Checkpoint`), and resumed by another process.
  *
- * **Example** (Waiting for somebody)
+ * **Example** (Waiting for a decision)
  *
  * ```ts
  * import assert from "node:assert"

@@ -12,8 +12,8 @@
  *
  * **Details**
  *
- * - A condition looks at the payload of the step that has the route: what the step
- *   gave, as JSON. `field("user", "age")` is a member of a member, `field("items", 0)`
+ * - A condition looks at the payload of the step that has the route: the output
+ *   of the step, as JSON. `field("user", "age")` is a member of a member, `field("items", 0)`
  *   an item of an array. What is not there is `null`; only own members count, so
  *   `field("toString")` is `null`, too.
  * - Empty are `null`, and strings, arrays and objects without content. Numbers and
@@ -51,7 +51,7 @@ import * as condition from "./internal/condition.ts"
  * | `And` | all of them are; none at all is true |
  * | `Or` | any of them is; none at all is false |
  * | `Not` | the other is not |
- * | `Custom` | the predicate `name` of the registry says so |
+ * | `Custom` | the predicate `name` of the registry returns true |
  *
  * @category models
  * @since 0.1.0
@@ -75,7 +75,7 @@ export const When: Schema.Codec<When, unknown> = condition.When.check(
 )
 
 /**
- * What can be said about a value of the payload.
+ * The conditions on one value of the payload.
  *
  * @category models
  * @since 0.1.0
@@ -137,7 +137,7 @@ const valueAt = (path: condition.Path): Value => ({
 export const field = (...path: readonly [string | number, ...ReadonlyArray<string | number>]): Value => valueAt(path)
 
 /**
- * Whether the other does not hold.
+ * The condition that holds if the other does not.
  *
  * @category combinators
  * @since 0.1.0
@@ -164,7 +164,7 @@ export const not = (when: When): When => ({ _tag: "Not", when })
 export const payload: Value = valueAt([])
 
 /**
- * Whether the text of the payload is that text: a string is its own text, `null` is
+ * The condition that the payload has this text: a string is its own text, `null` is
  * the empty one, and anything else has its canonical JSON. White space and case count.
  *
  * @category constructors
@@ -173,7 +173,7 @@ export const payload: Value = valueAt([])
 export const text = (value: string): When => ({ _tag: "Text", value })
 
 /**
- * Whether all of them hold. They are tried in order, up to the first that does not.
+ * The condition that all of them hold. They are tried in order, up to the first that does not.
  *
  * **Example** (Conditions put together)
  *
@@ -194,7 +194,7 @@ export const text = (value: string): When => ({ _tag: "Text", value })
 export const and = (...all: ReadonlyArray<When>): When => ({ _tag: "And", all })
 
 /**
- * Whether any of them holds. They are tried in order, up to the first that does.
+ * The condition that any of them holds. They are tried in order, up to the first that does.
  *
  * @category combinators
  * @since 0.1.0
@@ -223,7 +223,7 @@ export const never: When = { _tag: "Or", any: [] }
  * **When to use**
  *
  * Where the other conditions do not reach: to compare two members, to count, to ask a
- * service. Whoever decodes the plan has to have a predicate of that name.
+ * service. The registry that the plan is decoded with needs a predicate of that name.
  *
  * @category constructors
  * @since 0.1.0
@@ -254,7 +254,7 @@ export const custom = (name: string): When => ({ _tag: "Custom", name })
 export const label: (when: When) => string = condition.label
 
 /**
- * Whether a condition holds. `custom` answers for the predicates of the registry.
+ * Decides a condition. `custom` answers for the predicates of the registry.
  *
  * **Details**
  *

@@ -21,12 +21,12 @@ type FieldOf<A> = Schema.Json extends A
       : never
 
 /**
- * What a step gives: its `output`, or else what its agent answers.
+ * The output type of a step: of its `output`, or else of its agent.
  */
 export type DecodedOutput<O extends StepSchema, A> = Schema.Json extends O["Type"] ? A : O["Type"]
 
 /**
- * Lets a field of the output stand in `routesBy`, and tells what is wrong with any other.
+ * Accepts a field of the output in `routesBy`; for any other text the type is the mistake.
  */
 export type KnownField<By extends string, A> = [By] extends [FieldOf<A>]
   ? unknown
@@ -37,7 +37,7 @@ export type KnownField<By extends string, A> = [By] extends [FieldOf<A>]
     >
 
 /**
- * The steps that the literals in a field of the output name, where `routesBy` says so.
+ * The steps that the literals in the field of `routesBy` name.
  */
 export type LiteralsOf<A, Field> = A extends { readonly [K in Field & string]?: infer Value }
   ? Value extends string
@@ -61,11 +61,11 @@ export const jsonCodec = (schema: StepSchema): StepCodec =>
 /** The name of a schema: its identifier. */
 export const schemaName = (schema: StepSchema): string | undefined => SchemaAST.resolveIdentifier(schema.ast)
 
-/** A schema of a step: a live one, or the JSON Schema of a wire as a codec. Both give JSON when they encode. */
+/** A schema of a step: a live one, or the JSON Schema of a wire as a codec. Both encode to JSON. */
 export type StepCodec = Schema.Codec<unknown, Schema.Json>
 
 /**
- * What a compiler says of a part that does not belong into the plan: the message is in
+ * The type error for a part that does not belong into the plan: the message is in
  * the type.
  */
 export interface Mistake<Message extends string> {
@@ -78,7 +78,7 @@ export interface Located {
   readonly schema: Schema.Json
 }
 
-/** How many references are followed in a row. */
+/** The longest chain of references that is followed. */
 const maxHops = 32
 
 export const ownKeyword = (json: Schema.Json | undefined, key: string): Schema.Json | undefined =>
@@ -168,14 +168,14 @@ export const requiredKeys = ({ schema }: Located): ReadonlyArray<string> => {
   return base.isArray(list) ? list.filter((key) => typeof key === "string") : []
 }
 
-/** Whether an object takes no other properties than the declared ones. */
+/** True for an object that has no other properties than the declared ones. */
 export const isClosed = ({ schema }: Located): boolean =>
   ownKeyword(schema, "additionalProperties") === false && ownKeyword(schema, "patternProperties") === undefined
 
-/** How deep unions, intersections and fields are followed. What is beyond can fit. */
+/** The depth to which unions, intersections and fields are followed. Deeper schemas count as fitting. */
 const maxDepth = 8
 
-/** How many pairs of schemas one check compares: schemas come from outside. What is beyond can fit. */
+/** The pairs of schemas that one check may still compare: schemas come from outside. Others count as fitting. */
 export interface ConflictSearch {
   left: number
 }
@@ -249,7 +249,7 @@ const valueConflict = (given: Located, taken: Located, place: string, search: Co
   return `${place}is ${showSchema(given)}, and ${showSchema(taken)} is taken`
 }
 
-/** Whether a schema certainly refuses a value. Only the schema itself counts. */
+/** True if a schema certainly refuses a value. Only the schema itself counts. */
 const refusesValue = (schema: Located, value: Schema.Json): boolean => {
   const types = typesOf(schema)
   if (types !== undefined && !types.some((type) => coversType(type, typeOf(value)))) return true
@@ -316,7 +316,7 @@ const showSchema = (at: Located): string => {
 }
 
 /**
- * What a field of an output can say.
+ * The values of a field of an output.
  *
  * - `NotAnObject`: the output is no object with declared fields.
  * - `NoField`: it has others.
@@ -394,7 +394,7 @@ const routableCache = new WeakMap<
   { readonly of: PlanDefinition.PlanDefinition; readonly steps: ReadonlySet<string> }
 >()
 
-/** What the output of a step can say about the next one; nothing is known of an output that is not declared. */
+/** The steps that the output of a step can name. An output that is not declared is unknown. */
 export const routeValues = (output: PlanDefinition.SchemaRef | undefined, field: string): Discriminant =>
   output === undefined ? { _tag: "Unknown" } : readDiscriminant(output, field)
 
@@ -418,7 +418,7 @@ const findRoutable = (
 }
 
 /**
- * The steps that the output of `step` says it can name, which are those that were
+ * The steps that the output of `step` can name, which are those that were
  * checked; a text beside them is no route. All steps outside bands if the schema is only
  * known by its name.
  */
