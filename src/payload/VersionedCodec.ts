@@ -87,7 +87,7 @@ const toPayloadError =
  * const v1 = VersionedCodec.arm({
  *   version: 1,
  *   wire: V1,
- *   toCurrent: ({ title }) => Effect.succeed({ title, tags: [] }),
+ *   toCurrent: ({ title }) => Effect.succeed<Note>({ title, tags: [] }),
  *   fromCurrent: (note: Note) =>
  *     VersionedCodec.lossy(
  *       { version: 1 as const, title: note.title },
