@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type * as Response from "effect/ai/Response"
+import { defined, isObject } from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"
 import * as Message from "../Message.ts"
@@ -15,7 +16,7 @@ import * as messageData from "./messageData.ts"
 import * as prompts from "./prompts.ts"
 
 /**
- * What a response said.
+ * The content of a response.
  *
  * **Details**
  *
@@ -49,12 +50,7 @@ export interface StreamAccumulator {
 }
 
 /**
- * Starts collecting. The accumulator is mutable: one per stream.
- */
-export const accumulator = (): StreamAccumulator => makeAccumulator()
-
-/**
- * Converts the parts of a whole response, or of a whole stream: equal content gives
+ * Converts the parts of a whole response, or of a whole stream: equal content becomes
  * equal messages either way.
  *
  * **Details**
@@ -66,7 +62,7 @@ export const accumulator = (): StreamAccumulator => makeAccumulator()
  *
  * Arguments that arrive as text are parsed; the text is kept next to them. A
  * stream's argument text is kept where it is not the compact JSON of the
- * arguments. Text that does not parse stands for the arguments; empty text is `{}`.
+ * arguments. Text that does not parse replaces the arguments; empty text is `{}`.
  */
 export const fromResponseParts = (
   parts: Iterable<Response.AnyPart>
@@ -79,133 +75,104 @@ export const fromResponseParts = (
 /**
  * Makes the assistant message of a response.
  */
-export const toMessage = (self: ResponseContent, options?: Message.Options): Effect.Effect<Message.AssistantMessage> =>
-  Message.assistant(self.content, {
-    ...(Object.keys(self.usage).length === 0 ? undefined : { usage: self.usage }),
-    ...(self.model === undefined ? undefined : { model: self.model }),
-    ...(self.finishReason === undefined ? undefined : { finishReason: self.finishReason }),
+export const toMessage = (
+  { content, finishReason, model, usage }: ResponseContent,
+  options?: Message.Options
+): Effect.Effect<Message.AssistantMessage> =>
+  Message.assistant(content, {
+    ...(Object.keys(usage).length === 0 ? undefined : { usage }),
+    ...defined({ model, finishReason }),
     ...options
   })
 
 type Metadata = ToolResult.ProviderOptions
 
-/** Text that may still grow. */
-interface TextBlock {
-  readonly type: "text" | "reasoning"
-  text: string
-  metadata: Metadata
-}
+type Kind = "text" | "reasoning" | "call"
 
-/** A call whose arguments arrive piece by piece. The name is absent until it is told. */
-interface CallBlock {
-  readonly type: "call"
+/** A place in the content. Its text may grow until `part` is there. */
+interface Block {
+  readonly kind: Kind
   readonly id: string
+  /** Of a call, and absent until it arrives. */
   name: string | undefined
   providerExecuted: boolean
   text: string
   metadata: Metadata
+  part: Message.AssistantPart | undefined
 }
 
-interface DoneBlock {
-  readonly type: "done"
-  readonly part: Message.AssistantPart
-}
-
-type Block = TextBlock | CallBlock | DoneBlock
-
-/** A place in the content, filled by a later part. */
-interface Slot {
-  block: Block
-}
-
-const makeAccumulator = (): StreamAccumulator => {
-  const slots: Array<Slot> = []
-  const open = { text: new Map<string, TextBlock>(), reasoning: new Map<string, TextBlock>() }
-  const openCalls = new Map<string, { readonly slot: Slot; readonly block: CallBlock }>()
+/**
+ * Starts collecting. The accumulator is mutable: one per stream.
+ */
+export const accumulator = (): StreamAccumulator => {
+  const blocks: Array<Block> = []
+  const open = { text: new Map<string, Block>(), reasoning: new Map<string, Block>(), call: new Map<string, Block>() }
   const errors: Array<unknown> = []
   let position = -1
   let problem: Reason | undefined
-  let finish: Pick<ResponseContent, "usage" | "finishReason"> = { usage: {} }
-  let about: Pick<ResponseContent, "model" | "responseId"> = {}
+  let about: Pick<ResponseContent, "usage" | "finishReason" | "model" | "responseId"> = { usage: {} }
   let metadata: Metadata = {}
 
-  const put = <B extends Block>(block: B): { readonly slot: Slot; readonly block: B } => {
-    const slot: Slot = { block }
-    slots.push(slot)
-    return { slot, block }
-  }
-  const done = (part: Message.AssistantPart) => put({ type: "done", part })
-
-  const startText = (type: TextBlock["type"], id: string): TextBlock => {
-    const { block } = put<TextBlock>({ type, text: "", metadata: {} })
-    open[type].set(id, block)
-    return block
-  }
-  const grow = (type: TextBlock["type"], id: string, delta: string, metadata: Metadata): void => {
-    const block = open[type].get(id) ?? startText(type, id)
-    block.text += delta
-    block.metadata = mergeMetadata(block.metadata, metadata)
-  }
-
-  const startCall = (id: string) => {
-    const started = put<CallBlock>({
-      type: "call",
+  const put = (kind: Kind, id: string, values: Partial<Block>): Block => {
+    const block: Block = {
+      kind,
       id,
       name: undefined,
       providerExecuted: false,
       text: "",
-      metadata: {}
-    })
-    openCalls.set(id, started)
-    return started
-  }
-  const growCall = (id: string, delta: string, metadata: Metadata): CallBlock => {
-    const { block } = openCalls.get(id) ?? startCall(id)
-    block.text += delta
-    block.metadata = mergeMetadata(block.metadata, metadata)
+      metadata: {},
+      part: undefined,
+      ...values
+    }
+    blocks.push(block)
     return block
   }
 
-  const call = (part: Response.ToolCallPart<string, unknown>): void => {
-    const started = openCalls.get(part.id)
-    const params = part.params === undefined ? started?.block.text : part.params
-    const parsed = messageData.callArguments(params)
+  const start = (kind: Kind, id: string, values: Partial<Block>): Block => {
+    const block = put(kind, id, values)
+    open[kind].set(id, block)
+    return block
+  }
+
+  const grow = (kind: Kind, id: string, delta: string, metadata: Metadata): void => {
+    const block = open[kind].get(id) ?? start(kind, id, {})
+    block.text += delta
+    block.metadata = mergeMetadata(block.metadata, metadata)
+  }
+
+  const addCall = (part: Response.ToolCallPart<string, unknown>): void => {
+    const started = open.call.get(part.id)
+    const parsed = messageData.callArguments(part.params === undefined ? started?.text : part.params)
     if (Option.isNone(parsed)) {
       problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "arguments" }
       return
     }
-    const received = started === undefined ? undefined : receivedText(started.block.text, parsed.value.arguments)
-    const finished: DoneBlock = {
-      type: "done",
-      part: {
-        type: "tool-call",
-        id: part.id,
-        name: part.name,
-        ...(received === undefined ? undefined : { text: received }),
-        ...parsed.value,
-        ...(part.providerExecuted || started?.block.providerExecuted === true ? { providerExecuted: true } : undefined),
-        ...partOptions(mergeMetadata(started?.block.metadata ?? {}, part.metadata))
-      }
+    const block = started ?? put("call", part.id, {})
+    block.part = {
+      type: "tool-call",
+      id: part.id,
+      name: part.name,
+      ...defined({ text: receivedText(block.text, parsed.value.arguments) }),
+      ...parsed.value,
+      ...(part.providerExecuted || block.providerExecuted ? { providerExecuted: true } : undefined),
+      ...partOptions(mergeMetadata(block.metadata, part.metadata))
     }
-    if (started === undefined) put(finished)
-    else started.slot.block = finished
-    openCalls.delete(part.id)
+    open.call.delete(part.id)
   }
 
-  const result = (part: Response.ToolResultPart<string, unknown, unknown>): void => {
+  const addResult = (part: Response.ToolResultPart<string, unknown, unknown>): void => {
     if (part.preliminary || !part.providerExecuted) return
     const value = messageData.resultValue(part.encodedResult)
     if (Option.isNone(value)) {
       problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "result" }
       return
     }
-    done({
-      type: "tool-result",
-      id: part.id,
-      name: part.name,
-      result: prompts.resultFromPart(part, value.value),
-      ...partOptions(part.metadata)
-    })
+    const result = prompts.resultFromPart(part, value.value)
+    addPart({ type: "tool-result", id: part.id, name: part.name, result, ...partOptions(part.metadata) })
+  }
+
+  const addPart = (part: Message.AssistantPart): void => {
+    put("text", "", { part })
   }
 
   const add = (part: Response.AnyPart): void => {
@@ -213,53 +180,46 @@ const makeAccumulator = (): StreamAccumulator => {
     switch (part.type) {
       case "text":
       case "reasoning":
-        put<TextBlock>({ type: part.type, text: part.text, metadata: part.metadata })
+        put(part.type, "", { text: part.text, metadata: part.metadata })
         return
       case "text-start":
       case "reasoning-start":
-        startText(blockKind(part.type), part.id).metadata = part.metadata
+        start(kindOf(part.type), part.id, { metadata: part.metadata })
         return
+      case "tool-params-start": {
+        const { id, metadata, name, providerExecuted } = part
+        start("call", id, { name, providerExecuted, metadata })
+        return
+      }
       case "text-delta":
       case "reasoning-delta":
-        grow(blockKind(part.type), part.id, part.delta, part.metadata)
+      case "tool-params-delta":
+        grow(kindOf(part.type), part.id, part.delta, part.metadata)
         return
       case "text-end":
       case "reasoning-end":
-        grow(blockKind(part.type), part.id, "", part.metadata)
-        open[blockKind(part.type)].delete(part.id)
-        return
-      case "tool-params-start": {
-        const { block } = startCall(part.id)
-        block.name = part.name
-        block.providerExecuted = part.providerExecuted
-        block.metadata = part.metadata
-        return
-      }
-      case "tool-params-delta":
-        growCall(part.id, part.delta, part.metadata)
+        grow(kindOf(part.type), part.id, "", part.metadata)
+        open[kindOf(part.type)].delete(part.id)
         return
       case "tool-params-end":
-        growCall(part.id, "", part.metadata)
+        // The call itself follows
+        grow("call", part.id, "", part.metadata)
         return
       case "tool-call":
-        call(part)
+        addCall(part)
         return
       case "tool-result":
-        result(part)
+        addResult(part)
         return
       case "file":
-        done(ToolResult.filePart({ mediaType: part.mediaType, data: part.data, ...partOptions(part.metadata) }))
+        addPart(ToolResult.filePart({ mediaType: part.mediaType, data: part.data, ...partOptions(part.metadata) }))
         return
       case "response-metadata":
-        about = {
-          ...about,
-          ...(part.modelId === undefined ? undefined : { model: part.modelId }),
-          ...(part.id === undefined ? undefined : { responseId: part.id })
-        }
+        about = { ...about, ...defined({ model: part.modelId, responseId: part.id }) }
         metadata = mergeMetadata(metadata, part.metadata)
         return
       case "finish":
-        finish = { finishReason: part.reason, usage: usageOf(part.usage) }
+        about = { ...about, finishReason: part.reason, usage: usageOf(part.usage) }
         metadata = mergeMetadata(metadata, part.metadata)
         return
       case "error":
@@ -276,8 +236,7 @@ const makeAccumulator = (): StreamAccumulator => {
     result: () =>
       problem === undefined
         ? Result.succeed({
-            content: slots.flatMap(({ block }) => partsOfBlock(block)),
-            ...finish,
+            content: blocks.flatMap(partsOfBlock),
             ...about,
             ...(Object.keys(metadata).length === 0 ? undefined : { metadata }),
             errors: [...errors]
@@ -286,16 +245,18 @@ const makeAccumulator = (): StreamAccumulator => {
   }
 }
 
-const blockKind = (type: `${TextBlock["type"]}-${"start" | "delta" | "end"}`): TextBlock["type"] =>
-  type.startsWith("text") ? "text" : "reasoning"
+const kindOf = (type: string): Kind => {
+  if (type.startsWith("text")) return "text"
+  return type.startsWith("reasoning") ? "reasoning" : "call"
+}
 
 const partsOfBlock = (block: Block): ReadonlyArray<Message.AssistantPart> => {
-  if (block.type === "done") return [block.part]
-  const given = partOptions(block.metadata)
-  if (block.type !== "call") {
-    return block.text === "" && given === undefined ? [] : [{ type: block.type, text: block.text, ...given }]
+  if (block.part !== undefined) return [block.part]
+  const options = partOptions(block.metadata)
+  if (block.kind !== "call") {
+    return block.text === "" && options === undefined ? [] : [{ type: block.kind, text: block.text, ...options }]
   }
-  // Arguments of a call that was never named or made: there is nothing to call
+  // Arguments of a call without a name: there is nothing to call
   if (block.name === undefined) return []
   return [
     {
@@ -304,15 +265,15 @@ const partsOfBlock = (block: Block): ReadonlyArray<Message.AssistantPart> => {
       name: block.name,
       ...messageData.parseCallArguments(block.text),
       ...(block.providerExecuted ? { providerExecuted: true } : undefined),
-      ...given
+      ...options
     }
   ]
 }
 
-/** The streamed text of arguments, where it tells more than the arguments do. */
-const receivedText = (text: string, given: Schema.Json): string | undefined => {
-  if (text.trim() === "" || Option.contains(messageData.stringifyJson(given), text)) return undefined
-  return Equal.equals(messageData.parseCallArguments(text).arguments, given) ? text : undefined
+/** The streamed text of arguments, where it holds more than the arguments do. */
+const receivedText = (text: string, args: Schema.Json): string | undefined => {
+  if (text.trim() === "" || Option.contains(messageData.stringifyJson(args), text)) return undefined
+  return Equal.equals(messageData.parseCallArguments(text).arguments, args) ? text : undefined
 }
 
 const partOptions = (metadata: Metadata): { readonly options: Metadata } | undefined =>
@@ -324,28 +285,23 @@ const mergeMetadata = (left: Metadata, right: Metadata): Metadata => {
   const merged = new Map(Object.entries(left))
   for (const [provider, value] of Object.entries(right)) {
     const previous = merged.get(provider)
-    merged.set(
-      provider,
-      messageData.isJsonObject(previous) && messageData.isJsonObject(value) ? { ...previous, ...value } : value
-    )
+    merged.set(provider, isObject(previous) && isObject(value) ? { ...previous, ...value } : value)
   }
   return Object.fromEntries(merged)
 }
 
-const usageOf = ({ inputTokens, outputTokens }: Response.Usage): Message.TokenUsage => ({
-  ...toCount(
-    "inputTokens",
-    inputTokens.total ?? sumCounts([inputTokens.uncached, inputTokens.cacheRead, inputTokens.cacheWrite])
-  ),
-  ...toCount("outputTokens", outputTokens.total ?? sumCounts([outputTokens.text, outputTokens.reasoning])),
-  ...toCount("cacheReadTokens", inputTokens.cacheRead),
-  ...toCount("cacheWriteTokens", inputTokens.cacheWrite),
-  ...toCount("reasoningTokens", outputTokens.reasoning)
-})
+const usageOf = ({ inputTokens: input, outputTokens: output }: Response.Usage): Message.TokenUsage =>
+  defined({
+    inputTokens: toCount(input.total ?? sumCounts(input.uncached, input.cacheRead, input.cacheWrite)),
+    outputTokens: toCount(output.total ?? sumCounts(output.text, output.reasoning)),
+    cacheReadTokens: toCount(input.cacheRead),
+    cacheWriteTokens: toCount(input.cacheWrite),
+    reasoningTokens: toCount(output.reasoning)
+  })
 
-/** Absent where the first, the main part, was not reported. */
-const sumCounts = (counts: readonly [number | undefined, ...Array<number | undefined>]): number | undefined =>
-  counts[0] === undefined ? undefined : counts.reduce<number>((total, count) => total + (count ?? 0), 0)
+/** Absent where the main part was not reported. */
+const sumCounts = (main: number | undefined, ...others: ReadonlyArray<number | undefined>): number | undefined =>
+  main === undefined ? undefined : others.reduce<number>((total, count) => total + (count ?? 0), main)
 
-const toCount = (key: keyof Message.TokenUsage, value: number | undefined): Message.TokenUsage | undefined =>
-  value !== undefined && Number.isSafeInteger(value) && value >= 0 ? { [key]: value } : undefined
+const toCount = (value: number | undefined): number | undefined =>
+  value !== undefined && Number.isSafeInteger(value) && value >= 0 ? value : undefined
