@@ -12,8 +12,8 @@
  * - A system message is the first message or there is none.
  * - A tool result answers an open call of the newest assistant message; every call
  *   has one result.
- * - Results stand in the order of their calls, whatever the order in which they
- *   were added.
+ * - Results are in the order of their calls, whatever the order in which they were
+ *   added.
  * - Nothing but results can follow an open call. The end of a conversation may be
  *   open, and partly answered: that is a run which was stopped; {@link seal}
  *   closes it.
@@ -21,7 +21,7 @@
  *   message in the same turn (the messages from one user message to the next),
  *   because providers pause long tools and continue in another message. A call of
  *   that kind that got no answer is left as it is and blocks nothing.
- * - A user message says something.
+ * - A user message has text or a file.
  *
  * Adding a message takes constant time, shares the whole history with the
  * conversation it was added to, and changes nothing that you hold. Messages are
@@ -52,6 +52,7 @@
 import * as Effect from "effect/Effect"
 import { dual } from "effect/Function"
 import * as HashMap from "effect/HashMap"
+import * as Num from "effect/Number"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import * as Result from "effect/Result"
@@ -72,7 +73,7 @@ export { codec, Conversation, repairingCodec, type Repaired } from "./internal/h
 export type { ToPromptOptions } from "./internal/prompts.ts"
 
 /**
- * Tells whether a value is a conversation.
+ * Tests for a conversation.
  *
  * @category guards
  * @since 0.1.0
@@ -116,7 +117,7 @@ export const fromMessages = (
 ): Result.Result<Conversation, ConversationError> => history.appendAll(history.empty(options?.tokenLimit), messages)
 
 /**
- * Adds a message, or says which law it would break.
+ * Adds a message, or fails with the law that it would break.
  *
  * **Details**
  *
@@ -159,19 +160,6 @@ export const appendAll: {
 } = dual(2, history.appendAll)
 
 const firstIsConversation = (args: IArguments): boolean => isConversation(args[0])
-
-/**
- * Adds a system message, stamped with an id and the time.
- *
- * @category combinators
- * @since 0.1.0
- */
-export const addSystem: {
-  (content: string, options?: Message.Options): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
-  (self: Conversation, content: string, options?: Message.Options): Effect.Effect<Conversation, ConversationError>
-} = dual(firstIsConversation, (self: Conversation, content: string, options?: Message.Options) =>
-  appendMade(self, Message.system(content, options))
-)
 
 /**
  * Adds a user message, stamped with an id and the time.
@@ -437,7 +425,7 @@ export const tokenRemaining = (self: Conversation): Option.Option<number> =>
   Option.map(tokenLimit(self), (limit) => limit - tokenCount(self))
 
 /**
- * Whether {@link tokenCount} has reached a fraction of the limit: `threshold`,
+ * `true` if {@link tokenCount} has reached a fraction of the limit: `threshold`,
  * default 0.8, itself included. `false` without a limit.
  *
  * @category tokens
@@ -508,7 +496,7 @@ export const dropOldTurns: {
 interface DropOldTurnsOptions {
   /** Turns to keep, an integer from 0; absent keeps all. */
   readonly keepRecent?: number | undefined
-  /** Whether the system message stays; default `true`. */
+  /** `false` removes the system message too; default `true`. */
   readonly keepSystemPrompt?: boolean | undefined
 }
 
@@ -840,7 +828,7 @@ export const ReductionReport = Schema.Struct({
 export interface ReductionReport extends Schema.Schema.Type<typeof ReductionReport> {}
 
 /**
- * Whether nothing was changed.
+ * `true` if nothing was changed.
  *
  * @category guards
  * @since 0.1.0
@@ -849,8 +837,8 @@ export const isUnchanged = (self: ReductionReport): boolean =>
   self.removed.length === 0 && self.shortened.length === 0 && self.summary === undefined
 
 /**
- * What must stay does not fit: the system message, the current run, and the results
- * the model has not seen yet.
+ * The messages that must stay do not fit: the system message, the current run, and
+ * the results that the model has not seen yet.
  *
  * **Details**
  *
@@ -880,17 +868,16 @@ export interface Reduction {
 }
 
 /**
- * How many tokens the next request will weigh.
+ * The tokens of the next request.
  *
  * **Details**
  *
- * The newest answer with `usage.inputTokens` tells what was read for it, tools and
- * everything else included: that, and its output, and an estimate of the messages
+ * The newest answer with `usage.inputTokens` reports its request, tools and everything
+ * else included. The size is that report, its output, and an estimate of the messages
  * behind it. Without such an answer everything is estimated with `TokenCounter`.
  *
- * After `truncate`, `fit` and `compact` have removed something, older reports are
- * about a longer conversation and are not used (`hasStaleUsage`); they stay on their
- * messages for `tokenCount`.
+ * After `truncate` and `compact` have removed something, older reports are about a
+ * longer conversation and are not used; they stay on their messages for `tokenCount`.
  *
  * **Example** (Input is not counted twice)
  *
@@ -941,20 +928,20 @@ interface SizeOptions {
  * Otherwise, until it is:
  *
  * 1. tool outputs of old turns are shortened, oldest first, to their beginning and
- *    end with a marker between that says how much is missing;
+ *    end with a marker between that counts the missing characters;
  * 2. old turns are removed, oldest first, calls together with their results;
  * 3. tool outputs of the current run are shortened, oldest first.
  *
  * The system message, every message since the newest user message and open calls
  * always stay, and no result is shortened before the model has answered it. Kept
- * messages keep their ids and their order. When that is too much, the error says what
- * it would take.
+ * messages keep their ids and their order. When that is too much, the error has the
+ * budget that would do.
  *
  * Where a provider reported more tokens than the counter finds, the difference (tool
  * definitions, another vocabulary) is taken to stay. The cost is linear in the
  * conversation; each message is counted once.
  *
- * **Example** (A long tool output gives way)
+ * **Example** (A long tool output is shortened)
  *
  * ```ts
  * import { Effect } from "effect"
@@ -997,7 +984,7 @@ export const truncate: {
 interface TruncateOptions extends SizeOptions {
   /** The most tokens that the next request may weigh. */
   readonly budget: number
-  /** How many characters of a shortened tool output are kept, default 400. Outputs up to twice as long are left alone. */
+  /** The number of characters that stay of a shortened tool output, default 400. Outputs up to twice as long are left alone. */
   readonly keepOutput?: number | undefined
 }
 
@@ -1009,14 +996,14 @@ interface TruncateOptions extends SizeOptions {
  * The summary is a user message behind the system message, marked in its metadata, so
  * that the next `compact` summarizes it together with the turns that have become old
  * by then. Nothing is done, and `summarize` is not run, when there are no old turns,
- * or nothing but a summary is old. A summary that says nothing fails with the reason
- * `EmptySummary`: it would take away what was said.
+ * or nothing but a summary is old. An empty summary fails with the reason
+ * `EmptySummary`, because it would lose the old turns.
  *
  * **Gotchas**
  *
- * The summary may be longer than what it replaces: `report` tells. `summarize` reads
- * what tools returned; a text from outside that asks for something may find its way
- * into the summary.
+ * The summary may be longer than the messages it replaces: compare `before` and
+ * `after` of the report. `summarize` reads the outputs of tools, so a text from
+ * outside that asks for something may enter the summary.
  *
  * **Example** (A summary by an Effect of your own)
  *
@@ -1106,7 +1093,7 @@ const removedMessage = ({ id, role }: Message.Message, tokens: number): Reductio
 /** Position of the first message that is not the system message. */
 const firstTurnIndex = (all: ReadonlyArray<Message.Message>): number => (all[0]?.role === "system" ? 1 : 0)
 
-/** Where the newest `keepRecent` turns begin. */
+/** Position of the first of the newest `keepRecent` turns. */
 const recentTurnsIndex = (all: ReadonlyArray<Message.Message>, keepRecent: number): number => {
   const start = firstTurnIndex(all)
   let turns = 0
@@ -1115,7 +1102,7 @@ const recentTurnsIndex = (all: ReadonlyArray<Message.Message>, keepRecent: numbe
     index -= 1
     if (all[index]?.role === "user") turns += 1
   }
-  // What is left in front of the first user message is one more turn
+  // The messages in front of the first user message are one more turn
   return turns < keepRecent ? start : index
 }
 
@@ -1137,10 +1124,10 @@ const replaceText = (result: ToolResult.ToolResult, text: string): ToolResult.To
 
 const omissionMarker = (characters: number): string => `\n[... ${characters} characters left out ...]\n`
 
-/** So that no marker is ever shortened to one that tells how long the first one was. */
+/** Never shorten an already shortened output. */
 const longestMarkerLength = omissionMarker(Number.MAX_SAFE_INTEGER).length
 
-/** Two thirds from the beginning, a third from the end, where errors tend to stand. */
+/** Two thirds from the beginning, a third from the end, because errors tend to be there. */
 const cutMiddle = (text: string, keep: number): string => {
   const tail = Math.floor(keep / 3)
   const from = characterBoundary(text, keep - tail)
@@ -1157,7 +1144,7 @@ const characterBoundary = (text: string, index: number): number => {
 /** Role and separators. */
 const messageOverhead = 4
 
-/** What providers write around the name and the arguments of a call. */
+/** Tokens that providers write around the name and the arguments of a call. */
 const callOverhead = 8
 
 const imageTokens = 1600
@@ -1198,11 +1185,8 @@ const contentTokens = (counter: TokenCounter.TokenCounter, message: Message.Mess
   }
 }
 
-const partsTokens = (counter: TokenCounter.TokenCounter, content: ReadonlyArray<Message.AssistantPart>): number => {
-  let tokens = 0
-  for (const part of content) tokens += partTokens(counter, part)
-  return tokens
-}
+const partsTokens = (counter: TokenCounter.TokenCounter, content: ReadonlyArray<Message.AssistantPart>): number =>
+  Num.sumAll(content.map((part) => partTokens(counter, part)))
 
 const partTokens = (counter: TokenCounter.TokenCounter, part: Message.AssistantPart): number => {
   switch (part.type) {
@@ -1231,19 +1215,15 @@ const fileTokens = (counter: TokenCounter.TokenCounter, { data, fileName, mediaT
     : named + documentTokens * Math.max(1, Math.ceil(bytes / documentBytes))
 }
 
-const sumTokens = (messages: Iterable<Message.Message>, weigh: Weigher): number => {
-  let tokens = 0
-  for (const message of messages) tokens += weigh(message)
-  return tokens
-}
+const sumTokens = (messages: ReadonlyArray<Message.Message>, weigh: Weigher): number => Num.sumAll(messages.map(weigh))
 
-/** What the next request weighs: the newest report and what came after it, or an estimate of all. */
+/** The newest report and an estimate of the messages behind it, or an estimate of all. */
 const historyTokens = (self: history.History, weigh: Weigher): number =>
   self.reported === undefined
     ? sumTokens(history.toArray(self), weigh)
     : reportedTokens(self.reported, weigh) + sumTokens(history.messagesSince(self, self.reported), weigh)
 
-/** What was read for the answer, and the answer itself as far as it is sent back. */
+/** The request of the answer, and the answer itself as far as it is sent back. */
 const reportedTokens = (message: Message.AssistantMessage, weigh: Weigher): number => {
   const { inputTokens = 0, outputTokens, reasoningTokens = 0 } = message.usage ?? {}
   if (outputTokens === undefined) return inputTokens + weigh(message)
@@ -1256,7 +1236,7 @@ const defaultKeepOutput = 400
 interface WeighedMessage {
   readonly message: Message.Message
   readonly tokens: number
-  /** What it can be replaced by, if that weighs less. */
+  /** Its replacement, if that weighs less. */
   readonly short: { readonly message: Message.Message; readonly shortened: ShortenedOutput } | undefined
 }
 
@@ -1297,7 +1277,7 @@ const requestTokens = (self: history.History, overhead: number, weigh: Weigher):
   // A report contains what was sent beside the messages
   historyTokens(self, weigh) + (self.reported === undefined ? overhead : 0)
 
-/** What a request weighs beside the messages; a report tells it, together with what the counter misses. */
+/** Tokens of a request beside the messages. A report contains them, with the tokens that the counter misses. */
 const tokensBeside = (self: history.History, overhead: number, weigh: Weigher): number => {
   const { reported } = self
   if (reported === undefined) return overhead
@@ -1321,10 +1301,9 @@ const weighMessage = (message: Message.Message, keep: number | undefined, weigh:
 
 const shortTokens = ({ short, tokens }: WeighedMessage): number => short?.shortened.after ?? tokens
 
-const sumWeighed = (entries: ReadonlyArray<WeighedMessage>): number =>
-  entries.reduce((sum, { tokens }) => sum + tokens, 0)
+const sumWeighed = (entries: ReadonlyArray<WeighedMessage>): number => Num.sumAll(entries.map(({ tokens }) => tokens))
 
-/** Where the oldest turn begins that fits when all outputs of old turns are short. */
+/** Position of the oldest turn that fits when all outputs of old turns are short. */
 const firstKeptIndex = (
   entries: ReadonlyArray<WeighedMessage>,
   first: number,

@@ -135,7 +135,7 @@ export const sumUsage = (usages: Iterable<TokenUsage>): TokenUsage => {
 const ProviderOptions = Schema.optionalKey(ToolResult.ProviderOptions)
 
 /**
- * What the model wrote while thinking.
+ * The reasoning of the model.
  *
  * **Details**
  *

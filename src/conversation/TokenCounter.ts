@@ -1,7 +1,7 @@
 /**
- * How many tokens a text is.
+ * Counters of the tokens of a text.
  *
- * Conversations are measured with a counter where nobody reported what they are:
+ * Conversations are measured with a counter where no provider reported their size:
  * before the first answer, and after something was removed. The default needs no
  * vocabulary and was within 12 % of one of OpenAI's on every kind of text it was
  * measured on; {@link fromEncoder} counts with a real tokenizer.
@@ -17,8 +17,8 @@ import * as Layer from "effect/Layer"
  *
  * **Details**
  *
- * `count` is pure. What it said about a message is remembered as long as counter and
- * message live, so make a counter once and keep it.
+ * `count` is pure. Its result for a message is cached as long as counter and message
+ * live, so make a counter once and keep it.
  *
  * What a conversation weighs beside its text does not depend on the counter:
  *
@@ -109,7 +109,7 @@ const countHeuristic = (text: string): number => {
 
 /**
  * Counts by the shape of the text: words and where they break, digits, punctuation,
- * scripts. Linear in the text, whatever stands in it.
+ * scripts. Linear in the text, whatever its content.
  *
  * **Details**
  *
@@ -151,18 +151,6 @@ const countHeuristic = (text: string): number => {
 export const heuristic: TokenCounter = { count: countHeuristic }
 
 /**
- * What {@link fromEncoder} passes to the encoder besides the text: the option of
- * `gpt-tokenizer` that makes it take `<|endoftext|>` and the like for plain text
- * instead of throwing.
- *
- * @category models
- * @since 0.1.0
- */
-export interface EncoderOptions {
-  readonly disallowedSpecial: Set<string>
-}
-
-/**
  * Counts with a byte pair encoder.
  *
  * **When to use**
@@ -177,8 +165,9 @@ export interface EncoderOptions {
  * because the cost of these encoders grows with the square of a run without one (a
  * tool may answer with 200,000 equal letters). A piece may count one token more.
  *
- * An encoder with other parameters is wrapped, so that text with special tokens
- * counts as text there too: `fromEncoder((text) => tiktoken.encode(text, [], []))`.
+ * `disallowedSpecial` is the option of `gpt-tokenizer` that makes it take
+ * `<|endoftext|>` and the like for plain text instead of throwing. An encoder with
+ * other parameters is wrapped: `fromEncoder((text) => tiktoken.encode(text, [], []))`.
  *
  * **Example** (Counting as OpenAI does)
  *
@@ -203,9 +192,9 @@ export interface EncoderOptions {
  * @since 0.1.0
  */
 export const fromEncoder = (
-  encode: (text: string, options: EncoderOptions) => number | { readonly length: number }
+  encode: (text: string, options: { readonly disallowedSpecial: Set<string> }) => number | { readonly length: number }
 ): TokenCounter => {
-  const options: EncoderOptions = { disallowedSpecial: new Set() }
+  const options = { disallowedSpecial: new Set<string>() }
   return {
     count: (text) => {
       let tokens = 0
@@ -294,7 +283,7 @@ const kindAt = (text: string, index: number): CharacterKind | undefined => {
   return asciiKinds[code] ?? (isAccented(code) ? "accented" : "script")
 }
 
-/** What a run of a script costs, and each UTF-16 unit of it. */
+/** The price of a run of a script, and of each UTF-16 unit of it. */
 interface Script {
   readonly to: number
   readonly run: number

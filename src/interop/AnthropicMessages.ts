@@ -55,11 +55,10 @@ import * as Base64 from "effect/encoding/Base64"
 import type { ConversationError } from "../conversation/ConversationError.ts"
 import type * as Message from "../conversation/Message.ts"
 import * as history from "../conversation/internal/history.ts"
-import * as messageData from "../conversation/internal/messageData.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
-import { own } from "../payload/internal/base.ts"
+import { isObject, own } from "../payload/internal/base.ts"
 import * as untrusted from "../payload/internal/untrusted.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
@@ -517,7 +516,7 @@ const readCall = (block: UseBlock): Message.ToolCallPart => ({
 })
 
 const readServerResult = ({ content, is_error: isError }: ServerResultBlock): ToolResult.ToolResult => {
-  const code = messageData.isJsonObject(content) ? content["error_code"] : undefined
+  const code = isObject(content) ? content["error_code"] : undefined
   if (typeof code === "string") return ToolResult.failure(code, code, content)
   const success = ToolResult.success(content)
   return isError === true ? ToolResult.failure("execution_error", ToolResult.text(success), content) : success
@@ -562,7 +561,7 @@ const plainTextOf = (allowed: boolean, parts: ReadonlyArray<Message.AssistantPar
 
 const cacheControlOf = (part: { readonly options?: Json.JsonObject }): Json.JsonObject => {
   const control = foreignMessages.readOptions("anthropic", part)?.["cacheControl"]
-  return messageData.isJsonObject(control) ? { cache_control: control } : {}
+  return isObject(control) ? { cache_control: control } : {}
 }
 
 const writeText = (text: string, part: { readonly options?: Json.JsonObject }): Json.JsonObject => ({
@@ -582,7 +581,7 @@ const writeFile = (part: ToolResult.FilePart): Json.JsonObject => {
     source: writeSource(part),
     ...(part.fileName === undefined ? undefined : { title: part.fileName }),
     ...(typeof documentContext === "string" ? { context: documentContext } : undefined),
-    ...(messageData.isJsonObject(citations) ? { citations } : undefined),
+    ...(isObject(citations) ? { citations } : undefined),
     ...cacheControlOf(part)
   }
 }
@@ -647,7 +646,7 @@ const writeAssistantBlock = (part: Message.AssistantPart): Json.JsonObject => {
 /** Reasoning that Anthropic signed. */
 const thinkingBlockOf = (part: Message.ReasoningPart): Json.JsonObject | undefined => {
   const info = foreignMessages.readOptions("anthropic", part)?.["info"]
-  if (!messageData.isJsonObject(info)) return undefined
+  if (!isObject(info)) return undefined
   const { redactedData, signature, type } = info
   if (type === "thinking" && typeof signature === "string") return { type, thinking: part.text, signature }
   return type === "redacted_thinking" && typeof redactedData === "string" ? { type, data: redactedData } : undefined
@@ -687,11 +686,10 @@ const writeServerResult = (part: Message.ToolResultPart): Json.JsonObject => {
 
 /** Content as it was received, without what Anthropic refuses. */
 const withoutRefused = (raw: Schema.Json, said: foreignMessages.ForeignMessage): Schema.Json => {
-  if (said.role === "tool") return messageData.isJsonObject(raw) ? withoutBlankResult(raw, said) : raw
+  if (said.role === "tool") return isObject(raw) ? withoutBlankResult(raw, said) : raw
   if (!Array.isArray(raw)) return raw
   return withoutBlankText(raw).map((block: Schema.Json) => {
-    if (!messageData.isJsonObject(block) || !isUseBlock(block) || messageData.isJsonObject(own(block, "input")))
-      return block
+    if (!isObject(block) || !isUseBlock(block) || isObject(own(block, "input"))) return block
     const part = said.role === "assistant" ? said.content.find((part) => isCallOf(part, block["id"])) : undefined
     return part?.type === "tool-call" ? { ...block, input: part.arguments } : block
   })
@@ -706,10 +704,7 @@ const isCallOf = (part: { readonly type: string; readonly id?: string }, id: Sch
 const withoutBlankText = (blocks: ReadonlyArray<Schema.Json>): ReadonlyArray<Schema.Json> =>
   blocks.filter(
     (block) =>
-      !messageData.isJsonObject(block) ||
-      block["type"] !== "text" ||
-      typeof block["text"] !== "string" ||
-      !isBlank(block["text"])
+      !isObject(block) || block["type"] !== "text" || typeof block["text"] !== "string" || !isBlank(block["text"])
   )
 
 const withoutBlankResult = (raw: Json.JsonObject, said: foreignMessages.ForeignMessage): Json.JsonObject => {
@@ -718,7 +713,7 @@ const withoutBlankResult = (raw: Json.JsonObject, said: foreignMessages.ForeignM
   const isEmpty = blocks === undefined ? typeof content === "string" && isBlank(content) : blocks.length === 0
   if (!isEmpty) return blocks === undefined ? raw : { ...raw, content: blocks }
   const canonical = writeContent(said, undefined)
-  const replaced = messageData.isJsonObject(canonical) ? own(canonical, "content") : undefined
+  const replaced = isObject(canonical) ? own(canonical, "content") : undefined
   return Object.fromEntries(
     Object.entries(raw).flatMap(([key, value]) => {
       if (key !== "content") return [[key, value] as const]

@@ -50,10 +50,10 @@ import * as Schema from "effect/Schema"
 import type { ConversationError } from "../conversation/ConversationError.ts"
 import type * as Message from "../conversation/Message.ts"
 import * as history from "../conversation/internal/history.ts"
-import * as messageData from "../conversation/internal/messageData.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
+import { isObject } from "../payload/internal/base.ts"
 import * as untrusted from "../payload/internal/untrusted.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
@@ -539,16 +539,14 @@ const withoutRefused = (raw: Json.JsonObject, said: foreignMessages.ForeignMessa
 
 const withoutEmptyText = (content: Schema.Json): Schema.Json => {
   if (!Array.isArray(content)) return content
-  const said = content.filter(
-    (part) => !messageData.isJsonObject(part) || part["type"] !== "text" || part["text"] !== ""
-  )
+  const said = content.filter((part) => !isObject(part) || part["type"] !== "text" || part["text"] !== "")
   return said.length === 0 ? null : said
 }
 
 const isFunctionCall = (value: Schema.Json | undefined): boolean =>
-  messageData.isJsonObject(value) &&
+  isObject(value) &&
   value["type"] === "function" &&
-  messageData.isJsonObject(value["function"]) &&
+  isObject(value["function"]) &&
   typeof value["function"]["arguments"] === "string"
 
 const decodeMessage = Schema.decodeUnknownOption(WireMessage)
@@ -558,7 +556,7 @@ const writeAsReceived = (said: foreignMessages.ForeignMessage, note: foreignMess
   const canonical = writeMessage(said, note.form)
   if (note.patch === undefined) return canonical
   const patched = foreignMessages.applyNote(canonical, note)
-  if (!messageData.isJsonObject(patched)) return canonical
+  if (!isObject(patched)) return canonical
   return Option.match(decodeMessage(patched), {
     onNone: () => canonical,
     onSome: (message) => {

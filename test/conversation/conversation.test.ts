@@ -196,7 +196,8 @@ describe("CONV-1 reading a conversation", () => {
       const cleared = Conversation.clear(yield* make)
       assert.deepStrictEqual(pluck(Conversation.messages(cleared), "role"), ["system"])
       assert.deepStrictEqual(Conversation.tokenRemaining(cleared), Option.some(1000))
-      yield* Conversation.addSystem(Conversation.clear(yield* Conversation.addUser(Conversation.empty, "x")), "s")
+      const blank = Conversation.clear(yield* Conversation.addUser(Conversation.empty, "x"))
+      assert(Result.isSuccess(Conversation.append(blank, yield* Message.system("s"))))
     })
   )
 

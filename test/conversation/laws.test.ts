@@ -36,14 +36,14 @@ describe("CONV-2 invalid states do not exist", () => {
 
   it.effect("late and second system message", () =>
     Effect.gen(function* () {
-      const late = yield* reasonOf(
-        Conversation.addUser(Conversation.empty, "Hello").pipe(Effect.flatMap(Conversation.addSystem("Late")))
-      )
-      assert.strictEqual(late._tag, "MisplacedSystem")
-      const second = yield* reasonOf(
-        Conversation.make({ system: "First" }).pipe(Effect.flatMap(Conversation.addSystem("Second")))
-      )
-      assert.strictEqual(second._tag, "MisplacedSystem")
+      const system = yield* Message.system("Late")
+      for (const before of [
+        yield* Conversation.addUser(Conversation.empty, "Hello"),
+        yield* Conversation.make({ system: "First" })
+      ]) {
+        const reason = yield* reasonOf(Effect.fromResult(Conversation.append(before, system)))
+        assert.strictEqual(reason._tag, "MisplacedSystem")
+      }
     })
   )
 

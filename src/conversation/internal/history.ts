@@ -56,7 +56,7 @@ interface Listed {
 
 type Calls = HashMap.HashMap<string, Message.ToolCallPart>
 
-/** What the laws need to know about the messages so far, kept as they are added. */
+/** The facts about the messages that the laws need, kept as messages are added. */
 export interface History extends Conversation {
   readonly tokenLimit: number | undefined
   readonly last: Node | undefined
@@ -68,7 +68,7 @@ export interface History extends Conversation {
   readonly lastAssistant: Message.AssistantMessage | undefined
   /** The newest answer with the size of the request, which was this conversation. */
   readonly reported: Message.AssistantMessage | undefined
-  /** Whether the newest usage was reported about a longer history than this: messages were removed since. */
+  /** `true` if the newest usage was reported about a longer history: messages were removed since. */
   readonly staleUsage: boolean
   /** Calls of the newest assistant message, in call order, and their positions. */
   readonly batch: ReadonlyArray<Message.ToolCallPart>
@@ -146,9 +146,7 @@ export const empty = (tokenLimit: number | undefined): History =>
 export const withTokenLimit = (self: History, tokenLimit: number | undefined): History =>
   makeHistory({ ...self, tokenLimit })
 
-export const hasStaleUsage = (self: Conversation): boolean => asHistory(self).staleUsage
-
-/** Whether a call of this id occurs anywhere in the conversation. */
+/** Tests for a call of this id anywhere in the conversation. */
 export const hasCall = (self: Conversation, id: string): boolean => HashMap.has(asHistory(self).callIds, id)
 
 /** On the message that is a summary: how many messages it replaces. */
@@ -341,7 +339,7 @@ export const openBatch = (self: History): ReadonlyArray<Message.ToolCallPart> =>
 
 // Laws
 
-/** Where a message was read. */
+/** The place of a message in what is read. */
 interface Place {
   readonly index: number
   readonly id: string
@@ -401,7 +399,7 @@ const checkToolResult = (
   return { _tag: isAnswered ? "DuplicateResult" : "OrphanResult", ...place, callId, open: someOpenCallIds(self) }
 }
 
-/** How many calls an error about a result names: a repair reports one for each of thousands. */
+/** The most calls that an error about a result names: a repair reports one for each of thousands. */
 const maxNamedCalls = 20
 
 const someOpenCallIds = (self: History): ReadonlyArray<string> => {
@@ -751,7 +749,7 @@ export const repairMessages = Effect.fnUntraced(function* (
 export const Wire = Schema.Struct({
   version: Schema.Literal(1),
   tokenLimit: Schema.optionalKey(Schema.Finite),
-  /** Whether the newest usage was reported about a longer history than this. */
+  /** `true` if the newest usage was reported about a longer history. */
   staleUsage: Schema.optionalKey(Schema.Literal(true)),
   messages: Schema.Array(Message.Message)
 })

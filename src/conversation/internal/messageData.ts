@@ -6,6 +6,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Limits from "../../payload/Limits.ts"
+import { isObject } from "../../payload/internal/base.ts"
 
 // Messages copied and frozen here. They can be shared by any number of conversations.
 const frozen = new WeakSet<object>()
@@ -21,14 +22,14 @@ export const freeze = <M extends object>(self: M): M => {
   return copied
 }
 
+type Container = Record<string, unknown> | Array<unknown>
+
 const isContainer = (value: unknown): value is Container => {
   if (typeof value !== "object" || value === null) return false
   if (Array.isArray(value)) return true
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null
 }
-
-type Container = Record<string, unknown> | Array<unknown>
 
 // Iterative, because the JSON in a tool result may be nested deeper than the stack.
 const copyFrozen = <A>(self: A): A => {
@@ -72,9 +73,6 @@ const copyFields = (
 
 export const toJson: (input: unknown) => Option.Option<Schema.Json> = Schema.decodeUnknownOption(Schema.Json)
 
-export const isJsonObject = (json: unknown): json is Readonly<Record<string, Schema.Json>> =>
-  typeof json === "object" && json !== null && !Array.isArray(json)
-
 interface CallArguments {
   readonly arguments: Schema.Json
   readonly text?: string
@@ -100,7 +98,7 @@ export const parseCallArguments = (text: string): CallArguments => {
   )
 }
 
-/** The result of a tool that the provider ran; what cannot be stored becomes its JSON text. */
+/** The result of a tool that the provider ran; a value that cannot be stored becomes its JSON text. */
 export const resultValue = (value: unknown): Option.Option<Schema.Json> =>
   value === undefined
     ? Option.some(null)
@@ -112,13 +110,13 @@ export const stringifyJson = (json: Schema.Json): Option.Option<string> =>
 
 const textArguments = (text: string): CallArguments => ({ arguments: text, text })
 
-// The rest is for what stands around: messages, events, events of children
+// The rest is for the JSON around it: messages, events, events of children
 const maxDepth = Limits.defaults.maxDepth / 2
 
 /**
- * Whether codecs accept the value. A model must not be able to write what stops a
- * run from being stored: such arguments stay text, and the tool's validation
- * refuses them.
+ * Tests that codecs accept the value. A model must not be able to write a value that
+ * keeps a run from being stored: such arguments stay text, and the tool's validation
+ * rejects them.
  */
 const isStorable = (json: Schema.Json): boolean => {
   const pending: Array<readonly [json: Schema.Json, depth: number]> = [[json, 1]]
@@ -133,6 +131,6 @@ const isStorable = (json: Schema.Json): boolean => {
 
 const hasForbiddenKey = (value: object): boolean => {
   if (Object.hasOwn(value, "__proto__")) return true
-  const inner = isJsonObject(value) && Object.hasOwn(value, "constructor") ? value["constructor"] : undefined
-  return isJsonObject(inner) && Object.hasOwn(inner, "prototype")
+  const inner = isObject(value) && Object.hasOwn(value, "constructor") ? value["constructor"] : undefined
+  return isObject(inner) && Object.hasOwn(inner, "prototype")
 }

@@ -30,7 +30,7 @@ export interface ToPromptOptions {
    */
   readonly toolName?: ((name: string) => string) | undefined
   /**
-   * Whether `Conversation.fromPrompt` is to read the prompt back. Then it holds
+   * `true` for a prompt that `Conversation.fromPrompt` can read back. Then it holds
    * everything; the members that prompts have no field for (ids, times, models, usage, metadata,
    * argument text) are in the provider options under `"effect-emissary"`. Default `false`: the
    * prompt for a model.
@@ -49,7 +49,7 @@ type MessageNote = typeof MessageNote.Type
 
 const Note = Schema.Struct({
   message: Schema.optionalKey(MessageNote),
-  /** Whether the arguments of the prompt are those of the call. */
+  /** The arguments of the prompt are those of the call. */
   exact: Schema.optionalKey(Schema.Literal(true)),
   /** Argument text as received. */
   text: Schema.optionalKey(Schema.String),
@@ -57,7 +57,7 @@ const Note = Schema.Struct({
   failure: Schema.optionalKey(
     Schema.Struct({ type: Schema.String, message: Schema.String, value: Schema.optionalKey(Schema.Json) })
   ),
-  /** Whether the result has content of its own. */
+  /** The result has content of its own. */
   content: Schema.optionalKey(Schema.Boolean)
 })
 
@@ -309,7 +309,7 @@ const providerFailure = (result: ToolResult.Failure): Schema.Json => {
   return isComplete ? result.value : failureValue(result)
 }
 
-/** Whether the content is what the model reads anyway. */
+/** Tests that the content is what the model reads anyway. */
 const isDerived = (result: ToolResult.ToolResult): boolean => {
   const plain = ToolResult.isFailure(result)
     ? ToolResult.failure(result.type, result.message, result.value)

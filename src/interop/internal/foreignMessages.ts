@@ -12,10 +12,9 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import * as ConversationError from "../../conversation/ConversationError.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
-import * as messageData from "../../conversation/internal/messageData.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { Limits } from "../../payload/Limits.ts"
-import { defined, kindOf, own } from "../../payload/internal/base.ts"
+import { defined, isObject, kindOf, own } from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as RenderError from "../RenderError.ts"
 
@@ -92,7 +91,7 @@ export const applyNote = (written: Schema.Json, { patch }: Note): Schema.Json =>
 /** One provider's options of a part or message, if they are an object. */
 export const readOptions = (format: Format, self: { readonly options?: JsonObject }): JsonObject | undefined => {
   const options = self.options === undefined ? undefined : own(self.options, format)
-  return messageData.isJsonObject(options) ? options : undefined
+  return isObject(options) ? options : undefined
 }
 
 /** Provider options that hold something. */
@@ -152,7 +151,7 @@ export const checkRoles = (
   known: ReadonlyArray<string>
 ): Effect.Effect<void, ConversationError.ConversationError> => {
   for (const [index, item] of items.entries()) {
-    if (!messageData.isJsonObject(item)) continue
+    if (!isObject(item)) continue
     const role = own(item, "role")
     if (typeof role === "string" && !known.includes(role)) {
       const found = JSON.stringify(role.slice(0, 40))
@@ -320,7 +319,7 @@ export const renderCall = (
 ): Result.Result<Message.ToolCallPart, RenderError.Reason> => {
   const name =
     options.toolName === undefined || part.providerExecuted === true ? part.name : options.toolName(part.name)
-  if (messageData.isJsonObject(part.arguments)) return Result.succeed({ ...part, name })
+  if (isObject(part.arguments)) return Result.succeed({ ...part, name })
   if (options.invalidArguments === "wrap") {
     const { text: _, ...rest } = part
     return Result.succeed({ ...rest, name, arguments: { invalid_arguments: part.arguments } })
