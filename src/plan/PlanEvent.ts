@@ -21,13 +21,13 @@ import type * as PlanRun from "./PlanRun.ts"
  * - `StepSkipped`: a step that a route, or the end of a branch, jumped over. The step may
  *   still run later, in a loop.
  * - `RouteTaken` with `rejoin` is the end of a branch.
- * - `StepRetried`: a try failed with `failure`, and try number `attempt` comes after the
- *   pause of the retry policy. `StepStarted` with that `attempt` is told when it begins.
- * - `BandFinished`: all members have finished and count. It does not come when one of them
+ * - `StepRetried`: an attempt failed with `failure`, and attempt number `attempt` follows the
+ *   pause of the retry policy. `StepStarted` with that `attempt` is emitted when it begins.
+ * - `BandFinished`: all members have finished and count. It is not emitted when one of them
  *   failed, paused or concluded.
- * - `Agent` is what an agent in a step tells, deltas included.
- * - `StateChanged` is each durable fact with the state after it, after the event that says
- *   what it means. Facts of nested plans are facts of the outermost run.
+ * - `Agent` is an event of an agent in a step, deltas included.
+ * - `StateChanged` is each durable event with the state after it, after the event with its
+ *   meaning. Events of nested plans are events of the outermost run.
  * - `Checkpointed`: everything up to `state` is written, under `key`.
  * - `PlanFinished` with an empty `path` is the last event. A run that fails has none: the
  *   stream fails.

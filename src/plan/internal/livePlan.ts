@@ -1,5 +1,5 @@
 /**
- * A plan with the code that its names stand for, checked and bound, and the options of its runs.
+ * A plan with the code behind its names, checked and bound, and the options of its runs.
  */
 
 import * as Effect from "effect/Effect"
@@ -72,7 +72,7 @@ export interface Options {
 }
 
 /**
- * What `Plan.make` takes: steps, with options before them or without.
+ * The arguments of `Plan.make`: steps, with options before them or without.
  */
 export type MakeArguments = ReadonlyArray<Step.Any> | readonly [options: Options, ...steps: ReadonlyArray<Step.Any>]
 
@@ -107,7 +107,7 @@ export type KnownNames<Args extends MakeArguments> = {
 }
 
 /**
- * What a plan gives: the type of its `output`, or JSON.
+ * The output of a plan: the type of its `output`, or JSON.
  */
 export type PlanOutput<Args extends MakeArguments> = Args extends readonly [infer First, ...infer _Steps]
   ? OptionOf<First, "output"> extends infer S
@@ -130,12 +130,12 @@ type OptionOf<O, Key extends keyof Options> = O extends Step.Any
     : undefined
 
 /**
- * What the target of a step requires.
+ * The services of the target of a step.
  */
 type StepServices<S> = S extends Step.Step<infer _Name, infer _Refs, infer R> ? R : never
 
 /**
- * What the targets and predicates of a plan require.
+ * The services of the targets and predicates of a plan.
  */
 export type PlanServices<Args extends MakeArguments> =
   | StepServices<Extract<Args[number], Step.Any>>
@@ -202,7 +202,7 @@ export interface BoundToolTarget {
 
 export type BoundTarget = BoundToolTarget | Exclude<stepTarget.LiveTarget, { readonly _tag: "Tool" }>
 
-/** What an agent that the plan is bound with remembers. */
+/** The memory of an agent that the plan is bound with. */
 export interface LiveMemory {
   readonly text: Effect.Effect<string, unknown> | undefined
   readonly output: Effect.Effect<Schema.Json | undefined, unknown> | undefined
@@ -260,7 +260,7 @@ export const checkParts = Effect.fnUntraced(function* (
   }
 })
 
-/** How a plan looks in logs: its code and what it is bound with are nobody's business there. */
+/** A plan as logs show it: without its code, tools and agents. */
 export const inspectable = (
   _id: "Plan" | "Plan.Bound",
   { definition, digest }: LivePlan
@@ -278,10 +278,10 @@ export const planFromLive = <R, A = Schema.Json>(live: LivePlan): Plan<A, R> => 
   live
 })
 
-/** Whether something is a plan. */
+/** True for a plan. */
 export const isPlan = (u: unknown): u is Plan<unknown, unknown> => Predicate.hasProperty(u, planNames.planTypeId)
 
-/** Whether an agent is a plan that can run. */
+/** True for an agent that is a plan. */
 export const isBound = (u: unknown): u is Bound<unknown, unknown> => Predicate.hasProperty(u, boundTypeId)
 
 /** The output of an agent, as far as it is known before the agent is there. */
@@ -291,10 +291,10 @@ const agentOutputSchema = (agent: Step.AgentTarget<unknown> | undefined): stepSc
     ? undefined
     : (Option.getOrUndefined(Agent.outputSchema(agent)) as stepSchema.StepSchema | undefined)
 
-/** Whether a schema says no more than that it is a text, which needs no saying. */
+/** True for a schema of any text, which is the default. */
 const isTextSchema = (json: JsonObject): boolean => json["type"] === "string" && Object.keys(json).length === 1
 
-/** A step whose agent can never answer what the step says. */
+/** The problem of a step whose agent never answers with the output of the step. */
 const outputMismatch = (
   { definition }: LiveStep,
   index: number,
@@ -322,7 +322,7 @@ const outputMismatch = (
   })
 }
 
-/** Steps that say another output than the agents that they run. */
+/** The problems of steps whose output is not that of the agents that they run. */
 export const checkAgentOutput = (
   steps: ReadonlyArray<LiveStep>,
   agentOf: (target: stepTarget.LiveTarget) => Step.AgentTarget<unknown> | undefined
@@ -341,7 +341,7 @@ interface Exported {
   readonly schema: stepSchema.StepCodec
 }
 
-/** Where a schema stands, for messages. */
+/** The place of a schema, for messages. */
 interface SchemaPlace {
   readonly step?: string
   readonly index?: number

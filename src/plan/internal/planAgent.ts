@@ -28,7 +28,7 @@ import * as performStep from "./performStep.ts"
 import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
-/** Writes down what happened in the plan's run, as progress of the agent's. */
+/** Saves the events of the plan's run as progress of the agent's. */
 const journalOf = (turn: ActiveRun, before: PlanRun.State | undefined): livePlan.Journal => {
   let told = before?.usage ?? {}
   return (events, state) =>
@@ -44,7 +44,7 @@ const journalOf = (turn: ActiveRun, before: PlanRun.State | undefined): livePlan
     })
 }
 
-/** What agents in steps tell is told as that of children: their ids and names are those of the steps. */
+/** Events of agents in steps are emitted as those of children, with the names of the steps as ids and names. */
 const sinkOf = ({ recorder, streaming }: ActiveRun): performStep.EventSink => ({
   streaming,
   emit: (event: PlanEvent<unknown>) =>
@@ -173,7 +173,7 @@ const unreadableProgress = (error: { readonly _tag: string; readonly message: st
     error
   )
 
-/** Where a plan's run stands, from its facts. */
+/** The state of a plan's run, from its events. */
 const replayProgress = (
   bound: livePlan.BoundPlan,
   facts: Chunk.Chunk<Schema.Json>
@@ -190,7 +190,7 @@ const replayProgress = (
 
 const speakers = { user: "User", assistant: "Assistant" } as const
 
-/** What was said before, one paragraph for each message that says something. */
+/** The text of earlier messages, one paragraph for each message that has some. */
 const earlierMessages = (messages: ReadonlyArray<Message.Message>): string =>
   messages
     .flatMap((message) => {
@@ -257,10 +257,10 @@ const concludedAnswer = (schema: stepSchema.StepCodec | undefined, answer: strin
 type PausedOutcome = Extract<PlanRun.Outcome, { readonly _tag: "Paused" }>
 
 /**
- * A step that waits for anybody is a request under its own name: it fails when it is
- * denied, and runs again when the plan goes on, which takes one decision about anything
- * that waits; so does a step in the same band that nobody has decided about. A call is
- * never made without its own decision.
+ * A step that waits for a resume is a request under its own name: it fails when it is
+ * denied, and runs again when the plan is resumed, which takes one decision about anything
+ * that waits; so does a step in the same band without a decision. A call is never made
+ * without its own decision.
  */
 const requestsOf = ({ pauses, requests }: PausedOutcome): ReadonlyArray<Run.ApprovalRequest> => [
   ...requests,
@@ -272,7 +272,7 @@ const requestsOf = ({ pauses, requests }: PausedOutcome): ReadonlyArray<Run.Appr
   }))
 ]
 
-/** What plans find themselves. Their messages say places and kinds, and quote nobody but who decides. */
+/** The failures that plans detect. Their messages have places and kinds, and quote only decisions. */
 const planReasonTypes: ReadonlySet<string> = new Set([
   "Timeout",
   "Denied",
@@ -296,7 +296,7 @@ const isPlanReason = (error: PlanError.PlanError, type: string): boolean =>
       cause instanceof stepSchema.OutputInvalid
   })
 
-/** What a model can do something with; advice is for whoever wrote the plan. */
+/** A message for models; advice is for the author of the plan. */
 const withoutAdvice = (message: string): string => message.replace(performStep.outputAdvice, "")
 
 /** Where and what, without the words of those who failed. */
@@ -338,7 +338,7 @@ const agentReason = (error: PlanError.PlanError, maxDepth: number): AgentError.R
 
 const usageFields = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"] as const
 
-/** What `before` lacks of `after`, which goes on from it. Nothing where they are the same. */
+/** The usage in `after` that `before` lacks, or nothing where they are the same. */
 const usageDifference = (after: Message.TokenUsage, before: Message.TokenUsage): Message.TokenUsage | undefined => {
   const entries = usageFields.flatMap((field): ReadonlyArray<[(typeof usageFields)[number], number]> => {
     const value = after[field]
