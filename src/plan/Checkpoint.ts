@@ -572,7 +572,7 @@ const checkLease = ({ head }: Stored): Effect.Effect<void, Reason> =>
 
 /** The state of a run, folded from its events; `undefined` if it has none. */
 const stateOf = Effect.fnUntraced(function* (
-  { runs }: Storage,
+  runs: Storage["runs"],
   plan: livePlan.BoundPlan,
   at: Stored
 ): Effect.fn.Return<PlanRun.State | undefined, ClaimError> {
@@ -600,33 +600,22 @@ const canonicalInput = (input: PlanRun.ResolvedInput) =>
   )
 
 /** Takes keys: begins runs, and takes over those that no process works on. */
-const makeClaims = (storage: Storage, lease: Lease) => {
-  const { runs } = storage
+const makeClaims = ({ runs }: Storage, lease: Lease) => {
+  const renewed = Effect.map(DateTime.now, (updated) => ({ updated, lease: DateTime.addDuration(updated, lease.time) }))
 
   const begin = Effect.fnUntraced(function* (
     { definition, digest }: livePlan.BoundPlan,
     key: string,
-    given: RunBegin,
     found: Option.Option<Stored>,
+    given: RunBegin,
     isFork: boolean
   ) {
-    const updated = yield* DateTime.now
+    const times = yield* renewed
     const fork = Option.match(found, { onNone: () => isFork, onSome: ({ head }) => head.fork })
+    const counts = { revision: 0, iterations: 0, completed: 0, pending: [] }
     const at = yield* runs.begin(key, found, {
       input: (generation) => ({ generation, ...base.defined(given) }),
-      head: (log) => ({
-        ...log,
-        status: "claimed",
-        plan: definition.name,
-        digest,
-        fork,
-        lease: DateTime.addDuration(updated, lease.time),
-        updated,
-        revision: 0,
-        iterations: 0,
-        completed: 0,
-        pending: []
-      })
+      head: (log) => ({ ...log, ...times, ...counts, status: "claimed", plan: definition.name, digest, fork })
     })
     const claim: Claim = { at, definition, begin: given, state: undefined, before: undefined }
     return claim
@@ -644,64 +633,43 @@ const makeClaims = (storage: Storage, lease: Lease) => {
     if (input !== undefined && (yield* canonicalInput(input)) !== (yield* canonicalInput(begun.input))) {
       return yield* Effect.fail<Reason>({ _tag: "InputDiffers", status: head.status })
     }
-    const state = yield* stateOf(storage, plan, at)
+    const state = yield* stateOf(runs, plan, at)
     const claim: Claim = { at, definition: plan.definition, begin: begun, state, before: head }
     if (head.status === "done") {
       if (checkpointRecord.statusOfOutcome(state?.outcome?._tag) === "done") return claim
       return yield* Effect.fail(journal.damaged(runs.headKey(key), "expected events up to the result, got fewer"))
     }
-    const updated = yield* DateTime.now
+    const times = yield* renewed
     const owner = yield* storageKeys.nonce
     const status: Status = state === undefined ? "claimed" : "running"
-    const taken = yield* runs.append(
-      at,
-      (head) => ({
-        ...head,
-        status,
-        epoch: head.epoch + 1,
-        owner,
-        lease: DateTime.addDuration(updated, lease.time),
-        updated
-      }),
-      []
-    )
-    return { ...claim, at: taken }
+    const epoch = head.epoch + 1
+    return { ...claim, at: yield* runs.append(at, (head) => ({ ...head, ...times, status, epoch, owner }), []) }
   })
 
-  const start = (
+  /** Claims a key for a new run, by its policy, or without one to resume the run that is there. */
+  const claim = (
     plan: livePlan.BoundPlan,
     key: string,
-    given: RunBegin,
-    policy: Policy
+    start?: { readonly begin: RunBegin; readonly policy: Policy }
   ): Effect.Effect<Claim, Reason | PlanError.PlanError> =>
     Effect.gen(function* () {
       const found = yield* runs.head(key)
-      if (Option.isNone(found)) return yield* begin(plan, key, given, found, policy === "fork")
-      const { head } = found.value
-      yield* checkLease(found.value)
-      if (policy === "startOrResume") return yield* takeOver(plan, found.value, given.input)
-      if (policy === "restart" || head.status === "done" || head.status === "cancelled") {
-        return yield* begin(plan, key, given, found, false)
+      if (Option.isNone(found)) {
+        if (start === undefined) return yield* Effect.fail<Reason>({ _tag: "NothingToResume" })
+        return yield* begin(plan, key, found, start.begin, start.policy === "fork")
       }
-      const { lease, owner, status } = head
-      return yield* Effect.fail<Reason>({
-        _tag: "Unfinished",
-        owner,
-        status,
-        ...base.defined({ leaseUntil: lease })
-      })
-      // Another process was faster: look which one
-    }).pipe(Effect.catchTag("Conflict", () => start(plan, key, given, policy)))
-
-  const resume = (plan: livePlan.BoundPlan, key: string): Effect.Effect<Claim, Reason | PlanError.PlanError> =>
-    Effect.gen(function* () {
-      const found = yield* runs.head(key)
-      if (Option.isNone(found)) return yield* Effect.fail<Reason>({ _tag: "NothingToResume" })
       yield* checkLease(found.value)
-      return yield* takeOver(plan, found.value, undefined)
-    }).pipe(Effect.catchTag("Conflict", () => resume(plan, key)))
+      if (start === undefined) return yield* takeOver(plan, found.value, undefined)
+      if (start.policy === "startOrResume") return yield* takeOver(plan, found.value, start.begin.input)
+      const { lease: leaseUntil, owner, status } = found.value.head
+      if (start.policy === "restart" || status === "done" || status === "cancelled") {
+        return yield* begin(plan, key, found, start.begin, false)
+      }
+      return yield* Effect.fail<Reason>({ _tag: "Unfinished", owner, status, ...base.defined({ leaseUntil }) })
+      // Another process was faster: look which one
+    }).pipe(Effect.catchTag("Conflict", () => claim(plan, key, start)))
 
-  return { start, resume }
+  return claim
 }
 
 /** The status of a run whose events do not hold its end. */
@@ -878,7 +846,7 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
   const lease = yield* leaseOptions(options)
   const storage = makeStorage(yield* VersionedStore.VersionedStore, options.namespace ?? "plan")
   const { runs } = storage
-  const claims = makeClaims(storage, lease)
+  const claim = makeClaims(storage, lease)
 
   const fail = (key: string | undefined) => (reason: Reason) =>
     new CheckpointError({ ...base.defined({ key }), reason })
@@ -892,11 +860,11 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
   ) {
     const begin = { input: yield* performStep.resolveInput(live.definition.name, input), context, maxIterations }
     const own = policy === "fork" ? `${key}:${yield* storageKeys.nonce}` : key
-    return yield* Effect.mapError(claims.start(live, own, begin, policy), failRun(own))
+    return yield* Effect.mapError(claim(live, own, { begin, policy }), failRun(own))
   })
 
   const claimResume = <A, R>({ live }: livePlan.Bound<A, R>, { key }: ResumeOptions) =>
-    Effect.mapError(claims.resume(live, key), failRun(key))
+    Effect.mapError(claim(live, key), failRun(key))
 
   const perform = <A, R>(
     plan: livePlan.Bound<A, R>,
@@ -905,12 +873,12 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
   ) =>
     Effect.uninterruptibleMask((restore) =>
       Effect.gen(function* () {
-        const claim = yield* claiming
-        const { at, begin, state } = claim
+        const claimed = yield* claiming
+        const { at, begin, state } = claimed
         if (at.head.status === "done" && state !== undefined) {
           return { ...(yield* restore(Plan.resume(plan, state, options))), key: at.key }
         }
-        const session = openSession(storage, lease, claim)
+        const session = openSession(storage, lease, claimed)
         const engine = Effect.suspend(() =>
           state === undefined
             ? Plan.run(plan, begin.input, engineOptions(options, session, begin))
@@ -936,10 +904,10 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
     Stream.unwrap(
       Effect.uninterruptible(
         Effect.gen(function* () {
-          const claim = yield* claiming
-          const { at, begin, state } = claim
+          const claimed = yield* claiming
+          const { at, begin, state } = claimed
           if (at.head.status === "done" && state !== undefined) return Plan.resumeStream(plan, state, options)
-          const session = openSession(storage, lease, claim)
+          const session = openSession(storage, lease, claimed)
           // A failure of the last write has nowhere to go once the stream has ended
           yield* Effect.addFinalizer((exit) =>
             Effect.catch(session.settle(Exit.asVoid(exit)), (error) => Effect.logWarning(error.message))
@@ -963,7 +931,7 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
   ): Effect.Effect<Option.Option<PlanRun.State>, Reason | PlanError.PlanError> =>
     Effect.gen(function* () {
       const found = yield* runs.head(key)
-      return Option.isNone(found) ? Option.none() : Option.fromUndefinedOr(yield* stateOf(storage, plan, found.value))
+      return Option.isNone(found) ? Option.none() : Option.fromUndefinedOr(yield* stateOf(runs, plan, found.value))
       // A new run began under the key since the head was read
     }).pipe(Effect.catchTag("Conflict", () => load(plan, key)))
 
