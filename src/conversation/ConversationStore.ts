@@ -255,16 +255,13 @@ interface Wire {
   readonly messages: WireMessages
 }
 
-/** Messages in the wire form of a conversation, of a version that this release reads. */
-const Wire = Schema.Json.pipe(
-  Schema.refine(
-    (json): json is Wire => {
-      const version = base.isObject(json) ? json["version"] : undefined
-      const messages = base.isObject(json) ? json["messages"] : undefined
-      return typeof version === "number" && history.codec.versions.includes(version) && base.isArray(messages)
-    },
-    { expected: `messages of version ${history.codec.versions.join(" or ")}` }
-  )
+/** JSON of messages in the wire form of a conversation, of a version that this release reads. Its codec decodes them. */
+const Wire = Schema.declare(
+  (json): json is Wire => {
+    const { messages, version } = base.isObject(json) ? json : {}
+    return typeof version === "number" && history.codec.versions.includes(version) && base.isArray(messages)
+  },
+  { expected: `messages of version ${history.codec.versions.join(" or ")}` }
 )
 
 /** The calls of older messages that a later message may answer, in call order. */
