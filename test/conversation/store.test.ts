@@ -11,6 +11,7 @@ import type { Fragment } from "effect/sql/Statement"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 
+import { changed } from "./store/changed.ts"
 import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
 
@@ -279,17 +280,13 @@ describe("CONV-9 appending is what Conversation does", () => {
     () =>
       Effect.gen(function* () {
         const written: Array<number> = []
-        const measured = Layer.effect(
-          VersionedStore.VersionedStore,
-          Effect.map(VersionedStore.VersionedStore, (store) => ({
-            ...store,
-            compareAndSet: (key, expected, value) =>
-              Effect.suspend(() => {
-                written.push(JSON.stringify(value).length)
-                return store.compareAndSet(key, expected, value)
-              })
-          }))
-        ).pipe(Layer.provide(VersionedStore.layerMemory))
+        const measured = changed((store) => ({
+          compareAndSet: (key, expected, value) =>
+            Effect.suspend(() => {
+              written.push(JSON.stringify(value).length)
+              return store.compareAndSet(key, expected, value)
+            })
+        })).pipe(Layer.provide(VersionedStore.layerMemory))
         const program = Effect.gen(function* () {
           const store = yield* ConversationStore.ConversationStore
           const bytes = Effect.fnUntraced(function* (from: number, to: number) {

@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import { Agent, RunContext, VersionedStore } from "effect-emissary"
 import { Checkpoint, Plan, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
+import { changed } from "../conversation/store/changed.ts"
 import { counting, failing, layer, reasonOf, refuses } from "./checkpoints.ts"
 import { bind, log } from "./support.ts"
 
@@ -64,16 +65,11 @@ describe("PLAN-6 a run that is done", () => {
 
 describe("PLAN-6 taking a key", () => {
   /** Everybody reads before anybody writes. */
-  const slow = Layer.effect(
-    VersionedStore.VersionedStore,
-    Effect.map(VersionedStore.VersionedStore, (store) => ({
-      ...store,
-      compareAndSet: (...args: Parameters<typeof store.compareAndSet>) =>
-        Effect.andThen(Effect.yieldNow, store.compareAndSet(...args))
-    }))
-  )
+  const slow = changed((store) => ({
+    compareAndSet: (...args) => Effect.andThen(Effect.yieldNow, store.compareAndSet(...args))
+  }))
 
-  it.effect("of those that go on at once exactly one does, and the others are told who", () =>
+  it.effect("of several resumes at once exactly one runs, and the others learn which", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       let isDown = true
@@ -144,19 +140,15 @@ describe("PLAN-6 what a run leaves", () => {
 
 describe("PLAN-6 a state that is loaded while its key is begun anew", () => {
   const hook = { before: Effect.void as Effect.Effect<unknown> }
-  const store = Layer.effect(
-    VersionedStore.VersionedStore,
-    Effect.map(VersionedStore.VersionedStore, (inner): VersionedStore.Service => ({
-      ...inner,
-      get: (key) =>
-        Effect.suspend(() => {
-          const { before } = hook
-          if (!key.includes("/journal/")) return inner.get(key)
-          hook.before = Effect.void
-          return Effect.andThen(before, inner.get(key))
-        })
-    }))
-  ).pipe(Layer.provide(VersionedStore.layerMemory))
+  const store = changed((inner) => ({
+    get: (key) =>
+      Effect.suspend(() => {
+        const { before } = hook
+        if (!key.includes("/journal/")) return inner.get(key)
+        hook.before = Effect.void
+        return Effect.andThen(before, inner.get(key))
+      })
+  })).pipe(Layer.provide(VersionedStore.layerMemory))
 
   it.effect("is that of the new run", () =>
     Effect.gen(function* () {
@@ -176,18 +168,14 @@ describe("PLAN-6 a state that is loaded while its key is begun anew", () => {
 
 describe("PLAN-6 a key that is begun again while its run is removed", () => {
   const hook = { after: Effect.void as Effect.Effect<unknown> }
-  const store = Layer.effect(
-    VersionedStore.VersionedStore,
-    Effect.map(VersionedStore.VersionedStore, (inner): VersionedStore.Service => ({
-      ...inner,
-      delete: (key, options) =>
-        Effect.tap(inner.delete(key, options), () => {
-          const { after } = hook
-          hook.after = Effect.void
-          return after
-        })
-    }))
-  ).pipe(Layer.provide(VersionedStore.layerMemory))
+  const store = changed((inner) => ({
+    delete: (key, options) =>
+      Effect.tap(inner.delete(key, options), () => {
+        const { after } = hook
+        hook.after = Effect.void
+        return after
+      })
+  })).pipe(Layer.provide(VersionedStore.layerMemory))
 
   it.effect("keeps the new run", () =>
     Effect.gen(function* () {
@@ -225,14 +213,10 @@ describe("PLAN-6 checkpoints", () => {
   )
 
   const bug = { calls: 0, at: 0 }
-  const dying = Layer.effect(
-    VersionedStore.VersionedStore,
-    Effect.map(VersionedStore.VersionedStore, (store) => ({
-      ...store,
-      compareAndSet: (...args: Parameters<typeof store.compareAndSet>) =>
-        Effect.suspend(() => (++bug.calls === bug.at ? Effect.die("a bug") : store.compareAndSet(...args)))
-    }))
-  )
+  const dying = changed((store) => ({
+    compareAndSet: (...args) =>
+      Effect.suspend(() => (++bug.calls === bug.at ? Effect.die("a bug") : store.compareAndSet(...args)))
+  }))
   it.effect("of a store that dies, whenever it does, are never damaged", () =>
     Effect.gen(function* () {
       const checkpoint = yield* Checkpoint.Checkpoint

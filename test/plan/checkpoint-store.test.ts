@@ -6,6 +6,7 @@ import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 
 import { makeDirectory } from "../conversation/store/directory.ts"
 import * as layers from "../conversation/store/layers.ts"
+import { changed } from "../conversation/store/changed.ts"
 import { counting, failing, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
 
 const directory = makeDirectory()
@@ -426,18 +427,14 @@ describe("PLAN-6 what is stored", () => {
         Effect.gen(function* () {
           let bytes = 0
           let writes = 0
-          const counted = Layer.effect(
-            store,
-            Effect.map(store, (values) => ({
-              ...values,
-              compareAndSet: (key, expected, value) =>
-                Effect.suspend(() => {
-                  bytes += JSON.stringify(value).length
-                  writes += 1
-                  return values.compareAndSet(key, expected, value)
-                })
-            }))
-          )
+          const counted = changed((values) => ({
+            compareAndSet: (key, expected, value) =>
+              Effect.suspend(() => {
+                bytes += JSON.stringify(value).length
+                writes += 1
+                return values.compareAndSet(key, expected, value)
+              })
+          }))
           const { bound } = yield* looping(steps, 1000)
           const layers = Checkpoint.layer().pipe(Layer.provide(counted), Layer.provide(VersionedStore.layerMemory))
           const result = yield* Effect.flatMap(service, (checkpoint) =>

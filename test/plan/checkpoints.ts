@@ -1,6 +1,7 @@
 /** What the tests of checkpoints have in common. */
 import { Effect, Layer, Ref } from "effect"
 import { VersionedStore } from "effect-emissary"
+import { changed } from "../conversation/store/changed.ts"
 import { Checkpoint, Plan, Step, When, type PlanError } from "effect-emissary/plan"
 
 export const layer = (options?: Checkpoint.Options) =>
@@ -56,27 +57,13 @@ export const looping = Effect.fnUntraced(function* (limit: number, maxIterations
 
 export const refuses = (message: string) => Effect.fail({ _tag: "Refused", message })
 
-/**
- * A store whose writes fail for as long as somebody says so: before they take place, or,
- * which nobody can tell from that, after.
- */
+/** A store whose writes fail while `fails` says so: before they take place, or after, which looks the same. */
 export const failing = (fails: (key: string) => boolean, when: "before" | "after" = "before") =>
-  Layer.effect(
-    VersionedStore.VersionedStore,
-    Effect.map(VersionedStore.VersionedStore, (store) => ({
-      ...store,
-      compareAndSet: (key, expected, value) => {
-        if (!fails(key)) return store.compareAndSet(key, expected, value)
-        const down = Effect.fail(
-          VersionedStore.unavailable({
-            operation: "compareAndSet",
-            key,
-            storage: "test",
-            error: "Down",
-            cause: undefined
-          })
-        )
-        return when === "before" ? down : Effect.andThen(store.compareAndSet(key, expected, value), down)
-      }
-    }))
-  )
+  changed((store) => ({
+    compareAndSet: (key, expected, value) => {
+      if (!fails(key)) return store.compareAndSet(key, expected, value)
+      const error = { operation: "compareAndSet" as const, key, storage: "test", error: "Down", cause: undefined }
+      const down = Effect.fail(VersionedStore.unavailable(error))
+      return when === "before" ? down : Effect.andThen(store.compareAndSet(key, expected, value), down)
+    }
+  }))

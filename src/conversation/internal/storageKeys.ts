@@ -1,5 +1,5 @@
 /**
- * How stores write keys so that databases sort them, and how they make versions.
+ * Keys that databases sort, and versions that never come back.
  */
 
 import { sha256 } from "@noble/hashes/sha2.js"
@@ -21,7 +21,7 @@ const sortUnit = (unit: number): string => {
   return unit < 0x2d ? `!${hex(unit, 2)}` : `~${hex(unit, 4)}`
 }
 
-/** Compared byte by byte, encoded keys stand in the order of the keys: `!` is less than all plain units, `~` more. */
+/** Compared byte by byte, encoded keys have the order of the keys: `!` is less than all plain units, `~` more. */
 export const sortable = (key: string): string => mapUnits(key, sortUnit)
 
 /** The digest of a key, in hexadecimal: the same for the same key on every machine, and short enough for an index. */
