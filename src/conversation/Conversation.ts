@@ -333,8 +333,7 @@ export const relabelCalls: {
  *
  * **Details**
  *
- * `message` is what the model reads. `result` makes the placeholder of each call,
- * where one text for all is not enough.
+ * `message` is the text for the model.
  *
  * **Example** (Continuing after an interruption)
  *
@@ -360,23 +359,12 @@ export const relabelCalls: {
 export const seal: {
   (options?: SealOptions): (self: Conversation) => Effect.Effect<Conversation>
   (self: Conversation, options?: SealOptions): Effect.Effect<Conversation>
-} = dual(firstIsConversation, (self: Conversation, options?: SealOptions) => {
-  const interrupted = ToolResult.failure("interrupted", options?.message ?? history.interruptedMessage)
-  return Effect.reduce(
-    openCalls(self),
-    () => history.asHistory(self),
-    (current, call) => {
-      const result = options?.result?.(call) ?? interrupted
-      return Effect.map(Message.tool({ callId: call.id, name: call.name, result }), (message) =>
-        history.pushMessage(current, message)
-      )
-    }
-  )
-})
+} = dual(firstIsConversation, (self: Conversation, { message = history.interruptedMessage }: SealOptions = {}) =>
+  history.seal(history.asHistory(self), message)
+)
 
 interface SealOptions {
   readonly message?: string | undefined
-  readonly result?: ((call: Message.ToolCallPart) => ToolResult.ToolResult) | undefined
 }
 
 /**
@@ -907,7 +895,7 @@ export const estimatedSize: {
   (self: Conversation, options?: SizeOptions): Effect.Effect<number>
 } = dual(firstIsConversation, (self: Conversation, options?: SizeOptions) =>
   Effect.map(TokenCounter.TokenCounter, (counter) =>
-    requestTokens(history.asHistory(self), options?.overhead ?? 0, makeWeigher(counter))
+    requestTokens(history.asHistory(self), options?.overhead ?? 0, weigherOf(counter))
   )
 )
 
@@ -977,7 +965,7 @@ export const truncate: {
   (self: Conversation, options: TruncateOptions): Effect.Effect<Reduction, BudgetTooSmall>
 } = dual(2, (self: Conversation, options: TruncateOptions) =>
   Effect.flatMap(TokenCounter.TokenCounter, (counter) =>
-    Effect.fromResult(truncateHistory(history.asHistory(self), options, makeWeigher(counter)))
+    Effect.fromResult(truncateHistory(history.asHistory(self), options, weigherOf(counter)))
   )
 )
 
@@ -1044,7 +1032,7 @@ export const compact: {
   Effect.fnUntraced(function* <E, R>(self: Conversation, { keepRecent, summarize }: CompactOptions<E, R>) {
     if (!isTurnCount(keepRecent)) return yield* invalidKeepRecent(keepRecent)
     const { open, providerOpen, tokenLimit } = history.asHistory(self)
-    const weigh = makeWeigher(yield* TokenCounter.TokenCounter)
+    const weigh = weigherOf(yield* TokenCounter.TokenCounter)
     const before = historyTokens(history.asHistory(self), weigh)
     const all = messages(self)
     const first = firstTurnIndex(all)
@@ -1066,7 +1054,7 @@ export const compact: {
     const report: ReductionReport = {
       before,
       after: historyTokens(conversation, weigh),
-      removed: old.map((message) => removedMessage(message, weigh(message))),
+      removed: old.map((message) => ({ id: message.id, role: message.role, tokens: weigh(message) })),
       shortened: [],
       summary: { id: summary.id, tokens: weigh(summary) }
     }
@@ -1084,12 +1072,6 @@ interface CompactOptions<out E, out R> {
   readonly summarize: (old: Conversation) => Effect.Effect<string, E, R>
 }
 
-const removedMessage = ({ id, role }: Message.Message, tokens: number): ReductionReport["removed"][number] => ({
-  id,
-  role,
-  tokens
-})
-
 /** Position of the first message that is not the system message. */
 const firstTurnIndex = (all: ReadonlyArray<Message.Message>): number => (all[0]?.role === "system" ? 1 : 0)
 
@@ -1105,9 +1087,6 @@ const recentTurnsIndex = (all: ReadonlyArray<Message.Message>, keepRecent: numbe
   // The messages in front of the first user message are one more turn
   return turns < keepRecent ? start : index
 }
-
-/** Where the current run begins: at the newest user message, or with everything. */
-const currentTurnIndex = (all: ReadonlyArray<Message.Message>): number => recentTurnsIndex(all, 1)
 
 /** The message with the beginning and the end of its output, where that saves enough. */
 const shortenOutput = (message: Message.ToolMessage, keep: number): Message.ToolMessage | undefined => {
@@ -1130,15 +1109,9 @@ const longestMarkerLength = omissionMarker(Number.MAX_SAFE_INTEGER).length
 /** Two thirds from the beginning, a third from the end, because errors tend to be there. */
 const cutMiddle = (text: string, keep: number): string => {
   const tail = Math.floor(keep / 3)
-  const from = characterBoundary(text, keep - tail)
-  const to = characterBoundary(text, text.length - tail)
+  const from = messageData.characterBoundary(text, keep - tail)
+  const to = messageData.characterBoundary(text, text.length - tail)
   return `${text.slice(0, from)}${omissionMarker(to - from)}${text.slice(to)}`
-}
-
-/** The position, or the one before it where it is inside of a character. */
-const characterBoundary = (text: string, index: number): number => {
-  const code = text.charCodeAt(index)
-  return code >= 0xdc00 && code < 0xe000 ? index - 1 : index
 }
 
 /** Role and separators. */
@@ -1153,25 +1126,22 @@ const documentTokens = 2500
 
 const documentBytes = 50_000
 
-const weightCaches = new WeakMap<TokenCounter.TokenCounter, WeakMap<Message.Message, number>>()
-
-const weightCacheOf = (counter: TokenCounter.TokenCounter): WeakMap<Message.Message, number> => {
-  const cache = weightCaches.get(counter) ?? new WeakMap<Message.Message, number>()
-  weightCaches.set(counter, cache)
-  return cache
-}
-
 type Weigher = (message: Message.Message) => number
 
-const makeWeigher = (counter: TokenCounter.TokenCounter): Weigher => {
-  const cache = weightCacheOf(counter)
-  return (message) => {
-    const cached = cache.get(message)
-    if (cached !== undefined) return cached
-    const tokens = messageOverhead + contentTokens(counter, message)
-    cache.set(message, tokens)
+const weighers = new WeakMap<TokenCounter.TokenCounter, Weigher>()
+
+/** Counts each message once, as long as the counter lives. */
+const weigherOf = (counter: TokenCounter.TokenCounter): Weigher => {
+  const known = weighers.get(counter)
+  if (known !== undefined) return known
+  const weights = new WeakMap<Message.Message, number>()
+  const weigh: Weigher = (message) => {
+    const tokens = weights.get(message) ?? messageOverhead + contentTokens(counter, message)
+    weights.set(message, tokens)
     return tokens
   }
+  weighers.set(counter, weigh)
+  return weigh
 }
 
 const contentTokens = (counter: TokenCounter.TokenCounter, message: Message.Message): number => {
@@ -1237,7 +1207,8 @@ interface WeighedMessage {
   readonly message: Message.Message
   readonly tokens: number
   /** Its replacement, if that weighs less. */
-  readonly short: { readonly message: Message.Message; readonly shortened: ShortenedOutput } | undefined
+  readonly short: Message.ToolMessage | undefined
+  readonly shortTokens: number
 }
 
 const truncateHistory = (
@@ -1252,7 +1223,7 @@ const truncateHistory = (
   }
   const all = history.toArray(self)
   const first = firstTurnIndex(all)
-  const current = currentTurnIndex(all)
+  const current = recentTurnsIndex(all, 1)
   const newest = all.findLastIndex((message) => message.role === "assistant")
   const keep = Math.max(0, Math.floor(options.keepOutput ?? defaultKeepOutput))
   const entries = all.map((message, index) => weighMessage(message, index < newest ? keep : undefined, weigh))
@@ -1267,7 +1238,7 @@ const truncateHistory = (
   const report: ReductionReport = {
     before,
     after,
-    removed: entries.slice(first, from).map(({ message, tokens }) => removedMessage(message, tokens)),
+    removed: entries.slice(first, from).map(({ message, tokens }) => ({ id: message.id, role: message.role, tokens })),
     shortened
   }
   return Result.succeed({ conversation: history.rebuild(messages, self.tokenLimit), report })
@@ -1289,17 +1260,11 @@ const tokensBeside = (self: history.History, overhead: number, weigh: Weigher): 
 const weighMessage = (message: Message.Message, keep: number | undefined, weigh: Weigher): WeighedMessage => {
   const tokens = weigh(message)
   const short = keep === undefined || message.role !== "tool" ? undefined : shortenOutput(message, keep)
-  if (short === undefined) return { message, tokens, short: undefined }
-  const after = weigh(short)
-  const { callId, id, name } = short
-  return {
-    message,
-    tokens,
-    short: after < tokens ? { message: short, shortened: { id, callId, name, before: tokens, after } } : undefined
-  }
+  const shortTokens = short === undefined ? tokens : weigh(short)
+  return shortTokens < tokens
+    ? { message, tokens, short, shortTokens }
+    : { message, tokens, short: undefined, shortTokens: tokens }
 }
-
-const shortTokens = ({ short, tokens }: WeighedMessage): number => short?.shortened.after ?? tokens
 
 const sumWeighed = (entries: ReadonlyArray<WeighedMessage>): number => Num.sumAll(entries.map(({ tokens }) => tokens))
 
@@ -1315,7 +1280,7 @@ const firstKeptIndex = (
   for (let index = current - 1; index >= first; index--) {
     const one = entries[index]
     if (one === undefined) continue
-    tokens += shortTokens(one)
+    tokens += one.shortTokens
     if (!(tokens <= room)) return kept
     if (one.message.role === "user" || index === first) kept = index
   }
@@ -1326,14 +1291,12 @@ const shortenOldest = (entries: ReadonlyArray<WeighedMessage>, beside: number, b
   const messages: Array<Message.Message> = []
   const shortened: Array<ShortenedOutput> = []
   let after = beside + sumWeighed(entries)
-  for (const { message, short, tokens } of entries) {
-    if (short === undefined || after <= budget) {
-      messages.push(message)
-    } else {
-      messages.push(short.message)
-      shortened.push(short.shortened)
-      after += short.shortened.after - tokens
-    }
+  for (const { message, short, shortTokens, tokens } of entries) {
+    const isKept = short === undefined || after <= budget
+    messages.push(isKept ? message : short)
+    if (isKept) continue
+    shortened.push({ id: short.id, callId: short.callId, name: short.name, before: tokens, after: shortTokens })
+    after += shortTokens - tokens
   }
   return { messages, shortened, after }
 }

@@ -11,6 +11,7 @@
 
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
+import * as messageData from "./internal/messageData.ts"
 
 /**
  * Counts the tokens of a text.
@@ -79,7 +80,7 @@ const countHeuristic = (text: string): number => {
     const start = index
     do index += 1
     while (kindAt(text, index) === "script" && scriptOf(text.charCodeAt(index)) === found)
-    if (found !== undefined) total += found.run + found.unit * (index - start)
+    if (found !== undefined) total += (found.run ?? 0) + found.unit * (index - start)
   }
 
   for (let kind = kindAt(text, index); kind !== undefined; kind = kindAt(text, index)) {
@@ -251,12 +252,10 @@ const cutBefore = (text: string, end: number): number => {
   for (let index = end; index > end - lookBack; index--) {
     if (isSpace(text.charCodeAt(index)) && !isSpace(text.charCodeAt(index - 1))) return index
   }
-  return isLowSurrogate(text.charCodeAt(end)) ? end - 1 : end
+  return messageData.characterBoundary(text, end)
 }
 
 const isSpace = (code: number): boolean => code === 32 || (code >= 9 && code <= 13)
-
-const isLowSurrogate = (code: number): boolean => code >= 0xdc00 && code < 0xe000
 
 /**
  * Counts tokens without a vocabulary: one pass over the text and a price for each
@@ -286,51 +285,43 @@ const kindAt = (text: string, index: number): CharacterKind | undefined => {
 /** The price of a run of a script, and of each UTF-16 unit of it. */
 interface Script {
   readonly to: number
-  readonly run: number
   readonly unit: number
+  readonly run?: number
 }
 
-const freeScript = { run: 0, unit: 0.05 }
-
-const unknownScript = { run: 0, unit: 0.5 }
-
-const southEastAsian = { run: 2.2, unit: 0.48 }
-
-const hangul = { run: 0, unit: 0.76 }
-
-/** In order; each begins where the one before it ends. */
+/** In order; each begins at the end of the one before it. */
 const scripts: ReadonlyArray<Script> = [
   // typographic signs of Latin text: mostly part of the token beside them
-  { to: 0xc0, ...freeScript },
-  { to: 0x370, ...unknownScript },
+  { to: 0xc0, unit: 0.05 },
+  { to: 0x370, unit: 0.5 },
   // Greek, Cyrillic, Hebrew, Arabic
-  { to: 0x400, run: 0, unit: 0.4 },
-  { to: 0x530, run: 1.27, unit: 0.105 },
-  { to: 0x590, ...unknownScript },
-  { to: 0x600, run: 0, unit: 0.41 },
-  { to: 0x780, run: 0, unit: 0.39 },
-  { to: 0x900, ...unknownScript },
+  { to: 0x400, unit: 0.4 },
+  { to: 0x530, unit: 0.105, run: 1.27 },
+  { to: 0x590, unit: 0.5 },
+  { to: 0x600, unit: 0.41 },
+  { to: 0x780, unit: 0.39 },
+  { to: 0x900, unit: 0.5 },
   // the scripts of India, then Thai, Lao, Burmese
-  { to: 0xe00, run: 0, unit: 0.41 },
-  { to: 0x1100, ...southEastAsian },
-  { to: 0x1200, ...hangul },
-  { to: 0x1780, ...unknownScript },
+  { to: 0xe00, unit: 0.41 },
+  { to: 0x1100, unit: 0.48, run: 2.2 },
+  { to: 0x1200, unit: 0.76 },
+  { to: 0x1780, unit: 0.5 },
   // Khmer
-  { to: 0x1800, ...southEastAsian },
-  { to: 0x2000, ...unknownScript },
-  { to: 0x2070, ...freeScript },
-  { to: 0x3000, run: 0, unit: 1 },
-  { to: 0x3040, ...freeScript },
+  { to: 0x1800, unit: 0.48, run: 2.2 },
+  { to: 0x2000, unit: 0.5 },
+  { to: 0x2070, unit: 0.05 },
+  { to: 0x3000, unit: 1 },
+  { to: 0x3040, unit: 0.05 },
   // kana, Chinese characters, Hangul
-  { to: 0x3100, run: 0, unit: 0.83 },
-  { to: 0x3400, ...unknownScript },
-  { to: 0xa000, run: 0, unit: 0.88 },
-  { to: 0xac00, ...unknownScript },
-  { to: 0xd7b0, ...hangul },
+  { to: 0x3100, unit: 0.83 },
+  { to: 0x3400, unit: 0.5 },
+  { to: 0xa000, unit: 0.88 },
+  { to: 0xac00, unit: 0.5 },
+  { to: 0xd7b0, unit: 0.76 },
   // both halves of emoji and of rare characters
-  { to: 0xe000, run: 0, unit: 1.3 },
-  { to: 0xff00, ...unknownScript },
-  { to: 0x10000, ...freeScript }
+  { to: 0xe000, unit: 1.3 },
+  { to: 0xff00, unit: 0.5 },
+  { to: 0x10000, unit: 0.05 }
 ]
 
 const scriptOf = (code: number): Script | undefined => scripts.find((script) => code < script.to)

@@ -624,6 +624,16 @@ const repairParts = (self: History, parts: ReadonlyArray<Message.AssistantPart>,
 
 export const interruptedMessage = "Tool call interrupted before completion."
 
+/** Answers every open call with an `interrupted` failure. */
+export const seal = Effect.fnUntraced(function* (self: History, message: string) {
+  const result = ToolResult.failure("interrupted", message)
+  let sealed = self
+  for (const { id, name } of openBatch(self)) {
+    sealed = pushMessage(sealed, yield* Message.tool({ callId: id, name, result }))
+  }
+  return sealed
+})
+
 /** Makes a lawful conversation of messages that come one by one. */
 export interface Repairer {
   readonly self: () => History
@@ -659,12 +669,9 @@ export const makeRepairer = (tokenLimit: number | undefined): Repairer => {
     for (const [message, place] of messages) push(message, place)
   }
 
-  const seal = Effect.fnUntraced(function* (place: Place) {
-    for (const { id, name } of openBatch(self)) {
-      const result = ToolResult.failure("interrupted", interruptedMessage)
-      self = pushMessage(self, yield* Message.tool({ callId: id, name, result }))
-      repairs.push({ _tag: "CallSealed", ...place, callId: id, name })
-    }
+  const sealBefore = Effect.fnUntraced(function* (place: Place) {
+    for (const { id, name } of openBatch(self)) repairs.push({ _tag: "CallSealed", ...place, callId: id, name })
+    self = yield* seal(self, interruptedMessage)
     addWaiting()
   })
 
@@ -712,11 +719,11 @@ export const makeRepairer = (tokenLimit: number | undefined): Repairer => {
         // An empty message ends no turn
         const reason = checkContent(message, place)
         if (reason !== undefined) return drop(place, reason)
-        yield* seal(place)
+        yield* sealBefore(place)
         return push(message, place)
       }
       case "assistant":
-        yield* seal(place)
+        yield* sealBefore(place)
         return addAssistant(message, place)
       case "tool":
         return addResult(message, place)
@@ -726,7 +733,7 @@ export const makeRepairer = (tokenLimit: number | undefined): Repairer => {
   const finish = Effect.fnUntraced(function* (staleUsage: boolean) {
     const [next] = waiting
     // A message behind an open end needs its calls closed
-    if (next !== undefined) yield* seal(next[1])
+    if (next !== undefined) yield* sealBefore(next[1])
     return { conversation: staleUsage ? forgetReport(self) : self, repairs }
   })
 

@@ -1,5 +1,5 @@
 /**
- * Frozen copies of messages, and the JSON of call arguments and results as it arrives from models.
+ * Frozen copies of messages, the JSON of call arguments and results as it arrives from models, and characters of text.
  */
 
 import * as Option from "effect/Option"
@@ -109,6 +109,12 @@ export const stringifyJson = (json: Schema.Json): Option.Option<string> =>
   Result.getSuccess(Result.try(() => JSON.stringify(json)))
 
 const textArguments = (text: string): CallArguments => ({ arguments: text, text })
+
+/** The position, or the one before it where it is inside of a character. */
+export const characterBoundary = (text: string, index: number): number => {
+  const code = text.charCodeAt(index)
+  return code >= 0xdc00 && code < 0xe000 ? index - 1 : index
+}
 
 // The rest is for the JSON around it: messages, events, events of children
 const maxDepth = Limits.defaults.maxDepth / 2
