@@ -50,7 +50,7 @@ describe("PLAN-6 a run that was claimed and did nothing yet", () => {
 describe("PLAN-6 a run that is done", () => {
   let heads = 0
   const { fault, layer } = once((key) => key === "plan/head/k" && ++heads === 6, "after")
-  it.effect("is done, also where the store says that it could not write so", () =>
+  it.effect("is done, also where the store failed after it wrote that", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const { bound, ran } = yield* counting()
@@ -121,7 +121,7 @@ describe("PLAN-6 what a run leaves", () => {
     }).pipe(Effect.provide(broken))
   )
 
-  it.effect("of a step that gives null: nothing, and what was written before stays (S9.1)", () =>
+  it.effect("of a step that returns null: nothing, and the value written before stays (S9.1)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       let turn = 0
@@ -191,7 +191,7 @@ describe("PLAN-6 a key that is begun again while its run is removed", () => {
 
 describe("PLAN-6 checkpoints", () => {
   const claim = { heads: 0 }
-  it.effect("whose claim failed although it was written can be gone on with", () =>
+  it.effect("whose claim failed although it was written can be resumed", () =>
     Effect.gen(function* () {
       const checkpoint = yield* Checkpoint.Checkpoint
       const { bound, ran } = yield* counting()
@@ -246,7 +246,7 @@ describe("PLAN-6 checkpoints", () => {
     )
   )
 
-  it.effect("PLAN-8 are refused where a plan inside was edited, also when it is done; the old one goes on", () =>
+  it.effect("PLAN-8 are refused where a plan inside was edited, also when it is done; the old one resumes", () =>
     Effect.gen(function* () {
       const checkpoint = yield* Checkpoint.Checkpoint
       const { fn } = log()

@@ -71,7 +71,7 @@ describe("PLAN-6 a store that fails once", () => {
   for (const when of ["before", "after"]) {
     const { fault, layer } = flaky()
     it.effect(
-      `at any call, ${when} it did what it was asked, costs at most the steps that ran: the run goes on`,
+      `at any call, ${when} it did its work, costs at most the steps that ran: the run resumes`,
       () =>
         Effect.gen(function* () {
           const checkpoint = yield* service
@@ -99,7 +99,7 @@ describe("PLAN-6 a store that fails once", () => {
 })
 
 describe("PLAN-7 L6", () => {
-  it.effect("a reader who leaves, wherever, leaves nothing that runs, and a run that goes on", () =>
+  it.effect("a reader who leaves, wherever, leaves nothing that runs, and a run that resumes", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const all = yield* Stream.runCollect(checkpoint.stream((yield* make).bound, { key: "all", input: "x" }))
@@ -124,7 +124,7 @@ describe("PLAN-7 L6", () => {
     }).pipe(Effect.provide([Checkpoint.layerMemory, ScriptedModel.layer(answer), handlers]))
   )
 
-  it.effect("an interruption during any write waits for it, says so in the run, and the run goes on", () =>
+  it.effect("an interruption during any write waits for it, is recorded in the run, and the run resumes", () =>
     Effect.gen(function* () {
       let writes = 0
       yield* Plan.run((yield* make).bound, "x", { journal: () => Effect.sync(() => void writes++) })

@@ -32,7 +32,7 @@ describe("PLAN-6 checkpoints in every store", () => {
   for (const { layer, name } of layers.all(directory)) {
     const checkpoints = Checkpoint.layer({ leaseTime: "1 minute" }).pipe(Layer.provideMerge(layer))
 
-    it.live(`${name}: a run that failed goes on, with its writes, and is removed`, () =>
+    it.live(`${name}: a run that failed resumes, with its writes, and is removed`, () =>
       Effect.gen(function* () {
         const checkpoint = yield* service
         let isDown = true
@@ -120,7 +120,7 @@ describe("PLAN-6 durable writes", () => {
   }
 
   const band = down("value of y")
-  it.effect("of a band that fail leave a status that says so (O19)", () =>
+  it.effect("of a band that fail leave the status failed (O19)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const ran = yield* Ref.make(0)
@@ -243,7 +243,7 @@ describe("PLAN-6 what is stored", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.effect("events that are missing, damaged or of somebody else are errors (I20)", () =>
+  it.effect("events that are missing, damaged or of another run are errors (I20)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const values = yield* store
@@ -332,7 +332,7 @@ describe("PLAN-6 what is stored", () => {
   )
 
   const limited = { isDown: false }
-  it.effect("a store that fails stops the run, which goes on later", () =>
+  it.effect("a store that fails stops the run, which resumes later", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const { bound, ran } = yield* counting({ b: Effect.sync(() => void (limited.isDown = true)) })
@@ -421,7 +421,7 @@ describe("PLAN-6 what is stored", () => {
     )
   )
 
-  it.effect("costs per step what one step says, however many there are (L10)", () =>
+  it.effect("costs per step the size of one step, however many there are (L10)", () =>
     Effect.gen(function* () {
       const costs = yield* Effect.forEach([50, 100, 200], (steps) =>
         Effect.gen(function* () {

@@ -61,7 +61,7 @@ const record = Effect.gen(function* () {
 }).pipe(Effect.provide(layer()))
 
 describe("L3 version 1 of checkpoints", () => {
-  it.effect("a run that was stored goes on, today and for ever", () =>
+  it.effect("a run that was stored resumes, today and for ever", () =>
     Effect.gen(function* () {
       if (process.env["EMISSARY_RECORD"] === "checkpoint" && !existsSync(file)) {
         writeFileSync(file, `${JSON.stringify(yield* record, undefined, 2)}\n`)

@@ -39,7 +39,7 @@ const slowClock = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   })
 
 describe("PLAN-6 a run under a key", () => {
-  it.effect("is kept, and gives its result again without running anything (I05, P20)", () =>
+  it.effect("is kept, and returns its result again without running anything (I05, P20)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const { bound, ran } = yield* counting()
@@ -87,7 +87,7 @@ describe("PLAN-6 a run under a key", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.effect("that failed is refused to start, in words that say what to do, and goes on at the step (I04, I06)", () =>
+  it.effect("that failed is refused to start, with a remedy in the message, and resumes at the step (I04, I06)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       let isDown = true
@@ -127,7 +127,7 @@ describe("PLAN-6 a run under a key", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.effect("that nobody began cannot be resumed", () =>
+  it.effect("that never began cannot be resumed", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const { bound } = yield* counting()
@@ -140,7 +140,7 @@ describe("PLAN-6 a run under a key", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.effect("goes on with the input it began with, and refuses another one (P20)", () =>
+  it.effect("resumes with the input it began with, and refuses another one (P20)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       let isDown = true
@@ -177,7 +177,7 @@ describe("PLAN-6 a run under a key", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.effect("ends as failed at its limit, and goes on counting with a larger one (I08, S13.6)", () =>
+  it.effect("ends as failed at its limit, and continues to count with a larger one (I08, S13.6)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const { bound, ran } = yield* looping(8, 3)
@@ -200,7 +200,7 @@ describe("PLAN-6 a run under a key", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.effect("that was interrupted is cancelled, and either goes on or starts anew (J17)", () =>
+  it.effect("that was interrupted is cancelled, and either resumes or starts anew (J17)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const waiting = yield* gate
@@ -231,7 +231,7 @@ describe("PLAN-6 a run under a key", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.effect("that waits for somebody is paused, and stays so when nobody says anything that fits", () =>
+  it.effect("that waits is paused, and stays so without a decision that fits", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       let isReady = false
@@ -293,48 +293,50 @@ describe("PLAN-6 leases", () => {
     }).pipe(Effect.provide(layer({ leaseTime: "30 seconds", heartbeat: "10 seconds" })))
   )
 
-  it.effect("a run whose lease ended goes on elsewhere (P15); who lost it is stopped and writes nothing more", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* service
-      const victims = yield* gate
-      const victim = yield* counting({
-        b: Effect.onInterrupt(victims.hook, () => Deferred.succeed(stopped, undefined))
-      })
-      const stopped = yield* Deferred.make<void>()
-      const fiber = yield* checkpoint
-        .run(victim.bound, { key: "k", input: "go" })
-        .pipe(slowClock, Effect.flip, Effect.forkChild)
-      yield* victims.begun
-      const before = yield* head("k")
-      assert.strictEqual(before.status, "running")
-      assert.isFalse(before.live)
-      assert.strictEqual(before.completed, 1)
-      assert.strictEqual(
-        reasonOf(yield* Effect.flip(checkpoint.run(victim.bound, { key: "k", input: "go" }))),
-        "CheckpointError Unfinished"
-      )
+  it.effect(
+    "a run whose lease ended resumes elsewhere (P15); the process that lost it is stopped and writes nothing more",
+    () =>
+      Effect.gen(function* () {
+        const checkpoint = yield* service
+        const victims = yield* gate
+        const victim = yield* counting({
+          b: Effect.onInterrupt(victims.hook, () => Deferred.succeed(stopped, undefined))
+        })
+        const stopped = yield* Deferred.make<void>()
+        const fiber = yield* checkpoint
+          .run(victim.bound, { key: "k", input: "go" })
+          .pipe(slowClock, Effect.flip, Effect.forkChild)
+        yield* victims.begun
+        const before = yield* head("k")
+        assert.strictEqual(before.status, "running")
+        assert.isFalse(before.live)
+        assert.strictEqual(before.completed, 1)
+        assert.strictEqual(
+          reasonOf(yield* Effect.flip(checkpoint.run(victim.bound, { key: "k", input: "go" }))),
+          "CheckpointError Unfinished"
+        )
 
-      const heirs = yield* gate
-      const heir = yield* counting({ b: heirs.hook })
-      const going = yield* Effect.forkChild(checkpoint.resume(heir.bound, { key: "k" }))
-      yield* heirs.begun
-      // The next heartbeat of the victim
-      yield* TestClock.adjust("10 seconds")
-      const error = yield* Fiber.join(fiber)
-      assert.strictEqual(reasonOf(error), "CheckpointError LeaseLost")
-      assert.include(error.message, before.owner)
-      yield* Deferred.await(stopped)
-      yield* heirs.open
-      const result = yield* Fiber.join(going)
-      assert(result.outcome === "Completed")
-      assert.deepStrictEqual(yield* victim.ran, ["a", "b"])
-      assert.deepStrictEqual(yield* heir.ran, ["b", "c"])
-      assert.strictEqual(result.output, "go a b c")
-      const after = yield* head("k")
-      assert.deepStrictEqual([after.runId, after.epoch, after.status], [before.runId, 2, "done"])
-      assert.notStrictEqual(after.owner, before.owner)
-      assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(heir.bound, "k")), result.state)
-    }).pipe(Effect.provide(layer({ leaseTime: "30 seconds", heartbeat: "10 seconds" })))
+        const heirs = yield* gate
+        const heir = yield* counting({ b: heirs.hook })
+        const going = yield* Effect.forkChild(checkpoint.resume(heir.bound, { key: "k" }))
+        yield* heirs.begun
+        // The next heartbeat of the victim
+        yield* TestClock.adjust("10 seconds")
+        const error = yield* Fiber.join(fiber)
+        assert.strictEqual(reasonOf(error), "CheckpointError LeaseLost")
+        assert.include(error.message, before.owner)
+        yield* Deferred.await(stopped)
+        yield* heirs.open
+        const result = yield* Fiber.join(going)
+        assert(result.outcome === "Completed")
+        assert.deepStrictEqual(yield* victim.ran, ["a", "b"])
+        assert.deepStrictEqual(yield* heir.ran, ["b", "c"])
+        assert.strictEqual(result.output, "go a b c")
+        const after = yield* head("k")
+        assert.deepStrictEqual([after.runId, after.epoch, after.status], [before.runId, 2, "done"])
+        assert.notStrictEqual(after.owner, before.owner)
+        assert.deepStrictEqual(Option.getOrThrow(yield* checkpoint.load(heir.bound, "k")), result.state)
+      }).pipe(Effect.provide(layer({ leaseTime: "30 seconds", heartbeat: "10 seconds" })))
   )
 
   it.effect("what a process writes after it lost its lease is never part of the run", () =>
@@ -455,7 +457,7 @@ describe("PLAN-6 forks that fail", () => {
 })
 
 describe("PLAN-6 streams", () => {
-  it.effect("tell what was written, once it was", () =>
+  it.effect("emit each write, once it was done", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const { bound } = yield* counting()
@@ -473,7 +475,7 @@ describe("PLAN-6 streams", () => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.effect("that nobody reads to the end are cancelled, and go on (P24)", () =>
+  it.effect("that are not read to the end are cancelled, and resume (P24)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const waiting = yield* gate
