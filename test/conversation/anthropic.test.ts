@@ -34,7 +34,7 @@ const cached = { cache_control: { type: "ephemeral" } }
 
 describe("CONV-4 foreign Anthropic histories", () => {
   it.effect.prop(
-    "a history of Anthropic can be written for OpenAI, or it says why not",
+    "a history of Anthropic can be written for OpenAI, or the error has a reason",
     [anthropicForeign],
     ([foreign]) =>
       Effect.gen(function* () {
@@ -120,7 +120,7 @@ describe("CONV-4 foreign Anthropic histories", () => {
     })
   )
 
-  it.effect("signatures and cache breakpoints stand where Effect's provider for Anthropic looks for them", () =>
+  it.effect("signatures and cache breakpoints are where Effect's provider for Anthropic reads them", () =>
     Effect.gen(function* () {
       const self = yield* AnthropicMessages.toConversation({
         messages: [
@@ -298,7 +298,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
     })
   )
 
-  it.effect("failed results say so, with their content, or at least their type", () =>
+  it.effect("failed results are marked, with their content, or at least their type", () =>
     Effect.gen(function* () {
       const block = (result: ToolResult.ToolResult) =>
         Effect.map(Effect.flatMap(answered(call(), result), render), ({ messages }) => messages[2])
@@ -378,7 +378,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
     })
   )
 
-  it.effect("what was noted of a message is not used once the message says something else, or breaks a rule", () =>
+  it.effect("the note of a message is not used once the message is another one, or breaks a rule", () =>
     Effect.gen(function* () {
       const foreign = { messages: [{ role: "user", content: [{ x: 1, type: "text", text: "Secret" }] }] }
       const [first] = Conversation.messages(yield* AnthropicMessages.toConversation(foreign))
@@ -427,7 +427,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
     })
   )
 
-  it.effect("the codec embeds in other schemas and says why it refuses", () =>
+  it.effect("the codec embeds in other schemas and reports a reason", () =>
     Effect.gen(function* () {
       const foreign = { messages: [{ content: "Hi", role: "user" }] }
       const self = yield* Schema.decodeEffect(AnthropicMessages.AnthropicMessages)(foreign)

@@ -19,7 +19,7 @@ const intro = "Summary of the conversation so far:\n\n"
 const joined = (old: Conversation.Conversation) => Effect.succeed(texts(old).join("+"))
 
 describe("CONV-6 compact", () => {
-  it.effect("puts a summary in the place of old turns and says so", () =>
+  it.effect("puts a summary in the place of old turns and reports it", () =>
     Effect.gen(function* () {
       const self = yield* three
       const { conversation, report } = yield* Conversation.compact(self, { keepRecent: 1, summarize: joined })
@@ -75,7 +75,7 @@ describe("CONV-6 compact", () => {
     })
   )
 
-  it.effect("a summary that says nothing takes nothing away", () =>
+  it.effect("an empty summary removes nothing", () =>
     Effect.gen(function* () {
       const self = yield* three
       for (const text of ["", " \n"]) {

@@ -89,7 +89,7 @@ describe("CONV-1 immutability", () => {
     })
   )
 
-  it.effect("L6 results stand in call order, whatever the order in which they are added", () =>
+  it.effect("L6 results are in call order, whatever the order in which they are added", () =>
     Effect.gen(function* () {
       const ids = ["a", "b", "c", "d"]
       const asked = yield* Conversation.addAssistant(
@@ -251,7 +251,7 @@ describe("L5 transcript", () => {
     })
   )
 
-  it.effect("empty text says nothing", () =>
+  it.effect("empty text is no content", () =>
     Effect.gen(function* () {
       const said = yield* Conversation.addAssistant(
         Conversation.empty,
@@ -271,7 +271,7 @@ describe("L5 transcript", () => {
 })
 
 describe("relabelCalls", () => {
-  it.effect("gives new ids where needed, the same each time, and results follow", () =>
+  it.effect("makes new ids where needed, the same each time, and results follow", () =>
     Effect.gen(function* () {
       const self = yield* Conversation.addAssistant(Conversation.empty, [
         Message.toolCallPart({ id: "call_0", name: "f", arguments: {} })

@@ -81,7 +81,7 @@ describe("CONV-6 fit", () => {
     }).pipe(Effect.provide(settings))
   )
 
-  it.effect("the current run stays: its old outputs give way last, the newest never", () =>
+  it.effect("the current run stays: its old outputs are shortened last, the newest never", () =>
     Effect.gen(function* () {
       let self = yield* Conversation.make({ system: "System." }).pipe(
         Effect.flatMap(turn(2000, "old")),
@@ -190,7 +190,7 @@ describe("CONV-6 L7 laws of fit", () => {
       return { options, size, result: yield* Effect.result(Conversation.truncate(self, options)) }
     })
 
-  it.effect.prop("the budget is met, or the error says what would do", [...generated], ([self, share, keep]) =>
+  it.effect.prop("the budget is met, or the error has the one that would do", [...generated], ([self, share, keep]) =>
     Effect.gen(function* () {
       const { options, result, size } = yield* fitted(self, share, keep)
       if (Result.isFailure(result)) {

@@ -87,7 +87,7 @@ describe("CONV-2 invalid states do not exist", () => {
     })
   )
 
-  it.effect("next turn while calls are open, whoever speaks", () =>
+  it.effect("next turn while calls are open, of the user and the assistant", () =>
     Effect.gen(function* () {
       const open = yield* Conversation.addToolResult(yield* asking, { callId: "a", result: found })
       for (const next of [Conversation.addUser(open, "Well?"), Conversation.addAssistant(open, "Well")]) {
@@ -112,7 +112,7 @@ describe("CONV-2 invalid states do not exist", () => {
     })
   )
 
-  it.effect("an open end may be partly answered; seal closes the rest and the conversation goes on", () =>
+  it.effect("an open end may be partly answered; seal closes the rest and the conversation continues", () =>
     Effect.gen(function* () {
       const partly = yield* Conversation.addToolResult(yield* asking, { callId: "b", result: found })
       assert.deepStrictEqual(pluck(Conversation.openCalls(partly), "id"), ["a"])
@@ -205,7 +205,7 @@ describe("L7 laws over generated conversations", () => {
   )
 
   it.prop(
-    "truncation keeps the system message, order and pairs, says what it removed, and is idempotent",
+    "truncation keeps the system message, order and pairs, reports what it removed, and is idempotent",
     [Arbitraries.conversation(), Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 5 }))],
     ([self, keepRecent]) => {
       const { conversation, removed } = Result.getOrThrow(Conversation.dropOldTurns(self, { keepRecent }))

@@ -240,7 +240,7 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
     })
   )
 
-  it.effect("what was noted of a message is not used once the message says something else, or breaks a rule", () =>
+  it.effect("the note of a message is not used once the message is another one, or breaks a rule", () =>
     Effect.gen(function* () {
       const [first] = Conversation.messages(
         yield* OpenAiMessages.toConversation([{ name: "ada", role: "user", content: "Secret" }])
@@ -281,7 +281,7 @@ describe("CONV-4 what OpenAI refuses is never written", () => {
     })
   )
 
-  it.effect("the codec embeds in other schemas and says why it refuses", () =>
+  it.effect("the codec embeds in other schemas and reports a reason", () =>
     Effect.gen(function* () {
       const Request = Schema.Struct({ messages: OpenAiMessages.OpenAiMessages })
       const foreign = { messages: [{ name: "ada", role: "user", content: "Hi" }] }

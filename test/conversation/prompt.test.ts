@@ -32,7 +32,7 @@ const withoutStamps = (self: Conversation.Conversation): unknown =>
   )
 
 describe("CONV-3 to a prompt and back", () => {
-  it.effect.prop("the lossless form gives back the same conversation", [Arbitraries.conversation()], ([self]) =>
+  it.effect.prop("the lossless form reads back as the same conversation", [Arbitraries.conversation()], ([self]) =>
     Effect.gen(function* () {
       const prompt = Conversation.toPrompt(self, { lossless: true })
       const tokenLimit = Option.getOrUndefined(Conversation.tokenLimit(self))
@@ -44,7 +44,7 @@ describe("CONV-3 to a prompt and back", () => {
   )
 
   it.effect.prop(
-    "what a model is sent says the same: only ids, times and bookkeeping are missing",
+    "a prompt for a model holds the same: only ids, times and bookkeeping are missing",
     [Arbitraries.conversation({ sendable: true })],
     ([self]) =>
       Effect.gen(function* () {
@@ -320,7 +320,7 @@ describe("L10 each message is converted once", () => {
   })
 
   it.effect.prop(
-    "whatever was listed and converted before, shorter, longer or beside it, a conversation gives its own messages",
+    "whatever was listed and converted before, shorter, longer or beside it, a conversation lists its own messages",
     [
       Arbitraries.conversation(),
       Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 30 }))).check(Schema.isMaxLength(12))

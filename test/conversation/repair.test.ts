@@ -107,7 +107,7 @@ describe("CONV-8 repair", () => {
     }).pipe(Effect.provide(Message.layerSequentialIds("new")))
   )
 
-  it.effect("user messages that say nothing are dropped and end no turn", () =>
+  it.effect("empty user messages are dropped and end no turn", () =>
     Effect.gen(function* () {
       const result = yield* repaired(assistant("a1", call("c1")), user("u1", ""), tool("t1", "c1"))
       assert.deepStrictEqual(result.shape, ["assistant tool-call c1", "tool c1 ok"])
@@ -115,7 +115,7 @@ describe("CONV-8 repair", () => {
     })
   )
 
-  it.effect("later system messages become user messages, behind the results they stood before", () =>
+  it.effect("later system messages become user messages, behind the results that followed them", () =>
     Effect.gen(function* () {
       const result = yield* repaired(system("s1"), user("u1"), system("s2"), assistant("a1"))
       assert.deepStrictEqual(result.shape, ["system s1", "user u1", "user s2", "assistant"])

@@ -99,7 +99,7 @@ const pieces = Arbitrary.array(Arbitrary.schema(Piece), { maxLength: 6 })
 
 describe("CONV-3 responses become assistant messages", () => {
   it.prop(
-    "L5 the same content gives the same message, streamed or not",
+    "L5 the same content becomes the same message, streamed or not",
     [pieces, Schema.Boolean],
     ([pieces, starts]) => {
       assert.deepStrictEqual(collect(streamed(pieces, starts)), collect(whole(pieces)))
@@ -197,7 +197,7 @@ describe("CONV-3 responses become assistant messages", () => {
     )
   })
 
-  it("argument text is kept as received, where it tells more than the arguments", () => {
+  it("argument text is kept as received, where it holds more than the arguments", () => {
     const one = (...parts: ReadonlyArray<Response.AnyPart>) => {
       const [part] = content(...parts)
       assert(part?.type === "tool-call")
@@ -277,7 +277,7 @@ describe("CONV-3 responses become assistant messages", () => {
     )
   })
 
-  it.effect("error parts are told, what is not JSON is a typed error, messages carry model and usage", () =>
+  it.effect("error parts are reported, a value that is not JSON is a typed error, messages carry model and usage", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(collect([Response.makePart("error", { error: "overloaded" })]).errors, ["overloaded"])
       const failed = response.fromResponseParts([finish("stop"), call("a", { at: new Date(0) })])

@@ -19,7 +19,7 @@ const chat = Conversation.make({ system: "abc" }).pipe(Effect.flatMap(Conversati
 const isStale = (self: Conversation.Conversation): boolean => history.asHistory(self).staleUsage
 
 describe("CONV-5 counting tokens", () => {
-  it("the heuristic is as exact as its documentation says", () => {
+  it("the heuristic is as exact as its documentation", () => {
     const documented: Record<string, number> = {
       "english.txt": -9,
       "western.txt": -9,
@@ -51,7 +51,7 @@ describe("CONV-5 counting tokens", () => {
     }
   })
 
-  it("a real encoder counts what it counts without us, give or take a token for each piece", () => {
+  it("a real encoder counts what it counts alone, up to a token for each piece", () => {
     for (const { text } of corpus) {
       const long = text.repeat(40)
       const pieces = Math.ceil(long.length / 1700)

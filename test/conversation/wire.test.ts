@@ -67,7 +67,7 @@ describe("CONV-8 wire", () => {
     })
   )
 
-  it.effect("a newer or missing version says what is supported", () =>
+  it.effect("a newer or missing version reports the supported ones", () =>
     Effect.gen(function* () {
       for (const version of [2, "1", undefined]) {
         const reason = yield* refused({ version, messages: [] })

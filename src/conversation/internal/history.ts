@@ -421,10 +421,8 @@ const checkParts = (self: History, { content }: Message.AssistantMessage, place:
   return undefined
 }
 
-type PartChecker = (part: Message.AssistantPart) => Reason | undefined
-
 /** Checks the parts of an assistant message one after the other. A part that breaks a law changes nothing. */
-const makePartChecker = (self: History, place: Place): PartChecker => {
+const makePartChecker = (self: History, place: Place) => {
   // Only the changes by these parts: `self` may hold many calls
   const opened = new Map<string, Message.ToolCallPart>()
   const answered = new Set<string>()
@@ -462,7 +460,7 @@ const makePartChecker = (self: History, place: Place): PartChecker => {
     return undefined
   }
 
-  return (part) => {
+  return (part: Message.AssistantPart): Reason | undefined => {
     if (part.type !== "tool-call" && part.type !== "tool-result") return undefined
     if (part.id === "") return { _tag: "MissingCallId", ...place, role: "assistant" }
     return part.type === "tool-call" ? checkCall(part) : checkResult(part)
@@ -635,15 +633,7 @@ export const seal = Effect.fnUntraced(function* (self: History, message: string)
 })
 
 /** Makes a lawful conversation of messages that come one by one. */
-export interface Repairer {
-  readonly self: () => History
-  readonly add: (message: Message.Message, index: number) => Effect.Effect<void>
-  /** Leaves out a message that cannot be made. */
-  readonly drop: (place: Place, reason: Reason) => void
-  readonly finish: (staleUsage: boolean) => Effect.Effect<Repaired>
-}
-
-export const makeRepairer = (tokenLimit: number | undefined): Repairer => {
+export const makeRepairer = (tokenLimit: number | undefined) => {
   let self = empty(tokenLimit)
   const repairs: Array<Repair> = []
   let labels: Labels = new Map()
@@ -652,6 +642,7 @@ export const makeRepairer = (tokenLimit: number | undefined): Repairer => {
   // Demoted messages that wait for the results of open calls
   let waiting: Array<readonly [message: Message.UserMessage, place: Place]> = []
 
+  /** Leaves out a message. */
   const drop = (place: Place, reason: Reason): void => {
     repairs.push({ _tag: "MessageDropped", ...place, reason })
   }
