@@ -6,7 +6,7 @@ import * as planNames from "./planNames.ts"
 
 export type Shape = "start" | "end" | "join" | "tool" | "agent" | "function" | "plan" | "store" | "choice" | "unknown"
 
-/** How a thing is marked: by colour, and always by words or signs in its text as well. */
+/** The mark of a thing: a colour, and always words or signs in its text as well. */
 export type Mark =
   | "done"
   | "failed"
@@ -39,7 +39,7 @@ export interface Group {
 
 export type Item = Node | Group
 
-/** `flow` is where a run goes on, `rejoin` where a branch ends, `data` what is read or written. */
+/** `flow` is where a run continues, `rejoin` where a branch ends, `data` what is read or written. */
 export interface Edge {
   readonly from: string
   readonly to: string
@@ -77,41 +77,47 @@ const markStyles: Readonly<Record<Mark, Style>> = {
   unknown: { fill: "#ffe3e3", stroke: "#c92a2a", dashed: true }
 }
 
+/** All nodes and groups, each group before its items. */
+const flatten = (items: ReadonlyArray<Item>): ReadonlyArray<Item> =>
+  items.flatMap((item) => (item._tag === "Node" ? [item] : [item, ...flatten(item.items)]))
+
 /** Ids of nodes (`n0`, `n1` ...) and groups (`g0` ...) in the order in which they are written. */
-const nodeIds = (items: ReadonlyArray<Item>): ReadonlyMap<string, string> => {
-  const found = new Map<string, string>()
+const makeIds = (items: ReadonlyArray<Item>): ReadonlyMap<string, string> => {
   let nodes = 0
   let groups = 0
-  const visit = (item: Item): void => {
-    if (item._tag === "Node") {
-      found.set(item.key, `n${nodes++}`)
-    } else {
-      found.set(item.key, `g${groups++}`)
-      item.items.forEach(visit)
-    }
-  }
-  items.forEach(visit)
-  return found
+  return new Map(flatten(items).map(({ _tag, key }) => [key, _tag === "Node" ? `n${nodes++}` : `g${groups++}`]))
 }
 
-/** The ids of everything that is marked, by mark, in the order of the marks. */
-const markedNodes = (
-  items: ReadonlyArray<Item>,
-  named: ReadonlyMap<string, string>
-): ReadonlyArray<readonly [Mark, ReadonlyArray<string>]> => {
-  const found = new Map<Mark, Array<string>>()
-  const visit = (item: Item): void => {
-    const id = named.get(item.key)
-    if (item.mark !== undefined && id !== undefined) {
-      const before = found.get(item.mark)
-      if (before === undefined) found.set(item.mark, [id])
-      else before.push(id)
-    }
-    if (item._tag === "Group") item.items.forEach(visit)
-  }
-  items.forEach(visit)
-  return [...found].sort(([a], [b]) => (a < b ? -1 : 1))
+/** The syntax of nodes and groups in a language. */
+interface Syntax {
+  readonly node: (node: Node, id: string) => string
+  readonly open: (group: Group, id: string) => ReadonlyArray<string>
+  readonly close: string
 }
+
+const writeItems = (
+  items: ReadonlyArray<Item>,
+  ids: ReadonlyMap<string, string>,
+  syntax: Syntax,
+  indent = "  "
+): ReadonlyArray<string> =>
+  items.flatMap((item) => {
+    const id = ids.get(item.key) ?? ""
+    if (item._tag === "Node") return [indent + syntax.node(item, id)]
+    return [
+      ...syntax.open(item, id).map((line) => indent + line),
+      ...writeItems(item.items, ids, syntax, `${indent}  `),
+      indent + syntax.close
+    ]
+  })
+
+/** The edges between things that are in the drawing, with their ids. */
+const edgesOf = ({ edges }: Drawing, ids: ReadonlyMap<string, string>): ReadonlyArray<Edge> =>
+  edges.flatMap((edge) => {
+    const from = ids.get(edge.from)
+    const to = ids.get(edge.to)
+    return from === undefined || to === undefined ? [] : [{ ...edge, from, to }]
+  })
 
 /**
  * A text inside of quotes. Whatever is not a letter, a digit or a space is written by
@@ -155,44 +161,46 @@ const mermaidShapes: Readonly<Record<Shape, readonly [string, string]>> = {
 
 const mermaidArrows: Readonly<Record<Edge["kind"], string>> = { flow: "-->", rejoin: "-.->", data: "-.-o" }
 
+const mermaidSyntax: Syntax = {
+  node: ({ lines, shape }, id) => `${id}${mermaidShapes[shape].join(quoteMermaid(lines))}`,
+  open: ({ lines }, id) => [`subgraph ${id} [${quoteMermaid(lines)}]`],
+  close: "end"
+}
+
+/** The classes of everything that is marked, in the order of the names of the marks. */
+const mermaidClasses = (items: ReadonlyArray<Item>, ids: ReadonlyMap<string, string>): ReadonlyArray<string> => {
+  const members = new Map<Mark, Array<string>>()
+  for (const { key, mark } of flatten(items)) {
+    if (mark !== undefined) members.set(mark, [...(members.get(mark) ?? []), ids.get(key) ?? ""])
+  }
+  return [...members]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([mark, marked]) => {
+      const { dashed, fill, stroke } = markStyles[mark]
+      const dashes = dashed ? ",stroke-dasharray:5 3" : ""
+      return [
+        `  classDef ${mark} fill:${fill},stroke:${stroke},color:${inkColor}${dashes}`,
+        `  class ${marked.join(",")} ${mark}`
+      ]
+    })
+}
+
 /** Writes a drawing as a Mermaid flowchart. */
 export const writeMermaid = (drawing: Drawing): string => {
-  const named = nodeIds(drawing.items)
-  const lines = [`flowchart ${drawing.direction === "down" ? "TD" : "LR"}`]
-
-  const writeItem = (item: Item, indent: string): void => {
-    const id = named.get(item.key) ?? "n"
-    if (item._tag === "Node") {
-      const [open, close] = mermaidShapes[item.shape]
-      lines.push(`${indent}${id}${open}${quoteMermaid(item.lines)}${close}`)
-      return
-    }
-    lines.push(`${indent}subgraph ${id} [${quoteMermaid(item.lines)}]`)
-    for (const inner of item.items) writeItem(inner, `${indent}  `)
-    lines.push(`${indent}end`)
-  }
-  for (const item of drawing.items) writeItem(item, "  ")
-
-  const colours: Array<string> = []
-  let count = 0
-  for (const edge of drawing.edges) {
-    const from = named.get(edge.from)
-    const to = named.get(edge.to)
-    if (from === undefined || to === undefined) continue
-    const label = edge.label === undefined || edge.label === "" ? "" : `|${quoteMermaid([edge.label])}|`
-    lines.push(`  ${from} ${mermaidArrows[edge.kind]}${label} ${to}`)
-    if (edge.mark !== undefined) colours.push(`  linkStyle ${count} stroke:${markStyles[edge.mark].stroke}`)
-    count += 1
-  }
-  lines.push(...colours)
-
-  for (const [mark, members] of markedNodes(drawing.items, named)) {
-    const { dashed, fill, stroke } = markStyles[mark]
-    lines.push(
-      `  classDef ${mark} fill:${fill},stroke:${stroke},color:${inkColor}${dashed ? ",stroke-dasharray:5 3" : ""}`
-    )
-    lines.push(`  class ${members.join(",")} ${mark}`)
-  }
+  const ids = makeIds(drawing.items)
+  const edges = edgesOf(drawing, ids)
+  const lines = [
+    `flowchart ${drawing.direction === "down" ? "TD" : "LR"}`,
+    ...writeItems(drawing.items, ids, mermaidSyntax),
+    ...edges.map(({ from, kind, label, to }) => {
+      const text = label === undefined || label === "" ? "" : `|${quoteMermaid([label])}|`
+      return `  ${from} ${mermaidArrows[kind]}${text} ${to}`
+    }),
+    ...edges.flatMap(({ mark }, index) =>
+      mark === undefined ? [] : [`  linkStyle ${index} stroke:${markStyles[mark].stroke}`]
+    ),
+    ...mermaidClasses(drawing.items, ids)
+  ]
   return `${lines.join("\n")}\n`
 }
 
@@ -238,48 +246,37 @@ const dotStyle = (mark: Mark | undefined, rounded: boolean): ReadonlyArray<strin
   return words.length === 0 ? [] : [`style="${words.join(",")}"`]
 }
 
+const dotSyntax: Syntax = {
+  node: ({ lines, mark, shape }, id) => {
+    const style = dotStyle(mark, shape === "agent")
+    return `${id} [${[`label=${quoteDot(lines)}`, dotShapes[shape], ...style, ...dotColors(mark)].join(", ")}]`
+  },
+  open: ({ lines, mark }, id) => [
+    `subgraph cluster_${id} {`,
+    ...[`label=${quoteDot(lines)}`, ...dotStyle(mark, true), ...dotColors(mark)].map((attribute) => `  ${attribute}`)
+  ],
+  close: "}"
+}
+
 /** Writes a drawing in the language of GraphViz. */
 export const writeDot = (drawing: Drawing): string => {
-  const named = nodeIds(drawing.items)
+  const ids = makeIds(drawing.items)
+  const edges = edgesOf(drawing, ids).map(({ from, kind, label, mark, to }) => {
+    const attributes = [
+      ...(label === undefined || label === "" ? [] : [`label=${quoteDot([label])}`]),
+      ...dotArrows[kind],
+      ...(mark === undefined ? [] : [`color="${markStyles[mark].stroke}"`])
+    ]
+    return `  ${from} -> ${to}${attributes.length === 0 ? "" : ` [${attributes.join(", ")}]`}`
+  })
   const lines = [
     "digraph {",
     `  rankdir=${drawing.direction === "down" ? "TB" : "LR"}`,
     `  node [fontname="Helvetica"]`,
-    `  edge [fontname="Helvetica"]`
+    `  edge [fontname="Helvetica"]`,
+    ...writeItems(drawing.items, ids, dotSyntax),
+    ...edges,
+    "}"
   ]
-
-  const writeItem = (item: Item, indent: string): void => {
-    const id = named.get(item.key) ?? "n"
-    if (item._tag === "Node") {
-      const attributes = [
-        `label=${quoteDot(item.lines)}`,
-        dotShapes[item.shape],
-        ...dotStyle(item.mark, item.shape === "agent"),
-        ...dotColors(item.mark)
-      ]
-      lines.push(`${indent}${id} [${attributes.join(", ")}]`)
-      return
-    }
-    lines.push(`${indent}subgraph cluster_${id} {`)
-    lines.push(`${indent}  label=${quoteDot(item.lines)}`)
-    for (const attribute of [...dotStyle(item.mark, true), ...dotColors(item.mark)])
-      lines.push(`${indent}  ${attribute}`)
-    for (const inner of item.items) writeItem(inner, `${indent}  `)
-    lines.push(`${indent}}`)
-  }
-  for (const item of drawing.items) writeItem(item, "  ")
-
-  for (const edge of drawing.edges) {
-    const from = named.get(edge.from)
-    const to = named.get(edge.to)
-    if (from === undefined || to === undefined) continue
-    const attributes = [
-      ...(edge.label === undefined || edge.label === "" ? [] : [`label=${quoteDot([edge.label])}`]),
-      ...dotArrows[edge.kind],
-      ...(edge.mark === undefined ? [] : [`color="${markStyles[edge.mark].stroke}"`])
-    ]
-    lines.push(`  ${from} -> ${to}${attributes.length === 0 ? "" : ` [${attributes.join(", ")}]`}`)
-  }
-  lines.push("}")
   return `${lines.join("\n")}\n`
 }
