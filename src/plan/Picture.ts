@@ -12,16 +12,16 @@
  * | in the plan | in the picture |
  * |---|---|
  * | a step whose target is a tool, an agent, a function, a plan | a box of its own form, with the kind and the name of the target in words |
- * | a band | a group "in parallel" |
+ * | a parallel group | a group "in parallel" |
  * | what runs next | a solid edge |
  * | a route | a solid edge with its number, if there are several, and its condition |
- * | `routesBy` | an edge per text that the output schema allows; a choice if it does not say |
+ * | `routesBy` | an edge per text that the output schema allows; a choice if it does not name any |
  * | no route is taken | a solid edge "otherwise" |
  * | the end of a branch | a dashed edge to the rejoin |
  * | a step that no run comes to | a box "not reachable" |
  * | a name that no step has | a box "no such step" |
  *
- * A definition calls a plan in a step an agent. It is drawn as a plan when what is drawn is
+ * A definition names a plan in a step as an agent. It is drawn as a plan when what is drawn is
  * a `Plan` or a `Plan.Bound` that holds it.
  *
  * Only what can happen is drawn: the edges are found by following every way that a run
@@ -31,228 +31,48 @@
  * No name and no text of a plan can change the picture: boxes are called `n0`, `n1` and
  * so on, and whatever could mean something to Mermaid, its Markdown, GraphViz or a
  * browser is written by its number. Characters that cannot be seen are shown by theirs.
- * The same plan always gives the same text.
+ * The same plan always has the same text.
  *
  * **Gotchas**
  *
- * Mermaid refuses texts of more than 50,000 characters and more than 500 edges unless it
- * is told otherwise (`maxTextSize`, `maxEdges`).
+ * Mermaid refuses texts of more than 50,000 characters and more than 500 edges unless its
+ * options allow more (`maxTextSize`, `maxEdges`).
  *
  * @since 0.1.0
  */
 
 import * as Chunk from "effect/Chunk"
 import * as DateTime from "effect/DateTime"
+import * as JsonPatch from "effect/JsonPatch"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as PayloadError from "../payload/PayloadError.ts"
+import * as base from "../payload/internal/base.ts"
+import * as paths from "../payload/internal/paths.ts"
 import * as PlanDefinition from "./PlanDefinition.ts"
 import * as PlanRun from "./PlanRun.ts"
+import type { Reference } from "./Reference.ts"
 import * as diagram from "./internal/diagram.ts"
 import * as livePlan from "./internal/livePlan.ts"
 import * as planFlow from "./internal/planFlow.ts"
 import * as planNames from "./internal/planNames.ts"
 
 /**
- * A field that changed. `before` is absent if it was not there, `after` if it is there
- * no more.
+ * A plan that can be drawn and compared: a definition, or anything that has one, such as
+ * a `Plan`. `nested` has the plans that are steps of it, by the names of the steps.
  *
  * @category models
  * @since 0.1.0
  */
-export interface FieldChange {
-  readonly field: string
-  readonly before?: Schema.Json
-  readonly after?: Schema.Json
-}
-
-/**
- * What happened to a step. Positions count from 0: `index` of `Removed` and `Changed`,
- * and `from`, in the plan before; `index` of `Added`, and `to`, in the plan after.
- *
- * @category models
- * @since 0.1.0
- */
-export type StepChange =
+export type Source =
+  | PlanDefinition.PlanDefinition
   | {
-      readonly _tag: "Removed"
-      readonly step: string
-      readonly index: number
-      readonly definition: PlanDefinition.StepDefinition
-    }
-  | {
-      readonly _tag: "Changed"
-      readonly step: string
-      readonly index: number
-      readonly fields: ReadonlyArray<FieldChange>
-    }
-  | { readonly _tag: "Moved"; readonly step: string; readonly from: number; readonly to: number }
-  | {
-      readonly _tag: "Added"
-      readonly step: string
-      readonly index: number
-      readonly definition: PlanDefinition.StepDefinition
+      readonly definition: PlanDefinition.PlanDefinition
+      readonly nested?: { readonly [step: string]: Source } | undefined
     }
 
 /**
- * What changed: fields of the plan, and its steps. Of steps that changed places, as few
- * as possible are told to have moved. A step can have changed and moved.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Diff {
-  readonly plan: ReadonlyArray<FieldChange>
-  readonly steps: ReadonlyArray<StepChange>
-}
-
-const StepDefinition = Schema.toType(PlanDefinition.StepDefinition)
-
-const StepPosition = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
-
-export const FieldChange: Schema.Codec<FieldChange> = Schema.Struct({
-  field: Schema.String,
-  before: Schema.optionalKey(Schema.Json),
-  after: Schema.optionalKey(Schema.Json)
-})
-
-export const StepChange: Schema.Codec<StepChange> = Schema.Union([
-  Schema.TaggedStruct("Removed", {
-    step: Schema.String,
-    index: StepPosition,
-    definition: StepDefinition
-  }),
-  Schema.TaggedStruct("Changed", { step: Schema.String, index: StepPosition, fields: Schema.Array(FieldChange) }),
-  Schema.TaggedStruct("Moved", { step: Schema.String, from: StepPosition, to: StepPosition }),
-  Schema.TaggedStruct("Added", { step: Schema.String, index: StepPosition, definition: StepDefinition })
-])
-
-/**
- * Schema of {@link Diff}.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Diff: Schema.Codec<Diff> = Schema.Struct({
-  plan: Schema.Array(FieldChange),
-  steps: Schema.Array(StepChange)
-})
-
-/**
- * The difference does not fit the plan it is applied to, for it was made from another.
- *
- * @category errors
- * @since 0.1.0
- */
-export class DiffError extends Schema.TaggedError<DiffError>("effect-emissary/plan/PlanDiffError")("PlanDiffError", {
-  plan: Schema.String,
-  problem: Schema.String
-}) {
-  /**
-   * @since 0.1.0
-   */
-  override get message(): string {
-    return `Plan ${JSON.stringify(this.plan)}: ${this.problem}. Apply a difference to the plan that it was made from`
-  }
-}
-
-/**
- * What can be compared: a definition, or anything that has one, such as a plan.
- *
- * @category models
- * @since 0.1.0
- */
-export type DiffSource = PlanDefinition.PlanDefinition | { readonly definition: PlanDefinition.PlanDefinition }
-
-const definitionOfDiffed = (source: DiffSource): PlanDefinition.PlanDefinition =>
-  "definition" in source ? source.definition : source
-
-/**
- * What changed from one plan to another.
- *
- * **Example** (A step that was changed, and undone)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Result } from "effect"
- * import { Picture, PlanDefinition, Reference } from "effect-emissary/plan"
- *
- * const step: PlanDefinition.StepDefinition = {
- *   name: "write",
- *   target: { kind: "agent", name: "writer" },
- *   task: Reference.fromStart,
- *   parallel: false
- * }
- * const before = { name: "p", maxIterations: 100, steps: [step] }
- * const after = { ...before, steps: [{ ...step, writes: "draft" }] }
- *
- * const diff = Picture.diff(before, after)
- * assert.deepStrictEqual(diff, {
- *   plan: [],
- *   steps: [{ _tag: "Changed", step: "write", index: 0, fields: [{ field: "writes", after: "draft" }] }]
- * })
- * assert.deepStrictEqual(Picture.applyDiff(diff, before), Result.succeed(after))
- * assert.ok(Picture.isEmptyDiff(Picture.diff(after, after)))
- * ```
- *
- * @category constructors
- * @since 0.1.0
- */
-export const diff = (before: DiffSource, after: DiffSource): Diff =>
-  compareDefinitions(definitionOfDiffed(before), definitionOfDiffed(after))
-
-/**
- * Whether nothing changed.
- *
- * @category guards
- * @since 0.1.0
- */
-export const isEmptyDiff = (self: Diff): boolean => self.plan.length === 0 && self.steps.length === 0
-
-/**
- * The plan after the changes.
- *
- * **Details**
- *
- * Fails with a {@link DiffError} if the plan is not the one that the difference was
- * made from: a step is elsewhere, or a field has another value. Whether the outcome is a
- * plan that can run is for `Plan.make` and `Plan.decode` to say.
- *
- * @category combinators
- * @since 0.1.0
- */
-export const applyDiff = (self: Diff, before: DiffSource): Result.Result<PlanDefinition.PlanDefinition, DiffError> => {
-  const definition = definitionOfDiffed(before)
-  return Result.mapError(
-    Result.flatMap(applyChanges(self, definition), (json) =>
-      Result.mapError(
-        Schema.decodeUnknownResult(Schema.toType(PlanDefinition.PlanDefinition))(json),
-        () => "expected a plan, found none after the changes"
-      )
-    ),
-    (problem) => new DiffError({ plan: definition.name, problem })
-  )
-}
-
-/**
- * What can be drawn: a definition, or anything that has one, such as a plan.
- *
- * @category models
- * @since 0.1.0
- */
-export type Source = PlanDefinition.PlanDefinition | { readonly definition: PlanDefinition.PlanDefinition }
-
-/**
- * A plan that is a step, with the plans that are steps of it.
- *
- * @category models
- * @since 0.1.0
- */
-export type Nested =
-  | Source
-  | { readonly definition: PlanDefinition.PlanDefinition; readonly nested: { readonly [step: string]: Nested } }
-
-/**
- * How a plan is drawn.
+ * The options of a picture.
  *
  * **Details**
  *
@@ -260,12 +80,12 @@ export type Nested =
  * - `data`: also draws what steps read (other steps, the input, memories, answers of
  *   agents) and write, with dotted edges; default `false`. What just comes from the
  *   step before is not drawn.
- * - `run`: marks how far a run is, by colour and in words: done, failed, running,
+ * - `run`: marks the progress of a run, by colour and in words: done, failed, running,
  *   interrupted, paused, concluded, limit reached, and skipped once the run has ended;
  *   with durations, executions and tries.
- * - `live`: whether somebody works on that run now, as `Checkpoint.inspect` says; default
+ * - `live`: a process works on that run now, as `Checkpoint.inspect` reports; default
  *   `true`. With `false` a step that was running when its process ended is marked as cut
- *   off: a state alone does not tell.
+ *   off: a state alone does not show that.
  * - `nested`: draws plans that are steps as groups. `true` for all that the value that is
  *   drawn holds: a plan, or better a plan that is bound, which knows those it was bound
  *   with by name; plans that an Effect finds, and definitions, hold none. Or plans by the
@@ -279,16 +99,8 @@ export interface Options {
   readonly data?: boolean | undefined
   readonly run?: PlanRun.State | undefined
   readonly live?: boolean | undefined
-  readonly nested?: boolean | { readonly [step: string]: Nested } | undefined
+  readonly nested?: boolean | { readonly [step: string]: Source } | undefined
 }
-
-const drawingOf = (plan: Source, options: Options | undefined) =>
-  drawSource(drawingSource(plan, options?.nested), {
-    direction: options?.direction ?? "down",
-    data: options?.data ?? false,
-    run: options?.run,
-    running: options?.live === false ? "cutOff" : "running"
-  })
 
 /**
  * A plan as a Mermaid flowchart.
@@ -330,7 +142,7 @@ const drawingOf = (plan: Source, options: Options | undefined) =>
  * @category converting
  * @since 0.1.0
  */
-export const toMermaid = (plan: Source, options?: Options): string => diagram.writeMermaid(drawingOf(plan, options))
+export const toMermaid = (plan: Source, options?: Options): string => diagram.writeMermaid(draw(plan, options))
 
 /**
  * A plan in the language of GraphViz, for `dot`.
@@ -352,20 +164,101 @@ export const toMermaid = (plan: Source, options?: Options): string => diagram.wr
  * @category converting
  * @since 0.1.0
  */
-export const toGraphViz = (plan: Source, options?: Options): string => diagram.writeDot(drawingOf(plan, options))
+export const toGraphViz = (plan: Source, options?: Options): string => diagram.writeDot(draw(plan, options))
+
+const Operation = Schema.Union([
+  Schema.Struct({ op: Schema.Literals(["add", "replace"]), path: Schema.String, value: Schema.Json }),
+  Schema.Struct({ op: Schema.Literal("remove"), path: Schema.String })
+])
 
 /**
- * How the difference of two plans is drawn.
+ * The changes from one plan to another, as JSON Patch (RFC 6902).
  *
- * @category options
+ * **Details**
+ *
+ * The patched document is the definition with its steps by name in `steps`, and their
+ * names in `order`; a second step of one name is called `name'`. So `/steps/write/task`
+ * is the task of the step "write", wherever it is. `changes` lead from the first plan to
+ * the second, `undo` leads back. Both are empty if nothing changed.
+ *
+ * @category models
  * @since 0.1.0
  */
-export interface DiffOptions {
-  readonly direction?: "down" | "right" | undefined
+export const Diff = Schema.Struct({ changes: Schema.Array(Operation), undo: Schema.Array(Operation) })
+
+/**
+ * The changes from one plan to another.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Diff = typeof Diff.Type
+
+/**
+ * Compares two plans.
+ *
+ * **Example** (A step that was changed)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Result } from "effect"
+ * import { Picture, PlanDefinition, Reference } from "effect-emissary/plan"
+ *
+ * const step: PlanDefinition.StepDefinition = {
+ *   name: "write",
+ *   target: { kind: "agent", name: "writer" },
+ *   task: Reference.fromStart,
+ *   parallel: false
+ * }
+ * const before = { name: "p", maxIterations: 100, steps: [step] }
+ * const after = { ...before, steps: [{ ...step, writes: "draft" }] }
+ *
+ * const diff = Picture.diff(before, after)
+ * assert.deepStrictEqual(diff.changes, [{ op: "add", path: "/steps/write/writes", value: "draft" }])
+ * assert.deepStrictEqual(Picture.applyDiff(diff, before), Result.succeed(after))
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const diff = (before: Source, after: Source): Diff => {
+  const from = toDocument(definitionOf(before))
+  const to = toDocument(definitionOf(after))
+  return { changes: JsonPatch.get(from, to), undo: JsonPatch.get(to, from) }
 }
 
 /**
- * What changed from one plan to another, as a Mermaid flowchart.
+ * The plan after the changes.
+ *
+ * **Details**
+ *
+ * Fails with a `PayloadError` if the plan is not the one that the difference was made
+ * from: a step is elsewhere, or a field has another value. `Plan.make` and `Plan.decode`
+ * check that the outcome can run.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const applyDiff = (
+  self: Diff,
+  before: Source
+): Result.Result<PlanDefinition.PlanDefinition, PayloadError.PayloadError> => {
+  const from = toDocument(definitionOf(before))
+  // Core throws at an operation that does not fit the document.
+  const applied = Result.try(() => {
+    const to = JsonPatch.apply(self.changes, from)
+    return planNames.equalsJson(JsonPatch.apply(self.undo, to), from) ? to : null
+  })
+  return Result.mapError(Result.flatMap(applied, fromDocument), () => {
+    const expected = "the plan that the difference was made from"
+    const fix = "Apply the difference to the first of the two plans it was made from"
+    const reason = PayloadError.invalid([{ path: "", expected, found: "another plan", fix }])
+    return new PayloadError.PayloadError({ what: `plan ${paths.quote(definitionOf(before).name)}`, reason })
+  })
+}
+
+/**
+ * The changes from one plan to another, as a Mermaid flowchart.
  *
  * **Details**
  *
@@ -394,84 +287,74 @@ export interface DiffOptions {
  * @category converting
  * @since 0.1.0
  */
-export const diffToMermaid = (before: Source, after: Source, options?: DiffOptions): string =>
-  diagram.writeMermaid(drawDiff(definitionOf(before), definitionOf(after), options?.direction ?? "down"))
+export const diffToMermaid = (before: Source, after: Source, options?: Pick<Options, "direction">): string =>
+  diagram.writeMermaid(drawDiff(before, after, options))
 
 /**
- * What changed from one plan to another, in the language of GraphViz; see
+ * The changes from one plan to another, in the language of GraphViz; see
  * {@link diffToMermaid}.
  *
  * @category converting
  * @since 0.1.0
  */
-export const diffToGraphViz = (before: Source, after: Source, options?: DiffOptions): string =>
-  diagram.writeDot(drawDiff(definitionOf(before), definitionOf(after), options?.direction ?? "down"))
+export const diffToGraphViz = (before: Source, after: Source, options?: Pick<Options, "direction">): string =>
+  diagram.writeDot(drawDiff(before, after, options))
 
 const definitionOf = (source: Source): PlanDefinition.PlanDefinition =>
   "definition" in source ? source.definition : source
 
-/** The plans that are steps, by the names of the steps. A definition only knows them as agents. */
-const plansOf = (source: Source): ReadonlyMap<string, livePlan.Bound<unknown, unknown>> => {
-  const targets = livePlan.isBound(source)
-    ? source.live.targets
-    : livePlan.isPlan(source)
-      ? source.live.steps.map(({ target }) => target)
-      : []
-  const { steps } = definitionOf(source)
-  return new Map(
-    targets.flatMap((target, index): ReadonlyArray<readonly [string, livePlan.Bound<unknown, unknown>]> => {
-      const step = steps[index]
-      return step !== undefined && target._tag === "Agent" && livePlan.isBound(target.source)
-        ? [[step.name, target.source]]
-        : []
-    })
-  )
+/** The key of each step: its name, or for a second one of that name another that is free. */
+const stepKeys = ({ steps }: PlanDefinition.PlanDefinition): ReadonlyArray<string> => {
+  const used = new Set<string>()
+  return steps.map(({ name }) => {
+    let key = name
+    while (used.has(key)) key += "'"
+    used.add(key)
+    return key
+  })
 }
 
-const innerPlan = (
-  nested: Options["nested"],
-  plans: ReadonlyMap<string, livePlan.Bound<unknown, unknown>>
-): ReadonlyArray<readonly [string, Nested, Options["nested"]]> => {
-  if (nested === undefined || nested === false) return []
-  return nested === true
-    ? Array.from(plans, ([step, plan]) => [step, plan, true])
-    : Object.entries(nested).map(([step, plan]) => [step, plan, "nested" in plan ? plan.nested : undefined])
+/** A definition as the JSON that is compared: its steps by key, and the order of the keys. */
+const toDocument = (definition: PlanDefinition.PlanDefinition): Schema.JsonObject => {
+  const order = stepKeys(definition)
+  const steps = Object.fromEntries(definition.steps.map((step, index) => [order[index] ?? "", step]))
+  const document: object = { ...definition, steps, order }
+  // Sound: definitions hold no code and no instances, their types and their JSON are the same.
+  return document as Schema.JsonObject
 }
 
-/** A plan, and what is drawn inside of it. */
-const drawingSource = (source: Source, nested: Options["nested"], depth = 0): DrawingSource => {
-  const plans = plansOf(source)
-  return {
-    definition: definitionOf(source),
-    plans: new Map(Array.from(plans, ([step, { definition }]) => [step, definition.name])),
-    nested: new Map(
-      depth >= maxNesting
-        ? []
-        : innerPlan(nested, plans).map(([step, plan, further]) => [step, drawingSource(plan, further, depth + 1)])
-    )
-  }
+const decodeDefinition = Schema.decodeUnknownResult(Schema.toType(PlanDefinition.PlanDefinition))
+
+const fromDocument = (json: Schema.Json): Result.Result<PlanDefinition.PlanDefinition, unknown> => {
+  const document = base.isObject(json) ? json : {}
+  const { order, steps } = document
+  if (!base.isArray(order) || !base.isObject(steps)) return Result.fail("no document")
+  return decodeDefinition({ ...document, steps: order.map((key) => base.own(steps, String(key))) })
 }
 
-/** A plan, and the plans that are steps of it. */
-interface DrawingSource {
-  readonly definition: PlanDefinition.PlanDefinition
-  readonly nested: ReadonlyMap<string, DrawingSource>
-  /** The names of plans that are steps, by the names of the steps. */
-  readonly plans: ReadonlyMap<string, string>
-}
-
-interface DrawingOptions {
-  readonly direction: "down" | "right"
+/** The plan that is drawn, with the prefix of its keys, and what is drawn besides the flow. */
+interface Scope {
+  readonly prefix: string
+  readonly depth: number
   readonly data: boolean
+  readonly nested: Options["nested"]
   readonly run: PlanRun.State | undefined
   readonly running: RunningMark
 }
 
-/** What is drawn for a step: where edges come in and go out. */
+/** The drawing of a step: where edges enter and leave, and those inside of it. */
 interface DrawnStep {
+  readonly key: string
+  readonly parallel: boolean
   readonly item: diagram.Item
   readonly entry: string
   readonly exit: string
+  readonly edges: ReadonlyArray<diagram.Edge>
+}
+
+interface DrawnPlan {
+  readonly steps: ReadonlyArray<DrawnStep>
+  readonly nodes: ReadonlyArray<diagram.Node>
   readonly edges: ReadonlyArray<diagram.Edge>
 }
 
@@ -482,217 +365,245 @@ const startKey = (prefix: string): string => `${prefix}start`
 
 const endKey = (prefix: string): string => `${prefix}end`
 
-/** The key of a step: its name, and for a second one of that name, its position. */
-const stepKeys = (definition: PlanDefinition.PlanDefinition, prefix: string): ReadonlyArray<string> => {
-  const positions = planFlow.positionsOf(definition)
-  return definition.steps.map(
-    ({ name }, index) => prefix + JSON.stringify(positions.get(name) === index ? ["step", name] : ["step", name, index])
-  )
+const edgeKey = ({ from, kind, label, to }: diagram.Edge): string => JSON.stringify([from, to, kind, label])
+
+const makeNode = (
+  key: string,
+  shape: diagram.Node["shape"],
+  lines: ReadonlyArray<string>,
+  mark?: diagram.Mark
+): diagram.Node => ({ _tag: "Node", key, shape, lines, mark })
+
+/** The nodes and edges beside the steps, each once, in the order in which they are added. */
+interface Canvas {
+  readonly nodes: Map<string, diagram.Node>
+  readonly edges: Map<string, diagram.Edge>
+}
+
+const addNode = ({ nodes }: Canvas, node: diagram.Node): string => {
+  if (!nodes.has(node.key)) nodes.set(node.key, node)
+  return node.key
+}
+
+const addEdge = ({ edges }: Canvas, edge: diagram.Edge): void => {
+  const key = edgeKey(edge)
+  if (!edges.has(key)) edges.set(key, edge)
+}
+
+/** A whole plan, between its start and its end. */
+const draw = (source: Source, options: Options = {}): diagram.Drawing => {
+  const drawn = drawPlan(source, {
+    prefix: "",
+    depth: 0,
+    data: options.data ?? false,
+    nested: options.nested,
+    run: options.run,
+    running: runningMark(options.run, options.live === false ? "cutOff" : "running")
+  })
+  const title = makeNode(startKey(""), "start", [planNames.displayName(definitionOf(source).name)])
+  return { direction: options.direction ?? "down", items: itemsOf(title, drawn, ""), edges: drawn.edges }
+}
+
+const itemsOf = (start: diagram.Node, { nodes, steps }: DrawnPlan, prefix: string): ReadonlyArray<diagram.Item> => [
+  start,
+  ...planFlow.inGroups(steps).map((group): diagram.Item => {
+    const [{ item, key, parallel }] = group
+    const items = group.map(({ item }) => item)
+    return parallel ? { _tag: "Group", key: `parallel ${key}`, lines: ["in parallel"], items } : item
+  }),
+  ...nodes,
+  makeNode(endKey(prefix), "end", ["end"])
+]
+
+const drawPlan = (source: Source, scope: Scope): DrawnPlan => {
+  const definition = definitionOf(source)
+  const { steps } = definition
+  const { edges, places } = planFlow.makeFlow(definition)
+  const reached = places && new Set(places.flatMap(({ position }) => planFlow.groupAt(steps, position)))
+  const plans = plansOf(source)
+  const statusOf = overlay(scope.run, scope.running)
+  const keys = stepKeys(definition).map((key) => scope.prefix + JSON.stringify(["step", key]))
+  const drawn = steps.map((step, index) => {
+    const isReached = reached?.has(index) ?? true
+    const status: StepStatus = isReached ? statusOf(step.name) : { mark: "skipped", line: "– not reachable" }
+    return drawStep(step, keys[index] ?? "", status, plans.get(step.name), scope)
+  })
+  const canvas: Canvas = { nodes: new Map(), edges: new Map() }
+  drawFlow(canvas, definition, edges, drawn, scope.prefix)
+  if (scope.data) drawData(canvas, definition, drawn, scope.prefix)
+  return {
+    steps: drawn,
+    nodes: [...canvas.nodes.values()],
+    edges: [...canvas.edges.values(), ...drawn.flatMap(({ edges }) => edges)]
+  }
+}
+
+/** The plans that are steps, by the names of the steps. A definition names them as agents only. */
+const plansOf = (source: Source): ReadonlyMap<string, livePlan.Bound<unknown, unknown>> => {
+  const targets = livePlan.isBound(source)
+    ? source.live.targets
+    : livePlan.isPlan(source)
+      ? source.live.steps.map(({ target }) => target)
+      : []
+  const plans = new Map<string, livePlan.Bound<unknown, unknown>>()
+  for (const [index, { name }] of definitionOf(source).steps.entries()) {
+    const target = targets[index]
+    if (target?._tag === "Agent" && livePlan.isBound(target.source)) plans.set(name, target.source)
+  }
+  return plans
 }
 
 /** The lines of a step: its name, and what runs in it. */
-const nodeLines = ({ name, target }: PlanDefinition.StepDefinition, plan?: string): ReadonlyArray<string> => {
+const stepLines = (
+  { name, target }: PlanDefinition.StepDefinition,
+  plan: string | undefined
+): ReadonlyArray<string> => {
   const kind = plan === undefined ? target.kind : "plan"
   const called = plan ?? target.name
   return [planNames.displayName(name), called === name ? kind : `${kind} ${planNames.displayName(called)}`]
 }
 
-const stepNode = (
-  key: string,
-  shape: diagram.Node["shape"],
-  lines: ReadonlyArray<string>,
-  mark?: diagram.Mark | undefined
-): diagram.Node => ({ _tag: "Node", key, shape, lines, mark })
-
-/** Steps that run together stand in a group. */
-const groupedItems = <A extends { readonly parallel: boolean; readonly key: string; readonly item: diagram.Item }>(
-  steps: ReadonlyArray<A>
-): ReadonlyArray<diagram.Item> =>
-  planFlow.inGroups(steps).flatMap((band): ReadonlyArray<diagram.Item> => {
-    const [first] = band
-    if (!first.parallel) return [first.item]
-    const group: diagram.Group = {
-      _tag: "Group",
-      key: `band ${first.key}`,
-      lines: ["in parallel"],
-      items: band.map(({ item }) => item)
-    }
-    return [group]
-  })
-
-/** The edges of the ways of a plan. Bands that follow each other meet in a point, so that not each member leads to each. */
-const flowEdges = (
-  definition: PlanDefinition.PlanDefinition,
-  ways: ReadonlyArray<planFlow.FlowEdge>,
-  prefix: string,
-  entries: ReadonlyArray<string>,
-  exits: ReadonlyArray<string>
-): {
-  readonly edges: ReadonlyArray<diagram.Edge>
-  readonly joins: ReadonlyMap<number, diagram.Node>
-  readonly unknown: ReadonlyArray<diagram.Node>
-} => {
-  const edges = new Map<string, diagram.Edge>()
-  const joins = new Map<number, diagram.Node>()
-  const unknown = new Map<string, diagram.Node>()
-  const keys = stepKeys(definition, prefix)
-
-  const add = (edge: diagram.Edge) => {
-    const key = JSON.stringify([edge.from, edge.to, edge.kind, edge.label])
-    if (!edges.has(key)) edges.set(key, edge)
-  }
-  const targets = (to: planFlow.FlowEdge["to"]): ReadonlyArray<string> => {
-    if (to === "end") return [endKey(prefix)]
-    if (typeof to === "number") return planFlow.groupAt(definition.steps, to).map((member) => entries[member] ?? "")
-    const key = `${prefix}${JSON.stringify(["unknown", to.unknown])}`
-    if (!unknown.has(to.unknown)) {
-      unknown.set(to.unknown, stepNode(key, "unknown", [planNames.displayName(to.unknown), "no such step"], "unknown"))
-    }
-    return [key]
-  }
-
-  for (const { from, kind, label, to } of ways) {
-    const source = from === "start" ? startKey(prefix) : (exits[from] ?? "")
-    const into = targets(to)
-    const band = from === "start" || definition.steps[from]?.parallel !== true ? 1 : 2
-    if (band === 2 && into.length > 1 && typeof to === "number") {
-      const join = joins.get(to) ?? stepNode(`join ${keys[to]}`, "join", [])
-      joins.set(to, join)
-      add({ from: source, to: join.key, kind })
-      for (const target of into) add({ from: join.key, to: target, kind: "flow" })
-      continue
-    }
-    for (const target of into) add({ from: source, to: target, kind, label })
-  }
-  return { edges: [...edges.values()], joins, unknown: [...unknown.values()] }
+/** The plan that is drawn inside of a step, if one is. */
+const nestedPlan = (nested: Options["nested"], step: string, plan: Source | undefined): Source | undefined => {
+  if (nested === undefined || nested === false) return undefined
+  return nested === true ? plan : base.own(nested, step)
 }
 
 const drawStep = (
   step: PlanDefinition.StepDefinition,
   key: string,
-  status: StepStatus,
-  plan: string | undefined,
-  nested: DrawingSource | undefined,
-  run: PlanRun.State | undefined,
-  options: DrawingOptions,
-  depth: number
+  { line, mark }: StepStatus,
+  plan: Source | undefined,
+  scope: Scope
 ): DrawnStep => {
-  const extra = status.line === undefined ? [] : [status.line]
-  if (nested === undefined || depth >= maxNesting) {
-    const item = stepNode(
-      key,
-      plan === undefined ? step.target.kind : "plan",
-      [...nodeLines(step, plan), ...extra],
-      status.mark
-    )
-    return { item, entry: key, exit: key, edges: [] }
+  const { name, parallel, target } = step
+  const status = line === undefined ? [] : [line]
+  const nested = nestedPlan(scope.nested, name, plan)
+  if (nested === undefined || scope.depth >= maxNesting) {
+    const lines = [...stepLines(step, plan && definitionOf(plan).name), ...status]
+    const item = makeNode(key, plan === undefined ? target.kind : "plan", lines, mark)
+    return { key, parallel, item, entry: key, exit: key, edges: [] }
   }
   const prefix = `${key}/`
-  const inner = drawPlan(
-    nested,
+  const run = childState(scope.run, name)
+  const inner = drawPlan(nested, {
+    ...scope,
     prefix,
-    { ...options, run: childState(run, step.name), running: runningMark(run, options.running) },
-    depth + 1
-  )
-  const group: diagram.Group = {
+    depth: scope.depth + 1,
+    nested: scope.nested === true || ("nested" in nested ? nested.nested : undefined),
+    run,
+    running: runningMark(run, scope.running)
+  })
+  const item: diagram.Group = {
     _tag: "Group",
     key: `nested ${key}`,
-    lines: [planNames.displayName(step.name), `plan ${planNames.displayName(nested.definition.name)}`, ...extra],
-    items: [stepNode(startKey(prefix), "start", ["start"]), ...inner.items, stepNode(endKey(prefix), "end", ["end"])],
-    mark: status.mark
+    lines: [planNames.displayName(name), `plan ${planNames.displayName(definitionOf(nested).name)}`, ...status],
+    items: itemsOf(makeNode(startKey(prefix), "start", ["start"]), inner, prefix),
+    mark
   }
-  return { item: group, entry: startKey(prefix), exit: endKey(prefix), edges: inner.edges }
+  return { key, parallel, item, entry: startKey(prefix), exit: endKey(prefix), edges: inner.edges }
 }
 
-interface PlanBody {
-  readonly items: ReadonlyArray<diagram.Item>
-  readonly edges: ReadonlyArray<diagram.Edge>
-}
-
-const drawPlan = (source: DrawingSource, prefix: string, options: DrawingOptions, depth: number): PlanBody => {
-  const { definition } = source
-  const { steps } = definition
-  const { edges: moves, places } = planFlow.makeFlow(definition)
-  const reached = places && new Set(places.flatMap(({ position }) => planFlow.groupAt(steps, position)))
-  const keys = stepKeys(definition, prefix)
-  const statusOf =
-    options.run === undefined ? () => ({}) : overlay(options.run, runningMark(options.run, options.running))
-  const drawn = steps.map((step, index) => {
-    const unreachable = reached !== undefined && !reached.has(index)
-    const status: StepStatus = unreachable ? { mark: "skipped", line: "– not reachable" } : statusOf(step)
-    const plan = source.plans.get(step.name)
-    return drawStep(step, keys[index] ?? "", status, plan, source.nested.get(step.name), options.run, options, depth)
-  })
+const drawFlow = (
+  canvas: Canvas,
+  definition: PlanDefinition.PlanDefinition,
+  edges: ReadonlyArray<planFlow.FlowEdge>,
+  drawn: ReadonlyArray<DrawnStep>,
+  prefix: string
+): void => {
+  const targets = (to: planFlow.FlowEdge["to"]): ReadonlyArray<string> => {
+    if (to === "end") return [endKey(prefix)]
+    if (typeof to === "number")
+      return planFlow.groupAt(definition.steps, to).map((member) => drawn[member]?.entry ?? "")
+    const key = prefix + JSON.stringify(["unknown", to.unknown])
+    return [addNode(canvas, makeNode(key, "unknown", [planNames.displayName(to.unknown), "no such step"], "unknown"))]
+  }
+  for (const { from, kind, label, to } of edges) {
+    const source = from === "start" ? undefined : drawn[from]
+    const exit = source?.exit ?? startKey(prefix)
+    const entries = targets(to)
+    if (source?.parallel === true && entries.length > 1) {
+      // Parallel groups that follow each other meet in a point, so that not each member leads to each.
+      const join = addNode(canvas, makeNode(`join ${entries[0]}`, "join", []))
+      addEdge(canvas, { from: exit, to: join, kind })
+      for (const entry of entries) addEdge(canvas, { from: join, to: entry, kind: "flow" })
+    } else {
+      for (const entry of entries) addEdge(canvas, { from: exit, to: entry, kind, label })
+    }
+  }
   const positions = planFlow.positionsOf(definition)
-  const { edges, joins, unknown } = flowEdges(
-    definition,
-    moves,
-    prefix,
-    drawn.map(({ entry }) => entry),
-    drawn.map(({ exit }) => exit)
-  )
-  const entries = drawn.map(({ item }, index) => ({
-    item,
-    key: keys[index] ?? "",
-    parallel: steps[index]?.parallel === true
-  }))
-  const choices = steps.flatMap((step, index) => {
+  definition.steps.forEach((step, index) => {
     const field = planFlow.exitsOf(step, positions).any
-    const key = `choice ${keys[index]}`
-    return field === undefined
-      ? []
-      : [
-          {
-            node: stepNode(key, "choice", [`the step named in ${planNames.displayName(field)}`]),
-            from: drawn[index]?.exit ?? ""
-          }
-        ]
+    const { exit, key } = drawn[index] ?? { exit: "", key: "" }
+    if (field === undefined) return
+    const lines = [`the step named in ${planNames.displayName(field)}`]
+    addEdge(canvas, { from: exit, to: addNode(canvas, makeNode(`choice ${key}`, "choice", lines)), kind: "flow" })
   })
-  const data = options.data ? dataEdges(definition, prefix, keys, drawn) : { items: [], edges: [] }
-  return {
-    items: [...groupedItems(entries), ...choices.map(({ node }) => node), ...joins.values(), ...unknown, ...data.items],
-    edges: [
-      ...edges,
-      ...choices.map(({ from, node }): diagram.Edge => ({ from, to: node.key, kind: "flow" })),
-      ...drawn.flatMap(({ edges }) => edges),
-      ...data.edges
-    ]
-  }
 }
 
-/** A whole plan, between its start and its end. */
-const drawSource = (source: DrawingSource, options: DrawingOptions): diagram.Drawing => {
-  const body = drawPlan(source, "", options, 0)
-  return {
-    direction: options.direction,
-    items: [
-      stepNode(startKey(""), "start", [planNames.displayName(source.definition.name)]),
-      ...body.items,
-      stepNode(endKey(""), "end", ["end"])
-    ],
-    edges: body.edges
+/** Edges for what steps read and write, without what just comes from the step before. */
+const drawData = (
+  canvas: Canvas,
+  definition: PlanDefinition.PlanDefinition,
+  drawn: ReadonlyArray<DrawnStep>,
+  prefix: string
+): void => {
+  const { steps } = definition
+  const positions = planFlow.positionsOf(definition)
+  const store = (kind: string, title: string, name: string): string => {
+    const key = prefix + JSON.stringify([kind, name])
+    return addNode(canvas, makeNode(key, "store", [title, planNames.displayName(name)]))
   }
+  const sourcesOf = (reference: Reference): ReadonlyArray<string> => {
+    switch (reference._tag) {
+      case "FromStart":
+        return [startKey(prefix)]
+      case "FromMemory":
+        return [store("memory", "memory of", reference.agent)]
+      case "FromAgent":
+        return [store("answer", "last answer of", reference.agent)]
+      case "FromPrev":
+      case "Literal":
+        return []
+    }
+    const position = positions.get(reference.step)
+    if (position === undefined) return []
+    const members = reference._tag === "FromParallelAll" ? planFlow.groupAt(steps, position) : [position]
+    return members.map((member) => drawn[member]?.exit ?? "")
+  }
+  steps.forEach((step, index) => {
+    const { entry, exit } = drawn[index] ?? { entry: "", exit: "" }
+    // A step can name one parallel group as often as it has contexts.
+    const read = { task: new Set<string>(), context: new Set<string>() }
+    for (const { reference, slot } of planFlow.referencesOf(step)) {
+      for (const source of sourcesOf(reference)) read[slot].add(source)
+    }
+    for (const from of read.task) addEdge(canvas, { from, to: entry, label: "task", kind: "data" })
+    for (const from of read.context) addEdge(canvas, { from, to: entry, label: "context", kind: "data" })
+    if (step.writes === undefined) return
+    addEdge(canvas, { from: exit, to: store("writes", "store", step.writes), label: "writes", kind: "data" })
+  })
 }
 
-/** How a step is marked by a run: a colour, and a line that says the same in words. */
+/** The mark of a step by a run: a colour, and a line with the same in words. */
 interface StepStatus {
   readonly mark?: diagram.Mark
   readonly line?: string
 }
 
-const elapsedMillis = (record: PlanRun.StepRecord): number =>
-  DateTime.toEpochMillis(record.finishedAt) - DateTime.toEpochMillis(record.startedAt)
+const elapsedMillis = ({ finishedAt, startedAt }: PlanRun.StepRecord): number =>
+  Math.max(0, DateTime.toEpochMillis(finishedAt) - DateTime.toEpochMillis(startedAt))
 
-/** `, 1.2 s, 3 executions, 5 tries`; what is nothing special is left out. */
+/** `, 1.2 s, 3 executions, 5 tries`; one execution and one try each are left out. */
 const recordSummary = (records: ReadonlyArray<PlanRun.StepRecord>): string => {
   if (records.length === 0) return ""
-  const time = records.reduce((sum, record) => sum + Math.max(0, elapsedMillis(record)), 0)
+  const time = records.reduce((sum, record) => sum + elapsedMillis(record), 0)
   const tries = records.reduce((sum, record) => sum + record.attempts, 0)
   const executions = records.length === 1 ? "" : `, ${records.length} executions`
   return `, ${planNames.formatDuration(time)}${executions}${tries > records.length ? `, ${tries} tries` : ""}`
 }
 
-/** What became of steps that were running: they still are, the run was interrupted, or its process is gone. */
+/** The state of steps that were running: they still are, the run was interrupted, or its process is gone. */
 type RunningMark = "running" | "interrupted" | "cutOff"
 
 const statusWords: { readonly [K in RunningMark]: string } = {
@@ -728,12 +639,13 @@ const statusOfMember = (member: PlanRun.Member, before: string, running: Running
   }
 }
 
-/** What became of the steps that a run was at. What ends a run around it, ends it. */
+/** The mark of the steps that a run was at. The end of a run around it is its end. */
 const runningMark = (run: PlanRun.State | undefined, around: RunningMark): RunningMark =>
   run?.interrupted !== undefined || run?.outcome?._tag === "Interrupted" ? "interrupted" : around
 
-/** How a run marks the steps of its plan. */
-const overlay = (run: PlanRun.State, running: RunningMark): ((step: PlanDefinition.StepDefinition) => StepStatus) => {
+/** The status of each step in a run, by name. Without a run no step has one. */
+const overlay = (run: PlanRun.State | undefined, running: RunningMark): ((step: string) => StepStatus) => {
+  if (run === undefined) return () => ({})
   const records = new Map<string, Array<PlanRun.StepRecord>>()
   for (const record of Chunk.toReadonlyArray(run.history)) {
     const known = records.get(record.step)
@@ -744,15 +656,15 @@ const overlay = (run: PlanRun.State, running: RunningMark): ((step: PlanDefiniti
   const { outcome } = run
   const ended = outcome?._tag === "Completed" || outcome?._tag === "Concluded"
 
-  return ({ name }) => {
-    const done = recordSummary(records.get(name) ?? [])
-    const member = members.get(name)
-    const now = member === undefined ? undefined : statusOfMember(member, done, running)
+  return (step) => {
+    const done = recordSummary(records.get(step) ?? [])
+    const member = members.get(step)
+    const now = member && statusOfMember(member, done, running)
     if (now !== undefined) return now
-    if (outcome?._tag === "Failed" && outcome.step === name) {
+    if (outcome?._tag === "Failed" && outcome.step === step) {
       return { mark: "failed", line: `✗ failed, ${planNames.escapeInvisible(outcome.failure.type, 60)}${done}` }
     }
-    if (outcome?._tag === "LimitReached" && outcome.next === name) {
+    if (outcome?._tag === "LimitReached" && outcome.next === step) {
       return { mark: "limit", line: `⊘ limit of ${outcome.limit} reached${done}` }
     }
     if (done !== "") return { mark: "done", line: `✓ done${done}` }
@@ -767,342 +679,91 @@ const childState = (run: PlanRun.State | undefined, step: string): PlanRun.State
   return child?._tag === "Plan" ? child.state : undefined
 }
 
-/** What steps read and write, without what just comes from the step before. */
-const dataEdges = (
-  definition: PlanDefinition.PlanDefinition,
-  prefix: string,
-  keys: ReadonlyArray<string>,
-  drawn: ReadonlyArray<{ readonly entry: string; readonly exit: string }>
-): { readonly items: ReadonlyArray<diagram.Node>; readonly edges: ReadonlyArray<diagram.Edge> } => {
-  const { steps } = definition
-  const positions = planFlow.positionsOf(definition)
-  const stores = new Map<string, diagram.Node>()
-  const edges = new Map<string, diagram.Edge>()
-
-  const store = (kind: string, title: string, name: string): string => {
-    const key = `${prefix}${JSON.stringify([kind, name])}`
-    if (!stores.has(key))
-      stores.set(key, { _tag: "Node", key, shape: "store", lines: [title, planNames.displayName(name)] })
-    return key
+/** The steps that are not in the same order in both plans: all but the longest list of those that are. */
+const movedKeys = (before: ReadonlyArray<string>, after: ReadonlyArray<string>): ReadonlySet<string> => {
+  const positions = new Map(before.map((key, position) => [key, position]))
+  const shared = after.filter((key) => positions.has(key))
+  const positionOf = (key: string | undefined): number => positions.get(key ?? "") ?? -1
+  const longest = (lists: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> =>
+    lists.reduce((most, list) => (list.length > most.length ? list : most), [])
+  const lists: Array<ReadonlyArray<string>> = []
+  for (const key of shared) {
+    lists.push([...longest(lists.filter((list) => positionOf(list.at(-1)) < positionOf(key))), key])
   }
-  const add = (from: string, to: string, label: string) => {
-    const key = JSON.stringify([from, to, label])
-    if (!edges.has(key)) edges.set(key, { from, to, label, kind: "data" })
-  }
-  const membersOf = (name: string, whole: boolean): ReadonlyArray<number> => {
-    const position = positions.get(name)
-    if (position === undefined) return []
-    return whole ? planFlow.groupAt(steps, position) : [position]
-  }
-
-  for (const [index, step] of steps.entries()) {
-    const here = drawn[index]
-    if (here === undefined) continue
-    // A step can name one band as often as it has contexts
-    const read = { task: new Set<number>(), context: new Set<number>() }
-    for (const { reference, slot } of planFlow.referencesOf(step)) {
-      switch (reference._tag) {
-        case "FromStart":
-          add(`${prefix}start`, here.entry, slot)
-          break
-        case "FromStep":
-        case "FromParallel":
-        case "FromParallelAll":
-          for (const member of membersOf(reference.step, reference._tag === "FromParallelAll")) {
-            if (read[slot].has(member)) continue
-            read[slot].add(member)
-            add(drawn[member]?.exit ?? keys[member] ?? "", here.entry, slot)
-          }
-          break
-        case "FromMemory":
-          add(store("memory", "memory of", reference.agent), here.entry, slot)
-          break
-        case "FromAgent":
-          add(store("answer", "last answer of", reference.agent), here.entry, slot)
-          break
-        case "FromPrev":
-        case "Literal":
-          break
-      }
-    }
-    if (step.writes !== undefined) add(here.exit, store("writes", "store", step.writes), "writes")
-  }
-  return { items: [...stores.values()], edges: [...edges.values()] }
+  const kept = new Set(longest(lists))
+  return new Set(shared.filter((key) => !kept.has(key)))
 }
 
-const stepsField: ReadonlySet<string> = new Set(["steps"])
-
-const nameField: ReadonlySet<string> = new Set(["name"])
-
-/** Which step of the plan before each step of the plan after is: the same name, the same number of that name. */
-const pairSteps = (
-  before: ReadonlyArray<PlanDefinition.StepDefinition>,
-  after: ReadonlyArray<PlanDefinition.StepDefinition>
-): ReadonlyArray<number | undefined> => {
-  const positions = new Map<string, Array<number>>()
-  for (const [index, { name }] of before.entries()) {
-    const known = positions.get(name)
-    if (known === undefined) positions.set(name, [index])
-    else known.push(index)
+/** The names of the fields that changed: those of the plan, and those of each step, by the key of the step. */
+const changedFields = (before: PlanDefinition.PlanDefinition, after: PlanDefinition.PlanDefinition) => {
+  const plan = new Set<string>()
+  const steps = new Map<string, Set<string>>()
+  const add = (key: string, field: string) => steps.set(key, (steps.get(key) ?? new Set()).add(field))
+  for (const key of movedKeys(stepKeys(before), stepKeys(after))) add(key, "position")
+  for (const { path } of JsonPatch.get(toDocument(before), toDocument(after))) {
+    const [field = "", key = "", inner] = paths.parsePointer(path)
+    if (field === "steps" && inner !== undefined) add(key, inner)
+    else if (field !== "steps" && field !== "order") plan.add(field)
   }
-  const used = new Map<string, number>()
-  return after.map(({ name }) => {
-    const count = used.get(name) ?? 0
-    used.set(name, count + 1)
-    return positions.get(name)?.[count]
-  })
+  return { plan, steps }
 }
 
-/** The places in a list of numbers that make up its longest rising part: those that did not move. */
-const longestRising = (numbers: ReadonlyArray<number>): ReadonlySet<number> => {
-  const tails: Array<number> = []
-  const previous: Array<number | undefined> = []
-  const valueAt = (place: number | undefined): number => (place === undefined ? -1 : (numbers[place] ?? -1))
-  for (const [place, number] of numbers.entries()) {
-    let low = 0
-    let high = tails.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (valueAt(tails[middle]) < number) low = middle + 1
-      else high = middle
-    }
-    previous[place] = low === 0 ? undefined : tails[low - 1]
-    tails[low] = place
-  }
-  const found = new Set<number>()
-  for (let place = tails.at(-1); place !== undefined; place = previous[place]) found.add(place)
-  return found
-}
+const changedLine = (fields: ReadonlySet<string>): string =>
+  `~ changed: ${planNames.escapeInvisible([...fields].join(", "))}`
 
-const stepFields = (
-  before: PlanDefinition.StepDefinition,
-  after: PlanDefinition.StepDefinition
-): ReadonlyArray<FieldChange> => compareFields(fieldsOf(before), fieldsOf(after), nameField)
+const markStep = (step: DrawnStep, mark: diagram.Mark, line: string): DrawnStep => ({
+  ...step,
+  item: { ...step.item, mark, lines: [...step.item.lines, line] }
+})
 
-const compareDefinitions = (before: PlanDefinition.PlanDefinition, after: PlanDefinition.PlanDefinition): Diff => {
-  const from = pairSteps(before.steps, after.steps)
-  const kept = new Set(from)
-  const shared = from.flatMap((index, to) => (index === undefined ? [] : [{ index, to }]))
-  const still = longestRising(shared.map(({ index }) => index))
-  const changes: Array<StepChange> = []
-  for (const [index, definition] of before.steps.entries()) {
-    if (!kept.has(index)) changes.push({ _tag: "Removed", step: definition.name, index, definition })
-  }
-  for (const { index, to } of shared) {
-    const old = before.steps[index]
-    const now = after.steps[to]
-    if (old === undefined || now === undefined) continue
-    const fields = stepFields(old, now)
-    if (fields.length > 0) changes.push({ _tag: "Changed", step: old.name, index, fields })
-  }
-  for (const [place, { index, to }] of shared.entries()) {
-    if (!still.has(place)) changes.push({ _tag: "Moved", step: after.steps[to]?.name ?? "", from: index, to })
-  }
-  for (const [index, definition] of after.steps.entries()) {
-    if (from[index] === undefined) changes.push({ _tag: "Added", step: definition.name, index, definition })
-  }
-  return { plan: compareFields(fieldsOf(before), fieldsOf(after), stepsField), steps: changes }
-}
-
-/** The fields of a definition. All of them are plain JSON. */
-type FieldValues = Readonly<Record<string, Schema.Json>>
-
-// Definitions hold no code and no instances: their types and their JSON are the same.
-const fieldsOf = (definition: object): FieldValues => definition as FieldValues
-
-/** The fields that differ, in order, without those that are compared elsewhere. */
-const compareFields = (
-  before: FieldValues,
-  after: FieldValues,
-  without: ReadonlySet<string>
-): ReadonlyArray<FieldChange> => {
-  const names = new Set([...Object.keys(before), ...Object.keys(after)])
-  return [...names]
-    .filter((name) => !without.has(name))
-    .sort()
-    .flatMap((field): ReadonlyArray<FieldChange> => {
-      const old = Object.hasOwn(before, field) ? before[field] : undefined
-      const now = Object.hasOwn(after, field) ? after[field] : undefined
-      if (old === undefined && now === undefined) return []
-      if (old === undefined) return now === undefined ? [] : [{ field, after: now }]
-      if (now === undefined) return [{ field, before: old }]
-      return planNames.equalsJson(old, now) ? [] : [{ field, before: old, after: now }]
-    })
-}
-
-const expectSame = (fields: FieldValues, { before, field }: FieldChange): boolean => {
-  const found = Object.hasOwn(fields, field) ? fields[field] : undefined
-  return found === undefined || before === undefined ? found === before : planNames.equalsJson(found, before)
-}
-
-const changeField = (
-  fields: FieldValues,
-  changes: ReadonlyArray<FieldChange>,
-  where: string
-): Result.Result<FieldValues, string> => {
-  const wrong = changes.find((change) => !expectSame(fields, change))
-  if (wrong !== undefined) {
-    return Result.fail(
-      `expected the field "${planNames.displayName(wrong.field)}" of ${where} as it was before, found another value`
-    )
-  }
-  const gone = new Set(changes.flatMap(({ after, field }) => (after === undefined ? [field] : [])))
-  const left = Object.entries(fields).filter(([field]) => !gone.has(field))
-  const set = changes.flatMap(({ after, field }) => (after === undefined ? [] : [[field, after] as const]))
-  return Result.succeed(Object.fromEntries([...left, ...set]))
-}
-
-/** The definition after the changes, as JSON. */
-const applyChanges = (diff: Diff, before: PlanDefinition.PlanDefinition): Result.Result<object, string> =>
-  Result.gen(function* () {
-    const steps: Array<FieldValues | undefined> = before.steps.map(fieldsOf)
-    const placed = new Map<number, FieldValues>()
-
-    const at = (index: number, name: string): Result.Result<FieldValues, string> => {
-      const step = before.steps[index]
-      return step?.name === name
-        ? Result.succeed(steps[index] ?? fieldsOf(step))
-        : Result.fail(`expected the step "${planNames.displayName(name)}" at position ${index}, found another or none`)
-    }
-
-    for (const step of diff.steps) {
-      if (step._tag !== "Changed") continue
-      steps[step.index] = yield* changeField(
-        yield* at(step.index, step.step),
-        step.fields,
-        `step "${planNames.displayName(step.step)}"`
-      )
-    }
-    for (const step of diff.steps) {
-      if (step._tag === "Removed") {
-        yield* at(step.index, step.step)
-        steps[step.index] = undefined
-      } else if (step._tag === "Moved") {
-        placed.set(step.to, yield* at(step.from, step.step))
-        steps[step.from] = undefined
-      } else if (step._tag === "Added") placed.set(step.index, fieldsOf(step.definition))
-    }
-
-    const rest = steps.filter((step) => step !== undefined)
-    const total = rest.length + placed.size
-    const after: Array<FieldValues> = []
-    for (let index = 0; index < total; index++) {
-      const step = placed.get(index) ?? rest.shift()
-      if (step === undefined)
-        return yield* Result.fail(`expected a step at position ${index} after the changes, found none`)
-      after.push(step)
-    }
-    const plan = yield* changeField(fieldsOf(before), diff.plan, "the plan")
-    return { ...plan, steps: after }
-  })
-
-interface DiffEntry {
-  readonly key: string
-  readonly parallel: boolean
-  readonly item: diagram.Item
-}
-
-const changeSigns: Readonly<Record<"added" | "removed" | "changed", string>> = {
-  added: "+ added",
-  removed: "− removed",
-  changed: "~ changed"
-}
-
-const makeEntry = (
-  key: string,
-  step: PlanDefinition.StepDefinition,
-  mark: "added" | "removed" | "changed" | undefined,
-  what: string
-): DiffEntry => {
-  const line = mark === undefined ? [] : [`${changeSigns[mark]}${what}`]
-  return { key, parallel: step.parallel, item: stepNode(key, step.target.kind, [...nodeLines(step), ...line], mark) }
+const markEdge = (edge: diagram.Edge, mark: "added" | "removed"): diagram.Edge => {
+  const sign = mark === "added" ? "+" : "−"
+  return { ...edge, mark, label: edge.label === undefined ? sign : `${sign} ${edge.label}` }
 }
 
 /** The steps of both plans: those of the plan after in order, each removed one after the step it followed. */
-const diffEntries = (
-  before: PlanDefinition.PlanDefinition,
-  after: PlanDefinition.PlanDefinition
-): ReadonlyArray<DiffEntry> => {
-  const from = pairSteps(before.steps, after.steps)
-  const keysBefore = stepKeys(before, "")
-  const keysAfter = stepKeys(after, "")
-  const moved = new Set(
-    compareDefinitions(before, after).steps.flatMap((change) => (change._tag === "Moved" ? [change.to] : []))
-  )
-  const kept = new Set(from)
-
-  const removedAfter = (position: number): ReadonlyArray<DiffEntry> => {
-    const found: Array<DiffEntry> = []
-    for (let index = position + 1; index < before.steps.length && !kept.has(index); index++) {
-      const step = before.steps[index]
-      if (step !== undefined) found.push(makeEntry(`removed ${keysBefore[index]}`, step, "removed", ""))
-    }
-    return found
+const mergeSteps = (
+  before: ReadonlyArray<DrawnStep>,
+  after: ReadonlyArray<DrawnStep>,
+  fieldsOf: (index: number) => ReadonlySet<string> | undefined
+): ReadonlyArray<DrawnStep> => {
+  const old = new Set(before.map(({ key }) => key))
+  const now = new Set(after.map(({ key }) => key))
+  const removed = new Map<string, Array<DrawnStep>>([["", []]])
+  let last = removed.get("")
+  for (const step of before) {
+    if (now.has(step.key)) removed.set(step.key, (last = []))
+    else last?.push(markStep(step, "removed", "− removed"))
   }
-
-  return [
-    ...removedAfter(-1),
-    ...after.steps.flatMap((step, index) => {
-      const position = from[index]
-      const old = position === undefined ? undefined : before.steps[position]
-      const key = keysAfter[index] ?? ""
-      if (position === undefined || old === undefined) return [makeEntry(key, step, "added", "")]
-      const fields = [...(moved.has(index) ? ["position"] : []), ...stepFields(old, step).map(({ field }) => field)]
-      const mark = fields.length === 0 ? undefined : "changed"
-      return [
-        makeEntry(key, step, mark, `: ${planNames.escapeInvisible(fields.join(", "))}`),
-        ...removedAfter(position)
-      ]
-    })
-  ]
+  const marked = after.flatMap((step, index) => {
+    const fields = fieldsOf(index)
+    if (!old.has(step.key)) return [markStep(step, "added", "+ added")]
+    const shown = fields === undefined ? step : markStep(step, "changed", changedLine(fields))
+    return [shown, ...(removed.get(step.key) ?? [])]
+  })
+  return [...(removed.get("") ?? []), ...marked]
 }
 
 /** Both plans in one picture. */
-const drawDiff = (
-  before: PlanDefinition.PlanDefinition,
-  after: PlanDefinition.PlanDefinition,
-  direction: "down" | "right"
-): diagram.Drawing => {
-  const from = pairSteps(before.steps, after.steps)
-  const keysAfter = stepKeys(after, "")
-  const nowAt = new Map(from.flatMap((index, to) => (index === undefined ? [] : [[index, to] as const])))
-  const keysBefore = stepKeys(before, "").map((key, index) => {
-    const to = nowAt.get(index)
-    return to === undefined ? `removed ${key}` : (keysAfter[to] ?? "")
-  })
-
-  const old = flowEdges(before, planFlow.makeFlow(before).edges, "", keysBefore, keysBefore)
-  const now = flowEdges(after, planFlow.makeFlow(after).edges, "", keysAfter, keysAfter)
-  const keyOf = (edge: diagram.Edge) => JSON.stringify([edge.from, edge.to, edge.kind, edge.label])
-  const edgesBefore = new Set(old.edges.map(keyOf))
-  const edgesAfter = new Set(now.edges.map(keyOf))
-  const marked = (edge: diagram.Edge, mark: "added" | "removed"): diagram.Edge => ({
-    ...edge,
-    mark,
-    label: `${mark === "added" ? "+" : "−"}${edge.label === undefined ? "" : ` ${edge.label}`}`
-  })
-  const others = new Map<string, diagram.Node>(
-    [...old.joins.values(), ...old.unknown, ...now.joins.values(), ...now.unknown].map((node) => [node.key, node])
-  )
-  const title =
-    before.name === after.name
-      ? planNames.displayName(after.name)
-      : `${planNames.displayName(before.name)} → ${planNames.displayName(after.name)}`
-  const changed: diagram.Mark | undefined = compareDefinitions(before, after).plan.length > 0 ? "changed" : undefined
-  const fields = compareDefinitions(before, after).plan.map(({ field }) => field)
-  const lines =
-    changed === undefined ? [title] : [title, `${changeSigns.changed}: ${planNames.escapeInvisible(fields.join(", "))}`]
-  return {
-    direction,
-    items: [
-      stepNode(startKey(""), "start", lines, changed),
-      ...groupedItems(diffEntries(before, after)),
-      ...others.values(),
-      stepNode(endKey(""), "end", ["end"])
-    ],
-    edges: [
-      ...now.edges.map((edge) => (edgesBefore.has(keyOf(edge)) ? edge : marked(edge, "added"))),
-      ...old.edges.filter((edge) => !edgesAfter.has(keyOf(edge))).map((edge) => marked(edge, "removed"))
-    ]
+const drawDiff = (before: Source, after: Source, options: Pick<Options, "direction"> = {}): diagram.Drawing => {
+  const plain = { prefix: "", depth: 0, data: false, nested: false, run: undefined, running: "running" } as const
+  const [old, now] = [drawPlan(before, plain), drawPlan(after, plain)]
+  const [from, to] = [definitionOf(before), definitionOf(after)]
+  const { plan, steps } = changedFields(from, to)
+  const keys = stepKeys(to)
+  const edgesBefore = new Set(old.edges.map(edgeKey))
+  const edgesAfter = new Set(now.edges.map(edgeKey))
+  const names = Array.from(new Set([from.name, to.name]), planNames.displayName).join(" → ")
+  const lines = plan.size === 0 ? [names] : [names, changedLine(plan)]
+  const start = makeNode(startKey(""), "start", lines, plan.size === 0 ? undefined : "changed")
+  const edges = [
+    ...now.edges.map((edge) => (edgesBefore.has(edgeKey(edge)) ? edge : markEdge(edge, "added"))),
+    ...old.edges.flatMap((edge) => (edgesAfter.has(edgeKey(edge)) ? [] : [markEdge(edge, "removed")]))
+  ]
+  const merged = {
+    steps: mergeSteps(old.steps, now.steps, (index) => steps.get(keys[index] ?? "")),
+    nodes: [...new Map([...old.nodes, ...now.nodes].map((node) => [node.key, node])).values()],
+    edges
   }
+  return { direction: options.direction ?? "down", items: itemsOf(start, merged, ""), edges }
 }

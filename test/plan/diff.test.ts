@@ -53,31 +53,27 @@ const roundTrip = (diff: Picture.Diff) =>
   Schema.decodeUnknownSync(Picture.Diff)(JSON.parse(JSON.stringify(Schema.encodeSync(Picture.Diff)(diff))))
 
 describe("PLAN-9 PlanDiff", () => {
-  it("PLAN-9 what changed, by field, and as few moves as possible", () => {
-    assert.deepStrictEqual(Picture.diff(before, { definition: after }), {
-      plan: [
-        { field: "description", before: "old" },
-        { field: "maxIterations", before: 100, after: 5 }
-      ],
-      steps: [
-        { _tag: "Removed", step: "b", index: 1, definition: step("b") },
-        { _tag: "Changed", step: "a", index: 0, fields: [{ field: "writes", after: "x" }] },
-        {
-          _tag: "Changed",
-          step: "c",
-          index: 2,
-          fields: [{ field: "target", before: { kind: "function", name: "c" }, after: { kind: "tool", name: "t" } }]
-        },
-        { _tag: "Moved", step: "d", from: 3, to: 0 },
-        { _tag: "Added", step: "new", index: 2, definition: step("new") }
-      ]
-    })
+  it("PLAN-9 changes are operations on steps by name, and undo leads back", () => {
+    const { changes, undo } = Picture.diff(before, { definition: after })
+    assert.deepStrictEqual(changes, [
+      { op: "remove", path: "/description" },
+      { op: "replace", path: "/maxIterations", value: 5 },
+      { op: "replace", path: "/order/0", value: "d" },
+      { op: "replace", path: "/order/1", value: "a" },
+      { op: "replace", path: "/order/2", value: "new" },
+      { op: "replace", path: "/order/3", value: "c" },
+      { op: "add", path: "/steps/a/writes", value: "x" },
+      { op: "remove", path: "/steps/b" },
+      { op: "replace", path: "/steps/c/target/kind", value: "tool" },
+      { op: "replace", path: "/steps/c/target/name", value: "t" },
+      { op: "add", path: "/steps/new", value: step("new") }
+    ])
+    assert.deepStrictEqual(undo, Picture.diff(after, before).changes)
   })
 
   it.prop("PLAN-9 a plan does not differ from itself", [Generated], ([one]) => {
     const diff = Picture.diff(build(one), build(structuredClone(one)))
-    assert.isTrue(Picture.isEmptyDiff(diff))
-    assert.deepStrictEqual(diff, { plan: [], steps: [] })
+    assert.deepStrictEqual(diff, { changes: [], undo: [] })
   })
 
   it.prop(
@@ -88,33 +84,37 @@ describe("PLAN-9 PlanDiff", () => {
       const diff = Picture.diff(a, b)
       assert.deepStrictEqual(Result.getOrThrow(Picture.applyDiff(diff, a)), b)
       assert.deepStrictEqual(Result.getOrThrow(Picture.applyDiff(roundTrip(diff), a)), b)
-      assert.strictEqual(Picture.isEmptyDiff(diff), JSON.stringify(canonical(a)) === JSON.stringify(canonical(b)))
+      const back = { changes: diff.undo, undo: diff.changes }
+      assert.deepStrictEqual(Result.getOrThrow(Picture.applyDiff(back, b)), a)
+      assert.strictEqual(diff.changes.length === 0, JSON.stringify(canonical(a)) === JSON.stringify(canonical(b)))
     }
   )
 
-  it("PLAN-9 changes do not fit another plan, which is told", () => {
+  it("PLAN-9 changes do not fit another plan", () => {
     const diff = Picture.diff(before, after)
-    const error = (plan: Definition) => {
-      const result = Picture.applyDiff(diff, plan)
+    const refuses = (plan: Definition, changes: Picture.Diff = diff) => {
+      const result = Picture.applyDiff(changes, plan)
       assert(Result.isFailure(result))
-      return result.failure.message
+      assert.include(
+        result.failure.message,
+        'plan "plan" at the root: expected the plan that the difference was made from'
+      )
     }
-    assert.include(error(plan(step("a"), step("x"), step("c"), step("d"))), 'expected the step "b" at position 1')
-    assert.include(error({ ...before, maxIterations: 7 }), 'the field "maxIterations" of the plan')
-    assert.include(
-      error({ ...before, steps: before.steps.map((one) => (one.name === "a" ? { ...one, writes: "y" } : one)) }),
-      'the field "writes" of step "a"'
+    refuses(plan(step("a"), step("x"), step("c"), step("d")))
+    refuses({ ...before, maxIterations: 7 })
+    refuses({ ...before, steps: before.steps.toReversed() })
+    refuses({ ...before, steps: before.steps.map((one) => (one.name === "a" ? { ...one, writes: "y" } : one)) })
+    refuses(after)
+    const change = (changes: Picture.Diff["changes"], undo: Picture.Diff["undo"]) => ({ changes, undo })
+    refuses(
+      before,
+      change(
+        [{ op: "replace", path: "/maxIterations", value: "many" }],
+        [{ op: "replace", path: "/maxIterations", value: 100 }]
+      )
     )
-    const broken = Picture.applyDiff(
-      { plan: [{ field: "maxIterations", before: 100, after: "many" }], steps: [] },
-      before
-    )
-    assert.isTrue(Result.isFailure(broken))
-    const hole = Picture.applyDiff(
-      { plan: [], steps: [{ _tag: "Added", step: "z", index: 9, definition: step("z") }] },
-      before
-    )
-    assert.isTrue(Result.isFailure(hole))
+    refuses(before, change([{ op: "add", path: "/order/4", value: "z" }], [{ op: "remove", path: "/order/4" }]))
+    refuses(before, change([{ op: "add", path: "no pointer", value: 1 }], []))
   })
 })
 
@@ -180,7 +180,9 @@ describe("PLAN-9 pictures of differences", () => {
         const parsed = yield* mermaid(Picture.diffToMermaid(a, b))
         const other = yield* graphViz(Picture.diffToGraphViz(a, b))
         assert.deepStrictEqual(edgesOf(other).toSorted(), edgesOf(parsed).toSorted())
-        const removed = Picture.diff(a, b).steps.filter(({ _tag }) => _tag === "Removed").length
+        const removed = Picture.diff(a, b).changes.filter(
+          ({ op, path }) => op === "remove" && /^\/steps\/[^/]*$/u.test(path)
+        ).length
         const marked = [...parsed.nodes.values()].filter(({ classes }) => classes.includes("removed")).length
         assert.strictEqual(marked, removed)
       }),

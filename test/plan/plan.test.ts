@@ -385,7 +385,7 @@ describe("from one end to the other", () => {
       const bound = yield* bind
       assert.strictEqual(Picture.toMermaid(bound), Picture.toMermaid(plan))
       assert.include(Picture.toGraphViz(plan), "digraph")
-      assert.deepStrictEqual(Picture.diff(plan, bound).steps, [])
+      assert.deepStrictEqual(Picture.diff(plan, bound).changes, [])
     })
   )
 })
