@@ -6,14 +6,8 @@ import { Agent, RunContext, VersionedStore } from "effect-emissary"
 import { Checkpoint, Plan, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { changed } from "../conversation/store/changed.ts"
-import { counting, failing, layer, reasonOf, refuses } from "./checkpoints.ts"
+import { counting, failing, head, layer, reasonOf, refuses, service } from "./checkpoints.ts"
 import { bind, log } from "./support.ts"
-
-const service = Checkpoint.Checkpoint
-
-const head = Effect.fnUntraced(function* (key: string) {
-  return Option.getOrThrow(yield* (yield* service).inspect(key))
-})
 
 /** A store that fails once, at the first key that `fails` names while it is armed. */
 const once = (fails: (key: string) => boolean, when: "before" | "after") => {

@@ -7,15 +7,10 @@ import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { makeDirectory } from "../conversation/store/directory.ts"
 import * as layers from "../conversation/store/layers.ts"
 import { changed } from "../conversation/store/changed.ts"
-import { counting, failing, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
+import { counting, failing, head, layer, looping, reasonOf, refuses, service } from "./checkpoints.ts"
 
 const directory = makeDirectory()
-const service = Checkpoint.Checkpoint
 const store = VersionedStore.VersionedStore
-
-const head = Effect.fnUntraced(function* (key: string) {
-  return Option.getOrThrow(yield* (yield* service).inspect(key))
-})
 
 /** All keys of the store. */
 const keys = Effect.gen(function* () {

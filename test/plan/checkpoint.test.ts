@@ -1,16 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Deferred, Duration, Effect, Fiber, Option, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
-import { counting, layer, looping, reasonOf, refuses } from "./checkpoints.ts"
+import { Plan, PlanRun, Step } from "effect-emissary/plan"
+import { counting, head, layer, looping, reasonOf, refuses, service } from "./checkpoints.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
-
-const service = Checkpoint.Checkpoint
-
-const head = Effect.fnUntraced(function* (key: string) {
-  return Option.getOrThrow(yield* (yield* service).inspect(key))
-})
 
 /** A step that runs until somebody opens the gate, and says when it has begun. */
 const gate = Effect.gen(function* () {

@@ -1,8 +1,15 @@
 /** What the tests of checkpoints have in common. */
-import { Effect, Layer, Ref } from "effect"
+import { Effect, Layer, Option, Ref } from "effect"
 import { VersionedStore } from "effect-emissary"
 import { changed } from "../conversation/store/changed.ts"
 import { Checkpoint, Plan, Step, When, type PlanError } from "effect-emissary/plan"
+
+export const service = Checkpoint.Checkpoint
+
+/** The summary of the run under a key, which has to be there. */
+export const head = Effect.fnUntraced(function* (key: string) {
+  return Option.getOrThrow(yield* (yield* service).inspect(key))
+})
 
 export const layer = (options?: Checkpoint.Options) =>
   Checkpoint.layer(options).pipe(Layer.provideMerge(VersionedStore.layerMemory))
