@@ -65,7 +65,6 @@ import * as Schema from "effect/Schema"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as base from "../payload/internal/base.ts"
-import * as paths from "../payload/internal/paths.ts"
 import * as untrusted from "../payload/internal/untrusted.ts"
 import * as Conversation from "./Conversation.ts"
 import type { ConversationError } from "./ConversationError.ts"
@@ -101,7 +100,7 @@ export class ConversationStoreError extends Schema.TaggedError<ConversationStore
   reason: journal.Reason
 }) {
   override get message(): string {
-    const id = this.id === undefined ? "conversations" : `conversation ${paths.quote(this.id)}`
+    const id = this.id === undefined ? "conversations" : `conversation ${base.quote(this.id)}`
     return `${this.operation} ${id}: ${journal.renderReason(this.reason)}`
   }
 }
@@ -125,7 +124,7 @@ export class ConversationConflict extends Schema.TaggedError<ConversationConflic
   found: Schema.OptionFromNullOr(Schema.String)
 }) {
   override get message(): string {
-    return `conversation ${paths.quote(this.id)} changed: expected ${storageKeys.versionText(this.expected)}, found ${storageKeys.versionText(this.found)}. Load it again and apply the change to what you find`
+    return `conversation ${base.quote(this.id)} changed: expected ${storageKeys.versionText(this.expected)}, found ${storageKeys.versionText(this.found)}. Load it again and apply the change to what you find`
   }
 }
 

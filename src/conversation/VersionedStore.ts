@@ -59,7 +59,6 @@ import * as Json from "../payload/Json.ts"
 import * as Limits from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
 import * as base from "../payload/internal/base.ts"
-import * as paths from "../payload/internal/paths.ts"
 import * as storageKeys from "./internal/storageKeys.ts"
 
 const Reason = Schema.TaggedUnion({
@@ -106,7 +105,7 @@ export class VersionedStoreError extends Schema.TaggedError<VersionedStoreError>
   reason: Reason
 }) {
   override get message(): string {
-    const key = this.key === undefined ? "" : ` of ${paths.quote(this.key)}`
+    const key = this.key === undefined ? "" : ` of ${base.quote(this.key)}`
     return `${this.operation}${key}: ${renderReason(this.reason)}`
   }
 }
@@ -182,7 +181,7 @@ export class VersionConflict extends Schema.TaggedError<VersionConflict>(
   found: Schema.OptionFromNullOr(Schema.String)
 }) {
   override get message(): string {
-    return `${paths.quote(this.key)} changed: expected ${storageKeys.versionText(this.expected)}, found ${storageKeys.versionText(this.found)}. Get it again and apply the change to what you find`
+    return `${base.quote(this.key)} changed: expected ${storageKeys.versionText(this.expected)}, found ${storageKeys.versionText(this.found)}. Get it again and apply the change to what you find`
   }
 }
 

@@ -11,7 +11,7 @@ import type * as Schema from "effect/Schema"
 import * as Hex from "effect/encoding/Hex"
 import * as PayloadError from "./PayloadError.ts"
 import * as jsonReader from "./internal/jsonReader.ts"
-import * as paths from "./internal/paths.ts"
+import * as base from "./internal/base.ts"
 
 const loneSurrogate = /\p{Surrogate}/u
 
@@ -59,7 +59,7 @@ export const canonicalize = (json: Schema.Json): Result.Result<string, PayloadEr
 const writeCanonical = (json: Schema.Json): Result.Result<string, PayloadError.Reason> => {
   const stack: Array<Frame> = []
   let text = ""
-  const path = () => paths.formatPointer(stack.map((frame) => frame.keys?.[frame.next - 1] ?? frame.next - 1))
+  const path = () => base.formatPointer(stack.map((frame) => frame.keys?.[frame.next - 1] ?? frame.next - 1))
 
   let value: Schema.Json | undefined = json
   for (;;) {

@@ -13,7 +13,7 @@
  */
 
 import * as Schema from "effect/Schema"
-import * as paths from "./internal/paths.ts"
+import * as base from "./internal/base.ts"
 
 /** The number of problems that a message spells out. */
 const maxShown = 10
@@ -82,7 +82,7 @@ export const render = (what: string, problems: ReadonlyArray<Problem>, omitted: 
     .slice(0, maxShown)
     .map(
       ({ expected, fix, found, path }) =>
-        `${paths.formatPlace(path)}: expected ${expected}, got ${found}${fix === undefined ? "" : `. ${fix}`}`
+        `${base.formatPlace(path)}: expected ${expected}, got ${found}${fix === undefined ? "" : `. ${fix}`}`
     )
   const rest = problems.length - lines.length + omitted
   return `${what} ${lines.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}`.trim()
@@ -174,13 +174,13 @@ export const problemsOf: (reason: Reason) => ReadonlyArray<Problem> = Reason.mat
     const fix = "Send flatter data, or raise maxDepth in the limits of this call"
     return [{ path, expected: `at most ${limit} levels of arrays and objects`, found: "more", fix }]
   },
-  ForbiddenKey: ({ key, path }) => [{ path, expected: "another key", found: paths.quote(key), fix: explainKey(key) }],
+  ForbiddenKey: ({ key, path }) => [{ path, expected: "another key", found: base.quote(key), fix: explainKey(key) }],
   UnsupportedVersion: ({ field, found, kind, supported }) => {
     const versions = supported.join(", ")
     const newer = typeof found === "number" && found > Math.max(...supported)
     return [
       {
-        path: paths.formatPointer([field]),
+        path: base.formatPointer([field]),
         expected: `a supported version, one of ${versions}`,
         found: found === null ? kind : JSON.stringify(found),
         fix: newer
@@ -194,7 +194,7 @@ export const problemsOf: (reason: Reason) => ReadonlyArray<Problem> = Reason.mat
     {
       path,
       expected: "no secret",
-      found: kind === "redacted" ? "a Redacted value" : `the secret key ${paths.quote(key)}`,
+      found: kind === "redacted" ? "a Redacted value" : `the secret key ${base.quote(key)}`,
       fix: "Refer to the secret by name, and provide it where it is used"
     }
   ]
@@ -311,7 +311,7 @@ export class LossyEncoding extends Schema.TaggedError<LossyEncoding>("effect-emi
   { what: Schema.String, version: Schema.Int, losses: Schema.Array(Loss) }
 ) {
   override get message(): string {
-    const lines = this.losses.slice(0, maxShown).map(({ path, what }) => `${what} (${paths.formatPlace(path)})`)
+    const lines = this.losses.slice(0, maxShown).map(({ path, what }) => `${what} (${base.formatPlace(path)})`)
     const rest = this.losses.length - lines.length
     const fix = "List what may be lost in allowLoss, or write a newer version"
     return `${this.what}: version ${this.version} cannot hold ${lines.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}. ${fix}`

@@ -19,7 +19,6 @@ import * as Limits from "./Limits.ts"
 import * as PayloadError from "./PayloadError.ts"
 import * as base from "./internal/base.ts"
 import * as issues from "./internal/issues.ts"
-import * as paths from "./internal/paths.ts"
 import * as secrets from "./internal/secrets.ts"
 
 /** A value written in some version, and what that version could not hold. */
@@ -413,7 +412,7 @@ export const single = <T>(options: {
     read: (json) =>
       Effect.gen(function* () {
         const body = yield* Effect.mapError(withoutHeading(json, heading, member), toPayloadError(what))
-        const path = member === undefined ? "" : paths.formatPointer([member])
+        const path = member === undefined ? "" : base.formatPointer([member])
         return yield* Json.decode(value, { what, path })(member === undefined ? body : body[member])
       }),
     write: (current) =>
@@ -438,7 +437,7 @@ const withoutHeading = (
   const body: Record<string, Schema.Json> = Json.isObject(json) ? { ...json } : {}
   const problems: Array<PayloadError.Problem> = []
   const report = (key: string, expected: string, found: string) =>
-    problems.push({ path: paths.formatPointer([key]), expected, found })
+    problems.push({ path: base.formatPointer([key]), expected, found })
   for (const [key, expected] of Object.entries(heading)) {
     const found = base.own(body, key)
     delete body[key]
@@ -463,7 +462,7 @@ const withLimits =
 
 /** The version as it is shown: scalars only, and no long text. */
 const scalarOf = (tag: unknown): string | number | boolean | null => {
-  if (typeof tag === "string") return paths.truncateText(tag, 40)
+  if (typeof tag === "string") return base.truncateText(tag, 40)
   return typeof tag === "boolean" || (typeof tag === "number" && Number.isFinite(tag)) ? tag : null
 }
 

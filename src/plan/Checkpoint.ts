@@ -91,7 +91,6 @@ import * as journal from "../conversation/internal/journal.ts"
 import * as storageKeys from "../conversation/internal/storageKeys.ts"
 import * as Digest from "../payload/Digest.ts"
 import * as base from "../payload/internal/base.ts"
-import * as paths from "../payload/internal/paths.ts"
 import * as Plan from "./Plan.ts"
 import type { PlanDefinition } from "./PlanDefinition.ts"
 import * as PlanError from "./PlanError.ts"
@@ -139,19 +138,19 @@ type Reason = typeof Reason.Type
 const renderReason = (reason: Reason): string => {
   switch (reason._tag) {
     case "RunActive":
-      return `expected no process that runs it, got the owner ${paths.quote(reason.owner)} (status ${reason.status}, lease until ${DateTime.formatIso(reason.leaseUntil)}). Wait for it, or try again after the lease: a process that died does not renew it`
+      return `expected no process that runs it, got the owner ${base.quote(reason.owner)} (status ${reason.status}, lease until ${DateTime.formatIso(reason.leaseUntil)}). Wait for it, or try again after the lease: a process that died does not renew it`
     case "Unfinished": {
       const lease = reason.leaseUntil === undefined ? "" : `, its lease ended ${DateTime.formatIso(reason.leaseUntil)}`
-      return `expected no unfinished run, got one of the owner ${paths.quote(reason.owner)} (status ${reason.status}${lease}). Resume it, use another key, or abandon it with the policy "restart"`
+      return `expected no unfinished run, got one of the owner ${base.quote(reason.owner)} (status ${reason.status}${lease}). Resume it, use another key, or abandon it with the policy "restart"`
     }
     case "NothingToResume":
       return `expected a run, got none. Start one, or use the policy "startOrResume"`
     case "InputDiffers":
       return `expected the input that the run (status ${reason.status}) began with, got another one. Use a key per input; or begin a new run with the policy ${reason.status === "done" ? `"start"` : `"restart"`}`
     case "LeaseLost":
-      return `expected the lease of the owner ${paths.quote(reason.owner)}, got ${reason.found}. The run was stopped and has written nothing since; use a longer lease if its process was only slow`
+      return `expected the lease of the owner ${base.quote(reason.owner)}, got ${reason.found}. The run was stopped and has written nothing since; use a longer lease if its process was only slow`
     case "WriteFailed":
-      return `step ${paths.quote(reason.step)} is done, and its write ${paths.quote(reason.write)} failed: ${reason.problem}. Resume the run: the write is done first, and the step does not run again`
+      return `step ${base.quote(reason.step)} is done, and its write ${base.quote(reason.write)} failed: ${reason.problem}. Resume the run: the write is done first, and the step does not run again`
     case "StoreFailed":
       return `${journal.renderReason(reason)}. Resume the run when the store answers again`
     case "Unreadable":
@@ -192,7 +191,7 @@ export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect
    * @since 0.1.0
    */
   override get message(): string {
-    const key = this.key === undefined ? "checkpoints" : `checkpoint ${paths.quote(this.key)}`
+    const key = this.key === undefined ? "checkpoints" : `checkpoint ${base.quote(this.key)}`
     return `${key}: ${renderReason(this.reason)}`
   }
 }
@@ -683,7 +682,7 @@ const leaseLost = ({ owner }: checkpointRecord.Head, found: Option.Option<Stored
   owner,
   found: Option.match(found, {
     onNone: () => "none: the run was removed",
-    onSome: ({ head }) => `that of the owner ${paths.quote(head.owner)} (status ${head.status})`
+    onSome: ({ head }) => `that of the owner ${base.quote(head.owner)} (status ${head.status})`
   })
 })
 

@@ -48,7 +48,6 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as PayloadError from "../payload/PayloadError.ts"
 import * as base from "../payload/internal/base.ts"
-import * as paths from "../payload/internal/paths.ts"
 import * as PlanDefinition from "./PlanDefinition.ts"
 import * as PlanRun from "./PlanRun.ts"
 import type { Reference } from "./Reference.ts"
@@ -253,7 +252,7 @@ export const applyDiff = (
     const expected = "the plan that the difference was made from"
     const fix = "Apply the difference to the first of the two plans it was made from"
     const reason = PayloadError.invalid([{ path: "", expected, found: "another plan", fix }])
-    return new PayloadError.PayloadError({ what: `plan ${paths.quote(definitionOf(before).name)}`, reason })
+    return new PayloadError.PayloadError({ what: `plan ${base.quote(definitionOf(before).name)}`, reason })
   })
 }
 
@@ -701,7 +700,7 @@ const changedFields = (before: PlanDefinition.PlanDefinition, after: PlanDefinit
   const add = (key: string, field: string) => steps.set(key, (steps.get(key) ?? new Set()).add(field))
   for (const key of movedKeys(stepKeys(before), stepKeys(after))) add(key, "position")
   for (const { path } of JsonPatch.get(toDocument(before), toDocument(after))) {
-    const [field = "", key = "", inner] = paths.parsePointer(path)
+    const [field = "", key = "", inner] = base.parsePointer(path)
     if (field === "steps" && inner !== undefined) add(key, inner)
     else if (field !== "steps" && field !== "order") plan.add(field)
   }

@@ -73,7 +73,7 @@ import type * as history from "../conversation/internal/history.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
-import * as paths from "../payload/internal/paths.ts"
+import * as base from "../payload/internal/base.ts"
 import * as untrusted from "../payload/internal/untrusted.ts"
 import type { ToolContractError } from "../tool/ToolContract.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
@@ -1067,7 +1067,7 @@ const conditionProblems = (
         : `There are ${planNames.listNames(names)}.`
     return {
       code: "UnknownPredicate" as const,
-      problem: `expected a predicate that the plan is given, found ${paths.quote(name)}. ${available}${planNames.didYouMean(suggestion)}`,
+      problem: `expected a predicate that the plan is given, found ${base.quote(name)}. ${available}${planNames.didYouMean(suggestion)}`,
       rest: { known: names, ...(suggestion === undefined ? {} : { suggestion }) }
     }
   }
@@ -1088,7 +1088,7 @@ const conditionProblems = (
         step: step.name,
         index,
         slot: `routes[${position}]`,
-        reason: `Step ${paths.quote(step.name)}, the route to ${paths.quote(to)}: ${problem}`,
+        reason: `Step ${base.quote(step.name)}, the route to ${base.quote(to)}: ${problem}`,
         ...rest
       }))
     )
@@ -1107,7 +1107,7 @@ const invalidNameProblems = (steps: ReadonlyArray<Step.Any>): ReadonlyArray<Plan
         step: name,
         index,
         slot: "name",
-        reason: `Step ${paths.quote(name)} (#${index}), name: expected ${expected}, found ${paths.quote(name)}. Give the step another name.`
+        reason: `Step ${base.quote(name)} (#${index}), name: expected ${expected}, found ${base.quote(name)}. Give the step another name.`
       }
     ]
   })
@@ -1124,14 +1124,14 @@ const sharedNameProblems = (steps: ReadonlyArray<Step.Any>): ReadonlyArray<PlanI
       return []
     }
     if (before.parts.source === source) return []
-    const name = paths.quote(definition.target.name)
+    const name = base.quote(definition.target.name)
     return [
       {
         code: "SharedTargetName",
         step: step.name,
         index,
         slot: "target",
-        reason: `Step ${paths.quote(step.name)}: expected one target of the name ${name}, found the ${definition.target.kind} of this step and another ${before.parts.definition.target.kind} in step ${paths.quote(before.name)}. Use one value in both steps, or give them two names: Target.make("another_name", ...).`
+        reason: `Step ${base.quote(step.name)}: expected one target of the name ${name}, found the ${definition.target.kind} of this step and another ${before.parts.definition.target.kind} in step ${base.quote(before.name)}. Use one value in both steps, or give them two names: Target.make("another_name", ...).`
       }
     ]
   })

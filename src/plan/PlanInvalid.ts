@@ -5,7 +5,7 @@
  */
 
 import * as Schema from "effect/Schema"
-import * as paths from "../payload/internal/paths.ts"
+import * as base from "../payload/internal/base.ts"
 
 /**
  * The kind of a problem, for programs.
@@ -180,6 +180,6 @@ export class PlanInvalid extends Schema.TaggedError<PlanInvalid>("effect-emissar
     const { length } = this.problems
     const lines = this.problems.slice(0, maxShown).map(({ reason }) => `- ${reason}`)
     const rest = length > maxShown ? [`- and ${length - maxShown} more`] : []
-    return `Plan ${paths.quote(this.plan)}: expected a plan that can run, found ${length === 1 ? "a problem" : `${length} problems`}:\n${[...lines, ...rest].join("\n")}`
+    return `Plan ${base.quote(this.plan)}: expected a plan that can run, found ${length === 1 ? "a problem" : `${length} problems`}:\n${[...lines, ...rest].join("\n")}`
   }
 }

@@ -7,12 +7,11 @@
 
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { JsonObject } from "../payload/Json.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
 import * as issues from "../payload/internal/issues.ts"
-import * as paths from "../payload/internal/paths.ts"
+import * as base from "../payload/internal/base.ts"
 
 /**
  * The JSON object given to the run as `context`; empty when none was given.
@@ -92,7 +91,7 @@ export const read = <S extends Schema.Top>(
   return Effect.flatMap(RunContext, (context) =>
     Effect.mapError(decode(context, { errors: "all" }), (error) => {
       const found = issues.problemsFromSchemaError(error, context)
-      const isMissing = ({ path }: PayloadError.Problem) => Option.isNone(paths.getAt(context, path))
+      const isMissing = ({ path }: PayloadError.Problem) => base.getAt(context, path) === undefined
       return new RunContextError({
         missing: found.filter(isMissing).map(({ path }) => path.slice(1).replaceAll("/", ".")),
         issues: found.filter((problem) => !isMissing(problem))

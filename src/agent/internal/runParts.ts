@@ -20,7 +20,7 @@ import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import * as paths from "../../payload/internal/paths.ts"
+import * as base from "../../payload/internal/base.ts"
 import { defined } from "../../payload/internal/base.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
 
@@ -74,7 +74,7 @@ const OldProblem = Schema.Struct({
 })
 
 const readablePath = (pointer: string): string =>
-  paths.parsePointer(pointer).reduce((path, token) => {
+  base.parsePointer(pointer).reduce((path, token) => {
     if (/^\d+$/.test(token)) return `${path}[${token}]`
     return path === "" ? token : `${path}.${token}`
   }, "")

@@ -11,7 +11,7 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as ModelJson from "../../payload/ModelJson.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as issues from "../../payload/internal/issues.ts"
-import * as paths from "../../payload/internal/paths.ts"
+import * as base from "../../payload/internal/base.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
@@ -110,7 +110,7 @@ const furtherIssues = <A>(
     onFailure: (found) =>
       found.filter(
         ({ path }) =>
-          Option.getOrUndefined(paths.getAt(value, path)) !== null &&
+          base.getAt(value, path) !== null &&
           !issues.some((issue) => covers(issue.path, path) || covers(path, issue.path))
       )
   })

@@ -56,7 +56,6 @@ import * as Schema from "effect/Schema"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as paths from "../../payload/internal/paths.ts"
 import * as VersionedStore from "../VersionedStore.ts"
 import * as storageKeys from "./storageKeys.ts"
 
@@ -138,9 +137,9 @@ export const renderReason = (reason: Reason): string => {
     case "StoreFailed":
       return `${reason.error.message}. The values stored before are complete`
     case "Unreadable":
-      return `the value stored under ${paths.quote(reason.stored)} cannot be read and was left as it is: ${reason.error.message}`
+      return `the value stored under ${base.quote(reason.stored)} cannot be read and was left as it is: ${reason.error.message}`
     case "Damaged":
-      return `the value stored under ${paths.quote(reason.stored)} is damaged: ${reason.problem}`
+      return `the value stored under ${base.quote(reason.stored)} is damaged: ${reason.problem}`
     case "Refused":
       return `refused, nothing was written: ${reason.error.message}`
   }

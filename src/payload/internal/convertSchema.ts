@@ -9,7 +9,6 @@ import * as SchemaAST from "effect/SchemaAST"
 import * as base from "./base.ts"
 import type { JsonObject } from "./base.ts"
 import * as jsonValues from "./jsonValues.ts"
-import * as paths from "./paths.ts"
 import type { Node, Refusal } from "./interpret.ts"
 
 /**
@@ -42,20 +41,20 @@ export const findOpaque = (root: SchemaAST.AST): string | undefined => {
         break
       case "Objects":
         for (const { name, type } of ast.propertySignatures) {
-          open.push({ ast: type, path: paths.appendToken(paths.appendToken(path, "properties"), String(name)) })
+          open.push({ ast: type, path: base.appendToken(base.appendToken(path, "properties"), String(name)) })
         }
         for (const { type } of ast.indexSignatures)
-          open.push({ ast: type, path: paths.appendToken(path, "additionalProperties") })
+          open.push({ ast: type, path: base.appendToken(path, "additionalProperties") })
         break
       case "Arrays":
         for (const [index, element] of ast.elements.entries()) {
-          open.push({ ast: element, path: paths.appendToken(paths.appendToken(path, "prefixItems"), index) })
+          open.push({ ast: element, path: base.appendToken(base.appendToken(path, "prefixItems"), index) })
         }
-        for (const rest of ast.rest) open.push({ ast: rest, path: paths.appendToken(path, "items") })
+        for (const rest of ast.rest) open.push({ ast: rest, path: base.appendToken(path, "items") })
         break
       case "Union":
         for (const [index, member] of ast.types.entries()) {
-          open.push({ ast: member, path: paths.appendToken(paths.appendToken(path, "anyOf"), index) })
+          open.push({ ast: member, path: base.appendToken(base.appendToken(path, "anyOf"), index) })
         }
         break
       case "Suspend":
@@ -328,12 +327,12 @@ const makeNullable = (schema: JsonObject): JsonObject => {
 }
 
 const strictItems = (json: ReadonlyArray<Schema.Json>, path: string): StrictResult<ReadonlyArray<Schema.Json>> =>
-  Result.all(json.map((item, index) => toStrictForm(item, paths.appendToken(path, index))))
+  Result.all(json.map((item, index) => toStrictForm(item, base.appendToken(path, index))))
 
 const strictMembers = (json: JsonObject, path: string): StrictResult<JsonObject> =>
   Result.gen(function* () {
     const out: Record<string, Schema.Json> = {}
-    for (const key of Object.keys(json)) out[key] = yield* toStrictForm(json[key] ?? null, paths.appendToken(path, key))
+    for (const key of Object.keys(json)) out[key] = yield* toStrictForm(json[key] ?? null, base.appendToken(path, key))
     return out
   })
 
@@ -355,7 +354,7 @@ const closeObject = (schema: JsonObject, path: string): StrictResult<JsonObject>
     for (const key of Object.keys(declared)) {
       const form = yield* toStrictForm(
         declared[key] ?? null,
-        paths.appendToken(paths.appendToken(path, "properties"), key)
+        base.appendToken(base.appendToken(path, "properties"), key)
       )
       strict[key] = names.includes(key) ? form : makeNullable(form)
     }
@@ -379,7 +378,7 @@ export const toStrictForm = (schema: Schema.Json, path: string): StrictResult<Js
     const out: Record<string, Schema.Json> = {}
     for (const keyword of Object.keys(schema)) {
       const value = schema[keyword] ?? null
-      const here = paths.appendToken(path, keyword)
+      const here = base.appendToken(path, keyword)
       if (keyword === "default") continue
       else if (Object.hasOwn(object, keyword)) out[keyword] = object[keyword] ?? null
       else if (keyword === "items") out["items"] = yield* toStrictForm(value, here)

@@ -14,7 +14,6 @@ import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
 import * as jsonReader from "./jsonReader.ts"
 import * as jsonValues from "./jsonValues.ts"
-import * as paths from "./paths.ts"
 import * as Patterns from "./patterns.ts"
 
 /** Why a document is refused: a name to branch on, and the problem. */
@@ -44,7 +43,7 @@ export const refusalReasons = [
 export type Dialect = "2020-12" | "draft-07"
 
 /** One assertion of a schema: true when the value has what it asks for. */
-type Check = (value: Schema.Json, at: paths.Location | undefined, run: Run) => boolean
+type Check = (value: Schema.Json, at: base.Location | undefined, run: Run) => boolean
 
 /** One schema of the document, ready to run. Keywords fill it in, because references may point forward. */
 export interface Node {
@@ -127,7 +126,7 @@ const enter = (run: Run): boolean => {
 
 /** As many problems as were asked for, or with paths so long (keys come from outside) that the list would swell. */
 const isFull = (problems: ReadonlyArray<PayloadError.Problem>, maxIssues: number): boolean =>
-  problems.length >= maxIssues || problems.reduce((size, { path }) => size + path.length, 0) > paths.maxPaths
+  problems.length >= maxIssues || problems.reduce((size, { path }) => size + path.length, 0) > base.maxPaths
 
 /** True when a failure makes further work useless. */
 const isDone = (run: Run): boolean =>
@@ -140,8 +139,8 @@ const addProblem = (run: Run, problem: PayloadError.Problem): void => {
 }
 
 /** Notes a problem and is the answer "no". */
-const report = (run: Run, at: paths.Location | undefined, keyword: string, expected: string, found: string): false => {
-  if (run.problems !== undefined) addProblem(run, { path: paths.toPointer(at), expected, found, keyword })
+const report = (run: Run, at: base.Location | undefined, keyword: string, expected: string, found: string): false => {
+  if (run.problems !== undefined) addProblem(run, { path: base.toPointer(at), expected, found, keyword })
   return false
 }
 
@@ -158,7 +157,7 @@ const accepts = (node: Node, value: Schema.Json, run: Run): boolean =>
   withProblems(run, undefined, () => evaluate(node, value, undefined, run))
 
 /** True when a value has everything a schema asks for, by JSON Schema alone: nothing is filled in or left out. */
-const evaluate = (node: Node, value: Schema.Json, at: paths.Location | undefined, run: Run): boolean => {
+const evaluate = (node: Node, value: Schema.Json, at: base.Location | undefined, run: Run): boolean => {
   if (!spend(run, 1)) return false
   if (node.always !== undefined) {
     return node.always || report(run, at, "false", "no value", jsonValues.kindOf(value))
@@ -271,7 +270,7 @@ const formatReader: Reader = (name, keyword) => {
   if (typeof name !== "string") return keyword.invalid("a string", name)
   const check = Patterns.formatCheck(name)
   if (check === undefined) {
-    return keyword.refuse("UnsupportedFormat", `one of ${Patterns.formatNames.join(", ")}`, paths.quote(name))
+    return keyword.refuse("UnsupportedFormat", `one of ${Patterns.formatNames.join(", ")}`, base.quote(name))
   }
   return (value, at, run) =>
     typeof value !== "string" ||
@@ -310,7 +309,7 @@ const prefixReader: Reader = (value, keyword) => {
   return (found, at, run) =>
     !base.isArray(found) ||
     every(nodes.slice(0, found.length).entries(), run, ([index, node]) =>
-      evaluate(node, found[index] ?? null, paths.childLocation(at, index), run)
+      evaluate(node, found[index] ?? null, base.childLocation(at, index), run)
     )
 }
 
@@ -324,7 +323,7 @@ const restReader: Reader = (value, keyword) => {
     if (rest.always === false)
       return report(run, at, keyword.name, `at most ${count(from, "item")}`, String(found.length))
     return every(found.slice(from).entries(), run, ([index, item]) =>
-      evaluate(rest, item, paths.childLocation(at, from + index), run)
+      evaluate(rest, item, base.childLocation(at, from + index), run)
     )
   }
 }
@@ -374,7 +373,7 @@ const uniqueReader: Reader = (unique, keyword) => {
       if (first === undefined) seen.set(print, index)
       return (
         first === undefined ||
-        report(run, paths.childLocation(at, index), "uniqueItems", "an item of its own", `the same as item ${first}`)
+        report(run, base.childLocation(at, index), "uniqueItems", "an item of its own", `the same as item ${first}`)
       )
     })
   }
@@ -391,7 +390,7 @@ const requireKeys =
     every(
       keys,
       run,
-      (key) => Object.hasOwn(value, key) || report(run, paths.childLocation(at, key), name, expected, "nothing")
+      (key) => Object.hasOwn(value, key) || report(run, base.childLocation(at, key), name, expected, "nothing")
     )
 
 const propertiesReader: Reader = (value, keyword) => {
@@ -403,8 +402,8 @@ const propertiesReader: Reader = (value, keyword) => {
     !base.isObject(found) ||
     every(nodes, run, ([key, property]) => {
       const member = base.own(found, key)
-      if (member !== undefined) return evaluate(property, member, paths.childLocation(at, key), run)
-      return !node.required.has(key) || report(run, paths.childLocation(at, key), "required", present, "nothing")
+      if (member !== undefined) return evaluate(property, member, base.childLocation(at, key), run)
+      return !node.required.has(key) || report(run, base.childLocation(at, key), "required", present, "nothing")
     })
 }
 
@@ -435,7 +434,7 @@ const patternPropertiesReader: Reader = (value, keyword) => {
       if (!spend(run, patternCost(node, key))) return false
       const matching = node.patterns.filter(([pattern]) => pattern.test(key))
       return every(matching, run, ([, member]) =>
-        evaluate(member, found[key] ?? null, paths.childLocation(at, key), run)
+        evaluate(member, found[key] ?? null, base.childLocation(at, key), run)
       )
     })
 }
@@ -455,7 +454,7 @@ const additionalReader: Reader = (value, keyword) => {
       if (!spend(run, patternCost(node, key))) return false
       if (!isAdditional(node, key)) return true
       const member = found[key] ?? null
-      const here = paths.childLocation(at, key)
+      const here = base.childLocation(at, key)
       return additional.always === false
         ? report(run, here, keyword.name, "no such key", jsonValues.kindOf(member))
         : evaluate(additional, member, here, run)
@@ -472,13 +471,7 @@ const namesReader: Reader = (value, keyword) => {
       run,
       (key) =>
         accepts(node, key, run) ||
-        report(
-          run,
-          paths.childLocation(at, key),
-          "propertyNames",
-          "a name of the form that is asked for",
-          "another one"
-        )
+        report(run, base.childLocation(at, key), "propertyNames", "a name of the form that is asked for", "another one")
     )
 }
 
@@ -524,11 +517,11 @@ const reportNoMatch = (
   branches: ReadonlyArray<Node>,
   name: string,
   value: Schema.Json,
-  at: paths.Location | undefined,
+  at: base.Location | undefined,
   run: Run
 ): false => {
   if (run.problems === undefined) return false
-  const here = paths.toPointer(at)
+  const here = base.toPointer(at)
   const all = branches.map((branch) => {
     const problems: Array<PayloadError.Problem> = []
     withProblems(run, problems, () => evaluate(branch, value, at, run))
@@ -752,7 +745,7 @@ export const compile = (json: base.JsonObject, fuel: PatternFuel): Result.Result
       reason: "UnsupportedDialect",
       path: "/$schema",
       expected: Array.from(dialects.keys()).join(" or "),
-      found: typeof uri === "string" ? paths.quote(uri) : base.kindOf(uri)
+      found: typeof uri === "string" ? base.quote(uri) : base.kindOf(uri)
     })
   }
   const compiler = new Compiler(dialect, fuel)
@@ -823,7 +816,7 @@ class Compiler {
   }
 
   keywordOf(name: string, schema: base.JsonObject, node: Node): Keyword {
-    const place = (keys: Keys) => [name, ...keys].reduce<string>(paths.appendToken, node.pointer)
+    const place = (keys: Keys) => [name, ...keys].reduce<string>(base.appendToken, node.pointer)
     return {
       name,
       dialect: this.dialect,
@@ -841,7 +834,7 @@ class Compiler {
     const reader = foreign ? undefined : readers.get(keyword.name)
     if (reader === undefined) {
       const fix = `Remove it, or rename it to "x-..." if it is a note`
-      keyword.refuse("UnsupportedKeyword", "a keyword that can be enforced", paths.quote(keyword.name), fix)
+      keyword.refuse("UnsupportedKeyword", "a keyword that can be enforced", base.quote(keyword.name), fix)
       return
     }
     const check = reader(value, keyword)
@@ -854,7 +847,7 @@ class Compiler {
     return list.reduce<number>((bits, name) => {
       const bit = typeof name === "string" ? jsonValues.kindBit(name) : undefined
       if (bit !== undefined) return bits | bit
-      const found = typeof name === "string" ? paths.quote(name) : base.kindOf(name)
+      const found = typeof name === "string" ? base.quote(name) : base.kindOf(name)
       keyword.refuse("UnsupportedType", `one of ${jsonValues.allKindNames.join(", ")}`, found)
       return bits
     }, 0)
@@ -872,7 +865,7 @@ class Compiler {
       this.fuel.weight += Result.isSuccess(compiled) ? compiled.success.weight : source.length
     }
     if (Result.isSuccess(compiled)) return compiled.success
-    const found = `one that cannot run: ${paths.truncateText(compiled.failure, 300)}`
+    const found = `one that cannot run: ${base.truncateText(compiled.failure, 300)}`
     const fix = "Rewrite it without look-around and back references"
     return this.refuse("UnsupportedPattern", pointer, "a regular expression that runs in linear time", found, fix)
   }
@@ -895,7 +888,7 @@ class Compiler {
       }
       const expected = `"#" or the JSON Pointer of a schema of this document after "#"`
       const fix = "Copy the schema into $defs; nothing is ever fetched"
-      this.refuse("UnresolvedReference", `${node.pointer}/$ref`, expected, paths.quote(ref), fix)
+      this.refuse("UnresolvedReference", `${node.pointer}/$ref`, expected, base.quote(ref), fix)
     }
   }
 
@@ -926,7 +919,7 @@ class Compiler {
     const at = cycle.find((node, index) => node.reference === (cycle[index + 1] ?? cycle[0]))
     const ref = this.references.find(([node]) => node === at)?.[1] ?? ""
     const expected = "a reference that consumes a part of the value before it comes back to itself"
-    this.refuse("ReferenceCycle", `${at?.pointer ?? ""}/$ref`, expected, paths.quote(ref))
+    this.refuse("ReferenceCycle", `${at?.pointer ?? ""}/$ref`, expected, base.quote(ref))
     return 0
   }
 }

@@ -7,7 +7,6 @@ import type * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
-import * as paths from "./paths.ts"
 
 /** Under this annotation an embedded codec hands on what it expected and found. */
 const issueAnnotation = "~effect-emissary/payload/Issue"
@@ -27,13 +26,13 @@ export const reasonFromSchemaIssue = (
   let omitted = 0
   let size = 0
   for (const leaf of leavesOf(issue, [], undefined)) {
-    if (issues.length >= options.max || size > paths.maxPaths) {
+    if (issues.length >= options.max || size > base.maxPaths) {
       omitted += 1
       continue
     }
-    const path = options.path + paths.formatPointer(leaf.path)
+    const path = options.path + base.formatPointer(leaf.path)
     size += path.length
-    const found = leaf.found ?? paths.kindAt(input, leaf.path)
+    const found = leaf.found ?? base.kindAt(input, leaf.path)
     issues.push({ path, expected: leaf.expected, found, ...base.defined({ fix: leaf.fix }) })
   }
   return PayloadError.invalid(issues, omitted)
@@ -51,7 +50,7 @@ export const toSchemaIssue = (
   const [first, ...rest] = problems.map((problem) => {
     const message = `Expected ${problem.expected}, got ${problem.found}`
     const value = new SchemaIssue.InvalidValue({ message, [issueAnnotation]: problem }, input, options)
-    return problem.path === "" ? value : new SchemaIssue.Pointer(paths.parsePointer(problem.path), value)
+    return problem.path === "" ? value : new SchemaIssue.Pointer(base.parsePointer(problem.path), value)
   })
   return first === undefined
     ? new SchemaIssue.InvalidValue({ message: "Invalid" }, input, options)
@@ -115,7 +114,7 @@ const joinExpected = (alternatives: ReadonlyArray<Leaf>): string =>
   [...new Set(alternatives.map((leaf) => leaf.expected))].join(" or ")
 
 /** Core's messages begin with "Expected"; ours put the word in front themselves. */
-const trimExpected = (message: string): string => paths.truncateText(message.replace(/^Expected /, ""), 300)
+const trimExpected = (message: string): string => base.truncateText(message.replace(/^Expected /, ""), 300)
 
 const isProblem = (value: unknown): value is PayloadError.Problem =>
   typeof value === "object" && value !== null && "expected" in value && "found" in value && "path" in value

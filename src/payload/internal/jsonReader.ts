@@ -9,7 +9,6 @@ import type * as Schema from "effect/Schema"
 import type { Limits } from "../Limits.ts"
 import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
-import * as paths from "./paths.ts"
 
 // The next thing that may come.
 const expectValue = 0
@@ -105,7 +104,7 @@ export const scanText = (
   }
 
   const path = (frames: ReadonlyArray<ScanFrame> = stack): string =>
-    paths.formatPointer(frames.map((frame) => (frame.array ? frame.count - 1 : parseKey(text, frame))))
+    base.formatPointer(frames.map((frame) => (frame.array ? frame.count - 1 : parseKey(text, frame))))
 
   const notJson = (expected: string, offset: number) =>
     Result.fail(
@@ -170,7 +169,7 @@ export const scanText = (
             PayloadError.Reason.cases.NotJson.make({
               offset: i,
               expected: "each key once in an object",
-              found: `${paths.quote(key)} again`
+              found: `${base.quote(key)} again`
             })
           )
         }
@@ -386,7 +385,7 @@ class JsonCopier {
   }
 
   path(): string {
-    return paths.formatPointer(this.stack.map((frame) => frame.key))
+    return base.formatPointer(this.stack.map((frame) => frame.key))
   }
 
   run(root: unknown): Result.Result<Schema.Json, PayloadError.Reason> {
@@ -508,7 +507,7 @@ class JsonCopier {
   }
 
   issue(expected: string, found: string): void {
-    if (this.issues.length >= this.limits.maxIssues || this.paths > paths.maxPaths) {
+    if (this.issues.length >= this.limits.maxIssues || this.paths > base.maxPaths) {
       this.omitted += 1
       return
     }

@@ -3,7 +3,7 @@
  */
 
 import * as Redacted from "effect/Redacted"
-import * as paths from "./paths.ts"
+import * as base from "./base.ts"
 
 export const secretNames: ReadonlySet<string> = new Set([
   // API keys, also as the headers that carry them
@@ -120,8 +120,8 @@ const matchesAbove = (pattern: Pattern, length: number, step: Step | undefined):
 
 /** True when a pattern, such as `/tools/*\/success`, is the path of a place. */
 export const matchesPattern = (pattern: string, path: string): boolean => {
-  const tokens = paths.parsePointer(pattern)
-  const last = paths.parsePointer(path).reduce<Step | undefined>((parent, key) => ({ parent, key }), undefined)
+  const tokens = base.parsePointer(pattern)
+  const last = base.parsePointer(path).reduce<Step | undefined>((parent, key) => ({ parent, key }), undefined)
   return matches(tokens, tokens.length, last)
 }
 
@@ -144,7 +144,7 @@ export const findSecret = (
   options: { readonly keys?: boolean; readonly data?: ReadonlyArray<string> } = {}
 ): Secret | undefined => {
   if (typeof value !== "object" || value === null) return undefined
-  const patterns = (options.data ?? []).map(paths.parsePointer)
+  const patterns = (options.data ?? []).map(base.parsePointer)
   const known = new Map<string, boolean>()
   const isSecret = (key: string) => {
     const secret = known.get(key) ?? isSecretName(key)
@@ -190,5 +190,5 @@ const membersOf = (visit: Visit, isSecret: (key: string) => boolean, isData: (st
 const makeSecret = (last: Step | undefined, kind: Secret["kind"]): Secret => {
   const path: Array<string> = []
   for (let step = last; step !== undefined; step = step.parent) path.push(step.key)
-  return { path: paths.formatPointer(path.reverse()), key: last?.key ?? "", kind }
+  return { path: base.formatPointer(path.reverse()), key: last?.key ?? "", kind }
 }

@@ -6,7 +6,6 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as base from "../../payload/internal/base.ts"
-import * as paths from "../../payload/internal/paths.ts"
 import * as Patterns from "../../payload/internal/patterns.ts"
 import * as planNames from "./planNames.ts"
 
@@ -111,7 +110,7 @@ const analyzeOnce = (root: When): Analysis => {
       return [
         {
           path: ["pattern"],
-          reason: `expected a regular expression that runs in linear time, found ${paths.quote(pattern)}: ${compiled.failure}. Write it without that`
+          reason: `expected a regular expression that runs in linear time, found ${base.quote(pattern)}: ${compiled.failure}. Write it without that`
         }
       ]
     patterns.set(pattern, compiled.success)
@@ -261,7 +260,7 @@ const maxShown = 64
 
 const plainKey = /^[\p{L}_][\p{L}\p{N}_-]*$/u
 
-const short = (text: string): string => paths.truncateText(text, maxValue)
+const short = (text: string): string => base.truncateText(text, maxValue)
 
 const labelPath = (path: Path): string => {
   let out = ""
@@ -350,4 +349,4 @@ const labelOf = (when: When): string => {
 }
 
 /** A condition in one line of at most 160 characters or so. */
-export const label = (when: When): string => paths.truncateText(labelOf(when), maxLabel)
+export const label = (when: When): string => base.truncateText(labelOf(when), maxLabel)

@@ -19,7 +19,7 @@ import type { JsonObject } from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import type { PayloadError } from "../../payload/PayloadError.ts"
 import { defined, kindOf } from "../../payload/internal/base.ts"
-import * as paths from "../../payload/internal/paths.ts"
+import * as base from "../../payload/internal/base.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type { PlanError } from "../PlanError.ts"
@@ -160,9 +160,7 @@ export const livePredicate =
       return Effect.flatMap(asked, (value) =>
         typeof value === "boolean"
           ? Effect.succeed(value)
-          : Effect.die(
-              new TypeError(`expected a boolean from the predicate ${paths.quote(name)}, got ${kindOf(value)}`)
-            )
+          : Effect.die(new TypeError(`expected a boolean from the predicate ${base.quote(name)}, got ${kindOf(value)}`))
       )
     })
 
@@ -309,14 +307,14 @@ const outputMismatch = (
     if (Result.isFailure(given) || isTextSchema(given.success)) return []
     const reason = stepSchema.schemaConflict(given.success, json)
     if (reason === undefined) return []
-    const name = paths.quote(definition.target.name)
+    const name = base.quote(definition.target.name)
     return [
       {
         code: "IncompatibleTypes",
         step: definition.name,
         index,
         slot: "output",
-        reason: `Step ${paths.quote(definition.name)} (#${index}), output: expected what the agent ${name} can answer, found a schema that its answers never fit: ${reason}. Give the agent that output, or leave it out to take the agent's.`
+        reason: `Step ${base.quote(definition.name)} (#${index}), output: expected what the agent ${name} can answer, found a schema that its answers never fit: ${reason}. Give the agent that output, or leave it out to take the agent's.`
       }
     ]
   })

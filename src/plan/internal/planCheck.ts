@@ -6,7 +6,6 @@ import * as Result from "effect/Result"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as paths from "../../payload/internal/paths.ts"
 import type { BoundTool } from "../../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type * as PlanInvalid from "../PlanInvalid.ts"
@@ -133,7 +132,7 @@ const problemOf = (
   const suggestion = unknown && planNames.closestName(unknown.name, unknown.known.names, fuel)
   const hint =
     unknown === undefined ? "" : `${planNames.didYouMean(suggestion)} ${unknown.known.sentence}. `.trimStart()
-  const what = `Step ${paths.quote(step.name)}${index === undefined ? "" : ` (#${index})`}`
+  const what = `Step ${base.quote(step.name)}${index === undefined ? "" : ` (#${index})`}`
   return {
     code,
     step: step.name,
@@ -284,7 +283,7 @@ const referenceSlots = (step: StepDefinition): ReadonlyArray<readonly [slot: str
 ]
 
 /** Another step as messages name it. */
-const quotedStep = ({ steps }: Outline, index: number): string => `${paths.quote(steps[index]?.name ?? "")} (#${index})`
+const quotedStep = ({ steps }: Outline, index: number): string => `${base.quote(steps[index]?.name ?? "")} (#${index})`
 
 const unknownStep = (outline: Outline, slot: string, name: string, found: string): Finding => ({
   ...finding("UnknownStep", slot, found),
@@ -383,13 +382,13 @@ const checkRouting = (outline: Outline, step: StepDefinition, index: number): Re
   const both =
     routes === undefined || routesBy === undefined
       ? []
-      : [finding("RoutesAndRoutesBy", "routes", `routes, and routesBy = ${paths.quote(routesBy)}`)]
+      : [finding("RoutesAndRoutesBy", "routes", `routes, and routesBy = ${base.quote(routesBy)}`)]
   return [
     ...both,
     ...(routes ?? []).flatMap(({ to }) => checkRouteTarget(outline, "routes", to, "")),
     ...checkRouteField(step),
     ...routeLiterals(step).flatMap((to) =>
-      checkRouteTarget(outline, "routesBy", to, `, a value of the field ${paths.quote(routesBy ?? "")}`)
+      checkRouteTarget(outline, "routesBy", to, `, a value of the field ${base.quote(routesBy ?? "")}`)
     ),
     ...checkRejoin(outline, step, index)
   ]
@@ -399,7 +398,7 @@ const checkRouting = (outline: Outline, step: StepDefinition, index: number): Re
 const checkRouteTarget = (outline: Outline, slot: string, to: string, origin: string): ReadonlyArray<Finding> => {
   const position = outline.positions.get(to)
   if (position === undefined) {
-    return [unknownStep(outline, slot, to, `the unknown step ${paths.quote(to)}${origin}`)]
+    return [unknownStep(outline, slot, to, `the unknown step ${base.quote(to)}${origin}`)]
   }
   return outline.steps[position]?.parallel === true
     ? [finding("RouteToParallel", slot, `the parallel step ${quotedStep(outline, position)}${origin}`)]
@@ -415,16 +414,16 @@ const checkRouteField = ({ output, routesBy }: StepDefinition): ReadonlyArray<Fi
 const fieldFault = (output: PlanDefinition.SchemaRef | undefined, field: string): string | undefined => {
   const found = stepSchema.readDiscriminant(output, field)
   const title = output?.name ?? output?.json?.["title"]
-  const where = typeof title === "string" ? `the output ${paths.quote(title)}` : "the output"
+  const where = typeof title === "string" ? `the output ${base.quote(title)}` : "the output"
   switch (found._tag) {
     case "Unknown":
       return undefined
     case "NotAnObject":
-      return `${paths.quote(field)}, and ${output === undefined ? "no output schema" : `${where}, which is no object`}`
+      return `${base.quote(field)}, and ${output === undefined ? "no output schema" : `${where}, which is no object`}`
     case "NoField":
-      return `${paths.quote(field)}, and ${where} with the fields ${found.fields.length === 0 ? "none" : planNames.listNames(found.fields)}`
+      return `${base.quote(field)}, and ${where} with the fields ${found.fields.length === 0 ? "none" : planNames.listNames(found.fields)}`
     case "Literals":
-      return found.literals.length === 0 ? `${paths.quote(field)} of ${where}, which has no string literal` : undefined
+      return found.literals.length === 0 ? `${base.quote(field)} of ${where}, which has no string literal` : undefined
   }
 }
 
@@ -434,11 +433,11 @@ const checkRejoin = (outline: Outline, step: StepDefinition, index: number): Rea
   const slot = "afterBranches"
   const lonely =
     routes === undefined && routesBy === undefined
-      ? [finding("RejoinWithoutRoutes", slot, `a rejoin at ${paths.quote(afterBranches)}, and no branches`)]
+      ? [finding("RejoinWithoutRoutes", slot, `a rejoin at ${base.quote(afterBranches)}, and no branches`)]
       : []
   const position = outline.positions.get(afterBranches)
   if (position === undefined) {
-    return [...lonely, unknownStep(outline, slot, afterBranches, `the unknown step ${paths.quote(afterBranches)}`)]
+    return [...lonely, unknownStep(outline, slot, afterBranches, `the unknown step ${base.quote(afterBranches)}`)]
   }
   const rejoin = quotedStep(outline, position)
   if (position <= index) {
@@ -502,7 +501,7 @@ const checkInput = (
     return reason === undefined ? [] : [`${name}: ${reason}`]
   })
   if (conflicts.length === 0) return []
-  const input = step.input?.name === undefined ? "an input" : `the input ${paths.quote(step.input.name)}`
+  const input = step.input?.name === undefined ? "an input" : `the input ${base.quote(step.input.name)}`
   const shown = conflicts.slice(0, maxConflicts).join("; ")
   const found = `${input} that task = ${planFlow.showReference(step.task)} never fits, ${shown}`
   return [finding("IncompatibleTypes", "input", found)]
@@ -570,7 +569,7 @@ const checkWrites = (outline: Outline, { writes }: StepDefinition, index: number
         finding(
           "WritesCollision",
           "writes",
-          `${paths.quote(writes)}, which step ${quotedStep(outline, other)} writes, too`
+          `${base.quote(writes)}, which step ${quotedStep(outline, other)} writes, too`
         )
       ]
 }
@@ -611,13 +610,13 @@ const checkTarget = (step: StepDefinition, { agents, tools }: Bindings, known: K
   if (kind !== "tool") return []
   const tool = tools.get(name)
   if (tool !== undefined && agents.has(name)) {
-    return [finding("AmbiguousTarget", "target", `a tool and an agent with the name ${paths.quote(name)}`)]
+    return [finding("AmbiguousTarget", "target", `a tool and an agent with the name ${base.quote(name)}`)]
   }
   if (tool !== undefined) {
     const found = findToolArguments(tool, step)
     return Result.isFailure(found) ? [found.failure] : []
   }
-  const unknown = { ...finding("UnknownTool", "target", paths.quote(name)), unknown: { name, known } }
+  const unknown = { ...finding("UnknownTool", "target", base.quote(name)), unknown: { name, known } }
   return agents.has(name) ? [] : [unknown]
 }
 
@@ -626,7 +625,7 @@ const refuseTool = (
   code: "ProviderTool" | "ToolArguments" | "ContextNotTaken",
   { contract }: BoundTool,
   fault: string
-): Result.Result<never, Finding> => Result.fail(finding(code, "target", `${paths.quote(contract.name)}, ${fault}`))
+): Result.Result<never, Finding> => Result.fail(finding(code, "target", `${base.quote(contract.name)}, ${fault}`))
 
 const findToolArguments = (tool: BoundTool, step: StepDefinition): Result.Result<ToolArguments, Finding> => {
   if (tool.kind === "provider") {
@@ -657,7 +656,7 @@ const argumentsFromText = (tool: BoundTool): Result.Result<ToolArguments, Findin
     : refuseTool(
         "ToolArguments",
         tool,
-        `which takes the text of the task as ${paths.quote(task)}, and also requires ${planNames.listNames(missing)}`
+        `which takes the text of the task as ${base.quote(task)}, and also requires ${planNames.listNames(missing)}`
       )
 }
 

@@ -11,7 +11,6 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as interpret from "../../payload/internal/interpret.ts"
-import * as paths from "../../payload/internal/paths.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
 import type * as PlanInvalid from "../PlanInvalid.ts"
 import type * as Step from "../Step.ts"
@@ -176,7 +175,7 @@ const makeLookup = (registry: PlanRegistry): Lookup => {
     refuse: ({ code, expected, found, name, registry }, place) => {
       const names = known[registry]
       const suggestion = code === "MissingEntry" ? planNames.closestName(name, names, fuel) : undefined
-      const where = place.step === undefined ? "The plan" : `Step ${paths.quote(place.step)} (#${place.index})`
+      const where = place.step === undefined ? "The plan" : `Step ${base.quote(place.step)} (#${place.index})`
       const given =
         names.length === 0 ? `No ${registry} are given.` : `Given ${registry}: ${planNames.listNames(names)}.`
       problems.push({
@@ -209,7 +208,7 @@ const resolveTarget = (lookup: Lookup, ref: planDraft.DraftStep["target"], place
   const { kind, name } = ref
   if (kind === "tool") return toolTarget(name)
   const written = kind === "any" ? ` (a target of the kind ${ref.wire})` : ""
-  const expected = `${targetWords[kind]} named ${paths.quote(name)} in the targets of the registry${written}`
+  const expected = `${targetWords[kind]} named ${base.quote(name)} in the targets of the registry${written}`
   const refuse = (code: PlanInvalid.Code, found: string): ResolvedTarget => {
     lookup.refuse({ code, registry: "targets", name, expected, found }, place)
     return toolTarget(name)
@@ -243,14 +242,14 @@ const resolveSchema = Effect.fnUntraced(function* (
   if (name === undefined) return undefined
   const refuse = (code: PlanInvalid.Code, expected: string, found: string): undefined =>
     void lookup.refuse(
-      { code, registry: "schemas", name, expected: `a schema named ${paths.quote(name)} ${expected}`, found },
+      { code, registry: "schemas", name, expected: `a schema named ${base.quote(name)} ${expected}`, found },
       place
     )
   if (entry === undefined) {
-    const lazy = `in a registry of LazyBridge ${paths.quote(`type:${name}`)}`
+    const lazy = `in a registry of LazyBridge ${base.quote(`type:${name}`)}`
     return refuse("MissingEntry", `in the schemas of the registry (${lazy})`, "no entry of that name")
   }
-  const exported = yield* Effect.result(JsonSchema.fromSchema(entry, { what: `Schema ${paths.quote(name)}` }))
+  const exported = yield* Effect.result(JsonSchema.fromSchema(entry, { what: `Schema ${base.quote(name)}` }))
   if (Result.isFailure(exported)) {
     return refuse("UnusableEntry", "that has a JSON Schema", `one that has none: ${exported.failure.message}`)
   }
@@ -267,7 +266,7 @@ const unusable = (predicate: RegistryPredicate): string | undefined => {
   if (problems[0] !== undefined) return `one that cannot be used: ${problems[0].reason}`
   return customs[0] === undefined
     ? undefined
-    : `one that names another, ${paths.quote(customs[0])}. Write it as a function`
+    : `one that names another, ${base.quote(customs[0])}. Write it as a function`
 }
 
 /** The predicate of a name: an entry, or for the condition of LazyBridge's routes the entry of the route. */
@@ -279,7 +278,7 @@ const resolvePredicate = (
 ): livePlan.LivePredicate | undefined => {
   const named = base.own(registry.predicates ?? {}, name)
   const entry = named ?? route
-  const expected = `a predicate named ${paths.quote(name)} in the predicates of the registry`
+  const expected = `a predicate named ${base.quote(name)} in the predicates of the registry`
   const fail = (code: PlanInvalid.Code, found: string): undefined =>
     void refuse({ code, registry: "predicates", name, expected, found }, place)
   if (entry === undefined) return fail("MissingEntry", "no entry of that name")
@@ -404,7 +403,7 @@ export const findDanglingReferences = (steps: unknown): ReadonlyArray<PlanInvali
       if (known.has(name)) return []
       const label = textOf(member(step, "name")) || "<unnamed>"
       const suggestion = planNames.closestName(name, names, fuel)
-      const reason = `Step ${paths.quote(label)}, ${slot}: expected ${what} of this plan, found the unknown ${paths.quote(name)}; known are ${listed}.${planNames.didYouMean(suggestion)}`
+      const reason = `Step ${base.quote(label)}, ${slot}: expected ${what} of this plan, found the unknown ${base.quote(name)}; known are ${listed}.${planNames.didYouMean(suggestion)}`
       return [{ code: "UnknownStep", step: label, index, slot, reason, known: names, ...base.defined({ suggestion }) }]
     })
   )

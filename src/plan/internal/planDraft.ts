@@ -10,7 +10,6 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as interpret from "../../payload/internal/interpret.ts"
-import * as paths from "../../payload/internal/paths.ts"
 import * as untrusted from "../../payload/internal/untrusted.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
@@ -95,12 +94,12 @@ const nameProblems = (path: string, step: DraftStep, rule: NameRule): Problems =
   const isIdentifier = rule === "identifier"
   const isGood = isIdentifier ? planNames.isIdentifier(step.name) : planNames.isPlainText(step.name)
   const expected = `the name of the step: ${isIdentifier ? planNames.identifierRule : planNames.plainTextRule}`
-  const own = isGood ? [] : [{ path: `${path}/name`, expected, found: paths.quote(step.name) }]
+  const own = isGood ? [] : [{ path: `${path}/name`, expected, found: base.quote(step.name) }]
   const inReferences = referencesOf(step).flatMap(([slot, reference]) => {
     if (!("step" in reference) || planNames.isIdentifier(reference.step)) return []
     const kind = reference._tag.replaceAll(/(?!^)[A-Z]/gu, "_$&").toLowerCase()
     const expected = `the name of a step in ${kind}: ${planNames.identifierRule}`
-    return [{ path: `${path}${slot}/name`, expected, found: paths.quote(reference.step) }]
+    return [{ path: `${path}${slot}/name`, expected, found: base.quote(reference.step) }]
   })
   return [...own, ...inReferences]
 }
@@ -111,7 +110,7 @@ const countProblems = (path: string, what: string, limit: number, found: number)
 const conditionProblems = (path: string, { routes = [] }: DraftStep): Problems =>
   routes.flatMap(({ when }, index) =>
     condition.analyze(when).problems.map((problem) => ({
-      path: `${path}/routes/${index}/when${paths.formatPointer(problem.path)}`,
+      path: `${path}/routes/${index}/when${base.formatPointer(problem.path)}`,
       expected: "a condition that can be used",
       found: `one that cannot: ${problem.reason}`
     }))

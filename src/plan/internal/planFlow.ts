@@ -2,7 +2,7 @@
  * The structure of a definition: positions, parallel groups, routes and rejoining branches, and what can run before what. Used by the checks, the run and the pictures.
  */
 
-import * as paths from "../../payload/internal/paths.ts"
+import * as base from "../../payload/internal/base.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
 import * as When from "../When.ts"
@@ -52,12 +52,12 @@ export const showReference = (reference: Reference): string => {
     case "FromStep":
     case "FromParallel":
     case "FromParallelAll":
-      return `${call}(${paths.quote(reference.step)})`
+      return `${call}(${base.quote(reference.step)})`
     case "FromMemory":
     case "FromAgent":
-      return `${call}(${paths.quote(reference.agent)})`
+      return `${call}(${base.quote(reference.agent)})`
     case "Literal":
-      return `${call}(${paths.quote(reference.value)})`
+      return `${call}(${base.quote(reference.value)})`
   }
 }
 

@@ -5,7 +5,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Digest from "../../payload/Digest.ts"
-import * as paths from "../../payload/internal/paths.ts"
+import * as base from "../../payload/internal/base.ts"
 
 export const stepTypeId = "~effect-emissary/plan/Step"
 
@@ -67,13 +67,13 @@ const maxListed = 20
 
 /** Names in quotes; those that are too many are counted. */
 export const listNames = (names: ReadonlyArray<string>): string => {
-  const listed = names.slice(0, maxListed).map(paths.quote).join(", ")
+  const listed = names.slice(0, maxListed).map(base.quote).join(", ")
   return names.length > maxListed ? `${listed} and ${names.length - maxListed} more` : listed
 }
 
 /** A sentence after others, or nothing. */
 export const didYouMean = (suggestion: string | undefined): string =>
-  suggestion === undefined ? "" : ` Did you mean ${paths.quote(suggestion)}?`
+  suggestion === undefined ? "" : ` Did you mean ${base.quote(suggestion)}?`
 
 /** The cost of all searches of one check, in pairs of characters: names come from outside. */
 export interface SearchFuel {
@@ -153,7 +153,7 @@ const hidden = /(?!\u200d|\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Surrogate}\p{Cn}]/g
 
 /** A text from anywhere on one line: what cannot be seen is written by its number. */
 export const escapeInvisible = (text: string, max: number = maxLine): string =>
-  paths
+  base
     .truncateText(text, max)
     .replace(/[\n\r\t]+/gu, " ")
     .replace(hidden, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)

@@ -6,7 +6,6 @@ import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as Json from "../../payload/Json.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as paths from "../../payload/internal/paths.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 
 /**
@@ -203,7 +202,7 @@ const conflictAt = (
   const t = resolveRefs(taken)
   if (g === undefined || t === undefined || depth === 0 || search.left-- <= 0) return undefined
   const go = (g: Located, t: Located) => conflictAt(g, t, field, depth - 1, search)
-  const place = field === "" ? "" : `${paths.quote(field)} `
+  const place = field === "" ? "" : `${base.quote(field)} `
   if (t.schema === false) return `${place}takes nothing`
   return (
     everyReason(unionMembers(g), (member) => go(member, t)) ??
@@ -288,7 +287,7 @@ const fieldConflict = (
       // A default fills in a field that is missing.
       const isMissing = required.has(key) && isClosed(given) && ownKeyword(takes?.schema, "default") === undefined
       return isMissing
-        ? `${paths.quote(field)} is required, and not among the fields given: ${fieldNames(given)}`
+        ? `${base.quote(field)} is required, and not among the fields given: ${fieldNames(given)}`
         : undefined
     }
     // Null counts as absent where the field is not required.
@@ -299,7 +298,7 @@ const fieldConflict = (
 
 const fieldNames = (at: Located): string => {
   const keys = Object.keys(propertiesOf(at)).slice(0, 20)
-  return keys.length === 0 ? "none" : keys.map(paths.quote).join(", ")
+  return keys.length === 0 ? "none" : keys.map(base.quote).join(", ")
 }
 
 const canBeNull = (at: Located): boolean => {
@@ -311,7 +310,7 @@ const canBeNull = (at: Located): boolean => {
 const showSchema = (at: Located): string => {
   const values = literalValues(at)?.slice(0, 5)
   const shown =
-    values?.map((value) => (isPlain(value) ? paths.quote(String(value)) : typeOf(value))) ?? typesOf(at) ?? []
+    values?.map((value) => (isPlain(value) ? base.quote(String(value)) : typeOf(value))) ?? typesOf(at) ?? []
   return shown.length === 0 ? "something else" : shown.join(" or ")
 }
 

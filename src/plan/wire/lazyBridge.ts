@@ -11,7 +11,6 @@ import type * as Json from "../../payload/Json.ts"
 import type { Loss, Problem } from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as paths from "../../payload/internal/paths.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as Reference from "../Reference.ts"
 import type * as condition from "../internal/condition.ts"
@@ -27,7 +26,7 @@ const kinds = "from_prev, from_start, from_step, from_parallel, from_parallel_al
 
 /** Names and numbers in quotes or as they are, other values by their kind. */
 const showName = (value: Schema.Json | undefined): string => {
-  if (typeof value === "string") return paths.quote(value)
+  if (typeof value === "string") return base.quote(value)
   return typeof value === "number" ? String(value) : base.kindOf(value)
 }
 
@@ -151,7 +150,7 @@ const keyCollisions = (steps: ReadonlyArray<planDraft.DraftStep>): ReadonlyArray
         problems.push({
           path,
           expected: "a route whose predicate has a key of its own",
-          found: `${paths.quote(key)}, the key of ${other.path}`,
+          found: `${base.quote(key)}, the key of ${other.path}`,
           fix: "Rename a step that has a colon in its name"
         })
       }
@@ -265,12 +264,12 @@ const routeLosses = (path: string, { name, routes = [] }: planDraft.DraftStep): 
   const sorted = targets.toSorted(planNames.byCodePoint)
   const isSorted = targets.every((to, index) => to === sorted[index])
   return [
-    ...(isSorted ? [] : [{ path, what: `the order of the routes of ${paths.quote(name)} (written sorted by name)` }]),
+    ...(isSorted ? [] : [{ path, what: `the order of the routes of ${base.quote(name)} (written sorted by name)` }]),
     ...routes.flatMap(({ to, when }, index) => {
       if (targets.indexOf(to) < index)
-        return [{ path: `${path}/${index}`, what: `a second route to ${paths.quote(to)}` }]
+        return [{ path: `${path}/${index}`, what: `a second route to ${base.quote(to)}` }]
       if (isRouteCondition(when, name, to)) return []
-      return [{ path: `${path}/${index}/when`, what: `the condition of the route to ${paths.quote(to)}` }]
+      return [{ path: `${path}/${index}/when`, what: `the condition of the route to ${base.quote(to)}` }]
     })
   ]
 }

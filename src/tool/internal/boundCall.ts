@@ -14,7 +14,7 @@ import type * as Schema from "effect/Schema"
 import * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import * as paths from "../../payload/internal/paths.ts"
+import * as base from "../../payload/internal/base.ts"
 import type { ToolContract } from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
 import * as boundTool from "./boundTool.ts"
@@ -123,8 +123,8 @@ const unknownToolFailure = (name: string, known: ReadonlyArray<string>) =>
   ToolResult.failure(
     "unknown_tool",
     known.length === 0
-      ? `Unknown tool ${paths.quote(name)}. There are no tools.`
-      : `Unknown tool ${paths.quote(name)}. Known tools: ${known.join(", ")}.`
+      ? `Unknown tool ${base.quote(name)}. There are no tools.`
+      : `Unknown tool ${base.quote(name)}. Known tools: ${known.join(", ")}.`
   )
 
 const providerToolFailure = (name: string) =>
