@@ -41,14 +41,10 @@ export interface ToPromptOptions {
 /** The name under which a lossless prompt keeps the members that prompts have no field for. */
 const noteKey = "effect-emissary"
 
-const MessageNote = Message.AssistantMessage.mapFields(
-  ({ content: _content, options: _options, role: _role, ...fields }) => fields
-)
-
-type MessageNote = typeof MessageNote.Type
-
 const Note = Schema.Struct({
-  message: Schema.optionalKey(MessageNote),
+  message: Schema.optionalKey(
+    Message.AssistantMessage.mapFields(({ content: _content, options: _options, role: _role, ...fields }) => fields)
+  ),
   /** The arguments of the prompt are those of the call. */
   exact: Schema.optionalKey(Schema.Literal(true)),
   /** Argument text as received. */
@@ -87,14 +83,14 @@ interface Noted {
 }
 
 const takeNote = (options: ToolResult.ProviderOptions): Noted => {
-  const note = Object.hasOwn(options, noteKey) ? decodeNote(options[noteKey]) : Option.none<Note>()
-  if (Option.isNone(note)) return { note: {}, given: givenOptions(options) }
-  const { [noteKey]: _, ...rest } = options
-  return { note: note.value, given: givenOptions(rest) }
+  const { [noteKey]: encoded, ...others } = options
+  const note = encoded === undefined ? Option.none() : decodeNote(encoded)
+  const given = Option.isSome(note) ? others : options
+  return {
+    note: Option.getOrElse(note, (): Note => ({})),
+    given: Object.keys(given).length === 0 ? {} : { options: given }
+  }
 }
-
-const givenOptions = (options: ToolResult.ProviderOptions): Noted["given"] =>
-  Object.keys(options).length === 0 ? {} : { options }
 
 /** A tool's result from the value and the model output of a prompt or response part. */
 export const resultFromPart = (
