@@ -840,7 +840,7 @@ export class BudgetTooSmall extends Schema.TaggedError<BudgetTooSmall>("effect-e
   { needed: Schema.Number, budget: Schema.Number }
 ) {
   override get message(): string {
-    return `Budget too small: expected at most ${this.budget} tokens, found ${this.needed} in what has to stay (the system message, the messages since the newest user message, and what is sent beside them); raise the budget, shorten the instructions or limit what tools return`
+    return `Budget too small: expected at most ${this.budget} tokens in what must stay (the system message, the messages since the newest user message, and the rest of the request), got ${this.needed}. Raise the budget, shorten the instructions or limit the outputs of tools`
   }
 }
 
