@@ -71,6 +71,7 @@ describe("PKG-1 the published package", () => {
       "README.md",
       "LICENSE",
       "CHANGELOG.md",
+      "docs/agents.md",
       "docs/plans.md",
       "dist/index.js",
       "dist/index.d.ts",
