@@ -105,7 +105,7 @@ describe("CONV-6 fit", () => {
       assert.strictEqual(error.needed, least.report.after)
       assert.isTrue(Result.isSuccess(yield* Effect.result(Conversation.truncate(self, { budget: error.needed }))))
       assert.isTrue(Result.isFailure(yield* Effect.result(Conversation.truncate(self, { budget: error.needed - 1 }))))
-      assert.include(error.message, `found ${error.needed}`)
+      assert.include(error.message, `got ${error.needed}`)
     }).pipe(Effect.provide(settings))
   )
 
