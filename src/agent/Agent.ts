@@ -23,7 +23,6 @@ import * as ToolResolver from "../tool/ToolResolver.ts"
 import * as ToolRuntime from "../tool/ToolRuntime.ts"
 import * as ToolSettings from "../tool/ToolSettings.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
-import * as toolBatch from "../tool/internal/toolBatch.ts"
 import * as AgentDefinition from "./AgentDefinition.ts"
 import * as AgentError from "./AgentError.ts"
 import * as ModelRegistry from "./ModelRegistry.ts"
@@ -31,29 +30,20 @@ import * as Run from "./Run.ts"
 import * as agentBlueprint from "./internal/agentBlueprint.ts"
 import type * as agentData from "./internal/agentData.ts"
 import * as agentTypes from "./internal/agentTypes.ts"
-import * as callModel from "./internal/callModel.ts"
 import * as driver from "./internal/driver.ts"
-import type { Budget } from "./internal/runOptions.ts"
-import * as runTools from "./internal/runTools.ts"
-import * as structuredOutput from "./internal/structuredOutput.ts"
+import * as performAction from "./internal/performAction.ts"
 
 export {
   /**
    * @category type IDs
    * @since 0.1.0
    */
-  TypeId
-} from "./internal/agentTypes.ts"
-
-export {
+  TypeId,
   /**
    * @category type IDs
    * @since 0.1.0
    */
-  DefinedTypeId
-} from "./internal/agentTypes.ts"
-
-export {
+  DefinedTypeId,
   /**
    * Something that runs: an agent, or anything else that behaves like one. `A` is what
    * it answers, `R` what a run requires.
@@ -70,40 +60,28 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type Agent
-} from "./internal/agentTypes.ts"
-
-export {
+  type Agent,
   /**
    * Something that an `AgentDefinition` can be made of, which requires `R`.
    *
    * @category models
    * @since 0.1.0
    */
-  type Defined
-} from "./internal/agentTypes.ts"
-
-export {
+  type Defined,
   /**
    * An agent made by {@link make}.
    *
    * @category models
    * @since 0.1.0
    */
-  type Value
-} from "./internal/agentTypes.ts"
-
-export {
+  type Value,
   /**
    * An agent rebuilt from its definition.
    *
    * @category models
    * @since 0.1.0
    */
-  type Bound
-} from "./internal/agentTypes.ts"
-
-export {
+  type Bound,
   /**
    * A class made by {@link Service}: the key of the agent in a context, with the layer
    * that builds it.
@@ -111,10 +89,7 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type ServiceClass
-} from "./internal/agentTypes.ts"
-
-export {
+  type ServiceClass,
   /**
    * The options of an agent. Only what is given is set: there are no hidden
    * fallbacks between a named model and the ambient `LanguageModel`.
@@ -135,10 +110,7 @@ export {
    * @category options
    * @since 0.1.0
    */
-  type Config
-} from "./internal/agentTypes.ts"
-
-export {
+  type Config,
   /**
    * A tool that is an agent. It needs no handler; `R` is what running the agent
    * requires, and becomes a requirement of the agent that has the tool.
@@ -146,10 +118,7 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type AgentTool
-} from "./internal/agentTypes.ts"
-
-export {
+  type AgentTool,
   /**
    * Options of a fresh run.
    *
@@ -164,10 +133,7 @@ export {
    * @category options
    * @since 0.1.0
    */
-  type Options
-} from "./internal/runOptions.ts"
-
-export {
+  type Options,
   /**
    * Options that hold for a fresh run and for a resumed one.
    *
@@ -195,10 +161,7 @@ export {
    * @category options
    * @since 0.1.0
    */
-  type ResumeOptions
-} from "./internal/runOptions.ts"
-
-export {
+  type ResumeOptions,
   /**
    * What the user says: text, or text and file parts, or nothing, which goes on
    * with the conversation as it is.
@@ -206,10 +169,7 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type Input
-} from "./internal/runOptions.ts"
-
-export {
+  type Input,
   /**
    * Limits of time. `total` bounds the run, `step` one model call together with
    * the tool calls it asked for; either ends the run as
@@ -220,20 +180,14 @@ export {
    * @category options
    * @since 0.1.0
    */
-  type Timeouts
-} from "./internal/runOptions.ts"
-
-export {
+  type Timeouts,
   /**
    * The answer of `interruptWhen` that stops a run.
    *
    * @category models
    * @since 0.1.0
    */
-  type Interruption
-} from "./internal/runOptions.ts"
-
-export {
+  type Interruption,
   /**
    * Which tools the model may or must call. Applies to the first model call of
    * the run; later calls use `auto`, unless `{ every }` insists.
@@ -241,20 +195,14 @@ export {
    * @category options
    * @since 0.1.0
    */
-  type ToolChoice
-} from "./internal/runOptions.ts"
-
-export {
+  type ToolChoice,
   /**
    * The result of a run, told apart by `outcome`. Only `Completed` has `output`.
    *
    * @category models
    * @since 0.1.0
    */
-  type Result
-} from "./internal/runOptions.ts"
-
-export {
+  type Result,
   /**
    * What to do before a model call whose request would weigh more than `threshold` tokens.
    *
@@ -277,7 +225,7 @@ export {
    * @since 0.1.0
    */
   type Budget
-} from "./internal/runOptions.ts"
+} from "./internal/agentTypes.ts"
 
 /**
  * Whether a value is an agent.
@@ -363,7 +311,19 @@ export const make = <
   Output["Type"],
   agentTypes.RunServices<Model, Instructions, ToolsIn, Output>,
   agentTypes.DefinitionServices<Model, Instructions, ToolsIn>
-> => makeValue(agentBlueprint.fromConfig(name, config, undefined))
+> => {
+  const blueprint = agentBlueprint.fromConfig(name, config, undefined)
+  const agent = {
+    ...makeAgent(blueprint, (effect) => effect),
+    [agentTypes.DefinedTypeId]: definitionOf(blueprint)
+  }
+  // Sound: the output is of the type of the output Schema, and the services are those that the configuration needs.
+  return agent as agentTypes.Value<
+    Output["Type"],
+    agentTypes.RunServices<Model, Instructions, ToolsIn, Output>,
+    agentTypes.DefinitionServices<Model, Instructions, ToolsIn>
+  >
+}
 
 /**
  * Makes an agent as a service: a class that is its own key, with a `layer`.
@@ -496,27 +456,6 @@ export const encodeJson = <R>(
 ): Effect.Effect<string, AgentError.AgentError | PayloadError.PayloadError | PayloadError.LossyEncoding, R> =>
   Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.encodeJson(resolved, options))
 
-const bindDefinition = Effect.fnUntraced(function* (definition: agentData.AgentDefinition) {
-  const resolver = yield* ToolResolver.ToolResolver
-  yield* ModelRegistry.ModelRegistry
-  // What agents among the tools require is found where this one is bound.
-  const captured = yield* Effect.context<never>()
-  const name = definition.name ?? defaultName
-  const refuse = (reason: AgentError.Reason) => new AgentError.AgentError({ agent: name, reason })
-  const tools = yield* Effect.forEach(definition.tools, (contract) =>
-    Effect.flatMap(resolver.resolve(contract), bindAgentTool)
-  )
-  yield* Effect.mapError(boundTool.makeSet(tools), (error) => refuse(agentBlueprint.invalidTools(error)))
-  const output = yield* Effect.mapError(outputOfDefinition(definition), refuse)
-  const blueprint = agentBlueprint.fromDefinition(name, definition, tools, output)
-  const agent: agentTypes.Bound = {
-    ...methodsOf(blueprint, driver.withCaptured(captured)),
-    definition,
-    [definedTypeId]: Effect.succeed(definition)
-  }
-  return agent
-})
-
 /**
  * Makes a definition runnable: tools through the `ToolResolver`, the model through the
  * `ModelRegistry`. Nothing else is needed, and nothing of the definition is executed.
@@ -536,7 +475,23 @@ export const bind: (
   agentTypes.Bound,
   ToolResolver.BindError | AgentError.AgentError,
   ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
-> = bindDefinition
+> = Effect.fnUntraced(function* (definition: agentData.AgentDefinition) {
+  const resolver = yield* ToolResolver.ToolResolver
+  yield* ModelRegistry.ModelRegistry
+  // Services that agents among the tools require are found where this one is bound.
+  const captured = yield* Effect.context<never>()
+  const { name = "agent" } = definition
+  const tools = yield* Effect.forEach(definition.tools, (contract) =>
+    Effect.flatMap(resolver.resolve(contract), bindAgentTool)
+  )
+  const blueprint = yield* Effect.mapError(agentBlueprint.fromDefinition(name, definition, tools), agentErrorOf(name))
+  const agent: agentTypes.Bound = {
+    ...makeAgent(blueprint, driver.withCaptured(captured)),
+    definition,
+    [agentTypes.DefinedTypeId]: Effect.succeed(definition)
+  }
+  return agent
+})
 
 /**
  * Rebuilds an agent from JSON: `AgentDefinition.decode`, then {@link bind}.
@@ -590,7 +545,7 @@ const handlerOf = (agent: Effect.Effect<agentTypes.Agent<unknown>>): Tool.Handle
       run(params.input),
       (error) => new ToolFailure.ToolFailure({ type: "execution_error", message: error.message })
     )
-    const answer = runTools.toToolResult(name, result)
+    const answer = performAction.toToolResult(name, result)
     return answer._tag === "Success"
       ? answer.value
       : yield* new ToolFailure.ToolFailure({ type: answer.type, message: answer.message })
@@ -709,7 +664,7 @@ export const truncate = (options: {
   readonly threshold: number
   readonly target?: number | undefined
   readonly keepOutput?: number | undefined
-}): Budget => ({
+}): agentTypes.Budget => ({
   _tag: "Fit",
   threshold: options.threshold,
   target: options.target ?? defaultTarget(options.threshold),
@@ -768,7 +723,7 @@ export const compact = (options: {
   readonly target?: number | undefined
   readonly keepRecent?: number | undefined
   readonly summarize: (old: Conversation) => Effect.Effect<string, unknown, LanguageModel.LanguageModel>
-}): Budget => ({
+}): agentTypes.Budget => ({
   _tag: "Compact",
   threshold: options.threshold,
   target: options.target ?? defaultTarget(options.threshold),
@@ -777,18 +732,6 @@ export const compact = (options: {
 })
 
 const defaultTarget = (threshold: number): number => Math.floor(threshold * 0.7)
-
-const defaultName = "agent"
-
-const outputOfDefinition = (
-  definition: agentData.AgentDefinition
-): Effect.Effect<structuredOutput.Output<Schema.Json>, AgentError.Reason> =>
-  definition.output === undefined
-    ? Effect.succeed(structuredOutput.text)
-    : Effect.mapError(
-        structuredOutput.fromJson(definition.output.schema, definition.output.strategy),
-        agentBlueprint.invalidDefinition
-      )
 
 /** A resolver of tools knows nothing of agents; one that is used as a tool brings its own body. */
 const bindAgentTool = (tool: boundTool.BoundTool): Effect.Effect<boundTool.BoundTool, ToolResolver.BindError> =>
@@ -802,39 +745,13 @@ const bindAgentTool = (tool: boundTool.BoundTool): Effect.Effect<boundTool.Bound
       )
   })
 
-const definedTypeId: agentTypes.DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
-
-const methodsOf = <A>(blueprint: agentBlueprint.Blueprint<A>, within: driver.Wrap): agentTypes.Agent<A> => ({
-  ...driver.makeAgent(machineOf(blueprint), within),
-  ...agentTypes.withOutputSchema(blueprint.output)
-})
-
-const noWrap: driver.Wrap = (effect) => effect
-
 const agentErrorOf =
   (agent: string) =>
   (reason: AgentError.Reason): AgentError.AgentError =>
     new AgentError.AgentError({ agent, reason })
 
-const definitionOf = (
-  blueprint: agentBlueprint.Blueprint<unknown>
-): Effect.Effect<agentData.AgentDefinition, AgentError.AgentError> =>
-  Effect.mapError(blueprint.define, agentErrorOf(blueprint.name))
-
-/** An agent that finds what it requires in the context of each call. */
-const makeValue = <A, R, RDefinition>(
-  blueprint: agentBlueprint.Blueprint<unknown>
-): agentTypes.Value<A, R, RDefinition> =>
-  // Sound: A is the type of the output Schema, R and RDefinition are what the configuration was inferred to need.
-  ({ ...methodsOf(blueprint, noWrap), [definedTypeId]: definitionOf(blueprint) }) as agentTypes.Value<A, R, RDefinition>
-
-/** An agent over captured services: they lie under the context of the call. */
-const makeService = <A>(
-  blueprint: agentBlueprint.Blueprint<unknown>,
-  captured: Context.Context<never>
-): agentTypes.Agent<A> =>
-  // Sound: A is the type of the output Schema of the configuration.
-  methodsOf(blueprint, driver.withCaptured(captured)) as agentTypes.Agent<A>
+const definitionOf = ({ define, name }: agentBlueprint.Blueprint<unknown>) =>
+  Effect.mapError(define, agentErrorOf(name))
 
 /** The key of an agent, with the layer that builds it. */
 const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
@@ -849,63 +766,59 @@ const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
     Effect.gen(function* () {
       const bound = yield* Effect.mapError(agentBlueprint.bindStatic(config), agentErrorOf(name))
       const captured = yield* Effect.context<never>()
-      return makeService<A>(agentBlueprint.fromConfig(name, config, bound), captured)
+      const agent = makeAgent(agentBlueprint.fromConfig(name, config, bound), driver.withCaptured(captured))
+      // Sound: A is the type of the output Schema of the configuration.
+      return agent as agentTypes.Agent<A>
     })
   )
   const statics: unknown = Object.assign(agentKey, {
     layer,
-    [definedTypeId]: definitionOf(described),
+    [agentTypes.DefinedTypeId]: definitionOf(described),
     ...agentTypes.withOutputSchema(described.output)
   })
   // Sound: R and RDefinition are what the configuration was inferred to need; both Effects read it from their context.
   return statics as agentTypes.ServiceClass<Self, Name, A, R, RDefinition>
 }
 
-const checkStubs = Effect.fnUntraced(function* (resolved: agentBlueprint.Resolved<unknown>) {
-  const runtime = yield* ToolRuntime.ToolRuntime
-  const tools = Array.from(resolved.tools.tools.values())
-  const unsupported = tools.filter((tool) => !toolBatch.supportsTool(runtime, tool)).map((tool) => tool.contract.name)
-  if (unsupported.length > 0)
-    return yield* Effect.fail(AgentError.makeReason("StubWithoutRuntime", { tools: unsupported }))
+const makeAgent = <A>(blueprint: agentBlueprint.Blueprint<A>, within: driver.Wrap): agentTypes.Agent<A> => ({
+  ...driver.makeAgent({ name: blueprint.name, prepare: prepare(blueprint) }, within),
+  ...agentTypes.withOutputSchema(blueprint.output)
 })
 
-const checkState = Effect.fnUntraced(function* (
-  blueprint: agentBlueprint.Blueprint<unknown>,
-  resolved: agentBlueprint.Resolved<unknown>,
-  state: Run.State
+const prepare = Effect.fnUntraced(function* <A>(
+  blueprint: agentBlueprint.Blueprint<A>
+): Effect.fn.Return<driver.Prepared<A>, AgentError.Reason> {
+  const resolved = yield* blueprint.resolve
+  const { definition, digest, output, stubs } = resolved
+  if (stubs.length > 0 && !(yield* ToolRuntime.ToolRuntime).stubs) {
+    return yield* Effect.fail(AgentError.makeReason("StubWithoutRuntime", { tools: stubs }))
+  }
+  const stepOf = (run: driver.ActiveRun, deadline: number | undefined): performAction.Step => {
+    const { budget = blueprint.budget } = run.options
+    return { ...run, resolved, deadline, budget: budget === "off" ? undefined : budget }
+  }
+  return {
+    digest,
+    maxSteps: definition.maxSteps,
+    structured: agentBlueprint.structuredSteps(resolved),
+    instructions: definition.instructions,
+    stepTimeout: true,
+    accept: (state) => acceptState(blueprint, digest, state),
+    ask: (run, callIds) => performAction.requestApprovals(stepOf(run, run.environment.deadline), callIds),
+    perform: (run, action, deadline) =>
+      action._tag === "RunTools"
+        ? performAction.runTools(stepOf(run, deadline), action)
+        : performAction.callModel(stepOf(run, deadline), action),
+    decode: (text, json) => (output._tag === "Text" ? output.decode(text) : output.decode(json ?? null))
+  }
+})
+
+const acceptState = Effect.fnUntraced(function* (
+  { digestsOfOrigin }: agentBlueprint.Blueprint<unknown>,
+  digest: string,
+  { definition, progress }: Run.State
 ) {
-  const { definition, progress } = state
   // A model cannot continue the answer of a delegate.
-  const continues =
-    progress === undefined &&
-    (definition === resolved.digest || (yield* blueprint.digestsOfOrigin).includes(definition))
-  if (!continues) return yield* new Run.DefinitionChanged({ expected: resolved.digest, found: definition })
-})
-
-const machineOf = <A>(blueprint: agentBlueprint.Blueprint<A>): driver.AgentMachine<A> => ({
-  name: blueprint.name,
-  prepare: Effect.gen(function* (): Effect.fn.Return<driver.Prepared<A>, AgentError.Reason> {
-    const resolved = yield* blueprint.resolve
-    yield* checkStubs(resolved)
-    const { definition, digest, output } = resolved
-    return {
-      digest,
-      maxSteps: definition.maxSteps,
-      structured: structuredOutput.structuredSteps(output, resolved.tools.tools.size > 0),
-      instructions: definition.instructions,
-      stepTimeout: true,
-      accept: (state) => checkState(blueprint, resolved, state),
-      ask: (run, callIds) =>
-        runTools.requestApprovals({ ...run, resolved, deadline: run.environment.deadline }, callIds),
-      perform: (run, action, deadline) => {
-        if (action._tag === "RunTools") return runTools.runTools({ ...run, resolved, deadline }, action)
-        const { budget } = run.options
-        return callModel.callModel(
-          { ...run, resolved, budget: budget === "off" ? undefined : (budget ?? blueprint.budget) },
-          action
-        )
-      },
-      decode: (text, json) => (output._tag === "Text" ? output.decode(text) : output.decode(json ?? null))
-    }
-  })
+  const continues = progress === undefined && (definition === digest || (yield* digestsOfOrigin).includes(definition))
+  if (!continues) return yield* new Run.DefinitionChanged({ expected: digest, found: definition })
 })

@@ -46,10 +46,7 @@ export {
    * @category models
    * @since 0.1.0
    */
-  AgentDefinition
-} from "./internal/agentData.ts"
-
-export {
+  AgentDefinition,
   /**
    * The form the final answer must have: a JSON Schema, kept verbatim, and how the
    * model is told.
@@ -57,10 +54,7 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type Output
-} from "./internal/agentData.ts"
-
-export {
+  type Output,
   /**
    * How the model is told about the output schema.
    *
@@ -71,10 +65,7 @@ export {
    * @category schemas
    * @since 0.1.0
    */
-  OutputStrategy
-} from "./internal/agentData.ts"
-
-export {
+  OutputStrategy,
   /**
    * How much the model should think before it answers.
    *

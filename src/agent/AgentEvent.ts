@@ -7,94 +7,38 @@
  * @since 0.1.0
  */
 
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type * as Message from "../conversation/Message.ts"
-import type * as ToolResult from "../tool/ToolResult.ts"
-import type * as Run from "./Run.ts"
-import type { Result } from "./internal/runOptions.ts"
-import type { Purpose } from "./internal/runParts.ts"
+import type { AgentEvent, Result } from "./internal/agentTypes.ts"
 
-/**
- * One event of a streaming run of an agent with output `A`.
- *
- * **Details**
- *
- * - `RunStarted`: the run began or was resumed.
- * - `StepStarted`: a model call begins. `step` counts from 1 for each user message.
- * - `StepRetried`: the model call of the current step is made again (`modelRetry`). Earlier
- *   deltas of this step are void.
- * - `TextDelta`, `ReasoningDelta`: a piece of the answer's text, or of the model's reasoning.
- * - `StepFinished`: the model answered. `usage` is that of this step, `total` that of the run so far.
- * - `ToolStarted`: a tool call is about to run.
- * - `ToolProgress`: a tool reports progress (`context.preliminary` of its handler). Not stored.
- * - `ToolFinished`: a tool call has its result. `duration` is zero when nothing was run for it.
- * - `ApprovalRequested`: a call waits for a decision.
- * - `Child`: an event of an agent that is a tool of this one, under the id of the call. `state`
- *   is that of this run, which holds the child's.
- * - `StateChanged`: any other recorded event: a user message, a decision, a mistake of the model,
- *   a conversation shortened to its budget.
- * - `RunFinished`: the last event, with the result that `run` returns.
- *
- * @category models
- * @since 0.1.0
- */
-export type AgentEvent<A> =
-  | {
-      readonly _tag: "RunStarted"
-      readonly runId: string
-      readonly agent: string
-      readonly resumed: boolean
-      readonly state: Run.State
-    }
-  | { readonly _tag: "StepStarted"; readonly step: number; readonly purpose: Purpose; readonly state: Run.State }
-  | { readonly _tag: "StepRetried"; readonly step: number; readonly attempt: number }
-  | { readonly _tag: "TextDelta"; readonly delta: string }
-  | { readonly _tag: "ReasoningDelta"; readonly delta: string }
-  | {
-      readonly _tag: "StepFinished"
-      readonly step: number
-      readonly message: Message.AssistantMessage
-      readonly usage: Message.TokenUsage
-      readonly total: Message.TokenUsage
-      readonly state: Run.State
-    }
-  | {
-      readonly _tag: "ToolStarted"
-      readonly callId: string
-      readonly name: string
-      readonly arguments: Schema.Json
-      readonly state: Run.State
-    }
-  | {
-      readonly _tag: "ToolProgress"
-      readonly callId: string
-      readonly name: string
-      readonly result: ToolResult.Success
-    }
-  | {
-      readonly _tag: "ToolFinished"
-      readonly callId: string
-      readonly name: string
-      readonly result: ToolResult.ToolResult
-      readonly duration: Duration.Duration
-      readonly state: Run.State
-    }
-  | { readonly _tag: "ApprovalRequested"; readonly request: Run.ApprovalRequest; readonly state: Run.State }
-  | Child
-  | { readonly _tag: "StateChanged"; readonly event: Run.Event; readonly state: Run.State }
-  | { readonly _tag: "RunFinished"; readonly result: Result<A> }
-
-interface Child {
-  readonly _tag: "Child"
-  readonly callId: string
-  readonly name: string
-  readonly event: AgentEvent<unknown>
-  readonly state: Run.State
-}
+export {
+  /**
+   * One event of a streaming run of an agent with output `A`.
+   *
+   * **Details**
+   *
+   * - `RunStarted`: the run began or was resumed.
+   * - `StepStarted`: a model call begins. `step` counts from 1 for each user message.
+   * - `StepRetried`: the model call of the current step is made again (`modelRetry`). Earlier
+   *   deltas of this step are void.
+   * - `TextDelta`, `ReasoningDelta`: a piece of the answer's text, or of the model's reasoning.
+   * - `StepFinished`: the model answered. `usage` is that of this step, `total` that of the run so far.
+   * - `ToolStarted`: a tool call is about to run.
+   * - `ToolProgress`: a tool reports progress (`context.preliminary` of its handler). Not stored.
+   * - `ToolFinished`: a tool call has its result. `duration` is zero when nothing was run for it.
+   * - `ApprovalRequested`: a call waits for a decision.
+   * - `Child`: an event of an agent that is a tool of this one, under the id of the call. `state`
+   *   is that of this run, which holds the child's.
+   * - `StateChanged`: any other recorded event: a user message, a decision, a mistake of the model,
+   *   a conversation shortened to its budget.
+   * - `RunFinished`: the last event, with the result that `run` returns.
+   *
+   * @category models
+   * @since 0.1.0
+   */
+  type AgentEvent
+} from "./internal/agentTypes.ts"
 
 /**
  * Runs a stream to its end, for the result in its last event.

@@ -126,9 +126,7 @@ export {
    * @category models
    * @since 0.1.0
    */
-  ApprovalRequest
-} from "./internal/runParts.ts"
-export {
+  ApprovalRequest,
   /**
    * The outcome of a run, as a Schema with `cases`, `guards`, `isAnyOf` and `match`.
    *
@@ -163,9 +161,7 @@ export {
    * @category models
    * @since 0.1.0
    */
-  Outcome
-} from "./internal/runParts.ts"
-export {
+  Outcome,
   /**
    * One fact of a run.
    *
@@ -207,18 +203,14 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type Event
-} from "./internal/runParts.ts"
-export {
+  type Event,
   /**
    * The event with this tag.
    *
    * @category models
    * @since 0.1.0
    */
-  type EventOf
-} from "./internal/runParts.ts"
-export {
+  type EventOf,
   /**
    * A call without a result.
    *
@@ -237,9 +229,7 @@ export {
    * @category models
    * @since 0.1.0
    */
-  type OpenCall
-} from "./internal/runParts.ts"
-export {
+  type OpenCall,
   /**
    * The state of a run: an immutable value.
    *
@@ -264,6 +254,7 @@ export {
    */
   type State
 } from "./internal/runParts.ts"
+
 /**
  * The codec of one event: field `version`, native version 1. Its cost does not depend
  * on the run, except for the conversation a run starts from.

@@ -30,7 +30,7 @@ import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
-import * as callModel from "../agent/internal/callModel.ts"
+import * as performAction from "../agent/internal/performAction.ts"
 import * as Json from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
 import { defined } from "../payload/internal/base.ts"
@@ -319,7 +319,7 @@ const toAiError = (error: ScriptedModelError, method: string): AiError.AiError =
     reason: new AiError.UnknownError({
       description: error.message,
       metadata: {
-        [callModel.publicDescription]: true,
+        [performAction.publicDescription]: true,
         [metadataKey]: Option.getOrNull(Schema.decodeUnknownOption(Schema.MutableJson)(encodeError(error)))
       }
     })

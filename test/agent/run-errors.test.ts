@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Option, Schema } from "effect"
 import { AiError } from "effect/ai"
 import { inspect } from "node:util"
-import * as callModel from "#src/agent/internal/callModel.ts"
+import * as performAction from "#src/agent/internal/performAction.ts"
 import { Agent, AgentError, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
@@ -28,8 +28,8 @@ describe("errors of a run", () => {
   it.effect("L4 every reason says what was expected, what was found and what to do, and survives JSON", () =>
     Effect.gen(function* () {
       const reasons: ReadonlyArray<[AgentError.Reason, ReadonlyArray<string>]> = [
-        [callModel.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "modelRetry"]],
-        [callModel.modelFailed(refusal), ["ContentPolicyError", "causeOf"]],
+        [performAction.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "modelRetry"]],
+        [performAction.modelFailed(refusal), ["ContentPolicyError", "causeOf"]],
         [AgentError.makeReason("ModelMistakes", { step: 2, mistakes: 3, limit: 2 }), ["step 2", "3"]],
         [
           AgentError.makeReason("ModelRegistryFailed", { model: "a/b", problem: "unknown provider" }),
@@ -79,7 +79,7 @@ describe("errors of a run", () => {
   )
 
   it("L8 the provider's error stays out of messages, JSON and whatever prints an error", () => {
-    const reason = callModel.modelFailed(refusal)
+    const reason = performAction.modelFailed(refusal)
     assert.strictEqual(Option.getOrUndefined(AgentError.causeOf(reason)), refusal)
     const error = new AgentError.AgentError({ agent: "support", reason, state })
     for (const text of [
@@ -112,10 +112,10 @@ describe("errors of a run", () => {
   )
 
   it("L8 retryability and the provider's wait are kept", () => {
-    const reason = callModel.modelFailed(rateLimit)
+    const reason = performAction.modelFailed(rateLimit)
     assert.isTrue(reason.retryable)
     assert.strictEqual(reason.retryAfterMillis, 3000)
-    assert.isFalse(callModel.modelFailed(refusal).retryable)
+    assert.isFalse(performAction.modelFailed(refusal).retryable)
   })
 
   it.effect("L4 reasons can be caught one by one", () =>

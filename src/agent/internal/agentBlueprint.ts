@@ -1,252 +1,198 @@
 /**
- * An agent before a run: how its model, instructions and tools are found.
+ * An agent before a run: its definition, tools and model are found here, and the strategy and check of its output.
  */
 
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import type { JsonObject } from "../../payload/Json.ts"
+import type * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
+import * as ModelJson from "../../payload/ModelJson.ts"
+import * as PayloadError from "../../payload/PayloadError.ts"
+import { defined, getAt, isObject, own } from "../../payload/internal/base.ts"
+import * as issues from "../../payload/internal/issues.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as AgentDefinition from "../AgentDefinition.ts"
 import * as AgentError from "../AgentError.ts"
 import * as ModelRegistry from "../ModelRegistry.ts"
 import type * as agentData from "./agentData.ts"
 import * as agentTypes from "./agentTypes.ts"
-import type { Budget } from "./runOptions.ts"
-import * as structuredOutput from "./structuredOutput.ts"
+import type * as runParts from "./runParts.ts"
 
-export interface Resolved<out A> {
-  readonly definition: agentData.AgentDefinition
-  readonly digest: string
-  readonly model: LanguageModel.LanguageModel
+/** The tools of an agent as models see them, and its output. */
+interface Offered<out A> {
   readonly tools: boundTool.ToolSet
-  readonly output: structuredOutput.Output<A>
+  /** Names of the tools that only a tool runtime can execute. */
+  readonly stubs: ReadonlyArray<string>
+  readonly output: Output<A>
   /** Canonical name of the synthetic tool that takes the output, with the strategy `tool`. */
   readonly outputTool: string | undefined
 }
 
+/** An agent for one run. */
+export interface Resolved<out A> extends Offered<A> {
+  readonly definition: agentData.AgentDefinition
+  readonly digest: string
+  readonly model: LanguageModel.LanguageModel
+}
+
 export interface Blueprint<out A> {
   readonly name: string
-  readonly budget: Budget | undefined
-  /** What it answers, in the words of its author. */
+  readonly budget: agentTypes.Budget | undefined
+  /** The Schema of its answer, as its author wrote it. */
   readonly output: Schema.Top
   readonly define: Effect.Effect<agentData.AgentDefinition, AgentError.Reason>
   readonly resolve: Effect.Effect<Resolved<A>, AgentError.Reason>
-  /** Further digests of states that it may go on from. */
+  /** Further digests of states that it may continue. */
   readonly digestsOfOrigin: Effect.Effect<ReadonlyArray<string>, AgentError.Reason>
 }
 
 export type AnyConfig = agentTypes.Config<agentTypes.Text | undefined, agentTypes.Text, agentTypes.Tools, Schema.Top>
 
-const toolkitTypeId = "~effect/ai/Toolkit"
+type BoundTools = Effect.Effect<ReadonlyArray<boundTool.BoundTool>, AgentError.Reason>
 
-const isToolkit = (tools: agentTypes.Tools): tools is Toolkit.Any => Predicate.hasProperty(tools, toolkitTypeId)
-
-const isList = (tools: agentTypes.Tools): tools is ReadonlyArray<Tool.Any> => Array.isArray(tools)
-
-const nameOf = (error: unknown): string => {
+/** The tag of an error, or its name. */
+export const nameOf = (error: unknown): string => {
   if (Predicate.hasProperty(error, "_tag") && Predicate.isString(error._tag)) return error._tag
   return error instanceof Error ? error.name : "an untagged error"
 }
 
+const reasonOf =
+  (tag: "ToolSetInvalid" | "DefinitionInvalid") =>
+  (error: { readonly message: string }): AgentError.Reason =>
+    AgentError.makeReason(tag, { problem: error.message }, error)
+
+const invalidTools = reasonOf("ToolSetInvalid")
+
+const invalidDefinition = reasonOf("DefinitionInvalid")
+
+type Part = "instructions" | "toolkit" | "model"
+
 const prepare = <A>(part: Part, effect: Effect.Effect<A, unknown, unknown>): Effect.Effect<A, AgentError.Reason> =>
   // Sound: the services of the agent's own Effects are part of the agent's public signature.
-  Effect.mapError(effect as Effect.Effect<A, unknown>, (error) =>
-    AgentError.makeReason("PreparationFailed", { part, error: nameOf(error), ...publicProblem(error) }, error)
-  )
+  Effect.mapError(effect as Effect.Effect<A, unknown>, (error) => {
+    // The problem of a context names keys and kinds, and none of its values.
+    const problem = error instanceof RunContext.RunContextError ? error.message : undefined
+    return AgentError.makeReason("PreparationFailed", { part, error: nameOf(error), ...defined({ problem }) }, error)
+  })
 
-/** What is wrong with a context says keys and kinds, and nothing of its values. */
-const publicProblem = (error: unknown): { readonly problem: string } | undefined =>
-  error instanceof RunContext.RunContextError ? { problem: error.message } : undefined
-
-const readText = (
-  part: Part,
-  text: agentTypes.Text | undefined
-): Effect.Effect<string | undefined, AgentError.Reason> =>
+const readText = (part: Part, text: agentTypes.Text | undefined) =>
   Effect.isEffect(text) ? prepare(part, text) : Effect.succeed(text)
 
-interface Failed {
-  readonly message: string
+const isToolkit = (tools: agentTypes.Tools): tools is Toolkit.Any => Predicate.hasProperty(tools, "~effect/ai/Toolkit")
+
+const readTools = (tools: agentTypes.Tools = []): Effect.Effect<ReadonlyArray<Tool.Any>, AgentError.Reason> => {
+  if (isToolkit(tools)) return Effect.succeed(Object.values(tools.tools))
+  return Effect.isEffect(tools) ? Effect.flatMap(prepare("toolkit", tools), readTools) : rejectDuplicates(tools)
 }
-
-export const invalidTools = (error: Failed): AgentError.Reason =>
-  AgentError.makeReason("ToolSetInvalid", { problem: error.message }, error)
-
-export const invalidDefinition = (error: Failed): AgentError.Reason =>
-  AgentError.makeReason("DefinitionInvalid", { problem: error.message }, error)
 
 /** A list may hold a name twice; a Toolkit keeps the last. */
 const rejectDuplicates = (
   tools: ReadonlyArray<Tool.Any>
 ): Effect.Effect<ReadonlyArray<Tool.Any>, AgentError.Reason> => {
-  const seen = new Set<string>()
-  for (const { name } of tools) {
-    if (seen.has(name))
-      return Effect.fail(invalidTools(new boundTool.ToolNameError({ names: [name, name], providerName: name })))
-    seen.add(name)
-  }
-  return Effect.succeed(tools)
+  const twice = tools.find(({ name }, index) => tools.findIndex((tool) => tool.name === name) < index)?.name
+  return twice === undefined
+    ? Effect.succeed(tools)
+    : Effect.fail(invalidTools(new boundTool.ToolNameError({ names: [twice, twice], providerName: twice })))
 }
 
-const readTools = (tools: agentTypes.Tools | undefined): Effect.Effect<ReadonlyArray<Tool.Any>, AgentError.Reason> => {
-  if (tools === undefined) return Effect.succeed([])
-  if (isToolkit(tools)) return Effect.succeed(Object.values(tools.tools))
-  if (isList(tools)) return rejectDuplicates(tools)
-  return Effect.flatMap(prepare("toolkit", tools), readTools)
-}
+/** The tools of an agent without their bodies, for its definition. */
+const stubTools = ({ toolkit }: AnyConfig): BoundTools =>
+  Effect.flatMap(readTools(toolkit), (tools) => {
+    const contracts = Effect.forEach(tools, (tool) =>
+      ToolContract.fromTool(Option.getOrElse(agentTypes.agentOf(tool), () => ({ tool })).tool)
+    )
+    return Effect.mapError(
+      Effect.flatMap(contracts, (all) => Effect.forEach(all, boundTool.makeStub)),
+      invalidTools
+    )
+  })
 
-const contractOf = (tool: Tool.Any): Effect.Effect<ToolContract.ToolContract, ToolContract.ToolContractError> =>
-  ToolContract.fromTool(Option.match(agentTypes.agentOf(tool), { onNone: () => tool, onSome: (agent) => agent.tool }))
+const bindTools = ({ toolkit }: AnyConfig): BoundTools =>
+  Effect.flatMap(readTools(toolkit), (tools) => Effect.mapError(Effect.forEach(tools, bindTool), invalidTools))
 
-const bind = Effect.fnUntraced(function* (tool: Tool.Any) {
+const bindTool = Effect.fnUntraced(function* (tool: Tool.Any) {
   const agent = agentTypes.agentOf(tool)
   if (Option.isSome(agent)) return yield* boundTool.fromTool(agent.value.tool, agent.value.handler)
   const handler = yield* boundTool.handlerOf(tool)
   return yield* Option.isSome(handler) ? boundTool.fromTool(tool, handler.value) : boundTool.fromProviderTool(tool)
 })
 
-const bindAll = (
-  tools: ReadonlyArray<Tool.Any>
-): Effect.Effect<ReadonlyArray<boundTool.BoundTool>, AgentError.Reason> =>
-  Effect.mapError(Effect.forEach(tools, bind), invalidTools)
-
-/**
- * The tools that are known before any run, bound to the handlers in the context.
- * `undefined` when they are found by an Effect.
- */
+/** The tools that are known before any run, bound to the handlers in the context; `undefined` if an Effect finds them. */
 export const bindStatic = (
   config: AnyConfig
 ): Effect.Effect<ReadonlyArray<boundTool.BoundTool> | undefined, AgentError.Reason> => {
-  const tools = config.toolkit
-  if (tools !== undefined && !isToolkit(tools) && !isList(tools)) return Effect.succeed(undefined)
-  return Effect.tap(Effect.flatMap(readTools(tools), bindAll), (bound) =>
-    Effect.mapError(boundTool.makeSet(bound), invalidTools)
-  )
+  const { toolkit = [] } = config
+  if (!isToolkit(toolkit) && Effect.isEffect(toolkit)) return Effect.succeed(undefined)
+  return Effect.tap(bindTools(config), (bound) => Effect.mapError(boundTool.makeSet(bound), invalidTools))
 }
 
-const outputOf = (config: AnyConfig): Effect.Effect<structuredOutput.Output<unknown>, AgentError.Reason> =>
-  config.output === undefined
-    ? Effect.succeed(structuredOutput.text)
-    : Effect.mapError(structuredOutput.fromSchema(config.output, config.outputStrategy ?? "native"), invalidDefinition)
+const offer = Effect.fnUntraced(function* <A>(bound: ReadonlyArray<boundTool.BoundTool>, output: Output<A>) {
+  const { name, tools } = yield* withOutputTool(bound, output)
+  const stubs = tools.filter(({ kind }) => kind === "stub").map(({ contract }) => contract.name)
+  return { tools: yield* boundTool.makeSet(tools), stubs, output, outputTool: name } satisfies Offered<A>
+}, Effect.mapError(invalidTools))
 
-const definitionOf = Effect.fnUntraced(function* (
-  name: string,
-  config: AnyConfig,
-  output: structuredOutput.Output<unknown>,
-  contracts: ReadonlyArray<ToolContract.ToolContract>
-) {
-  const model = yield* readText("model", config.model)
-  const instructions = yield* readText("instructions", config.instructions)
-  return yield* AgentDefinition.make({
+/** The definition of an agent that is code, with its tools. */
+const describe = Effect.fnUntraced(function* (name: string, config: AnyConfig, toolsOf: BoundTools) {
+  const output = yield* outputOf(config)
+  const bound = yield* toolsOf
+  const offered = yield* offer(bound, output)
+  const definition = yield* AgentDefinition.make({
     name,
-    model,
-    instructions,
+    model: yield* readText("model", config.model),
+    instructions: yield* readText("instructions", config.instructions),
     modelOptions: config.modelOptions,
     maxSteps: config.maxSteps,
     output: output._tag === "Text" ? undefined : { schema: output.schema.json, strategy: output.strategy },
     reasoning: config.reasoning,
-    tools: contracts
+    tools: bound.map(({ contract }) => contract)
   }).pipe(Effect.mapError(invalidDefinition))
+  return { ...offered, definition }
 })
 
-const ambientModel: Effect.Effect<LanguageModel.LanguageModel, AgentError.Reason> = Effect.flatMap(
-  Effect.serviceOption(LanguageModel.LanguageModel),
-  Option.match({
-    onNone: () =>
-      Effect.fail(
-        AgentError.makeReason("ModelRegistryFailed", {
-          model: "",
-          problem: "the agent names no model and there is no LanguageModel in its context. Provide one"
-        })
-      ),
-    onSome: Effect.succeed
-  })
-)
-
-const registeredModel = (
-  model: string,
-  options: JsonObject
-): Effect.Effect<LanguageModel.LanguageModel, AgentError.Reason> =>
-  Effect.flatMap(
-    Effect.serviceOption(ModelRegistry.ModelRegistry),
-    Option.match({
-      onNone: () =>
-        Effect.fail(
-          AgentError.makeReason("ModelRegistryFailed", {
-            model,
-            problem: "there is no ModelRegistry. Provide ModelRegistry.layer"
-          })
-        ),
-      onSome: (registry) =>
-        Effect.mapError(registry.resolve(model, options), (error) =>
-          AgentError.makeReason("ModelRegistryFailed", { model, problem: error.message }, error)
-        )
-    })
-  )
-
-const modelOf = (definition: agentData.AgentDefinition) =>
-  definition.model === undefined
-    ? ambientModel
-    : registeredModel(
-        definition.model,
-        definition.reasoning === undefined
-          ? definition.modelOptions
-          : { ...definition.modelOptions, reasoning: definition.reasoning }
-      )
-
-type Part = "instructions" | "toolkit" | "model"
-
-/** The definition without what an Effect finds anew for every run. */
-const without = (definition: agentData.AgentDefinition, parts: ReadonlyArray<Part>) => {
-  const { instructions, model, ...rest } = definition
-  return {
-    ...rest,
-    ...(instructions === undefined || parts.includes("instructions") ? undefined : { instructions }),
-    ...(model === undefined || parts.includes("model") ? undefined : { model })
+const modelOf = Effect.fnUntraced(function* ({ model, modelOptions, reasoning }: agentData.AgentDefinition) {
+  const unavailable = (problem: string, error?: unknown): AgentError.Reason =>
+    AgentError.makeReason("ModelRegistryFailed", { model: model ?? "", problem }, error)
+  if (model === undefined) {
+    const problem = "the agent names no model and there is no LanguageModel in its context. Provide one"
+    const ambient = yield* Effect.serviceOption(LanguageModel.LanguageModel)
+    return yield* Effect.mapError(Effect.fromOption(ambient), () => unavailable(problem))
   }
+  const registry = yield* Effect.serviceOption(ModelRegistry.ModelRegistry)
+  if (Option.isNone(registry)) {
+    return yield* Effect.fail(unavailable("there is no ModelRegistry. Provide ModelRegistry.layer"))
+  }
+  return yield* Effect.mapError(
+    registry.value.resolve(model, { ...modelOptions, ...defined({ reasoning }) }),
+    (error) => unavailable(error.message, error)
+  )
+})
+
+/** The digest of a definition without the parts that Effects find for each run, so that a run can be resumed then. */
+const digestWithout = (definition: agentData.AgentDefinition, parts: ReadonlyArray<Part>) => {
+  const { instructions, model, ...rest } = definition
+  const kept = defined({
+    instructions: parts.includes("instructions") ? undefined : instructions,
+    model: parts.includes("model") ? undefined : model
+  })
+  return Effect.mapError(AgentDefinition.digest({ ...rest, ...kept }), invalidDefinition)
 }
 
-const digestOf = (definition: agentData.AgentDefinition) =>
-  Effect.mapError(AgentDefinition.digest(definition), invalidDefinition)
-
-/** The digests of states that a rebuilt agent may go on from: nobody here knows which parts Effects found. */
-const digestsOfOrigin = (definition: agentData.AgentDefinition) =>
-  Effect.forEach([["instructions"], ["model"], ["instructions", "model"]] as const, (parts) =>
-    digestOf(without(definition, parts))
-  )
-
-type Parts<A> = Omit<Resolved<A>, "model">
-
-/**
- * Everything a run needs but the model, from a definition and the bodies or stubs of
- * its tools. The digest leaves out the parts that Effects found for this run, so that
- * a run can be resumed when they find something else.
- */
-const assemble = Effect.fnUntraced(function* <A>(
-  definition: agentData.AgentDefinition,
-  bound: ReadonlyArray<boundTool.BoundTool>,
-  output: structuredOutput.Output<A>,
-  found: ReadonlyArray<Part> = []
-): Effect.fn.Return<Parts<A>, AgentError.Reason> {
-  const digest = yield* digestOf(without(definition, found))
-  const withOutput = yield* Effect.mapError(structuredOutput.withOutputTool(bound, output), invalidTools)
-  const tools = yield* Effect.mapError(boundTool.makeSet(withOutput.tools), invalidTools)
-  return { definition, digest, tools, output, outputTool: withOutput.name }
-})
-
-const withModel = <A>(parts: Effect.Effect<Parts<A>, AgentError.Reason>) =>
+const withModel = <A>(parts: Effect.Effect<Omit<Resolved<A>, "model">, AgentError.Reason>) =>
   Effect.flatMap(parts, (resolved) =>
     Effect.map(modelOf(resolved.definition), (model): Resolved<A> => ({ ...resolved, model }))
   )
 
-/** Keeps the first success: what does not change between runs is found once. */
+/** Keeps the first success: parts that do not change between runs are found once. */
 const once = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> => {
   let known: { readonly value: A } | undefined
   const find = Effect.map(effect, (value) => {
@@ -257,18 +203,27 @@ const once = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> => {
 }
 
 /** An agent that came as data, with its tools bound. */
-export const fromDefinition = <A>(
+export const fromDefinition = Effect.fnUntraced(function* (
   name: string,
   definition: agentData.AgentDefinition,
-  tools: ReadonlyArray<boundTool.BoundTool>,
-  output: structuredOutput.Output<A>
-): Blueprint<A> => ({
-  name,
-  budget: undefined,
-  output: output._tag === "Text" ? Schema.String : JsonSchema.codec(output.schema),
-  define: Effect.succeed(definition),
-  resolve: withModel(once(assemble(definition, tools, output))),
-  digestsOfOrigin: digestsOfOrigin(definition)
+  bound: ReadonlyArray<boundTool.BoundTool>
+) {
+  const offered = yield* offer(bound, yield* outputOfDefinition(definition))
+  const { output } = offered
+  const blueprint: Blueprint<Schema.Json> = {
+    name,
+    budget: undefined,
+    output: output._tag === "Text" ? Schema.String : JsonSchema.codec(output.schema),
+    define: Effect.succeed(definition),
+    resolve: withModel(
+      once(Effect.map(digestWithout(definition, []), (digest) => ({ ...offered, definition, digest })))
+    ),
+    // Nothing here says which parts Effects found.
+    digestsOfOrigin: Effect.forEach([["instructions"], ["model"], ["instructions", "model"]] as const, (parts) =>
+      digestWithout(definition, parts)
+    )
+  }
+  return blueprint
 })
 
 /** An agent that is code. `bound` are its static tools when they were bound before. */
@@ -276,37 +231,166 @@ export const fromConfig = (
   name: string,
   config: AnyConfig,
   bound: ReadonlyArray<boundTool.BoundTool> | undefined
-): Blueprint<unknown> => ({
-  name,
-  budget: config.budget,
-  output: config.output ?? Schema.String,
-  digestsOfOrigin: Effect.succeed([]),
-  define: Effect.gen(function* () {
-    const output = yield* outputOf(config)
-    const tools = yield* readTools(config.toolkit)
-    const contracts = yield* Effect.mapError(Effect.forEach(tools, contractOf), invalidTools)
-    const stubs = yield* Effect.mapError(Effect.forEach(contracts, boundTool.makeStub), invalidTools)
-    yield* Effect.mapError(boundTool.makeSet(stubs), invalidTools)
-    return yield* definitionOf(name, config, output, contracts)
-  }),
-  resolve: withModel(resolveParts(name, config, bound))
+): Blueprint<unknown> => {
+  const { instructions, model, toolkit } = config
+  const found = [
+    ...(Effect.isEffect(instructions) ? ["instructions" as const] : []),
+    ...(Effect.isEffect(model) ? ["model" as const] : [])
+  ]
+  const parts = Effect.flatMap(
+    describe(name, config, bound === undefined ? bindTools(config) : Effect.succeed(bound)),
+    (described) => Effect.map(digestWithout(described.definition, found), (digest) => ({ ...described, digest }))
+  )
+  const isStatic = found.length === 0 && (bound !== undefined || toolkit === undefined)
+  return {
+    name,
+    budget: config.budget,
+    output: config.output ?? Schema.String,
+    digestsOfOrigin: Effect.succeed([]),
+    define: Effect.map(describe(name, config, stubTools(config)), ({ definition }) => definition),
+    resolve: withModel(isStatic ? once(parts) : parts)
+  }
+}
+
+interface StructuredOutput<out A> {
+  readonly _tag: "Structured"
+  readonly strategy: agentData.OutputStrategy
+  readonly schema: JsonSchema.JsonSchema
+  /** The schema that a provider receives: an object, the output under `value` when it is none itself. */
+  readonly offered: JsonSchema.JsonSchema
+  readonly decode: (value: Schema.Json) => Effect.Effect<A, ReadonlyArray<PayloadError.Problem>>
+}
+
+interface TextOutput<out A> {
+  readonly _tag: "Text"
+  readonly decode: (text: string) => Effect.Effect<A, ReadonlyArray<PayloadError.Problem>>
+}
+
+export type Output<A> = StructuredOutput<A> | TextOutput<A>
+
+const textOutput: TextOutput<string> = { _tag: "Text", decode: Effect.succeed }
+
+const wrapperKey = "value"
+
+const wrap = ({ $defs, $schema, ...schema }: Json.JsonObject): Json.JsonObject => ({
+  ...defined({ $schema }),
+  type: "object",
+  properties: { [wrapperKey]: schema },
+  required: [wrapperKey],
+  additionalProperties: false,
+  ...defined({ $defs })
 })
 
-const resolveParts = (
-  name: string,
-  config: AnyConfig,
-  bound: ReadonlyArray<boundTool.BoundTool> | undefined
-): Effect.Effect<Parts<unknown>, AgentError.Reason> => {
-  const found: ReadonlyArray<Part> = [
-    ...(Effect.isEffect(config.instructions) ? (["instructions"] as const) : []),
-    ...(Effect.isEffect(config.model) ? (["model"] as const) : [])
-  ]
-  const parts = Effect.gen(function* () {
-    const output = yield* outputOf(config)
-    const tools = bound ?? (yield* Effect.flatMap(readTools(config.toolkit), bindAll))
-    const contracts = tools.map((tool) => tool.contract)
-    return yield* assemble(yield* definitionOf(name, config, output, contracts), tools, output, found)
-  })
-  const isStatic = found.length === 0 && (bound !== undefined || config.toolkit === undefined)
-  return isStatic ? once(parts) : parts
+const structured = Effect.fnUntraced(function* <A>(
+  json: Json.JsonObject,
+  strategy: agentData.OutputStrategy,
+  decode: StructuredOutput<A>["decode"]
+) {
+  const schema = yield* JsonSchema.make(json, { what: "output schema" })
+  const isObjectSchema = json["type"] === "object"
+  const offered = isObjectSchema ? schema : yield* JsonSchema.make(wrap(json), { what: "output schema" })
+  return { _tag: "Structured", strategy, schema, offered, decode } satisfies StructuredOutput<A>
+}, Effect.mapError(invalidDefinition))
+
+/** The output of an agent that is code: a Schema. */
+const outputOf = ({
+  output,
+  outputStrategy = "native"
+}: AnyConfig): Effect.Effect<Output<unknown>, AgentError.Reason> => {
+  if (output === undefined) return Effect.succeed(textOutput)
+  const decodeJson = Schema.decodeUnknownEffect(Schema.toCodecJson(output))
+  const decode = (value: Schema.Json) =>
+    // Sound: the services of the output Schema are among those a run of the agent requires.
+    Effect.mapError(decodeJson(value, { errors: "all" }), (error) =>
+      issues.problemsFromSchemaError(error, value)
+    ) as Effect.Effect<unknown, ReadonlyArray<PayloadError.Problem>>
+  const json = Effect.mapError(JsonSchema.fromSchema(output, { what: "output schema" }), invalidDefinition)
+  return Effect.flatMap(json, (json) => structured(json, outputStrategy, decode))
 }
+
+/** The output of an agent that came as data: its JSON Schema alone decides. */
+const outputOfDefinition = ({
+  output
+}: agentData.AgentDefinition): Effect.Effect<Output<Schema.Json>, AgentError.Reason> =>
+  output === undefined ? Effect.succeed(textOutput) : structured(output.schema, output.strategy, Effect.succeed)
+
+const unwrap = ({ offered, schema }: StructuredOutput<unknown>, value: Schema.Json): Schema.Json => {
+  if (offered === schema || !isObject(value) || Object.keys(value).length !== 1) return value
+  const inner = own(value, wrapperKey)
+  return inner === undefined ? value : inner
+}
+
+const covers = (one: string, other: string): boolean => one === other || other.startsWith(`${one}/`)
+
+/** Checks a JSON value by the JSON Schema of the output and by its Schema. */
+export const checkValue = Effect.fnUntraced(function* (
+  self: StructuredOutput<unknown>,
+  value: Schema.Json
+): Effect.fn.Return<runParts.OutputCheck> {
+  const direct = JsonSchema.validate(self.schema, value)
+  const inner = Result.isSuccess(direct) ? value : unwrap(self, value)
+  const valid = Result.isSuccess(direct) ? direct : JsonSchema.validate(self.schema, inner)
+  const decoded = yield* Effect.result(self.decode(Result.isSuccess(valid) ? valid.success : inner))
+  const further = Result.isFailure(decoded) ? decoded.failure : []
+  if (Result.isSuccess(valid)) {
+    return Result.isSuccess(decoded)
+      ? { _tag: "Valid", value: valid.success }
+      : { _tag: "Invalid", issues: decoded.failure }
+  }
+  // The Schema has checks that JSON Schema cannot express. A null may replace an absent key.
+  const added = further.filter(
+    ({ path }) =>
+      getAt(inner, path) !== null &&
+      !valid.failure.some((issue) => covers(issue.path, path) || covers(path, issue.path))
+  )
+  return { _tag: "Invalid", issues: [...valid.failure, ...added] }
+})
+
+/** Checks the model's final text as output. */
+export const checkText = (self: StructuredOutput<unknown>, final: string): Effect.Effect<runParts.OutputCheck> =>
+  Result.match(ModelJson.parse(final), {
+    onFailure: ({ reason }) =>
+      Effect.succeed<runParts.OutputCheck>({ _tag: "Invalid", issues: PayloadError.problemsOf(reason) }),
+    onSuccess: (value) => checkValue(self, value)
+  })
+
+const systemText = (schema: JsonSchema.JsonSchema): string =>
+  [
+    "Your final answer must be one JSON value that is valid against this JSON Schema, with no text around it:",
+    JSON.stringify(schema.json)
+  ].join("\n")
+
+/**
+ * The system text about the output. A constrained call has it in its Schema, unless core cannot hold that Schema: then the
+ * text has it as well.
+ */
+export const systemTextBefore = (self: Output<unknown>, purpose: runParts.Purpose): string | undefined => {
+  if (self._tag === "Text" || self.strategy === "tool") return undefined
+  if (purpose === "answer") return systemText(self.schema)
+  return Option.isNone(JsonSchema.importSchema(self.offered)) ? systemText(self.offered) : undefined
+}
+
+/** When `generateObject` is used, by strategy and by whether tools are offered. */
+export const structuredSteps = ({ output, tools }: Offered<unknown>): runParts.StructuredSteps => {
+  if (output._tag === "Text" || output.strategy !== "native") return "never"
+  return tools.tools.size > 0 ? "fallback" : "always"
+}
+
+/** The tools and, where the strategy asks for it, one more that the run never dispatches. */
+const withOutputTool = Effect.fnUntraced(function* (
+  tools: ReadonlyArray<boundTool.BoundTool>,
+  output: Output<unknown>
+) {
+  if (output._tag === "Text" || output.strategy !== "tool") return { tools, name: undefined }
+  let name = "final_answer"
+  while (tools.some(({ contract }) => contract.name === name)) name = `_${name}`
+  const contract = yield* ToolContract.make({
+    name,
+    description: "Give your final answer. Call this once, when you are done, and nothing else with it.",
+    parameters: output.offered.json
+  })
+  const stub = yield* boundTool.makeStub(contract)
+  const taken = Option.some(() => Effect.succeed(ToolResult.success(null)))
+  const tool: boundTool.BoundTool = { ...stub, kind: "local", body: taken }
+  return { tools: [...tools, tool], name }
+})

@@ -17,9 +17,8 @@ import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as Secrets from "../../payload/Secrets.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { defined } from "../../payload/internal/base.ts"
+import { defined, quote } from "../../payload/internal/base.ts"
 import * as interpret from "../../payload/internal/interpret.ts"
-import * as base from "../../payload/internal/base.ts"
 import * as untrusted from "../../payload/internal/untrusted.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 
@@ -123,7 +122,7 @@ export const parseModelName = (name: unknown): Option.Option<ModelName> => {
 
 /** A name found in a definition, in the form in which a message shows it. */
 export const renderValue = (name: unknown): string => {
-  if (typeof name === "string") return base.quote(name)
+  if (typeof name === "string") return quote(name)
   if (name === undefined) return "nothing"
   if (name === null || typeof name === "number" || typeof name === "boolean") return String(name)
   return Array.isArray(name) ? "array" : typeof name

@@ -1,27 +1,141 @@
 /**
- * What an agent is, how it is configured, and how a tool is marked as one. `Agent` re-exports what users name.
+ * The types of agents, their options, results and events, and the mark of a tool that is an agent. `Agent` and `AgentEvent`
+ * re-export what users name, with its documentation.
  */
 
 import * as Context from "effect/Context"
+import type * as Data from "effect/Data"
+import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type * as Types from "effect/Types"
+import type * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
+import type { AssistantMessage, TokenUsage } from "../../conversation/Message.ts"
+import type { Conversation } from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { ToolFailure } from "../../tool/ToolFailure.ts"
+import type { Content, Success, ToolResult } from "../../tool/ToolResult.ts"
 import type * as AgentError from "../AgentError.ts"
-import type { AgentEvent } from "../AgentEvent.ts"
 import type { ModelRegistry } from "../ModelRegistry.ts"
-import type { State } from "../Run.ts"
+import type { Decision } from "../Run.ts"
 import type * as agentData from "./agentData.ts"
-import type * as runOptions from "./runOptions.ts"
+import type { ApprovalRequest, Event, MaxSteps, Outcome, Purpose, State } from "./runParts.ts"
+
+/** Shorten and remove, as `Conversation.truncate` does. */
+interface Truncate {
+  readonly _tag: "Fit"
+  readonly threshold: number
+  readonly target: number
+  readonly keepOutput: number | undefined
+}
+
+/** Summarize old turns, as `Conversation.compact` does. */
+export interface Compact {
+  readonly _tag: "Compact"
+  readonly threshold: number
+  readonly target: number
+  readonly keepRecent: number
+  readonly summarize: (old: Conversation) => Effect.Effect<string, unknown, LanguageModel.LanguageModel>
+}
+
+/** The treatment of a conversation whose next request would weigh more than `threshold` tokens. */
+export type Budget = Truncate | Compact
+
+/** The message of the user: text, or text and file parts, or nothing, which continues the conversation as it is. */
+export type Input = string | readonly [Content, ...Array<Content>] | undefined
+
+/** The answer of `interruptWhen` that stops a run. */
+export interface Interruption {
+  readonly reason?: string | undefined
+}
+
+/** Limits of time. `total` bounds the run, `step` one model call together with the tool calls it asked for; either ends the run as `Interrupted { reason: "timeout" }`. `tool` replaces the timeout of every tool; a remote server keeps to its own, too, so there it can only shorten. The Effects that find model, instructions and toolkit count towards `total`, and are not cut off by it. */
+export interface Timeouts {
+  readonly total?: Duration.Input | undefined
+  readonly step?: Duration.Input | undefined
+  readonly tool?: Duration.Input | undefined
+}
+
+/** The tools that the model may or must call. Applies to the first model call of the run; later calls use `auto`, unless `{ every }` insists. */
+export type ToolChoice = LanguageModel.ToolChoice<string> | { readonly every: LanguageModel.ToolChoice<string> }
+
+/** Options that hold for a fresh run and for a resumed one. */
+export interface ResumeOptions {
+  readonly input?: Input
+  readonly decisions?: ReadonlyArray<Decision> | undefined
+  readonly maxSteps?: MaxSteps | undefined
+  readonly timeouts?: Timeouts | undefined
+  readonly toolChoice?: ToolChoice | undefined
+  readonly modelRetry?: Schedule.Schedule<unknown, AiError.AiError> | undefined
+  readonly modelMistakes?: number | undefined
+  readonly budget?: Budget | "off" | undefined
+  readonly maxDepth?: number | undefined
+  readonly defects?: "result" | "die" | undefined
+  readonly onState?: ((state: State, event: Event) => Effect.Effect<void>) | undefined
+  readonly interruptWhen?:
+    | ((event: Event, state: State) => Interruption | undefined | Effect.Effect<Interruption | undefined>)
+    | undefined
+}
+
+/** Options of a fresh run. */
+export interface Options extends Omit<ResumeOptions, "input"> {
+  readonly conversation?: Conversation | undefined
+  readonly instructions?: "keep" | "replace" | undefined
+  readonly context?: JsonObject | undefined
+}
+
+interface Base {
+  readonly text: string
+  readonly conversation: Conversation
+  readonly usage: TokenUsage
+  readonly steps: number
+  readonly state: State
+}
+
+/** An outcome with its tag under `outcome`. */
+type Ended<O> = O extends { readonly _tag: infer Tag } ? Base & { readonly outcome: Tag } & Omit<O, "_tag"> : never
+
+/** The result of a run, distinguished by `outcome`. Only `Completed` has `output`. */
+export type Result<A> =
+  | (Base & { readonly outcome: "Completed"; readonly output: A })
+  | Ended<Exclude<Outcome, { readonly _tag: "Completed" }>>
+
+/** An event of a run of an agent with output `A`. */
+export type AgentEvent<A> = Data.TaggedEnum<{
+  RunStarted: { readonly runId: string; readonly agent: string; readonly resumed: boolean; readonly state: State }
+  StepStarted: { readonly step: number; readonly purpose: Purpose; readonly state: State }
+  StepRetried: { readonly step: number; readonly attempt: number }
+  TextDelta: { readonly delta: string }
+  ReasoningDelta: { readonly delta: string }
+  StepFinished: {
+    readonly step: number
+    readonly message: AssistantMessage
+    readonly usage: TokenUsage
+    readonly total: TokenUsage
+    readonly state: State
+  }
+  ToolStarted: CallOf & { readonly arguments: Schema.Json; readonly state: State }
+  ToolProgress: CallOf & { readonly result: Success }
+  ToolFinished: CallOf & { readonly result: ToolResult; readonly duration: Duration.Duration; readonly state: State }
+  ApprovalRequested: { readonly request: ApprovalRequest; readonly state: State }
+  Child: CallOf & { readonly event: AgentEvent<unknown>; readonly state: State }
+  StateChanged: { readonly event: Event; readonly state: State }
+  RunFinished: { readonly result: Result<A> }
+}>
+
+interface CallOf {
+  readonly callId: string
+  readonly name: string
+}
 
 export type TypeId = "~effect-emissary/agent/Agent"
 
@@ -37,67 +151,37 @@ export type DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
  */
 export const DefinedTypeId: DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
 
-/**
- * Something that runs: an agent, or anything else that behaves like one. `A` is what
- * it answers, `R` what a run requires.
- *
- * **Details**
- *
- * - `run` gives the result of a run, whichever way it ended.
- * - `ask` gives the answer alone, and fails with `RunIncomplete` when there is none.
- * - `stream` tells what happens while it happens; its last event carries the result.
- *   A slow reader slows the run, and leaving early interrupts it.
- * - `resume` goes on from a `RunState`: nothing that started runs again. `resumeStream` is
- *   the same, told event by event.
- */
+/** Something that runs: an agent, or anything else that behaves like one. `A` is what it answers, `R` what a run requires. */
 export interface Agent<out A, out R = never> {
   readonly [TypeId]: TypeId
   readonly name: string
-  readonly run: (
-    input?: runOptions.Input,
-    options?: runOptions.Options
-  ) => Effect.Effect<runOptions.Result<A>, AgentError.AgentError, R>
+  readonly run: (input?: Input, options?: Options) => Effect.Effect<Result<A>, AgentError.AgentError, R>
   readonly ask: (
-    input?: runOptions.Input,
-    options?: runOptions.Options
+    input?: Input,
+    options?: Options
   ) => Effect.Effect<A, AgentError.AgentError | AgentError.RunIncomplete, R>
-  readonly stream: (
-    input?: runOptions.Input,
-    options?: runOptions.Options
-  ) => Stream.Stream<AgentEvent<A>, AgentError.AgentError, R>
-  readonly resume: (
-    state: State,
-    options?: runOptions.ResumeOptions
-  ) => Effect.Effect<runOptions.Result<A>, AgentError.AgentError, R>
+  readonly stream: (input?: Input, options?: Options) => Stream.Stream<AgentEvent<A>, AgentError.AgentError, R>
+  readonly resume: (state: State, options?: ResumeOptions) => Effect.Effect<Result<A>, AgentError.AgentError, R>
   readonly resumeStream: (
     state: State,
-    options?: runOptions.ResumeOptions
+    options?: ResumeOptions
   ) => Stream.Stream<AgentEvent<A>, AgentError.AgentError, R>
 }
 
-/**
- * Something that an `AgentDefinition` can be made of, which requires `R`.
- */
+/** Something that an `AgentDefinition` can be made of, which requires `R`. */
 export interface Defined<out R> {
   readonly [DefinedTypeId]: Effect.Effect<agentData.AgentDefinition, AgentError.AgentError, R>
 }
 
-/**
- * An agent made by {@link Agent.make}.
- */
+/** An agent made by {@link Agent.make}. */
 export interface Value<out A, out R, out RDefinition> extends Agent<A, R>, Defined<RDefinition> {}
 
-/**
- * An agent rebuilt from its definition.
- */
+/** An agent rebuilt from its definition. */
 export interface Bound extends Agent<Schema.Json>, Defined<never> {
   readonly definition: agentData.AgentDefinition
 }
 
-/**
- * A class made by {@link Agent.Service}: the key of the agent in a context, with the layer
- * that builds it.
- */
+/** A class made by {@link Agent.Service}: the key of the agent in a context, with the layer that builds it. */
 export interface ServiceClass<Self, Name extends string, A, R, RDefinition>
   extends Context.ServiceClass<Self, `effect-emissary/Agent/${Name}`, Agent<A>>, Defined<RDefinition> {
   readonly layer: Layer.Layer<Self, AgentError.AgentError, Exclude<R, Scope.Scope>>
@@ -110,10 +194,7 @@ export type ToolTypeId = "~effect-emissary/agent/AgentTool"
  */
 export const ToolTypeId: ToolTypeId = "~effect-emissary/agent/AgentTool"
 
-/**
- * A tool that is an agent. It needs no handler; `R` is what running the agent
- * requires, and becomes a requirement of the agent that has the tool.
- */
+/** A tool that is an agent. It needs no handler; `R` is what running the agent requires, and becomes a requirement of the agent that has the tool. */
 export interface AgentTool<out Name extends string, out R> extends Tool.ProviderDefined<
   "emissary.agent",
   Name,
@@ -159,23 +240,7 @@ export type Tools =
   | ReadonlyArray<Tool.Any>
   | Effect.Effect<Toolkit.Any | ReadonlyArray<Tool.Any>, unknown, unknown>
 
-/**
- * The options of an agent. Only what is given is set: there are no hidden
- * fallbacks between a named model and the ambient `LanguageModel`.
- *
- * **Details**
- *
- * - `model`: `"provider/model"`, resolved by `ModelRegistry`. Without it the
- *   agent runs on the `LanguageModel` of its context.
- * - `modelOptions`: sampling and limits handed to the registry entry (never
- *   URLs, headers or keys).
- * - `instructions`: the system message of a fresh conversation.
- * - `maxSteps`: model calls per user message, default 16.
- * - `output`: a Schema; the final answer is decoded to it. Default: the text.
- * - `outputStrategy`: how the model is told about `output`, default `native`.
- * - `budget`: what to do when a request would become too long, see `BudgetPolicy`;
- *   default: nothing. It is no part of the agent's definition.
- */
+/** The options of an agent. Only what is given is set: there are no hidden fallbacks between a named model and the ambient `LanguageModel`. */
 export interface Config<
   out Model extends Text | undefined,
   out Instructions extends Text,
@@ -190,7 +255,7 @@ export interface Config<
   readonly output?: Output | undefined
   readonly outputStrategy?: agentData.OutputStrategy | undefined
   readonly reasoning?: agentData.ReasoningLevel | undefined
-  readonly budget?: runOptions.Budget | undefined
+  readonly budget?: Budget | undefined
 }
 
 /**

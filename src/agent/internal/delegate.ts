@@ -94,7 +94,7 @@ const askForAnswer = Effect.fnUntraced(function* (
 ) {
   const { environment, options, recorder } = run
   const { defects, modelMistakes, modelRetry } = options
-  yield* recorder.record({ _tag: "StepStarted", at: yield* DateTime.now, step, purpose })
+  yield* recorder.recordNow({ _tag: "StepStarted", step, purpose })
   if (recorder.stopping()) return
   const message = Conversation.messages(recorder.state().conversation).findLast(({ role }) => role === "user")
   if (message?.role !== "user") {
@@ -124,7 +124,7 @@ const recordAnswer = Effect.fnUntraced(function* (
   // The deltas of an answer add up to its text.
   if (streaming && text !== "") yield* recorder.emit({ _tag: "TextDelta", delta: text })
   const message = yield* Message.assistant(text)
-  yield* recorder.record({ _tag: "ModelAnswered", at: yield* DateTime.now, message, ...defined({ output }) })
+  yield* recorder.recordNow({ _tag: "ModelAnswered", message, ...defined({ output }) })
 })
 
 /** A conversation may come with calls. No tool of them is known here. */

@@ -26,10 +26,8 @@ import { defined } from "../../payload/internal/base.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as AgentError from "../AgentError.ts"
-import type { AgentEvent } from "../AgentEvent.ts"
 import * as Run from "../Run.ts"
 import * as agentTypes from "./agentTypes.ts"
-import type * as runOptions from "./runOptions.ts"
 import * as runParts from "./runParts.ts"
 
 /**
@@ -64,9 +62,9 @@ export interface Recorder<State, Event, View, E = never> {
   readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void, E>
   readonly defer: (event: Event) => Effect.Effect<void, E>
   readonly emit: (view: View) => Effect.Effect<void>
-  readonly stop: (interruption: runOptions.Interruption) => Effect.Effect<void>
-  readonly stopped: Effect.Effect<runOptions.Interruption>
-  readonly interruption: () => runOptions.Interruption | undefined
+  readonly stop: (interruption: agentTypes.Interruption) => Effect.Effect<void>
+  readonly stopped: Effect.Effect<agentTypes.Interruption>
+  readonly interruption: () => agentTypes.Interruption | undefined
   readonly stopping: () => boolean
   readonly close: () => void
 }
@@ -103,11 +101,11 @@ export const makeRecorder = <State, Event, View, E = never>(
   options: RecorderOptions<State, Event, View, E>
 ): Recorder<State, Event, View, E> => {
   const { after, emit, first, journal, views } = options
-  const stopped = Deferred.makeUnsafe<runOptions.Interruption>()
+  const stopped = Deferred.makeUnsafe<agentTypes.Interruption>()
   const batch: Batch<E> = options.ordered === true ? oneAtATime() : (commit) => commit()
   let state = options.state
   let unwritten: ReadonlyArray<Event> = first === undefined ? [] : [first]
-  let interruption: runOptions.Interruption | undefined
+  let interruption: agentTypes.Interruption | undefined
   let closed = false
 
   const write = (): Effect.Effect<ReadonlyArray<View>, E> => {
@@ -271,7 +269,7 @@ export const streamOf = <Event, E>(
 /** A watcher of a run. `streaming`: whether deltas are wanted. */
 export interface Sink {
   readonly streaming: boolean
-  readonly emit: (event: AgentEvent<unknown>) => Effect.Effect<void>
+  readonly emit: (event: agentTypes.AgentEvent<unknown>) => Effect.Effect<void>
 }
 
 /**
@@ -296,7 +294,7 @@ export interface Environment extends RunDepth {
   readonly handed: Inherited
 }
 
-type Inherited = Pick<runOptions.ResumeOptions, "defects" | "modelMistakes" | "modelRetry">
+type Inherited = Pick<agentTypes.ResumeOptions, "defects" | "modelMistakes" | "modelRetry">
 
 export const Environment = Context.Reference<Environment>("effect-emissary/agent/internal/Environment", {
   defaultValue: () => ({ depth: 0, maxDepth: 8, deadline: undefined, parent: undefined, handed: {} })
@@ -312,14 +310,17 @@ export const nestRuns =
       Effect.provideService(effect, Environment, { ...depth, handed, parent: undefined })
     )
 
-export interface AgentRecorder extends Recorder<Run.State, Run.Event, AgentEvent<unknown>> {
+type Untimed<E> = E extends Run.Event ? Omit<E, "at"> : never
+
+export interface AgentRecorder extends Recorder<Run.State, Run.Event, agentTypes.AgentEvent<unknown>> {
+  readonly recordNow: (event: Untimed<Run.Event>) => Effect.Effect<void>
   readonly fail: (reason: AgentError.Reason) => AgentError.AgentError
 }
 
 /** The run of an agent under way. */
 export interface ActiveRun {
   readonly recorder: AgentRecorder
-  readonly options: runOptions.ResumeOptions
+  readonly options: agentTypes.ResumeOptions
   readonly streaming: boolean
   readonly environment: Environment
 }
@@ -357,10 +358,10 @@ export interface AgentMachine<out A> {
 const recorderOf = (
   state: Run.State,
   first: Run.Event | undefined,
-  { interruptWhen, onState }: runOptions.ResumeOptions,
+  { interruptWhen, onState }: agentTypes.ResumeOptions,
   emit: Sink["emit"]
 ): AgentRecorder => {
-  const recorder: Recorder<Run.State, Run.Event, AgentEvent<unknown>> = makeRecorder({
+  const recorder: Recorder<Run.State, Run.Event, agentTypes.AgentEvent<unknown>> = makeRecorder({
     state,
     first,
     apply: Run.apply,
@@ -375,23 +376,28 @@ const recorderOf = (
   })
   return {
     ...recorder,
+    recordNow: (event) => Effect.flatMap(DateTime.now, (at) => recorder.record({ ...event, at })),
     fail: (reason) => new AgentError.AgentError({ agent: state.agent, reason, state: recorder.state() })
   }
 }
 
 const askToStop = (
   recorder: Pick<AgentRecorder, "stop">,
-  answer: runOptions.Interruption | undefined | Effect.Effect<runOptions.Interruption | undefined>
+  answer: agentTypes.Interruption | undefined | Effect.Effect<agentTypes.Interruption | undefined>
 ): Effect.Effect<void> =>
   Effect.flatMap(Effect.isEffect(answer) ? answer : Effect.succeed(answer), (found) =>
     found === undefined ? Effect.void : recorder.stop(found)
   )
 
 /** A child emits its own events, as `Child`. */
-const viewsOf = (before: Run.State, event: Run.Event, state: Run.State): ReadonlyArray<AgentEvent<unknown>> =>
+const viewsOf = (
+  before: Run.State,
+  event: Run.Event,
+  state: Run.State
+): ReadonlyArray<agentTypes.AgentEvent<unknown>> =>
   event._tag === "ChildEvent" && !runParts.isDecision(event) ? [] : [viewOf(before, event, state)]
 
-const viewOf = (before: Run.State, event: Run.Event, state: Run.State): AgentEvent<unknown> => {
+const viewOf = (before: Run.State, event: Run.Event, state: Run.State): agentTypes.AgentEvent<unknown> => {
   switch (event._tag) {
     case "RunStarted":
     case "RunResumed": {
@@ -432,35 +438,33 @@ export const toolFinishedEvent = Effect.fnUntraced(function* (
 ) {
   const at = yield* DateTime.now
   const message = yield* Message.tool(call)
-  return {
-    _tag: "ToolFinished",
-    at,
-    message,
-    ...(duration === undefined ? undefined : { durationMillis: Duration.toMillis(duration) }),
-    ...(cause === undefined ? undefined : { cause: causeText(cause) })
-  } satisfies Run.Event
+  const details = { durationMillis: duration && Duration.toMillis(duration), cause: cause && causeText(cause) }
+  return { _tag: "ToolFinished", at, message, ...defined(details) } satisfies Run.Event
 })
 
 const causeText = (cause: Cause.Cause<unknown>): string =>
   cause.reasons.map((reason) => (reason._tag === "Die" ? String(reason.defect) : reason._tag)).join("; ")
 
 /** Ends the run as `Interrupted`: calls that started get their results first. */
-export const interrupt = Effect.fnUntraced(function* ({ record, state }: AgentRecorder, reason: string | undefined) {
+export const interrupt = Effect.fnUntraced(function* (
+  { record, recordNow, state }: AgentRecorder,
+  reason: string | undefined
+) {
   if (state().outcome !== undefined) return
   // An interruption of the fiber may come while one by the clock or the hook is being recorded.
   const why = state().interrupted ?? defined({ reason })
-  if (state().interrupted === undefined) yield* record({ _tag: "RunInterrupted", at: yield* DateTime.now, ...why })
+  if (state().interrupted === undefined) yield* recordNow({ _tag: "RunInterrupted", ...why })
   const action = Run.next(state())
   const settled = action._tag === "RunTools" ? action.settled : []
   for (const call of settled) yield* record(yield* toolFinishedEvent(call))
-  yield* record({ _tag: "RunFinished", at: yield* DateTime.now, outcome: { _tag: "Interrupted", ...why } })
+  yield* recordNow({ _tag: "RunFinished", outcome: { _tag: "Interrupted", ...why } })
 })
 
 /** The beginning of a run: a fresh one without `state`, or one that continues from it. */
 interface Begin {
   readonly state?: Run.State
-  readonly input: runOptions.Input
-  readonly options: runOptions.Options
+  readonly input: agentTypes.Input
+  readonly options: agentTypes.Options
 }
 
 /** A budget below one still allows the one call that every run makes. */
@@ -472,7 +476,7 @@ const invalidConversation = (problem: string, error?: unknown): AgentError.Reaso
 
 const startConversation = Effect.fnUntraced(function* (
   { instructions }: Prepared<unknown>,
-  options: runOptions.Options
+  options: agentTypes.Options
 ) {
   if (options.conversation === undefined) return yield* Conversation.make({ system: instructions })
   if (options.instructions !== "replace") return options.conversation
@@ -511,7 +515,7 @@ const startedEvent = Effect.fnUntraced(function* (
   } satisfies Run.Event
 })
 
-const resultOf = <A>({ decode }: Prepared<A>, state: Run.State): Effect.Effect<runOptions.Result<A>> => {
+const resultOf = <A>({ decode }: Prepared<A>, state: Run.State): Effect.Effect<agentTypes.Result<A>> => {
   const { conversation, outcome, totalSteps: steps, usage } = state
   const last = Conversation.lastAssistantMessage(conversation)
   const text = last._tag === "Some" ? Message.text(last.value) : ""
@@ -519,13 +523,13 @@ const resultOf = <A>({ decode }: Prepared<A>, state: Run.State): Effect.Effect<r
   if (outcome === undefined) return Effect.die(new Error("a run that has not ended has no result"))
   if (outcome._tag === "Completed") {
     return Effect.match(decode(text, outcome.output), {
-      onFailure: (issues): runOptions.Result<A> => ({ ...base, outcome: "InvalidOutput", issues }),
-      onSuccess: (output): runOptions.Result<A> => ({ ...base, outcome: "Completed", output })
+      onFailure: (issues): agentTypes.Result<A> => ({ ...base, outcome: "InvalidOutput", issues }),
+      onSuccess: (output): agentTypes.Result<A> => ({ ...base, outcome: "Completed", output })
     })
   }
   const { _tag, ...details } = outcome
   // Sound: the tag and the details are those of one outcome.
-  return Effect.succeed({ ...base, outcome: _tag, ...details } as runOptions.Result<A>)
+  return Effect.succeed({ ...base, outcome: _tag, ...details } as agentTypes.Result<A>)
 }
 
 const machineOf = (
@@ -540,7 +544,7 @@ const machineOf = (
     ends: ({ _tag }) => _tag === "Finished",
     perform: (action, deadline) =>
       action._tag === "Finished"
-        ? Effect.flatMap(DateTime.now, (at) => recorder.record({ _tag: "RunFinished", at, outcome: action.outcome }))
+        ? recorder.recordNow({ _tag: "RunFinished", outcome: action.outcome })
         : unlessStopped(prepared.perform(run, action, deadline)),
     interrupt: (reason) => interrupt(recorder, reason),
     stepTimeout: ({ _tag }) => (_tag === "CallModel" && prepared.stepTimeout ? options.timeouts?.step : undefined)
@@ -548,7 +552,7 @@ const machineOf = (
 }
 
 /** Records decisions, then the new message, which waits for open calls. */
-const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: Prepared<unknown>, input: runOptions.Input) {
+const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: Prepared<unknown>, input: agentTypes.Input) {
   const { options, recorder } = run
   const decisions = options.decisions ?? []
   if (decisions.length > 0) yield* prepared.ask(run, new Set(decisions.map(({ callId }) => callId)))
@@ -560,19 +564,10 @@ const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: Prepared<
   const fits = Conversation.append(Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
   const maxSteps = maxStepsOf(options.maxSteps ?? prepared.maxSteps)
-  yield* recorder.record({ _tag: "InputAdded", at: yield* DateTime.now, message, maxSteps })
+  yield* recorder.recordNow({ _tag: "InputAdded", message, maxSteps })
 })
 
-const resumed = ({ recorder, options: { maxSteps } }: ActiveRun): Effect.Effect<void> =>
-  Effect.flatMap(DateTime.now, (at) =>
-    recorder.record({
-      _tag: "RunResumed",
-      at,
-      ...(maxSteps === undefined ? undefined : { maxSteps: maxStepsOf(maxSteps) })
-    })
-  )
-
-const withInherited = (options: runOptions.ResumeOptions, handed: Inherited): runOptions.ResumeOptions => ({
+const withInherited = (options: agentTypes.ResumeOptions, handed: Inherited): agentTypes.ResumeOptions => ({
   ...options,
   defects: options.defects ?? handed.defects,
   modelMistakes: options.modelMistakes ?? handed.modelMistakes,
@@ -600,7 +595,7 @@ const drive = Effect.fnUntraced(function* <A>(
   machine: AgentMachine<A>,
   begin: Begin,
   caller: Sink
-): Effect.fn.Return<runOptions.Result<A>, AgentError.AgentError> {
+): Effect.fn.Return<agentTypes.Result<A>, AgentError.AgentError> {
   const outer = yield* Environment
   const options = withInherited(begin.options, outer.handed)
   const context = begin.state?.context ?? begin.options.context ?? (yield* RunContext.RunContext)
@@ -623,7 +618,9 @@ const drive = Effect.fnUntraced(function* <A>(
     )
     const recorder = recorderOf(state, first, options, emit)
     const run: ActiveRun = { recorder, options, streaming, environment }
-    const begun = first === undefined ? resumed(run) : recorder.begin
+    const maxSteps = options.maxSteps && maxStepsOf(options.maxSteps)
+    const begun =
+      first === undefined ? recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps }) }) : recorder.begin
     const open = Effect.andThen(begun, openRun(run, prepared, begin.input))
     yield* runMachine(machineOf(prepared, run), recorder, { open, deadline })
     const result = yield* resultOf(prepared, recorder.state())
@@ -638,7 +635,7 @@ const drive = Effect.fnUntraced(function* <A>(
 
 const silent: Sink = { streaming: false, emit: () => Effect.void }
 
-const answerOf = <A>(result: runOptions.Result<A>): Effect.Effect<A, AgentError.RunIncomplete> => {
+const answerOf = <A>(result: agentTypes.Result<A>): Effect.Effect<A, AgentError.RunIncomplete> => {
   if (result.outcome === "Completed") return Effect.succeed(result.output)
   const { state } = result
   if (result.outcome === "InvalidOutput") {
@@ -662,11 +659,11 @@ export const makeAgent = <A>(machine: AgentMachine<A>, within: Wrap): agentTypes
     return within(spanned)
   }
   const stream = (begin: Begin) =>
-    streamOf<AgentEvent<A>, AgentError.AgentError>((emit) =>
+    streamOf<agentTypes.AgentEvent<A>, AgentError.AgentError>((emit) =>
       run(begin, {
         streaming: true,
         // Sound: the only event that holds an A is the last, and it is this very run's.
-        emit: (event) => emit(event as AgentEvent<A>)
+        emit: (event) => emit(event as agentTypes.AgentEvent<A>)
       })
     )
   return {
@@ -726,9 +723,11 @@ export const agentWithCaptured = <A, R>(
 ): agentTypes.Agent<A> => {
   const over = contextOver(Context.makeUnsafe(captured.mapUnsafe))
   const under = withCaptured(captured)
-  const streaming = <E>(stream: Stream.Stream<AgentEvent<A>, E, R>): Stream.Stream<AgentEvent<A>, E> =>
+  const streaming = <E>(
+    stream: Stream.Stream<agentTypes.AgentEvent<A>, E, R>
+  ): Stream.Stream<agentTypes.AgentEvent<A>, E> =>
     // Sound: as for `withCaptured`.
-    Stream.updateContext(stream as Stream.Stream<AgentEvent<A>, E>, over)
+    Stream.updateContext(stream as Stream.Stream<agentTypes.AgentEvent<A>, E>, over)
   return {
     ...self,
     run: (input, options) => under(self.run(input, options)),

@@ -20,8 +20,7 @@ import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import * as base from "../../payload/internal/base.ts"
-import { defined } from "../../payload/internal/base.ts"
+import { defined, parsePointer } from "../../payload/internal/base.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
 
 /**
@@ -74,7 +73,7 @@ const OldProblem = Schema.Struct({
 })
 
 const readablePath = (pointer: string): string =>
-  base.parsePointer(pointer).reduce((path, token) => {
+  parsePointer(pointer).reduce((path, token) => {
     if (/^\d+$/.test(token)) return `${path}[${token}]`
     return path === "" ? token : `${path}.${token}`
   }, "")

@@ -13,7 +13,6 @@ import type * as Types from "effect/Types"
 import * as Agent from "../../agent/Agent.ts"
 import type { Decision } from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import type * as runOptions from "../../agent/internal/runOptions.ts"
 import * as Digest from "../../payload/Digest.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
@@ -404,10 +403,10 @@ export type Journal = (
 export interface RunOptions {
   readonly concurrency?: number | "unbounded" | undefined
   readonly maxIterations?: number | undefined
-  readonly timeouts?: runOptions.Timeouts | undefined
+  readonly timeouts?: agentTypes.Timeouts | undefined
   readonly context?: JsonObject | undefined
   readonly journal?: Journal | undefined
-  readonly interruptWhen?: (() => Effect.Effect<runOptions.Interruption | undefined>) | undefined
+  readonly interruptWhen?: (() => Effect.Effect<agentTypes.Interruption | undefined>) | undefined
 }
 
 /** Options of resuming a run. Documented in `Plan`. */

@@ -17,9 +17,8 @@ import * as Stream from "effect/Stream"
 import * as AgentError from "../../agent/AgentError.ts"
 import * as AgentEvent from "../../agent/AgentEvent.ts"
 import type * as Run from "../../agent/Run.ts"
-import type { Agent } from "../../agent/internal/agentTypes.ts"
+import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type { Recorder, RunDepth } from "../../agent/internal/driver.ts"
-import type * as runOptions from "../../agent/internal/runOptions.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as Json from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
@@ -88,7 +87,7 @@ export interface LearningRules extends Rules {
   readonly bound: livePlan.BoundPlan
   readonly nested: (step: string) => LearningRules | undefined
   /** The agent of a step; if it is a plan, its rules are known from now on. */
-  readonly found: (step: string, agent: Agent<unknown, unknown>) => LearningRules | undefined
+  readonly found: (step: string, agent: agentTypes.Agent<unknown, unknown>) => LearningRules | undefined
 }
 
 /** `raise` is the limit of iterations for plans inside that used up theirs. */
@@ -619,14 +618,14 @@ const runTool = Effect.fnUntraced(function* (
 })
 
 /** The input of an agent: context, content and task, each as a part of its own. */
-const agentInput = ({ content, context, task }: Delivery): runOptions.Input => {
+const agentInput = ({ content, context, task }: Delivery): agentTypes.Input => {
   if (context === undefined && content.length === 0) return task
   const before = [...(context === undefined ? [] : [ToolResult.textPart(context)]), ...content]
   const [first, ...rest] = task === "" ? before : [...before, ToolResult.textPart(task)]
   return first === undefined ? task : [first, ...rest]
 }
 
-const agentAttempt = (agent: string, result: runOptions.Result<unknown>): Attempt => {
+const agentAttempt = (agent: string, result: agentTypes.Result<unknown>): Attempt => {
   const name = JSON.stringify(agent)
   switch (result.outcome) {
     case "Completed": {
@@ -656,7 +655,7 @@ const agentAttempt = (agent: string, result: runOptions.Result<unknown>): Attemp
 /** Runs or resumes an agent. Fails when the run cannot be written. */
 const runAgent = (
   { options, recorder, sink }: ActiveRun,
-  agent: Agent<unknown>,
+  agent: agentTypes.Agent<unknown>,
   child: Run.State | undefined,
   delivery: Delivery
 ): Effect.Effect<Attempt, PlanError.PlanError> =>
@@ -670,7 +669,7 @@ const runAgent = (
       )
     const { context } = recorder.state()
     const { timeouts } = options
-    const handed: runOptions.ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
+    const handed: agentTypes.ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
     const input = agentInput(delivery)
     // It can have been cut off before it had its input
     const again = child !== undefined && !runParts.hasInput(child) ? { ...handed, input } : handed

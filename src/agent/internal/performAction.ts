@@ -1,0 +1,589 @@
+/**
+ * The actions of a run that a model answers: one model call with its request and retries, and one batch of tool calls,
+ * checked, approved where needed, and run.
+ */
+
+import * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as Tracer from "effect/Tracer"
+import * as AiError from "effect/ai/AiError"
+import * as LanguageModel from "effect/ai/LanguageModel"
+import * as Prompt from "effect/ai/Prompt"
+import type * as Response from "effect/ai/Response"
+import * as Telemetry from "effect/ai/Telemetry"
+import * as Conversation from "../../conversation/Conversation.ts"
+import * as ConversationError from "../../conversation/ConversationError.ts"
+import * as Message from "../../conversation/Message.ts"
+import * as TokenCounter from "../../conversation/TokenCounter.ts"
+import type * as history from "../../conversation/internal/history.ts"
+import * as responses from "../../conversation/internal/response.ts"
+import * as JsonSchema from "../../payload/JsonSchema.ts"
+import { defined } from "../../payload/internal/base.ts"
+import * as RunContext from "../../tool/RunContext.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
+import * as boundCall from "../../tool/internal/boundCall.ts"
+import type { ToolSet } from "../../tool/internal/boundTool.ts"
+import * as toolBatch from "../../tool/internal/toolBatch.ts"
+import * as AgentError from "../AgentError.ts"
+import * as Run from "../Run.ts"
+import * as agentBlueprint from "./agentBlueprint.ts"
+import * as agentTypes from "./agentTypes.ts"
+import * as driver from "./driver.ts"
+import * as runParts from "./runParts.ts"
+
+/** The run of an agent under way, with everything that an action needs. `deadline` is in milliseconds of the Clock. */
+export interface Step extends driver.ActiveRun {
+  readonly resolved: agentBlueprint.Resolved<unknown>
+  readonly budget: agentTypes.Budget | undefined
+  readonly deadline: number | undefined
+}
+
+/**
+ * The key of an `AiError` reason's metadata under which a model marks, with `true`, a description that may be shown: it
+ * quotes no message and holds no secret. Descriptions of other models stay out of messages, see
+ * {@link AgentError.causeOf}. `ScriptedModel` marks the disagreements of a script and a program.
+ */
+export const publicDescription = "effect-emissary/publicDescription"
+
+/** The reason for an error of `effect/ai`. */
+export const modelFailed = (error: AiError.AiError, model?: string): AgentError.ReasonOf<"ModelFailed"> => {
+  const { reason } = error
+  const isPublic = reason._tag === "UnknownError" && reason.metadata[publicDescription] === true
+  const problem = isPublic ? reason.description : undefined
+  const retryAfterMillis = error.retryAfter && Duration.toMillis(error.retryAfter)
+  return AgentError.makeReason(
+    "ModelFailed",
+    { error: reason._tag, retryable: error.isRetryable, ...defined({ retryAfterMillis, model, problem }) },
+    error
+  )
+}
+
+const defaultModelMistakes = 2
+
+/** Calls the model once and records its answer, or its mistake. */
+export const callModel = Effect.fnUntraced(function* (step: Step, action: Run.ActionOf<"CallModel">) {
+  const { options, recorder, resolved } = step
+  const limit = options.modelMistakes ?? defaultModelMistakes
+  const mistakes = action.mistakes.length
+  if (mistakes > limit) {
+    return yield* recorder.fail(AgentError.makeReason("ModelMistakes", { step: action.step, mistakes, limit }))
+  }
+  if (step.budget !== undefined) {
+    yield* applyBudget(step.budget, step)
+    if (recorder.stopping()) return
+  }
+  yield* recorder.recordNow({ _tag: "StepStarted", step: action.step, purpose: action.purpose })
+  if (recorder.stopping()) return
+  const answered = yield* Effect.result(withRetries(step, action.step, withQuietSpans(sendRequest(step, action))))
+  if (Result.isFailure(answered)) {
+    const problem = mistakeOf(answered.failure)
+    return yield* problem === undefined
+      ? recorder.fail(modelFailed(answered.failure, resolved.definition.model))
+      : recorder.recordNow({ _tag: "ModelMistaken", problem })
+  }
+  const content = Conversation.relabelCalls(
+    recorder.state().conversation,
+    withCanonicalNames(answered.success.content, resolved.tools)
+  )
+  const message = yield* responses.toMessage({ ...answered.success, content })
+  yield* recorder.recordNow({ _tag: "ModelAnswered", message, ...(yield* checkOutput(resolved, message)) })
+})
+
+const withCanonicalNames = (
+  content: ReadonlyArray<Message.AssistantPart>,
+  tools: ToolSet
+): ReadonlyArray<Message.AssistantPart> =>
+  content.map((part) =>
+    part.type === "tool-call" || part.type === "tool-result" ? { ...part, name: tools.canonicalName(part.name) } : part
+  )
+
+/** The check of an answer that is the agent's output: a call of the output tool, or the final text. */
+const checkOutput = Effect.fnUntraced(function* (
+  { output, outputTool }: agentBlueprint.Resolved<unknown>,
+  message: Message.AssistantMessage
+): Effect.fn.Return<Pick<Run.EventOf<"ModelAnswered">, "output" | "outputCall">> {
+  if (output._tag === "Text") return {}
+  const calls = Message.toolCalls(message)
+  const outputCall = outputTool === undefined ? undefined : calls.find((call) => call.name === outputTool)
+  if (outputCall !== undefined) {
+    return { output: yield* agentBlueprint.checkValue(output, outputCall.arguments), outputCall: outputCall.id }
+  }
+  const isFinal =
+    calls.length === 0 && runParts.stopReasonOf(message.finishReason) === undefined && message.finishReason !== "pause"
+  return isFinal ? { output: yield* agentBlueprint.checkText(output, Message.text(message)) } : {}
+})
+
+/** The problem that the provider's adapter found, if it was the model's mistake. */
+const mistakeOf = ({ reason }: AiError.AiError): string | undefined => {
+  switch (reason._tag) {
+    case "ToolNotFoundError":
+    case "ToolParameterValidationError":
+    case "InvalidOutputError":
+      return reason.message
+    default:
+      return undefined
+  }
+}
+
+const withRetries = <A>({ options, recorder }: Step, step: number, request: Effect.Effect<A, AiError.AiError>) => {
+  const schedule = options.modelRetry
+  if (schedule === undefined) return request
+  return Effect.suspend(() => {
+    let attempt = 0
+    const counted = Effect.suspend(() => {
+      attempt += 1
+      return attempt === 1 ? request : Effect.andThen(recorder.emit({ _tag: "StepRetried", step, attempt }), request)
+    })
+    return Effect.retry(counted, {
+      schedule,
+      while: (error) => error.isRetryable && mistakeOf(error) === undefined
+    })
+  })
+}
+
+const promptOf = ({ recorder, resolved }: Step, { mistakes, purpose }: Run.ActionOf<"CallModel">): Prompt.Prompt => {
+  const { output, tools } = resolved
+  const { conversation, view } = recorder.state()
+  const prompt = Conversation.toPrompt(view ?? conversation, { toolName: tools.providerName })
+  const text = agentBlueprint.systemTextBefore(output, purpose)
+  const whole = text === undefined ? prompt : withSystemText(prompt, text)
+  return mistakes.length === 0
+    ? whole
+    : Prompt.concat(whole, `Your last answer could not be used and was discarded. ${mistakes.at(-1)} Answer again.`)
+}
+
+const withSystemText = (prompt: Prompt.Prompt, text: string): Prompt.Prompt => {
+  const [first, ...rest] = prompt.content
+  return first?.role === "system"
+    ? Prompt.fromMessages([Prompt.systemMessage({ ...first, content: `${first.content}\n\n${text}` }), ...rest])
+    : Prompt.fromMessages([Prompt.systemMessage({ content: text }), ...prompt.content])
+}
+
+const toolChoiceOf = (
+  choice: agentTypes.ToolChoice,
+  first: boolean,
+  { providerName }: ToolSet
+): LanguageModel.ToolChoice<string> => {
+  const always = typeof choice === "object" && "every" in choice
+  const chosen = always ? choice.every : first ? choice : "auto"
+  if (typeof chosen === "string") return chosen
+  return "tool" in chosen
+    ? { tool: providerName(chosen.tool) }
+    : { ...chosen, oneOf: chosen.oneOf.map((name) => providerName(name)) }
+}
+
+/** The answer of the model; the deltas of a streaming run are emitted as they arrive. */
+const sendRequest = (step: Step, action: Run.ActionOf<"CallModel">) => {
+  const { output } = step.resolved
+  if (action.purpose === "structured" && output._tag === "Structured") {
+    return generateObject(step, promptOf(step, action), JsonSchema.toSchema(output.offered))
+  }
+  const request = requestOf(step, action)
+  return step.streaming ? streamAnswer(step, request) : generateAnswer(step, request)
+}
+
+type Request = ReturnType<typeof requestOf>
+
+const requestOf = (step: Step, action: Run.ActionOf<"CallModel">) => {
+  const { tools } = step.resolved
+  return {
+    prompt: promptOf(step, action),
+    toolkit: tools.toolkit,
+    toolChoice: toolChoiceOf(step.options.toolChoice ?? "auto", action.first, tools),
+    disableToolCallResolution: true,
+    toolCallValidation: "deferred"
+  } as const
+}
+
+const generateAnswer = Effect.fnUntraced(function* ({ resolved }: Step, request: Request) {
+  const response = yield* resolved.model.generateText(request)
+  return yield* finishAnswer("generateText", responses.fromResponseParts(response.content))
+})
+
+const streamAnswer = Effect.fnUntraced(function* ({ recorder, resolved }: Step, request: Request) {
+  const accumulator = responses.accumulator()
+  yield* Stream.runForEach(resolved.model.streamText(request), (part: Response.AnyPart) => {
+    accumulator.add(part)
+    if (part.type === "text-delta") return recorder.emit({ _tag: "TextDelta", delta: part.delta })
+    if (part.type === "reasoning-delta") return recorder.emit({ _tag: "ReasoningDelta", delta: part.delta })
+    return part.type === "error" ? Effect.fail(streamError(part.error)) : Effect.void
+  })
+  return yield* finishAnswer("streamText", accumulator.result())
+})
+
+const generateObject = Effect.fnUntraced(function* (step: Step, prompt: Prompt.Prompt, offered: Schema.Top) {
+  // Sound: the schema only tells the provider what to ask for; the answer is read from its parts.
+  const schema = offered as Schema.Codec<unknown, Record<string, unknown>>
+  const outer = yield* Effect.serviceOption(Telemetry.CurrentSpanTransformer)
+  let parts: ReadonlyArray<Response.AnyPart> | undefined
+  // The error for an object that does not decode has neither usage nor finish reason; this sees both.
+  const observe: Telemetry.SpanTransformer = (options) => {
+    parts = options.response
+    if (Option.isSome(outer)) outer.value(options)
+  }
+  const answer = yield* step.resolved.model.generateObject({ prompt, schema, objectName: "output" }).pipe(
+    Effect.provideService(Telemetry.CurrentSpanTransformer, observe),
+    Effect.flatMap((response) => finishAnswer("generateObject", responses.fromResponseParts(response.content))),
+    Effect.catchReason("AiError", "StructuredOutputError", ({ responseText }) =>
+      parts === undefined
+        ? Effect.succeed<responses.ResponseContent>({
+            content: [{ type: "text", text: responseText }],
+            usage: {},
+            errors: []
+          })
+        : finishAnswer("generateObject", responses.fromResponseParts(parts))
+    )
+  )
+  if (step.streaming) {
+    for (const part of answer.content) {
+      if (part.type === "text") yield* step.recorder.emit({ _tag: "TextDelta", delta: part.text })
+    }
+  }
+  return answer
+})
+
+const finishAnswer = (
+  method: string,
+  result: ReturnType<responses.StreamAccumulator["result"]>
+): Effect.Effect<responses.ResponseContent, AiError.AiError> => {
+  if (Result.isFailure(result)) {
+    return Effect.fail(failRequest(method, new AiError.InvalidOutputError({ description: result.failure.message })))
+  }
+  const { errors } = result.success
+  return errors.length > 0 ? Effect.fail(streamError(errors[0])) : Effect.succeed(result.success)
+}
+
+/** An `error` part fails the step as an error of the model does. */
+const streamError = (error: unknown): AiError.AiError => {
+  if (AiError.isAiError(error)) return error
+  const unknown = new AiError.UnknownError({ description: "the stream reported an error" })
+  return failRequest("streamText", AiError.isAiErrorReason(error) ? error : unknown)
+}
+
+const failRequest = (method: string, reason: AiError.AiErrorReason) =>
+  AiError.make({ module: "LanguageModel", method, reason })
+
+const withoutText = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown> =>
+  Exit.isSuccess(exit)
+    ? exit
+    : Exit.failCause(Cause.map(exit.cause, (error) => (AiError.isAiError(error) ? modelFailed(error) : error)))
+
+const quietSpans = new WeakSet<Tracer.Span>()
+
+/** The same span, so that exporters know their own. */
+const quietSpan = (span: Tracer.Span): Tracer.Span => {
+  if (quietSpans.has(span)) return span
+  quietSpans.add(span)
+  const end = span.end.bind(span)
+  return Object.assign(span, {
+    end: (time: bigint, exit: Exit.Exit<unknown, unknown>) => end(time, withoutText(exit))
+  })
+}
+
+/**
+ * Core ends the span of a model call with the `AiError` as it is, and exporters print
+ * it: prompts and keys that a provider quotes would leave the process.
+ */
+const withQuietSpans = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(Tracer.Tracer, (tracer) => {
+    const context = tracer.context?.bind(tracer)
+    const quiet = { span: (options: Parameters<Tracer.Tracer["span"]>[0]) => quietSpan(tracer.span(options)) }
+    return Effect.withTracer(effect, Tracer.make({ ...quiet, ...defined({ context }) }))
+  })
+
+/** Makes a new view before a model call that would pass the threshold. */
+const applyBudget = Effect.fnUntraced(function* (policy: agentTypes.Budget, { recorder, resolved }: Step) {
+  const { conversation, view } = recorder.state()
+  const current = view ?? conversation
+  const overhead = overheadTokens(resolved, yield* TokenCounter.TokenCounter)
+  const before = yield* Conversation.estimatedSize(current, { overhead })
+  if (before <= policy.threshold) return
+  const fitted = yield* Effect.mapError(
+    policy._tag === "Fit"
+      ? truncateConversation(policy, current, overhead)
+      : compactConversation(policy, current, overhead, resolved.model),
+    recorder.fail
+  )
+  if (Conversation.isUnchanged(fitted.report)) return
+  const report = { ...fitted.report, before }
+  yield* recorder.recordNow({ _tag: "ConversationFitted", view: fitted.conversation, report })
+})
+
+const truncateConversation = (
+  policy: { readonly threshold: number; readonly target: number; readonly keepOutput?: number | undefined },
+  conversation: history.Conversation,
+  overhead: number
+): Effect.Effect<Conversation.Reduction, AgentError.Reason> => {
+  const to = (budget: number) =>
+    Conversation.truncate(conversation, { budget, overhead, keepOutput: policy.keepOutput })
+  return to(Math.min(policy.target, policy.threshold)).pipe(
+    // The room between target and threshold is a wish
+    Effect.catchIf(
+      (error) => error.needed <= policy.threshold,
+      (error) => to(error.needed)
+    ),
+    Effect.mapError(({ needed }) => {
+      const error = new Conversation.BudgetTooSmall({ needed, budget: policy.threshold })
+      return AgentError.makeReason("BudgetFailed", { problem: error.message }, error)
+    })
+  )
+}
+
+const compactConversation = Effect.fnUntraced(function* (
+  policy: agentTypes.Compact,
+  conversation: history.Conversation,
+  overhead: number,
+  model: LanguageModel.LanguageModel
+) {
+  const { keepRecent, summarize } = policy
+  const compacted = yield* Conversation.compact(conversation, { keepRecent, summarize }).pipe(
+    Effect.provideService(LanguageModel.LanguageModel, model),
+    Effect.mapError((error) => {
+      const isOurs = error instanceof ConversationError.ConversationError
+      const name = isOurs ? error.reason._tag : agentBlueprint.nameOf(error)
+      const problem = `the Effect that summarizes old turns failed with ${name}`
+      return AgentError.makeReason("BudgetFailed", { problem }, error)
+    })
+  )
+  const after = yield* Conversation.estimatedSize(compacted.conversation, { overhead })
+  if (after <= policy.threshold) return { ...compacted, report: { ...compacted.report, after } }
+  const fitted = yield* truncateConversation(policy, compacted.conversation, overhead)
+  return { conversation: fitted.conversation, report: mergeReports(compacted.report, fitted.report) }
+})
+
+/** The report of two reductions. A summary that was removed again is in none of its lists. */
+const mergeReports = (
+  { before, removed, summary }: Conversation.ReductionReport,
+  then: Conversation.ReductionReport
+): Conversation.ReductionReport => {
+  const others = then.removed.filter(({ id }) => id !== summary?.id)
+  return {
+    before,
+    after: then.after,
+    removed: [...removed, ...others],
+    shortened: then.shortened,
+    ...defined({ summary: others.length === then.removed.length ? summary : undefined })
+  }
+}
+
+/** The tokens that providers write around a tool definition. */
+const toolTokens = 8
+
+const countedTools = new WeakMap<ToolSet, WeakMap<TokenCounter.TokenCounter, number>>()
+
+/** Tokens of the request beside the conversation, counted once for each set of tools. */
+const overheadTokens = (
+  { output, tools }: agentBlueprint.Resolved<unknown>,
+  counter: TokenCounter.TokenCounter
+): number => {
+  const counts = countedTools.get(tools) ?? new WeakMap<TokenCounter.TokenCounter, number>()
+  countedTools.set(tools, counts)
+  const known = counts.get(counter)
+  if (known !== undefined) return known
+  const text = agentBlueprint.systemTextBefore(output, "answer")
+  let tokens = text === undefined ? 0 : counter.count(text)
+  for (const { contract } of tools.tools.values()) {
+    const { description = "", name, parameters } = contract
+    tokens += toolTokens + counter.count(name) + counter.count(description) + counter.count(JSON.stringify(parameters))
+  }
+  counts.set(counter, tokens)
+  return tokens
+}
+
+/**
+ * By how many milliseconds a call may outlast the run that waits for it: the run stops
+ * first, so that a call it cuts off is `interrupted`, and no timeout of the tool's own.
+ */
+const grace = 1000
+
+/** A call that may run now. */
+interface ReadyCall {
+  readonly _tag: "Run"
+  readonly runnable: Run.RunnableCall
+  readonly call: boundCall.BoundCall
+}
+
+/** A call before anything runs: it can run, it has failed, or it needs an approval. */
+type PreparedCall =
+  | ReadyCall
+  | { readonly _tag: "Fail"; readonly runnable: Run.RunnableCall; readonly failure: ToolResult.Failure }
+  | { readonly _tag: "Ask"; readonly runnable: Run.RunnableCall }
+
+const prepareCall = Effect.fnUntraced(function* (
+  { deadline, options, recorder, resolved }: Step,
+  runnable: Run.RunnableCall
+): Effect.fn.Return<PreparedCall> {
+  const { id, name, text, arguments: args } = runnable.part
+  const { context, conversation, runId } = recorder.state()
+  const request = { id, name, arguments: text ?? args }
+  const prepared = yield* boundCall.prepare(resolved.tools, request, {
+    runId,
+    context,
+    timeout: options.timeouts?.tool,
+    deadline: deadline === undefined ? undefined : deadline + grace,
+    progress: (result) => recorder.emit({ _tag: "ToolProgress", callId: id, name, result })
+  })
+  if (Result.isFailure(prepared)) return { _tag: "Fail", runnable, failure: prepared.failure }
+  const call = prepared.success
+  const tool = resolved.tools.tools.get(name)
+  if (tool === undefined || runnable.approved || runnable.started) return { _tag: "Run", call, runnable }
+  const asked = {
+    callId: id,
+    context,
+    // For an approval policy that looks at it; most do not
+    get messages() {
+      return Conversation.toPrompt(conversation).content
+    }
+  }
+  return yield* Effect.match(tool.needsApproval(call.arguments, asked), {
+    onFailure: (failure): PreparedCall => ({ _tag: "Fail", runnable, failure }),
+    onSuccess: (needed): PreparedCall => (needed ? { _tag: "Ask", runnable } : { _tag: "Run", call, runnable })
+  })
+})
+
+/** Runs the calls of one answer and records their results. */
+export const runTools = Effect.fnUntraced(function* (step: Step, action: Run.ActionOf<"RunTools">) {
+  const { recorder } = step
+  for (const settled of action.settled) yield* recorder.record(yield* driver.toolFinishedEvent(settled))
+  if (recorder.stopping()) return
+  const prepared = yield* Effect.forEach(action.calls, (call) => prepareCall(step, call))
+  const ready: Array<ReadyCall> = []
+  for (const one of prepared) {
+    const { id: callId, name } = one.runnable.part
+    if (one._tag === "Run") ready.push(one)
+    else if (one._tag === "Ask") yield* recorder.recordNow({ _tag: "ApprovalRequested", callId })
+    else yield* recorder.record(yield* driver.toolFinishedEvent({ callId, name, result: one.failure }))
+    if (recorder.stopping()) return
+  }
+  if (ready.length > 0) yield* executeBatch(step, ready)
+})
+
+/**
+ * Asks for the approvals that calls of a conversation need, before decisions about
+ * them are taken: a decision counts only for a call whose tool demands one.
+ */
+export const requestApprovals = Effect.fnUntraced(function* (step: Step, callIds: ReadonlySet<string>) {
+  const action = Run.next(step.recorder.state())
+  if (action._tag !== "RunTools") return
+  for (const runnable of action.calls) {
+    const callId = runnable.part.id
+    if (!callIds.has(callId)) continue
+    const { _tag } = yield* prepareCall(step, runnable)
+    if (_tag === "Ask") yield* step.recorder.recordNow({ _tag: "ApprovalRequested", callId })
+  }
+})
+
+/** Calls of a batch whose agents wait for decisions, and failures that end the run. */
+interface BatchEnd {
+  readonly suspended: Set<string>
+  readonly fatal: Array<AgentError.AgentError>
+}
+
+const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArray<ReadyCall>) {
+  const { environment, options, recorder } = step
+  const end: BatchEnd = { suspended: new Set(), fatal: [] }
+  const started = new Set<string>()
+  const runnables = new Map(ready.map(({ call, runnable }) => [call.id, runnable]))
+
+  const onStarted = (callId: string) =>
+    Effect.suspend(() => {
+      // Stopped by a sibling's result: nothing more may begin until the batch is interrupted.
+      if (recorder.stopping()) return Effect.interruptible(Effect.never)
+      started.add(callId)
+      return runnables.get(callId)?.started === true ? Effect.void : recorder.recordNow({ _tag: "ToolStarted", callId })
+    })
+
+  const calls = ready.map((one) => withChild(step, one, end))
+  yield* toolBatch
+    .run(calls, {
+      defects: options.defects,
+      onStarted,
+      onFinished: (callId, result, duration, cause) => {
+        if (end.suspended.has(callId) || !started.has(callId)) return Effect.void
+        const call = { callId, name: runnables.get(callId)?.part.name ?? "", result }
+        return Effect.flatMap(driver.toolFinishedEvent(call, duration, cause), recorder.record)
+      }
+    })
+    .pipe(Effect.provideService(driver.Environment, { ...environment, parent: undefined }))
+  const [error] = end.fatal
+  if (error !== undefined) return yield* recorder.fail(error.reason)
+})
+
+/** Calls of agents run through the driver, so that their events and approvals are this run's. */
+const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): boundCall.BoundCall => {
+  const tool = step.resolved.tools.tools.get(call.contract.name)
+  const behind = tool === undefined ? Option.none() : agentTypes.agentOf(tool.tool)
+  if (Option.isNone(behind)) return call
+  const execute = Effect.flatMap(behind.value.agent, (agent) => runChild(step, agent, call, runnable.child, end))
+  return { ...call, timeout: Duration.infinity, execute: Option.some(execute) }
+}
+
+const runChild = (
+  step: Step,
+  agent: agentTypes.Agent<unknown>,
+  call: boundCall.BoundCall,
+  child: Run.State | undefined,
+  end: BatchEnd
+): Effect.Effect<ToolResult.ToolResult> => {
+  const { environment, recorder, streaming } = step
+  const { defects, interruptWhen, modelMistakes, modelRetry, timeouts } = step.options
+  const inherited: agentTypes.ResumeOptions = {
+    onState: (_, event) => recorder.record({ _tag: "ChildEvent", at: event.at, callId: call.id, event }),
+    // Stops with its parent, before it starts anything else.
+    interruptWhen: interruptWhen && (() => recorder.interruption()),
+    defects,
+    modelMistakes,
+    modelRetry,
+    timeouts: { tool: timeouts?.tool }
+  }
+  const { input: text } = call.arguments
+  const input = typeof text === "string" ? text : JSON.stringify(call.arguments)
+  const running =
+    child === undefined
+      ? agent.run(input, { ...inherited, context: call.context })
+      : // It can have been cut off before its first input was recorded
+        agent.resume(child, runParts.hasInput(child) ? inherited : { ...inherited, input })
+  const parent: driver.Sink = {
+    streaming,
+    emit: (event) =>
+      Effect.suspend(() =>
+        recorder.emit({ _tag: "Child", callId: call.id, name: call.contract.name, event, state: recorder.state() })
+      )
+  }
+  return running.pipe(
+    Effect.map((result) => {
+      if (result.outcome === "AwaitingApproval") end.suspended.add(call.id)
+      return toToolResult(agent.name, result)
+    }),
+    Effect.catch((error) => {
+      if (error.reason._tag === "MaxDepth") end.fatal.push(error)
+      return Effect.succeed(failureResult(agent.name, error))
+    }),
+    Effect.provideService(RunContext.RunContext, call.context),
+    Effect.provideService(driver.Environment, { ...environment, parent })
+  )
+}
+
+const noAnswer = (agent: string, why: string) => `The agent ${JSON.stringify(agent)} returned no answer: ${why}`
+
+/** The tool result of an agent's run. */
+export const toToolResult = (agent: string, result: agentTypes.Result<unknown>): ToolResult.ToolResult => {
+  const { outcome } = result
+  if (outcome !== "Completed") return ToolResult.failure("execution_error", noAnswer(agent, outcome), { outcome })
+  const ended = result.state.outcome
+  const output = ended?._tag === "Completed" ? ended.output : undefined
+  return ToolResult.success(output === undefined ? result.text : output)
+}
+
+/** The tool result of an agent that failed: its kind of failure, without text of its conversation. */
+const failureResult = (agent: string, { message, reason }: AgentError.AgentError): ToolResult.Failure => {
+  // The failure of an answer that comes from no model names its own problem.
+  const problem = reason._tag === "DelegateFailed" ? noAnswer(agent, reason.problem ?? reason.error) : message
+  return ToolResult.failure("execution_error", problem, { reason: reason._tag })
+}
