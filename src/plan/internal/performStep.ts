@@ -147,7 +147,7 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
 
 const performAgent = (
   { run }: StepRun,
-  agent: Agent<unknown>,
+  agent: agentTypes.Agent<unknown>,
   delivery: Delivery
 ): Effect.Effect<Attempt, PlanError.PlanError> => {
   const rules = run.rules.found(delivery.step, agent)
