@@ -383,12 +383,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     return yield* unreadable(at)(decoded)
   })
 
-  const load = (
-    id: string
-  ): Effect.Effect<
-    Option.Option<{ readonly conversation: history.Conversation; readonly version: string }>,
-    journal.Reason
-  > =>
+  const load = (id: string): Effect.Effect<Effect.Success<ReturnType<Service["load"]>>, journal.Reason> =>
     Effect.gen(function* () {
       const found = yield* log.head(id)
       if (Option.isNone(found)) return Option.none()

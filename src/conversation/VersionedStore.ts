@@ -199,6 +199,18 @@ export interface ListOptions {
 }
 
 /**
+ * Keys in the order of their UTF-16 code units, as `<` compares strings. `next` is the
+ * `after` of the next page, `None` on the last one.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Page {
+  readonly keys: ReadonlyArray<string>
+  readonly next: Option.Option<string>
+}
+
+/**
  * The operations of a versioned store.
  *
  * **Details**
@@ -208,9 +220,8 @@ export interface ListOptions {
  * - `compareAndSet`: writes if the value is in the version `expected`, or if there is
  *   none and `expected` is `None`, and returns the new version. Otherwise it fails with
  *   `VersionConflict` and writes nothing.
- * - `list`: keys in pages, in the order of their UTF-16 code units, as `<` compares
- *   strings. `next` is the `after` of the next page, `None` on the last one. Keys that come
- *   or go meanwhile may be on a later page or not; keys that stay are listed once.
+ * - `list`: keys in pages. Keys that come or go meanwhile may be on a later page or not;
+ *   keys that stay are listed once.
  * - `delete`: returns whether there was a value. With `version` it deletes that version
  *   only and fails with `VersionConflict` otherwise; without, it deletes any value, also
  *   one that cannot be read.
@@ -227,12 +238,7 @@ export interface Service {
     expected: Option.Option<string>,
     value: Schema.Json
   ) => Effect.Effect<string, VersionConflict | VersionedStoreError>
-  readonly list: (
-    options?: ListOptions
-  ) => Effect.Effect<
-    { readonly keys: ReadonlyArray<string>; readonly next: Option.Option<string> },
-    VersionedStoreError
-  >
+  readonly list: (options?: ListOptions) => Effect.Effect<Page, VersionedStoreError>
   readonly delete: (
     key: string,
     options?: { readonly version?: string | undefined }
@@ -266,8 +272,10 @@ interface Storage {
   readonly list: (range: storageKeys.KeyRange) => Effect.Effect<ReadonlyArray<string>, Failure>
 }
 
-const failWith = (operation: VersionedStoreError["operation"], key?: string) =>
-  Effect.mapError((failure: Failure) =>
+const failureTags = ["SqlError", "Unavailable", "Unreadable", "Refused"] as const
+
+const failWith = (operation: VersionedStoreError["operation"], key?: string) => (failure: Failure) =>
+  Effect.fail(
     failure._tag === "SqlError"
       ? unavailable({ operation, key, storage: "database", error: failure.reason._tag, cause: failure })
       : new VersionedStoreError({ operation, reason: failure, ...base.defined({ key }) })
@@ -299,11 +307,10 @@ const parseValue = ({ text, version }: RawValue) =>
 const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
   const nextVersion = storageKeys.makeVersions(yield* storageKeys.nonce)
 
-  const conflict = (key: string, expected: Option.Option<string>) =>
-    Effect.map(
-      storage.get(key),
-      (found) => new VersionConflict({ key, expected, found: Option.map(found, ({ version }) => version) })
-    )
+  const conflict = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>) {
+    const found = Option.map(yield* storage.get(key), ({ version }) => version)
+    return yield* new VersionConflict({ key, expected, found })
+  })
 
   const get = Effect.fnUntraced(function* (key: string) {
     yield* checkText("key", key)
@@ -334,18 +341,14 @@ const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
     return isRemoved || Option.isNone(expected) ? isRemoved : yield* conflict(key, expected)
   })
 
-  /** A conflict is a value until here, so that only failures of the storage get an operation. */
-  const orConflict = <A>(result: A | VersionConflict): Effect.Effect<A, VersionConflict> =>
-    result instanceof VersionConflict ? Effect.fail(result) : Effect.succeed(result)
-
   const service: Service = {
-    get: Effect.fn("VersionedStore.get")((key) => failWith("get", key)(get(key))),
+    get: Effect.fn("VersionedStore.get")((key) => Effect.catch(get(key), failWith("get", key))),
     compareAndSet: Effect.fn("VersionedStore.compareAndSet")((key, expected, value) =>
-      Effect.flatMap(failWith("compareAndSet", key)(compareAndSet(key, expected, value)), orConflict)
+      Effect.catchTag(compareAndSet(key, expected, value), failureTags, failWith("compareAndSet", key))
     ),
-    list: Effect.fn("VersionedStore.list")((options) => failWith("list")(list(options ?? {}))),
+    list: Effect.fn("VersionedStore.list")((options) => Effect.catch(list(options ?? {}), failWith("list"))),
     delete: Effect.fn("VersionedStore.delete")((key, options) =>
-      Effect.flatMap(failWith("delete", key)(remove(key, Option.fromUndefinedOr(options?.version))), orConflict)
+      Effect.catchTag(remove(key, Option.fromUndefinedOr(options?.version)), failureTags, failWith("delete", key))
     )
   }
   return service
@@ -519,5 +522,7 @@ export const layerSql = (options?: {
 }): Layer.Layer<VersionedStore, VersionedStoreError, SqlClient.SqlClient> =>
   Layer.effect(
     VersionedStore,
-    Effect.flatMap(failWith("open")(makeSqlStorage(options?.table ?? "effect_emissary_store")), fromStorage)
+    Effect.catch(makeSqlStorage(options?.table ?? "effect_emissary_store"), failWith("open")).pipe(
+      Effect.flatMap(fromStorage)
+    )
   )

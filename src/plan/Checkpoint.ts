@@ -86,6 +86,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
+import * as Struct from "effect/Struct"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import * as journal from "../conversation/internal/journal.ts"
 import * as storageKeys from "../conversation/internal/storageKeys.ts"
@@ -310,8 +311,8 @@ export interface Inspection {
  *   write. A stream that is not read to its end is cancelled.
  * - `inspect`: the progress of a run.
  * - `load`: the state of the run, `None` if there is none or it has not begun.
- * - `list`: keys in pages, in the order of their UTF-16 code units; `prefix`, `after` and
- *   `limit` (default 100) as in `VersionedStore`. `next` is the `after` of the next page.
+ * - `list`: keys in pages; `prefix`, `after` and `limit` (default 100) as in
+ *   `VersionedStore`.
  * - `remove`: deletes a run, and returns whether there was one; the values that its steps
  *   wrote stay, except those of a fork. Fails with `RunActive` if a process runs it and
  *   with `Unreadable` if it is no run; `force` deletes it even so, and the process stops.
@@ -347,9 +348,7 @@ export interface Service {
     plan: livePlan.Bound<A, R>,
     key: string
   ) => Effect.Effect<Option.Option<PlanRun.State>, PlanError.PlanError | CheckpointError>
-  readonly list: (
-    options?: VersionedStore.ListOptions
-  ) => Effect.Effect<{ readonly keys: ReadonlyArray<string>; readonly next: Option.Option<string> }, CheckpointError>
+  readonly list: (options?: VersionedStore.ListOptions) => Effect.Effect<VersionedStore.Page, CheckpointError>
   readonly remove: (
     key: string,
     options?: { readonly force?: boolean | undefined }
@@ -944,23 +943,13 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
     }).pipe(Effect.catchTag("Conflict", () => remove(key, force)))
 
   const inspect = ({ head, key }: Stored, now: DateTime.Utc): Inspection => ({
+    ...Struct.pick(head, ["status", "owner", "epoch", "plan", "digest", "fork", "iterations", "completed"]),
     key,
-    status: head.status,
     live: checkpointRecord.isLeased(head, now),
-    owner: head.owner,
     leaseUntil: head.lease,
-    epoch: head.epoch,
-    plan: head.plan,
-    digest: head.digest,
     runId: head.run,
-    fork: head.fork,
-    iterations: head.iterations,
-    completed: head.completed,
     pendingWrites: head.pending.map(({ write }) => write),
-    outcome:
-      head.outcome === undefined
-        ? undefined
-        : { _tag: head.outcome.type, ...base.defined({ message: head.outcome.message }) },
+    outcome: head.outcome && { _tag: head.outcome.type, ...base.defined({ message: head.outcome.message }) },
     updatedAt: head.updated
   })
 

@@ -306,9 +306,7 @@ export interface Journal<in out H, in out E, in out I> {
   readonly sweep: (at: Stored<H>) => Effect.Effect<Stored<H>>
   /** Deletes a log in the version, or in any version, and returns whether there was one. */
   readonly remove: (key: string, version: string | undefined) => Effect.Effect<boolean, Conflict<H> | Reason>
-  readonly list: (
-    options: VersionedStore.ListOptions | undefined
-  ) => Effect.Effect<{ readonly keys: ReadonlyArray<string>; readonly next: Option.Option<string> }, Reason>
+  readonly list: (options: VersionedStore.ListOptions | undefined) => Effect.Effect<VersionedStore.Page, Reason>
 }
 
 /** Logs in a store. Without `input` they begin with their head alone. */
@@ -396,12 +394,12 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
     return yield* setHead(at.key, Option.some(at), change(appended))
   })
 
-  /** A value that belongs to a log; it is missing if the log was replaced. */
-  const read = Effect.fnUntraced(function* <A extends { readonly generation: string }>(
+  /** A value that belongs to a log; it is missing if the log was replaced. `keyOf` is the key of its place. */
+  const read = Effect.fnUntraced(function* <A>(
     at: Stored<H>,
     codec: VersionedCodec.VersionedCodec<A>,
     stored: string,
-    isOf: (value: A) => boolean
+    keyOf: (value: A) => string
   ) {
     const found = yield* values.get(codec, stored)
     if (Option.isNone(found)) {
@@ -410,21 +408,15 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
         ? conflict(Option.some(at.version), now)
         : Effect.fail(damaged(stored, "expected a value, got nothing"))
     }
-    const { value } = found.value
-    if (value.generation === at.head.generation && isOf(value)) return value
+    if (keyOf(found.value.value) === stored) return found.value.value
     return yield* Effect.fail(damaged(stored, "expected a value of this log, got one of another log or place"))
   })
 
-  const readBatch = Effect.fnUntraced(function* (at: Stored<H>, { epoch, owner }: Segment, batch: number) {
+  const readBatch = (at: Stored<H>, { epoch, owner }: Segment, batch: number) => {
     const stored = batchKey(at.key, { generation: at.head.generation, epoch, owner, batch })
-    const value = yield* read(
-      at,
-      options.batch,
-      stored,
-      (found) => found.epoch === epoch && found.owner === owner && found.batch === batch
-    )
-    return value.events
-  })
+    const found = read(at, options.batch, stored, (value) => batchKey(at.key, value))
+    return Effect.map(found, ({ events }) => events)
+  }
 
   const remove: Journal<H, E, I>["remove"] = Effect.fnUntraced(function* (key, version) {
     // Listed before the head is deleted: a log that begins after that keeps its values
@@ -450,7 +442,9 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
     input: (at) =>
       options.input === undefined
         ? Effect.die(new Error(`journal ${options.namespace}: expected a codec for the input, got none`))
-        : read(at, options.input, inputKey(at.key, at.head.generation), () => true),
+        : read(at, options.input, inputKey(at.key, at.head.generation), ({ generation }) =>
+            inputKey(at.key, generation)
+          ),
 
     batches: (at) =>
       Effect.forEach(
