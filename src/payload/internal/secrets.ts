@@ -5,77 +5,23 @@
 import * as Redacted from "effect/Redacted"
 import * as base from "./base.ts"
 
-export const secretNames: ReadonlySet<string> = new Set([
+const groups = [
   // API keys, also as the headers that carry them
-  "apikey",
-  "apikeys",
-  "apisecret",
-  "apitoken",
-  "xapikey",
-  "xgoogapikey",
-  "openaiapikey",
-  "anthropicapikey",
-  "azureapikey",
-  "geminiapikey",
-  "googleapikey",
-  "subscriptionkey",
-  "ocpapimsubscriptionkey",
+  "apikey apikeys apisecret apitoken xapikey xgoogapikey subscriptionkey ocpapimsubscriptionkey",
+  "openaiapikey anthropicapikey azureapikey geminiapikey googleapikey",
   // Authorization
-  "auth",
-  "authorization",
-  "proxyauthorization",
-  "basicauth",
-  "authheader",
-  "authkey",
-  "authtoken",
-  "bearer",
-  "bearertoken",
-  "accesstoken",
-  "refreshtoken",
-  "idtoken",
-  "sessiontoken",
-  "securitytoken",
-  "xamzsecuritytoken",
-  "personalaccesstoken",
-  "githubtoken",
-  "cookie",
-  "cookies",
-  "setcookie",
+  "auth authorization proxyauthorization basicauth authheader authkey authtoken bearer bearertoken",
+  "accesstoken refreshtoken idtoken sessiontoken securitytoken xamzsecuritytoken personalaccesstoken githubtoken",
+  "cookie cookies setcookie",
   // Secrets and passwords
-  "secret",
-  "secrets",
-  "secretkey",
-  "secretvalue",
-  "clientsecret",
-  "sharedsecret",
-  "webhooksecret",
-  "signingsecret",
-  "jwtsecret",
-  "password",
-  "passwords",
-  "passwd",
-  "pwd",
-  "passphrase",
-  "passcode",
-  "credential",
-  "credentials",
+  "secret secrets secretkey secretvalue clientsecret sharedsecret webhooksecret signingsecret jwtsecret",
+  "password passwords passwd pwd passphrase passcode credential credentials",
   // Keys that open something
-  "accesskey",
-  "accesskeyid",
-  "secretaccesskey",
-  "awsaccesskeyid",
-  "awssecretaccesskey",
-  "awssessiontoken",
-  "privatekey",
-  "privatekeypem",
-  "sshkey",
-  "signingkey",
-  "encryptionkey",
-  "masterkey",
-  "serviceaccountkey",
-  "accountkey",
-  "connectionstring"
-])
+  "accesskey accesskeyid secretaccesskey awsaccesskeyid awssecretaccesskey awssessiontoken",
+  "privatekey privatekeypem sshkey signingkey encryptionkey masterkey serviceaccountkey accountkey connectionstring"
+]
+
+export const secretNames: ReadonlySet<string> = new Set(groups.flatMap((names) => names.split(" ")))
 
 const separators = /[^\p{L}\p{N}]/gu
 
@@ -92,42 +38,29 @@ export interface Secret {
   readonly kind: "key" | "redacted"
 }
 
-/** One token of a path, from the inside out. */
-interface Step {
-  readonly parent: Step | undefined
-  readonly key: string
-}
-
-/** A JSON Pointer in which the token `*` is any one token and `**` any number of them. */
+/** What is left of a JSON Pointer in which the token `*` is any one token and `**` any number of them. */
 type Pattern = ReadonlyArray<string>
 
-/** Compares from the last token to the first, because most paths differ in the last one. */
-const matches = (pattern: Pattern, length: number, step: Step | undefined): boolean => {
-  const token = pattern[length - 1]
-  if (token === undefined) return step === undefined
-  if (token === "**") {
-    if (length === 1 || matches(pattern, length - 1, step)) return true
-    return step !== undefined && matchesAbove(pattern, length - 1, step.parent)
-  }
-  return step !== undefined && (token === "*" || token === step.key) && matches(pattern, length - 1, step.parent)
-}
+/** What is left of the patterns one token further down. */
+const advance = (patterns: ReadonlyArray<Pattern>, key: string): ReadonlyArray<Pattern> =>
+  patterns.flatMap((pattern) => {
+    const [token] = pattern
+    if (token === "**") return [pattern, ...advance([pattern.slice(1)], key)]
+    return token === "*" || token === key ? [pattern.slice(1)] : []
+  })
 
-/** Tries every place around a value, without recursion: values may be deep. */
-const matchesAbove = (pattern: Pattern, length: number, step: Step | undefined): boolean => {
-  for (let rest = step; rest !== undefined; rest = rest.parent) if (matches(pattern, length, rest)) return true
-  return matches(pattern, length, undefined)
-}
+/** True when one of the patterns ends here. */
+const isMatched = (patterns: ReadonlyArray<Pattern>): boolean =>
+  patterns.some((pattern) => pattern.every((token) => token === "**"))
 
 /** True when a pattern, such as `/tools/*\/success`, is the path of a place. */
-export const matchesPattern = (pattern: string, path: string): boolean => {
-  const tokens = base.parsePointer(pattern)
-  const last = base.parsePointer(path).reduce<Step | undefined>((parent, key) => ({ parent, key }), undefined)
-  return matches(tokens, tokens.length, last)
-}
+export const matchesPattern = (pattern: string, path: string): boolean =>
+  isMatched(base.parsePointer(path).reduce(advance, [base.parsePointer(pattern)]))
 
 interface Visit {
   readonly value: object
-  readonly step: Step | undefined
+  readonly at: base.Location | undefined
+  readonly patterns: ReadonlyArray<Pattern>
   /** True when the keys of this value are data. */
   readonly data: boolean
 }
@@ -151,28 +84,28 @@ export const findSecret = (
     known.set(key, secret)
     return secret
   }
-  const isData = (step: Step | undefined) => patterns.some((pattern) => matches(pattern, pattern.length, step))
-  const stack: Array<Visit> = [{ value, step: undefined, data: options.keys === false || isData(undefined) }]
+  const stack: Array<Visit> = [{ value, at: undefined, patterns, data: options.keys === false || isMatched(patterns) }]
   const seen = new WeakSet<object>()
   for (let visit = stack.pop(); visit !== undefined; visit = stack.pop()) {
-    if (visit.value === secretMark) return makeSecret(visit.step, "key")
+    if (visit.value === secretMark) return makeSecret(visit, "key")
     if (patterns.length === 0) {
       if (seen.has(visit.value)) continue
       seen.add(visit.value)
     }
-    if (Redacted.isRedacted(visit.value)) return makeSecret(visit.step, "redacted")
-    stack.push(...membersOf(visit, isSecret, isData).reverse())
+    if (Redacted.isRedacted(visit.value)) return makeSecret(visit, "redacted")
+    stack.push(...membersOf(visit, isSecret).reverse())
   }
   return undefined
 }
 
-const membersOf = (visit: Visit, isSecret: (key: string) => boolean, isData: (step: Step) => boolean): Array<Visit> => {
+const membersOf = (visit: Visit, isSecret: (key: string) => boolean): Array<Visit> => {
   const below: Array<Visit> = []
   const add = (key: string, member: unknown, named: boolean) => {
-    const step = { parent: visit.step, key }
-    if (named && !visit.data && isSecret(key)) below.push({ value: secretMark, step, data: true })
+    const at = base.childLocation(visit.at, key)
+    if (named && !visit.data && isSecret(key)) below.push({ value: secretMark, at, patterns: [], data: true })
     if (typeof member !== "object" || member === null) return
-    below.push({ value: member, step, data: visit.data || isData(step) })
+    const patterns = visit.data ? [] : advance(visit.patterns, key)
+    below.push({ value: member, at, patterns, data: visit.data || isMatched(patterns) })
   }
   const value = visit.value
   if (Array.isArray(value)) value.forEach((item, i) => add(String(i), item, false))
@@ -187,8 +120,8 @@ const membersOf = (visit: Visit, isSecret: (key: string) => boolean, isData: (st
   return below
 }
 
-const makeSecret = (last: Step | undefined, kind: Secret["kind"]): Secret => {
-  const path: Array<string> = []
-  for (let step = last; step !== undefined; step = step.parent) path.push(step.key)
-  return { path: base.formatPointer(path.reverse()), key: last?.key ?? "", kind }
-}
+const makeSecret = ({ at }: Visit, kind: Secret["kind"]): Secret => ({
+  path: base.toPointer(at),
+  key: String(at?.key ?? ""),
+  kind
+})

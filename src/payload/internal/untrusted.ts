@@ -32,23 +32,8 @@ export const checkCount = (
         )
   })
 
-/**
- * The names that every JavaScript object inherits.
- */
-export const inheritedNames: ReadonlySet<string> = new Set([
-  "__defineGetter__",
-  "__defineSetter__",
-  "__lookupGetter__",
-  "__lookupSetter__",
-  "__proto__",
-  "constructor",
-  "hasOwnProperty",
-  "isPrototypeOf",
-  "propertyIsEnumerable",
-  "toLocaleString",
-  "toString",
-  "valueOf"
-])
+/** The names that every JavaScript object inherits, such as `constructor`. */
+export const inheritedNames: ReadonlySet<string> = new Set(Object.getOwnPropertyNames(Object.prototype))
 
 /**
  * Refuses a name that every object inherits, such as `constructor`.

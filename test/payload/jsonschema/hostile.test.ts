@@ -137,8 +137,7 @@ describe("PAY-C hostile schemas", () => {
       const texts = ["a", "1", "a.", "a-", "%41", "/", "{a}", "{", '"', "a@", ":", "~0", "é", "P1", "xn--", "[::", "("]
       for (const format of [
         "uri",
-        "iri",
-        "uri-template",
+        "uri-reference",
         "email",
         "hostname",
         "duration",
