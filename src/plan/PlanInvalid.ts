@@ -19,18 +19,18 @@ import * as base from "../payload/internal/base.ts"
  *   control characters.
  * - `InvalidLimit`: `maxIterations` is no whole number of the allowed range.
  * - `UnknownStep`: a reference, a route or a rejoin names a step that does not exist.
- * - `SameBand`: a reference reads a member of the band that its own step is in.
+ * - `SameBand`: a reference reads a member of its own parallel group.
  * - `NotEarlier`: a reference reads its own step or a later one.
- * - `NotParallel`, `NotFirstOfBand`: `fromParallelAll` names no member of a band, or
- *   not the first one.
+ * - `NotParallel`, `NotFirstOfBand`: `fromParallelAll` names no member of a parallel group,
+ *   or not the first one.
  * - `IncompatibleTypes`: the data that a step reads can never fit its input, or the
  *   answer of its agent never its output.
  * - `RoutesAndRoutesBy`: a step has both.
- * - `RouteToParallel`: a route goes to a member of a band.
+ * - `RouteToParallel`: a route goes to a member of a parallel group.
  * - `InvalidRoutesBy`: the field of the output cannot name a step.
  * - `RejoinWithoutRoutes`, `RejoinNotLater`, `RejoinIntoBand`, `RejoinBeforeRoute`: a
- *   rejoin without routes, not after its step, into the middle of a band, or not after
- *   one of the routes' targets.
+ *   rejoin without routes, not after its step, into the middle of a parallel group, or
+ *   not after one of the routes' targets.
  * - `UnreachableStep`: no run gets to the step.
  * - `WritesCollision`: two steps of one parallel group write the same key.
  *
@@ -64,7 +64,7 @@ import * as base from "../payload/internal/base.ts"
  *
  * Of plans that can run, reported by `Plan.warnings`:
  *
- * - `RoutingIgnored`: a member of a band has routes or a rejoin, which are not followed.
+ * - `RoutingIgnored`: a member of a parallel group has routes or a rejoin, which are not followed.
  *
  * @category models
  * @since 0.1.0

@@ -153,16 +153,15 @@ interface Outline {
 }
 
 const makeOutline = (definition: PlanDefinition.PlanDefinition): Outline => {
+  const { steps } = definition
   const positions = planFlow.positionsOf(definition)
-  return {
-    steps: definition.steps,
-    positions,
-    names: knownNames("steps", positions.keys()),
-    firsts: planFlow
-      .inGroups(Array.from(definition.steps.entries(), ([index, { parallel }]) => ({ index, parallel })))
-      .flatMap((group) => group.map(() => group[0].index)),
-    search: stepSchema.makeConflictSearch()
+  const firsts: Array<number> = []
+  for (const [index, { parallel }] of steps.entries()) {
+    const isLater = parallel && steps[index - 1]?.parallel === true
+    firsts.push(isLater ? (firsts[index - 1] ?? index) : index)
   }
+  const search = stepSchema.makeConflictSearch()
+  return { steps, positions, names: knownNames("steps", positions.keys()), firsts, search }
 }
 
 /** Runs a check on each step in declared order. */
