@@ -50,7 +50,7 @@ const monday = Effect.gen(function* () {
   )
 )
 
-/** Tuesday: somebody answers. A denied call is a result that the model reads, with the reason. */
+/** Tuesday: a person answers. A denied call is a result that the model reads, with the reason. */
 const tuesday = Effect.fn(function* (kept: string, approved: boolean) {
   yield* Console.log(approved ? "Yes." : "No, she was paid already.")
   const state = yield* Run.decodeJson(kept)

@@ -1,11 +1,11 @@
 /**
- * One turn of a chat: `node chat.ts <file> [text]`. Without a text it goes on with what is open.
+ * One turn of a chat: `node chat.ts <file> [text]`. Without a text it continues with the open calls.
  *
- * Each message is stored the moment it is known, so nothing that was said is lost when the process dies. What the model
- * is sent is kept within a budget; what is stored is all of it.
+ * Each message is stored the moment it is known, so no message is lost when the process dies. Requests to the model stay
+ * within a budget; the stored conversation is whole.
  *
- * A conversation tells which calls have no result, not which have started: the tool of a process that died runs again.
- * Where that must not be, store the run's events (`Run.Event`) instead, and resume the state they fold to.
+ * A conversation records which calls have no result, not which have started: the tool of a process that died runs again.
+ * If it must not, store the events of the run (`Run.Event`) instead, and resume the state they fold to.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer, Option, Ref, Schema } from "effect"
@@ -41,7 +41,7 @@ const assistant = Agent.make("assistant", {
   budget: Agent.truncate({ threshold: 700 })
 })
 
-/** Stands for a model: asks for the log of a parcel that is mentioned, and says what it finds. */
+/** A model of a few rules: it asks for the log of the parcel in the message, and answers with the last line. */
 const model = ScriptedModel.layer(({ messages }): ScriptedModel.Turn => {
   const last = messages.at(-1)
   if (last?.role === "tool") return { text: last.text.split("\n").at(-1) ?? "" }
@@ -63,7 +63,7 @@ const program = Effect.gen(function* () {
   const known = yield* Ref.make(conversation === undefined ? 0 : Conversation.messageCount(conversation))
   const result = yield* assistant.run(text, {
     conversation,
-    // Nobody else writes to this chat. Where somebody may, pass the version that was loaded.
+    // This process is the only writer of the chat. With several writers, pass the version that was loaded.
     onState: ({ conversation }) =>
       Effect.gen(function* () {
         const added = Conversation.messages(conversation).slice(yield* Ref.get(known))

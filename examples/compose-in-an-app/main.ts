@@ -1,9 +1,9 @@
 /**
  * An agent inside an application.
  *
- * The agent is a service like any other: a route of an HTTP server says `yield* Support`, the handlers of its tools use
+ * The agent is a service like any other: a route of an HTTP server runs `yield* Support`, the handlers of its tools use
  * the repository of the application, and the model, the tools and the way tools run come from layers. The types of the
- * layers say what is missing.
+ * layers show what is missing.
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
@@ -39,7 +39,7 @@ const OrderTools = Toolkit.make(
   })
 )
 
-/** Who asks comes from the run, never from the model. */
+/** The customer comes from the run, never from the model. */
 const Customer = Schema.Struct({ customer: Schema.String })
 
 const orderToolsLayer = OrderTools.toLayer(

@@ -1,5 +1,5 @@
 /**
- * A tool runtime of one's own.
+ * A custom tool runtime.
  *
  * A runtime is a function from a call to its result, and wrappers go around it. This one answers from a recording: the
  * agent below was decoded from JSON, none of its tools exist here, and nothing leaves the process.
@@ -26,7 +26,7 @@ const layerReplay = (recording: Record<string, Schema.Json>) =>
     })
   )
 
-/** Wrappers see the call, and decide whether it goes on. */
+/** A wrapper sees the call, and decides whether it is executed. */
 const layerDenyDestructive = ToolRuntime.around((call, next) =>
   call.contract.annotations.destructive === true
     ? Effect.succeed(ToolResult.failure("denied", `${call.contract.name} destroys data, and this is a replay`))

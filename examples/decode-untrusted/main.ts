@@ -1,8 +1,8 @@
 /**
  * Definitions from strangers.
  *
- * A definition is data: nothing in it names code, a file or an address. What is malformed, too large or meant to do
- * harm is refused with a typed error that says where, before anything is built of it; and what is well-formed can only
+ * A definition is data: nothing in it names code, a file or an address. Malformed, too large or hostile
+ * payloads are refused with a typed error that has the place, before anything is built from them. A valid definition can only
  * choose among the tools and models that the caller supplies.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
@@ -40,7 +40,7 @@ const parameters = {
   additionalProperties: false
 }
 
-/** What the payloads below have in common, so that each shows one thing only. */
+/** The common part of the payloads below, so that each shows one thing only. */
 const tool = (extra: object) => ({
   name: "get_order",
   description: "Look up an order",

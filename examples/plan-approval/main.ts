@@ -2,7 +2,7 @@
  * An approval that survives restart.
  *
  * The first process runs the plan until its clerk wants to pay, and ends. The run is in one SQLite file. Another process finds it,
- * with the question still open, and goes on at the same point: the invoice is not read again, and paid once.
+ * with the question still open, and resumes at the same point: the invoice is not read again, and it is paid once.
  */
 import assert from "node:assert"
 import { spawnSync } from "node:child_process"

@@ -1,4 +1,4 @@
-/** One process: `node process.ts <file>` begins the run, `node process.ts <file> yes|no` decides and goes on. */
+/** One process: `node process.ts <file>` begins the run, `node process.ts <file> yes|no` decides and resumes it. */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Layer, Option } from "effect"
 import { SqliteClient } from "effect-emissary/node"

@@ -1,8 +1,9 @@
 /**
- * A band and its aggregate.
+ * A parallel group and its aggregate.
  *
- * The members of a band run at the same time, two at most here. One of them fails at first and is tried again; the others
- * do not notice. What they gave is put together in the order of the plan, whoever was first. Usage counts every call once.
+ * The members of a parallel group run at the same time, here at most two. One of them fails at first and is retried, which
+ * does not affect the others. Their results are joined in the order of the plan, in whatever order they finish. Usage counts
+ * every call once.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect } from "effect"

@@ -1,8 +1,8 @@
 /**
  * A loop with a limit.
  *
- * Routes may lead back. What bounds a loop is `maxIterations`: when it is used up the run fails with its state, and goes on
- * from there with a larger limit. The count goes on, too.
+ * Routes may lead back. `maxIterations` bounds a loop: when it is used up, the run fails with its state, and can be resumed
+ * from there with a larger limit. The count includes the iterations before.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect } from "effect"

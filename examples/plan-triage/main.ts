@@ -1,8 +1,8 @@
 /**
- * A router with a rejoin.
+ * A router whose branches join.
  *
  * The router's answer names the next step (`routesBy`); each branch ends at `archive` (`afterBranches`). The events of the
- * stream tell which way each message went.
+ * stream show the way of each message.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Effect, Stream } from "effect"

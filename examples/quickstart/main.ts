@@ -3,7 +3,7 @@
  *
  * This process, the origin, has the agent with the code of its tools. It answers a question, writes the agent to a file
  * and serves the tools over HTTP. A second process (receiver.ts), which has none of that code, reads the file and
- * answers the same question by calling the tools back here. Both must say the same.
+ * answers the same question by calling the tools back here. Both answers must be equal.
  *
  * `EMISSARY_MODEL=provider/model` asks the registry in scenario.ts for another model.
  */

@@ -1,5 +1,5 @@
 /**
- * What both processes have: the question, who it is asked for, and the models they may use. No agent, and no tools.
+ * The common part of both processes: the question, its customer, and the models they may use. No agent, and no tools.
  */
 import { Schema } from "effect"
 import { ModelRegistry } from "effect-emissary"

@@ -1,8 +1,8 @@
 /**
  * Answers as values.
  *
- * An agent with an `output` Schema gives a decoded value, whatever the model wraps around its JSON. An answer that does
- * not fit is no value at all: `ask` fails, and the error lists every problem.
+ * An agent with an `output` Schema returns a decoded value, whatever text the model writes around its JSON. If an answer does
+ * not fit, `ask` fails, and the error lists every problem.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, DateTime, Effect, Schema } from "effect"

@@ -2,7 +2,7 @@
  * The same agent in tests.
  *
  * Nothing of the agent changes: its model becomes a script that also checks what it is asked, its tools become fakes,
- * time is the test clock, and whoever reaches for the network fails.
+ * time is the test clock, and every request to the network fails.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Context, Effect, Fiber, Layer, Schema } from "effect"

@@ -15,7 +15,7 @@ const band = [
 ] as const
 
 describe("fromParallelAll", () => {
-  it.effect("PLAN-5 S4.2 a function is told the labelled text, and given an object in declared order", () =>
+  it.effect("PLAN-5 S4.2 a function receives the labelled text, and an object in declared order", () =>
     Effect.gen(function* () {
       const seen: Array<Step.Input> = []
       const bound = yield* Plan.make(
@@ -61,7 +61,7 @@ describe("fromParallelAll", () => {
     })
   )
 
-  it.effect("PLAN-5 a plan inside is told the text, and with an input schema given the object", () =>
+  it.effect("PLAN-5 a nested plan receives the text, and the object if it has an input schema", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const inner = yield* Plan.bind(yield* Plan.make(Step.make("i", { target: fn("i", ({ payload }) => payload) })))
@@ -117,7 +117,7 @@ describe("fromParallelAll", () => {
     })
   )
 
-  it.effect("PLAN-1 S4.2 a step whose input is text gets a band as its text", () =>
+  it.effect("PLAN-1 S4.2 a step whose input is text gets a parallel group as its text", () =>
     Effect.gen(function* () {
       const plan = yield* Plan.make(
         Step.make("a", { target: () => Effect.succeed("A"), parallel: true }),

@@ -66,7 +66,7 @@ describe("approvals and pauses inside plans", () => {
     })
   )
 
-  it.effect("PLAN-8 a pause that is denied fails its step, and the outer model is told", () =>
+  it.effect("PLAN-8 a pause that is denied fails its step, and the outer model reads the failure", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       const bound = yield* Effect.flatMap(
@@ -93,7 +93,7 @@ describe("approvals and pauses inside plans", () => {
     })
   )
 
-  it.effect("PLAN-8 a tool as a step that needs approval; nothing is sent before somebody allows it", () =>
+  it.effect("PLAN-8 a tool as a step that needs approval: nothing is sent before the approval", () =>
     Effect.gen(function* () {
       const sent: Array<string> = []
       const handlers = toolkit.toLayer({
@@ -122,7 +122,7 @@ describe("approvals and pauses inside plans", () => {
   )
 
   it.effect(
-    "PLAN-8 members of a band wait for different things; one decision lets the plan go on, and it waits for the rest",
+    "PLAN-8 members of a parallel group wait for different things; one decision resumes the plan, and it waits for the rest",
     () =>
       Effect.gen(function* () {
         const { fn, ran } = log()
@@ -189,7 +189,7 @@ describe("approvals and pauses inside plans", () => {
     })
   )
 
-  it.effect("PLAN-8 the interruption of the outer agent reaches the step, and all of it goes on", () =>
+  it.effect("PLAN-8 the interruption of the outer agent reaches the step, and all of it can be resumed", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       const begun = yield* Deferred.make<void>()

@@ -30,7 +30,7 @@ describe("a plan as an agent", () => {
     })
   )
 
-  it.effect("PLAN-8 gives typed output, and a text for people", () =>
+  it.effect("PLAN-8 returns typed output, and a text for people", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const Sum = Schema.Struct({ sum: Schema.FiniteFromString })
@@ -49,7 +49,7 @@ describe("a plan as an agent", () => {
     })
   )
 
-  it.effect("PLAN-8 the newest message is the task, its files the content, what was said before the context", () =>
+  it.effect("PLAN-8 the newest message is the task, its files the content, the messages before it the context", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const seen = fn("seen", ({ content, context, task }) => ({
@@ -92,7 +92,7 @@ describe("a plan as an agent", () => {
     })
   )
 
-  it.effect("PLAN-8 a failed step is an AgentError that quotes nobody, and its state goes on at that step", () =>
+  it.effect("PLAN-8 a failed step is an AgentError without user text, and its state resumes at that step", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       let failing = true
@@ -141,7 +141,7 @@ describe("a plan as an agent", () => {
   )
 
   it.effect(
-    "PLAN-8 L8 the model of an outer agent is told what it can use, and no advice for whoever wrote the plan",
+    "PLAN-8 L8 the model of an outer agent reads what it can use, and no advice for the author of the plan",
     () =>
       Effect.gen(function* () {
         const N = Schema.Struct({ n: Schema.Finite })
@@ -215,7 +215,7 @@ describe("a plan as an agent", () => {
     })
   )
 
-  it.effect("PLAN-8 timeouts and interruption end it as agents end, and it goes on", () =>
+  it.effect("PLAN-8 timeouts and interruption end it as agents end, and it can be resumed", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       let slow = true
@@ -262,7 +262,7 @@ describe("a plan as an agent", () => {
     })
   )
 
-  it.effect("PLAN-8 goes on after a kill at any fact, from the state or from the journal", () =>
+  it.effect("PLAN-8 resumes after a kill at any event, from the state or from the journal", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       const bound = yield* Plan.make(
@@ -320,7 +320,7 @@ describe("a plan as an agent", () => {
   )
 
   it.effect(
-    "PLAN-8 L5 run and stream give the same transcript; agents in steps are children under the step's name",
+    "PLAN-8 L5 run and stream produce the same transcript; agents in steps are children under the step's name",
     () =>
       Effect.gen(function* () {
         const writer = Agent.make("writer", { instructions: "Write." })
@@ -398,62 +398,64 @@ describe("a plan as an agent", () => {
     })
   )
 
-  it.effect("PLAN-8 as a service: its layer says what is missing, and it stands as a step and as a tool", () =>
-    Effect.gen(function* () {
-      const find = Tool.make("find", { parameters: Schema.Struct({ input: Schema.String }), success: Schema.String })
-      const toolkit = Toolkit.make(find)
-      class Language extends Context.Service<Language, string>()("test/Language") {}
-      class Writer extends Agent.Service<Writer>()("writer", { instructions: "Write." }) {}
-      class Research extends Plan.Service<Research>()(
-        "research",
-        Effect.flatMap(
-          Plan.make(
-            { name: "research" },
-            Step.make("find", { target: "find" }),
-            Step.make("write", { target: Writer }),
-            Step.make("translate", {
-              target: ({ task }) => Effect.map(Language, (language) => `${task} (${language})`)
-            })
-          ),
-          (plan) => Plan.bind(plan, { toolkit })
+  it.effect(
+    "PLAN-8 as a service: the type of its layer has what is missing, and it works as a step and as a tool",
+    () =>
+      Effect.gen(function* () {
+        const find = Tool.make("find", { parameters: Schema.Struct({ input: Schema.String }), success: Schema.String })
+        const toolkit = Toolkit.make(find)
+        class Language extends Context.Service<Language, string>()("test/Language") {}
+        class Writer extends Agent.Service<Writer>()("writer", { instructions: "Write." }) {}
+        class Research extends Plan.Service<Research>()(
+          "research",
+          Effect.flatMap(
+            Plan.make(
+              { name: "research" },
+              Step.make("find", { target: "find" }),
+              Step.make("write", { target: Writer }),
+              Step.make("translate", {
+                target: ({ task }) => Effect.map(Language, (language) => `${task} (${language})`)
+              })
+            ),
+            (plan) => Plan.bind(plan, { toolkit })
+          )
+        ) {}
+        const live = Research.layer.pipe(
+          Layer.provide(Writer.layer),
+          Layer.provide(ScriptedModel.layer(() => ({ text: "a text" }))),
+          Layer.provide(Layer.succeed(Language, "de")),
+          Layer.provide(toolkit.toLayer({ find: ({ input }) => Effect.succeed(`found ${input}`) }))
         )
-      ) {}
-      const live = Research.layer.pipe(
-        Layer.provide(Writer.layer),
-        Layer.provide(ScriptedModel.layer(() => ({ text: "a text" }))),
-        Layer.provide(Layer.succeed(Language, "de")),
-        Layer.provide(toolkit.toLayer({ find: ({ input }) => Effect.succeed(`found ${input}`) }))
-      )
-      const answers = yield* Effect.gen(function* () {
-        const research = yield* Research
-        const asked = yield* research.ask("it")
-        const native = yield* Plan.run(research, "it")
-        const streamed = yield* Stream.runCollect(research.stream("it"))
-        const plan = yield* Plan.make(Step.make("in", { target: Research }))
-        const [step] = plan.definition.steps
-        assert.deepStrictEqual(step?.target, { kind: "agent", name: "research" })
-        const bound = yield* Plan.bind(plan)
-        const nested = yield* Plan.run(bound, "it")
-        assert(native.outcome === "Completed" && nested.outcome === "Completed")
-        const last = streamed.at(-1)
-        assert(last?._tag === "RunFinished")
-        class Outer extends Agent.Service<Outer>()("outer", {
-          toolkit: [Agent.asTool(Research, { name: "work", description: "Works" })]
-        }) {}
-        const model = ScriptedModel.layer([
-          { toolCalls: [{ id: "c1", name: "work", params: { input: "it" } }] },
-          { expect: { toolResult: "a text (de)" }, text: "done" }
-        ])
-        const tool = yield* Effect.flatMap(Outer, (outer) => outer.ask("go")).pipe(
-          Effect.provide(Layer.provide(Outer.layer, model))
-        )
-        return [asked, native.text, nested.text, last.result.text, tool]
-      }).pipe(Effect.provide(live))
-      assert.deepStrictEqual(answers, ["a text (de)", "a text (de)", "a text (de)", "a text (de)", "done"])
-    })
+        const answers = yield* Effect.gen(function* () {
+          const research = yield* Research
+          const asked = yield* research.ask("it")
+          const native = yield* Plan.run(research, "it")
+          const streamed = yield* Stream.runCollect(research.stream("it"))
+          const plan = yield* Plan.make(Step.make("in", { target: Research }))
+          const [step] = plan.definition.steps
+          assert.deepStrictEqual(step?.target, { kind: "agent", name: "research" })
+          const bound = yield* Plan.bind(plan)
+          const nested = yield* Plan.run(bound, "it")
+          assert(native.outcome === "Completed" && nested.outcome === "Completed")
+          const last = streamed.at(-1)
+          assert(last?._tag === "RunFinished")
+          class Outer extends Agent.Service<Outer>()("outer", {
+            toolkit: [Agent.asTool(Research, { name: "work", description: "Works" })]
+          }) {}
+          const model = ScriptedModel.layer([
+            { toolCalls: [{ id: "c1", name: "work", params: { input: "it" } }] },
+            { expect: { toolResult: "a text (de)" }, text: "done" }
+          ])
+          const tool = yield* Effect.flatMap(Outer, (outer) => outer.ask("go")).pipe(
+            Effect.provide(Layer.provide(Outer.layer, model))
+          )
+          return [asked, native.text, nested.text, last.result.text, tool]
+        }).pipe(Effect.provide(live))
+        assert.deepStrictEqual(answers, ["a text (de)", "a text (de)", "a text (de)", "a text (de)", "done"])
+      })
   )
 
-  it.effect("PLAN-8 a service that is a step of itself waits at the bottom, and goes on", () =>
+  it.effect("PLAN-8 a service that is a step of itself waits at the bottom, and resumes there", () =>
     Effect.gen(function* () {
       const ran: Array<string> = []
       class Step1 extends Context.Service<Step1, number>()("test/Step1") {}
@@ -553,45 +555,47 @@ describe("plans as agents", () => {
     }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("wait"))]))
   )
 
-  it.effect("PLAN-8 calls of the same id in two members of a band are decided one by one, by their path", () =>
-    Effect.gen(function* () {
-      const agent = Agent.make("agent", { toolkit: kit })
-      const bound = yield* bind(
-        Plan.make(
-          Step.make("a", { target: agent, parallel: true }),
-          Step.make("b", { target: agent, parallel: true }),
-          Step.make("all", { target: Step.target("all", () => Effect.succeed("done")) })
+  it.effect(
+    "PLAN-8 calls of the same id in two members of a parallel group are decided one by one, by their path",
+    () =>
+      Effect.gen(function* () {
+        const agent = Agent.make("agent", { toolkit: kit })
+        const bound = yield* bind(
+          Plan.make(
+            Step.make("a", { target: agent, parallel: true }),
+            Step.make("b", { target: agent, parallel: true }),
+            Step.make("all", { target: Step.target("all", () => Effect.succeed("done")) })
+          )
         )
-      )
-      const first = yield* bound.run("x")
-      assert(first.outcome === "AwaitingApproval")
-      assert.deepStrictEqual(
-        first.requests.map(({ callId, path }) => [callId, path]),
-        [
-          ["c", ["a"]],
-          ["c", ["b"]]
-        ]
-      )
-      const decision = { callId: "c", approved: true }
-      for (const decisions of [
-        [decision],
-        [{ ...decision, path: ["x"] }],
-        [
-          { ...decision, path: ["a"] },
-          { ...decision, path: ["a"] }
-        ]
-      ]) {
-        const { reason } = yield* Effect.flip(bound.resume(first.state, { decisions }))
-        assert.strictEqual(reason._tag, "InvalidDecision")
-      }
-      const both = ["b", "a"].map((step) => ({ ...decision, path: [step] }))
-      const answered = yield* bound.resume(first.state, { decisions: both })
-      assert.strictEqual(answered.outcome === "Completed" ? answered.text : answered.outcome, "done")
-      const second = yield* bound.resume(first.state, { decisions: [{ ...decision, path: ["a"] }] })
-      assert(second.outcome === "AwaitingApproval")
-      assert.deepStrictEqual(pluck(second.requests, "path"), [["b"]])
-      const third = yield* bound.resume(second.state, { decisions: [decision] })
-      assert.strictEqual(third.outcome === "Completed" ? third.text : third.outcome, "done")
-    }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("pay"))]))
+        const first = yield* bound.run("x")
+        assert(first.outcome === "AwaitingApproval")
+        assert.deepStrictEqual(
+          first.requests.map(({ callId, path }) => [callId, path]),
+          [
+            ["c", ["a"]],
+            ["c", ["b"]]
+          ]
+        )
+        const decision = { callId: "c", approved: true }
+        for (const decisions of [
+          [decision],
+          [{ ...decision, path: ["x"] }],
+          [
+            { ...decision, path: ["a"] },
+            { ...decision, path: ["a"] }
+          ]
+        ]) {
+          const { reason } = yield* Effect.flip(bound.resume(first.state, { decisions }))
+          assert.strictEqual(reason._tag, "InvalidDecision")
+        }
+        const both = ["b", "a"].map((step) => ({ ...decision, path: [step] }))
+        const answered = yield* bound.resume(first.state, { decisions: both })
+        assert.strictEqual(answered.outcome === "Completed" ? answered.text : answered.outcome, "done")
+        const second = yield* bound.resume(first.state, { decisions: [{ ...decision, path: ["a"] }] })
+        assert(second.outcome === "AwaitingApproval")
+        assert.deepStrictEqual(pluck(second.requests, "path"), [["b"]])
+        const third = yield* bound.resume(second.state, { decisions: [decision] })
+        assert.strictEqual(third.outcome === "Completed" ? third.text : third.outcome, "done")
+      }).pipe(Effect.provide([handlers, ScriptedModel.layer(calling("pay"))]))
   )
 })

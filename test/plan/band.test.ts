@@ -15,8 +15,8 @@ const running = <A, E, R>(effect: Effect.Effect<A, E, R>, by: `${number} seconds
     return yield* Fiber.join(fiber)
   })
 
-describe("bands", () => {
-  it.effect("PLAN-5 S8.2 P01 P02 members run at the same time and see the step before the band", () =>
+describe("parallel groups", () => {
+  it.effect("PLAN-5 S8.2 P01 P02 members run at the same time and see the step before the parallel group", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const member = (name: string, millis: number) =>
@@ -126,7 +126,7 @@ describe("bands", () => {
     })
   )
 
-  it.effect("PLAN-5 S8.6 a reference that fails in a band is the failure that it is elsewhere", () =>
+  it.effect("PLAN-5 S8.6 a reference that fails in a parallel group is the failure that it is elsewhere", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       const route = { to: "p", when: { _tag: "Equals", path: [], value: "skip" } } as const
@@ -192,7 +192,7 @@ describe("bands", () => {
       })
   )
 
-  it.effect("PLAN-6 a journal that fails in a band interrupts the other members", () =>
+  it.effect("PLAN-6 a journal that fails in a parallel group interrupts the other members", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const interrupted = yield* Deferred.make<void>()
@@ -214,7 +214,7 @@ describe("bands", () => {
     })
   )
 
-  it.effect("PLAN-5 S8.2 the bound of bands holds for those of plans inside", () =>
+  it.effect("PLAN-5 S8.2 the bound of parallel groups holds for those of plans inside", () =>
     Effect.gen(function* () {
       let running = 0
       let most = 0

@@ -78,7 +78,7 @@ describe("binding", () => {
     })
   )
 
-  it.effect("PLAN-2 tells all problems: names that stand for nothing, and for two things", () =>
+  it.effect("PLAN-2 reports all problems: names without an entry, and names with two", () =>
     Effect.gen(function* () {
       const plan = yield* Plan.make(
         Step.make("a", { target: "nothing" }),
@@ -97,7 +97,7 @@ describe("binding", () => {
     })
   )
 
-  it.effect("PLAN-2 tells tools that take nothing a step can give", () =>
+  it.effect("PLAN-2 reports tools that take nothing a step can pass", () =>
     Effect.gen(function* () {
       const plan = yield* Plan.make(Step.make("a", { target: "count" }))
       const count = yield* stub("count", {
@@ -139,7 +139,7 @@ describe("binding", () => {
 describe("memories", () => {
   const stores = ConversationStore.layer().pipe(Layer.provideMerge(VersionedStore.layerMemory))
 
-  it.effect("PLAN-1 of a conversation are what was said, without tools and instructions", () =>
+  it.effect("PLAN-1 of a conversation are its texts, without tools and instructions", () =>
     Effect.gen(function* () {
       const store = yield* ConversationStore.ConversationStore
       const { text } = Plan.memoryFromConversation("chat")
@@ -157,7 +157,7 @@ describe("memories", () => {
     }).pipe(Effect.provide(stores))
   )
 
-  it.effect("PLAN-1 in a store keep the last output, whoever writes at the same time", () =>
+  it.effect("PLAN-1 in a store keep the last output, with several writers at the same time", () =>
     Effect.gen(function* () {
       const { output, save } = Plan.memoryInStore("last")
       assert.ok(output !== undefined && save !== undefined)

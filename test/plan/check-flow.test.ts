@@ -102,7 +102,7 @@ const placesOf = (definition: PlanDefinition.PlanDefinition) => {
 
 describe("ways through plans", () => {
   it.prop(
-    "PLAN-2 every run is a way that the rules know, and takes no more steps than they say",
+    "PLAN-2 every run takes a way that the rules know, in no more steps than they state",
     [Script],
     ([script]) => {
       const definition = planOf(script)
@@ -140,7 +140,7 @@ describe("ways through plans", () => {
     { arbitrary: { runs: 300 }, timeout: 120_000 }
   )
 
-  it("PLAN-5 F18 an inner branch ends where the inner router says, and then the outer one", () => {
+  it("PLAN-5 F18 an inner branch ends where the inner router specifies, then the outer branch where the outer router does", () => {
     const nested = plan(
       step("c1", { ...either("c2", "c2"), afterBranches: "end" }),
       step("s1"),
@@ -220,7 +220,7 @@ describe("types along the ways that data takes", () => {
     assert.deepStrictEqual(problems(step("a", { output: { name: "A" } }), step("b", takes("out"))), [])
   })
 
-  it("PLAN-2 come through routes, rejoins and bands", () => {
+  it("PLAN-2 come through routes, rejoins and parallel groups", () => {
     // After a band: the last declared member.
     const band = [
       step("p", { parallel: true, ...gives("P", "other") }),
@@ -282,7 +282,7 @@ describe("the most a run can take", () => {
     assert.strictEqual(worst(step("a", either("c", "c")), step("b"), step("c")).steps, 2)
   })
 
-  it("PLAN-2 counts members of bands, and the longer one of branches", () => {
+  it("PLAN-2 counts members of parallel groups, and the longer one of branches", () => {
     const band = ["p", "q", "r"].map((name) => step(name, { parallel: true }))
     assert.strictEqual(worst(...band, step("j")).steps, 4)
     const gate = step("a", { ...either("x", "y"), afterBranches: "end" })
@@ -300,7 +300,7 @@ describe("the most a run can take", () => {
     assert.strictEqual(Plan.worstCase({ ...loop, maxIterations: 0 }).limit.steps, 0)
   })
 
-  it("PLAN-2 counts tries, knows functions, and says what it does not know", () => {
+  it("PLAN-2 counts attempts, knows functions, and names what it does not know", () => {
     assert.strictEqual(worst(step("a", { retry: { times: 2 } })).modelCalls, 6)
     assert.strictEqual(worst(step("a", { retry: { times: 2 } })).steps, 1)
     const agent = { target: { kind: "agent", name: "w" } } as const

@@ -83,7 +83,7 @@ describe("references", () => {
     mentions(reasons(step("a", { context: [fromStep("b")] }), step("b")), ["a", "b"])
   })
 
-  it("PLAN-2 D13 D14 D15 see no sibling of the band, wherever it stands", () => {
+  it("PLAN-2 D13 D14 D15 see no sibling of the parallel group, before or after", () => {
     mentions(reasons(step("a", parallel), step("b", { ...parallel, task: fromStep("a") })), [
       "a",
       "b",
@@ -95,7 +95,7 @@ describe("references", () => {
     assert.deepStrictEqual(problems(...apart), [])
   })
 
-  it("PLAN-2 D17 D18 D19 D20 fromParallelAll names the first step of an earlier band", () => {
+  it("PLAN-2 D17 D18 D19 D20 fromParallelAll names the first step of an earlier parallel group", () => {
     const reader = (name: string) => step("j", { task: fromParallelAll(name) })
     mentions(reasons(reader("zz")), ["j", "zz"])
     mentions(reasons(reader("a"), step("a", parallel)), ["j", "a", "earlier"])
@@ -104,7 +104,7 @@ describe("references", () => {
     assert.deepStrictEqual(problems(step("a", parallel), step("b", parallel), reader("a")), [])
   })
 
-  it("PLAN-2 D21 fromParallelAll inside of its own band is refused, once", () => {
+  it("PLAN-2 D21 fromParallelAll inside of its own parallel group is refused, once", () => {
     const inside = [step("a", parallel), step("b", { ...parallel, context: fromParallelAll("a") })]
     assert.deepStrictEqual(problems(...inside), ["SameBand b context[0]"])
   })
@@ -116,7 +116,7 @@ describe("routes", () => {
     mentions(reasons(both, step("b")), ["a", "mutually exclusive"])
   })
 
-  it("PLAN-2 D26 D27 D28 go to steps there are, outside of bands, also back", () => {
+  it("PLAN-2 D26 D27 D28 go to steps there are, outside of parallel groups, also back", () => {
     mentions(reasons(step("a", to("ghost"))), ["a", "ghost"])
     mentions(reasons(step("a", to("p")), step("p", parallel)), ["a", "p", "parallel"])
     assert.deepStrictEqual(problems(step("a", to("a")), step("b", to("a"))), [])
@@ -124,7 +124,7 @@ describe("routes", () => {
     assert.strictEqual(close[0]?.suggestion, "apology")
   })
 
-  it("PLAN-2 D29 of a parallel step are validated, and a warning tells that they are not followed", () => {
+  it("PLAN-2 D29 of a parallel step are validated, and a warning reports that they are not followed", () => {
     const ignored = plan(step("a", { ...parallel, ...to("b"), afterBranches: "c" }), step("b"), step("c"))
     assert.deepStrictEqual(planCheck.checkStructure(ignored), [])
     assert.deepStrictEqual(Plan.warnings(ignored).map(brief), [
@@ -147,7 +147,7 @@ describe("routes", () => {
     assert.deepStrictEqual(by({ output: { name: "Known elsewhere" } }), [])
   })
 
-  it("PLAN-2 D34 D35 D36 D37 the literals are steps, outside of bands; null is allowed", () => {
+  it("PLAN-2 D34 D35 D36 D37 the literals are steps, outside of parallel groups; null is allowed", () => {
     const by = (output: { readonly name: string }) => step("a", { routesBy: "kind", output })
     assert.deepStrictEqual(problems(by(schemas.Kb), step("b")), [])
     assert.deepStrictEqual(problems(by(schemas.KbOpt), step("b")), [])
@@ -166,7 +166,7 @@ describe("routes", () => {
     ])
   })
 
-  it("PLAN-2 routesBy reads what stands beside an intersection or a union", () => {
+  it("PLAN-2 routesBy reads the keywords beside an intersection or a union", () => {
     const router = step("a", { routesBy: "kind", output: kindAndRest, afterBranches: "end" })
     assert.deepStrictEqual(problems(router, step("b"), step("c"), step("end")), [])
     assert.deepStrictEqual(problems(router, step("lost"), step("b"), step("c"), step("end")), [
@@ -187,7 +187,7 @@ describe("routes", () => {
     assert.deepStrictEqual(problems(step("a", { routes: [], afterBranches: "b" }), step("b")), [])
   })
 
-  it("PLAN-2 D42 afterBranches may name the first step of a band only", () => {
+  it("PLAN-2 D42 afterBranches may name the first step of a parallel group only", () => {
     const rejoin = (afterBranches: string) =>
       problems(step("a", { ...to("b"), afterBranches }), step("b"), step("p", parallel), step("q", parallel))
     assert.deepStrictEqual(rejoin("p"), [])
@@ -209,7 +209,7 @@ describe("routes", () => {
 })
 
 describe("what no run gets to", () => {
-  it("PLAN-2 is told once for each part", () => {
+  it("PLAN-2 is reported once for each part", () => {
     const found = planCheck.checkStructure(
       plan(step("a", either("c", "e")), step("b"), step("b2"), step("c", either("e", "e")), step("d"), step("e"))
     )
@@ -231,7 +231,7 @@ describe("what no run gets to", () => {
     assert.deepStrictEqual(problems(...lost), ["UnreachableStep lost name"])
   })
 
-  it("PLAN-2 is not told while routes go nowhere", () => {
+  it("PLAN-2 is not reported while routes lead nowhere", () => {
     const by = step("a", { routesBy: "kind", output: schemas.KbGhost })
     assert.deepStrictEqual(problems(by, step("x"), step("b")), ["UnknownStep a routesBy"])
   })

@@ -34,7 +34,7 @@ const bind = (bindings: Partial<planCheck.Bindings>, ...steps: ReadonlyArray<Pla
   planCheck.checkBinding(plan(...steps), { tools: new Map(), agents: new Set(), memories: new Map(), ...bindings })
 
 describe("the text of a step goes to", () => {
-  it("PLAN-1 O15 the parameter task, wherever it stands", () => {
+  it("PLAN-1 O15 the parameter task, at any position", () => {
     assert.deepStrictEqual(takes(object({ task: text })), texts("task"))
     assert.deepStrictEqual(takes(object({ a: text, task: text }, ["task"])), texts("task"))
   })
@@ -131,7 +131,7 @@ describe("binding", () => {
     assert.deepStrictEqual(both.map(brief), ["AmbiguousTarget a target"])
   })
 
-  it("PLAN-2 has tools that run here and take what the step gives", () => {
+  it("PLAN-2 has tools that run here and take what the step passes", () => {
     const provider = { ...tool(object({ task: text }), "web"), kind: "provider" } as const
     const bound = new Map([
       ["web", provider],
@@ -172,7 +172,7 @@ describe("binding", () => {
     )
   })
 
-  it("PLAN-2 tells all problems, in the order of the steps and the rules", () => {
+  it("PLAN-2 reports all problems, in the order of the steps and the rules", () => {
     const found = bind(
       {},
       use("x", { task: Reference.fromMemory("m"), context: Reference.fromAgent("n") }),

@@ -115,7 +115,7 @@ describe("PLAN-6 durable writes", () => {
   }
 
   const band = down("value of y")
-  it.effect("of a band that fail leave the status failed (O19)", () =>
+  it.effect("of a parallel group that fail leave the status failed (O19)", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service
       const ran = yield* Ref.make(0)

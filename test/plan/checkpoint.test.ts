@@ -519,7 +519,7 @@ describe("PLAN-6 streams", () => {
   )
 })
 
-describe("PLAN-6 bands", () => {
+describe("PLAN-6 parallel groups", () => {
   it.effect("members that finished do not run again after a crash of another one", () =>
     Effect.gen(function* () {
       const checkpoint = yield* service

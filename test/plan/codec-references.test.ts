@@ -47,7 +47,7 @@ describe("references of raw steps", () => {
     })
   })
 
-  it("PLAN-4 S19 order, bands, kinds nobody knows and routes that are no names are not looked at", () => {
+  it("PLAN-4 S19 order, parallel groups, unknown kinds and routes that are no names are not checked", () => {
     assert.deepStrictEqual(
       found([
         step("a", { task: { kind: "from_step", name: "a" }, routes: ["b", 5, null], routes_by: "gone" }),

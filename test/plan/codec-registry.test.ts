@@ -35,7 +35,7 @@ const entriesOf = (wire: unknown, registry?: Plan.Registry) =>
   )
 
 describe("registries of plans", () => {
-  it.effect("PLAN-4 L1 everything that is missing is told at once, with what there is and what is closest", () =>
+  it.effect("PLAN-4 L1 everything that is missing is reported at once, with the known names and the closest one", () =>
     Effect.gen(function* () {
       const wire = plan(
         step({ target: { kind: "callable", name: "fetsh" }, routes: ["b"], output: "Hitz", input: "int" }),
@@ -75,7 +75,7 @@ describe("registries of plans", () => {
     })
   )
 
-  it.effect("PLAN-4 a name that is bound to another kind is told; an unknown kind is whatever is bound", () =>
+  it.effect("PLAN-4 a name that is bound to another kind is reported; an unknown kind takes any entry", () =>
     Effect.gen(function* () {
       const targets = { fetch: fetchIt, searcher }
       const at = (kind: string, name: string) => plan(step({ target: { kind, name } }))
@@ -173,7 +173,7 @@ describe("registries of plans", () => {
     })
   )
 
-  it.effect("PLAN-4 predicates that are there twice or cannot be used are told", () =>
+  it.effect("PLAN-4 predicates that are there twice or cannot be used are reported", () =>
     Effect.gen(function* () {
       const no = () => false
       const at = "at step 0, routes[0]"
@@ -229,7 +229,7 @@ describe("schemas of plans", () => {
     })
   )
 
-  it.effect("PLAN-4 a schema of the same name is used only if it says the same", () =>
+  it.effect("PLAN-4 a schema of the same name is used only if it is equal", () =>
     Effect.gen(function* () {
       const Same = Schema.Struct({ items: Schema.Array(Schema.String) })
       const Other = Schema.Struct({ items: Schema.Array(Schema.Int) })
@@ -244,7 +244,7 @@ describe("schemas of plans", () => {
     })
   )
 
-  it.effect("PLAN-4 a schema that has no JSON Schema is told", () =>
+  it.effect("PLAN-4 a schema that has no JSON Schema is reported", () =>
     Effect.gen(function* () {
       const schemas = { Hits: Schema.instanceOf(AbortController) }
       assert.deepStrictEqual(yield* entriesOf(plan(step({ output: "Hits" })), { schemas }), [
@@ -253,7 +253,7 @@ describe("schemas of plans", () => {
     })
   )
 
-  it.effect("PLAN-4 str and Any need an entry, and stand for none if it says no more", () =>
+  it.effect("PLAN-4 str and Any need an entry, and mean no schema if the entry accepts everything", () =>
     Effect.gen(function* () {
       const wire = plan(step({ output: "str" }))
       assert.deepStrictEqual(yield* entriesOf(wire), ["MissingEntry str at step 0, output"])
@@ -293,7 +293,7 @@ describe("schemas of plans", () => {
     })
   )
 
-  it.effect("PLAN-2 the structure is checked after the names, and all of it is told", () =>
+  it.effect("PLAN-2 the structure is checked after the names, and all problems are reported", () =>
     Effect.gen(function* () {
       const wire = plan(step({ task: { kind: "from_step", name: "gone" } }), step())
       const error = yield* Effect.flip(Plan.decode(wire))

@@ -158,7 +158,7 @@ describe("plan wire, versions 1 and 2", () => {
     })
   )
 
-  it.effect("PLAN-4 every problem of the wire is told at once, with its path and the step", () =>
+  it.effect("PLAN-4 every problem of the wire is reported at once, with its path and the step", () =>
     Effect.gen(function* () {
       const wire = {
         max_iterations: null,
@@ -283,7 +283,7 @@ describe("plan wire, version 3", () => {
     })
   )
 
-  it.effect("PLAN-4 what is wrong is told with its path", () =>
+  it.effect("PLAN-4 problems have a path", () =>
     Effect.gen(function* () {
       const route = (when: Schema.Json) => step({ routes: [{ to: "a", when }] })
       const bad: ReadonlyArray<readonly [string, unknown]> = [
@@ -428,7 +428,7 @@ describe("laws of the plan codec", () => {
   )
 
   it.effect.prop(
-    "L3 versions 1 and 2 lose exactly what they say, and then nothing more",
+    "L3 versions 1 and 2 lose exactly what they report, and then nothing more",
     [Seed],
     ([seed]) =>
       Effect.gen(function* () {

@@ -77,7 +77,7 @@ describe("PLAN-9 PlanDiff", () => {
   })
 
   it.prop(
-    "PLAN-9 the changes applied to the first plan give the second, also after a trip through JSON",
+    "PLAN-9 the changes applied to the first plan make the second, also after a trip through JSON",
     [Generated, Generated],
     ([one, two]) => {
       const [a, b] = [build(one), build(two)]

@@ -17,7 +17,7 @@ const joinsInterrupted = Effect.gen(function* () {
 describe("failures", () => {
   class Odd extends Schema.TaggedError<Odd>()("Odd", { message: Schema.String, retryable: Schema.Boolean }) {}
 
-  it.effect("PLAN-5 a typed failure of a function says its tag, message and whether to try again", () =>
+  it.effect("PLAN-5 a typed failure of a function has its tag, its message and whether to try again", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const odd = new Odd({ message: "not even", retryable: true })
@@ -37,7 +37,7 @@ describe("failures", () => {
     })
   )
 
-  it.effect("PLAN-5 L8 a defect is a failure, and what it says stays out of messages", () =>
+  it.effect("PLAN-5 L8 a defect is a failure, and its text stays out of messages", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const bug = new Error("password hunter2")
@@ -83,7 +83,7 @@ describe("failures", () => {
     })
   )
 
-  it.effect("PLAN-5 L9 retries wait as their policy says; the record counts the tries", () =>
+  it.effect("PLAN-5 L9 retries wait as their policy defines; the record counts the attempts", () =>
     Effect.gen(function* () {
       const times: Array<number> = []
       const target = Step.target("a", () =>
@@ -103,7 +103,7 @@ describe("failures", () => {
     })
   )
 
-  it.effect("PLAN-5 S6.5 a loop ends at the limit, and goes on with a larger one", () =>
+  it.effect("PLAN-5 S6.5 a loop ends at the limit, and resumes with a larger one", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       const bound = yield* Plan.make(
@@ -137,7 +137,7 @@ describe("defects", () => {
   }
 
   it.effect(
-    "PLAN-5 L8 a function that throws is logged once with its cause, and the message says what kind it was",
+    "PLAN-5 L8 a function that throws is logged once with its cause, and the message has the kind of the error",
     () =>
       Effect.gen(function* () {
         const { found, layer } = logged()
@@ -187,7 +187,7 @@ describe("a target that interrupts itself", () => {
     })
   )
 
-  it.effect("PLAN-5 PLAN-7 S8.3 S15 takes nobody with it: not the band, not the other runs, not the outer plan", () =>
+  it.effect("PLAN-5 PLAN-7 S8.3 S15 leaves the others alone: the parallel group, the other runs, the outer plan", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("i", { target: () => Effect.interrupt })))
@@ -262,7 +262,7 @@ describe("retries", () => {
     })
   )
 
-  it.effect("PLAN-7 each try is told when it begins, with its number", () =>
+  it.effect("PLAN-7 each attempt is emitted when it begins, with its number", () =>
     Effect.gen(function* () {
       const { bound } = yield* flaky
       assert.deepStrictEqual(
@@ -322,7 +322,7 @@ describe("limits inside", () => {
     return error
   }
 
-  it.effect("PLAN-5 a plan inside that used up its iterations goes on with those of the resume, however deep", () =>
+  it.effect("PLAN-5 a nested plan that used up its iterations continues with those of the resume, at any depth", () =>
     Effect.gen(function* () {
       const { outer, ran } = yield* nest
       const { state } = limited(yield* Effect.flip(Plan.run(outer, "x")))

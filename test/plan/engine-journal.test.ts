@@ -101,7 +101,7 @@ describe("a journal that fails", () => {
 })
 
 describe("a run that was cut off", () => {
-  it.effect("PLAN-6 PLAN-8 between any two facts goes on: no agent is asked without what it was told", () =>
+  it.effect("PLAN-6 PLAN-8 between any two events can be resumed: no agent is asked without its earlier messages", () =>
     Effect.gen(function* () {
       const states = yield* batches
       for (const [index, state] of states.entries()) {

@@ -33,7 +33,7 @@ describe("signals", () => {
     })
   )
 
-  it.effect("PLAN-7 a pause that somebody turns down fails the step without running it", () =>
+  it.effect("PLAN-7 a pause that is denied fails the step without running it", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       const bound = yield* bind(Plan.make(Step.make("door", { target: fn("door", () => Step.pause("closed")) })))
@@ -49,7 +49,7 @@ describe("signals", () => {
     })
   )
 
-  it.effect("PLAN-7 what is wrong with a decision is said: decided before, or a run that is over", () =>
+  it.effect("PLAN-7 the problem of a decision is reported: decided before, or a run that is over", () =>
     Effect.gen(function* () {
       const { fn } = log()
       let open = false

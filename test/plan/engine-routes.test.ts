@@ -6,7 +6,7 @@ import { bind, completed, log } from "./support.ts"
 
 describe("routes", () => {
   it.effect(
-    "PLAN-5 S7 the first route that holds counts, later ones are not asked; without one it goes on as declared",
+    "PLAN-5 S7 the first route that holds counts, later ones are not tested; without one the plan continues as declared",
     () =>
       Effect.gen(function* () {
         const { fn, ran } = log()

@@ -11,7 +11,7 @@ import { after } from "../after.ts"
 const secret = "SECRET"
 
 describe("resuming", () => {
-  it.effect("PLAN-6 a run that is over gives its result again, and nothing is recorded", () =>
+  it.effect("PLAN-6 a run that is over returns its result again, and nothing is recorded", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a") })))
@@ -84,7 +84,7 @@ describe("the run", () => {
     })
   )
 
-  it.effect("PLAN-5 interruptWhen ends the run between steps; it goes on where it was", () =>
+  it.effect("PLAN-5 interruptWhen ends the run between steps; it resumes where it was", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") })))
@@ -111,7 +111,7 @@ describe("the run", () => {
     })
   )
 
-  it.effect("L6 an interrupted run says so in its journal, keeps what finished, and stays interrupted", () =>
+  it.effect("L6 an interrupted run is interrupted in its journal, keeps what finished, and stays interrupted", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const { tags, write } = journal()
@@ -136,35 +136,37 @@ describe("the run", () => {
     })
   )
 
-  it.effect("PLAN-5 L9 records say when a step began and ended, tries included; runs inside know their level", () =>
-    Effect.gen(function* () {
-      let tries = 0
-      const levels: Array<driver.RunDepth> = []
-      const slow = () =>
-        Effect.gen(function* () {
-          levels.push(yield* driver.runDepth)
-          yield* Effect.sleep("2 seconds")
-          return ++tries === 1 ? yield* Effect.fail("no") : "x"
-        })
-      const bound = yield* bind(Plan.make(Step.make("a", { target: slow, retry: { times: 1, delay: "1 second" } })))
-      const { state } = completed(yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } })))
-      const [record] = Array.from(state.history)
-      assert.deepStrictEqual(
-        [record?.startedAt, record?.finishedAt].map((at) => at?.epochMilliseconds),
-        [0, 5000]
-      )
-      assert.strictEqual(record?.attempts, 2)
-      for (const { deadline, depth } of levels) {
-        assert.strictEqual(depth, 1)
-        // A moment after that of the run, which ends first and says so
-        assert.isAtLeast(deadline ?? 0, 60_000)
-      }
-    })
+  it.effect(
+    "PLAN-5 L9 records have the times of a step's begin and end, attempts included; inner runs know their level",
+    () =>
+      Effect.gen(function* () {
+        let tries = 0
+        const levels: Array<driver.RunDepth> = []
+        const slow = () =>
+          Effect.gen(function* () {
+            levels.push(yield* driver.runDepth)
+            yield* Effect.sleep("2 seconds")
+            return ++tries === 1 ? yield* Effect.fail("no") : "x"
+          })
+        const bound = yield* bind(Plan.make(Step.make("a", { target: slow, retry: { times: 1, delay: "1 second" } })))
+        const { state } = completed(yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } })))
+        const [record] = Array.from(state.history)
+        assert.deepStrictEqual(
+          [record?.startedAt, record?.finishedAt].map((at) => at?.epochMilliseconds),
+          [0, 5000]
+        )
+        assert.strictEqual(record?.attempts, 2)
+        for (const { deadline, depth } of levels) {
+          assert.strictEqual(depth, 1)
+          // A moment after that of the run, which ends first and says so
+          assert.isAtLeast(deadline ?? 0, 60_000)
+        }
+      })
   )
 })
 
 describe("spans", () => {
-  it.effect("L8 plans and steps have spans under each other, without anything that was said", () =>
+  it.effect("L8 plans and steps have spans under each other, without message text", () =>
     Effect.gen(function* () {
       const spans: Array<Tracer.NativeSpan> = []
       const tracer = Tracer.make({

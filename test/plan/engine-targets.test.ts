@@ -162,7 +162,7 @@ describe("agents", () => {
   )
 
   it.effect(
-    "PLAN-5 an agent that gives no answer fails the step with its outcome; a retry asks it afresh, and its usage counts",
+    "PLAN-5 an agent without an answer fails the step with its outcome; a retry asks it afresh, and its usage counts",
     () =>
       Effect.gen(function* () {
         const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer, retry: { times: 1 } })))
@@ -219,7 +219,7 @@ describe("agents", () => {
   ]
 
   it.effect(
-    "PLAN-8 an approval inside an agent pauses the plan, survives a restart, and goes on at the same point",
+    "PLAN-8 an approval inside an agent pauses the plan, survives a restart, and resumes at the same point",
     () =>
       Effect.gen(function* () {
         const { fn, ran } = log()
@@ -248,7 +248,7 @@ describe("agents", () => {
   )
 
   it.effect(
-    "PLAN-5 answers are saved in the agent's memory; a write that fails stops the run, which asks nobody again",
+    "PLAN-5 answers are saved in the agent's memory; a write that fails stops the run, which asks no agent again",
     () =>
       Effect.gen(function* () {
         const saved: Array<unknown> = []
@@ -296,7 +296,7 @@ describe("agents that are cut off", () => {
     ScriptedModel.layer([{ toolCalls: [{ id: "c", name: "wait", params: {} }] }, { text: "done" }, { text: "done" }])
   ])
 
-  it.effect("L6 an interrupted agent says so before the plan does, and goes on from there", () =>
+  it.effect("L6 an interrupted agent records it before the plan does, and resumes from there", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("w", { target: waiter })))
@@ -324,7 +324,7 @@ describe("agents that are cut off", () => {
     }).pipe(waiting)
   )
 
-  it.effect("L9 the total timeout of the plan ends agents inside it, and the run says why", () =>
+  it.effect("L9 the total timeout of the plan ends agents inside it, and the run has the reason", () =>
     Effect.gen(function* () {
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: waiter })))
       const result = yield* after("1 second", Plan.run(bound, "x", { timeouts: { total: "1 second" } }))
@@ -380,7 +380,7 @@ describe("plans", () => {
     })
   )
 
-  it.effect("PLAN-8 P21 a failure inside names the step and the way to it, and the run goes on inside", () =>
+  it.effect("PLAN-8 P21 a failure inside names the step and the way to it, and the run resumes inside", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       let broken = true

@@ -13,7 +13,7 @@ describe("outputs", () => {
   const number = Step.target("number", () => Effect.succeed<Schema.Json>({ n: "many" }))
 
   it.effect(
-    "PLAN-5 S5.8 what a step gives is decoded and encoded with its output schema, or the step fails without its text",
+    "PLAN-5 S5.8 the output of a step is decoded and encoded with its output schema, or the step fails without its text",
     () =>
       Effect.gen(function* () {
         const output = Schema.Struct({ n: Schema.Finite })
@@ -84,7 +84,7 @@ describe("outputs", () => {
       })
   )
 
-  it.effect("PLAN-5 a plan without steps gives its input", () =>
+  it.effect("PLAN-5 a plan without steps returns its input", () =>
     Effect.gen(function* () {
       const bound = yield* Plan.bind(yield* Plan.make())
       assert.deepStrictEqual(completed(yield* Plan.run(bound, { payload: [1] })).output, [1])
@@ -108,7 +108,7 @@ describe("outputs", () => {
 })
 
 describe("schemas", () => {
-  it.effect("PLAN-5 L8 what does not fit is said in the same words everywhere, without values", () =>
+  it.effect("PLAN-5 L8 what does not fit is reported in the same words everywhere, without values", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const wrong = "at /n: expected number, got string"
@@ -142,19 +142,21 @@ describe("schemas", () => {
     })
   )
 
-  it.effect("PLAN-5 an agent's text that is the JSON of the step's output is taken; another text says what to do", () =>
-    Effect.gen(function* () {
-      const agent = Agent.make("counter", { instructions: "Count." })
-      const counting = Step.make("count", { target: agent, output: N })
-      const answers = (text: string) => Effect.provide(runStep("x", counting), ScriptedModel.layer([{ text }]))
-      assert.deepStrictEqual(completed(yield* answers(` {"n": 2}\n`)).output, { n: 2 })
-      const prose = failureOf(yield* Effect.flip(answers("two, I think")))
-      assert.strictEqual(prose.type, "OutputInvalid")
-      assert.include(prose.message, "at the root: expected object, got string")
-      assert.include(prose.message, "an `output` of its own")
-      const other = failureOf(yield* Effect.flip(answers(`{"n":"two"}`)))
-      assert.include(other.message, "at /n: expected number, got string")
-    })
+  it.effect(
+    "PLAN-5 an agent's text that is the JSON of the step's output is taken; the error of another text names the fix",
+    () =>
+      Effect.gen(function* () {
+        const agent = Agent.make("counter", { instructions: "Count." })
+        const counting = Step.make("count", { target: agent, output: N })
+        const answers = (text: string) => Effect.provide(runStep("x", counting), ScriptedModel.layer([{ text }]))
+        assert.deepStrictEqual(completed(yield* answers(` {"n": 2}\n`)).output, { n: 2 })
+        const prose = failureOf(yield* Effect.flip(answers("two, I think")))
+        assert.strictEqual(prose.type, "OutputInvalid")
+        assert.include(prose.message, "at the root: expected object, got string")
+        assert.include(prose.message, "an `output` of its own")
+        const other = failureOf(yield* Effect.flip(answers(`{"n":"two"}`)))
+        assert.include(other.message, "at /n: expected number, got string")
+      })
   )
 
   it.effect("PLAN-5 the text of a function stays a text", () =>
@@ -168,7 +170,7 @@ describe("schemas", () => {
     })
   )
 
-  it.effect("PLAN-5 an agent whose answer does not fit its own output says where", () =>
+  it.effect("PLAN-5 an answer that does not fit the agent's own output is reported with its place", () =>
     Effect.gen(function* () {
       const agent = Agent.make("counter", { instructions: "Count.", output: N })
       const wrong = runStep("x", Step.make("count", { target: agent }))

@@ -138,7 +138,7 @@ describe("PLAN-9 AgentGraph, the wire", () => {
     })
   )
 
-  it.effect("PLAN-9 version 1 says what it would lose", () =>
+  it.effect("PLAN-9 version 1 reports what it would lose", () =>
     Effect.gen(function* () {
       const graph = AgentGraph.fromPlan({
         name: "p",
@@ -269,7 +269,7 @@ describe("PLAN-9 AgentGraph, how it is made", () => {
 })
 
 describe("PLAN-9 AgentGraph, its pictures", () => {
-  it.effect("PLAN-9 nodes with what they are, edges with what they say", () =>
+  it.effect("PLAN-9 nodes with their kinds, edges with their labels", () =>
     Effect.gen(function* () {
       const read = yield* AgentGraph.codec.decode(recorded)
       const ghost: AgentGraph.Edge = { from: "r", to: "ghost", label: "a", kind: "router" }

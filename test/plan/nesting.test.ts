@@ -95,7 +95,7 @@ const total = { inputTokens: 40, outputTokens: 4 }
 
 describe("plans and agents inside each other", () => {
   it.effect(
-    "PLAN-8 an approval at the bottom of plan, agent, plan, plan suspends all of it, and all of it goes on",
+    "PLAN-8 an approval at the bottom of plan, agent, plan, plan suspends all of it, and all of it resumes",
     () =>
       Effect.gen(function* () {
         const { handlers, outer, ran } = yield* nest
@@ -134,7 +134,7 @@ describe("plans and agents inside each other", () => {
     })
   )
 
-  it.effect("PLAN-8 a denied call at the bottom: the model is told, nothing is paid", () =>
+  it.effect("PLAN-8 a denied call at the bottom: the model reads it, nothing is paid", () =>
     Effect.gen(function* () {
       const { handlers, outer, ran } = yield* nest
       const model = ScriptedModel.layer([
@@ -168,7 +168,7 @@ describe("plans and agents inside each other", () => {
     })
   )
 
-  it.effect("PLAN-8 L5 run and stream give the same transcript; what agents tell comes by its path", () =>
+  it.effect("PLAN-8 L5 run and stream produce the same transcript; events of agents come with their path", () =>
     Effect.gen(function* () {
       const decisions = [{ callId: "p1", approved: true }]
       const one = yield* nest
@@ -205,7 +205,7 @@ describe("plans and agents inside each other", () => {
   )
 
   it.effect(
-    "PLAN-8 an agent's journal that is cut off in the middle of the plan goes on, and nothing finished runs twice",
+    "PLAN-8 an agent's journal that is cut off in the middle of the plan is resumed, and nothing finished runs twice",
     () =>
       Effect.gen(function* () {
         const first = yield* nest

@@ -82,7 +82,7 @@ describe("PLAN-9 pictures of runs", () => {
     })
   )
 
-  it.effect("PLAN-9 done, running, and failed in a band, with durations and tries", () =>
+  it.effect("PLAN-9 done, running, and failed in a parallel group, with durations and tries", () =>
     Effect.gen(function* () {
       const retried: PlanRun.Event = { _tag: "StepRetried", at: at(300), step: "c", attempt: 2, failure }
       assert.deepStrictEqual(yield* statuses(...once.slice(0, 5), retried), [

@@ -43,7 +43,7 @@ describe("PLAN-9 pictures of flows", () => {
     })
   )
 
-  it.effect("PLAN-9 kinds of targets have their own shapes, and are told in words", () =>
+  it.effect("PLAN-9 kinds of targets have their own shapes and words", () =>
     Effect.gen(function* () {
       const { nodes } = yield* both(triage)
       assert.deepStrictEqual(
@@ -169,7 +169,7 @@ describe("PLAN-9 pictures of flows", () => {
     })
   )
 
-  it.effect("PLAN-9 bands are groups, and each member is led to and away from", () =>
+  it.effect("PLAN-9 parallel groups are groups, and each member is led to and away from", () =>
     Effect.gen(function* () {
       const band = (name: string) => step(name, { parallel: true })
       const fan = plan(step("a"), band("b"), band("c"), step("d"))
@@ -181,7 +181,7 @@ describe("PLAN-9 pictures of flows", () => {
     })
   )
 
-  it.effect("PLAN-9 a rejoin in the middle of a band runs the rest of it", () =>
+  it.effect("PLAN-9 a rejoin in the middle of a parallel group runs the rest of it", () =>
     Effect.gen(function* () {
       const middle = plan(
         step("r", { routes: [to("t", When.always)], afterBranches: "c" }),
@@ -234,7 +234,7 @@ describe("PLAN-9 pictures of flows", () => {
     })
   )
 
-  it.effect("PLAN-9 plans in steps are told by values, not by definitions, and drawn inside on demand", () =>
+  it.effect("PLAN-9 plans in steps are known from values, not from definitions, and drawn inside on demand", () =>
     Effect.gen(function* () {
       const deep = yield* Effect.flatMap(Plan.make({ name: "deep" }, Step.make("z", { target: "t" })), (plan) =>
         Plan.bind(plan, { agents: { t: Agent.make("t") } })
@@ -430,7 +430,7 @@ describe("PLAN-9 laws of pictures", () => {
     { arbitrary: { runs: 60 } }
   )
 
-  it("PLAN-9 a band that is read again and again is drawn in time, and once", () => {
+  it("PLAN-9 a parallel group that is read again and again is drawn in time, and once", () => {
     const context = Array.from({ length: 250 }, () => ({ _tag: "FromParallelAll" as const, step: "p0" }))
     const many = plan(
       ...Array.from({ length: 200 }, (_, index) => step(`p${index}`, { parallel: true })),

@@ -93,7 +93,7 @@ describe("making plans", () => {
     })
   )
 
-  it.effect("PLAN-3 custom predicates are looked up, all of them, wherever they stand in a condition", () =>
+  it.effect("PLAN-3 custom predicates are looked up, all of them, at any place in a condition", () =>
     Effect.gen(function* () {
       const steps = [
         Step.make("a", {
@@ -145,7 +145,7 @@ describe("making plans", () => {
     })
   )
 
-  it.effect("PLAN-3 custom predicates give a boolean, or an Effect of one; anything else is a defect", () =>
+  it.effect("PLAN-3 custom predicates return a boolean, or an Effect of one; anything else is a defect", () =>
     Effect.gen(function* () {
       const { live } = yield* Plan.make(
         {
@@ -170,7 +170,7 @@ describe("making plans", () => {
     })
   )
 
-  it.effect("PLAN-2 tells problems of structure and of code together, in the order of the steps", () =>
+  it.effect("PLAN-2 reports problems of structure and of code together, in the order of the steps", () =>
     Effect.gen(function* () {
       const unknown: string = "nowhere"
       assert.deepStrictEqual(
@@ -306,7 +306,7 @@ describe("from one end to the other", () => {
     })
   )
 
-  it.effect("PLAN-7 one bound plan runs any number of times at once, and tells the way", () =>
+  it.effect("PLAN-7 one bound plan runs any number of times at once, and emits the way", () =>
     Effect.gen(function* () {
       const bound = yield* bind
       const many = yield* Plan.runMany(bound, ["a", "bb", { task: "ccc" }])
@@ -352,7 +352,7 @@ describe("from one end to the other", () => {
     }).pipe(Effect.provide([VersionedStore.layerMemory, ScriptedModel.layer([{ text: "first" }, { text: "second" }])]))
   )
 
-  it.effect("PLAN-4 a plan that travelled is the same plan, and goes on with states of the other", () =>
+  it.effect("PLAN-4 a plan that travelled is the same plan, and resumes states of the other", () =>
     Effect.gen(function* () {
       const slow = Step.target("slow", ({ task }) =>
         task.includes("!") ? Effect.succeed(`${task}?`) : Step.pause("not yet")
@@ -379,7 +379,7 @@ describe("from one end to the other", () => {
     })
   )
 
-  it.effect("PLAN-9 what changed and what it looks like is said of plans themselves", () =>
+  it.effect("PLAN-9 differences and pictures are available of plans themselves", () =>
     Effect.gen(function* () {
       const plan = yield* shop
       const bound = yield* bind

@@ -35,7 +35,7 @@ describe("runMany", () => {
     })
   )
 
-  it.effect("PLAN-7 P06 concurrency bounds the runs, and bands those of their members", () =>
+  it.effect("PLAN-7 P06 concurrency bounds the runs, and parallel groups those of their members", () =>
     Effect.gen(function* () {
       const { fn } = log()
       let now = 0

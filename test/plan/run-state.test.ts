@@ -26,7 +26,7 @@ const tags = (events: ReadonlyArray<PlanRun.Event>) =>
   )
 
 describe("PLAN-8 what waits inside of a plan", () => {
-  it.effect("PLAN-8 calls and pauses of every depth are told with their path", () =>
+  it.effect("PLAN-8 calls and pauses of every depth are reported with their path", () =>
     Effect.gen(function* () {
       const state = yield* waits
       assert.deepStrictEqual(PlanRun.approvalRequests(state), [
@@ -142,7 +142,7 @@ describe("PLAN-8 what waits inside of a plan", () => {
 })
 
 describe("PLAN-6 snapshots", () => {
-  it.effect("L8 what is logged of a state holds nothing that was said; a secret in the context is not written", () =>
+  it.effect("L8 what is logged of a state holds no message text; a secret in the context is not written", () =>
     Effect.gen(function* () {
       const state = yield* PlanRun.stateCodec.decode(golden("plan-run-state-finished"))
       const logged = inspect(state) + JSON.stringify(state) + String(state)

@@ -204,7 +204,7 @@ describe("schemas of steps", () => {
     })
   )
 
-  it.effect("PLAN-2 that JSON Schema cannot tell are problems, all of them", () =>
+  it.effect("PLAN-2 that JSON Schema cannot express are problems, all of them", () =>
     Effect.gen(function* () {
       const opaque = Schema.declare((u): u is symbol => typeof u === "symbol")
       const error = yield* Effect.flip(
@@ -241,7 +241,7 @@ describe("schemas of steps", () => {
 })
 
 describe("functions of steps", () => {
-  it.effect("PLAN-1 see what the input schema decodes to, and give what the output schema encodes", () =>
+  it.effect("PLAN-1 see what the input schema decodes to, and return what the output schema encodes", () =>
     Effect.gen(function* () {
       const target = yield* functionOf(
         Step.make("a", {
@@ -265,7 +265,7 @@ describe("functions of steps", () => {
     })
   )
 
-  it.effect("PLAN-5 that are given or give something else fail in words, without the value", () =>
+  it.effect("PLAN-5 that receive or return something else fail in words, without the value", () =>
     Effect.gen(function* () {
       const secret = "hunter2"
       // Sound: what a program without types may give
@@ -322,7 +322,7 @@ describe("what the agent of a step answers", () => {
 
   const outputOf = (step: Step.Any) => Effect.map(definitionOf(step), (definition) => definition?.output)
 
-  it.effect("PLAN-1 is the output of the step that says none, whichever way the agent is there", () =>
+  it.effect("PLAN-1 is the output of a step without one, whichever way the agent is there", () =>
     Effect.gen(function* () {
       const named = { name: "Verdict", json }
       assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: critic })), named)
@@ -356,7 +356,7 @@ describe("what the agent of a step answers", () => {
     })
   )
 
-  it.effect("PLAN-1 is not said where it is a text, or where nobody knows it yet", () =>
+  it.effect("PLAN-1 is absent where it is a text, or where it is not known yet", () =>
     Effect.gen(function* () {
       const texts = Agent.make("texts", {})
       assert.isUndefined(yield* outputOf(Step.make("a", { target: texts })))
@@ -367,7 +367,7 @@ describe("what the agent of a step answers", () => {
     })
   )
 
-  it.effect("PLAN-1 routes, and gives later steps what they take", () =>
+  it.effect("PLAN-1 routes, and types what later steps take", () =>
     Effect.gen(function* () {
       const plan = yield* Plan.make(
         Step.make("judge", { target: critic, routesBy: "next" }),

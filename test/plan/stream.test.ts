@@ -38,7 +38,7 @@ describe("streams", () => {
     })
   )
 
-  it.effect("PLAN-7 bands, failures, retries and pauses", () =>
+  it.effect("PLAN-7 parallel groups, failures, retries and pauses", () =>
     Effect.gen(function* () {
       const { fn, ran } = log()
       const flaky = fn("flaky", () => (ran.length < 3 ? Effect.fail("once") : "ok"))
@@ -77,7 +77,7 @@ describe("streams", () => {
     })
   )
 
-  it.effect("PLAN-7 what nested plans and agents tell comes with the way to them; facts are told once", () =>
+  it.effect("PLAN-7 events of nested plans and agents come with the way to them; recorded events come once", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const inner = yield* Plan.bind(
@@ -104,7 +104,7 @@ describe("streams", () => {
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: "hello" }])))
   )
 
-  it.effect("PLAN-7 Checkpointed follows what is written, when the journal says where", () =>
+  it.effect("PLAN-7 Checkpointed follows a write, when the journal returns its key", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a") })))
@@ -120,7 +120,7 @@ describe("streams", () => {
     })
   )
 
-  it.effect("PLAN-7 PlanEvent.result is what run gives; a failure is the stream's", () =>
+  it.effect("PLAN-7 PlanEvent.result is what run returns; a failure is the stream's", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const bound = yield* Plan.bind(
@@ -193,7 +193,7 @@ describe("textDeltas", () => {
     Effect.map(Stream.runCollect(PlanEvent.textDeltas(stream)), (found) => found.join("|"))
   const model = ScriptedModel.layer(["one", "two", "three", "four"].map((text) => ({ text })))
 
-  it.effect("PLAN-7 S17.3 the last text comes once: when the last step did not say it", () =>
+  it.effect("PLAN-7 S17.3 the last text comes once: when the last step did not emit it", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("w", { target: writer })))
@@ -215,7 +215,7 @@ describe("textDeltas", () => {
     })
   )
 
-  it.effect("PLAN-7 K08 members of a band are not heard; an answer that concludes comes at the end", () =>
+  it.effect("PLAN-7 K08 members of a parallel group are not heard; an answer that concludes comes at the end", () =>
     Effect.gen(function* () {
       const { fn } = log()
       const bound = yield* Plan.make(

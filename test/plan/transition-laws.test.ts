@@ -128,7 +128,7 @@ describe("laws of the core of plans, over random plans, outcomes, decisions, int
   )
 
   it.prop(
-    "PLAN-5 each fact applies once, and every prefix is a state that can be gone on from",
+    "PLAN-5 each event applies once, and every prefix is a state that can be resumed",
     [Script],
     ([script]) => {
       const rules = rulesOf(script)

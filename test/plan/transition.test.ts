@@ -99,7 +99,7 @@ const visit = (
 const band = (name: string) => step(name, { parallel: true })
 
 describe("PLAN-5 where a run goes", () => {
-  it("PLAN-5 S6 steps run as declared; a plan without steps gives its input", () => {
+  it("PLAN-5 S6 steps run as declared; a plan without steps returns its input", () => {
     assert.deepStrictEqual(visit([step("a"), step("b")]), ["a", "b"])
     const empty = planTransition.makeRules(plan())
     assert.deepStrictEqual(planTransition.next(empty, started(empty)), {
@@ -108,7 +108,7 @@ describe("PLAN-5 where a run goes", () => {
     })
   })
 
-  it("PLAN-5 S7.3 a route without afterBranches is a detour: it goes on from there as declared", () => {
+  it("PLAN-5 S7.3 a route without afterBranches is a detour: the plan continues from there as declared", () => {
     const steps = [step("a", routes("c")), step("b"), step("c"), step("d")]
     assert.deepStrictEqual(visit(steps, { a: ["c"] }), ["a", "c", "d"])
     assert.deepStrictEqual(visit(steps), ["a", "b", "c", "d"])
@@ -220,13 +220,13 @@ describe("PLAN-5 where a run goes", () => {
     assert.deepStrictEqual(visit(steps, always, 3), ["a", "b", "a", "LimitReached"])
   })
 
-  it("PLAN-5 S8 a band costs one turn, counts in declared order, and cannot route", () => {
+  it("PLAN-5 S8 a parallel group costs one turn, counts in declared order, and cannot route", () => {
     const steps = [step("a"), { ...band("b"), ...routes("a") }, band("c"), band("d"), step("e")]
     assert.deepStrictEqual(visit(steps, { b: ["a"] }, 3), ["a", "b", "c", "d", "e"])
     assert.deepStrictEqual(visit(steps, {}, 2), ["a", "b", "c", "d", "LimitReached"])
   })
 
-  it("PLAN-5 S8.1 a rejoin into a band runs the rest of it", () => {
+  it("PLAN-5 S8.1 a rejoin into a parallel group runs the rest of it", () => {
     const steps = [step("a", { ...routes("b"), afterBranches: "d" }), step("b"), band("c"), band("d"), step("e")]
     assert.deepStrictEqual(visit(steps, { a: ["b"] }), ["a", "b", "d", "e"])
   })
@@ -240,13 +240,13 @@ describe("PLAN-5 where a run goes", () => {
   })
 })
 
-describe("PLAN-5 bands and what they keep", () => {
+describe("PLAN-5 parallel groups and what they keep", () => {
   const rules = planTransition.makeRules(
     plan(step("a"), band("b"), { ...band("c"), writes: "k" }, band("d"), step("e"))
   )
   const inBand = after(rules, [go("a"), done("a"), go("b"), go("c"), go("d")])
 
-  it("S8.5 S8.7 nothing of a band counts before all of it has finished, and then in declared order", () => {
+  it("S8.5 S8.7 nothing of a parallel group counts before all of it has finished, and then in declared order", () => {
     const two = after(rules, [done("d"), done("c", 3)], inBand)
     assert.deepStrictEqual(pluck(PlanRun.history(two), "step"), ["a"])
     assert.strictEqual(PlanRun.writes(two).size, 0)
@@ -286,7 +286,7 @@ describe("PLAN-5 bands and what they keep", () => {
     })
   })
 
-  it("PLAN-6 a resumed band runs only what has no result, and costs no further turn", () => {
+  it("PLAN-6 a resumed parallel group runs only what has no result, and costs no further turn", () => {
     const ended = finish(rules, after(rules, [done("b"), failed("c"), done("d")], inBand))
     const again = after(rules, [resumed], ended)
     assert.deepStrictEqual(planTransition.next(rules, again), { _tag: "RunSteps", steps: ["c"] })
@@ -297,7 +297,7 @@ describe("PLAN-5 bands and what they keep", () => {
   })
 })
 
-describe("PLAN-6 going on", () => {
+describe("PLAN-6 resuming", () => {
   it("S13.8 branches and the counter survive; the limit of a resume replaces the old one", () => {
     const rules = planTransition.makeRules({
       ...plan(step("a", { ...routes("b"), afterBranches: "d" }), step("b"), step("c"), step("d")),
@@ -349,7 +349,7 @@ describe("PLAN-6 going on", () => {
     })
   })
 
-  it("S16.4 after an interruption nothing starts, what runs may end, and all of it goes on later", () => {
+  it("S16.4 after an interruption nothing starts, what runs may end, and all of it can be resumed", () => {
     const rules = planTransition.makeRules(plan(band("a"), band("b"), step("c")))
     const stopped = after(rules, [go("a"), go("b"), { _tag: "PlanInterrupted", at, reason: "stop" }, done("a")])
     assert.isTrue(Result.isFailure(planTransition.apply(rules, stopped, go("b"))))
@@ -370,7 +370,7 @@ describe("PLAN-6 going on", () => {
     assert.deepStrictEqual(planTransition.next(rules, again), { _tag: "RunSteps", steps: ["b"] })
   })
 
-  it("PLAN-7 what is completed or concluded does not go on", () => {
+  it("PLAN-7 what is completed or concluded cannot be resumed", () => {
     const rules = planTransition.makeRules(plan(step("a")))
     const completed = finish(rules, after(rules, [go("a"), done("a")]))
     assert.include(
@@ -390,7 +390,7 @@ describe("PLAN-6 going on", () => {
   })
 })
 
-describe("PLAN-5 facts that do not fit are refused, and say why", () => {
+describe("PLAN-5 events that do not fit are refused with the reason", () => {
   const inner = planTransition.makeRules(plan(step("x")))
   const rules = planTransition.makeRules(plan(step("a", routes("c")), step("n"), step("c")), new Map([["n", inner]]))
   const toN: ReadonlyArray<PlanRun.Event> = [go("a"), done("a"), { _tag: "RouteTaken", at, step: "a" }, go("n")]

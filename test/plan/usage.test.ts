@@ -37,7 +37,7 @@ describe("usage", () => {
     }).pipe(Effect.provide(model))
   )
 
-  it.effect("PLAN-7 S12.3 of a band that failed counts, and once, also after a resume", () =>
+  it.effect("PLAN-7 S12.3 of a parallel group that failed counts, and once, also after a resume", () =>
     Effect.gen(function* () {
       const { fn } = log()
       let broken = true

@@ -217,7 +217,7 @@ describe("PLAN-3 When", () => {
       })
   )
 
-  it("PLAN-3 what is wrong with a condition is told with its place", () => {
+  it("PLAN-3 problems of a condition have a place", () => {
     const problems = (when: When.When) => problemsOf(when).map(({ path }) => path)
     assert.deepStrictEqual(problems(When.and(When.always, When.not(When.payload.matches("(")))), [
       ["conditions", 1, "condition", "pattern"]
