@@ -38,10 +38,10 @@ export interface Secret {
   readonly kind: "key" | "redacted"
 }
 
-/** What is left of a JSON Pointer in which the token `*` is any one token and `**` any number of them. */
+/** The rest of a JSON Pointer in which the token `*` is any one token and `**` any number of them. */
 type Pattern = ReadonlyArray<string>
 
-/** What is left of the patterns one token further down. */
+/** The patterns one token further down. */
 const advance = (patterns: ReadonlyArray<Pattern>, key: string): ReadonlyArray<Pattern> =>
   patterns.flatMap((pattern) => {
     const [token] = pattern
