@@ -9,21 +9,21 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as AgentDefinition from "../agent/AgentDefinition.ts"
-import type * as agentData from "../agent/internal/agentData.ts"
+import * as agentData from "../agent/internal/agentData.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import type * as Message from "../conversation/Message.ts"
 import type * as history from "../conversation/internal/history.ts"
 import type { JsonObject } from "../payload/Json.ts"
-import type { PayloadError } from "../payload/PayloadError.ts"
+import { defined } from "../payload/internal/base.ts"
 import * as untrusted from "../payload/internal/untrusted.ts"
 import * as ToolContract from "../tool/ToolContract.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 
-const ShortText = <S extends Schema.Top>(item: S, max: number) => Schema.Array(item).check(Schema.isMaxLength(max))
+const optionalKey = Schema.optionalKey
+
+const atMost = <S extends Schema.Top>(max: number, item: S) => Schema.Array(item).check(Schema.isMaxLength(max))
 
 const FiniteNumber = Schema.Finite.check(Schema.makeFilter((n) => !Object.is(n, -0), { expected: "no negative zero" }))
-
-const JsonKey = Schema.Literals(["a", "b", "city", "constructor", "größe"])
 
 type JsonValue = null | boolean | number | string | ReadonlyArray<JsonValue> | { readonly [key: string]: JsonValue }
 
@@ -33,323 +33,221 @@ const JsonValue: Schema.Codec<JsonValue> = Schema.suspend(() =>
     Schema.Boolean,
     FiniteNumber,
     Schema.String,
-    ShortText(JsonValue, 3),
-    Schema.Struct({ a: Schema.optionalKey(JsonValue), größe: Schema.optionalKey(JsonValue) })
+    atMost(3, JsonValue),
+    Schema.Struct({ a: optionalKey(JsonValue), größe: optionalKey(JsonValue) })
   ])
 )
 
-const Entries = ShortText(Schema.Struct({ key: JsonKey, value: JsonValue }), 2)
+const JsonObjectValue = Schema.Record(Schema.Literals(["city", "constructor", "größe"]), optionalKey(JsonValue))
 
-const ProviderOptions = Schema.optionalKey(
-  Schema.Struct({ provider: Schema.Literals(["openai", "anthropic"]), value: JsonValue })
+const Options = optionalKey(
+  Schema.Union([Schema.Struct({ openai: JsonValue }), Schema.Struct({ anthropic: JsonValue })])
 )
-
-const TextPart = Schema.Struct({ type: Schema.Literal("text"), text: Schema.String, options: ProviderOptions })
 
 const FilePart = Schema.Struct({
   type: Schema.Literal("file"),
   mediaType: Schema.Literals(["image/png", "application/pdf"]),
-  fileName: Schema.optionalKey(Schema.Literals(["a.png", "übersicht.pdf"])),
-  data: Schema.Literals(["AQID", "", "https://example.com/a.png", "https://example.com/ü?b=c#d"]),
-  options: ProviderOptions
+  fileName: optionalKey(Schema.Literals(["a.png", "übersicht.pdf"])),
+  data: Schema.Union([
+    Schema.Struct({ type: Schema.Literal("base64"), base64: Schema.Literals(["AQID", ""]) }),
+    Schema.Struct({
+      type: Schema.Literal("url"),
+      url: Schema.Literals(["https://example.com/a.png", "https://example.com/%C3%BC?b=c#d"])
+    })
+  ]),
+  options: Options
 })
 
-const ContentParts = ShortText(Schema.Union([TextPart, FilePart]), 3)
+const TokenCount = optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 100_000 })))
 
-const ResultShape = Schema.Union([
-  Schema.Struct({ type: Schema.Literal("success"), value: JsonValue, content: ContentParts }),
-  Schema.Struct({
-    type: Schema.Literal("failure"),
-    name: Schema.Literals(["timeout_error", "not_found", "", "interrupted"]),
-    message: Schema.String,
-    value: Schema.optionalKey(JsonValue),
-    content: ContentParts
+const MessageDetails = Schema.Struct({
+  usage: optionalKey(Schema.Struct({ inputTokens: TokenCount, outputTokens: TokenCount, reasoningTokens: TokenCount })),
+  metadata: optionalKey(JsonObjectValue),
+  options: Options
+})
+
+/** The turns of conversations, with parts as messages hold them. With `sendable` models accept all of them. */
+const makeTurn = (sendable: boolean) => {
+  const TextPart = Schema.Struct({
+    type: Schema.Literal("text"),
+    text: sendable ? Schema.NonEmptyString : Schema.String,
+    options: Options
   })
-])
+  const Content = Schema.NonEmptyArray(Schema.Union([TextPart, FilePart])).check(Schema.isMaxLength(3))
+  const ToolCall = {
+    arguments: sendable ? JsonObjectValue : Schema.Union([JsonObjectValue, JsonValue]),
+    text: Schema.Literals(sendable ? ["none", "spaced"] : ["none", "spaced", "malformed"]),
+    options: Options,
+    result: Schema.Union([
+      Schema.TaggedStruct("Value", { value: JsonValue }),
+      Schema.TaggedStruct("Success", { content: Content, value: JsonValue }),
+      Schema.TaggedStruct("Failure", {
+        type: Schema.Literals(["timeout_error", "not_found", "", "interrupted"]),
+        message: Schema.String,
+        value: optionalKey(JsonValue),
+        content: optionalKey(Content)
+      })
+    ]),
+    resultOptions: Options
+  }
+  const CallPart = Schema.Struct({
+    type: Schema.Literal("call"),
+    name: Schema.Literals(["get_order", "search", "math/add"]),
+    ...ToolCall
+  })
+  const ProviderCallPart = Schema.Struct({
+    type: Schema.Literal("provider"),
+    name: Schema.Literals(["web_search", "code_execution"]),
+    ...ToolCall,
+    /** In this message, in the next of the turn if there is one, or not at all. */
+    answered: Schema.Literals(["here", "next", "never"])
+  })
+  const ReasoningPart = Schema.Struct({ type: Schema.Literal("reasoning"), text: Schema.String, options: Options })
+  const Answer = Schema.Struct({
+    parts: atMost(4, Schema.Union([TextPart, FilePart, ReasoningPart, CallPart, ProviderCallPart])),
+    model: optionalKey(Schema.Literals(["gpt-5.2", "claude"])),
+    finishReason: optionalKey(Schema.Literals(["stop", "tool-calls", "length", "pause"])),
+    details: MessageDetails,
+    /** The results arrive last call first. */
+    reversed: Schema.Boolean,
+    /** The number of missing results, if this is the end. */
+    open: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 3 }))
+  })
+  const User = Schema.NonEmptyArray(
+    Schema.Union([Schema.Struct({ ...TextPart.fields, text: Schema.NonEmptyString }), FilePart])
+  )
+  return Schema.Struct({
+    user: User.check(Schema.isMaxLength(3)),
+    details: MessageDetails,
+    answers: atMost(3, Answer)
+  })
+}
 
-const ToolName = Schema.Literals(["get_order", "search", "math/add"])
+const AnyTurn = makeTurn(false)
 
-const ArgumentsShape = Schema.Union([
-  Schema.Struct({ type: Schema.Literal("object"), entries: Entries }),
-  /** Text as received: the same object with spaces. */
-  Schema.Struct({ type: Schema.Literal("spaced"), entries: Entries }),
-  Schema.Struct({ type: Schema.Literal("other"), value: JsonValue }),
-  Schema.Struct({ type: Schema.Literal("malformed"), text: Schema.Literals(["{bad", "[1,", "nope"]) })
-])
+const SendableTurn = makeTurn(true)
 
-const CallPart = Schema.Struct({
-  type: Schema.Literal("call"),
-  tool: ToolName,
-  arguments: ArgumentsShape,
-  options: ProviderOptions,
-  result: ResultShape,
-  resultOptions: ProviderOptions
-})
+type Turn = typeof AnyTurn.Type
 
-const ProviderCallPart = Schema.Struct({
-  type: Schema.Literal("provider"),
-  tool: Schema.Literals(["web_search", "code_execution"]),
-  arguments: ArgumentsShape,
-  options: ProviderOptions,
-  /** In this message, in the next of the turn where there is one, or not at all. */
-  answered: Schema.Literals(["here", "next", "never"]),
-  result: ResultShape,
-  resultOptions: ProviderOptions
-})
+type Answer = Turn["answers"][number]
 
-const ReasoningPart = Schema.Struct({
-  type: Schema.Literal("reasoning"),
-  text: Schema.String,
-  options: ProviderOptions
-})
-
-const TokenCount = Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 100_000 })))
-
-const AnswerDetails = Schema.Struct({
-  usage: Schema.optionalKey(
-    Schema.Struct({ inputTokens: TokenCount, outputTokens: TokenCount, reasoningTokens: TokenCount })
-  ),
-  metadata: Schema.optionalKey(Entries),
-  options: ProviderOptions
-})
-
-const Answer = Schema.Struct({
-  parts: ShortText(Schema.Union([TextPart, FilePart, ReasoningPart, CallPart, ProviderCallPart]), 4),
-  model: Schema.optionalKey(Schema.Literals(["gpt-5.2", "claude"])),
-  finishReason: Schema.optionalKey(Schema.Literals(["stop", "tool-calls", "length", "pause"])),
-  about: AnswerDetails,
-  /** Whether results arrive last call first. */
-  reversed: Schema.Boolean,
-  /** How many results are missing, if this is the end. */
-  open: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 3 }))
-})
-
-type Answer = typeof Answer.Type
-
-const Turn = Schema.Struct({ user: ContentParts, about: AnswerDetails, answers: ShortText(Answer, 3) })
-
-type Turn = typeof Turn.Type
+type Call = Extract<Answer["parts"][number], { readonly type: "call" | "provider" }>
 
 const ConversationHead = Schema.Struct({
-  system: Schema.optionalKey(Schema.String),
-  tokenLimit: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 200_000 })))
+  system: optionalKey(Schema.String),
+  tokenLimit: optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 200_000 }))),
+  /** The first turn has no user message. */
+  greeting: Schema.Boolean
 })
 
 interface ConversationScript {
   readonly head: typeof ConversationHead.Type
   readonly turns: ReadonlyArray<Turn>
-  /** Whether the first turn has no user message. */
-  readonly greeting: boolean
-}
-
-type AnswerPart = Answer["parts"][number]
-
-type AnswerDetails = typeof AnswerDetails.Type
-
-type ResultShape = typeof ResultShape.Type
-
-type ArgumentsShape = typeof ArgumentsShape.Type
-
-type ProviderOptions = typeof ProviderOptions.Type
-
-type Entries = typeof Entries.Type
-
-type ContentParts = (typeof ContentParts.Type)[number]
-
-interface BuildSettings {
-  readonly open?: boolean | undefined
-  readonly sendable?: boolean | undefined
 }
 
 const startTime = 1_760_000_000_000
 
 /** The messages of a script. Ids and times count up. */
-const buildMessages = (self: ConversationScript, settings: BuildSettings): ReadonlyArray<Message.Message> => {
+const buildMessages = (
+  { head, turns }: ConversationScript,
+  options: ConversationOptions | undefined
+): ReadonlyArray<Message.Message> => {
   const all: Array<Message.Message> = []
   let callCount = 0
-  const stamp = (about?: AnswerDetails): Omit<Message.SystemMessage, "role" | "content"> => ({
+  const stamp = (details?: typeof MessageDetails.Type) => ({
     id: `m${all.length}`,
     createdAt: DateTime.makeUnsafe(startTime + all.length * 1000),
-    ...(about?.usage === undefined ? undefined : { usage: about.usage }),
-    ...(about?.metadata === undefined ? undefined : { metadata: entriesObject(about.metadata) }),
-    ...optionsField(about?.options)
+    ...details
   })
-
-  if (self.head.system !== undefined) all.push({ role: "system", ...stamp(), content: self.head.system })
-  for (const [index, turn] of self.turns.entries()) {
-    if (index > 0 || !self.greeting) {
-      all.push({ role: "user", ...stamp(turn.about), content: sendableContent(turn.user) })
-    }
-    let carried: Array<Message.ToolResultPart> = []
+  if (head.system !== undefined) all.push({ role: "system", ...stamp(), content: head.system })
+  for (const [index, turn] of turns.entries()) {
+    if (index > 0 || !head.greeting) all.push({ role: "user", ...stamp(turn.details), content: turn.user })
+    let carried: ReadonlyArray<Message.ToolResultPart> = []
     for (const [position, answer] of turn.answers.entries()) {
-      const isEnd = index === self.turns.length - 1 && position === turn.answers.length - 1
-      const { content, later, results } = buildParts(answer, () => `call_${callCount++}`, settings)
+      const { content, later, results } = buildParts(answer, () => `call_${callCount++}`)
       const whole = [...carried, ...content]
       carried = later
-      all.push({
-        role: "assistant",
-        ...stamp(answer.about),
-        content:
-          settings.sendable === true && !whole.some(isSendable) ? [...whole, ToolResult.textPart("Well.")] : whole,
-        ...(answer.model === undefined ? undefined : { model: answer.model }),
-        ...(answer.finishReason === undefined ? undefined : { finishReason: answer.finishReason })
-      } satisfies Message.AssistantMessage)
+      const { finishReason, model } = answer
+      const spoken = options?.sendable === true && whole.length === 0 ? [ToolResult.textPart("Well.")] : whole
+      const fields = { content: spoken, ...defined({ model, finishReason }) }
+      all.push({ role: "assistant", ...stamp(answer.details), ...fields })
+      const isEnd = index === turns.length - 1 && position === turn.answers.length - 1
+      const missing = isEnd && options?.open !== false ? Math.min(answer.open, results.length) : 0
       const arrived = answer.reversed ? results.toReversed() : results
-      const open = isEnd && settings.open !== false ? answer.open : 0
-      for (const result of arrived.slice(0, arrived.length - Math.min(open, arrived.length))) {
-        all.push({ role: "tool", ...stamp(), ...result } satisfies Message.ToolMessage)
-      }
+      for (const result of arrived.slice(0, results.length - missing)) all.push({ role: "tool", ...stamp(), ...result })
     }
   }
   return all
 }
 
-const isSendable = (part: Message.AssistantPart): boolean => part.type !== "text" || part.text !== ""
-
-const buildParts = (answer: Answer, nextId: () => string, settings: BuildSettings) => {
+const buildParts = (answer: Answer, nextId: () => string) => {
   const content: Array<Message.AssistantPart> = []
   const later: Array<Message.ToolResultPart> = []
   const results: Array<Pick<Message.ToolMessage, "callId" | "name" | "result" | "options">> = []
   for (const part of answer.parts) {
-    switch (part.type) {
-      case "text":
-      case "file":
-        if (settings.sendable !== true || isTextPart(part)) content.push(buildContent(part))
-        break
-      case "reasoning":
-        content.push({ type: "reasoning", text: part.text, ...optionsField(part.options) })
-        break
-      case "call": {
-        const call = buildCall(part, nextId(), settings)
-        content.push(call)
-        results.push({
-          callId: call.id,
-          name: call.name,
-          result: buildResult(part.result, settings),
-          ...optionsField(part.resultOptions)
-        })
-        break
-      }
-      case "provider": {
-        const call: Message.ToolCallPart = { ...buildCall(part, nextId(), settings), providerExecuted: true }
-        content.push(call)
-        const result: Message.ToolResultPart = {
-          type: "tool-result",
-          id: call.id,
-          name: call.name,
-          result: buildResult(part.result, settings),
-          ...optionsField(part.resultOptions)
-        }
-        if (part.answered === "here") content.push(result)
-        if (part.answered === "next") later.push(result)
-        break
-      }
+    if (part.type !== "call" && part.type !== "provider") {
+      content.push(part)
+      continue
+    }
+    const id = nextId()
+    const { name } = part
+    const result = { result: buildResult(part.result), ...defined({ options: part.resultOptions }) }
+    const call = {
+      type: "tool-call" as const,
+      id,
+      name,
+      ...buildArguments(part),
+      ...defined({ options: part.options })
+    }
+    if (part.type === "call") {
+      content.push(call)
+      results.push({ callId: id, name, ...result })
+    } else {
+      content.push({ ...call, providerExecuted: true })
+      const answered: Message.ToolResultPart = { type: "tool-result", id, name, ...result }
+      if (part.answered === "here") content.push(answered)
+      if (part.answered === "next") later.push(answered)
     }
   }
   return { content, later, results }
 }
 
-const buildCall = (
-  part: Extract<AnswerPart, { type: "call" | "provider" }>,
-  id: string,
-  settings: BuildSettings
-): Message.ToolCallPart => ({
-  type: "tool-call",
-  id,
-  name: part.tool,
-  ...buildArguments(part.arguments, settings),
-  ...optionsField(part.options)
-})
-
-const buildArguments = (
-  given: ArgumentsShape,
-  settings: BuildSettings
-): Pick<Message.ToolCallPart, "arguments" | "text"> => {
-  switch (given.type) {
-    case "object":
-      return { arguments: entriesObject(given.entries) }
-    case "spaced": {
-      const json = entriesObject(given.entries)
-      return { arguments: json, text: JSON.stringify(json, null, 1) }
-    }
-    case "other":
-      return { arguments: settings.sendable === true ? { value: given.value } : given.value }
-    case "malformed":
-      return settings.sendable === true ? { arguments: {} } : { arguments: given.text, text: given.text }
-  }
+/** Arguments as received: without their text, with spaces in it, or not as JSON. */
+const buildArguments = (call: Call): Pick<Message.ToolCallPart, "arguments" | "text"> => {
+  if (call.text === "malformed") return { arguments: "{bad", text: "{bad" }
+  const text = call.text === "spaced" ? JSON.stringify(call.arguments, null, 1) : undefined
+  return { arguments: call.arguments, ...defined({ text }) }
 }
 
-const buildResult = (given: ResultShape, settings: BuildSettings): ToolResult.ToolResult => {
-  const content = nonEmpty(given.content.filter((part) => settings.sendable !== true || isTextPart(part)))
-  if (given.type === "success") return ToolResult.success(given.value, content)
-  const failure = ToolResult.failure(given.name, given.message, given.value)
-  return content === undefined ? failure : { ...failure, content }
-}
+const buildResult = (result: Call["result"]): ToolResult.ToolResult =>
+  result._tag === "Value" ? ToolResult.success(result.value) : result
 
-const isTextPart = (part: ContentParts): boolean => part.type === "file" || part.text !== ""
-
-const nonEmpty = (given: ReadonlyArray<ContentParts>): ToolResult.NonEmptyContent | undefined => {
-  const [first, ...rest] = given.map(buildContent)
-  return first === undefined ? undefined : [first, ...rest]
-}
-
-/** User content says something. */
-const sendableContent = (given: ReadonlyArray<ContentParts>): ToolResult.NonEmptyContent => {
-  const [first, ...rest] = given.filter(isTextPart).map(buildContent)
-  return first === undefined ? [ToolResult.textPart("Hello")] : [first, ...rest]
-}
-
-const buildContent = (part: ContentParts): ToolResult.Content =>
-  part.type === "text"
-    ? { type: "text", text: part.text, ...optionsField(part.options) }
-    : ToolResult.filePart({
-        mediaType: part.mediaType,
-        fileName: part.fileName,
-        // URLs in the form that URL objects give them
-        data: part.data.startsWith("https:") ? new URL(part.data) : part.data,
-        options: optionsField(part.options)?.options
-      })
-
-const optionsField = (
-  given: ProviderOptions | undefined
-): { readonly options: ToolResult.ProviderOptions } | undefined =>
-  given === undefined ? undefined : { options: { [given.provider]: given.value } }
-
-const entriesObject = (entries: Entries): JsonObject =>
-  Object.fromEntries(entries.map(({ key, value }) => [key, value]))
-
-/**
- * What kind of conversations to generate.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ConversationOptions {
-  /** Whether calls may be open at the end; default `true`. */
+interface ConversationOptions {
   readonly open?: boolean | undefined
-  /** The largest number of turns; default 4. */
   readonly maxTurns?: number | undefined
-  /**
-   * Whether to leave out what models cannot be sent: arguments that are no object,
-   * empty text, messages that say nothing; default `false`.
-   */
   readonly sendable?: boolean | undefined
 }
 
 /**
  * Messages that are lawful in this order, ids and times included.
  *
+ * **Details**
+ *
+ * Options: `open` (default `true`) allows open calls at the end, `maxTurns` (default 4) limits
+ * the number of turns, `sendable` (default `false`) leaves out everything that models refuse:
+ * arguments that are not an object, empty text and empty messages.
+ *
  * @category generators
  * @since 0.1.0
  */
 export const messages = (options?: ConversationOptions): Arbitrary.Arbitrary<ReadonlyArray<Message.Message>> =>
-  Arbitrary.map(conversationScripts(options), (script) => buildMessages(script, options ?? {}))
+  Arbitrary.map(conversationScripts(options), (script) => buildMessages(script, options))
 
 /**
  * Lawful conversations: with and without a system message and a token limit; text,
  * files, reasoning, calls, results of every kind in any order, tools that the
  * provider runs, provider options, metadata and usage; closed, open or partly
- * answered at the end.
+ * answered at the end. The options are those of {@link messages}.
  *
  * **Example** (A law that holds)
  *
@@ -371,24 +269,23 @@ export const messages = (options?: ConversationOptions): Arbitrary.Arbitrary<Rea
 export const conversation = (options?: ConversationOptions): Arbitrary.Arbitrary<history.Conversation> =>
   // Never filters anything: the messages are lawful
   Arbitrary.filterMap(conversationScripts(options), (script) =>
-    Conversation.fromMessages(buildMessages(script, options ?? {}), { tokenLimit: script.head.tokenLimit })
+    Conversation.fromMessages(buildMessages(script, options), { tokenLimit: script.head.tokenLimit })
   )
 
-const conversationScripts = (options: ConversationOptions | undefined): Arbitrary.Arbitrary<ConversationScript> =>
-  Arbitrary.all({
+const conversationScripts = (options: ConversationOptions | undefined): Arbitrary.Arbitrary<ConversationScript> => {
+  const turn: Schema.Codec<Turn> = options?.sendable === true ? SendableTurn : AnyTurn
+  return Arbitrary.all({
     head: Arbitrary.schema(ConversationHead),
-    turns: Arbitrary.array(Arbitrary.schema(Turn), { maxLength: options?.maxTurns ?? 4 }),
-    greeting: Arbitrary.schema(Schema.Boolean)
+    turns: Arbitrary.array(Arbitrary.schema(turn), { maxLength: options?.maxTurns ?? 4 })
   })
-
-const optionalKey = Schema.optionalKey
+}
 
 const isWellFormed = (text: string): boolean => !/\p{Surrogate}/u.test(text)
 
 /** Any text that has a digest: without lone surrogates. */
 const AnyText = Schema.String.check(Schema.makeFilter(isWellFormed, { expected: "well-formed text" }))
 
-/** Text that says something, too. */
+/** Text with at least one visible character. */
 const WellFormedText = Schema.String.check(
   Schema.makeFilter((text) => text.trim() !== "" && isWellFormed(text), { expected: "text that is not blank" })
 )
@@ -455,24 +352,15 @@ const toJsonSchema = (properties: typeof PropertiesSchema.Type): JsonObject => {
 
 const Milliseconds = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000_000 }))
 
-const AnnotationsShape = Schema.Struct({
-  title: optionalKey(AnyText),
-  readonly: optionalKey(Schema.Boolean),
-  destructive: optionalKey(Schema.Boolean),
-  idempotent: optionalKey(Schema.Boolean),
-  openWorld: optionalKey(Schema.Boolean),
-  strict: optionalKey(Schema.Boolean)
-})
-
 const ToolShape = Schema.Struct({
   name: ToolNameText,
   description: optionalKey(WellFormedText),
   parameters: PropertiesSchema,
   success: optionalKey(PropertiesSchema),
   failure: optionalKey(PropertiesSchema),
-  timeout: Schema.Union([Milliseconds, Schema.Literal("infinity")]),
-  approval: Schema.Literals(["never", "always", "dynamic"]),
-  annotations: AnnotationsShape
+  timeout: Schema.Union([Milliseconds, Schema.Literal("Infinity")]),
+  approval: ToolContract.Approval,
+  annotations: Schema.Struct({ ...ToolContract.Annotations.fields, title: optionalKey(AnyText) })
 })
 
 const DefinitionShape = Schema.Struct({
@@ -481,59 +369,57 @@ const DefinitionShape = Schema.Struct({
   instructions: optionalKey(WellFormedText),
   modelOptions: ModelOptionsShape,
   maxSteps: Schema.Union([Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)), Schema.Literal("unlimited")]),
-  output: optionalKey(
-    Schema.Struct({ schema: PropertiesSchema, strategy: Schema.Literals(["native", "prompted", "tool"]) })
-  ),
-  reasoning: optionalKey(Schema.Literals(["off", "low", "medium", "high", "xhigh", "max"])),
+  output: optionalKey(Schema.Struct({ schema: PropertiesSchema, strategy: agentData.OutputStrategy })),
+  reasoning: optionalKey(agentData.ReasoningLevel),
   tools: Schema.Array(ToolShape)
 })
 
-/**
- * What kind of definitions to generate.
- *
- * @category models
- * @since 0.1.0
- */
-export interface AgentDefinitionOptions {
-  /** Only what wire version 1 holds without loss; default `false`. */
+type DefinitionShape = typeof DefinitionShape.Type
+
+/** `version1`: only what wire version 1 holds without loss. `maxTools`: default 3. */
+interface DefinitionOptions {
   readonly version1?: boolean | undefined
-  /** The largest number of tools; default 3. */
   readonly maxTools?: number | undefined
 }
 
-/**
- * A description of a definition: what is generated.
- *
- * @category models
- * @since 0.1.0
- */
-export type AgentDescription = typeof DefinitionShape.Type
+const toVersion1 = ({ output, ...rest }: DefinitionShape): DefinitionShape => ({
+  ...rest,
+  model: rest.model ?? "openai/gpt-5.2",
+  ...defined({ output: output?.strategy === "tool" ? { ...output, strategy: "native" as const } : output }),
+  tools: rest.tools.map(({ description = "A tool", name, parameters, timeout }) => ({
+    name,
+    description,
+    parameters,
+    timeout: timeout === "Infinity" ? 1 : timeout,
+    approval: "never",
+    annotations: {}
+  }))
+})
 
-const toVersion1 = (description: AgentDescription): AgentDescription => {
-  const { output, ...rest } = description
-  return {
+const buildDefinition = Effect.fnUntraced(function* ({ output, tools, ...rest }: DefinitionShape, maxTools: number) {
+  const distinct = new Map(tools.map((tool) => [tool.name, tool]))
+  return yield* AgentDefinition.make({
     ...rest,
-    model: description.model ?? "openai/gpt-5.2",
-    ...(output === undefined
-      ? {}
-      : { output: { schema: output.schema, strategy: output.strategy === "tool" ? "native" : output.strategy } }),
-    tools: description.tools.map((tool) => ({
-      name: tool.name,
-      description: tool.description ?? "A tool",
-      parameters: tool.parameters,
-      timeout: tool.timeout === "infinity" ? 1 : tool.timeout,
-      approval: "never",
-      annotations: {}
-    }))
-  }
-}
-
-const distinctTools = (tools: AgentDescription["tools"], max: number): AgentDescription["tools"] =>
-  [...new Map(tools.map((tool) => [tool.name, tool])).values()].slice(0, max)
+    output: output === undefined ? undefined : { ...output, schema: toJsonSchema(output.schema) },
+    tools: yield* Effect.forEach([...distinct.values()].slice(0, maxTools), ({ failure, success, ...tool }) =>
+      ToolContract.make({
+        ...tool,
+        parameters: toJsonSchema(tool.parameters),
+        success: success && toJsonSchema(success),
+        failure: failure && toJsonSchema(failure)
+      })
+    )
+  })
+})
 
 /**
- * Descriptions of well-formed definitions: with and without every optional part,
- * awkward names and property names, finite and infinite timeouts.
+ * Well-formed definitions: with and without every optional part, awkward names and property
+ * names, finite and infinite timeouts.
+ *
+ * **Details**
+ *
+ * Options: `maxTools` (default 3) limits the number of tools, `version1` (default `false`)
+ * leaves out everything that wire version 1 cannot hold.
  *
  * **Example** (A law that holds)
  *
@@ -543,9 +429,8 @@ const distinctTools = (tools: AgentDescription["tools"], max: number): AgentDesc
  * import { Arbitraries } from "effect-emissary/testing"
  * import assert from "node:assert"
  *
- * const check = Arbitrary.checkEffect(Arbitraries.agentDescription(), (description) =>
+ * const check = Arbitrary.checkEffect(Arbitraries.agentDefinition(), (definition) =>
  *   Effect.gen(function*() {
- *     const definition = yield* Arbitraries.buildAgentDefinition(description)
  *     const decoded = yield* Effect.flatMap(AgentDefinition.encode(definition), AgentDefinition.decode)
  *     return (yield* AgentDefinition.digest(decoded)) === (yield* AgentDefinition.digest(definition))
  *   })
@@ -556,37 +441,10 @@ const distinctTools = (tools: AgentDescription["tools"], max: number): AgentDesc
  * @category generators
  * @since 0.1.0
  */
-export const agentDescription = (options?: AgentDefinitionOptions): Arbitrary.Arbitrary<AgentDescription> =>
-  Arbitrary.map(Arbitrary.schema(DefinitionShape), (generated) => {
-    const limited = { ...generated, tools: distinctTools(generated.tools, options?.maxTools ?? 3) }
-    return options?.version1 === true ? toVersion1(limited) : limited
-  })
-
-const toContract = (tool: AgentDescription["tools"][number]) =>
-  ToolContract.make({
-    name: tool.name,
-    description: tool.description,
-    parameters: toJsonSchema(tool.parameters),
-    success: tool.success === undefined ? undefined : toJsonSchema(tool.success),
-    failure: tool.failure === undefined ? undefined : toJsonSchema(tool.failure),
-    timeout: tool.timeout === "infinity" ? "Infinity" : tool.timeout,
-    approval: tool.approval,
-    annotations: tool.annotations
-  })
-
-/**
- * The definition of a description.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const buildAgentDefinition = Effect.fnUntraced(function* (
-  description: AgentDescription
-): Effect.fn.Return<agentData.AgentDefinition, PayloadError | ToolContract.ToolContractError> {
-  const { output, tools, ...rest } = description
-  return yield* AgentDefinition.make({
-    ...rest,
-    output: output === undefined ? undefined : { schema: toJsonSchema(output.schema), strategy: output.strategy },
-    tools: yield* Effect.forEach(tools, toContract)
-  })
-})
+export const agentDefinition = (options?: DefinitionOptions): Arbitrary.Arbitrary<agentData.AgentDefinition> =>
+  // Never filters anything: the shapes are well-formed
+  Arbitrary.filterMap(Arbitrary.schema(DefinitionShape), (shape) =>
+    Effect.runSync(
+      Effect.result(buildDefinition(options?.version1 === true ? toVersion1(shape) : shape, options?.maxTools ?? 3))
+    )
+  )

@@ -217,9 +217,8 @@ describe("AgentDefinition.encode", () => {
 })
 
 describe("AgentDefinition laws", () => {
-  it.effect.prop("L3 version 2: decode is the inverse of encode", [Arbitraries.agentDescription()], ([description]) =>
+  it.effect.prop("L3 version 2: decode is the inverse of encode", [Arbitraries.agentDefinition()], ([definition]) =>
     Effect.gen(function* () {
-      const definition = yield* Arbitraries.buildAgentDefinition(description)
       const decoded = yield* Effect.flatMap(AgentDefinition.encode(definition), AgentDefinition.decode)
       assert.deepStrictEqual(json(decoded), json(definition))
       const fromText = yield* Effect.flatMap(AgentDefinition.encodeJson(definition), AgentDefinition.decodeJson)
@@ -229,23 +228,22 @@ describe("AgentDefinition laws", () => {
 
   it.effect.prop(
     "L3 version 1: decode is the inverse of encode, where nothing is lost",
-    [Arbitraries.agentDescription({ version1: true })],
-    ([description]) =>
+    [Arbitraries.agentDefinition({ version1: true })],
+    ([definition]) =>
       Effect.gen(function* () {
-        const definition = yield* Arbitraries.buildAgentDefinition(description)
         const wire = yield* AgentDefinition.encode(definition, { version: 1 })
         assert.deepStrictEqual(json(yield* AgentDefinition.decode(wire)), json(definition))
       })
   )
 
-  /** What version 1 can say: it has a model, descriptions and finite timeouts. */
-  const sayable = Arbitrary.map(Arbitraries.agentDescription(), (description) => ({
-    ...description,
-    model: description.model ?? "openai/gpt-5.2",
-    tools: description.tools.map((tool) => ({
+  /** Version 1 requires a model, descriptions and finite timeouts. */
+  const expressible = Arbitrary.map(Arbitraries.agentDefinition(), (definition) => ({
+    ...definition,
+    model: definition.model ?? "openai/gpt-5.2",
+    tools: definition.tools.map((tool) => ({
       ...tool,
       description: tool.description ?? "A tool",
-      timeout: tool.timeout === "infinity" ? 1000 : tool.timeout
+      timeout: Duration.isFinite(tool.timeout) ? tool.timeout : Duration.seconds(1)
     }))
   }))
 
@@ -266,9 +264,8 @@ describe("AgentDefinition laws", () => {
     }
   }
 
-  it.effect.prop("L3 version 1 loses exactly what it says", [sayable], ([description]) =>
+  it.effect.prop("L3 version 1 loses exactly what it says", [expressible], ([definition]) =>
     Effect.gen(function* () {
-      const definition = yield* Arbitraries.buildAgentDefinition(description)
       const written = yield* Effect.result(AgentDefinition.encode(definition, { version: 1 }))
       const losses =
         written._tag === "Failure" && written.failure._tag === "LossyEncoding" ? written.failure.losses : []
@@ -277,9 +274,8 @@ describe("AgentDefinition laws", () => {
     })
   )
 
-  it.effect.prop("L3 the digest depends on what is said only", [Arbitraries.agentDescription()], ([description]) =>
+  it.effect.prop("L3 the digest depends on what is said only", [Arbitraries.agentDefinition()], ([definition]) =>
     Effect.gen(function* () {
-      const definition = yield* Arbitraries.buildAgentDefinition(description)
       const digest = yield* AgentDefinition.digest(definition)
       assert.match(digest, /^sha256:[0-9a-f]{64}$/u)
       const again = yield* Effect.flatMap(
