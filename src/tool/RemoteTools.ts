@@ -4,7 +4,7 @@
  * {@link layerServer} puts a toolkit behind HTTP. On the other side
  * {@link layerRuntime} executes the calls of an agent that was rebuilt from data,
  * and {@link layerHandlers} moves the tools of an agent that exists in code by
- * swapping one layer. All three speak the one interface of `RemoteToolsApi`.
+ * swapping one layer. All three use the one interface of {@link Api}.
  *
  * **Without this library**
  *
@@ -22,12 +22,12 @@
  *
  * `contractDigest` (from `GET /tools`), `context` and `deadline` may be added.
  * Status 200 carries a result, also of an unknown tool or of arguments that do
- * not fit; every other status is a refusal of `RemoteToolsError`.
+ * not fit; every other status is a refusal: `{ "_tag", "message" }`.
  *
  * **Security**
  *
- * Whoever holds the token can call every tool of the server with any arguments:
- * approvals are asked for by the agent, not by the server. The token is compared
+ * The holder of the token can call every tool of the server with any arguments:
+ * the agent asks for approvals, not the server. The token is compared
  * in constant time before the body is read. Use TLS beyond one machine. The
  * context of the run is a claim of the caller; the server ignores it unless its
  * `context` option judges it.
@@ -52,31 +52,23 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
-import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
-import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
-import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
-import * as HttpApiSecurity from "effect/http-api/HttpApiSecurity"
-import * as OpenApi from "effect/http-api/OpenApi"
 import type * as Etag from "effect/http/Etag"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
-import * as EffectHttpClient from "effect/http/HttpClient"
-import type { HttpClient } from "effect/http/HttpClient"
+import * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
 import type { HttpPlatform } from "effect/http/HttpPlatform"
 import * as HttpRouter from "effect/http/HttpRouter"
-import type { HttpRouter as EffectHttpRouter } from "effect/http/HttpRouter"
-import type * as HttpServerError from "effect/http/HttpServerError"
 import type * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Digest from "../payload/Digest.ts"
 import * as Json from "../payload/Json.ts"
 import * as Limits from "../payload/Limits.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
+import { defined, kindOf } from "../payload/internal/base.ts"
 import * as RunContext from "./RunContext.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as ToolResult from "./ToolResult.ts"
@@ -97,37 +89,9 @@ import * as remoteProtocol from "./internal/remoteProtocol.ts"
  * @category errors
  * @since 0.1.0
  */
-export class Denied extends Schema.TaggedError<Denied>("effect-emissary/tool/Denied")(
-  "Denied",
-  { message: Schema.String },
-  { httpApiStatus: 403 }
-) {}
-
-/**
- * Every refusal of a tool server.
- *
- * @category errors
- * @since 0.1.0
- */
-export const Refusal = Schema.Union([
-  remoteProtocol.InvalidRequest,
-  remoteProtocol.UnsupportedProtocol,
-  remoteProtocol.Unauthorized,
-  Denied,
-  remoteProtocol.UnknownEndpoint,
-  remoteProtocol.ContractMismatch,
-  remoteProtocol.RequestTooLarge,
-  remoteProtocol.UnsupportedMediaType,
-  remoteProtocol.InternalError
-])
-
-/**
- * Every refusal of a tool server.
- *
- * @category errors
- * @since 0.1.0
- */
-export type Refusal = typeof Refusal.Type
+export class Denied extends Schema.TaggedError<Denied>("effect-emissary/tool/Denied")("Denied", {
+  message: Schema.String
+}) {}
 
 /**
  * An option of a layer in `RemoteTools` is not usable: an empty token, or a URL
@@ -207,854 +171,19 @@ export const Unavailable = Schema.Struct({
 export type Unavailable = typeof Unavailable.Type
 
 /**
- * Who calls: the name of the token that the request carried.
+ * The interface of a tool server, to derive clients and documents from.
  *
  * **Details**
  *
- * A server with one token calls it `default`. A server with several gives each a
- * name.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Principal {
-  readonly name: string
-}
-
-/**
- * The caller of the request being handled.
- *
- * @category services
- * @since 0.1.0
- */
-export class CurrentPrincipal extends Context.Service<CurrentPrincipal, Principal>()(
-  "effect-emissary/tool/CurrentPrincipal"
-) {}
-
-/**
- * Checks the bearer token, before anything else of the request is looked at.
- *
- * @category middleware
- * @since 0.1.0
- */
-export class Authorization extends HttpApiMiddleware.Service<Authorization, { provides: CurrentPrincipal }>()(
-  "effect-emissary/tool/Authorization",
-  {
-    security: { bearer: HttpApiSecurity.bearer },
-    error: remoteProtocol.Unauthorized
-  }
-) {}
-
-/**
- * `POST /tools/execute`: runs one tool call.
- *
- * **Details**
- *
- * Status 200 means that the call has a result, which may be a failure of the
- * tool, an unknown tool, or arguments that do not fit. Every other status is a
- * refusal: the tool did not run (except 500, where nobody knows).
- *
- * @category endpoints
- * @since 0.1.0
- */
-export const executeEndpoint = HttpApiEndpoint.post("executeTool", "/tools/execute", {
-  payload: remoteProtocol.Request,
-  success: remoteProtocol.Response,
-  error: [
-    remoteProtocol.InvalidRequest,
-    remoteProtocol.UnsupportedProtocol,
-    Denied,
-    remoteProtocol.ContractMismatch,
-    remoteProtocol.RequestTooLarge,
-    remoteProtocol.UnsupportedMediaType,
-    remoteProtocol.InternalError
-  ]
-}).annotateMerge(
-  OpenApi.annotations({
-    summary: "Run one tool call",
-    description:
-      "Status 200 means that the call has a result, which may be a failure of the tool, an unknown tool, or arguments that do not fit. Every other status is a refusal."
-  })
-)
-
-/**
- * `GET /tools`: the contracts of all tools.
- *
- * @category endpoints
- * @since 0.1.0
- */
-export const listEndpoint = HttpApiEndpoint.get("listTools", "/tools", {
-  success: remoteProtocol.ToolList,
-  error: remoteProtocol.InternalError
-}).annotateMerge(OpenApi.annotations({ summary: "List the tools of this server" }))
-
-/**
- * The endpoints, behind {@link Authorization}.
- *
- * @category groups
- * @since 0.1.0
- */
-export class ToolsGroup extends HttpApiGroup.make("tools", { topLevel: true })
-  .add(executeEndpoint, listEndpoint)
-  .middleware(Authorization)
-  .annotateMerge(OpenApi.annotations({ title: "Tools" })) {}
-
-/**
- * The interface of a tool server.
+ * `POST /tools/execute` runs one tool call. Status 200 means that the call has a
+ * result, which may be a failure of the tool, an unknown tool, or arguments that do
+ * not fit. Every other status is a refusal: the tool did not run (except 500, where it
+ * may have). `GET /tools` lists the contracts of all tools.
  *
  * @category apis
  * @since 0.1.0
  */
-export class Api extends HttpApi.make("effect-emissary/tools")
-  .add(ToolsGroup)
-  .annotateMerge(OpenApi.annotations({ title: "Emissary tool server", version: "1" })) {}
-
-/** One token, or several by the name of who holds them. */
-type Tokens = Redacted.Redacted<string> | { readonly [name: string]: Redacted.Redacted<string> }
-
-/** Finds the name under which a token is known. */
-type MatchToken = (candidate: Redacted.Redacted<string>) => Effect.Effect<string | undefined>
-
-/** A text without a digest (it is no well-formed Unicode) equals no token. */
-const digestToken = (text: string): Effect.Effect<string> => Effect.orElseSucceed(Digest.sha256(text), () => "")
-
-/**
- * Compares two digests of equal length to the last character.
- *
- * Digests, because equal lengths say nothing about the token, and because what
- * the loop reveals about a digest is of no use for guessing its origin.
- */
-const equalDigests = (a: string, b: string): boolean => {
-  let difference = a.length ^ b.length
-  for (let index = 0; index < a.length; index++) {
-    difference |= a.charCodeAt(index) ^ b.charCodeAt(index % b.length)
-  }
-  return difference === 0 && a !== ""
-}
-
-const isSingleToken = (tokens: Tokens): tokens is Redacted.Redacted<string> => Redacted.isRedacted(tokens)
-
-/** Refuses tokens that would let anybody in. */
-const checkToken = (token: Redacted.Redacted<string>, option: string): Effect.Effect<string, InvalidOption> => {
-  const value = Redacted.value(token)
-  return value.trim() === "" || /[^\x20-\x7e]/.test(value)
-    ? Effect.fail(
-        new InvalidOption({
-          option,
-          message: `"${option}" must be a non-empty text of printable ASCII characters, which is what a header can hold`
-        })
-      )
-    : Effect.succeed(value)
-}
-
-/** Prepares the comparison; the tokens themselves are not kept. */
-const makeMatcher = Effect.fnUntraced(function* (tokens: Tokens) {
-  const entries = isSingleToken(tokens) ? ([["default", tokens]] as const) : Object.entries(tokens)
-  if (entries.length === 0) {
-    return yield* new InvalidOption({ option: "token", message: `"token" names no token` })
-  }
-  const known = yield* Effect.forEach(entries, ([name, token]) =>
-    checkToken(token, isSingleToken(tokens) ? "token" : `token.${name}`).pipe(
-      Effect.flatMap(digestToken),
-      Effect.map((digest) => ({ name, digest }))
-    )
-  )
-  const match: MatchToken = (candidate) =>
-    Effect.map(digestToken(Redacted.value(candidate)), (candidate) => {
-      let found: string | undefined
-      for (const { digest, name } of known) if (equalDigests(digest, candidate)) found = name
-      return found
-    })
-  return match
-})
-
-const requestName = "tool call"
-
-const requestTooLarge = (limit: number): typeof remoteProtocol.RequestTooLarge.Type =>
-  remoteProtocol.RequestTooLarge.make({ message: `The body is larger than ${limit} bytes`, limit })
-
-const checkMediaType = (request: HttpServerRequest.HttpServerRequest) => {
-  const header = request.headers["content-type"]
-  return header === undefined || header.split(";")[0]?.trim().toLowerCase() === "application/json"
-    ? Effect.void
-    : Effect.fail(remoteProtocol.UnsupportedMediaType.make({ message: "The body must be application/json" }))
-}
-
-const unreadableBody = (limit: number) => (error: HttpServerError.HttpServerError) =>
-  error.reason._tag === "RequestParseError" && error.reason.reason === "BodyTooLarge"
-    ? requestTooLarge(limit)
-    : remoteProtocol.InvalidRequest.make({ message: "The body could not be read", issues: [] })
-
-const readBytes = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, limit: number) {
-  if (Number(request.headers["content-length"] ?? 0) > limit) return yield* Effect.fail(requestTooLarge(limit))
-  const buffer = yield* request.arrayBuffer.pipe(
-    Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(limit)),
-    Effect.mapError(unreadableBody(limit))
-  )
-  if (buffer.byteLength > limit) return yield* Effect.fail(requestTooLarge(limit))
-  return new Uint8Array(buffer)
-})
-
-const invalidRequest = ({ message, reason }: PayloadError): typeof remoteProtocol.InvalidRequest.Type =>
-  remoteProtocol.InvalidRequest.make({
-    message,
-    issues:
-      reason._tag === "Invalid" ? reason.issues.map(({ expected, found, path }) => ({ expected, found, path })) : []
-  })
-
-/** A number as it is, of anything else the kind. */
-const formatProtocol = (json: Schema.Json): string =>
-  typeof json === "number" ? String(json) : json === null ? "null" : Array.isArray(json) ? "array" : typeof json
-
-const checkProtocol = (json: Schema.Json) =>
-  Json.isObject(json) && Object.hasOwn(json, "protocol") && json["protocol"] !== remoteProtocol.protocolVersion
-    ? Effect.fail(
-        remoteProtocol.UnsupportedProtocol.make({
-          message: `Protocol ${formatProtocol(json["protocol"] ?? null)} is not supported, protocol ${remoteProtocol.protocolVersion} is`,
-          found: formatProtocol(json["protocol"] ?? null),
-          supported: [remoteProtocol.protocolVersion]
-        })
-      )
-    : Effect.void
-
-/** Reads and checks the body. Nothing of it is looked at before its size is known to be acceptable. */
-const readRequest = (limits: Partial<Limits.Limits> | undefined) => {
-  const decode = Json.decode(remoteProtocol.Request, { what: requestName, limits })
-  return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
-    yield* checkMediaType(request)
-    const { maxBytes } = yield* Limits.resolve(limits)
-    const body = yield* readBytes(request, maxBytes)
-    const json = yield* Effect.mapError(Json.parse(body, { what: requestName, limits }), invalidRequest)
-    yield* checkProtocol(json)
-    return yield* Effect.mapError(decode(json), invalidRequest)
-  })
-}
-
-const unexpectedFailure = ToolResult.failure(
-  "unhandled_error",
-  "The tool failed unexpectedly. The details are in the log of the tool server."
-)
-
-/** Logs a defect here and tells the caller nothing about it. */
-const hideToolDefects =
-  (body: boundTool.Body, name: string): boundTool.Body =>
-  (args, call) =>
-    Effect.catchCauseIf(body(args, call), Cause.hasDies, (cause) =>
-      Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
-        Effect.annotateLogs({ runId: call.runId, callId: call.callId }),
-        Effect.as(unexpectedFailure)
-      )
-    )
-
-/**
- * Lets the services that the handlers were given win over those of the HTTP
- * server: a handler with a confined `FileSystem` must not get the server's own.
- * The span and the scope are those of the request.
- */
-const preferOwnServices = (body: boundTool.Body, handler: Tool.Handler<string>): boundTool.Body => {
-  const own = effectAi.withoutBindingScope(handler.context)
-  return (args, call) =>
-    Effect.updateContext(body(args, call), (request: Context.Context<never>) => Context.merge(request, own))
-}
-
-/** Binds the tools that have a handler: those that a model provider runs have none. */
-const bindToolkit = Effect.fnUntraced(function* <Tools extends Record<string, Tool.Any>>(
-  toolkit: Toolkit.Toolkit<Tools>
-): Effect.fn.Return<ReadonlyArray<boundTool.BoundTool>, ToolContract.ToolContractError, Tool.HandlersFor<Tools>> {
-  const bound: Array<boundTool.BoundTool> = []
-  for (const tool of Object.values(toolkit.tools)) {
-    const handler = yield* boundTool.handlerOf(tool)
-    if (Option.isNone(handler)) continue
-    const local = yield* boundTool.fromTool(tool, handler.value)
-    bound.push({
-      ...local,
-      body: Option.map(local.body, (body) => hideToolDefects(preferOwnServices(body, handler.value), tool.name))
-    })
-  }
-  return bound
-})
-
-type ServerPath = `/${string}`
-
-interface ServerConfig {
-  readonly set: boundTool.ToolSet
-  readonly match: MatchToken
-  readonly context: (claimed: Json.JsonObject, principal: Principal) => Effect.Effect<Json.JsonObject, Denied>
-  readonly limits: Partial<Limits.Limits> | undefined
-  readonly path: ServerPath
-}
-
-/** A defect of the server, or of the application's `context` function, stays in the log. */
-const hideServerDefects = <A, E, R>(
-  effect: Effect.Effect<A, E, R>
-): Effect.Effect<A, E | typeof remoteProtocol.InternalError.Type, R> =>
-  Effect.catchCauseIf(
-    effect,
-    Cause.hasDies,
-    Effect.fnUntraced(function* (cause) {
-      yield* Effect.logError("The tool server failed unexpectedly", cause)
-      return yield* Effect.fail(
-        remoteProtocol.InternalError.make({ message: "The tool server failed. Its log has the details." })
-      )
-    })
-  )
-
-const jsonResponse = (body: string): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.text(body, { contentType: "application/json" })
-
-const encodeContract = (
-  contract: ToolContract.ToolContract
-): (typeof remoteProtocol.ToolList.Encoded)["tools"][number] => ({
-  name: contract.name,
-  ...(contract.description === undefined ? undefined : { description: contract.description }),
-  parameters: contract.parameters,
-  ...(contract.success === undefined ? undefined : { success: contract.success }),
-  ...(contract.failure === undefined ? undefined : { failure: contract.failure }),
-  timeout: Duration.isFinite(contract.timeout) ? Duration.toMillis(contract.timeout) : null,
-  approval: contract.approval,
-  annotations: contract.annotations,
-  digest: contract.digest
-})
-
-/** Runs the call; what comes out is what the caller gets with status 200. */
-const executeCall = Effect.fnUntraced(function* (
-  options: ServerConfig,
-  request: typeof remoteProtocol.Request.Type,
-  context: Json.JsonObject
-) {
-  const tool = options.set.tools.get(request.name)
-  if (tool !== undefined && request.contractDigest !== undefined && request.contractDigest !== tool.contract.digest) {
-    return yield* Effect.fail(
-      remoteProtocol.ContractMismatch.make({
-        message: `The server has another version of tool ${JSON.stringify(request.name)}`,
-        tool: request.name,
-        expected: tool.contract.digest,
-        found: request.contractDigest
-      })
-    )
-  }
-  const prepared = yield* boundCall.prepare(
-    options.set,
-    { id: request.callId, name: request.name, arguments: request.arguments },
-    { runId: request.runId, context, deadline: request.deadline }
-  )
-  if (Result.isFailure(prepared)) return prepared.failure
-  return yield* Option.getOrElse(prepared.success.execute, () =>
-    Effect.succeed(ToolResult.failure("unknown_tool", `The server cannot run tool ${JSON.stringify(request.name)}`))
-  )
-})
-
-const respondWithResult = (options: ServerConfig, callId: string, result: ToolResult.ToolResult) => {
-  const body: typeof remoteProtocol.Response.Encoded = { protocol: remoteProtocol.protocolVersion, callId, result }
-  return Effect.map(Json.stringify(body, { what: "tool result", limits: options.limits }), jsonResponse)
-}
-
-const handleExecute = (options: ServerConfig) => {
-  const read = readRequest(options.limits)
-  return Effect.fnUntraced(function* (http: HttpServerRequest.HttpServerRequest) {
-    const principal = yield* CurrentPrincipal
-    const request = yield* read(http)
-    const context = yield* options.context(request.context ?? {}, principal)
-    const result = yield* executeCall(options, request, context)
-    return yield* respondWithResult(options, request.callId, result).pipe(
-      Effect.catch((error) =>
-        Effect.orDie(
-          respondWithResult(
-            options,
-            request.callId,
-            ToolResult.failure("execution_error", `The result cannot be sent: ${error.message}`)
-          )
-        )
-      )
-    )
-  }, hideServerDefects)
-}
-
-const layerAuthorization = (match: MatchToken) =>
-  Layer.succeed(
-    Authorization,
-    Authorization.of({
-      bearer: Effect.fnUntraced(function* (effect, { credential }) {
-        const name = yield* match(credential)
-        if (name === undefined) {
-          return yield* Effect.fail(
-            remoteProtocol.Unauthorized.make({ message: "The bearer token is missing or wrong" })
-          )
-        }
-        return yield* Effect.provideService(effect, CurrentPrincipal, { name })
-      })
-    })
-  )
-
-const joinPath = (path: ServerPath, rest: string): ServerPath =>
-  path.endsWith("/") ? `${path}${rest}` : `${path}/${rest}`
-
-/** Answers what no endpoint answers, below `/tools` only: the rest of the server belongs to the application. */
-const layerUnknownEndpoints = (path: ServerPath) => {
-  const tools = joinPath(path, "tools")
-  const body: typeof remoteProtocol.UnknownEndpoint.Encoded = {
-    _tag: "UnknownEndpoint",
-    message: `The endpoints are POST ${joinPath(tools, "execute")}, GET ${tools} and GET ${joinPath(path, "openapi.json")}`
-  }
-  const answer = Effect.orDie(HttpServerResponse.json(body, { status: 404 }))
-  return Layer.mergeAll(
-    HttpRouter.add("*", joinPath(tools, ":unknown/*"), answer),
-    HttpRouter.add("POST", tools, answer),
-    HttpRouter.add("PUT", tools, answer),
-    HttpRouter.add("PATCH", tools, answer),
-    HttpRouter.add("DELETE", tools, answer)
-  )
-}
-
-/** The routes as a layer over the router of the application. */
-const layerApi = (options: ServerConfig) => {
-  const api = Api.prefix(options.path)
-  const contracts: typeof remoteProtocol.ToolList.Encoded = {
-    protocol: remoteProtocol.protocolVersion,
-    tools: Array.from(options.set.tools.values(), (tool) => encodeContract(tool.contract))
-  }
-  const run = handleExecute(options)
-  const tools = HttpApiBuilder.group(api, "tools", (handlers) =>
-    handlers
-      .handleRaw("executeTool", ({ request }) => run(request))
-      .handleRaw("listTools", () =>
-        Json.stringify(contracts, { what: "tools", limits: options.limits }).pipe(
-          Effect.map(jsonResponse),
-          Effect.orDie,
-          hideServerDefects
-        )
-      )
-  )
-  return Layer.merge(
-    HttpApiBuilder.layer(api, { openapiPath: joinPath(options.path, "openapi.json") }).pipe(
-      Layer.provide(tools),
-      Layer.provide(layerAuthorization(options.match))
-    ),
-    layerUnknownEndpoints(options.path)
-  )
-}
-
-/** Why one attempt gave no result. */
-interface FailedCall {
-  readonly message: string
-  readonly value: Unavailable
-}
-
-/** The result that the model sees. */
-const toFailure = (failed: FailedCall): ToolResult.Failure =>
-  ToolResult.failure("remote_unavailable", failed.message, failed.value)
-
-const failedCall = (
-  reason: Unavailable["reason"],
-  outcome: Unavailable["outcome"],
-  message: string,
-  status?: number
-): FailedCall => ({ message, value: status === undefined ? { reason, outcome } : { reason, outcome, status } })
-
-const notExecuted = "the tool did not run"
-
-const unknownOutcome = "it is not known whether the tool ran"
-
-/** No longer than a sentence or two of the server's own words reach the model. */
-const maxQuoteLength = 500
-
-const quoteMessage = (message: string): string =>
-  message.length <= maxQuoteLength ? message : `${message.slice(0, maxQuoteLength)}... (${message.length} characters)`
-
-/** A server may repeat what it was sent; the token is nothing for the model. */
-const concealToken = (message: string, token: Redacted.Redacted<string>): string =>
-  message.replaceAll(Redacted.value(token), "<token>")
-
-/** How the model reads a refusal: the sentence, and whether the server's own words follow it. */
-interface RefusalText {
-  readonly reason: Unavailable["reason"]
-  readonly sentence: string
-  readonly quoted?: true
-}
-
-const refusalTexts: { readonly [Tag in Refusal["_tag"]]: RefusalText } = {
-  InvalidRequest: {
-    reason: "invalid_request",
-    sentence: `The tool server rejected the request, ${notExecuted}`,
-    quoted: true
-  },
-  UnsupportedProtocol: {
-    reason: "unsupported_protocol",
-    sentence: `The tool server speaks another protocol, ${notExecuted}`,
-    quoted: true
-  },
-  Unauthorized: { reason: "unauthorized", sentence: `The tool server rejected the token, ${notExecuted}` },
-  Denied: { reason: "denied", sentence: `The tool server denied the call, ${notExecuted}`, quoted: true },
-  UnknownEndpoint: { reason: "not_found", sentence: `There is no tool server at the configured URL, ${notExecuted}` },
-  ContractMismatch: { reason: "contract_mismatch", sentence: `The tool has changed, ${notExecuted}`, quoted: true },
-  RequestTooLarge: { reason: "request_too_large", sentence: `The call is too large, ${notExecuted}`, quoted: true },
-  UnsupportedMediaType: {
-    reason: "unsupported_media_type",
-    sentence: `The tool server rejected the request, ${notExecuted}`,
-    quoted: true
-  },
-  InternalError: { reason: "server_error", sentence: `The tool server failed, ${unknownOutcome}` }
-}
-
-const failedByTag = (tag: Refusal["_tag"], status: number, message = ""): FailedCall => {
-  const { quoted, reason, sentence } = refusalTexts[tag]
-  const text = quoted === true && message !== "" ? `${sentence}: ${message}` : sentence
-  return failedCall(reason, tag === "InternalError" ? "unknown" : "not_executed", text, status)
-}
-
-const tagByStatus: Readonly<Record<number, Refusal["_tag"]>> = {
-  401: "Unauthorized",
-  403: "Denied",
-  404: "UnknownEndpoint",
-  413: "RequestTooLarge"
-}
-
-/** For answers of proxies and of other servers. */
-const failedByStatus = (status: number): FailedCall => {
-  const tag = status >= 500 ? "InternalError" : tagByStatus[status]
-  return tag === undefined
-    ? failedCall(
-        "invalid_response",
-        "unknown",
-        `The tool server answered with status ${status}, ${unknownOutcome}`,
-        status
-      )
-    : failedByTag(tag, status)
-}
-
-/** Reads the body of an answer whose status is not 200. */
-const readRefusal = (
-  status: number,
-  body: Uint8Array,
-  options: { readonly limits?: Partial<Limits.Limits> | undefined; readonly token: Redacted.Redacted<string> }
-): Effect.Effect<FailedCall> =>
-  Json.decodeJson(Refusal, {
-    what: "answer of the tool server",
-    limits: options.limits,
-    onExcessProperty: "ignore"
-  })(body).pipe(
-    Effect.option,
-    Effect.map(
-      Option.match({
-        onNone: () => failedByStatus(status),
-        onSome: (refusal) =>
-          failedByTag(refusal._tag, status, quoteMessage(concealToken(refusal.message, options.token)))
-      })
-    )
-  )
-
-/** What is sent of a call, and what decides how long and how often. */
-interface RemoteCall {
-  readonly runId: string
-  readonly callId: string
-  readonly name: string
-  readonly arguments: Schema.Json
-  readonly contractDigest: string
-  readonly context: Json.JsonObject
-  /** The timeout of this call. */
-  readonly timeout: Duration.Duration
-  /** The timeout in the contract, which the server enforces by itself. */
-  readonly ownerTimeout: Duration.Duration
-  readonly deadline: number | undefined
-  readonly idempotent: boolean
-}
-
-interface Client {
-  readonly execute: (call: RemoteCall) => Effect.Effect<ToolResult.ToolResult>
-}
-
-/** Six attempts within about three seconds. */
-const defaultRetry = Schedule.exponential("100 millis").pipe(Schedule.upTo({ times: 5 }))
-
-const defaultMargin = Duration.seconds(5)
-
-const resolveEndpoint = (url: string | URL): Effect.Effect<string, InvalidOption> =>
-  Effect.try({
-    try: () => new URL(url),
-    catch: () => new InvalidOption({ option: "url", message: `"url" is not an absolute URL` })
-  }).pipe(
-    Effect.filterOrFail(
-      (url) => (url.protocol === "http:" || url.protocol === "https:") && url.username === "" && url.password === "",
-      () =>
-        new InvalidOption({
-          option: "url",
-          message: `"url" must begin with http:// or https:// and hold no user name or password; use "token"`
-        })
-    ),
-    Effect.map((url) => `${url.origin}${url.pathname.replace(/\/+$/, "")}/tools/execute`)
-  )
-
-/** When the caller stops waiting, where the server would not stop by itself before. */
-const deadlineOf = (call: RemoteCall, now: number): number | undefined => {
-  const own = Duration.isLessThan(call.timeout, call.ownerTimeout) ? now + Duration.toMillis(call.timeout) : Infinity
-  const deadline = Math.min(own, call.deadline ?? Infinity)
-  return Number.isFinite(deadline) ? deadline : undefined
-}
-
-const remainingTime = (call: RemoteCall, now: number): Duration.Duration =>
-  call.deadline === undefined
-    ? call.timeout
-    : Duration.min(call.timeout, Duration.millis(Math.max(0, call.deadline - now)))
-
-const collectBody = (
-  response: HttpClientResponse.HttpClientResponse,
-  limit: number
-): Effect.Effect<Uint8Array, FailedCall | HttpClientError.HttpClientError> => {
-  const tooLarge = failedCall(
-    "response_too_large",
-    "unknown",
-    `The tool server answered with more than ${limit} bytes, its result is lost`,
-    response.status
-  )
-  if (Number(response.headers["content-length"] ?? 0) > limit) return Effect.fail(tooLarge)
-  let size = 0
-  return response.stream.pipe(
-    Stream.tap((chunk) => {
-      size += chunk.byteLength
-      return size > limit ? Effect.fail(tooLarge) : Effect.void
-    }),
-    Stream.mkUint8Array
-  )
-}
-
-const invalidResponse = failedCall(
-  "invalid_response",
-  "unknown",
-  "The tool server gave an answer that is not a tool result, it is not known whether the tool ran",
-  200
-)
-
-const connectionLost = failedCall(
-  "connection_lost",
-  "unknown",
-  "The connection to the tool server was lost, it is not known whether the tool ran"
-)
-
-const serverUnreachable = failedCall(
-  "unreachable",
-  "not_executed",
-  "The tool server cannot be reached, the tool did not run"
-)
-
-const requestUnsendable = failedCall(
-  "invalid_request",
-  "not_executed",
-  "The request could not be made, the tool did not run"
-)
-
-const fromHttpError = (error: HttpClientError.HttpClientError): FailedCall =>
-  remoteProtocol.isUnreachable(error)
-    ? serverUnreachable
-    : remoteProtocol.isUnsendable(error)
-      ? requestUnsendable
-      : connectionLost
-
-const isHttpError = (error: FailedCall | HttpClientError.HttpClientError): error is HttpClientError.HttpClientError =>
-  "_tag" in error
-
-/**
- * `fetch` would follow a redirect to any host by itself, and take the arguments
- * and the context of the call along.
- */
-const refuseRedirects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(Effect.serviceOption(FetchHttpClient.RequestInit), (init) =>
-    Effect.provideService(effect, FetchHttpClient.RequestInit, {
-      ...Option.getOrUndefined(init),
-      redirect: "manual"
-    })
-  )
-
-/** A client over the `HttpClient` in the context. */
-const makeClient = Effect.fnUntraced(function* (options: ClientOptions) {
-  const url = yield* resolveEndpoint(options.url)
-  yield* checkToken(options.token, "token")
-  const http = EffectHttpClient.withScope(yield* EffectHttpClient.HttpClient)
-  const margin = Duration.fromInputUnsafe(options.margin ?? defaultMargin)
-  const retry = options.retry ?? defaultRetry
-  const decodeResponse = Json.decode(remoteProtocol.Response, {
-    what: "answer of the tool server",
-    limits: options.limits,
-    onExcessProperty: "ignore"
-  })
-
-  const answer = (call: RemoteCall, response: HttpClientResponse.HttpClientResponse) =>
-    Effect.gen(function* () {
-      const limits = yield* Limits.resolve(options.limits)
-      const bytes = yield* collectBody(response, limits.maxBytes)
-      if (response.status !== 200) return yield* Effect.fail(yield* readRefusal(response.status, bytes, options))
-      const json = Json.parse(bytes, { what: "answer of the tool server", limits: options.limits })
-      const decoded = yield* Effect.mapError(Effect.flatMap(json, decodeResponse), () => invalidResponse)
-      if (decoded.callId !== call.callId) return yield* Effect.fail(invalidResponse)
-      return decoded.result
-    })
-
-  const attempt = (
-    call: RemoteCall,
-    request: HttpClientRequest.HttpClientRequest
-  ): Effect.Effect<ToolResult.ToolResult, FailedCall> =>
-    http.execute(request).pipe(
-      refuseRedirects,
-      Effect.flatMap((response) => answer(call, response)),
-      Effect.mapError((error) => (isHttpError(error) ? fromHttpError(error) : error)),
-      Effect.scoped
-    )
-
-  const execute = Effect.fnUntraced(function* (call: RemoteCall): Effect.fn.Return<ToolResult.ToolResult> {
-    const now = yield* Clock.currentTimeMillis
-    const wait = remainingTime(call, now)
-    if (Duration.isZero(wait)) return boundCall.timeoutFailure(wait)
-    const deadline = deadlineOf(call, now)
-    const body: typeof remoteProtocol.Request.Encoded = {
-      protocol: remoteProtocol.protocolVersion,
-      runId: call.runId,
-      callId: call.callId,
-      name: call.name,
-      arguments: call.arguments,
-      contractDigest: call.contractDigest,
-      context: call.context,
-      ...(deadline === undefined ? undefined : { deadline })
-    }
-    const text = yield* Effect.result(Json.stringify(body, { what: "tool call", limits: options.limits }))
-    if (Result.isFailure(text)) {
-      const tooLarge = text.failure.reason._tag === "TooLarge" || text.failure.reason._tag === "TooDeep"
-      return toFailure(
-        failedCall(
-          tooLarge ? "request_too_large" : "invalid_request",
-          "not_executed",
-          `The call was not sent: ${text.failure.message}`
-        )
-      )
-    }
-    const request = HttpClientRequest.post(url, { acceptJson: true }).pipe(
-      HttpClientRequest.bearerToken(options.token),
-      HttpClientRequest.bodyText(text.success, "application/json")
-    )
-
-    // What the last attempt ended with, and whether any attempt may have reached the tool.
-    let last: FailedCall | undefined
-    let mayHaveRun = false
-    const judge = (failed: FailedCall): FailedCall =>
-      mayHaveRun && failed.value.outcome === "not_executed"
-        ? { message: connectionLost.message, value: { ...failed.value, outcome: "unknown" } }
-        : failed
-
-    return yield* Effect.suspend(() => {
-      last = undefined
-      return attempt(call, request)
-    }).pipe(
-      Effect.tapError((failed) =>
-        Effect.sync(() => {
-          mayHaveRun = mayHaveRun || failed.value.outcome === "unknown"
-          last = failed
-        })
-      ),
-      Effect.retry({
-        schedule: retry,
-        while: ({ value }) => value.reason === "unreachable" || (value.reason === "connection_lost" && call.idempotent)
-      }),
-      Effect.timeoutOrElse({
-        duration: Duration.sum(wait, margin),
-        orElse: () => (last === undefined ? Effect.succeed(boundCall.timeoutFailure(wait)) : Effect.fail(last))
-      }),
-      Effect.catch((failed) => Effect.succeed(toFailure(judge(failed))))
-    )
-  })
-
-  const client: Client = {
-    execute: (call) =>
-      Effect.withSpan(execute(call), "RemoteTools.execute", {
-        kind: "client",
-        attributes: { "emissary.tool.name": call.name, "emissary.call.id": call.callId, "emissary.run.id": call.runId }
-      })
-  }
-  return client
-})
-
-const forwardCall = (client: Client, call: boundCall.BoundCall): Effect.Effect<ToolResult.ToolResult> =>
-  client.execute({
-    runId: call.runId,
-    callId: call.id,
-    name: call.contract.name,
-    arguments: call.arguments,
-    contractDigest: call.contract.digest,
-    context: call.context,
-    timeout: call.timeout,
-    ownerTimeout: call.contract.timeout,
-    deadline: call.deadline,
-    idempotent: call.contract.annotations.idempotent === true
-  })
-
-type RemoteHandler = (
-  params: unknown,
-  context: { readonly toolCallId?: string | undefined }
-) => Effect.Effect<unknown, unknown, unknown>
-
-/** Failures that no handler made, so that no failure schema describes them. */
-const runtimeFailureTypes: ReadonlySet<string> = new Set<ToolResult.ReservedType>([
-  "unknown_tool",
-  "validation_error",
-  "timeout_error",
-  "unhandled_error",
-  "denied",
-  "interrupted",
-  "remote_unavailable"
-])
-
-const argumentsUnsendable = (name: string) =>
-  ToolResult.failure("execution_error", `The arguments of tool ${JSON.stringify(name)} cannot be written as JSON`)
-
-const resultMismatch = (name: string) =>
-  ToolResult.failure(
-    "execution_error",
-    `The tool server returned a result that tool ${JSON.stringify(name)} does not have`
-  )
-
-const makeHandler = (tool: Tool.Any, contract: ToolContract.ToolContract, client: Client): RemoteHandler => {
-  const encodeParams = Schema.isSchema(tool.parametersSchema)
-    ? Schema.encodeUnknownEffect(Schema.toCodecJson(tool.parametersSchema))
-    : Effect.succeed
-  const decodeSuccess = Schema.decodeUnknownEffect(Schema.toCodecJson(tool.successSchema))
-  const decodeFailure = Schema.decodeUnknownEffect(Schema.toCodecJson(tool.failureSchema))
-  const fail = (result: ToolResult.Failure) => Effect.fail(boundTool.carryResult(tool.name, result))
-  return Effect.fnUntraced(function* (params, { toolCallId }) {
-    const info = yield* boundTool.CallInfo
-    const context = yield* RunContext.RunContext
-    const args = yield* Effect.catch(encodeParams(params), () => fail(argumentsUnsendable(tool.name)))
-    const result = yield* client.execute({
-      runId: info?.runId ?? "",
-      callId: info?.callId ?? toolCallId ?? "",
-      name: tool.name,
-      // encoding with the JSON codec gave JSON; the client checks it once more before sending
-      arguments: args as Json.JsonObject,
-      contractDigest: contract.digest,
-      context,
-      timeout: contract.timeout,
-      ownerTimeout: contract.timeout,
-      deadline: info?.deadline,
-      idempotent: contract.annotations.idempotent === true
-    })
-    if (result._tag === "Success") {
-      return yield* Effect.catch(decodeSuccess(result.value), () => fail(resultMismatch(tool.name)))
-    }
-    if (result.value === undefined || runtimeFailureTypes.has(result.type)) return yield* fail(result)
-    const failure = yield* Effect.catch(decodeFailure(result.value), () => fail(result))
-    return yield* Effect.fail(failure)
-  })
-}
-
-/** Handlers for every tool of the toolkit that needs one. */
-const makeHandlers = Effect.fnUntraced(function* <Tools extends Record<string, Tool.Any>>(
-  toolkit: Toolkit.Toolkit<Tools>,
-  client: Client
-) {
-  const handlers: Record<string, RemoteHandler> = Object.create(null)
-  for (const [name, tool] of Object.entries(toolkit.tools)) {
-    if (Tool.isProviderDefined(tool) && !tool.requiresHandler) continue
-    handlers[name] = makeHandler(tool, yield* ToolContract.fromTool(tool), client)
-  }
-  // one handler per tool; its parameters, success and failure go through the schemas that the types are taken from
-  return handlers as Toolkit.HandlersFrom<Tools>
-})
+export const Api = remoteProtocol.Api
 
 /**
  * Options of {@link layerServer}.
@@ -1077,7 +206,7 @@ const makeHandlers = Effect.fnUntraced(function* <Tools extends Record<string, T
 export interface ServerOptions<R = never> {
   readonly token: Redacted.Redacted<string> | { readonly [name: string]: Redacted.Redacted<string> }
   readonly context?:
-    | ((claimed: Json.JsonObject, principal: Principal) => Effect.Effect<Json.JsonObject, Denied, R>)
+    | ((claimed: Json.JsonObject, principal: { readonly name: string }) => Effect.Effect<Json.JsonObject, Denied, R>)
     | undefined
   readonly limits?: Partial<Limits.Limits> | undefined
   readonly path?: `/${string}` | undefined
@@ -1177,7 +306,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
 ): Layer.Layer<
   never,
   InvalidOption | ToolContract.ToolContractError | boundTool.ToolNameError,
-  | EffectHttpRouter
+  | HttpRouter.HttpRouter
   | Etag.Generator
   | FileSystem
   | HttpPlatform
@@ -1190,15 +319,16 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
     Effect.gen(function* () {
       const match = yield* makeMatcher(options.token)
       const services = yield* Effect.context<R | Tool.HandlerServices<Tools[keyof Tools]>>()
+      const set = yield* boundTool.makeSet(yield* bindToolkit(toolkit))
       const { context } = options
-      return layerApi({
-        set: yield* boundTool.makeSet(yield* bindToolkit(toolkit)),
-        match,
-        context: (claimed, principal) =>
-          context === undefined ? Effect.succeed({}) : Effect.provideContext(context(claimed, principal), services),
-        limits: options.limits,
-        path: options.path ?? "/"
-      })
+      const judge: JudgeContext = (claimed, principal) =>
+        context === undefined
+          ? Effect.succeed({})
+          : context(claimed, principal).pipe(
+              Effect.provideContext(services),
+              Effect.mapError(({ message }) => remoteProtocol.Denied.make({ message }))
+            )
+      return Layer.provide(layerRoutes(set, judge, options), layerAuthorization(match))
     })
   )
 
@@ -1232,12 +362,12 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  */
 export const layerRuntime = (
   options: ClientOptions & { readonly maxConcurrency?: number | "unbounded" | undefined }
-): Layer.Layer<never, InvalidOption, HttpClient> =>
+): Layer.Layer<never, InvalidOption, HttpClient.HttpClient> =>
   Layer.effect(
     ToolRuntime.ToolRuntime,
     Effect.map(makeClient(options), (client) =>
       ToolRuntime.make({
-        dispatch: (call) => Option.getOrElse(call.execute, () => forwardCall(client, call)),
+        dispatch: (call) => Option.getOrElse(call.execute, () => client(call)),
         concurrency: options.maxConcurrency ?? 5
       })
     )
@@ -1310,5 +440,569 @@ export const layerHandlers = <Tools extends Record<string, Tool.Any>>(
 ): Layer.Layer<
   Tool.HandlersFor<Tools>,
   InvalidOption | ToolContract.ToolContractError,
-  HttpClient | Tool.ParametersEncodingServices<Tools[keyof Tools]> | Tool.ResultDecodingServices<Tools[keyof Tools]>
+  | HttpClient.HttpClient
+  | Tool.ParametersEncodingServices<Tools[keyof Tools]>
+  | Tool.ResultDecodingServices<Tools[keyof Tools]>
 > => toolkit.toLayer(Effect.flatMap(makeClient(options), (client) => makeHandlers(toolkit, client)))
+
+/** A text without a digest (it is no well-formed Unicode) equals no token. */
+const digestToken = (text: string): Effect.Effect<string> => Effect.orElseSucceed(Digest.sha256(text), () => "")
+
+/**
+ * Compares two digests of equal length to the last character.
+ *
+ * Digests, because equal lengths say nothing about the token, and because what
+ * the loop reveals about a digest is of no use for guessing its origin.
+ */
+const equalDigests = (a: string, b: string): boolean => {
+  let difference = a.length ^ b.length
+  for (let index = 0; index < a.length; index++) {
+    difference |= a.charCodeAt(index) ^ b.charCodeAt(index % b.length)
+  }
+  return difference === 0 && a !== ""
+}
+
+/** Refuses tokens that would let every caller in. */
+const checkToken = (token: Redacted.Redacted<string>, option: string): Effect.Effect<string, InvalidOption> => {
+  const value = Redacted.value(token)
+  return value.trim() === "" || /[^\x20-\x7e]/.test(value)
+    ? Effect.fail(
+        new InvalidOption({
+          option,
+          message: `"${option}" must be a non-empty text of printable ASCII characters, which is what a header can hold`
+        })
+      )
+    : Effect.succeed(value)
+}
+
+/** Finds the name of the caller by the token. The tokens themselves are not kept. */
+const makeMatcher = Effect.fnUntraced(function* (tokens: ServerOptions["token"]) {
+  const named: ReadonlyArray<readonly [option: string, name: string, token: Redacted.Redacted<string>]> =
+    Redacted.isRedacted(tokens)
+      ? [["token", "default", tokens]]
+      : Object.entries(tokens).map(([name, token]) => [`token.${name}`, name, token])
+  if (named.length === 0) {
+    return yield* new InvalidOption({ option: "token", message: `"token" names no token` })
+  }
+  const known = yield* Effect.forEach(named, ([option, name, token]) =>
+    Effect.map(Effect.flatMap(checkToken(token, option), digestToken), (digest) => ({ name, digest }))
+  )
+  return (candidate: Redacted.Redacted<string>) =>
+    Effect.map(digestToken(Redacted.value(candidate)), (candidate) => {
+      let found: string | undefined
+      for (const { digest, name } of known) if (equalDigests(digest, candidate)) found = name
+      return found
+    })
+})
+
+const layerAuthorization = (match: Effect.Success<ReturnType<typeof makeMatcher>>) =>
+  Layer.succeed(
+    remoteProtocol.Authorization,
+    remoteProtocol.Authorization.of({
+      bearer: Effect.fnUntraced(function* (effect, { credential }) {
+        const caller = yield* match(credential)
+        return yield* caller === undefined
+          ? Effect.fail(remoteProtocol.Unauthorized.make({ message: "The bearer token is missing or wrong" }))
+          : Effect.provideService(effect, remoteProtocol.CurrentCaller, caller)
+      })
+    })
+  )
+
+const checkMediaType = (request: HttpServerRequest.HttpServerRequest) => {
+  const header = request.headers["content-type"]
+  return header === undefined || header.split(";")[0]?.trim().toLowerCase() === "application/json"
+    ? Effect.void
+    : Effect.fail(remoteProtocol.UnsupportedMediaType.make({ message: "The body must be application/json" }))
+}
+
+const readBytes = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, limit: number) {
+  const tooLarge = remoteProtocol.RequestTooLarge.make({ message: `The body is larger than ${limit} bytes`, limit })
+  if (Number(request.headers["content-length"] ?? 0) > limit) return yield* Effect.fail(tooLarge)
+  const buffer = yield* request.arrayBuffer.pipe(
+    Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(limit)),
+    Effect.mapError(({ reason }) =>
+      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
+        ? tooLarge
+        : remoteProtocol.InvalidRequest.make({ message: "The body could not be read", issues: [] })
+    )
+  )
+  if (buffer.byteLength > limit) return yield* Effect.fail(tooLarge)
+  return new Uint8Array(buffer)
+})
+
+const invalidRequest = ({ message, reason }: PayloadError) =>
+  remoteProtocol.InvalidRequest.make({
+    message,
+    issues:
+      reason._tag === "Invalid" ? reason.issues.map(({ expected, found, path }) => ({ expected, found, path })) : []
+  })
+
+const checkProtocol = (json: Schema.Json) => {
+  const version = Json.isObject(json) && Object.hasOwn(json, "protocol") ? json["protocol"] : undefined
+  if (version === undefined || version === remoteProtocol.protocolVersion) return Effect.void
+  const found = typeof version === "number" ? String(version) : kindOf(version)
+  const supported = [remoteProtocol.protocolVersion]
+  const message = `Protocol ${found} is not supported, protocol ${remoteProtocol.protocolVersion} is`
+  return Effect.fail(remoteProtocol.UnsupportedProtocol.make({ message, found, supported }))
+}
+
+/** Reads and checks the body. Nothing of it is looked at before its size is known to be acceptable. */
+const readRequest = (limits: Partial<Limits.Limits> | undefined) => {
+  const options = { what: "tool call", limits }
+  const decode = Json.decode(remoteProtocol.Request, options)
+  return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
+    yield* checkMediaType(request)
+    const { maxBytes } = yield* Limits.resolve(limits)
+    const body = yield* readBytes(request, maxBytes)
+    const json = yield* Effect.mapError(Json.parse(body, options), invalidRequest)
+    yield* checkProtocol(json)
+    return yield* Effect.mapError(decode(json), invalidRequest)
+  })
+}
+
+const unexpectedFailure = ToolResult.failure(
+  "unhandled_error",
+  "The tool failed unexpectedly. The details are in the log of the tool server."
+)
+
+/** Logs a defect here; the caller receives nothing of it. */
+const hideToolDefects =
+  (body: boundTool.Body, name: string): boundTool.Body =>
+  (args, call) =>
+    Effect.catchCauseIf(body(args, call), Cause.hasDies, (cause) =>
+      Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
+        Effect.annotateLogs({ runId: call.runId, callId: call.callId }),
+        Effect.as(unexpectedFailure)
+      )
+    )
+
+/**
+ * Lets the services that the handlers captured win over those of the HTTP
+ * server: a handler with a confined `FileSystem` must not get the server's own.
+ * The span and the scope are those of the request.
+ */
+const preferOwnServices = (body: boundTool.Body, handler: Tool.Handler<string>): boundTool.Body => {
+  const own = effectAi.withoutBindingScope(handler.context)
+  return (args, call) =>
+    Effect.updateContext(body(args, call), (request: Context.Context<never>) => Context.merge(request, own))
+}
+
+/** Binds the tools that have a handler: those that a model provider runs have none. */
+const bindToolkit = Effect.fnUntraced(function* <Tools extends Record<string, Tool.Any>>(
+  toolkit: Toolkit.Toolkit<Tools>
+): Effect.fn.Return<ReadonlyArray<boundTool.BoundTool>, ToolContract.ToolContractError, Tool.HandlersFor<Tools>> {
+  const bound: Array<boundTool.BoundTool> = []
+  for (const tool of Object.values(toolkit.tools)) {
+    const handler = yield* boundTool.handlerOf(tool)
+    if (Option.isNone(handler)) continue
+    const local = yield* boundTool.fromTool(tool, handler.value)
+    bound.push({
+      ...local,
+      body: Option.map(local.body, (body) => hideToolDefects(preferOwnServices(body, handler.value), tool.name))
+    })
+  }
+  return bound
+})
+
+/** A defect of the server, or of the application's `context` function, stays in the log. */
+const hideServerDefects = <A, E, R>(
+  effect: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | typeof remoteProtocol.InternalError.Type, R> =>
+  Effect.catchCauseIf(
+    effect,
+    Cause.hasDies,
+    Effect.fnUntraced(function* (cause) {
+      yield* Effect.logError("The tool server failed unexpectedly", cause)
+      return yield* Effect.fail(
+        remoteProtocol.InternalError.make({ message: "The tool server failed. Its log has the details." })
+      )
+    })
+  )
+
+const jsonResponse = (body: string): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.text(body, { contentType: "application/json" })
+
+const encodeContract = (
+  contract: ToolContract.ToolContract
+): (typeof remoteProtocol.ToolList.Encoded)["tools"][number] => ({
+  ...contract,
+  timeout: Duration.isFinite(contract.timeout) ? Duration.toMillis(contract.timeout) : null
+})
+
+/** Runs the call. The result is sent with status 200. */
+const executeCall = Effect.fnUntraced(function* (
+  set: boundTool.ToolSet,
+  request: typeof remoteProtocol.Request.Type,
+  context: Json.JsonObject
+) {
+  const { arguments: args, callId, contractDigest: found, deadline, name, runId } = request
+  const expected = set.tools.get(name)?.contract.digest
+  if (expected !== undefined && found !== undefined && found !== expected) {
+    const message = `The server has another version of tool ${JSON.stringify(name)}`
+    return yield* Effect.fail(remoteProtocol.ContractMismatch.make({ message, tool: name, expected, found }))
+  }
+  const call = yield* boundCall.prepare(set, { id: callId, name, arguments: args }, { runId, context, deadline })
+  if (Result.isFailure(call)) return call.failure
+  return yield* ToolRuntime.local(call.success)
+})
+
+type ServerPath = NonNullable<ServerOptions["path"]>
+
+const joinPath = (path: ServerPath, rest: string): ServerPath =>
+  path.endsWith("/") ? `${path}${rest}` : `${path}/${rest}`
+
+/** Answers every other request below `/tools`. The rest of the server belongs to the application. */
+const layerUnknownEndpoints = (path: ServerPath) => {
+  const tools = joinPath(path, "tools")
+  const body: typeof remoteProtocol.UnknownEndpoint.Encoded = {
+    _tag: "UnknownEndpoint",
+    message: `The endpoints are POST ${joinPath(tools, "execute")}, GET ${tools} and GET ${joinPath(path, "openapi.json")}`
+  }
+  const answer = Effect.orDie(HttpServerResponse.json(body, { status: 404 }))
+  return Layer.mergeAll(
+    HttpRouter.add("*", joinPath(tools, ":unknown/*"), answer),
+    HttpRouter.add("POST", tools, answer),
+    HttpRouter.add("PUT", tools, answer),
+    HttpRouter.add("PATCH", tools, answer),
+    HttpRouter.add("DELETE", tools, answer)
+  )
+}
+
+type JudgeContext = (
+  claimed: Json.JsonObject,
+  principal: { readonly name: string }
+) => Effect.Effect<Json.JsonObject, typeof remoteProtocol.Denied.Type>
+
+/** The routes as a layer over the router of the application. */
+const layerRoutes = (set: boundTool.ToolSet, judge: JudgeContext, { limits, path = "/" }: ServerOptions<unknown>) => {
+  const api = Api.prefix(path)
+  const read = readRequest(limits)
+  const respond = (body: Schema.Json, what: string) => Effect.map(Json.stringify(body, { what, limits }), jsonResponse)
+  const respondWith = (callId: string, result: ToolResult.ToolResult) => {
+    const body: typeof remoteProtocol.Response.Encoded = { protocol: remoteProtocol.protocolVersion, callId, result }
+    return respond(body, "tool result")
+  }
+  const execute = Effect.fnUntraced(function* (http: HttpServerRequest.HttpServerRequest) {
+    const name = yield* remoteProtocol.CurrentCaller
+    const request = yield* read(http)
+    const context = yield* judge(request.context ?? {}, { name })
+    const result = yield* executeCall(set, request, context)
+    return yield* Effect.catch(respondWith(request.callId, result), ({ message }) => {
+      const unsendable = ToolResult.failure("execution_error", `The result cannot be sent: ${message}`)
+      return Effect.orDie(respondWith(request.callId, unsendable))
+    })
+  }, hideServerDefects)
+  const list: typeof remoteProtocol.ToolList.Encoded = {
+    protocol: remoteProtocol.protocolVersion,
+    tools: Array.from(set.tools.values(), ({ contract }) => encodeContract(contract))
+  }
+  const tools = HttpApiBuilder.group(api, "tools", (handlers) =>
+    handlers
+      .handleRaw("executeTool", ({ request }) => execute(request))
+      .handleRaw("listTools", () => hideServerDefects(Effect.orDie(respond(list, "tools"))))
+  )
+  const endpoints = HttpApiBuilder.layer(api, { openapiPath: joinPath(path, "openapi.json") })
+  return Layer.merge(Layer.provide(endpoints, tools), layerUnknownEndpoints(path))
+}
+
+/** A call without a result from the server. */
+type FailedCall = Omit<ToolResult.Failure, "value"> & { readonly value: Unavailable }
+
+const failedCall = (
+  reason: Unavailable["reason"],
+  outcome: Unavailable["outcome"],
+  sentence: string,
+  details: { readonly status?: number; readonly quoted?: string } = {}
+): FailedCall => {
+  const { quoted, status } = details
+  const ran = outcome === "unknown" ? "it is not known whether the tool ran" : "the tool did not run"
+  const value = { reason, outcome, ...defined({ status }) }
+  const message = `${sentence}, ${ran}${quoted === undefined ? "" : `: ${quoted}`}`
+  return { _tag: "Failure", type: "remote_unavailable", message, value }
+}
+
+/** No more than a sentence or two of the server's own words reach the model, and never the token. */
+const quoteMessage = (message: string, token: Redacted.Redacted<string>): string => {
+  const text = message.replaceAll(Redacted.value(token), "<token>")
+  return text.length <= 500 ? text : `${text.slice(0, 500)}... (${text.length} characters)`
+}
+
+type RefusalTag = (typeof remoteProtocol.Refusal.Type)["_tag"]
+
+/** The reason and the sentence for the model. The message of the server follows those that end in a colon. */
+const refusalTexts: { readonly [Tag in RefusalTag]: readonly [reason: Unavailable["reason"], sentence: string] } = {
+  InvalidRequest: ["invalid_request", "The tool server rejected the request:"],
+  UnsupportedProtocol: ["unsupported_protocol", "The tool server uses another protocol:"],
+  Unauthorized: ["unauthorized", "The tool server rejected the token"],
+  Denied: ["denied", "The tool server denied the call:"],
+  UnknownEndpoint: ["not_found", "There is no tool server at the configured URL"],
+  ContractMismatch: ["contract_mismatch", "The tool has changed:"],
+  RequestTooLarge: ["request_too_large", "The call is too large:"],
+  UnsupportedMediaType: ["unsupported_media_type", "The tool server rejected the request:"],
+  InternalError: ["server_error", "The tool server failed"]
+}
+
+const failedByTag = (tag: RefusalTag, status: number, message = ""): FailedCall => {
+  const [reason, sentence] = refusalTexts[tag]
+  const quoted = sentence.endsWith(":") && message !== "" ? message : undefined
+  const outcome = tag === "InternalError" ? "unknown" : "not_executed"
+  return failedCall(reason, outcome, sentence.replace(/:$/, ""), { status, ...defined({ quoted }) })
+}
+
+const tagByStatus: Readonly<Record<number, RefusalTag>> = {
+  401: "Unauthorized",
+  403: "Denied",
+  404: "UnknownEndpoint",
+  413: "RequestTooLarge"
+}
+
+/** For answers of proxies and of other servers. */
+const failedByStatus = (status: number): FailedCall => {
+  const tag = status >= 500 ? "InternalError" : tagByStatus[status]
+  return tag === undefined
+    ? failedCall("invalid_response", "unknown", `The tool server answered with status ${status}`, { status })
+    : failedByTag(tag, status)
+}
+
+/** The parts of a call that are sent, or that decide how long and how often. */
+type RemoteCall = Pick<
+  boundCall.BoundCall,
+  "runId" | "id" | "contract" | "arguments" | "context" | "timeout" | "deadline"
+>
+
+type Client = (call: RemoteCall) => Effect.Effect<ToolResult.ToolResult>
+
+/** Six attempts within about three seconds. */
+const defaultRetry = Schedule.exponential("100 millis").pipe(Schedule.upTo({ times: 5 }))
+
+const resolveEndpoint = (url: string | URL): Effect.Effect<string, InvalidOption> =>
+  Effect.try({
+    try: () => new URL(url),
+    catch: () => new InvalidOption({ option: "url", message: `"url" is not an absolute URL` })
+  }).pipe(
+    Effect.filterOrFail(
+      (url) => (url.protocol === "http:" || url.protocol === "https:") && url.username === "" && url.password === "",
+      () =>
+        new InvalidOption({
+          option: "url",
+          message: `"url" must begin with http:// or https:// and hold no user name or password; use "token"`
+        })
+    ),
+    Effect.map((url) => `${url.origin}${url.pathname.replace(/\/+$/, "")}/tools/execute`)
+  )
+
+/** The deadline for the server: when the caller stops waiting, unless the timeout of the contract is over before. */
+const deadlineOf = (call: RemoteCall, now: number): number | undefined => {
+  const own = Duration.isLessThan(call.timeout, call.contract.timeout)
+    ? now + Duration.toMillis(call.timeout)
+    : Infinity
+  const deadline = Math.min(own, call.deadline ?? Infinity)
+  return Number.isFinite(deadline) ? deadline : undefined
+}
+
+const collectBody = (
+  response: HttpClientResponse.HttpClientResponse,
+  limit: number
+): Effect.Effect<Uint8Array, FailedCall | HttpClientError.HttpClientError> => {
+  const { status } = response
+  const sentence = `The tool server answered with more than ${limit} bytes`
+  const tooLarge = failedCall("response_too_large", "unknown", sentence, { status })
+  if (Number(response.headers["content-length"] ?? 0) > limit) return Effect.fail(tooLarge)
+  let size = 0
+  return response.stream.pipe(
+    Stream.tap((chunk) => {
+      size += chunk.byteLength
+      return size > limit ? Effect.fail(tooLarge) : Effect.void
+    }),
+    Stream.mkUint8Array
+  )
+}
+
+const invalidResponse = failedCall(
+  "invalid_response",
+  "unknown",
+  "The answer of the tool server is not a tool result",
+  { status: 200 }
+)
+
+const connectionLost = failedCall("connection_lost", "unknown", "The connection to the tool server was lost")
+
+const fromHttpError = (error: HttpClientError.HttpClientError): FailedCall => {
+  if (remoteProtocol.isUnreachable(error)) {
+    return failedCall("unreachable", "not_executed", "The tool server cannot be reached")
+  }
+  return remoteProtocol.isUnsendable(error)
+    ? failedCall("invalid_request", "not_executed", "The request could not be made")
+    : connectionLost
+}
+
+/**
+ * `fetch` would follow a redirect to any host by itself, and take the arguments
+ * and the context of the call along.
+ */
+const refuseRedirects = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Effect.serviceOption(FetchHttpClient.RequestInit), (init) =>
+    Effect.provideService(effect, FetchHttpClient.RequestInit, {
+      ...Option.getOrUndefined(init),
+      redirect: "manual"
+    })
+  )
+
+/** A client over the `HttpClient` in the context. */
+const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, url }: ClientOptions) {
+  const endpoint = yield* resolveEndpoint(url)
+  yield* checkToken(token, "token")
+  const http = HttpClient.withScope(yield* HttpClient.HttpClient)
+  const reading = { what: "answer of the tool server", limits, onExcessProperty: "ignore" } as const
+  const decodeRefusal = Json.decodeJson(remoteProtocol.Refusal, reading)
+  const decodeResponse = Json.decodeJson(remoteProtocol.Response, reading)
+
+  const answer = Effect.fnUntraced(function* (callId: string, response: HttpClientResponse.HttpClientResponse) {
+    const { maxBytes } = yield* Limits.resolve(limits)
+    const bytes = yield* collectBody(response, maxBytes)
+    if (response.status === 200) {
+      const decoded = yield* Effect.mapError(decodeResponse(bytes), () => invalidResponse)
+      return decoded.callId === callId ? decoded.result : yield* Effect.fail(invalidResponse)
+    }
+    const refusal = Option.getOrUndefined(yield* Effect.option(decodeRefusal(bytes)))
+    return yield* Effect.fail(
+      refusal === undefined
+        ? failedByStatus(response.status)
+        : failedByTag(refusal._tag, response.status, quoteMessage(refusal.message, token))
+    )
+  })
+
+  const attempt = (callId: string, request: HttpClientRequest.HttpClientRequest) =>
+    http.execute(request).pipe(
+      refuseRedirects,
+      Effect.flatMap((response) => answer(callId, response)),
+      Effect.mapError((error) => (error._tag === "HttpClientError" ? fromHttpError(error) : error)),
+      Effect.scoped
+    )
+
+  const makeRequest = Effect.fnUntraced(function* (call: RemoteCall) {
+    const deadline = deadlineOf(call, yield* Clock.currentTimeMillis)
+    const body: typeof remoteProtocol.Request.Encoded = {
+      protocol: remoteProtocol.protocolVersion,
+      runId: call.runId,
+      callId: call.id,
+      name: call.contract.name,
+      arguments: call.arguments,
+      contractDigest: call.contract.digest,
+      context: call.context,
+      ...defined({ deadline })
+    }
+    const text = yield* Effect.mapError(Json.stringify(body, { what: "tool call", limits }), ({ message, reason }) =>
+      failedCall(
+        reason._tag === "TooLarge" || reason._tag === "TooDeep" ? "request_too_large" : "invalid_request",
+        "not_executed",
+        "The call was not sent",
+        { quoted: message }
+      )
+    )
+    return HttpClientRequest.post(endpoint, { acceptJson: true }).pipe(
+      HttpClientRequest.bearerToken(token),
+      HttpClientRequest.bodyText(text, "application/json")
+    )
+  })
+
+  const execute = Effect.fnUntraced(function* (call: RemoteCall) {
+    const wait = yield* boundCall.remainingTime(call)
+    if (Duration.isZero(wait)) return boundCall.timeoutFailure(wait)
+    const request = yield* makeRequest(call)
+    const idempotent = call.contract.annotations.idempotent === true
+    // the failure of the last attempt, and whether any attempt may have reached the tool
+    let last: FailedCall | undefined
+    let mayHaveRun = false
+    return yield* Effect.suspend(() => {
+      last = undefined
+      return attempt(call.id, request)
+    }).pipe(
+      Effect.tapError((failed) =>
+        Effect.sync(() => {
+          mayHaveRun = mayHaveRun || failed.value.outcome === "unknown"
+          last = failed
+        })
+      ),
+      Effect.retry({
+        schedule: retry ?? defaultRetry,
+        while: ({ value }) => value.reason === "unreachable" || (value.reason === "connection_lost" && idempotent)
+      }),
+      Effect.timeoutOrElse({
+        duration: Duration.sum(wait, Duration.fromInputUnsafe(margin ?? boundCall.defaultMargin)),
+        orElse: () => (last === undefined ? Effect.succeed(boundCall.timeoutFailure(wait)) : Effect.fail(last))
+      }),
+      Effect.mapError((failed): FailedCall => {
+        if (!mayHaveRun || failed.value.outcome === "unknown") return failed
+        return { ...failed, message: connectionLost.message, value: { ...failed.value, outcome: "unknown" } }
+      })
+    )
+  })
+
+  const client: Client = (call) =>
+    Effect.withSpan(Effect.catch(execute(call), Effect.succeed), "RemoteTools.execute", {
+      kind: "client",
+      attributes: {
+        "emissary.tool.name": call.contract.name,
+        "emissary.call.id": call.id,
+        "emissary.run.id": call.runId
+      }
+    })
+  return client
+})
+
+type RemoteHandler = (
+  params: unknown,
+  context: { readonly toolCallId?: string | undefined }
+) => Effect.Effect<unknown, unknown, unknown>
+
+/** Failures of the runtime, which no failure schema describes; `execution_error` may be the handler's own. */
+const isRuntimeFailure = ({ type, value }: ToolResult.Failure): boolean =>
+  value === undefined || (type !== "execution_error" && ToolResult.reservedTypes.some((reserved) => reserved === type))
+
+const makeHandler = (tool: Tool.Any, contract: ToolContract.ToolContract, client: Client): RemoteHandler => {
+  const encodeParams = Schema.isSchema(tool.parametersSchema)
+    ? Schema.encodeUnknownEffect(Schema.toCodecJson(tool.parametersSchema))
+    : Effect.succeed
+  const decodeSuccess = Schema.decodeUnknownEffect(Schema.toCodecJson(tool.successSchema))
+  const decodeFailure = Schema.decodeUnknownEffect(Schema.toCodecJson(tool.failureSchema))
+  const fail = (result: ToolResult.Failure) => Effect.fail(boundTool.carryResult(tool.name, result))
+  const name = JSON.stringify(tool.name)
+  const unsendable = ToolResult.failure("execution_error", `The arguments of tool ${name} cannot be written as JSON`)
+  const misfit = ToolResult.failure("execution_error", `The result of the tool server does not fit tool ${name}`)
+  return Effect.fnUntraced(function* (params, { toolCallId }) {
+    const info = yield* boundTool.CallInfo
+    const context = yield* RunContext.RunContext
+    const args = yield* Effect.catch(encodeParams(params), () => fail(unsendable))
+    const result = yield* client({
+      runId: info?.runId ?? "",
+      id: info?.callId ?? toolCallId ?? "",
+      contract,
+      // Sound: the JSON codec encodes to JSON; the client checks it once more before sending
+      arguments: args as Json.JsonObject,
+      context,
+      timeout: contract.timeout,
+      deadline: info?.deadline
+    })
+    if (result._tag === "Success") {
+      return yield* Effect.catch(decodeSuccess(result.value), () => fail(misfit))
+    }
+    if (isRuntimeFailure(result)) return yield* fail(result)
+    const failure = yield* Effect.catch(decodeFailure(result.value), () => fail(result))
+    return yield* Effect.fail(failure)
+  })
+}
+
+/** Handlers for every tool of the toolkit that needs one. */
+const makeHandlers = Effect.fnUntraced(function* <Tools extends Record<string, Tool.Any>>(
+  toolkit: Toolkit.Toolkit<Tools>,
+  client: Client
+) {
+  const handlers: Record<string, RemoteHandler> = Object.create(null)
+  for (const [name, tool] of Object.entries(toolkit.tools)) {
+    if (Tool.isProviderDefined(tool) && !tool.requiresHandler) continue
+    handlers[name] = makeHandler(tool, yield* ToolContract.fromTool(tool), client)
+  }
+  // one handler per tool; its parameters, success and failure go through the schemas that the types are taken from
+  return handlers as Toolkit.HandlersFrom<Tools>
+})

@@ -100,7 +100,7 @@ export const make = (options: {
   readonly stubs?: boolean | undefined
   readonly margin?: Duration.Input | undefined
 }): ToolRuntime => {
-  const margin = Duration.fromInputUnsafe(options.margin ?? "5 seconds")
+  const margin = Duration.fromInputUnsafe(options.margin ?? boundCall.defaultMargin)
   return {
     dispatch: (call) =>
       call.runtimeOnly ? boundCall.dispatchWithTimeout(call, margin, options.dispatch) : options.dispatch(call),

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import * as remoteProtocol from "#src/tool/internal/remoteProtocol.ts"
-import { RemoteTools, ToolResult } from "effect-emissary"
+import { ToolResult } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
 
 /** Frozen: these texts are what version 1 is. */
@@ -44,7 +44,7 @@ describe("RT-5 L3 protocol 1 is frozen", () => {
         '{"_tag":"UnsupportedMediaType","message":"m"}',
         '{"_tag":"InternalError","message":"m"}'
       ],
-      (text) => roundTrip(RemoteTools.Refusal, text)
+      (text) => roundTrip(remoteProtocol.Refusal, text)
     )
   )
 })

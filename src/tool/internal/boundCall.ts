@@ -111,7 +111,7 @@ const bindCall = (
     deadline,
     result: tool.result,
     execute: Option.map(tool.body, (body) =>
-      executeBody({ name: tool.contract.name, timeout, deadline }, () => body(checked, call))
+      executeBody(tool.contract.name, { timeout, deadline }, () => body(checked, call))
     ),
     runtimeOnly: Option.isNone(tool.body)
   }
@@ -135,8 +135,6 @@ const providerToolFailure = (name: string) =>
 
 const argumentsOptions = { what: "tool arguments" }
 
-const describeKind = (value: Schema.Json): string => (Array.isArray(value) ? "an array" : `a ${typeof value}`)
-
 const parseArguments = (value: Schema.Json): Effect.Effect<Schema.Json, PayloadError.PayloadError> => {
   if (typeof value === "string") return value.trim() === "" ? Effect.succeed({}) : Json.parse(value, argumentsOptions)
   return Json.check(value, argumentsOptions)
@@ -149,18 +147,18 @@ const checkArguments = (
   const { name } = tool.contract
   return parseArguments(value).pipe(
     Effect.mapError((error) => boundTool.invalidArguments(name, error.message)),
-    // models write `null` where there is nothing to say
+    // models write `null` for no arguments
     Effect.map((json) => json ?? {}),
     Effect.flatMap((json) => {
       if (!Json.isObject(json))
-        return Effect.fail(boundTool.invalidArguments(name, `expected a JSON object, got ${describeKind(json)}`))
+        return Effect.fail(boundTool.invalidArguments(name, `expected a JSON object, got ${base.kindOf(json)}`))
       const checked = JsonSchema.validate(tool.parameters, json, {
         strict: tool.contract.annotations.strict === true,
         coerce: true
       })
       if (Result.isFailure(checked))
         return Effect.fail(boundTool.invalidArguments(name, PayloadError.render("", checked.failure)))
-      // the interpreter gives an object back for an object
+      // the interpreter returns an object for an object
       return Json.isObject(checked.success) ? Effect.succeed(checked.success) : Effect.succeed(json)
     })
   )
@@ -175,13 +173,7 @@ export const timeoutFailure = (timeout: Duration.Duration): ToolResult.Failure =
   )
 }
 
-interface TimeLimits {
-  readonly name: string
-  readonly timeout: Duration.Duration
-  readonly deadline: number | undefined
-}
-
-/** A handler or a runtime failed in a way nobody foresaw. */
+/** A handler or a runtime failed unexpectedly. */
 export const unhandledFailure = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
   Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
     Effect.andThen(boundTool.reportCause(cause)),
@@ -189,7 +181,10 @@ export const unhandledFailure = (name: string, cause: Cause.Cause<unknown>): Eff
   )
 
 /** The time a call may take: its timeout, cut short by the deadline of the run. */
-const remainingTime = ({ deadline, timeout }: TimeLimits): Effect.Effect<Duration.Duration> =>
+export const remainingTime = ({
+  deadline,
+  timeout
+}: Pick<BoundCall, "timeout" | "deadline">): Effect.Effect<Duration.Duration> =>
   deadline === undefined
     ? Effect.succeed(timeout)
     : Effect.map(Clock.currentTimeMillis, (now) => Duration.min(timeout, Duration.millis(Math.max(0, deadline - now))))
@@ -207,7 +202,7 @@ const interruptAfter = (fiber: Fiber.Fiber<unknown, unknown>, duration: Duration
 
 /**
  * The exit of an effect that runs in a fiber of its own, so that neither its
- * timeout nor its own interruption reaches anybody else. A fiber that resists
+ * timeout nor its own interruption reaches its parent. A fiber that resists
  * interruption is waited for, and has timed out nevertheless.
  */
 const runWithTimeout = <A>(
@@ -237,18 +232,22 @@ const runWithTimeout = <A>(
   )
 
 const executeBody = (
-  limits: TimeLimits,
+  name: string,
+  limits: Pick<BoundCall, "timeout" | "deadline">,
   body: () => Effect.Effect<ToolResult.ToolResult>
 ): Effect.Effect<ToolResult.ToolResult> =>
   Effect.gen(function* () {
     yield* boundTool.resetCause
     const duration = yield* remainingTime(limits)
-    // whoever asked has given up: a handler must not act now, not even one that would be done at once
+    // the caller has given up: a handler must not act now, not even one that would finish at once
     if (Duration.isZero(duration)) return timeoutFailure(duration)
     const exit = yield* runWithTimeout(Effect.suspend(body), duration)
     if (exit === "timeout") return timeoutFailure(duration)
-    return Exit.isSuccess(exit) ? exit.value : yield* unhandledFailure(limits.name, exit.cause)
+    return Exit.isSuccess(exit) ? exit.value : yield* unhandledFailure(name, exit.cause)
   })
+
+/** The time that a caller waits beyond the timeout, which the other side enforces. */
+export const defaultMargin: Duration.Input = "5 seconds"
 
 /** Executes a call elsewhere, and stops waiting some time after its owner should have given up. */
 export const dispatchWithTimeout = (
@@ -257,7 +256,7 @@ export const dispatchWithTimeout = (
   dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
 ): Effect.Effect<ToolResult.ToolResult> =>
   Effect.gen(function* () {
-    const duration = yield* remainingTime({ name: call.contract.name, timeout: call.timeout, deadline: call.deadline })
+    const duration = yield* remainingTime(call)
     const exit = yield* runWithTimeout(
       Effect.suspend(() => dispatch(call)),
       Duration.sum(duration, margin)

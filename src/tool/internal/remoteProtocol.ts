@@ -2,7 +2,14 @@
  * Version 1 of the protocol between a tool runtime and a tool server, its refusals, and the network errors that mean that nothing was sent.
  */
 
+import * as Context from "effect/Context"
 import * as Schema from "effect/Schema"
+import * as HttpApi from "effect/http-api/HttpApi"
+import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
+import * as HttpApiSecurity from "effect/http-api/HttpApiSecurity"
+import * as OpenApi from "effect/http-api/OpenApi"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
@@ -25,6 +32,9 @@ export const UnsupportedProtocol = refusal("UnsupportedProtocol", 400, {
 /** The bearer token is missing or wrong. The body of the request was not read. */
 export const Unauthorized = refusal("Unauthorized", 401, {})
 
+/** The server does not accept the context that the caller claims. */
+export const Denied = refusal("Denied", 403, {})
+
 /** No such path, or not with this method. */
 export const UnknownEndpoint = refusal("UnknownEndpoint", 404, {})
 
@@ -44,6 +54,19 @@ export const UnsupportedMediaType = refusal("UnsupportedMediaType", 415, {})
 /** The server failed. The cause is in its log and never on the network. */
 export const InternalError = refusal("InternalError", 500, {})
 
+/** Every refusal of a tool server. */
+export const Refusal = Schema.Union([
+  InvalidRequest,
+  UnsupportedProtocol,
+  Unauthorized,
+  Denied,
+  UnknownEndpoint,
+  ContractMismatch,
+  RequestTooLarge,
+  UnsupportedMediaType,
+  InternalError
+])
+
 /** The number in the `protocol` field. */
 export const protocolVersion = 1
 
@@ -52,7 +75,7 @@ const JsonObject = Schema.Record(Schema.String, Schema.Json)
 /** The body of `POST /tools/execute`. */
 export const Request = Schema.Struct({
   protocol: Schema.Literal(protocolVersion).annotate({ description: "The version of this protocol" }),
-  runId: Schema.String.annotate({ description: "The run that asks; for logs and for the handler" }),
+  runId: Schema.String.annotate({ description: "The run that calls; for logs and for the handler" }),
   callId: Schema.String.annotate({ description: "The call within the run; returned in the answer" }),
   name: Schema.String.annotate({ description: "The name of the tool" }),
   arguments: Schema.Json.annotate({ description: "The arguments, as the tool's parameters describe them" }),
@@ -87,6 +110,50 @@ export const ToolList = Schema.Struct({
   tools: Schema.Array(Contract)
 }).annotate({ identifier: "ToolsV1" })
 
+/** The name of the token that the request carried; `default` on a server with one token. */
+export class CurrentCaller extends Context.Service<CurrentCaller, string>()("effect-emissary/tool/CurrentCaller") {}
+
+/** Checks the bearer token, before anything else of the request is looked at. */
+export class Authorization extends HttpApiMiddleware.Service<Authorization, { provides: CurrentCaller }>()(
+  "effect-emissary/tool/Authorization",
+  { security: { bearer: HttpApiSecurity.bearer }, error: Unauthorized }
+) {}
+
+const executeEndpoint = HttpApiEndpoint.post("executeTool", "/tools/execute", {
+  payload: Request,
+  success: Response,
+  error: [
+    InvalidRequest,
+    UnsupportedProtocol,
+    Denied,
+    ContractMismatch,
+    RequestTooLarge,
+    UnsupportedMediaType,
+    InternalError
+  ]
+}).annotateMerge(
+  OpenApi.annotations({
+    summary: "Run one tool call",
+    description:
+      "Status 200 means that the call has a result, which may be a failure of the tool, an unknown tool, or arguments that do not fit. Every other status is a refusal."
+  })
+)
+
+const listEndpoint = HttpApiEndpoint.get("listTools", "/tools", {
+  success: ToolList,
+  error: InternalError
+}).annotateMerge(OpenApi.annotations({ summary: "List the tools of this server" }))
+
+const toolsGroup = HttpApiGroup.make("tools", { topLevel: true })
+  .add(executeEndpoint, listEndpoint)
+  .middleware(Authorization)
+  .annotateMerge(OpenApi.annotations({ title: "Tools" }))
+
+/** The interface of a tool server. */
+export class Api extends HttpApi.make("effect-emissary/tools")
+  .add(toolsGroup)
+  .annotateMerge(OpenApi.annotations({ title: "Emissary tool server", version: "1" })) {}
+
 /** Codes that only appear before anything of a request is sent. */
 const networkErrorCodes: ReadonlySet<unknown> = new Set([
   "ECONNREFUSED",
@@ -100,7 +167,7 @@ const networkErrorCodes: ReadonlySet<unknown> = new Set([
 
 const connectSyscalls: ReadonlySet<unknown> = new Set(["connect", "getaddrinfo"])
 
-/** How far causes and collected errors are followed. */
+/** The depth to which causes and collected errors are followed. */
 const maxCauseDepth = 8
 
 const readField = (value: unknown, key: string): unknown =>
@@ -117,12 +184,12 @@ const failedBeforeSending = (error: unknown, depth: number): boolean => {
 }
 
 /**
- * Whether the request certainly never left this machine. An error that does not
- * say so (a browser's `Failed to fetch`, for example) counts as one that did.
+ * Recognizes a request that certainly never left this machine. An error without that
+ * information (a browser's `Failed to fetch`, for example) counts as one that did.
  */
 export const isUnreachable = (error: HttpClientError.HttpClientError): boolean =>
   error.reason._tag === "TransportError" && failedBeforeSending(error.reason.cause, 0)
 
-/** Whether the failure lies in the request itself, so that no attempt can succeed. */
+/** Recognizes a failure of the request itself, so that no attempt can succeed. */
 export const isUnsendable = (error: HttpClientError.HttpClientError): boolean =>
   error.reason._tag === "EncodeError" || error.reason._tag === "InvalidUrlError"
