@@ -12,7 +12,7 @@
  * Reading checks the limits of `Limits`, the form of each block and every law of
  * conversations. The results of one message become one message each, and are
  * written together again: all results of one assistant message share one user
- * message. A user message after them stays a message of its own, unless it stood in
+ * message. A user message after them stays a message of its own, unless it was part of
  * theirs when it was read. No other messages are merged: Anthropic takes several of
  * one role in a row.
  *
@@ -39,7 +39,7 @@
  *
  * The format has no field for the type of a failure, for ids and times of messages,
  * for usage and models, nor for argument text: a failure reads back as
- * `execution_error` with the same text. A failed result without text says its type.
+ * `execution_error` with the same text. A failed result without text is sent as its type.
  * Text of white space beside other content is left out, because Anthropic refuses
  * it.
  *
@@ -115,8 +115,8 @@ export interface ReadOptions {
  *
  * **Details**
  *
- * What Anthropic refuses is never written, and nothing that was said is dropped:
- * open calls, a first message that is not from the user, messages that say nothing,
+ * What Anthropic refuses is never written, and no content is dropped:
+ * open calls, a first message that is not from the user, empty messages,
  * an empty system message, arguments that are no object and content without a form
  * in the format are errors that name the message.
  *
@@ -548,7 +548,7 @@ const isSent = (part: Message.AssistantPart): boolean => part.type !== "text" ||
 
 const isBlank = (text: string): boolean => text.trim() === ""
 
-/** The text alone, where nothing else is to be said and a string is allowed. */
+/** The text alone, if there is no other content and a string is allowed. */
 const plainTextOf = (allowed: boolean, parts: ReadonlyArray<Message.AssistantPart>): string | undefined => {
   const [first] = parts
   return allowed &&
@@ -622,7 +622,7 @@ const writeToolResult = (
     type: "tool_result",
     tool_use_id: said.callId,
     ...(parts.length > 0 ? { content } : undefined),
-    // A failed result has to say something
+    // A failed result needs content
     ...(said.isError === true
       ? { ...(parts.length > 0 ? undefined : { content: "execution_error" }), is_error: true }
       : undefined),
@@ -745,7 +745,7 @@ const readers: {
   tool: makeReader(ToolResultBlock, readToolResult)
 }
 
-/** Writes content as it came in, provided that this says the same and is lawful. */
+/** Writes content as it came in, provided that this has the same content and is lawful. */
 const writeAsReceived = (said: foreignMessages.ForeignMessage, note: foreignMessages.Note): Schema.Json => {
   const canonical = writeContent(said, note.form)
   if (note.patch === undefined) return canonical
@@ -758,7 +758,7 @@ const writeAsReceived = (said: foreignMessages.ForeignMessage, note: foreignMess
     : canonical
 }
 
-/** What one message of Anthropic's format says: its results, each by itself, and the rest. */
+/** The content of one message of Anthropic's format: its results, each by itself, and the rest. */
 const splitMessage = (
   index: number,
   message: WireMessage,
@@ -863,7 +863,7 @@ type Place = foreignMessages.MessagePlace
 
 const optionsOfMessage = ({ options }: Message.Message) => (options === undefined ? undefined : { options })
 
-/** What a message says where Anthropic's format can hold it, and where Anthropic does not refuse it. */
+/** The content of a message, if Anthropic's format can hold it and Anthropic accepts it. */
 const prepareMessage = (message: Message.Message, index: number, options: Options): Prepared => {
   const place: Place = { index, id: message.id }
   switch (message.role) {

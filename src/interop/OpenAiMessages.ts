@@ -100,8 +100,8 @@ export interface ReadOptions {
  *
  * **Details**
  *
- * What OpenAI refuses is never written, and nothing that was said is dropped: open
- * calls, messages that say nothing, an empty system message, arguments that are no
+ * What OpenAI refuses is never written, and no content is dropped: open
+ * calls, empty messages, an empty system message, arguments that are no
  * object and content without a form in the format are errors that name the message.
  *
  * **Example** (A call and its result)
@@ -262,7 +262,7 @@ type WireCall = typeof WireCall.Type
 
 const instructionFields = Schema.Union([Schema.String, Schema.NonEmptyArray(TextBlock)])
 
-// Two structs, because a union tells its members apart by single literals
+// Two structs, because a union distinguishes its members by single literals
 const SystemMessage = Schema.Struct({ role: Schema.Literal("system"), content: instructionFields })
 
 const DeveloperMessage = Schema.Struct({ role: Schema.Literal("developer"), content: instructionFields })
@@ -551,7 +551,7 @@ const isFunctionCall = (value: Schema.Json | undefined): boolean =>
 
 const decodeMessage = Schema.decodeUnknownOption(WireMessage)
 
-/** Writes a message as it came in, provided that this says the same and is lawful. */
+/** Writes a message as it came in, provided that this has the same content and is lawful. */
 const writeAsReceived = (said: foreignMessages.ForeignMessage, note: foreignMessages.Note): Json.JsonObject => {
   const canonical = writeMessage(said, note.form)
   if (note.patch === undefined) return canonical
@@ -592,7 +592,7 @@ type Prepared = Result.Result<foreignMessages.ForeignMessage, RenderError.Reason
 
 type Place = foreignMessages.MessagePlace
 
-/** What a message says where Chat Completions can hold it, and where OpenAI does not refuse it. */
+/** The content of a message, if Chat Completions can hold it and OpenAI accepts it. */
 const prepareMessage = (message: Message.Message, index: number, options: Options): Prepared => {
   const place: Place = { index, id: message.id }
   switch (message.role) {

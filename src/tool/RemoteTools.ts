@@ -118,7 +118,7 @@ export class InvalidOption extends Schema.TaggedError<InvalidOption>("effect-emi
  *   twice.
  * - `status`: the HTTP status, when there was one.
  *
- * **Example** (Reading why a call gave no result)
+ * **Example** (Reading why a call has no result)
  *
  * ```ts
  * import { Option, Schema } from "effect"
@@ -190,14 +190,14 @@ export const Api = remoteProtocol.Api
  *
  * **Details**
  *
- * - `token`: the bearer token, or several by the name of who holds them, to tell
+ * - `token`: the bearer token, or several by the name of their holder, to distinguish
  *   callers apart or to change a token without a pause.
  * - `context`: turns the context that a caller claims into the `RunContext` that
  *   handlers read, or refuses the call with `RemoteTools.Denied`. Default:
  *   the claim is ignored and the context is empty.
  * - `limits`: limits of the request body and of the answer, where they differ
  *   from the current `Limits`.
- * - `path`: where the routes begin. Default `"/"`, which gives
+ * - `path`: where the routes begin. Default `"/"`, for
  *   `/tools/execute`.
  *
  * @category options
@@ -254,8 +254,8 @@ export interface ClientOptions {
  * **Gotchas**
  *
  * Deadlines are points in time: keep the clocks of both machines in step.
- * Everything at and below `/tools` belongs to this layer; give the application's
- * own routes other paths, or this layer a `path`.
+ * Everything at and below `/tools` belongs to this layer: choose other paths for the
+ * application's own routes, or a `path` for this layer.
  *
  * **Example** (A tool server, and a client that knows nothing but fetch)
  *
@@ -357,6 +357,47 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
  * let the server keep idle connections longer than the client does. Provide an
  * `HttpClient` that does not repeat requests by itself.
  *
+ * **Example** (An agent without the code of its tools)
+ *
+ * ```ts
+ * import { NodeHttpServer } from "@effect/platform-node"
+ * import { Effect, Layer, Redacted, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { FetchHttpClient, HttpRouter, HttpServer } from "effect/http"
+ * import { Agent, AgentDefinition, ModelRegistry, RemoteTools, ToolContract, ToolResolver } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ * import { createServer } from "node:http"
+ *
+ * const Greet = Tool.make("greet", { parameters: Schema.Struct({ name: Schema.String }), success: Schema.String })
+ * const toolkit = Toolkit.make(Greet)
+ * const handlers = toolkit.toLayer({ greet: ({ name }) => Effect.succeed(`Hello ${name}`) })
+ *
+ * const token = Redacted.make("s3cret")
+ * const server = HttpRouter.serve(RemoteTools.layerServer(toolkit, { token }).pipe(Layer.provide(handlers)), {
+ *   disableLogger: true,
+ *   disableListenLog: true
+ * }).pipe(Layer.provideMerge(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0 })))
+ *
+ * const runtime = Layer.unwrap(
+ *   Effect.map(HttpServer.HttpServer, ({ address }) =>
+ *     RemoteTools.layerRuntime({ url: `http://127.0.0.1:${"port" in address ? address.port : 0}`, token })
+ *   )
+ * ).pipe(Layer.provide(FetchHttpClient.layer), Layer.provide(server))
+ *
+ * const model = ScriptedModel.layer([
+ *   { toolCalls: [{ name: "greet", params: { name: "Ada" } }] },
+ *   { text: "Done.", expect: { toolResult: "Hello Ada" } }
+ * ])
+ *
+ * const program = Effect.gen(function*() {
+ *   const greet = yield* ToolContract.fromTool(Greet)
+ *   const agent = yield* Agent.bind(yield* AgentDefinition.make({ tools: [greet] }))
+ *   return yield* agent.ask("Greet Ada")
+ * }).pipe(Effect.provide(Layer.mergeAll(ToolResolver.layerStubs, runtime, ModelRegistry.layer({}), model)))
+ * assert.strictEqual(await Effect.runPromise(program), "Done.")
+ * ```
+ *
  * @category layers
  * @since 0.1.0
  */
@@ -451,8 +492,8 @@ const digestToken = (text: string): Effect.Effect<string> => Effect.orElseSuccee
 /**
  * Compares two digests of equal length to the last character.
  *
- * Digests, because equal lengths say nothing about the token, and because what
- * the loop reveals about a digest is of no use for guessing its origin.
+ * Digests have equal lengths for all tokens, and what the loop reveals about a digest
+ * is of no use for guessing its origin.
  */
 const equalDigests = (a: string, b: string): boolean => {
   let difference = a.length ^ b.length

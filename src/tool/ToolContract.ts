@@ -1,5 +1,5 @@
 /**
- * What others have to know of a tool: everything but its code.
+ * Tools as data: everything that callers need except the code.
  *
  * @since 0.1.0
  */
@@ -146,7 +146,7 @@ export const make = (options: {
     const { name, parameters } = options
     const refuse = (part: ToolContractError["part"], problem: string, path = "") =>
       new ToolContractError({ tool: name, part, path, problem })
-    if (name.trim() === "") return yield* refuse("name", "expected a name, found nothing; give the tool one")
+    if (name.trim() === "") return yield* refuse("name", "expected a name, got an empty one. Name the tool.")
     if (/\p{Surrogate}/u.test(name))
       return yield* refuse("name", "expected well-formed Unicode, found a lone surrogate")
     if (Result.isFailure(untrusted.checkName(name, { what: "tool", path: "/name" }))) {

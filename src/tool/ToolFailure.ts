@@ -14,7 +14,7 @@ import * as Schema from "effect/Schema"
  * **When to use**
  *
  * Use as the `failure` schema of a tool whose failures are sentences. A tool
- * whose callers must tell failures apart is better off with its own
+ * whose callers must distinguish failures is better off with its own
  * `Schema.TaggedError` classes.
  *
  * **Details**
@@ -22,6 +22,36 @@ import * as Schema from "effect/Schema"
  * `type` defaults to `"execution_error"`. The constructors `error`, `text` and
  * `json` are static methods, so that the class can be passed as a schema and
  * used as a module alike.
+ *
+ * **Example** (A tool that may fail)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { Agent, ToolFailure } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const toolkit = Toolkit.make(
+ *   Tool.make("get_order", {
+ *     parameters: Schema.Struct({ id: Schema.String }),
+ *     success: Schema.String,
+ *     failure: ToolFailure
+ *   })
+ * )
+ * const handlers = toolkit.toLayer({
+ *   get_order: ({ id }) => Effect.fail(ToolFailure.error(`There is no order ${id}`, { type: "not_found" }))
+ * })
+ *
+ * const model = ScriptedModel.layer([
+ *   { toolCalls: [{ name: "get_order", params: { id: "42" } }] },
+ *   { text: "I cannot find it.", expect: { toolResult: "There is no order 42" } }
+ * ])
+ *
+ * const answer = Agent.make("support", { toolkit }).ask("Where is order 42?")
+ * const program = answer.pipe(Effect.provide([handlers, model]))
+ * assert.strictEqual(await Effect.runPromise(program), "I cannot find it.")
+ * ```
  *
  * @category errors
  * @since 0.1.0
@@ -64,7 +94,7 @@ export class ToolFailure extends Schema.TaggedError<ToolFailure>()("ToolFailure"
   }
 
   /**
-   * Tells a `ToolFailure` from anything else.
+   * Tests for a `ToolFailure`.
    *
    * @since 0.1.0
    */

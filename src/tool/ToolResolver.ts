@@ -25,7 +25,7 @@ import * as effectAi from "./internal/effectAi.ts"
  * - `UnknownTool`: the resolver has no tool of that name; `available` lists those
  *   it has.
  * - `ContractMismatch`: it has one that no longer fits; `part` and `path` (a JSON
- *   Pointer) say where the two schemas differ first.
+ *   Pointer) name the first difference of the two schemas.
  * - `InvalidContract`: a schema of the contract is not acceptable.
  *
  * @category errors
@@ -54,7 +54,7 @@ const explainReason = BindErrorReason.match({
       ? "is not known here; there are no tools"
       : `is not known here; known are ${available.join(", ")}`,
   ContractMismatch: ({ expected, found, part, path }) =>
-    `its ${part} schema differs at ${path === "" ? "the root" : path}: the contract says ${expected}, the tool here ${found}`,
+    `its ${part} schema differs at ${path === "" ? "the root" : path}: the contract has ${expected}, the tool here ${found}`,
   InvalidContract: ({ path, problem }) => `its contract cannot be used${path === "" ? "" : ` (${path})`}: ${problem}`
 })
 
@@ -97,8 +97,8 @@ export class ToolResolver extends Context.Service<
  *
  * A contract fits when its schemas are those of the tool here; the order of keys
  * and words for people (`title`, `description` ...) do not count, and result
- * schemas count only where the contract carries them. What the model is told and
- * the timeout come from the contract. Of two approvals the stricter one counts.
+ * schemas count only where the contract carries them. The description for the
+ * model and the timeout come from the contract. Of two approvals the stricter one counts.
  * Services that tools name as `dependencies` are requirements of the layer.
  *
  * **Example** (Binding a contract)
@@ -230,7 +230,7 @@ interface Difference {
   readonly found: string
 }
 
-/** What a value is: a JSON Schema, a map of names to JSON Schemas, or plain data. */
+/** The kind of a value: a JSON Schema, a map of names to JSON Schemas, or plain data. */
 type KeyRole = "schema" | "names" | "data"
 
 const annotationKeys = new Set([

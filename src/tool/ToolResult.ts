@@ -234,10 +234,10 @@ export type ToolResult = Success | Failure
  * | `validation_error` | the arguments do not fit the tool's parameters |
  * | `timeout_error` | the tool took longer than its timeout |
  * | `execution_error` | the tool failed in a way it foresaw, or its result did not encode |
- * | `unhandled_error` | the tool, or the runtime, failed in a way nobody foresaw |
+ * | `unhandled_error` | the tool, or the runtime, failed unexpectedly |
  * | `denied` | the call needed an approval and was refused |
  * | `interrupted` | the call had started when the run was interrupted |
- * | `remote_unavailable` | the server that holds the tool gave no answer |
+ * | `remote_unavailable` | the server that holds the tool did not answer |
  *
  * @category models
  * @since 0.1.0
@@ -309,7 +309,7 @@ export const failure = (type: string, message: string, value?: Schema.Json): Fai
   value === undefined ? { _tag: "Failure", type, message } : { _tag: "Failure", type, message, value }
 
 /**
- * Tells a failure from a success.
+ * Tests for a failure.
  *
  * @category guards
  * @since 0.1.0
@@ -317,7 +317,7 @@ export const failure = (type: string, message: string, value?: Schema.Json): Fai
 export const isFailure = (self: ToolResult): self is Failure => self._tag === "Failure"
 
 /**
- * Tells a success from a failure.
+ * Tests for a success.
  *
  * @category guards
  * @since 0.1.0

@@ -1,5 +1,5 @@
 /**
- * Says how a tool call is executed, and how many of a batch run at once.
+ * The execution of tool calls: where they run, and how many of a batch at once.
  *
  * @since 0.1.0
  */
@@ -24,12 +24,12 @@ export interface ToolRuntime {
    */
   readonly dispatch: (call: boundCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>
   /**
-   * How many calls of one batch run at once. It is a limit per batch, never per
+   * The number of calls of one batch that run at once. It is a limit per batch, never per
    * process: an agent that is a tool of another agent would wait for itself.
    */
   readonly concurrency: number | "unbounded"
   /**
-   * Whether it can execute calls that have no body here.
+   * It can execute calls that have no body here.
    */
   readonly stubs: boolean
 }
@@ -82,14 +82,44 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  * `ToolRuntime.local` executes. Arguments are checked before, and results of
  * calls without a body after it.
  *
- * `concurrency` defaults to 1. `stubs: false` says that it cannot execute calls
+ * `concurrency` defaults to 1. `stubs: false` is for a runtime that cannot execute calls
  * without a body; a run that has such tools then refuses to start.
  *
  * A local body ends by its own timeout. For a call without a body the one who
  * executes it enforces the timeout; should nothing be heard of it, the call ends
  * as `timeout_error` after its timeout and `margin` (default 5 seconds).
  *
- * A `dispatch` that dies gives an `unhandled_error` result.
+ * A `dispatch` that dies becomes an `unhandled_error` result.
+ *
+ * **Example** (Calls that another process executes)
+ *
+ * ```ts
+ * import { Effect, Layer, Schema } from "effect"
+ * import { Tool } from "effect/ai"
+ * import { Agent, AgentDefinition, ModelRegistry, ToolContract, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const Greet = Tool.make("greet", { parameters: Schema.Struct({ name: Schema.String }), success: Schema.String })
+ *
+ * const queue = ToolRuntime.make({
+ *   // here the call would be sent, and its result awaited
+ *   dispatch: ({ arguments: args }) => Effect.succeed(ToolResult.success(`Hello ${args.name}`)),
+ *   concurrency: 4
+ * })
+ *
+ * const model = ScriptedModel.layer([
+ *   { toolCalls: [{ name: "greet", params: { name: "Ada" } }] },
+ *   { text: "Done.", expect: { toolResult: "Hello Ada" } }
+ * ])
+ *
+ * const program = Effect.gen(function*() {
+ *   const greet = yield* ToolContract.fromTool(Greet)
+ *   const agent = yield* Agent.bind(yield* AgentDefinition.make({ tools: [greet] }))
+ *   return yield* agent.ask("Greet Ada")
+ * }).pipe(Effect.provide(Layer.mergeAll(ToolResolver.layerStubs, ToolRuntime.layer(queue), ModelRegistry.layer({}), model)))
+ * assert.strictEqual(await Effect.runPromise(program), "Done.")
+ * ```
  *
  * @category constructors
  * @since 0.1.0
@@ -152,6 +182,37 @@ export const layerConcurrent = (options?: {
  *
  * Provide wrappers one after the other. Of several in one `Effect.provide([...])`
  * or `Layer.mergeAll` only one counts, because each replaces the runtime below.
+ *
+ * **Example** (Two wrappers)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { Agent, ToolRuntime } from "effect-emissary"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const toolkit = Toolkit.make(Tool.make("now", { success: Schema.String }))
+ * const handlers = toolkit.toLayer({ now: () => Effect.succeed("noon") })
+ *
+ * const seen: Array<string> = []
+ * const log = (name: string) =>
+ *   ToolRuntime.around((call, next) =>
+ *     Effect.tap(Effect.andThen(Effect.sync(() => seen.push(`${name}: ${call.contract.name}`)), next), () =>
+ *       Effect.sync(() => seen.push(`${name}: done`))
+ *     )
+ *   )
+ *
+ * const program = Agent.make("clock", { toolkit }).ask("What time is it?").pipe(
+ *   Effect.provide(log("first")),
+ *   Effect.provide(log("second")),
+ *   Effect.provide(handlers),
+ *   Effect.provide(ScriptedModel.layer([{ toolCalls: [{ name: "now" }] }, { text: "Noon." }]))
+ * )
+ *
+ * await Effect.runPromise(program)
+ * assert.deepStrictEqual(seen, ["first: now", "second: now", "second: done", "first: done"])
+ * ```
  *
  * @category layers
  * @since 0.1.0

@@ -10,13 +10,13 @@ import { dual } from "effect/Function"
 import type * as Tool from "effect/ai/Tool"
 
 /**
- * How long a call of the tool may take; 10 seconds when nothing is set.
+ * The time that a call of the tool may take; default 10 seconds.
  *
  * **Details**
  *
  * A run option overrides this annotation, and this annotation overrides the
- * default. `Duration.infinity` is allowed in code; agent wire version 1 has no
- * way to say it and refuses to encode it.
+ * default. `Duration.infinity` is allowed in code; agent wire version 1
+ * cannot hold it and refuses to encode it.
  *
  * **Example** (Annotating a tool)
  *
@@ -40,7 +40,7 @@ export const Timeout = Context.Reference<Duration.Input>("effect-emissary/tool/T
 })
 
 /**
- * Sets how long a call of the tool may take.
+ * Sets the time that a call of the tool may take.
  *
  * **When to use**
  *

@@ -65,7 +65,7 @@ const value = (name: string, args: Schema.Json) =>
   })
 
 describe("TOOL-3 unknown tools", () => {
-  it.effect("are told with the names that are known", () =>
+  it.effect("are reported with the known names", () =>
     Effect.gen(function* () {
       const result = yield* failure("nope", {})
       assert.strictEqual(result.type, "unknown_tool")
@@ -185,7 +185,7 @@ describe("TOOL-1 timeouts", () => {
     })
   )
 
-  it.effect("the message says how long; the deadline of the run cuts it short", () =>
+  it.effect("the message names the time; the deadline of the run cuts it short", () =>
     Effect.gen(function* () {
       const tools = yield* set
       for (const [options, expected] of [

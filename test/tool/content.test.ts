@@ -41,7 +41,7 @@ describe("Content", () => {
     assert.strictEqual(effectAi.toPrompt(part).data, "not a url")
   })
 
-  it("TOOL-2 what providers get for text is what toText says", () => {
+  it("TOOL-2 providers receive the text that toText returns", () => {
     const parts = [
       ToolResult.textPart("a"),
       ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })

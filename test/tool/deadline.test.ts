@@ -6,7 +6,7 @@ import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { TestClock } from "effect/testing"
 
 describe("RT-3 a deadline that has passed", () => {
-  it.effect("RT-3 the handler does not run, not even one that would be done at once", () => {
+  it.effect("RT-3 the handler does not run, not even one that would finish at once", () => {
     let ran = 0
     const tools = Toolkit.make(Tool.make("pay", { parameters: Schema.Struct({}), success: Schema.String }))
     const handlers = tools.toLayer({
@@ -28,7 +28,7 @@ describe("RT-3 a deadline that has passed", () => {
   })
 })
 
-describe("TOOL-3 a name that nobody has", () => {
+describe("TOOL-3 a name that no tool has", () => {
   it.effect("TOOL-3 a long one is not sent back to the model at full length", () =>
     Effect.gen(function* () {
       const set = yield* boundTool.makeSet([])

@@ -145,7 +145,7 @@ describe.each([
     }).pipe(Effect.provide(http))
   )
 
-  it.live("what is not HTTP gives an unknown outcome", () =>
+  it.live("an answer that is not HTTP has an unknown outcome", () =>
     Effect.gen(function* () {
       const server = yield* rawServer((socket) => socket.end("hello\r\n\r\n"))
       const value = yield* Effect.flatMap(dispatch(server.url), unavailable)
@@ -191,7 +191,7 @@ describe.each([
     }).pipe(Effect.provide(http))
   )
 
-  it.live("a server that answers too late gives a timeout_error", () =>
+  it.live("a server that answers too late is a timeout_error", () =>
     Effect.gen(function* () {
       const server = yield* rawServer(() => {})
       const result = yield* dispatch(server.url, { timeout: Duration.millis(30) }, { margin: "20 millis" })
@@ -252,7 +252,7 @@ describe("RT-5 answers that are none", () => {
     }).pipe(Effect.provide(NodeHttpClient.layerNodeHttp))
   )
 
-  it.live("L8 a server that repeats the token does not tell it to the model", () =>
+  it.live("L8 a server that repeats the token does not pass it to the model", () =>
     Effect.gen(function* () {
       const body = JSON.stringify({ _tag: "Denied", message: "no: Bearer s3cret" })
       const server = yield* rawServer((socket) => respond(socket, 403, body))
@@ -464,7 +464,7 @@ describe("RT-5 options", () => {
     })
   )
 
-  it.effect("five calls of a batch at once, unless it is told otherwise", () =>
+  it.effect("five calls of a batch at once, unless the option differs", () =>
     Effect.gen(function* () {
       const concurrency = (maxConcurrency?: number) =>
         Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency).pipe(

@@ -84,7 +84,7 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
     }).pipe(Effect.provide(claims))
   )
 
-  it.live("a server that is gone gives remote_unavailable with its value", () =>
+  it.live("a server that is gone becomes remote_unavailable with its value", () =>
     Effect.gen(function* () {
       const result = failure(
         yield* execute(remoteLayer(yield* deadUrl, { retry: Schedule.recurs(1) }), "report", { items: [] })
@@ -118,7 +118,7 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
     })
   )
 
-  it.live("a wrong token gives remote_unavailable with its value", () =>
+  it.live("a wrong token becomes remote_unavailable with its value", () =>
     Effect.gen(function* () {
       const layer = remoteLayer(yield* url, { token: Redacted.make("wrong") })
       const result = failure(yield* execute(layer, "report", { items: [] }))

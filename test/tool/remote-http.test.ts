@@ -268,7 +268,7 @@ describe("RT-5 refusals", () => {
     }).pipe(Effect.provide(serve({ limits: { maxBytes: 1000 } })))
   )
 
-  it.live("413 for a body without a declared length that goes on", () =>
+  it.live("413 for a body without a declared length and without an end", () =>
     Effect.gen(function* () {
       const answer = yield* exchange(
         yield* url,
@@ -314,7 +314,7 @@ describe("RT-5 refusals", () => {
     }).pipe(Effect.provide(serve()))
   )
 
-  it.live("400 for a misspelt key, so that a check nobody asked for is not skipped in silence", () =>
+  it.live("400 for a misspelt key, so that a misspelt check is not skipped in silence", () =>
     Effect.gen(function* () {
       const answer = yield* post(request("get_order", { id: "1" }, { contractDigets: "sha256:0" }))
       refused(answer, 400, "InvalidRequest")
@@ -402,7 +402,7 @@ describe("RT-5 the context of the run is a claim", () => {
     )
   )
 
-  it.live("several tokens tell callers apart", () =>
+  it.live("several tokens distinguish callers", () =>
     Effect.gen(function* () {
       for (const [token, name] of [
         ["one", "alice"],
@@ -479,7 +479,7 @@ describe("RT-5 the server is a layer", () => {
     })
   )
 
-  it.effect("refuses an empty token, which everybody knows", () =>
+  it.effect("refuses an empty token, which every caller knows", () =>
     Effect.gen(function* () {
       for (const token of [Redacted.make(""), {}, { alice: Redacted.make(" ") }]) {
         const error = yield* Effect.flip(Effect.scoped(Layer.build(serve({ token }))))

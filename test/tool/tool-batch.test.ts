@@ -58,7 +58,7 @@ describe("L6 siblings settle", () => {
     )
   }
 
-  it.effect("RT-1 onFinished is told the moment each call ends, with how long it took", () =>
+  it.effect("RT-1 onFinished runs the moment each call ends, with its duration", () =>
     Effect.gen(function* () {
       const batch = yield* calls(yield* tools, [
         ["sleep", { n: 300 }],
@@ -166,7 +166,7 @@ describe("L6 siblings settle", () => {
 })
 
 describe("TOOL-1 timeouts of a batch", () => {
-  it.effect("a handler that resists interruption delays its own result, nobody else's, and has timed out", () =>
+  it.effect("a handler that resists interruption delays its own result, no other, and has timed out", () =>
     Effect.gen(function* () {
       const events: Array<string> = []
       const toolkit = Toolkit.make(
@@ -363,7 +363,7 @@ describe("RT-1 tool runtimes", () => {
     })
   )
 
-  it.effect("CODEC-3 supports says whether a runtime can execute a tool", () =>
+  it.effect("CODEC-3 supportsTool tests if a runtime can execute a tool", () =>
     Effect.gen(function* () {
       const local = yield* bind(Toolkit.make(Tool.make("t")), { t: () => Effect.void })
       const remote = yield* boundTool.makeStub(yield* ToolContract.make({ name: "s", parameters: {} }))

@@ -28,7 +28,7 @@ describe("ToolContract", () => {
     })
   )
 
-  it.effect("no parameters is a closed object; Void is null; what says nothing is left out", () =>
+  it.effect("no parameters is a closed object; Void is null; an uninformative schema is left out", () =>
     Effect.gen(function* () {
       const contract = yield* ToolContract.fromTool(Tool.make("t"))
       assert.deepInclude(contract.parameters, { type: "object", additionalProperties: false })

@@ -135,7 +135,7 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.effect("L1 an unknown name is told with the names there are", () =>
+  it.effect("L1 an unknown name is reported with the known names", () =>
     Effect.gen(function* () {
       for (const name of ["forecast", "constructor_"]) {
         const error = yield* Effect.flip(
@@ -163,7 +163,7 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
   )
 
   it.effect(
-    "TOOL-7 a tool that always asks does so whatever a contract says, which may come from a version without",
+    "TOOL-7 a tool that always asks does so whatever the contract, which may come from a version without",
     () => {
       const Erase = Tool.make("erase", { needsApproval: true })
       const erasing = Toolkit.make(Erase)
@@ -177,7 +177,7 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
 })
 
 describe("CODEC-3 ToolResolver.layerStubs", () => {
-  it.effect("gives stubs that validate arguments and results", () =>
+  it.effect("makes stubs that validate arguments and results", () =>
     Effect.gen(function* () {
       const set = yield* boundTool.makeSet([yield* resolve(yield* weather)])
       const runtime = ToolRuntime.make({ dispatch: () => Effect.succeed(ToolResult.success({ degrees: "hot" })) })

@@ -38,7 +38,7 @@ describe("TOOL-1 ToolSettings", () => {
     assert.isTrue(Context.get(limited.annotations, Tool.Idempotent))
   })
 
-  it("the annotation and the function say the same, infinity included", () => {
+  it("the annotation and the function agree, infinity included", () => {
     const annotated = user.annotate(ToolSettings.Timeout, Duration.infinity)
     assert.isFalse(Duration.isFinite(ToolSettings.getTimeout(annotated)))
     assert.isFalse(Duration.isFinite(ToolSettings.getTimeout(ToolSettings.timeout(user, Duration.infinity))))
@@ -48,7 +48,7 @@ describe("TOOL-1 ToolSettings", () => {
 describe("TOOL-2 ToolFailure", () => {
   const json = Schema.toCodecJson(ToolFailure)
 
-  it("its type is execution_error unless it says otherwise", () => {
+  it("its type is execution_error unless another one is passed", () => {
     assert.deepStrictEqual(Schema.encodeSync(json)(ToolFailure.error("no")), {
       _tag: "ToolFailure",
       type: "execution_error",

@@ -1,5 +1,5 @@
 /**
- * What the message formats of providers have in common: the neutral form of a message, the notes that keep what our model has no field for, and the rendering of tool calls.
+ * Parts that the message formats of providers share: the neutral form of a message, the notes that keep what our model has no field for, and the rendering of tool calls.
  */
 
 import * as Effect from "effect/Effect"
@@ -23,7 +23,7 @@ export const toolCallFromArguments = (id: string, name: string, args: Schema.Jso
     ? Message.toolCallPart({ id, name, text: args })
     : Message.toolCallPart({ id, name, arguments: args ?? {} })
 
-/** Ids of uploaded files stand in place of a URL, and have no scheme. */
+/** Ids of uploaded files take the place of a URL, and have no scheme. */
 export const isFileId = (url: string): boolean => !/^[a-z][a-z0-9+.-]*:/iu.test(url)
 
 const Patch = Schema.Array(
@@ -35,7 +35,7 @@ const Patch = Schema.Array(
 
 /** Facts about a received message that our model has no field for. */
 export const Note = Schema.Struct({
-  /** How the content was written, where there are two ways. */
+  /** The form of the content, if there are two. */
   form: Schema.optionalKey(Schema.Literals(["text", "blocks"])),
   /** From the content that we would write to the content that was received. */
   patch: Schema.optionalKey(Patch),
@@ -104,13 +104,13 @@ export const providerOptions = (
   return Object.keys(options).length === 0 ? {} : { options: { [format]: options } }
 }
 
-/** Whether results did not stand in call order. */
+/** Tests if results were not in call order. */
 const isReordered = (calls: ReadonlyArray<string>, results: ReadonlyArray<string>): boolean => {
   const positions = results.map((id) => calls.indexOf(id))
   return positions.some((position, index) => index > 0 && position < (positions[index - 1] ?? 0))
 }
 
-/** Results as they stood when they were read. */
+/** Results in the order in which they were read. */
 export const restoreOrder = <A extends { readonly message: Message.Message }>(
   format: Format,
   results: ReadonlyArray<A>
@@ -123,7 +123,7 @@ export const restoreOrder = <A extends { readonly message: Message.Message }>(
 
 type WithOptions = { readonly options?: ToolResult.ProviderOptions }
 
-/** What a message of a provider's format says, in our words. */
+/** The content of a message of a provider's format, in our terms. */
 export type ForeignMessage = WithOptions &
   (
     | { readonly role: "system"; readonly content: string }
@@ -213,7 +213,7 @@ export const makeReader = <E>(
   )
 }
 
-/** Names of calls by their ids: results may name the call only, which may stand in an earlier message. */
+/** Names of calls by their ids: results may name the call only, which may be part of an earlier message. */
 type CallNames = ReadonlyMap<string, string>
 
 const makeMessage = (
@@ -256,7 +256,7 @@ const makeResult = (said: Extract<ForeignMessage, { role: "tool" }>): ToolResult
   return isPlain ? failure : { ...failure, content }
 }
 
-/** Notes where the results of a batch stood, where that is not in call order. */
+/** Notes the positions of the results of a batch, unless they are in call order. */
 const notePlaces = (received: ReadonlyArray<ReceivedMessage>): ReadonlyArray<ReceivedMessage> => {
   const all: Array<ReceivedMessage> = []
   let batch: Array<ReceivedMessage> = []
@@ -285,7 +285,7 @@ const notePlaces = (received: ReadonlyArray<ReceivedMessage>): ReadonlyArray<Rec
   return all
 }
 
-/** A format as a schema. What is refused is told by its message. */
+/** A format as a schema. The issue of a refusal is its message. */
 export const formatCodec = <D extends Error, E extends Error>(
   identifier: string,
   decode: (input: Schema.Json) => Effect.Effect<history.Conversation, D>,

@@ -53,7 +53,7 @@ export interface CallRequest {
 }
 
 /**
- * What the run adds to the call.
+ * The facts that the run adds to the call.
  *
  * **Details**
  *

@@ -52,7 +52,7 @@ export const CallInfo = Context.Reference<CallInfo | undefined>("effect-emissary
   defaultValue: () => undefined
 })
 
-/** Where the cause of one call is kept; `undefined` outside of a batch. */
+/** The place that keeps the cause of one call; `undefined` outside of a batch. */
 export interface CauseSlot {
   cause: Cause.Cause<unknown> | undefined
 }
@@ -74,7 +74,7 @@ export const resetCause: Effect.Effect<void> = Effect.map(CallCause, (slot) => {
 
 const carriedResults = new WeakMap<object, ToolResult.Failure>()
 
-/** The error that stands for a result. */
+/** The error that carries a result. */
 export const carryResult = (tool: string, result: ToolResult.Failure): AiError.AiError => {
   const error = AiError.make({
     module: "RemoteTools",
@@ -85,7 +85,7 @@ export const carryResult = (tool: string, result: ToolResult.Failure): AiError.A
   return error
 }
 
-/** The result that an error stands for, if it does. */
+/** The result that an error carries, if any. */
 const carriedResult = (error: unknown): ToolResult.Failure | undefined =>
   typeof error === "object" && error !== null ? carriedResults.get(error) : undefined
 
@@ -115,7 +115,7 @@ export const describeCause = (cause: Cause.Cause<unknown>): string => {
 }
 
 /**
- * What a body is told about the call.
+ * The facts about a call that its body receives.
  */
 interface CallContext {
   readonly runId: string
@@ -132,7 +132,7 @@ interface CallContext {
 }
 
 /**
- * What the question "does this call need an approval?" may depend on.
+ * The facts that the need for an approval may depend on.
  */
 interface ApprovalContext {
   readonly callId: string
@@ -172,7 +172,7 @@ export interface BoundTool {
    */
   readonly result: JsonSchema.JsonSchema | undefined
   /**
-   * Whether the call has to be approved. Arguments that do not decode are a
+   * Decides if the call has to be approved. Arguments that do not decode are a
    * `validation_error`, never "no approval needed".
    */
   readonly needsApproval: (
@@ -404,7 +404,7 @@ const failWithCause = (message: string, cause: Cause.Cause<unknown>): Effect.Eff
 const makeEncoder = (schema: Schema.Top): ((value: unknown) => Effect.Effect<Schema.Json, unknown>) => {
   const encode = encodeJson(schema)
   const check = (value: unknown) => Json.check(value, { what: "result" })
-  // a schema that says nothing about its values stands for Void where nothing was returned
+  // a schema without information about its values is Void if nothing was returned
   if (effectAi.isUninformative(schema)) {
     return (value) => (value === undefined ? Effect.succeed(null) : Effect.flatMap(encode(value), check))
   }
@@ -419,7 +419,7 @@ const modelOutput = (parts: ReadonlyArray<Prompt.ToolModelOutputPart>): ToolResu
 const nonEmptyText = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined
 
-/** A failure of the handler's own failure schema: what it is called, and what it says. */
+/** A failure of the handler's own failure schema: its type and its message. */
 const declaredFailure = (error: unknown, value: Schema.Json): ToolResult.Failure => {
   const fields = Json.isObject(value) ? value : {}
   const own = (key: string) => (Object.hasOwn(fields, key) ? nonEmptyText(fields[key]) : undefined)
@@ -515,7 +515,7 @@ const collectPreliminary = (call: CallContext, encode: (value: unknown) => Effec
 
 /**
  * A tool as the model sees it. Its calls are executed by a tool runtime, so its
- * types say nothing.
+ * types are unknown.
  */
 type OfferedTool = Tool.Tool<
   string,
@@ -546,13 +546,13 @@ export interface ToolSet {
    */
   readonly canonicalName: (provider: string) => string
   /**
-   * What the model is offered. Built once; never used to execute a call.
+   * The tools that the model is offered. Built once; never used to execute a call.
    */
   readonly toolkit: Toolkit.WithHandler<Record<string, OfferedTool>>
 }
 
 /**
- * Two tools cannot be told apart: they have the same name, or names that become
+ * Two tools cannot be distinguished: they have the same name, or names that become
  * the same for the provider.
  */
 export class ToolNameError extends Schema.TaggedError<ToolNameError>("effect-emissary/tool/ToolNameError")(

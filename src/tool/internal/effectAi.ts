@@ -1,5 +1,5 @@
 /**
- * Bridges to `effect/ai`: content from and to parts of a prompt, and what the schemas of a tool say.
+ * Bridges to `effect/ai`: content from and to parts of a prompt, and readings of the schemas of a tool.
  */
 
 import * as Context from "effect/Context"
@@ -47,7 +47,7 @@ export const rawParameters = (tool: Tool.Any): JsonObject | undefined =>
 
 export const isVoid = (schema: Schema.Top): boolean => SchemaAST.isVoid(schema.ast) || SchemaAST.isUndefined(schema.ast)
 
-/** A schema that says nothing about its values. */
+/** A schema without information about its values. */
 export const isUninformative = (schema: Schema.Top): boolean =>
   SchemaAST.isUnknown(schema.ast) || SchemaAST.isAny(schema.ast) || SchemaAST.isNever(schema.ast)
 

@@ -16,12 +16,12 @@ import * as boundCall from "./boundCall.ts"
 import * as boundTool from "./boundTool.ts"
 
 /**
- * Whether the runtime can execute the tool.
+ * Tests if the runtime can execute the tool.
  *
  * **When to use**
  *
  * Use before anything is sent to a model: a run would otherwise pay for calls
- * that nobody can execute.
+ * that cannot be executed.
  */
 export const supportsTool = (runtime: ToolRuntime.ToolRuntime, tool: boundTool.BoundTool): boolean =>
   tool.kind !== "stub" || runtime.stubs
@@ -61,7 +61,7 @@ interface EndedCall {
   readonly interrupted: boolean
 }
 
-/** What a dispatch that did not give a result amounts to. */
+/** The end of a dispatch, with or without a result. */
 const settleCall = (
   call: boundCall.BoundCall,
   exit: Exit.Exit<ToolResult.ToolResult>,
@@ -80,7 +80,7 @@ const settleCall = (
 }
 
 /**
- * What happens while a batch runs.
+ * Observers of a batch, and its treatment of defects.
  */
 export interface BatchOptions<E = never, R = never> {
   readonly onStarted?: ((callId: string) => Effect.Effect<void, E, R>) | undefined
@@ -113,7 +113,7 @@ export interface BatchOptions<E = never, R = never> {
  * A call that had started then ends with an `interrupted` failure; one that never
  * started is not mentioned at all.
  *
- * `cause` is what lies behind a failure that nobody foresaw, or whose text must
+ * `cause` is the origin of an unexpected failure, or of one whose text must
  * not leave the process. Each call has a span `execute_tool <name>`, without its
  * arguments.
  */
