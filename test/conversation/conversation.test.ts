@@ -291,6 +291,15 @@ describe("relabelCalls", () => {
     })
   )
 
+  it.effect("new ids differ from each other, also where one id is the stem of another", () =>
+    Effect.gen(function* () {
+      const self = yield* Conversation.make({ system: "s" }).pipe(Effect.flatMap(Conversation.addUser("Go")))
+      const calls = ["a", "a", "a", "a_2", "a_2"].map((id) => Message.toolCallPart({ id, name: "f", arguments: {} }))
+      const ids = Conversation.relabelCalls(self, calls).flatMap((part) => ("id" in part ? [part.id] : []))
+      assert.strictEqual(new Set(ids).size, calls.length)
+    })
+  )
+
   it.effect("a result of the provider finds its relabelled call in an earlier message of the turn", () =>
     Effect.gen(function* () {
       const call = Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true })
