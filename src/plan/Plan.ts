@@ -73,8 +73,6 @@ import type * as history from "../conversation/internal/history.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
-import * as base from "../payload/internal/base.ts"
-import * as untrusted from "../payload/internal/untrusted.ts"
 import type { ToolContractError } from "../tool/ToolContract.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "./PlanDefinition.ts"
@@ -84,7 +82,6 @@ import type * as PlanInvalid from "./PlanInvalid.ts"
 import type * as PlanRun from "./PlanRun.ts"
 import type * as Step from "./Step.ts"
 import * as engine from "./internal/engine.ts"
-import * as condition from "./internal/condition.ts"
 import * as livePlan from "./internal/livePlan.ts"
 import * as performStep from "./internal/performStep.ts"
 import * as planAgent from "./internal/planAgent.ts"
@@ -92,36 +89,6 @@ import * as planCheck from "./internal/planCheck.ts"
 import * as planCodec from "./internal/planCodec.ts"
 import * as planNames from "./internal/planNames.ts"
 import * as stepTarget from "./internal/stepTarget.ts"
-
-export {
-  /**
-   * What changed between two plans. See `PlanDiff`.
-   *
-   * @category comparing
-   * @since 0.1.0
-   */
-  diff
-} from "./Picture.ts"
-
-export {
-  /**
-   * A plan as a Mermaid flowchart. See `Picture.toMermaid`.
-   *
-   * @category pictures
-   * @since 0.1.0
-   */
-  toMermaid
-} from "./Picture.ts"
-
-export {
-  /**
-   * A plan in the DOT language of GraphViz. See `Picture.toGraphViz`.
-   *
-   * @category pictures
-   * @since 0.1.0
-   */
-  toGraphViz
-} from "./Picture.ts"
 
 export type {
   /**
@@ -206,22 +173,6 @@ export type {
    */
   ResumeOptions,
   /**
-   * Options of running a plan for many inputs.
-   *
-   * **Details**
-   *
-   * - `concurrency`: the number of runs at a time; default unbounded.
-   * - `bands`: the number of members of a band that run at a time, in each run; default
-   *   unbounded.
-   *
-   * The others are those of {@link RunOptions}, for each run. `journal` is shared: `runId` of
-   * the state identifies the run.
-   *
-   * @category options
-   * @since 0.1.0
-   */
-  RunManyOptions,
-  /**
    * Writes events before the run continues: several that belong together, with the state after
    * them.
    *
@@ -239,7 +190,7 @@ export type {
 
 export {
   /**
-   * What the names in a plan stand for.
+   * The functions, agents, conditions and schemas that the names in a plan refer to.
    *
    * **Details**
    *
@@ -251,7 +202,7 @@ export {
    *   `{ fetch: { apology: When.field("items").empty() } }`.
    * - `schemas`: by name. Versions 1 and 2 need one for each `output` and `input`; version
    *   3 carries schemas, and an entry is used in place of one with the same name only if
-   *   it says the same.
+   *   it is the same.
    *
    * A registry that a plan has no use for can be left out. Names are own members: what
    * every object inherits is no entry.
@@ -287,9 +238,8 @@ export const warnings = (definition: PlanDefinition.PlanDefinition): ReadonlyArr
  *
  * **Details**
  *
- * Only what the wire itself says is checked: shapes, names, limits, JSON Schemas and
- * conditions. Whether the steps fit together is for `PlanCheck` to say. In versions 1
- * and 2, a target of an unknown kind is read as a function, and schemas called `str`
+ * Only the wire itself is checked: shapes, names, limits, JSON Schemas and conditions.
+ * {@link decode} checks that the steps fit together. In versions 1 and 2, a target of an unknown kind is read as a function, and schemas called `str`
  * (of an output) and `Any` (of an input) as none.
  *
  * **Example** (Bringing a plan of LazyBridge to the newest version)
@@ -338,7 +288,7 @@ export const codec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition>
  * The plan returns JSON: the type of its `output` in code is not known here. Decode
  * the output of a result with your own schema.
  *
- * **Example** (A plan of LazyBridge, and what its names stand for)
+ * **Example** (A plan of LazyBridge, and the entries of its names)
  *
  * ```ts
  * import assert from "node:assert"
@@ -394,7 +344,7 @@ export const decode = <const Registry extends planCodec.PlanRegistry = {}>(
  * **Details**
  *
  * - `version`: 1, 2 or 3; default 3.
- * - `allowLoss`: what may be lost by an older version: paths (a `*` stands for one
+ * - `allowLoss`: what may be lost by an older version: paths (a `*` matches one
  *   token) or the `losses` of a `LossyEncoding`; default nothing.
  * - `limits`: limits that differ from the current ones.
  *
@@ -464,11 +414,13 @@ const makePlan = Effect.fnUntraced(function* (
   )
   const live = yield* livePlan.checkParts({ definition, steps, predicates, output: exported?.schema }, [
     ...(Result.isFailure(output) ? [output.failure] : []),
-    ...invalidNameProblems(written),
     ...lives.flatMap(({ problems }) => problems),
-    ...sharedNameProblems(written),
-    ...(yield* livePlan.checkAgentOutput(steps, (target) => (target._tag === "Agent" ? target.source : undefined))),
-    ...conditionProblems(definition, new Set(predicates.keys()))
+    ...planCheck.checkWritten(
+      definition,
+      written.map(({ parts }) => parts.source),
+      predicates.keys()
+    ),
+    ...(yield* livePlan.checkAgentOutput(steps, (target) => (target._tag === "Agent" ? target.source : undefined)))
   ])
   return livePlan.planFromLive(live)
 })
@@ -482,10 +434,10 @@ const makePlan = Effect.fnUntraced(function* (
  * and the closest known name: names that occur twice or are unknown, references to later
  * steps or into the own band, routes and rejoins that lead nowhere, schemas that do not
  * fit or have no JSON Schema, two targets under one name, predicates that are missing,
- * times and retries that cannot be. `PlanCheck` tells the rules.
+ * times and retries that cannot be.
  *
- * Steps are given one by one, not as a list: spread a list that was built. Give the plan a
- * `name`: it is `"plan"` otherwise, and errors, spans and pictures only tell that.
+ * Steps are passed one by one, not as a list: spread a list that was built. Without a `name`
+ * the plan is called `"plan"` in errors, spans and pictures.
  *
  * Targets of one name have to be one value: the definition only carries the name. A
  * function written into a step has the name of the step.
@@ -610,25 +562,26 @@ export const bind = Effect.fnUntraced(function* <
   const fromToolkit = options.toolkit === undefined ? [] : yield* boundTool.fromToolkit(options.toolkit)
   const tools = yield* boundTool.makeSet([...fromToolkit, ...(options.tools ?? [])])
   const agents = new Map<string, Step.AgentTarget<unknown>>(Object.entries(options.agents ?? {}))
-  const memories = new Map(Object.entries(options.memories ?? {}).map(([name, memory]) => [name, liveMemory(memory)]))
+  // Sound: the services of a memory are in the type of the plan that is bound with it.
+  const memories = new Map(Object.entries((options.memories ?? {}) as { readonly [name: string]: AgentMemory }))
   yield* livePlan.failWithProblems(live.definition.name, [
     ...planCheck.checkBinding(live.definition, {
       tools: tools.tools,
       agents: new Set(agents.keys()),
-      memories: mapValues(memories, ({ output, text }) => ({ text: text !== undefined, output: output !== undefined }))
+      memories
     }),
     ...(yield* livePlan.checkAgentOutput(live.steps, (target) =>
       target._tag === "Agent" ? target.source : target._tag === "Tool" ? agents.get(target.name) : undefined
     ))
   ])
-  const targets: Array<livePlan.BoundTarget> = []
-  for (const step of live.steps) {
-    const target = boundTarget(step, tools, agents)
-    if (Result.isSuccess(target)) targets.push(target.success)
-    else if (target.failure !== undefined) yield* livePlan.failWithProblems(live.definition.name, [target.failure])
-    else return yield* Effect.die(`the check accepted a step without a target: ${step.definition.name}`)
-  }
-  return makeBound<A, R | BindingServices<Agents, Memories>>({ ...live, targets, tools, memories })
+  const targets = yield* Effect.forEach(live.steps, (step) => boundTarget(step, tools, agents))
+  return planAgent.makeBound<A, R | BindingServices<Agents, Memories>>({
+    ...live,
+    targets,
+    tools,
+    memories,
+    within: (effect) => effect
+  })
 })
 
 /**
@@ -636,8 +589,8 @@ export const bind = Effect.fnUntraced(function* <
  *
  * **Details**
  *
- * The input is a text, or its parts: `task`, `payload`, `context`, `content`. A result
- * says how the run ended: `Completed` with the output, `Concluded` by a step, `Paused`
+ * The input is a text, or its parts: `task`, `payload`, `context`, `content`. The `outcome`
+ * of the result is `Completed` with the output, `Concluded` by a step, `Paused`
  * until a decision, or `Interrupted`; every one has the `state`, the `usage`, the
  * `iterations` and what steps wrote.
  *
@@ -698,8 +651,9 @@ const drive = <A, R>(
  *
  * **Details**
  *
- * `concurrency` is how many runs there are at a time, default unbounded; `bands` how many
- * members of a band run at a time in each.
+ * `concurrency` is the number of runs at a time, default unbounded; `bands` the number of
+ * members of a band that run at a time in each run, default unbounded. The other options are
+ * those of each run. They share a `journal`: `runId` of the state identifies the run.
  *
  * **Example** (One of two fails)
  *
@@ -728,7 +682,7 @@ const drive = <A, R>(
 export const runMany = <A, R>(
   bound: livePlan.Bound<A, R>,
   inputs: Iterable<PlanRun.Input>,
-  { bands, concurrency, ...options }: livePlan.RunManyOptions = {}
+  { bands, concurrency, ...options }: livePlan.RunOptions & { readonly bands?: number | "unbounded" | undefined } = {}
 ): Effect.Effect<ReadonlyArray<Result.Result<PlanRun.Result<A>, PlanError>>, never, R> =>
   Effect.flatMap(performStep.checkConcurrency(concurrency), (concurrency) =>
     Effect.forEach(inputs, (input) => Effect.result(run(bound, input, { ...options, concurrency: bands })), {
@@ -816,7 +770,7 @@ export const resumeStream = <A, R>(
 ): Stream.Stream<PlanEvent<A>, PlanError, R> => streamFrom(bound, { _tag: "Resume", state }, options)
 
 /**
- * What the names in a plan stand for.
+ * The tools, agents and memories that the names in a plan refer to.
  *
  * **Details**
  *
@@ -903,8 +857,8 @@ export interface AgentMemory<out R = never> {
 }
 
 /**
- * The text of a conversation in the `ConversationStore`, a line for everything that was
- * said: `User: hi`, `Assistant: there`. System messages, tools and files are left out. A
+ * The text of a conversation in the `ConversationStore`, a line for each message: `User: hi`,
+ * `Assistant: there`. System messages, tools and files are left out. A
  * conversation that is not there has the text `""`.
  *
  * @category constructors
@@ -922,8 +876,8 @@ const conversationText = (conversation: history.Conversation): string =>
   Conversation.transcript(conversation)
     .flatMap((entry) => {
       if (entry.role !== "user" && entry.role !== "assistant") return []
-      const said = entry.content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n")
-      return said === "" ? [] : [`${entry.role === "user" ? "User" : "Assistant"}: ${said}`]
+      const text = entry.content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n")
+      return text === "" ? [] : [`${entry.role === "user" ? "User" : "Assistant"}: ${text}`]
     })
     .join("\n")
 
@@ -978,8 +932,8 @@ interface ServiceClass<Self, Name extends string, A, E, R> extends Context.Servi
  *
  * **When to use**
  *
- * Use to compose a plan into an application: `yield* Research` gives the plan that can
- * run, and the types of `Research.layer` say what is missing. The class can stand where
+ * Use it to compose a plan into an application: `yield* Research` returns the plan that can
+ * run, and the type of `Research.layer` has the missing services. The class can be used where
  * an agent can: as the target of a step, in `Agent.asTool`.
  *
  * **Details**
@@ -1041,7 +995,10 @@ export const Service =
       planKey,
       Effect.gen(function* () {
         const { live } = yield* plan
-        return captureBound<A>(live, yield* Effect.context<never>())
+        const captured = yield* Effect.context<never>()
+        const under = driver.withCaptured(captured)
+        const bound = planAgent.makeBound<A, never>({ ...live, within: (effect) => under(live.within(effect)) })
+        return { ...bound, ...driver.agentWithCaptured(bound, captured) }
       })
     )
     const statics: unknown = Object.assign(planKey, { layer })
@@ -1052,242 +1009,47 @@ export const Service =
 const isStep = (part: Step.Any | livePlan.Options | undefined): part is Step.Any =>
   Predicate.hasProperty(part, planNames.stepTypeId)
 
-/** Conditions of routes that cannot be asked, and predicates that the plan is not given: all of them. */
-const conditionProblems = (
-  definition: PlanDefinition.PlanDefinition,
-  known: ReadonlySet<string>
-): ReadonlyArray<PlanInvalid.Problem> => {
-  const names = [...known].sort()
-  const budget = planNames.makeFuel()
-  const unknown = (name: string) => {
-    const suggestion = planNames.closestName(name, names, budget)
-    const available =
-      names.length === 0
-        ? "It is given none: put it into `predicates` of Plan.make."
-        : `There are ${planNames.listNames(names)}.`
-    return {
-      code: "UnknownPredicate" as const,
-      problem: `expected a predicate that the plan is given, found ${base.quote(name)}. ${available}${planNames.didYouMean(suggestion)}`,
-      rest: { known: names, ...(suggestion === undefined ? {} : { suggestion }) }
-    }
-  }
-  return definition.steps.flatMap((step, index) =>
-    (step.routes ?? []).flatMap(({ to, when }, position) =>
-      [
-        ...condition.analyze(when).problems.map(({ path, reason }) => ({
-          code: "InvalidCondition" as const,
-          problem: `${path.length === 0 ? "" : `at ${path.join(".")}: `}${reason}`,
-          rest: {}
-        })),
-        ...condition
-          .analyze(when)
-          .customs.filter((name) => !known.has(name))
-          .map(unknown)
-      ].map(({ code, problem, rest }): PlanInvalid.Problem => ({
-        code,
-        step: step.name,
-        index,
-        slot: `routes[${position}]`,
-        reason: `Step ${base.quote(step.name)}, the route to ${base.quote(to)}: ${problem}`,
-        ...rest
-      }))
-    )
-  )
-}
-
-/** Names that a step of the native wire cannot have, but those that the structural rules tell for every version. */
-const invalidNameProblems = (steps: ReadonlyArray<Step.Any>): ReadonlyArray<PlanInvalid.Problem> =>
-  steps.flatMap(({ name }, index): ReadonlyArray<PlanInvalid.Problem> => {
-    const inherited = untrusted.inheritedNames.has(name)
-    if (planCheck.nameFault(name) !== undefined || (planNames.isIdentifier(name) && !inherited)) return []
-    const expected = inherited ? "a name that objects do not have by themselves" : planNames.identifierRule
-    return [
-      {
-        code: "InvalidName",
-        step: name,
-        index,
-        slot: "name",
-        reason: `Step ${base.quote(name)} (#${index}), name: expected ${expected}, found ${base.quote(name)}. Give the step another name.`
-      }
-    ]
-  })
-
-/** Targets of one name that are not the same: whoever reads the definition could not tell which one is meant. */
-const sharedNameProblems = (steps: ReadonlyArray<Step.Any>): ReadonlyArray<PlanInvalid.Problem> => {
-  const first = new Map<string, Step.Any>()
-  return steps.flatMap((step, index): ReadonlyArray<PlanInvalid.Problem> => {
-    const { definition, source, target } = step.parts
-    if (target._tag === "Tool") return []
-    const before = first.get(definition.target.name)
-    if (before === undefined) {
-      first.set(definition.target.name, step)
-      return []
-    }
-    if (before.parts.source === source) return []
-    const name = base.quote(definition.target.name)
-    return [
-      {
-        code: "SharedTargetName",
-        step: step.name,
-        index,
-        slot: "target",
-        reason: `Step ${base.quote(step.name)}: expected one target of the name ${name}, found the ${definition.target.kind} of this step and another ${before.parts.definition.target.kind} in step ${base.quote(before.name)}. Use one value in both steps, or give them two names: Target.make("another_name", ...).`
-      }
-    ]
-  })
-}
-
-/** The agent around a plan that can run. `A` and `R` are for the caller to know. */
-const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R> => ({
-  // Sound: the answers of the plan are of its output schema, and what its code requires is `R`.
-  ...(planAgent.asAgent(bound) as Agent<A, R>),
-  [livePlan.boundTypeId]: livePlan.boundTypeId,
-  ...livePlan.inspectable("Plan.Bound", bound),
-  definition: bound.definition,
-  digest: bound.digest,
-  live: bound
-})
-
-const liveMemory = (memory: AgentMemory<unknown>): livePlan.LiveMemory =>
-  // Sound: what a memory requires is in the type of the plan it is bound to.
-  ({ text: memory.text, output: memory.output, save: memory.save }) as livePlan.LiveMemory
-
-/** What a step runs; none where its name stands for nothing, which the check has told. */
+/** The target of a step, now that tools and agents are known and checked. */
 const boundTarget = (
   { definition, target }: livePlan.LiveStep,
-  tools: boundTool.ToolSet,
+  { tools }: boundTool.ToolSet,
   agents: ReadonlyMap<string, Step.AgentTarget<unknown>>
-): Result.Result<livePlan.BoundTarget, PlanInvalid.Problem | undefined> => {
-  if (target._tag !== "Tool") return Result.succeed(target)
-  const agent = agents.get(target.name)
+): Effect.Effect<livePlan.BoundTarget> => {
+  if (target._tag !== "Tool") return Effect.succeed(target)
+  const { name } = target
+  const agent = agents.get(name)
   if (agent !== undefined) {
-    return Result.succeed({ _tag: "Agent", name: target.name, agent: stepTarget.agentOf(agent), source: agent })
+    return Effect.succeed({ _tag: "Agent", name, agent: stepTarget.agentOf(agent), source: agent })
   }
-  const tool = tools.tools.get(target.name)
-  return tool === undefined
-    ? Result.fail(undefined)
-    : Result.map(planCheck.resolveToolArguments(tool, definition), (args) => ({
-        _tag: "Tool",
-        name: target.name,
-        arguments: args
-      }))
+  const tool = tools.get(name)
+  if (tool === undefined) return Effect.die(new Error(`the check accepted the unknown tool ${JSON.stringify(name)}`))
+  const resolved = Effect.fromResult(planCheck.resolveToolArguments(tool, definition))
+  return Effect.map(Effect.orDie(resolved), (args) => ({ _tag: "Tool", name, arguments: args }))
 }
-
-type CapturedServices = Context.Context<never>
-
-const mapValues = <A, B>(self: ReadonlyMap<string, A>, f: (value: A) => B): ReadonlyMap<string, B> =>
-  new Map(Array.from(self, ([key, value]) => [key, f(value)]))
-
-const captureMemory =
-  (captured: CapturedServices) =>
-  ({ output, save, text }: livePlan.LiveMemory): livePlan.LiveMemory => {
-    const under = driver.withCaptured(captured)
-    return {
-      text: text === undefined ? undefined : under(text),
-      output: output === undefined ? undefined : under(output),
-      save: save === undefined ? undefined : (value) => under(save(value))
-    }
-  }
-
-/**
- * What is captured once is the same whenever it is found again: a run tells plans in
- * steps apart by identity, and a plan may be a step of itself.
- */
-const captureTarget = (captured: CapturedServices) => {
-  const under = driver.withCaptured(captured)
-  const agents = new WeakMap<Agent<unknown>, Agent<unknown>>()
-  const plans = new WeakMap<livePlan.BoundPlan, livePlan.Bound<unknown>>()
-
-  const agentOf = (agent: Agent<unknown>): Agent<unknown> => {
-    if (livePlan.isBound(agent)) return boundOf(agent.live)
-    const made = agents.get(agent) ?? driver.agentWithCaptured(agent, captured)
-    agents.set(agent, made)
-    return made
-  }
-
-  // Its methods find a tool runtime among what is captured, too, if the caller has none.
-  const boundOf = (plan: livePlan.BoundPlan): livePlan.Bound<unknown> => {
-    const before = plans.get(plan)
-    if (before !== undefined) return before
-    const self = makeBound<unknown, never>(inside(plan))
-    const made = { ...self, ...driver.agentWithCaptured(self, captured) }
-    plans.set(plan, made)
-    return made
-  }
-
-  const predicateOf =
-    (custom: livePlan.LivePredicate): livePlan.LivePredicate =>
-    (input) =>
-      under(custom(input))
-
-  const targetOf = (target: livePlan.BoundTarget): livePlan.BoundTarget => {
-    if (target._tag === "Agent") return { ...target, agent: Effect.map(under(target.agent), agentOf) }
-    if (target._tag !== "Function") return target
-    const { execute } = target.target
-    return { ...target, target: { ...target.target, execute: (input) => under(execute(input)) } }
-  }
-
-  const inside = (plan: livePlan.BoundPlan): livePlan.BoundPlan => ({
-    ...plan,
-    targets: plan.targets.map(targetOf),
-    predicates: mapValues(plan.predicates, predicateOf),
-    memories: mapValues(plan.memories, captureMemory(captured))
-  })
-
-  return boundOf
-}
-
-/** The plan over captured services. `A` is for the caller to know. */
-const captureBound = <A>(plan: livePlan.BoundPlan, captured: CapturedServices): livePlan.Bound<A> =>
-  // Sound: capturing changes where services are found, and not what the plan gives.
-  captureTarget(captured)(plan) as livePlan.Bound<A>
 
 /**
  * The most that one run of a plan can take.
  *
  * **Details**
  *
- * - `steps`: how many steps run on the longest way through the plan, whatever
- *   `maxIterations` says; absent when there is a loop. Each member of a band counts, a
+ * - `steps`: the number of steps on the longest way through the plan, whatever
+ *   `maxIterations` is; absent when there is a loop. Each member of a band counts, and a
  *   step that is tried again counts once.
- * - `modelCalls`: how many calls of models that is, with all retries; absent when there
- *   is a loop, or a step of which it is not known.
+ * - `modelCalls`: the number of calls of models on such a way, with all retries; absent when
+ *   there is a loop, or a step of which it is not known.
  * - `limit`: the same with `maxIterations`. `limit.steps` is always known. It is no more
  *   than `steps`, and no more than as many turns as there may be, each as wide as the
  *   widest one.
  *
- * @category models
- * @since 0.1.0
- */
-export interface WorstCase {
-  readonly steps: number | undefined
-  readonly modelCalls: number | undefined
-  readonly limit: { readonly steps: number; readonly modelCalls: number | undefined }
-}
-
-/**
- * What is known of the targets: how many calls of models one attempt of a step makes at
- * most, `undefined` when nobody knows. For an agent that is its `maxSteps`, if that is a
- * number.
- *
- * @category models
- * @since 0.1.0
- */
-export interface CostInfo {
-  readonly modelCalls: (step: PlanDefinition.StepDefinition) => number | undefined
-}
-
-/**
- * The most that one run of a plan can take.
- *
- * **Details**
- *
  * All ways are followed that the plan's structure allows, whatever the conditions of its
- * routes demand: of two branches that rejoin, the longer one counts. Without `info` a
- * function makes no call of a model, and of tools and agents it is not known.
+ * routes demand: of two branches that rejoin, the longer one counts.
  *
- * The count is one of a new run without failures. For a plan with problems of its
- * structure it says nothing.
+ * `info.modelCalls` is the most calls of models that one attempt of a step makes,
+ * `undefined` where it is not known. For an agent that is its `maxSteps`, if that is a number.
+ * Without `info` a function makes no call of a model, and of tools and agents it is not known.
+ *
+ * The count is one of a new run without failures. It means nothing for a plan with problems
+ * of its structure.
  *
  * **Example** (Three steps, two of them in a band)
  *
@@ -1313,7 +1075,14 @@ export interface CostInfo {
  * @category costs
  * @since 0.1.0
  */
-export const worstCase = (definition: PlanDefinition.PlanDefinition, info: CostInfo = unknownCost): WorstCase => {
+export const worstCase = (
+  definition: PlanDefinition.PlanDefinition,
+  info: { readonly modelCalls: (step: PlanDefinition.StepDefinition) => number | undefined } = unknownCost
+): {
+  readonly steps: number | undefined
+  readonly modelCalls: number | undefined
+  readonly limit: { readonly steps: number; readonly modelCalls: number | undefined }
+} => {
   const { calls, steps, turn } = planCheck.worstPath(definition, info.modelCalls)
   const within = (most: number | undefined, each: number) =>
     Math.min(most ?? Number.POSITIVE_INFINITY, Math.max(0, definition.maxIterations) * each)
@@ -1327,7 +1096,9 @@ export const worstCase = (definition: PlanDefinition.PlanDefinition, info: CostI
   }
 }
 
-const unknownCost: CostInfo = { modelCalls: ({ target }) => (target.kind === "function" ? 0 : undefined) }
+const unknownCost = {
+  modelCalls: ({ target }: PlanDefinition.StepDefinition) => (target.kind === "function" ? 0 : undefined)
+}
 
 /**
  * Finds references of raw steps to steps that do not exist.

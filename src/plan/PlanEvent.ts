@@ -69,13 +69,8 @@ export type PlanEvent<A> =
   | { readonly _tag: "Checkpointed"; readonly key: string; readonly state: PlanRun.State }
   | { readonly _tag: "PlanFinished"; readonly path: Path; readonly result: PlanRun.Result<A> }
 
-/**
- * The steps of the outer plans, from the outside in; empty in the plan that was run.
- *
- * @category models
- * @since 0.1.0
- */
-export type Path = ReadonlyArray<string>
+/** The steps of the outer plans, the outermost first; empty in the plan that was run. */
+type Path = ReadonlyArray<string>
 
 /**
  * Runs a stream to its end, for the result in its last event.
@@ -104,7 +99,7 @@ export const result = <A, E, R>(self: Stream.Stream<PlanEvent<A>, E, R>): Effect
 const missingResult = (found: string): Effect.Effect<never> =>
   Effect.die(
     new Error(
-      `PlanEvent.result: expected PlanFinished as the last event, found ${found}. Give it the whole stream of a plan.`
+      `PlanEvent.result: expected PlanFinished as the last event, found ${found}. Pass it the whole stream of a plan.`
     )
   )
 

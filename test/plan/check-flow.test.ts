@@ -271,7 +271,7 @@ describe("types along the ways that data takes", () => {
 })
 
 describe("the most a run can take", () => {
-  const counting = (calls: number): Plan.CostInfo => ({ modelCalls: () => calls })
+  const counting = (calls: number) => ({ modelCalls: () => calls })
   const worst = (...steps: PlanDefinition.PlanDefinition["steps"]) => Plan.worstCase(plan(...steps), counting(2))
 
   it("PLAN-2 is the longest way", () => {

@@ -89,7 +89,7 @@ describe("making plans", () => {
           ["SharedTargetName", "count", "target"]
         ]
       )
-      assert.include(error.problems[1]?.reason, 'expected one target of the name "count"')
+      assert.include(error.problems[1]?.reason, 'another function named "count" in step "a"')
     })
   )
 
@@ -141,7 +141,10 @@ describe("making plans", () => {
           ["UnknownPredicate", "routes[2]", "long"]
         ]
       )
-      assert.include(error.problems[0]?.reason, 'Step "a", the route to "b": at condition.pattern')
+      assert.include(
+        error.problems[0]?.reason,
+        'Step "a" (#0) at routes[1]: expected a condition that can be evaluated, got one with a problem at condition.pattern'
+      )
     })
   )
 

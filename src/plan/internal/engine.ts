@@ -74,6 +74,7 @@ const driveWith: performStep.ActiveRun["nest"] = (rules, begin, options, sink) =
     yield* sink.emit({ _tag: "PlanFinished", path: [], result })
     return result
   }).pipe(
+    rules.bound.within,
     Effect.withSpan(`invoke_plan ${rules.definition.name}`, {
       attributes: { "emissary.plan.name": rules.definition.name }
     })
@@ -402,7 +403,7 @@ const learnStep = (
 ): Effect.Effect<performStep.LearningRules | undefined> => {
   const target = rules.bound.targets[rules.bound.positions.get(step) ?? -1]
   return target?._tag === "Agent"
-    ? Effect.map(target.agent, (agent) => rules.found(step, agent))
+    ? Effect.map(rules.bound.within(target.agent), (agent) => rules.found(step, agent))
     : Effect.succeed(undefined)
 }
 

@@ -13,6 +13,7 @@ import type * as Types from "effect/Types"
 import * as Agent from "../../agent/Agent.ts"
 import type { Decision } from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import type { Wrap } from "../../agent/internal/driver.ts"
 import * as Digest from "../../payload/Digest.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
@@ -200,14 +201,18 @@ export interface BoundToolTarget {
 export type BoundTarget = BoundToolTarget | Exclude<stepTarget.LiveTarget, { readonly _tag: "Tool" }>
 
 /** The memory of an agent that the plan is bound with. */
-export interface LiveMemory {
-  readonly text: Effect.Effect<string, unknown> | undefined
-  readonly output: Effect.Effect<Schema.Json | undefined, unknown> | undefined
-  readonly save: ((output: Schema.Json) => Effect.Effect<void, unknown>) | undefined
+interface LiveMemory {
+  readonly text?: Effect.Effect<string, unknown> | undefined
+  readonly output?: Effect.Effect<Schema.Json | undefined, unknown> | undefined
+  readonly save?: ((output: Schema.Json) => Effect.Effect<void, unknown>) | undefined
 }
 
-/** A plan whose tool rules were checked, too: it can run. `targets` are in the order of the steps. */
+/**
+ * A plan whose tool rules were checked, too: it can run. `targets` are in the order of the steps. `within` provides
+ * the services that were captured for its code, if there are any.
+ */
 export interface BoundPlan extends LivePlan {
+  readonly within: Wrap
   readonly targets: ReadonlyArray<BoundTarget>
   readonly tools: ToolSet
   readonly memories: ReadonlyMap<string, LiveMemory>
@@ -313,7 +318,7 @@ const outputMismatch = (
         step: definition.name,
         index,
         slot: "output",
-        reason: `Step ${base.quote(definition.name)} (#${index}), output: expected what the agent ${name} can answer, found a schema that its answers never fit: ${reason}. Give the agent that output, or leave it out to take the agent's.`
+        reason: `Step ${base.quote(definition.name)} (#${index}), output: expected what the agent ${name} can answer, found a schema that its answers never fit: ${reason}. Set that output of the agent, or leave it out to take the agent's.`
       }
     ]
   })
@@ -348,7 +353,7 @@ interface SchemaPlace {
 const notExported = (place: SchemaPlace, problem: string): PlanInvalid.Problem => ({
   code: "SchemaNotRepresentable",
   ...place,
-  reason: `${place.step === undefined ? "The plan" : `Step ${JSON.stringify(place.step)}`}, ${place.slot}: expected a schema that JSON Schema can tell. ${problem}`
+  reason: `${place.step === undefined ? "The plan" : `Step ${JSON.stringify(place.step)}`}, ${place.slot}: expected a schema that has a JSON Schema. ${problem}`
 })
 
 /** Exports a schema; one that has no JSON Schema is a problem of the plan. */
@@ -412,9 +417,4 @@ export interface RunOptions {
 /** Options of resuming a run. Documented in `Plan`. */
 export interface ResumeOptions extends RunOptions {
   readonly decisions?: ReadonlyArray<Decision> | undefined
-}
-
-/** Options of running a plan for many inputs. Documented in `Plan`. */
-export interface RunManyOptions extends RunOptions {
-  readonly bands?: number | "unbounded" | undefined
 }

@@ -23,7 +23,7 @@ import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
 import * as PlanRun from "../PlanRun.ts"
 import * as engine from "./engine.ts"
-import type * as livePlan from "./livePlan.ts"
+import * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
 import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
@@ -137,9 +137,9 @@ const answerWith = Effect.fnUntraced(function* (
   })
 })
 
-/** The agent that a plan is. `A` and `R` are for the caller to know. */
-export const asAgent = (bound: livePlan.BoundPlan): Agent<unknown> =>
-  delegate.makeDelegate({
+/** A plan that can run, and the agent that it is. `A` and `R` are for the caller to know. */
+export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R> => {
+  const agent = delegate.makeDelegate({
     name: bound.definition.name,
     digest: bound.digest,
     maxSteps: Math.max(1, bound.definition.maxIterations),
@@ -147,6 +147,16 @@ export const asAgent = (bound: livePlan.BoundPlan): Agent<unknown> =>
     answer: (turn, message) => answerWith(bound, turn, message),
     decode: (output) => decodeAnswer(bound.output, output)
   })
+  return {
+    // Sound: the answers of the plan are of its output schema, and what its code requires is `R`.
+    ...(agent as Agent<A, R>),
+    [livePlan.boundTypeId]: livePlan.boundTypeId,
+    ...livePlan.inspectable("Plan.Bound", bound),
+    definition: bound.definition,
+    digest: bound.digest,
+    live: bound
+  }
+}
 
 /**
  * One fact with its version. Whoever writes the state of the agent's run looks for

@@ -6,10 +6,13 @@ import * as Result from "effect/Result"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
+import * as untrusted from "../../payload/internal/untrusted.ts"
 import type { BoundTool } from "../../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type * as PlanInvalid from "../PlanInvalid.ts"
 import type { Reference } from "../Reference.ts"
+import type { When } from "../When.ts"
+import * as condition from "./condition.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
@@ -28,12 +31,18 @@ export type ToolArguments =
 export interface Bindings {
   readonly tools: ReadonlyMap<string, BoundTool>
   readonly agents: ReadonlySet<string>
-  readonly memories: ReadonlyMap<string, { readonly text: boolean; readonly output: boolean }>
+  readonly memories: ReadonlyMap<string, { readonly text?: unknown; readonly output?: unknown }>
 }
 
 /** Each rule of a step: what it expects, and what to do about a step that breaks it. */
 const rules = {
   InvalidName: [`1 to ${planNames.maxNameLength} characters, none of them a control character`, "Write another name"],
+  SharedTargetName: [
+    "one target of one name",
+    `Use one value in both steps, or name them differently: Step.target("another_name", ...)`
+  ],
+  InvalidCondition: ["a condition that can be evaluated", "Change the condition"],
+  UnknownPredicate: ["a predicate of the plan", "Add it to `predicates` of Plan.make"],
   UnknownStep: ["a step of the plan", "Name a step of the plan"],
   SameBand: [
     "a step outside of its own parallel group",
@@ -96,6 +105,8 @@ interface Finding {
   readonly code: keyof typeof rules
   readonly slot: string
   readonly found: string
+  /** A stricter expectation than that of the rule. */
+  readonly expected?: string
   readonly unknown?: { readonly name: string; readonly known: KnownNames }
 }
 
@@ -125,7 +136,7 @@ const knownNames = (kind: string, found: Iterable<string>): KnownNames => {
 const problemOf = (
   step: StepDefinition,
   index: number | undefined,
-  { code, found, slot, unknown }: Finding,
+  { code, found, slot, unknown, ...stricter }: Finding,
   fuel: planNames.SearchFuel
 ): PlanInvalid.Problem => {
   const [expected, fix] = rules[code]
@@ -137,7 +148,7 @@ const problemOf = (
     code,
     step: step.name,
     slot,
-    reason: PayloadError.render(what, [{ path: slot, expected, found, fix: hint + fix }]),
+    reason: PayloadError.render(what, [{ path: slot, expected, found, ...stricter, fix: hint + fix }]),
     ...base.defined({ index, known: unknown?.known.kept, suggestion })
   }
 }
@@ -327,6 +338,58 @@ export const nameFault = (name: string): string | undefined => {
 const checkName = (slot: string, name: string): ReadonlyArray<Finding> => {
   const fault = nameFault(name)
   return fault === undefined ? [] : [finding("InvalidName", slot, fault)]
+}
+
+/**
+ * Problems that only plans of code have: names that the wire refuses, conditions that cannot be evaluated, and two
+ * targets of one name, of which the definition could not tell one from the other. `sources` are the targets as written.
+ */
+export const checkWritten = (
+  { steps }: PlanDefinition.PlanDefinition,
+  sources: ReadonlyArray<unknown>,
+  predicates: Iterable<string>
+): ReadonlyArray<PlanInvalid.Problem> => {
+  const known = knownNames("predicates", predicates)
+  return checkSteps(steps, (step, index) => [
+    ...checkIdentifier(step.name),
+    ...checkSharedTarget(steps, sources, index),
+    ...(step.routes ?? []).flatMap(({ when }, position) => checkCondition(`routes[${position}]`, when, known))
+  ])
+}
+
+/** A name that the wire of this version refuses, but no other check. */
+const checkIdentifier = (name: string): ReadonlyArray<Finding> => {
+  const inherited = untrusted.inheritedNames.has(name)
+  if (nameFault(name) !== undefined || (planNames.isIdentifier(name) && !inherited)) return []
+  const expected = inherited ? "a name that objects do not have by themselves" : planNames.identifierRule
+  return [{ ...finding("InvalidName", "name", base.quote(name)), expected }]
+}
+
+/** Tools are bound later, by their name. */
+const checkSharedTarget = (
+  steps: ReadonlyArray<StepDefinition>,
+  sources: ReadonlyArray<unknown>,
+  index: number
+): ReadonlyArray<Finding> => {
+  const target = steps[index]?.target
+  const first = steps.findIndex((step) => step.target.kind !== "tool" && step.target.name === target?.name)
+  const before = steps[first]
+  if (before === undefined || target?.kind === "tool" || sources[first] === sources[index]) return []
+  const found = `another ${before.target.kind} named ${base.quote(before.target.name)} in step ${base.quote(before.name)}`
+  return [finding("SharedTargetName", "target", found)]
+}
+
+const checkCondition = (slot: string, when: When, known: KnownNames): ReadonlyArray<Finding> => {
+  const { customs, problems } = condition.analyze(when)
+  return [
+    ...problems.map(({ path, reason }) => {
+      const place = path.length === 0 ? "" : ` at ${path.join(".")}`
+      return finding("InvalidCondition", slot, `one with a problem${place}: ${reason}`)
+    }),
+    ...customs
+      .filter((name) => !known.names.includes(name))
+      .map((name) => ({ ...finding("UnknownPredicate", slot, base.quote(name)), unknown: { name, known } }))
+  ]
 }
 
 /** A reference to a step: the step is there, in another parallel group, and earlier. */
