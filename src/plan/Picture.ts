@@ -364,6 +364,8 @@ const startKey = (prefix: string): string => `${prefix}start`
 
 const endKey = (prefix: string): string => `${prefix}end`
 
+const drawnKey = (prefix: string, step: string): string => prefix + JSON.stringify(["step", step])
+
 const edgeKey = ({ from, kind, label, to }: diagram.Edge): string => JSON.stringify([from, to, kind, label])
 
 const makeNode = (
@@ -421,7 +423,7 @@ const drawPlan = (source: Source, scope: Scope): DrawnPlan => {
   const reached = places && new Set(places.flatMap(({ position }) => planFlow.groupAt(steps, position)))
   const plans = plansOf(source)
   const statusOf = overlay(scope.run, scope.running)
-  const keys = stepKeys(definition).map((key) => scope.prefix + JSON.stringify(["step", key]))
+  const keys = stepKeys(definition).map((key) => drawnKey(scope.prefix, key))
   const drawn = steps.map((step, index) => {
     const isReached = reached?.has(index) ?? true
     const status: StepStatus = isReached ? statusOf(step.name) : { mark: "skipped", line: "– not reachable" }
@@ -693,11 +695,14 @@ const movedKeys = (before: ReadonlyArray<string>, after: ReadonlyArray<string>):
   return new Set(shared.filter((key) => !kept.has(key)))
 }
 
-/** The names of the fields that changed: those of the plan, and those of each step, by the key of the step. */
+/** The names of the fields that changed: those of the plan, and those of each step, by its key in the picture. */
 const changedFields = (before: PlanDefinition.PlanDefinition, after: PlanDefinition.PlanDefinition) => {
   const plan = new Set<string>()
   const steps = new Map<string, Set<string>>()
-  const add = (key: string, field: string) => steps.set(key, (steps.get(key) ?? new Set()).add(field))
+  const add = (step: string, field: string) => {
+    const key = drawnKey("", step)
+    steps.set(key, (steps.get(key) ?? new Set()).add(field))
+  }
   for (const key of movedKeys(stepKeys(before), stepKeys(after))) add(key, "position")
   for (const { path } of JsonPatch.get(toDocument(before), toDocument(after))) {
     const [field = "", key = "", inner] = base.parsePointer(path)
@@ -724,7 +729,7 @@ const markEdge = (edge: diagram.Edge, mark: "added" | "removed"): diagram.Edge =
 const mergeSteps = (
   before: ReadonlyArray<DrawnStep>,
   after: ReadonlyArray<DrawnStep>,
-  fieldsOf: (index: number) => ReadonlySet<string> | undefined
+  changed: ReadonlyMap<string, ReadonlySet<string>>
 ): ReadonlyArray<DrawnStep> => {
   const old = new Set(before.map(({ key }) => key))
   const now = new Set(after.map(({ key }) => key))
@@ -734,9 +739,9 @@ const mergeSteps = (
     if (now.has(step.key)) removed.set(step.key, (last = []))
     else last?.push(markStep(step, "removed", "− removed"))
   }
-  const marked = after.flatMap((step, index) => {
-    const fields = fieldsOf(index)
+  const marked = after.flatMap((step) => {
     if (!old.has(step.key)) return [markStep(step, "added", "+ added")]
+    const fields = changed.get(step.key)
     const shown = fields === undefined ? step : markStep(step, "changed", changedLine(fields))
     return [shown, ...(removed.get(step.key) ?? [])]
   })
@@ -749,7 +754,6 @@ const drawDiff = (before: Source, after: Source, options: Pick<Options, "directi
   const [old, now] = [drawPlan(before, plain), drawPlan(after, plain)]
   const [from, to] = [definitionOf(before), definitionOf(after)]
   const { plan, steps } = changedFields(from, to)
-  const keys = stepKeys(to)
   const edgesBefore = new Set(old.edges.map(edgeKey))
   const edgesAfter = new Set(now.edges.map(edgeKey))
   const names = Array.from(new Set([from.name, to.name]), planNames.displayName).join(" → ")
@@ -760,7 +764,7 @@ const drawDiff = (before: Source, after: Source, options: Pick<Options, "directi
     ...old.edges.flatMap((edge) => (edgesAfter.has(edgeKey(edge)) ? [] : [markEdge(edge, "removed")]))
   ]
   const merged = {
-    steps: mergeSteps(old.steps, now.steps, (index) => steps.get(keys[index] ?? "")),
+    steps: mergeSteps(old.steps, now.steps, steps),
     nodes: [...new Map([...old.nodes, ...now.nodes].map((node) => [node.key, node])).values()],
     edges
   }
