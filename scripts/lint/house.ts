@@ -269,7 +269,7 @@ const docTags: Rule = (context) => {
   }
 }
 
-/** Comments and messages of `src`, and the names of tests, in plain English: see `english.ts`. */
+/** Comments and messages of `src`, comments of examples, and names of tests, in plain English: see `english.ts`. */
 const plainEnglish: Rule = (context) => {
   const { getAllComments, getLocFromIndex, text } = context.sourceCode
   const inside = inSrc(context.filename) !== undefined
@@ -283,15 +283,11 @@ const plainEnglish: Rule = (context) => {
     const value = node.type === "TemplateElement" ? node["value"].raw : node["value"]
     if (typeof value === "string" && isProse(value)) report(node.range[0] + 1, inText(value))
   }
-  if (inside) {
-    return {
-      Program: () => {
-        for (const comment of getAllComments()) report(comment.range[0] + 2, inComment(comment.value))
-      },
-      Literal: string,
-      TemplateElement: string
-    }
+  const comments = () => {
+    for (const comment of getAllComments()) report(comment.range[0] + 2, inComment(comment.value))
   }
+  if (inside) return { Program: comments, Literal: string, TemplateElement: string }
+  if (!context.filename.endsWith(".test.ts")) return { Program: comments }
   return {
     CallExpression: (node) => {
       const name = node["arguments"][0]

@@ -122,6 +122,10 @@ const cases: Record<string, { readonly text: string; readonly rules: ReadonlyArr
     text: `// What a test tells.\nit.effect("says what it found", () => "who gave what")\n`,
     rules: ["plain-english"]
   },
+  "examples/words/main.ts": {
+    text: `// What an example tells.\nexport const said = "nobody says it"\n`,
+    rules: ["plain-english", "plain-english"]
+  },
   "src/tool/Undocumented.ts": {
     text: "/** @since 0.1.0 */\nexport const a = 1\nexport interface B {}\n",
     rules: ["doc-tags", "doc-tags"]
@@ -148,7 +152,7 @@ describe("house style", () => {
       await mkdir(dirname(join(folder, path)), { recursive: true })
       await writeFile(join(folder, path), text)
     }
-    const { output, stdout } = await run("oxlint", ["--format", "json", "src", "test"], folder)
+    const { output, stdout } = await run("oxlint", ["--format", "json", "src", "test", "examples"], folder)
     assert.match(stdout, /^\{/, output)
     const report: Report = JSON.parse(stdout)
     for (const { code, filename } of report.diagnostics) {
