@@ -15,7 +15,6 @@ import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Tool from "effect/ai/Tool"
 import type { Conversation } from "../conversation/internal/history.ts"
 import type { JsonObject } from "../payload/Json.ts"
-import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as RunContext from "../tool/RunContext.ts"
 import * as ToolFailure from "../tool/ToolFailure.ts"
@@ -311,19 +310,7 @@ export const make = <
   Output["Type"],
   agentTypes.RunServices<Model, Instructions, ToolsIn, Output>,
   agentTypes.DefinitionServices<Model, Instructions, ToolsIn>
-> => {
-  const blueprint = agentBlueprint.fromConfig(name, config, undefined)
-  const agent = {
-    ...makeAgent(blueprint, (effect) => effect),
-    [agentTypes.DefinedTypeId]: definitionOf(blueprint)
-  }
-  // Sound: the output is of the type of the output Schema, and the services are those that the configuration needs.
-  return agent as agentTypes.Value<
-    Output["Type"],
-    agentTypes.RunServices<Model, Instructions, ToolsIn, Output>,
-    agentTypes.DefinitionServices<Model, Instructions, ToolsIn>
-  >
-}
+> => makeValue(agentBlueprint.fromConfig(name, config, undefined))
 
 /**
  * Makes an agent as a service: a class that is its own key, with a `layer`.
@@ -438,10 +425,7 @@ export interface EncodeOptions extends VersionedCodec.EncodeOptions {
  * @category serialization
  * @since 0.1.0
  */
-export const encode = <R>(
-  agent: agentTypes.Defined<R>,
-  options?: EncodeOptions
-): Effect.Effect<JsonObject, AgentError.AgentError | PayloadError.PayloadError | PayloadError.LossyEncoding, R> =>
+export const encode = <R>(agent: agentTypes.Defined<R>, options?: EncodeOptions) =>
   Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.encode(resolved, options))
 
 /**
@@ -453,8 +437,7 @@ export const encode = <R>(
 export const encodeJson = <R>(
   agent: agentTypes.Defined<R>,
   options?: EncodeOptions & { readonly indent?: number | undefined }
-): Effect.Effect<string, AgentError.AgentError | PayloadError.PayloadError | PayloadError.LossyEncoding, R> =>
-  Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.encodeJson(resolved, options))
+) => Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.encodeJson(resolved, options))
 
 /**
  * Makes a definition runnable: tools through the `ToolResolver`, the model through the
@@ -469,13 +452,7 @@ export const encodeJson = <R>(
  * @category serialization
  * @since 0.1.0
  */
-export const bind: (
-  definition: agentData.AgentDefinition
-) => Effect.Effect<
-  agentTypes.Bound,
-  ToolResolver.BindError | AgentError.AgentError,
-  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
-> = Effect.fnUntraced(function* (definition: agentData.AgentDefinition) {
+export const bind = Effect.fnUntraced(function* (definition: agentData.AgentDefinition) {
   const resolver = yield* ToolResolver.ToolResolver
   yield* ModelRegistry.ModelRegistry
   // Services that agents among the tools require are found where this one is bound.
@@ -499,14 +476,8 @@ export const bind: (
  * @category serialization
  * @since 0.1.0
  */
-export const decode = (
-  input: unknown,
-  options?: VersionedCodec.DecodeOptions
-): Effect.Effect<
-  agentTypes.Bound,
-  PayloadError.PayloadError | ToolResolver.BindError | AgentError.AgentError,
-  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
-> => Effect.flatMap(AgentDefinition.decode(input, options), bind)
+export const decode = (input: unknown, options?: VersionedCodec.DecodeOptions) =>
+  Effect.flatMap(AgentDefinition.decode(input, options), bind)
 
 /**
  * Rebuilds an agent from JSON text.
@@ -514,14 +485,8 @@ export const decode = (
  * @category serialization
  * @since 0.1.0
  */
-export const decodeJson = (
-  input: string | Uint8Array,
-  options?: VersionedCodec.DecodeOptions
-): Effect.Effect<
-  agentTypes.Bound,
-  PayloadError.PayloadError | ToolResolver.BindError | AgentError.AgentError,
-  ToolResolver.ToolResolver | ModelRegistry.ModelRegistry
-> => Effect.flatMap(AgentDefinition.decodeJson(input, options), bind)
+export const decodeJson = (input: string | Uint8Array, options?: VersionedCodec.DecodeOptions) =>
+  Effect.flatMap(AgentDefinition.decodeJson(input, options), bind)
 
 /**
  * How an agent is offered as a tool.
@@ -752,6 +717,15 @@ const agentErrorOf =
 
 const definitionOf = ({ define, name }: agentBlueprint.Blueprint<unknown>) =>
   Effect.mapError(define, agentErrorOf(name))
+
+/** An agent that finds what it requires in the context of each call. */
+const makeValue = <A, R, RDefinition>(
+  blueprint: agentBlueprint.Blueprint<unknown>
+): agentTypes.Value<A, R, RDefinition> => {
+  const agent = { ...makeAgent(blueprint, (effect) => effect), [agentTypes.DefinedTypeId]: definitionOf(blueprint) }
+  // Sound: A is the type of the output Schema, R and RDefinition are what the configuration was inferred to need.
+  return agent as agentTypes.Value<A, R, RDefinition>
+}
 
 /** The key of an agent, with the layer that builds it. */
 const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(

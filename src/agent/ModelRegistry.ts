@@ -25,7 +25,6 @@ import * as Scope from "effect/Scope"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Json from "../payload/Json.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
-import * as Secrets from "../payload/Secrets.ts"
 import * as base from "../payload/internal/base.ts"
 import * as agentData from "./internal/agentData.ts"
 
@@ -243,22 +242,11 @@ const invalidOptions = (model: string, name: ModelName) => (error: PayloadError.
   })
 
 /** A copy of the options, once they are plain JSON without secrets. */
-const checkOptions = (model: string, name: ModelName, options: Json.JsonObject) => {
-  const secret = Secrets.find(options)
-  const checked = Option.isNone(secret)
-    ? Json.checkObject(options, { what: artefact })
-    : Effect.fail(
-        new PayloadError.PayloadError({
-          what: artefact,
-          reason: PayloadError.Reason.cases.Secret.make({
-            path: optionsPath + secret.value.path,
-            key: secret.value.key,
-            kind: secret.value.kind
-          })
-        })
-      )
-  return Effect.mapError(checked, invalidOptions(model, name))
-}
+const checkOptions = (model: string, name: ModelName, options: Json.JsonObject) =>
+  Effect.andThen(
+    agentData.rejectSecrets(options, { what: artefact, path: optionsPath }),
+    Json.checkObject(options, { what: artefact })
+  ).pipe(Effect.mapError(invalidOptions(model, name)))
 
 /** What a model is kept under; compared by structure. */
 interface Key<R> {

@@ -6,7 +6,6 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as Digest from "../../payload/Digest.ts"
@@ -148,46 +147,31 @@ const memoryPaths: WirePaths = {
   needs: { model: false, description: false, finiteTimeout: false }
 }
 
-const isBlank = (text: string) => text.trim() === ""
-
-const maxStepsIssue = (path: string, found: unknown): PayloadError.Problem => ({
-  path,
-  expected: `a whole number of at least 1, or "unlimited"`,
-  found: renderValue(found)
-})
-
-const schemaIssue = (path: string, error: JsonSchema.JsonSchemaError): PayloadError.Problem => ({
-  path: path + error.path,
-  expected: "a JSON Schema that can be enforced",
-  found: `one that cannot: ${error.message}`
-})
+const checkSchema = (path: string, json: JsonObject): Effect.Effect<ReadonlyArray<PayloadError.Problem>> =>
+  Effect.match(JsonSchema.make(json, { what: "JSON Schema" }), {
+    onFailure: (error) => [
+      {
+        path: path + error.path,
+        expected: "a JSON Schema that can be enforced",
+        found: `one that cannot: ${error.message}`
+      }
+    ],
+    onSuccess: () => []
+  })
 
 /** Tools whose digest is right: a tool of a program is one object for all of its runs. */
 const checkedDigests = new WeakSet<ToolContract.ToolContract>()
 
-const checkSchema = (path: string, json: JsonObject): Effect.Effect<ReadonlyArray<PayloadError.Problem>> =>
-  Effect.match(JsonSchema.make(json, { what: "JSON Schema" }), {
-    onFailure: (error) => [schemaIssue(path, error)],
-    onSuccess: () => []
-  })
-
-const checkDigest = (
-  path: string,
-  tool: ToolContract.ToolContract
-): Effect.Effect<ReadonlyArray<PayloadError.Problem>> =>
-  checkedDigests.has(tool)
-    ? Effect.succeed([])
-    : Effect.match(Digest.sha256({ name: tool.name, parameters: tool.parameters }), {
-        onFailure: (error) => [{ path, expected: "a name and parameters that have a digest", found: error.message }],
-        onSuccess: (digest) => {
-          if (tool.digest !== digest) {
-            const expected = `the digest of the tool's name and parameters (${digest})`
-            return [{ path: `${path}/digest`, expected, found: renderValue(tool.digest) }]
-          }
-          checkedDigests.add(tool)
-          return []
-        }
-      })
+const checkDigest = Effect.fnUntraced(function* (path: string, tool: ToolContract.ToolContract) {
+  if (checkedDigests.has(tool)) return []
+  const digest = yield* Digest.sha256({ name: tool.name, parameters: tool.parameters })
+  if (tool.digest !== digest) {
+    const expected = `the digest of the tool's name and parameters (${digest})`
+    return [{ path: `${path}/digest`, expected, found: renderValue(tool.digest) }]
+  }
+  checkedDigests.add(tool)
+  return []
+})
 
 const timeoutIssues = (
   path: string,
@@ -205,89 +189,60 @@ const timeoutIssues = (
     : [{ path, expected: "a timeout of whole milliseconds, at least one", found: `${millis} milliseconds` }]
 }
 
-const toolIssues = (tool: ToolContract.ToolContract, path: string, places: WirePaths) =>
-  Effect.gen(function* () {
-    const issues: Array<PayloadError.Problem> = []
-    const named = renderValue(tool.name)
-    if (isBlank(tool.name)) {
-      issues.push({ path: `${path}/name`, expected: "the name of the tool", found: "blank text" })
-    }
-    if (tool.description === undefined ? places.needs.description : isBlank(tool.description)) {
-      issues.push({
-        path: `${path}/description`,
-        expected: `a description of the tool ${named}`,
-        found: tool.description === undefined ? "nothing" : "blank text"
-      })
-    }
-    issues.push(...timeoutIssues(`${path}/timeout`, tool.timeout, places))
-    issues.push(...(yield* checkSchema(`${path}/${places.parameters}`, tool.parameters)))
-    if (tool.success !== undefined) issues.push(...(yield* checkSchema(`${path}/success`, tool.success)))
-    if (tool.failure !== undefined) issues.push(...(yield* checkSchema(`${path}/failure`, tool.failure)))
-    issues.push(...(yield* checkDigest(path, tool)))
-    return issues
-  })
+/** A text that is blank, or that is absent where this form needs it. */
+const textIssues = (
+  path: string,
+  expected: string,
+  text: string | undefined,
+  needed: boolean
+): ReadonlyArray<PayloadError.Problem> => {
+  if (text === undefined) return needed ? [{ path, expected, found: "nothing" }] : []
+  return text.trim() === "" ? [{ path, expected, found: "blank text" }] : []
+}
 
-/**
- * The digest of a tool that was just read. A tool that has none gets an empty
- * one, and {@link check} says why.
- */
+const toolIssues = Effect.fnUntraced(function* (tool: ToolContract.ToolContract, path: string, places: WirePaths) {
+  const { description, failure, name, parameters, success, timeout } = tool
+  const expected = `a description of the tool ${renderValue(name)}`
+  const digest = checkDigest(path, tool)
+  return [
+    ...textIssues(`${path}/name`, "the name of the tool", name, true),
+    ...textIssues(`${path}/description`, expected, description, places.needs.description),
+    ...timeoutIssues(`${path}/timeout`, timeout, places),
+    ...(yield* checkSchema(`${path}/${places.parameters}`, parameters)),
+    ...(success === undefined ? [] : yield* checkSchema(`${path}/success`, success)),
+    ...(failure === undefined ? [] : yield* checkSchema(`${path}/failure`, failure)),
+    ...(yield* Effect.catch(digest, (error) =>
+      Effect.succeed([{ path, expected: "a name and parameters that have a digest", found: error.message }])
+    ))
+  ]
+})
+
+/** The digest of a tool that was just read. A tool that has none gets an empty one, and {@link check} reports the reason. */
 export const digestOf = (name: string, parameters: JsonObject): Effect.Effect<string> =>
   Effect.orElseSucceed(Digest.sha256({ name, parameters }), () => "")
 
-const toolNameIssues = (tools: ReadonlyArray<ToolContract.ToolContract>): ReadonlyArray<PayloadError.Problem> => {
-  const seen = new Map<string, number>()
-  return tools.flatMap(({ name }, index) => {
-    const first = seen.get(name)
-    if (first !== undefined && !isBlank(name)) {
-      return [
-        {
-          path: `/tools/${index}/name`,
-          expected: `a name that no other tool has`,
-          found: `${renderValue(name)}, the name of /tools/${first}`
-        }
-      ]
-    }
-    seen.set(name, index)
-    return []
+const toolNameIssues = (tools: ReadonlyArray<ToolContract.ToolContract>): ReadonlyArray<PayloadError.Problem> =>
+  tools.flatMap(({ name }, index) => {
+    const first = tools.findIndex((tool) => tool.name === name)
+    const found = `${renderValue(name)}, the name of /tools/${first}`
+    return first === index || name.trim() === ""
+      ? []
+      : [{ path: `/tools/${index}/name`, expected: "a name that no other tool has", found }]
   })
-}
 
 const fieldIssues = (definition: AgentDefinition, places: WirePaths): ReadonlyArray<PayloadError.Problem> => {
   const { instructions, maxSteps, model, name } = definition
-  const issues: Array<PayloadError.Problem> = []
-  if (name !== undefined && isBlank(name)) issues.push({ path: places.name, expected: "a name", found: "blank text" })
-  if (model === undefined ? places.needs.model : Option.isNone(parseModelName(model))) {
-    issues.push({ path: "/model", expected: `a model of the form ${expectedModelName}`, found: renderValue(model) })
-  }
-  if (instructions !== undefined && isBlank(instructions)) {
-    issues.push({ path: "/instructions", expected: "instructions, or none at all", found: "blank text" })
-  }
-  if (maxSteps !== "unlimited" && !(Number.isSafeInteger(maxSteps) && maxSteps >= 1)) {
-    issues.push(maxStepsIssue(places.maxSteps, maxSteps))
-  }
-  return issues
-}
-
-const fieldOrder = [
-  "identifier",
-  "name",
-  "model",
-  "instructions",
-  "model_options",
-  "max_steps",
-  "maxSteps",
-  "reasoning"
-]
-
-/** Issues in the order of a definition's keys, those of one tool together. */
-const sortIssues = (issues: ReadonlyArray<PayloadError.Problem>): ReadonlyArray<PayloadError.Problem> => {
-  const rank = ({ path }: PayloadError.Problem): number => {
-    const [, key = "", index = ""] = path.split("/")
-    if (key === "tools") return fieldOrder.length + 1 + (Number(index) || 0)
-    const at = fieldOrder.indexOf(key)
-    return at < 0 ? fieldOrder.length : at
-  }
-  return issues.toSorted((a, b) => rank(a) - rank(b))
+  const isModelValid = model === undefined ? !places.needs.model : Option.isSome(parseModelName(model))
+  const isLimit = maxSteps === "unlimited" || (Number.isSafeInteger(maxSteps) && maxSteps >= 1)
+  const limit = `a whole number of at least 1, or "unlimited"`
+  return [
+    ...textIssues(places.name, "a name", name, false),
+    ...(isModelValid
+      ? []
+      : [{ path: "/model", expected: `a model of the form ${expectedModelName}`, found: renderValue(model) }]),
+    ...textIssues("/instructions", "instructions, or none at all", instructions, false),
+    ...(isLimit ? [] : [{ path: places.maxSteps, expected: limit, found: renderValue(maxSteps) }])
+  ]
 }
 
 /**
@@ -299,24 +254,22 @@ export const check = Effect.fnUntraced(function* (
   places: WirePaths,
   found: ReadonlyArray<PayloadError.Problem> = []
 ): Effect.fn.Return<AgentDefinition, PayloadError.PayloadError> {
+  const { output, tools } = definition
   const { maxIssues } = yield* Limits.Limits
-  yield* untrusted.checkCount("tools", definition.tools.length, { what: artefact, path: "/tools" })
-  for (const [index, tool] of definition.tools.entries()) {
-    const name = untrusted.checkName(tool.name, { what: artefact, path: `/tools/${index}/name` })
-    if (Result.isFailure(name)) return yield* name.failure
+  yield* untrusted.checkCount("tools", tools.length, { what: artefact, path: "/tools" })
+  for (const [index, { name }] of tools.entries()) {
+    yield* Effect.fromResult(untrusted.checkName(name, { what: artefact, path: `/tools/${index}/name` }))
   }
-  const issues: Array<PayloadError.Problem> = [...fieldIssues(definition, places)]
-  if (definition.output !== undefined) {
-    issues.push(...(yield* checkSchema(places.outputSchema, definition.output.schema)))
-  }
-  issues.push(...toolNameIssues(definition.tools))
-  for (const [index, tool] of definition.tools.entries()) {
-    issues.push(...(yield* toolIssues(tool, `/tools/${index}`, places)))
-  }
-  // what could not be read is not reported again as missing, nor is anything inside it
+  const issues = [
+    ...fieldIssues(definition, places),
+    ...(output === undefined ? [] : yield* checkSchema(places.outputSchema, output.schema)),
+    ...toolNameIssues(tools),
+    ...(yield* Effect.forEach(tools, (tool, index) => toolIssues(tool, `/tools/${index}`, places))).flat()
+  ]
+  // A part that could not be read is not reported again as missing, nor is anything inside it.
   const isUnread = ({ path }: PayloadError.Problem) =>
     found.some((one) => path === one.path || path.startsWith(`${one.path}/`))
-  const all = sortIssues([...found, ...issues.filter((issue) => !isUnread(issue))])
+  const all = [...found, ...issues.filter((issue) => !isUnread(issue))]
   if (all.length === 0) return definition
   const shown = all.slice(0, maxIssues)
   return yield* new PayloadError.PayloadError({
@@ -326,29 +279,19 @@ export const check = Effect.fnUntraced(function* (
 }, interpret.sharePatternFuel)
 
 /** The members of a new definition; see {@link AgentDefinition}. */
-export interface MakeOptions {
-  readonly name?: string | undefined
-  readonly model?: string | undefined
-  readonly instructions?: string | undefined
-  readonly modelOptions?: JsonObject | undefined
-  readonly maxSteps?: number | "unlimited" | undefined
-  readonly output?: { readonly schema: JsonObject; readonly strategy?: OutputStrategy | undefined } | undefined
-  readonly reasoning?: ReasoningLevel | undefined
-  readonly tools?: ReadonlyArray<ToolContract.ToolContract> | undefined
-}
+export type MakeOptions = {
+  readonly [K in keyof Omit<AgentDefinition, "output">]?: AgentDefinition[K] | undefined
+} & { readonly output?: { readonly schema: JsonObject; readonly strategy?: OutputStrategy | undefined } | undefined }
 
-export const make = (options: MakeOptions): Effect.Effect<AgentDefinition, PayloadError.PayloadError> => {
-  const { instructions, maxSteps, model, modelOptions, name, output, reasoning, tools } = options
-  return check(
-    {
-      ...defined({ name, model, instructions, reasoning }),
-      modelOptions: modelOptions ?? {},
-      maxSteps: maxSteps ?? defaultMaxSteps,
-      ...defined({ output: output && { schema: output.schema, strategy: output.strategy ?? "native" } }),
-      tools: tools ?? []
-    },
-    memoryPaths
-  )
+export const make = ({
+  maxSteps = defaultMaxSteps,
+  modelOptions = {},
+  output,
+  tools = [],
+  ...texts
+}: MakeOptions): Effect.Effect<AgentDefinition, PayloadError.PayloadError> => {
+  const withStrategy = output && { schema: output.schema, strategy: output.strategy ?? "native" }
+  return check({ ...defined({ ...texts, output: withStrategy }), modelOptions, maxSteps, tools }, memoryPaths)
 }
 
 const Wire = Schema.Struct({
@@ -396,23 +339,22 @@ const digestOfTool = (tool: ToolContract.ToolContract): Effect.Effect<string, Pa
     : Effect.succeed(known)
 }
 
-const noSecrets = (definition: AgentDefinition): Effect.Effect<void, PayloadError.PayloadError> =>
-  Option.match(Secrets.find(definition.modelOptions), {
-    onNone: () => Effect.void,
-    onSome: ({ key, kind, path }) =>
-      Effect.fail(
-        new PayloadError.PayloadError({
-          what: artefact,
-          reason: PayloadError.Reason.cases.Secret.make({ path: `/modelOptions${path}`, key, kind })
-        })
-      )
-  })
+/** Fails if options of a model hold a secret. `path` is the place of the options. */
+export const rejectSecrets = (
+  options: JsonObject,
+  { path, what }: { readonly path: string; readonly what: string }
+): Effect.Effect<void, PayloadError.PayloadError> => {
+  const secret = Option.getOrUndefined(Secrets.find(options))
+  if (secret === undefined) return Effect.void
+  const reason = PayloadError.Reason.cases.Secret.make({ path: path + secret.path, key: secret.key, kind: secret.kind })
+  return Effect.fail(new PayloadError.PayloadError({ what, reason }))
+}
 
 /** The digest of the definition's head and of the digests of its tools. */
 export const digest = Effect.fnUntraced(function* (
   definition: AgentDefinition
 ): Effect.fn.Return<string, PayloadError.PayloadError> {
-  yield* noSecrets(definition)
+  yield* rejectSecrets(definition.modelOptions, { what: artefact, path: "/modelOptions" })
   const tools = yield* Effect.forEach(definition.tools, digestOfTool)
   const { tools: _, ...rest } = definition
   const json = yield* writeHead({ schema_version: 2, ...rest })

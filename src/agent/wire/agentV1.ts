@@ -5,10 +5,9 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import * as Json from "../../payload/Json.ts"
 import type * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { defined, kindOf, own } from "../../payload/internal/base.ts"
+import { defined, isArray, isObject, own } from "../../payload/internal/base.ts"
 import type { ToolContract } from "../../tool/ToolContract.ts"
 import * as agentData from "../internal/agentData.ts"
 
@@ -40,109 +39,96 @@ const wirePaths: agentData.WirePaths = {
   needs: { model: true, description: true, finiteTimeout: true }
 }
 
-const strategies = ["native", "prompted"] as const
-
-const defaultTimeout = 10
-
-/** Reads values of a kind; a value of another kind is an issue, and `undefined`. */
+/** Reads values of a kind; `null` is an absent value, and a value of another kind is an issue. */
 const reader = () => {
   const issues: Array<PayloadError.Problem> = []
   const refuse = (path: string, expected: string, found: Schema.Json | undefined): undefined => {
     issues.push({ path, expected, found: agentData.renderValue(found) })
     return undefined
   }
-  const present = (value: Schema.Json | undefined): value is Exclude<Schema.Json, null> =>
-    value !== undefined && value !== null
-  const text = (path: string, expected: string, value: Schema.Json | undefined): string | undefined => {
-    if (!present(value)) return undefined
-    if (typeof value === "string") return value
-    issues.push({ path, expected, found: kindOf(value) })
-  }
-  const object = (path: string, expected: string, value: Schema.Json | undefined): Json.JsonObject | undefined => {
-    if (!present(value)) return undefined
-    if (Json.isObject(value)) return value
-    issues.push({ path, expected, found: kindOf(value) })
-  }
-  const oneOf = <const A extends string>(
+  const value = <A extends Schema.Json>(
     path: string,
-    names: ReadonlyArray<A>,
-    value: Schema.Json | undefined
-  ): A | undefined =>
-    present(value)
-      ? (names.find((name) => name === value) ?? refuse(path, `one of ${names.join(", ")}, or null`, value))
-      : undefined
-  return { issues, refuse, text, object, oneOf, present }
+    expected: string,
+    found: Schema.Json | undefined,
+    is: (json: Schema.Json) => json is A
+  ): A | undefined => {
+    if (found === undefined || found === null) return undefined
+    return is(found) ? found : refuse(path, expected, found)
+  }
+  return { issues, refuse, value }
 }
 
 type Reader = ReturnType<typeof reader>
 
+const isText = (json: Schema.Json): json is string => typeof json === "string"
+
+const isNumber = (json: Schema.Json): json is number => typeof json === "number"
+
+const isStrategy = Schema.is(Schema.Literals(["native", "prompted"]))
+
+const isReasoning = Schema.is(agentData.ReasoningLevel)
+
 const readMaxSteps = (read: Reader, value: Schema.Json | undefined): agentData.AgentDefinition["maxSteps"] => {
   if (value === undefined) return agentData.defaultMaxSteps
   if (value === null || value === -1) return "unlimited"
-  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 1) return value
-  read.refuse("/max_steps", "an integer of at least 1, or -1 for no limit", value)
-  return agentData.defaultMaxSteps
+  if (isNumber(value) && Number.isSafeInteger(value) && value >= 1) return value
+  return read.refuse("/max_steps", "an integer of at least 1, or -1 for no limit", value) ?? agentData.defaultMaxSteps
 }
 
 const readTimeout = (read: Reader, path: string, value: Schema.Json | undefined): Duration.Duration => {
-  if (!read.present(value)) return Duration.seconds(defaultTimeout)
-  const millis = typeof value === "number" ? Math.round(value * 1000) : 0
+  const millis = Math.round((read.value(path, "a positive number of seconds", value, isNumber) ?? 10) * 1000)
   if (millis >= 1 && Number.isSafeInteger(millis)) return Duration.millis(millis)
   read.refuse(path, "a positive number of seconds", value)
-  return Duration.seconds(defaultTimeout)
+  return Duration.seconds(10)
 }
 
 const readTool = Effect.fnUntraced(function* (read: Reader, json: Schema.Json, path: string) {
-  if (!Json.isObject(json)) read.refuse(path, "an object that describes a tool", json)
-  // a tool that cannot be read keeps its place; what is missing in it is not reported
-  const tool = Json.isObject(json) ? json : { parameters_schema: {} }
-  const name = read.text(`${path}/name`, "the name of the tool", own(tool, "name")) ?? ""
-  const description = read.text(`${path}/description`, "a description of the tool", own(tool, "description"))
+  if (!isObject(json)) read.refuse(path, "an object that describes a tool", json)
+  // A tool that cannot be read keeps its place; its missing members are not reported.
+  const tool = isObject(json) ? json : { parameters_schema: {} }
+  const schemaPath = `${path}/parameters_schema`
+  const name = read.value(`${path}/name`, "the name of the tool", own(tool, "name"), isText) ?? ""
+  const description = read.value(`${path}/description`, "a description", own(tool, "description"), isText)
   const schema = own(tool, "parameters_schema")
-  const parameters = read.object(`${path}/parameters_schema`, "a JSON Schema", schema) ?? {}
-  if (!read.present(schema)) read.refuse(`${path}/parameters_schema`, "a JSON Schema", schema)
+  const parameters = schema && (read.value(schemaPath, "a JSON Schema", schema, isObject) ?? {})
+  if (parameters === undefined || parameters === null) read.refuse(schemaPath, "a JSON Schema", schema)
   const contract: ToolContract = {
     name,
     ...defined({ description }),
-    parameters,
+    parameters: parameters ?? {},
     timeout: readTimeout(read, `${path}/timeout`, own(tool, "timeout")),
     approval: "never",
     annotations: {},
-    digest: yield* agentData.digestOf(name, parameters)
+    digest: yield* agentData.digestOf(name, parameters ?? {})
   }
   return contract
 })
 
-const readTools = Effect.fnUntraced(function* (read: Reader, value: Schema.Json | undefined) {
-  if (!read.present(value)) return []
-  if (!Array.isArray(value)) {
-    read.refuse("/tools", "a list of tools", value)
-    return []
-  }
-  return yield* Effect.forEach(value, (tool: Schema.Json, index) => readTool(read, tool, `/tools/${index}`))
-})
-
 const toCurrent = Effect.fnUntraced(function* (wire: typeof Wire.Type) {
   const read = reader()
-  const name = read.text("/identifier", "text or null", wire.identifier)
-  const model = read.text("/model", `a model of the form ${agentData.expectedModelName}`, wire.model)
-  const instructions = read.text("/instructions", "instructions as text, or null", wire.instructions)
-  const modelOptions = read.object("/model_options", "an object", wire.model_options)
-  const schema = read.object("/structured_output", "a JSON Schema or null", wire.structured_output)
-  const strategy = read.oneOf("/structured_output_strategy", strategies, wire.structured_output_strategy)
-  const reasoning = read.oneOf("/reasoning", agentData.ReasoningLevel.literals, wire.reasoning)
-  const maxSteps = readMaxSteps(read, wire.max_steps)
+  const schema = read.value("/structured_output", "a JSON Schema or null", wire.structured_output, isObject)
+  const strategy = read.value(
+    "/structured_output_strategy",
+    "one of native, prompted, or null",
+    wire.structured_output_strategy,
+    isStrategy
+  )
+  const levels = `one of ${agentData.ReasoningLevel.literals.join(", ")}, or null`
+  const tools = read.value("/tools", "a list of tools", wire.tools, isArray) ?? []
   const definition: agentData.AgentDefinition = {
-    ...defined({ name: name === "" ? undefined : name, model, instructions, reasoning }),
-    modelOptions: modelOptions ?? {},
-    maxSteps,
-    ...defined({ output: schema && { schema, strategy: strategy ?? "native" } }),
-    tools: yield* readTools(read, wire.tools)
+    ...defined({
+      name: read.value("/identifier", "text or null", wire.identifier, isText) || undefined,
+      model: read.value("/model", `a model of the form ${agentData.expectedModelName}`, wire.model, isText),
+      instructions: read.value("/instructions", "instructions as text, or null", wire.instructions, isText),
+      reasoning: read.value("/reasoning", levels, wire.reasoning, isReasoning),
+      output: schema && { schema, strategy: strategy ?? "native" }
+    }),
+    modelOptions: read.value("/model_options", "an object", wire.model_options, isObject) ?? {},
+    maxSteps: readMaxSteps(read, wire.max_steps),
+    tools: yield* Effect.forEach(tools, (tool, index) => readTool(read, tool, `/tools/${index}`))
   }
   return yield* agentData.check(definition, wirePaths, read.issues)
 })
-
-const seconds = (timeout: Duration.Duration): number => Duration.toMillis(timeout) / 1000
 
 const lossesOf = (definition: agentData.AgentDefinition): ReadonlyArray<PayloadError.Loss> => [
   ...(definition.output?.strategy === "tool"
@@ -179,7 +165,7 @@ const fromCurrent = Effect.fnUntraced(function* (definition: agentData.AgentDefi
         name: tool.name,
         description: tool.description ?? null,
         parameters_schema: tool.parameters,
-        timeout: seconds(tool.timeout)
+        timeout: Duration.toMillis(tool.timeout) / 1000
       }))
     },
     lossesOf(definition)
