@@ -44,17 +44,17 @@ export {
    */
   DefinedTypeId,
   /**
-   * Something that runs: an agent, or anything else that behaves like one. `A` is what
-   * it answers, `R` what a run requires.
+   * An agent, or anything else that runs like one. `A` is the type of
+   * its answer, `R` the services that a run requires.
    *
    * **Details**
    *
-   * - `run` gives the result of a run, whichever way it ended.
-   * - `ask` gives the answer alone, and fails with `RunIncomplete` when there is none.
-   * - `stream` tells what happens while it happens; its last event carries the result.
+   * - `run` returns the result of a run, whichever way it ended.
+   * - `ask` returns the answer alone, and fails with `RunIncomplete` when there is none.
+   * - `stream` emits the events of a run as they happen; the last one holds the result.
    *   A slow reader slows the run, and leaving early interrupts it.
-   * - `resume` goes on from a `RunState`: nothing that started runs again. `resumeStream` is
-   *   the same, told event by event.
+   * - `resume` continues a `Run.State`: nothing that started runs again. `resumeStream` is
+   *   the same as a stream of events.
    *
    * @category models
    * @since 0.1.0
@@ -102,8 +102,8 @@ export {
    * - `instructions`: the system message of a fresh conversation.
    * - `maxSteps`: model calls per user message, default 16.
    * - `output`: a Schema; the final answer is decoded to it. Default: the text.
-   * - `outputStrategy`: how the model is told about `output`, default `native`.
-   * - `budget`: what to do when a request would become too long, see `BudgetPolicy`;
+   * - `outputStrategy`: how the model learns the form of `output`, default `native`.
+   * - `budget`: the treatment of requests that would become too long, see {@link Budget};
    *   default: nothing. It is no part of the agent's definition.
    *
    * @category options
@@ -138,7 +138,7 @@ export {
    *
    * **Details**
    *
-   * - `input`: what the user says next; with open calls it waits until they are done.
+   * - `input`: the next message of the user; with open calls it waits until they are done.
    * - `decisions`: answers to pending approvals. Those that are not answered still wait.
    * - `maxSteps`: model calls for this message, default that of the agent. A number below
    *   1 counts as 1.
@@ -150,7 +150,7 @@ export {
    * - `budget`: what to do when a request would become too long, default that of the
    *   agent; `"off"` for nothing.
    * - `maxDepth`: how deep agents may call agents, default 8.
-   * - `defects`: `"result"` (default) gives the model an `unhandled_error` for a
+   * - `defects`: `"result"` (default) returns an `unhandled_error` to the model for a
    *   handler's defect; `"die"` ends the run with it after the siblings settled.
    * - `onState`: called after every applied event with the state that holds it, and
    *   once more, uninterruptibly, when the run's fiber is interrupted.
@@ -162,8 +162,8 @@ export {
    */
   type ResumeOptions,
   /**
-   * What the user says: text, or text and file parts, or nothing, which goes on
-   * with the conversation as it is.
+   * The message of the user: text, or text and file parts, or nothing, which continues
+   * the conversation as it is.
    *
    * @category models
    * @since 0.1.0
@@ -196,26 +196,26 @@ export {
    */
   type ToolChoice,
   /**
-   * The result of a run, told apart by `outcome`. Only `Completed` has `output`.
+   * The result of a run, distinguished by `outcome`. Only `Completed` has `output`.
    *
    * @category models
    * @since 0.1.0
    */
   type Result,
   /**
-   * What to do before a model call whose request would weigh more than `threshold` tokens.
+   * The treatment of a conversation whose next request would weigh more than `threshold` tokens.
    *
    * **Details**
    *
    * Sizes are those of `Conversation.estimatedSize`, the agent's tool definitions
    * included. The policy is asked before each model call, when no call is open.
    *
-   * What it leaves is the `view` of the run's state: models are sent the view, and what
-   * is said from then on enters both. The conversation of the state and of the result
+   * Its result is the `view` of the run's state: models receive the view, and later
+   * messages enter both. The conversation of the state and of the result
    * stays whole. A view lasts until it passes the threshold itself, so prompt caches of
    * providers stay warm in between, a summary is made once, and a run that is resumed,
-   * elsewhere too, sends what it would have sent. Each view is one
-   * `ConversationFitted` event with a report of what was left out.
+   * elsewhere too, sends the same requests. Each view is one
+   * `ConversationFitted` event with a report of the reduction.
    *
    * A new run begins without a view; to keep one over several messages of a user, resume
    * the state of the last result with the next `input`.
@@ -227,7 +227,7 @@ export {
 } from "./internal/agentTypes.ts"
 
 /**
- * Whether a value is an agent.
+ * True if a value is an agent.
  *
  * @category guards
  * @since 0.1.0
@@ -243,9 +243,9 @@ export const isAgent = (u: unknown): u is agentTypes.Agent<unknown, unknown> =>
  * | of | is |
  * |---|---|
  * | an agent made by {@link make}, the class of a {@link Service} | its `output`, `Schema.String` without one |
- * | an agent rebuilt from a definition | a codec that judges by the JSON Schema, whose document `JsonSchema.fromSchema` gives again |
+ * | an agent rebuilt from a definition | a codec of the JSON Schema, which `JsonSchema.fromSchema` returns again |
  * | a plan that is bound, and anything else made by `Delegate.make` | its `output`, `None` without one |
- * | an Effect that finds an agent, the class of a plan | `None`: nobody knows before it is there |
+ * | an Effect that finds an agent, the class of a plan | `None`: the Schema is unknown before the agent is found |
  *
  * A step of a plan takes it for its own `output` where it has none.
  *
@@ -317,8 +317,8 @@ export const make = <
  *
  * **When to use**
  *
- * Use to compose an agent into an application: `yield* Support` gives the agent, and
- * the types of `Support.layer` say what is missing.
+ * Use to compose an agent into an application: `yield* Support` returns the agent, and
+ * the types of `Support.layer` name the missing services.
  *
  * **Details**
  *
@@ -329,7 +329,7 @@ export const make = <
  * **Gotchas**
  *
  * The key of the service is made of the name: two agents of one application need two
- * names, or the layer of one stands for the other.
+ * names, or the layer of one replaces the other.
  *
  * **Example** (An agent with a tool)
  *
@@ -409,7 +409,7 @@ export const definition = <R>(
     : Effect.provideService(agent[agentTypes.DefinedTypeId], RunContext.RunContext, options.context)
 
 /**
- * What {@link encode} takes: the `RunContext` to resolve the agent for, the wire
+ * The options of {@link encode}: the `RunContext` to resolve the agent for, the wire
  * version (default: the newest), and the losses an older version may cause.
  *
  * @category options
@@ -489,7 +489,7 @@ export const decodeJson = (input: string | Uint8Array, options?: VersionedCodec.
   Effect.flatMap(AgentDefinition.decodeJson(input, options), bind)
 
 /**
- * How an agent is offered as a tool.
+ * The name and description of an agent that is a tool.
  *
  * @category options
  * @since 0.1.0
@@ -568,7 +568,7 @@ export const asTool = <const Name extends string, R>(
   agent: agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Agent<unknown>, never, R>,
   options: ToolOptions<Name>
 ): agentTypes.AgentTool<Name, R> => {
-  // Sound: R is part of the tool's type, so whoever runs it has R in its context.
+  // Sound: R is part of the tool's type, so R is in the context of its run.
   const found = (Effect.isEffect(agent) ? agent : Effect.succeed(agent)) as Effect.Effect<agentTypes.Agent<unknown>>
   const inner = Tool.make(options.name, {
     description: options.description,
@@ -645,7 +645,7 @@ export const truncate = (options: {
  *
  * `summarize` may use the model of the agent: `LanguageModel` is provided. Other
  * services, and the usage of its calls, are the caller's matter. Its failure, or a summary
- * that says nothing, ends the run with the reason `BudgetFailed`.
+ * without text, ends the run with the reason `BudgetFailed`.
  *
  * **Example** (A summary by the agent's own model)
  *

@@ -33,8 +33,8 @@ export {
    * **Details**
    *
    * - `name`: the name the agent was given explicitly.
-   * - `model`: `"provider/model"`; absent means the `LanguageModel` of whoever runs
-   *   it.
+   * - `model`: `"provider/model"`; absent means the `LanguageModel` of the program
+   *   that runs it.
    * - `instructions`: the system message of a fresh conversation.
    * - `modelOptions`: sampling and limits for the model; never URLs, headers, keys.
    * - `maxSteps`: model calls per user message.
@@ -48,26 +48,26 @@ export {
    */
   AgentDefinition,
   /**
-   * The form the final answer must have: a JSON Schema, kept verbatim, and how the
-   * model is told.
+   * The form of the final answer: a JSON Schema, kept unchanged, and the strategy by which
+   * the model learns it.
    *
    * @category models
    * @since 0.1.0
    */
   type Output,
   /**
-   * How the model is told about the output schema.
+   * The strategy by which the model learns the output schema.
    *
    * - `native`: the provider's own constrained decoding, once no tool is needed.
    * - `prompted`: the JSON Schema is written into the system text.
-   * - `tool`: the model hands in the answer by calling a tool made for it.
+   * - `tool`: the model returns the answer by calling a tool made for it.
    *
    * @category schemas
    * @since 0.1.0
    */
   OutputStrategy,
   /**
-   * How much the model should think before it answers.
+   * The amount of reasoning before the answer.
    *
    * @category schemas
    * @since 0.1.0
@@ -154,12 +154,12 @@ export const make: (
  * **Details**
  *
  * - `version`: 1 or 2; default 2.
- * - `allowLoss`: what may be lost by an older version: paths (a `*` stands for
+ * - `allowLoss`: what may be lost by an older version: paths (a `*` matches
  *   one token) or the `losses` of a `LossyEncoding`; default nothing.
  * - `limits`: limits that differ from the current ones.
  *
  * Fails with a `PayloadError` if the definition is not well-formed, if version 1
- * has no way to say it (no model, an infinite timeout), or if it holds a secret:
+ * has no form for it (no model, an infinite timeout), or if it holds a secret:
  * a `Redacted`, or a key of the published list in `SecretKeys`; and with a
  * `LossyEncoding` if version 1 would lose something.
  *
@@ -256,12 +256,12 @@ export const Wire: Schema.Codec<agentData.AgentDefinition, Schema.Json> = codec.
 
 /**
  * The SHA-256 digest of a definition, `"sha256:<hex>"`: equal for definitions
- * that say the same, whatever version they came from.
+ * with the same content, whatever version they came from.
  *
  * **Details**
  *
  * It is the digest of the canonical JSON of wire version 2 in which the digest
- * of each tool's JSON stands in its place. Fails with a `PayloadError` if the model
+ * of each tool's JSON is in the place of the tool. Fails with a `PayloadError` if the model
  * options hold a secret, or text without a canonical form (lone surrogates).
  *
  * @category digests

@@ -4,7 +4,7 @@
  * A run that ends in a way its agent foresees has an `Outcome`. An `AgentError` is for
  * the rest: the model could not be reached, something the agent needs is missing, the
  * caller asked for the impossible. It carries the last consistent state, so that what
- * ran is never lost and the run can go on from there.
+ * ran is never lost and the run can be resumed from there.
  *
  * @since 0.1.0
  */

@@ -3,9 +3,9 @@
  *
  * **Mental model**
  *
- * A definition names its model, `"provider/model"`, and gives options for it as
- * data. The registry, supplied by whoever runs the agent, knows the providers:
- * how to build a model of each, and which options it takes from a definition.
+ * A definition names its model, `"provider/model"`, and holds options for it as
+ * data. The registry, supplied by the program that runs the agent, has the providers:
+ * each builds its models, and accepts its options from a definition.
  * URLs, headers and keys are the provider layer's own business and never come
  * from a definition.
  *
@@ -151,7 +151,7 @@ export interface Provider<out E, out R> {
 }
 
 /**
- * What the layers of a provider's models need.
+ * The services that the layers of a provider's models need.
  *
  * @category utility types
  * @since 0.1.0
@@ -248,7 +248,7 @@ const checkOptions = (model: string, name: ModelName, options: Json.JsonObject) 
     Json.checkObject(options, { what: artefact })
   ).pipe(Effect.mapError(invalidOptions(model, name)))
 
-/** What a model is kept under; compared by structure. */
+/** The key of a model that is kept ready; compared by structure. */
 interface Key<R> {
   readonly entry: Provider<unknown, R>
   readonly model: string
@@ -256,7 +256,7 @@ interface Key<R> {
   readonly options: Json.JsonObject
 }
 
-/** The name of an error's kind, which tells nothing of what the error holds. */
+/** The name of an error's kind, without any of its content. */
 const kindOf = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause)
   if (typeof error !== "object" || error === null) return typeof error
@@ -270,7 +270,7 @@ const failUnavailable = (model: string, cause: Cause.Cause<unknown>) => {
   return error
 }
 
-/** How many different models, counted with their options, are kept ready. */
+/** The number of different models, counted with their options, that are kept ready. */
 const capacity = 256
 
 /**

@@ -702,7 +702,7 @@ const recover = (self: State): ReadonlyArray<Settlement> =>
       : []
   )
 
-const lostCall = ToolResult.failure("interrupted", "The call was interrupted before it gave a result.")
+const lostCall = ToolResult.failure("interrupted", "The call was interrupted before it returned a result.")
 
 const settleCall = (part: Message.ToolCallPart, result: ToolResult.ToolResult): Settlement => ({
   callId: part.id,

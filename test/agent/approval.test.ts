@@ -38,7 +38,7 @@ const awaiting = <A>(result: Agent.Result<A>) => {
 describe("TOOL-7 approvals", () => {
   for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
     it.effect(
-      "TOOL-7 the other calls run, the run ends AwaitingApproval, resume goes on after a trip through JSON",
+      "TOOL-7 the other calls run, the run ends AwaitingApproval, resume continues after a trip through JSON",
       () =>
         Effect.gen(function* () {
           const first = awaiting(yield* agent.run("Go"))
@@ -68,7 +68,7 @@ describe("TOOL-7 approvals", () => {
     )
   }
 
-  it.effect("TOOL-7 run with the conversation and decisions goes on as well", () =>
+  it.effect("TOOL-7 run with the conversation and decisions continues as well", () =>
     Effect.gen(function* () {
       const { conversation, requests } = awaiting(yield* agent.run("Go"))
       const result = yield* agent.run(undefined, {
@@ -85,7 +85,7 @@ describe("TOOL-7 approvals", () => {
     }).pipe(inWorld(mixed))
   )
 
-  it.effect("TOOL-7 stream takes decisions, and tells of requests", () =>
+  it.effect("TOOL-7 stream takes decisions, and emits requests", () =>
     Effect.gen(function* () {
       const events = yield* Stream.runCollect(agent.stream("Go"))
       const asked = events.flatMap((event) => (event._tag === "ApprovalRequested" ? [event.request.callId] : []))

@@ -85,7 +85,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     }).pipe(Effect.provide(Layer.succeed(Tenants, { name: "acme" })))
   )
 
-  it.effect("CODEC-3 L5 an agent bound to the toolkit gives the origin's transcript", () =>
+  it.effect("CODEC-3 L5 an agent bound to the toolkit returns the origin's transcript", () =>
     Effect.gen(function* () {
       const json = yield* Agent.encodeJson(origin)
       const ran = yield* origin.run("Go").pipe(Effect.provide(ambient(script)))
@@ -101,7 +101,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
 
   for (const streaming of [false, true]) {
     it.effect(
-      `CODEC-3 L5 stubs over a forwarding runtime give the origin's transcript (${streaming ? "stream" : "run"})`,
+      `CODEC-3 L5 stubs over a forwarding runtime return the origin's transcript (${streaming ? "stream" : "run"})`,
       () =>
         Effect.gen(function* () {
           const json = yield* Agent.encode(origin)
@@ -129,21 +129,23 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     )
   }
 
-  it.effect("CODEC-3 a stub without a runtime for it fails before the first model call, saying what to provide", () =>
-    Effect.gen(function* () {
-      const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
-      for (const run of [
-        Effect.asVoid(agent.run("Go")),
-        Effect.asVoid(agent.ask("Go")),
-        Stream.runDrain(agent.stream("Go"))
-      ]) {
-        const error = yield* Effect.flip(run)
-        assert(error._tag === "AgentError" && error.reason._tag === "StubWithoutRuntime")
-        assert.include(error.reason.tools, "echo")
-        assert.include(error.message, "ToolRuntime")
-      }
-      assert.lengthOf(yield* ScriptedModel.requests, 0)
-    }).pipe(Effect.provide(ToolResolver.layerStubs), Effect.provide(ambient([])))
+  it.effect(
+    "CODEC-3 a stub without a runtime for it fails before the first model call, and its error names the remedy",
+    () =>
+      Effect.gen(function* () {
+        const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
+        for (const run of [
+          Effect.asVoid(agent.run("Go")),
+          Effect.asVoid(agent.ask("Go")),
+          Stream.runDrain(agent.stream("Go"))
+        ]) {
+          const error = yield* Effect.flip(run)
+          assert(error._tag === "AgentError" && error.reason._tag === "StubWithoutRuntime")
+          assert.include(error.reason.tools, "echo")
+          assert.include(error.message, "ToolRuntime")
+        }
+        assert.lengthOf(yield* ScriptedModel.requests, 0)
+      }).pipe(Effect.provide(ToolResolver.layerStubs), Effect.provide(ambient([])))
   )
 
   it.effect("CODEC-3 a contract that no longer fits is refused with its path", () => {
@@ -219,7 +221,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     )
   )
 
-  it.effect("AGENT-9 a bound agent without a model is run by nothing but a registry: the error says so", () => {
+  it.effect("AGENT-9 a bound agent without a model is run by nothing but a registry: the error names it", () => {
     const nameless = Agent.make("nameless", { toolkit: [Fail] })
     return Effect.gen(function* () {
       const agent = yield* Effect.flatMap(Agent.encode(nameless), Agent.decode)

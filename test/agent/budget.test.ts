@@ -68,7 +68,7 @@ describe("CONV-7 budget policy", () => {
     }).pipe(Effect.provide(characters), Effect.provide(many(60)))
   )
 
-  it.effect("CONV-7 L5 the same script gives the same transcript with and without a budget, streamed or not", () =>
+  it.effect("CONV-7 L5 the same script makes the same transcript with and without a budget, streamed or not", () =>
     Effect.gen(function* () {
       const transcripts = yield* Effect.forEach(
         [
@@ -87,33 +87,35 @@ describe("CONV-7 budget policy", () => {
     })
   )
 
-  it.effect("CONV-7 L3 L5 the events fold to the state, and a run goes on from JSON with the same requests", () =>
-    Effect.gen(function* () {
-      const { events, onState } = yield* recording
-      const whole = yield* Effect.gen(function* () {
-        const { state } = yield* agent.run("go", { budget: policy, onState })
-        return { state, sent: yield* requests }
-      }).pipe(Effect.provide(characters), Effect.provide(many(14)))
-      assert.isDefined(whole.state.view)
+  it.effect(
+    "CONV-7 L3 L5 the events fold to the state, and a run resumed from JSON continues with the same requests",
+    () =>
+      Effect.gen(function* () {
+        const { events, onState } = yield* recording
+        const whole = yield* Effect.gen(function* () {
+          const { state } = yield* agent.run("go", { budget: policy, onState })
+          return { state, sent: yield* requests }
+        }).pipe(Effect.provide(characters), Effect.provide(many(14)))
+        assert.isDefined(whole.state.view)
 
-      const stored = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(yield* events))
-      const folded = yield* Effect.fromResult(Run.fold(stored))
-      const encode = (state: Run.State) => Run.stateCodec.encodeJson(state)
-      assert.strictEqual(yield* encode(folded), yield* encode(whole.state))
+        const stored = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(yield* events))
+        const folded = yield* Effect.fromResult(Run.fold(stored))
+        const encode = (state: Run.State) => Run.stateCodec.encodeJson(state)
+        assert.strictEqual(yield* encode(folded), yield* encode(whole.state))
 
-      const parts = yield* Effect.gen(function* () {
-        const first = yield* agent.run("go", { budget: policy, maxSteps: 9 })
-        assert.strictEqual(first.outcome, "MaxSteps")
-        assert.isDefined(first.state.view)
-        const state = yield* Run.stateCodec.decodeJson(yield* encode(first.state))
-        const second = yield* agent.resume(state, { budget: policy, maxSteps: 16 })
-        assert.strictEqual(second.outcome, "Completed")
-        return yield* requests
-      }).pipe(Effect.provide(characters), Effect.provide(many(14)))
-      const shape = (sent: typeof parts) =>
-        sent.map(({ content }) => content.map((message) => JSON.stringify(message.content)))
-      assert.deepStrictEqual(shape(parts), shape(whole.sent))
-    })
+        const parts = yield* Effect.gen(function* () {
+          const first = yield* agent.run("go", { budget: policy, maxSteps: 9 })
+          assert.strictEqual(first.outcome, "MaxSteps")
+          assert.isDefined(first.state.view)
+          const state = yield* Run.stateCodec.decodeJson(yield* encode(first.state))
+          const second = yield* agent.resume(state, { budget: policy, maxSteps: 16 })
+          assert.strictEqual(second.outcome, "Completed")
+          return yield* requests
+        }).pipe(Effect.provide(characters), Effect.provide(many(14)))
+        const shape = (sent: typeof parts) =>
+          sent.map(({ content }) => content.map((message) => JSON.stringify(message.content)))
+        assert.deepStrictEqual(shape(parts), shape(whole.sent))
+      })
   )
 
   it.effect("CONV-7 L10 nothing is fitted twice: reports of the view are trusted, those of the whole are not", () =>
@@ -165,7 +167,7 @@ describe("CONV-7 budget policy", () => {
     }).pipe(Effect.provide(characters), Effect.provide(world(() => ({ text: "ok" }))))
   )
 
-  it.effect("CONV-7 what cannot be brought within it fails before the model call, with a state to go on from", () =>
+  it.effect("CONV-7 what cannot be brought within it fails before the model call, with a state to resume", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(agent.run(long.repeat(10), { budget: policy }))
       assert(error._tag === "AgentError" && error.reason._tag === "BudgetFailed" && error.state !== undefined)
@@ -245,7 +247,7 @@ describe("CONV-7 compact", () => {
     }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "done" }])))
   )
 
-  it.effect("CONV-7 a summary that fails ends the run with its cause, and the run goes on from there", () =>
+  it.effect("CONV-7 a summary that fails ends the run with its cause, and the run can be resumed", () =>
     Effect.gen(function* () {
       class Tired extends Schema.TaggedError<Tired>()("Tired", {}) {}
       const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.fail(new Tired()) })
@@ -258,7 +260,7 @@ describe("CONV-7 compact", () => {
     }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "done" }])))
   )
 
-  it.effect("CONV-7 a summary that says nothing ends the run and takes nothing away", () =>
+  it.effect("CONV-7 a summary without text ends the run and takes nothing away", () =>
     Effect.gen(function* () {
       const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.succeed("") })
       const error = yield* Effect.flip(agent.run("go", { conversation: yield* old, budget }))

@@ -120,7 +120,7 @@ describe("AGENT-1 the context of the call", () => {
     }).pipe(Effect.provide(built))
   )
 
-  it.effect("AGENT-1 a run that nobody gave a span is not part of the layer's", () =>
+  it.effect("AGENT-1 a run without a span of its own is not part of the layer's", () =>
     Effect.gen(function* () {
       const watcher = yield* Watcher
       yield* watcher.run("Go").pipe(Effect.provide(ToolRuntime.layerInline))
@@ -233,7 +233,7 @@ describe("AGENT-1 the context of the call", () => {
     Effect.sync(() => assert.strictEqual(Watcher.key, "effect-emissary/Agent/watcher"))
   )
 
-  it.effect("AGENT-1 the model of the caller stands over the one the layer captured", () =>
+  it.effect("AGENT-1 the model of the caller replaces the one the layer captured", () =>
     Effect.gen(function* () {
       class Plain extends Agent.Service<Plain>()("plain", {}) {}
       const layer = Plain.layer.pipe(Layer.provide(ScriptedModel.layer([{ text: "captured" }, { text: "captured" }])))

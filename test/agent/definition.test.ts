@@ -153,7 +153,7 @@ describe("AgentDefinition.encode", () => {
     })
   )
 
-  it.effect("CODEC-1 TOOL-1 version 1 refuses what it has no way to say, with a path", () =>
+  it.effect("CODEC-1 TOOL-1 version 1 refuses everything it has no form for, with a path", () =>
     Effect.gen(function* () {
       const forever = yield* tool({ timeout: "Infinity" })
       const silent: ToolContract.ToolContract = yield* ToolContract.make({ name: "silent", parameters })
@@ -264,7 +264,7 @@ describe("AgentDefinition laws", () => {
     }
   }
 
-  it.effect.prop("L3 version 1 loses exactly what it says", [expressible], ([definition]) =>
+  it.effect.prop("L3 version 1 loses exactly the listed losses", [expressible], ([definition]) =>
     Effect.gen(function* () {
       const written = yield* Effect.result(AgentDefinition.encode(definition, { version: 1 }))
       const losses =
@@ -274,7 +274,7 @@ describe("AgentDefinition laws", () => {
     })
   )
 
-  it.effect.prop("L3 the digest depends on what is said only", [Arbitraries.agentDefinition()], ([definition]) =>
+  it.effect.prop("L3 the digest depends on the content only", [Arbitraries.agentDefinition()], ([definition]) =>
     Effect.gen(function* () {
       const digest = yield* AgentDefinition.digest(definition)
       assert.match(digest, /^sha256:[0-9a-f]{64}$/u)

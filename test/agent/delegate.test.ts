@@ -35,7 +35,7 @@ const counter = (ran: Array<number>, digest = "counter:1") =>
 const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
 
 describe("PLAN-8 what answers in place of a model", () => {
-  it.effect("PLAN-8 waits for a decision, and goes on in another process", () =>
+  it.effect("PLAN-8 waits for a decision, and continues in another process", () =>
     Effect.gen(function* () {
       const ran: Array<number> = []
       const agent = counter(ran)
@@ -58,7 +58,7 @@ describe("PLAN-8 what answers in place of a model", () => {
     })
   )
 
-  it.effect("PLAN-8 as a tool: the outer run waits, keeps its state, and goes on where it was", () =>
+  it.effect("PLAN-8 as a tool: the outer run waits, keeps its state, and continues where it was", () =>
     Effect.gen(function* () {
       const ran: Array<number> = []
       const outer = Agent.make("outer", {
@@ -87,7 +87,7 @@ describe("PLAN-8 what answers in place of a model", () => {
     })
   )
 
-  it.effect("PLAN-8 neither goes on from the progress of the other, nor of another digest", () =>
+  it.effect("PLAN-8 neither continues the progress of the other, nor of another digest", () =>
     Effect.gen(function* () {
       const waiting = yield* counter([]).run("count")
       const other = yield* Effect.flip(counter([], "counter:2").resume(waiting.state))
@@ -100,7 +100,7 @@ describe("PLAN-8 what answers in place of a model", () => {
     })
   )
 
-  it.effect("PLAN-8 a model never goes on from progress, not even with the same digest", () =>
+  it.effect("PLAN-8 a model never continues progress, not even with the same digest", () =>
     Effect.gen(function* () {
       const model = Agent.make("counter", {})
       const { state } = yield* Effect.provide(model.run("hello"), ScriptedModel.layer([{ text: "hi" }]))
@@ -110,7 +110,7 @@ describe("PLAN-8 what answers in place of a model", () => {
     })
   )
 
-  it.effect("PLAN-8 an error carries the state, and the run goes on from it", () =>
+  it.effect("PLAN-8 an error carries the state, and the run can be resumed from it", () =>
     Effect.gen(function* () {
       let failing = true
       const agent = delegate.makeDelegate({
@@ -175,7 +175,7 @@ describe("PLAN-8 what answers in place of a model", () => {
     })
   )
 
-  it.effect("PLAN-8 L5 run and stream tell the same; the deltas are the text", () =>
+  it.effect("PLAN-8 L5 run and stream report the same; the deltas are the text", () =>
     Effect.gen(function* () {
       const agent = counter([])
       const events = yield* Stream.runCollect(agent.stream("count"))

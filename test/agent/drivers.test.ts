@@ -195,7 +195,7 @@ const drivers: ReadonlyArray<readonly [string, Driver, Layer.Layer<never>]> = [
 
 describe("L5 one loop, many drivers", () => {
   it.effect.prop(
-    "L5 AGENT-3 run, stream and a driver that writes JSON between transitions give equal transcripts, no call runs twice",
+    "L5 AGENT-3 run, stream and a driver that writes JSON between transitions return equal transcripts, no call runs twice",
     [Plan],
     ([plan]) =>
       Effect.gen(function* () {
@@ -217,7 +217,7 @@ describe("L5 one loop, many drivers", () => {
   )
 
   it.effect.prop(
-    "AGENT-7 L6 a process that dies after any event: the run goes on from the last state, no call runs twice",
+    "AGENT-7 L6 a process that dies after any event: the run continues from the last state, no call runs twice",
     [Plan, Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 25 })), Schema.Boolean],
     ([plan, events, concurrent]) =>
       Effect.gen(function* () {
@@ -271,7 +271,7 @@ describe("L5 one loop, many drivers", () => {
     }).pipe(inWorld([{ text: "hi" }]))
   )
 
-  it.effect("AGENT-2 interrupting a run before its first step tells onState once more", () =>
+  it.effect("AGENT-2 interrupting a run before its first step calls onState once more", () =>
     Effect.gen(function* () {
       const tags: Array<string> = []
       const fiber = yield* Effect.forkChild(
@@ -289,7 +289,7 @@ describe("L5 one loop, many drivers", () => {
     }).pipe(inWorld([]))
   )
 
-  it.effect("AGENT-2 an interruption that comes while a timeout is being told ends the run once", () =>
+  it.effect("AGENT-2 an interruption that comes while a timeout is being recorded ends the run once", () =>
     Effect.gen(function* () {
       const tags: Array<string> = []
       const fiber = yield* Effect.forkChild(

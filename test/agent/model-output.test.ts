@@ -331,7 +331,7 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
     (how) => Effect.map(how(), (result) => assert.strictEqual(result.outcome, "Completed"))
   )
 
-  it.effect("TOOL-4 after ModelMistakes the run can go on from the state of the error", () =>
+  it.effect("TOOL-4 after ModelMistakes the run can be resumed from the state of the error", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(agent.run("Go"))
       assert(error.state !== undefined)
@@ -348,7 +348,7 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
     )
   )
 
-  it.effect("TOOL-4 a mistake in the structured step is told there as well", () =>
+  it.effect("TOOL-4 a mistake in the structured step is reported there as well", () =>
     Effect.gen(function* () {
       const structured = Agent.make("s", { output: Schema.Struct({ n: Schema.Int }) })
       assert.deepStrictEqual(yield* structured.ask("Go"), { n: 1 })

@@ -110,7 +110,7 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
     assert.strictEqual(refused(waiting, asked("c1")).reason._tag, "UnknownCall")
   })
 
-  it("PLAN-8 a run around it waits for the same requests, under the id of its call, and goes on with a decision", () => {
+  it("PLAN-8 a run around it waits for the same requests, under the id of its call, and continues with a decision", () => {
     const inner = [
       started({ depth: 1, runId: "inner" }),
       input(),
@@ -137,7 +137,7 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
     assert.deepStrictEqual(inside?.progress?.decisions, [{ callId: "c2", approved: true, path: ["s1"] }])
   })
 
-  it("PLAN-8 a used up budget is MaxSteps, and goes on with a larger one", () => {
+  it("PLAN-8 a used up budget is MaxSteps, and continues with a larger one", () => {
     const limited = end(go(begun, saved(["a"], { limited: true })))
     assert.strictEqual(limited.outcome?._tag, "MaxSteps")
     assert.strictEqual(next(go(limited, resumed({ maxSteps: 20 }))), "CallModel 1 answer")
@@ -151,7 +151,7 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
     assert.strictEqual(Chunk.size(again.progress?.facts ?? Chunk.empty()), 2)
   })
 
-  it("PLAN-8 what the user says meanwhile waits for the answer", () => {
+  it("PLAN-8 a message of the user meanwhile waits for the answer", () => {
     const state = go(end(waiting), resumed(), input("and then?"))
     assert.strictEqual(roles(state), "user")
     assert.strictEqual(state.pending.length, 1)

@@ -176,7 +176,7 @@ describe("ModelRegistry", () => {
     assert.isTrue(Layer.isLayer(mixed))
   })
 
-  it.effect("AGENT-9 a build that fails is typed, says no text of the error, and is tried again", () =>
+  it.effect("AGENT-9 a build that fails is typed, holds no text of the error, and is tried again", () =>
     Effect.gen(function* () {
       class Boom extends Schema.TaggedError<Boom>()("Boom", { text: Schema.String }) {}
       const attempts = yield* Ref.make(0)

@@ -36,7 +36,7 @@ const decide = (state: Run.State, ...decisions: ReadonlyArray<Run.Decision>) => 
 const problem = (result: ReturnType<typeof decide>) => (Result.isFailure(result) ? result.failure.problem : "none")
 
 describe("TOOL-7 approvals", () => {
-  it("TOOL-7 the other calls run, then the run waits; a decision lets it go on", () => {
+  it("TOOL-7 the other calls run, then the run waits; a decision lets it continue", () => {
     const waiting = go(asks("a", "b"), asked("a"), ...ran("b"))
     assert.strictEqual(next(waiting), "AwaitingApproval a")
     const over = end(waiting)
@@ -71,7 +71,7 @@ describe("TOOL-7 approvals", () => {
     assert.strictEqual(next(go(denied, finished("a", ToolResult.failure("denied", "no")))), "CallModel 2 answer")
   })
 
-  it("TOOL-7 some decisions run some calls, the rest goes on waiting", () => {
+  it("TOOL-7 some decisions run some calls, the rest continues to wait", () => {
     const over = end(go(asks("a", "b"), asked("a"), asked("b")))
     const half = go(over, decided("b", true), resumed())
     assert.strictEqual(next(half), "RunTools b+")
@@ -204,7 +204,7 @@ describe("AGENT-8 agents as tools", () => {
     assert.notProperty(Run.approvalRequests(go(asks("a"), asked("a")))[0], "path")
   })
 
-  it("AGENT-8 L6 after a crash the child goes on from its state, a call without one is lost", () => {
+  it("AGENT-8 L6 after a crash the child continues from its state, a call without one is lost", () => {
     const crashed = go(
       asks("a", "b"),
       ...begin("a"),

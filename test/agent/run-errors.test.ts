@@ -25,7 +25,7 @@ const refusal = new AiError.AiError({
 })
 
 describe("errors of a run", () => {
-  it.effect("L4 every reason says what was expected, what was found and what to do, and survives JSON", () =>
+  it.effect("L4 every reason names the expected, the found and the remedy, and survives JSON", () =>
     Effect.gen(function* () {
       const reasons: ReadonlyArray<[AgentError.Reason, ReadonlyArray<string>]> = [
         [performAction.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "modelRetry"]],
@@ -95,7 +95,7 @@ describe("errors of a run", () => {
     assert.isTrue(Option.isNone(AgentError.causeOf(AgentError.makeReason("MaxDepth", { limit: 1 }))))
   })
 
-  it.effect("L4 an agent whose script disagrees says how", () =>
+  it.effect("L4 an agent whose script disagrees reports the difference", () =>
     Effect.gen(function* () {
       const script = [{ text: "Hi.", expect: { lastUserText: "Hello" } }]
       for (const [input, problem] of [
@@ -128,13 +128,13 @@ describe("errors of a run", () => {
     })
   )
 
-  it("L8 a state that is printed shows where it stands and nothing that anybody said", () => {
+  it("L8 a state that is printed shows its progress and no text of messages", () => {
     assert.notInclude(JSON.stringify(state), secret)
     assert.notInclude(String(state), secret)
     assert.include(JSON.stringify(state), `"openCalls":1`)
   })
 
-  it.effect("L4 RunIncomplete says how the run ended and what to do, and survives JSON", () =>
+  it.effect("L4 RunIncomplete names the outcome and the remedy, and survives JSON", () =>
     Effect.gen(function* () {
       const outcomes: ReadonlyArray<[Run.Outcome, string]> = [
         [{ _tag: "MaxSteps" }, "maxSteps"],
@@ -195,7 +195,7 @@ describe("events and states as JSON", () => {
     })
   )
 
-  it.effect("L8 a secret's key is refused in the context and allowed in what models and tools say", () =>
+  it.effect("L8 a secret's key is refused in the context and allowed in texts of models and tools", () =>
     Effect.gen(function* () {
       const refused = yield* Effect.flip(Run.eventCodec.encode(started({ context: { api_key: "x" } })))
       assert.strictEqual(refused._tag === "PayloadError" && refused.reason._tag, "Secret")

@@ -20,7 +20,7 @@ const options = (runs: number) => ({ arbitrary: { runs }, timeout: 300_000 })
 
 describe("laws of the run core, over random plans of answers, results, interruptions and crashes", () => {
   it.prop(
-    "AGENT-3 L6 folding the events gives the state, nothing starts twice, what was interrupted is settled",
+    "AGENT-3 L6 folding the events makes the state, nothing starts twice, what was interrupted is settled",
     [Plan],
     ([plan]) => {
       const log = simulate(plan)
@@ -81,7 +81,7 @@ describe("laws of the run core, over random plans of answers, results, interrupt
   )
 
   it.prop(
-    "L5 a driver that encodes the state between every two transitions gives the same run",
+    "L5 a driver that encodes the state between every two transitions makes the same run",
     [Plan],
     ([plan]) => {
       const memory = simulate(plan)

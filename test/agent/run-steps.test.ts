@@ -160,7 +160,7 @@ describe("AGENT-3 rules for model output", () => {
     assert.include(error.message, "relabelCalls")
   })
 
-  it("TOOL-4 mistakes are counted per step and told to the model", () => {
+  it("TOOL-4 mistakes are counted per step and reported to the model", () => {
     const state = run(started(), input(), step(1), mistaken, { ...mistaken, usage: { inputTokens: 7 } })
     const action = Run.next(state)
     assert.deepStrictEqual(action._tag === "CallModel" && action.mistakes, ["no tool x", "no tool x"])
@@ -182,7 +182,7 @@ describe("AGENT-3 rules for model output", () => {
     assert.isTrue(first(go(second, resumed())))
   })
 
-  it("AGENT-3 events that do not fit are refused, and say what would", () => {
+  it("AGENT-3 events that do not fit are refused with the expected event", () => {
     const begun = run(started(), input())
     assert.include(refused(begun, started()).message, "RunStarted")
     assert.include(refused(begun, answered("hi")).message, "StepStarted")
@@ -202,7 +202,7 @@ describe("AGENT-3 rules for model output", () => {
     assert.strictEqual(wrongName.reason._tag, "Conversation")
   })
 
-  it("AGENT-3 a list is folded up to the first event that does not fit, and its index is told", () => {
+  it("AGENT-3 a list is folded up to the first event that does not fit, and its index is reported", () => {
     const result = Run.fold([started(), input(), step(7)])
     assert(result._tag === "Failure")
     assert.strictEqual(result.failure.index, 2)
@@ -261,7 +261,7 @@ describe("AGENT-6 structured output", () => {
     assert.deepStrictEqual(end(over).outcome, { _tag: "Completed", output: { n: 1 } })
   })
 
-  it("AGENT-6 invalid output by a synthetic tool tells the model, while there are steps", () => {
+  it("AGENT-6 invalid output by a synthetic tool is reported to the model, while there are steps", () => {
     const attempt = (maxSteps: number) => {
       const state = run(
         started(),
@@ -346,7 +346,7 @@ describe("AGENT-7 interruption, resumption and recovery", () => {
     assert.strictEqual(next(more), "RunTools c")
   })
 
-  it("AGENT-7 a limit that the crashed process could not tell about still holds", () => {
+  it("AGENT-7 a limit that the crashed process could not report still holds", () => {
     assert.strictEqual(next(go(asks(1), resumed())), "MaxSteps")
     assert.strictEqual(next(go(asks(1), resumed({ maxSteps: 2 }))), "RunTools a b")
     assert.strictEqual(next(go(asks(1), resumed(), input("next"))), "RunTools a b")

@@ -25,7 +25,7 @@ const withoutScope = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.updateContext(effect, (context: Context.Context<never>) => Context.omit(Scope.Scope)(context))
 
 describe("AGENT-2 run", () => {
-  it.effect("AGENT-2 gives a result with text, conversation, usage, steps and, when completed, output", () =>
+  it.effect("AGENT-2 returns a result with text, conversation, usage, steps and, when completed, output", () =>
     Effect.gen(function* () {
       const result = yield* agent.run("Hello")
       assert(result.outcome === "Completed")
@@ -84,7 +84,7 @@ describe("AGENT-2 run", () => {
     }).pipe(inWorld([]))
   )
 
-  it.effect("AGENT-2 ask gives the output alone, and fails with RunIncomplete otherwise", () =>
+  it.effect("AGENT-2 ask returns the output alone, and fails with RunIncomplete otherwise", () =>
     Effect.gen(function* () {
       assert.strictEqual(yield* agent.ask("Hello"), "hi")
       const error = yield* Effect.flip(agent.ask("Hello", { maxSteps: 1 }))
@@ -113,7 +113,7 @@ describe("AGENT-2 run", () => {
     )
   )
 
-  it.effect("L8 what the provider's error says stays out of messages and JSON", () =>
+  it.effect("L8 the text of the provider's error stays out of messages and JSON", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(agent.run("Hello"))
       const json = JSON.stringify(
@@ -176,38 +176,36 @@ describe("AGENT-2 run", () => {
     )
   )
 
-  it.effect(
-    "AGENT-2 the step timeout goes on from the model call through its tools, and begins anew with the next",
-    () =>
-      Effect.gen(function* () {
-        const { gate } = yield* Probe
-        const options = { timeouts: { step: "2 seconds" } } as const
-        const held = yield* Effect.forkChild(agent.run("Hello", options))
-        yield* TestClock.adjust("1500 millis")
-        yield* TestClock.adjust("499 millis")
-        assert.isUndefined(held.pollUnsafe())
-        yield* TestClock.adjust("1 millis")
-        const stopped = yield* Fiber.join(held)
-        assert(stopped.outcome === "Interrupted")
-        assert.strictEqual(stopped.reason, "timeout")
-        assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
-        const last = Conversation.messages(stopped.conversation).at(-1)
-        assert(last?.role === "tool" && last.result._tag === "Failure")
-        assert.strictEqual(last.result.type, "interrupted")
+  it.effect("AGENT-2 the step timeout lasts from the model call through its tools, and begins anew with the next", () =>
+    Effect.gen(function* () {
+      const { gate } = yield* Probe
+      const options = { timeouts: { step: "2 seconds" } } as const
+      const held = yield* Effect.forkChild(agent.run("Hello", options))
+      yield* TestClock.adjust("1500 millis")
+      yield* TestClock.adjust("499 millis")
+      assert.isUndefined(held.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      const stopped = yield* Fiber.join(held)
+      assert(stopped.outcome === "Interrupted")
+      assert.strictEqual(stopped.reason, "timeout")
+      assert.deepStrictEqual(yield* Probe.interrupted, ["a"])
+      const last = Conversation.messages(stopped.conversation).at(-1)
+      assert(last?.role === "tool" && last.result._tag === "Failure")
+      assert.strictEqual(last.result.type, "interrupted")
 
-        const quick = yield* Effect.forkChild(agent.run("Hello", options))
-        yield* TestClock.adjust("1500 millis")
-        yield* TestClock.adjust("400 millis")
-        yield* Deferred.succeed(gate, undefined)
-        yield* TestClock.adjust("1500 millis")
-        assert.strictEqual((yield* Fiber.join(quick)).outcome, "Completed")
-      }).pipe(
-        inWorld([
-          { toolCalls: [call("c1", "hold", { id: "a" })], delay: "1500 millis" },
-          { toolCalls: [call("c1", "hold", { id: "b" })], delay: "1500 millis" },
-          { text: "done", delay: "1500 millis" }
-        ])
-      )
+      const quick = yield* Effect.forkChild(agent.run("Hello", options))
+      yield* TestClock.adjust("1500 millis")
+      yield* TestClock.adjust("400 millis")
+      yield* Deferred.succeed(gate, undefined)
+      yield* TestClock.adjust("1500 millis")
+      assert.strictEqual((yield* Fiber.join(quick)).outcome, "Completed")
+    }).pipe(
+      inWorld([
+        { toolCalls: [call("c1", "hold", { id: "a" })], delay: "1500 millis" },
+        { toolCalls: [call("c1", "hold", { id: "b" })], delay: "1500 millis" },
+        { text: "done", delay: "1500 millis" }
+      ])
+    )
   )
 
   it.effect("AGENT-2 AGENT-4 maxSteps holds without input, too", () =>
@@ -264,7 +262,7 @@ describe("AGENT-2 run", () => {
     }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "b" }]))
   )
 
-  it.effect("AGENT-2 L6 interrupting the fiber settles what started and tells onState once more", () =>
+  it.effect("AGENT-2 L6 interrupting the fiber settles what started and calls onState once more", () =>
     Effect.gen(function* () {
       const last = yield* Ref.make<Run.State | undefined>(undefined)
       const { started } = yield* Probe
@@ -307,7 +305,7 @@ describe("AGENT-2 run", () => {
     }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "hi" }, { text: "that is all" }]))
   )
 
-  it.effect("L6 siblings settle: one failure, one bug and one unknown name lose nobody's result", () =>
+  it.effect("L6 siblings settle: one failure, one bug and one unknown name lose no other's result", () =>
     Effect.gen(function* () {
       const result = yield* agent.run("Hello")
       const results = Conversation.messages(result.conversation).flatMap((message) =>
@@ -344,7 +342,7 @@ describe("AGENT-2 run", () => {
     )
   )
 
-  it.effect("RT-3 the cause of a defect is in the ToolFinished event, not in what the model is told", () =>
+  it.effect("RT-3 the cause of a defect is in the ToolFinished event, not in the result that the model receives", () =>
     Effect.gen(function* () {
       const finished: Array<Run.EventOf<"ToolFinished">> = []
       const onState = (_: Run.State, event: Run.Event) =>

@@ -32,7 +32,7 @@ describe("AGENT-4 steps", () => {
     }).pipe(inWorld(({ index }) => asking(`c${index}`)))
   )
 
-  it.effect("AGENT-4 unlimited goes on", () =>
+  it.effect("AGENT-4 unlimited continues", () =>
     Effect.gen(function* () {
       const result = yield* agent.run("Hello", { maxSteps: "unlimited" })
       assert.strictEqual(result.outcome, "Completed")

@@ -14,7 +14,7 @@ const script = [
 ]
 
 describe("AGENT-5 stream", () => {
-  it.effect("AGENT-5 tells run, steps, deltas, tool calls and the same result as run", () =>
+  it.effect("AGENT-5 emits run, steps, deltas, tool calls and the same result as run", () =>
     Effect.gen(function* () {
       const events = yield* Stream.runCollect(agent.stream("Hello"))
       const tags = events.map(({ _tag }) => _tag).filter((tag, i, all) => tag !== all[i - 1])
@@ -41,7 +41,7 @@ describe("AGENT-5 stream", () => {
     }).pipe(inWorld(script))
   )
 
-  it.effect("L5 AGENT-6 run and stream send equal requests and give equal transcripts", () =>
+  it.effect("L5 AGENT-6 run and stream send equal requests and return equal transcripts", () =>
     Effect.gen(function* () {
       const ran = yield* Effect.all([agent.run("Hello"), ScriptedModel.requests]).pipe(inWorld(script))
       const streamed = yield* Effect.all([Stream.runLast(agent.stream("Hello")), ScriptedModel.requests]).pipe(
@@ -64,7 +64,7 @@ describe("AGENT-5 stream", () => {
     })
   )
 
-  it.effect("AGENT-5 AgentEvent.result gives the result of a whole stream, and dies of a part of one", () =>
+  it.effect("AGENT-5 AgentEvent.result returns the result of a whole stream, and dies of a part of one", () =>
     Effect.gen(function* () {
       const result = yield* AgentEvent.result(agent.stream("Hello"))
       assert(result.outcome === "Completed")
@@ -164,7 +164,7 @@ describe("AGENT-5 stream", () => {
     )
   )
 
-  it.effect("AGENT-2 a step that is retried tells that its deltas are void", () =>
+  it.effect("AGENT-2 a step that is retried reports that its deltas are void", () =>
     Effect.gen(function* () {
       const events = yield* Stream.runCollect(agent.stream("Hello", { modelRetry: Schedule.recurs(2) }))
       const at = events.findIndex(({ _tag }) => _tag === "StepRetried")

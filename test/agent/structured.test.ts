@@ -160,7 +160,7 @@ describe("AGENT-6 structured output", () => {
     })
   )
 
-  it.effect("AGENT-6 tool: an invalid final answer is told to the model, which tries again", () =>
+  it.effect("AGENT-6 tool: an invalid final answer is reported to the model, which tries again", () =>
     Effect.gen(function* () {
       const { requests, result } = yield* bothWays(asking("tool"), [
         { toolCalls: [call("c1", "final_answer", { city: 7 })] },
@@ -264,7 +264,7 @@ describe("AGENT-6 structured output", () => {
     }).pipe(inWorld([{ text: "I do not know." }]))
   )
 
-  it.effect("AGENT-6 what JSON Schema cannot say is checked too, and reported the same way", () => {
+  it.effect("AGENT-6 a check that JSON Schema cannot express is applied too, and reported the same way", () => {
     const Even = Schema.Struct({
       n: Schema.Int.check(Schema.makeFilter((n) => n % 2 === 0, { expected: "an even integer" }))
     })
@@ -393,7 +393,7 @@ describe("AGENT-6 structured output", () => {
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: `{"even":3,"name":7,"note":null}` }])))
   })
 
-  it.effect("AGENT-6 a schema that a constrained call cannot carry is told in the system text", () =>
+  it.effect("AGENT-6 a schema that a constrained call cannot carry is part of the system text", () =>
     Effect.gen(function* () {
       const told = (schema: Json.JsonObject) =>
         Effect.gen(function* () {

@@ -228,27 +228,29 @@ describe("AGENT-8 agents as tools", () => {
     )
   )
 
-  it.effect("AGENT-8 L8 a child that fails, or gives no answer, is an execution_error result that quotes nobody", () =>
-    Effect.gen(function* () {
-      const result = yield* outer.run("Go")
-      assert.strictEqual(result.outcome, "Completed")
-      for (const one of results(result.conversation)) {
-        assert(one._tag === "Failure")
-        assert.strictEqual(one.type, "execution_error")
-        assert.notInclude(JSON.stringify(one), "SECRET")
-      }
-      assert.lengthOf(results(result.conversation), 2)
-    }).pipe(
-      inWorld(
-        scripts(
-          [{ toolCalls: [delegate("c1"), delegate("c2")] }, { text: "done" }],
-          [
-            { fail: { reason: "QuotaExhaustedError", description: "SECRET" } },
-            { text: "SECRET", finishReason: "length" }
-          ]
+  it.effect(
+    "AGENT-8 L8 a child that fails, or returns no answer, is an execution_error result without quotations",
+    () =>
+      Effect.gen(function* () {
+        const result = yield* outer.run("Go")
+        assert.strictEqual(result.outcome, "Completed")
+        for (const one of results(result.conversation)) {
+          assert(one._tag === "Failure")
+          assert.strictEqual(one.type, "execution_error")
+          assert.notInclude(JSON.stringify(one), "SECRET")
+        }
+        assert.lengthOf(results(result.conversation), 2)
+      }).pipe(
+        inWorld(
+          scripts(
+            [{ toolCalls: [delegate("c1"), delegate("c2")] }, { text: "done" }],
+            [
+              { fail: { reason: "QuotaExhaustedError", description: "SECRET" } },
+              { text: "SECRET", finishReason: "length" }
+            ]
+          )
         )
       )
-    )
   )
 
   it.effect("AGENT-8 agents nest at most maxDepth deep, then the whole run fails with a typed error", () => {
@@ -334,7 +336,7 @@ describe("AGENT-8 agents as tools", () => {
     )
   )
 
-  it.effect("AGENT-8 a runtime is told that the call of an agent has no timeout, whatever the run's option", () => {
+  it.effect("AGENT-8 a runtime receives that the call of an agent has no timeout, whatever the run's option", () => {
     const told: Array<Duration.Duration> = []
     const runtime = ToolRuntime.make({
       dispatch: (call) => {

@@ -100,7 +100,7 @@ describe("L8 spans and errors", () => {
     })
   }
 
-  it.effect("L8 the AiError behind a failure is there for whoever asks", () =>
+  it.effect("L8 the AiError behind a failure is there for the caller", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(agent.run("Go"))
       const cause = AgentError.causeOf(error.reason)

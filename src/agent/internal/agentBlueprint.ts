@@ -218,7 +218,7 @@ export const fromDefinition = Effect.fnUntraced(function* (
     resolve: withModel(
       once(Effect.map(digestWithout(definition, []), (digest) => ({ ...offered, definition, digest })))
     ),
-    // Nothing here says which parts Effects found.
+    // The parts that Effects found are unknown here.
     digestsOfOrigin: Effect.forEach([["instructions"], ["model"], ["instructions", "model"]] as const, (parts) =>
       digestWithout(definition, parts)
     )
@@ -386,7 +386,7 @@ const withOutputTool = Effect.fnUntraced(function* (
   while (tools.some(({ contract }) => contract.name === name)) name = `_${name}`
   const contract = yield* ToolContract.make({
     name,
-    description: "Give your final answer. Call this once, when you are done, and nothing else with it.",
+    description: "Return your final answer. Call this once, when you are done, and nothing else with it.",
     parameters: output.offered.json
   })
   const stub = yield* boundTool.makeStub(contract)

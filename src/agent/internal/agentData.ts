@@ -24,7 +24,7 @@ import * as ToolContract from "../../tool/ToolContract.ts"
 export const defaultMaxSteps = 16
 
 /**
- * How the model learns the output schema.
+ * The strategy by which the model learns the output schema.
  *
  * - `native`: the provider's own constrained decoding, once no tool is needed.
  * - `prompted`: the JSON Schema is written into the system text.
@@ -34,7 +34,7 @@ export const OutputStrategy = Schema.Literals(["native", "prompted", "tool"])
 
 export type OutputStrategy = typeof OutputStrategy.Type
 
-/** How much the model should think before it answers. */
+/** The amount of reasoning before the answer. */
 export const ReasoningLevel = Schema.Literals(["off", "low", "medium", "high", "xhigh", "max"])
 
 export type ReasoningLevel = typeof ReasoningLevel.Type
@@ -106,7 +106,7 @@ interface ModelName {
   readonly model: string
 }
 
-/** What a well-formed model name is, for messages. */
+/** The form of a model name, for messages. */
 export const expectedModelName = `"provider/model", such as "openai/gpt-5.2"`
 
 export const parseModelName = (name: unknown): Option.Option<ModelName> => {
@@ -129,13 +129,13 @@ export const renderValue = (name: unknown): string => {
 
 export const artefact = "Agent definition"
 
-/** Where the parts of a definition stand: on the wire of one version, or in memory. */
+/** The places of the parts of a definition, on the wire of one version or in memory. */
 export interface WirePaths {
   readonly name: string
   readonly maxSteps: string
   readonly outputSchema: string
   readonly parameters: string
-  /** What this form cannot do without. */
+  /** The parts that this form requires. */
   readonly needs: { readonly model: boolean; readonly description: boolean; readonly finiteTimeout: boolean }
 }
 

@@ -58,14 +58,14 @@ export interface Interruption {
   readonly reason?: string | undefined
 }
 
-/** Limits of time. `total` bounds the run, `step` one model call together with the tool calls it asked for; either ends the run as `Interrupted { reason: "timeout" }`. `tool` replaces the timeout of every tool; a remote server keeps to its own, too, so there it can only shorten. The Effects that find model, instructions and toolkit count towards `total`, and are not cut off by it. */
+/** Limits of time: of the run, of one model call with its tool calls, and of each tool call. */
 export interface Timeouts {
   readonly total?: Duration.Input | undefined
   readonly step?: Duration.Input | undefined
   readonly tool?: Duration.Input | undefined
 }
 
-/** The tools that the model may or must call. Applies to the first model call of the run; later calls use `auto`, unless `{ every }` insists. */
+/** The tools that the model may or must call in its first call, or in `every` call. */
 export type ToolChoice = LanguageModel.ToolChoice<string> | { readonly every: LanguageModel.ToolChoice<string> }
 
 /** Options that hold for a fresh run and for a resumed one. */
@@ -147,11 +147,11 @@ export const TypeId: TypeId = "~effect-emissary/agent/Agent"
 export type DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
 
 /**
- * Type identifier of whatever has an agent definition.
+ * Type identifier of everything that has an agent definition.
  */
 export const DefinedTypeId: DefinedTypeId = "~effect-emissary/agent/Agent/Defined"
 
-/** Something that runs: an agent, or anything else that behaves like one. `A` is what it answers, `R` what a run requires. */
+/** An agent, or anything else that runs like one. `A` is the type of its answer, `R` the services that a run requires. */
 export interface Agent<out A, out R = never> {
   readonly [TypeId]: TypeId
   readonly name: string
@@ -215,14 +215,14 @@ export interface AgentTool<out Name extends string, out R> extends Tool.Provider
  * **Details**
  *
  * The Effect may use any service and `RunContext`. Its failure ends the run with the
- * reason `PreparationFailed` of an `AgentError`; `AgentError.causeOf` gives the original
+ * reason `PreparationFailed` of an `AgentError`; `AgentError.causeOf` returns the original
  * error.
  *
  * **Gotchas**
  *
  * `resume` refuses the state of another definition; what an Effect finds does not count
  * there, because it may be found differently tomorrow. A resumed run keeps the
- * instructions it began with: they stand in its conversation.
+ * instructions it began with: they are in its conversation.
  */
 export type Text = string | Effect.Effect<string, unknown, unknown>
 
@@ -279,7 +279,7 @@ type ResolutionServices<T> = T extends Toolkit.Any | ReadonlyArray<unknown> | st
     : never
 
 /**
- * What running a tool needs: its handler and the services of the tool, or,
+ * The services that running a tool needs: its handler and the services of the tool, or,
  * for an agent used as a tool, whatever that agent needs.
  */
 type ToolServices<T> =
@@ -290,10 +290,10 @@ type ToolServices<T> =
       : never
 
 // The two types below are conditional although the condition always holds: of a conditional type editors and compiler
-// errors show the members, which is what somebody wants to read who has forgotten a service; of a union its name.
+// errors show the members, which name the missing service; of a union they show its name.
 
 /**
- * What describing the agent needs: only what its model, instructions and
+ * The services that describing the agent needs: only what its model, instructions and
  * toolkit Effects use, never a handler or a model.
  */
 export type DefinitionServices<Model, Instructions, ToolsIn> = [Model] extends [unknown]
@@ -333,7 +333,7 @@ export const agentOf = (tool: Tool.Any): Option.Option<AgentBehind> => Context.g
 
 const outputSchemaKey = "~effect-emissary/agent/Agent/OutputSchema"
 
-/** The member of an agent that tells its Schema. It is handed on by whatever copies agents. */
+/** The member of an agent with the Schema of its output. Copies of an agent keep it. */
 export const withOutputSchema = (schema: Schema.Top | undefined): { readonly [outputSchemaKey]?: Schema.Top } =>
   schema === undefined ? {} : { [outputSchemaKey]: schema }
 

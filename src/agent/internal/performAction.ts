@@ -218,7 +218,7 @@ const streamAnswer = Effect.fnUntraced(function* ({ recorder, resolved }: Step, 
 })
 
 const generateObject = Effect.fnUntraced(function* (step: Step, prompt: Prompt.Prompt, offered: Schema.Top) {
-  // Sound: the schema only tells the provider what to ask for; the answer is read from its parts.
+  // Sound: the schema is only sent to the provider; the answer is read from its parts.
   const schema = offered as Schema.Codec<unknown, Record<string, unknown>>
   const outer = yield* Effect.serviceOption(Telemetry.CurrentSpanTransformer)
   let parts: ReadonlyArray<Response.AnyPart> | undefined

@@ -78,7 +78,7 @@ const readablePath = (pointer: string): string =>
     return path === "" ? token : `${path}.${token}`
   }, "")
 
-/** What an old problem, which has a message only, is known to have found. */
+/** The found value of an old problem, which has a message only. */
 const unknownFound = "another value"
 
 /**
