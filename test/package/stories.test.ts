@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
+import { existsSync, readFileSync } from "node:fs"
+import { join } from "node:path"
 import { beforeAll } from "vitest"
 import type { Figures } from "../../scripts/stories.ts"
 import type { Part } from "../../scripts/stories/scenarios.ts"
-import { requireBuild, run } from "./run.ts"
+import { requireBuild, root, run } from "./run.ts"
 
 interface Limit {
   readonly part: Part
@@ -42,4 +44,26 @@ describe("HOUSE-10 stories", () => {
       assert.isAtLeast(crossings, files - 1)
     }
   })
+})
+
+it("HOUSE-10 CONTRIBUTING names files that exist, and functions that they have", () => {
+  const text = readFileSync(join(root, "CONTRIBUTING.md"), "utf8")
+  const paths = [...text.matchAll(/`((?:src|test|scripts)\/[^`*<>]+\.ts)`/g)].map(([, path]) => path ?? "")
+  assert.isAbove(paths.length, 20)
+  assert.deepStrictEqual(
+    paths.filter((path) => !existsSync(join(root, path))),
+    []
+  )
+  const named = [
+    ...[...text.matchAll(/`(\w+)`\s+in\s+`(src\/[^`]+\.ts)`/g)].map(([, name, path]) => [name, path] as const),
+    ...[...text.matchAll(/`(src\/[^`]+\.ts)`\s+\(`(\w+)`/g)].map(([, path, name]) => [name, path] as const)
+  ]
+  assert.isAbove(named.length, 10)
+  assert.deepStrictEqual(
+    named.filter(
+      ([name, path]) =>
+        !new RegExp(`^ *(export )?const ${name}\\b`, "m").test(readFileSync(join(root, path ?? ""), "utf8"))
+    ),
+    []
+  )
 })
