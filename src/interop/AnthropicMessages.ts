@@ -47,7 +47,6 @@
  */
 
 import * as Effect from "effect/Effect"
-import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -58,7 +57,7 @@ import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
-import { isObject, own } from "../payload/internal/base.ts"
+import { defined, isObject, own } from "../payload/internal/base.ts"
 import * as untrusted from "../payload/internal/untrusted.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
@@ -96,18 +95,6 @@ export interface Options {
   readonly reasoning?: "omit" | "refuse" | undefined
   readonly invalidArguments?: "refuse" | "wrap" | undefined
   readonly toolName?: ((name: string) => string) | undefined
-}
-
-/**
- * Options of {@link toConversation}: limits that differ from the current
- * ones, and the token limit of the conversation.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ReadOptions {
-  readonly limits?: Partial<Limits> | undefined
-  readonly tokenLimit?: number | undefined
 }
 
 /**
@@ -168,7 +155,7 @@ export const fromConversation = (
  * another form, with `ConversationError` and the index of the message where the
  * history breaks a law; with `onUnlawful: "repair"` it is repaired instead, and the result
  * holds the conversation and the `repairs`. A history may end in open calls: that is a run which was
- * stopped.
+ * stopped. Options: `limits` that differ from the current ones, and the `tokenLimit` of the conversation.
  *
  * **Example** (A history from elsewhere)
  *
@@ -207,8 +194,11 @@ export const fromConversation = (
  * @category conversions
  * @since 0.1.0
  */
-export const toConversation: history.Reader<unknown, ReadOptions, PayloadError.PayloadError | ConversationError> =
-  foreignMessages.makeReader("anthropic", (input, limits) => receiveHistory(input, limits))
+export const toConversation: history.Reader<
+  unknown,
+  foreignMessages.ReadOptions,
+  PayloadError.PayloadError | ConversationError
+> = foreignMessages.makeReader("anthropic", (input, limits) => receiveHistory(input, limits))
 
 /**
  * Schema of a conversation whose encoded form are `system` and `messages` of
@@ -318,29 +308,8 @@ type UseBlock = typeof ToolUseBlock.Type | typeof ServerToolUseBlock.Type | type
 /** Blocks that ask for a tool which the provider runs itself. */
 const serverCallTypes: ReadonlyArray<string> = ["server_tool_use", "mcp_tool_use"]
 
-const serverResultBlock = <const Type extends string>(type: Type) =>
-  Schema.Struct({
-    type: Schema.Literal(type),
-    tool_use_id: Schema.String,
-    content: Schema.Json,
-    is_error: Schema.optionalKey(Schema.Boolean),
-    ...cacheFields
-  })
-
-const ServerResultBlocks = [
-  serverResultBlock("web_search_tool_result"),
-  serverResultBlock("web_fetch_tool_result"),
-  serverResultBlock("code_execution_tool_result"),
-  serverResultBlock("bash_code_execution_tool_result"),
-  serverResultBlock("text_editor_code_execution_tool_result"),
-  serverResultBlock("tool_search_tool_result"),
-  serverResultBlock("mcp_tool_result")
-] as const
-
-type ServerResultBlock = (typeof ServerResultBlocks)[number]["Type"]
-
 /** Blocks that hold the result of such a tool. */
-const serverResultTypes: ReadonlyArray<string> = [
+const serverResultTypes = [
   "web_search_tool_result",
   "web_fetch_tool_result",
   "code_execution_tool_result",
@@ -348,7 +317,19 @@ const serverResultTypes: ReadonlyArray<string> = [
   "text_editor_code_execution_tool_result",
   "tool_search_tool_result",
   "mcp_tool_result"
-] satisfies ReadonlyArray<ServerResultBlock["type"]>
+] as const
+
+const serverResultBlocks = serverResultTypes.map((type) =>
+  Schema.Struct({
+    type: Schema.Literal(type),
+    tool_use_id: Schema.String,
+    content: Schema.Json,
+    is_error: Schema.optionalKey(Schema.Boolean),
+    ...cacheFields
+  })
+)
+
+type ServerResultBlock = (typeof serverResultBlocks)[number]["Type"]
 
 const AssistantBlock = Schema.Union([
   TextBlock,
@@ -357,7 +338,7 @@ const AssistantBlock = Schema.Union([
   ToolUseBlock,
   ServerToolUseBlock,
   McpToolUseBlock,
-  ...ServerResultBlocks
+  ...serverResultBlocks
 ])
 
 type AssistantBlock = typeof AssistantBlock.Type
@@ -533,12 +514,11 @@ const writeContent = (said: foreignMessages.ForeignMessage, form: foreignMessage
       return form === "blocks" || Object.hasOwn(block, "cache_control") ? [block] : said.content
     }
     case "user":
-      return plainTextOf(form === "text", said.content.filter(isSent)) ?? said.content.filter(isSent).map(writeBlock)
-    case "assistant":
-      return (
-        plainTextOf(form === "text", said.content.filter(isSent)) ??
-        said.content.filter(isSent).map(writeAssistantBlock)
-      )
+    case "assistant": {
+      const parts: ReadonlyArray<Message.AssistantPart> = said.content
+      const sent = parts.filter(isSent)
+      return plainTextOf(form === "text", sent) ?? sent.map(writeAssistantBlock)
+    }
     case "tool":
       return writeToolResult(said, form)
   }
@@ -745,17 +725,10 @@ const readers: {
   tool: makeReader(ToolResultBlock, readToolResult)
 }
 
-/** Writes content as it came in, provided that this has the same content and is lawful. */
-const writeAsReceived = (said: foreignMessages.ForeignMessage, note: foreignMessages.Note): Schema.Json => {
-  const canonical = writeContent(said, note.form)
-  if (note.patch === undefined) return canonical
-  const patched = foreignMessages.applyNote(canonical, note)
-  const back = Option.getOrUndefined(readers[said.role](patched))
-  return back !== undefined &&
-    Equal.equals(writeContent(back, note.form), canonical) &&
-    Equal.equals(withoutRefused(patched, back), patched)
-    ? patched
-    : canonical
+const messageForm: foreignMessages.MessageForm = {
+  write: writeContent,
+  read: (json, role) => Option.getOrUndefined(readers[role](json)),
+  withoutRefused
 }
 
 /** The content of one message of Anthropic's format: its results, each by itself, and the rest. */
@@ -857,114 +830,60 @@ const readInstructions = (
   return [{ index: 0, said, note: noteOfRaw(raw, said, typeof system === "string" ? undefined : "blocks") }]
 }
 
-type Prepared = Result.Result<foreignMessages.ForeignMessage, RenderError.Reason>
-
-type Place = foreignMessages.MessagePlace
-
-const optionsOfMessage = ({ options }: Message.Message) => (options === undefined ? undefined : { options })
+const rules: foreignMessages.RenderRules = {
+  isSent: (text) => !isBlank(text),
+  unsupportedFile,
+  supportedFiles: "text, a jpeg, png, gif or webp image, a PDF or plain text document, or the id of an uploaded file",
+  keepsReasoning: (part) => thinkingBlockOf(part) !== undefined,
+  supportedReasoning: "reasoning with Anthropic's signature, and content after it",
+  keepsProviderTool: (part) =>
+    serverTypeOf(part) !== undefined && (part.type === "tool-call" || part.result.value !== undefined),
+  supportedTools: "tools that the application or Anthropic runs"
+}
 
 /** The content of a message, if Anthropic's format can hold it and Anthropic accepts it. */
-const prepareMessage = (message: Message.Message, index: number, options: Options): Prepared => {
-  const place: Place = { index, id: message.id }
-  switch (message.role) {
+const prepareMessage = (
+  message: Message.Message,
+  place: foreignMessages.MessagePlace,
+  options: Options
+): Result.Result<foreignMessages.ForeignMessage, RenderError.Reason> => {
+  const { role } = message
+  switch (role) {
     case "system":
-      return isBlank(message.content)
-        ? Result.fail(RenderError.Reason.cases.EmptySystem.make(place))
-        : Result.succeed({ role: "system", content: message.content, ...optionsOfMessage(message) })
-    case "user": {
-      const content = message.content.filter(isSent)
-      if (content.length === 0)
-        return Result.fail(RenderError.Reason.cases.EmptyMessage.make({ ...place, role: message.role }))
-      return findUnsupported(content, place) ?? Result.succeed({ role: "user", content })
-    }
+      return foreignMessages.renderSystem(message, place, rules)
+    case "user":
+      return Result.flatMap(foreignMessages.renderContent(message.content, place, rules), (content) =>
+        content.length === 0 ? foreignMessages.refuseEmpty(place, role) : Result.succeed({ role, content })
+      )
     case "assistant":
-      return prepareAssistant(message, place, options)
+      return Result.flatMap(foreignMessages.renderAnswer(message, place, rules, options), (content) => {
+        // Anthropic refuses messages that end in thinking
+        const length = content.findLastIndex((part) => part.type !== "reasoning") + 1
+        return length < content.length && options.reasoning === "refuse"
+          ? foreignMessages.refuseReasoning(place, rules)
+          : Result.succeed({ role, content: content.slice(0, length) })
+      })
     case "tool":
-      return prepareToolResult(message, place)
-  }
-}
-
-const expectedContent =
-  "text, a jpeg, png, gif or webp image, a PDF or plain text document, or the id of an uploaded file"
-
-const findUnsupported = (
-  content: ReadonlyArray<ToolResult.Content>,
-  place: Place
-): Result.Result<never, RenderError.Reason> | undefined => {
-  for (const part of content) {
-    const found = part.type === "file" ? unsupportedFile(part) : undefined
-    if (found !== undefined)
-      return Result.fail(
-        RenderError.Reason.cases.UnsupportedContent.make({ ...place, found, expected: expectedContent })
+      return Result.map(foreignMessages.renderContent(ToolResult.content(message.result), place, rules), (content) =>
+        prepareResult(message, content)
       )
   }
-  return undefined
 }
 
-const prepareAssistant = (message: Message.AssistantMessage, place: Place, options: Options): Prepared =>
-  Result.gen(function* () {
-    const content: Array<Message.AssistantPart> = []
-    const unsigned = RenderError.Reason.cases.UnsupportedReasoning.make({
-      ...place,
-      expected: "reasoning with Anthropic's signature, and content after it"
-    })
-    for (const part of message.content) {
-      switch (part.type) {
-        case "text":
-          if (isSent(part)) content.push(part)
-          break
-        case "reasoning":
-          if (thinkingBlockOf(part) !== undefined) content.push(part)
-          else if (options.reasoning === "refuse") return yield* Result.fail(unsigned)
-          break
-        case "tool-call":
-          if (part.providerExecuted === true && serverTypeOf(part) === undefined) {
-            return yield* Result.fail(unsupportedProviderTool(place, part.name))
-          }
-          content.push(yield* foreignMessages.renderCall(part, place, options))
-          break
-        case "tool-result":
-          if (serverTypeOf(part) === undefined || part.result.value === undefined) {
-            return yield* Result.fail(unsupportedProviderTool(place, part.name))
-          }
-          content.push(part)
-          break
-        case "file": {
-          const found = `a file of type ${part.mediaType}`
-          const expected = "text and tool calls in an assistant message"
-          return yield* Result.fail(RenderError.Reason.cases.UnsupportedContent.make({ ...place, found, expected }))
-        }
-      }
-    }
-    const length = content.findLastIndex((part) => part.type !== "reasoning") + 1
-    if (length === 0)
-      return yield* Result.fail(RenderError.Reason.cases.EmptyMessage.make({ ...place, role: message.role }))
-    // Anthropic refuses messages that end in thinking
-    if (length < content.length && options.reasoning === "refuse") return yield* Result.fail(unsigned)
-    return { role: "assistant" as const, content: content.slice(0, length) }
-  })
-
-const unsupportedProviderTool = (place: Place, name: string): RenderError.Reason =>
-  RenderError.Reason.cases.UnsupportedContent.make({
-    ...place,
-    found: `the tool "${name}" that another provider ran itself`,
-    expected: "tools that the application or Anthropic runs"
-  })
-
-const prepareToolResult = (message: Message.ToolMessage, place: Place): Prepared => {
-  const { callId, result } = message
-  const content = ToolResult.content(result).filter(isSent)
-  const failed = findUnsupported(content, place)
-  if (failed !== undefined) return failed
+/** A failure without content is sent as its type. */
+const prepareResult = (
+  { callId, options, result }: Message.ToolMessage,
+  content: ReadonlyArray<ToolResult.Content>
+): foreignMessages.ForeignMessage => {
   const isError = ToolResult.isFailure(result)
   const hasType = isError && content.length === 0 && !isBlank(result.type)
-  return Result.succeed({
+  return {
     role: "tool",
     callId,
     content: hasType ? [ToolResult.textPart(result.type)] : content,
     ...(isError ? { isError } : undefined),
-    ...optionsOfMessage(message)
-  })
+    ...defined({ options })
+  }
 }
 
 const renderHistory = (
@@ -974,29 +893,25 @@ const renderHistory = (
   const messages = history.toArray(history.asHistory(self))
   return Result.gen(function* () {
     yield* checkOrder(self, messages)
+    const groups = yield* foreignMessages.renderGroups("anthropic", messages, (message, place) =>
+      Result.map(prepareMessage(message, place, options), (said) =>
+        foreignMessages.writeAsReceived(messageForm, said, foreignMessages.noteOfMessage("anthropic", message))
+      )
+    )
     let system: Schema.Json = null
     const written: Array<Json.JsonObject> = []
     /** Blocks of the results just written, while a user message can still join them. */
     let blocks: Array<Schema.Json> | undefined
-    let index = 0
-    const next = (message: Message.Message) =>
-      Result.map(prepareMessage(message, index++, options), (said) =>
-        writeAsReceived(said, foreignMessages.noteOfMessage("anthropic", message))
-      )
-    for (const { message, results } of history.groupResults(messages)) {
-      if (message !== undefined) {
-        const content = yield* next(message)
+    for (const { message: given, results } of groups) {
+      if (given !== undefined) {
+        const { message, written: content } = given
         if (message.role === "system") system = content
         else if (blocks !== undefined && isJoinedToResults(message) && Array.isArray(content)) blocks.push(...content)
         else written.push(wrapContent(message, message.role, content))
       }
-      blocks = undefined
-      const answers: Array<{ readonly message: Message.Message; readonly block: Schema.Json }> = []
-      for (const result of results) answers.push({ message: result, block: yield* next(result) })
-      const [first, ...rest] = foreignMessages.restoreOrder("anthropic", answers)
-      if (first === undefined) continue
-      blocks = [first.block, ...rest.map(({ block }) => block)]
-      written.push(wrapContent(first.message, "user", blocks))
+      const [first] = results
+      blocks = first === undefined ? undefined : results.map(({ written }) => written)
+      if (first !== undefined && blocks !== undefined) written.push(wrapContent(first.message, "user", blocks))
     }
     return wrapMessages(messages[0], system, written)
   }).pipe(Result.mapError((reason) => new RenderError.RenderError({ format: "Anthropic", reason })))

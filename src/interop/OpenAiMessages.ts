@@ -43,7 +43,6 @@
  */
 
 import * as Effect from "effect/Effect"
-import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -53,7 +52,7 @@ import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
-import { isObject } from "../payload/internal/base.ts"
+import { defined, isObject, own } from "../payload/internal/base.ts"
 import * as untrusted from "../payload/internal/untrusted.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
@@ -81,18 +80,6 @@ export interface Options {
   readonly invalidArguments?: "refuse" | "wrap" | undefined
   readonly toolFiles?: "refuse" | "describe" | undefined
   readonly toolName?: ((name: string) => string) | undefined
-}
-
-/**
- * Options of {@link toConversation}: limits that differ from the current ones,
- * and the token limit of the conversation.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ReadOptions {
-  readonly limits?: Partial<Limits> | undefined
-  readonly tokenLimit?: number | undefined
 }
 
 /**
@@ -151,7 +138,7 @@ export const fromConversation = (
  * another form, with `ConversationError` and the index of the message where the
  * history breaks a law; with `onUnlawful: "repair"` it is repaired instead, and the result
  * holds the conversation and the `repairs`. A history may end in open calls: that is a run which was
- * stopped.
+ * stopped. Options: `limits` that differ from the current ones, and the `tokenLimit` of the conversation.
  *
  * **Example** (A history from elsewhere)
  *
@@ -180,7 +167,7 @@ export const fromConversation = (
  * @category conversions
  * @since 0.1.0
  */
-export const toConversation: history.Reader<unknown, ReadOptions, PayloadError | ConversationError> =
+export const toConversation: history.Reader<unknown, foreignMessages.ReadOptions, PayloadError | ConversationError> =
   foreignMessages.makeReader("openai", (input, limits) => receiveMessages(input, limits))
 
 /**
@@ -320,7 +307,7 @@ const readMessage = (message: WireMessage): ReadResult => {
         said: {
           role: "tool",
           callId: message.tool_call_id,
-          ...(message.name === undefined ? undefined : { name: message.name }),
+          ...defined({ name: message.name }),
           content: readContent(message.content)
         },
         form
@@ -444,13 +431,13 @@ const writeFile = (part: ToolResult.FilePart): Json.JsonObject => {
     const detail = foreignMessages.readOptions("openai", part)?.["imageDetail"]
     return { type: "image_url", image_url: { url, ...(typeof detail === "string" ? { detail } : undefined) } }
   }
-  const format = Object.hasOwn(audioFormats, part.mediaType) ? audioFormats[part.mediaType] : undefined
+  const format = own(audioFormats, part.mediaType)
   return format !== undefined && part.data.type === "base64"
     ? { type: "input_audio", input_audio: { data: part.data.base64, format } }
     : { type: "file", file: { ...fileNameOf(part), file_data: url } }
 }
 
-const fileNameOf = ({ fileName }: ToolResult.FilePart) => (fileName === undefined ? undefined : { filename: fileName })
+const fileNameOf = ({ fileName }: ToolResult.FilePart) => defined({ filename: fileName })
 
 /** Why Chat Completions has no form for the file, if it has none. */
 const unsupportedFile = (part: ToolResult.FilePart): string | undefined => {
@@ -551,22 +538,10 @@ const isFunctionCall = (value: Schema.Json | undefined): boolean =>
 
 const decodeMessage = Schema.decodeUnknownOption(WireMessage)
 
-/** Writes a message as it came in, provided that this has the same content and is lawful. */
-const writeAsReceived = (said: foreignMessages.ForeignMessage, note: foreignMessages.Note): Json.JsonObject => {
-  const canonical = writeMessage(said, note.form)
-  if (note.patch === undefined) return canonical
-  const patched = foreignMessages.applyNote(canonical, note)
-  if (!isObject(patched)) return canonical
-  return Option.match(decodeMessage(patched), {
-    onNone: () => canonical,
-    onSome: (message) => {
-      const back = readMessage(message).said
-      return Equal.equals(writeMessage(back, note.form), canonical) &&
-        Equal.equals(withoutRefused(patched, back), patched)
-        ? patched
-        : canonical
-    }
-  })
+const messageForm: foreignMessages.MessageForm = {
+  write: writeMessage,
+  read: (json) => Option.getOrUndefined(Option.map(decodeMessage(json), (message) => readMessage(message).said)),
+  withoutRefused: (json, said) => (isObject(json) ? withoutRefused(json, said) : json)
 }
 
 const formatName = "OpenAI messages"
@@ -588,92 +563,51 @@ const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Par
   })
 })
 
-type Prepared = Result.Result<foreignMessages.ForeignMessage, RenderError.Reason>
-
-type Place = foreignMessages.MessagePlace
+const rules: foreignMessages.RenderRules = {
+  isSent: (text) => text !== "",
+  unsupportedFile,
+  supportedFiles: "text, an image, a wav or mp3 recording, or a file of another kind with its data or file id",
+  keepsReasoning: (part) => reasoningFieldOf(part) !== undefined,
+  supportedReasoning: "none, because Chat Completions has no place for it",
+  keepsProviderTool: () => false,
+  supportedTools: "tools that the application runs"
+}
 
 /** The content of a message, if Chat Completions can hold it and OpenAI accepts it. */
-const prepareMessage = (message: Message.Message, index: number, options: Options): Prepared => {
-  const place: Place = { index, id: message.id }
-  switch (message.role) {
+const prepareMessage = (
+  message: Message.Message,
+  place: foreignMessages.MessagePlace,
+  options: Options
+): Result.Result<foreignMessages.ForeignMessage, RenderError.Reason> => {
+  const { role } = message
+  switch (role) {
     case "system":
-      return message.content === ""
-        ? Result.fail(RenderError.Reason.cases.EmptySystem.make(place))
-        : Result.succeed({ role: "system", content: message.content })
-    case "user": {
-      for (const part of message.content) {
-        const found = part.type === "file" ? unsupportedFile(part) : undefined
-        if (found !== undefined) return Result.fail(unsupportedContent(place, found))
-      }
-      return Result.succeed({ role: "user", content: message.content })
-    }
+      return foreignMessages.renderSystem(message, place, rules)
+    case "user":
+      return Result.map(foreignMessages.renderContent(message.content, place, rules), (content) => ({ role, content }))
     case "assistant":
-      return prepareAssistant(message, place, options)
+      return Result.map(foreignMessages.renderAnswer(message, place, rules, options), (content) => ({ role, content }))
     case "tool":
-      return prepareToolResult(message, place, options)
+      return Result.map(prepareResult(message, place, options), (content) => ({
+        role,
+        callId: message.callId,
+        content
+      }))
   }
 }
 
-const unsupportedContent = (place: Place, found: string): RenderError.Reason =>
-  RenderError.Reason.cases.UnsupportedContent.make({
-    ...place,
-    found,
-    expected: "text, an image, a wav or mp3 recording, or a file of another kind with its data or file id"
-  })
-
-const prepareAssistant = (message: Message.AssistantMessage, place: Place, options: Options): Prepared =>
-  Result.gen(function* () {
-    const content: Array<Message.AssistantPart> = []
-    for (const part of message.content) {
-      switch (part.type) {
-        case "text":
-          if (part.text !== "") content.push(part)
-          break
-        case "reasoning":
-          if (reasoningFieldOf(part) !== undefined) content.push(part)
-          else if (options.reasoning === "refuse") {
-            const expected = "none, because Chat Completions has no place for it"
-            return yield* Result.fail(RenderError.Reason.cases.UnsupportedReasoning.make({ ...place, expected }))
-          }
-          break
-        case "tool-call":
-          if (part.providerExecuted === true) return yield* Result.fail(unsupportedProviderTool(place, part.name))
-          content.push(yield* foreignMessages.renderCall(part, place, options))
-          break
-        case "tool-result":
-          return yield* Result.fail(unsupportedProviderTool(place, part.name))
-        case "file": {
-          const found = `a file of type ${part.mediaType}`
-          const expected = "text and tool calls in an assistant message"
-          return yield* Result.fail(RenderError.Reason.cases.UnsupportedContent.make({ ...place, found, expected }))
-        }
-      }
-    }
-    return content.some((part) => part.type !== "reasoning")
-      ? { role: "assistant" as const, content }
-      : yield* Result.fail(RenderError.Reason.cases.EmptyMessage.make({ ...place, role: message.role }))
-  })
-
-const unsupportedProviderTool = (place: Place, name: string): RenderError.Reason =>
-  RenderError.Reason.cases.UnsupportedContent.make({
-    ...place,
-    found: `the tool "${name}" that the provider ran itself`,
-    expected: "tools that the application runs"
-  })
-
-const prepareToolResult = (message: Message.ToolMessage, place: Place, options: Options): Prepared =>
+const prepareResult = (message: Message.ToolMessage, place: foreignMessages.MessagePlace, options: Options) =>
   Result.gen(function* () {
     const content: Array<ToolResult.Content> = []
     for (const part of ToolResult.content(message.result)) {
       if (part.type === "text") content.push(part)
       else if (options.toolFiles === "describe") content.push(ToolResult.textPart(ToolResult.contentToText([part])))
       else {
-        const found = `a file of type ${part.mediaType}`
         const expected = `text in a tool result (pass { toolFiles: "describe" } to send a placeholder)`
-        return yield* Result.fail(RenderError.Reason.cases.UnsupportedContent.make({ ...place, found, expected }))
+        return yield* foreignMessages.refuseFile(place, part, expected)
       }
     }
-    return { role: "tool" as const, callId: message.callId, content }
+    return content
   })
 
 const renderMessages = (
@@ -683,18 +617,13 @@ const renderMessages = (
   const messages = history.toArray(history.asHistory(self))
   return Result.gen(function* () {
     yield* foreignMessages.checkClosed(self, messages)
-    const written: Array<Json.JsonObject> = []
-    let index = 0
-    const next = (message: Message.Message) =>
-      Result.map(prepareMessage(message, index++, options), (said) =>
-        writeAsReceived(said, foreignMessages.noteOfMessage("openai", message))
+    const groups = yield* foreignMessages.renderGroups("openai", messages, (message, place) =>
+      Result.map(prepareMessage(message, place, options), (said) =>
+        foreignMessages.writeAsReceived(messageForm, said, foreignMessages.noteOfMessage("openai", message))
       )
-    for (const { message, results } of history.groupResults(messages)) {
-      if (message !== undefined) written.push(yield* next(message))
-      const answers: Array<{ readonly message: Message.Message; readonly json: Json.JsonObject }> = []
-      for (const result of results) answers.push({ message: result, json: yield* next(result) })
-      for (const { json } of foreignMessages.restoreOrder("openai", answers)) written.push(json)
-    }
-    return written
+    )
+    return groups
+      .flatMap(({ message, results }) => (message === undefined ? results : [message, ...results]))
+      .flatMap(({ written }) => (isObject(written) ? [written] : []))
   }).pipe(Result.mapError((reason) => new RenderError.RenderError({ format: "OpenAI", reason })))
 }

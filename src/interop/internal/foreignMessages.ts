@@ -3,6 +3,7 @@
  */
 
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as JsonPatch from "effect/JsonPatch"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -79,14 +80,36 @@ export const noteOf = (form: Form | undefined, written: Schema.Json, received: S
   return defined({ form, patch: patch.length === 0 ? undefined : patch })
 }
 
-/** Applies the patch of a note. One that does not fit, for example because it was forged, changes nothing. */
-export const applyNote = (written: Schema.Json, { patch }: Note): Schema.Json =>
-  patch === undefined
-    ? written
-    : Result.getOrElse(
-        Result.try(() => JsonPatch.apply(patch, written)),
-        () => written
-      )
+/** Writing and reading of one message in a format. */
+export interface MessageForm {
+  readonly write: (said: ForeignMessage, form: Form) => Schema.Json
+  readonly read: (json: Schema.Json, role: ForeignMessage["role"]) => ForeignMessage | undefined
+  /** The message without the content that the provider refuses. */
+  readonly withoutRefused: (json: Schema.Json, said: ForeignMessage) => Schema.Json
+}
+
+/**
+ * Writes a message as it was received, provided that this has the same content and is lawful. A patch that does not fit,
+ * for example because it was forged, changes nothing.
+ */
+export const writeAsReceived = (
+  { read, withoutRefused, write }: MessageForm,
+  said: ForeignMessage,
+  { form, patch }: Note
+): Schema.Json => {
+  const canonical = write(said, form)
+  if (patch === undefined) return canonical
+  const patched = Result.getOrElse(
+    Result.try(() => JsonPatch.apply(patch, canonical)),
+    () => canonical
+  )
+  const back = read(patched, said.role)
+  return back !== undefined &&
+    Equal.equals(write(back, form), canonical) &&
+    Equal.equals(withoutRefused(patched, back), patched)
+    ? patched
+    : canonical
+}
 
 /** One provider's options of a part or message, if they are an object. */
 export const readOptions = (format: Format, self: { readonly options?: JsonObject }): JsonObject | undefined => {
@@ -111,7 +134,7 @@ const isReordered = (calls: ReadonlyArray<string>, results: ReadonlyArray<string
 }
 
 /** Results in the order in which they were read. */
-export const restoreOrder = <A extends { readonly message: Message.Message }>(
+const restoreOrder = <A extends { readonly message: Message.Message }>(
   format: Format,
   results: ReadonlyArray<A>
 ): ReadonlyArray<A> => {
@@ -181,7 +204,8 @@ const makeMessages = Effect.fnUntraced(function* (format: Format, received: Read
   return all
 })
 
-interface ReadOptions {
+/** Limits that differ from the current ones, and the token limit of the conversation. */
+export interface ReadOptions {
   readonly limits?: Partial<Limits> | undefined
   readonly tokenLimit?: number | undefined
 }
@@ -306,19 +330,114 @@ export interface MessagePlace {
   readonly id: string
 }
 
-interface CallOptions {
+interface RenderOptions {
+  readonly reasoning?: "omit" | "refuse" | undefined
   readonly toolName?: ((name: string) => string) | undefined
   readonly invalidArguments?: "refuse" | "wrap" | undefined
 }
 
+/** The content that a provider accepts. */
+export interface RenderRules {
+  /** The text can be sent. */
+  readonly isSent: (text: string) => boolean
+  /** The file in words, if the format has no form for it. */
+  readonly unsupportedFile: (part: ToolResult.FilePart) => string | undefined
+  readonly supportedFiles: string
+  /** The reasoning has a place in the format. */
+  readonly keepsReasoning: (part: Message.ReasoningPart) => boolean
+  readonly supportedReasoning: string
+  /** The provider itself ran the tool, and the format has a form for it. */
+  readonly keepsProviderTool: (part: Message.ToolCallPart | Message.ToolResultPart) => boolean
+  readonly supportedTools: string
+}
+
+type Rendered<A> = Result.Result<A, RenderError.Reason>
+
+const refuseContent = (place: MessagePlace, found: string, expected: string): Rendered<never> =>
+  Result.fail(RenderError.Reason.cases.UnsupportedContent.make({ ...place, found, expected }))
+
+export const refuseReasoning = (place: MessagePlace, { supportedReasoning: expected }: RenderRules): Rendered<never> =>
+  Result.fail(RenderError.Reason.cases.UnsupportedReasoning.make({ ...place, expected }))
+
+export const refuseEmpty = (place: MessagePlace, role: string): Rendered<never> =>
+  Result.fail(RenderError.Reason.cases.EmptyMessage.make({ ...place, role }))
+
+export const refuseFile = (place: MessagePlace, { mediaType }: ToolResult.FilePart, expected: string) =>
+  refuseContent(place, `a file of type ${mediaType}`, expected)
+
+/** The text of a system message, unless it is empty. */
+export const renderSystem = (
+  message: Message.SystemMessage,
+  place: MessagePlace,
+  rules: RenderRules
+): Rendered<ForeignMessage> =>
+  rules.isSent(message.content)
+    ? Result.succeed({
+        role: "system",
+        content: message.content,
+        ...defined({ options: message.options })
+      })
+    : Result.fail(RenderError.Reason.cases.EmptySystem.make(place))
+
+/** Text and files that the provider accepts. */
+export const renderContent = (
+  content: ReadonlyArray<ToolResult.Content>,
+  place: MessagePlace,
+  rules: RenderRules
+): Rendered<ReadonlyArray<ToolResult.Content>> => {
+  const sent = content.filter((part) => part.type === "file" || rules.isSent(part.text))
+  for (const part of sent) {
+    const found = part.type === "file" ? rules.unsupportedFile(part) : undefined
+    if (found !== undefined) return refuseContent(place, found, rules.supportedFiles)
+  }
+  return Result.succeed(sent)
+}
+
+/** The parts of an assistant message that the provider accepts. */
+export const renderAnswer = (
+  message: Message.AssistantMessage,
+  place: MessagePlace,
+  rules: RenderRules,
+  options: RenderOptions
+): Rendered<ReadonlyArray<Message.AssistantPart>> =>
+  Result.gen(function* () {
+    const content: Array<Message.AssistantPart> = []
+    for (const part of message.content) {
+      switch (part.type) {
+        case "text":
+          if (rules.isSent(part.text)) content.push(part)
+          break
+        case "reasoning":
+          if (rules.keepsReasoning(part)) content.push(part)
+          else if (options.reasoning === "refuse") return yield* refuseReasoning(place, rules)
+          break
+        case "tool-call":
+          if (part.providerExecuted === true && !rules.keepsProviderTool(part)) {
+            return yield* refuseProviderTool(place, part.name, rules)
+          }
+          content.push(yield* renderCall(part, place, options))
+          break
+        case "tool-result":
+          if (!rules.keepsProviderTool(part)) return yield* refuseProviderTool(place, part.name, rules)
+          content.push(part)
+          break
+        case "file":
+          return yield* refuseFile(place, part, "text and tool calls in an assistant message")
+      }
+    }
+    return content.some((part) => part.type !== "reasoning") ? content : yield* refuseEmpty(place, message.role)
+  })
+
+const refuseProviderTool = (place: MessagePlace, name: string, { supportedTools }: RenderRules) =>
+  refuseContent(place, `the tool "${name}" that a provider ran itself`, supportedTools)
+
 /** A call under the name and with the arguments that are sent. */
-export const renderCall = (
+const renderCall = (
   part: Message.ToolCallPart,
   place: MessagePlace,
-  options: CallOptions
-): Result.Result<Message.ToolCallPart, RenderError.Reason> => {
-  const name =
-    options.toolName === undefined || part.providerExecuted === true ? part.name : options.toolName(part.name)
+  options: RenderOptions
+): Rendered<Message.ToolCallPart> => {
+  const name = part.providerExecuted === true ? part.name : (options.toolName?.(part.name) ?? part.name)
   if (isObject(part.arguments)) return Result.succeed({ ...part, name })
   if (options.invalidArguments === "wrap") {
     const { text: _, ...rest } = part
@@ -330,19 +449,37 @@ export const renderCall = (
   )
 }
 
+/** A message that is not a result and the results that answer it, as they are written. */
+interface RenderedGroup<A> {
+  readonly message: { readonly message: Message.Message; readonly written: A } | undefined
+  readonly results: ReadonlyArray<{ readonly message: Message.Message; readonly written: A }>
+}
+
+/** Writes every message of a closed conversation, results in the order in which they were read. */
+export const renderGroups = <A>(
+  format: Format,
+  messages: ReadonlyArray<Message.Message>,
+  write: (message: Message.Message, place: MessagePlace) => Rendered<A>
+): Rendered<ReadonlyArray<RenderedGroup<A>>> =>
+  Result.gen(function* () {
+    const groups: Array<RenderedGroup<A>> = []
+    let index = 0
+    const next = (message: Message.Message) =>
+      Result.map(write(message, { index: index++, id: message.id }), (written) => ({ message, written }))
+    for (const { message, results } of history.groupResults(messages)) {
+      const first = message === undefined ? undefined : yield* next(message)
+      const answers: Array<{ readonly message: Message.Message; readonly written: A }> = []
+      for (const result of results) answers.push(yield* next(result))
+      groups.push({ message: first, results: restoreOrder(format, answers) })
+    }
+    return groups
+  })
+
 /** Fails where the end of a conversation is open. */
-export const checkClosed = (
-  self: history.Conversation,
-  messages: ReadonlyArray<Message.Message>
-): Result.Result<void, RenderError.Reason> => {
+export const checkClosed = (self: history.Conversation, messages: ReadonlyArray<Message.Message>): Rendered<void> => {
   const open = history.openBatch(history.asHistory(self))
   if (open.length === 0) return Result.succeed(undefined)
   const index = messages.findLastIndex((message) => message.role === "assistant")
-  return Result.fail(
-    RenderError.Reason.cases.UnansweredCalls.make({
-      index,
-      id: messages[index]?.id ?? "",
-      callIds: open.map(({ id }) => id)
-    })
-  )
+  const id = messages[index]?.id ?? ""
+  return Result.fail(RenderError.Reason.cases.UnansweredCalls.make({ index, id, callIds: open.map(({ id }) => id) }))
 }
