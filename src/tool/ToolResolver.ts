@@ -6,13 +6,12 @@
 
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as JsonPointer from "effect/JsonPointer"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import * as Json from "../payload/Json.ts"
+import { appendToken, isArray, isObject } from "../payload/internal/base.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as boundTool from "./internal/boundTool.ts"
 import * as effectAi from "./internal/effectAi.ts"
@@ -254,8 +253,18 @@ const roleOf = (key: string, parent: KeyRole): KeyRole => {
   return dataKeys.has(key) ? "data" : "schema"
 }
 
-const keysOf = (value: Json.JsonObject, role: KeyRole): ReadonlyArray<string> =>
-  role === "schema" ? Object.keys(value).filter((key) => !annotationKeys.has(key)) : Object.keys(value)
+/** The members that count of an object or an array, by their tokens; the order of `required` does not. */
+const membersOf = (value: Schema.Json | undefined, role: KeyRole): ReadonlyMap<string, Schema.Json> | undefined => {
+  if (isArray(value)) return new Map(value.map((item, index) => [String(index), item]))
+  if (!isObject(value)) return undefined
+  const entries = Object.entries(value).filter(([key]) => role !== "schema" || !annotationKeys.has(key))
+  return new Map(
+    entries.map(([key, member]) => [
+      key,
+      role === "schema" && key === "required" && isArray(member) ? member.map(String).sort() : member
+    ])
+  )
+}
 
 const formatValue = (value: Schema.Json | undefined): string => {
   if (value === undefined) return "nothing"
@@ -263,53 +272,22 @@ const formatValue = (value: Schema.Json | undefined): string => {
   return text.length <= 60 ? text : `${text.slice(0, 57)}...`
 }
 
-const appendPointer = (path: string, key: string | number): string => `${path}/${JsonPointer.escapeToken(String(key))}`
-
-const getOwn = (value: Json.JsonObject, key: string): Schema.Json | undefined =>
-  Object.hasOwn(value, key) ? value[key] : undefined
-
-const sortNames = (value: Schema.Json | undefined): Schema.Json | undefined =>
-  Array.isArray(value) ? value.map(String).sort() : value
-
-const compareObjects = (
-  expected: Json.JsonObject,
-  found: Json.JsonObject,
-  path: string,
-  role: KeyRole
-): Difference | undefined => {
-  for (const key of new Set([...keysOf(expected, role), ...keysOf(found, role)])) {
-    const names = role === "schema" && key === "required"
-    const left = names ? sortNames(getOwn(expected, key)) : getOwn(expected, key)
-    const right = names ? sortNames(getOwn(found, key)) : getOwn(found, key)
-    const difference = compareValues(left, right, appendPointer(path, key), roleOf(key, role))
-    if (difference !== undefined) return difference
-  }
-  return undefined
-}
-
-const compareArrays = (
-  expected: Schema.JsonArray,
-  found: Schema.JsonArray,
-  path: string,
-  role: KeyRole
-): Difference | undefined => {
-  for (let index = 0; index < Math.max(expected.length, found.length); index++) {
-    const difference = compareValues(expected[index], found[index], appendPointer(path, index), role)
-    if (difference !== undefined) return difference
-  }
-  return undefined
-}
-
-const isArray = (value: Schema.Json | undefined): value is Schema.JsonArray => Array.isArray(value)
-
-/** The first place where two schemas differ. */
+/** The first difference of two schemas. */
 const compareValues = (
   expected: Schema.Json | undefined,
   found: Schema.Json | undefined,
   path = "",
   role: KeyRole = "schema"
 ): Difference | undefined => {
-  if (isArray(expected) && isArray(found)) return compareArrays(expected, found, path, role)
-  if (Json.isObject(expected) && Json.isObject(found)) return compareObjects(expected, found, path, role)
-  return expected === found ? undefined : { path, expected: formatValue(expected), found: formatValue(found) }
+  const left = membersOf(expected, role)
+  const right = membersOf(found, role)
+  if (left === undefined || right === undefined || isArray(expected) !== isArray(found)) {
+    return expected === found ? undefined : { path, expected: formatValue(expected), found: formatValue(found) }
+  }
+  for (const key of new Set([...left.keys(), ...right.keys()])) {
+    const inner = isArray(expected) ? role : roleOf(key, role)
+    const difference = compareValues(left.get(key), right.get(key), appendToken(path, key), inner)
+    if (difference !== undefined) return difference
+  }
+  return undefined
 }

@@ -10,6 +10,7 @@
 
 import * as Schema from "effect/Schema"
 import * as Base64 from "effect/encoding/Base64"
+import { defined } from "../payload/internal/base.ts"
 
 /**
  * Options for providers, keyed by provider name.
@@ -99,8 +100,11 @@ export type NonEmptyContent = readonly [Content, ...Array<Content>]
  * @category constructors
  * @since 0.1.0
  */
-export const textPart = (text: string, options?: ProviderOptions): TextPart =>
-  options === undefined ? { type: "text", text } : { type: "text", text, options }
+export const textPart = (text: string, options?: ProviderOptions): TextPart => ({
+  type: "text",
+  text,
+  ...defined({ options })
+})
 
 /**
  * Makes a file part.
@@ -134,9 +138,9 @@ export const filePart = (options: {
 }): FilePart => ({
   type: "file",
   mediaType: options.mediaType,
-  ...(options.fileName === undefined ? undefined : { fileName: options.fileName }),
+  ...defined({ fileName: options.fileName }),
   data: makeFileData(options.data),
-  ...(options.options === undefined ? undefined : { options: options.options })
+  ...defined({ options: options.options })
 })
 
 const dataUrlPrefix = /^data:[^,]*;base64,/i
@@ -305,8 +309,12 @@ export const success = (value: Schema.Json, content?: NonEmptyContent): Success 
  * @category constructors
  * @since 0.1.0
  */
-export const failure = (type: string, message: string, value?: Schema.Json): Failure =>
-  value === undefined ? { _tag: "Failure", type, message } : { _tag: "Failure", type, message, value }
+export const failure = (type: string, message: string, value?: Schema.Json): Failure => ({
+  _tag: "Failure",
+  type,
+  message,
+  ...defined({ value })
+})
 
 /**
  * Tests for a failure.

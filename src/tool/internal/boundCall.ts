@@ -237,7 +237,7 @@ const executeBody = (
   body: () => Effect.Effect<ToolResult.ToolResult>
 ): Effect.Effect<ToolResult.ToolResult> =>
   Effect.gen(function* () {
-    yield* boundTool.resetCause
+    yield* boundTool.reportCause(undefined)
     const duration = yield* remainingTime(limits)
     // the caller has given up: a handler must not act now, not even one that would finish at once
     if (Duration.isZero(duration)) return timeoutFailure(duration)

@@ -19,6 +19,7 @@ import * as Hex from "effect/encoding/Hex"
 import * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
+import { own } from "../../payload/internal/base.ts"
 import * as issues from "../../payload/internal/issues.ts"
 import * as RunContext from "../RunContext.ts"
 import * as ToolContract from "../ToolContract.ts"
@@ -61,16 +62,11 @@ export const CallCause = Context.Reference<CauseSlot | undefined>("effect-emissa
   defaultValue: () => undefined
 })
 
-/** Keeps the cause of the call that is being executed. */
-export const reportCause = (cause: Cause.Cause<unknown>): Effect.Effect<void> =>
+/** Keeps the cause of the call that is being executed; `undefined` forgets that of an earlier attempt. */
+export const reportCause = (cause: Cause.Cause<unknown> | undefined): Effect.Effect<void> =>
   Effect.map(CallCause, (slot) => {
     if (slot !== undefined) slot.cause = cause
   })
-
-/** Forgets what an earlier attempt at the same call reported. */
-export const resetCause: Effect.Effect<void> = Effect.map(CallCause, (slot) => {
-  if (slot !== undefined) slot.cause = undefined
-})
 
 const carriedResults = new WeakMap<object, ToolResult.Failure>()
 
@@ -201,21 +197,25 @@ export interface BoundTool {
  * Services that the tool names as `dependencies` must be in `handler.context` or
  * in the context of the call. {@link fromToolkit} provides them.
  */
-export const fromHandler = Effect.fnUntraced(function* (
+export const fromHandler = (
   contract: ToolContract.ToolContract,
   tool: Tool.Any,
   handler: Tool.Handler<string>
-): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
-  return {
-    contract,
+): Effect.Effect<BoundTool, ToolContract.ToolContractError> =>
+  bindContract(contract, {
     kind: "local",
     tool,
-    parameters: yield* compileSchema(contract, "parameters", contract.parameters),
     result: undefined,
     needsApproval: makeApproval(contract, tool, handler.context),
     body: Option.some(makeBody(tool, handler))
-  }
-})
+  })
+
+const bindContract = (contract: ToolContract.ToolContract, rest: Omit<BoundTool, "contract" | "parameters">) =>
+  Effect.map(compileSchema(contract, "parameters", contract.parameters), (parameters): BoundTool => ({
+    contract,
+    parameters,
+    ...rest
+  }))
 
 /**
  * Binds a tool to its handler under the tool's own contract.
@@ -277,20 +277,16 @@ const isHandler = (u: unknown): u is Tool.Handler<string> =>
  * A tool that the model provider executes by itself. It is offered to the model
  * and never dispatched.
  */
-export const fromProviderTool = Effect.fnUntraced(function* (
-  tool: Tool.Any
-): Effect.fn.Return<BoundTool, ToolContract.ToolContractError> {
-  const contract = yield* ToolContract.fromTool(tool)
-  return {
-    contract,
-    kind: "provider",
-    tool,
-    parameters: yield* compileSchema(contract, "parameters", contract.parameters),
-    result: undefined,
-    needsApproval: () => Effect.succeed(false),
-    body: Option.none()
-  }
-})
+export const fromProviderTool = (tool: Tool.Any): Effect.Effect<BoundTool, ToolContract.ToolContractError> =>
+  Effect.flatMap(ToolContract.fromTool(tool), (contract) =>
+    bindContract(contract, {
+      kind: "provider",
+      tool,
+      result: undefined,
+      needsApproval: () => Effect.succeed(false),
+      body: Option.none()
+    })
+  )
 
 /**
  * A tool without a body: it validates its arguments and its results, and needs a
@@ -403,12 +399,12 @@ const failWithCause = (message: string, cause: Cause.Cause<unknown>): Effect.Eff
 
 const makeEncoder = (schema: Schema.Top): ((value: unknown) => Effect.Effect<Schema.Json, unknown>) => {
   const encode = encodeJson(schema)
-  const check = (value: unknown) => Json.check(value, { what: "result" })
-  // a schema without information about its values is Void if nothing was returned
-  if (effectAi.isUninformative(schema)) {
-    return (value) => (value === undefined ? Effect.succeed(null) : Effect.flatMap(encode(value), check))
-  }
-  return (value) => Effect.flatMap(encode(value), check)
+  const isUninformative = effectAi.isUninformative(schema)
+  return (value) =>
+    // a schema without information about its values is Void if nothing was returned
+    isUninformative && value === undefined
+      ? Effect.succeed(null)
+      : Effect.flatMap(encode(value), (json) => Json.check(json, { what: "result" }))
 }
 
 const modelOutput = (parts: ReadonlyArray<Prompt.ToolModelOutputPart>): ToolResult.NonEmptyContent | undefined => {
@@ -422,10 +418,10 @@ const nonEmptyText = (value: unknown): string | undefined =>
 /** A failure of the handler's own failure schema: its type and its message. */
 const declaredFailure = (error: unknown, value: Schema.Json): ToolResult.Failure => {
   const fields = Json.isObject(value) ? value : {}
-  const own = (key: string) => (Object.hasOwn(fields, key) ? nonEmptyText(fields[key]) : undefined)
-  const message = own("message") ?? (error instanceof Error ? nonEmptyText(error.message) : undefined)
+  const textOf = (key: string) => nonEmptyText(own(fields, key))
+  const message = textOf("message") ?? (error instanceof Error ? nonEmptyText(error.message) : undefined)
   return ToolResult.failure(
-    own("type") ?? own("_tag") ?? "execution_error",
+    textOf("type") ?? textOf("_tag") ?? "execution_error",
     message ?? (typeof value === "string" ? value : JSON.stringify(value)),
     value
   )
