@@ -5,7 +5,6 @@
  */
 
 import * as Effect from "effect/Effect"
-import { dual } from "effect/Function"
 import * as EffectJsonSchema from "effect/JsonSchema"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -104,13 +103,13 @@ const rootOf = (self: JsonSchema): interpret.Node =>
  *   itself without consuming a part of the value;
  * - assertions beside `$ref` in draft-07, where they would be ignored.
  *
- * Each document is compiled once per process: another `make` of the same object,
- * or of an equal text, returns what is known.
+ * A document that was compiled lately is not compiled again.
  *
  * **Gotchas**
  *
- * Formats are assertions here. `idn-email` and `idn-hostname` are refused. Make a
- * new object rather than changing one that was compiled.
+ * Formats are assertions here: `date-time`, `date`, `time`, `duration`, `email`,
+ * `hostname`, `ipv4`, `ipv6`, `uri`, `uri-reference`, `uuid`, `json-pointer` and
+ * `regex`. All others are refused.
  *
  * **Example** (Checking arguments against a JSON Schema from a database)
  *
@@ -148,65 +147,44 @@ export const make = Effect.fnUntraced(function* (json: unknown, options: Json.Op
   const what = options.what ?? "JSON Schema"
   const limits = yield* Limits.resolve(options.limits)
   const fuel = (yield* interpret.SharedPatternFuel) ?? { weight: 0 }
-  const known = isReference(json) ? knownDocuments.get(json) : undefined
-  if (known?.limits === limits && spendPatterns(known.entry, fuel)) return known.entry.schema
-  const document = interpret.copyDocument(json, limits)
-  if (Result.isFailure(document)) return yield* new JsonSchemaError({ what, ...document.failure })
-  const entry = yield* Effect.mapError(
-    Effect.fromResult(compileOnce(document.success, fuel)),
-    (refusal) => new JsonSchemaError({ what, ...refusal })
-  )
-  if (isReference(json)) knownDocuments.set(json, { limits, entry })
-  return entry.schema
+  const compiled = Result.flatMap(interpret.copyDocument(json, limits), (document) => compileOnce(document, fuel))
+  return yield* Effect.fromResult(Result.mapError(compiled, (refusal) => new JsonSchemaError({ what, ...refusal })))
 }) satisfies (json: unknown, options?: Json.Options) => Effect.Effect<JsonSchema, JsonSchemaError>
 
-const isReference = (json: unknown): json is object => typeof json === "object" && json !== null
-
-interface Entry {
+interface KnownDocument {
   readonly schema: JsonSchema
-  readonly patterns: interpret.Compiled["patterns"]
+  readonly patternWeight: number
 }
-
-/** Documents by the object they came as, with the limits they were held against. */
-const knownDocuments = new WeakMap<object, { readonly limits: Limits.Limits; readonly entry: Entry }>()
 
 /** Documents by their text, the least recently used first: an agent that is decoded again has the same tools in new objects. */
-const knownTexts = new Map<string, Entry>()
+const knownDocuments = new Map<string, KnownDocument>()
 
-/** The greatest length of all texts in the cache together. */
-const maxKnownTexts = 4 * 1024 * 1024
+const maxKnownDocuments = 512
 
-let knownLength = 0
+/** The greatest length of a text in the cache. */
+const maxKnownText = 16 * 1024
 
-const remember = (text: string, entry: Entry): Entry => {
-  if (text.length > maxKnownTexts / 8 || knownTexts.has(text)) return entry
-  knownTexts.set(text, entry)
-  knownLength += text.length
-  for (const oldest of knownTexts.keys()) {
-    if (knownLength <= maxKnownTexts) break
-    knownTexts.delete(oldest)
-    knownLength -= oldest.length
-  }
-  return entry
+const remember = (text: string, document: KnownDocument): JsonSchema => {
+  knownDocuments.delete(text)
+  if (text.length <= maxKnownText) knownDocuments.set(text, document)
+  const [oldest = text] = knownDocuments.keys()
+  if (knownDocuments.size > maxKnownDocuments) knownDocuments.delete(oldest)
+  return document.schema
 }
 
-/** Takes the patterns of a compiled document from a shared budget, so that the cache changes no verdict. */
-const spendPatterns = ({ patterns }: Entry, fuel: interpret.PatternFuel): boolean => {
-  if (fuel.weight + patterns.beforeLast > interpret.maxPatterns) return false
-  fuel.weight += patterns.all
-  return true
-}
-
-const compileOnce = (json: Json.JsonObject, fuel: interpret.PatternFuel) => {
+const compileOnce = (
+  json: Json.JsonObject,
+  fuel: interpret.PatternFuel
+): Result.Result<JsonSchema, interpret.Refusal> => {
   const text = JSON.stringify(json)
-  const known = knownTexts.get(text)
-  if (known !== undefined && spendPatterns(known, fuel)) {
-    knownTexts.delete(text)
-    knownTexts.set(text, known)
-    return Result.succeed(known)
+  const known = knownDocuments.get(text)
+  // The cache changes no verdict: the patterns of a known document take their part of a shared budget, too.
+  if (known !== undefined && fuel.weight + known.patternWeight <= interpret.maxPatterns) {
+    fuel.weight += known.patternWeight
+    return Result.succeed(remember(text, known))
   }
-  return Result.map(interpret.compile(json, fuel), ({ dialect, patterns, root }) =>
-    remember(text, { schema: new Compiled(json, dialect, root), patterns })
+  return Result.map(interpret.compile(json, fuel), ({ dialect, patternWeight, root }) =>
+    remember(text, { schema: new Compiled(json, dialect, root), patternWeight })
   )
 }
 
@@ -253,25 +231,12 @@ const compileOnce = (json: Json.JsonObject, fuel: interpret.PatternFuel) => {
  * @category validation
  * @since 0.1.0
  */
-export const validate: {
-  (
-    self: JsonSchema,
-    value: unknown,
-    options?: ValidateOptions
-  ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>>
-  (
-    value: unknown,
-    options?: ValidateOptions
-  ): (self: JsonSchema) => Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>>
-} = dual(
-  (args) => args[0] instanceof Compiled,
-  (
-    self: JsonSchema,
-    value: unknown,
-    options: ValidateOptions = {}
-  ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> =>
-    interpret.validate(rootOf(self), value, { ...options, complete: true })
-)
+export const validate = (
+  self: JsonSchema,
+  value: unknown,
+  options: ValidateOptions = {}
+): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> =>
+  interpret.validate(rootOf(self), value, { ...options, complete: true })
 
 /**
  * True if JSON Schema alone accepts a value as it is: nothing is filled in,
@@ -292,12 +257,8 @@ export const validate: {
  * @category validation
  * @since 0.1.0
  */
-export const accepts: {
-  (value: unknown): (self: JsonSchema) => boolean
-  (self: JsonSchema, value: unknown): boolean
-} = dual(2, (self: JsonSchema, value: unknown): boolean =>
-  Result.isSuccess(interpret.validate(rootOf(self), value, { complete: false, strict: true, maxIssues: 1 }))
-)
+export const accepts = (self: JsonSchema, value: unknown): boolean =>
+  Result.isSuccess(interpret.validate(rootOf(self), value, { complete: false, maxIssues: 1 }))
 
 /**
  * A Schema of the same document for provider adapters, which want to look at a
@@ -549,21 +510,7 @@ export const toStrict = (json: Json.JsonObject): Result.Result<Json.JsonObject, 
  */
 export const isStrict = (json: Json.JsonObject): boolean => {
   const strict = toStrict(json)
-  return (
-    Result.isSuccess(strict) &&
-    jsonValues.fingerprint(sortLists(strict.success)) === jsonValues.fingerprint(sortLists(json))
-  )
-}
-
-/** The order of `required` and of a union of types has no meaning. */
-const sortLists = (json: Schema.Json): Schema.Json => {
-  if (Array.isArray(json)) {
-    const items = json.map(sortLists)
-    return items.every((item) => typeof item === "string") ? items.sort() : items
-  }
-  return typeof json === "object" && json !== null
-    ? Object.fromEntries(Object.entries(json).map(([key, value]) => [key, sortLists(value)]))
-    : json
+  return Result.isSuccess(strict) && jsonValues.fingerprint(strict.success) === jsonValues.fingerprint(json)
 }
 
 /**

@@ -173,8 +173,6 @@ const withoutPrefix = (schema: Draft): void => {
 const isEmptyStruct = (schema: JsonObject): boolean =>
   Object.keys(schema).length === 1 && jsonValues.fingerprint(schema) === `{"not":{"type":"null"}}`
 
-const emptyObject: JsonObject = { type: "object", properties: {}, required: [], additionalProperties: false }
-
 const orderKeywords = (schema: Draft): JsonObject => {
   const out: Draft = {}
   const keys = Object.keys(schema)
@@ -186,22 +184,20 @@ const mapKeywords: ReadonlySet<string> = new Set(["properties", "patternProperti
 
 const valueKeywords: ReadonlySet<string> = new Set(["enum", "const", "default", "examples"])
 
+const mapMembers = (json: JsonObject, f: (member: Schema.Json) => Schema.Json): JsonObject =>
+  Object.fromEntries(Object.entries(json).map(([key, member]) => [key, f(member)]))
+
+const tidyPart = (json: Schema.Json): Schema.Json => (base.isObject(json) ? tidyDocument(json) : json)
+
 const mapSubschemas = (key: string, value: Schema.Json): Schema.Json => {
   if (valueKeywords.has(key)) return value
-  if (base.isArray(value)) return value.map((item) => (base.isObject(item) ? tidyDocument(item) : item))
-  if (!base.isObject(value)) return value
-  if (!mapKeywords.has(key)) return tidyDocument(value)
-  const out: Draft = {}
-  for (const name of Object.keys(value)) {
-    const member = value[name] ?? null
-    out[name] = base.isObject(member) ? tidyDocument(member) : member
-  }
-  return out
+  if (base.isArray(value)) return value.map(tidyPart)
+  return base.isObject(value) && mapKeywords.has(key) ? mapMembers(value, tidyPart) : tidyPart(value)
 }
 
 /** Shortens core's export without changing its meaning. */
 export const tidyDocument = (schema: JsonObject): JsonObject => {
-  if (isEmptyStruct(schema)) return emptyObject
+  if (isEmptyStruct(schema)) return noParameters
   const out: Draft = {}
   for (const key of Object.keys(schema)) out[key] = mapSubschemas(key, schema[key] ?? null)
   withoutAllOf(out)
@@ -214,61 +210,36 @@ export const tidyDocument = (schema: JsonObject): JsonObject => {
   return orderKeywords(out)
 }
 
-const definitionsPrefix = "#/$defs/"
-
-/** Counts the references to each definition. */
-const countReferences = (json: Schema.Json, found: Map<string, number>): Map<string, number> => {
-  if (base.isArray(json)) for (const item of json) countReferences(item, found)
-  else if (base.isObject(json)) {
-    const ref = base.own(json, "$ref")
-    if (typeof ref === "string" && ref.startsWith(definitionsPrefix)) found.set(ref, (found.get(ref) ?? 0) + 1)
-    for (const key of Object.keys(json)) countReferences(json[key] ?? null, found)
-  }
-  return found
-}
-
-const refOf = (name: string): string => JsonPointer.formatUriFragment(["$defs", name])
-
-const replaceReference = (json: Schema.Json, ref: string, by: JsonObject): Schema.Json => {
-  if (base.isArray(json)) return json.map((item) => replaceReference(item, ref, by))
-  if (!base.isObject(json)) return json
-  if (json["$ref"] === ref && Object.keys(json).length === 1) return by
-  const out: Draft = {}
-  for (const key of Object.keys(json)) out[key] = replaceReference(json[key] ?? null, ref, by)
-  return out
-}
-
 /** Puts definitions that are used once in their place; the others stay in `$defs`. A reference at the root is opened. */
 export const inlineDefinitions = (
   root: JsonObject,
   definitions: ReadonlyArray<readonly [string, JsonObject]>
 ): JsonObject => {
-  let schema: JsonObject = root
-  const kept = new Map(definitions)
-  for (let again = true; again;) {
-    again = false
-    for (const [name, definition] of kept) {
-      const ref = refOf(name)
-      const uses = countReferences([schema, ...kept.values()], new Map()).get(ref) ?? 0
-      if (uses === 0) {
-        kept.delete(name)
-        again = true
-      } else if (uses === 1 && !countReferences(definition, new Map()).has(ref)) {
-        kept.delete(name)
-        const opened = replaceReference(schema, ref, definition)
-        if (base.isObject(opened)) schema = opened
-        for (const [other, json] of kept) {
-          const member = replaceReference(json, ref, definition)
-          if (base.isObject(member)) kept.set(other, member)
-        }
-        again = true
-      } else if (schema["$ref"] === ref && Object.keys(schema).length === 1) {
-        schema = definition
-        again = true
-      }
-    }
+  const refOf = (name: string) => JsonPointer.formatUriFragment(["$defs", name])
+  const byRef = new Map<Schema.Json | undefined, JsonObject>(definitions.map(([name, json]) => [refOf(name), json]))
+  const definitionOf = (json: JsonObject) => (Object.keys(json).length === 1 ? byRef.get(json["$ref"]) : undefined)
+  const uses = new Map<Schema.Json, number>()
+  const count = (json: Schema.Json): void => {
+    if (base.isArray(json)) for (const item of json) count(item)
+    if (!base.isObject(json)) return
+    const definition = definitionOf(json)
+    if (definition === undefined) return Object.values(json).forEach(count)
+    const before = uses.get(definition) ?? 0
+    uses.set(definition, before + 1)
+    if (before === 0) count(definition)
   }
-  return kept.size === 0 ? schema : { ...schema, $defs: Object.fromEntries(kept) }
+  const inline = (json: Schema.Json): Schema.Json => {
+    if (base.isArray(json)) return json.map(inline)
+    if (!base.isObject(json)) return json
+    const definition = definitionOf(json)
+    return definition !== undefined && uses.get(definition) === 1 ? inline(definition) : mapMembers(json, inline)
+  }
+  let schema = root
+  for (const _ of definitions) schema = definitionOf(schema) ?? schema
+  count(schema)
+  const kept = definitions.filter(([, json]) => (uses.get(json) ?? 0) > 1)
+  const $defs = Object.fromEntries(kept.map(([name, json]) => [name, mapMembers(json, inline)]))
+  return { ...mapMembers(schema, inline), ...(kept.length === 0 ? undefined : { $defs }) }
 }
 
 type StrictResult<A> = Result.Result<A, Refusal>
@@ -326,15 +297,12 @@ const makeNullable = (schema: JsonObject): JsonObject => {
   return plain ? { ...schema, type: [...list, "null"] } : { anyOf: [schema, { type: "null" }] }
 }
 
-const strictItems = (json: ReadonlyArray<Schema.Json>, path: string): StrictResult<ReadonlyArray<Schema.Json>> =>
-  Result.all(json.map((item, index) => toStrictForm(item, base.appendToken(path, index))))
-
 const strictMembers = (json: JsonObject, path: string): StrictResult<JsonObject> =>
-  Result.gen(function* () {
-    const out: Record<string, Schema.Json> = {}
-    for (const key of Object.keys(json)) out[key] = yield* toStrictForm(json[key] ?? null, base.appendToken(path, key))
-    return out
-  })
+  Result.all(
+    Object.fromEntries(
+      Object.entries(json).map(([key, member]) => [key, toStrictForm(member, base.appendToken(path, key))])
+    )
+  )
 
 const closeObject = (schema: JsonObject, path: string): StrictResult<JsonObject> =>
   Result.gen(function* () {
@@ -350,15 +318,15 @@ const closeObject = (schema: JsonObject, path: string): StrictResult<JsonObject>
     if (undeclared !== undefined) {
       return yield* failStrict(path, `an object that requires ${JSON.stringify(undeclared)}, which is not declared`)
     }
-    const strict: Record<string, Schema.Json> = {}
-    for (const key of Object.keys(declared)) {
-      const form = yield* toStrictForm(
-        declared[key] ?? null,
-        base.appendToken(base.appendToken(path, "properties"), key)
-      )
-      strict[key] = names.includes(key) ? form : makeNullable(form)
+    const strict = yield* strictMembers(declared, base.appendToken(path, "properties"))
+    const optional = (key: string, form: Schema.Json) =>
+      names.includes(key) || !base.isObject(form) ? form : makeNullable(form)
+    return {
+      properties: Object.fromEntries(Object.entries(strict).map(([key, form]) => [key, optional(key, form)])),
+      // In their own order if these are all: then a strict schema stays as it is.
+      required: new Set(names).size === Object.keys(declared).length ? names : Object.keys(declared),
+      additionalProperties: false
     }
-    return { properties: strict, required: Object.keys(declared), additionalProperties: false }
   })
 
 /** The strict form of one schema and everything below it. */
@@ -382,8 +350,9 @@ export const toStrictForm = (schema: Schema.Json, path: string): StrictResult<Js
       if (keyword === "default") continue
       else if (Object.hasOwn(object, keyword)) out[keyword] = object[keyword] ?? null
       else if (keyword === "items") out["items"] = yield* toStrictForm(value, here)
-      else if (keyword === "anyOf" && base.isArray(value)) out["anyOf"] = yield* strictItems(value, here)
-      else if ((keyword === "$defs" || keyword === "definitions") && base.isObject(value)) {
+      else if (keyword === "anyOf" && base.isArray(value)) {
+        out["anyOf"] = yield* Result.all(value.map((item, index) => toStrictForm(item, base.appendToken(here, index))))
+      } else if ((keyword === "$defs" || keyword === "definitions") && base.isObject(value)) {
         out[keyword] = yield* strictMembers(value, here)
       } else out[keyword] = value
     }
@@ -409,71 +378,71 @@ const nodesInside = (node: Node): ReadonlyArray<readonly [member: string, node: 
   ...(node.rest === undefined ? [] : [[anyKey, node.rest] as const])
 ]
 
-const partsOf = (node: Node): ReadonlyArray<Node> => [
-  ...nodesInPlace(node),
-  ...nodesInside(node).map(([, part]) => part)
-]
+/** What a reader without a budget, which tries every alternative, does with one value. */
+interface Visits {
+  /** The number of schemas it visits for the value itself. */
+  readonly inPlace: number
+  /** How often it visits each member, and with which schemas. */
+  readonly members: ReadonlyMap<string, ReadonlyMap<Node, number>>
+}
 
 /** The greatest number of visits of core, which has no budget, to one part of a value. */
 const maxVisits = 100_000
 
+/** Values are this deep by default. */
+const maxLevels = 64
+
 /**
- * True when a reader without a budget, which tries every alternative, has little to do with any value. Alternatives
- * that refer to the same schema twice double its work level by level; so does a recursion in which two schemas look
- * at the same member.
+ * True when core, which has no budget, has little to do with any value. Alternatives that refer to the same schema
+ * twice double its work level by level; so does a recursion in which two schemas look at the same member.
  */
 export const isCheapToImport = (root: Node): boolean => {
-  const nodes = new Set([root])
-  for (const node of nodes) for (const part of partsOf(node)) nodes.add(part)
-  const finite = leavesFirst(nodes)
-  const visits = new Map<Node, number>()
-  for (const node of finite) {
-    const deepest = nodesInside(node).reduce((most, [, part]) => Math.max(most, visits.get(part) ?? 0), 0)
-    const all = nodesInPlace(node).reduce((sum, part) => sum + (visits.get(part) ?? 0), 1 + deepest)
-    if (all > maxVisits) return false
-    visits.set(node, all)
-    nodes.delete(node)
-  }
-  return !revisitsMembers(nodes)
-}
-
-/** The nodes that do not lead into a recursion, each after its parts. */
-const leavesFirst = (nodes: ReadonlySet<Node>): ReadonlyArray<Node> => {
-  const parents = new Map<Node, Array<Node>>(Array.from(nodes, (node) => [node, []]))
-  const open = new Map<Node, number>()
-  for (const node of nodes) {
-    const parts = partsOf(node)
-    open.set(node, parts.length)
-    for (const part of parts) parents.get(part)?.push(node)
-  }
-  const finite = Array.from(nodes).filter((node) => open.get(node) === 0)
-  for (const node of finite) {
-    for (const parent of parents.get(node) ?? []) {
-      const left = (open.get(parent) ?? 0) - 1
-      open.set(parent, left)
-      if (left === 0) finite.push(parent)
-    }
-  }
-  return finite
-}
-
-/** True when two schemas for one value look at the same member, and both lead into a recursion. */
-const revisitsMembers = (recursive: ReadonlySet<Node>): boolean => {
-  const known = new Map<Node, ReadonlyMap<string, number>>()
-  // References that consume nothing form no circle and short chains only, so this ends soon.
-  const membersOf = (node: Node): ReadonlyMap<string, number> => {
+  const known = new Map<Node, Visits>()
+  let size = 0
+  const visitsOf = (node: Node): Visits => {
     const before = known.get(node)
     if (before !== undefined) return before
-    const found = new Map<string, number>()
-    const add = (key: string, times: number) => found.set(key, (found.get(key) ?? 0) + times)
-    for (const [key, part] of nodesInside(node)) if (recursive.has(part)) add(key, 1)
-    for (const part of nodesInPlace(node)) for (const [key, times] of membersOf(part)) add(key, times)
-    known.set(node, found)
-    return found
+    let inPlace = 1
+    const members = new Map<string, Map<Node, number>>()
+    const add = (key: string, part: Node, times: number) => {
+      if (++size > maxVisits) return
+      const parts = members.get(key) ?? new Map<Node, number>()
+      members.set(key, parts.set(part, (parts.get(part) ?? 0) + times))
+    }
+    for (const [key, part] of nodesInside(node)) add(key, part, 1)
+    // References that consume nothing form no circle and short chains only, so this ends soon.
+    for (const visits of nodesInPlace(node).map(visitsOf)) {
+      inPlace += visits.inPlace
+      for (const [key, parts] of visits.members) for (const [part, times] of parts) add(key, part, times)
+    }
+    known.set(node, { inPlace, members })
+    return { inPlace, members }
   }
-  return Array.from(recursive).some((node) => {
-    const found = membersOf(node)
-    const wild = found.get(anyKey) ?? 0
-    return Array.from(found).some(([key, times]) => times + (key === anyKey ? 0 : wild) > 1)
-  })
+  const nodes = new Set([root])
+  for (const node of nodes) {
+    for (const parts of visitsOf(node).members.values()) for (const part of parts.keys()) nodes.add(part)
+  }
+  if (size > maxVisits) return false
+  const costs = new Map<Node, number>()
+  for (let level = 0, grown = true; grown && level < maxLevels; level++) {
+    grown = false
+    for (const node of nodes) {
+      const cost = worstCost(visitsOf(node), costs)
+      if (cost > maxVisits) return false
+      grown ||= cost !== costs.get(node)
+      costs.set(node, cost)
+    }
+  }
+  return true
+}
+
+/** The visits to a value and to the one member of it that takes the most. */
+const worstCost = ({ inPlace, members }: Visits, costs: ReadonlyMap<Node, number>): number => {
+  const costOf = (key: string) =>
+    Array.from(members.get(key) ?? []).reduce((sum, [part, times]) => sum + times * (costs.get(part) ?? 0), 0)
+  const wild = costOf(anyKey)
+  return Array.from(members.keys()).reduce(
+    (most, key) => (key === anyKey ? most : Math.max(most, inPlace + wild + costOf(key))),
+    inPlace + wild
+  )
 }

@@ -732,8 +732,7 @@ const dialectOf = (uri: Schema.Json | undefined): Dialect | undefined => {
 export interface Compiled {
   readonly root: Node
   readonly dialect: Dialect
-  /** The weight of its patterns, and the weight when the last one was compiled. */
-  readonly patterns: { readonly all: number; readonly beforeLast: number }
+  readonly patternWeight: number
 }
 
 /** Compiles a document, or refuses what in it cannot be enforced. The depth guard before it bounds the recursion. */
@@ -748,25 +747,20 @@ export const compile = (json: base.JsonObject, fuel: PatternFuel): Result.Result
       found: typeof uri === "string" ? base.quote(uri) : base.kindOf(uri)
     })
   }
+  const before = fuel.weight
   const compiler = new Compiler(dialect, fuel)
   const root = compiler.node(json, "")
   compiler.resolveReferences()
   if (compiler.refusals.length === 0) compiler.findChains()
   const [first] = compiler.refusals
   return first === undefined
-    ? Result.succeed({
-        root,
-        dialect,
-        patterns: { all: fuel.weight - compiler.before, beforeLast: compiler.beforeLast }
-      })
+    ? Result.succeed({ root, dialect, patternWeight: fuel.weight - before })
     : Result.fail(first)
 }
 
 class Compiler {
   readonly dialect: Dialect
   readonly fuel: PatternFuel
-  readonly before: number
-  beforeLast = 0
   readonly refusals: Array<Refusal> = []
   readonly nodes = new Map<string, Node>()
   readonly references: Array<readonly [node: Node, ref: string]> = []
@@ -776,7 +770,6 @@ class Compiler {
   constructor(dialect: Dialect, fuel: PatternFuel) {
     this.dialect = dialect
     this.fuel = fuel
-    this.before = fuel.weight
   }
 
   refuse(reason: RefusalReason, path: string, expected: string, found: string, fix?: string): undefined {
@@ -854,15 +847,15 @@ class Compiler {
   }
 
   pattern(source: string, pointer: string): Patterns.CompiledPattern | undefined {
-    this.beforeLast = this.fuel.weight - this.before
-    if (this.fuel.weight > maxPatterns) {
-      return this.refuse("TooLarge", pointer, `at most ${maxPatterns} as the weight of all patterns`, "more")
-    }
     const known = this.patterns.get(source)
+    if (known === undefined && this.refusals.length > 0) return undefined
     const compiled = known ?? Patterns.compilePattern(source)
     if (known === undefined) {
       this.patterns.set(source, compiled)
       this.fuel.weight += Result.isSuccess(compiled) ? compiled.success.weight : source.length
+    }
+    if (this.fuel.weight > maxPatterns) {
+      return this.refuse("TooLarge", pointer, `at most ${maxPatterns} as the weight of all patterns`, "more")
     }
     if (Result.isSuccess(compiled)) return compiled.success
     const found = `one that cannot run: ${base.truncateText(compiled.failure, 300)}`
