@@ -407,49 +407,30 @@ export const single = <T>(options: {
 }): VersionedCodec<T> => {
   const { field = "version", header = {}, member, value, version = 1, what } = options
   const heading = { [field]: version, ...header }
+  const literals = Object.entries(heading).map(([key, literal]) => [key, Schema.Literal(literal)] as const)
+  const Heading = Schema.Struct({
+    ...Object.fromEntries(literals),
+    ...(member === undefined ? undefined : { [member]: Schema.Unknown })
+  })
+  const readHeading = Json.decode(Heading, { what, onExcessProperty: member === undefined ? "ignore" : "error" })
+  const readValue = Json.decode(value, { what, path: member === undefined ? "" : base.formatPointer([member]) })
+  const writeValue = Json.encode(value, { what })
+  const bodyOf = (json: Json.JsonObject) =>
+    member === undefined
+      ? Object.fromEntries(Object.entries(json).filter(([key]) => !Object.hasOwn(heading, key)))
+      : json[member]
   const arm: Arm<T> = {
     version,
-    read: (json) =>
-      Effect.gen(function* () {
-        const body = yield* Effect.mapError(withoutHeading(json, heading, member), toPayloadError(what))
-        const path = member === undefined ? "" : base.formatPointer([member])
-        return yield* Json.decode(value, { what, path })(member === undefined ? body : body[member])
-      }),
+    read: (json) => Effect.flatMap(readHeading(json), () => readValue(Json.isObject(json) ? bodyOf(json) : json)),
     write: (current) =>
-      Effect.gen(function* () {
-        yield* refuseSecret(what, secrets.findSecret(current, { keys: false }))
-        const json = yield* Json.encode(value, { what })(current)
+      Effect.flatMap(writeValue(current), (json) => {
         const body = member === undefined ? json : { [member]: json }
         return Json.isObject(body)
-          ? { wire: { ...heading, ...body }, losses: [] }
-          : yield* Effect.die(new Error(`${what}: expected a value that encodes to an object`))
+          ? lossless({ ...heading, ...body })
+          : Effect.die(new Error(`${what}: expected a value that encodes to an object`))
       })
   }
   return make({ what, field, type: value, data: options.data, arms: [arm] })
-}
-
-/** The members beside the version and the header, which have to be as given; with `member` that one only. */
-const withoutHeading = (
-  json: Schema.Json,
-  heading: { readonly [key: string]: string | number },
-  member: string | undefined
-): Effect.Effect<Json.JsonObject, PayloadError.Reason> => {
-  const body: Record<string, Schema.Json> = Json.isObject(json) ? { ...json } : {}
-  const problems: Array<PayloadError.Problem> = []
-  const report = (key: string, expected: string, found: string) =>
-    problems.push({ path: base.formatPointer([key]), expected, found })
-  for (const [key, expected] of Object.entries(heading)) {
-    const found = base.own(body, key)
-    delete body[key]
-    if (found !== expected) {
-      report(key, JSON.stringify(expected), typeof found === "string" ? "another string" : base.kindOf(found))
-    }
-  }
-  if (member !== undefined) {
-    for (const key of Object.keys(body)) if (key !== member) report(key, "no such key", base.kindOf(body[key]))
-    if (!Object.hasOwn(body, member)) report(member, "a value", "nothing")
-  }
-  return problems.length === 0 ? Effect.succeed(body) : Effect.fail(PayloadError.invalid(problems))
 }
 
 /** Runs an arm with the limits of one call, so that the checks inside it see them. */

@@ -378,11 +378,11 @@ const nodesInside = (node: Node): ReadonlyArray<readonly [member: string, node: 
   ...(node.rest === undefined ? [] : [[anyKey, node.rest] as const])
 ]
 
-/** What a reader without a budget, which tries every alternative, does with one value. */
+/** The work of a reader without a budget, which tries every alternative, on one value. */
 interface Visits {
   /** The number of schemas it visits for the value itself. */
   readonly inPlace: number
-  /** How often it visits each member, and with which schemas. */
+  /** The number of visits to each member by each schema. */
   readonly members: ReadonlyMap<string, ReadonlyMap<Node, number>>
 }
 
