@@ -46,4 +46,15 @@ describe("HOUSE-3 exports", () => {
       []
     )
   })
+
+  it("HOUSE-8 the pages name only members that are public", () => {
+    const pages = ["README.md", ...globSync("docs/*.md", { cwd: root })]
+    const members = new Set(publicNames(figures).split("\n"))
+    const unknown = pages.flatMap((page) =>
+      [...text(page).matchAll(/(?<![\w.])([A-Z]\w+)\.([A-Za-z]\w*)/g)]
+        .filter(([name, namespace = ""]) => namespaces.has(namespace) && !members.has(name))
+        .map(([name]) => `${page}: ${name}`)
+    )
+    assert.deepStrictEqual(unknown, [])
+  })
 })
