@@ -19,13 +19,11 @@ import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as RunContext from "../tool/RunContext.ts"
 import * as ToolFailure from "../tool/ToolFailure.ts"
 import * as ToolResolver from "../tool/ToolResolver.ts"
-import * as ToolRuntime from "../tool/ToolRuntime.ts"
 import * as ToolSettings from "../tool/ToolSettings.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import * as AgentDefinition from "./AgentDefinition.ts"
 import * as AgentError from "./AgentError.ts"
 import * as ModelRegistry from "./ModelRegistry.ts"
-import * as Run from "./Run.ts"
 import * as agentBlueprint from "./internal/agentBlueprint.ts"
 import type * as agentData from "./internal/agentData.ts"
 import * as agentTypes from "./internal/agentTypes.ts"
@@ -755,44 +753,6 @@ const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
 }
 
 const makeAgent = <A>(blueprint: agentBlueprint.Blueprint<A>, within: driver.Wrap): agentTypes.Agent<A> => ({
-  ...driver.makeAgent({ name: blueprint.name, prepare: prepare(blueprint) }, within),
+  ...driver.makeAgent({ name: blueprint.name, prepare: performAction.prepare(blueprint) }, within),
   ...agentTypes.withOutputSchema(blueprint.output)
-})
-
-const prepare = Effect.fnUntraced(function* <A>(
-  blueprint: agentBlueprint.Blueprint<A>
-): Effect.fn.Return<driver.Prepared<A>, AgentError.Reason> {
-  const resolved = yield* blueprint.resolve
-  const { definition, digest, output, stubs } = resolved
-  if (stubs.length > 0 && !(yield* ToolRuntime.ToolRuntime).stubs) {
-    return yield* Effect.fail(AgentError.makeReason("StubWithoutRuntime", { tools: stubs }))
-  }
-  const stepOf = (run: driver.ActiveRun, deadline: number | undefined): performAction.Step => {
-    const { budget = blueprint.budget } = run.options
-    return { ...run, resolved, deadline, budget: budget === "off" ? undefined : budget }
-  }
-  return {
-    digest,
-    maxSteps: definition.maxSteps,
-    structured: agentBlueprint.structuredSteps(resolved),
-    instructions: definition.instructions,
-    stepTimeout: true,
-    accept: (state) => acceptState(blueprint, digest, state),
-    ask: (run, callIds) => performAction.requestApprovals(stepOf(run, run.environment.deadline), callIds),
-    perform: (run, action, deadline) =>
-      action._tag === "RunTools"
-        ? performAction.runTools(stepOf(run, deadline), action)
-        : performAction.callModel(stepOf(run, deadline), action),
-    decode: (text, json) => (output._tag === "Text" ? output.decode(text) : output.decode(json ?? null))
-  }
-})
-
-const acceptState = Effect.fnUntraced(function* (
-  { digestsOfOrigin }: agentBlueprint.Blueprint<unknown>,
-  digest: string,
-  { definition, progress }: Run.State
-) {
-  // A model cannot continue the answer of a delegate.
-  const continues = progress === undefined && (definition === digest || (yield* digestsOfOrigin).includes(definition))
-  if (!continues) return yield* new Run.DefinitionChanged({ expected: digest, found: definition })
 })

@@ -223,23 +223,18 @@ export const provider = <Options, E, R>(entry: {
   return { build: (model, options) => Effect.map(decode(options), (decoded) => entry.model(model, decoded)) }
 }
 
-const renderName = (model: unknown): string => agentData.renderValue(model)
+const refuse = (model: string, reason: typeof Reason.Type) =>
+  new ModelRegistryError({ model: agentData.renderValue(model), reason })
 
 const requireName = (model: string): Effect.Effect<ModelName, ModelRegistryError> =>
-  Effect.mapError(
-    Effect.fromOption(agentData.parseModelName(model)),
-    () =>
-      new ModelRegistryError({
-        model: renderName(model),
-        reason: Reason.cases.InvalidModelName.make({ found: renderName(model) })
-      })
+  Effect.mapError(Effect.fromOption(agentData.parseModelName(model)), () =>
+    refuse(model, { _tag: "InvalidModelName", found: agentData.renderValue(model) })
   )
 
-const invalidOptions = (model: string, name: ModelName) => (error: PayloadError.PayloadError) =>
-  new ModelRegistryError({
-    model: renderName(model),
-    reason: Reason.cases.InvalidModelOptions.make({ provider: name.provider, error })
-  })
+const invalidOptions =
+  (model: string, { provider }: ModelName) =>
+  (error: PayloadError.PayloadError) =>
+    refuse(model, { _tag: "InvalidModelOptions", provider, error })
 
 /** A copy of the options, once they are plain JSON without secrets. */
 const checkOptions = (model: string, name: ModelName, options: Json.JsonObject) =>
@@ -264,8 +259,7 @@ const kindOf = (cause: Cause.Cause<unknown>): string => {
 }
 
 const failUnavailable = (model: string, cause: Cause.Cause<unknown>) => {
-  const reason = Reason.cases.ModelUnavailable.make({ problem: kindOf(cause) })
-  const error = new ModelRegistryError({ model: renderName(model), reason })
+  const error = refuse(model, { _tag: "ModelUnavailable", problem: kindOf(cause) })
   causes.set(error, cause)
   return error
 }
@@ -367,10 +361,7 @@ const fromProviders = <R>(providers: {
           const name = yield* requireName(model)
           const entry = base.own(providers, name.provider)
           if (entry === undefined) {
-            return yield* new ModelRegistryError({
-              model: renderName(model),
-              reason: Reason.cases.UnknownProvider.make({ provider: name.provider, known })
-            })
+            return yield* refuse(model, { _tag: "UnknownProvider", provider: name.provider, known })
           }
           const checked = yield* checkOptions(model, name, options)
           return yield* Cache.get(models, { entry, model, name, options: checked })

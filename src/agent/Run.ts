@@ -98,7 +98,6 @@
 import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
 import type * as DateTime from "effect/DateTime"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Conversation from "../conversation/Conversation.ts"
@@ -561,22 +560,26 @@ export type ActionOf<Tag extends Action["_tag"]> = Extract<Action, { readonly _t
 
 type Applied = Result.Result<State, EventError>
 
-const rejectEvent = (event: Event, reason: EventErrorReason): Result.Result<never, EventError> =>
-  Result.fail(new EventError({ event: event._tag, path: [], reason }))
+const reject = (
+  event: Event,
+  tag: EventErrorReason["_tag"],
+  expected: string,
+  found: string
+): Result.Result<never, EventError> =>
+  Result.fail(new EventError({ event: event._tag, path: [], reason: { _tag: tag, expected, found } }))
 
-const unexpected = (event: Event, expected: string, found: string) =>
-  rejectEvent(event, { _tag: "Unexpected", expected, found })
+const unexpected = (event: Event, expected: string, found: string) => reject(event, "Unexpected", expected, found)
 
 const brokenConversation = (event: Event, found: string) =>
-  rejectEvent(event, { _tag: "Conversation", expected: "a message that continues the conversation", found })
+  reject(event, "Conversation", "a message that continues the conversation", found)
 
 const unknownCall = (event: Event, callId: string, open: ReadonlyArray<string>) => {
   const expected = open.length === 0 ? "no call, because none is open" : `one of the open calls ${quoteAll(open)}`
-  return rejectEvent(event, { _tag: "UnknownCall", expected, found: JSON.stringify(callId) })
+  return reject(event, "UnknownCall", expected, JSON.stringify(callId))
 }
 
 const wrongStatus = (event: Event, callId: string, expected: string, found: string) =>
-  rejectEvent(event, { _tag: "CallStatus", expected: `${expected} of the call ${JSON.stringify(callId)}`, found })
+  reject(event, "CallStatus", `${expected} of the call ${JSON.stringify(callId)}`, found)
 
 const idsOf = (calls: ReadonlyArray<OpenCall>): ReadonlyArray<string> => calls.map(({ part }) => part.id)
 
@@ -590,7 +593,7 @@ const quoteAll = (ids: ReadonlyArray<string>): string => ids.map((id) => JSON.st
  */
 export const start = (event: EventOf<"RunStarted">): State => {
   const { _tag, at, ...fields } = event
-  const finishReason = Option.getOrUndefined(Conversation.lastAssistantMessage(event.conversation))?.finishReason
+  const finishReason = history.asHistory(event.conversation).lastAssistant?.finishReason
   return runParts.makeState({
     ...fields,
     steps: answersSinceUser(event.conversation),
@@ -608,7 +611,7 @@ export const start = (event: EventOf<"RunStarted">): State => {
 }
 
 const answersSinceUser = (conversation: history.Conversation): number => {
-  const messages = Conversation.messages(conversation)
+  const messages = history.toArray(history.asHistory(conversation))
   const since = messages.slice(messages.findLastIndex(({ role }) => role === "user") + 1)
   return since.filter(({ role }) => role === "assistant").length
 }
@@ -632,7 +635,78 @@ const openCallsOf = (conversation: history.Conversation, finishReason: string | 
  * @category transitions
  * @since 0.1.0
  */
-export const apply = (self: State, event: Event): Result.Result<State, EventError> => applyEvent(self, event)
+export const apply = (self: State, event: Event): Result.Result<State, EventError> => {
+  if (self.outcome !== undefined && event._tag !== "RunResumed" && !runParts.isDecision(event)) {
+    return unexpected(event, "a run under way (RunResumed first)", `one that ended ${self.outcome._tag}`)
+  }
+  if (self.interrupted !== undefined && self.outcome === undefined && !afterInterruption.has(event._tag)) {
+    return unexpected(event, "a run under way", "one that was interrupted and has to settle what started")
+  }
+  switch (event._tag) {
+    case "RunStarted":
+      return unexpected(event, "no RunStarted after the first event", "a run that has started")
+    case "InputAdded":
+      return applyInputAdded(self, event)
+    case "ConversationFitted":
+      return applyConversationFitted(self, event)
+    case "StepStarted":
+      return applyStepStarted(self, event)
+    case "ModelAnswered":
+      return applyModelAnswered(self, event)
+    case "ModelMistaken":
+      return inStep(self, event, () => ({
+        mistakes: [...self.mistakes, event.problem],
+        usage: addUsage(self.usage, event.usage)
+      }))
+    case "ProgressSaved":
+      return inStep(self, event, () => ({
+        progress: saveProgress(self.progress, event),
+        limited: event.limited,
+        usage: addUsage(self.usage, event.usage)
+      }))
+    case "ApprovalRequested":
+      return self.limited
+        ? outOfSteps(event)
+        : changeCall(self, event, event.callId, ["Requested"], { _tag: "AwaitingApproval" })
+    case "ApprovalDecided":
+      if (self.progress !== undefined) return applyProgressDecided(self, self.progress, event)
+      return changeCall(
+        self,
+        event,
+        event.callId,
+        ["AwaitingApproval"],
+        event.approved
+          ? { _tag: "Approved" }
+          : { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? "The call was denied.") }
+      )
+    case "ToolStarted":
+      return self.limited
+        ? outOfSteps(event)
+        : changeCall(self, event, event.callId, ["Requested", "Approved"], { _tag: "Started" })
+    case "ToolFinished":
+      return applyToolFinished(self, event)
+    case "ChildEvent":
+      return self.progress !== undefined
+        ? applyProgressDecided(self, self.progress, event)
+        : applyChildEvent(self, event)
+    case "RunInterrupted":
+      return updateState(self, event, { interrupted: defined({ reason: event.reason }), step: undefined })
+    case "RunFinished":
+      return applyFinished(self, event)
+    case "RunResumed":
+      return updateState(self, event, {
+        outcome: undefined,
+        interrupted: undefined,
+        // A limit that was never reported, because the process died first, still holds
+        limited: self.limited && self.outcome === undefined && event.maxSteps === undefined,
+        step: undefined,
+        mistakes: [],
+        fresh: true,
+        maxSteps: event.maxSteps ?? self.maxSteps,
+        context: event.context ?? self.context
+      })
+  }
+}
 
 /**
  * The state after some more events. The first that does not fit fails, with its place
@@ -656,7 +730,7 @@ const foldFrom = (self: State | undefined, events: Iterable<Event>): Applied => 
   let state = self
   let index = 0
   for (const event of events) {
-    const applied = state === undefined ? startWith(event) : applyEvent(state, event)
+    const applied = state === undefined ? startWith(event) : apply(state, event)
     if (Result.isFailure(applied)) {
       const { event, path, reason } = applied.failure
       return Result.fail(new EventError({ event, path, reason, index }))
@@ -780,79 +854,6 @@ const nextModelCall = (self: State, purpose: runParts.Purpose): ActionOf<"CallMo
   mistakes: self.mistakes
 })
 
-const applyEvent = (self: State, event: Event): Applied => {
-  if (self.outcome !== undefined && event._tag !== "RunResumed" && !runParts.isDecision(event)) {
-    return unexpected(event, "a run under way (RunResumed first)", `one that ended ${self.outcome._tag}`)
-  }
-  if (self.interrupted !== undefined && self.outcome === undefined && !afterInterruption.has(event._tag)) {
-    return unexpected(event, "a run under way", "one that was interrupted and has to settle what started")
-  }
-  switch (event._tag) {
-    case "RunStarted":
-      return unexpected(event, "no RunStarted after the first event", "a run that has started")
-    case "InputAdded":
-      return applyInputAdded(self, event)
-    case "ConversationFitted":
-      return applyConversationFitted(self, event)
-    case "StepStarted":
-      return applyStepStarted(self, event)
-    case "ModelAnswered":
-      return applyModelAnswered(self, event)
-    case "ModelMistaken":
-      return inStep(self, event, () => ({
-        mistakes: [...self.mistakes, event.problem],
-        usage: addUsage(self.usage, event.usage)
-      }))
-    case "ProgressSaved":
-      return inStep(self, event, () => ({
-        progress: saveProgress(self.progress, event),
-        limited: event.limited,
-        usage: addUsage(self.usage, event.usage)
-      }))
-    case "ApprovalRequested":
-      return self.limited
-        ? outOfSteps(event)
-        : changeCall(self, event, event.callId, ["Requested"], { _tag: "AwaitingApproval" })
-    case "ApprovalDecided":
-      if (self.progress !== undefined) return applyProgressDecided(self, self.progress, event)
-      return changeCall(
-        self,
-        event,
-        event.callId,
-        ["AwaitingApproval"],
-        event.approved
-          ? { _tag: "Approved" }
-          : { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? "The call was denied.") }
-      )
-    case "ToolStarted":
-      return self.limited
-        ? outOfSteps(event)
-        : changeCall(self, event, event.callId, ["Requested", "Approved"], { _tag: "Started" })
-    case "ToolFinished":
-      return applyToolFinished(self, event)
-    case "ChildEvent":
-      return self.progress !== undefined
-        ? applyProgressDecided(self, self.progress, event)
-        : applyChildEvent(self, event)
-    case "RunInterrupted":
-      return updateState(self, event, { interrupted: defined({ reason: event.reason }), step: undefined })
-    case "RunFinished":
-      return applyFinished(self, event)
-    case "RunResumed":
-      return updateState(self, event, {
-        outcome: undefined,
-        interrupted: undefined,
-        // A limit that was never reported, because the process died first, still holds
-        limited: self.limited && self.outcome === undefined && event.maxSteps === undefined,
-        step: undefined,
-        mistakes: [],
-        fresh: true,
-        maxSteps: event.maxSteps ?? self.maxSteps,
-        context: event.context ?? self.context
-      })
-  }
-}
-
 const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
   "ToolFinished",
   "ChildEvent",
@@ -899,7 +900,7 @@ const appendTo = (
   event: Event,
   message: Message.Message
 ): Result.Result<history.Conversation, EventError> =>
-  Result.match(Conversation.append(self, message), {
+  Result.match(history.append(self, message), {
     onFailure: ({ message }) => brokenConversation(event, message),
     onSuccess: Result.succeed
   })
@@ -947,8 +948,9 @@ const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted
   if (action._tag !== "CallModel") {
     return unexpected(event, `what comes next: ${action._tag}`, "a view for a model call")
   }
-  const idOfLast = (one: history.Conversation) => Option.getOrUndefined(Conversation.lastMessage(one))?.id
-  return idOfLast(event.view) === idOfLast(self.conversation) && Conversation.openCalls(event.view).length === 0
+  const idOfLast = (one: history.Conversation) => history.lastMessage(history.asHistory(one))?.id
+  return idOfLast(event.view) === idOfLast(self.conversation) &&
+    history.openBatch(history.asHistory(event.view)).length === 0
     ? updateState(self, event, { view: event.view })
     : unexpected(event, "a view that ends as the conversation does", "one with another end")
 }
@@ -1100,7 +1102,7 @@ const typeOf = (result: ToolResult.ToolResult): string => (ToolResult.isFailure(
 const applyChildEvent = (self: State, event: EventOf<"ChildEvent">): Applied =>
   withCall(self, event, event.callId, ["Started"], (status) => {
     const before = status._tag === "Started" ? status.child : undefined
-    const after = before === undefined ? startChild(self, event) : applyEvent(before, event.event)
+    const after = before === undefined ? startChild(self, event) : apply(before, event.event)
     if (Result.isFailure(after)) {
       const { event: tag, path, reason } = after.failure
       return Result.fail(new EventError({ event: tag, path: [event.callId, ...path], reason }))

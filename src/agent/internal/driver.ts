@@ -21,6 +21,7 @@ import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
+import * as history from "../../conversation/internal/history.ts"
 import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/base.ts"
 import * as RunContext from "../../tool/RunContext.ts"
@@ -495,8 +496,7 @@ const startedEvent = Effect.fnUntraced(function* (
   depth: number
 ) {
   const conversation = yield* startConversation(prepared, begin.options)
-  const hasUser = Conversation.messages(conversation).some((message) => message.role === "user")
-  if (begin.input === undefined && !hasUser) {
+  if (begin.input === undefined && !runParts.hasUserMessage(conversation)) {
     return yield* Effect.fail(
       invalidConversation("expected a user message to answer, got none. Pass an input, or a conversation that has one")
     )
@@ -517,8 +517,8 @@ const startedEvent = Effect.fnUntraced(function* (
 
 const resultOf = <A>({ decode }: Prepared<A>, state: Run.State): Effect.Effect<agentTypes.Result<A>> => {
   const { conversation, outcome, totalSteps: steps, usage } = state
-  const last = Conversation.lastAssistantMessage(conversation)
-  const text = last._tag === "Some" ? Message.text(last.value) : ""
+  const last = history.asHistory(conversation).lastAssistant
+  const text = last === undefined ? "" : Message.text(last)
   const base = { text, conversation, usage, steps, state }
   if (outcome === undefined) return Effect.die(new Error("a run that has not ended has no result"))
   if (outcome._tag === "Completed") {
@@ -561,17 +561,10 @@ const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: Prepared<
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return
   const message = yield* Message.user(input)
-  const fits = Conversation.append(Conversation.empty, message)
+  const fits = history.append(Conversation.empty, message)
   if (Result.isFailure(fits)) return yield* recorder.fail(invalidConversation(fits.failure.message, fits.failure))
   const maxSteps = maxStepsOf(options.maxSteps ?? prepared.maxSteps)
   yield* recorder.recordNow({ _tag: "InputAdded", message, maxSteps })
-})
-
-const withInherited = (options: agentTypes.ResumeOptions, handed: Inherited): agentTypes.ResumeOptions => ({
-  ...options,
-  defects: options.defects ?? handed.defects,
-  modelMistakes: options.modelMistakes ?? handed.modelMistakes,
-  modelRetry: options.modelRetry ?? handed.modelRetry
 })
 
 /** The state to begin with, and the event that made it where the run is fresh. */
@@ -597,7 +590,7 @@ const drive = Effect.fnUntraced(function* <A>(
   caller: Sink
 ): Effect.fn.Return<agentTypes.Result<A>, AgentError.AgentError> {
   const outer = yield* Environment
-  const options = withInherited(begin.options, outer.handed)
+  const options: agentTypes.ResumeOptions = { ...outer.handed, ...defined(begin.options) }
   const context = begin.state?.context ?? begin.options.context ?? (yield* RunContext.RunContext)
   const maxDepth = options.maxDepth ?? outer.maxDepth
   const refuse = (reason: AgentError.Reason) =>
@@ -638,15 +631,12 @@ const silent: Sink = { streaming: false, emit: () => Effect.void }
 const answerOf = <A>(result: agentTypes.Result<A>): Effect.Effect<A, AgentError.RunIncomplete> => {
   if (result.outcome === "Completed") return Effect.succeed(result.output)
   const { state } = result
-  if (result.outcome === "InvalidOutput") {
-    return Effect.fail(
-      new AgentError.RunIncomplete({ outcome: { _tag: "InvalidOutput", issues: result.issues }, state })
-    )
-  }
+  const outcome: runParts.Outcome | undefined =
+    result.outcome === "InvalidOutput" ? { _tag: "InvalidOutput", issues: result.issues } : state.outcome
   // A result is only made of a state that has ended.
-  return state.outcome === undefined
+  return outcome === undefined
     ? Effect.die(new Error("a result without an outcome"))
-    : Effect.fail(new AgentError.RunIncomplete({ outcome: state.outcome, state }))
+    : Effect.fail(new AgentError.RunIncomplete({ outcome, state }))
 }
 
 export type Wrap = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>

@@ -1,9 +1,10 @@
 /**
- * The actions of a run that a model answers: one model call with its request and retries, and one batch of tool calls,
+ * An agent in a run, and the actions that it performs: one model call with its request and retries, and one batch of tool calls,
  * checked, approved where needed, and run.
  */
 
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -21,12 +22,13 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as ConversationError from "../../conversation/ConversationError.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as TokenCounter from "../../conversation/TokenCounter.ts"
-import type * as history from "../../conversation/internal/history.ts"
+import * as history from "../../conversation/internal/history.ts"
 import * as responses from "../../conversation/internal/response.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import { defined } from "../../payload/internal/base.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
+import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import * as boundCall from "../../tool/internal/boundCall.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import * as toolBatch from "../../tool/internal/toolBatch.ts"
@@ -38,7 +40,7 @@ import * as driver from "./driver.ts"
 import * as runParts from "./runParts.ts"
 
 /** The run of an agent under way, with everything that an action needs. `deadline` is in milliseconds of the Clock. */
-export interface Step extends driver.ActiveRun {
+interface Step extends driver.ActiveRun {
   readonly resolved: agentBlueprint.Resolved<unknown>
   readonly budget: agentTypes.Budget | undefined
   readonly deadline: number | undefined
@@ -67,7 +69,7 @@ export const modelFailed = (error: AiError.AiError, model?: string): AgentError.
 const defaultModelMistakes = 2
 
 /** Calls the model once and records its answer, or its mistake. */
-export const callModel = Effect.fnUntraced(function* (step: Step, action: Run.ActionOf<"CallModel">) {
+const callModel = Effect.fnUntraced(function* (step: Step, action: Run.ActionOf<"CallModel">) {
   const { options, recorder, resolved } = step
   const limit = options.modelMistakes ?? defaultModelMistakes
   const mistakes = action.mistakes.length
@@ -87,8 +89,8 @@ export const callModel = Effect.fnUntraced(function* (step: Step, action: Run.Ac
       ? recorder.fail(modelFailed(answered.failure, resolved.definition.model))
       : recorder.recordNow({ _tag: "ModelMistaken", problem })
   }
-  const content = Conversation.relabelCalls(
-    recorder.state().conversation,
+  const content = history.relabelCalls(
+    history.asHistory(recorder.state().conversation),
     withCanonicalNames(answered.success.content, resolved.tools)
   )
   const message = yield* responses.toMessage({ ...answered.success, content })
@@ -448,7 +450,7 @@ const prepareCall = Effect.fnUntraced(function* (
 })
 
 /** Runs the calls of one answer and records their results. */
-export const runTools = Effect.fnUntraced(function* (step: Step, action: Run.ActionOf<"RunTools">) {
+const runTools = Effect.fnUntraced(function* (step: Step, action: Run.ActionOf<"RunTools">) {
   const { recorder } = step
   for (const settled of action.settled) yield* recorder.record(yield* driver.toolFinishedEvent(settled))
   if (recorder.stopping()) return
@@ -468,7 +470,7 @@ export const runTools = Effect.fnUntraced(function* (step: Step, action: Run.Act
  * Asks for the approvals that calls of a conversation need, before decisions about
  * them are taken: a decision counts only for a call whose tool demands one.
  */
-export const requestApprovals = Effect.fnUntraced(function* (step: Step, callIds: ReadonlySet<string>) {
+const requestApprovals = Effect.fnUntraced(function* (step: Step, callIds: ReadonlySet<string>) {
   const action = Run.next(step.recorder.state())
   if (action._tag !== "RunTools") return
   for (const runnable of action.calls) {
@@ -518,8 +520,8 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
 /** Calls of agents run through the driver, so that their events and approvals are this run's. */
 const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): boundCall.BoundCall => {
   const tool = step.resolved.tools.tools.get(call.contract.name)
-  const behind = tool === undefined ? Option.none() : agentTypes.agentOf(tool.tool)
-  if (Option.isNone(behind)) return call
+  const behind = tool && Context.getOption(tool.tool.annotations, agentTypes.BehindTool)
+  if (behind === undefined || Option.isNone(behind)) return call
   const execute = Effect.flatMap(behind.value.agent, (agent) => runChild(step, agent, call, runnable.child, end))
   return { ...call, timeout: Duration.infinity, execute: Option.some(execute) }
 }
@@ -587,3 +589,40 @@ const failureResult = (agent: string, { message, reason }: AgentError.AgentError
   const problem = reason._tag === "DelegateFailed" ? noAnswer(agent, reason.problem ?? reason.error) : message
   return ToolResult.failure("execution_error", problem, { reason: reason._tag })
 }
+
+/** Prepares an agent for one run: its parts are resolved, and its tools can be executed. */
+export const prepare = Effect.fnUntraced(function* <A>(
+  blueprint: agentBlueprint.Blueprint<A>
+): Effect.fn.Return<driver.Prepared<A>, AgentError.Reason> {
+  const resolved = yield* blueprint.resolve
+  const { definition, digest, output, stubs } = resolved
+  if (stubs.length > 0 && !(yield* ToolRuntime.ToolRuntime).stubs) {
+    return yield* Effect.fail(AgentError.makeReason("StubWithoutRuntime", { tools: stubs }))
+  }
+  const stepOf = (run: driver.ActiveRun, deadline: number | undefined): Step => {
+    const { budget = blueprint.budget } = run.options
+    return { ...run, resolved, deadline, budget: budget === "off" ? undefined : budget }
+  }
+  return {
+    digest,
+    maxSteps: definition.maxSteps,
+    structured: agentBlueprint.structuredSteps(resolved),
+    instructions: definition.instructions,
+    stepTimeout: true,
+    accept: (state) => acceptState(blueprint, digest, state),
+    ask: (run, callIds) => requestApprovals(stepOf(run, run.environment.deadline), callIds),
+    perform: (run, action, deadline) =>
+      action._tag === "RunTools" ? runTools(stepOf(run, deadline), action) : callModel(stepOf(run, deadline), action),
+    decode: (text, json) => (output._tag === "Text" ? output.decode(text) : output.decode(json ?? null))
+  }
+})
+
+const acceptState = Effect.fnUntraced(function* (
+  { digestsOfOrigin }: agentBlueprint.Blueprint<unknown>,
+  digest: string,
+  { definition, progress }: Run.State
+) {
+  // A model cannot continue the answer of a delegate.
+  const continues = progress === undefined && (definition === digest || (yield* digestsOfOrigin).includes(definition))
+  if (!continues) return yield* new Run.DefinitionChanged({ expected: digest, found: definition })
+})

@@ -10,7 +10,6 @@ import * as Equal from "effect/Equal"
 import { format } from "effect/Formatter"
 import * as Hash from "effect/Hash"
 import * as Inspectable from "effect/Inspectable"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as SchemaGetter from "effect/SchemaGetter"
@@ -416,10 +415,10 @@ export const makeState = (fields: StateFields): State => new State({ ...absent, 
 
 /** The calls of a conversation that have no result, in the order of the answer that asked for them. */
 export const openParts = (conversation: history.Conversation): ReadonlyArray<Message.ToolCallPart> => {
-  const answer = Option.getOrUndefined(Conversation.lastAssistantMessage(conversation))
-  if (answer === undefined) return []
-  const open = new Set(Conversation.openCalls(conversation).map((part) => part.id))
-  return Message.toolCalls(answer).filter(({ id }) => open.has(id))
+  const known = history.asHistory(conversation)
+  if (known.lastAssistant === undefined) return []
+  const open = new Set(history.openBatch(known).map((part) => part.id))
+  return Message.toolCalls(known.lastAssistant).filter(({ id }) => open.has(id))
 }
 
 /** The open calls of the conversation with their statuses, or the problem. */
@@ -485,9 +484,11 @@ export const disambiguate = (requests: ReadonlyArray<ApprovalRequest>): Readonly
   )
 }
 
+export const hasUserMessage = (conversation: history.Conversation): boolean =>
+  history.toArray(history.asHistory(conversation)).some(({ role }) => role === "user")
+
 /** True for a run with a user message. It has none if it was cut off before its first input was recorded. */
-export const hasInput = (self: State): boolean =>
-  self.pending.length > 0 || Conversation.messages(self.conversation).some(({ role }) => role === "user")
+export const hasInput = (self: State): boolean => self.pending.length > 0 || hasUserMessage(self.conversation)
 
 export const collectRequests = (self: State): ReadonlyArray<ApprovalRequest> => {
   const requests: Array<ApprovalRequest> = []
