@@ -373,39 +373,21 @@ const resultText = (part: Prompt.ToolResultPart): string =>
 
 const recordMessage = (message: Prompt.Message): RequestMessage => {
   if (message.role === "system") return { role: "system", text: message.content }
-  const texts: Array<string> = []
-  const reasoning: Array<string> = []
-  const files: Array<string> = []
-  const toolCalls: Array<{ readonly id: string; readonly name: string; readonly params: unknown }> = []
-  const toolResults: Array<{
-    readonly id: string
-    readonly name: string
-    readonly isFailure: boolean
-    readonly text: string
-  }> = []
-  for (const part of message.content) {
-    switch (part.type) {
-      case "text":
-        texts.push(part.text)
-        break
-      case "reasoning":
-        reasoning.push(part.text)
-        break
-      case "file":
-        files.push(part.mediaType)
-        break
-      case "tool-call":
-        toolCalls.push({ id: part.id, name: part.name, params: part.params })
-        break
-      case "tool-result": {
-        const text = resultText(part)
-        if (message.role === "tool") texts.push(text)
-        toolResults.push({ id: part.id, name: part.name, isFailure: part.isFailure, text })
-        break
-      }
-      default:
-    }
-  }
+  const parts: ReadonlyArray<Prompt.Part> = message.content
+  const reasoning = parts.flatMap((part) => (part.type === "reasoning" ? [part.text] : []))
+  const files = parts.flatMap((part) => (part.type === "file" ? [part.mediaType] : []))
+  const toolCalls = parts.flatMap((part) =>
+    part.type === "tool-call" ? [{ id: part.id, name: part.name, params: part.params }] : []
+  )
+  const toolResults = parts.flatMap((part) =>
+    part.type === "tool-result"
+      ? [{ id: part.id, name: part.name, isFailure: part.isFailure, text: resultText(part) }]
+      : []
+  )
+  const texts =
+    message.role === "tool"
+      ? toolResults.map(({ text }) => text)
+      : parts.flatMap((part) => (part.type === "text" ? [part.text] : []))
   return {
     role: message.role,
     text: texts.join("\n"),
@@ -629,7 +611,7 @@ const streamPart = (part: AnyPart, id: string, size: number): ReadonlyArray<Resp
   switch (part.type) {
     case "text":
       return [
-        { type: "text-start", id, ...(part.metadata === undefined ? {} : { metadata: part.metadata }) },
+        { type: "text-start", id, ...defined({ metadata: part.metadata }) },
         ...splitIntoChunks(part.text, size).map((delta) => ({ type: "text-delta" as const, id, delta })),
         { type: "text-end", id }
       ]
@@ -638,7 +620,7 @@ const streamPart = (part: AnyPart, id: string, size: number): ReadonlyArray<Resp
         { type: "reasoning-start", id },
         ...splitIntoChunks(part.text, size).map((delta) => ({ type: "reasoning-delta" as const, id, delta })),
         // providers send the signature of a reasoning block with its end
-        { type: "reasoning-end", id, ...(part.metadata === undefined ? {} : { metadata: part.metadata }) }
+        { type: "reasoning-end", id, ...defined({ metadata: part.metadata }) }
       ]
     case "tool-call": {
       const text = typeof part.params === "string" ? part.params : JSON.stringify(part.params as Schema.Json) // given as Json
@@ -699,11 +681,6 @@ const completeTurn = (
   return { parts }
 }
 
-interface ScriptedAnswer {
-  readonly turn: Turn
-  readonly index: number
-}
-
 /**
  * Makes the model and its test service as values, for example to hand several
  * scripted models to a registry.
@@ -726,32 +703,24 @@ export const make = Effect.fnUntraced(function* (script: Script, options?: Optio
   const answer = Effect.fnUntraced(function* (
     providerOptions: LanguageModel.ProviderOptions,
     hook: "generateText" | "streamText"
-  ): Effect.fn.Return<ScriptedAnswer, AiError.AiError> {
+  ): Effect.fn.Return<{ readonly turn: Turn; readonly index: number }, AiError.AiError> {
     const request = yield* Ref.modify(requests, (all) => {
       const next = recordRequest(providerOptions, hook, all.length)
       return [next, [...all, next]]
     })
     const entry = typeof script === "function" ? script : script[request.index]
     if (entry === undefined) {
-      const newest = request.messages.at(-1)
-      return yield* refuse(
-        Reason.cases.ScriptExhausted.make({
-          turns,
-          lastRole: newest?.role ?? "none",
-          lastText: shortenText(newest?.text ?? "")
-        }),
-        request.method
-      )
+      const { role: lastRole, text } = request.messages.at(-1) ?? { role: "none", text: "" }
+      const exhausted = Reason.cases.ScriptExhausted.make({ turns, lastRole, lastText: shortenText(text) })
+      return yield* refuse(exhausted, request.method)
     }
     const given = typeof entry === "function" ? entry(request) : entry
     const turn = Effect.isEffect(given) ? yield* given : given
     if (turn.expect !== undefined) {
       const differences = yield* checkExpectation(request, turn.expect)
       if (differences.length > 0) {
-        return yield* refuse(
-          Reason.cases.RequestMismatch.make({ turn: request.index + 1, differences }),
-          request.method
-        )
+        const mismatch = Reason.cases.RequestMismatch.make({ turn: request.index + 1, differences })
+        return yield* refuse(mismatch, request.method)
       }
     }
     if (turn.delay !== undefined) yield* Effect.sleep(turn.delay)
@@ -759,11 +728,7 @@ export const make = Effect.fnUntraced(function* (script: Script, options?: Optio
   })
 
   const failure = (fail: NonNullable<Turn["fail"]>, method: string) =>
-    AiError.make({
-      module: "ScriptedModel",
-      method,
-      reason: toAiErrorReason(fail)
-    })
+    AiError.make({ module: "ScriptedModel", method, reason: toAiErrorReason(fail) })
 
   const model = yield* LanguageModel.make({
     generateText: Effect.fnUntraced(function* (providerOptions) {
@@ -772,24 +737,19 @@ export const make = Effect.fnUntraced(function* (script: Script, options?: Optio
       const { parts, error } = completeTurn(turn, index)
       if (error === undefined) return parts
       const description = typeof error.value === "string" ? error.value : (JSON.stringify(error.value) ?? "error part")
-      return yield* AiError.make({
-        module: "ScriptedModel",
-        method: "generateText",
-        reason: new AiError.InternalProviderError({ description })
-      })
+      return yield* failure({ reason: "InternalProviderError", description }, "generateText")
     }),
     streamText: (providerOptions) =>
       Stream.unwrap(
         Effect.map(answer(providerOptions, "streamText"), ({ turn, index }) => {
-          const hasFailed = turn.fail !== undefined
-          const parts = streamTurn(hasFailed ? { ...turn, finishReason: "missing" } : turn, index, chunkSize)
-          const paced: Stream.Stream<Response.StreamPartEncoded> =
-            turn.chunkDelay === undefined
-              ? Stream.fromIterable(parts).pipe(Stream.rechunk(1))
-              : Stream.fromIterable(parts).pipe(
-                  Stream.mapEffect((part) => Effect.as(Effect.sleep(turn.chunkDelay ?? Duration.zero), part))
-                )
-          return turn.fail === undefined ? paced : Stream.concat(paced, Stream.fail(failure(turn.fail, "streamText")))
+          const { chunkDelay, fail } = turn
+          const parts = streamTurn(fail === undefined ? turn : { ...turn, finishReason: "missing" }, index, chunkSize)
+          const stream = Stream.rechunk(Stream.fromIterable(parts), 1)
+          const paced =
+            chunkDelay === undefined
+              ? stream
+              : Stream.mapEffect(stream, (part) => Effect.as(Effect.sleep(chunkDelay), part))
+          return fail === undefined ? paced : Stream.concat(paced, Stream.fail(failure(fail, "streamText")))
         })
       )
   })

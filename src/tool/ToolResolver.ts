@@ -16,21 +16,7 @@ import * as ToolContract from "./ToolContract.ts"
 import * as boundTool from "./internal/boundTool.ts"
 import * as effectAi from "./internal/effectAi.ts"
 
-/**
- * A contract cannot be turned into a tool here.
- *
- * **Details**
- *
- * - `UnknownTool`: the resolver has no tool of that name; `available` lists those
- *   it has.
- * - `ContractMismatch`: it has one that no longer fits; `part` and `path` (a JSON
- *   Pointer) name the first difference of the two schemas.
- * - `InvalidContract`: a schema of the contract is not acceptable.
- *
- * @category errors
- * @since 0.1.0
- */
-export const BindErrorReason = Schema.TaggedUnion({
+const BindErrorReason = Schema.TaggedUnion({
   UnknownTool: { available: Schema.Array(Schema.String) },
   ContractMismatch: {
     part: Schema.Literals(["parameters", "success", "failure"]),
@@ -41,11 +27,7 @@ export const BindErrorReason = Schema.TaggedUnion({
   InvalidContract: { path: Schema.String, problem: Schema.String }
 })
 
-/**
- * @category errors
- * @since 0.1.0
- */
-export type BindErrorReason = typeof BindErrorReason.Type
+type BindErrorReason = typeof BindErrorReason.Type
 
 const explainReason = BindErrorReason.match({
   UnknownTool: ({ available }) =>
@@ -58,7 +40,15 @@ const explainReason = BindErrorReason.match({
 })
 
 /**
- * A contract cannot be turned into a tool here; see {@link BindErrorReason}.
+ * A contract cannot be turned into a tool here.
+ *
+ * **Details**
+ *
+ * - `UnknownTool`: the resolver has no tool of that name; `available` lists those
+ *   it has.
+ * - `ContractMismatch`: it has one that no longer fits; `part` and `path` (a JSON
+ *   Pointer) name the first difference of the two schemas.
+ * - `InvalidContract`: a schema of the contract is not acceptable.
  *
  * @category errors
  * @since 0.1.0

@@ -100,11 +100,8 @@ export type NonEmptyContent = readonly [Content, ...Array<Content>]
  * @category constructors
  * @since 0.1.0
  */
-export const textPart = (text: string, options?: ProviderOptions): TextPart => ({
-  type: "text",
-  text,
-  ...defined({ options })
-})
+export const textPart = (text: string, options?: ProviderOptions): TextPart =>
+  options === undefined ? { type: "text", text } : { type: "text", text, options }
 
 /**
  * Makes a file part.
@@ -309,12 +306,8 @@ export const success = (value: Schema.Json, content?: NonEmptyContent): Success 
  * @category constructors
  * @since 0.1.0
  */
-export const failure = (type: string, message: string, value?: Schema.Json): Failure => ({
-  _tag: "Failure",
-  type,
-  message,
-  ...defined({ value })
-})
+export const failure = (type: string, message: string, value?: Schema.Json): Failure =>
+  value === undefined ? { _tag: "Failure", type, message } : { _tag: "Failure", type, message, value }
 
 /**
  * Tests for a failure.
