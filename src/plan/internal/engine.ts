@@ -19,6 +19,7 @@ import type { PlanEvent } from "../PlanEvent.ts"
 import * as PlanRun from "../PlanRun.ts"
 import * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
+import * as planFailure from "./planFailure.ts"
 import * as planNames from "./planNames.ts"
 import * as planTransition from "./planTransition.ts"
 
@@ -221,7 +222,7 @@ const journalFailure = (
   const problem =
     "The journal died of a defect, which is a bug. PlanError.causeOf(error) is the cause, in the process where it happened."
   const error = new PlanError.PlanError({ plan: definition.name, reason: { _tag: "JournalFailed", problem } })
-  return PlanError.withCause(error, Cause.squash(cause))
+  return planFailure.withCause(error, Cause.squash(cause))
 }
 
 type Views = ReadonlyArray<PlanEvent<unknown>>
@@ -305,7 +306,7 @@ const viewsOf = (
 const decodePlanOutput = (
   { bound, recorder }: performStep.ActiveRun,
   output: Schema.Json
-): Effect.Effect<unknown, performStep.Failure & { readonly reason: planTransition.ReasonOf<"OutputInvalid"> }> => {
+): Effect.Effect<unknown, performStep.Failure & { readonly reason: planFailure.ReasonOf<"OutputInvalid"> }> => {
   if (bound.output === undefined) return Effect.succeed(output)
   return Effect.mapError(performStep.decodeOutput(bound.output, output, "output"), (error) => {
     const last = Option.getOrUndefined(PlanRun.lastRecord(recorder.state()))
@@ -342,7 +343,10 @@ const failedRun = (
   { bound, recorder }: performStep.ActiveRun,
   { cause, reason }: performStep.Failure
 ): PlanError.PlanError =>
-  PlanError.withCause(new PlanError.PlanError({ plan: bound.definition.name, reason, state: recorder.state() }), cause)
+  planFailure.withCause(
+    new PlanError.PlanError({ plan: bound.definition.name, reason, state: recorder.state() }),
+    cause
+  )
 
 /** The result of a run that has ended, or the error it ended with. */
 const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>

@@ -10,11 +10,9 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import * as AgentError from "../../agent/AgentError.ts"
 import * as AgentEvent from "../../agent/AgentEvent.ts"
 import type * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
@@ -22,7 +20,7 @@ import type { Recorder, RunDepth } from "../../agent/internal/driver.ts"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as Json from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import { defined } from "../../payload/internal/base.ts"
+import { defined, quote } from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundCall from "../../tool/internal/boundCall.ts"
 import * as toolBatch from "../../tool/internal/toolBatch.ts"
@@ -35,9 +33,10 @@ import * as Step from "../Step.ts"
 import * as condition from "./condition.ts"
 import type * as livePlan from "./livePlan.ts"
 import type { ToolArguments } from "./planCheck.ts"
+import * as planFailure from "./planFailure.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
-import type { EventOf, ReasonOf, Rules } from "./planTransition.ts"
+import type { EventOf, Rules } from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
 /**
@@ -78,7 +77,7 @@ export type RunStart =
 
 /** Why a run fails, and the error or defect behind it, which stays out of messages. */
 export interface Failure {
-  readonly reason: PlanError.Reason
+  readonly reason: planFailure.Reason
   readonly cause?: unknown
 }
 
@@ -116,9 +115,6 @@ export interface ActiveRun {
   ) => Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError>
 }
 
-/** The step as logs name it. */
-const stepLabel = ({ live }: StepRun): string => `step ${JSON.stringify(live.definition.name)}`
-
 /** One step under way. */
 interface StepRun {
   readonly run: ActiveRun
@@ -130,85 +126,68 @@ interface StepRun {
   readonly restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
+/** An attempt that also ends where its effect fails or dies. */
+const settled = (step: string, attempt: Effect.Effect<Attempt, unknown>): Effect.Effect<Attempt> =>
+  Effect.catchCause(attempt, (cause) => attemptOfCause(`step ${quote(step)}`, cause))
+
 const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attempt, PlanError.PlanError> => {
   const { decision, run, target } = doing
+  const { step } = delivery
   switch (target._tag) {
-    case "Function":
-      return runFunction(target.target, { ...delivery, decision })
+    case "Function": {
+      const answer = Effect.suspend(() => target.target.execute({ ...delivery, decision }))
+      return settled(step, Effect.map(answer, succeededAttempt))
+    }
     case "Tool":
       return runTool(run, target, delivery, decision?.approved === true)
     case "Agent":
       return Effect.matchCauseEffect(target.agent, {
-        onFailure: (cause) => attemptOfCause(stepLabel(doing), cause),
-        onSuccess: (agent) => performAgent(doing, agent, delivery)
+        onFailure: (cause) => settled(step, Effect.failCause(cause)),
+        onSuccess: (agent) => {
+          const rules = run.rules.found(step, agent)
+          const member = PlanRun.member(run.recorder.state(), step)
+          const child = member && PlanRun.childOf(member)
+          return rules === undefined
+            ? runAgent(run, agent, child?._tag === "Agent" ? child.state : undefined, delivery)
+            : runPlan(run, rules, child?._tag === "Plan" ? child.state : undefined, delivery)
+        }
       })
   }
 }
 
-const performAgent = (
-  { run }: StepRun,
-  agent: agentTypes.Agent<unknown>,
-  delivery: Delivery
-): Effect.Effect<Attempt, PlanError.PlanError> => {
-  const rules = run.rules.found(delivery.step, agent)
-  const member = PlanRun.member(run.recorder.state(), delivery.step)
-  const child = member === undefined ? undefined : PlanRun.childOf(member)
-  return rules === undefined
-    ? runAgent(run, agent, child?._tag === "Agent" ? child.state : undefined, delivery)
-    : runPlan(run, rules, child?._tag === "Plan" ? child.state : undefined, delivery)
-}
-
-/** A reference without a result. */
-class ReferenceMissing extends Data.TaggedError("ReferenceMissing")<{ readonly reason: ReasonOf<"ReferenceFailed"> }> {}
-
-const undelivered = (error: unknown): Attempt =>
-  error instanceof ReferenceMissing
-    ? failedAttempt("ReferenceFailed", PlanError.explain(error.reason), { again: false, reason: error.reason })
-    : { _tag: "Failed", failure: failureOf(error), again: true, cause: error }
-
-/** The delivery whose payload fits the input schema, or the failure without one. */
-const prepareDelivery = (doing: StepRun): Effect.Effect<Delivery | Attempt> => {
+/** Resolves the references of a step and runs its target with their values. */
+const attemptOnce = (doing: StepRun): Effect.Effect<Attempt, PlanError.PlanError> => {
   const { live, run } = doing
-  const { input } = live
-  return deliver(run.bound, run.recorder.state(), live).pipe(
-    Effect.flatMap((delivery) =>
-      input === undefined
-        ? Effect.succeed(delivery)
-        : Effect.match(recode(input, delivery.payload, "input"), {
-            onFailure: (error) => failedAttempt("InputInvalid", error.message, { cause: error }),
-            onSuccess: (payload) => ({ ...delivery, payload })
-          })
-    ),
-    Effect.catch((error) => Effect.succeed(undelivered(error))),
-    Effect.catchCause((cause) => attemptOfCause(stepLabel(doing), cause))
-  )
+  return Effect.matchCauseEffect(deliver(run, live), {
+    onFailure: (cause) => settled(live.definition.name, Effect.failCause(cause)),
+    onSuccess: (delivery) =>
+      Effect.map(performTarget(doing, delivery), (attempt) =>
+        attempt._tag === "Succeeded" ? { ...attempt, delivery } : attempt
+      )
+  })
 }
 
 /** Runs the target, interruptibly; nothing interrupts the check of its output and the record of it. */
 const tryOnce = (doing: StepRun): Effect.Effect<Attempt, PlanError.PlanError> => {
   const { live, target } = doing
   const { timeoutMillis } = live.definition
-  const trying = Effect.flatMap(prepareDelivery(doing), (given) =>
-    "_tag" in given
-      ? Effect.succeed(given)
-      : Effect.map(performTarget(doing, given), (attempt) =>
-          attempt._tag === "Succeeded" ? { ...attempt, delivery: given } : attempt
-        )
-  )
   const limited =
     timeoutMillis === undefined
-      ? trying
-      : Effect.timeoutOrElse(trying, {
+      ? attemptOnce(doing)
+      : Effect.timeoutOrElse(attemptOnce(doing), {
           duration: Duration.millis(timeoutMillis),
-          orElse: () =>
-            Effect.succeed(
-              failedAttempt("Timeout", `The step took longer than its timeout of ${timeoutMillis} ms`, {
-                retryable: true
-              })
-            )
+          orElse: () => {
+            const message = `The step took longer than its timeout of ${timeoutMillis} ms`
+            return Effect.succeed(failedAttempt("Timeout", message, { retryable: true }))
+          }
         })
   return Effect.flatMap(catchSelfInterruption(doing, limited), (attempt) =>
-    attempt._tag === "Succeeded" ? checkOutput(attempt, live.output, target._tag === "Agent") : Effect.succeed(attempt)
+    attempt._tag !== "Succeeded"
+      ? Effect.succeed(attempt)
+      : Effect.match(checkOutput(attempt.output, live.output, target._tag === "Agent"), {
+          onFailure: (failed): Attempt => failed,
+          onSuccess: (output) => ({ ...attempt, output })
+        })
   )
 }
 
@@ -218,13 +197,8 @@ const failedAttempt = (
   more: Partial<Pick<FailedAttempt, "again" | "cause" | "reason">> & { readonly retryable?: boolean } = {}
 ): FailedAttempt => {
   const { again = true, retryable = false, ...rest } = more
-  return { _tag: "Failed", failure: { type, message, retryable }, again, ...rest }
+  return new FailedAttempt({ failure: { type, message, retryable }, again, ...rest })
 }
-
-const selfInterrupted = failedAttempt(
-  "Interrupted",
-  "It interrupted itself, or waited for something that was interrupted"
-)
 
 /** A target that interrupts itself fails its step; the run is not interrupted. */
 const catchSelfInterruption = (
@@ -236,7 +210,10 @@ const catchSelfInterruption = (
       ? // An interruption of this fiber is still pending where it can be interrupted
         Effect.matchCauseEffect(restore(Effect.void), {
           onFailure: () => Effect.failCause(cause),
-          onSuccess: () => Effect.succeed(selfInterrupted)
+          onSuccess: () =>
+            Effect.succeed(
+              failedAttempt("Interrupted", "It interrupted itself, or waited for something that was interrupted")
+            )
         })
       : Effect.failCause(cause)
   )
@@ -290,14 +267,14 @@ const saveMemory = (
   const save = target._tag === "Agent" ? run.bound.memories.get(target.name)?.save : undefined
   if (save === undefined || target._tag !== "Agent") return Effect.void
   return Effect.mapError(restore(save(output)), (error) => {
-    const { message, type } = failureOf(error)
-    const problem = `The answer of the agent ${JSON.stringify(target.name)} could not be saved in its memory: ${type}: ${message}. Resume the run: the agent is not asked again.`
+    const { message, type } = planFailure.failureOf(error)
+    const problem = `The answer of the agent ${quote(target.name)} could not be saved in its memory: ${type}: ${message}. Resume the run: the agent is not asked again.`
     const failed = new PlanError.PlanError({
       plan: run.bound.definition.name,
       reason: { _tag: "JournalFailed", problem },
       state: run.recorder.state()
     })
-    return PlanError.withCause(failed, error)
+    return planFailure.withCause(failed, error)
   })
 }
 
@@ -340,7 +317,7 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
       const live = run.bound.steps[position]
       const target = run.bound.targets[position]
       if (live === undefined || target === undefined) {
-        return yield* Effect.die(new Error(`no step ${JSON.stringify(step)} in the plan that is bound`))
+        return yield* Effect.die(new Error(`no step ${quote(step)} in the plan that is bound`))
       }
       const { recorder } = run
       const status = PlanRun.member(recorder.state(), step)?.status
@@ -355,7 +332,7 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
         decision?.approved === false
           ? failedAttempt(
               "Denied",
-              `The step ${JSON.stringify(step)} was denied${decision.reason === undefined ? "" : `: ${decision.reason}`}`
+              `The step ${quote(step)} was denied${decision.reason === undefined ? "" : `: ${decision.reason}`}`
             )
           : yield* tryWithRetries(doing)
       const event = yield* stepEvent(doing, attempt)
@@ -363,147 +340,115 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
     })
   ).pipe(Effect.withSpan(`step ${step}`, { attributes: { "emissary.step.name": step } }))
 
-/** The values of one reference. */
-interface ResolvedReference {
-  readonly task: string
-  readonly payload: Schema.Json
-  readonly context: string | undefined
-  readonly content: ReadonlyArray<ToolResult.Content>
-  /** The payload in words, where that is not its one rendering. */
-  readonly said?: string
+/** The values of one reference. `words` is the payload in words, where that is not its one rendering. */
+interface ReadValue extends Pick<Step.Input, "task" | "payload" | "context" | "content"> {
+  readonly words?: string
 }
 
 /** The input of a target. */
-interface Delivery {
-  readonly step: string
-  readonly task: string
-  readonly payload: Schema.Json
-  readonly context: string | undefined
-  readonly content: ReadonlyArray<ToolResult.Content>
-}
+type Delivery = Omit<Step.Input, "decision">
 
-const resolvedValue = (value: Schema.Json): ResolvedReference => ({
-  task: planNames.payloadText(value),
-  payload: value,
+const readValue = (payload: Schema.Json, more: Partial<ReadValue> = {}): ReadValue => ({
+  task: planNames.payloadText(payload),
+  payload,
   context: undefined,
-  content: []
+  content: [],
+  ...more
 })
 
-const resolvedInput = (input: PlanRun.ResolvedInput): ResolvedReference => ({
-  task: input.task,
-  payload: input.payload,
-  context: input.context,
-  content: input.content ?? []
-})
-
-const resolvedRecord = (record: PlanRun.StepRecord): ResolvedReference => ({
-  ...resolvedValue(record.output),
-  context: record.context
-})
+const readRecord = ({ context, output }: PlanRun.StepRecord): ReadValue => readValue(output, { context })
 
 /** A band: in words each member under its name, as a payload the object of the outputs. */
-const resolvedGroup = (records: ReadonlyArray<PlanRun.StepRecord>): ResolvedReference => {
-  const said = records.map(({ output, step }) => `[${step}]\n${planNames.payloadText(output)}`).join("\n\n")
-  const payload = Object.fromEntries(records.map(({ output, step }) => [step, output]))
-  return { ...resolvedValue(payload), task: said, said }
+const readBand = (records: ReadonlyArray<PlanRun.StepRecord>): ReadValue => {
+  const words = records.map(({ output, step }) => `[${step}]\n${planNames.payloadText(output)}`).join("\n\n")
+  return readValue(Object.fromEntries(records.map(({ output, step }) => [step, output])), { task: words, words })
 }
 
-interface ReferenceContext {
-  readonly bound: livePlan.BoundPlan
-  readonly state: PlanRun.State
-  readonly step: string
-  readonly slot: string
-}
-
-const referenceMissing = ({ slot, state, step }: ReferenceContext, reference: Reference): ReferenceMissing => {
-  const ran = Array.from(new Set(Chunk.map(state.history, (record) => record.step))).sort()
-  return new ReferenceMissing({
-    reason: { _tag: "ReferenceFailed", step, slot, reference: planFlow.showReference(reference), ran }
-  })
-}
-
-const newestRecord = (
-  where: ReferenceContext,
-  reference: Reference,
-  step: string
-): Effect.Effect<PlanRun.StepRecord, ReferenceMissing> =>
-  Effect.mapError(Effect.fromOption(PlanRun.record(where.state, step)), () => referenceMissing(where, reference))
-
-/** The steps of the band that begins with a step. */
-const groupFrom = (bound: livePlan.BoundPlan, step: string): ReadonlyArray<string> => {
-  const { steps } = bound.definition
-  const first = bound.positions.get(step)
-  return first === undefined ? [step] : steps.slice(first, planFlow.groupEnd(steps, first)).map(({ name }) => name)
-}
-
-const resolveReference = (where: ReferenceContext, reference: Reference): Effect.Effect<ResolvedReference, unknown> => {
-  const { bound, state } = where
+/** Fails with a {@link FailedAttempt}, or with the error of a memory. */
+const resolveReference = (
+  { bound, recorder }: ActiveRun,
+  step: string,
+  slot: string,
+  reference: Reference
+): Effect.Effect<ReadValue, unknown> => {
+  const state = recorder.state()
+  const { content, context, payload } = state.input
+  const recordOf = (name: string) =>
+    Effect.mapError(Effect.fromOption(PlanRun.record(state, name)), () => {
+      const ran = Array.from(new Set(Chunk.map(state.history, (record) => record.step))).sort()
+      const shown = planFlow.showReference(reference)
+      const reason = { _tag: "ReferenceFailed", step, slot, reference: shown, ran } as const
+      return failedAttempt("ReferenceFailed", planFailure.explain(reason), { again: false, reason })
+    })
   switch (reference._tag) {
     case "FromPrev":
       return Effect.succeed(
         Option.match(PlanRun.lastRecord(state), {
-          onNone: () => ({ ...resolvedInput(state.input), task: planNames.payloadText(state.input.payload) }),
-          onSome: resolvedRecord
+          onNone: () => readValue(payload, defined({ context, content })),
+          onSome: readRecord
         })
       )
     case "FromStart":
-      return Effect.succeed(resolvedInput(state.input))
+      return Effect.succeed(readValue(payload, state.input))
     case "FromStep":
     case "FromParallel":
-      return Effect.map(newestRecord(where, reference, reference.step), resolvedRecord)
-    case "FromParallelAll":
+      return Effect.map(recordOf(reference.step), readRecord)
+    case "FromParallelAll": {
+      const first = bound.positions.get(reference.step) ?? -1
       return Effect.map(
-        Effect.forEach(groupFrom(bound, reference.step), (step) => newestRecord(where, reference, step)),
-        resolvedGroup
+        Effect.forEach(planFlow.stepsAt(bound.definition, first), ({ name }) => recordOf(name)),
+        readBand
       )
+    }
     case "FromMemory":
-      return Effect.map(bound.memories.get(reference.agent)?.text ?? Effect.succeed(""), resolvedValue)
+      return Effect.map(bound.memories.get(reference.agent)?.text ?? Effect.succeed(""), (text) => readValue(text))
     case "FromAgent":
       return Effect.map(bound.memories.get(reference.agent)?.output ?? Effect.succeed(""), (output) =>
-        resolvedValue(output ?? "")
+        readValue(output ?? "")
       )
     case "Literal":
-      return Effect.succeed(resolvedValue(reference.value))
+      return Effect.succeed(readValue(reference.value))
   }
 }
-
-const contextParts = ({ context, payload, said }: ResolvedReference): ReadonlyArray<string> =>
-  [context ?? "", said ?? planNames.payloadText(payload)].filter((part) => part !== "")
 
 /** Text inputs, and agents and plans without an input schema, receive a band in words. */
-const payloadFor = (
-  { definition, input, target }: livePlan.LiveStep,
-  { payload, said }: ResolvedReference
-): Schema.Json => {
+const payloadFor = ({ definition, input, target }: livePlan.LiveStep, { payload, words }: ReadValue): Schema.Json => {
   const inWords = input === undefined ? target._tag !== "Function" : stepSchema.readsText(definition)
-  return inWords ? (said ?? payload) : payload
+  return inWords ? (words ?? payload) : payload
 }
 
-/**
- * The input of a step. Fails with `ReferenceMissing`, or with the error of a memory.
- */
+/** The input of a step, whose payload fits its schema. Fails as {@link resolveReference}. */
 const deliver = Effect.fnUntraced(function* (
-  bound: livePlan.BoundPlan,
-  state: PlanRun.State,
+  run: ActiveRun,
   live: livePlan.LiveStep
 ): Effect.fn.Return<Delivery, unknown> {
-  const { definition } = live
+  const { definition, input } = live
   const { context, name: step } = definition
-  const where = { bound, state, step }
-  const task = yield* resolveReference({ ...where, slot: "task" }, definition.task)
+  const read = yield* resolveReference(run, step, "task", definition.task)
   const many = context !== undefined && planFlow.isReferenceList(context)
-  const parts = yield* Effect.forEach(planFlow.contextReferences(context), (reference, index) =>
-    Effect.map(resolveReference({ ...where, slot: many ? `context[${index}]` : "context" }, reference), contextParts)
-  )
-  const joined = parts.flat().join("\n\n")
-  return {
-    step,
-    task: task.task,
-    payload: payloadFor(live, task),
-    context: joined === "" ? undefined : joined,
-    content: task.content
+  const parts: Array<string> = []
+  for (const [index, reference] of planFlow.contextReferences(context).entries()) {
+    const { payload, words, ...side } = yield* resolveReference(
+      run,
+      step,
+      many ? `context[${index}]` : "context",
+      reference
+    )
+    parts.push(side.context ?? "", words ?? planNames.payloadText(payload))
   }
+  const joined = parts.filter((part) => part !== "").join("\n\n")
+  const { content, task } = read
+  const given = payloadFor(live, read)
+  const payload =
+    input === undefined ? given : yield* Effect.mapError(recode(input, given, "input"), misfit("InputInvalid"))
+  return { step, task, payload, context: joined === "" ? undefined : joined, content }
 })
+
+/** The failure of a payload that does not fit its schema. */
+const misfit =
+  (type: "InputInvalid" | "OutputInvalid", advice = "") =>
+  (error: PayloadError.PayloadError): FailedAttempt =>
+    failedAttempt(type, `${error.message}${advice}`, { cause: error })
 
 /** The input of a run. A payload that is absent or null is the task. */
 export const resolveInput = (
@@ -524,13 +469,13 @@ export const resolveInput = (
   })
 }
 
-const readsInput = (step: livePlan.LiveStep, isFirst: boolean): boolean =>
-  step.definition.task._tag === "FromStart" || (isFirst && step.definition.task._tag === "FromPrev")
-
 /** The input schema of the first step that has one and reads the input. */
 const inputSchemaOf = ({ definition, steps }: livePlan.BoundPlan): stepSchema.StepCodec | undefined => {
   const firsts = planFlow.groupEnd(definition.steps, 0)
-  return steps.find((step, index) => step.input !== undefined && readsInput(step, index < firsts))?.input
+  return steps.find(({ definition: { task }, input }, index) => {
+    const readsInput = task._tag === "FromStart" || (index < firsts && task._tag === "FromPrev")
+    return input !== undefined && readsInput
+  })?.input
 }
 
 /**
@@ -547,32 +492,13 @@ export const coercePayload = (bound: livePlan.BoundPlan, payload: Schema.Json): 
   )
 }
 
-const runFunction = (
-  target: Step.FunctionTarget,
-  delivery: Delivery & Pick<Step.Input, "decision">
-): Effect.Effect<Attempt> =>
-  Effect.suspend(() => target.execute(delivery)).pipe(
-    Effect.map(succeededAttempt),
-    Effect.catchCause((cause) => attemptOfCause(`step ${JSON.stringify(delivery.step)}`, cause))
-  )
-
-/** Context that has no parameter of its own comes before the task. */
-const joinText = ({ context, task }: Delivery): string =>
-  [context ?? "", task].filter((part) => part !== "").join("\n\n")
-
 /** The arguments of a call; nothing when the payload has to be them, and is no object. */
-const toolArgumentsOf = (how: ToolArguments, delivery: Delivery): Json.JsonObject | undefined => {
-  if (how._tag === "Payload") {
-    if (!Json.isObject(delivery.payload)) return undefined
-    return how.context === undefined || delivery.context === undefined
-      ? delivery.payload
-      : { ...delivery.payload, [how.context]: delivery.context }
-  }
-  if (how.context === undefined) return { [how.task]: joinText(delivery) }
-  return {
-    [how.task]: delivery.task,
-    ...(delivery.context === undefined ? undefined : { [how.context]: delivery.context })
-  }
+const toolArgumentsOf = (how: ToolArguments, { context, payload, task }: Delivery): Json.JsonObject | undefined => {
+  const side = how.context === undefined || context === undefined ? {} : { [how.context]: context }
+  if (how._tag === "Payload") return Json.isObject(payload) ? { ...payload, ...side } : undefined
+  // Context that has no parameter of its own comes before the task
+  const before = how.context === undefined ? [context ?? ""] : []
+  return { [how.task]: [...before, task].filter((part) => part !== "").join("\n\n"), ...side }
 }
 
 const isRetryable = new Set(["timeout_error", "remote_unavailable"])
@@ -591,10 +517,8 @@ const runTool = Effect.fnUntraced(function* (
   const state = recorder.state()
   const args = toolArgumentsOf(target.arguments, delivery)
   if (args === undefined) {
-    return failedAttempt(
-      "InputInvalid",
-      `expected an object, the arguments of the tool ${JSON.stringify(target.name)}, as the payload that the task refers to`
-    )
+    const expected = `an object, the arguments of the tool ${quote(target.name)}, as the payload that the task refers to`
+    return failedAttempt("InputInvalid", `expected ${expected}`)
   }
   const request = { id: `${step}:${state.iterations}`, name: target.name, arguments: args }
   const prepared = yield* boundCall.prepare(bound.tools, request, {
@@ -620,35 +544,32 @@ const runTool = Effect.fnUntraced(function* (
 /** The input of an agent: context, content and task, each as a part of its own. */
 const agentInput = ({ content, context, task }: Delivery): agentTypes.Input => {
   if (context === undefined && content.length === 0) return task
-  const before = [...(context === undefined ? [] : [ToolResult.textPart(context)]), ...content]
-  const [first, ...rest] = task === "" ? before : [...before, ToolResult.textPart(task)]
+  const parts = (text = "") => (text === "" ? [] : [ToolResult.textPart(text)])
+  const [first, ...rest] = [...parts(context), ...content, ...parts(task)]
   return first === undefined ? task : [first, ...rest]
 }
 
 const agentAttempt = (agent: string, result: agentTypes.Result<unknown>): Attempt => {
-  const name = JSON.stringify(agent)
+  const name = quote(agent)
+  const failed = (message: string) => failedAttempt(result.outcome, message)
   switch (result.outcome) {
     case "Completed": {
       const { outcome } = result.state
       const output = outcome?._tag === "Completed" ? outcome.output : undefined
-      return succeededAttempt(output ?? (output === null ? null : result.text))
+      return succeededAttempt(output === undefined ? result.text : output)
     }
     case "AwaitingApproval":
       return { _tag: "Paused" }
     case "MaxSteps":
-      return failedAttempt("MaxSteps", `The agent ${name} used up its ${result.steps} steps before it answered`)
-    case "InvalidOutput":
-      return failedAttempt(
-        "InvalidOutput",
-        `The answer of the agent ${name} does not fit its output schema: ${PayloadError.render("", result.issues)}`
-      )
+      return failed(`The agent ${name} used up its ${result.steps} steps before it answered`)
+    case "InvalidOutput": {
+      const problems = PayloadError.render("", result.issues)
+      return failed(`The answer of the agent ${name} does not fit its output schema: ${problems}`)
+    }
     case "Stopped":
-      return failedAttempt("Stopped", `The provider ended the answer of the agent ${name}: ${result.finishReason}`)
+      return failed(`The provider ended the answer of the agent ${name}: ${result.finishReason}`)
     case "Interrupted":
-      return failedAttempt(
-        "Interrupted",
-        `The agent ${name} was interrupted${result.reason === undefined ? "" : `: ${result.reason}`}`
-      )
+      return failed(`The agent ${name} was interrupted${result.reason === undefined ? "" : `: ${result.reason}`}`)
   }
 }
 
@@ -683,11 +604,8 @@ const runAgent = (
         : sink.streaming
           ? watched(agent.resumeStream(child, again))
           : agent.resume(child, again)
-    const attempt = running.pipe(
-      Effect.map((result) => agentAttempt(agent.name, result)),
-      Effect.catchCause((cause) => attemptOfCause(`step ${JSON.stringify(step)}`, cause))
-    )
-    return Effect.raceFirst(attempt, Deferred.await(broken))
+    const attempt = Effect.map(running, (result) => agentAttempt(agent.name, result))
+    return Effect.raceFirst(settled(step, attempt), Deferred.await(broken))
   })
 
 const planAttempt = ({ recorder }: ActiveRun, result: PlanRun.Result<unknown>): Effect.Effect<Attempt> => {
@@ -712,13 +630,14 @@ const planErrorAttempt = (
   const { reason } = error
   if (reason._tag === "JournalFailed" || outer.failures.journal !== undefined) return Effect.fail(error)
   if (reason._tag !== "StepFailed") return Effect.succeed(failedAttempt(reason._tag, error.message, { cause: error }))
-  return Effect.succeed({
-    _tag: "Failed",
-    failure: reason.failure,
-    again: true,
-    reason: { ...reason, path: [step, ...reason.path] },
-    cause: Option.getOrUndefined(PlanError.causeOf(error))
-  })
+  return Effect.succeed(
+    new FailedAttempt({
+      failure: reason.failure,
+      again: true,
+      reason: { ...reason, path: [step, ...reason.path] },
+      cause: planFailure.causeOf(error)
+    })
+  )
 }
 
 /** Runs or resumes a plan. Fails when the run cannot be written. */
@@ -731,13 +650,8 @@ const runPlan = (
   const { level, options, raise, recorder, sink } = outer
   const { step } = delivery
   if (level.depth > level.maxDepth) {
-    return Effect.succeed(
-      failedAttempt(
-        "MaxDepth",
-        `expected at most ${level.maxDepth} plans and agents inside each other, found one more: ${JSON.stringify(rules.definition.name)}. Look for a plan that runs itself.`,
-        { again: false }
-      )
-    )
+    const message = `expected at most ${level.maxDepth} plans and agents inside each other, found one more: ${quote(rules.definition.name)}. Look for a plan that runs itself.`
+    return Effect.succeed(failedAttempt("MaxDepth", message, { again: false }))
   }
   const nested = (event: PlanRun.Event): PlanRun.Event => ({ _tag: "NestedChanged", at: event.at, step, event })
   const journal: livePlan.Journal = (events) => recorder.record(...events.map(nested))
@@ -785,44 +699,28 @@ const recode = (
 ): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
   Effect.flatMap(decodeOutput(schema, value, what), Json.encode(schema, { what, onExcessProperty: "ignore" }))
 
-/** The same; a text that does not fit, and is JSON, is taken as that JSON. */
-const recodeText = (
-  schema: stepSchema.StepCodec,
-  value: Schema.Json,
-  what: string
-): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
-  Effect.catch(recode(schema, value, what), (error) =>
-    typeof value !== "string"
-      ? Effect.fail(error)
-      : Effect.matchEffect(Json.parse(value), {
-          onFailure: () => Effect.fail(error),
-          onSuccess: (json) => recode(schema, json, what)
-        })
-  )
-
 /** Advice for the author of a plan about a text. It is not for models. */
 export const outputAdvice = ". It is a text: the agent, or the plan, of this step needs an `output` of its own"
 
-/** Checks the output of a step. `isText` is true for targets that answer in texts. */
-const checkOutput = (
-  attempt: SucceededAttempt,
+/** The output as JSON that fits its schema. An agent answers in texts: one that does not fit, and is JSON, is that JSON. */
+const checkOutput = Effect.fnUntraced(function* (
+  output: Schema.Json,
   schema: stepSchema.StepCodec | undefined,
-  isText: boolean
-): Effect.Effect<Attempt> =>
-  Effect.matchEffect(Json.check(attempt.output, { what: "the output" }), {
-    onFailure: (error) =>
-      Effect.succeed(failedAttempt("OutputNotJson", `expected JSON: ${error.message}`, { again: false })),
-    onSuccess: (json) =>
-      schema === undefined
-        ? Effect.succeed({ ...attempt, output: json })
-        : Effect.match((isText ? recodeText : recode)(schema, json, "output"), {
-            onFailure: (error): Attempt => {
-              const advice = isText && typeof json === "string" ? outputAdvice : ""
-              return failedAttempt("OutputInvalid", `${error.message}${advice}`, { cause: error })
-            },
-            onSuccess: (output) => ({ ...attempt, output })
-          })
-  })
+  isAgent: boolean
+): Effect.fn.Return<Schema.Json, FailedAttempt> {
+  const json = yield* Effect.mapError(Json.check(output, { what: "the output" }), ({ message }) =>
+    failedAttempt("OutputNotJson", `expected JSON: ${message}`, { again: false })
+  )
+  if (schema === undefined) return json
+  const recoded = recode(schema, json, "output")
+  if (!isAgent || typeof json !== "string") return yield* Effect.mapError(recoded, misfit("OutputInvalid"))
+  return yield* Effect.catch(recoded, (error) =>
+    Effect.matchEffect(Json.parse(json), {
+      onFailure: () => Effect.fail(misfit("OutputInvalid", outputAdvice)(error)),
+      onSuccess: (parsed) => Effect.mapError(recode(schema, parsed, "output"), misfit("OutputInvalid", outputAdvice))
+    })
+  )
+})
 
 interface SucceededAttempt {
   readonly _tag: "Succeeded"
@@ -831,16 +729,19 @@ interface SucceededAttempt {
   readonly delivery?: Delivery
 }
 
-interface FailedAttempt {
-  readonly _tag: "Failed"
+/**
+ * An attempt that failed.
+ *
+ * - `again`: true if another attempt may end differently.
+ * - `reason`: the reason of the run's error, where it is more than that this step failed.
+ * - `cause`: the error or defect, which stays out of messages.
+ */
+class FailedAttempt extends Data.TaggedClass("Failed")<{
   readonly failure: PlanRun.StepFailure
-  /** True if another attempt may end differently. */
   readonly again: boolean
-  /** The reason of the run's error, where it is more than that this step failed. */
-  readonly reason?: PlanError.Reason
-  /** The error or defect, which stays out of messages. */
+  readonly reason?: planFailure.Reason
   readonly cause?: unknown
-}
+}> {}
 
 type Attempt =
   | SucceededAttempt
@@ -852,56 +753,8 @@ type Attempt =
 
 const succeededAttempt = (output: Schema.Json): SucceededAttempt => ({ _tag: "Succeeded", output })
 
-const stringAt = (u: unknown, key: string): string | undefined => {
-  const found = Predicate.hasProperty(u, key) ? u[key] : undefined
-  return typeof found === "string" && found !== "" ? found : undefined
-}
-
-/** A typed error as data. */
-const failureOf = (error: unknown): PlanRun.StepFailure => {
-  if (error instanceof AgentError.AgentError) {
-    const { reason } = error
-    return {
-      type: reason._tag,
-      message: error.message,
-      retryable: reason._tag === "ModelFailed" && reason.retryable
-    }
-  }
-  return {
-    type: stringAt(error, "_tag") ?? stringAt(error, "name") ?? "Error",
-    message: typeof error === "string" ? error : (stringAt(error, "message") ?? "no message"),
-    retryable:
-      (Predicate.hasProperty(error, "retryable") && error.retryable === true) ||
-      (Predicate.hasProperty(error, "isRetryable") && error.isRetryable === true)
-  }
-}
-
-const defectName = (defect: Error): string => {
-  const own = defect.constructor.name
-  return own === "" || own === "Error" ? defect.name : own
-}
-
-/** The kind of a defect without its message; its members may throw. */
-const defectKind = (defect: unknown): string => {
-  if (!(defect instanceof Error)) return `a value that is not an Error (${defect === null ? "null" : typeof defect})`
-  const name = Result.getOrElse(
-    Result.try(() => defectName(defect)),
-    () => ""
-  )
-  return typeof name === "string" && name !== "" ? `the defect ${name.slice(0, 100)}` : "a defect"
-}
-
-const diedAttempt = (who: string, cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {
-  const defect = Cause.squash(cause)
-  const message = `It died of ${defectKind(defect)}, which is a bug. It is logged, and PlanError.causeOf(error) in the process where it happened.`
-  return Effect.as(
-    Effect.logError(`${who} failed unexpectedly`, cause),
-    failedAttempt("Defect", message, { cause: defect })
-  )
-}
-
-/** The attempt that a cause ends, with `who` for the log. An interruption stays one. */
-const attemptOfCause = (who: string, cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {
+/** The attempt that a cause ends, with `place` for the log. An interruption stays one. */
+const attemptOfCause = (place: string, cause: Cause.Cause<unknown>): Effect.Effect<Attempt> => {
   if (Cause.hasInterrupts(cause)) return Effect.interrupt
   const errors = cause.reasons.filter(Cause.isFailReason).map(({ error }) => error)
   const conclude = errors.find((error) => error instanceof Step.Conclude)
@@ -909,11 +762,16 @@ const attemptOfCause = (who: string, cause: Cause.Cause<unknown>): Effect.Effect
   const pause = errors.find((error) => error instanceof Step.Pause)
   if (pause !== undefined) return Effect.succeed({ _tag: "Paused", reason: pause.reason })
   const [error] = errors
+  if (error instanceof FailedAttempt) return Effect.succeed(error)
   if (errors.length > 0) {
-    const failure = failureOf(error)
-    return Effect.succeed({ _tag: "Failed", failure, again: true, cause: error })
+    return Effect.succeed(new FailedAttempt({ failure: planFailure.failureOf(error), again: true, cause: error }))
   }
-  return diedAttempt(who, cause)
+  const defect = Cause.squash(cause)
+  const message = `It died of ${planFailure.defectKind(defect)}, which is a bug. It is logged, and PlanError.causeOf(error) in the process where it happened.`
+  return Effect.as(
+    Effect.logError(`${place} failed unexpectedly`, cause),
+    failedAttempt("Defect", message, { cause: defect })
+  )
 }
 
 /** True if a route of the step has a predicate. */
@@ -926,22 +784,19 @@ interface RouteFailure extends Failure {
 }
 
 /** The failure of a predicate; signals of steps are failures here. */
-const predicateFailed = (
+const predicateFailed = Effect.fnUntraced(function* (
   step: string,
   to: string,
   predicate: string,
   cause: Cause.Cause<unknown>
-): Effect.Effect<never, RouteFailure> =>
-  Effect.flatMap(
-    attemptOfCause(`the predicate ${JSON.stringify(predicate)} of step ${JSON.stringify(step)}`, cause),
-    (attempt) => {
-      const error = Cause.squash(cause)
-      const failure = attempt._tag === "Failed" ? attempt.failure : failureOf(error)
-      const reason = { _tag: "PredicateFailed", step, to, predicate, failure } as const
-      const recorded = { ...failure, type: reason._tag, message: PlanError.explain(reason) }
-      return Effect.fail({ reason, cause: error, recorded })
-    }
-  )
+): Effect.fn.Return<never, RouteFailure> {
+  const attempt = yield* attemptOfCause(`the predicate ${quote(predicate)} of step ${quote(step)}`, cause)
+  const error = Cause.squash(cause)
+  const failure = attempt._tag === "Failed" ? attempt.failure : planFailure.failureOf(error)
+  const reason = { _tag: "PredicateFailed", step, to, predicate, failure } as const
+  const recorded = { ...failure, type: reason._tag, message: planFailure.explain(reason) }
+  return yield* Effect.fail({ reason, cause: error, recorded })
+})
 
 const chooseTarget = Effect.fnUntraced(function* (
   { bound, recorder }: ActiveRun,
@@ -955,7 +810,7 @@ const chooseTarget = Effect.fnUntraced(function* (
     for (const { to, when } of routes) {
       const ask = (name: string): Effect.Effect<boolean, RouteFailure> => {
         const predicate = bound.predicates.get(name)
-        if (predicate === undefined) return Effect.die(new Error(`no predicate ${JSON.stringify(name)}`))
+        if (predicate === undefined) return Effect.die(new Error(`no predicate ${quote(name)}`))
         const asked = Effect.suspend(() => predicate({ step, ...subject }))
         return Effect.catchCause(asked, (cause) => predicateFailed(step, to, name, cause))
       }

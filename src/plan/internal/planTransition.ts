@@ -15,8 +15,8 @@ import * as runParts from "../../agent/internal/runParts.ts"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/base.ts"
 import type { PlanDefinition } from "../PlanDefinition.ts"
-import type * as PlanError from "../PlanError.ts"
 import * as PlanRun from "../PlanRun.ts"
+import type * as planFailure from "./planFailure.ts"
 import * as planFlow from "./planFlow.ts"
 import * as stepSchema from "./stepSchema.ts"
 
@@ -53,9 +53,6 @@ export type Action =
 
 /** One kind of event. */
 export type EventOf<Tag extends PlanRun.Event["_tag"]> = Extract<PlanRun.Event, { readonly _tag: Tag }>
-
-/** One kind of reason of a failed run. */
-export type ReasonOf<Tag extends PlanError.Reason["_tag"]> = Extract<PlanError.Reason, { readonly _tag: Tag }>
 
 /**
  * An event does not fit the state it was applied to: events are missing, out of order or
@@ -572,7 +569,7 @@ const nextInGroup = (self: PlanRun.State, members: ReadonlyArray<PlanRun.Member>
     : finishAction(failed)
 }
 
-type InvalidDecision = ReasonOf<"InvalidDecision">
+type InvalidDecision = planFailure.ReasonOf<"InvalidDecision">
 
 /** A step or call that waits: `path` are the steps of outer plans, then of the agent and its calls. */
 interface WaitingItem {

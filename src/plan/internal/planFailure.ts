@@ -1,0 +1,141 @@
+/**
+ * Failures of runs: their reasons as data and as sentences, and the errors and defects behind them.
+ */
+
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as AgentError from "../../agent/AgentError.ts"
+import { quote } from "../../payload/internal/base.ts"
+import * as PlanRun from "../PlanRun.ts"
+
+/** The reason of a failed run; `PlanError` has the documentation. */
+export const Reason = Schema.TaggedUnion({
+  StepFailed: { step: Schema.String, path: Schema.Array(Schema.String), failure: PlanRun.StepFailure },
+  ReferenceFailed: {
+    step: Schema.String,
+    slot: Schema.String,
+    reference: Schema.String,
+    ran: Schema.Array(Schema.String)
+  },
+  PredicateFailed: {
+    step: Schema.String,
+    to: Schema.String,
+    predicate: Schema.String,
+    failure: PlanRun.StepFailure
+  },
+  MaxIterationsExceeded: { limit: Schema.Int, next: Schema.String },
+  PlanChanged: { expected: Schema.String, found: Schema.String },
+  OutputInvalid: { step: Schema.String, failure: PlanRun.StepFailure },
+  InvalidDecision: {
+    callId: Schema.String,
+    path: Schema.optionalKey(Schema.Array(Schema.String)),
+    problem: Schema.Literals(["unknown", "ambiguous", "repeated", "notWaiting", "over"]),
+    outcome: Schema.optionalKey(Schema.String),
+    waiting: Schema.Array(Schema.Struct({ callId: Schema.String, path: Schema.Array(Schema.String) }))
+  },
+  JournalFailed: { problem: Schema.String },
+  InputInvalid: { problem: Schema.String }
+})
+
+export type Reason = typeof Reason.Type
+
+/** One kind of reason. */
+export type ReasonOf<Tag extends Reason["_tag"]> = Extract<Reason, { readonly _tag: Tag }>
+
+/** A reason as a sentence. */
+export const explain = (reason: Reason): string => {
+  switch (reason._tag) {
+    case "StepFailed":
+      return `Step ${quote(reason.step)} failed with ${reason.failure.type}: ${reason.failure.message}`
+    case "ReferenceFailed":
+      return `Step ${quote(reason.step)}, ${reason.slot}: expected a result for ${reason.reference}, found that only ${JSON.stringify(reason.ran)} ran. A route skipped it; refer to a step that always runs.`
+    case "PredicateFailed":
+      return `Step ${quote(reason.step)}: the predicate ${quote(reason.predicate)} of the route to ${quote(reason.to)} failed with ${reason.failure.type}: ${reason.failure.message}`
+    case "MaxIterationsExceeded":
+      return `expected to end within ${reason.limit} iterations, found that ${quote(reason.next)} would be next. Look for a loop whose condition never changes, or resume with a larger maxIterations.`
+    case "PlanChanged":
+      return `expected to resume the plan ${reason.expected}, found ${reason.found}: it was edited since. Resume it with the plan it began with, or start a new run.`
+    case "OutputInvalid":
+      return `Step ${quote(reason.step)} returned an output that does not fit the output schema of the plan: ${reason.failure.message}`
+    case "InvalidDecision":
+      return explainDecision(reason)
+    case "JournalFailed":
+      return reason.problem
+    case "InputInvalid":
+      return `${reason.problem}. Encode the input with a schema, Schema.toCodecJson for example, before you pass it to the plan.`
+  }
+}
+
+const maxShown = 20
+
+const explainDecision = (reason: ReasonOf<"InvalidDecision">): string => {
+  const { callId, outcome, waiting } = reason
+  const problem = {
+    unknown: waiting.some((other) => other.callId === callId)
+      ? "it waits, but at another path"
+      : "nothing of that name waits",
+    ambiguous: "several wait under that name; name one by its path",
+    repeated: "the list has two decisions about it",
+    notWaiting: "it does not wait, or not any more",
+    over: `the run is over${outcome === undefined ? "" : ` (${outcome})`}`
+  }[reason.problem]
+  const shown = waiting.slice(0, maxShown).map(showPath).join(", ")
+  const more = waiting.length - maxShown
+  const others = shown === "" ? "Nothing waits." : `Waiting: ${shown}${more > 0 ? ` and ${more} more` : ""}.`
+  return `expected a decision about something that waits, found one about ${showPath(reason)}: ${problem}. ${others}`
+}
+
+const showPath = ({ callId, path }: { readonly callId: string; readonly path?: ReadonlyArray<string> }): string =>
+  [...(path ?? []), callId].map(quote).join(" > ")
+
+// Errors and defects behind a failure may hold anything that a step worked on. They stay out of
+// reasons, messages, JSON and every printed error.
+const causes = new WeakMap<object, unknown>()
+
+/** Keeps the error or defect behind an error, if there is one. */
+export const withCause = <E extends object>(error: E, cause: unknown): E => {
+  if (cause !== undefined) causes.set(error, cause)
+  return error
+}
+
+export const causeOf = (error: object): unknown => causes.get(error)
+
+const stringAt = (u: unknown, key: string): string | undefined => {
+  const found = Predicate.hasProperty(u, key) ? u[key] : undefined
+  return typeof found === "string" && found !== "" ? found : undefined
+}
+
+/** A typed error as data. */
+export const failureOf = (error: unknown): PlanRun.StepFailure => {
+  if (error instanceof AgentError.AgentError) {
+    const { reason } = error
+    return {
+      type: reason._tag,
+      message: error.message,
+      retryable: reason._tag === "ModelFailed" && reason.retryable
+    }
+  }
+  return {
+    type: stringAt(error, "_tag") ?? stringAt(error, "name") ?? "Error",
+    message: typeof error === "string" ? error : (stringAt(error, "message") ?? "no message"),
+    retryable:
+      (Predicate.hasProperty(error, "retryable") && error.retryable === true) ||
+      (Predicate.hasProperty(error, "isRetryable") && error.isRetryable === true)
+  }
+}
+
+const defectName = (defect: Error): string => {
+  const own = defect.constructor.name
+  return own === "" || own === "Error" ? defect.name : own
+}
+
+/** The kind of a defect without its message; its members may throw. */
+export const defectKind = (defect: unknown): string => {
+  if (!(defect instanceof Error)) return `a value that is not an Error (${defect === null ? "null" : typeof defect})`
+  const name = Result.getOrElse(
+    Result.try(() => defectName(defect)),
+    () => ""
+  )
+  return typeof name === "string" && name !== "" ? `the defect ${name.slice(0, 100)}` : "a defect"
+}
