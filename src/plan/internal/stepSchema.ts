@@ -4,7 +4,6 @@
 
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
-import * as Json from "../../payload/Json.ts"
 import * as base from "../../payload/internal/base.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 
@@ -73,7 +72,7 @@ export interface Mistake<Message extends string> {
 
 /** A schema inside the document that its references are about. */
 export interface Located {
-  readonly root: Json.JsonObject
+  readonly root: base.JsonObject
   readonly schema: Schema.Json
 }
 
@@ -81,22 +80,22 @@ export interface Located {
 const maxHops = 32
 
 export const ownKeyword = (json: Schema.Json | undefined, key: string): Schema.Json | undefined =>
-  Json.isObject(json) && Object.hasOwn(json, key) ? json[key] : undefined
+  base.isObject(json) ? base.own(json, key) : undefined
 
-export const locate = (root: Json.JsonObject): Located => ({ root, schema: root })
+export const locate = (root: base.JsonObject): Located => ({ root, schema: root })
 
 /** Documents inside of another one. */
 const documents = new WeakSet<object>()
 
 /** A document that can be put inside of another one: its references stay about itself. */
-export const documentOf = (json: Json.JsonObject): Json.JsonObject => {
+export const documentOf = (json: base.JsonObject): base.JsonObject => {
   const copy = { ...json }
   documents.add(copy)
   return copy
 }
 
 const locateInside = ({ root }: Located, schema: Schema.Json): Located => ({
-  root: Json.isObject(schema) && documents.has(schema) ? schema : root,
+  root: base.isObject(schema) && documents.has(schema) ? schema : root,
   schema
 })
 
@@ -107,19 +106,9 @@ export const resolveRefs = (at: Located): Located | undefined => {
     const ref: Schema.Json | undefined = ownKeyword(current, "$ref")
     if (ref === undefined) return current === undefined ? undefined : locateInside(at, current)
     if (typeof ref !== "string" || !ref.startsWith("#")) return undefined
-    current = followRef(at.root, ref.slice(1))
+    current = base.getAt(at.root, ref.slice(1))
   }
   return undefined
-}
-
-const followRef = (root: Json.JsonObject, pointer: string): Schema.Json | undefined => {
-  if (pointer === "") return root
-  let current: Schema.Json | undefined = root
-  for (const token of pointer.split("/").slice(1)) {
-    const key = token.includes("~") ? token.replaceAll("~1", "/").replaceAll("~0", "~") : token
-    current = base.isArray(current) ? current[Number(key)] : ownKeyword(current, key)
-  }
-  return current
 }
 
 /** The members of a union, if the schema is one. */
@@ -149,16 +138,15 @@ export const typesOf = ({ schema }: Located): ReadonlyArray<string> | undefined 
   return base.isArray(type) ? type.filter((one) => typeof one === "string") : undefined
 }
 
-const typeOf = (json: Schema.Json): string =>
-  json === null ? "null" : Array.isArray(json) ? "array" : Number.isInteger(json) ? "integer" : typeof json
+const typeOf = (json: Schema.Json): string => (Number.isInteger(json) ? "integer" : base.kindOf(json))
 
-export const propertiesOf = (at: Located): Json.JsonObject => {
+export const propertiesOf = (at: Located): base.JsonObject => {
   const found = ownKeyword(at.schema, "properties")
-  return Json.isObject(found) ? found : {}
+  return base.isObject(found) ? found : {}
 }
 
 export const propertyAt = (at: Located, key: string): Located | undefined => {
-  const found = ownKeyword(ownKeyword(at.schema, "properties"), key)
+  const found = base.own(propertiesOf(at), key)
   return found === undefined ? undefined : locateInside(at, found)
 }
 
@@ -186,10 +174,29 @@ export const makeConflictSearch = (): ConflictSearch => ({ left: 50_000 })
  * the fields of both. A value that is not known, or deeper, can fit; then the step fails that reads it.
  */
 export const schemaConflict = (
-  given: Json.JsonObject,
-  taken: Json.JsonObject,
+  given: base.JsonObject,
+  taken: base.JsonObject,
   search: ConflictSearch = makeConflictSearch()
 ): string | undefined => conflictAt(locate(given), locate(taken), "", maxDepth, search)
+
+/** One way to fit a schema: a value has to fit each of the parts. A schema that is not known has none. */
+type Alternative = ReadonlyArray<Located>
+
+/** Combinations of the members of unions inside an intersection. Others count as fitting. */
+const maxAlternatives = 1_000
+
+/** Unions and intersections, and references to them, as a list of alternatives. */
+const alternativesOf = (at: Located, search: ConflictSearch, depth = maxDepth): ReadonlyArray<Alternative> => {
+  const schema = resolveRefs(at)
+  if (schema === undefined || depth === 0 || search.left-- <= 0) return [[]]
+  const inner = (part: Located) => alternativesOf(part, search, depth - 1)
+  let found: ReadonlyArray<Alternative> = unionMembers(schema)?.flatMap(inner) ?? [[]]
+  for (const part of intersectionParts(schema).map(inner)) {
+    if (found.length * part.length > maxAlternatives) continue
+    found = found.flatMap((before) => part.map((after) => [...before, ...after]))
+  }
+  return found.map((parts) => [schema, ...parts])
+}
 
 const conflictAt = (
   given: Located,
@@ -198,34 +205,33 @@ const conflictAt = (
   depth: number,
   search: ConflictSearch
 ): string | undefined => {
-  const g = resolveRefs(given)
-  const t = resolveRefs(taken)
-  if (g === undefined || t === undefined || depth === 0 || search.left-- <= 0) return undefined
-  const go = (g: Located, t: Located) => conflictAt(g, t, field, depth - 1, search)
-  const place = field === "" ? "" : `${base.quote(field)} `
-  if (t.schema === false) return `${place}takes nothing`
-  return (
-    everyReason(unionMembers(g), (member) => go(member, t)) ??
-    everyReason(unionMembers(t), (member) => go(g, member)) ??
-    someReason(intersectionParts(g), (part) => go(part, t)) ??
-    someReason(intersectionParts(t), (part) => go(g, part)) ??
-    valueConflict(g, t, place, search) ??
-    fieldConflict(g, t, field, depth, search)
+  if (depth === 0 || search.left-- <= 0) return undefined
+  const takes = alternativesOf(taken, search)
+  return everyReason(alternativesOf(given, search), (gives) =>
+    everyReason(takes, (parts) =>
+      someReason(gives, (give) => someReason(parts, (take) => partConflict(give, take, field, depth, search)))
+    )
   )
 }
 
-/** The first reason, if there is one for every member. */
+const partConflict = (given: Located, taken: Located, field: string, depth: number, search: ConflictSearch) => {
+  const place = field === "" ? "" : `${base.quote(field)} `
+  if (taken.schema === false) return `${place}takes nothing`
+  return valueConflict(given, taken, place, search) ?? fieldConflict(given, taken, field, depth, search)
+}
+
+/** The first reason, if there is one for every alternative. */
 const everyReason = (
-  members: ReadonlyArray<Located> | undefined,
-  reason: (member: Located) => string | undefined
+  alternatives: ReadonlyArray<Alternative>,
+  reason: (parts: Alternative) => string | undefined
 ): string | undefined => {
-  const reasons: Array<string> = []
-  for (const member of members ?? []) {
-    const found = reason(member)
+  let first: string | undefined
+  for (const parts of alternatives) {
+    const found = reason(parts)
     if (found === undefined) return undefined
-    reasons.push(found)
+    first ??= found
   }
-  return reasons[0]
+  return first
 }
 
 const someReason = <A>(parts: Iterable<A>, reason: (part: A) => string | undefined): string | undefined => {
@@ -328,64 +334,34 @@ export type Discriminant =
   | { readonly _tag: "Literals"; readonly literals: ReadonlyArray<string>; readonly exhaustive: boolean }
 
 /** Undefined output: any text. A schema of which only the name is known can be anything. */
-export const readDiscriminant = (output: PlanDefinition.SchemaRef | undefined, field: string): Discriminant =>
-  output === undefined
-    ? { _tag: "NotAnObject" }
-    : output.json === undefined
-      ? { _tag: "Unknown" }
-      : readDiscriminantJson(output.json, field)
-
-const readDiscriminantJson = (json: Json.JsonObject, field: string): Discriminant => {
-  const looks = makeConflictSearch()
-  const objects: Array<Located> = []
-  const certain = flattenUnion(locate(json), maxDepth, looks, (leaf) => {
-    if (ownKeyword(leaf.schema, "properties") === undefined) return false
-    objects.push(leaf)
-    return typesOf(leaf)?.every((type) => type === "object") ?? false
-  })
-  if (objects.length === 0) return { _tag: "NotAnObject" }
-  const literals = new Set<string>()
-  const fields = new Set<string>()
-  let declared = false
-  let exhaustive = certain
-  for (const object of objects) {
-    for (const key of Object.keys(propertiesOf(object))) fields.add(key)
-    const found = propertyAt(object, field)
-    if (found === undefined) {
-      exhaustive = false
-      continue
-    }
-    declared = true
-    const only = flattenUnion(found, maxDepth, looks, (leaf) => {
-      const values = literalValues(leaf) ?? []
-      const strings = values.filter((value) => typeof value === "string")
-      for (const value of strings) literals.add(value)
-      return values.length > 0 && strings.length === values.length
-    })
-    if (!only || !requiredKeys(object).includes(field)) exhaustive = false
+export const readDiscriminant = (output: PlanDefinition.SchemaRef | undefined, field: string): Discriminant => {
+  if (output === undefined) return { _tag: "NotAnObject" }
+  if (output.json === undefined) return { _tag: "Unknown" }
+  const search = makeConflictSearch()
+  const alternatives = alternativesOf(locate(output.json), search)
+  const fields = new Set(alternatives.flat().flatMap((part) => Object.keys(propertiesOf(part))))
+  if (!fields.has(field)) {
+    const isObject = alternatives.flat().some(({ schema }) => ownKeyword(schema, "properties") !== undefined)
+    return isObject ? { _tag: "NoField", fields: Array.from(fields) } : { _tag: "NotAnObject" }
   }
-  return declared
-    ? { _tag: "Literals", literals: Array.from(literals), exhaustive }
-    : { _tag: "NoField", fields: Array.from(fields) }
+  const literals = new Set<string>()
+  // Every alternative is read, also after one that is not as it should be.
+  const isCertain = alternatives.map((parts) => {
+    const values = parts.flatMap((part) => propertyAt(part, field) ?? [])
+    const isListed = values.map((value) => readLiterals(value, search, literals)).some(Boolean)
+    return isListed && parts.some(isOnlyObject) && parts.some((part) => requiredKeys(part).includes(field))
+  })
+  return { _tag: "Literals", literals: Array.from(literals), exhaustive: isCertain.every(Boolean) }
 }
 
-/**
- * Visits a schema, and the members of unions and intersections in it. Whether all members of a union, or one
- * of an intersection, were as the visitor wants them.
- */
-const flattenUnion = (
-  at: Located,
-  depth: number,
-  looks: ConflictSearch,
-  visit: (leaf: Located) => boolean
-): boolean => {
-  const resolved = resolveRefs(at)
-  if (resolved === undefined || depth === 0 || looks.left-- <= 0) return false
-  const go = (part: Located) => flattenUnion(part, depth - 1, looks, visit)
-  // Every member is visited, also after one that is not as it should be.
-  const members = unionMembers(resolved)?.map(go)
-  const parts = intersectionParts(resolved).map(go)
-  return [visit(resolved), members?.every(Boolean) ?? false, ...parts].some(Boolean)
+/** Adds the strings that a schema lists. True if it takes nothing else. */
+const readLiterals = (at: Located, search: ConflictSearch, literals: Set<string>): boolean => {
+  const isListed = alternativesOf(at, search).map((parts) => {
+    const lists = parts.flatMap((part) => [literalValues(part) ?? []])
+    for (const value of lists.flat()) if (typeof value === "string") literals.add(value)
+    return lists.some((values) => values.length > 0 && values.every((value) => typeof value === "string"))
+  })
+  return isListed.every(Boolean)
 }
 
 const routableCache = new WeakMap<
