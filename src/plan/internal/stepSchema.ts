@@ -364,33 +364,9 @@ const readLiterals = (at: Located, search: ConflictSearch, literals: Set<string>
   return isListed.every(Boolean)
 }
 
-const routableCache = new WeakMap<
-  PlanDefinition.StepDefinition,
-  { readonly of: PlanDefinition.PlanDefinition; readonly steps: ReadonlySet<string> }
->()
-
 /** The steps that the output of a step can name. An output that is not declared is unknown. */
 export const routeValues = (output: PlanDefinition.SchemaRef | undefined, field: string): Discriminant =>
   output === undefined ? { _tag: "Unknown" } : readDiscriminant(output, field)
-
-const findRoutable = (
-  { steps }: PlanDefinition.PlanDefinition,
-  { output, routesBy }: PlanDefinition.StepDefinition
-): ReadonlySet<string> => {
-  if (routesBy === undefined) return new Set()
-  const outside = steps.flatMap(({ name, parallel }) => (parallel ? [] : [name]))
-  const found = routeValues(output, routesBy)
-  switch (found._tag) {
-    case "Literals": {
-      const literals = new Set(found.literals)
-      return new Set(outside.filter((name) => literals.has(name)))
-    }
-    case "Unknown":
-      return new Set(outside)
-    default:
-      return new Set()
-  }
-}
 
 /**
  * The steps that the output of `step` can name, which are those that were
@@ -398,14 +374,13 @@ const findRoutable = (
  * known by its name.
  */
 export const routable = (
-  definition: PlanDefinition.PlanDefinition,
-  step: PlanDefinition.StepDefinition
+  { steps }: PlanDefinition.PlanDefinition,
+  { output, routesBy }: PlanDefinition.StepDefinition
 ): ReadonlySet<string> => {
-  const known = routableCache.get(step)
-  if (known?.of === definition) return known.steps
-  const steps = findRoutable(definition, step)
-  routableCache.set(step, { of: definition, steps })
-  return steps
+  const found = routesBy === undefined ? undefined : routeValues(output, routesBy)
+  const literals = new Set(found?._tag === "Literals" ? found.literals : [])
+  const isNamed = (name: string) => found?._tag === "Unknown" || literals.has(name)
+  return new Set(steps.flatMap(({ name, parallel }) => (!parallel && isNamed(name) ? [name] : [])))
 }
 
 /** Its input is text and nothing else: a band, which is text and an object, is the text then. */
@@ -416,24 +391,16 @@ export const readsText = ({ input }: PlanDefinition.StepDefinition): boolean => 
   return types !== undefined && types.every((type) => type === "string")
 }
 
-const targetFields = { target: Schema.String, problems: Schema.String }
+const targetFields = { target: Schema.String, message: Schema.String }
 
 /** A payload that does not fit the input schema of the function. */
 export class InputInvalid extends Schema.TaggedError<InputInvalid>("effect-emissary/plan/InputInvalid")(
   "InputInvalid",
   targetFields
-) {
-  override get message(): string {
-    return this.problems
-  }
-}
+) {}
 
 /** An answer that does not fit the output schema of the function. */
 export class OutputInvalid extends Schema.TaggedError<OutputInvalid>("effect-emissary/plan/OutputInvalid")(
   "OutputInvalid",
   targetFields
-) {
-  override get message(): string {
-    return this.problems
-  }
-}
+) {}

@@ -95,7 +95,7 @@ export const makeTarget = (
       ? Effect.succeed(payload)
       : Effect.mapError(
           Json.decode(input, lenientOptions("input"))(payload),
-          ({ message }) => new stepSchema.InputInvalid({ target: name, problems: message })
+          ({ message }) => new stepSchema.InputInvalid({ target: name, message })
         )
   const encode = (answer: unknown): Effect.Effect<Schema.Json, stepSchema.OutputInvalid> =>
     output === undefined
@@ -103,7 +103,7 @@ export const makeTarget = (
         Effect.succeed(answer as Schema.Json)
       : Effect.mapError(
           Json.encode(output, lenientOptions("output"))(answer),
-          ({ message }) => new stepSchema.OutputInvalid({ target: name, problems: message })
+          ({ message }) => new stepSchema.OutputInvalid({ target: name, message })
         )
   return {
     [planNames.targetTypeId]: { _R: (_: never) => _ },
