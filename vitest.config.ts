@@ -28,7 +28,7 @@ export default defineConfig({
     // time for two busy cores: a timeout is there for what hangs, and no test waits for it
     testTimeout: 60_000,
     hookTimeout: 180_000,
-    // what a passing test logs (failures under test, examples that print) is noise
+    // the output of passing tests is noise: failures under test, examples that print
     silent: "passed-only",
     projects: [
       { extends: true, test: { name: "process", include: processTests } },

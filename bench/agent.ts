@@ -1,5 +1,5 @@
 /**
- * What a step of a run costs in the library, by the length of the run and by the
+ * The cost of a step of a run in the library, by the length of the run and by the
  * number of tools (L10).
  *
  * `node bench/agent.ts` runs agents on a model that answers at once with one tool

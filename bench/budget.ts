@@ -1,5 +1,5 @@
 /**
- * What measuring, fitting and repairing a conversation costs, by its length (L10).
+ * The cost of measuring, truncating and repairing a conversation, by its length (L10).
  *
  * `node bench/budget.ts` prints the time per message for conversations of 1,000 and
  * of 10,000 messages, and the ratio: near 1 means linear. It fails when a ratio is

@@ -1,6 +1,6 @@
 /**
- * What adding a message costs, by the length of the conversation, and what the
- * next prompt costs, by what of it was converted before (L10).
+ * The cost of adding a message, by the length of the conversation, and of the next
+ * prompt, by the part of it that was converted before (L10).
  *
  * `node bench/conversation.ts` prints the time per message for conversations of
  * 1,000 and of 10,000 messages, and the ratio: near 1 means that the cost of a

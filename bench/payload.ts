@@ -1,5 +1,5 @@
 /**
- * What the door costs: `Json.parse` and `Json.check` against a bare
+ * The cost of reading untrusted JSON: `Json.parse` and `Json.check` against a bare
  * `JSON.parse`, as ratios, so that the numbers mean the same on any machine.
  *
  *     node bench/payload.ts

@@ -1,9 +1,9 @@
 /**
- * What one fact of a plan costs, by the length of the run it is applied to (L10).
+ * The cost of one event of a plan, by the length of the run it is applied to (L10).
  *
  * `node bench/plan.ts` prints the time per step of runs of 100, 1,000 and 10,000 steps,
- * for the fold alone and together with encoding each fact, and the ratio to the shortest:
- * near 1 means that the cost of a fact does not depend on the run. It fails when a ratio
+ * for the fold alone and together with encoding each event, and the ratio to the shortest:
+ * near 1 means that the cost of an event does not depend on the run. It fails when a ratio
  * is above 2.
  */
 import { DateTime, Effect, Result } from "effect"

@@ -1,5 +1,5 @@
 /**
- * What one event costs, by the length of the run it is applied to (L10).
+ * The cost of one event, by the length of the run it is applied to (L10).
  *
  * `node bench/run-state.ts` prints the time per step of runs of 100 and of 10,000
  * steps, for the fold alone and together with encoding each event, and the ratio:

@@ -103,7 +103,7 @@ const write = (path: string, text: string): void => {
 export const generate = (): ReadonlyArray<DocModule> => {
   const config = {
     extends: relative(generated, join(root, "tsconfig.json")),
-    // an example may end with a value that the reader is shown and nobody uses
+    // an example may end with an unused value, shown to the reader
     compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
     include: ["**/*.ts"]
   }

@@ -118,7 +118,7 @@ const circlesOf = (modules: ReadonlyMap<string, Module>): ReadonlyArray<Readonly
   return circles
 }
 
-/** What a barrel exports, by its name, with the file that declares it. */
+/** The exports of a barrel, by name, with the file that declares each. */
 const exportsOf = (
   modules: ReadonlyMap<string, Module>,
   path: string,

@@ -2,7 +2,7 @@
  * Completes package-lock.json with the platform packages of other machines.
  *
  * `npm install` leaves an optional platform package out of the lockfile when the registry it talks to does not
- * carry it, and `npm ci` then refuses the lockfile on every machine. The exact version stands in
+ * carry it, and `npm ci` then refuses the lockfile on every machine. The exact version is in
  * `optionalDependencies` of the parent, and the platform in the package's name, so the entry can be written here.
  * Run it after each `npm install`.
  */

@@ -1,6 +1,6 @@
 /**
  * `npm run pictures` draws the plans of the examples into docs/plans.md: between `<!-- picture: <example> -->` and
- * `<!-- end -->` stands what `Picture.toMermaid` gives for the plan that `examples/<example>/plan.ts` exports.
+ * `<!-- end -->` it writes the result of `Picture.toMermaid` for the plan that `examples/<example>/plan.ts` exports.
  * With `--check` nothing is written, and pictures that are out of date are an error.
  */
 import { readFileSync, writeFileSync } from "node:fs"

@@ -1,5 +1,5 @@
 /**
- * How many files a reader opens to follow a story through the library: `npm run stories`, from the build.
+ * Counts the files that a reader opens to follow a story through the library: `npm run stories`, from the build.
  *
  * Every function of `dist` is instrumented as it is loaded and records that it was entered. Of the entries of a story:
  *

@@ -1,6 +1,6 @@
 /**
- * What `npm test` runs: the static checks side by side, then the tests. The first failure ends it, after the checks
- * that run beside it were heard. Arguments go to vitest: `npm test -- test/payload`.
+ * Runs `npm test`: the static checks side by side, then the tests. The first failure ends it, after the checks
+ * that run beside it have reported. Arguments go to vitest: `npm test -- test/payload`.
  */
 import { spawn } from "node:child_process"
 import { readFileSync } from "node:fs"

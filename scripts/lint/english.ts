@@ -60,7 +60,7 @@ export const inComment = (value: string): ReadonlyArray<Finding> => {
   return [{ offset: text.indexOf(opening), word: `${opening} ...`, hint: "begin with the subject" }, ...found]
 }
 
-/** Whether a string of the source is a text for people: it holds words with a space between them. */
+/** Tests if a string of the source is a text for people: it has words with a space between them. */
 export const isProse = (text: string): boolean => /[a-z]+[,:]? [a-z]+/i.test(text)
 
 /** Functions of the test framework whose first argument is a name. */

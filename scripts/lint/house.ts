@@ -42,7 +42,7 @@ type Rule = (context: RuleContext) => Record<string, (node: Node) => void>
 
 const rooms = ["payload", "tool", "conversation", "agent", "plan", "interop", "node"]
 
-/** What each room may import besides itself, `internal/` included. `index` is the root barrel of the package. */
+/** The rooms that each room may import, `internal/` included. `index` is the root barrel of the package. */
 const arrows: Record<string, ReadonlyArray<string>> = {
   payload: [],
   tool: ["payload"],
@@ -210,7 +210,7 @@ const effectOnly: Rule = (context) => {
 
 const enclosing = /Statement$|Declaration$|^VariableDeclarator$|^PropertyDefinition$|^Property$|^ReturnStatement$/
 
-/** `as` is allowed inside, each one with a line that says why it is sound; never to or through `any`/`unknown`. */
+/** `as` is allowed inside, each one with a line that states why it is sound; never to or through `any`/`unknown`. */
 const soundCasts: Rule = (context) => {
   const inPrivate = isPrivate(inSrc(context.filename)?.path ?? [])
   const visit = (node: Node) => {
@@ -233,7 +233,7 @@ const soundCasts: Rule = (context) => {
     const from = statement.loc.start.line - 1
     const to = node.loc.end.line
     const explained = context.sourceCode.getAllComments().some((comment) => {
-      // the doc comment of a public export speaks to users and says nothing of a cast
+      // the doc comment of a public export is for users and does not count for a cast
       const isDoc = !inPrivate && comment.type === "Block" && comment.value.startsWith("*")
       return !isDoc && comment.loc.end.line >= from && comment.loc.start.line <= to
     })

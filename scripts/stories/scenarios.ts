@@ -8,7 +8,7 @@ import { Checkpoint, Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { Tool, Toolkit } from "effect/ai"
 
-/** What is measured, in the order of the table. */
+/** The measured parts, in the order of the table. */
 export const parts = {
   build: "building the agent's layer, one tool",
   first: "first run: prompt, tool call, answer",

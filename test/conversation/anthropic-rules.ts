@@ -1,7 +1,7 @@
 import type { Schema } from "effect"
 
 /**
- * What Anthropic refuses in `system` and `messages` of a request, written down from
+ * The rules of Anthropic for `system` and `messages` of a request, written down from
  * its documentation and without any code of the library.
  */
 export const anthropicRules = (history: unknown): ReadonlyArray<string> => {

@@ -25,7 +25,7 @@ expectTypeOf<ReturnType<typeof response.fromResponseParts>>().toEqualTypeOf<
   Result.Result<response.ResponseContent, ConversationError.ConversationError>
 >()
 
-// @ts-expect-error a user message says something
+// @ts-expect-error a user message has content
 void Message.user([])
 
 // @ts-expect-error users do not call tools

@@ -9,7 +9,7 @@ export interface JsonObject {
 export const list = <S extends Schema.Top>(item: S, maximum: number, minimum = 0) =>
   Schema.Array(item).check(Schema.isMinLength(minimum), Schema.isMaxLength(maximum))
 
-/** Text that says something. */
+/** Text that is not blank. */
 export const Said = Schema.String.check(Schema.makeFilter((text) => text.trim() !== "", { expected: "text" }))
 
 /** Keys that the library does not know. */

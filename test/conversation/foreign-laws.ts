@@ -1,4 +1,4 @@
-/** What holds for each foreign form of a conversation, whatever the provider. */
+/** The laws of each foreign form of a conversation, for every provider. */
 import { assert, describe, it } from "@effect/vitest"
 import { type Arbitrary, Effect, Result, Schema } from "effect"
 import { Conversation, ConversationError, Message, PayloadError, ToolResult } from "effect-emissary"
@@ -9,7 +9,7 @@ import { heldBy, sendableTo } from "./foreign-transcript.ts"
 export interface Format<Foreign> {
   readonly name: "openai" | "anthropic"
   readonly foreign: Arbitrary.Arbitrary<Foreign>
-  /** What the provider refuses. */
+  /** The violations that the provider refuses. */
   readonly rules: (foreign: unknown) => ReadonlyArray<string>
   readonly read: (
     foreign: unknown
@@ -34,7 +34,7 @@ export const answered = (part: Message.ToolCallPart, result: ToolResult.ToolResu
     Effect.flatMap(Conversation.addToolResult({ callId: part.id, result }))
   )
 
-/** Where a foreign history that has another form is refused. */
+/** The place at which a foreign history of another form is refused. */
 export const issues = <Foreign>({ read }: Format<Foreign>, foreign: unknown) =>
   Effect.map(Effect.flip(read(foreign)), (error) => {
     assert(error instanceof PayloadError.PayloadError, error.message)

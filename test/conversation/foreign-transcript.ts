@@ -58,7 +58,7 @@ const result = (format: Format, given: ToolResult.ToolResult): ToolResult.ToolRe
   return { ...given, content: orHello(given.content.filter(keep)) }
 }
 
-/** What of the transcript the format can hold. */
+/** The part of the transcript that the format can hold. */
 export const heldBy = (
   format: Format,
   self: Conversation.Conversation

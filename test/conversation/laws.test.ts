@@ -24,7 +24,7 @@ describe("CONV-2 invalid states do not exist", () => {
     Effect.gen(function* () {
       const message = yield* Message.user("x")
       for (const role of ["bot", null, 7, undefined, "constructor"]) {
-        // What a caller without types could pass
+        // A value that a caller without types could pass
         const result = Conversation.append(Conversation.empty, { ...message, role } as unknown as Message.Message)
         assert(Result.isFailure(result))
         assert(result.failure.reason._tag === "UnknownRole")

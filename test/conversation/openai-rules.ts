@@ -1,7 +1,7 @@
 import type { Schema } from "effect"
 
 /**
- * What OpenAI refuses in the messages of a request, written down from its
+ * The rules of OpenAI for the messages of a request, written down from its
  * documentation and without any code of the library.
  */
 export const openaiRules = (messages: unknown): ReadonlyArray<string> => {

@@ -304,7 +304,7 @@ describe("CONV-8 repair", () => {
         const { conversation, repairs } = yield* Conversation.repair(messages)
         const after = Conversation.messages(conversation)
         assert.strictEqual((yield* Effect.result(Effect.fromResult(Conversation.fromMessages(after))))._tag, "Success")
-        // Nothing appears or vanishes without being told
+        // Nothing appears or vanishes without a report
         const count = (tag: ConversationError.Repair["_tag"]) => repairs.filter(({ _tag }) => _tag === tag).length
         assert.strictEqual(after.length, messages.length - count("MessageDropped") + count("CallSealed"))
         const again = yield* Conversation.repair(after)

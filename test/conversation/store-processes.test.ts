@@ -50,7 +50,7 @@ const append = Effect.fn(function* (text: string) {
   return yield* store.append(id, [yield* Message.user(text)])
 })
 
-/** What has to hold after a writer died: what is there is whole, and the next writer goes on. */
+/** The laws after a writer died: the stored value is whole, and the next writer continues. */
 const check = Effect.fnUntraced(function* (allowed: ReadonlyArray<Option.Option<ReadonlyArray<string>>>) {
   const found = yield* load
   assert.deepInclude(allowed, found)
@@ -129,7 +129,7 @@ describe("CONV-9 a process killed at any point of a write", () => {
           all.filter((text) => done.includes(text)),
           done
         )
-        // What was being written when the process died may be there too
+        // The write under way when the process died may have taken place
         assert.isAtMost(all.length - done.length, 12)
       }),
     minutes(5)

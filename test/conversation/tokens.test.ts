@@ -11,7 +11,7 @@ const folder = new URL("./corpus/", import.meta.url)
 const corpus = readdirSync(folder).map((name) => ({ name, text: readFileSync(new URL(name, folder), "utf8") }))
 const real = TokenCounter.fromEncoder(encode)
 
-/** One token for each character, so that sizes can be told by hand. */
+/** One token for each character, so that sizes can be counted by hand. */
 const characters: TokenCounter.TokenCounter = { count: (text) => text.length }
 
 const chat = Conversation.make({ system: "abc" }).pipe(Effect.flatMap(Conversation.addUser("12345")))

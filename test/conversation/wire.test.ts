@@ -129,7 +129,7 @@ describe("CONV-8 wire", () => {
       assert(error._tag === "PayloadError" && error.reason._tag === "Secret")
       assert.strictEqual(error.reason.path, "/messages/0/metadata/api_key")
       assert.notInclude(error.message, "sk-1")
-      // What a caller without types could pass
+      // A value that a caller without types could pass
       const redacted = { hidden: Redacted.make("sk-2") } as unknown as { readonly hidden: string }
       const other = yield* Conversation.addUser(Conversation.empty, "x", { metadata: redacted }).pipe(
         Effect.flatMap(Conversation.codec.encode),

@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { requireBuild, root, run } from "../package/run.ts"
 
-/** What each example must print, in this order. The quickstart has a test of its own. */
+/** The lines that each example must print, in this order. The quickstart has a test of its own. */
 const expected: Record<string, ReadonlyArray<string>> = {
   "compose-in-an-app": [
     `ada: 200 {"answer":"Order 42 has been shipped."}`,
@@ -118,7 +118,7 @@ const expected: Record<string, ReadonlyArray<string>> = {
   ]
 }
 
-/** What must stand there exactly so often. */
+/** Lines that must appear exactly this often. */
 const times: Record<string, Record<string, number>> = {
   // A refund runs once, and only after the yes
   approval: { "(refund runs)": 1, "(get_balance runs)": 1 },

@@ -17,7 +17,7 @@ const TruncateOptions = Schema.Struct({
   keep_system_prompt: Schema.optionalKey(Schema.Boolean)
 })
 
-/** What became of a case: the conversation, what the operations returned, and the refusal if there was one. */
+/** The result of a case: the conversation, what the operations returned, and the refusal if there was one. */
 interface Outcome {
   readonly self: Conversation.Conversation
   readonly returns: ReadonlyArray<unknown>

@@ -1,4 +1,4 @@
-/** What the table looks at in an error of the library. */
+/** The part of an error that the table compares. */
 interface Facts {
   /** The `_tag` of the error. */
   readonly tag: string

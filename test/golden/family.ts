@@ -1,4 +1,4 @@
-/** What the runners of golden cases have in common: how cases are read, compared and judged. */
+/** The common part of the runners of golden cases: how cases are read, compared and judged. */
 import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
@@ -78,9 +78,9 @@ export const Case = Schema.Struct({
   /** The adapter of a riffer case. */
   group: Schema.optionalKey(Schema.String),
   era: Schema.optionalKey(Schema.Literals(["older", "documented", "newest"])),
-  /** What a strict library does in place of a poor recording. */
+  /** The behaviour of a strict library in place of a poor recording. */
   deviation: Schema.optionalKey(Schema.Struct({ expect: JsonObject, reason: Schema.String })),
-  /** Whether a conversation case records what a provider accepts; `strict` allows other ways if not. */
+  /** True if a conversation case records a history that a provider accepts; `strict` allows other ways if not. */
   lawful: Schema.optionalKey(Schema.Boolean),
   strict: Schema.optionalKey(
     Schema.Struct({ refuse: Schema.optionalKey(Schema.Array(Schema.String)), repair: Schema.optionalKey(JsonObject) })
@@ -122,7 +122,7 @@ export interface Runner {
   readonly inVocabulary?: (golden: Case) => Case
 }
 
-/** How a case can be met, and the judgements that have it met this way. */
+/** A way to meet a case, and the judgements that have it met this way. */
 interface Way {
   readonly expect: Json
   readonly by: ReadonlyArray<Review>

@@ -51,7 +51,7 @@ const known = new Set("id role content tool_calls tool_call_id error_type tokens
 
 type Refusal = PayloadError.PayloadError | ConversationError.ConversationError
 
-/** Makes a message of ours, whatever the role says: the laws are for the conversation. */
+/** Makes a message of ours, whatever its role: the laws are for the conversation. */
 export const fromGolden = Effect.fnUntraced(function* (
   self: Conversation.Conversation,
   given: Json
@@ -82,7 +82,7 @@ export const fromGolden = Effect.fnUntraced(function* (
       return yield* Message.tool({ callId, name: typeof name === "string" ? name : (open?.name ?? ""), result: result(given) }, options)
     }
     default:
-      // What a caller without types could pass
+      // A value that a caller without types could pass
       return { ...(yield* Message.user("x")), role } as unknown as Message.Message
   }
 })

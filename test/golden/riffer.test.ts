@@ -23,7 +23,7 @@ const groups: { readonly [group: string]: (golden: Case) => Effect.Effect<void, 
 const uses = ({ given }: Case, names: ReadonlyArray<string>): boolean =>
   list(given["ops"]).some((op) => names.includes(String(list(op)[0])))
 
-/** What the vocabulary lets a library leave out, for it is about the inside of another one. */
+/** Parts that the vocabulary lets a library leave out, because they are the inside of another library. */
 const omissions: ReadonlyArray<Omission> = [
   {
     reason: "conversations are values: they are not edited in place, and they have no observers",

@@ -6,7 +6,7 @@ import { run } from "./run.ts"
 
 const examples = generate()
 
-/** Compiler messages by generated module, each one rewritten to the place the example stands in. */
+/** Compiler messages by generated module, each one rewritten to the place of the example. */
 const typeErrors = new Map<string, ReadonlyArray<string>>()
 
 const messagesOf = ({ module, origin }: DocModule): ReadonlyArray<string> =>

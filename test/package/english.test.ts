@@ -5,7 +5,7 @@ import { inComment, inText, type Finding } from "../../scripts/lint/english.ts"
 const words = (findings: ReadonlyArray<Finding>) => findings.map(({ word }) => word)
 
 /**
- * How many hits each part of the repository still has: only ever lowered, and 0 for what is not listed. Where it is 0 the
+ * The number of hits that each part of the repository still has: only ever lowered, and 0 for what is not listed. Where it is 0 the
  * rule `house/plain-english` goes to "error" for those files in `.oxlintrc.json`. `npm run lint:english <path part>` lists
  * the hits.
  */

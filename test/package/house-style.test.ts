@@ -7,7 +7,7 @@ import { root, run } from "./run.ts"
 
 const doc = "/**\n * @category models\n * @since 0.1.0\n */\n"
 
-/** What each file of a small wrong library must be reported for, by rule; an empty list is a file that is right. */
+/** The reports expected for each file of a small wrong library, by rule; an empty list is a correct file. */
 const cases: Record<string, { readonly text: string; readonly rules: ReadonlyArray<string> }> = {
   "src/payload/Right.ts": {
     text: `import * as Effect from "effect/Effect"\nimport * as Tool from "effect/ai/Tool"\n${doc}export const a = [Effect, Tool, new Date(0)]\n`,

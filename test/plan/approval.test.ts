@@ -1,4 +1,4 @@
-/** PLAN-8: what waits inside a plan suspends what is around it, and goes on at the same point. */
+/** PLAN-8: a wait inside a plan suspends everything around it, which resumes at the same point. */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Fiber, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"

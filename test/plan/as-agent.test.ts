@@ -1,4 +1,4 @@
-/** PLAN-8: a plan stands where an agent can. */
+/** PLAN-8: a plan is an agent. */
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Context, Deferred, Effect, Equal, Fiber, Layer, Option, Result, Schedule, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -174,7 +174,7 @@ describe("a plan as an agent", () => {
           { text: "prose" }
         )
         assert.include(output, "failed with OutputInvalid: output at the root: expected object, got string")
-        // Types can be borrowed; what such an error says is not passed on
+        // Types can be borrowed; the text of such an error is not passed on
         const borrowed = yield* told(
           yield* bind(Plan.make(Step.make("a", { target: () => Effect.fail({ _tag: "Timeout", message: "hunter2" }) })))
         )

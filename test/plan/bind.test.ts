@@ -1,4 +1,4 @@
-/** PLAN-1, PLAN-2: what the names in a plan stand for. */
+/** PLAN-1, PLAN-2: the targets behind the names in a plan. */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -163,7 +163,7 @@ describe("memories", () => {
       assert.ok(output !== undefined && save !== undefined)
       assert.strictEqual(yield* output, undefined)
       const store = yield* VersionedStore.VersionedStore
-      // everybody has read before anybody writes
+      // all have read before any of them writes
       const slow = { ...store, get: (key: string) => Effect.tap(store.get(key), () => Effect.yieldNow) }
       yield* Effect.all([save({ n: 1 }), save({ n: 2 }), save({ n: 3 })], { concurrency: "unbounded" }).pipe(
         Effect.provideService(VersionedStore.VersionedStore, slow)

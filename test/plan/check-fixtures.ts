@@ -40,7 +40,7 @@ export const schemas = {
   Kp1: { name: "Kp1", json: object({ kind: { type: "string", const: "p1" } }) }
 } satisfies { readonly [name: string]: PlanDefinition.SchemaRef }
 
-/** What tells problems apart in most tests. */
+/** The fields of problems that most tests compare. */
 export const brief = ({ code, slot, step }: PlanInvalid.Problem) =>
   step === undefined ? `${code} ${slot}` : `${code} ${step} ${slot}`
 

@@ -306,7 +306,7 @@ describe("the most a run can take", () => {
     const agent = { target: { kind: "agent", name: "w" } } as const
     assert.strictEqual(Plan.worstCase(plan(step("a"))).modelCalls, 0)
     assert.isUndefined(Plan.worstCase(plan(step("a"), step("b", agent))).modelCalls)
-    // What no run gets to costs nothing.
+    // A step that no run reaches costs nothing.
     const around = plan(step("a", either("c", "c")), step("b", agent), step("c"))
     assert.strictEqual(Plan.worstCase(around).modelCalls, 0)
   })
@@ -346,7 +346,7 @@ describe("cost of checking", () => {
 
   it("PLAN-2 has an end when there are too many ways, and then accepts them", () => {
     const half = 600
-    // Routers inside of routers, each branch going on to all that follows.
+    // Routers inside of routers, each branch continuing with all that follows.
     const deep = plan(
       ...range(half).map((index) =>
         step(name(index), { ...to(name(index + 1), name(index + 2)), afterBranches: name(2 * half + 2 - index) })

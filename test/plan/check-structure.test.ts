@@ -18,7 +18,7 @@ const mentions = (found: ReadonlyArray<string>, words: ReadonlyArray<string>) =>
 
 const parallel = { parallel: true }
 
-/** What a struct with a rest is exported as. */
+/** The exported form of a struct with a rest. */
 const kindAndRest = {
   json: {
     type: "object",

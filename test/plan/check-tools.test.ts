@@ -1,4 +1,4 @@
-/** PLAN-2: what a plan is bound with; PLAN-1: how tools take what a step gives them. */
+/** PLAN-2: the bindings of a plan; PLAN-1: the input of tools from steps. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import * as planCheck from "#src/plan/internal/planCheck.ts"

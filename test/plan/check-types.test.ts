@@ -50,7 +50,7 @@ describe("schemas that never fit", () => {
     // It may be absent on both sides.
     fits(object({ x: text }, []), object({ x: integer }, []))
     never(object({ x: text }), object({ x: integer }, []))
-    // Null stands for absent.
+    // Null means absent.
     fits(object({ x: nothing }), object({ x: integer }, []))
     fits(object({ x: { type: ["string", "null"] } }), object({ x: integer }, []))
   })

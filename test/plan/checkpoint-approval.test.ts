@@ -24,7 +24,7 @@ const process = (name: string) =>
     Layer.fresh
   )
 
-/** What a step gives is not asked for twice, and what somebody approved is done once. */
+/** No result of a step is asked for twice, and an approved call is done once. */
 const scenario = (name: string, isNested: boolean) =>
   Effect.gen(function* () {
     const paid = yield* Ref.make<ReadonlyArray<number>>([])

@@ -34,7 +34,7 @@ const mortal = (store: VersionedStore.Service, at: number, when: "before" | "aft
   return { layer: Layer.succeed(VersionedStore.VersionedStore, service), writes: () => writes }
 }
 
-/** What a life of the process has done. */
+/** The work of one life of the process. */
 const live = Effect.fnUntraced(function* (seed: number, store: Layer.Layer<VersionedStore.VersionedStore>) {
   const ran = yield* Ref.make<ReadonlyArray<string>>([])
   const requests: Array<string> = []

@@ -58,7 +58,7 @@ describe("PLAN-6 a run that is done", () => {
 })
 
 describe("PLAN-6 taking a key", () => {
-  /** Everybody reads before anybody writes. */
+  /** All read before any of them writes. */
   const slow = changed((store) => ({
     compareAndSet: (...args) => Effect.andThen(Effect.yieldNow, store.compareAndSet(...args))
   }))

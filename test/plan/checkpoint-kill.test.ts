@@ -1,7 +1,7 @@
 /**
  * Real processes that are killed with SIGKILL at points of random plans, and other
- * processes that go on: what was completed is not run again, and the end is the same as
- * if nothing had happened.
+ * processes that resume them: completed steps do not run again, and the end is the same as
+ * without a kill.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { VersionedStore } from "effect-emissary"
@@ -34,7 +34,7 @@ const open = (filename: string) =>
 
 const key = "run/1"
 
-/** What has to be the same, whatever happened on the way. */
+/** The part of a result that is the same, whatever happened on the way. */
 const resultOf = Effect.fnUntraced(function* (
   { state, ...result }: Checkpoint.RunResult<unknown>,
   writes: ReadonlyArray<string>
@@ -65,7 +65,7 @@ const resultOf = Effect.fnUntraced(function* (
   }
 })
 
-/** The run that nobody kills, and the points at which it could be killed. */
+/** The run without a kill, and the points at which it could be killed. */
 const uninterrupted = Effect.fnUntraced(function* (seed: number) {
   const filename = join(directory, `whole-${seed}.sqlite`)
   const log = join(directory, `whole-${seed}.log`)
@@ -96,7 +96,7 @@ const uninterrupted = Effect.fnUntraced(function* (seed: number) {
 
 type Whole = Effect.Success<ReturnType<typeof uninterrupted>>
 
-/** How often each step is completed in what was kept. */
+/** The number of completions of each step in the stored run. */
 const completedIn = (state: Option.Option<PlanRun.State>): ReadonlyMap<string, number> => {
   const counts = new Map<string, number>()
   const count = (step: string) => counts.set(step, (counts.get(step) ?? 0) + 1)
@@ -148,7 +148,7 @@ const goOn = Effect.fnUntraced(function* (whole: Whole, log: string) {
   assert.deepStrictEqual(yield* resultOf(result, writes), whole.expected)
 })
 
-/** Kills process after process under one key; then somebody ends the run. */
+/** Kills process after process under one key; then the last one ends the run. */
 const chain = Effect.fnUntraced(function* (whole: Whole) {
   const { seed } = whole
   const dice = plans.random(seed + 2000)
@@ -183,7 +183,7 @@ interface Kill {
 
 let count = 0
 
-/** A process that is killed, and one that goes on; whether the first one was killed in time. */
+/** A process that is killed, and one that resumes; true if the first one was killed in time. */
 const kill = Effect.fnUntraced(function* (whole: Whole, { killAt, killAtStatement, name }: Kill) {
   count += 1
   const filename = join(directory, `killed-${count}.sqlite`)

@@ -53,7 +53,7 @@ describe("PLAN-6 checkpoints in every store", () => {
           const begun = yield* Deferred.make<void>()
           const { bound, ran } = yield* counting({ a: Deferred.await(begun) })
           const racer = Effect.result(checkpoint.run(bound, { key: `race ${round}`, input: "go" })).pipe(
-            // Who loses opens the gate of who won
+            // The loser opens the gate of the winner
             Effect.tap((result) => (result._tag === "Failure" ? Deferred.succeed(begun, undefined) : Effect.void))
           )
           const results = yield* Effect.all([racer, racer, racer], { concurrency: "unbounded" })
@@ -316,7 +316,7 @@ describe("PLAN-6 what is stored", () => {
       assert.notInclude(error.message, "sk-1")
       assert.deepStrictEqual(yield* ran, [])
       assert.deepStrictEqual(yield* checkpoint.inspect("k"), Option.none())
-      // What a step says is data, whatever its keys are called
+      // The output of a step is data, whatever the names of its keys
       const plan = yield* Plan.make(
         Step.make("data", { target: () => Effect.succeed({ api_key: "public" }), writes: "data" })
       )
@@ -335,7 +335,7 @@ describe("PLAN-6 what is stored", () => {
       assert.strictEqual(reasonOf(error), "CheckpointError StoreFailed")
       assert.deepStrictEqual(yield* ran, ["a", "b"])
       limited.isDown = false
-      // Nobody could say that it ended, so its lease has to
+      // Its end could not be recorded, so its lease has to expire
       assert.strictEqual(
         reasonOf(yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))),
         "CheckpointError RunActive"

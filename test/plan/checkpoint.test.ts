@@ -6,7 +6,7 @@ import { counting, head, layer, looping, reasonOf, refuses, service } from "./ch
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
 
-/** A step that runs until somebody opens the gate, and says when it has begun. */
+/** A step that runs until the gate is open, and signals when it has begun. */
 const gate = Effect.gen(function* () {
   const begun = yield* Deferred.make<void>()
   const open = yield* Deferred.make<void>()
@@ -17,7 +17,7 @@ const gate = Effect.gen(function* () {
   }
 })
 
-/** A machine whose clock is an hour slow, so that its leases have ended for everybody else. */
+/** A machine whose clock is an hour slow, so that its leases have ended for the others. */
 const slowClock = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Clock.clockWith((clock) => {
     const behind = Duration.toMillis("1 hour")
@@ -145,7 +145,7 @@ describe("PLAN-6 a run under a key", () => {
       assert.strictEqual(reasonOf(yield* Effect.flip(other)), "CheckpointError InputDiffers")
       const result = yield* checkpoint.run(bound, { key: "k", input: { task: "go" }, policy: "startOrResume" })
       assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
-      // Also when it is done: a nightly job with a fixed key is told, instead of running once ever
+      // Also when it is done: a nightly job with a fixed key fails, instead of running once ever
       assert.strictEqual(reasonOf(yield* Effect.flip(other)), "CheckpointError InputDiffers")
     }).pipe(Effect.provide(layer()))
   )

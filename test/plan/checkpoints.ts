@@ -1,4 +1,4 @@
-/** What the tests of checkpoints have in common. */
+/** The common part of the tests of checkpoints. */
 import { Effect, Layer, Option, Ref } from "effect"
 import { VersionedStore } from "effect-emissary"
 import { changed } from "../conversation/store/changed.ts"
@@ -23,7 +23,7 @@ export interface Hooks {
   readonly [step: string]: Effect.Effect<unknown, unknown>
 }
 
-/** Three steps that say each time they run; `hooks` run inside them. */
+/** Three steps that note each time they run; `hooks` run inside them. */
 export const counting = Effect.fnUntraced(function* (
   hooks: Hooks = {},
   options: { readonly maxIterations?: number; readonly lastWrite?: string } = {}
@@ -64,7 +64,7 @@ export const looping = Effect.fnUntraced(function* (limit: number, maxIterations
 
 export const refuses = (message: string) => Effect.fail({ _tag: "Refused", message })
 
-/** A store whose writes fail while `fails` says so: before they take place, or after, which looks the same. */
+/** A store whose writes fail while `fails` is set: before they take place, or after, which looks the same. */
 export const failing = (fails: (key: string) => boolean, when: "before" | "after" = "before") =>
   changed((store) => ({
     compareAndSet: (key, expected, value) => {

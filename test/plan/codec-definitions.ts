@@ -34,7 +34,7 @@ const StepSeed = Schema.Struct({
   )
 })
 
-/** What a definition is built of. Every value of it gives a definition that any codec has to hold. */
+/** The parts of a definition. Every value makes a definition that any codec has to hold. */
 export const Seed = Schema.Struct({
   name: some(text),
   description: some(text),

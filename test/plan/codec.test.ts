@@ -439,7 +439,7 @@ describe("laws of the plan codec", () => {
           const wire = yield* Plan.codec.encode(made, { version, allowLoss: losses })
           const kept = yield* read(wire)
           assert.deepStrictEqual(json(kept), json(without(made, new Set(losses.map(({ path }) => path)))))
-          // what older versions have no reference for is written as null, and read as the step before
+          // a reference that older versions lack is written as null, and read as the step before
           const prev = (_: string, value: unknown) => (value === null ? { kind: "from_prev" } : value)
           const again = yield* Plan.codec.encode(kept, { version })
           assert.deepStrictEqual(again, JSON.parse(JSON.stringify(wire), prev))

@@ -7,7 +7,7 @@ import { pluck } from "../pluck.ts"
 import { bind, completed, failureOf, journal, log, runStep } from "./support.ts"
 import { after } from "../after.ts"
 
-/** What nobody else has interrupted. */
+/** An interruption from no other fiber. */
 const joinsInterrupted = Effect.gen(function* () {
   const fiber = yield* Effect.forkChild(Effect.never)
   yield* Fiber.interrupt(fiber)

@@ -78,7 +78,7 @@ const outcome = <A, E>(exit: Exit.Exit<A, E>): unknown =>
 
 const finished = Effect.fnUntraced(function* <A, E>(effect: Effect.Effect<A, E>) {
   const fiber = yield* Effect.forkChild(Effect.exit(effect))
-  // Whoever watches needs some turns of the scheduler between two sleeps of the run
+  // An observer needs some turns of the scheduler between two sleeps of the run
   while (fiber.pollUnsafe() === undefined) yield* TestClock.adjust("5 seconds")
   return yield* Fiber.join(fiber)
 })

@@ -1,4 +1,4 @@
-/** PLAN-5 S7: where a plan goes on. */
+/** PLAN-5 S7: the step at which a plan continues. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Plan, Step, When, type PlanRun } from "effect-emissary/plan"

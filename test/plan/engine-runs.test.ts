@@ -158,7 +158,7 @@ describe("the run", () => {
         assert.strictEqual(record?.attempts, 2)
         for (const { deadline, depth } of levels) {
           assert.strictEqual(depth, 1)
-          // A moment after that of the run, which ends first and says so
+          // A moment after that of the run, which ends first and reports it
           assert.isAtLeast(deadline ?? 0, 60_000)
         }
       })

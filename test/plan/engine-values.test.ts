@@ -1,4 +1,4 @@
-/** PLAN-5: what a plan and its steps are given and give, and what does not fit. */
+/** PLAN-5: input and output of a plan and its steps, and values that do not fit. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Agent } from "effect-emissary"
@@ -122,7 +122,7 @@ describe("schemas", () => {
         ),
         failureOf(
           yield* Effect.flip(
-            // Sound: what a program without types may give
+            // Sound: a value that a program without types may return
             runStep("x", Step.make("a", { output: N, target: () => Effect.succeed(given.payload as never) }))
           )
         )
@@ -195,7 +195,7 @@ describe("inputs", () => {
       Effect.gen(function* () {
         const { fn, ran } = log()
         const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a") })))
-        // Sound: it is not; what a program without types may give
+        // Sound: it is not; a value that a program without types may return
         const given = input as PlanRun.Input
         const { batches, write } = journal()
         const error = yield* Effect.flip(Plan.run(bound, given, { journal: write }))

@@ -237,7 +237,7 @@ describe("plans and agents inside each other", () => {
   )
 })
 
-/** The functions and calls that a state says have finished, or begun where they must not begin again. */
+/** The functions and calls that have finished in a state, or begun where they must not begin again. */
 const finishedIn = (state: Run.State): ReadonlyArray<string> => {
   const call = Run.openCall(state, "c1")
   const progress = call?.status._tag === "Started" ? call.status.child?.progress : undefined

@@ -37,7 +37,7 @@ interface Db {
   readonly getSubGraphs: () => Array<{ id: string; title: string; nodes: Array<string> }>
 }
 
-/** What Mermaid itself reads. Fails with what Mermaid says. */
+/** The diagram that Mermaid itself reads. Fails with the error of Mermaid. */
 export const mermaid = (source: string): Effect.Effect<Parsed, Refused> =>
   Effect.flatMap(loadMermaid, (mermaid) =>
     Effect.tryPromise({
@@ -69,7 +69,7 @@ export const mermaid = (source: string): Effect.Effect<Parsed, Refused> =>
 
 const loadViz = Effect.promise(() => instance()).pipe(Effect.cached, Effect.runSync)
 
-/** What GraphViz draws, as SVG. */
+/** The drawing of GraphViz, as SVG. */
 export const svg = (source: string): Effect.Effect<string> =>
   Effect.map(loadViz, (viz) => viz.renderString(source, { format: "svg" }))
 
@@ -93,7 +93,7 @@ interface Json {
 const escapes = (text: string) =>
   text.replace(/\\(.)/gu, (_, char: string) => (char === "n" ? "\n" : char)).replace(/&amp;/gu, "&")
 
-/** What GraphViz itself reads. Fails with what GraphViz says. */
+/** The graph that GraphViz itself reads. Fails with the error of GraphViz. */
 export const graphViz = (source: string): Effect.Effect<Parsed, Refused> =>
   Effect.flatMap(loadViz, (viz) =>
     Effect.try({

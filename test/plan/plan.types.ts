@@ -27,7 +27,7 @@ type Model = LanguageModel.LanguageModel
 
 const empty = When.field("items").empty()
 
-// A function without schemas sees JSON, and gives JSON
+// A function without schemas sees JSON, and returns JSON
 const look = Step.make("look", {
   target: (input) => {
     expectTypeOf(input).toEqualTypeOf<Step.Input>()
@@ -40,7 +40,7 @@ Step.make("x", {
   target: () => Effect.succeed(new Date())
 })
 
-// A function with schemas sees what they decode to, and gives what they encode, wherever they stand
+// A function with schemas sees what they decode to, and returns what they encode, in every form
 const Kind = Schema.Struct({ kind: Schema.Literals(["look", "done"]), at: Schema.Date })
 const before = Step.make("sort", {
   input: Schema.FiniteFromString,
@@ -118,7 +118,7 @@ const publish = Step.make("publish", { target: "publish", context: Reference.fro
 expectTypeOf(publish).toEqualTypeOf<Step.Step<"publish", never, never>>()
 const done = Step.make("done", { target: "done" })
 
-// Plans: what they give and require
+// Plans: their output and requirements
 const plan = Plan.make(look, after, write, publish, done)
 expectTypeOf(plan).toEqualTypeOf<Effect.Effect<Plan.Plan<Schema.Json, Db | Mail | Writer>, PlanInvalid.PlanInvalid>>()
 const dated = Plan.make({ name: "dated", output: Schema.Date }, look, publish)
@@ -137,7 +137,7 @@ const judged = Plan.make(
   publish
 )
 expectTypeOf<PlanOf<typeof judged>>().toEqualTypeOf<Plan.Plan<Schema.Json, Db | Mail>>()
-// Options that may or may not be there: what they require and give is not forgotten
+// Options that may or may not be there: their requirements and outputs are not forgotten
 declare const isJudged: boolean
 const predicates = { known: () => Effect.map(Mail, ({ from }) => from === "x") }
 const either = Plan.make(isJudged ? { predicates, output: Schema.Date } : { name: "x" }, look, publish)
@@ -151,7 +151,7 @@ expectTypeOf<PlanOf<typeof wide>>().toEqualTypeOf<Plan.Plan<unknown, unknown>>()
 const none = Plan.make()
 expectTypeOf<PlanOf<typeof none>>().toEqualTypeOf<Plan.Plan<Schema.Json>>()
 
-// Unknown names are refused, wherever they stand, and told
+// Unknown names are refused, at every place, and named
 // @ts-expect-error Step "write" refers to "publish", which is no step of this plan.
 void Plan.make(look, after, write, done)
 // @ts-expect-error Step "write" refers to "look", which is no step of this plan.
@@ -231,7 +231,7 @@ void Plan.run(made, "x")
 // @ts-expect-error nor is it an agent
 Step.make("x", { target: made })
 
-// Decisions are for what goes on; a run that begins has nothing to decide
+// Decisions are for a resumed run; a run that begins has nothing to decide
 declare const state: PlanRun.State
 declare const checkpoint: Checkpoint.Service
 const decisions = [{ callId: "gate", approved: true }]
@@ -245,7 +245,7 @@ void Plan.stream(ready, "x", { decisions })
 // @ts-expect-error a run that begins takes no decisions
 void checkpoint.run(ready, { key: "k", input: "x", decisions })
 
-// What an agent answers is what its step gives, unless the step says otherwise
+// The answer of an agent is the output of its step, unless the step has an output of its own
 const Severity = Schema.Struct({ severity: Schema.Literals(["urgent", "look"]), at: Schema.Date })
 const triage = Agent.make("triage", { output: Severity })
 class Triage extends Agent.Service<Triage>()("triage", { output: Severity }) {}

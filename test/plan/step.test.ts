@@ -268,7 +268,7 @@ describe("functions of steps", () => {
   it.effect("PLAN-5 that receive or return something else fail in words, without the value", () =>
     Effect.gen(function* () {
       const secret = "hunter2"
-      // Sound: what a program without types may give
+      // Sound: a value that a program without types may return
       const wrong = { id: 42, at: secret } as object as Order
       const accepted = Schema.Union([Schema.Finite, Schema.Literal("public"), Schema.Date])
       const target = Step.target("order", { input: accepted, output: Order }, () => Effect.succeed(wrong))

@@ -1,4 +1,4 @@
-/** PLAN-7: what a run tells while it goes on. */
+/** PLAN-7: the events of a run under way. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,4 +1,4 @@
-/** Plans for tests of the engine: functions that note when they run, and what is told about a run. */
+/** Plans for tests of the engine: functions that note when they run, and the events of a run. */
 import { assert } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import type { Schema } from "effect"
@@ -67,7 +67,7 @@ const label = (event: PlanRun.Event): string => {
   }
 }
 
-/** What watchers are told, in short. */
+/** Events, in short. */
 export const told = (event: PlanEvent.PlanEvent<unknown>): string => {
   const path = "path" in event ? event.path.map((step) => `${step}/`).join("") : ""
   switch (event._tag) {

@@ -30,7 +30,7 @@ export type Script = typeof Script.Type
 
 export const time = (millis: number): DateTime.Utc => DateTime.makeUnsafe(Date.UTC(2026, 0, 1) + millis)
 
-/** What runs in the steps of a kind "plan": a pause in the middle, and a band. */
+/** The plan in steps of the kind "plan": a pause in the middle, and a parallel group. */
 const inner = planTransition.makeRules(
   plan(
     step("x"),
@@ -230,7 +230,7 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
     if (ended === "finished") finish(outer, name)
   }
 
-  /** Runs to an outcome, or until it is stopped: then it gives false. */
+  /** Runs to an outcome, or until it is stopped: then it returns false. */
   const loop = (run: Run): boolean => {
     const inner = run.state().depth > 0
     for (;;) {

@@ -72,7 +72,7 @@ describe("laws of the core of plans, over random plans, outcomes, decisions, int
       const log = simulate(script)
       let total: Message.TokenUsage = {}
       for (const event of log.events) total = Message.sumUsage([total, reported(event)])
-      // A nested plan tells what functions in it used by their own facts
+      // A nested plan reports the usage of its functions by their own events
       assert.deepStrictEqual(log.final.usage, total)
     },
     options(200)

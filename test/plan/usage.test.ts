@@ -7,7 +7,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { bind, completed, log } from "./support.ts"
 
-/** Each agent uses as many tokens as its instructions say. */
+/** Each agent uses the number of tokens in its instructions. */
 const model = ScriptedModel.layer((request) => {
   const tokens = Number(request.messages[0]?.text ?? "0")
   return { text: `${tokens}`, usage: { inputTokens: tokens, outputTokens: 1 } }

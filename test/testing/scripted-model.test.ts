@@ -9,7 +9,7 @@ import { after } from "../after.ts"
 
 const collect = (prompt: Prompt.RawInput) => Stream.runCollect(LanguageModel.streamText({ prompt }))
 
-/** What a stream says, joined: the same words `generateText` would give. */
+/** The text of a stream, joined: the same text that `generateText` returns. */
 const joined = (parts: ReadonlyArray<{ readonly type: string; readonly delta?: string }>, type: string) =>
   parts
     .filter((part) => part.type === type)

@@ -6,7 +6,7 @@ import type { Postgres } from "./worker.ts"
 
 const url = process.env["EMISSARY_TEST_POSTGRES"] ?? ""
 
-// A skipped test that says why is the message of this file
+// A skipped test with the reason is the message of this file
 describe("PostgreSQL", () => {
   it.skipIf(url === "")(
     "runs only when its address is given: EMISSARY_TEST_POSTGRES=postgres://user@host:port/database",

@@ -1,5 +1,5 @@
 /**
- * One process that writes to a store. It is told what to do by its argument, and says
+ * One process that writes to a store. Its argument is its task, and it reports
  * in lines what has succeeded. Deep imports: many of these are started.
  */
 import * as Effect from "effect/Effect"
@@ -19,7 +19,7 @@ export interface Postgres {
 export interface Task {
   readonly database: { readonly filename: string } | Postgres
   readonly action: "append once" | "save once" | "delete once" | "append" | "increment"
-  /** What this process writes. */
+  /** The values that this process writes. */
   readonly name: string
   readonly times: number
   readonly segmentSize: number

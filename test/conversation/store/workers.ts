@@ -13,7 +13,7 @@ export interface Ended {
 
 export interface Worker {
   readonly ended: Promise<Ended>
-  /** Kills the process as soon as it has said so many lines. */
+  /** Kills the process as soon as it has printed so many lines. */
   readonly killAfter: (lines: number) => void
 }
 

@@ -10,7 +10,7 @@ import { bind, type Rows } from "./row.ts"
 
 const service = Checkpoint.Checkpoint
 
-/** Checkpoints on the store that is there, through somebody who sees each write before it is made. */
+/** Checkpoints on the current store, with an observer of each write before it is made. */
 const through = (before: (key: string, value: Schema.Json) => Effect.Effect<void, VersionedStore.VersionedStoreError>) =>
   Layer.provide(
     Checkpoint.layer(),

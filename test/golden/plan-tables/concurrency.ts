@@ -44,7 +44,7 @@ export const rows: Rows = {
       yield* TestClock.adjust(1)
       yield* Fiber.join(fiber)
 
-      // Steps that never wait: somebody else gets a turn nevertheless, and says that it is enough.
+      // Steps that never wait: another fiber runs nevertheless, and interrupts them.
       let isEnough = false
       const spinning = yield* bind(
         Plan.make(

@@ -1,4 +1,4 @@
-/** P22, P28-P30, P36-P38: plans and agents inside each other, and what is told of them. */
+/** P22, P28-P30, P36-P38: plans and agents inside each other, and their events. */
 import { assert } from "@effect/vitest"
 import { Effect, Option, Schema, Stream } from "effect"
 import { Agent, type AgentEvent } from "effect-emissary"
@@ -32,7 +32,7 @@ type Told = readonly [path: string, event: AgentEvent.AgentEvent<unknown>]
 const flat = (path: ReadonlyArray<string>, event: AgentEvent.AgentEvent<unknown>): Told =>
   event._tag === "Child" ? flat([...path, event.name], event.event) : [path.join("/"), event]
 
-/** A plan as an agent that says where it ended, by what its only step does. */
+/** A plan as an agent that reports where it ended, by the action of its only step. */
 const exits = {
   Completed: () => Effect.succeed("A"),
   Failed: () => Effect.fail("no"),
@@ -93,7 +93,7 @@ export const rows: Rows = {
       const caught = Plan.run(broken, "go").pipe(
         Effect.catchTag("PlanError", ({ reason, state }) => {
           assert(reason._tag === "StepFailed" && reason.failure.type === "Oops")
-          // What was done is not lost to the fallback.
+          // Completed work is not lost to the fallback.
           const done = state === undefined ? undefined : Option.getOrUndefined(PlanRun.lastRecord(state))
           return Plan.run(fallback, planNames.payloadText(done?.output ?? null))
         })

@@ -3,9 +3,9 @@ import { Plan } from "effect-emissary/plan"
 
 /** One row of the tables P and Q of `plan-cases.md`, as a test. */
 export interface Row {
-  /** What the table expects, in short. */
+  /** The expectation of the table, in short. */
   readonly expected: string
-  /** What the library does instead, and the advice of the specification (S...) or the point (PLAN-...) for it. */
+  /** The behaviour of the library instead, and the advice of the specification (S...) or the point (PLAN-...) for it. */
   readonly instead?: string
   readonly test: Effect.Effect<void, unknown>
 }

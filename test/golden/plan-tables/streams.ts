@@ -89,7 +89,7 @@ export const rows: Rows = {
       const events = yield* Stream.runCollect(Plan.stream(plan, "go"))
       const tokens = yield* Stream.runCollect(PlanEvent.textDeltas(Stream.fromIterable(events)))
       assert.strictEqual(tokens.join(""), "for everybody")
-      // It was said, and is told as what it is.
+      // The text was emitted as text, and is reported as such.
       const inside = events.flatMap((event) =>
         event._tag === "Agent" && event.event._tag === "Child" && event.event.event._tag === "TextDelta"
           ? [event.event.event.delta]

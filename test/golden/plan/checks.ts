@@ -1,4 +1,4 @@
-/** What cases in the vocabulary ask of the library, one function for each kind of `given`. */
+/** The checks of cases in the vocabulary, one function for each kind of `given`. */
 import { assert } from "@effect/vitest"
 import { Effect, Layer, Option, Result, Schema } from "effect"
 import type { LanguageModel } from "effect/ai"

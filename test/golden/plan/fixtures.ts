@@ -24,7 +24,7 @@ export const types: { readonly [name: string]: Schema.Codec<unknown, Schema.Json
 /** The failure of a fixture target or predicate, named as in the recordings. */
 export class RuntimeError extends Schema.TaggedError<RuntimeError>()("RuntimeError", { message: Schema.String }) {}
 
-/** What the targets of one run saw. */
+/** The inputs that the targets of one run received. */
 export type Trace = Array<Call>
 
 /** The fixture of the next call of a target. */
@@ -38,7 +38,7 @@ export const fixtureOf = (fixtures: Fixtures, name: string, count: number): Fixt
 export const valueOf = (fixture: Fixture, [name, task]: Call): Schema.Json =>
   fixture.model?.[1] ?? (fixture.const === undefined ? `${name}(${task})` : fixture.const)
 
-/** What a fixture does for one call. */
+/** The behaviour of a fixture for one call. */
 const behave = Effect.fnUntraced(function* (counts: Map<string, number>, trace: Trace, fixtures: Fixtures, call: Call) {
   const name = String(call[0])
   const count = counts.get(name) ?? 0
@@ -85,13 +85,13 @@ const fieldOf = (payload: Schema.Json, name: string): Schema.Json =>
 const isEmpty = (value: Schema.Json): boolean =>
   value === null || value === "" || (Array.isArray(value) && value.length === 0)
 
-/** What a predicate looks at. */
+/** The value that a predicate reads. */
 interface Subject {
   readonly payload: Schema.Json
   readonly text: string
 }
 
-/** Whether a predicate of the recordings holds, by its description; nothing if it throws. */
+/** The result of a predicate of the recordings, by its description; `undefined` if it throws. */
 export const holds = (description: string, { payload, text }: Subject, trace: ReadonlyArray<Call>): boolean | undefined => {
   const [verb = "", argument = "", count = ""] = description.split(/!=|[=:]/)
   switch (verb) {

@@ -1,5 +1,5 @@
 /**
- * What the specification asks of a run, with its ADVICE: an interpreter of plans as naive
+ * The expectation of the specification for a run, with its ADVICE: an interpreter of plans as naive
  * as can be. It notes each advice it took, so that a case whose recording differs is judged
  * by what differs, and expects what the advice asks for.
  */
@@ -10,7 +10,7 @@ import { fixtureOf, holds, types, valueOf } from "./fixtures.ts"
 import { inputOf } from "./run.ts"
 import * as V from "./vocabulary.ts"
 
-/** Where the specification advises against what was recorded. */
+/** Places where the specification advises against the recording. */
 export type Advice =
   | "band resumed"
   | "canonical text"
@@ -214,7 +214,7 @@ class Run {
     return value
   }
 
-  /** Where the plan continues after a step. */
+  /** The step at which the plan continues after a step. */
   route(step: Json, record: Record): void {
     const { branches } = this.state
     const target = this.chosen(step, record)

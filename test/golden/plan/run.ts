@@ -126,7 +126,7 @@ const ofError = (error: PlanError.PlanError, trace: Trace): RunResult => {
   return raised(error)
 }
 
-/** What a run came to, in the words of the recordings. */
+/** The result of a run, in the words of the recordings. */
 export const observed = (
   result: Result.Result<PlanRun.Result<unknown>, PlanError.PlanError>,
   trace: Trace

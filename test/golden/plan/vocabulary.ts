@@ -3,7 +3,7 @@ import { isObject, type Json, JsonObject, objects } from "../family.ts"
 
 const optional = Schema.optionalKey
 
-/** What a target does when it is called. */
+/** The behaviour of a target when it is called. */
 export interface Fixture {
   readonly const?: Schema.Json
   readonly model?: readonly [type: string, value: Schema.Json]
@@ -89,7 +89,7 @@ export const Refusal = Schema.Struct({
 })
 export type Refusal = typeof Refusal.Type
 
-/** What is called: the name of the target, its task, and the context for agents. */
+/** One call: the name of the target, its task, and the context for agents. */
 const Call = Schema.Array(Schema.NullOr(Schema.String))
 export type Call = typeof Call.Type
 
@@ -110,7 +110,7 @@ export type Envelope = typeof Envelope.Type
 const RunResult = Schema.Union([Envelope, Raised])
 export type RunResult = typeof RunResult.Type
 
-/** What one run came to. */
+/** The result of one run. */
 export const Observed = Schema.Struct({ trace: Schema.Array(Call), result: RunResult })
 export type Observed = typeof Observed.Type
 

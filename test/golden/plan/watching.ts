@@ -1,4 +1,4 @@
-/** What cases ask of those who watch a run: its events, its tokens and what it used; and of conditions. */
+/** The checks of cases that watch a run: its events, its tokens and what it used; and of conditions. */
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result, Schema, Stream } from "effect"
 import * as planNames from "#src/plan/internal/planNames.ts"
@@ -109,7 +109,7 @@ const Usage = Schema.Struct({
   nested_cost_usd: Schema.optionalKey(Schema.Number)
 })
 
-/** What the last step itself used is "direct" in the recordings, everything before it is "nested". */
+/** The usage of the last step is "direct" in the recordings, all usage before it is "nested". */
 const usage = Effect.fnUntraced(function* (golden: Case) {
   const given = yield* read(V.Running)(golden.given)
   const { cost_usd: _, nested_cost_usd: __, ...expect } = yield* read(Usage)(golden.expect)

@@ -50,7 +50,7 @@ const fill = (template: string, args: Json, text: string, context: Json): string
 const named = (name: string, message: string): Error =>
   new ({ [name]: class extends Error {} }[name] ?? Error)(message)
 
-/** What the bodies did. */
+/** The calls of the bodies. */
 export interface Probe {
   running: number
   most: number

@@ -32,7 +32,7 @@ const Given = Schema.Struct({
 })
 type Given = typeof Given.Type
 
-/** What is expected of each phase. */
+/** The expectation of each phase. */
 const phase = {
   outcome: optional(Schema.String),
   reason: optional(Schema.NullOr(Schema.String)),
@@ -89,7 +89,7 @@ const outcomes = {
   AwaitingApproval: "awaiting_approval"
 } as const
 
-/** What happened in one phase. */
+/** The result of one phase. */
 interface Phase {
   readonly result: Agent.Result<unknown>
   readonly executed: ReadonlyArray<string>

@@ -128,7 +128,7 @@ interface Place {
   readonly checked: JsonSchema.JsonSchema
   /** The arguments in which the object of this place is. */
   readonly wrap: (object: Json) => Schema.Json
-  /** What the paths of issues at this place begin with. */
+  /** The beginning of the paths of issues at this place. */
   readonly prefix: string
 }
 

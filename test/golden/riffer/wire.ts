@@ -72,7 +72,7 @@ const toDefinition = Effect.fnUntraced(function* (golden: Definition) {
   })
 })
 
-/** What the vocabulary calls a definition, read off ours. */
+/** A definition of the vocabulary, made from ours. */
 const fromDefinition = (definition: AgentDefinition.AgentDefinition) => ({
   identifier: definition.name ?? null,
   model: definition.model ?? null,

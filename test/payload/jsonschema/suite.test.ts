@@ -23,7 +23,7 @@ const Suite = Schema.fromJsonString(
 
 const isObject = Schema.is(Schema.JsonObject)
 
-/** Documents are objects here, and a document of draft-07 says so. */
+/** Documents are objects here, and a document of draft-07 has its `$schema`. */
 const document = (schema: Schema.Json, draft: string): Schema.Json => {
   const object = isObject(schema) ? schema : { allOf: [schema] }
   return draft === "draft7" && !Object.hasOwn(object, "$schema")

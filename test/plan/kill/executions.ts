@@ -12,10 +12,10 @@ export const open = (file: string) => ({
     })
 })
 
-/** What the model is called among the steps. */
+/** The name of the model among the steps. */
 export const model = "the model"
 
-/** How often each step was run. */
+/** The number of runs of each step. */
 export const read = (file: string): ReadonlyMap<string, number> => {
   const counts = new Map<string, number>()
   if (!existsSync(file)) return counts

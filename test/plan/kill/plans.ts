@@ -1,6 +1,6 @@
 /**
- * Random plans whose every step says when it runs: sequential steps, loops, branches with
- * a rejoin, bands, writes, agents. The seed alone says what a plan is and what it gives.
+ * Random plans whose every step reports when it runs: sequential steps, loops, branches with
+ * a rejoin, bands, writes, agents. The seed alone defines a plan and its output.
  */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
@@ -30,7 +30,7 @@ const hash = (text: string): number => {
   return value
 }
 
-/** What a step gives follows from what it is given. */
+/** The output of a step follows from its input. */
 const answer = (input: Step.Input): Schema.Json => {
   const { payload } = input
   const counted = typeof payload === "object" && payload !== null && "n" in payload ? payload.n : 0
@@ -41,14 +41,14 @@ const answer = (input: Step.Input): Schema.Json => {
 /** An agent that is done with one model call. */
 const echo = Agent.make("echo", {})
 
-/** The model behind the agents; `ran` is told each time it has answered. */
+/** The model behind the agents; `ran` is called each time it has answered. */
 export const model = (ran: Effect.Effect<void>) =>
   ScriptedModel.layer((request) => Effect.as(ran, { text: `said ${hash(JSON.stringify(request.messages))}` }))
 
 /** The name under which a step of the plan inside a step is counted. */
 export const inner = (outer: string, step: string): string => `${outer}/${step}`
 
-/** What the plan inside a step is made of. */
+/** The parts of the plan inside a step. */
 export const innerSteps = ["one", "two", "three"] as const
 
 const nested = (name: string, ran: (step: string) => Effect.Effect<void>) =>
@@ -62,7 +62,7 @@ const nested = (name: string, ran: (step: string) => Effect.Effect<void>) =>
     (plan) => Plan.bind(plan)
   )
 
-/** A plan, ready to run; `ran` is told each time a function has done its work. */
+/** A plan, ready to run; `ran` is called each time a function has done its work. */
 export const make = Effect.fnUntraced(function* (seed: number, ran: (step: string) => Effect.Effect<void>) {
   const dice = random(seed)
   const steps: Array<Step.Step<string, string, LanguageModel.LanguageModel>> = []

@@ -2,7 +2,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { VersionedStore } from "effect-emissary"
 
-/** What happens at a point of a run. */
+/** The action at a point of a run. */
 export type Point = "before a step" | "after a step" | "before a write" | "after a write" | "between two steps"
 
 /**
@@ -21,7 +21,7 @@ export const make = (killAt: number) => {
       for (;;);
     })
 
-  /** A head that says that more is done than before is the moment between two steps. */
+  /** A head with more completed steps than before is the moment between two steps. */
   let completed = -1
   const afterWrite = (value: unknown): Point => {
     if (typeof value !== "object" || value === null || !("completed" in value)) return "after a write"

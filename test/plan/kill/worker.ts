@@ -16,9 +16,9 @@ import * as points from "./points.ts"
 export interface Task {
   readonly seed: number
   readonly key: string
-  /** Where the store is. */
+  /** The place of the store. */
   readonly filename: string
-  /** The file that says which steps were run. */
+  /** The file with the steps that were run. */
   readonly log: string
   readonly leaseMillis: number
   /** The point of the run, or of the use of the database, at which the process kills itself. */
