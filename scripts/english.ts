@@ -1,6 +1,6 @@
 /**
  * Lists the words that our texts avoid (`scripts/lint/english.ts`), with file and line: in comments and messages of
- * `src`, in comments of `examples`, in the names of tests and in the pages. `npm run lint:english payload` looks at the
+ * `src`, in comments of `examples`, `scripts`, `bench` and `test`, in the names of tests and in the pages. `npm run lint:english payload` looks at the
  * paths that hold `payload` only.
  */
 import { readFileSync } from "node:fs"
@@ -15,12 +15,14 @@ export interface Hit {
   readonly hint: string
 }
 
-export type Area = "src" | "examples" | "test names" | "pages"
+export type Area = "src" | "examples" | "scripts" | "test names" | "test comments" | "pages"
 
 const patterns: Record<Area, ReadonlyArray<string>> = {
   src: ["src/**/*.ts"],
   examples: ["examples/**/*.ts"],
+  scripts: ["scripts/**/*.ts", "bench/**/*.ts"],
   "test names": ["test/**/*.test.ts"],
+  "test comments": ["test/**/*.ts"],
   pages: ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md"]
 }
 
@@ -80,7 +82,7 @@ export const hitsOf = (area: Area, part = ""): ReadonlyArray<Hit> =>
     .filter((path) => path.includes(part))
     .flatMap((path) => hitsIn(area, path, readFileSync(join(root, path), "utf8")))
 
-export const areas: ReadonlyArray<Area> = ["src", "examples", "test names", "pages"]
+export const areas: ReadonlyArray<Area> = ["src", "examples", "scripts", "test names", "test comments", "pages"]
 
 if (import.meta.main) {
   const part = process.argv[2] ?? ""
