@@ -21,7 +21,7 @@ const many = (steps: number) => world(({ index }) => (index < steps ? asking(`c$
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
 const policy = Agent.truncate({ threshold: 8000, keepOutput: 20 })
 
-/** What a request weighs, without tool definitions. */
+/** The size of a request, without tool definitions. */
 const weight = (prompt: Prompt.Prompt | undefined) =>
   prompt === undefined ? Effect.succeed(0) : Effect.flatMap(Conversation.fromPrompt(prompt), Conversation.estimatedSize)
 const requests = Effect.map(ScriptedModel.requests, (all) => all.map(({ prompt }) => prompt))
@@ -128,7 +128,7 @@ describe("CONV-7 budget policy", () => {
       const first = yield* agent.run("go", { conversation, budget: policy, onState })
       assert.strictEqual(fittings(yield* events).length, 1)
       assert.isDefined(first.state.view)
-      // What was reported before there was a view, and an estimate of the rest
+      // The report from before there was a view, and an estimate of the rest
       assert.strictEqual(yield* Conversation.estimatedSize(first.conversation), 10_010 + 6 + 6)
       assert.strictEqual(yield* Conversation.estimatedSize(first.state.view ?? Conversation.empty), 510)
 

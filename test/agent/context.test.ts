@@ -9,7 +9,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { call } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 
-/** What a piece of the agent's code finds in its context. */
+/** The context of a piece of the agent's code. */
 interface Seen {
   readonly where: string
   readonly context: unknown
@@ -66,7 +66,7 @@ const handlers = toolkit.toLayer(
   })
 )
 
-/** A clock that stands still. */
+/** A clock that does not move. */
 const frozen = (millis: number): Clock.Clock =>
   ({
     currentTimeMillisUnsafe: () => millis,
@@ -152,7 +152,7 @@ describe("AGENT-1 the context of the call", () => {
 
   it.effect("AGENT-1 a missing handler is found when the layer is built, by name, with what to provide", () =>
     Effect.gen(function* () {
-      // What a program without types could do
+      // A program without types could do this
       const layer = Watcher.layer as unknown as typeof built
       const error = yield* Effect.flip(Effect.provide(Watcher, layer))
       assert(error._tag === "AgentError")

@@ -175,7 +175,7 @@ describe("AgentDefinition.encode", () => {
         assert.strictEqual(issuesOf(error), "Secret")
         assert.include(error.message, "/model_options/headers/Authorization")
         assert.notInclude(error.message, "Bearer")
-        // what a caller without types may do
+        // a caller without types may do this
         const redacted: AgentDefinition.AgentDefinition = {
           ...keyed,
           modelOptions: { seed: Redacted.make("sk") as never }

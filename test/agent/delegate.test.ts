@@ -5,7 +5,7 @@ import * as delegate from "#src/agent/internal/delegate.ts"
 import { Agent, AgentError, AgentEvent, Conversation, Message, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-/** Counts to three, one fact each; asks whether it may go on after the second. */
+/** Counts to three, one event each; asks for permission to continue after the second. */
 const counter = (ran: Array<number>, digest = "counter:1") =>
   delegate.makeDelegate({
     name: "counter",

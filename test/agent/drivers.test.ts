@@ -6,7 +6,7 @@ import type { ScriptedModel } from "effect-emissary/testing"
 
 import { Probe, toolkit, inWorld, type world } from "./fixtures.ts"
 
-/** What a generated call does. */
+/** The behaviour of a generated call. */
 const Kind = Schema.Literals(["echo", "fail", "boom", "unknown", "bad arguments", "bad text", "delete", "delegate"])
 
 const Turn = Schema.Struct({
@@ -118,7 +118,7 @@ const streaming: Driver = {
 const throughJson = (state: Run.State) =>
   Effect.flatMap(Run.stateCodec.encodeJson(state), (text) => Run.stateCodec.decodeJson(text))
 
-/** Stops between transitions, and goes on from JSON until nothing stops it any more. */
+/** Stops between transitions, and resumes from JSON until nothing stops it any more. */
 const stopping: Driver = {
   start: (input, options) =>
     Effect.flatMap(agent.run(input, { ...options, interruptWhen: betweenTransitions }), onwards(options)),
@@ -142,7 +142,7 @@ const betweenTransitions = (event: Run.Event, state: Run.State) => {
     case "ApprovalRequested":
       return { reason: "look" }
     case "ModelAnswered":
-      // Who stops at the limit has been told, and going on is a decision to exceed it
+      // A run that stops at the limit reports it, and to resume it is a decision to exceed the limit
       return state.limited ? undefined : { reason: "look" }
     case "ToolFinished":
       return state.calls.every(({ status }) => status._tag !== "Started") ? { reason: "look" } : undefined

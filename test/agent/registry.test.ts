@@ -32,7 +32,7 @@ describe("ModelRegistry", () => {
 
   it.effect("AGENT-9 malformed names are typed errors", () =>
     Effect.gen(function* () {
-      // what a caller without types may pass
+      // a caller without types may pass this
       const names: ReadonlyArray<string> = [
         "gpt-4o",
         "",

@@ -98,7 +98,7 @@ describe("laws of the run core, over random plans of answers, results, interrupt
 
   it.effect("the plans reach every outcome and every event", () =>
     Effect.sync(() => {
-      // what the laws above are worth depends on it
+      // the worth of the laws above depends on it
       const plan = (turns: Plan["turns"], phases: Plan["phases"], rest: Partial<Plan> = {}): Plan => ({
         maxSteps: 3,
         structured: "never",

@@ -14,7 +14,7 @@ const outer = Agent.make("outer", {
   toolkit: [Agent.asTool(inner, { name: "delegate", description: "Does it" })]
 })
 
-/** One script for both agents, told apart by their instructions. */
+/** One script for both agents, distinguished by their instructions. */
 const scripts = (
   own: ScriptedModel.Script & ReadonlyArray<unknown>,
   child: ScriptedModel.Script & ReadonlyArray<unknown>

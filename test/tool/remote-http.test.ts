@@ -493,7 +493,7 @@ describe("RT-5 the server is a layer", () => {
       const Read = Tool.make("read", { success: Schema.String })
       const confined = Toolkit.make(Read)
       const layer = confined.toLayer({
-        // what the layer captured, not what the type asks for, is under test
+        // the services that the layer captured are under test, not those that the type requires
         read: () =>
           Effect.orDie(Effect.flatMap(Effect.service(FileSystem.FileSystem), (fs) => fs.readFileString("/etc/hosts")))
       } as unknown as Toolkit.HandlersFrom<{ readonly read: typeof Read }>)
