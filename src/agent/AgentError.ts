@@ -12,84 +12,40 @@
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Run from "./Run.ts"
+import * as agentReason from "./internal/agentReason.ts"
 
-const PlainReason = Schema.TaggedUnion({
-  ModelFailed: {
-    error: Schema.String,
-    retryable: Schema.Boolean,
-    retryAfterMillis: Schema.optionalKey(Schema.Finite),
-    model: Schema.optionalKey(Schema.String),
-    problem: Schema.optionalKey(Schema.String)
-  },
-  ModelMistakes: { step: Schema.Int, mistakes: Schema.Int, limit: Schema.Int },
-  ModelRegistryFailed: { model: Schema.String, problem: Schema.String },
-  PreparationFailed: {
-    part: Schema.Literals(["instructions", "toolkit", "model"]),
-    error: Schema.String,
-    problem: Schema.optionalKey(Schema.String)
-  },
-  DefinitionInvalid: { problem: Schema.String },
-  ToolSetInvalid: { problem: Schema.String },
-  StubWithoutRuntime: { tools: Schema.Array(Schema.String) },
-  ConversationInvalid: { problem: Schema.String },
-  BudgetFailed: { problem: Schema.String },
-  MaxDepth: { limit: Schema.Int },
-  DelegateFailed: { error: Schema.String, problem: Schema.optionalKey(Schema.String) }
-})
-
-/**
- * Why a run failed; the reason of an {@link AgentError}.
- *
- * **Details**
- *
- * - `ModelFailed`: the model call failed, after the retries of the run. `error` is
- *   the tag of the reason that `effect/ai` reports, `RateLimitError` for example;
- *   {@link causeOf} returns the `AiError`. `retryAfterMillis` is the pause that the
- *   provider asked for. `problem` is the model's description, if it may be shown.
- * - `ModelMistakes`: the model repeated mistakes that its provider's adapter rejects.
- * - `ModelRegistryFailed`: the model that the agent names is unavailable.
- * - `PreparationFailed`: the Effect that makes the instructions, the toolkit or the
- *   model name failed. `error` is the tag or name of its error.
- * - `DefinitionInvalid`: the agent has no form as data: its output schema has no JSON
- *   Schema, for example.
- * - `ToolSetInvalid`: two tools share a name, or a tool cannot be offered.
- * - `StubWithoutRuntime`: tools have no body here, and the tool runtime does not
- *   execute them elsewhere.
- * - `ConversationInvalid`: the conversation breaks a law, or the input cannot follow it.
- * - `BudgetFailed`: the conversation does not fit its budget, or the Effect that
- *   summarizes it failed.
- * - `MaxDepth`: agents call agents deeper than `maxDepth`.
- * - `DelegateFailed`: a plan that runs as an agent failed. `error` is the tag of its
- *   error.
- * - `DefinitionChanged`, `InvalidDecision`: see `Run`.
- *
- * @category reasons
- * @since 0.1.0
- */
-export const Reason = Schema.Union([PlainReason, Run.DefinitionChanged, Run.InvalidDecision])
-
-/** @since 0.1.0 */
-export type Reason = typeof Reason.Type
-
-type PlainTag = keyof (typeof PlainReason)["cases"]
-
-/** @internal */
-export type ReasonOf<Tag extends PlainTag> = Extract<Reason, { readonly _tag: Tag }>
-
-// The errors behind reasons may hold secrets and message text: they stay out of reasons, JSON and rendered causes.
-const causes = new WeakMap<object, unknown>()
-
-/** @internal */
-export const makeReason = <Tag extends PlainTag>(
-  tag: Tag,
-  fields: Omit<ReasonOf<Tag>, "_tag">,
-  cause?: unknown
-): ReasonOf<Tag> => {
-  // Sound: a reason is its tag and its fields.
-  const reason = { _tag: tag, ...fields } as ReasonOf<Tag>
-  if (cause !== undefined) causes.set(reason, cause)
-  return reason
-}
+export {
+  /**
+   * Why a run failed; the reason of an {@link AgentError}.
+   *
+   * **Details**
+   *
+   * - `ModelFailed`: the model call failed, after the retries of the run. `error` is
+   *   the tag of the reason that `effect/ai` reports, `RateLimitError` for example;
+   *   {@link causeOf} returns the `AiError`. `retryAfterMillis` is the pause that the
+   *   provider asked for. `problem` is the model's description, if it may be shown.
+   * - `ModelMistakes`: the model repeated mistakes that its provider's adapter rejects.
+   * - `ModelRegistryFailed`: the model that the agent names is unavailable.
+   * - `PreparationFailed`: the Effect that makes the instructions, the toolkit or the
+   *   model name failed. `error` is the tag or name of its error.
+   * - `DefinitionInvalid`: the agent has no form as data: its output schema has no JSON
+   *   Schema, for example.
+   * - `ToolSetInvalid`: two tools share a name, or a tool cannot be offered.
+   * - `StubWithoutRuntime`: tools have no body here, and the tool runtime does not
+   *   execute them elsewhere.
+   * - `ConversationInvalid`: the conversation breaks a law, or the input cannot follow it.
+   * - `BudgetFailed`: the conversation does not fit its budget, or the Effect that
+   *   summarizes it failed.
+   * - `MaxDepth`: agents call agents deeper than `maxDepth`.
+   * - `DelegateFailed`: a plan that runs as an agent failed. `error` is the tag of its
+   *   error.
+   * - `DefinitionChanged`, `InvalidDecision`: see `Run`.
+   *
+   * @category reasons
+   * @since 0.1.0
+   */
+  Reason
+} from "./internal/agentReason.ts"
 
 /**
  * The error behind a reason, in the process where it happened. It may hold text from
@@ -98,15 +54,15 @@ export const makeReason = <Tag extends PlainTag>(
  * @category getters
  * @since 0.1.0
  */
-export const causeOf = (reason: Reason): Option.Option<unknown> =>
-  causes.has(reason) ? Option.some(causes.get(reason)) : Option.none()
+export const causeOf = (reason: agentReason.Reason): Option.Option<unknown> =>
+  agentReason.causes.has(reason) ? Option.some(agentReason.causes.get(reason)) : Option.none()
 
 const modelName = (model: string | undefined) =>
   model === undefined || model === "" ? "the model" : `the model ${JSON.stringify(model)}`
 
 const seeCause = "Read AgentError.causeOf(error.reason)"
 
-const explainPlain = PlainReason.match({
+const explainPlain = agentReason.PlainReason.match({
   ModelFailed: ({ error, model, problem, retryable }) => {
     const found = `expected an answer from ${modelName(model)}, got ${error}`
     if (problem !== undefined) return `${found}: ${problem}`
@@ -132,7 +88,7 @@ const explainPlain = PlainReason.match({
     `expected an answer, got ${problem === undefined ? error : `${error}: ${problem}`}. ${seeCause}, then resume from the state of this error.`
 })
 
-const explain = (reason: Reason): string => ("message" in reason ? reason.message : explainPlain(reason))
+const explain = (reason: agentReason.Reason): string => ("message" in reason ? reason.message : explainPlain(reason))
 
 /**
  * A run failed. `state` is the last consistent state; it is absent when the run had
@@ -143,16 +99,17 @@ const explain = (reason: Reason): string => ("message" in reason ? reason.messag
  */
 export class AgentError extends Schema.TaggedError<AgentError>("effect-emissary/agent/AgentError")("AgentError", {
   agent: Schema.String,
-  reason: Reason,
+  reason: agentReason.Reason,
   state: Schema.optionalKey(Run.stateCodec.schema)
 }) {
   // A schema class copies its fields: the cause follows the reason.
   constructor(
-    fields: { readonly agent: string; readonly reason: Reason; readonly state?: Run.State },
+    fields: { readonly agent: string; readonly reason: agentReason.Reason; readonly state?: Run.State },
     options?: Schema.MakeOptions
   ) {
     super(fields, options)
-    if (causes.has(fields.reason)) causes.set(this.reason, causes.get(fields.reason))
+    if (agentReason.causes.has(fields.reason))
+      agentReason.causes.set(this.reason, agentReason.causes.get(fields.reason))
   }
 
   /**

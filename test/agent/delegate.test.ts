@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Deferred, Effect, Fiber, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
+import * as agentReason from "#src/agent/internal/agentReason.ts"
 import * as delegate from "#src/agent/internal/delegate.ts"
-import { Agent, AgentError, AgentEvent, Conversation, Message, Run } from "effect-emissary"
+import { Agent, AgentEvent, Conversation, Message, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 /** Counts to three, one event each; asks for permission to continue after the second. */
@@ -120,7 +121,8 @@ describe("PLAN-8 what answers in place of a model", () => {
         answer: (turn) =>
           Effect.gen(function* () {
             yield* delegate.saveProgress(turn, { facts: ["tried"] })
-            if (failing) return yield* Effect.fail(AgentError.makeReason("DelegateFailed", { error: "Down" }, "secret"))
+            if (failing)
+              return yield* Effect.fail(agentReason.makeReason("DelegateFailed", { error: "Down" }, "secret"))
             return { _tag: "Answered", text: `${Chunk.size(turn.recorder.state().progress?.facts ?? Chunk.empty())}` }
           }),
         decode: (output) => Effect.succeed(output)

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Option, Schema } from "effect"
 import { AiError } from "effect/ai"
 import { inspect } from "node:util"
+import * as agentReason from "#src/agent/internal/agentReason.ts"
 import * as performAction from "#src/agent/internal/performAction.ts"
 import { Agent, AgentError, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -30,34 +31,34 @@ describe("errors of a run", () => {
       const reasons: ReadonlyArray<[AgentError.Reason, ReadonlyArray<string>]> = [
         [performAction.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "modelRetry"]],
         [performAction.modelFailed(refusal), ["ContentPolicyError", "causeOf"]],
-        [AgentError.makeReason("ModelMistakes", { step: 2, mistakes: 3, limit: 2 }), ["step 2", "3"]],
+        [agentReason.makeReason("ModelMistakes", { step: 2, mistakes: 3, limit: 2 }), ["step 2", "3"]],
         [
-          AgentError.makeReason("ModelRegistryFailed", { model: "a/b", problem: "unknown provider" }),
+          agentReason.makeReason("ModelRegistryFailed", { model: "a/b", problem: "unknown provider" }),
           ["a/b", "unknown provider"]
         ],
-        [AgentError.makeReason("PreparationFailed", { part: "toolkit", error: "DbDown" }), ["toolkit", "DbDown"]],
+        [agentReason.makeReason("PreparationFailed", { part: "toolkit", error: "DbDown" }), ["toolkit", "DbDown"]],
         [
-          AgentError.makeReason("ModelRegistryFailed", { model: "", problem: "it names none" }),
+          agentReason.makeReason("ModelRegistryFailed", { model: "", problem: "it names none" }),
           ["the model is unavailable: it names none"]
         ],
-        [AgentError.makeReason("DefinitionInvalid", { problem: "no schema" }), ["cannot be defined: no schema"]],
+        [agentReason.makeReason("DefinitionInvalid", { problem: "no schema" }), ["cannot be defined: no schema"]],
         [
-          AgentError.makeReason("PreparationFailed", {
+          agentReason.makeReason("PreparationFailed", {
             part: "instructions",
             error: "RunContextError",
             problem: "missing tenant"
           }),
           ["instructions", "RunContextError: missing tenant"]
         ],
-        [AgentError.makeReason("ToolSetInvalid", { problem: "two tools" }), ["two tools"]],
-        [AgentError.makeReason("StubWithoutRuntime", { tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
+        [agentReason.makeReason("ToolSetInvalid", { problem: "two tools" }), ["two tools"]],
+        [agentReason.makeReason("StubWithoutRuntime", { tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
         [
           new Run.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }),
           ["sha256:1", "sha256:2", "instructions"]
         ],
         [new Run.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
-        [AgentError.makeReason("ConversationInvalid", { problem: "open calls" }), ["open calls"]],
-        [AgentError.makeReason("MaxDepth", { limit: 8 }), ["8", "maxDepth"]]
+        [agentReason.makeReason("ConversationInvalid", { problem: "open calls" }), ["open calls"]],
+        [agentReason.makeReason("MaxDepth", { limit: 8 }), ["8", "maxDepth"]]
       ]
       const codec = Schema.toCodecJson(AgentError.AgentError)
       for (const [reason, mentions] of reasons) {
@@ -72,7 +73,7 @@ describe("errors of a run", () => {
       }
       const early = new AgentError.AgentError({
         agent: "support",
-        reason: AgentError.makeReason("MaxDepth", { limit: 8 })
+        reason: agentReason.makeReason("MaxDepth", { limit: 8 })
       })
       assert.strictEqual(early.state, undefined)
     })
@@ -92,7 +93,7 @@ describe("errors of a run", () => {
     ]) {
       assert.notInclude(text, secret)
     }
-    assert.isTrue(Option.isNone(AgentError.causeOf(AgentError.makeReason("MaxDepth", { limit: 1 }))))
+    assert.isTrue(Option.isNone(AgentError.causeOf(agentReason.makeReason("MaxDepth", { limit: 1 }))))
   })
 
   it.effect("L4 an agent whose script disagrees reports the difference", () =>
@@ -121,7 +122,7 @@ describe("errors of a run", () => {
   it.effect("L4 reasons can be caught one by one", () =>
     Effect.gen(function* () {
       const fails = Effect.fail(
-        new AgentError.AgentError({ agent: "a", reason: AgentError.makeReason("MaxDepth", { limit: 8 }) })
+        new AgentError.AgentError({ agent: "a", reason: agentReason.makeReason("MaxDepth", { limit: 8 }) })
       )
       const caught = yield* Effect.catchReason(fails, "AgentError", "MaxDepth", ({ limit }) => Effect.succeed(limit))
       assert.strictEqual(caught, 8)

@@ -21,8 +21,9 @@ import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as AgentDefinition from "../AgentDefinition.ts"
-import * as AgentError from "../AgentError.ts"
+import type * as AgentError from "../AgentError.ts"
 import * as ModelRegistry from "../ModelRegistry.ts"
+import * as agentReason from "./agentReason.ts"
 import type * as agentData from "./agentData.ts"
 import * as agentTypes from "./agentTypes.ts"
 import type * as runParts from "./runParts.ts"
@@ -68,7 +69,7 @@ export const nameOf = (error: unknown): string => {
 const reasonOf =
   (tag: "ToolSetInvalid" | "DefinitionInvalid") =>
   (error: { readonly message: string }): AgentError.Reason =>
-    AgentError.makeReason(tag, { problem: error.message }, error)
+    agentReason.makeReason(tag, { problem: error.message }, error)
 
 const invalidTools = reasonOf("ToolSetInvalid")
 
@@ -81,7 +82,7 @@ const prepare = <A>(part: Part, effect: Effect.Effect<A, unknown, unknown>): Eff
   Effect.mapError(effect as Effect.Effect<A, unknown>, (error) => {
     // The problem of a context names keys and kinds, and none of its values.
     const problem = error instanceof RunContext.RunContextError ? error.message : undefined
-    return AgentError.makeReason("PreparationFailed", { part, error: nameOf(error), ...defined({ problem }) }, error)
+    return agentReason.makeReason("PreparationFailed", { part, error: nameOf(error), ...defined({ problem }) }, error)
   })
 
 const readText = (part: Part, text: agentTypes.Text | undefined) =>
@@ -161,7 +162,7 @@ const describe = Effect.fnUntraced(function* (name: string, config: AnyConfig, t
 
 const modelOf = Effect.fnUntraced(function* ({ model, modelOptions, reasoning }: agentData.AgentDefinition) {
   const unavailable = (problem: string, error?: unknown): AgentError.Reason =>
-    AgentError.makeReason("ModelRegistryFailed", { model: model ?? "", problem }, error)
+    agentReason.makeReason("ModelRegistryFailed", { model: model ?? "", problem }, error)
   if (model === undefined) {
     const problem = "the agent names no model and there is no LanguageModel in its context. Provide one"
     const ambient = yield* Effect.serviceOption(LanguageModel.LanguageModel)

@@ -10,8 +10,9 @@ import * as Message from "../../conversation/Message.ts"
 import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
-import * as AgentError from "../AgentError.ts"
+import type * as AgentError from "../AgentError.ts"
 import * as Run from "../Run.ts"
+import * as agentReason from "./agentReason.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
 import type * as runParts from "./runParts.ts"
@@ -100,7 +101,7 @@ const askForAnswer = Effect.fnUntraced(function* (
   if (message?.role !== "user") {
     // The process died before the input was recorded.
     const problem = "expected a user message to answer, found none. Resume the state with an input"
-    return yield* recorder.fail(AgentError.makeReason("ConversationInvalid", { problem }))
+    return yield* recorder.fail(agentReason.makeReason("ConversationInvalid", { problem }))
   }
   const ended = yield* answer(run, message).pipe(
     Effect.mapError(recorder.fail),

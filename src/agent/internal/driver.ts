@@ -28,6 +28,7 @@ import * as RunContext from "../../tool/RunContext.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as AgentError from "../AgentError.ts"
 import * as Run from "../Run.ts"
+import * as agentReason from "./agentReason.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as runParts from "./runParts.ts"
 
@@ -473,7 +474,7 @@ const maxStepsOf = (maxSteps: runParts.MaxSteps): runParts.MaxSteps =>
   maxSteps === "unlimited" ? maxSteps : Math.max(1, maxSteps)
 
 const invalidConversation = (problem: string, error?: unknown): AgentError.Reason =>
-  AgentError.makeReason("ConversationInvalid", { problem }, error)
+  agentReason.makeReason("ConversationInvalid", { problem }, error)
 
 const startConversation = Effect.fnUntraced(function* (
   { instructions }: Prepared<unknown>,
@@ -595,7 +596,7 @@ const drive = Effect.fnUntraced(function* <A>(
   const maxDepth = options.maxDepth ?? outer.maxDepth
   const refuse = (reason: AgentError.Reason) =>
     new AgentError.AgentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })
-  if (outer.depth > maxDepth) return yield* refuse(AgentError.makeReason("MaxDepth", { limit: maxDepth }))
+  if (outer.depth > maxDepth) return yield* refuse(agentReason.makeReason("MaxDepth", { limit: maxDepth }))
   const deadline = yield* deadlineOf(options.timeouts?.total, outer.deadline)
   const environment: Environment = { depth: outer.depth + 1, maxDepth, deadline, parent: undefined, handed: {} }
   const { emit, streaming } = outer.parent ?? caller

@@ -32,8 +32,9 @@ import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import * as boundCall from "../../tool/internal/boundCall.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import * as toolBatch from "../../tool/internal/toolBatch.ts"
-import * as AgentError from "../AgentError.ts"
+import type * as AgentError from "../AgentError.ts"
 import * as Run from "../Run.ts"
+import * as agentReason from "./agentReason.ts"
 import * as agentBlueprint from "./agentBlueprint.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
@@ -54,12 +55,12 @@ interface Step extends driver.ActiveRun {
 export const publicDescription = "effect-emissary/publicDescription"
 
 /** The reason for an error of `effect/ai`. */
-export const modelFailed = (error: AiError.AiError, model?: string): AgentError.ReasonOf<"ModelFailed"> => {
+export const modelFailed = (error: AiError.AiError, model?: string): agentReason.ReasonOf<"ModelFailed"> => {
   const { reason } = error
   const isPublic = reason._tag === "UnknownError" && reason.metadata[publicDescription] === true
   const problem = isPublic ? reason.description : undefined
   const retryAfterMillis = error.retryAfter && Duration.toMillis(error.retryAfter)
-  return AgentError.makeReason(
+  return agentReason.makeReason(
     "ModelFailed",
     { error: reason._tag, retryable: error.isRetryable, ...defined({ retryAfterMillis, model, problem }) },
     error
@@ -74,7 +75,7 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: Run.ActionOf<
   const limit = options.modelMistakes ?? defaultModelMistakes
   const mistakes = action.mistakes.length
   if (mistakes > limit) {
-    return yield* recorder.fail(AgentError.makeReason("ModelMistakes", { step: action.step, mistakes, limit }))
+    return yield* recorder.fail(agentReason.makeReason("ModelMistakes", { step: action.step, mistakes, limit }))
   }
   if (step.budget !== undefined) {
     yield* applyBudget(step.budget, step)
@@ -332,7 +333,7 @@ const truncateConversation = (
     ),
     Effect.mapError(({ needed }) => {
       const error = new Conversation.BudgetTooSmall({ needed, budget: policy.threshold })
-      return AgentError.makeReason("BudgetFailed", { problem: error.message }, error)
+      return agentReason.makeReason("BudgetFailed", { problem: error.message }, error)
     })
   )
 }
@@ -350,7 +351,7 @@ const compactConversation = Effect.fnUntraced(function* (
       const isOurs = error instanceof ConversationError.ConversationError
       const name = isOurs ? error.reason._tag : agentBlueprint.nameOf(error)
       const problem = `the Effect that summarizes old turns failed with ${name}`
-      return AgentError.makeReason("BudgetFailed", { problem }, error)
+      return agentReason.makeReason("BudgetFailed", { problem }, error)
     })
   )
   const after = yield* Conversation.estimatedSize(compacted.conversation, { overhead })
@@ -597,7 +598,7 @@ export const prepare = Effect.fnUntraced(function* <A>(
   const resolved = yield* blueprint.resolve
   const { definition, digest, output, stubs } = resolved
   if (stubs.length > 0 && !(yield* ToolRuntime.ToolRuntime).stubs) {
-    return yield* Effect.fail(AgentError.makeReason("StubWithoutRuntime", { tools: stubs }))
+    return yield* Effect.fail(agentReason.makeReason("StubWithoutRuntime", { tools: stubs }))
   }
   const stepOf = (run: driver.ActiveRun, deadline: number | undefined): Step => {
     const { budget = blueprint.budget } = run.options

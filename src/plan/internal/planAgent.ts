@@ -6,9 +6,10 @@ import type * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as AgentError from "../../agent/AgentError.ts"
+import type * as AgentError from "../../agent/AgentError.ts"
 import type { AgentEvent } from "../../agent/AgentEvent.ts"
 import * as Run from "../../agent/Run.ts"
+import * as agentReason from "../../agent/internal/agentReason.ts"
 import * as delegate from "../../agent/internal/delegate.ts"
 import type { ActiveRun } from "../../agent/internal/driver.ts"
 import type { Agent } from "../../agent/internal/agentTypes.ts"
@@ -123,7 +124,7 @@ const failResult = (
 ): Effect.Effect<delegate.AnswerOutcome, AgentError.Reason> =>
   error.reason._tag === "MaxIterationsExceeded"
     ? Effect.succeed({ _tag: "Suspended" })
-    : Effect.fail(agentReason(error, turn.environment.maxDepth))
+    : Effect.fail(toAgentReason(error, turn.environment.maxDepth))
 
 const answerWith = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
@@ -177,7 +178,7 @@ const encodeProgress = (events: ReadonlyArray<PlanRun.Event>): Effect.Effect<Rea
   )
 
 const unreadableProgress = (error: { readonly _tag: string; readonly message: string }): AgentError.Reason =>
-  AgentError.makeReason(
+  agentReason.makeReason(
     "DelegateFailed",
     { error: error._tag, problem: "the progress in the state is not that of this plan's run" },
     error
@@ -193,7 +194,7 @@ const replayProgress = (
     const events = yield* Effect.mapError(progressFromJson(Array.from(facts)), unreadableProgress)
     const recorded = events.map(({ event }) => event)
     const edited = engine.changedNestedPlan(rules, recorded)
-    if (edited !== undefined) return yield* Effect.fail(agentReason(edited, 0))
+    if (edited !== undefined) return yield* Effect.fail(toAgentReason(edited, 0))
     const folded = planTransition.fold(rules, recorded)
     return yield* Effect.mapError(Effect.fromResult(folded), unreadableProgress)
   })
@@ -329,17 +330,17 @@ const failureProblem = (error: PlanError.PlanError): string | undefined => {
   }
 }
 
-const agentReason = (error: PlanError.PlanError, maxDepth: number): AgentError.Reason => {
+const toAgentReason = (error: PlanError.PlanError, maxDepth: number): AgentError.Reason => {
   const { reason } = error
   // Too deep is too deep for all of the nest, as among agents.
   if (reason._tag === "StepFailed" && reason.failure.type === "MaxDepth") {
-    return AgentError.makeReason("MaxDepth", { limit: maxDepth }, error)
+    return agentReason.makeReason("MaxDepth", { limit: maxDepth }, error)
   }
   if (reason._tag === "PlanChanged") {
     return new Run.DefinitionChanged({ expected: reason.found, found: reason.expected })
   }
   const problem = failureProblem(error)
-  return AgentError.makeReason(
+  return agentReason.makeReason(
     "DelegateFailed",
     { error: reason._tag, ...(problem === undefined ? undefined : { problem }) },
     error
