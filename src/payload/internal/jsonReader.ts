@@ -10,33 +10,23 @@ import type { Limits } from "../Limits.ts"
 import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
 
-// The next thing that may come.
-const expectValue = 0
+type Measure = Extract<PayloadError.Reason, { readonly _tag: "TooLarge" }>["what"]
 
-const expectValueOrClose = 1
-
-const expectKey = 2
-
-const expectKeyOrClose = 3
-
-const expectColon = 4
-
-const expectCommaOrClose = 5
-
-const expectedTexts = [
-  "a JSON value",
-  `a JSON value or "]"`,
-  "a key in double quotes",
-  `a key in double quotes or "}"`,
-  `":"`,
-  `"," or the end of the array or object`
-]
+const tooLarge = (what: Measure, limit: number, found: number, path: string): PayloadError.Reason => ({
+  _tag: "TooLarge",
+  what,
+  limit,
+  found,
+  path
+})
 
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 
 /** Characters that a string holds as they are; matches an empty text too, and so always. */
 // oxlint-disable-next-line no-control-regex
 const plainPattern = /[^"\\\u0000-\u001f]*/y
+
+const escapePattern = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
 
 interface ScanFrame {
   readonly array: boolean
@@ -60,177 +50,144 @@ export const scanText = (
   text: string,
   limits: Limits,
   duplicates: boolean = false
-): Result.Result<number, PayloadError.Reason> => {
-  const stack: Array<ScanFrame> = []
-  let top: ScanFrame | undefined
-  let next = expectValue
-  let nodes = 0
-  let i = 0
+): Result.Result<number, PayloadError.Reason> => new TextScanner(text, limits, duplicates).run()
 
-  // Set by `string`: where it ends, how long it is, and what is wrong with it.
-  let end = 0
-  let length = 0
-  let fault = ""
+/** Its methods note a failure and return `false`. */
+class TextScanner {
+  readonly text: string
+  readonly limits: Limits
+  readonly duplicates: boolean
+  readonly stack: Array<ScanFrame> = []
+  at = 0
+  nodes = 0
+  failure: PayloadError.Reason | undefined = undefined
 
-  const string = (start: number): boolean => {
-    let at = start + 1
+  constructor(text: string, limits: Limits, duplicates: boolean) {
+    this.text = text
+    this.limits = limits
+    this.duplicates = duplicates
+  }
+
+  run(): Result.Result<number, PayloadError.Reason> {
+    let opened = this.value("a JSON value")
+    for (let top = this.stack.at(-1); top !== undefined && this.failure === undefined; top = this.stack.at(-1)) {
+      const expected = top.array && opened ? `a JSON value or "]"` : "a JSON value"
+      opened = this.member(top, opened) && this.value(expected)
+    }
+    if (this.failure === undefined && this.skipSpace() >= 0) this.notJson("nothing after the value")
+    return this.failure === undefined ? Result.succeed(this.nodes) : Result.fail(this.failure)
+  }
+
+  /** Moves to the next member of the innermost container; false at its end. */
+  member(top: ScanFrame, first: boolean): boolean {
+    let unit = this.skipSpace()
+    if (unit === (top.array ? 0x5d : 0x7d)) {
+      this.at += 1
+      this.stack.pop()
+      return false
+    }
+    if (!first) {
+      if (unit !== 0x2c) return this.notJson(`"," or "${top.array ? "]" : "}"}"`)
+      this.at += 1
+      unit = this.skipSpace()
+    }
+    if (top.array) return true
+    if (unit === 0x22) return this.key(top)
+    return this.notJson(first ? `a key in double quotes or "}"` : "a key in double quotes")
+  }
+
+  key(top: ScanFrame): boolean {
+    const start = this.at
+    if (!this.string(1)) return false
+    top.keyStart = start
+    top.keyEnd = this.at
+    if (top.keys !== undefined) {
+      const key = parseKey(this.text, top)
+      if (top.keys.has(key)) {
+        return this.notJson("each key once in an object", start, `${base.quote(key)} again`)
+      }
+      top.keys.add(key)
+    }
+    if (this.skipSpace() !== 0x3a) return this.notJson(`":"`)
+    this.at += 1
+    return true
+  }
+
+  /** Reads a value, of an array or object the opening bracket only; true if there was one. */
+  value(expected: string): boolean {
+    const unit = this.skipSpace()
+    const { limits, stack } = this
+    const top = stack.at(-1)
+    this.nodes += 1
+    if (this.nodes > limits.maxNodes) return this.fail(tooLarge("nodes", limits.maxNodes, this.nodes, ""))
+    if (top !== undefined && top.array && ++top.count > limits.maxArrayLength) {
+      return this.fail(tooLarge("array", limits.maxArrayLength, top.count, this.path(1)))
+    }
+    if (unit === 0x22) {
+      this.string(0)
+      return false
+    }
+    if (unit !== 0x5b && unit !== 0x7b) {
+      const size = scalarLength(this.text, this.at)
+      this.at += size
+      return size === 0 && this.notJson(expected)
+    }
+    if (stack.length >= limits.maxDepth) {
+      return this.fail({ _tag: "TooDeep", limit: limits.maxDepth, path: this.path(0) })
+    }
+    const keys = this.duplicates && unit === 0x7b ? new Set<string>() : undefined
+    stack.push({ array: unit === 0x5b, count: 0, keyStart: 0, keyEnd: 0, keys })
+    this.at += 1
+    return true
+  }
+
+  /** Reads a string, whose place is this many levels above the innermost member. */
+  string(levels: number): boolean {
+    const { text } = this
+    let end = this.at + 1
     // Escapes are longer in the text than in the string.
     let escapes = 0
     for (;;) {
-      plainPattern.lastIndex = at
+      plainPattern.lastIndex = end
       plainPattern.test(text)
-      at = plainPattern.lastIndex
-      const unit = text.charCodeAt(at)
-      if (unit === 0x22) {
-        end = at + 1
-        length = at - start - 1 - escapes
-        return true
-      }
-      if (unit !== 0x5c) {
-        fault = at >= text.length ? "the closing quote of a string" : "no control character in a string"
-        end = at
-        return false
-      }
-      const escaped = text.charCodeAt(at + 1)
-      const size = escaped === 0x75 ? (isHex4(text, at + 2) ? 6 : 0) : isEscape(escaped) ? 2 : 0
-      if (size === 0) {
-        fault = "an escape that JSON knows"
-        end = at
-        return false
-      }
-      at += size
-      escapes += size - 1
+      end = plainPattern.lastIndex
+      const unit = text.charCodeAt(end)
+      if (unit === 0x22) break
+      if (end >= text.length) return this.notJson("the closing quote of a string", end)
+      if (unit !== 0x5c) return this.notJson("no control character in a string", end)
+      escapePattern.lastIndex = end
+      if (!escapePattern.test(text)) return this.notJson("an escape that JSON knows", end)
+      escapes += escapePattern.lastIndex - end - 1
+      end = escapePattern.lastIndex
     }
+    const length = end - this.at - 1 - escapes
+    this.at = end + 1
+    const max = this.limits.maxStringLength
+    return length <= max || this.fail(tooLarge("string", max, length, this.path(levels)))
   }
 
-  const path = (frames: ReadonlyArray<ScanFrame> = stack): string =>
-    base.formatPointer(frames.map((frame) => (frame.array ? frame.count - 1 : parseKey(text, frame))))
-
-  const notJson = (expected: string, offset: number) =>
-    Result.fail(
-      PayloadError.Reason.cases.NotJson.make({
-        offset,
-        expected,
-        found: describeFound(text, offset)
-      })
-    )
-
-  for (;;) {
-    let unit = text.charCodeAt(i)
-    while (unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09) unit = text.charCodeAt(++i)
-
-    if (i >= text.length) {
-      return next === expectCommaOrClose && top === undefined
-        ? Result.succeed(nodes)
-        : notJson(expectedTexts[next] ?? "", i)
+  /** The unit after white space; NaN at the end of the text. */
+  skipSpace(): number {
+    let unit = this.text.charCodeAt(this.at)
+    while (unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09) {
+      this.at += 1
+      unit = this.text.charCodeAt(this.at)
     }
+    return unit
+  }
 
-    if (next === expectCommaOrClose) {
-      if (top === undefined) return notJson("nothing after the value", i)
-      if (unit === 0x2c) next = top.array ? expectValue : expectKey
-      else if (unit === (top.array ? 0x5d : 0x7d)) {
-        stack.pop()
-        top = stack.at(-1)
-      } else return notJson(`"," or "${top.array ? "]" : "}"}"`, i)
-      i += 1
-      continue
-    }
+  path(levels: number): string {
+    const frames = this.stack.slice(0, this.stack.length - levels)
+    return base.formatPointer(frames.map((frame) => (frame.array ? frame.count - 1 : parseKey(this.text, frame))))
+  }
 
-    if (next === expectColon) {
-      if (unit !== 0x3a) return notJson(`":"`, i)
-      next = expectValue
-      i += 1
-      continue
-    }
+  notJson(expected: string, offset: number = this.at, found: string = describeFound(this.text, offset)): false {
+    return this.fail({ _tag: "NotJson", offset, expected, found })
+  }
 
-    if (top !== undefined && (next === expectKey || next === expectKeyOrClose)) {
-      if (unit === 0x7d && next === expectKeyOrClose) {
-        next = expectCommaOrClose
-        continue
-      }
-      if (unit !== 0x22) return notJson(expectedTexts[next] ?? "", i)
-      if (!string(i)) return notJson(fault, end)
-      if (length > limits.maxStringLength) {
-        return Result.fail(
-          PayloadError.Reason.cases.TooLarge.make({
-            what: "string",
-            limit: limits.maxStringLength,
-            found: length,
-            path: path(stack.slice(0, -1))
-          })
-        )
-      }
-      top.keyStart = i
-      top.keyEnd = end
-      if (top.keys !== undefined) {
-        const key = parseKey(text, top)
-        if (top.keys.has(key)) {
-          return Result.fail(
-            PayloadError.Reason.cases.NotJson.make({
-              offset: i,
-              expected: "each key once in an object",
-              found: `${base.quote(key)} again`
-            })
-          )
-        }
-        top.keys.add(key)
-      }
-      next = expectColon
-      i = end
-      continue
-    }
-
-    if (unit === 0x5d && next === expectValueOrClose) {
-      next = expectCommaOrClose
-      continue
-    }
-
-    nodes += 1
-    if (nodes > limits.maxNodes) {
-      return Result.fail(
-        PayloadError.Reason.cases.TooLarge.make({ what: "nodes", limit: limits.maxNodes, found: nodes, path: "" })
-      )
-    }
-    if (top !== undefined && top.array && ++top.count > limits.maxArrayLength) {
-      return Result.fail(
-        PayloadError.Reason.cases.TooLarge.make({
-          what: "array",
-          limit: limits.maxArrayLength,
-          found: top.count,
-          path: path(stack.slice(0, -1))
-        })
-      )
-    }
-
-    if (unit === 0x22) {
-      if (!string(i)) return notJson(fault, end)
-      if (length > limits.maxStringLength) {
-        return Result.fail(
-          PayloadError.Reason.cases.TooLarge.make({
-            what: "string",
-            limit: limits.maxStringLength,
-            found: length,
-            path: path()
-          })
-        )
-      }
-      i = end
-      next = expectCommaOrClose
-    } else if (unit === 0x5b || unit === 0x7b) {
-      if (stack.length >= limits.maxDepth) {
-        return Result.fail(PayloadError.Reason.cases.TooDeep.make({ limit: limits.maxDepth, path: path() }))
-      }
-      const array = unit === 0x5b
-      top = { array, count: 0, keyStart: 0, keyEnd: 0, keys: duplicates && !array ? new Set() : undefined }
-      stack.push(top)
-      next = array ? expectValueOrClose : expectKeyOrClose
-      i += 1
-    } else {
-      const size = scalarLength(text, i)
-      if (size === 0) return notJson(expectedTexts[next] ?? "", i)
-      i += size
-      next = expectCommaOrClose
-    }
+  fail(reason: PayloadError.Reason): false {
+    this.failure = reason
+    return false
   }
 }
 
@@ -245,26 +202,6 @@ const scalarLength = (text: string, i: number): number => {
   numberPattern.lastIndex = i
   return numberPattern.test(text) ? numberPattern.lastIndex - i : 0
 }
-
-/** Past the end the units are NaN, which is no digit. */
-const isHex4 = (text: string, at: number): boolean => {
-  for (let i = at; i < at + 4; i++) {
-    const unit = text.charCodeAt(i) | 0x20
-    if (!((unit >= 0x30 && unit <= 0x39) || (unit >= 0x61 && unit <= 0x66))) return false
-  }
-  return true
-}
-
-/** One of `"\/bfnrt`. */
-const isEscape = (unit: number): boolean =>
-  unit === 0x22 ||
-  unit === 0x5c ||
-  unit === 0x2f ||
-  unit === 0x62 ||
-  unit === 0x66 ||
-  unit === 0x6e ||
-  unit === 0x72 ||
-  unit === 0x74
 
 const describeFound = (text: string, offset: number): string => {
   const point = text.codePointAt(offset)
@@ -318,7 +255,7 @@ export const countNodes = (root: Schema.Json): number => {
     nodes += 1
     if (typeof value === "number") {
       if (!Number.isFinite(value)) return -1
-    } else if (isArray(value)) {
+    } else if (base.isArray(value)) {
       for (const item of value) stack.push(item)
     } else if (typeof value === "object" && value !== null) {
       for (const key of Object.keys(value)) {
@@ -330,13 +267,8 @@ export const countNodes = (root: Schema.Json): number => {
   }
 }
 
-// Array.isArray does not narrow readonly arrays out of a union.
-const isArray = (value: Schema.Json): value is ReadonlyArray<Schema.Json> => Array.isArray(value)
-
 const holdsPrototype = (value: unknown): boolean =>
   typeof value === "object" && value !== null && Object.hasOwn(value, "prototype")
-
-type Measure = Extract<PayloadError.Reason, { readonly _tag: "TooLarge" }>["what"]
 
 type JsonContainer = Array<Schema.Json> | Record<string, Schema.Json>
 
@@ -348,8 +280,6 @@ interface CopyFrame {
   next: number
   key: string | number
 }
-
-const copySucceeded = Symbol()
 
 /**
  * Copies a value of unknown origin into fresh plain JSON, reading every member
@@ -417,7 +347,7 @@ class JsonCopier {
     if (descriptor.enumerable !== true) return this.issue("an enumerable member", "a hidden one")
     const value: unknown = descriptor.value
     if (key === "__proto__" || (key === "constructor" && holdsPrototype(value))) {
-      this.failure = PayloadError.Reason.cases.ForbiddenKey.make({ path: this.path(), key })
+      this.failure = { _tag: "ForbiddenKey", path: this.path(), key }
       return
     }
     const copied = this.visit(value)
@@ -429,7 +359,7 @@ class JsonCopier {
   visit(value: unknown): Schema.Json {
     this.nodes += 1
     if (this.nodes > this.limits.maxNodes) return this.tooLarge("nodes", this.limits.maxNodes, this.nodes, "")
-    if (this.grow(1) !== copySucceeded) return null
+    this.grow(1)
     switch (typeof value) {
       case "string":
         if (value.length > this.limits.maxStringLength) {
@@ -463,12 +393,12 @@ class JsonCopier {
     if (!isPlainObject(source, array)) {
       if (Redacted.isRedacted(source)) {
         const key = this.stack.at(-1)?.key ?? ""
-        this.failure = PayloadError.Reason.cases.Secret.make({ path: this.path(), key: String(key), kind: "redacted" })
+        this.failure = { _tag: "Secret", path: this.path(), key: String(key), kind: "redacted" }
       } else this.issue(array ? "a plain array" : "a plain object", "an instance of a class")
       return null
     }
     if (this.stack.length >= this.limits.maxDepth) {
-      this.failure = PayloadError.Reason.cases.TooDeep.make({ limit: this.limits.maxDepth, path: this.path() })
+      this.failure = { _tag: "TooDeep", limit: this.limits.maxDepth, path: this.path() }
       return null
     }
     if (array && source.length > this.limits.maxArrayLength) {
@@ -494,15 +424,13 @@ class JsonCopier {
   }
 
   /** Counts what the JSON text takes at least. */
-  grow(bytes: number): typeof copySucceeded | undefined {
+  grow(bytes: number): void {
     this.size += bytes
-    if (this.size <= this.limits.maxBytes) return copySucceeded
-    this.tooLarge("bytes", this.limits.maxBytes, this.size, "")
-    return undefined
+    if (this.size > this.limits.maxBytes) this.tooLarge("bytes", this.limits.maxBytes, this.size, "")
   }
 
   tooLarge(what: Measure, limit: number, found: number, path: string): null {
-    this.failure ??= PayloadError.Reason.cases.TooLarge.make({ what, limit, found, path })
+    this.failure ??= tooLarge(what, limit, found, path)
     return null
   }
 
