@@ -38,24 +38,38 @@ export interface Secret {
   readonly kind: "key" | "redacted"
 }
 
-/** The rest of a JSON Pointer in which the token `*` is any one token and `**` any number of them. */
-type Pattern = ReadonlyArray<string>
+/** A JSON Pointer in which the token `*` is any one token and `**` any number of them, or the rest of one. */
+interface Pattern {
+  readonly token: string | undefined
+  readonly rest: Pattern | undefined
+  /** True when it matches the place reached. */
+  readonly ends: boolean
+}
+
+const endOfPattern: Pattern = { token: undefined, rest: undefined, ends: true }
+
+const parsePattern = (pointer: string): Pattern =>
+  base
+    .parsePointer(pointer)
+    .reduceRight<Pattern>((rest, token) => ({ token, rest, ends: token === "**" && rest.ends }), endOfPattern)
 
 /** The patterns one token further down. */
-const advance = (patterns: ReadonlyArray<Pattern>, key: string): ReadonlyArray<Pattern> =>
-  patterns.flatMap((pattern) => {
-    const [token] = pattern
-    if (token === "**") return [pattern, ...advance([pattern.slice(1)], key)]
-    return token === "*" || token === key ? [pattern.slice(1)] : []
-  })
+const advance = (patterns: ReadonlyArray<Pattern>, key: string): ReadonlyArray<Pattern> => {
+  const next: Array<Pattern> = []
+  for (const pattern of patterns) {
+    const { rest, token } = pattern
+    if (rest === undefined) continue
+    if (token === "**") next.push(pattern, ...advance([rest], key))
+    else if (token === "*" || token === key) next.push(rest)
+  }
+  return next
+}
 
-/** True when one of the patterns ends here. */
-const isMatched = (patterns: ReadonlyArray<Pattern>): boolean =>
-  patterns.some((pattern) => pattern.every((token) => token === "**"))
+const isMatched = (patterns: ReadonlyArray<Pattern>): boolean => patterns.some(({ ends }) => ends)
 
 /** True when a pattern, such as `/tools/*\/success`, is the path of a place. */
 export const matchesPattern = (pattern: string, path: string): boolean =>
-  isMatched(base.parsePointer(path).reduce(advance, [base.parsePointer(pattern)]))
+  isMatched(base.parsePointer(path).reduce(advance, [parsePattern(pattern)]))
 
 interface Visit {
   readonly value: object
@@ -77,7 +91,7 @@ export const findSecret = (
   options: { readonly keys?: boolean; readonly data?: ReadonlyArray<string> } = {}
 ): Secret | undefined => {
   if (typeof value !== "object" || value === null) return undefined
-  const patterns = (options.data ?? []).map(base.parsePointer)
+  const patterns = (options.data ?? []).map(parsePattern)
   const known = new Map<string, boolean>()
   const isSecret = (key: string) => {
     const secret = known.get(key) ?? isSecretName(key)
