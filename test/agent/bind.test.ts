@@ -16,6 +16,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import type { handlers } from "./fixtures.ts"
 import { call, Delete, Echo, Fail, Probe, toolkit, world } from "./fixtures.ts"
+import { test } from "../effect.ts"
 
 class Tenants extends Context.Service<Tenants, { readonly name: string }>()("test/Tenants") {}
 
@@ -85,48 +86,42 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
     }).pipe(Effect.provide(Layer.succeed(Tenants, { name: "acme" })))
   )
 
-  it.effect("CODEC-3 L5 an agent bound to the toolkit returns the origin's transcript", () =>
-    Effect.gen(function* () {
-      const json = yield* Agent.encodeJson(origin)
-      const ran = yield* origin.run("Go").pipe(Effect.provide(ambient(script)))
-      const bound = yield* Agent.decodeJson(json).pipe(
-        Effect.flatMap((agent) => agent.run("Go")),
-        Effect.provide(ToolResolver.layerToolkit(toolkit)),
-        Effect.provide(ambient(script))
-      )
-      assert.deepStrictEqual(Conversation.transcript(bound.conversation), Conversation.transcript(ran.conversation))
-      assert.strictEqual(bound.state.definition, ran.state.definition)
-    })
-  )
+  test("CODEC-3 L5 an agent bound to the toolkit returns the origin's transcript", function* () {
+    const json = yield* Agent.encodeJson(origin)
+    const ran = yield* origin.run("Go").pipe(Effect.provide(ambient(script)))
+    const bound = yield* Agent.decodeJson(json).pipe(
+      Effect.flatMap((agent) => agent.run("Go")),
+      Effect.provide(ToolResolver.layerToolkit(toolkit)),
+      Effect.provide(ambient(script))
+    )
+    assert.deepStrictEqual(Conversation.transcript(bound.conversation), Conversation.transcript(ran.conversation))
+    assert.strictEqual(bound.state.definition, ran.state.definition)
+  })
 
   for (const streaming of [false, true]) {
-    it.effect(
-      `CODEC-3 L5 stubs over a forwarding runtime return the origin's transcript (${streaming ? "stream" : "run"})`,
-      () =>
-        Effect.gen(function* () {
-          const json = yield* Agent.encode(origin)
-          const asked: { ran: unknown; bound: unknown } = { ran: undefined, bound: undefined }
-          const ran = yield* origin.run("Go").pipe(
-            Effect.tap(
-              Effect.map(ScriptedModel.requests, (requests) => {
-                asked.ran = requests.map(({ messages, tools }) => ({ messages, tools }))
-              })
-            ),
-            Effect.provide(ambient(script))
-          )
-          const bound = yield* Effect.gen(function* () {
-            const agent = yield* Agent.decode(json)
-            const runtime = ToolRuntime.layer(yield* forwarding)
-            const events = streaming ? yield* Stream.runCollect(Stream.provide(agent.stream("Go"), runtime)) : []
-            const last = events.at(-1)
-            const result = last?._tag === "RunFinished" ? last.result : yield* Effect.provide(agent.run("Go"), runtime)
-            asked.bound = (yield* ScriptedModel.requests).map(({ messages, tools }) => ({ messages, tools }))
-            return result
-          }).pipe(Effect.provide(ToolResolver.layerStubs), Effect.provide(ambient(script)))
-          assert.deepStrictEqual(Conversation.transcript(bound.conversation), Conversation.transcript(ran.conversation))
-          assert.deepStrictEqual(asked.bound, asked.ran)
-        })
-    )
+    test(`CODEC-3 L5 stubs over a forwarding runtime return the origin's transcript (${streaming ? "stream" : "run"})`, function* () {
+      const json = yield* Agent.encode(origin)
+      const asked: { ran: unknown; bound: unknown } = { ran: undefined, bound: undefined }
+      const ran = yield* origin.run("Go").pipe(
+        Effect.tap(
+          Effect.map(ScriptedModel.requests, (requests) => {
+            asked.ran = requests.map(({ messages, tools }) => ({ messages, tools }))
+          })
+        ),
+        Effect.provide(ambient(script))
+      )
+      const bound = yield* Effect.gen(function* () {
+        const agent = yield* Agent.decode(json)
+        const runtime = ToolRuntime.layer(yield* forwarding)
+        const events = streaming ? yield* Stream.runCollect(Stream.provide(agent.stream("Go"), runtime)) : []
+        const last = events.at(-1)
+        const result = last?._tag === "RunFinished" ? last.result : yield* Effect.provide(agent.run("Go"), runtime)
+        asked.bound = (yield* ScriptedModel.requests).map(({ messages, tools }) => ({ messages, tools }))
+        return result
+      }).pipe(Effect.provide(ToolResolver.layerStubs), Effect.provide(ambient(script)))
+      assert.deepStrictEqual(Conversation.transcript(bound.conversation), Conversation.transcript(ran.conversation))
+      assert.deepStrictEqual(asked.bound, asked.ran)
+    })
   }
 
   it.effect(

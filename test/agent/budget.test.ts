@@ -8,6 +8,7 @@ import { call } from "./fixtures.ts"
 import * as events from "./run-events.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
+import { test } from "../effect.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
 const long = "x".repeat(1000)
@@ -68,55 +69,49 @@ describe("CONV-7 budget policy", () => {
     }).pipe(Effect.provide(characters), Effect.provide(many(60)))
   )
 
-  it.effect("CONV-7 L5 the same script makes the same transcript with and without a budget, streamed or not", () =>
-    Effect.gen(function* () {
-      const transcripts = yield* Effect.forEach(
-        [
-          agent.run("go").pipe(Effect.map(({ conversation }) => conversation)),
-          agent.run("go", { budget: policy }).pipe(Effect.map(({ conversation }) => conversation)),
-          Stream.runLast(agent.stream("go", { budget: policy })).pipe(
-            Effect.flatMap(Effect.fromOption),
-            Effect.map((event) => (event._tag === "RunFinished" ? event.result.conversation : Conversation.empty))
-          )
-        ],
-        (run) => run.pipe(Effect.map(Conversation.transcript), Effect.provide(characters), Effect.provide(many(15)))
-      )
-      assert.strictEqual(transcripts[0]?.length, 2 + 30 + 1)
-      assert.deepStrictEqual(transcripts[1], transcripts[0])
-      assert.deepStrictEqual(transcripts[2], transcripts[0])
-    })
-  )
+  test("CONV-7 L5 the same script makes the same transcript with and without a budget, streamed or not", function* () {
+    const transcripts = yield* Effect.forEach(
+      [
+        agent.run("go").pipe(Effect.map(({ conversation }) => conversation)),
+        agent.run("go", { budget: policy }).pipe(Effect.map(({ conversation }) => conversation)),
+        Stream.runLast(agent.stream("go", { budget: policy })).pipe(
+          Effect.flatMap(Effect.fromOption),
+          Effect.map((event) => (event._tag === "RunFinished" ? event.result.conversation : Conversation.empty))
+        )
+      ],
+      (run) => run.pipe(Effect.map(Conversation.transcript), Effect.provide(characters), Effect.provide(many(15)))
+    )
+    assert.strictEqual(transcripts[0]?.length, 2 + 30 + 1)
+    assert.deepStrictEqual(transcripts[1], transcripts[0])
+    assert.deepStrictEqual(transcripts[2], transcripts[0])
+  })
 
-  it.effect(
-    "CONV-7 L3 L5 the events fold to the state, and a run resumed from JSON continues with the same requests",
-    () =>
-      Effect.gen(function* () {
-        const { events, onState } = yield* recording
-        const whole = yield* Effect.gen(function* () {
-          const { state } = yield* agent.run("go", { budget: policy, onState })
-          return { state, sent: yield* requests }
-        }).pipe(Effect.provide(characters), Effect.provide(many(14)))
-        assert.isDefined(whole.state.view)
+  test("CONV-7 L3 L5 the events fold to the state, and a run resumed from JSON continues with the same requests", function* () {
+    const { events, onState } = yield* recording
+    const whole = yield* Effect.gen(function* () {
+      const { state } = yield* agent.run("go", { budget: policy, onState })
+      return { state, sent: yield* requests }
+    }).pipe(Effect.provide(characters), Effect.provide(many(14)))
+    assert.isDefined(whole.state.view)
 
-        const stored = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(yield* events))
-        const folded = yield* Effect.fromResult(Run.fold(stored))
-        const encode = (state: Run.State) => Run.stateCodec.encodeJson(state)
-        assert.strictEqual(yield* encode(folded), yield* encode(whole.state))
+    const stored = yield* Run.eventsCodec.decodeJson(yield* Run.eventsCodec.encodeJson(yield* events))
+    const folded = yield* Effect.fromResult(Run.fold(stored))
+    const encode = (state: Run.State) => Run.stateCodec.encodeJson(state)
+    assert.strictEqual(yield* encode(folded), yield* encode(whole.state))
 
-        const parts = yield* Effect.gen(function* () {
-          const first = yield* agent.run("go", { budget: policy, maxSteps: 9 })
-          assert.strictEqual(first.outcome, "MaxSteps")
-          assert.isDefined(first.state.view)
-          const state = yield* Run.stateCodec.decodeJson(yield* encode(first.state))
-          const second = yield* agent.resume(state, { budget: policy, maxSteps: 16 })
-          assert.strictEqual(second.outcome, "Completed")
-          return yield* requests
-        }).pipe(Effect.provide(characters), Effect.provide(many(14)))
-        const shape = (sent: typeof parts) =>
-          sent.map(({ content }) => content.map((message) => JSON.stringify(message.content)))
-        assert.deepStrictEqual(shape(parts), shape(whole.sent))
-      })
-  )
+    const parts = yield* Effect.gen(function* () {
+      const first = yield* agent.run("go", { budget: policy, maxSteps: 9 })
+      assert.strictEqual(first.outcome, "MaxSteps")
+      assert.isDefined(first.state.view)
+      const state = yield* Run.stateCodec.decodeJson(yield* encode(first.state))
+      const second = yield* agent.resume(state, { budget: policy, maxSteps: 16 })
+      assert.strictEqual(second.outcome, "Completed")
+      return yield* requests
+    }).pipe(Effect.provide(characters), Effect.provide(many(14)))
+    const shape = (sent: typeof parts) =>
+      sent.map(({ content }) => content.map((message) => JSON.stringify(message.content)))
+    assert.deepStrictEqual(shape(parts), shape(whole.sent))
+  })
 
   it.effect("CONV-7 L10 nothing is fitted twice: reports of the view are trusted, those of the whole are not", () =>
     Effect.gen(function* () {
@@ -270,17 +265,15 @@ describe("CONV-7 compact", () => {
     }).pipe(Effect.provide(characters), Effect.provide(world([{ text: "done" }])))
   )
 
-  it.effect("CONV-7 the timeout of a step bounds the summary, too", () =>
-    Effect.gen(function* () {
-      const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.never })
-      const result = yield* after(
-        "2 seconds",
-        agent.run("go", { conversation: yield* old, budget, timeouts: { step: "2 seconds" } })
-      )
-      assert(result.outcome === "Interrupted")
-      assert.strictEqual(result.reason, "timeout")
-    }).pipe(Effect.provide(Layer.merge(characters, world([]))))
-  )
+  test("CONV-7 the timeout of a step bounds the summary, too", Layer.merge(characters, world([])), function* () {
+    const budget = Agent.compact({ threshold: 8000, summarize: () => Effect.never })
+    const result = yield* after(
+      "2 seconds",
+      agent.run("go", { conversation: yield* old, budget, timeouts: { step: "2 seconds" } })
+    )
+    assert(result.outcome === "Interrupted")
+    assert.strictEqual(result.reason, "timeout")
+  })
 })
 
 describe("CONV-7 ConversationFitted", () => {

@@ -8,6 +8,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 /** The context of a piece of the agent's code. */
 interface Seen {
@@ -120,23 +121,19 @@ describe("AGENT-1 the context of the call", () => {
     }).pipe(Effect.provide(built))
   )
 
-  it.effect("AGENT-1 a run without a span of its own is not part of the layer's", () =>
-    Effect.gen(function* () {
-      const watcher = yield* Watcher
-      yield* watcher.run("Go").pipe(Effect.provide(ToolRuntime.layerInline))
-      assert.deepStrictEqual(pluck(yield* Log, "span"), ["invoke_agent watcher", "invoke_agent watcher"])
-    }).pipe(Effect.provide(built))
-  )
+  test("AGENT-1 a run without a span of its own is not part of the layer's", built, function* () {
+    const watcher = yield* Watcher
+    yield* watcher.run("Go").pipe(Effect.provide(ToolRuntime.layerInline))
+    assert.deepStrictEqual(pluck(yield* Log, "span"), ["invoke_agent watcher", "invoke_agent watcher"])
+  })
 
-  it.effect("AGENT-1 TOOL-5 the option context goes before the RunContext of the caller", () =>
-    Effect.gen(function* () {
-      const watcher = yield* Watcher
-      yield* watcher
-        .run("Go", { context: { from: "option" } })
-        .pipe(Effect.provideService(RunContext.RunContext, { from: "run" }), Effect.provide(ToolRuntime.layerInline))
-      assert.deepStrictEqual(pluck(yield* Log, "context"), [{ from: "option" }, { from: "option" }])
-    }).pipe(Effect.provide(built))
-  )
+  test("AGENT-1 TOOL-5 the option context goes before the RunContext of the caller", built, function* () {
+    const watcher = yield* Watcher
+    yield* watcher
+      .run("Go", { context: { from: "option" } })
+      .pipe(Effect.provideService(RunContext.RunContext, { from: "run" }), Effect.provide(ToolRuntime.layerInline))
+    assert.deepStrictEqual(pluck(yield* Log, "context"), [{ from: "option" }, { from: "option" }])
+  })
 
   it.effect(
     "AGENT-1 handlers of a static toolkit are resolved once, at layer build; later layers do not replace them",
@@ -233,14 +230,12 @@ describe("AGENT-1 the context of the call", () => {
     Effect.sync(() => assert.strictEqual(Watcher.key, "effect-emissary/Agent/watcher"))
   )
 
-  it.effect("AGENT-1 the model of the caller replaces the one the layer captured", () =>
-    Effect.gen(function* () {
-      class Plain extends Agent.Service<Plain>()("plain", {}) {}
-      const layer = Plain.layer.pipe(Layer.provide(ScriptedModel.layer([{ text: "captured" }, { text: "captured" }])))
-      const ask = Effect.flatMap(Plain, (plain) => plain.ask("Go"))
-      assert.strictEqual(yield* Effect.provide(ask, layer), "captured")
-      const swapped = ask.pipe(Effect.provide(ScriptedModel.layer([{ text: "caller's" }])), Effect.provide(layer))
-      assert.strictEqual(yield* swapped, "caller's")
-    })
-  )
+  test("AGENT-1 the model of the caller replaces the one the layer captured", function* () {
+    class Plain extends Agent.Service<Plain>()("plain", {}) {}
+    const layer = Plain.layer.pipe(Layer.provide(ScriptedModel.layer([{ text: "captured" }, { text: "captured" }])))
+    const ask = Effect.flatMap(Plain, (plain) => plain.ask("Go"))
+    assert.strictEqual(yield* Effect.provide(ask, layer), "captured")
+    const swapped = ask.pipe(Effect.provide(ScriptedModel.layer([{ text: "caller's" }])), Effect.provide(layer))
+    assert.strictEqual(yield* swapped, "caller's")
+  })
 })

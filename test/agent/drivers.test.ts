@@ -4,7 +4,8 @@ import { TestClock } from "effect/testing"
 import { Agent, Conversation, Message, Run, ToolRuntime } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
-import { Probe, toolkit, inWorld, type world } from "./fixtures.ts"
+import { Probe, toolkit, inWorld, world } from "./fixtures.ts"
+import { test } from "../effect.ts"
 
 /** The behaviour of a generated call. */
 const Kind = Schema.Literals(["echo", "fail", "boom", "unknown", "bad arguments", "bad text", "delete", "delegate"])
@@ -251,43 +252,39 @@ describe("L5 one loop, many drivers", () => {
     { arbitrary: { runs: 200 }, timeout: 300_000 }
   )
 
-  it.effect("AGENT-2 AGENT-7 a hook that stops at the first event loses no input", () =>
-    Effect.gen(function* () {
-      const stopped = yield* agent.run("Go", {
-        interruptWhen: (event) => (event._tag === "RunStarted" ? { reason: "wait" } : undefined)
-      })
-      assert.strictEqual(stopped.outcome, "Interrupted")
-      const again = yield* agent.resume(yield* throughJson(stopped.state), {
-        input: "And",
-        interruptWhen: (event) => (event._tag === "RunResumed" ? {} : undefined)
-      })
-      assert.strictEqual(again.outcome, "Interrupted")
-      const result = yield* agent.resume(again.state)
-      assert.strictEqual(result.outcome, "Completed")
-      assert.deepStrictEqual(
-        Conversation.messages(result.conversation).map((message) => Message.text(message)),
-        ["Outer.", "Go", "And", "hi"]
-      )
-    }).pipe(inWorld([{ text: "hi" }]))
-  )
+  test("AGENT-2 AGENT-7 a hook that stops at the first event loses no input", world([{ text: "hi" }]), function* () {
+    const stopped = yield* agent.run("Go", {
+      interruptWhen: (event) => (event._tag === "RunStarted" ? { reason: "wait" } : undefined)
+    })
+    assert.strictEqual(stopped.outcome, "Interrupted")
+    const again = yield* agent.resume(yield* throughJson(stopped.state), {
+      input: "And",
+      interruptWhen: (event) => (event._tag === "RunResumed" ? {} : undefined)
+    })
+    assert.strictEqual(again.outcome, "Interrupted")
+    const result = yield* agent.resume(again.state)
+    assert.strictEqual(result.outcome, "Completed")
+    assert.deepStrictEqual(
+      Conversation.messages(result.conversation).map((message) => Message.text(message)),
+      ["Outer.", "Go", "And", "hi"]
+    )
+  })
 
-  it.effect("AGENT-2 interrupting a run before its first step calls onState once more", () =>
-    Effect.gen(function* () {
-      const tags: Array<string> = []
-      const fiber = yield* Effect.forkChild(
-        agent.run("Go", {
-          onState: (_, event) => {
-            tags.push(event._tag)
-            return event._tag === "InputAdded" ? Effect.never : Effect.void
-          }
-        }),
-        { startImmediately: true }
-      )
-      for (let i = 0; i < 20; i++) yield* Effect.yieldNow
-      yield* Fiber.interrupt(fiber)
-      assert.deepStrictEqual(tags, ["RunStarted", "InputAdded", "RunInterrupted", "RunFinished"])
-    }).pipe(inWorld([]))
-  )
+  test("AGENT-2 interrupting a run before its first step calls onState once more", world([]), function* () {
+    const tags: Array<string> = []
+    const fiber = yield* Effect.forkChild(
+      agent.run("Go", {
+        onState: (_, event) => {
+          tags.push(event._tag)
+          return event._tag === "InputAdded" ? Effect.never : Effect.void
+        }
+      }),
+      { startImmediately: true }
+    )
+    for (let i = 0; i < 20; i++) yield* Effect.yieldNow
+    yield* Fiber.interrupt(fiber)
+    assert.deepStrictEqual(tags, ["RunStarted", "InputAdded", "RunInterrupted", "RunFinished"])
+  })
 
   it.effect("AGENT-2 an interruption that comes while a timeout is being recorded ends the run once", () =>
     Effect.gen(function* () {

@@ -6,6 +6,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const Refund = Tool.make("billing/refund", {
   description: "Pays back",
@@ -117,29 +118,23 @@ describe("TOOL-8 names", () => {
     )
   )
 
-  it.effect("TOOL-8 toolChoice takes canonical names", () =>
-    Effect.gen(function* () {
-      yield* agent.run("Go", { toolChoice: { tool: "billing/refund" } })
-      yield* agent.run("Go", { toolChoice: { mode: "required", oneOf: ["billing/refund"] } })
-      const choices = (yield* ScriptedModel.requests).map(({ toolChoice }) => toolChoice)
-      assert.deepStrictEqual(choices, [{ tool: "billing__refund" }, { mode: "required", oneOf: ["billing__refund"] }])
-    }).pipe(Effect.provide(world([{ text: "a" }, { text: "b" }])))
-  )
+  test("TOOL-8 toolChoice takes canonical names", world([{ text: "a" }, { text: "b" }]), function* () {
+    yield* agent.run("Go", { toolChoice: { tool: "billing/refund" } })
+    yield* agent.run("Go", { toolChoice: { mode: "required", oneOf: ["billing/refund"] } })
+    const choices = (yield* ScriptedModel.requests).map(({ toolChoice }) => toolChoice)
+    assert.deepStrictEqual(choices, [{ tool: "billing__refund" }, { mode: "required", oneOf: ["billing__refund"] }])
+  })
 
-  it.effect("TOOL-8 the definition and its wire hold canonical names", () =>
-    Effect.gen(function* () {
-      const definition = yield* Agent.definition(agent)
-      assert.deepStrictEqual(pluck(definition.tools, "name"), ["billing/refund", "shipping.send"])
-      assert.include(yield* AgentDefinition.encodeJson(definition), '"billing/refund"')
-    })
-  )
+  test("TOOL-8 the definition and its wire hold canonical names", function* () {
+    const definition = yield* Agent.definition(agent)
+    assert.deepStrictEqual(pluck(definition.tools, "name"), ["billing/refund", "shipping.send"])
+    assert.include(yield* AgentDefinition.encodeJson(definition), '"billing/refund"')
+  })
 
-  it.effect("TOOL-8 an agent whose names collide has no definition", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(Agent.definition(Agent.make("twins", { toolkit: [Refund, twin] })))
-      assert.strictEqual(error.reason._tag, "ToolSetInvalid")
-    })
-  )
+  test("TOOL-8 an agent whose names collide has no definition", function* () {
+    const error = yield* Effect.flip(Agent.definition(Agent.make("twins", { toolkit: [Refund, twin] })))
+    assert.strictEqual(error.reason._tag, "ToolSetInvalid")
+  })
 
   const twin = Tool.make("billing__refund", { success: Schema.String })
   it.effect("TOOL-8 two names that collide are refused when the layer is built, before any run", () =>
@@ -156,15 +151,13 @@ describe("TOOL-8 names", () => {
     )
   )
 
-  it.effect("AGENT-1 two tools with one name in a list are refused by name", () =>
-    Effect.gen(function* () {
-      const Other = Tool.make("billing/refund", { success: Schema.String })
-      const error = yield* Effect.flip(Agent.make("twins", { toolkit: [Refund, Other] }).run("Go"))
-      assert.strictEqual(error.reason._tag, "ToolSetInvalid")
-      assert.include(error.message, '"billing/refund"')
-      const described = yield* Effect.flip(Agent.definition(Agent.make("twins", { toolkit: [Refund, Other] })))
-      assert.include(described.message, "billing/refund")
-      assert.lengthOf(yield* ScriptedModel.requests, 0)
-    }).pipe(Effect.provide(world([])))
-  )
+  test("AGENT-1 two tools with one name in a list are refused by name", world([]), function* () {
+    const Other = Tool.make("billing/refund", { success: Schema.String })
+    const error = yield* Effect.flip(Agent.make("twins", { toolkit: [Refund, Other] }).run("Go"))
+    assert.strictEqual(error.reason._tag, "ToolSetInvalid")
+    assert.include(error.message, '"billing/refund"')
+    const described = yield* Effect.flip(Agent.definition(Agent.make("twins", { toolkit: [Refund, Other] })))
+    assert.include(described.message, "billing/refund")
+    assert.lengthOf(yield* ScriptedModel.requests, 0)
+  })
 })

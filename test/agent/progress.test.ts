@@ -22,6 +22,7 @@ import {
   step,
   toolStarted
 } from "./run-events.ts"
+import { test } from "../effect.ts"
 
 const request = (callId: string, path?: ReadonlyArray<string>): Run.ApprovalRequest => ({
   callId,
@@ -161,27 +162,23 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
     assert.deepStrictEqual([answer.pending.length, answer.totalSteps], [0, 1])
   })
 
-  it.effect("PLAN-8 L3 states and events with progress survive JSON", () =>
-    Effect.gen(function* () {
-      const states = [waiting, end(waiting), go(end(waiting), decided("c1", false, "no"))]
-      for (const state of states) {
-        const decodedState = yield* Run.decodeJson(yield* Run.encodeJson(state))
-        assert.isTrue(Equal.equals(decodedState, state))
-        assert.strictEqual(next(decodedState), next(state))
-      }
-      const event = saved(["a", { b: [1] }], { requests: [request("c1")], limited: true, usage: { inputTokens: 1 } })
-      const text = yield* Run.eventCodec.encodeJson(event)
-      assert.deepStrictEqual(yield* Run.eventCodec.decodeJson(text), event)
-    })
-  )
+  test("PLAN-8 L3 states and events with progress survive JSON", function* () {
+    const states = [waiting, end(waiting), go(end(waiting), decided("c1", false, "no"))]
+    for (const state of states) {
+      const decodedState = yield* Run.decodeJson(yield* Run.encodeJson(state))
+      assert.isTrue(Equal.equals(decodedState, state))
+      assert.strictEqual(next(decodedState), next(state))
+    }
+    const event = saved(["a", { b: [1] }], { requests: [request("c1")], limited: true, usage: { inputTokens: 1 } })
+    const text = yield* Run.eventCodec.encodeJson(event)
+    assert.deepStrictEqual(yield* Run.eventCodec.decodeJson(text), event)
+  })
 
-  it.effect("PLAN-8 L8 facts are looked through for secrets, but for outputs and payloads in them", () =>
-    Effect.gen(function* () {
-      const fine = [{ event: { record: { output: { password: "x" } } } }, { input: { payload: { api_key: "x" } } }]
-      yield* Run.eventCodec.encodeJson(saved(fine))
-      const error = yield* Effect.flip(Run.eventCodec.encodeJson(saved([{ event: { context: { password: "x" } } }])))
-      assert(error._tag === "PayloadError")
-      assert.strictEqual(error.reason._tag, "Secret")
-    })
-  )
+  test("PLAN-8 L8 facts are looked through for secrets, but for outputs and payloads in them", function* () {
+    const fine = [{ event: { record: { output: { password: "x" } } } }, { input: { payload: { api_key: "x" } } }]
+    yield* Run.eventCodec.encodeJson(saved(fine))
+    const error = yield* Effect.flip(Run.eventCodec.encodeJson(saved([{ event: { context: { password: "x" } } }])))
+    assert(error._tag === "PayloadError")
+    assert.strictEqual(error.reason._tag, "Secret")
+  })
 })

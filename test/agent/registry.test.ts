@@ -3,6 +3,7 @@ import { Cause, Context, Effect, Exit, Fiber, Layer, Option, Ref, Schema } from 
 import { LanguageModel } from "effect/ai"
 import { ModelRegistry } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
+import { test } from "../effect.ts"
 
 const resolve = (model: string, options: Record<string, Schema.Json> = {}) =>
   Effect.flatMap(ModelRegistry.ModelRegistry, (registry) => registry.resolve(model, options))
@@ -20,62 +21,54 @@ const echo = ModelRegistry.provider({
 const registry = ModelRegistry.layer({ zeta: echo, alpha: echo })
 
 describe("ModelRegistry", () => {
-  it.effect("AGENT-9 resolves provider/model, split at the first slash only, with decoded options", () =>
-    Effect.gen(function* () {
-      assert.strictEqual(
-        yield* say("alpha/us.anthropic/x", { top_p: 0.5, stop: ["a"] }),
-        `us.anthropic/x {"top_p":0.5,"stop":["a"]}`
-      )
-      assert.strictEqual(yield* say("zeta/m"), "m {}")
-    }).pipe(Effect.provide(registry))
-  )
+  test("AGENT-9 resolves provider/model, split at the first slash only, with decoded options", registry, function* () {
+    assert.strictEqual(
+      yield* say("alpha/us.anthropic/x", { top_p: 0.5, stop: ["a"] }),
+      `us.anthropic/x {"top_p":0.5,"stop":["a"]}`
+    )
+    assert.strictEqual(yield* say("zeta/m"), "m {}")
+  })
 
-  it.effect("AGENT-9 malformed names are typed errors", () =>
-    Effect.gen(function* () {
-      // a caller without types may pass this
-      const names: ReadonlyArray<string> = [
-        "gpt-4o",
-        "",
-        "  ",
-        "/m",
-        "alpha/",
-        "alpha/ ",
-        " alpha/m",
-        7 as never,
-        null as never
-      ]
-      for (const name of names) {
-        const error = yield* Effect.flip(resolve(name))
-        assert.strictEqual(error.reason._tag, "InvalidModelName", String(name))
-        assert.include(error.message, "provider/model")
-      }
-      assert.include((yield* Effect.flip(resolve("gpt-4o"))).message, `"gpt-4o"`)
-    }).pipe(Effect.provide(registry))
-  )
+  test("AGENT-9 malformed names are typed errors", registry, function* () {
+    // a caller without types may pass this
+    const names: ReadonlyArray<string> = [
+      "gpt-4o",
+      "",
+      "  ",
+      "/m",
+      "alpha/",
+      "alpha/ ",
+      " alpha/m",
+      7 as never,
+      null as never
+    ]
+    for (const name of names) {
+      const error = yield* Effect.flip(resolve(name))
+      assert.strictEqual(error.reason._tag, "InvalidModelName", String(name))
+      assert.include(error.message, "provider/model")
+    }
+    assert.include((yield* Effect.flip(resolve("gpt-4o"))).message, `"gpt-4o"`)
+  })
 
-  it.effect("AGENT-9 an unknown provider lists the known ones; inherited members are not providers", () =>
-    Effect.gen(function* () {
-      for (const name of ["openai/x", "constructor/x", "toString/x", "__proto__/x"]) {
-        const error = yield* Effect.flip(resolve(name))
-        assert.strictEqual(error.reason._tag, "UnknownProvider", name)
-        assert.include(error.message, "alpha, zeta")
-      }
-    }).pipe(Effect.provide(registry))
-  )
+  test("AGENT-9 an unknown provider lists the known ones; inherited members are not providers", registry, function* () {
+    for (const name of ["openai/x", "constructor/x", "toString/x", "__proto__/x"]) {
+      const error = yield* Effect.flip(resolve(name))
+      assert.strictEqual(error.reason._tag, "UnknownProvider", name)
+      assert.include(error.message, "alpha, zeta")
+    }
+  })
 
-  it.effect("AGENT-9 options the entry does not declare are refused with a path", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(resolve("alpha/m", { base_url: "http://evil.example", temperature: 9 }))
-      assert.strictEqual(error.reason._tag, "InvalidModelOptions")
-      if (error.reason._tag !== "InvalidModelOptions") return
-      const { reason } = error.reason.error
-      assert.deepStrictEqual(
-        reason._tag === "Invalid" ? reason.issues.map((issue) => issue.path).sort() : reason._tag,
-        ["/model_options/base_url", "/model_options/temperature"]
-      )
-      assert.notInclude(error.message, "evil.example")
-    }).pipe(Effect.provide(registry))
-  )
+  test("AGENT-9 options the entry does not declare are refused with a path", registry, function* () {
+    const error = yield* Effect.flip(resolve("alpha/m", { base_url: "http://evil.example", temperature: 9 }))
+    assert.strictEqual(error.reason._tag, "InvalidModelOptions")
+    if (error.reason._tag !== "InvalidModelOptions") return
+    const { reason } = error.reason.error
+    assert.deepStrictEqual(reason._tag === "Invalid" ? reason.issues.map((issue) => issue.path).sort() : reason._tag, [
+      "/model_options/base_url",
+      "/model_options/temperature"
+    ])
+    assert.notInclude(error.message, "evil.example")
+  })
 
   it.effect("L8 AGENT-9 secret keys are refused even by an entry that would take anything", () =>
     Effect.gen(function* () {
@@ -102,58 +95,52 @@ describe("ModelRegistry", () => {
 
   class Setting extends Context.Service<Setting, string>()("test/Setting") {}
 
-  it.effect("AGENT-9 a model is built once per name and options and closed with the registry", () =>
-    Effect.gen(function* () {
-      const events = yield* Ref.make<ReadonlyArray<string>>([])
-      const log = (event: string) => Ref.update(events, (all) => [...all, event])
-      const counting = ModelRegistry.layer({
-        demo: ModelRegistry.provider({
-          options: ModelRegistry.Sampling,
-          model: (model, { seed = 0 }) =>
-            Layer.effect(
-              LanguageModel.LanguageModel,
-              Effect.gen(function* () {
-                const setting = yield* Setting
-                yield* Effect.acquireRelease(log(`open ${model} ${seed} ${setting}`), () =>
-                  log(`close ${model} ${seed}`)
-                )
-                yield* Effect.yieldNow
-                return (yield* ScriptedModel.make(() => ({ text: "ok" }))).model
-              })
-            )
-        })
-      }).pipe(Layer.provide(Layer.succeed(Setting, "s")))
-      const same = yield* Effect.gen(function* () {
-        const [a, b] = yield* Effect.all(
-          [resolve("demo/a", { seed: 1, top_p: 1 }), resolve("demo/a", { top_p: 1, seed: 1 })],
-          {
-            concurrency: "unbounded"
-          }
-        )
-        yield* resolve("demo/a", { seed: 2 })
-        yield* resolve("demo/b", { seed: 1 })
-        return a === b
-      }).pipe(Effect.provide(counting))
-      assert.isTrue(same)
-      const all = yield* Ref.get(events)
-      assert.deepStrictEqual(all.slice(0, 3), ["open a 1 s", "open a 2 s", "open b 1 s"])
-      assert.deepStrictEqual(all.slice(3).sort(), ["close a 1", "close a 2", "close b 1"])
-    })
-  )
+  test("AGENT-9 a model is built once per name and options and closed with the registry", function* () {
+    const events = yield* Ref.make<ReadonlyArray<string>>([])
+    const log = (event: string) => Ref.update(events, (all) => [...all, event])
+    const counting = ModelRegistry.layer({
+      demo: ModelRegistry.provider({
+        options: ModelRegistry.Sampling,
+        model: (model, { seed = 0 }) =>
+          Layer.effect(
+            LanguageModel.LanguageModel,
+            Effect.gen(function* () {
+              const setting = yield* Setting
+              yield* Effect.acquireRelease(log(`open ${model} ${seed} ${setting}`), () => log(`close ${model} ${seed}`))
+              yield* Effect.yieldNow
+              return (yield* ScriptedModel.make(() => ({ text: "ok" }))).model
+            })
+          )
+      })
+    }).pipe(Layer.provide(Layer.succeed(Setting, "s")))
+    const same = yield* Effect.gen(function* () {
+      const [a, b] = yield* Effect.all(
+        [resolve("demo/a", { seed: 1, top_p: 1 }), resolve("demo/a", { top_p: 1, seed: 1 })],
+        {
+          concurrency: "unbounded"
+        }
+      )
+      yield* resolve("demo/a", { seed: 2 })
+      yield* resolve("demo/b", { seed: 1 })
+      return a === b
+    }).pipe(Effect.provide(counting))
+    assert.isTrue(same)
+    const all = yield* Ref.get(events)
+    assert.deepStrictEqual(all.slice(0, 3), ["open a 1 s", "open a 2 s", "open b 1 s"])
+    assert.deepStrictEqual(all.slice(3).sort(), ["close a 1", "close a 2", "close b 1"])
+  })
 
-  it.effect("AGENT-9 a model is built in the context of the registry, not in that of the first run that asks", () =>
-    Effect.gen(function* () {
-      const Tenant = Context.Reference<string>("test/Tenant", { defaultValue: () => "nobody" })
-      const tenanted = ModelRegistry.layer({
-        demo: ModelRegistry.provider({
-          options: ModelRegistry.Sampling,
-          model: () => Layer.unwrap(Effect.map(Tenant, (tenant) => ScriptedModel.layer(() => ({ text: tenant }))))
-        })
-      }).pipe(Layer.provide(Layer.succeed(Tenant, "registry")))
-      const text = yield* say("demo/m").pipe(Effect.provideService(Tenant, "first run"), Effect.provide(tenanted))
-      assert.strictEqual(text, "registry")
-    })
-  )
+  test("AGENT-9 a model is built in the context of the registry, not in that of the first run that asks", function* () {
+    const Tenant = Context.Reference<string>("test/Tenant", { defaultValue: () => "nobody" })
+    const tenanted = ModelRegistry.layer({
+      demo: ModelRegistry.provider({
+        options: ModelRegistry.Sampling,
+        model: () => Layer.unwrap(Effect.map(Tenant, (tenant) => ScriptedModel.layer(() => ({ text: tenant }))))
+      })
+    }).pipe(Layer.provide(Layer.succeed(Tenant, "registry")))
+    const text = yield* say("demo/m").pipe(Effect.provideService(Tenant, "first run"), Effect.provide(tenanted))
+    assert.strictEqual(text, "registry")
+  })
 
   it("AGENT-9 types: the layer needs what its models need, the options are the decoded ones", () => {
     class Key extends Context.Service<Key, string>()("test/Key") {}
@@ -176,35 +163,33 @@ describe("ModelRegistry", () => {
     assert.isTrue(Layer.isLayer(mixed))
   })
 
-  it.effect("AGENT-9 a build that fails is typed, holds no text of the error, and is tried again", () =>
-    Effect.gen(function* () {
-      class Boom extends Schema.TaggedError<Boom>()("Boom", { text: Schema.String }) {}
-      const attempts = yield* Ref.make(0)
-      const flaky = ModelRegistry.layer({
-        demo: ModelRegistry.provider({
-          options: ModelRegistry.Sampling,
-          model: () =>
-            Layer.unwrap(
-              Effect.flatMap(
-                Ref.updateAndGet(attempts, (n) => n + 1),
-                (n): Effect.Effect<Layer.Layer<LanguageModel.LanguageModel>, Boom> =>
-                  n === 1 ? Effect.fail(new Boom({ text: "key sk-1" })) : Effect.succeed(ScriptedModel.layer([]))
-              )
+  test("AGENT-9 a build that fails is typed, holds no text of the error, and is tried again", function* () {
+    class Boom extends Schema.TaggedError<Boom>()("Boom", { text: Schema.String }) {}
+    const attempts = yield* Ref.make(0)
+    const flaky = ModelRegistry.layer({
+      demo: ModelRegistry.provider({
+        options: ModelRegistry.Sampling,
+        model: () =>
+          Layer.unwrap(
+            Effect.flatMap(
+              Ref.updateAndGet(attempts, (n) => n + 1),
+              (n): Effect.Effect<Layer.Layer<LanguageModel.LanguageModel>, Boom> =>
+                n === 1 ? Effect.fail(new Boom({ text: "key sk-1" })) : Effect.succeed(ScriptedModel.layer([]))
             )
-        })
+          )
       })
-      yield* Effect.gen(function* () {
-        const error = yield* Effect.flip(resolve("demo/m"))
-        assert.strictEqual(error.reason._tag, "ModelUnavailable")
-        assert.include(error.message, "Boom")
-        assert.notInclude(JSON.stringify(error), "sk-1")
-        const cause = Option.getOrThrow(ModelRegistry.causeOf(error))
-        assert.instanceOf(Cause.squash(cause), Boom)
-        yield* resolve("demo/m")
-      }).pipe(Effect.provide(flaky))
-      assert.strictEqual(yield* Ref.get(attempts), 2)
     })
-  )
+    yield* Effect.gen(function* () {
+      const error = yield* Effect.flip(resolve("demo/m"))
+      assert.strictEqual(error.reason._tag, "ModelUnavailable")
+      assert.include(error.message, "Boom")
+      assert.notInclude(JSON.stringify(error), "sk-1")
+      const cause = Option.getOrThrow(ModelRegistry.causeOf(error))
+      assert.instanceOf(Cause.squash(cause), Boom)
+      yield* resolve("demo/m")
+    }).pipe(Effect.provide(flaky))
+    assert.strictEqual(yield* Ref.get(attempts), 2)
+  })
 
   it.effect("AGENT-9 a build that dies is a typed failure too, an interrupted one is interruption", () =>
     Effect.gen(function* () {
@@ -240,19 +225,17 @@ describe("ModelRegistry", () => {
       }).pipe(Effect.provide(ModelRegistry.layerAmbient), Effect.provide(ScriptedModel.layer([{ text: "ambient" }])))
   )
 
-  it.effect("L4 errors survive JSON", () =>
-    Effect.gen(function* () {
-      const codec = Schema.fromJsonString(Schema.toCodecJson(ModelRegistry.ModelRegistryError))
-      for (const attempt of [
-        resolve("x"),
-        resolve("no/x"),
-        resolve("alpha/x", { secret: 1 }),
-        resolve("alpha/x", { q: 1 })
-      ]) {
-        const error = yield* Effect.flip(attempt)
-        const again = yield* Schema.decodeEffect(codec)(yield* Schema.encodeEffect(codec)(error))
-        assert.strictEqual(again.message, error.message)
-      }
-    }).pipe(Effect.provide(registry))
-  )
+  test("L4 errors survive JSON", registry, function* () {
+    const codec = Schema.fromJsonString(Schema.toCodecJson(ModelRegistry.ModelRegistryError))
+    for (const attempt of [
+      resolve("x"),
+      resolve("no/x"),
+      resolve("alpha/x", { secret: 1 }),
+      resolve("alpha/x", { q: 1 })
+    ]) {
+      const error = yield* Effect.flip(attempt)
+      const again = yield* Schema.decodeEffect(codec)(yield* Schema.encodeEffect(codec)(error))
+      assert.strictEqual(again.message, error.message)
+    }
+  })
 })

@@ -8,6 +8,7 @@ import { Agent, AgentError, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { answered, at, call, finished, go, input, run, started, step, toolStarted } from "./run-events.ts"
+import { test } from "../effect.ts"
 
 const secret = "sk-SECRET"
 
@@ -26,58 +27,56 @@ const refusal = new AiError.AiError({
 })
 
 describe("errors of a run", () => {
-  it.effect("L4 every reason names the expected, the found and the remedy, and survives JSON", () =>
-    Effect.gen(function* () {
-      const reasons: ReadonlyArray<[AgentError.Reason, ReadonlyArray<string>]> = [
-        [performAction.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "modelRetry"]],
-        [performAction.modelFailed(refusal), ["ContentPolicyError", "causeOf"]],
-        [agentReason.makeReason("ModelMistakes", { step: 2, mistakes: 3, limit: 2 }), ["step 2", "3"]],
-        [
-          agentReason.makeReason("ModelRegistryFailed", { model: "a/b", problem: "unknown provider" }),
-          ["a/b", "unknown provider"]
-        ],
-        [agentReason.makeReason("PreparationFailed", { part: "toolkit", error: "DbDown" }), ["toolkit", "DbDown"]],
-        [
-          agentReason.makeReason("ModelRegistryFailed", { model: "", problem: "it names none" }),
-          ["the model is unavailable: it names none"]
-        ],
-        [agentReason.makeReason("DefinitionInvalid", { problem: "no schema" }), ["cannot be defined: no schema"]],
-        [
-          agentReason.makeReason("PreparationFailed", {
-            part: "instructions",
-            error: "RunContextError",
-            problem: "missing tenant"
-          }),
-          ["instructions", "RunContextError: missing tenant"]
-        ],
-        [agentReason.makeReason("ToolSetInvalid", { problem: "two tools" }), ["two tools"]],
-        [agentReason.makeReason("StubWithoutRuntime", { tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
-        [
-          new Run.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }),
-          ["sha256:1", "sha256:2", "instructions"]
-        ],
-        [new Run.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
-        [agentReason.makeReason("ConversationInvalid", { problem: "open calls" }), ["open calls"]],
-        [agentReason.makeReason("MaxDepth", { limit: 8 }), ["8", "maxDepth"]]
-      ]
-      const codec = Schema.toCodecJson(AgentError.AgentError)
-      for (const [reason, mentions] of reasons) {
-        const error = new AgentError.AgentError({ agent: "support", reason, state })
-        for (const mention of ["support", ...mentions]) assert.include(error.message, mention)
-        const decoded = yield* Schema.decodeUnknownEffect(codec)(
-          JSON.parse(JSON.stringify(yield* Schema.encodeEffect(codec)(error)))
-        )
-        assert.instanceOf(decoded, AgentError.AgentError)
-        assert.strictEqual(decoded.message, error.message)
-        assert.strictEqual(decoded.state?.runId, "run")
-      }
-      const early = new AgentError.AgentError({
-        agent: "support",
-        reason: agentReason.makeReason("MaxDepth", { limit: 8 })
-      })
-      assert.strictEqual(early.state, undefined)
+  test("L4 every reason names the expected, the found and the remedy, and survives JSON", function* () {
+    const reasons: ReadonlyArray<[AgentError.Reason, ReadonlyArray<string>]> = [
+      [performAction.modelFailed(rateLimit, "openai/gpt"), ["openai/gpt", "RateLimitError", "modelRetry"]],
+      [performAction.modelFailed(refusal), ["ContentPolicyError", "causeOf"]],
+      [agentReason.makeReason("ModelMistakes", { step: 2, mistakes: 3, limit: 2 }), ["step 2", "3"]],
+      [
+        agentReason.makeReason("ModelRegistryFailed", { model: "a/b", problem: "unknown provider" }),
+        ["a/b", "unknown provider"]
+      ],
+      [agentReason.makeReason("PreparationFailed", { part: "toolkit", error: "DbDown" }), ["toolkit", "DbDown"]],
+      [
+        agentReason.makeReason("ModelRegistryFailed", { model: "", problem: "it names none" }),
+        ["the model is unavailable: it names none"]
+      ],
+      [agentReason.makeReason("DefinitionInvalid", { problem: "no schema" }), ["cannot be defined: no schema"]],
+      [
+        agentReason.makeReason("PreparationFailed", {
+          part: "instructions",
+          error: "RunContextError",
+          problem: "missing tenant"
+        }),
+        ["instructions", "RunContextError: missing tenant"]
+      ],
+      [agentReason.makeReason("ToolSetInvalid", { problem: "two tools" }), ["two tools"]],
+      [agentReason.makeReason("StubWithoutRuntime", { tools: ["x", "y"] }), [`"x", "y"`, "ToolRuntime"]],
+      [
+        new Run.DefinitionChanged({ expected: "sha256:1", found: "sha256:2" }),
+        ["sha256:1", "sha256:2", "instructions"]
+      ],
+      [new Run.InvalidDecision({ callId: "a", problem: "unknown", pending: ["b"] }), [`"a"`, `"b"`]],
+      [agentReason.makeReason("ConversationInvalid", { problem: "open calls" }), ["open calls"]],
+      [agentReason.makeReason("MaxDepth", { limit: 8 }), ["8", "maxDepth"]]
+    ]
+    const codec = Schema.toCodecJson(AgentError.AgentError)
+    for (const [reason, mentions] of reasons) {
+      const error = new AgentError.AgentError({ agent: "support", reason, state })
+      for (const mention of ["support", ...mentions]) assert.include(error.message, mention)
+      const decoded = yield* Schema.decodeUnknownEffect(codec)(
+        JSON.parse(JSON.stringify(yield* Schema.encodeEffect(codec)(error)))
+      )
+      assert.instanceOf(decoded, AgentError.AgentError)
+      assert.strictEqual(decoded.message, error.message)
+      assert.strictEqual(decoded.state?.runId, "run")
+    }
+    const early = new AgentError.AgentError({
+      agent: "support",
+      reason: agentReason.makeReason("MaxDepth", { limit: 8 })
     })
-  )
+    assert.strictEqual(early.state, undefined)
+  })
 
   it("L8 the provider's error stays out of messages, JSON and whatever prints an error", () => {
     const reason = performAction.modelFailed(refusal)
@@ -96,21 +95,19 @@ describe("errors of a run", () => {
     assert.isTrue(Option.isNone(AgentError.causeOf(agentReason.makeReason("MaxDepth", { limit: 1 }))))
   })
 
-  it.effect("L4 an agent whose script disagrees reports the difference", () =>
-    Effect.gen(function* () {
-      const script = [{ text: "Hi.", expect: { lastUserText: "Hello" } }]
-      for (const [input, problem] of [
-        ["Good day", `newest user message: expected text with "Hello", found "Good day"`],
-        ["Hello", "the script has 1 turn and all are used"]
-      ] as const) {
-        const run = Agent.make("support", {}).run(input)
-        const twice = Effect.provide(Effect.andThen(run, run), ScriptedModel.layer(script))
-        const error = yield* Effect.flip(twice)
-        assert.include(error.message, problem)
-        assert.notInclude(error.message, "causeOf")
-      }
-    })
-  )
+  test("L4 an agent whose script disagrees reports the difference", function* () {
+    const script = [{ text: "Hi.", expect: { lastUserText: "Hello" } }]
+    for (const [input, problem] of [
+      ["Good day", `newest user message: expected text with "Hello", found "Good day"`],
+      ["Hello", "the script has 1 turn and all are used"]
+    ] as const) {
+      const run = Agent.make("support", {}).run(input)
+      const twice = Effect.provide(Effect.andThen(run, run), ScriptedModel.layer(script))
+      const error = yield* Effect.flip(twice)
+      assert.include(error.message, problem)
+      assert.notInclude(error.message, "causeOf")
+    }
+  })
 
   it("L8 retryability and the provider's wait are kept", () => {
     const reason = performAction.modelFailed(rateLimit)
@@ -119,15 +116,13 @@ describe("errors of a run", () => {
     assert.isFalse(performAction.modelFailed(refusal).retryable)
   })
 
-  it.effect("L4 reasons can be caught one by one", () =>
-    Effect.gen(function* () {
-      const fails = Effect.fail(
-        new AgentError.AgentError({ agent: "a", reason: agentReason.makeReason("MaxDepth", { limit: 8 }) })
-      )
-      const caught = yield* Effect.catchReason(fails, "AgentError", "MaxDepth", ({ limit }) => Effect.succeed(limit))
-      assert.strictEqual(caught, 8)
-    })
-  )
+  test("L4 reasons can be caught one by one", function* () {
+    const fails = Effect.fail(
+      new AgentError.AgentError({ agent: "a", reason: agentReason.makeReason("MaxDepth", { limit: 8 }) })
+    )
+    const caught = yield* Effect.catchReason(fails, "AgentError", "MaxDepth", ({ limit }) => Effect.succeed(limit))
+    assert.strictEqual(caught, 8)
+  })
 
   it("L8 a state that is printed shows its progress and no text of messages", () => {
     assert.notInclude(JSON.stringify(state), secret)
@@ -135,99 +130,89 @@ describe("errors of a run", () => {
     assert.include(JSON.stringify(state), `"openCalls":1`)
   })
 
-  it.effect("L4 RunIncomplete names the outcome and the remedy, and survives JSON", () =>
-    Effect.gen(function* () {
-      const outcomes: ReadonlyArray<[Run.Outcome, string]> = [
-        [{ _tag: "MaxSteps" }, "maxSteps"],
-        [
-          { _tag: "AwaitingApproval", requests: [{ callId: "c1", name: "pay", arguments: { to: secret } }] },
-          `"c1" (pay)`
-        ],
-        [{ _tag: "Interrupted", reason: "timeout" }, "Interrupted"],
-        [
-          {
-            _tag: "InvalidOutput",
-            issues: [{ path: "/a/b", keyword: "type", expected: "a required value", found: "nothing" }]
-          },
-          "/a/b"
-        ],
-        [{ _tag: "Stopped", finishReason: "length" }, "length"]
-      ]
-      const codec = Schema.toCodecJson(AgentError.RunIncomplete)
-      for (const [outcome, mention] of outcomes) {
-        const error = new AgentError.RunIncomplete({ outcome, state })
-        assert.include(error.message, mention)
-        assert.notInclude(error.message, secret)
-        const decoded = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(error))
-        assert.deepStrictEqual(decoded.outcome, outcome)
-      }
-    })
-  )
+  test("L4 RunIncomplete names the outcome and the remedy, and survives JSON", function* () {
+    const outcomes: ReadonlyArray<[Run.Outcome, string]> = [
+      [{ _tag: "MaxSteps" }, "maxSteps"],
+      [
+        { _tag: "AwaitingApproval", requests: [{ callId: "c1", name: "pay", arguments: { to: secret } }] },
+        `"c1" (pay)`
+      ],
+      [{ _tag: "Interrupted", reason: "timeout" }, "Interrupted"],
+      [
+        {
+          _tag: "InvalidOutput",
+          issues: [{ path: "/a/b", keyword: "type", expected: "a required value", found: "nothing" }]
+        },
+        "/a/b"
+      ],
+      [{ _tag: "Stopped", finishReason: "length" }, "length"]
+    ]
+    const codec = Schema.toCodecJson(AgentError.RunIncomplete)
+    for (const [outcome, mention] of outcomes) {
+      const error = new AgentError.RunIncomplete({ outcome, state })
+      assert.include(error.message, mention)
+      assert.notInclude(error.message, secret)
+      const decoded = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(error))
+      assert.deepStrictEqual(decoded.outcome, outcome)
+    }
+  })
 })
 
 describe("events and states as JSON", () => {
-  it.effect("L3 unknown versions are refused", () =>
-    Effect.gen(function* () {
-      const future = { version: 2, event: {}, events: [], state: {} }
-      for (const error of [
-        yield* Effect.flip(Run.eventCodec.decode(future)),
-        yield* Effect.flip(Run.eventsCodec.decode(future)),
-        yield* Effect.flip(Run.stateCodec.decode(future))
-      ]) {
-        assert.strictEqual(error.reason._tag, "UnsupportedVersion")
-      }
-    })
-  )
+  test("L3 unknown versions are refused", function* () {
+    const future = { version: 2, event: {}, events: [], state: {} }
+    for (const error of [
+      yield* Effect.flip(Run.eventCodec.decode(future)),
+      yield* Effect.flip(Run.eventsCodec.decode(future)),
+      yield* Effect.flip(Run.stateCodec.decode(future))
+    ]) {
+      assert.strictEqual(error.reason._tag, "UnsupportedVersion")
+    }
+  })
 
-  it.effect("L2 a snapshot whose calls do not fit its conversation is refused", () =>
-    Effect.gen(function* () {
-      const json = yield* Run.stateCodec.encodeJson(state)
-      for (const broken of [
-        json.replace(`"calls":[{"callId":"a","status":{"_tag":"Requested"}}]`, `"calls":[]`),
-        json.replace(`"callId":"a"`, `"callId":"b"`),
-        json.replace(`"_tag":"Requested"`, `"_tag":"Whatever"`),
-        json.replace(`"role":"assistant"`, `"role":"oracle"`)
-      ]) {
-        assert.notStrictEqual(broken, json)
-        const error = yield* Effect.flip(Run.stateCodec.decodeJson(broken))
-        assert.strictEqual(error.reason._tag, "Invalid")
-        assert.notInclude(error.message, secret)
-      }
-    })
-  )
+  test("L2 a snapshot whose calls do not fit its conversation is refused", function* () {
+    const json = yield* Run.stateCodec.encodeJson(state)
+    for (const broken of [
+      json.replace(`"calls":[{"callId":"a","status":{"_tag":"Requested"}}]`, `"calls":[]`),
+      json.replace(`"callId":"a"`, `"callId":"b"`),
+      json.replace(`"_tag":"Requested"`, `"_tag":"Whatever"`),
+      json.replace(`"role":"assistant"`, `"role":"oracle"`)
+    ]) {
+      assert.notStrictEqual(broken, json)
+      const error = yield* Effect.flip(Run.stateCodec.decodeJson(broken))
+      assert.strictEqual(error.reason._tag, "Invalid")
+      assert.notInclude(error.message, secret)
+    }
+  })
 
-  it.effect("L8 a secret's key is refused in the context and allowed in texts of models and tools", () =>
-    Effect.gen(function* () {
-      const refused = yield* Effect.flip(Run.eventCodec.encode(started({ context: { api_key: "x" } })))
-      assert.strictEqual(refused._tag === "PayloadError" && refused.reason._tag, "Secret")
-      const call = { type: "tool-call", id: "a", name: "login", arguments: { password: "x" } } as const
-      const said = go(run(started(), input(), step(1)), answered([call]), toolStarted("a"))
-      const done = finished(
-        "a",
-        { _tag: "Success", content: [{ type: "text", text: "ok" }], value: { password: 1 } },
-        "login"
-      )
-      yield* Run.eventCodec.encode(answered([call]))
-      yield* Run.eventCodec.encode(done)
-      yield* Run.stateCodec.encode(said)
-      yield* Run.stateCodec.encode(go(said, done))
-    })
-  )
+  test("L8 a secret's key is refused in the context and allowed in texts of models and tools", function* () {
+    const refused = yield* Effect.flip(Run.eventCodec.encode(started({ context: { api_key: "x" } })))
+    assert.strictEqual(refused._tag === "PayloadError" && refused.reason._tag, "Secret")
+    const call = { type: "tool-call", id: "a", name: "login", arguments: { password: "x" } } as const
+    const said = go(run(started(), input(), step(1)), answered([call]), toolStarted("a"))
+    const done = finished(
+      "a",
+      { _tag: "Success", content: [{ type: "text", text: "ok" }], value: { password: 1 } },
+      "login"
+    )
+    yield* Run.eventCodec.encode(answered([call]))
+    yield* Run.eventCodec.encode(done)
+    yield* Run.stateCodec.encode(said)
+    yield* Run.stateCodec.encode(go(said, done))
+  })
 
-  it.effect("AGENT-3 version 1 of an event is what it was", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* Run.eventCodec.encode(toolStarted("a")), {
-        version: 1,
-        event: { _tag: "ToolStarted", at: "2026-01-01T00:00:00.000Z", callId: "a" }
-      })
-      const list = yield* Run.eventsCodec.encode([toolStarted("a"), { _tag: "RunInterrupted", at, reason: "r" }])
-      assert.deepStrictEqual(list, {
-        version: 1,
-        events: [
-          { _tag: "ToolStarted", at: "2026-01-01T00:00:00.000Z", callId: "a" },
-          { _tag: "RunInterrupted", at: "2026-01-01T00:00:00.000Z", reason: "r" }
-        ]
-      })
+  test("AGENT-3 version 1 of an event is what it was", function* () {
+    assert.deepStrictEqual(yield* Run.eventCodec.encode(toolStarted("a")), {
+      version: 1,
+      event: { _tag: "ToolStarted", at: "2026-01-01T00:00:00.000Z", callId: "a" }
     })
-  )
+    const list = yield* Run.eventsCodec.encode([toolStarted("a"), { _tag: "RunInterrupted", at, reason: "r" }])
+    assert.deepStrictEqual(list, {
+      version: 1,
+      events: [
+        { _tag: "ToolStarted", at: "2026-01-01T00:00:00.000Z", callId: "a" },
+        { _tag: "RunInterrupted", at: "2026-01-01T00:00:00.000Z", reason: "r" }
+      ]
+    })
+  })
 })

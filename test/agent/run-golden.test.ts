@@ -1,7 +1,8 @@
-import { assert, describe, it } from "@effect/vitest"
-import { Effect, Equal, Result } from "effect"
+import { assert, describe } from "@effect/vitest"
+import { Equal, Result } from "effect"
 import { readFileSync } from "node:fs"
 import { Run } from "effect-emissary"
+import { test } from "../effect.ts"
 
 // Written by version 1 as it was released: never written again, read for ever.
 const golden = (name: string): unknown =>
@@ -9,14 +10,12 @@ const golden = (name: string): unknown =>
 
 describe("L3 released versions of runs", () => {
   for (const name of ["finished", "waiting", "interrupted", "fitted", "progress"]) {
-    it.effect(`L3 run ${name}, version 1: its events fold to its state, and both are written back as they were`, () =>
-      Effect.gen(function* () {
-        const events = yield* Run.eventsCodec.decode(golden(`run-events-${name}-v1`))
-        const state = yield* Run.stateCodec.decode(golden(`run-state-${name}-v1`))
-        assert.isTrue(Equal.equals(Result.getOrThrow(Run.fold(events)), state))
-        assert.deepStrictEqual(yield* Run.eventsCodec.encode(events, { version: 1 }), golden(`run-events-${name}-v1`))
-        assert.deepStrictEqual(yield* Run.stateCodec.encode(state, { version: 1 }), golden(`run-state-${name}-v1`))
-      })
-    )
+    test(`L3 run ${name}, version 1: its events fold to its state, and both are written back as they were`, function* () {
+      const events = yield* Run.eventsCodec.decode(golden(`run-events-${name}-v1`))
+      const state = yield* Run.stateCodec.decode(golden(`run-state-${name}-v1`))
+      assert.isTrue(Equal.equals(Result.getOrThrow(Run.fold(events)), state))
+      assert.deepStrictEqual(yield* Run.eventsCodec.encode(events, { version: 1 }), golden(`run-events-${name}-v1`))
+      assert.deepStrictEqual(yield* Run.stateCodec.encode(state, { version: 1 }), golden(`run-state-${name}-v1`))
+    })
   }
 })

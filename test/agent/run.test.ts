@@ -13,9 +13,10 @@ import {
 } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Echo, Probe, toolkit, inWorld } from "./fixtures.ts"
+import { call, Echo, Probe, toolkit, inWorld, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
+import { test } from "../effect.ts"
 
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
 const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)
@@ -43,18 +44,16 @@ describe("AGENT-2 run", () => {
     )
   )
 
-  it.effect("AGENT-2 takes text and file parts", () =>
-    Effect.gen(function* () {
-      yield* agent.run([
-        ToolResult.textPart("What is this?"),
-        ToolResult.filePart({ mediaType: "image/png", data: "data:image/png;base64,AAAA" })
-      ])
-      const [request] = yield* ScriptedModel.requests
-      const user = request?.messages.find(({ role }) => role === "user")
-      assert.strictEqual(user?.text, "What is this?")
-      assert.lengthOf(user?.files ?? [], 1)
-    }).pipe(inWorld([{ text: "a picture" }]))
-  )
+  test("AGENT-2 takes text and file parts", world([{ text: "a picture" }]), function* () {
+    yield* agent.run([
+      ToolResult.textPart("What is this?"),
+      ToolResult.filePart({ mediaType: "image/png", data: "data:image/png;base64,AAAA" })
+    ])
+    const [request] = yield* ScriptedModel.requests
+    const user = request?.messages.find(({ role }) => role === "user")
+    assert.strictEqual(user?.text, "What is this?")
+    assert.lengthOf(user?.files ?? [], 1)
+  })
 
   it.effect("AGENT-2 uses a given conversation verbatim, its lack of a system message included", () =>
     Effect.gen(function* () {
@@ -64,25 +63,21 @@ describe("AGENT-2 run", () => {
     }).pipe(inWorld([{ text: "hi" }]))
   )
 
-  it.effect('AGENT-2 instructions: "replace" puts the agent\'s own first', () =>
-    Effect.gen(function* () {
-      const conversation = yield* Conversation.make({ system: "Other." }).pipe(
-        Effect.flatMap(Conversation.addUser("Hello"))
-      )
-      const result = yield* agent.run(undefined, { conversation, instructions: "replace" })
-      const [first] = Conversation.messages(result.conversation)
-      assert.strictEqual(first?.role === "system" ? first.content : "", "Test.")
-      assert.deepStrictEqual(roles(result.conversation), ["system", "user", "assistant"])
-    }).pipe(inWorld([{ text: "hi" }]))
-  )
+  test('AGENT-2 instructions: "replace" puts the agent\'s own first', world([{ text: "hi" }]), function* () {
+    const conversation = yield* Conversation.make({ system: "Other." }).pipe(
+      Effect.flatMap(Conversation.addUser("Hello"))
+    )
+    const result = yield* agent.run(undefined, { conversation, instructions: "replace" })
+    const [first] = Conversation.messages(result.conversation)
+    assert.strictEqual(first?.role === "system" ? first.content : "", "Test.")
+    assert.deepStrictEqual(roles(result.conversation), ["system", "user", "assistant"])
+  })
 
-  it.effect("AGENT-2 refuses to run with nothing to answer", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(agent.run())
-      assert.strictEqual(error.reason._tag, "ConversationInvalid")
-      assert.include(error.message, "user message")
-    }).pipe(inWorld([]))
-  )
+  test("AGENT-2 refuses to run with nothing to answer", world([]), function* () {
+    const error = yield* Effect.flip(agent.run())
+    assert.strictEqual(error.reason._tag, "ConversationInvalid")
+    assert.include(error.message, "user message")
+  })
 
   it.effect("AGENT-2 ask returns the output alone, and fails with RunIncomplete otherwise", () =>
     Effect.gen(function* () {
@@ -285,15 +280,13 @@ describe("AGENT-2 run", () => {
     )
   )
 
-  it.effect("AGENT-3 resuming under another definition is refused", () =>
-    Effect.gen(function* () {
-      const { state } = yield* agent.run("Hello")
-      const other = Agent.make("tester", { instructions: "Other.", toolkit })
-      const error = yield* Effect.flip(other.resume(state))
-      assert.strictEqual(error.reason._tag, "DefinitionChanged")
-      assert.strictEqual(error.state, state)
-    }).pipe(inWorld([{ text: "hi" }]))
-  )
+  test("AGENT-3 resuming under another definition is refused", world([{ text: "hi" }]), function* () {
+    const { state } = yield* agent.run("Hello")
+    const other = Agent.make("tester", { instructions: "Other.", toolkit })
+    const error = yield* Effect.flip(other.resume(state))
+    assert.strictEqual(error.reason._tag, "DefinitionChanged")
+    assert.strictEqual(error.state, state)
+  })
 
   it.effect("AGENT-2 steps are those of the whole run, its budget that of one user message", () =>
     Effect.gen(function* () {
@@ -367,28 +360,24 @@ describe("AGENT-2 run", () => {
     }).pipe(inWorld([{ toolCalls: [call("c1", "boom", {}), call("c2", "echo", { text: "fine" })] }, { text: "done" }]))
   )
 
-  it.effect("TOOL-5 the context of the run reaches instructions", () =>
-    Effect.gen(function* () {
-      const tenant = Agent.make("tenant", {
-        instructions: Effect.map(RunContext.read(Schema.Struct({ tenant: Schema.String })), (c) => `For ${c.tenant}.`),
-        toolkit: [Echo]
-      })
-      const result = yield* tenant.run("Hello", { context: { tenant: "acme" } })
-      const [first] = Conversation.messages(result.conversation)
-      assert.strictEqual(first === undefined ? "" : Message.text(first), "For acme.")
-      const error = yield* Effect.flip(tenant.run("Hello"))
-      assert(error.reason._tag === "PreparationFailed")
-      assert.strictEqual(error.reason.error, "RunContextError")
-      assert.include(error.message, `missing "tenant"`)
-    }).pipe(inWorld([{ text: "hi" }]))
-  )
+  test("TOOL-5 the context of the run reaches instructions", world([{ text: "hi" }]), function* () {
+    const tenant = Agent.make("tenant", {
+      instructions: Effect.map(RunContext.read(Schema.Struct({ tenant: Schema.String })), (c) => `For ${c.tenant}.`),
+      toolkit: [Echo]
+    })
+    const result = yield* tenant.run("Hello", { context: { tenant: "acme" } })
+    const [first] = Conversation.messages(result.conversation)
+    assert.strictEqual(first === undefined ? "" : Message.text(first), "For acme.")
+    const error = yield* Effect.flip(tenant.run("Hello"))
+    assert(error.reason._tag === "PreparationFailed")
+    assert.strictEqual(error.reason.error, "RunContextError")
+    assert.include(error.message, `missing "tenant"`)
+  })
 
-  it.effect("AGENT-2 a blank input is an AgentError, not a defect", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(agent.run(""))
-      assert.strictEqual(error.reason._tag, "ConversationInvalid")
-    }).pipe(inWorld([]))
-  )
+  test("AGENT-2 a blank input is an AgentError, not a defect", world([]), function* () {
+    const error = yield* Effect.flip(agent.run(""))
+    assert.strictEqual(error.reason._tag, "ConversationInvalid")
+  })
 
   it.effect("AGENT-3 instructions and models that Effects find may differ when a run is resumed", () =>
     Effect.gen(function* () {

@@ -3,8 +3,9 @@ import { Effect, Stream } from "effect"
 import { Agent, Conversation, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, inWorld } from "./fixtures.ts"
+import { call, Probe, toolkit, inWorld, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const agent = Agent.make("tester", { toolkit })
 const openIds = (conversation: Conversation.Conversation) => Conversation.openCalls(conversation).map(({ id }) => id)
@@ -24,12 +25,14 @@ describe("AGENT-4 steps", () => {
     }).pipe(inWorld([asking("c1"), asking("c2"), { text: "only text" }]))
   )
 
-  it.effect("AGENT-4 sixteen steps are the default", () =>
-    Effect.gen(function* () {
+  test(
+    "AGENT-4 sixteen steps are the default",
+    world(({ index }) => asking(`c${index}`)),
+    function* () {
       const result = yield* agent.run("Hello")
       assert.strictEqual(result.outcome, "MaxSteps")
       assert.strictEqual(result.steps, 16)
-    }).pipe(inWorld(({ index }) => asking(`c${index}`)))
+    }
   )
 
   it.effect("AGENT-4 unlimited continues", () =>
@@ -128,14 +131,12 @@ describe("AGENT-7 interrupt and resume", () => {
     )
   )
 
-  it.effect("AGENT-7 a stream is stopped the same way", () =>
-    Effect.gen(function* () {
-      const events = yield* Stream.runCollect(
-        agent.stream("Hello", { interruptWhen: (event) => (event._tag === "StepStarted" ? {} : undefined) })
-      )
-      const last = events.at(-1)
-      assert(last?._tag === "RunFinished")
-      assert.strictEqual(last.result.outcome, "Interrupted")
-    }).pipe(inWorld([]))
-  )
+  test("AGENT-7 a stream is stopped the same way", world([]), function* () {
+    const events = yield* Stream.runCollect(
+      agent.stream("Hello", { interruptWhen: (event) => (event._tag === "StepStarted" ? {} : undefined) })
+    )
+    const last = events.at(-1)
+    assert(last?._tag === "RunFinished")
+    assert.strictEqual(last.result.outcome, "Interrupted")
+  })
 })

@@ -5,7 +5,8 @@ import { Tool, Toolkit } from "effect/ai"
 import { Agent, AgentEvent, Conversation, type Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, inWorld } from "./fixtures.ts"
+import { call, Probe, toolkit, inWorld, world } from "./fixtures.ts"
+import { test } from "../effect.ts"
 
 const agent = Agent.make("tester", { toolkit })
 const script = [
@@ -14,55 +15,51 @@ const script = [
 ]
 
 describe("AGENT-5 stream", () => {
-  it.effect("AGENT-5 emits run, steps, deltas, tool calls and the same result as run", () =>
-    Effect.gen(function* () {
-      const events = yield* Stream.runCollect(agent.stream("Hello"))
-      const tags = events.map(({ _tag }) => _tag).filter((tag, i, all) => tag !== all[i - 1])
-      assert.deepStrictEqual(tags, [
-        "RunStarted",
-        "StateChanged",
-        "StepStarted",
-        "ReasoningDelta",
-        "StepFinished",
-        "ToolStarted",
-        "ToolFinished",
-        "StepStarted",
-        "TextDelta",
-        "StepFinished",
-        "StateChanged",
-        "RunFinished"
-      ])
-      const text = events.map((event) => (event._tag === "TextDelta" ? event.delta : "")).join("")
-      assert.strictEqual(text, "All done.")
-      const last = events.at(-1)
-      assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
-      assert.strictEqual(last.result.output, "All done.")
-      assert.deepStrictEqual(last.result.usage, { inputTokens: 3, outputTokens: 2 })
-    }).pipe(inWorld(script))
-  )
+  test("AGENT-5 emits run, steps, deltas, tool calls and the same result as run", world(script), function* () {
+    const events = yield* Stream.runCollect(agent.stream("Hello"))
+    const tags = events.map(({ _tag }) => _tag).filter((tag, i, all) => tag !== all[i - 1])
+    assert.deepStrictEqual(tags, [
+      "RunStarted",
+      "StateChanged",
+      "StepStarted",
+      "ReasoningDelta",
+      "StepFinished",
+      "ToolStarted",
+      "ToolFinished",
+      "StepStarted",
+      "TextDelta",
+      "StepFinished",
+      "StateChanged",
+      "RunFinished"
+    ])
+    const text = events.map((event) => (event._tag === "TextDelta" ? event.delta : "")).join("")
+    assert.strictEqual(text, "All done.")
+    const last = events.at(-1)
+    assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
+    assert.strictEqual(last.result.output, "All done.")
+    assert.deepStrictEqual(last.result.usage, { inputTokens: 3, outputTokens: 2 })
+  })
 
-  it.effect("L5 AGENT-6 run and stream send equal requests and return equal transcripts", () =>
-    Effect.gen(function* () {
-      const ran = yield* Effect.all([agent.run("Hello"), ScriptedModel.requests]).pipe(inWorld(script))
-      const streamed = yield* Effect.all([Stream.runLast(agent.stream("Hello")), ScriptedModel.requests]).pipe(
-        inWorld(script)
-      )
-      const last = streamed[0]._tag === "Some" ? streamed[0].value : undefined
-      assert(last?._tag === "RunFinished")
-      assert.deepStrictEqual(
-        Conversation.transcript(last.result.conversation),
-        Conversation.transcript(ran[0].conversation)
-      )
-      const plain = (requests: (typeof ran)[1]) =>
-        requests.map(({ messages, tools, toolChoice, responseFormat }) => ({
-          messages,
-          tools,
-          toolChoice,
-          responseFormat
-        }))
-      assert.deepStrictEqual(plain(streamed[1]), plain(ran[1]))
-    })
-  )
+  test("L5 AGENT-6 run and stream send equal requests and return equal transcripts", function* () {
+    const ran = yield* Effect.all([agent.run("Hello"), ScriptedModel.requests]).pipe(inWorld(script))
+    const streamed = yield* Effect.all([Stream.runLast(agent.stream("Hello")), ScriptedModel.requests]).pipe(
+      inWorld(script)
+    )
+    const last = streamed[0]._tag === "Some" ? streamed[0].value : undefined
+    assert(last?._tag === "RunFinished")
+    assert.deepStrictEqual(
+      Conversation.transcript(last.result.conversation),
+      Conversation.transcript(ran[0].conversation)
+    )
+    const plain = (requests: (typeof ran)[1]) =>
+      requests.map(({ messages, tools, toolChoice, responseFormat }) => ({
+        messages,
+        tools,
+        toolChoice,
+        responseFormat
+      }))
+    assert.deepStrictEqual(plain(streamed[1]), plain(ran[1]))
+  })
 
   it.effect("AGENT-5 AgentEvent.result returns the result of a whole stream, and dies of a part of one", () =>
     Effect.gen(function* () {

@@ -7,6 +7,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { Tool, Toolkit } from "effect/ai"
 import { call, Echo, Probe, toolkit, inWorld, type world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const Answer = Schema.Struct({ city: Schema.String, days: Schema.Int })
 
@@ -62,77 +63,67 @@ const bothWays = <A>(
 const usage = { inputTokens: 10, outputTokens: 5 }
 
 describe("AGENT-6 structured output", () => {
-  it.effect("AGENT-6 prompted: the schema goes into the system text, no request is constrained", () =>
-    Effect.gen(function* () {
-      const { requests, result } = yield* bothWays(asking("prompted"), [
-        { toolCalls: [call("c1", "echo", { text: "x" })] },
-        { text: `Sure:\n\`\`\`json\n${text}\n\`\`\`` }
-      ])
-      assert(result.outcome === "Completed")
-      assert.deepStrictEqual(result.output, valid)
-      for (const { messages, responseFormat, tools } of requests) {
-        assert.strictEqual(responseFormat.type, "text")
-        assert.isAbove(tools.length, 0)
-        assert.match(messages[0]?.text ?? "", /^Forecast\.\n\n[^]*"city"/u)
-      }
-      const [system] = Conversation.messages(result.conversation)
-      assert.strictEqual(system === undefined ? "" : Message.text(system), "Forecast.")
-    })
-  )
+  test("AGENT-6 prompted: the schema goes into the system text, no request is constrained", function* () {
+    const { requests, result } = yield* bothWays(asking("prompted"), [
+      { toolCalls: [call("c1", "echo", { text: "x" })] },
+      { text: `Sure:\n\`\`\`json\n${text}\n\`\`\`` }
+    ])
+    assert(result.outcome === "Completed")
+    assert.deepStrictEqual(result.output, valid)
+    for (const { messages, responseFormat, tools } of requests) {
+      assert.strictEqual(responseFormat.type, "text")
+      assert.isAbove(tools.length, 0)
+      assert.match(messages[0]?.text ?? "", /^Forecast\.\n\n[^]*"city"/u)
+    }
+    const [system] = Conversation.messages(result.conversation)
+    assert.strictEqual(system === undefined ? "" : Message.text(system), "Forecast.")
+  })
 
-  it.effect("AGENT-6 prompted without instructions has a system text nevertheless", () =>
-    Effect.gen(function* () {
-      const agent = Agent.make("bare", { output: Answer, outputStrategy: "prompted" })
-      const { requests, result } = yield* bothWays(agent, [{ text: `It is ${text}, as I said.` }])
-      assert.strictEqual(result.outcome, "Completed")
-      assert.strictEqual(requests[0]?.messages[0]?.role, "system")
-      assert.strictEqual(Conversation.messages(result.conversation)[0]?.role, "user")
-    })
-  )
+  test("AGENT-6 prompted without instructions has a system text nevertheless", function* () {
+    const agent = Agent.make("bare", { output: Answer, outputStrategy: "prompted" })
+    const { requests, result } = yield* bothWays(agent, [{ text: `It is ${text}, as I said.` }])
+    assert.strictEqual(result.outcome, "Completed")
+    assert.strictEqual(requests[0]?.messages[0]?.role, "system")
+    assert.strictEqual(Conversation.messages(result.conversation)[0]?.role, "user")
+  })
 
-  it.effect("AGENT-6 native without tools asks for the object at once", () =>
-    Effect.gen(function* () {
-      const { requests, result } = yield* bothWays(toolless, [{ object: valid, usage }])
-      assert(result.outcome === "Completed")
-      assert.deepStrictEqual(result.output, valid)
-      assert.deepStrictEqual(pluck(requests, "responseFormat"), [{ type: "json", objectName: "output" }])
-      assert.deepStrictEqual(result.usage, usage)
-      assert.strictEqual(result.steps, 1)
-    })
-  )
+  test("AGENT-6 native without tools asks for the object at once", function* () {
+    const { requests, result } = yield* bothWays(toolless, [{ object: valid, usage }])
+    assert(result.outcome === "Completed")
+    assert.deepStrictEqual(result.output, valid)
+    assert.deepStrictEqual(pluck(requests, "responseFormat"), [{ type: "json", objectName: "output" }])
+    assert.deepStrictEqual(result.usage, usage)
+    assert.strictEqual(result.steps, 1)
+  })
 
-  it.effect("AGENT-6 native with tools is as prompted when the model ends with valid JSON", () =>
-    Effect.gen(function* () {
-      const { requests, result } = yield* bothWays(asking("native"), [
-        { toolCalls: [call("c1", "echo", { text: "x" })] },
-        { text }
-      ])
-      assert.strictEqual(result.outcome, "Completed")
-      assert.deepStrictEqual(
-        requests.map(({ responseFormat }) => responseFormat.type),
-        ["text", "text"]
-      )
-      assert.include(requests[0]?.messages[0]?.text, "JSON Schema")
-    })
-  )
+  test("AGENT-6 native with tools is as prompted when the model ends with valid JSON", function* () {
+    const { requests, result } = yield* bothWays(asking("native"), [
+      { toolCalls: [call("c1", "echo", { text: "x" })] },
+      { text }
+    ])
+    assert.strictEqual(result.outcome, "Completed")
+    assert.deepStrictEqual(
+      requests.map(({ responseFormat }) => responseFormat.type),
+      ["text", "text"]
+    )
+    assert.include(requests[0]?.messages[0]?.text, "JSON Schema")
+  })
 
-  it.effect("AGENT-6 native with tools: one step more, without tools, over the same conversation", () =>
-    Effect.gen(function* () {
-      const { requests, result } = yield* bothWays(asking("native"), [
-        { toolCalls: [call("c1", "echo", { text: "x" })], usage },
-        { text: "Three days in Rome.", usage },
-        { object: valid, usage }
-      ])
-      assert(result.outcome === "Completed")
-      assert.deepStrictEqual(result.output, valid)
-      assert.strictEqual(result.steps, 3)
-      assert.deepStrictEqual(result.usage, { inputTokens: 30, outputTokens: 15 })
-      assert.strictEqual(requests[2]?.responseFormat.type, "json")
-      assert.deepStrictEqual(requests[2]?.tools, [])
-      assert.strictEqual(requests[2]?.messages[0]?.text, "Forecast.")
-      assert.deepStrictEqual(pluck(requests[2]?.messages, "role"), ["system", "user", "assistant", "tool", "assistant"])
-    })
-  )
+  test("AGENT-6 native with tools: one step more, without tools, over the same conversation", function* () {
+    const { requests, result } = yield* bothWays(asking("native"), [
+      { toolCalls: [call("c1", "echo", { text: "x" })], usage },
+      { text: "Three days in Rome.", usage },
+      { object: valid, usage }
+    ])
+    assert(result.outcome === "Completed")
+    assert.deepStrictEqual(result.output, valid)
+    assert.strictEqual(result.steps, 3)
+    assert.deepStrictEqual(result.usage, { inputTokens: 30, outputTokens: 15 })
+    assert.strictEqual(requests[2]?.responseFormat.type, "json")
+    assert.deepStrictEqual(requests[2]?.tools, [])
+    assert.strictEqual(requests[2]?.messages[0]?.text, "Forecast.")
+    assert.deepStrictEqual(pluck(requests[2]?.messages, "role"), ["system", "user", "assistant", "tool", "assistant"])
+  })
 
   it.effect("AGENT-6 AGENT-4 the fallback step counts: without steps left the output is invalid", () =>
     Effect.gen(function* () {
@@ -145,41 +136,35 @@ describe("AGENT-6 structured output", () => {
     }).pipe(inWorld([{ text: "no json" }, { object: valid }]))
   )
 
-  it.effect("AGENT-6 tool: the final answer is a call of a synthetic tool, never dispatched", () =>
-    Effect.gen(function* () {
-      const { requests, result } = yield* bothWays(asking("tool"), [
-        { toolCalls: [call("c1", "echo", { text: "x" })] },
-        { toolCalls: [call("c2", "final_answer", valid)] }
-      ])
-      assert(result.outcome === "Completed")
-      assert.deepStrictEqual(result.output, valid)
-      assert.strictEqual(result.steps, 2)
-      assert.isTrue(requests[0]?.tools.some(({ name }) => name === "final_answer"))
-      assert.strictEqual(requests[0]?.messages[0]?.text, "Forecast.")
-      assert.lengthOf(Conversation.openCalls(result.conversation), 0)
-    })
-  )
+  test("AGENT-6 tool: the final answer is a call of a synthetic tool, never dispatched", function* () {
+    const { requests, result } = yield* bothWays(asking("tool"), [
+      { toolCalls: [call("c1", "echo", { text: "x" })] },
+      { toolCalls: [call("c2", "final_answer", valid)] }
+    ])
+    assert(result.outcome === "Completed")
+    assert.deepStrictEqual(result.output, valid)
+    assert.strictEqual(result.steps, 2)
+    assert.isTrue(requests[0]?.tools.some(({ name }) => name === "final_answer"))
+    assert.strictEqual(requests[0]?.messages[0]?.text, "Forecast.")
+    assert.lengthOf(Conversation.openCalls(result.conversation), 0)
+  })
 
-  it.effect("AGENT-6 tool: an invalid final answer is reported to the model, which tries again", () =>
-    Effect.gen(function* () {
-      const { requests, result } = yield* bothWays(asking("tool"), [
-        { toolCalls: [call("c1", "final_answer", { city: 7 })] },
-        { toolCalls: [call("c2", "final_answer", valid)] }
-      ])
-      assert.strictEqual(result.outcome, "Completed")
-      const told = requests[1]?.messages.at(-1)?.text ?? ""
-      assert.include(told, "city")
-      assert.include(told, "days")
-    })
-  )
+  test("AGENT-6 tool: an invalid final answer is reported to the model, which tries again", function* () {
+    const { requests, result } = yield* bothWays(asking("tool"), [
+      { toolCalls: [call("c1", "final_answer", { city: 7 })] },
+      { toolCalls: [call("c2", "final_answer", valid)] }
+    ])
+    assert.strictEqual(result.outcome, "Completed")
+    const told = requests[1]?.messages.at(-1)?.text ?? ""
+    assert.include(told, "city")
+    assert.include(told, "days")
+  })
 
-  it.effect("AGENT-6 tool: a text answer that holds JSON is taken as well", () =>
-    Effect.gen(function* () {
-      const { result } = yield* bothWays(asking("tool"), [{ text }])
-      assert(result.outcome === "Completed")
-      assert.deepStrictEqual(result.output, valid)
-    })
-  )
+  test("AGENT-6 tool: a text answer that holds JSON is taken as well", function* () {
+    const { result } = yield* bothWays(asking("tool"), [{ text }])
+    assert(result.outcome === "Completed")
+    assert.deepStrictEqual(result.output, valid)
+  })
 
   it.effect("AGENT-6 tool: the synthetic tool makes way for a tool of that name", () => {
     const own = Toolkit.make(Tool.make("final_answer", { success: Schema.String }))
@@ -206,43 +191,37 @@ describe("AGENT-6 structured output", () => {
   })
 
   for (const finishReason of ["length", "content-filter"] as const) {
-    it.effect(`AGENT-4 AGENT-6 tool: a final answer before ${finishReason} is Stopped, not Completed`, () =>
-      Effect.gen(function* () {
-        const { result } = yield* bothWays(asking("tool"), [
-          { toolCalls: [call("c1", "final_answer", valid)], finishReason }
-        ])
-        assert(result.outcome === "Stopped")
-        assert.strictEqual(result.finishReason, finishReason)
-        const last = Conversation.messages(result.conversation).at(-1)
-        assert(last?.role === "tool" && last.result._tag === "Failure")
-        assert.strictEqual(last.result.type, "interrupted")
-      })
-    )
+    test(`AGENT-4 AGENT-6 tool: a final answer before ${finishReason} is Stopped, not Completed`, function* () {
+      const { result } = yield* bothWays(asking("tool"), [
+        { toolCalls: [call("c1", "final_answer", valid)], finishReason }
+      ])
+      assert(result.outcome === "Stopped")
+      assert.strictEqual(result.finishReason, finishReason)
+      const last = Conversation.messages(result.conversation).at(-1)
+      assert(last?.role === "tool" && last.result._tag === "Failure")
+      assert.strictEqual(last.result.type, "interrupted")
+    })
   }
 
-  it.effect("AGENT-6 tool: the synthetic tool is not in the definition", () =>
-    Effect.gen(function* () {
-      const named = Agent.make("named", { toolkit: [Echo], output: Answer, outputStrategy: "tool" })
-      const definition = yield* Agent.definition(named)
-      assert.deepStrictEqual(pluck(definition.tools, "name"), ["echo"])
-    })
-  )
+  test("AGENT-6 tool: the synthetic tool is not in the definition", function* () {
+    const named = Agent.make("named", { toolkit: [Echo], output: Answer, outputStrategy: "tool" })
+    const definition = yield* Agent.definition(named)
+    assert.deepStrictEqual(pluck(definition.tools, "name"), ["echo"])
+  })
 
-  it.effect("AGENT-6 tool: other calls of the same answer still get their results", () =>
-    Effect.gen(function* () {
-      const { result } = yield* bothWays(asking("tool"), [
-        { toolCalls: [call("c1", "final_answer", valid), call("c2", "echo", { text: "x" })] }
-      ])
-      assert.strictEqual(result.outcome, "Completed")
-      assert.deepStrictEqual(pluck(Conversation.messages(result.conversation), "role"), [
-        "system",
-        "user",
-        "assistant",
-        "tool",
-        "tool"
-      ])
-    })
-  )
+  test("AGENT-6 tool: other calls of the same answer still get their results", function* () {
+    const { result } = yield* bothWays(asking("tool"), [
+      { toolCalls: [call("c1", "final_answer", valid), call("c2", "echo", { text: "x" })] }
+    ])
+    assert.strictEqual(result.outcome, "Completed")
+    assert.deepStrictEqual(pluck(Conversation.messages(result.conversation), "role"), [
+      "system",
+      "user",
+      "assistant",
+      "tool",
+      "tool"
+    ])
+  })
 
   it.effect("AGENT-6 all issues are reported, with their paths", () =>
     Effect.gen(function* () {
@@ -298,49 +277,41 @@ describe("AGENT-6 structured output", () => {
     ["null", Schema.NullOr(Schema.String), null],
     ["union", Schema.Union([Schema.Struct({ a: Schema.String }), Schema.Struct({ b: Schema.Int })]), { b: 1 }]
   ] as ReadonlyArray<readonly [string, Schema.Codec<Schema.Json, Schema.Json>, Schema.Json]>) {
-    it.effect(`AGENT-6 an output that is no object (${name}) is wrapped for generateObject and for the tool`, () =>
-      Effect.gen(function* () {
-        const native = yield* bothWays(Agent.make("plain", { output }), [{ object: { value } }])
-        assert(native.result.outcome === "Completed")
-        assert.deepStrictEqual(native.result.output, value)
-        const tool = yield* bothWays(Agent.make("plain", { output, outputStrategy: "tool" }), [
-          { toolCalls: [call("c1", "final_answer", { value })] }
-        ])
-        assert(tool.result.outcome === "Completed")
-        assert.deepStrictEqual(tool.result.output, value)
-        const prompted = yield* bothWays(Agent.make("plain", { output, outputStrategy: "prompted" }), [
-          { text: `\`\`\`json\n${JSON.stringify(value)}\n\`\`\`` }
-        ])
-        assert(prompted.result.outcome === "Completed")
-        assert.deepStrictEqual(prompted.result.output, value)
-      })
-    )
+    test(`AGENT-6 an output that is no object (${name}) is wrapped for generateObject and for the tool`, function* () {
+      const native = yield* bothWays(Agent.make("plain", { output }), [{ object: { value } }])
+      assert(native.result.outcome === "Completed")
+      assert.deepStrictEqual(native.result.output, value)
+      const tool = yield* bothWays(Agent.make("plain", { output, outputStrategy: "tool" }), [
+        { toolCalls: [call("c1", "final_answer", { value })] }
+      ])
+      assert(tool.result.outcome === "Completed")
+      assert.deepStrictEqual(tool.result.output, value)
+      const prompted = yield* bothWays(Agent.make("plain", { output, outputStrategy: "prompted" }), [
+        { text: `\`\`\`json\n${JSON.stringify(value)}\n\`\`\`` }
+      ])
+      assert(prompted.result.outcome === "Completed")
+      assert.deepStrictEqual(prompted.result.output, value)
+    })
   }
 
-  it.effect("AGENT-6 what generateObject cannot decode is an answer like any other: usage and text are kept", () =>
-    Effect.gen(function* () {
-      const { result } = yield* bothWays(toolless, [{ text: "no json", usage }])
-      assert(result.outcome === "InvalidOutput")
-      assert.strictEqual(result.text, "no json")
-      assert.deepStrictEqual(result.usage, usage)
-    })
-  )
+  test("AGENT-6 what generateObject cannot decode is an answer like any other: usage and text are kept", function* () {
+    const { result } = yield* bothWays(toolless, [{ text: "no json", usage }])
+    assert(result.outcome === "InvalidOutput")
+    assert.strictEqual(result.text, "no json")
+    assert.deepStrictEqual(result.usage, usage)
+  })
 
-  it.effect("AGENT-6 AGENT-3 an object cut off by the provider is Stopped, not InvalidOutput", () =>
-    Effect.gen(function* () {
-      const { result } = yield* bothWays(toolless, [{ text: `{"city": "Ro`, finishReason: "length" }])
-      assert(result.outcome === "Stopped")
-      assert.strictEqual(result.finishReason, "length")
-    })
-  )
+  test("AGENT-6 AGENT-3 an object cut off by the provider is Stopped, not InvalidOutput", function* () {
+    const { result } = yield* bothWays(toolless, [{ text: `{"city": "Ro`, finishReason: "length" }])
+    assert(result.outcome === "Stopped")
+    assert.strictEqual(result.finishReason, "length")
+  })
 
-  it.effect("AGENT-6 an empty answer is invalid output, not a failed run", () =>
-    Effect.gen(function* () {
-      const { result } = yield* bothWays(toolless, [{ usage }])
-      assert.strictEqual(result.outcome, "InvalidOutput")
-      assert.deepStrictEqual(result.usage, usage)
-    })
-  )
+  test("AGENT-6 an empty answer is invalid output, not a failed run", function* () {
+    const { result } = yield* bothWays(toolless, [{ usage }])
+    assert.strictEqual(result.outcome, "InvalidOutput")
+    assert.deepStrictEqual(result.usage, usage)
+  })
 
   it.effect("AGENT-6 a provider that fails the object call fails the run", () =>
     Effect.gen(function* () {
@@ -393,23 +364,21 @@ describe("AGENT-6 structured output", () => {
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: `{"even":3,"name":7,"note":null}` }])))
   })
 
-  it.effect("AGENT-6 a schema that a constrained call cannot carry is part of the system text", () =>
-    Effect.gen(function* () {
-      const told = (schema: Json.JsonObject) =>
-        Effect.gen(function* () {
-          const definition = yield* AgentDefinition.make({ model: "mock/m", output: { schema, strategy: "native" } })
-          const bound = yield* Agent.bind(definition)
-          yield* bound.run("Go")
-          const [request] = yield* ScriptedModel.requests
-          assert.strictEqual(request?.responseFormat.type, "json")
-          return request?.messages.find(({ role }) => role === "system")?.text ?? ""
-        }).pipe(
-          Effect.provide(Layer.mergeAll(ToolResolver.layerStubs, ModelRegistry.layerAmbient)),
-          Effect.provide(ScriptedModel.layer([{ object: { a: "x" } }]))
-        )
-      const plain = { type: "object", properties: { a: { type: "string" } }, required: ["a"] }
-      assert.strictEqual(yield* told(plain), "")
-      assert.include(yield* told({ ...plain, not: { required: ["b"] } }), `"not":{"required":["b"]}`)
-    })
-  )
+  test("AGENT-6 a schema that a constrained call cannot carry is part of the system text", function* () {
+    const told = (schema: Json.JsonObject) =>
+      Effect.gen(function* () {
+        const definition = yield* AgentDefinition.make({ model: "mock/m", output: { schema, strategy: "native" } })
+        const bound = yield* Agent.bind(definition)
+        yield* bound.run("Go")
+        const [request] = yield* ScriptedModel.requests
+        assert.strictEqual(request?.responseFormat.type, "json")
+        return request?.messages.find(({ role }) => role === "system")?.text ?? ""
+      }).pipe(
+        Effect.provide(Layer.mergeAll(ToolResolver.layerStubs, ModelRegistry.layerAmbient)),
+        Effect.provide(ScriptedModel.layer([{ object: { a: "x" } }]))
+      )
+    const plain = { type: "object", properties: { a: { type: "string" } }, required: ["a"] }
+    assert.strictEqual(yield* told(plain), "")
+    assert.include(yield* told({ ...plain, not: { required: ["b"] } }), `"not":{"required":["b"]}`)
+  })
 })

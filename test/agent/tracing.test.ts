@@ -3,7 +3,8 @@ import { Cause, Effect, Exit, Logger, Stream, Tracer } from "effect"
 import { Agent, AgentError } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
-import { call, toolkit, inWorld } from "./fixtures.ts"
+import { call, toolkit, inWorld, world } from "./fixtures.ts"
+import { test } from "../effect.ts"
 
 interface Recorded {
   readonly name: string
@@ -108,25 +109,21 @@ describe("L8 spans and errors", () => {
     }).pipe(inWorld([{ fail: { reason: "InvalidRequestError", description: secret } }]))
   )
 
-  it.effect("L8 RunIncomplete prints neither the conversation nor the arguments", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(agent.ask(secret, { maxSteps: 1 }))
-      assert(error._tag === "RunIncomplete")
-      for (const text of [error.message, String(error), JSON.stringify(error), Cause.pretty(Cause.fail(error))]) {
-        assert.notInclude(text, secret)
-      }
-    }).pipe(inWorld(calls))
-  )
+  test("L8 RunIncomplete prints neither the conversation nor the arguments", world(calls), function* () {
+    const error = yield* Effect.flip(agent.ask(secret, { maxSteps: 1 }))
+    assert(error._tag === "RunIncomplete")
+    for (const text of [error.message, String(error), JSON.stringify(error), Cause.pretty(Cause.fail(error))]) {
+      assert.notInclude(text, secret)
+    }
+  })
 
-  it.effect("L8 a run logs no message text", () => {
+  test("L8 a run logs no message text", world(calls), function* () {
     const lines: Array<string> = []
     const logger = Logger.make(({ cause, message }) => {
       lines.push(`${JSON.stringify(message)} ${Cause.pretty(cause)}`)
     })
-    return Effect.gen(function* () {
-      yield* agent.run(secret).pipe(Effect.provide(Logger.layer([logger])))
-      assert.notInclude(lines.join("\n"), secret)
-    }).pipe(inWorld(calls))
+    yield* agent.run(secret).pipe(Effect.provide(Logger.layer([logger])))
+    assert.notInclude(lines.join("\n"), secret)
   })
 
   it.effect("AGENT-1 the span of a run is a child of the caller's, tools are children of the run", () => {

@@ -4,6 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { AgentDefinition, type PayloadError } from "effect-emissary"
 import { Digest } from "effect-emissary/payload"
+import { test } from "../effect.ts"
 
 const schema = { type: "object", properties: {}, required: [], additionalProperties: false }
 const minimal1 = { schema_version: 1, model: "mock/m" }
@@ -19,249 +20,222 @@ const issues = (error: PayloadError.PayloadError) =>
 const paths = (error: PayloadError.PayloadError) => issues(error).map((issue) => issue.slice(0, issue.indexOf(":")))
 
 describe("agent wire version 1", () => {
-  it.effect("CODEC-1 defaults of absent keys, and null for absent", () =>
-    Effect.gen(function* () {
-      const expected = { model: "mock/m", modelOptions: {}, maxSteps: 16, tools: [] }
-      assert.deepStrictEqual(yield* AgentDefinition.decode(minimal1), expected)
-      const nulls = {
-        ...minimal1,
-        identifier: null,
-        instructions: null,
-        model_options: null,
-        provider_options: null,
-        structured_output: null,
-        structured_output_strategy: null,
-        reasoning: null,
-        tools: null
-      }
-      assert.deepStrictEqual(yield* AgentDefinition.decode(nulls), expected)
-      assert.deepStrictEqual(yield* AgentDefinition.decode({ ...minimal1, identifier: "" }), expected)
-    })
-  )
+  test("CODEC-1 defaults of absent keys, and null for absent", function* () {
+    const expected = { model: "mock/m", modelOptions: {}, maxSteps: 16, tools: [] }
+    assert.deepStrictEqual(yield* AgentDefinition.decode(minimal1), expected)
+    const nulls = {
+      ...minimal1,
+      identifier: null,
+      instructions: null,
+      model_options: null,
+      provider_options: null,
+      structured_output: null,
+      structured_output_strategy: null,
+      reasoning: null,
+      tools: null
+    }
+    assert.deepStrictEqual(yield* AgentDefinition.decode(nulls), expected)
+    assert.deepStrictEqual(yield* AgentDefinition.decode({ ...minimal1, identifier: "" }), expected)
+  })
 
-  it.effect("CODEC-1 max_steps: -1 and null are no limit, absent is 16", () =>
-    Effect.gen(function* () {
-      const read = (max_steps: unknown) =>
-        Effect.map(AgentDefinition.decode({ ...minimal1, max_steps }), (definition) => definition.maxSteps)
-      assert.deepStrictEqual(yield* Effect.all([read(-1), read(null), read(1), read(40)]), [
-        "unlimited",
-        "unlimited",
-        1,
-        40
-      ])
-      for (const bad of [0, -2, 1.5, "8", true, [], 2 ** 53]) {
-        const error = yield* refusal({ ...minimal1, max_steps: bad })
-        assert.deepStrictEqual(paths(error), ["/max_steps"], String(bad))
-      }
-    })
-  )
+  test("CODEC-1 max_steps: -1 and null are no limit, absent is 16", function* () {
+    const read = (max_steps: unknown) =>
+      Effect.map(AgentDefinition.decode({ ...minimal1, max_steps }), (definition) => definition.maxSteps)
+    assert.deepStrictEqual(yield* Effect.all([read(-1), read(null), read(1), read(40)]), [
+      "unlimited",
+      "unlimited",
+      1,
+      40
+    ])
+    for (const bad of [0, -2, 1.5, "8", true, [], 2 ** 53]) {
+      const error = yield* refusal({ ...minimal1, max_steps: bad })
+      assert.deepStrictEqual(paths(error), ["/max_steps"], String(bad))
+    }
+  })
 
-  it.effect("CODEC-1 timeouts are seconds, floats too, kept to the millisecond", () =>
-    Effect.gen(function* () {
-      const read = (timeout: unknown) =>
-        AgentDefinition.decode({
-          ...minimal1,
-          tools: [{ name: "t", description: "T", parameters_schema: schema, timeout }]
-        })
-      const millis = (timeout: unknown) =>
-        Effect.map(read(timeout), ({ tools }) => tools.map((tool) => Duration.toMillis(tool.timeout))[0])
-      assert.deepStrictEqual(
-        yield* Effect.forEach([10, 2.5, 1.001, 4.35, 0.0006, null], millis),
-        [10_000, 2500, 1001, 4350, 1, 10_000]
-      )
-      for (const bad of [0, -1, "10", 0.0001, 1e300]) {
-        assert.deepStrictEqual(paths(yield* Effect.flip(read(bad))), ["/tools/0/timeout"], String(bad))
-      }
-      const { tools } = yield* AgentDefinition.decode({
+  test("CODEC-1 timeouts are seconds, floats too, kept to the millisecond", function* () {
+    const read = (timeout: unknown) =>
+      AgentDefinition.decode({
         ...minimal1,
-        tools: [{ name: "t", description: "T", parameters_schema: schema }]
+        tools: [{ name: "t", description: "T", parameters_schema: schema, timeout }]
       })
-      assert.deepStrictEqual(
-        tools.map((tool) => Duration.toMillis(tool.timeout)),
-        [10_000]
-      )
+    const millis = (timeout: unknown) =>
+      Effect.map(read(timeout), ({ tools }) => tools.map((tool) => Duration.toMillis(tool.timeout))[0])
+    assert.deepStrictEqual(
+      yield* Effect.forEach([10, 2.5, 1.001, 4.35, 0.0006, null], millis),
+      [10_000, 2500, 1001, 4350, 1, 10_000]
+    )
+    for (const bad of [0, -1, "10", 0.0001, 1e300]) {
+      assert.deepStrictEqual(paths(yield* Effect.flip(read(bad))), ["/tools/0/timeout"], String(bad))
+    }
+    const { tools } = yield* AgentDefinition.decode({
+      ...minimal1,
+      tools: [{ name: "t", description: "T", parameters_schema: schema }]
     })
-  )
+    assert.deepStrictEqual(
+      tools.map((tool) => Duration.toMillis(tool.timeout)),
+      [10_000]
+    )
+  })
 
-  it.effect("CODEC-1 unknown keys are ignored, here and in tools; provider_options are not kept", () =>
-    Effect.gen(function* () {
-      const definition = yield* AgentDefinition.decode({
-        ...minimal1,
-        unknown: { a: 1 },
-        provider_options: { api_key: "k" },
-        tools: [{ name: "t", description: "T", parameters_schema: schema, extra: 1 }]
-      })
-      assert.notInclude(yield* AgentDefinition.encodeJson(definition, { version: 1 }), "api_key")
-      assert.strictEqual(definition.tools.length, 1)
+  test("CODEC-1 unknown keys are ignored, here and in tools; provider_options are not kept", function* () {
+    const definition = yield* AgentDefinition.decode({
+      ...minimal1,
+      unknown: { a: 1 },
+      provider_options: { api_key: "k" },
+      tools: [{ name: "t", description: "T", parameters_schema: schema, extra: 1 }]
     })
-  )
+    assert.notInclude(yield* AgentDefinition.encodeJson(definition, { version: 1 }), "api_key")
+    assert.strictEqual(definition.tools.length, 1)
+  })
 
-  it.effect("CODEC-1 every problem is reported, once, with its path", () =>
-    Effect.gen(function* () {
-      const error = yield* refusal({
-        schema_version: 1,
-        identifier: 5,
-        model: ["a/b"],
-        instructions: 123,
-        model_options: [],
-        max_steps: 0,
-        structured_output: { type: "nonsense" },
-        structured_output_strategy: "telepathy",
-        reasoning: "turbo",
-        tools: [
-          { name: 5, description: null, parameters_schema: "x", timeout: -1 },
-          null,
-          "tool",
-          { name: "a", description: "A", parameters_schema: schema },
-          { name: "a", description: "A", parameters_schema: schema }
-        ]
-      })
-      assert.sameMembers(paths(error), [
-        "/identifier",
-        "/model",
-        "/instructions",
-        "/model_options",
-        "/max_steps",
-        "/structured_output/type",
-        "/structured_output_strategy",
-        "/reasoning",
-        "/tools/0/name",
-        "/tools/0/description",
-        "/tools/0/parameters_schema",
-        "/tools/0/timeout",
-        "/tools/1",
-        "/tools/2",
-        "/tools/4/name"
-      ])
-      assert.include(error.message, `"turbo"`)
+  test("CODEC-1 every problem is reported, once, with its path", function* () {
+    const error = yield* refusal({
+      schema_version: 1,
+      identifier: 5,
+      model: ["a/b"],
+      instructions: 123,
+      model_options: [],
+      max_steps: 0,
+      structured_output: { type: "nonsense" },
+      structured_output_strategy: "telepathy",
+      reasoning: "turbo",
+      tools: [
+        { name: 5, description: null, parameters_schema: "x", timeout: -1 },
+        null,
+        "tool",
+        { name: "a", description: "A", parameters_schema: schema },
+        { name: "a", description: "A", parameters_schema: schema }
+      ]
     })
-  )
+    assert.sameMembers(paths(error), [
+      "/identifier",
+      "/model",
+      "/instructions",
+      "/model_options",
+      "/max_steps",
+      "/structured_output/type",
+      "/structured_output_strategy",
+      "/reasoning",
+      "/tools/0/name",
+      "/tools/0/description",
+      "/tools/0/parameters_schema",
+      "/tools/0/timeout",
+      "/tools/1",
+      "/tools/2",
+      "/tools/4/name"
+    ])
+    assert.include(error.message, `"turbo"`)
+  })
 
-  it.effect("CODEC-4 a JSON Schema is kept verbatim", () =>
-    Effect.gen(function* () {
-      const odd = {
-        $schema: "http://json-schema.org/draft-07/schema#",
-        "x-note": [1, { b: null }],
-        definitions: { A: { type: ["string", "null"], default: null } },
-        type: "object",
-        properties: { z: { $ref: "#/definitions/A" }, a: { enum: [1, "1", null] } }
-      }
-      const wire = {
-        ...minimal1,
-        structured_output: odd,
-        tools: [{ name: "t", description: "T", parameters_schema: odd }]
-      }
-      const definition = yield* AgentDefinition.decode(wire)
-      const again = yield* AgentDefinition.encode(definition, { version: 1 })
-      assert.strictEqual(JSON.stringify(again["structured_output"]), JSON.stringify(odd))
-      assert.include(JSON.stringify(again["tools"]), JSON.stringify(odd))
-    })
-  )
+  test("CODEC-4 a JSON Schema is kept verbatim", function* () {
+    const odd = {
+      $schema: "http://json-schema.org/draft-07/schema#",
+      "x-note": [1, { b: null }],
+      definitions: { A: { type: ["string", "null"], default: null } },
+      type: "object",
+      properties: { z: { $ref: "#/definitions/A" }, a: { enum: [1, "1", null] } }
+    }
+    const wire = {
+      ...minimal1,
+      structured_output: odd,
+      tools: [{ name: "t", description: "T", parameters_schema: odd }]
+    }
+    const definition = yield* AgentDefinition.decode(wire)
+    const again = yield* AgentDefinition.encode(definition, { version: 1 })
+    assert.strictEqual(JSON.stringify(again["structured_output"]), JSON.stringify(odd))
+    assert.include(JSON.stringify(again["tools"]), JSON.stringify(odd))
+  })
 
-  it.effect("L2 hostile data is refused at the door", () =>
-    Effect.gen(function* () {
-      const reasons = yield* Effect.forEach(
-        [
-          `{"schema_version":1,"model":"a/b","model_options":{"__proto__":{"x":1}}}`,
-          `{"schema_version":1,"model":"a/b","model_options":{"constructor":{"prototype":{}}}}`,
-          `{"schema_version":1,"model":"a/b","model_options":${"[".repeat(200)}${"]".repeat(200)}}`,
-          `{"schema_version":1,"model":"a/b"`,
-          `{"schema_version":3}`,
-          `[]`,
-          `{"schema_version":1,"model":"a/b","tools":[{"name":"toString","description":"d","parameters_schema":{}}]}`
-        ],
-        (text) => Effect.map(Effect.flip(AgentDefinition.decodeJson(text)), (error) => error.reason._tag)
-      )
-      assert.deepStrictEqual(reasons, [
-        "ForbiddenKey",
-        "ForbiddenKey",
-        "TooDeep",
-        "NotJson",
-        "UnsupportedVersion",
-        "Invalid",
-        "ForbiddenKey"
-      ])
-      const limits = { maxTools: 1 }
-      const two = {
-        ...minimal1,
-        tools: ["a", "b"].map((name) => ({ name, description: "d", parameters_schema: schema }))
-      }
-      const error = yield* Effect.flip(AgentDefinition.decode(two, { limits }))
-      assert.strictEqual(error.reason._tag, "TooLarge")
-    })
-  )
+  test("L2 hostile data is refused at the door", function* () {
+    const reasons = yield* Effect.forEach(
+      [
+        `{"schema_version":1,"model":"a/b","model_options":{"__proto__":{"x":1}}}`,
+        `{"schema_version":1,"model":"a/b","model_options":{"constructor":{"prototype":{}}}}`,
+        `{"schema_version":1,"model":"a/b","model_options":${"[".repeat(200)}${"]".repeat(200)}}`,
+        `{"schema_version":1,"model":"a/b"`,
+        `{"schema_version":3}`,
+        `[]`,
+        `{"schema_version":1,"model":"a/b","tools":[{"name":"toString","description":"d","parameters_schema":{}}]}`
+      ],
+      (text) => Effect.map(Effect.flip(AgentDefinition.decodeJson(text)), (error) => error.reason._tag)
+    )
+    assert.deepStrictEqual(reasons, [
+      "ForbiddenKey",
+      "ForbiddenKey",
+      "TooDeep",
+      "NotJson",
+      "UnsupportedVersion",
+      "Invalid",
+      "ForbiddenKey"
+    ])
+    const limits = { maxTools: 1 }
+    const two = {
+      ...minimal1,
+      tools: ["a", "b"].map((name) => ({ name, description: "d", parameters_schema: schema }))
+    }
+    const error = yield* Effect.flip(AgentDefinition.decode(two, { limits }))
+    assert.strictEqual(error.reason._tag, "TooLarge")
+  })
 })
 
 describe("agent wire version 2", () => {
-  it.effect("CODEC-2 defaults of absent keys", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* AgentDefinition.decode(minimal2), { modelOptions: {}, maxSteps: 16, tools: [] })
-      const { output, tools } = yield* AgentDefinition.decode({
-        ...minimal2,
-        output: { schema: {} },
-        tools: [{ name: "t", parameters: schema }]
-      })
-      assert.deepStrictEqual(output, { schema: {}, strategy: "native" })
-      assert.deepStrictEqual(tools, [
-        {
-          name: "t",
-          parameters: schema,
-          timeout: Duration.seconds(10),
-          approval: "never",
-          annotations: {},
-          digest: yield* Digest.sha256({ name: "t", parameters: schema })
-        }
-      ])
+  test("CODEC-2 defaults of absent keys", function* () {
+    assert.deepStrictEqual(yield* AgentDefinition.decode(minimal2), { modelOptions: {}, maxSteps: 16, tools: [] })
+    const { output, tools } = yield* AgentDefinition.decode({
+      ...minimal2,
+      output: { schema: {} },
+      tools: [{ name: "t", parameters: schema }]
     })
-  )
-
-  it.effect("CODEC-2 is strict: unknown keys are refused everywhere", () =>
-    Effect.gen(function* () {
-      const error = yield* refusal({
-        ...minimal2,
-        riffer_version: "1",
-        output: { schema: {}, more: 1 },
-        tools: [{ name: "t", parameters: schema, annotations: { color: 1 }, body: "code" }]
-      })
-      assert.sameMembers(paths(error), [
-        "/riffer_version",
-        "/output/more",
-        "/tools/0/annotations/color",
-        "/tools/0/body"
-      ])
-    })
-  )
-
-  it.effect("CODEC-2 a digest that does not fit the parameters is refused", () =>
-    Effect.gen(function* () {
-      const digest = yield* Digest.sha256({ name: "t", parameters: schema })
-      const read = (parameters: object) =>
-        AgentDefinition.decode({ ...minimal2, tools: [{ name: "t", parameters, digest }] })
-      assert.strictEqual((yield* read({ ...schema })).tools[0]?.digest, digest)
-      const error = yield* Effect.flip(read({ ...schema, additionalProperties: true }))
-      assert.deepStrictEqual(paths(error), ["/tools/0/digest"])
-    })
-  )
-
-  it.effect("CODEC-2 values of the wrong form", () =>
-    Effect.gen(function* () {
-      for (const [key, value, path] of [
-        ["max_steps", 0, "/max_steps"],
-        ["max_steps", -1, "/max_steps"],
-        ["max_steps", null, "/max_steps"],
-        ["model", "gpt", "/model"],
-        ["reasoning", "turbo", "/reasoning"],
-        ["instructions", " ", "/instructions"],
-        ["name", "", "/name"],
-        ["tools", [{ name: "t", parameters: schema, timeout: 0.5 }], "/tools/0/timeout"],
-        ["tools", [{ name: "t", parameters: schema, timeout: -1 }], "/tools/0/timeout"],
-        ["tools", [{ name: "t", parameters: schema, description: "" }], "/tools/0/description"],
-        ["tools", [{ name: "t", parameters: { type: "x" } }], "/tools/0/parameters/type"]
-      ] as const) {
-        assert.include(paths(yield* refusal({ ...minimal2, [key]: value })), path, `${key} ${JSON.stringify(value)}`)
+    assert.deepStrictEqual(output, { schema: {}, strategy: "native" })
+    assert.deepStrictEqual(tools, [
+      {
+        name: "t",
+        parameters: schema,
+        timeout: Duration.seconds(10),
+        approval: "never",
+        annotations: {},
+        digest: yield* Digest.sha256({ name: "t", parameters: schema })
       }
+    ])
+  })
+
+  test("CODEC-2 is strict: unknown keys are refused everywhere", function* () {
+    const error = yield* refusal({
+      ...minimal2,
+      riffer_version: "1",
+      output: { schema: {}, more: 1 },
+      tools: [{ name: "t", parameters: schema, annotations: { color: 1 }, body: "code" }]
     })
-  )
+    assert.sameMembers(paths(error), ["/riffer_version", "/output/more", "/tools/0/annotations/color", "/tools/0/body"])
+  })
+
+  test("CODEC-2 a digest that does not fit the parameters is refused", function* () {
+    const digest = yield* Digest.sha256({ name: "t", parameters: schema })
+    const read = (parameters: object) =>
+      AgentDefinition.decode({ ...minimal2, tools: [{ name: "t", parameters, digest }] })
+    assert.strictEqual((yield* read({ ...schema })).tools[0]?.digest, digest)
+    const error = yield* Effect.flip(read({ ...schema, additionalProperties: true }))
+    assert.deepStrictEqual(paths(error), ["/tools/0/digest"])
+  })
+
+  test("CODEC-2 values of the wrong form", function* () {
+    for (const [key, value, path] of [
+      ["max_steps", 0, "/max_steps"],
+      ["max_steps", -1, "/max_steps"],
+      ["max_steps", null, "/max_steps"],
+      ["model", "gpt", "/model"],
+      ["reasoning", "turbo", "/reasoning"],
+      ["instructions", " ", "/instructions"],
+      ["name", "", "/name"],
+      ["tools", [{ name: "t", parameters: schema, timeout: 0.5 }], "/tools/0/timeout"],
+      ["tools", [{ name: "t", parameters: schema, timeout: -1 }], "/tools/0/timeout"],
+      ["tools", [{ name: "t", parameters: schema, description: "" }], "/tools/0/description"],
+      ["tools", [{ name: "t", parameters: { type: "x" } }], "/tools/0/parameters/type"]
+    ] as const) {
+      assert.include(paths(yield* refusal({ ...minimal2, [key]: value })), path, `${key} ${JSON.stringify(value)}`)
+    }
+  })
 })
 
 describe("golden wire files", () => {
@@ -291,22 +265,18 @@ describe("golden wire files", () => {
   })
 
   for (const name of names) {
-    it.effect(`L3 ${name} reads as it always did`, () =>
-      Effect.gen(function* () {
-        const definition = yield* AgentDefinition.decodeJson(read(`${name}.wire.json`))
-        assert.deepStrictEqual(plain(definition), JSON.parse(read(`${name}.value.json`)))
-      })
-    )
+    test(`L3 ${name} reads as it always did`, function* () {
+      const definition = yield* AgentDefinition.decodeJson(read(`${name}.wire.json`))
+      assert.deepStrictEqual(plain(definition), JSON.parse(read(`${name}.value.json`)))
+    })
   }
 
   for (const name of names.filter((name) => name.endsWith("-written"))) {
-    it.effect(`L3 ${name} is written as it always was`, () =>
-      Effect.gen(function* () {
-        const text = read(`${name}.wire.json`)
-        const definition = yield* AgentDefinition.decodeJson(text)
-        const version = Number(/^agent-v(\d+)/u.exec(name)?.[1])
-        assert.strictEqual(yield* AgentDefinition.encodeJson(definition, { version, indent: 2 }), text.trimEnd())
-      })
-    )
+    test(`L3 ${name} is written as it always was`, function* () {
+      const text = read(`${name}.wire.json`)
+      const definition = yield* AgentDefinition.decodeJson(text)
+      const version = Number(/^agent-v(\d+)/u.exec(name)?.[1])
+      assert.strictEqual(yield* AgentDefinition.encodeJson(definition, { version, indent: 2 }), text.trimEnd())
+    })
   }
 })

@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
 import { Conversation, Message, PayloadError, ToolResult } from "effect-emissary"
 import { AnthropicMessages, OpenAiMessages, RenderError } from "effect-emissary/interop"
@@ -7,6 +7,7 @@ import { anthropicForeign } from "./anthropic-foreign.ts"
 import { anthropicRules } from "./anthropic-rules.ts"
 import { answered, call, issues, laws, refusesUnlawful, same, type Format, type Unlawful } from "./foreign-laws.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const render = (self: Conversation.Conversation, options?: AnthropicMessages.Options) =>
   Effect.fromResult(AnthropicMessages.fromConversation(self, options))
@@ -33,169 +34,162 @@ laws(format)
 const cached = { cache_control: { type: "ephemeral" } }
 
 describe("CONV-4 foreign Anthropic histories", () => {
-  it.effect.prop(
+  test.prop(
     "a history of Anthropic can be written for OpenAI, or the error has a reason",
     [anthropicForeign],
-    ([foreign]) =>
-      Effect.gen(function* () {
-        const self = yield* AnthropicMessages.toConversation(foreign)
-        const result = OpenAiMessages.fromConversation(self, { toolFiles: "describe" })
-        if (Result.isFailure(result)) return assert.strictEqual(result.failure.reason._tag, "UnsupportedContent")
-        const back = yield* OpenAiMessages.toConversation(result.success)
-        assert.strictEqual(Conversation.messageCount(back), Conversation.messageCount(self))
-      })
-  )
-
-  it.effect("thinking, server tools, documents, results out of order and with text behind: exactly as they came", () =>
-    Effect.gen(function* () {
-      const foreign = {
-        messages: [
-          { content: "hi", role: "user" },
-          {
-            role: "assistant",
-            content: [
-              { type: "redacted_thinking", data: "xx" },
-              { type: "thinking", thinking: "", signature: "s" },
-              { type: "text", text: "a", citations: null },
-              { type: "tool_use", id: "a", name: "f", input: { b: 1, a: 2 } },
-              { type: "tool_use", name: "g", id: "b", input: {}, ...cached }
-            ]
-          },
-          {
-            role: "user",
-            content: [
-              {
-                type: "tool_result",
-                tool_use_id: "b",
-                content: [
-                  { type: "text", text: "x" },
-                  { type: "image", source: { type: "base64", media_type: "image/png", data: "AQID" } }
-                ]
-              },
-              { type: "tool_result", tool_use_id: "a", is_error: false, ...cached },
-              { type: "text", text: "and?", ...cached },
-              {
-                type: "document",
-                source: { type: "text", media_type: "text/plain", data: "hellö" },
-                title: "T",
-                context: "c",
-                citations: { enabled: true }
-              }
-            ],
-            id: "m"
-          },
-          {
-            role: "assistant",
-            content: [
-              { type: "server_tool_use", id: "w", name: "web_search", input: { q: 1 } },
-              { type: "web_search_tool_result", tool_use_id: "w", content: [{ type: "web_search_result", url: "x" }] },
-              { type: "text", text: "done" }
-            ]
-          },
-          { role: "assistant", content: "more" },
-          { role: "user", content: [{ type: "image", source: { type: "file", file_id: "file_1" } }] }
-        ],
-        system: [
-          { type: "text", text: "Be brief.", ...cached },
-          { type: "text", text: "Be kind." }
-        ]
-      }
+    function* ([foreign]) {
       const self = yield* AnthropicMessages.toConversation(foreign)
-      same(yield* render(self), foreign)
-      assert.deepStrictEqual(pluck(Conversation.messages(self), "role"), [
-        "system",
-        "user",
-        "assistant",
-        "tool",
-        "tool",
-        "user",
-        "assistant",
-        "assistant",
-        "user"
-      ])
-      assert.deepStrictEqual(
-        Option.map(Conversation.system(self), ({ content }) => content),
-        Option.some("Be brief.\n\nBe kind.")
-      )
-    })
+      const result = OpenAiMessages.fromConversation(self, { toolFiles: "describe" })
+      if (Result.isFailure(result)) return assert.strictEqual(result.failure.reason._tag, "UnsupportedContent")
+      const back = yield* OpenAiMessages.toConversation(result.success)
+      assert.strictEqual(Conversation.messageCount(back), Conversation.messageCount(self))
+    }
   )
 
-  it.effect("signatures and cache breakpoints are where Effect's provider for Anthropic reads them", () =>
-    Effect.gen(function* () {
-      const self = yield* AnthropicMessages.toConversation({
-        messages: [
-          { role: "user", content: [{ type: "text", text: "hi", ...cached }] },
-          {
-            role: "assistant",
-            content: [
-              { type: "thinking", thinking: "hm", signature: "sig" },
-              { type: "redacted_thinking", data: "enc" },
-              { type: "text", text: "yes" }
-            ]
-          }
-        ]
-      })
-      const [user, assistant] = Conversation.toPrompt(self).content
-      assert(user?.role === "user" && assistant?.role === "assistant")
-      assert.deepStrictEqual(user.content[0]?.options, { anthropic: { cacheControl: { type: "ephemeral" } } })
-      assert.deepStrictEqual(
-        assistant.content.map(({ options }) => options),
-        [
-          { anthropic: { info: { type: "thinking", signature: "sig" } } },
-          { anthropic: { info: { type: "redacted_thinking", redactedData: "enc" } } },
-          {}
-        ]
-      )
-    })
-  )
-
-  it.effect("text for input, no input, blank blocks, results in two messages: written as Anthropic wants them", () =>
-    Effect.gen(function* () {
-      const history = yield* again({
-        system: null,
-        messages: [
-          {
-            role: "user",
-            content: [
-              { type: "text", text: " " },
-              { type: "text", text: "go" }
-            ]
-          },
-          {
-            role: "assistant",
-            content: [
-              { type: "text", text: "\n" },
-              { type: "tool_use", id: "a", name: "f", input: `{"q": 1}` },
-              { type: "tool_use", id: "b", name: "f" },
-              { type: "tool_use", id: "c", name: "f", input: null }
-            ]
-          },
-          { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: [] }] },
-          {
-            role: "user",
-            content: [
-              { type: "tool_result", tool_use_id: "b", content: "", is_error: true },
-              { type: "tool_result", tool_use_id: "c", content: " " }
-            ]
-          }
-        ]
-      })
-      assert.deepStrictEqual(anthropicRules(history), [])
-      const use = (id: string, input: Schema.Json): Schema.Json => ({ type: "tool_use", id, name: "f", input })
-      assert.deepStrictEqual(history.messages, [
-        { role: "user", content: [{ type: "text", text: "go" }] },
-        { role: "assistant", content: [use("a", { q: 1 }), use("b", {}), use("c", {})] },
+  test("thinking, server tools, documents, results out of order and with text behind: exactly as they came", function* () {
+    const foreign = {
+      messages: [
+        { content: "hi", role: "user" },
+        {
+          role: "assistant",
+          content: [
+            { type: "redacted_thinking", data: "xx" },
+            { type: "thinking", thinking: "", signature: "s" },
+            { type: "text", text: "a", citations: null },
+            { type: "tool_use", id: "a", name: "f", input: { b: 1, a: 2 } },
+            { type: "tool_use", name: "g", id: "b", input: {}, ...cached }
+          ]
+        },
         {
           role: "user",
           content: [
-            { type: "tool_result", tool_use_id: "a" },
-            { type: "tool_result", tool_use_id: "b", content: "execution_error", is_error: true },
-            { type: "tool_result", tool_use_id: "c" }
+            {
+              type: "tool_result",
+              tool_use_id: "b",
+              content: [
+                { type: "text", text: "x" },
+                { type: "image", source: { type: "base64", media_type: "image/png", data: "AQID" } }
+              ]
+            },
+            { type: "tool_result", tool_use_id: "a", is_error: false, ...cached },
+            { type: "text", text: "and?", ...cached },
+            {
+              type: "document",
+              source: { type: "text", media_type: "text/plain", data: "hellö" },
+              title: "T",
+              context: "c",
+              citations: { enabled: true }
+            }
+          ],
+          id: "m"
+        },
+        {
+          role: "assistant",
+          content: [
+            { type: "server_tool_use", id: "w", name: "web_search", input: { q: 1 } },
+            { type: "web_search_tool_result", tool_use_id: "w", content: [{ type: "web_search_result", url: "x" }] },
+            { type: "text", text: "done" }
+          ]
+        },
+        { role: "assistant", content: "more" },
+        { role: "user", content: [{ type: "image", source: { type: "file", file_id: "file_1" } }] }
+      ],
+      system: [
+        { type: "text", text: "Be brief.", ...cached },
+        { type: "text", text: "Be kind." }
+      ]
+    }
+    const self = yield* AnthropicMessages.toConversation(foreign)
+    same(yield* render(self), foreign)
+    assert.deepStrictEqual(pluck(Conversation.messages(self), "role"), [
+      "system",
+      "user",
+      "assistant",
+      "tool",
+      "tool",
+      "user",
+      "assistant",
+      "assistant",
+      "user"
+    ])
+    assert.deepStrictEqual(
+      Option.map(Conversation.system(self), ({ content }) => content),
+      Option.some("Be brief.\n\nBe kind.")
+    )
+  })
+
+  test("signatures and cache breakpoints are where Effect's provider for Anthropic reads them", function* () {
+    const self = yield* AnthropicMessages.toConversation({
+      messages: [
+        { role: "user", content: [{ type: "text", text: "hi", ...cached }] },
+        {
+          role: "assistant",
+          content: [
+            { type: "thinking", thinking: "hm", signature: "sig" },
+            { type: "redacted_thinking", data: "enc" },
+            { type: "text", text: "yes" }
           ]
         }
-      ])
+      ]
     })
-  )
+    const [user, assistant] = Conversation.toPrompt(self).content
+    assert(user?.role === "user" && assistant?.role === "assistant")
+    assert.deepStrictEqual(user.content[0]?.options, { anthropic: { cacheControl: { type: "ephemeral" } } })
+    assert.deepStrictEqual(
+      assistant.content.map(({ options }) => options),
+      [
+        { anthropic: { info: { type: "thinking", signature: "sig" } } },
+        { anthropic: { info: { type: "redacted_thinking", redactedData: "enc" } } },
+        {}
+      ]
+    )
+  })
+
+  test("text for input, no input, blank blocks, results in two messages: written as Anthropic wants them", function* () {
+    const history = yield* again({
+      system: null,
+      messages: [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: " " },
+            { type: "text", text: "go" }
+          ]
+        },
+        {
+          role: "assistant",
+          content: [
+            { type: "text", text: "\n" },
+            { type: "tool_use", id: "a", name: "f", input: `{"q": 1}` },
+            { type: "tool_use", id: "b", name: "f" },
+            { type: "tool_use", id: "c", name: "f", input: null }
+          ]
+        },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: [] }] },
+        {
+          role: "user",
+          content: [
+            { type: "tool_result", tool_use_id: "b", content: "", is_error: true },
+            { type: "tool_result", tool_use_id: "c", content: " " }
+          ]
+        }
+      ]
+    })
+    assert.deepStrictEqual(anthropicRules(history), [])
+    const use = (id: string, input: Schema.Json): Schema.Json => ({ type: "tool_use", id, name: "f", input })
+    assert.deepStrictEqual(history.messages, [
+      { role: "user", content: [{ type: "text", text: "go" }] },
+      { role: "assistant", content: [use("a", { q: 1 }), use("b", {}), use("c", {})] },
+      {
+        role: "user",
+        content: [
+          { type: "tool_result", tool_use_id: "a" },
+          { type: "tool_result", tool_use_id: "b", content: "execution_error", is_error: true },
+          { type: "tool_result", tool_use_id: "c" }
+        ]
+      }
+    ])
+  })
 
   const user = { role: "user", content: "x" }
   const asks = { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: {} }] }
@@ -218,248 +212,226 @@ describe("CONV-4 foreign Anthropic histories", () => {
     unlawful.map(([tag, index, messages]) => [tag, index, { messages }] as const)
   )
 
-  it.effect("other forms are refused with the path, more than the limits before they are looked at", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* issues(format, [user]), [""])
-      assert.deepStrictEqual(yield* issues(format, {}), ["/messages"])
-      assert.deepStrictEqual(yield* issues(format, { messages: [user], max_tokens: 5, model: "m" }), [
-        "/max_tokens",
-        "/model"
-      ])
-      assert.deepStrictEqual(yield* issues(format, { messages: [{ role: "user", content: [{ type: "audio" }] }] }), [
-        "/messages/0/content/0"
-      ])
-      assert.deepStrictEqual(
-        yield* issues(format, { messages: [user, { role: "assistant", content: [{ type: "tool_use", name: "f" }] }] }),
-        ["/messages/1/content/0/id"]
-      )
-      const tooMany = yield* Effect.flip(
-        AnthropicMessages.toConversation({ messages: [user, user] }, { limits: { maxMessages: 1 } })
-      )
-      assert(tooMany instanceof PayloadError.PayloadError)
-      assert.strictEqual(tooMany.reason._tag, "TooLarge")
-    })
-  )
+  test("other forms are refused with the path, more than the limits before they are looked at", function* () {
+    assert.deepStrictEqual(yield* issues(format, [user]), [""])
+    assert.deepStrictEqual(yield* issues(format, {}), ["/messages"])
+    assert.deepStrictEqual(yield* issues(format, { messages: [user], max_tokens: 5, model: "m" }), [
+      "/max_tokens",
+      "/model"
+    ])
+    assert.deepStrictEqual(yield* issues(format, { messages: [{ role: "user", content: [{ type: "audio" }] }] }), [
+      "/messages/0/content/0"
+    ])
+    assert.deepStrictEqual(
+      yield* issues(format, { messages: [user, { role: "assistant", content: [{ type: "tool_use", name: "f" }] }] }),
+      ["/messages/1/content/0/id"]
+    )
+    const tooMany = yield* Effect.flip(
+      AnthropicMessages.toConversation({ messages: [user, user] }, { limits: { maxMessages: 1 } })
+    )
+    assert(tooMany instanceof PayloadError.PayloadError)
+    assert.strictEqual(tooMany.reason._tag, "TooLarge")
+  })
 })
 
 describe("CONV-4 what Anthropic refuses is never written", () => {
-  it.effect("each refusal names the message", () =>
-    Effect.gen(function* () {
-      const base = yield* Conversation.addUser(Conversation.empty, "go")
-      const provider = Message.toolCallPart({ id: "p", name: "web_search", arguments: {}, providerExecuted: true })
-      const server = { ...provider, options: { anthropic: { block: "server_tool_use" } } }
-      const cases: ReadonlyArray<readonly [RenderError.Reason["_tag"], number, Conversation.Conversation]> = [
-        ["EmptySystem", 0, yield* Conversation.make({ system: "" })],
-        ["AssistantFirst", 0, yield* Conversation.addAssistant(Conversation.empty, "Hi")],
-        [
-          "AssistantFirst",
-          1,
-          yield* Effect.flatMap(Conversation.make({ system: "x" }), Conversation.addAssistant("Hi"))
-        ],
-        ["EmptyMessage", 0, yield* Conversation.addUser(Conversation.empty, " \n")],
-        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, "")],
-        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [])],
-        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [Message.reasoningPart("hm")])],
-        ["UnansweredCalls", 1, yield* Conversation.addAssistant(base, [call()])],
-        [
-          "UnansweredCalls",
-          1,
-          yield* Effect.flatMap(Conversation.addAssistant(base, [server]), Conversation.addUser("go on"))
-        ],
-        ["InvalidArguments", 1, yield* answered(call({ arguments: [1] }))],
-        ["InvalidArguments", 1, yield* answered(call({ arguments: "{bad", text: "{bad" }))],
-        ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [image])],
-        ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [provider])],
-        [
-          "UnsupportedContent",
-          1,
-          yield* Conversation.addUser(base, [ToolResult.filePart({ mediaType: "audio/wav", data: "AQID" })])
-        ],
-        [
-          "UnsupportedContent",
-          2,
-          yield* answered(
-            call(),
-            ToolResult.success(null, [ToolResult.filePart({ mediaType: "image/svg+xml", data: "AQID" })])
-          )
-        ]
-      ]
-      for (const [tag, index, self] of cases) {
-        const error = yield* Effect.flip(render(self))
-        assert.strictEqual(error.reason._tag, tag, error.message)
-        assert.strictEqual(error.reason.index, index)
-        // Errors travel as JSON (L4)
-        const json = Schema.toCodecJson(RenderError.RenderError)
-        const back = yield* Schema.decodeEffect(json)(yield* Schema.encodeEffect(json)(error))
-        assert.strictEqual(back.message, error.message)
-      }
-      // Anthropic pauses long tools: the end may wait for one
-      assert.deepStrictEqual(anthropicRules(yield* render(yield* Conversation.addAssistant(base, [server]))), [])
-    })
-  )
-
-  it.effect("failed results are marked, with their content, or at least their type", () =>
-    Effect.gen(function* () {
-      const block = (result: ToolResult.ToolResult) =>
-        Effect.map(Effect.flatMap(answered(call(), result), render), ({ messages }) => messages[2])
-      const expected = (content: Schema.Json) => ({
-        role: "user",
-        content: [{ type: "tool_result", tool_use_id: "a", content, is_error: true }]
-      })
-      const source = { type: "base64", media_type: "image/png", data: "AQID" }
-      assert.deepStrictEqual(yield* block(ToolResult.failure("not_found", "Nothing")), expected("Nothing"))
-      assert.deepStrictEqual(yield* block(ToolResult.failure("not_found", "")), expected("not_found"))
-      assert.deepStrictEqual(
-        yield* block({ ...ToolResult.failure("x", "y"), content: [ToolResult.textPart("see"), image] }),
-        expected([
-          { type: "text", text: "see" },
-          { type: "image", source }
-        ])
-      )
-    })
-  )
-
-  it.effect("options choose what becomes of reasoning, arguments and names", () =>
-    Effect.gen(function* () {
-      const self = yield* Conversation.addUser(Conversation.empty, "go").pipe(
-        Effect.flatMap(Conversation.addAssistant([Message.reasoningPart("hm"), call({ arguments: 5 })])),
-        Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("x") }))
-      )
-      const { messages } = yield* render(self, { invalidArguments: "wrap", toolName: (name) => `x_${name}` })
-      assert.deepStrictEqual(messages[1], {
-        role: "assistant",
-        content: [{ type: "tool_use", id: "a", name: "x_search", input: { invalid_arguments: 5 } }]
-      })
-      assert.strictEqual((yield* reasonOf(self, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
-    })
-  )
-
-  it.effect("thinking with nothing after it is not sent", () =>
-    Effect.gen(function* () {
-      const signed = Message.reasoningPart("hm", { anthropic: { info: { type: "thinking", signature: "sig" } } })
-      const self = yield* Conversation.addUser(Conversation.empty, "go").pipe(
-        Effect.flatMap(Conversation.addAssistant([signed, ToolResult.textPart("Yes"), signed]))
-      )
-      assert.deepStrictEqual((yield* render(self)).messages[1], {
-        role: "assistant",
-        content: [
-          { type: "thinking", thinking: "hm", signature: "sig" },
-          { type: "text", text: "Yes" }
-        ]
-      })
-      assert.strictEqual((yield* reasonOf(self, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
-    })
-  )
-
-  it.effect("messages of one role in a row stay apart; results of one message share one", () =>
-    Effect.gen(function* () {
-      const self = yield* Conversation.addUser(Conversation.empty, "a").pipe(
-        Effect.flatMap(Conversation.addUser("b")),
-        Effect.flatMap(Conversation.addAssistant([call(), call({ id: "b" })])),
-        Effect.flatMap(Conversation.addToolResult({ callId: "b", result: ToolResult.success("2") })),
-        Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("1") })),
-        Effect.flatMap(Conversation.addUser("c")),
-        Effect.flatMap(Conversation.addAssistant("d")),
-        Effect.flatMap(Conversation.addAssistant("e"))
-      )
-      const { messages } = yield* render(self)
-      assert.deepStrictEqual(
-        messages.map(({ content, role }) => [role, Array.isArray(content) ? content.length : 0]),
-        [
-          ["user", 1],
-          ["user", 1],
-          ["assistant", 2],
-          ["user", 2],
-          ["user", 1],
-          ["assistant", 1],
-          ["assistant", 1]
-        ]
-      )
-    })
-  )
-
-  it.effect("the note of a message is not used once the message is another one, or breaks a rule", () =>
-    Effect.gen(function* () {
-      const foreign = { messages: [{ role: "user", content: [{ x: 1, type: "text", text: "Secret" }] }] }
-      const [first] = Conversation.messages(yield* AnthropicMessages.toConversation(foreign))
-      assert(first?.role === "user")
-      const edited = Result.getOrThrow(
-        Conversation.fromMessages([{ ...first, content: [ToolResult.textPart("Public")] }])
-      )
-      assert.deepStrictEqual((yield* render(edited)).messages, [
-        { role: "user", content: [{ x: 1, type: "text", text: "Public" }] }
-      ])
-
-      const forged = (note: Schema.Json) =>
-        Effect.gen(function* () {
-          const metadata = { "effect-emissary/anthropic": note }
-          const base = yield* Conversation.addUser(Conversation.empty, "go", { metadata })
-          const asked = yield* Conversation.addAssistant(base, [ToolResult.textPart("hm"), call()], { metadata })
-          const done = yield* Conversation.addToolResult(
-            asked,
-            { callId: "a", result: ToolResult.success("x") },
-            { metadata }
-          )
-          return yield* render(yield* Conversation.addUser(done, "so", { metadata }))
-        })
-      const plain = yield* forged(null)
-      const replace = (path: string, value: Schema.Json) => ({ patch: [{ op: "replace", path, value }] })
-      for (const note of [
-        replace("", "put into its mouth"),
-        replace("/0/text", "put into its mouth"),
-        replace("/1/input", `{"q":1}`),
-        replace("", [
-          { type: "text", text: " " },
-          { type: "text", text: "go" }
-        ]),
-        { patch: [{ op: "remove", path: "/0/text" }] },
-        { patch: [{ op: "remove", path: "/9" }] },
-        { members: { role: "assistant", content: "put into its mouth" } },
-        { withoutSystem: false },
-        { place: 1.5 },
-        { joined: "yes" },
-        "nonsense"
-      ]) {
-        const history = yield* forged(note)
-        assert.deepStrictEqual(anthropicRules(history), [])
-        assert.deepStrictEqual(history.messages, plain.messages, JSON.stringify(note))
-      }
-    })
-  )
-
-  it.effect("the codec embeds in other schemas and reports a reason", () =>
-    Effect.gen(function* () {
-      const foreign = { messages: [{ content: "Hi", role: "user" }] }
-      const self = yield* Schema.decodeEffect(AnthropicMessages.AnthropicMessages)(foreign)
-      same(yield* Schema.encodeEffect(AnthropicMessages.AnthropicMessages)(self), foreign)
-      const refused = yield* Effect.flip(
-        Schema.decodeEffect(AnthropicMessages.AnthropicMessages)({ messages: [{ role: "user" }] })
-      )
-      assert.include(refused.message, "/messages/0/content")
-      const unsendable = yield* Effect.flip(
-        Schema.encodeEffect(AnthropicMessages.AnthropicMessages)(
-          yield* Conversation.addAssistant(Conversation.empty, "Hi")
+  test("each refusal names the message", function* () {
+    const base = yield* Conversation.addUser(Conversation.empty, "go")
+    const provider = Message.toolCallPart({ id: "p", name: "web_search", arguments: {}, providerExecuted: true })
+    const server = { ...provider, options: { anthropic: { block: "server_tool_use" } } }
+    const cases: ReadonlyArray<readonly [RenderError.Reason["_tag"], number, Conversation.Conversation]> = [
+      ["EmptySystem", 0, yield* Conversation.make({ system: "" })],
+      ["AssistantFirst", 0, yield* Conversation.addAssistant(Conversation.empty, "Hi")],
+      ["AssistantFirst", 1, yield* Effect.flatMap(Conversation.make({ system: "x" }), Conversation.addAssistant("Hi"))],
+      ["EmptyMessage", 0, yield* Conversation.addUser(Conversation.empty, " \n")],
+      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, "")],
+      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [])],
+      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [Message.reasoningPart("hm")])],
+      ["UnansweredCalls", 1, yield* Conversation.addAssistant(base, [call()])],
+      [
+        "UnansweredCalls",
+        1,
+        yield* Effect.flatMap(Conversation.addAssistant(base, [server]), Conversation.addUser("go on"))
+      ],
+      ["InvalidArguments", 1, yield* answered(call({ arguments: [1] }))],
+      ["InvalidArguments", 1, yield* answered(call({ arguments: "{bad", text: "{bad" }))],
+      ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [image])],
+      ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [provider])],
+      [
+        "UnsupportedContent",
+        1,
+        yield* Conversation.addUser(base, [ToolResult.filePart({ mediaType: "audio/wav", data: "AQID" })])
+      ],
+      [
+        "UnsupportedContent",
+        2,
+        yield* answered(
+          call(),
+          ToolResult.success(null, [ToolResult.filePart({ mediaType: "image/svg+xml", data: "AQID" })])
         )
-      )
-      assert.include(unsendable.message, "from the user")
-    })
-  )
+      ]
+    ]
+    for (const [tag, index, self] of cases) {
+      const error = yield* Effect.flip(render(self))
+      assert.strictEqual(error.reason._tag, tag, error.message)
+      assert.strictEqual(error.reason.index, index)
+      // Errors travel as JSON (L4)
+      const json = Schema.toCodecJson(RenderError.RenderError)
+      const back = yield* Schema.decodeEffect(json)(yield* Schema.encodeEffect(json)(error))
+      assert.strictEqual(back.message, error.message)
+    }
+    // Anthropic pauses long tools: the end may wait for one
+    assert.deepStrictEqual(anthropicRules(yield* render(yield* Conversation.addAssistant(base, [server]))), [])
+  })
 
-  it.effect("CONV-4 CONV-8 a foreign history that breaks laws is refused, or repaired with a report", () =>
-    Effect.gen(function* () {
-      const foreign = {
-        messages: [
-          { role: "user", content: "Weather?" },
-          { role: "assistant", content: [{ type: "tool_use", id: "c1", name: "weather", input: {} }] },
-          { role: "user", content: "Never mind." }
-        ]
-      }
-      assert.strictEqual((yield* Effect.flip(AnthropicMessages.toConversation(foreign)))._tag, "ConversationError")
-      const { conversation, repairs } = yield* AnthropicMessages.toConversation(foreign, {
-        onUnlawful: "repair"
-      })
-      assert.strictEqual(repairs[0]?._tag, "CallSealed")
-      assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), ["user", "assistant", "tool", "user"])
+  test("failed results are marked, with their content, or at least their type", function* () {
+    const block = (result: ToolResult.ToolResult) =>
+      Effect.map(Effect.flatMap(answered(call(), result), render), ({ messages }) => messages[2])
+    const expected = (content: Schema.Json) => ({
+      role: "user",
+      content: [{ type: "tool_result", tool_use_id: "a", content, is_error: true }]
     })
-  )
+    const source = { type: "base64", media_type: "image/png", data: "AQID" }
+    assert.deepStrictEqual(yield* block(ToolResult.failure("not_found", "Nothing")), expected("Nothing"))
+    assert.deepStrictEqual(yield* block(ToolResult.failure("not_found", "")), expected("not_found"))
+    assert.deepStrictEqual(
+      yield* block({ ...ToolResult.failure("x", "y"), content: [ToolResult.textPart("see"), image] }),
+      expected([
+        { type: "text", text: "see" },
+        { type: "image", source }
+      ])
+    )
+  })
+
+  test("options choose what becomes of reasoning, arguments and names", function* () {
+    const self = yield* Conversation.addUser(Conversation.empty, "go").pipe(
+      Effect.flatMap(Conversation.addAssistant([Message.reasoningPart("hm"), call({ arguments: 5 })])),
+      Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("x") }))
+    )
+    const { messages } = yield* render(self, { invalidArguments: "wrap", toolName: (name) => `x_${name}` })
+    assert.deepStrictEqual(messages[1], {
+      role: "assistant",
+      content: [{ type: "tool_use", id: "a", name: "x_search", input: { invalid_arguments: 5 } }]
+    })
+    assert.strictEqual((yield* reasonOf(self, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
+  })
+
+  test("thinking with nothing after it is not sent", function* () {
+    const signed = Message.reasoningPart("hm", { anthropic: { info: { type: "thinking", signature: "sig" } } })
+    const self = yield* Conversation.addUser(Conversation.empty, "go").pipe(
+      Effect.flatMap(Conversation.addAssistant([signed, ToolResult.textPart("Yes"), signed]))
+    )
+    assert.deepStrictEqual((yield* render(self)).messages[1], {
+      role: "assistant",
+      content: [
+        { type: "thinking", thinking: "hm", signature: "sig" },
+        { type: "text", text: "Yes" }
+      ]
+    })
+    assert.strictEqual((yield* reasonOf(self, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
+  })
+
+  test("messages of one role in a row stay apart; results of one message share one", function* () {
+    const self = yield* Conversation.addUser(Conversation.empty, "a").pipe(
+      Effect.flatMap(Conversation.addUser("b")),
+      Effect.flatMap(Conversation.addAssistant([call(), call({ id: "b" })])),
+      Effect.flatMap(Conversation.addToolResult({ callId: "b", result: ToolResult.success("2") })),
+      Effect.flatMap(Conversation.addToolResult({ callId: "a", result: ToolResult.success("1") })),
+      Effect.flatMap(Conversation.addUser("c")),
+      Effect.flatMap(Conversation.addAssistant("d")),
+      Effect.flatMap(Conversation.addAssistant("e"))
+    )
+    const { messages } = yield* render(self)
+    assert.deepStrictEqual(
+      messages.map(({ content, role }) => [role, Array.isArray(content) ? content.length : 0]),
+      [
+        ["user", 1],
+        ["user", 1],
+        ["assistant", 2],
+        ["user", 2],
+        ["user", 1],
+        ["assistant", 1],
+        ["assistant", 1]
+      ]
+    )
+  })
+
+  test("the note of a message is not used once the message is another one, or breaks a rule", function* () {
+    const foreign = { messages: [{ role: "user", content: [{ x: 1, type: "text", text: "Secret" }] }] }
+    const [first] = Conversation.messages(yield* AnthropicMessages.toConversation(foreign))
+    assert(first?.role === "user")
+    const edited = Result.getOrThrow(
+      Conversation.fromMessages([{ ...first, content: [ToolResult.textPart("Public")] }])
+    )
+    assert.deepStrictEqual((yield* render(edited)).messages, [
+      { role: "user", content: [{ x: 1, type: "text", text: "Public" }] }
+    ])
+
+    const forged = (note: Schema.Json) =>
+      Effect.gen(function* () {
+        const metadata = { "effect-emissary/anthropic": note }
+        const base = yield* Conversation.addUser(Conversation.empty, "go", { metadata })
+        const asked = yield* Conversation.addAssistant(base, [ToolResult.textPart("hm"), call()], { metadata })
+        const done = yield* Conversation.addToolResult(
+          asked,
+          { callId: "a", result: ToolResult.success("x") },
+          { metadata }
+        )
+        return yield* render(yield* Conversation.addUser(done, "so", { metadata }))
+      })
+    const plain = yield* forged(null)
+    const replace = (path: string, value: Schema.Json) => ({ patch: [{ op: "replace", path, value }] })
+    for (const note of [
+      replace("", "put into its mouth"),
+      replace("/0/text", "put into its mouth"),
+      replace("/1/input", `{"q":1}`),
+      replace("", [
+        { type: "text", text: " " },
+        { type: "text", text: "go" }
+      ]),
+      { patch: [{ op: "remove", path: "/0/text" }] },
+      { patch: [{ op: "remove", path: "/9" }] },
+      { members: { role: "assistant", content: "put into its mouth" } },
+      { withoutSystem: false },
+      { place: 1.5 },
+      { joined: "yes" },
+      "nonsense"
+    ]) {
+      const history = yield* forged(note)
+      assert.deepStrictEqual(anthropicRules(history), [])
+      assert.deepStrictEqual(history.messages, plain.messages, JSON.stringify(note))
+    }
+  })
+
+  test("the codec embeds in other schemas and reports a reason", function* () {
+    const foreign = { messages: [{ content: "Hi", role: "user" }] }
+    const self = yield* Schema.decodeEffect(AnthropicMessages.AnthropicMessages)(foreign)
+    same(yield* Schema.encodeEffect(AnthropicMessages.AnthropicMessages)(self), foreign)
+    const refused = yield* Effect.flip(
+      Schema.decodeEffect(AnthropicMessages.AnthropicMessages)({ messages: [{ role: "user" }] })
+    )
+    assert.include(refused.message, "/messages/0/content")
+    const unsendable = yield* Effect.flip(
+      Schema.encodeEffect(AnthropicMessages.AnthropicMessages)(
+        yield* Conversation.addAssistant(Conversation.empty, "Hi")
+      )
+    )
+    assert.include(unsendable.message, "from the user")
+  })
+
+  test("CONV-4 CONV-8 a foreign history that breaks laws is refused, or repaired with a report", function* () {
+    const foreign = {
+      messages: [
+        { role: "user", content: "Weather?" },
+        { role: "assistant", content: [{ type: "tool_use", id: "c1", name: "weather", input: {} }] },
+        { role: "user", content: "Never mind." }
+      ]
+    }
+    assert.strictEqual((yield* Effect.flip(AnthropicMessages.toConversation(foreign)))._tag, "ConversationError")
+    const { conversation, repairs } = yield* AnthropicMessages.toConversation(foreign, {
+      onUnlawful: "repair"
+    })
+    assert.strictEqual(repairs[0]?._tag, "CallSealed")
+    assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), ["user", "assistant", "tool", "user"])
+  })
 })

@@ -1,8 +1,9 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Context, Effect, Layer, Result, Schema } from "effect"
 import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const settings = Layer.merge(TokenCounter.layer({ count: (text) => text.length }), Message.layerSequentialIds())
 
@@ -19,140 +20,125 @@ const intro = "Summary of the conversation so far:\n\n"
 const joined = (old: Conversation.Conversation) => Effect.succeed(texts(old).join("+"))
 
 describe("CONV-6 compact", () => {
-  it.effect("puts a summary in the place of old turns and reports it", () =>
-    Effect.gen(function* () {
-      const self = yield* three
-      const { conversation, report } = yield* Conversation.compact(self, { keepRecent: 1, summarize: joined })
-      assert.deepStrictEqual(texts(conversation), ["System.", `${intro}One+1+Two+2`, "Three"])
-      assert.deepStrictEqual(
-        report.removed.map(({ id, role, tokens }) => [id, role, tokens]),
-        [
-          ["m2", "user", 7],
-          ["m3", "assistant", 5],
-          ["m4", "user", 7],
-          ["m5", "assistant", 5]
-        ]
+  test("puts a summary in the place of old turns and reports it", settings, function* () {
+    const self = yield* three
+    const { conversation, report } = yield* Conversation.compact(self, { keepRecent: 1, summarize: joined })
+    assert.deepStrictEqual(texts(conversation), ["System.", `${intro}One+1+Two+2`, "Three"])
+    assert.deepStrictEqual(
+      report.removed.map(({ id, role, tokens }) => [id, role, tokens]),
+      [
+        ["m2", "user", 7],
+        ["m3", "assistant", 5],
+        ["m4", "user", 7],
+        ["m5", "assistant", 5]
+      ]
+    )
+    assert.deepStrictEqual(report.summary, { id: "m7", tokens: 4 + intro.length + 11 })
+    assert.strictEqual(report.before, yield* Conversation.estimatedSize(self))
+    assert.strictEqual(report.after, yield* Conversation.estimatedSize(conversation))
+    assert.isFalse(Conversation.isUnchanged(report))
+  })
+
+  test("the next summary contains the last one; nothing but a summary is left alone", settings, function* () {
+    const first = yield* Conversation.compact(yield* three, { keepRecent: 1, summarize: joined })
+    const never = { keepRecent: 1, summarize: () => Effect.die("not to be run") }
+    const again = yield* Conversation.compact(first.conversation, never)
+    assert.strictEqual(again.conversation, first.conversation)
+    assert.isTrue(Conversation.isUnchanged(again.report))
+
+    const stored = yield* Conversation.codec.decode(yield* Conversation.codec.encode(first.conversation))
+    assert.isTrue(Conversation.isUnchanged((yield* Conversation.compact(stored, never)).report))
+
+    const longer = yield* Conversation.addAssistant(stored, "3").pipe(Effect.flatMap(Conversation.addUser("Four")))
+    const second = yield* Conversation.compact(longer, { keepRecent: 1, summarize: joined })
+    assert.deepStrictEqual(texts(second.conversation), ["System.", `${intro}${intro}One+1+Two+2+Three+3`, "Four"])
+    assert.deepStrictEqual(pluck(second.report.removed, "id"), ["m7", "m6", "m8"])
+  })
+
+  test("errors and services of the summary are those of the result", function* () {
+    class Refused extends Schema.TaggedError<Refused>()("Refused", {}) {}
+    class Scribe extends Context.Service<Scribe, { readonly text: string }>()("test/Scribe") {}
+    const self = yield* three
+    const failed = yield* Effect.flip(
+      Conversation.compact(self, { keepRecent: 1, summarize: () => Effect.fail(new Refused()) })
+    )
+    assert.strictEqual(failed._tag, "Refused")
+    const served = yield* Conversation.compact(self, {
+      keepRecent: 1,
+      summarize: () => Effect.map(Scribe, ({ text }) => text)
+    }).pipe(Effect.provideService(Scribe, { text: "short" }))
+    assert.strictEqual(texts(served.conversation)[1], `${intro}short`)
+  })
+
+  test("an empty summary removes nothing", function* () {
+    const self = yield* three
+    for (const text of ["", " \n"]) {
+      const error = yield* Effect.flip(
+        Conversation.compact(self, { keepRecent: 1, summarize: () => Effect.succeed(text) })
       )
-      assert.deepStrictEqual(report.summary, { id: "m7", tokens: 4 + intro.length + 11 })
-      assert.strictEqual(report.before, yield* Conversation.estimatedSize(self))
-      assert.strictEqual(report.after, yield* Conversation.estimatedSize(conversation))
-      assert.isFalse(Conversation.isUnchanged(report))
-    }).pipe(Effect.provide(settings))
-  )
+      assert(error.reason._tag === "EmptySummary")
+      assert.strictEqual(error.reason.messages, 4)
+    }
+  })
 
-  it.effect("the next summary contains the last one; nothing but a summary is left alone", () =>
-    Effect.gen(function* () {
-      const first = yield* Conversation.compact(yield* three, { keepRecent: 1, summarize: joined })
-      const never = { keepRecent: 1, summarize: () => Effect.die("not to be run") }
-      const again = yield* Conversation.compact(first.conversation, never)
-      assert.strictEqual(again.conversation, first.conversation)
-      assert.isTrue(Conversation.isUnchanged(again.report))
+  test("keepRecent is a number of turns", function* () {
+    for (const keepRecent of [-1, 0.5, Number.NaN]) {
+      const error = yield* Effect.flip(Conversation.compact(yield* three, { keepRecent, summarize: joined }))
+      assert.strictEqual(error.reason._tag, "InvalidKeepRecent")
+    }
+    const none = yield* Conversation.compact(yield* three, { keepRecent: 0, summarize: joined })
+    assert.strictEqual(Conversation.messageCount(none.conversation), 2)
+    const all = yield* Conversation.compact(yield* three, { keepRecent: 3, summarize: joined })
+    assert.isTrue(Conversation.isUnchanged(all.report))
+  })
 
-      const stored = yield* Conversation.codec.decode(yield* Conversation.codec.encode(first.conversation))
-      assert.isTrue(Conversation.isUnchanged((yield* Conversation.compact(stored, never)).report))
+  test("a turn with open calls is kept", function* () {
+    const open = yield* Conversation.addAssistant(yield* three, [
+      Message.toolCallPart({ id: "c1", name: "read", arguments: {} })
+    ])
+    const { conversation } = yield* Conversation.compact(open, { keepRecent: 0, summarize: joined })
+    assert.deepStrictEqual(Conversation.openCalls(conversation), Conversation.openCalls(open))
+    assert.strictEqual(Conversation.messageCount(conversation), 4)
+  })
 
-      const longer = yield* Conversation.addAssistant(stored, "3").pipe(Effect.flatMap(Conversation.addUser("Four")))
-      const second = yield* Conversation.compact(longer, { keepRecent: 1, summarize: joined })
-      assert.deepStrictEqual(texts(second.conversation), ["System.", `${intro}${intro}One+1+Two+2+Three+3`, "Four"])
-      assert.deepStrictEqual(pluck(second.report.removed, "id"), ["m7", "m6", "m8"])
-    }).pipe(Effect.provide(settings))
-  )
-
-  it.effect("errors and services of the summary are those of the result", () =>
-    Effect.gen(function* () {
-      class Refused extends Schema.TaggedError<Refused>()("Refused", {}) {}
-      class Scribe extends Context.Service<Scribe, { readonly text: string }>()("test/Scribe") {}
-      const self = yield* three
-      const failed = yield* Effect.flip(
-        Conversation.compact(self, { keepRecent: 1, summarize: () => Effect.fail(new Refused()) })
-      )
-      assert.strictEqual(failed._tag, "Refused")
-      const served = yield* Conversation.compact(self, {
-        keepRecent: 1,
-        summarize: () => Effect.map(Scribe, ({ text }) => text)
-      }).pipe(Effect.provideService(Scribe, { text: "short" }))
-      assert.strictEqual(texts(served.conversation)[1], `${intro}short`)
-    })
-  )
-
-  it.effect("an empty summary removes nothing", () =>
-    Effect.gen(function* () {
-      const self = yield* three
-      for (const text of ["", " \n"]) {
-        const error = yield* Effect.flip(
-          Conversation.compact(self, { keepRecent: 1, summarize: () => Effect.succeed(text) })
-        )
-        assert(error.reason._tag === "EmptySummary")
-        assert.strictEqual(error.reason.messages, 4)
-      }
-    })
-  )
-
-  it.effect("keepRecent is a number of turns", () =>
-    Effect.gen(function* () {
-      for (const keepRecent of [-1, 0.5, Number.NaN]) {
-        const error = yield* Effect.flip(Conversation.compact(yield* three, { keepRecent, summarize: joined }))
-        assert.strictEqual(error.reason._tag, "InvalidKeepRecent")
-      }
-      const none = yield* Conversation.compact(yield* three, { keepRecent: 0, summarize: joined })
-      assert.strictEqual(Conversation.messageCount(none.conversation), 2)
-      const all = yield* Conversation.compact(yield* three, { keepRecent: 3, summarize: joined })
-      assert.isTrue(Conversation.isUnchanged(all.report))
-    })
-  )
-
-  it.effect("a turn with open calls is kept", () =>
-    Effect.gen(function* () {
-      const open = yield* Conversation.addAssistant(yield* three, [
-        Message.toolCallPart({ id: "c1", name: "read", arguments: {} })
-      ])
-      const { conversation } = yield* Conversation.compact(open, { keepRecent: 0, summarize: joined })
-      assert.deepStrictEqual(Conversation.openCalls(conversation), Conversation.openCalls(open))
-      assert.strictEqual(Conversation.messageCount(conversation), 4)
-    })
-  )
-
-  it.effect("a turn is kept in which a tool that the provider runs has not answered", () =>
-    Effect.gen(function* () {
-      const open = yield* Conversation.addAssistant(yield* three, [
-        Message.toolCallPart({ id: "w1", name: "web", arguments: {}, providerExecuted: true })
-      ])
-      const { conversation } = yield* Conversation.compact(open, { keepRecent: 0, summarize: joined })
-      const answer = [Message.toolResultPart({ id: "w1", name: "web", result: ToolResult.success("found") })]
-      assert.strictEqual(Conversation.messageCount(yield* Conversation.addAssistant(conversation, answer)), 5)
-    })
-  )
+  test("a turn is kept in which a tool that the provider runs has not answered", function* () {
+    const open = yield* Conversation.addAssistant(yield* three, [
+      Message.toolCallPart({ id: "w1", name: "web", arguments: {}, providerExecuted: true })
+    ])
+    const { conversation } = yield* Conversation.compact(open, { keepRecent: 0, summarize: joined })
+    const answer = [Message.toolResultPart({ id: "w1", name: "web", result: ToolResult.success("found") })]
+    assert.strictEqual(Conversation.messageCount(yield* Conversation.addAssistant(conversation, answer)), 5)
+  })
 
   const generated = [Arbitraries.conversation({ maxTurns: 5 }), Schema.Literals([0, 1, 2, 3])] as const
 
-  it.effect.prop(
+  test.prop(
     "L7 pairs, system, open calls, order and ids are kept; the old part is lawful too",
     [...generated],
-    ([self, keepRecent]) =>
-      Effect.gen(function* () {
-        let old: ReadonlyArray<Message.Message> = []
-        const { conversation, report } = yield* Conversation.compact(self, {
-          keepRecent,
-          summarize: (part) => {
-            old = Conversation.messages(part)
-            return Effect.succeed("said")
-          }
-        })
-        const after = Conversation.messages(conversation)
-        assert.isTrue(Result.isSuccess(Conversation.fromMessages(after)))
-        assert.isTrue(Result.isSuccess(Conversation.fromMessages(old)))
-        assert.deepStrictEqual(Conversation.system(conversation), Conversation.system(self))
-        assert.deepStrictEqual(Conversation.openCalls(conversation), Conversation.openCalls(self))
-        assert.deepStrictEqual(pluck(report.removed, "id"), pluck(old, "id"))
-        const removed = new Set(report.removed.map(({ id }) => id))
-        assert.deepStrictEqual(
-          after.filter(({ id }) => id !== report.summary?.id),
-          Conversation.messages(self).filter(({ id }) => !removed.has(id))
-        )
-        assert.strictEqual(report.summary === undefined, removed.size === 0)
-        const again = yield* Conversation.compact(conversation, { keepRecent, summarize: () => Effect.succeed("said") })
-        if (keepRecent > 0 || Conversation.openCalls(self).length > 0)
-          assert.isTrue(Conversation.isUnchanged(again.report))
+    function* ([self, keepRecent]) {
+      let old: ReadonlyArray<Message.Message> = []
+      const { conversation, report } = yield* Conversation.compact(self, {
+        keepRecent,
+        summarize: (part) => {
+          old = Conversation.messages(part)
+          return Effect.succeed("said")
+        }
       })
+      const after = Conversation.messages(conversation)
+      assert.isTrue(Result.isSuccess(Conversation.fromMessages(after)))
+      assert.isTrue(Result.isSuccess(Conversation.fromMessages(old)))
+      assert.deepStrictEqual(Conversation.system(conversation), Conversation.system(self))
+      assert.deepStrictEqual(Conversation.openCalls(conversation), Conversation.openCalls(self))
+      assert.deepStrictEqual(pluck(report.removed, "id"), pluck(old, "id"))
+      const removed = new Set(report.removed.map(({ id }) => id))
+      assert.deepStrictEqual(
+        after.filter(({ id }) => id !== report.summary?.id),
+        Conversation.messages(self).filter(({ id }) => !removed.has(id))
+      )
+      assert.strictEqual(report.summary === undefined, removed.size === 0)
+      const again = yield* Conversation.compact(conversation, { keepRecent, summarize: () => Effect.succeed("said") })
+      if (keepRecent > 0 || Conversation.openCalls(self).length > 0)
+        assert.isTrue(Conversation.isUnchanged(again.report))
+    }
   )
 })

@@ -6,34 +6,31 @@ import { Arbitraries } from "effect-emissary/testing"
 import { IdGenerator } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 describe("CONV-1 messages", () => {
-  it.effect("ids come from a service, times from the clock", () =>
-    Effect.gen(function* () {
-      yield* TestClock.setTime(1_000)
-      const first = yield* Message.user("One")
-      yield* TestClock.adjust("1 minute")
-      const second = yield* Message.assistant("1", { model: "m" })
-      assert.deepStrictEqual([first.id, second.id], ["m1", "m2"])
-      assert.deepStrictEqual(
-        [first, second].map(({ createdAt }) => DateTime.toEpochMillis(createdAt)),
-        [1_000, 61_000]
-      )
-    }).pipe(Effect.provide(Message.layerSequentialIds()))
-  )
+  test("ids come from a service, times from the clock", Message.layerSequentialIds(), function* () {
+    yield* TestClock.setTime(1_000)
+    const first = yield* Message.user("One")
+    yield* TestClock.adjust("1 minute")
+    const second = yield* Message.assistant("1", { model: "m" })
+    assert.deepStrictEqual([first.id, second.id], ["m1", "m2"])
+    assert.deepStrictEqual(
+      [first, second].map(({ createdAt }) => DateTime.toEpochMillis(createdAt)),
+      [1_000, 61_000]
+    )
+  })
 
-  it.effect("the IdGenerator of effect/ai is used where there is one; given ids and times win", () =>
-    Effect.gen(function* () {
-      const createdAt = DateTime.makeUnsafe(5)
-      const given = yield* Message.system("s", { id: "mine", createdAt })
-      assert.deepStrictEqual([given.id, given.createdAt], ["mine", createdAt])
-      assert.match((yield* Message.user("x")).id, /^msg_[0-9A-Za-z]{16}$/)
-      const ambient = yield* Message.user("x").pipe(
-        Effect.provideService(IdGenerator.IdGenerator, { generateId: () => Effect.succeed("ambient") })
-      )
-      assert.strictEqual(ambient.id, "ambient")
-    })
-  )
+  test("the IdGenerator of effect/ai is used where there is one; given ids and times win", function* () {
+    const createdAt = DateTime.makeUnsafe(5)
+    const given = yield* Message.system("s", { id: "mine", createdAt })
+    assert.deepStrictEqual([given.id, given.createdAt], ["mine", createdAt])
+    assert.match((yield* Message.user("x")).id, /^msg_[0-9A-Za-z]{16}$/)
+    const ambient = yield* Message.user("x").pipe(
+      Effect.provideService(IdGenerator.IdGenerator, { generateId: () => Effect.succeed("ambient") })
+    )
+    assert.strictEqual(ambient.id, "ambient")
+  })
 
   it.prop("L3 the codec of a message is lawful", [Arbitraries.messages()], ([messages]) => {
     const codec = Schema.Array(Message.Message)
@@ -44,114 +41,102 @@ describe("CONV-1 messages", () => {
 })
 
 describe("CONV-1 immutability", () => {
-  it.effect("changing what was passed in changes nothing", () =>
-    Effect.gen(function* () {
-      const args = { list: [1, 2], nested: { deep: "x" } }
-      const options = { openai: { itemId: "i1" } }
-      const metadata = { tags: ["a"] }
-      const parts = [Message.toolCallPart({ id: "a", name: "f", arguments: args, options })]
-      const self = yield* Conversation.addAssistant(Conversation.empty, parts, { metadata })
-      // A message that no constructor made
-      const value = { rows: [1] }
-      const raw = {
-        role: "tool" as const,
-        id: "t",
-        createdAt: DateTime.makeUnsafe(0),
-        callId: "a",
-        name: "f",
-        result: ToolResult.success(value)
+  test("changing what was passed in changes nothing", function* () {
+    const args = { list: [1, 2], nested: { deep: "x" } }
+    const options = { openai: { itemId: "i1" } }
+    const metadata = { tags: ["a"] }
+    const parts = [Message.toolCallPart({ id: "a", name: "f", arguments: args, options })]
+    const self = yield* Conversation.addAssistant(Conversation.empty, parts, { metadata })
+    // A message that no constructor made
+    const value = { rows: [1] }
+    const raw = {
+      role: "tool" as const,
+      id: "t",
+      createdAt: DateTime.makeUnsafe(0),
+      callId: "a",
+      name: "f",
+      result: ToolResult.success(value)
+    }
+    const both = yield* Effect.fromResult(Conversation.append(self, raw))
+    const before = yield* Conversation.codec.encode(both)
+    args.list.push(3)
+    args.nested.deep = "y"
+    options.openai.itemId = "i2"
+    metadata.tags.push("b")
+    parts.pop()
+    value.rows.push(2)
+    raw.callId = "b"
+    assert.deepStrictEqual(yield* Conversation.codec.encode(both), before)
+  })
+
+  test("what comes out is frozen, all the way down", function* () {
+    const self = yield* Conversation.addAssistant(Conversation.empty, [
+      Message.toolCallPart({ id: "a", name: "f", arguments: { list: [{}] } })
+    ])
+    const frozen = (value: unknown): boolean =>
+      typeof value !== "object" ||
+      value === null ||
+      DateTime.isDateTime(value) ||
+      (Object.isFrozen(value) && Object.values(value).every(frozen))
+    assert(frozen(Conversation.messages(self)))
+    assert(Object.isFrozen(self))
+  })
+
+  test("L6 results are in call order, whatever the order in which they are added", function* () {
+    const ids = ["a", "b", "c", "d"]
+    const asked = yield* Conversation.addAssistant(
+      Conversation.empty,
+      ids.map((id) => Message.toolCallPart({ id, name: "f", arguments: {} }))
+    )
+    for (const order of ["abcd", "dcba", "cadb", "bdac"]) {
+      let self = asked
+      for (const [index, callId] of [...order].entries()) {
+        const before = self
+        const messages = Conversation.messages(before)
+        self = yield* Conversation.addToolResult(self, { callId, result: ToolResult.success(callId) })
+        assert.deepStrictEqual(
+          Conversation.messages(self).flatMap((message) => (message.role === "tool" ? [message.callId] : [])),
+          [...order].slice(0, index + 1).sort()
+        )
+        assert.deepStrictEqual([...before], messages)
       }
-      const both = yield* Effect.fromResult(Conversation.append(self, raw))
-      const before = yield* Conversation.codec.encode(both)
-      args.list.push(3)
-      args.nested.deep = "y"
-      options.openai.itemId = "i2"
-      metadata.tags.push("b")
-      parts.pop()
-      value.rows.push(2)
-      raw.callId = "b"
-      assert.deepStrictEqual(yield* Conversation.codec.encode(both), before)
-    })
-  )
+      assert.strictEqual(Conversation.messageCount(self), 5)
+    }
+  })
 
-  it.effect("what comes out is frozen, all the way down", () =>
-    Effect.gen(function* () {
-      const self = yield* Conversation.addAssistant(Conversation.empty, [
-        Message.toolCallPart({ id: "a", name: "f", arguments: { list: [{}] } })
-      ])
-      const frozen = (value: unknown): boolean =>
-        typeof value !== "object" ||
-        value === null ||
-        DateTime.isDateTime(value) ||
-        (Object.isFrozen(value) && Object.values(value).every(frozen))
-      assert(frozen(Conversation.messages(self)))
-      assert(Object.isFrozen(self))
-    })
-  )
+  test("nothing is copied: branches share the history, messages are the same objects", function* () {
+    const root = yield* Conversation.make({ system: "s" }).pipe(Effect.flatMap(Conversation.addUser("One")))
+    const left = yield* Conversation.addAssistant(root, "left")
+    const right = yield* Conversation.addAssistant(root, "right")
+    assert.strictEqual(Conversation.messageCount(root), 2)
+    const [a, b, c] = [root, left, right].map(Conversation.messages)
+    for (const index of [0, 1]) {
+      assert.strictEqual(b?.[index], a?.[index])
+      assert.strictEqual(c?.[index], a?.[index])
+    }
+    assert.deepStrictEqual(
+      [left, right].map((self) => Option.map(Conversation.lastMessage(self), Message.text)),
+      [Option.some("left"), Option.some("right")]
+    )
+  })
 
-  it.effect("L6 results are in call order, whatever the order in which they are added", () =>
-    Effect.gen(function* () {
-      const ids = ["a", "b", "c", "d"]
-      const asked = yield* Conversation.addAssistant(
-        Conversation.empty,
-        ids.map((id) => Message.toolCallPart({ id, name: "f", arguments: {} }))
-      )
-      for (const order of ["abcd", "dcba", "cadb", "bdac"]) {
-        let self = asked
-        for (const [index, callId] of [...order].entries()) {
-          const before = self
-          const messages = Conversation.messages(before)
-          self = yield* Conversation.addToolResult(self, { callId, result: ToolResult.success(callId) })
-          assert.deepStrictEqual(
-            Conversation.messages(self).flatMap((message) => (message.role === "tool" ? [message.callId] : [])),
-            [...order].slice(0, index + 1).sort()
-          )
-          assert.deepStrictEqual([...before], messages)
-        }
-        assert.strictEqual(Conversation.messageCount(self), 5)
-      }
-    })
-  )
+  test("deep JSON is copied without running out of stack", function* () {
+    let deep: Schema.Json = null
+    for (let i = 0; i < 100_000; i++) deep = [deep]
+    yield* Conversation.addAssistant(Conversation.empty, [
+      Message.toolCallPart({ id: "a", name: "f", arguments: deep })
+    ])
+  })
 
-  it.effect("nothing is copied: branches share the history, messages are the same objects", () =>
-    Effect.gen(function* () {
-      const root = yield* Conversation.make({ system: "s" }).pipe(Effect.flatMap(Conversation.addUser("One")))
-      const left = yield* Conversation.addAssistant(root, "left")
-      const right = yield* Conversation.addAssistant(root, "right")
-      assert.strictEqual(Conversation.messageCount(root), 2)
-      const [a, b, c] = [root, left, right].map(Conversation.messages)
-      for (const index of [0, 1]) {
-        assert.strictEqual(b?.[index], a?.[index])
-        assert.strictEqual(c?.[index], a?.[index])
-      }
-      assert.deepStrictEqual(
-        [left, right].map((self) => Option.map(Conversation.lastMessage(self), Message.text)),
-        [Option.some("left"), Option.some("right")]
-      )
-    })
-  )
-
-  it.effect("deep JSON is copied without running out of stack", () =>
-    Effect.gen(function* () {
-      let deep: Schema.Json = null
-      for (let i = 0; i < 100_000; i++) deep = [deep]
-      yield* Conversation.addAssistant(Conversation.empty, [
-        Message.toolCallPart({ id: "a", name: "f", arguments: deep })
-      ])
-    })
-  )
-
-  it.effect("a key named __proto__ sets no prototype", () =>
-    Effect.gen(function* () {
-      const hostile: Schema.Json = JSON.parse(`{"__proto__":{"polluted":true}}`)
-      const self = yield* Conversation.addAssistant(Conversation.empty, [
-        Message.toolCallPart({ id: "a", name: "f", arguments: hostile })
-      ])
-      const args = Conversation.openCalls(self)[0]?.arguments
-      assert.strictEqual(Object.getPrototypeOf(args), Object.prototype)
-      assert.strictEqual((yield* Effect.flip(Conversation.codec.encode(self)))._tag, "PayloadError")
-    })
-  )
+  test("a key named __proto__ sets no prototype", function* () {
+    const hostile: Schema.Json = JSON.parse(`{"__proto__":{"polluted":true}}`)
+    const self = yield* Conversation.addAssistant(Conversation.empty, [
+      Message.toolCallPart({ id: "a", name: "f", arguments: hostile })
+    ])
+    const args = Conversation.openCalls(self)[0]?.arguments
+    assert.strictEqual(Object.getPrototypeOf(args), Object.prototype)
+    assert.strictEqual((yield* Effect.flip(Conversation.codec.encode(self)))._tag, "PayloadError")
+  })
 })
 
 describe("CONV-1 reading a conversation", () => {
@@ -163,55 +148,47 @@ describe("CONV-1 reading a conversation", () => {
     return yield* Conversation.addUser(asked, "Two")
   })
 
-  it.effect("getters", () =>
-    Effect.gen(function* () {
-      const self = yield* make
-      assert.strictEqual(Conversation.messageCount(self), 4)
-      assert.deepStrictEqual(Option.map(Conversation.system(self), Message.text), Option.some("s"))
-      assert.deepStrictEqual(Option.map(Conversation.lastAssistantMessage(self), Message.text), Option.some("1"))
-      assert.deepStrictEqual(Option.map(Conversation.lastMessage(self), Message.text), Option.some("Two"))
-      assert.deepStrictEqual([...self], Conversation.messages(self))
-      assert.isTrue(Option.isNone(Conversation.lastAssistantMessage(Conversation.empty)))
-    })
-  )
+  test("getters", function* () {
+    const self = yield* make
+    assert.strictEqual(Conversation.messageCount(self), 4)
+    assert.deepStrictEqual(Option.map(Conversation.system(self), Message.text), Option.some("s"))
+    assert.deepStrictEqual(Option.map(Conversation.lastAssistantMessage(self), Message.text), Option.some("1"))
+    assert.deepStrictEqual(Option.map(Conversation.lastMessage(self), Message.text), Option.some("Two"))
+    assert.deepStrictEqual([...self], Conversation.messages(self))
+    assert.isTrue(Option.isNone(Conversation.lastAssistantMessage(Conversation.empty)))
+  })
 
-  it.effect("tokens", () =>
-    Effect.gen(function* () {
-      const self = yield* make
-      assert.strictEqual(Conversation.tokenCount(self), 800)
-      assert.deepStrictEqual(Conversation.tokenRemaining(self), Option.some(200))
-      assert.isTrue(Conversation.approachingLimit(self))
-      assert.isTrue(self.pipe(Conversation.approachingLimit()))
-      assert.isFalse(self.pipe(Conversation.approachingLimit(0.81)))
-      const unlimited = Conversation.withTokenLimit(self, undefined)
-      assert.deepStrictEqual(Conversation.tokenRemaining(unlimited), Option.none())
-      assert.isFalse(Conversation.approachingLimit(unlimited, 0))
-      assert.deepStrictEqual(Conversation.tokenRemaining(Conversation.withTokenLimit(self, 0)), Option.some(-800))
-      assert.deepStrictEqual(Message.sumUsage([]), {})
-    })
-  )
+  test("tokens", function* () {
+    const self = yield* make
+    assert.strictEqual(Conversation.tokenCount(self), 800)
+    assert.deepStrictEqual(Conversation.tokenRemaining(self), Option.some(200))
+    assert.isTrue(Conversation.approachingLimit(self))
+    assert.isTrue(self.pipe(Conversation.approachingLimit()))
+    assert.isFalse(self.pipe(Conversation.approachingLimit(0.81)))
+    const unlimited = Conversation.withTokenLimit(self, undefined)
+    assert.deepStrictEqual(Conversation.tokenRemaining(unlimited), Option.none())
+    assert.isFalse(Conversation.approachingLimit(unlimited, 0))
+    assert.deepStrictEqual(Conversation.tokenRemaining(Conversation.withTokenLimit(self, 0)), Option.some(-800))
+    assert.deepStrictEqual(Message.sumUsage([]), {})
+  })
 
-  it.effect("clear keeps the system message and the limit", () =>
-    Effect.gen(function* () {
-      const cleared = Conversation.clear(yield* make)
-      assert.deepStrictEqual(pluck(Conversation.messages(cleared), "role"), ["system"])
-      assert.deepStrictEqual(Conversation.tokenRemaining(cleared), Option.some(1000))
-      const blank = Conversation.clear(yield* Conversation.addUser(Conversation.empty, "x"))
-      assert(Result.isSuccess(Conversation.append(blank, yield* Message.system("s"))))
-    })
-  )
+  test("clear keeps the system message and the limit", function* () {
+    const cleared = Conversation.clear(yield* make)
+    assert.deepStrictEqual(pluck(Conversation.messages(cleared), "role"), ["system"])
+    assert.deepStrictEqual(Conversation.tokenRemaining(cleared), Option.some(1000))
+    const blank = Conversation.clear(yield* Conversation.addUser(Conversation.empty, "x"))
+    assert(Result.isSuccess(Conversation.append(blank, yield* Message.system("s"))))
+  })
 
-  it.effect("conversations are compared by value and print no content", () =>
-    Effect.gen(function* () {
-      const self = yield* make
-      const same = Result.getOrThrow(Conversation.fromMessages(self, { tokenLimit: 1000 }))
-      assert(Equal.equals(self, same))
-      assert.strictEqual(Hash.hash(self), Hash.hash(same))
-      assert(!Equal.equals(self, Conversation.withTokenLimit(self, 2)))
-      assert(!Equal.equals(self, Conversation.clear(self)))
-      assert.notInclude(`${String(self)}${JSON.stringify(self)}`, "Two")
-    })
-  )
+  test("conversations are compared by value and print no content", function* () {
+    const self = yield* make
+    const same = Result.getOrThrow(Conversation.fromMessages(self, { tokenLimit: 1000 }))
+    assert(Equal.equals(self, same))
+    assert.strictEqual(Hash.hash(self), Hash.hash(same))
+    assert(!Equal.equals(self, Conversation.withTokenLimit(self, 2)))
+    assert(!Equal.equals(self, Conversation.clear(self)))
+    assert.notInclude(`${String(self)}${JSON.stringify(self)}`, "Two")
+  })
 })
 
 describe("L5 transcript", () => {
@@ -231,37 +208,33 @@ describe("L5 transcript", () => {
       return Conversation.transcript(self)
     })
 
-  it.effect("roles, text, calls and results in call order; nothing that differs from run to run", () =>
-    Effect.gen(function* () {
-      const transcript = yield* build(["a", "b"], ["Let me ", "look."])
-      assert.deepStrictEqual(transcript, [
-        { role: "user", content: [{ type: "text", text: "Go" }] },
-        {
-          role: "assistant",
-          content: [
-            { type: "text", text: "Let me look." },
-            { type: "tool-call", name: "f", arguments: { n: 1 } },
-            { type: "tool-call", name: "g", arguments: {} }
-          ]
-        },
-        { role: "tool", name: "f", type: "success", content: [{ type: "text", text: `{"x":1}` }] },
-        { role: "tool", name: "g", type: "not_found", content: [{ type: "text", text: "No b" }] }
-      ])
-      assert(Equal.equals(transcript, yield* build(["b", "a"], ["Let me look."])))
-    })
-  )
+  test("roles, text, calls and results in call order; nothing that differs from run to run", function* () {
+    const transcript = yield* build(["a", "b"], ["Let me ", "look."])
+    assert.deepStrictEqual(transcript, [
+      { role: "user", content: [{ type: "text", text: "Go" }] },
+      {
+        role: "assistant",
+        content: [
+          { type: "text", text: "Let me look." },
+          { type: "tool-call", name: "f", arguments: { n: 1 } },
+          { type: "tool-call", name: "g", arguments: {} }
+        ]
+      },
+      { role: "tool", name: "f", type: "success", content: [{ type: "text", text: `{"x":1}` }] },
+      { role: "tool", name: "g", type: "not_found", content: [{ type: "text", text: "No b" }] }
+    ])
+    assert(Equal.equals(transcript, yield* build(["b", "a"], ["Let me look."])))
+  })
 
-  it.effect("empty text is no content", () =>
-    Effect.gen(function* () {
-      const said = yield* Conversation.addAssistant(
-        Conversation.empty,
-        ["", "Hi", ""].map((text) => ToolResult.textPart(text))
-      )
-      assert.deepStrictEqual(Conversation.transcript(said), [
-        { role: "assistant", content: [{ type: "text", text: "Hi" }] }
-      ])
-    })
-  )
+  test("empty text is no content", function* () {
+    const said = yield* Conversation.addAssistant(
+      Conversation.empty,
+      ["", "Hi", ""].map((text) => ToolResult.textPart(text))
+    )
+    assert.deepStrictEqual(Conversation.transcript(said), [
+      { role: "assistant", content: [{ type: "text", text: "Hi" }] }
+    ])
+  })
 
   it.prop("is JSON with a schema", [Arbitraries.conversation()], ([self]) => {
     const transcript = Conversation.transcript(self)
@@ -271,44 +244,38 @@ describe("L5 transcript", () => {
 })
 
 describe("relabelCalls", () => {
-  it.effect("makes new ids where needed, the same each time, and results follow", () =>
-    Effect.gen(function* () {
-      const self = yield* Conversation.addAssistant(Conversation.empty, [
-        Message.toolCallPart({ id: "call_0", name: "f", arguments: {} })
-      ])
-      const content = Conversation.relabelCalls(self, [
-        Message.toolCallPart({ id: "call_0", name: "f", arguments: {} }),
-        Message.toolCallPart({ id: "", name: "f", arguments: {} }),
-        Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
-        Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(1) }),
-        Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
-        Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(2) })
-      ])
-      assert.deepStrictEqual(
-        content.map((part) => "id" in part && part.id),
-        ["call_0_1", "call_1", "p", "p", "p_1", "p_1"]
-      )
-    })
-  )
+  test("makes new ids where needed, the same each time, and results follow", function* () {
+    const self = yield* Conversation.addAssistant(Conversation.empty, [
+      Message.toolCallPart({ id: "call_0", name: "f", arguments: {} })
+    ])
+    const content = Conversation.relabelCalls(self, [
+      Message.toolCallPart({ id: "call_0", name: "f", arguments: {} }),
+      Message.toolCallPart({ id: "", name: "f", arguments: {} }),
+      Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
+      Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(1) }),
+      Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true }),
+      Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(2) })
+    ])
+    assert.deepStrictEqual(
+      content.map((part) => "id" in part && part.id),
+      ["call_0_1", "call_1", "p", "p", "p_1", "p_1"]
+    )
+  })
 
-  it.effect("new ids differ from each other, also where one id is the stem of another", () =>
-    Effect.gen(function* () {
-      const self = yield* Conversation.make({ system: "s" }).pipe(Effect.flatMap(Conversation.addUser("Go")))
-      const calls = ["a", "a", "a", "a_2", "a_2"].map((id) => Message.toolCallPart({ id, name: "f", arguments: {} }))
-      const ids = Conversation.relabelCalls(self, calls).flatMap((part) => ("id" in part ? [part.id] : []))
-      assert.strictEqual(new Set(ids).size, calls.length)
-    })
-  )
+  test("new ids differ from each other, also where one id is the stem of another", function* () {
+    const self = yield* Conversation.make({ system: "s" }).pipe(Effect.flatMap(Conversation.addUser("Go")))
+    const calls = ["a", "a", "a", "a_2", "a_2"].map((id) => Message.toolCallPart({ id, name: "f", arguments: {} }))
+    const ids = Conversation.relabelCalls(self, calls).flatMap((part) => ("id" in part ? [part.id] : []))
+    assert.strictEqual(new Set(ids).size, calls.length)
+  })
 
-  it.effect("a result of the provider finds its relabelled call in an earlier message of the turn", () =>
-    Effect.gen(function* () {
-      const call = Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true })
-      const result = Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(1) })
-      let self = yield* Conversation.addAssistant(Conversation.empty, [call, result])
-      self = yield* Conversation.addAssistant(self, Conversation.relabelCalls(self, [call]))
-      const content = Conversation.relabelCalls(self, [result])
-      assert.deepStrictEqual(content, [{ ...result, id: "p_1" }])
-      yield* Conversation.addAssistant(self, content)
-    })
-  )
+  test("a result of the provider finds its relabelled call in an earlier message of the turn", function* () {
+    const call = Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true })
+    const result = Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(1) })
+    let self = yield* Conversation.addAssistant(Conversation.empty, [call, result])
+    self = yield* Conversation.addAssistant(self, Conversation.relabelCalls(self, [call]))
+    const content = Conversation.relabelCalls(self, [result])
+    assert.deepStrictEqual(content, [{ ...result, id: "p_1" }])
+    yield* Conversation.addAssistant(self, content)
+  })
 })

@@ -3,6 +3,7 @@ import { Effect, Equal, Layer, Option, Result, Schema } from "effect"
 import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
 const settings = Layer.merge(characters, Message.layerSequentialIds())
@@ -28,153 +29,135 @@ const texts = (self: Conversation.Conversation) => Conversation.messages(self).m
 const ids = (self: Conversation.Conversation) => Conversation.messages(self).map(({ id }) => id)
 
 describe("CONV-6 fit", () => {
-  it.effect("does nothing within the budget", () =>
-    Effect.gen(function* () {
-      const self = yield* three
-      const size = yield* Conversation.estimatedSize(self)
-      const { conversation, report } = yield* Conversation.truncate(self, { budget: size })
-      assert.strictEqual(conversation, self)
-      assert.isTrue(Conversation.isUnchanged(report))
-      assert.deepStrictEqual(report, { before: size, after: size, removed: [], shortened: [] })
-    }).pipe(Effect.provide(settings))
-  )
+  test("does nothing within the budget", settings, function* () {
+    const self = yield* three
+    const size = yield* Conversation.estimatedSize(self)
+    const { conversation, report } = yield* Conversation.truncate(self, { budget: size })
+    assert.strictEqual(conversation, self)
+    assert.isTrue(Conversation.isUnchanged(report))
+    assert.deepStrictEqual(report, { before: size, after: size, removed: [], shortened: [] })
+  })
 
-  it.effect("shortens the oldest output first, to beginning and end with a marker", () =>
-    Effect.gen(function* () {
-      const self = yield* three
-      const size = yield* Conversation.estimatedSize(self)
-      const { conversation, report } = yield* Conversation.truncate(self, { budget: size - 1, keepOutput: 300 })
-      assert.deepStrictEqual(report.removed, [])
-      assert.deepStrictEqual(
-        report.shortened.map(({ after, before, callId, id, name }) => [id, callId, name, before, after]),
-        [["m4", "a", "read", 2004, 4 + 300 + "\n[... 1700 characters left out ...]\n".length]]
-      )
-      assert.strictEqual(report.before, size)
-      assert.strictEqual(report.after, yield* Conversation.estimatedSize(conversation))
-      const [, , , short] = Conversation.messages(conversation)
-      assert(short?.role === "tool" && ToolResult.isSuccess(short.result))
-      assert.match(Message.text(short), /^x{200}\n\[\.\.\. 1700 characters left out \.\.\.\]\nx{100}$/)
-      assert.strictEqual(short.result.value, Message.text(short))
-      assert.deepStrictEqual(ids(conversation), ids(self))
-    }).pipe(Effect.provide(settings))
-  )
+  test("shortens the oldest output first, to beginning and end with a marker", settings, function* () {
+    const self = yield* three
+    const size = yield* Conversation.estimatedSize(self)
+    const { conversation, report } = yield* Conversation.truncate(self, { budget: size - 1, keepOutput: 300 })
+    assert.deepStrictEqual(report.removed, [])
+    assert.deepStrictEqual(
+      report.shortened.map(({ after, before, callId, id, name }) => [id, callId, name, before, after]),
+      [["m4", "a", "read", 2004, 4 + 300 + "\n[... 1700 characters left out ...]\n".length]]
+    )
+    assert.strictEqual(report.before, size)
+    assert.strictEqual(report.after, yield* Conversation.estimatedSize(conversation))
+    const [, , , short] = Conversation.messages(conversation)
+    assert(short?.role === "tool" && ToolResult.isSuccess(short.result))
+    assert.match(Message.text(short), /^x{200}\n\[\.\.\. 1700 characters left out \.\.\.\]\nx{100}$/)
+    assert.strictEqual(short.result.value, Message.text(short))
+    assert.deepStrictEqual(ids(conversation), ids(self))
+  })
 
-  it.effect("then removes the oldest turns whole, and shortens no more than it must", () =>
-    Effect.gen(function* () {
-      const self = yield* three
-      const { conversation, report } = yield* Conversation.truncate(self, { budget: 4800, keepOutput: 600 })
-      assert.deepStrictEqual([report.removed.length, report.shortened.map(({ callId }) => callId)], [0, ["a"]])
-      assert.isAtMost(yield* Conversation.estimatedSize(conversation), 4800)
+  test("then removes the oldest turns whole, and shortens no more than it must", settings, function* () {
+    const self = yield* three
+    const { conversation, report } = yield* Conversation.truncate(self, { budget: 4800, keepOutput: 600 })
+    assert.deepStrictEqual([report.removed.length, report.shortened.map(({ callId }) => callId)], [0, ["a"]])
+    assert.isAtMost(yield* Conversation.estimatedSize(conversation), 4800)
 
-      const tight = yield* Conversation.truncate(self, { budget: 2750, keepOutput: 600 })
-      assert.deepStrictEqual(pluck(tight.report.removed, "role"), ["user", "assistant", "tool", "assistant"])
-      assert.deepStrictEqual(pluck(tight.report.removed, "id"), ["m2", "m3", "m4", "m5"])
-      assert.deepStrictEqual(pluck(tight.report.shortened, "callId"), ["b"])
-      assert.strictEqual(texts(tight.conversation)[0], "System.")
-      assert.strictEqual(texts(tight.conversation)[1], "ask b")
+    const tight = yield* Conversation.truncate(self, { budget: 2750, keepOutput: 600 })
+    assert.deepStrictEqual(pluck(tight.report.removed, "role"), ["user", "assistant", "tool", "assistant"])
+    assert.deepStrictEqual(pluck(tight.report.removed, "id"), ["m2", "m3", "m4", "m5"])
+    assert.deepStrictEqual(pluck(tight.report.shortened, "callId"), ["b"])
+    assert.strictEqual(texts(tight.conversation)[0], "System.")
+    assert.strictEqual(texts(tight.conversation)[1], "ask b")
 
-      // Without its first turn, the second fits as it is
-      const lucky = yield* Conversation.truncate(self, { budget: 4200, keepOutput: 900 })
-      assert.deepStrictEqual([lucky.report.removed.length, lucky.report.shortened.length], [0, 2])
-      const whole = yield* Conversation.truncate(self, { budget: 4150, keepOutput: 1000 })
-      assert.deepStrictEqual([whole.report.removed.length, whole.report.shortened.length], [4, 0])
-    }).pipe(Effect.provide(settings))
-  )
+    // Without its first turn, the second fits as it is
+    const lucky = yield* Conversation.truncate(self, { budget: 4200, keepOutput: 900 })
+    assert.deepStrictEqual([lucky.report.removed.length, lucky.report.shortened.length], [0, 2])
+    const whole = yield* Conversation.truncate(self, { budget: 4150, keepOutput: 1000 })
+    assert.deepStrictEqual([whole.report.removed.length, whole.report.shortened.length], [4, 0])
+  })
 
-  it.effect("the current run stays: its old outputs are shortened last, the newest never", () =>
-    Effect.gen(function* () {
-      let self = yield* Conversation.make({ system: "System." }).pipe(
-        Effect.flatMap(turn(2000, "old")),
-        Effect.flatMap(Conversation.addUser("now"))
-      )
-      for (const id of ["a", "b", "c"]) {
-        self = yield* Conversation.addAssistant(self, [call(id)])
-        self = yield* Conversation.addToolResult(self, { callId: id, result: output(2000) })
-      }
-      const { conversation, report } = yield* Conversation.truncate(self, { budget: 5500 })
-      assert.deepStrictEqual(pluck(report.removed, "id"), ["m2", "m3", "m4", "m5"])
-      assert.deepStrictEqual(pluck(report.shortened, "callId"), ["a"])
-      assert.strictEqual(texts(conversation)[1], "now")
+  test("the current run stays: its old outputs are shortened last, the newest never", settings, function* () {
+    let self = yield* Conversation.make({ system: "System." }).pipe(
+      Effect.flatMap(turn(2000, "old")),
+      Effect.flatMap(Conversation.addUser("now"))
+    )
+    for (const id of ["a", "b", "c"]) {
+      self = yield* Conversation.addAssistant(self, [call(id)])
+      self = yield* Conversation.addToolResult(self, { callId: id, result: output(2000) })
+    }
+    const { conversation, report } = yield* Conversation.truncate(self, { budget: 5500 })
+    assert.deepStrictEqual(pluck(report.removed, "id"), ["m2", "m3", "m4", "m5"])
+    assert.deepStrictEqual(pluck(report.shortened, "callId"), ["a"])
+    assert.strictEqual(texts(conversation)[1], "now")
 
-      const least = yield* Conversation.truncate(self, { budget: 3100 })
-      assert.deepStrictEqual(pluck(least.report.shortened, "callId"), ["a", "b"])
-      assert.strictEqual(texts(least.conversation).at(-1), "x".repeat(2000))
+    const least = yield* Conversation.truncate(self, { budget: 3100 })
+    assert.deepStrictEqual(pluck(least.report.shortened, "callId"), ["a", "b"])
+    assert.strictEqual(texts(least.conversation).at(-1), "x".repeat(2000))
 
-      const error = yield* Effect.flip(Conversation.truncate(self, { budget: 2000 }))
-      assert(Schema.is(Conversation.BudgetTooSmall)(error))
-      assert.strictEqual(error.needed, least.report.after)
-      assert.isTrue(Result.isSuccess(yield* Effect.result(Conversation.truncate(self, { budget: error.needed }))))
-      assert.isTrue(Result.isFailure(yield* Effect.result(Conversation.truncate(self, { budget: error.needed - 1 }))))
-      assert.include(error.message, `got ${error.needed}`)
-    }).pipe(Effect.provide(settings))
-  )
+    const error = yield* Effect.flip(Conversation.truncate(self, { budget: 2000 }))
+    assert(Schema.is(Conversation.BudgetTooSmall)(error))
+    assert.strictEqual(error.needed, least.report.after)
+    assert.isTrue(Result.isSuccess(yield* Effect.result(Conversation.truncate(self, { budget: error.needed }))))
+    assert.isTrue(Result.isFailure(yield* Effect.result(Conversation.truncate(self, { budget: error.needed - 1 }))))
+    assert.include(error.message, `got ${error.needed}`)
+  })
 
-  it.effect("a marker is never shortened to one about itself", () =>
-    Effect.gen(function* () {
-      const self = yield* three
-      const first = yield* Conversation.truncate(self, {
-        budget: (yield* Conversation.estimatedSize(self)) - 1,
-        keepOutput: 0
-      })
-      const before = first.report.shortened.map(({ callId }) => callId)
-      const second = yield* Conversation.truncate(first.conversation, { budget: first.report.after - 1, keepOutput: 0 })
-      assert.isNotEmpty(before)
-      assert.deepStrictEqual(
-        second.report.shortened.filter(({ callId }) => before.includes(callId)),
-        []
-      )
-    }).pipe(Effect.provide(settings))
-  )
+  test("a marker is never shortened to one about itself", settings, function* () {
+    const self = yield* three
+    const first = yield* Conversation.truncate(self, {
+      budget: (yield* Conversation.estimatedSize(self)) - 1,
+      keepOutput: 0
+    })
+    const before = first.report.shortened.map(({ callId }) => callId)
+    const second = yield* Conversation.truncate(first.conversation, { budget: first.report.after - 1, keepOutput: 0 })
+    assert.isNotEmpty(before)
+    assert.deepStrictEqual(
+      second.report.shortened.filter(({ callId }) => before.includes(callId)),
+      []
+    )
+  })
 
-  it.effect("failures and files are shortened too, and stay what they are", () =>
-    Effect.gen(function* () {
-      const failed = ToolResult.failure("execution_error", "e".repeat(3000), { code: 7 })
-      let self = yield* Conversation.addUser(Conversation.empty, "go")
-      self = yield* Conversation.addAssistant(self, [call("a"), call("b")])
-      self = yield* Conversation.addToolResult(self, { callId: "a", result: failed })
-      const picture = { type: "file", mediaType: "image/png", data: { type: "base64", base64: "AQID" } } as const
-      self = yield* Conversation.addToolResult(self, { callId: "b", result: ToolResult.success(1, [picture]) })
-      self = yield* Conversation.addAssistant(self, "done")
-      const { conversation, report } = yield* Conversation.truncate(self, { budget: 700 })
-      assert.deepStrictEqual(pluck(report.shortened, "callId"), ["a", "b"])
-      const [, , a, b] = Conversation.messages(conversation)
-      assert(a?.role === "tool" && b?.role === "tool" && ToolResult.isFailure(a.result))
-      assert.strictEqual(a.result.type, "execution_error")
-      assert.isBelow(a.result.message.length, 500)
-      assert.strictEqual(Message.text(b), "[image/png omitted]")
-    }).pipe(Effect.provide(settings))
-  )
+  test("failures and files are shortened too, and stay what they are", settings, function* () {
+    const failed = ToolResult.failure("execution_error", "e".repeat(3000), { code: 7 })
+    let self = yield* Conversation.addUser(Conversation.empty, "go")
+    self = yield* Conversation.addAssistant(self, [call("a"), call("b")])
+    self = yield* Conversation.addToolResult(self, { callId: "a", result: failed })
+    const picture = { type: "file", mediaType: "image/png", data: { type: "base64", base64: "AQID" } } as const
+    self = yield* Conversation.addToolResult(self, { callId: "b", result: ToolResult.success(1, [picture]) })
+    self = yield* Conversation.addAssistant(self, "done")
+    const { conversation, report } = yield* Conversation.truncate(self, { budget: 700 })
+    assert.deepStrictEqual(pluck(report.shortened, "callId"), ["a", "b"])
+    const [, , a, b] = Conversation.messages(conversation)
+    assert(a?.role === "tool" && b?.role === "tool" && ToolResult.isFailure(a.result))
+    assert.strictEqual(a.result.type, "execution_error")
+    assert.isBelow(a.result.message.length, 500)
+    assert.strictEqual(Message.text(b), "[image/png omitted]")
+  })
 
-  it.effect("what a provider reported and the counter does not see is taken to stay", () =>
-    Effect.gen(function* () {
-      let self = yield* three
-      const seen = yield* Conversation.estimatedSize(self)
-      self = yield* Conversation.addAssistant(self, "", { usage: { inputTokens: seen + 1000, outputTokens: 4 } })
-      const { conversation, report } = yield* Conversation.truncate(self, { budget: 6000 })
-      assert.strictEqual(report.before, seen + 1004)
-      assert.isAtMost(report.after, 6000)
-      assert.strictEqual(report.after, (yield* Conversation.estimatedSize(conversation)) + 1000)
-    }).pipe(Effect.provide(settings))
-  )
+  test("what a provider reported and the counter does not see is taken to stay", settings, function* () {
+    let self = yield* three
+    const seen = yield* Conversation.estimatedSize(self)
+    self = yield* Conversation.addAssistant(self, "", { usage: { inputTokens: seen + 1000, outputTokens: 4 } })
+    const { conversation, report } = yield* Conversation.truncate(self, { budget: 6000 })
+    assert.strictEqual(report.before, seen + 1004)
+    assert.isAtMost(report.after, 6000)
+    assert.strictEqual(report.after, (yield* Conversation.estimatedSize(conversation)) + 1000)
+  })
 
-  it.effect("what is sent beside the messages counts", () =>
-    Effect.gen(function* () {
-      const self = yield* three
-      const size = yield* Conversation.estimatedSize(self)
-      const beside = yield* Conversation.truncate(self, { budget: size + 50, overhead: 100 })
-      assert.strictEqual(beside.report.before, size + 100)
-      assert.strictEqual(beside.report.shortened.length, 1)
-    }).pipe(Effect.provide(settings))
-  )
+  test("what is sent beside the messages counts", settings, function* () {
+    const self = yield* three
+    const size = yield* Conversation.estimatedSize(self)
+    const beside = yield* Conversation.truncate(self, { budget: size + 50, overhead: 100 })
+    assert.strictEqual(beside.report.before, size + 100)
+    assert.strictEqual(beside.report.shortened.length, 1)
+  })
 
-  it.effect("a budget that is no number is too small", () =>
-    Effect.gen(function* () {
-      for (const budget of [0, -1, Number.NaN]) {
-        const error = yield* Effect.flip(Conversation.truncate(yield* three, { budget }))
-        assert.strictEqual(error._tag, "BudgetTooSmall")
-      }
-    }).pipe(Effect.provide(settings))
-  )
+  test("a budget that is no number is too small", settings, function* () {
+    for (const budget of [0, -1, Number.NaN]) {
+      const error = yield* Effect.flip(Conversation.truncate(yield* three, { budget }))
+      assert.strictEqual(error._tag, "BudgetTooSmall")
+    }
+  })
 })
 
 const Share = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 120 }))

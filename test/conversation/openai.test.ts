@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
 import { Conversation, Message, PayloadError, ToolResult } from "effect-emissary"
 import { OpenAiMessages, type RenderError } from "effect-emissary/interop"
@@ -7,6 +7,7 @@ import { answered, call, issues, laws, refusesUnlawful, same, type Format } from
 import { openaiForeign } from "./openai-foreign.ts"
 import { openaiRules } from "./openai-rules.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const render = (self: Conversation.Conversation, options?: OpenAiMessages.Options) =>
   Effect.fromResult(OpenAiMessages.fromConversation(self, options))
@@ -32,90 +33,86 @@ const format: Format<unknown> = {
 laws(format)
 
 describe("CONV-4 foreign OpenAI histories", () => {
-  it.effect("parts, extras, refusals, reasoning, results out of order: exactly as they came", () =>
-    Effect.gen(function* () {
-      const foreign = [
-        { content: [{ type: "text", text: "Sys", cache_control: { type: "ephemeral" } }], role: "developer" },
-        {
-          role: "user",
-          name: "ada",
-          content: [
-            { type: "text", text: "Look" },
-            { type: "image_url", image_url: { detail: "low", url: "data:image/png;base64,AQID" } },
-            { type: "input_audio", input_audio: { data: "AQID", format: "mp3" } },
-            { type: "file", file: { file_id: "file-1" } },
-            { type: "file", file: { file_data: "data:application/pdf;base64,AQID", filename: "a.pdf" } }
-          ]
-        },
-        {
-          role: "assistant",
-          content: "",
-          refusal: null,
-          reasoning_content: "hmm",
-          tool_calls: [
-            { id: "a", type: "function", index: 0, function: { arguments: `{ "x":1.0}`, name: "f" } },
-            { id: "b", type: "function", function: { name: "g", arguments: "" } }
-          ]
-        },
-        { role: "tool", tool_call_id: "b", content: [{ type: "text", text: "1" }] },
-        { role: "tool", name: "f", tool_call_id: "a", content: "" },
-        { role: "assistant", content: null, refusal: "I cannot." }
-      ]
-      const self = yield* OpenAiMessages.toConversation(foreign, { tokenLimit: 100 })
-      same(yield* render(self), foreign)
-      assert.deepStrictEqual(Conversation.tokenLimit(self), Option.some(100))
-      const calls = Conversation.messages(self).flatMap((m) => (m.role === "assistant" ? Message.toolCalls(m) : []))
-      assert.deepStrictEqual(
-        calls.map(({ arguments: args, text }) => ({ args, text })),
-        [
-          { args: { x: 1 }, text: `{ "x":1.0}` },
-          { args: {}, text: "" }
+  test("parts, extras, refusals, reasoning, results out of order: exactly as they came", function* () {
+    const foreign = [
+      { content: [{ type: "text", text: "Sys", cache_control: { type: "ephemeral" } }], role: "developer" },
+      {
+        role: "user",
+        name: "ada",
+        content: [
+          { type: "text", text: "Look" },
+          { type: "image_url", image_url: { detail: "low", url: "data:image/png;base64,AQID" } },
+          { type: "input_audio", input_audio: { data: "AQID", format: "mp3" } },
+          { type: "file", file: { file_id: "file-1" } },
+          { type: "file", file: { file_data: "data:application/pdf;base64,AQID", filename: "a.pdf" } }
         ]
-      )
-      assert.deepStrictEqual(
-        Conversation.messages(self).flatMap((m) => (m.role === "tool" ? [m.callId] : [])),
-        ["a", "b"]
-      )
-    })
-  )
-
-  it.effect("flat calls, object arguments, missing arguments, empty lists of calls: written as OpenAI wants them", () =>
-    Effect.gen(function* () {
-      const written = yield* again([
-        { role: "user", content: "go" },
-        {
-          role: "assistant",
-          function_call: null,
-          tool_calls: [
-            { id: "a", name: "f", arguments: { q: "é/" } },
-            { id: "b", name: "f", arguments: `{"q": 1}` },
-            { id: "c", function: { name: "f" } },
-            { id: "d", type: "function", function: { name: "f", arguments: {} }, index: 3 }
-          ]
-        },
-        ...["a", "b", "c", "d"].map((id) => ({ role: "tool", tool_call_id: id, content: "ok" })),
-        { role: "assistant", content: "Done", tool_calls: [] },
-        {
-          role: "assistant",
-          content: [
-            { type: "text", text: "" },
-            { type: "text", text: "x" }
-          ],
-          tool_calls: null
-        }
-      ])
-      const native = (id: string, args: string) => ({ id, type: "function", function: { name: "f", arguments: args } })
-      assert.deepStrictEqual(written[1], {
+      },
+      {
         role: "assistant",
-        tool_calls: [native("a", `{"q":"é/"}`), native("b", `{"q": 1}`), native("c", "{}"), native("d", "{}")]
-      })
-      assert.deepStrictEqual(written.slice(-2), [
-        { role: "assistant", content: "Done" },
-        { role: "assistant", content: [{ type: "text", text: "x" }] }
-      ])
-      assert.deepStrictEqual(openaiRules(written), [])
+        content: "",
+        refusal: null,
+        reasoning_content: "hmm",
+        tool_calls: [
+          { id: "a", type: "function", index: 0, function: { arguments: `{ "x":1.0}`, name: "f" } },
+          { id: "b", type: "function", function: { name: "g", arguments: "" } }
+        ]
+      },
+      { role: "tool", tool_call_id: "b", content: [{ type: "text", text: "1" }] },
+      { role: "tool", name: "f", tool_call_id: "a", content: "" },
+      { role: "assistant", content: null, refusal: "I cannot." }
+    ]
+    const self = yield* OpenAiMessages.toConversation(foreign, { tokenLimit: 100 })
+    same(yield* render(self), foreign)
+    assert.deepStrictEqual(Conversation.tokenLimit(self), Option.some(100))
+    const calls = Conversation.messages(self).flatMap((m) => (m.role === "assistant" ? Message.toolCalls(m) : []))
+    assert.deepStrictEqual(
+      calls.map(({ arguments: args, text }) => ({ args, text })),
+      [
+        { args: { x: 1 }, text: `{ "x":1.0}` },
+        { args: {}, text: "" }
+      ]
+    )
+    assert.deepStrictEqual(
+      Conversation.messages(self).flatMap((m) => (m.role === "tool" ? [m.callId] : [])),
+      ["a", "b"]
+    )
+  })
+
+  test("flat calls, object arguments, missing arguments, empty lists of calls: written as OpenAI wants them", function* () {
+    const written = yield* again([
+      { role: "user", content: "go" },
+      {
+        role: "assistant",
+        function_call: null,
+        tool_calls: [
+          { id: "a", name: "f", arguments: { q: "é/" } },
+          { id: "b", name: "f", arguments: `{"q": 1}` },
+          { id: "c", function: { name: "f" } },
+          { id: "d", type: "function", function: { name: "f", arguments: {} }, index: 3 }
+        ]
+      },
+      ...["a", "b", "c", "d"].map((id) => ({ role: "tool", tool_call_id: id, content: "ok" })),
+      { role: "assistant", content: "Done", tool_calls: [] },
+      {
+        role: "assistant",
+        content: [
+          { type: "text", text: "" },
+          { type: "text", text: "x" }
+        ],
+        tool_calls: null
+      }
+    ])
+    const native = (id: string, args: string) => ({ id, type: "function", function: { name: "f", arguments: args } })
+    assert.deepStrictEqual(written[1], {
+      role: "assistant",
+      tool_calls: [native("a", `{"q":"é/"}`), native("b", `{"q": 1}`), native("c", "{}"), native("d", "{}")]
     })
-  )
+    assert.deepStrictEqual(written.slice(-2), [
+      { role: "assistant", content: "Done" },
+      { role: "assistant", content: [{ type: "text", text: "x" }] }
+    ])
+    assert.deepStrictEqual(openaiRules(written), [])
+  })
 
   const user = { role: "user", content: "x" }
   const asks = { role: "assistant", tool_calls: [{ id: "a", name: "f", arguments: {} }] }
@@ -134,185 +131,171 @@ describe("CONV-4 foreign OpenAI histories", () => {
     ["MissingCallId", 2, [user, asks, { ...result, tool_call_id: "" }]]
   ])
 
-  it.effect("other forms are refused with the path, more than the limits before they are looked at", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* issues(format, { messages: [] }), [""])
-      assert.deepStrictEqual(yield* issues(format, [user, { role: "tool", content: "x" }]), ["/1/tool_call_id"])
-      assert.deepStrictEqual(yield* issues(format, [{ role: "user", content: [{ type: "text" }] }]), [
-        "/0/content/0/text"
-      ])
-      assert.deepStrictEqual(yield* issues(format, [user, { ...asks, function_call: { name: "f" } }]), [
-        "/1/function_call"
-      ])
-      assert.include(yield* issues(format, [user, { ...asks, tool_calls: [7] }]), "/1/tool_calls/0")
+  test("other forms are refused with the path, more than the limits before they are looked at", function* () {
+    assert.deepStrictEqual(yield* issues(format, { messages: [] }), [""])
+    assert.deepStrictEqual(yield* issues(format, [user, { role: "tool", content: "x" }]), ["/1/tool_call_id"])
+    assert.deepStrictEqual(yield* issues(format, [{ role: "user", content: [{ type: "text" }] }]), [
+      "/0/content/0/text"
+    ])
+    assert.deepStrictEqual(yield* issues(format, [user, { ...asks, function_call: { name: "f" } }]), [
+      "/1/function_call"
+    ])
+    assert.include(yield* issues(format, [user, { ...asks, tool_calls: [7] }]), "/1/tool_calls/0")
 
-      const tooMany = yield* Effect.flip(
-        OpenAiMessages.toConversation([user, user, user], { limits: { maxMessages: 2 } })
-      )
-      assert(tooMany instanceof PayloadError.PayloadError)
-      assert.strictEqual(tooMany.reason._tag, "TooLarge")
-      const forbidden = yield* Effect.flip(
-        OpenAiMessages.toConversation(JSON.parse(`[{"role":"user","content":"x","__proto__":{}}]`))
-      )
-      assert(forbidden instanceof PayloadError.PayloadError)
-      assert.strictEqual(forbidden.reason._tag, "ForbiddenKey")
-    })
-  )
+    const tooMany = yield* Effect.flip(
+      OpenAiMessages.toConversation([user, user, user], { limits: { maxMessages: 2 } })
+    )
+    assert(tooMany instanceof PayloadError.PayloadError)
+    assert.strictEqual(tooMany.reason._tag, "TooLarge")
+    const forbidden = yield* Effect.flip(
+      OpenAiMessages.toConversation(JSON.parse(`[{"role":"user","content":"x","__proto__":{}}]`))
+    )
+    assert(forbidden instanceof PayloadError.PayloadError)
+    assert.strictEqual(forbidden.reason._tag, "ForbiddenKey")
+  })
 
-  it.effect("a history that ends in open calls is read, and written once they are answered", () =>
-    Effect.gen(function* () {
-      const open = yield* OpenAiMessages.toConversation([user, asks])
-      assert.deepStrictEqual(pluck(Conversation.openCalls(open), "id"), ["a"])
-      assert.strictEqual((yield* reasonOf(open))._tag, "UnansweredCalls")
-      yield* render(yield* Conversation.seal(open))
-    })
-  )
+  test("a history that ends in open calls is read, and written once they are answered", function* () {
+    const open = yield* OpenAiMessages.toConversation([user, asks])
+    assert.deepStrictEqual(pluck(Conversation.openCalls(open), "id"), ["a"])
+    assert.strictEqual((yield* reasonOf(open))._tag, "UnansweredCalls")
+    yield* render(yield* Conversation.seal(open))
+  })
 })
 
 describe("CONV-4 what OpenAI refuses is never written", () => {
-  it.effect("each refusal names the message", () =>
-    Effect.gen(function* () {
-      const base = yield* Conversation.addUser(Conversation.empty, "go")
-      const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID" })
-      const provider = Message.toolCallPart({ id: "p", name: "web_search", arguments: {}, providerExecuted: true })
-      const cases: ReadonlyArray<readonly [RenderError.Reason["_tag"], number, Conversation.Conversation]> = [
-        ["EmptySystem", 0, yield* Conversation.make({ system: "" })],
-        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, "")],
-        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [])],
-        ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [Message.reasoningPart("hm")])],
-        ["UnansweredCalls", 1, yield* Conversation.addAssistant(base, [call()])],
-        ["InvalidArguments", 1, yield* answered(call({ arguments: [1] }))],
-        ["InvalidArguments", 1, yield* answered(call({ arguments: "{bad", text: "{bad" }))],
-        ["InvalidArguments", 1, yield* answered(call({ arguments: null }))],
-        ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [image])],
-        ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [provider])],
-        ["UnsupportedContent", 2, yield* answered(call(), ToolResult.success(null, [image]))],
-        [
-          "UnsupportedContent",
-          1,
-          yield* Conversation.addUser(base, [ToolResult.filePart({ mediaType: "video/mp4", data: "AQID" })])
-        ],
-        [
-          "UnsupportedContent",
-          1,
-          yield* Conversation.addUser(base, [
-            ToolResult.filePart({ mediaType: "application/pdf", data: new URL("https://example.com/a.pdf") })
-          ])
+  test("each refusal names the message", function* () {
+    const base = yield* Conversation.addUser(Conversation.empty, "go")
+    const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID" })
+    const provider = Message.toolCallPart({ id: "p", name: "web_search", arguments: {}, providerExecuted: true })
+    const cases: ReadonlyArray<readonly [RenderError.Reason["_tag"], number, Conversation.Conversation]> = [
+      ["EmptySystem", 0, yield* Conversation.make({ system: "" })],
+      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, "")],
+      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [])],
+      ["EmptyMessage", 1, yield* Conversation.addAssistant(base, [Message.reasoningPart("hm")])],
+      ["UnansweredCalls", 1, yield* Conversation.addAssistant(base, [call()])],
+      ["InvalidArguments", 1, yield* answered(call({ arguments: [1] }))],
+      ["InvalidArguments", 1, yield* answered(call({ arguments: "{bad", text: "{bad" }))],
+      ["InvalidArguments", 1, yield* answered(call({ arguments: null }))],
+      ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [image])],
+      ["UnsupportedContent", 1, yield* Conversation.addAssistant(base, [provider])],
+      ["UnsupportedContent", 2, yield* answered(call(), ToolResult.success(null, [image]))],
+      [
+        "UnsupportedContent",
+        1,
+        yield* Conversation.addUser(base, [ToolResult.filePart({ mediaType: "video/mp4", data: "AQID" })])
+      ],
+      [
+        "UnsupportedContent",
+        1,
+        yield* Conversation.addUser(base, [
+          ToolResult.filePart({ mediaType: "application/pdf", data: new URL("https://example.com/a.pdf") })
+        ])
+      ]
+    ]
+    for (const [tag, index, self] of cases) {
+      const error = yield* Effect.flip(render(self))
+      const { reason } = error
+      assert.strictEqual(reason._tag, tag, error.message)
+      assert.strictEqual(reason.index, index)
+      assert.include(error.message, `message ${index}`)
+    }
+  })
+
+  test("options choose what becomes of reasoning, arguments, files in results and names", function* () {
+    const thought = yield* Conversation.addUser(Conversation.empty, "go").pipe(
+      Effect.flatMap(Conversation.addAssistant([Message.reasoningPart("hm"), ToolResult.textPart("Yes")]))
+    )
+    assert.deepStrictEqual((yield* render(thought))[1], { role: "assistant", content: "Yes" })
+    assert.strictEqual((yield* reasonOf(thought, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
+
+    const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
+    const messages = yield* render(
+      yield* answered(call({ arguments: "{bad", text: "{bad" }), ToolResult.success(null, [image])),
+      { invalidArguments: "wrap", toolFiles: "describe", toolName: (name) => `x_${name}` }
+    )
+    assert.deepStrictEqual(messages.slice(1), [
+      {
+        role: "assistant",
+        content: null,
+        tool_calls: [
+          {
+            id: "a",
+            type: "function",
+            function: { name: "x_search", arguments: `{"invalid_arguments":"{bad"}` }
+          }
         ]
-      ]
-      for (const [tag, index, self] of cases) {
-        const error = yield* Effect.flip(render(self))
-        const { reason } = error
-        assert.strictEqual(reason._tag, tag, error.message)
-        assert.strictEqual(reason.index, index)
-        assert.include(error.message, `message ${index}`)
-      }
-    })
-  )
+      },
+      { role: "tool", content: "[image/png a.png omitted]", tool_call_id: "a" }
+    ])
+  })
 
-  it.effect("options choose what becomes of reasoning, arguments, files in results and names", () =>
-    Effect.gen(function* () {
-      const thought = yield* Conversation.addUser(Conversation.empty, "go").pipe(
-        Effect.flatMap(Conversation.addAssistant([Message.reasoningPart("hm"), ToolResult.textPart("Yes")]))
-      )
-      assert.deepStrictEqual((yield* render(thought))[1], { role: "assistant", content: "Yes" })
-      assert.strictEqual((yield* reasonOf(thought, { reasoning: "refuse" }))._tag, "UnsupportedReasoning")
+  test("the note of a message is not used once the message is another one, or breaks a rule", function* () {
+    const [first] = Conversation.messages(
+      yield* OpenAiMessages.toConversation([{ name: "ada", role: "user", content: "Secret" }])
+    )
+    assert(first?.role === "user")
+    const edited = Result.getOrThrow(
+      Conversation.fromMessages([{ ...first, content: [ToolResult.textPart("Public")] }])
+    )
+    same(yield* render(edited), [{ name: "ada", role: "user", content: "Public" }])
 
-      const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
-      const messages = yield* render(
-        yield* answered(call({ arguments: "{bad", text: "{bad" }), ToolResult.success(null, [image])),
-        { invalidArguments: "wrap", toolFiles: "describe", toolName: (name) => `x_${name}` }
-      )
-      assert.deepStrictEqual(messages.slice(1), [
-        {
-          role: "assistant",
-          content: null,
-          tool_calls: [
-            {
-              id: "a",
-              type: "function",
-              function: { name: "x_search", arguments: `{"invalid_arguments":"{bad"}` }
-            }
-          ]
-        },
-        { role: "tool", content: "[image/png a.png omitted]", tool_call_id: "a" }
-      ])
-    })
-  )
+    const forged = (patch: Schema.Json) =>
+      Effect.gen(function* () {
+        const metadata = { "effect-emissary/openai": { patch } }
+        const base = yield* Conversation.addUser(Conversation.empty, "go")
+        const asked = yield* Conversation.addAssistant(base, [call()], { metadata })
+        return (yield* render(
+          yield* Conversation.addToolResult(asked, { callId: "a", result: ToolResult.success("x") })
+        ))[1]
+      })
+    const plain = yield* forged(null)
+    const replace = (path: string, value: Schema.Json) => [{ op: "replace", path, value }]
+    for (const patch of [
+      replace("", { role: "user", content: "hi" }),
+      replace("", "nonsense"),
+      replace("/content", "put into its mouth"),
+      [{ op: "remove", path: "/tool_calls" }],
+      replace("/tool_calls", []),
+      replace("/tool_calls/0/function/arguments", { q: 1 }),
+      replace("/tool_calls/0/id", "b"),
+      replace("/content", [{ type: "text", text: "" }]),
+      [{ op: "remove", path: "/nothing" }],
+      replace("/nothing/0", 1),
+      [{ op: "test", path: "/role", value: "assistant" }]
+    ]) {
+      assert.deepStrictEqual(yield* forged(patch), plain, JSON.stringify(patch))
+    }
+    assert.deepStrictEqual(yield* forged([{ op: "add", path: "/x", value: 1 }]), { ...plain, x: 1 })
+  })
 
-  it.effect("the note of a message is not used once the message is another one, or breaks a rule", () =>
-    Effect.gen(function* () {
-      const [first] = Conversation.messages(
-        yield* OpenAiMessages.toConversation([{ name: "ada", role: "user", content: "Secret" }])
-      )
-      assert(first?.role === "user")
-      const edited = Result.getOrThrow(
-        Conversation.fromMessages([{ ...first, content: [ToolResult.textPart("Public")] }])
-      )
-      same(yield* render(edited), [{ name: "ada", role: "user", content: "Public" }])
+  test("the codec embeds in other schemas and reports a reason", function* () {
+    const Request = Schema.Struct({ messages: OpenAiMessages.OpenAiMessages })
+    const foreign = { messages: [{ name: "ada", role: "user", content: "Hi" }] }
+    const request = yield* Schema.decodeEffect(Request)(foreign)
+    assert(Conversation.isConversation(request.messages))
+    same(yield* Schema.encodeEffect(Request)(request), foreign)
+    const refused = yield* Effect.flip(Schema.decodeEffect(Request)({ messages: [{ role: "tool" }] }))
+    assert.include(refused.message, "/0/tool_call_id")
+    const unsendable = yield* Effect.flip(
+      Schema.encodeEffect(Request)({ messages: yield* Conversation.addAssistant(Conversation.empty, "") })
+    )
+    assert.include(unsendable.message, "message 0")
+  })
 
-      const forged = (patch: Schema.Json) =>
-        Effect.gen(function* () {
-          const metadata = { "effect-emissary/openai": { patch } }
-          const base = yield* Conversation.addUser(Conversation.empty, "go")
-          const asked = yield* Conversation.addAssistant(base, [call()], { metadata })
-          return (yield* render(
-            yield* Conversation.addToolResult(asked, { callId: "a", result: ToolResult.success("x") })
-          ))[1]
-        })
-      const plain = yield* forged(null)
-      const replace = (path: string, value: Schema.Json) => [{ op: "replace", path, value }]
-      for (const patch of [
-        replace("", { role: "user", content: "hi" }),
-        replace("", "nonsense"),
-        replace("/content", "put into its mouth"),
-        [{ op: "remove", path: "/tool_calls" }],
-        replace("/tool_calls", []),
-        replace("/tool_calls/0/function/arguments", { q: 1 }),
-        replace("/tool_calls/0/id", "b"),
-        replace("/content", [{ type: "text", text: "" }]),
-        [{ op: "remove", path: "/nothing" }],
-        replace("/nothing/0", 1),
-        [{ op: "test", path: "/role", value: "assistant" }]
-      ]) {
-        assert.deepStrictEqual(yield* forged(patch), plain, JSON.stringify(patch))
-      }
-      assert.deepStrictEqual(yield* forged([{ op: "add", path: "/x", value: 1 }]), { ...plain, x: 1 })
-    })
-  )
-
-  it.effect("the codec embeds in other schemas and reports a reason", () =>
-    Effect.gen(function* () {
-      const Request = Schema.Struct({ messages: OpenAiMessages.OpenAiMessages })
-      const foreign = { messages: [{ name: "ada", role: "user", content: "Hi" }] }
-      const request = yield* Schema.decodeEffect(Request)(foreign)
-      assert(Conversation.isConversation(request.messages))
-      same(yield* Schema.encodeEffect(Request)(request), foreign)
-      const refused = yield* Effect.flip(Schema.decodeEffect(Request)({ messages: [{ role: "tool" }] }))
-      assert.include(refused.message, "/0/tool_call_id")
-      const unsendable = yield* Effect.flip(
-        Schema.encodeEffect(Request)({ messages: yield* Conversation.addAssistant(Conversation.empty, "") })
-      )
-      assert.include(unsendable.message, "message 0")
-    })
-  )
-
-  it.effect("CONV-4 CONV-8 a foreign history that breaks laws is refused, or repaired with a report", () =>
-    Effect.gen(function* () {
-      const foreign = [
-        { role: "user", content: "Weather?" },
-        {
-          role: "assistant",
-          content: null,
-          tool_calls: [{ id: "c1", type: "function", function: { name: "weather", arguments: "{}" } }]
-        },
-        { role: "user", content: "Never mind." },
-        { role: "tool", tool_call_id: "c9", content: "sunny" }
-      ]
-      assert.strictEqual((yield* Effect.flip(OpenAiMessages.toConversation(foreign)))._tag, "ConversationError")
-      const { conversation, repairs } = yield* OpenAiMessages.toConversation(foreign, { onUnlawful: "repair" })
-      assert.strictEqual(repairs[0]?._tag, "CallSealed")
-      assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), ["user", "assistant", "tool", "user"])
-    })
-  )
+  test("CONV-4 CONV-8 a foreign history that breaks laws is refused, or repaired with a report", function* () {
+    const foreign = [
+      { role: "user", content: "Weather?" },
+      {
+        role: "assistant",
+        content: null,
+        tool_calls: [{ id: "c1", type: "function", function: { name: "weather", arguments: "{}" } }]
+      },
+      { role: "user", content: "Never mind." },
+      { role: "tool", tool_call_id: "c9", content: "sunny" }
+    ]
+    assert.strictEqual((yield* Effect.flip(OpenAiMessages.toConversation(foreign)))._tag, "ConversationError")
+    const { conversation, repairs } = yield* OpenAiMessages.toConversation(foreign, { onUnlawful: "repair" })
+    assert.strictEqual(repairs[0]?._tag, "CallSealed")
+    assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), ["user", "assistant", "tool", "user"])
+  })
 })

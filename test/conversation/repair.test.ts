@@ -4,6 +4,7 @@ import { Prompt } from "effect/ai"
 import { Conversation, ConversationError, Message, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const createdAt = DateTime.makeUnsafe(0)
 const found = ToolResult.success("found")
@@ -57,30 +58,26 @@ const repaired = (...messages: ReadonlyArray<Message.Message>) =>
   }))
 
 describe("CONV-8 repair", () => {
-  it.effect("results without a call are dropped", () =>
-    Effect.gen(function* () {
-      const result = yield* repaired(user("u1"), tool("t1", "c1"), assistant("a1"), tool("t2", "c2"))
-      assert.deepStrictEqual(result.shape, ["user u1", "assistant"])
-      assert.deepStrictEqual(result.repairs, [
-        ["MessageDropped", 1, "OrphanResult"],
-        ["MessageDropped", 3, "OrphanResult"]
-      ])
-    })
-  )
+  test("results without a call are dropped", function* () {
+    const result = yield* repaired(user("u1"), tool("t1", "c1"), assistant("a1"), tool("t2", "c2"))
+    assert.deepStrictEqual(result.shape, ["user u1", "assistant"])
+    assert.deepStrictEqual(result.repairs, [
+      ["MessageDropped", 1, "OrphanResult"],
+      ["MessageDropped", 3, "OrphanResult"]
+    ])
+  })
 
-  it.effect("second results are dropped, also late ones", () =>
-    Effect.gen(function* () {
-      const result = yield* repaired(user("u1"), assistant("a1", call("c1")), tool("t1", "c1"), tool("t2", "c1"))
-      assert.deepStrictEqual(result.shape, ["user u1", "assistant tool-call c1", "tool c1 ok"])
-      assert.deepStrictEqual(result.repairs, [["MessageDropped", 3, "DuplicateResult"]])
-      const late = yield* repaired(assistant("a1", call("c1")), user("u1"), tool("t1", "c1"))
-      assert.deepStrictEqual(late.shape, ["assistant tool-call c1", "tool c1 interrupted", "user u1"])
-      assert.deepStrictEqual(late.repairs, [
-        ["CallSealed", 1, ""],
-        ["MessageDropped", 2, "DuplicateResult"]
-      ])
-    })
-  )
+  test("second results are dropped, also late ones", function* () {
+    const result = yield* repaired(user("u1"), assistant("a1", call("c1")), tool("t1", "c1"), tool("t2", "c1"))
+    assert.deepStrictEqual(result.shape, ["user u1", "assistant tool-call c1", "tool c1 ok"])
+    assert.deepStrictEqual(result.repairs, [["MessageDropped", 3, "DuplicateResult"]])
+    const late = yield* repaired(assistant("a1", call("c1")), user("u1"), tool("t1", "c1"))
+    assert.deepStrictEqual(late.shape, ["assistant tool-call c1", "tool c1 interrupted", "user u1"])
+    assert.deepStrictEqual(late.repairs, [
+      ["CallSealed", 1, ""],
+      ["MessageDropped", 2, "DuplicateResult"]
+    ])
+  })
 
   it.effect("calls without a result are sealed where the next turn begins; an open end stays open", () =>
     Effect.gen(function* () {
@@ -107,73 +104,60 @@ describe("CONV-8 repair", () => {
     }).pipe(Effect.provide(Message.layerSequentialIds("new")))
   )
 
-  it.effect("empty user messages are dropped and end no turn", () =>
-    Effect.gen(function* () {
-      const result = yield* repaired(assistant("a1", call("c1")), user("u1", ""), tool("t1", "c1"))
-      assert.deepStrictEqual(result.shape, ["assistant tool-call c1", "tool c1 ok"])
-      assert.deepStrictEqual(result.repairs, [["MessageDropped", 1, "EmptyContent"]])
-    })
-  )
+  test("empty user messages are dropped and end no turn", function* () {
+    const result = yield* repaired(assistant("a1", call("c1")), user("u1", ""), tool("t1", "c1"))
+    assert.deepStrictEqual(result.shape, ["assistant tool-call c1", "tool c1 ok"])
+    assert.deepStrictEqual(result.repairs, [["MessageDropped", 1, "EmptyContent"]])
+  })
 
-  it.effect("later system messages become user messages, behind the results that followed them", () =>
-    Effect.gen(function* () {
-      const result = yield* repaired(system("s1"), user("u1"), system("s2"), assistant("a1"))
-      assert.deepStrictEqual(result.shape, ["system s1", "user u1", "user s2", "assistant"])
-      assert.deepStrictEqual(result.details, [{ _tag: "SystemDemoted", index: 2, id: "s2" }])
+  test("later system messages become user messages, behind the results that followed them", function* () {
+    const result = yield* repaired(system("s1"), user("u1"), system("s2"), assistant("a1"))
+    assert.deepStrictEqual(result.shape, ["system s1", "user u1", "user s2", "assistant"])
+    assert.deepStrictEqual(result.details, [{ _tag: "SystemDemoted", index: 2, id: "s2" }])
 
-      const between = yield* repaired(
-        assistant("a1", call("c1"), call("c2")),
-        system("s"),
-        tool("t1", "c1"),
-        tool("t2", "c2")
+    const between = yield* repaired(
+      assistant("a1", call("c1"), call("c2")),
+      system("s"),
+      tool("t1", "c1"),
+      tool("t2", "c2")
+    )
+    assert.deepStrictEqual(between.shape, ["assistant tool-call c1 tool-call c2", "tool c1 ok", "tool c2 ok", "user s"])
+    const open = yield* repaired(assistant("a1", call("c1")), system("s"))
+    assert.deepStrictEqual(open.shape, ["assistant tool-call c1", "tool c1 interrupted", "user s"])
+    assert.deepStrictEqual(open.repairs, [
+      ["SystemDemoted", 1, ""],
+      ["CallSealed", 1, ""]
+    ])
+    const before = yield* repaired(assistant("a1", call("c1")), system("s"), user("u"), tool("t", "c1"))
+    assert.deepStrictEqual(before.shape, ["assistant tool-call c1", "tool c1 interrupted", "user s", "user u"])
+    const empty = yield* repaired(user("u"), system("s", ""))
+    assert.deepStrictEqual(empty.shape, ["user u"])
+    assert.deepStrictEqual(empty.repairs, [
+      ["SystemDemoted", 1, ""],
+      ["MessageDropped", 1, "EmptyContent"]
+    ])
+  })
+
+  test("a system message does not become the first by what is dropped before it", function* () {
+    for (const first of [tool("t1", "c1"), user("u0", "")]) {
+      const result = yield* repaired(first, system("s"), user("u1"))
+      assert.deepStrictEqual(result.shape, ["user s", "user u1"])
+      assert.deepStrictEqual(
+        result.repairs.map(([tag]) => tag),
+        ["MessageDropped", "SystemDemoted"]
       )
-      assert.deepStrictEqual(between.shape, [
-        "assistant tool-call c1 tool-call c2",
-        "tool c1 ok",
-        "tool c2 ok",
-        "user s"
-      ])
-      const open = yield* repaired(assistant("a1", call("c1")), system("s"))
-      assert.deepStrictEqual(open.shape, ["assistant tool-call c1", "tool c1 interrupted", "user s"])
-      assert.deepStrictEqual(open.repairs, [
-        ["SystemDemoted", 1, ""],
-        ["CallSealed", 1, ""]
-      ])
-      const before = yield* repaired(assistant("a1", call("c1")), system("s"), user("u"), tool("t", "c1"))
-      assert.deepStrictEqual(before.shape, ["assistant tool-call c1", "tool c1 interrupted", "user s", "user u"])
-      const empty = yield* repaired(user("u"), system("s", ""))
-      assert.deepStrictEqual(empty.shape, ["user u"])
-      assert.deepStrictEqual(empty.repairs, [
-        ["SystemDemoted", 1, ""],
-        ["MessageDropped", 1, "EmptyContent"]
-      ])
-    })
-  )
+    }
+  })
 
-  it.effect("a system message does not become the first by what is dropped before it", () =>
-    Effect.gen(function* () {
-      for (const first of [tool("t1", "c1"), user("u0", "")]) {
-        const result = yield* repaired(first, system("s"), user("u1"))
-        assert.deepStrictEqual(result.shape, ["user s", "user u1"])
-        assert.deepStrictEqual(
-          result.repairs.map(([tag]) => tag),
-          ["MessageDropped", "SystemDemoted"]
-        )
-      }
-    })
-  )
+  test("no result is for a call that had another id", function* () {
+    const result = yield* repaired(user("u1"), assistant("a1", call("c1"), call("c1")), tool("t1", "c1_1"))
+    assert.deepStrictEqual(result.shape, ["user u1", "assistant tool-call c1 tool-call c1_1"])
+    assert.deepStrictEqual(result.repairs[1], ["MessageDropped", 2, "OrphanResult"])
 
-  it.effect("no result is for a call that had another id", () =>
-    Effect.gen(function* () {
-      const result = yield* repaired(user("u1"), assistant("a1", call("c1"), call("c1")), tool("t1", "c1_1"))
-      assert.deepStrictEqual(result.shape, ["user u1", "assistant tool-call c1 tool-call c1_1"])
-      assert.deepStrictEqual(result.repairs[1], ["MessageDropped", 2, "OrphanResult"])
-
-      const part = yield* repaired(user("u1"), assistant("a1", own("w1"), own("w1"), ownResult("w1_1")))
-      assert.deepStrictEqual(part.shape, ["user u1", "assistant tool-call w1 tool-call w1_1"])
-      assert.deepStrictEqual(part.repairs[1], ["PartDropped", 1, "OrphanResult"])
-    })
-  )
+    const part = yield* repaired(user("u1"), assistant("a1", own("w1"), own("w1"), ownResult("w1_1")))
+    assert.deepStrictEqual(part.shape, ["user u1", "assistant tool-call w1 tool-call w1_1"])
+    assert.deepStrictEqual(part.repairs[1], ["PartDropped", 1, "OrphanResult"])
+  })
 
   const many = Array.from({ length: 10_000 }, (_, index) => index)
   const calls = assistant("a", ...many.map((index) => call(`c${index}`)))
@@ -200,84 +184,76 @@ describe("CONV-8 repair", () => {
     })
   )
 
-  it.effect("calls without an id, or with that of another, get one, and their results follow them", () =>
-    Effect.gen(function* () {
-      const result = yield* repaired(
-        user("u1"),
-        assistant("a1", call(""), call("c1"), call("c1"), call("c1_1")),
-        tool("t1", ""),
-        tool("t2", "c1"),
-        tool("t3", "c1"),
-        tool("t4", "c1"),
-        tool("t5", "c1_1")
-      )
-      assert.deepStrictEqual(result.shape, [
-        "user u1",
-        "assistant tool-call call_1 tool-call c1 tool-call c1_1_2 tool-call c1_1",
-        "tool call_1 ok",
-        "tool c1 ok",
-        "tool c1_1_2 ok",
-        "tool c1_1 ok"
-      ])
-      assert.deepStrictEqual(result.repairs, [
-        ["CallRelabelled", 1, ""],
-        ["CallRelabelled", 1, ""],
-        ["MessageDropped", 5, "DuplicateResult"]
-      ])
-      assert.deepStrictEqual(result.details[1], {
-        _tag: "CallRelabelled",
-        index: 1,
-        id: "a1",
-        from: "c1",
-        to: "c1_1_2"
-      })
+  test("calls without an id, or with that of another, get one, and their results follow them", function* () {
+    const result = yield* repaired(
+      user("u1"),
+      assistant("a1", call(""), call("c1"), call("c1"), call("c1_1")),
+      tool("t1", ""),
+      tool("t2", "c1"),
+      tool("t3", "c1"),
+      tool("t4", "c1"),
+      tool("t5", "c1_1")
+    )
+    assert.deepStrictEqual(result.shape, [
+      "user u1",
+      "assistant tool-call call_1 tool-call c1 tool-call c1_1_2 tool-call c1_1",
+      "tool call_1 ok",
+      "tool c1 ok",
+      "tool c1_1_2 ok",
+      "tool c1_1 ok"
+    ])
+    assert.deepStrictEqual(result.repairs, [
+      ["CallRelabelled", 1, ""],
+      ["CallRelabelled", 1, ""],
+      ["MessageDropped", 5, "DuplicateResult"]
+    ])
+    assert.deepStrictEqual(result.details[1], {
+      _tag: "CallRelabelled",
+      index: 1,
+      id: "a1",
+      from: "c1",
+      to: "c1_1_2"
     })
-  )
+  })
 
-  it.effect("results take the name of the tool that was called", () =>
-    Effect.gen(function* () {
-      const result = yield* repaired(assistant("a1", call("c1")), tool("t1", "c1", "write"))
-      assert.deepStrictEqual(result.shape, ["assistant tool-call c1", "tool c1 ok"])
-      assert.deepStrictEqual(result.details, [
-        { _tag: "ResultRenamed", index: 1, id: "t1", callId: "c1", from: "write", to: "read" }
-      ])
-    })
-  )
+  test("results take the name of the tool that was called", function* () {
+    const result = yield* repaired(assistant("a1", call("c1")), tool("t1", "c1", "write"))
+    assert.deepStrictEqual(result.shape, ["assistant tool-call c1", "tool c1 ok"])
+    assert.deepStrictEqual(result.details, [
+      { _tag: "ResultRenamed", index: 1, id: "t1", callId: "c1", from: "write", to: "read" }
+    ])
+  })
 
-  it.effect("results of the provider's tools are repaired inside of their message", () =>
-    Effect.gen(function* () {
-      const result = yield* repaired(
-        user("u1"),
-        assistant("a1", ownResult("w0"), own("w1"), ownResult("w1", "other"), ownResult("w1"), own("w2")),
-        assistant("a2", ownResult("w2"), ownResult("w1"))
-      )
-      assert.deepStrictEqual(result.shape, [
-        "user u1",
-        "assistant tool-call w1 tool-result w1 tool-call w2",
-        "assistant tool-result w2"
-      ])
-      assert.deepStrictEqual(result.repairs, [
-        ["PartDropped", 1, "OrphanResult"],
-        ["ResultRenamed", 1, ""],
-        ["PartDropped", 1, "DuplicateResult"],
-        ["PartDropped", 2, "DuplicateResult"]
-      ])
-      const twice = yield* repaired(user("u1"), assistant("a1", own("w"), own("w"), ownResult("w"), ownResult("w")))
-      assert.deepStrictEqual(twice.shape, [
-        "user u1",
-        "assistant tool-call w tool-call w_1 tool-result w tool-result w_1"
-      ])
-    })
-  )
+  test("results of the provider's tools are repaired inside of their message", function* () {
+    const result = yield* repaired(
+      user("u1"),
+      assistant("a1", ownResult("w0"), own("w1"), ownResult("w1", "other"), ownResult("w1"), own("w2")),
+      assistant("a2", ownResult("w2"), ownResult("w1"))
+    )
+    assert.deepStrictEqual(result.shape, [
+      "user u1",
+      "assistant tool-call w1 tool-result w1 tool-call w2",
+      "assistant tool-result w2"
+    ])
+    assert.deepStrictEqual(result.repairs, [
+      ["PartDropped", 1, "OrphanResult"],
+      ["ResultRenamed", 1, ""],
+      ["PartDropped", 1, "DuplicateResult"],
+      ["PartDropped", 2, "DuplicateResult"]
+    ])
+    const twice = yield* repaired(user("u1"), assistant("a1", own("w"), own("w"), ownResult("w"), ownResult("w")))
+    assert.deepStrictEqual(twice.shape, [
+      "user u1",
+      "assistant tool-call w tool-call w_1 tool-result w tool-result w_1"
+    ])
+  })
 
-  it.effect.prop("a lawful history is taken as it is", [Arbitraries.conversation()], ([self]) =>
-    Effect.gen(function* () {
-      const messages = Conversation.messages(self)
-      const { conversation, repairs } = yield* Conversation.repair(messages)
-      assert.deepStrictEqual(repairs, [])
-      assert.isTrue(messages.every((message, index) => message === Conversation.messages(conversation)[index]))
-    })
-  )
+  test.prop("a lawful history is taken as it is", [Arbitraries.conversation()], function* ([self]) {
+    const messages = Conversation.messages(self)
+    const { conversation, repairs } = yield* Conversation.repair(messages)
+    assert.deepStrictEqual(repairs, [])
+    assert.isTrue(messages.every((message, index) => message === Conversation.messages(conversation)[index]))
+  })
 
   const Shuffled = [
     Arbitraries.messages({ maxTurns: 4 }),
@@ -295,24 +271,23 @@ describe("CONV-8 repair", () => {
     return all.length === 0 ? [] : [...picks.flatMap((pick) => all[pick % all.length] ?? []), ...all.slice(3)]
   }
 
-  it.effect.prop(
+  test.prop(
     "whatever comes in, what comes out is lawful and keeps what can be kept",
     [...Shuffled],
-    ([a, b, picks]) =>
-      Effect.gen(function* () {
-        const messages = shuffle(a, b, picks)
-        const { conversation, repairs } = yield* Conversation.repair(messages)
-        const after = Conversation.messages(conversation)
-        assert.strictEqual((yield* Effect.result(Effect.fromResult(Conversation.fromMessages(after))))._tag, "Success")
-        // Nothing appears or vanishes without a report
-        const count = (tag: ConversationError.Repair["_tag"]) => repairs.filter(({ _tag }) => _tag === tag).length
-        assert.strictEqual(after.length, messages.length - count("MessageDropped") + count("CallSealed"))
-        const again = yield* Conversation.repair(after)
-        assert.deepStrictEqual(again.repairs, [])
-        const codec = Schema.toCodecJson(Schema.Array(ConversationError.Repair))
-        const stored = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(repairs))
-        assert.deepStrictEqual(pluck(stored, "_tag"), pluck(repairs, "_tag"))
-      })
+    function* ([a, b, picks]) {
+      const messages = shuffle(a, b, picks)
+      const { conversation, repairs } = yield* Conversation.repair(messages)
+      const after = Conversation.messages(conversation)
+      assert.strictEqual((yield* Effect.result(Effect.fromResult(Conversation.fromMessages(after))))._tag, "Success")
+      // Nothing appears or vanishes without a report
+      const count = (tag: ConversationError.Repair["_tag"]) => repairs.filter(({ _tag }) => _tag === tag).length
+      assert.strictEqual(after.length, messages.length - count("MessageDropped") + count("CallSealed"))
+      const again = yield* Conversation.repair(after)
+      assert.deepStrictEqual(again.repairs, [])
+      const codec = Schema.toCodecJson(Schema.Array(ConversationError.Repair))
+      const stored = yield* Schema.decodeUnknownEffect(codec)(yield* Schema.encodeEffect(codec)(repairs))
+      assert.deepStrictEqual(pluck(stored, "_tag"), pluck(repairs, "_tag"))
+    }
   )
 })
 
@@ -333,90 +308,78 @@ describe("CONV-8 reading with repair", () => {
     ]
   }
 
-  it.effect("the codec refuses with a path, and the repairing codec repairs", () =>
-    Effect.gen(function* () {
-      for (const refused of [Conversation.codec.decode(json), Conversation.codec.decodeJson(JSON.stringify(json))]) {
-        const error = yield* Effect.flip(refused)
-        assert(error.reason._tag === "Invalid")
-        assert.strictEqual(error.reason.issues[0]?.path, "/messages/1")
-        // Names of calls come from the data, which no message quotes
-        assert.notInclude(JSON.stringify(error.reason), "c1")
-      }
-      for (const reading of [
-        Conversation.repairingCodec.decode(json),
-        Conversation.repairingCodec.decodeJson(JSON.stringify(json))
-      ]) {
-        const { conversation, repairs } = yield* reading
-        assert.deepStrictEqual(shape(conversation), ["user u1"])
-        assert.strictEqual(repairs[0]?._tag, "MessageDropped")
-        assert.strictEqual(Conversation.tokenLimit(conversation)._tag, "Some")
-      }
-    })
-  )
+  test("the codec refuses with a path, and the repairing codec repairs", function* () {
+    for (const refused of [Conversation.codec.decode(json), Conversation.codec.decodeJson(JSON.stringify(json))]) {
+      const error = yield* Effect.flip(refused)
+      assert(error.reason._tag === "Invalid")
+      assert.strictEqual(error.reason.issues[0]?.path, "/messages/1")
+      // Names of calls come from the data, which no message quotes
+      assert.notInclude(JSON.stringify(error.reason), "c1")
+    }
+    for (const reading of [
+      Conversation.repairingCodec.decode(json),
+      Conversation.repairingCodec.decodeJson(JSON.stringify(json))
+    ]) {
+      const { conversation, repairs } = yield* reading
+      assert.deepStrictEqual(shape(conversation), ["user u1"])
+      assert.strictEqual(repairs[0]?._tag, "MessageDropped")
+      assert.strictEqual(Conversation.tokenLimit(conversation)._tag, "Some")
+    }
+  })
 
-  it.effect("what is no conversation is refused either way, under the same limits", () =>
-    Effect.gen(function* () {
-      const { decode } = Conversation.repairingCodec
-      const unknown = { ...json, messages: [{ ...json.messages[0], role: "bot" }] }
-      assert.strictEqual((yield* Effect.flip(decode(unknown))).reason._tag, "Invalid")
-      const newer = yield* Effect.flip(decode({ ...json, version: 9 }))
-      assert.strictEqual(newer.reason._tag, "UnsupportedVersion")
-      const large = yield* Effect.flip(decode(json, { limits: { maxMessages: 1 } }))
-      assert.strictEqual(large.reason._tag, "TooLarge")
-    })
-  )
+  test("what is no conversation is refused either way, under the same limits", function* () {
+    const { decode } = Conversation.repairingCodec
+    const unknown = { ...json, messages: [{ ...json.messages[0], role: "bot" }] }
+    assert.strictEqual((yield* Effect.flip(decode(unknown))).reason._tag, "Invalid")
+    const newer = yield* Effect.flip(decode({ ...json, version: 9 }))
+    assert.strictEqual(newer.reason._tag, "UnsupportedVersion")
+    const large = yield* Effect.flip(decode(json, { limits: { maxMessages: 1 } }))
+    assert.strictEqual(large.reason._tag, "TooLarge")
+  })
 
-  it.effect("prompts are repaired when asked", () =>
-    Effect.gen(function* () {
-      const prompt = Prompt.make([
-        { role: "user", content: "Hi" },
-        { role: "user", content: [] },
-        {
-          role: "assistant",
-          content: [{ type: "tool-call", id: "c1", name: "read", params: {}, providerExecuted: false }]
-        },
-        { role: "system", content: "Late" },
-        { role: "assistant", content: "Well" }
-      ])
-      assert.strictEqual((yield* Effect.flip(Conversation.fromPrompt(prompt))).reason._tag, "EmptyContent")
-      const { conversation, repairs } = yield* Conversation.fromPrompt(prompt, { onUnlawful: "repair", tokenLimit: 5 })
-      assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), [
-        "user",
-        "assistant",
-        "tool",
-        "user",
-        "assistant"
-      ])
-      assert.deepStrictEqual(
-        repairs.map(({ _tag, index }) => [_tag, index]),
-        [
-          ["MessageDropped", 1],
-          ["SystemDemoted", 3],
-          ["CallSealed", 4]
-        ]
-      )
-    })
-  )
+  test("prompts are repaired when asked", function* () {
+    const prompt = Prompt.make([
+      { role: "user", content: "Hi" },
+      { role: "user", content: [] },
+      {
+        role: "assistant",
+        content: [{ type: "tool-call", id: "c1", name: "read", params: {}, providerExecuted: false }]
+      },
+      { role: "system", content: "Late" },
+      { role: "assistant", content: "Well" }
+    ])
+    assert.strictEqual((yield* Effect.flip(Conversation.fromPrompt(prompt))).reason._tag, "EmptyContent")
+    const { conversation, repairs } = yield* Conversation.fromPrompt(prompt, { onUnlawful: "repair", tokenLimit: 5 })
+    assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), [
+      "user",
+      "assistant",
+      "tool",
+      "user",
+      "assistant"
+    ])
+    assert.deepStrictEqual(
+      repairs.map(({ _tag, index }) => [_tag, index]),
+      [
+        ["MessageDropped", 1],
+        ["SystemDemoted", 3],
+        ["CallSealed", 4]
+      ]
+    )
+  })
 
-  it.effect("arguments that are no JSON are no matter of laws", () =>
-    Effect.gen(function* () {
-      const prompt = Prompt.fromMessages([
-        Prompt.assistantMessage({
-          content: [Prompt.toolCallPart({ id: "c", name: "n", params: new Map(), providerExecuted: false })]
-        })
-      ])
-      const error = yield* Effect.flip(Conversation.fromPrompt(prompt, { onUnlawful: "repair" }))
-      assert.strictEqual(error.reason._tag, "NotJson")
-    })
-  )
+  test("arguments that are no JSON are no matter of laws", function* () {
+    const prompt = Prompt.fromMessages([
+      Prompt.assistantMessage({
+        content: [Prompt.toolCallPart({ id: "c", name: "n", params: new Map(), providerExecuted: false })]
+      })
+    ])
+    const error = yield* Effect.flip(Conversation.fromPrompt(prompt, { onUnlawful: "repair" }))
+    assert.strictEqual(error.reason._tag, "NotJson")
+  })
 
-  it.effect.prop("what is lawful is read the same way with repair", [Arbitraries.conversation()], ([self]) =>
-    Effect.gen(function* () {
-      const { conversation, repairs } = yield* Conversation.repairingCodec.decode(
-        yield* Conversation.codec.encode(self)
-      )
-      assert(Equal.equals(conversation, self))
-      assert.deepStrictEqual(repairs, [])
-    })
-  )
+  test.prop("what is lawful is read the same way with repair", [Arbitraries.conversation()], function* ([self]) {
+    const { conversation, repairs } = yield* Conversation.repairingCodec.decode(yield* Conversation.codec.encode(self))
+    assert(Equal.equals(conversation, self))
+    assert.deepStrictEqual(repairs, [])
+  })
 })

@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Arbitrary, DateTime, Effect, Result, Schema } from "effect"
+import { Arbitrary, DateTime, Result, Schema } from "effect"
 import * as response from "#src/conversation/internal/response.ts"
 import { Conversation, Message, ToolResult } from "effect-emissary"
 import { Prompt, Response } from "effect/ai"
+import { test } from "../effect.ts"
 
 const usage = new Response.Usage({
   inputTokens: { uncached: 5, total: 7, cacheRead: 2, cacheWrite: undefined },
@@ -106,24 +107,22 @@ describe("CONV-3 responses become assistant messages", () => {
     }
   )
 
-  it.effect.prop("and what is kept goes back to the provider as it came", [pieces], ([pieces]) =>
-    Effect.gen(function* () {
-      const answered = collect(whole(pieces))
-      const message = yield* response.toMessage(answered)
-      const self = Result.getOrThrow(Conversation.append(Conversation.empty, message))
-      const sent = Conversation.toPrompt(self).content.flatMap((message) =>
-        message.role === "assistant" ? message.content : []
-      )
-      const core = Prompt.fromResponseParts(whole(pieces)).content.flatMap((message) =>
-        message.role === "assistant" ? message.content : []
-      )
-      const options = (parts: ReadonlyArray<Prompt.AssistantMessagePart>) =>
-        parts
-          .filter((part) => (part.type !== "text" && part.type !== "reasoning") || part.text !== "")
-          .map((part) => [part.type, part.options])
-      assert.deepStrictEqual(options(sent), options(core))
-    })
-  )
+  test.prop("and what is kept goes back to the provider as it came", [pieces], function* ([pieces]) {
+    const answered = collect(whole(pieces))
+    const message = yield* response.toMessage(answered)
+    const self = Result.getOrThrow(Conversation.append(Conversation.empty, message))
+    const sent = Conversation.toPrompt(self).content.flatMap((message) =>
+      message.role === "assistant" ? message.content : []
+    )
+    const core = Prompt.fromResponseParts(whole(pieces)).content.flatMap((message) =>
+      message.role === "assistant" ? message.content : []
+    )
+    const options = (parts: ReadonlyArray<Prompt.AssistantMessagePart>) =>
+      parts
+        .filter((part) => (part.type !== "text" && part.type !== "reasoning") || part.text !== "")
+        .map((part) => [part.type, part.options])
+    assert.deepStrictEqual(options(sent), options(core))
+  })
 
   it("usage, model, finish reason and response metadata", () => {
     const collected = collect([
@@ -215,35 +214,33 @@ describe("CONV-3 responses become assistant messages", () => {
     assert.deepStrictEqual(one(paramsDelta("a", `{"n":`), call("a", { n: 1 })), [{ n: 1 }, undefined])
   })
 
-  it.effect("L2 no answer of a model stops a conversation from being stored", () =>
-    Effect.gen(function* () {
-      const deep = "[".repeat(60) + "]".repeat(60)
-      const wide = `[${"0,".repeat(150_000)}0]`
-      for (const hostile of [`{"__proto__":{}}`, `{"a":{"constructor":{"prototype":1}}}`, deep]) {
-        const result = Response.makePart("tool-result", {
-          id: "p",
-          name: "f",
-          result: JSON.parse(hostile),
-          encodedResult: JSON.parse(hostile),
-          isFailure: false,
-          providerExecuted: true,
-          preliminary: false
-        })
-        const provider = Response.makePart("tool-call", { id: "p", name: "f", params: {}, providerExecuted: true })
-        const collected = collect([call("a", JSON.parse(hostile)), call("b", hostile), provider, result])
-        for (const part of collected.content.slice(0, 2)) {
-          assert(part.type === "tool-call")
-          assert.deepStrictEqual([part.arguments, part.text], [hostile, hostile])
-        }
-        const message = yield* response.toMessage(collected)
-        yield* Conversation.codec.encode(Result.getOrThrow(Conversation.append(Conversation.empty, message)))
+  test("L2 no answer of a model stops a conversation from being stored", function* () {
+    const deep = "[".repeat(60) + "]".repeat(60)
+    const wide = `[${"0,".repeat(150_000)}0]`
+    for (const hostile of [`{"__proto__":{}}`, `{"a":{"constructor":{"prototype":1}}}`, deep]) {
+      const result = Response.makePart("tool-result", {
+        id: "p",
+        name: "f",
+        result: JSON.parse(hostile),
+        encodedResult: JSON.parse(hostile),
+        isFailure: false,
+        providerExecuted: true,
+        preliminary: false
+      })
+      const provider = Response.makePart("tool-call", { id: "p", name: "f", params: {}, providerExecuted: true })
+      const collected = collect([call("a", JSON.parse(hostile)), call("b", hostile), provider, result])
+      for (const part of collected.content.slice(0, 2)) {
+        assert(part.type === "tool-call")
+        assert.deepStrictEqual([part.arguments, part.text], [hostile, hostile])
       }
-      assert.lengthOf(content(call("a", wide)), 1)
-      const bottomless = "[".repeat(100_000) + "]".repeat(100_000)
-      const failed = response.fromResponseParts([call("a", JSON.parse(bottomless))])
-      assert(Result.isFailure(failed) || failed.success.content.length === 1)
-    })
-  )
+      const message = yield* response.toMessage(collected)
+      yield* Conversation.codec.encode(Result.getOrThrow(Conversation.append(Conversation.empty, message)))
+    }
+    assert.lengthOf(content(call("a", wide)), 1)
+    const bottomless = "[".repeat(100_000) + "]".repeat(100_000)
+    const failed = response.fromResponseParts([call("a", JSON.parse(bottomless))])
+    assert(Result.isFailure(failed) || failed.success.content.length === 1)
+  })
 
   it("results of the provider are recorded; sources, approvals, previews and our own results are not", () => {
     const result = (providerExecuted: boolean, preliminary: boolean) =>
@@ -277,17 +274,15 @@ describe("CONV-3 responses become assistant messages", () => {
     )
   })
 
-  it.effect("error parts are reported, a value that is not JSON is a typed error, messages carry model and usage", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(collect([Response.makePart("error", { error: "overloaded" })]).errors, ["overloaded"])
-      const failed = response.fromResponseParts([finish("stop"), call("a", { at: new Date(0) })])
-      assert(Result.isFailure(failed) && failed.failure.reason._tag === "NotJson")
-      assert.strictEqual(failed.failure.reason.index, 1)
-      const message = yield* response.toMessage(collect([finish("length")]), { id: "m" })
-      assert.deepStrictEqual([message.id, message.finishReason, message.usage?.inputTokens], ["m", "length", 7])
-      assert.strictEqual(Message.text(message), "")
-    })
-  )
+  test("error parts are reported, a value that is not JSON is a typed error, messages carry model and usage", function* () {
+    assert.deepStrictEqual(collect([Response.makePart("error", { error: "overloaded" })]).errors, ["overloaded"])
+    const failed = response.fromResponseParts([finish("stop"), call("a", { at: new Date(0) })])
+    assert(Result.isFailure(failed) && failed.failure.reason._tag === "NotJson")
+    assert.strictEqual(failed.failure.reason.index, 1)
+    const message = yield* response.toMessage(collect([finish("length")]), { id: "m" })
+    assert.deepStrictEqual([message.id, message.finishReason, message.usage?.inputTokens], ["m", "length", 7])
+    assert.strictEqual(Message.text(message), "")
+  })
 
   it("L10 deltas are collected in linear time", () => {
     const accumulator = response.accumulator()

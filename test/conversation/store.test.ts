@@ -14,6 +14,7 @@ import { join } from "node:path"
 import { changed } from "./store/changed.ts"
 import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
+import { test } from "../effect.ts"
 
 const directory = makeDirectory()
 const none = Option.none<string>()
@@ -61,38 +62,34 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
     ["a version that is no text", (sql) => sql`store_version = x'31'`, /store_version.*expected text/]
   ]
   for (const [name, change, message] of damages) {
-    it.effect(`a row: ${name}`, () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const store = yield* VersionedStore.VersionedStore
-        const rows = sql`SELECT * FROM effect_emissary_store`
-        const version = yield* store.compareAndSet("a", none, { secret: "hidden words" })
-        yield* sql`UPDATE effect_emissary_store SET ${change(sql)}`
-        const damaged = yield* rows
-
-        const error = yield* Effect.flip(store.get("a"))
-        assert.strictEqual(error.reason._tag, "Unreadable")
-        assert.match(error.message, message)
-        assert.notInclude(error.message, "hidden words")
-        const write = yield* Effect.flip(store.compareAndSet("a", none, 2))
-        assert.strictEqual(write._tag, name.includes("no text") ? "VersionedStoreError" : "VersionConflict")
-        assert.deepStrictEqual(yield* rows, damaged)
-        if (!name.includes("version")) yield* store.compareAndSet("a", Option.some(version), 2)
-        assert.isTrue(yield* store.delete("a"))
-        yield* store.compareAndSet("a", none, 3)
-      }).pipe(Effect.provide(onDatabase))
-    )
-  }
-
-  it.effect("a row whose key is no text is not listed", () =>
-    Effect.gen(function* () {
+    test(`a row: ${name}`, onDatabase, function* () {
       const sql = yield* SqlClient.SqlClient
       const store = yield* VersionedStore.VersionedStore
-      for (const key of ["a", "b"]) yield* store.compareAndSet(key, none, 1)
-      yield* sql`UPDATE effect_emissary_store SET key_text = cast(key_text AS BLOB) WHERE key_text = 'a'`
-      assert.deepStrictEqual((yield* store.list()).keys, ["b"])
-    }).pipe(Effect.provide(onDatabase))
-  )
+      const rows = sql`SELECT * FROM effect_emissary_store`
+      const version = yield* store.compareAndSet("a", none, { secret: "hidden words" })
+      yield* sql`UPDATE effect_emissary_store SET ${change(sql)}`
+      const damaged = yield* rows
+
+      const error = yield* Effect.flip(store.get("a"))
+      assert.strictEqual(error.reason._tag, "Unreadable")
+      assert.match(error.message, message)
+      assert.notInclude(error.message, "hidden words")
+      const write = yield* Effect.flip(store.compareAndSet("a", none, 2))
+      assert.strictEqual(write._tag, name.includes("no text") ? "VersionedStoreError" : "VersionConflict")
+      assert.deepStrictEqual(yield* rows, damaged)
+      if (!name.includes("version")) yield* store.compareAndSet("a", Option.some(version), 2)
+      assert.isTrue(yield* store.delete("a"))
+      yield* store.compareAndSet("a", none, 3)
+    })
+  }
+
+  test("a row whose key is no text is not listed", onDatabase, function* () {
+    const sql = yield* SqlClient.SqlClient
+    const store = yield* VersionedStore.VersionedStore
+    for (const key of ["a", "b"]) yield* store.compareAndSet(key, none, 1)
+    yield* sql`UPDATE effect_emissary_store SET key_text = cast(key_text AS BLOB) WHERE key_text = 'a'`
+    assert.deepStrictEqual((yield* store.list()).keys, ["b"])
+  })
 
   it.effect("a conversation: newer head, newer wire, segments missing, cut or of another version", () =>
     Effect.gen(function* () {
@@ -172,24 +169,22 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
 })
 
 describe("CONV-9 errors are schemas and name the remedy", () => {
-  it.effect("ConversationConflict", () =>
-    Effect.gen(function* () {
-      const store = yield* ConversationStore.ConversationStore
-      const found = yield* store.save("chat", Conversation.empty, { expected: none })
-      const error = yield* Effect.flip(store.save("chat", Conversation.empty, { expected: Option.some("1-old") }))
-      assert.strictEqual(error._tag, "ConversationConflict")
-      assert.strictEqual(
-        error.message,
-        `conversation "chat" changed: expected version 1-old, found version ${found}. Load it again and apply the change to what you find`
-      )
-      const codec = Schema.toCodecJson(
-        Schema.Union([ConversationStore.ConversationConflict, ConversationStore.ConversationStoreError])
-      )
-      const json = Schema.encodeSync(codec)(error)
-      assert.deepStrictEqual(json, { _tag: "ConversationConflict", id: "chat", expected: "1-old", found })
-      assert.isTrue(Equal.equals(Schema.decodeSync(codec)(json), error))
-    }).pipe(Effect.provide(ConversationStore.layerMemory))
-  )
+  test("ConversationConflict", ConversationStore.layerMemory, function* () {
+    const store = yield* ConversationStore.ConversationStore
+    const found = yield* store.save("chat", Conversation.empty, { expected: none })
+    const error = yield* Effect.flip(store.save("chat", Conversation.empty, { expected: Option.some("1-old") }))
+    assert.strictEqual(error._tag, "ConversationConflict")
+    assert.strictEqual(
+      error.message,
+      `conversation "chat" changed: expected version 1-old, found version ${found}. Load it again and apply the change to what you find`
+    )
+    const codec = Schema.toCodecJson(
+      Schema.Union([ConversationStore.ConversationConflict, ConversationStore.ConversationStoreError])
+    )
+    const json = Schema.encodeSync(codec)(error)
+    assert.deepStrictEqual(json, { _tag: "ConversationConflict", id: "chat", expected: "1-old", found })
+    assert.isTrue(Equal.equals(Schema.decodeSync(codec)(json), error))
+  })
 
   it.effect("L8 secrets in options are refused, words of the application are not", () =>
     Effect.gen(function* () {
@@ -353,22 +348,20 @@ describe("CONV-9 databases", () => {
 })
 
 describe("L3 what was stored once is read for ever", () => {
-  it.effect("version 1 of the table, of heads and segments", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const golden = (name: string) => readFileSync(new URL(`./store/golden/v1/${name}`, import.meta.url), "utf8")
-      for (const statement of golden("table.sql").split(";\n")) yield* sql.unsafe(statement)
-      const program = Effect.gen(function* () {
-        const store = yield* ConversationStore.ConversationStore
-        assert.deepStrictEqual((yield* store.list()).ids, ["Ticket 7/é"])
-        const { conversation, version } = Option.getOrThrow(yield* store.load("Ticket 7/é"))
-        assert.deepStrictEqual(yield* Conversation.codec.encode(conversation), JSON.parse(golden("conversation.json")))
-        assert.strictEqual(version, "4-writer-4")
-        yield* store.append("Ticket 7/é", [yield* Message.tool({ callId: "a", name: "get_order", result: ok })], {
-          expected: version
-        })
+  test("version 1 of the table, of heads and segments", SqliteClient.layer({ filename: ":memory:" }), function* () {
+    const sql = yield* SqlClient.SqlClient
+    const golden = (name: string) => readFileSync(new URL(`./store/golden/v1/${name}`, import.meta.url), "utf8")
+    for (const statement of golden("table.sql").split(";\n")) yield* sql.unsafe(statement)
+    const program = Effect.gen(function* () {
+      const store = yield* ConversationStore.ConversationStore
+      assert.deepStrictEqual((yield* store.list()).ids, ["Ticket 7/é"])
+      const { conversation, version } = Option.getOrThrow(yield* store.load("Ticket 7/é"))
+      assert.deepStrictEqual(yield* Conversation.codec.encode(conversation), JSON.parse(golden("conversation.json")))
+      assert.strictEqual(version, "4-writer-4")
+      yield* store.append("Ticket 7/é", [yield* Message.tool({ callId: "a", name: "get_order", result: ok })], {
+        expected: version
       })
-      yield* Effect.provide(program, conversationsOn(VersionedStore.layerSql()))
-    }).pipe(Effect.provide(SqliteClient.layer({ filename: ":memory:" })))
-  )
+    })
+    yield* Effect.provide(program, conversationsOn(VersionedStore.layerSql()))
+  })
 })

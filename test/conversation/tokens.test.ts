@@ -6,6 +6,7 @@ import { Arbitraries } from "effect-emissary/testing"
 
 import { countTokens, encode } from "gpt-tokenizer/encoding/o200k_base"
 import { readdirSync, readFileSync } from "node:fs"
+import { test } from "../effect.ts"
 
 const folder = new URL("./corpus/", import.meta.url)
 const corpus = readdirSync(folder).map((name) => ({ name, text: readFileSync(new URL(name, folder), "utf8") }))
@@ -166,19 +167,17 @@ describe("CONV-5 estimatedSize", () => {
     }).pipe(sized)
   )
 
-  it.effect("each message is counted once for each counter", () =>
-    Effect.gen(function* () {
-      let counted = 0
-      const counter = { count: (text: string) => ((counted += 1), text.length) }
-      const self = yield* chat
-      const size = Effect.provide(Conversation.estimatedSize(self), TokenCounter.layer(counter))
-      yield* size
-      const before = counted
-      yield* size
-      assert.strictEqual(counted, before)
-      assert.notStrictEqual(yield* Conversation.estimatedSize(self), 0)
-    })
-  )
+  test("each message is counted once for each counter", function* () {
+    let counted = 0
+    const counter = { count: (text: string) => ((counted += 1), text.length) }
+    const self = yield* chat
+    const size = Effect.provide(Conversation.estimatedSize(self), TokenCounter.layer(counter))
+    yield* size
+    const before = counted
+    yield* size
+    assert.strictEqual(counted, before)
+    assert.notStrictEqual(yield* Conversation.estimatedSize(self), 0)
+  })
 
   it.effect("reports on what was longer are forgotten, also in storage", () =>
     Effect.gen(function* () {
@@ -204,12 +203,10 @@ describe("CONV-5 estimatedSize", () => {
     }).pipe(sized)
   )
 
-  it.effect.prop("L3 stale usage stays stale on the wire", [Arbitraries.conversation()], ([self]) =>
-    Effect.gen(function* () {
-      const { conversation } = yield* Effect.fromResult(Conversation.dropOldTurns(self, { keepRecent: 1 }))
-      const stored = yield* Conversation.codec.decode(yield* Conversation.codec.encode(conversation))
-      assert.strictEqual(isStale(stored), isStale(conversation))
-      assert.strictEqual(yield* Conversation.estimatedSize(stored), yield* Conversation.estimatedSize(conversation))
-    })
-  )
+  test.prop("L3 stale usage stays stale on the wire", [Arbitraries.conversation()], function* ([self]) {
+    const { conversation } = yield* Effect.fromResult(Conversation.dropOldTurns(self, { keepRecent: 1 }))
+    const stored = yield* Conversation.codec.decode(yield* Conversation.codec.encode(conversation))
+    assert.strictEqual(isStale(stored), isStale(conversation))
+    assert.strictEqual(yield* Conversation.estimatedSize(stored), yield* Conversation.estimatedSize(conversation))
+  })
 })

@@ -1,9 +1,10 @@
 import { readFileSync } from "node:fs"
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Equal, Redacted, Schema } from "effect"
 import { Conversation, Message, ToolResult, type PayloadError } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const user = (id: string, text = "Hello") => ({
   role: "user",
@@ -32,124 +33,110 @@ const issuesOf = (reason: PayloadError.Reason) => {
 }
 
 describe("CONV-8 wire", () => {
-  it.effect.prop("L3 decode is the inverse of encode, by value and by text", [Arbitraries.conversation()], ([self]) =>
-    Effect.gen(function* () {
+  test.prop(
+    "L3 decode is the inverse of encode, by value and by text",
+    [Arbitraries.conversation()],
+    function* ([self]) {
       const text = yield* Conversation.codec.encodeJson(self)
       const decoded = yield* Conversation.codec.decodeJson(text)
       assert(Equal.equals(decoded, self))
       assert.strictEqual(yield* Conversation.codec.encodeJson(decoded), text)
-    })
+    }
   )
 
-  it.effect("version 1 looks like this, for ever", () =>
-    Effect.gen(function* () {
-      const wire = { version: 1, tokenLimit: 8000, messages: [user("m1")] }
-      const self = yield* Conversation.codec.decode(wire)
-      assert.deepStrictEqual(yield* Conversation.codec.encode(self), wire)
-    })
-  )
+  test("version 1 looks like this, for ever", function* () {
+    const wire = { version: 1, tokenLimit: 8000, messages: [user("m1")] }
+    const self = yield* Conversation.codec.decode(wire)
+    assert.deepStrictEqual(yield* Conversation.codec.encode(self), wire)
+  })
 
-  it.effect("golden files of version 1 decode and encode unchanged, for ever", () =>
-    Effect.gen(function* () {
-      const file = new URL("../golden/wire/conversation-v1.wire.json", import.meta.url)
-      const wire: Schema.Json = JSON.parse(readFileSync(file, "utf8"))
-      const self = yield* Conversation.codec.decode(wire)
-      assert.deepStrictEqual<unknown>(yield* Conversation.codec.encode(self), wire)
-      assert.deepStrictEqual(pluck(Conversation.messages(self), "role"), [
-        "system",
-        "user",
-        "assistant",
-        "assistant",
-        "tool",
-        "tool",
-        "user"
-      ])
-    })
-  )
+  test("golden files of version 1 decode and encode unchanged, for ever", function* () {
+    const file = new URL("../golden/wire/conversation-v1.wire.json", import.meta.url)
+    const wire: Schema.Json = JSON.parse(readFileSync(file, "utf8"))
+    const self = yield* Conversation.codec.decode(wire)
+    assert.deepStrictEqual<unknown>(yield* Conversation.codec.encode(self), wire)
+    assert.deepStrictEqual(pluck(Conversation.messages(self), "role"), [
+      "system",
+      "user",
+      "assistant",
+      "assistant",
+      "tool",
+      "tool",
+      "user"
+    ])
+  })
 
-  it.effect("a newer or missing version reports the supported ones", () =>
-    Effect.gen(function* () {
-      for (const version of [2, "1", undefined]) {
-        const reason = yield* refused({ version, messages: [] })
-        assert(reason._tag === "UnsupportedVersion" || reason._tag === "Invalid", reason._tag)
-      }
-      const reason = yield* refused({ version: 2, messages: [] })
-      assert(reason._tag === "UnsupportedVersion")
-      assert.deepStrictEqual(reason.supported, [1])
-    })
-  )
+  test("a newer or missing version reports the supported ones", function* () {
+    for (const version of [2, "1", undefined]) {
+      const reason = yield* refused({ version, messages: [] })
+      assert(reason._tag === "UnsupportedVersion" || reason._tag === "Invalid", reason._tag)
+    }
+    const reason = yield* refused({ version: 2, messages: [] })
+    assert(reason._tag === "UnsupportedVersion")
+    assert.deepStrictEqual(reason.supported, [1])
+  })
 
-  it.effect("a history that breaks a law is refused with the path of the message", () =>
-    Effect.gen(function* () {
-      const refusedAt = (messages: ReadonlyArray<unknown>) => Effect.map(refused({ version: 1, messages }), issuesOf)
-      assert.deepStrictEqual(yield* refusedAt([user("1"), system]), ["/messages/1/role"])
-      assert.deepStrictEqual(yield* refusedAt([user("1"), result]), ["/messages/1"])
-      assert.deepStrictEqual(yield* refusedAt([user("1"), user("2", "")]), ["/messages/1/content"])
-      assert.isNotEmpty(yield* refusedAt([{ ...user("1"), role: "bot" }]))
-    })
-  )
+  test("a history that breaks a law is refused with the path of the message", function* () {
+    const refusedAt = (messages: ReadonlyArray<unknown>) => Effect.map(refused({ version: 1, messages }), issuesOf)
+    assert.deepStrictEqual(yield* refusedAt([user("1"), system]), ["/messages/1/role"])
+    assert.deepStrictEqual(yield* refusedAt([user("1"), result]), ["/messages/1"])
+    assert.deepStrictEqual(yield* refusedAt([user("1"), user("2", "")]), ["/messages/1/content"])
+    assert.isNotEmpty(yield* refusedAt([{ ...user("1"), role: "bot" }]))
+  })
 
-  it.effect("is strict: undeclared keys, hostile keys, bad dates", () =>
-    Effect.gen(function* () {
-      const excess = issuesOf(yield* refused({ version: 1, messages: [{ ...user("1"), extra: 1 }] }))
-      assert.deepStrictEqual(excess, ["/messages/0/extra"])
-      const hostile = JSON.parse(`{"version":1,"messages":[],"__proto__":{}}`)
-      assert.strictEqual((yield* refused(hostile))._tag, "ForbiddenKey")
-      const date = issuesOf(yield* refused({ version: 1, messages: [{ ...user("1"), createdAt: "yesterday" }] }))
-      assert.deepStrictEqual(date, ["/messages/0/createdAt"])
-    })
-  )
+  test("is strict: undeclared keys, hostile keys, bad dates", function* () {
+    const excess = issuesOf(yield* refused({ version: 1, messages: [{ ...user("1"), extra: 1 }] }))
+    assert.deepStrictEqual(excess, ["/messages/0/extra"])
+    const hostile = JSON.parse(`{"version":1,"messages":[],"__proto__":{}}`)
+    assert.strictEqual((yield* refused(hostile))._tag, "ForbiddenKey")
+    const date = issuesOf(yield* refused({ version: 1, messages: [{ ...user("1"), createdAt: "yesterday" }] }))
+    assert.deepStrictEqual(date, ["/messages/0/createdAt"])
+  })
 
-  it.effect("PAY-A messages are counted, by default and by call, on both ways", () =>
-    Effect.gen(function* () {
-      const messages = [user("1"), user("2"), user("3")]
-      const reason = yield* refused({ version: 1, messages }, { limits: { maxMessages: 2 } })
-      assert(reason._tag === "TooLarge")
-      assert.deepStrictEqual([reason.what, reason.limit, reason.found], ["messages", 2, 3])
-      const self = yield* Conversation.codec.decode({ version: 1, messages })
-      const error = yield* Effect.flip(Conversation.codec.encode(self, { limits: { maxMessages: 2 } }))
-      assert(error._tag === "PayloadError" && error.reason._tag === "TooLarge")
-    })
-  )
+  test("PAY-A messages are counted, by default and by call, on both ways", function* () {
+    const messages = [user("1"), user("2"), user("3")]
+    const reason = yield* refused({ version: 1, messages }, { limits: { maxMessages: 2 } })
+    assert(reason._tag === "TooLarge")
+    assert.deepStrictEqual([reason.what, reason.limit, reason.found], ["messages", 2, 3])
+    const self = yield* Conversation.codec.decode({ version: 1, messages })
+    const error = yield* Effect.flip(Conversation.codec.encode(self, { limits: { maxMessages: 2 } }))
+    assert(error._tag === "PayloadError" && error.reason._tag === "TooLarge")
+  })
 
-  it.effect("L8 secrets do not encode, the words of tools do", () =>
-    Effect.gen(function* () {
-      const call = Message.toolCallPart({ id: "call_1", name: "login", arguments: { password: "hunter2" } })
-      const spoken = yield* Conversation.addAssistant(Conversation.empty, [call]).pipe(
-        Effect.flatMap(
-          Conversation.addToolResult({ callId: "call_1", result: ToolResult.success({ access_token: "t" }) })
-        )
+  test("L8 secrets do not encode, the words of tools do", function* () {
+    const call = Message.toolCallPart({ id: "call_1", name: "login", arguments: { password: "hunter2" } })
+    const spoken = yield* Conversation.addAssistant(Conversation.empty, [call]).pipe(
+      Effect.flatMap(
+        Conversation.addToolResult({ callId: "call_1", result: ToolResult.success({ access_token: "t" }) })
       )
-      yield* Conversation.codec.encode(spoken)
-      const metadata = { api_key: "sk-1" }
-      const error = yield* Conversation.addUser(Conversation.empty, "x", { metadata }).pipe(
-        Effect.flatMap(Conversation.codec.encode),
-        Effect.flip
-      )
-      assert(error._tag === "PayloadError" && error.reason._tag === "Secret")
-      assert.strictEqual(error.reason.path, "/messages/0/metadata/api_key")
-      assert.notInclude(error.message, "sk-1")
-      // A value that a caller without types could pass
-      const redacted = { hidden: Redacted.make("sk-2") } as unknown as { readonly hidden: string }
-      const other = yield* Conversation.addUser(Conversation.empty, "x", { metadata: redacted }).pipe(
-        Effect.flatMap(Conversation.codec.encode),
-        Effect.flip
-      )
-      assert.notInclude(String(other.message), "sk-2")
-    })
-  )
+    )
+    yield* Conversation.codec.encode(spoken)
+    const metadata = { api_key: "sk-1" }
+    const error = yield* Conversation.addUser(Conversation.empty, "x", { metadata }).pipe(
+      Effect.flatMap(Conversation.codec.encode),
+      Effect.flip
+    )
+    assert(error._tag === "PayloadError" && error.reason._tag === "Secret")
+    assert.strictEqual(error.reason.path, "/messages/0/metadata/api_key")
+    assert.notInclude(error.message, "sk-1")
+    // A value that a caller without types could pass
+    const redacted = { hidden: Redacted.make("sk-2") } as unknown as { readonly hidden: string }
+    const other = yield* Conversation.addUser(Conversation.empty, "x", { metadata: redacted }).pipe(
+      Effect.flatMap(Conversation.codec.encode),
+      Effect.flip
+    )
+    assert.notInclude(String(other.message), "sk-2")
+  })
 
-  it.effect("embeds in other schemas", () =>
-    Effect.gen(function* () {
-      const Session = Schema.Struct({ user: Schema.String, chat: Conversation.Conversation })
-      const chat = yield* Conversation.addUser(Conversation.empty, "Hello")
-      const json = yield* Schema.encodeEffect(Session)({ user: "u", chat })
-      const session = yield* Schema.decodeUnknownEffect(Session)(JSON.parse(JSON.stringify(json)))
-      assert(Equal.equals(session.chat, chat))
-      const bad = yield* Effect.flip(
-        Schema.decodeEffect(Session)({ user: "u", chat: { version: 1, messages: [result] } })
-      )
-      assert.include(bad.message, "messages")
-    })
-  )
+  test("embeds in other schemas", function* () {
+    const Session = Schema.Struct({ user: Schema.String, chat: Conversation.Conversation })
+    const chat = yield* Conversation.addUser(Conversation.empty, "Hello")
+    const json = yield* Schema.encodeEffect(Session)({ user: "u", chat })
+    const session = yield* Schema.decodeUnknownEffect(Session)(JSON.parse(JSON.stringify(json)))
+    assert(Equal.equals(session.chat, chat))
+    const bad = yield* Effect.flip(
+      Schema.decodeEffect(Session)({ user: "u", chat: { version: 1, messages: [result] } })
+    )
+    assert.include(bad.message, "messages")
+  })
 })

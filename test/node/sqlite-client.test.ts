@@ -9,6 +9,7 @@ import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { makeDirectory } from "../conversation/store/directory.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const directory = makeDirectory()
 let files = 0
@@ -331,15 +332,13 @@ describe("HOUSE-6 SqliteClient: several connections to one file", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("the layer closes its connection, and the last one removes the journal", () =>
-    Effect.gen(function* () {
-      const filename = newFile()
-      const exit = yield* Effect.exit(Effect.provide(createItems, SqliteClient.layer({ filename })))
-      assert.isTrue(Exit.isSuccess(exit))
-      assert.isFalse(existsSync(`${filename}-wal`))
-      const database = new DatabaseSync(filename)
-      database.exec("BEGIN EXCLUSIVE; ROLLBACK")
-      database.close()
-    })
-  )
+  test("the layer closes its connection, and the last one removes the journal", function* () {
+    const filename = newFile()
+    const exit = yield* Effect.exit(Effect.provide(createItems, SqliteClient.layer({ filename })))
+    assert.isTrue(Exit.isSuccess(exit))
+    assert.isFalse(existsSync(`${filename}-wal`))
+    const database = new DatabaseSync(filename)
+    database.exec("BEGIN EXCLUSIVE; ROLLBACK")
+    database.close()
+  })
 })

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { Digest } from "effect-emissary/payload"
 import { createHash } from "node:crypto"
+import { test } from "../effect.ts"
 
 const canonical = (json: Schema.Json) => Result.getOrThrow(Digest.canonicalize(json))
 
@@ -117,26 +118,20 @@ describe("PAY-C digests", () => {
     [null, "74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b"]
   ]
   for (const [json, hex] of vectors) {
-    it.effect(`PAY-C sha256 of ${JSON.stringify(json)}`, () =>
-      Effect.gen(function* () {
-        assert.strictEqual(yield* Digest.sha256(json), `sha256:${hex}`)
-      })
-    )
+    test(`PAY-C sha256 of ${JSON.stringify(json)}`, function* () {
+      assert.strictEqual(yield* Digest.sha256(json), `sha256:${hex}`)
+    })
   }
 
-  it.effect("PAY-C the digest is that of the canonical text in UTF-8", () =>
-    Effect.gen(function* () {
-      const expected = createHash("sha256").update(`{"a":[1,0.5],"é":"😀"}`, "utf8").digest("hex")
-      assert.strictEqual(yield* Digest.sha256({ é: "😀", a: [1, 0.5] }), `sha256:${expected}`)
-    })
-  )
+  test("PAY-C the digest is that of the canonical text in UTF-8", function* () {
+    const expected = createHash("sha256").update(`{"a":[1,0.5],"é":"😀"}`, "utf8").digest("hex")
+    assert.strictEqual(yield* Digest.sha256({ é: "😀", a: [1, 0.5] }), `sha256:${expected}`)
+  })
 
-  it.effect("PAY-C L4 what has no canonical form fails in the error channel", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(Digest.sha256(["\ud800"]))
-      assert.strictEqual(error.reason._tag, "Invalid")
-    })
-  )
+  test("PAY-C L4 what has no canonical form fails in the error channel", function* () {
+    const error = yield* Effect.flip(Digest.sha256(["\ud800"]))
+    assert.strictEqual(error.reason._tag, "Invalid")
+  })
 })
 
 function double(bits: string): number {

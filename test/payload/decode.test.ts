@@ -3,6 +3,7 @@ import { Effect, Redacted, Result, Schema } from "effect"
 import * as untrusted from "#src/payload/internal/untrusted.ts"
 import { Limits, PayloadError } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
+import { test } from "../effect.ts"
 
 const decodeUnknown =
   <T>(codec: Schema.Decoder<T>) =>
@@ -23,128 +24,110 @@ const Order = Schema.Struct({
 })
 
 describe("PAY-A Invalid", () => {
-  it.effect("PAY-A every place, with what was expected and the kind of what was found", () =>
-    Effect.gen(function* () {
-      const input = { id: "", items: [{ sku: 1, qty: 1.5 }, "x", { sku: "a" }], note: false, "a/b": 1, kind: "old" }
-      assert.deepStrictEqual(yield* issuesOf(Json.decode(Order)(input)), [
-        ["/a~1b", "no such key", "number"],
-        ["/id", "a value with a length of at least 1", "string"],
-        ["/items/0/sku", "string", "number"],
-        ["/items/0/qty", "an integer", "number"],
-        ["/items/1", "object", "string"],
-        ["/items/2/qty", "a value", "nothing"],
-        ["/note", "string | null", "boolean"],
-        ["/kind", `"new" | "used"`, "string"]
-      ])
-    })
-  )
+  test("PAY-A every place, with what was expected and the kind of what was found", function* () {
+    const input = { id: "", items: [{ sku: 1, qty: 1.5 }, "x", { sku: "a" }], note: false, "a/b": 1, kind: "old" }
+    assert.deepStrictEqual(yield* issuesOf(Json.decode(Order)(input)), [
+      ["/a~1b", "no such key", "number"],
+      ["/id", "a value with a length of at least 1", "string"],
+      ["/items/0/sku", "string", "number"],
+      ["/items/0/qty", "an integer", "number"],
+      ["/items/1", "object", "string"],
+      ["/items/2/qty", "a value", "nothing"],
+      ["/note", "string | null", "boolean"],
+      ["/kind", `"new" | "used"`, "string"]
+    ])
+  })
 
-  it.effect("PAY-A paths begin at the caller's path, the root is empty", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* issuesOf(Json.decode(Schema.String)(1)), [["", "string", "number"]])
-      const inner = Json.decode(Schema.Struct({ a: Schema.String }), { path: "/tools/0", what: "tool" })
-      assert.deepStrictEqual(yield* issuesOf(inner({ a: [] })), [["/tools/0/a", "string", "array"]])
-    })
-  )
+  test("PAY-A paths begin at the caller's path, the root is empty", function* () {
+    assert.deepStrictEqual(yield* issuesOf(Json.decode(Schema.String)(1)), [["", "string", "number"]])
+    const inner = Json.decode(Schema.Struct({ a: Schema.String }), { path: "/tools/0", what: "tool" })
+    assert.deepStrictEqual(yield* issuesOf(inner({ a: [] })), [["/tools/0/a", "string", "array"]])
+  })
 
-  it.effect("PAY-A undeclared keys are refused by default and left out on demand", () =>
-    Effect.gen(function* () {
-      const A = Schema.Struct({ a: Schema.Int })
-      assert.deepStrictEqual(yield* issuesOf(Json.decode(A)({ a: 1, b: 2 })), [["/b", "no such key", "number"]])
-      assert.deepStrictEqual(yield* Json.decode(A, { onExcessProperty: "ignore" })({ a: 1, b: 2 }), { a: 1 })
-    })
-  )
+  test("PAY-A undeclared keys are refused by default and left out on demand", function* () {
+    const A = Schema.Struct({ a: Schema.Int })
+    assert.deepStrictEqual(yield* issuesOf(Json.decode(A)({ a: 1, b: 2 })), [["/b", "no such key", "number"]])
+    assert.deepStrictEqual(yield* Json.decode(A, { onExcessProperty: "ignore" })({ a: 1, b: 2 }), { a: 1 })
+  })
 
-  it.effect("PAY-A issues are bounded, the others counted", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(
-        Json.decode(Schema.Array(Schema.Int), { limits: { maxIssues: 2 } })(Array.from({ length: 1000 }, () => "x"))
-      )
-      assert(error.reason._tag === "Invalid")
-      assert.deepStrictEqual([error.reason.issues.length, error.reason.omitted], [2, 998])
-      assert.isBelow(error.message.length, 300)
-    })
-  )
+  test("PAY-A issues are bounded, the others counted", function* () {
+    const error = yield* Effect.flip(
+      Json.decode(Schema.Array(Schema.Int), { limits: { maxIssues: 2 } })(Array.from({ length: 1000 }, () => "x"))
+    )
+    assert(error.reason._tag === "Invalid")
+    assert.deepStrictEqual([error.reason.issues.length, error.reason.omitted], [2, 998])
+    assert.isBelow(error.message.length, 300)
+  })
 
-  it.effect("L2 no value is ever repeated in an error", () =>
-    Effect.gen(function* () {
-      const Secretive = Schema.Struct({
-        a: Schema.Int,
-        b: Schema.Literal("x"),
-        c: Schema.String.check(Schema.isMinLength(100)),
-        d: Schema.Union([Schema.Int, Schema.Boolean]),
-        e: Schema.FiniteFromString
-      })
-      const secret = "sk-hunter2"
-      const error = yield* Effect.flip(
-        decodeUnknown(Secretive)({ a: secret, b: secret, c: secret, d: secret, e: [secret], f: secret })
-      )
-      assert(error.reason._tag === "Invalid" && error.reason.issues.length >= 6)
-      assert.notInclude(JSON.stringify(error) + error.message + String(error), "hunter2")
+  test("L2 no value is ever repeated in an error", function* () {
+    const Secretive = Schema.Struct({
+      a: Schema.Int,
+      b: Schema.Literal("x"),
+      c: Schema.String.check(Schema.isMinLength(100)),
+      d: Schema.Union([Schema.Int, Schema.Boolean]),
+      e: Schema.FiniteFromString
     })
-  )
+    const secret = "sk-hunter2"
+    const error = yield* Effect.flip(
+      decodeUnknown(Secretive)({ a: secret, b: secret, c: secret, d: secret, e: [secret], f: secret })
+    )
+    assert(error.reason._tag === "Invalid" && error.reason.issues.length >= 6)
+    assert.notInclude(JSON.stringify(error) + error.message + String(error), "hunter2")
+  })
 
-  it.effect("PAY-A alternatives that fail in one place are one issue; members with a tag report their own places", () =>
-    Effect.gen(function* () {
-      const Id = Schema.Union([Schema.String.check(Schema.isMinLength(3)), Schema.Int])
-      const issues = yield* issuesOf(Json.decode(Schema.Struct({ id: Id }))({ id: true }))
-      assert.strictEqual(issues.length, 1)
-      assert.strictEqual(issues[0]?.[0], "/id")
-      const Name = Schema.Union([
-        Schema.String.check(Schema.isMinLength(3)),
-        Schema.String.check(Schema.isStartingWith("x"))
-      ])
-      const names = yield* issuesOf(Json.decode(Schema.Struct({ name: Name }))({ name: "ab" }))
-      assert.deepStrictEqual(names, [
-        ["/name", `a value with a length of at least 3 or a string starting with "x"`, "string"]
-      ])
-      const Shape = Schema.Union([
-        Schema.Struct({ type: Schema.Literal("circle"), r: Schema.Finite }),
-        Schema.Struct({ type: Schema.Literal("square"), side: Schema.Finite })
-      ])
-      assert.deepStrictEqual(yield* issuesOf(Json.decode(Shape)({ type: "square", side: "1" })), [
-        ["/side", "number", "string"]
-      ])
-    })
-  )
+  test("PAY-A alternatives that fail in one place are one issue; members with a tag report their own places", function* () {
+    const Id = Schema.Union([Schema.String.check(Schema.isMinLength(3)), Schema.Int])
+    const issues = yield* issuesOf(Json.decode(Schema.Struct({ id: Id }))({ id: true }))
+    assert.strictEqual(issues.length, 1)
+    assert.strictEqual(issues[0]?.[0], "/id")
+    const Name = Schema.Union([
+      Schema.String.check(Schema.isMinLength(3)),
+      Schema.String.check(Schema.isStartingWith("x"))
+    ])
+    const names = yield* issuesOf(Json.decode(Schema.Struct({ name: Name }))({ name: "ab" }))
+    assert.deepStrictEqual(names, [
+      ["/name", `a value with a length of at least 3 or a string starting with "x"`, "string"]
+    ])
+    const Shape = Schema.Union([
+      Schema.Struct({ type: Schema.Literal("circle"), r: Schema.Finite }),
+      Schema.Struct({ type: Schema.Literal("square"), side: Schema.Finite })
+    ])
+    assert.deepStrictEqual(yield* issuesOf(Json.decode(Shape)({ type: "square", side: "1" })), [
+      ["/side", "number", "string"]
+    ])
+  })
 
-  it.effect("PAY-A decodeJson and decodeUnknown apply limits and key rules first", () =>
-    Effect.gen(function* () {
-      const AnyJson = Schema.Record(Schema.String, Schema.Json)
-      const text = yield* Effect.flip(Json.decodeJson(AnyJson)(`{"__proto__":1}`))
-      const value = yield* Effect.flip(decodeUnknown(AnyJson)(JSON.parse(`{"__proto__":1}`)))
-      const deep = yield* Effect.flip(Json.decodeJson(AnyJson, { limits: { maxDepth: 1 } })(`{"a":[]}`))
-      assert.deepStrictEqual(
-        [text, value, deep].map((error) => error.reason._tag),
-        ["ForbiddenKey", "ForbiddenKey", "TooDeep"]
-      )
-    })
-  )
+  test("PAY-A decodeJson and decodeUnknown apply limits and key rules first", function* () {
+    const AnyJson = Schema.Record(Schema.String, Schema.Json)
+    const text = yield* Effect.flip(Json.decodeJson(AnyJson)(`{"__proto__":1}`))
+    const value = yield* Effect.flip(decodeUnknown(AnyJson)(JSON.parse(`{"__proto__":1}`)))
+    const deep = yield* Effect.flip(Json.decodeJson(AnyJson, { limits: { maxDepth: 1 } })(`{"a":[]}`))
+    assert.deepStrictEqual(
+      [text, value, deep].map((error) => error.reason._tag),
+      ["ForbiddenKey", "ForbiddenKey", "TooDeep"]
+    )
+  })
 
-  it.effect("L2 a recursive schema under the default depth never overflows", () =>
-    Effect.gen(function* () {
-      interface Tree {
-        readonly kids: ReadonlyArray<Tree>
-      }
-      const Tree: Schema.Codec<Tree> = Schema.Struct({ kids: Schema.Array(Schema.suspend(() => Tree)) })
-      const deep = `${`{"kids":[`.repeat(100_000)}${"]}".repeat(100_000)}`
-      assert.strictEqual((yield* Effect.flip(Json.decodeJson(Tree)(deep))).reason._tag, "TooDeep")
-    })
-  )
+  test("L2 a recursive schema under the default depth never overflows", function* () {
+    interface Tree {
+      readonly kids: ReadonlyArray<Tree>
+    }
+    const Tree: Schema.Codec<Tree> = Schema.Struct({ kids: Schema.Array(Schema.suspend(() => Tree)) })
+    const deep = `${`{"kids":[`.repeat(100_000)}${"]}".repeat(100_000)}`
+    assert.strictEqual((yield* Effect.flip(Json.decodeJson(Tree)(deep))).reason._tag, "TooDeep")
+  })
 
-  it.effect("PAY-A encode reports places too, and lets only JSON out", () =>
-    Effect.gen(function* () {
-      const Positive = Schema.Struct({ n: Schema.Int.check(Schema.isGreaterThan(0)) })
-      assert.deepStrictEqual(yield* issuesOf(Json.encode(Positive)({ n: -1 })), [
-        ["/n", "a value greater than 0", "number"]
-      ])
-      const Raw = Schema.Struct({ at: Schema.Date })
-      assert.strictEqual((yield* issuesOf(Json.encode(Raw)({ at: new Date(0) })))[0]?.[0], "/at")
-      const Hidden = Schema.Struct({ token: Schema.Redacted(Schema.String) })
-      const error = yield* Effect.flip(Json.encode(Hidden)({ token: Redacted.make("hunter2") }))
-      assert.notInclude(JSON.stringify(error) + error.message, "hunter2")
-    })
-  )
+  test("PAY-A encode reports places too, and lets only JSON out", function* () {
+    const Positive = Schema.Struct({ n: Schema.Int.check(Schema.isGreaterThan(0)) })
+    assert.deepStrictEqual(yield* issuesOf(Json.encode(Positive)({ n: -1 })), [
+      ["/n", "a value greater than 0", "number"]
+    ])
+    const Raw = Schema.Struct({ at: Schema.Date })
+    assert.strictEqual((yield* issuesOf(Json.encode(Raw)({ at: new Date(0) })))[0]?.[0], "/at")
+    const Hidden = Schema.Struct({ token: Schema.Redacted(Schema.String) })
+    const error = yield* Effect.flip(Json.encode(Hidden)({ token: Redacted.make("hunter2") }))
+    assert.notInclude(JSON.stringify(error) + error.message, "hunter2")
+  })
 })
 
 describe("L4 PayloadError", () => {
@@ -163,52 +146,44 @@ describe("L4 PayloadError", () => {
     PayloadError.Reason.cases.Secret.make({ path: "/a", key: "a", kind: "key" })
   ]
   for (const reason of reasons) {
-    it.effect(`L4 ${reason._tag} travels as JSON and keeps its message`, () =>
-      Effect.gen(function* () {
-        const error = new PayloadError.PayloadError({ what: "agent", reason })
-        const codec = Schema.fromJsonString(Schema.toCodecJson(PayloadError.PayloadError))
-        const back = yield* Schema.decodeEffect(codec)(yield* Schema.encodeEffect(codec)(error))
-        assert.instanceOf(back, PayloadError.PayloadError)
-        assert.strictEqual(back.reason._tag, reason._tag)
-        assert.strictEqual(back.message, error.message)
-        assert.include(back.message, "agent at ")
-      })
-    )
+    test(`L4 ${reason._tag} travels as JSON and keeps its message`, function* () {
+      const error = new PayloadError.PayloadError({ what: "agent", reason })
+      const codec = Schema.fromJsonString(Schema.toCodecJson(PayloadError.PayloadError))
+      const back = yield* Schema.decodeEffect(codec)(yield* Schema.encodeEffect(codec)(error))
+      assert.instanceOf(back, PayloadError.PayloadError)
+      assert.strictEqual(back.reason._tag, reason._tag)
+      assert.strictEqual(back.message, error.message)
+      assert.include(back.message, "agent at ")
+    })
   }
 
-  it.effect("L4 one reason is handled with catchReason", () =>
-    Effect.gen(function* () {
-      const limit = yield* Json.decodeJson(Schema.Json)("[[]]").pipe(
-        Effect.provide(Limits.layer({ maxDepth: 1 })),
-        Effect.catchReason("PayloadError", "TooDeep", (reason) => Effect.succeed(reason.limit))
-      )
-      assert.strictEqual(limit, 1)
-    })
-  )
+  test("L4 one reason is handled with catchReason", function* () {
+    const limit = yield* Json.decodeJson(Schema.Json)("[[]]").pipe(
+      Effect.provide(Limits.layer({ maxDepth: 1 })),
+      Effect.catchReason("PayloadError", "TooDeep", (reason) => Effect.succeed(reason.limit))
+    )
+    assert.strictEqual(limit, 1)
+  })
 })
 
 describe("PAY-A Limits", () => {
-  it.effect("PAY-A defaults, the reference, and an override for one call", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* Limits.resolve(), Limits.defaults)
-      const set = Effect.provideService(Limits.Limits, { ...Limits.defaults, maxDepth: 3, maxNodes: 5 })
-      assert.deepInclude(yield* set(Limits.resolve({ maxNodes: 7 })), { maxDepth: 3, maxNodes: 7 })
-      const unset = { maxNodes: undefined } as unknown as Partial<Limits.Limits>
-      assert.strictEqual((yield* Limits.resolve(unset)).maxNodes, Limits.defaults.maxNodes)
-      assert.strictEqual((yield* Limits.resolve({ maxDepth: Number.NaN })).maxDepth, Limits.defaults.maxDepth)
-    })
-  )
+  test("PAY-A defaults, the reference, and an override for one call", function* () {
+    assert.deepStrictEqual(yield* Limits.resolve(), Limits.defaults)
+    const set = Effect.provideService(Limits.Limits, { ...Limits.defaults, maxDepth: 3, maxNodes: 5 })
+    assert.deepInclude(yield* set(Limits.resolve({ maxNodes: 7 })), { maxDepth: 3, maxNodes: 7 })
+    const unset = { maxNodes: undefined } as unknown as Partial<Limits.Limits>
+    assert.strictEqual((yield* Limits.resolve(unset)).maxNodes, Limits.defaults.maxNodes)
+    assert.strictEqual((yield* Limits.resolve({ maxDepth: Number.NaN })).maxDepth, Limits.defaults.maxDepth)
+  })
 
-  it.effect("PAY-A counts of tools and messages", () =>
-    Effect.gen(function* () {
-      const at = { what: "agent", path: "/tools" }
-      yield* untrusted.checkCount("tools", 256, at)
-      const error = yield* Effect.flip(untrusted.checkCount("tools", 257, at))
-      assert.deepInclude(error.reason, { what: "tools", limit: 256, found: 257, path: "/tools" })
-      const messages = untrusted.checkCount("messages", 3, { what: "c", path: "/messages", limits: { maxMessages: 2 } })
-      assert.deepInclude((yield* Effect.flip(messages)).reason, { what: "messages", limit: 2, found: 3 })
-    })
-  )
+  test("PAY-A counts of tools and messages", function* () {
+    const at = { what: "agent", path: "/tools" }
+    yield* untrusted.checkCount("tools", 256, at)
+    const error = yield* Effect.flip(untrusted.checkCount("tools", 257, at))
+    assert.deepInclude(error.reason, { what: "tools", limit: 256, found: 257, path: "/tools" })
+    const messages = untrusted.checkCount("messages", 3, { what: "c", path: "/messages", limits: { maxMessages: 2 } })
+    assert.deepInclude((yield* Effect.flip(messages)).reason, { what: "messages", limit: 2, found: 3 })
+  })
 })
 
 describe("L2 Names", () => {

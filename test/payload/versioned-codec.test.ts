@@ -3,6 +3,7 @@ import { Effect, Redacted, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
 import { Json, VersionedCodec } from "effect-emissary/payload"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const decodeUnknown =
   <T>(codec: Schema.Decoder<T>) =>
@@ -108,22 +109,20 @@ const reasonOf = <A, E>(effect: Effect.Effect<A, PayloadError.PayloadError | E>)
   })
 
 describe("PAY-B reading", () => {
-  it.effect("PAY-B every version is read through the chain", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* codec.decode({ version: 1, name: "a", tools: ["t"], unknown: true }), {
-        name: "a",
-        tools: [{ name: "t", description: "", tags: [] }],
-        options: {}
-      })
-      assert.deepStrictEqual(yield* codec.decode({ version: 2, name: "a", tools: [{ name: "t", description: "d" }] }), {
-        name: "a",
-        tools: [{ name: "t", description: "d", tags: [] }],
-        options: {}
-      })
-      assert.deepStrictEqual(yield* codec.decode({ version: 3, ...full }), full)
-      assert.deepStrictEqual([codec.versions, codec.current], [[1, 2, 3], 3])
+  test("PAY-B every version is read through the chain", function* () {
+    assert.deepStrictEqual(yield* codec.decode({ version: 1, name: "a", tools: ["t"], unknown: true }), {
+      name: "a",
+      tools: [{ name: "t", description: "", tags: [] }],
+      options: {}
     })
-  )
+    assert.deepStrictEqual(yield* codec.decode({ version: 2, name: "a", tools: [{ name: "t", description: "d" }] }), {
+      name: "a",
+      tools: [{ name: "t", description: "d", tags: [] }],
+      options: {}
+    })
+    assert.deepStrictEqual(yield* codec.decode({ version: 3, ...full }), full)
+    assert.deepStrictEqual([codec.versions, codec.current], [[1, 2, 3], 3])
+  })
 
   const tags: ReadonlyArray<
     readonly [name: string, json: unknown, found: string | number | boolean | null, mention: string]
@@ -140,58 +139,48 @@ describe("PAY-B reading", () => {
     ["an object", { version: { a: 3 } }, null, "got object"]
   ]
   for (const [name, input, found, mention] of tags) {
-    it.effect(`PAY-B L3 UnsupportedVersion: the tag is ${name}`, () =>
-      Effect.gen(function* () {
-        for (const effect of [codec.decode(input), codec.decodeJson(json(input))]) {
-          const error = yield* Effect.flip(effect)
-          assert.deepInclude(error.reason, {
-            _tag: "UnsupportedVersion",
-            field: "version",
-            found,
-            supported: [1, 2, 3]
-          })
-          for (const part of ["toy", "version", mention, "1, 2, 3"]) assert.include(error.message, part)
-        }
-      })
-    )
-  }
-
-  it.effect("PAY-B L2 an inherited field is no tag", () =>
-    Effect.gen(function* () {
-      const odd = VersionedCodec.make({ what: "odd", field: "constructor", type: Toy, arms: [v3] })
-      assert.deepInclude(yield* reasonOf(odd.decode({})), { _tag: "UnsupportedVersion", kind: "nothing" })
-    })
-  )
-
-  it.effect("PAY-B what is no object is Invalid at the root", () =>
-    Effect.gen(function* () {
-      for (const input of [[], null, "x", 3]) {
-        const reason = yield* reasonOf(codec.decode(input))
-        assert(reason._tag === "Invalid")
-        assert.strictEqual(reason.issues[0]?.path, "")
+    test(`PAY-B L3 UnsupportedVersion: the tag is ${name}`, function* () {
+      for (const effect of [codec.decode(input), codec.decodeJson(json(input))]) {
+        const error = yield* Effect.flip(effect)
+        assert.deepInclude(error.reason, {
+          _tag: "UnsupportedVersion",
+          field: "version",
+          found,
+          supported: [1, 2, 3]
+        })
+        for (const part of ["toy", "version", mention, "1, 2, 3"]) assert.include(error.message, part)
       }
     })
-  )
+  }
 
-  it.effect("PAY-B the tag decides whose fields the errors name", () =>
-    Effect.gen(function* () {
-      const two = yield* reasonOf(codec.decode({ version: 2, name: 1, tools: [{ name: "t" }], options: {} }))
-      assert(two._tag === "Invalid")
-      assert.deepStrictEqual(pluck(two.issues, "path"), ["/options", "/name", "/tools/0/description"])
-      const one = yield* reasonOf(codec.decode({ version: 1, name: "a", tools: ["t", "t"] }))
-      assert(one._tag === "Invalid")
-      assert.strictEqual(one.issues[0]?.path, "/tools")
-    })
-  )
+  test("PAY-B L2 an inherited field is no tag", function* () {
+    const odd = VersionedCodec.make({ what: "odd", field: "constructor", type: Toy, arms: [v3] })
+    assert.deepInclude(yield* reasonOf(odd.decode({})), { _tag: "UnsupportedVersion", kind: "nothing" })
+  })
 
-  it.effect("PAY-A L2 limits and key rules come before the tag", () =>
-    Effect.gen(function* () {
-      assert.strictEqual((yield* reasonOf(codec.decodeJson(`{"version":9,"__proto__":1}`)))._tag, "ForbiddenKey")
-      assert.strictEqual((yield* reasonOf(codec.decodeJson("{}", { limits: { maxBytes: 1 } })))._tag, "TooLarge")
-      assert.strictEqual((yield* reasonOf(codec.decode({ a: [] }, { limits: { maxDepth: 1 } })))._tag, "TooDeep")
-      assert.strictEqual((yield* reasonOf(codec.decodeJson("{")))._tag, "NotJson")
-    })
-  )
+  test("PAY-B what is no object is Invalid at the root", function* () {
+    for (const input of [[], null, "x", 3]) {
+      const reason = yield* reasonOf(codec.decode(input))
+      assert(reason._tag === "Invalid")
+      assert.strictEqual(reason.issues[0]?.path, "")
+    }
+  })
+
+  test("PAY-B the tag decides whose fields the errors name", function* () {
+    const two = yield* reasonOf(codec.decode({ version: 2, name: 1, tools: [{ name: "t" }], options: {} }))
+    assert(two._tag === "Invalid")
+    assert.deepStrictEqual(pluck(two.issues, "path"), ["/options", "/name", "/tools/0/description"])
+    const one = yield* reasonOf(codec.decode({ version: 1, name: "a", tools: ["t", "t"] }))
+    assert(one._tag === "Invalid")
+    assert.strictEqual(one.issues[0]?.path, "/tools")
+  })
+
+  test("PAY-A L2 limits and key rules come before the tag", function* () {
+    assert.strictEqual((yield* reasonOf(codec.decodeJson(`{"version":9,"__proto__":1}`)))._tag, "ForbiddenKey")
+    assert.strictEqual((yield* reasonOf(codec.decodeJson("{}", { limits: { maxBytes: 1 } })))._tag, "TooLarge")
+    assert.strictEqual((yield* reasonOf(codec.decode({ a: [] }, { limits: { maxDepth: 1 } })))._tag, "TooDeep")
+    assert.strictEqual((yield* reasonOf(codec.decodeJson("{")))._tag, "NotJson")
+  })
 })
 
 describe("PAY-B writing", () => {
@@ -201,128 +190,110 @@ describe("PAY-B writing", () => {
       return error
     })
 
-  it.effect("PAY-B the newest version unless asked for another one", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* codec.encode(full), { version: 3, ...full })
-      const plain = { name: "a", tools: [{ name: "t", description: "", tags: [] }], options: {} }
-      assert.deepStrictEqual(yield* codec.encode(plain, { version: 1 }), { version: 1, name: "a", tools: ["t"] })
-      assert.strictEqual(
-        yield* codec.encodeJson(plain, { version: 1, indent: 1 }),
-        JSON.stringify({ version: 1, name: "a", tools: ["t"] }, undefined, 1)
+  test("PAY-B the newest version unless asked for another one", function* () {
+    assert.deepStrictEqual(yield* codec.encode(full), { version: 3, ...full })
+    const plain = { name: "a", tools: [{ name: "t", description: "", tags: [] }], options: {} }
+    assert.deepStrictEqual(yield* codec.encode(plain, { version: 1 }), { version: 1, name: "a", tools: ["t"] })
+    assert.strictEqual(
+      yield* codec.encodeJson(plain, { version: 1, indent: 1 }),
+      JSON.stringify({ version: 1, name: "a", tools: ["t"] }, undefined, 1)
+    )
+    assert.deepInclude(yield* reasonOf(codec.encode(full, { version: 7 })), {
+      _tag: "UnsupportedVersion",
+      found: 7,
+      supported: [1, 2, 3]
+    })
+  })
+
+  test("PAY-B LossyEncoding names every loss", function* () {
+    const error = yield* lossyOf(codec.encode(full, { version: 1 }))
+    assert.deepStrictEqual(error.losses, [
+      { path: "/options", what: "options" },
+      { path: "/tools/0/tags", what: "tags" },
+      { path: "/tools/0/description", what: "description" }
+    ])
+    assert.strictEqual(error.version, 1)
+    for (const part of ["toy", "version 1", "description", "/tools/0/tags", "allowLoss"]) {
+      assert.include(error.message, part)
+    }
+  })
+
+  test("PAY-B allowLoss allows exactly what it lists", function* () {
+    const left = (allowLoss: ReadonlyArray<string | PayloadError.Loss>) =>
+      Effect.map(lossyOf(codec.encode(full, { version: 1, allowLoss })), (error) =>
+        error.losses.map((loss) => loss.path)
       )
-      assert.deepInclude(yield* reasonOf(codec.encode(full, { version: 7 })), {
-        _tag: "UnsupportedVersion",
-        found: 7,
-        supported: [1, 2, 3]
-      })
-    })
-  )
+    assert.deepStrictEqual(yield* left(["/options"]), ["/tools/0/tags", "/tools/0/description"])
+    assert.deepStrictEqual(yield* left(["/options", "/tools/*/tags"]), ["/tools/0/description"])
+    assert.deepStrictEqual(yield* left([{ path: "/options", what: "options" }, "/**/tags"]), ["/tools/0/description"])
+    // Not a prefix, not another word for it, not another place, not the root.
+    const nothing = ["/tools", "/tools/0", "/tools/1/tags", "", { path: "/options", what: "all options" }]
+    assert.strictEqual((yield* left(nothing)).length, 3)
+    const error = yield* lossyOf(codec.encode(full, { version: 1 }))
+    const wire = yield* codec.encode(full, { version: 1, allowLoss: [...error.losses, "/unneeded"] })
+    assert.deepStrictEqual(wire, { version: 1, name: "a", tools: ["t", "u"] })
+  })
 
-  it.effect("PAY-B LossyEncoding names every loss", () =>
-    Effect.gen(function* () {
-      const error = yield* lossyOf(codec.encode(full, { version: 1 }))
-      assert.deepStrictEqual(error.losses, [
-        { path: "/options", what: "options" },
-        { path: "/tools/0/tags", what: "tags" },
-        { path: "/tools/0/description", what: "description" }
-      ])
-      assert.strictEqual(error.version, 1)
-      for (const part of ["toy", "version 1", "description", "/tools/0/tags", "allowLoss"]) {
-        assert.include(error.message, part)
-      }
-    })
-  )
+  test("PAY-B an arm may refuse what makes no sense in its version", function* () {
+    const reason = yield* reasonOf(codec.encode({ ...full, name: "nameless" }, { version: 1 }))
+    assert(reason._tag === "Invalid")
+    assert.strictEqual(reason.issues[0]?.path, "/name")
+  })
 
-  it.effect("PAY-B allowLoss allows exactly what it lists", () =>
-    Effect.gen(function* () {
-      const left = (allowLoss: ReadonlyArray<string | PayloadError.Loss>) =>
-        Effect.map(lossyOf(codec.encode(full, { version: 1, allowLoss })), (error) =>
-          error.losses.map((loss) => loss.path)
-        )
-      assert.deepStrictEqual(yield* left(["/options"]), ["/tools/0/tags", "/tools/0/description"])
-      assert.deepStrictEqual(yield* left(["/options", "/tools/*/tags"]), ["/tools/0/description"])
-      assert.deepStrictEqual(yield* left([{ path: "/options", what: "options" }, "/**/tags"]), ["/tools/0/description"])
-      // Not a prefix, not another word for it, not another place, not the root.
-      const nothing = ["/tools", "/tools/0", "/tools/1/tags", "", { path: "/options", what: "all options" }]
-      assert.strictEqual((yield* left(nothing)).length, 3)
-      const error = yield* lossyOf(codec.encode(full, { version: 1 }))
-      const wire = yield* codec.encode(full, { version: 1, allowLoss: [...error.losses, "/unneeded"] })
-      assert.deepStrictEqual(wire, { version: 1, name: "a", tools: ["t", "u"] })
-    })
-  )
+  test("L2 forbidden keys are refused on the way out", function* () {
+    const options: Toy["options"] = { a: { constructor: { prototype: 1 } } }
+    const reason = yield* reasonOf(codec.encode({ ...full, options }))
+    assert.deepInclude(reason, { _tag: "ForbiddenKey", path: "/options/a/constructor" })
+  })
 
-  it.effect("PAY-B an arm may refuse what makes no sense in its version", () =>
-    Effect.gen(function* () {
-      const reason = yield* reasonOf(codec.encode({ ...full, name: "nameless" }, { version: 1 }))
-      assert(reason._tag === "Invalid")
-      assert.strictEqual(reason.issues[0]?.path, "/name")
-    })
-  )
+  test("L8 secret keys are refused on the way out, except where keys are data, and read without complaint", function* () {
+    const toy = { ...full, options: { headers: [{ "X-Api-Key": "hunter2" }] } }
+    const error = yield* Effect.flip(codec.encode(toy))
+    assert(error._tag === "PayloadError")
+    assert.deepInclude(error.reason, { _tag: "Secret", path: "/options/headers/0/X-Api-Key", key: "X-Api-Key" })
+    assert.notInclude(json(error) + error.message, "hunter2")
+    yield* codec.encode({ ...full, options: { data: { password: "name of a parameter" }, max_tokens: 1 } })
+    assert.deepStrictEqual(yield* codec.decode({ version: 3, ...toy }), toy)
+  })
 
-  it.effect("L2 forbidden keys are refused on the way out", () =>
-    Effect.gen(function* () {
-      const options: Toy["options"] = { a: { constructor: { prototype: 1 } } }
-      const reason = yield* reasonOf(codec.encode({ ...full, options }))
-      assert.deepInclude(reason, { _tag: "ForbiddenKey", path: "/options/a/constructor" })
+  test("L8 Redacted values are refused even where a schema would unwrap them", function* () {
+    const Account = Schema.Struct({ pin: Schema.RedactedFromValue(Schema.String) })
+    const arm = VersionedCodec.arm({
+      version: 1,
+      wire: Schema.Struct({ version: Schema.Literal(1), ...Account.fields }),
+      toCurrent: ({ pin }) => Effect.succeed({ pin }),
+      fromCurrent: ({ pin }: typeof Account.Type) => VersionedCodec.lossless({ version: 1 as const, pin })
     })
-  )
+    const accounts = VersionedCodec.make({ what: "account", field: "version", type: Account, arms: [arm] })
+    const error = yield* Effect.flip(accounts.encodeJson({ pin: Redacted.make("hunter2") }))
+    assert(error._tag === "PayloadError")
+    assert.deepInclude(error.reason, { _tag: "Secret", path: "/pin", kind: "redacted" })
+    assert.notInclude(json(error) + error.message, "hunter2")
+  })
 
-  it.effect("L8 secret keys are refused on the way out, except where keys are data, and read without complaint", () =>
-    Effect.gen(function* () {
-      const toy = { ...full, options: { headers: [{ "X-Api-Key": "hunter2" }] } }
-      const error = yield* Effect.flip(codec.encode(toy))
-      assert(error._tag === "PayloadError")
-      assert.deepInclude(error.reason, { _tag: "Secret", path: "/options/headers/0/X-Api-Key", key: "X-Api-Key" })
-      assert.notInclude(json(error) + error.message, "hunter2")
-      yield* codec.encode({ ...full, options: { data: { password: "name of a parameter" }, max_tokens: 1 } })
-      assert.deepStrictEqual(yield* codec.decode({ version: 3, ...toy }), toy)
+  test("L8 Redacted values are refused even where an arm unwraps them", function* () {
+    const Account = Schema.Struct({ pin: Schema.Redacted(Schema.String) })
+    const arm = VersionedCodec.arm({
+      version: 1,
+      wire: Schema.Struct({ version: Schema.Literal(1), pin: Schema.String }),
+      toCurrent: ({ pin }) => Effect.succeed({ pin: Redacted.make(pin) }),
+      fromCurrent: ({ pin }: typeof Account.Type) =>
+        VersionedCodec.lossless({ version: 1 as const, pin: Redacted.value(pin) })
     })
-  )
+    const accounts = VersionedCodec.make({ what: "account", field: "version", type: Account, arms: [arm] })
+    const reason = yield* reasonOf(accounts.encode({ pin: Redacted.make("hunter2") }))
+    assert.deepInclude(reason, { _tag: "Secret", path: "/pin", kind: "redacted" })
+  })
 
-  it.effect("L8 Redacted values are refused even where a schema would unwrap them", () =>
-    Effect.gen(function* () {
-      const Account = Schema.Struct({ pin: Schema.RedactedFromValue(Schema.String) })
-      const arm = VersionedCodec.arm({
-        version: 1,
-        wire: Schema.Struct({ version: Schema.Literal(1), ...Account.fields }),
-        toCurrent: ({ pin }) => Effect.succeed({ pin }),
-        fromCurrent: ({ pin }: typeof Account.Type) => VersionedCodec.lossless({ version: 1 as const, pin })
-      })
-      const accounts = VersionedCodec.make({ what: "account", field: "version", type: Account, arms: [arm] })
-      const error = yield* Effect.flip(accounts.encodeJson({ pin: Redacted.make("hunter2") }))
-      assert(error._tag === "PayloadError")
-      assert.deepInclude(error.reason, { _tag: "Secret", path: "/pin", kind: "redacted" })
-      assert.notInclude(json(error) + error.message, "hunter2")
-    })
-  )
-
-  it.effect("L8 Redacted values are refused even where an arm unwraps them", () =>
-    Effect.gen(function* () {
-      const Account = Schema.Struct({ pin: Schema.Redacted(Schema.String) })
-      const arm = VersionedCodec.arm({
-        version: 1,
-        wire: Schema.Struct({ version: Schema.Literal(1), pin: Schema.String }),
-        toCurrent: ({ pin }) => Effect.succeed({ pin: Redacted.make(pin) }),
-        fromCurrent: ({ pin }: typeof Account.Type) =>
-          VersionedCodec.lossless({ version: 1 as const, pin: Redacted.value(pin) })
-      })
-      const accounts = VersionedCodec.make({ what: "account", field: "version", type: Account, arms: [arm] })
-      const reason = yield* reasonOf(accounts.encode({ pin: Redacted.make("hunter2") }))
-      assert.deepInclude(reason, { _tag: "Secret", path: "/pin", kind: "redacted" })
-    })
-  )
-
-  it.effect("L4 arms that contradict each other are bugs", () =>
-    Effect.gen(function* () {
-      const twice = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [v3, v3] })
-      const none = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [] })
-      const wrong = VersionedCodec.make({ what: "toy", field: "v", type: Toy, arms: [v3] })
-      for (const effect of [twice.encode(full), none.decode({ version: 1 }), wrong.encode(full)]) {
-        const exit = yield* Effect.exit(effect as Effect.Effect<unknown, unknown>)
-        assert(exit._tag === "Failure" && exit.cause.reasons.every((reason) => reason._tag === "Die"))
-      }
-    })
-  )
+  test("L4 arms that contradict each other are bugs", function* () {
+    const twice = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [v3, v3] })
+    const none = VersionedCodec.make({ what: "toy", field: "version", type: Toy, arms: [] })
+    const wrong = VersionedCodec.make({ what: "toy", field: "v", type: Toy, arms: [v3] })
+    for (const effect of [twice.encode(full), none.decode({ version: 1 }), wrong.encode(full)]) {
+      const exit = yield* Effect.exit(effect as Effect.Effect<unknown, unknown>)
+      assert(exit._tag === "Failure" && exit.cause.reasons.every((reason) => reason._tag === "Die"))
+    }
+  })
 })
 
 describe("PAY-B laws", () => {
@@ -362,37 +333,33 @@ describe("PAY-B laws", () => {
 describe("PAY-B embedding", () => {
   const Box = Schema.Struct({ toys: Schema.Array(codec.schema) })
 
-  it.effect("PAY-B old versions inside of other data are read, the newest is written", () =>
-    Effect.gen(function* () {
-      const box = yield* decodeUnknown(Box)({ toys: [{ version: 1, name: "a", tools: ["t"] }] })
-      assert.strictEqual(box.toys[0]?.tools[0]?.name, "t")
-      const wire = yield* Json.encode(Box)(box)
-      assert.deepStrictEqual(wire, {
-        toys: [{ version: 3, name: "a", tools: [{ name: "t", description: "", tags: [] }], options: {} }]
-      })
+  test("PAY-B old versions inside of other data are read, the newest is written", function* () {
+    const box = yield* decodeUnknown(Box)({ toys: [{ version: 1, name: "a", tools: ["t"] }] })
+    assert.strictEqual(box.toys[0]?.tools[0]?.name, "t")
+    const wire = yield* Json.encode(Box)(box)
+    assert.deepStrictEqual(wire, {
+      toys: [{ version: 3, name: "a", tools: [{ name: "t", description: "", tags: [] }], options: {} }]
     })
-  )
+  })
 
-  it.effect("PAY-B errors inside keep their places, kinds and versions", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(
-        decodeUnknown(Box)({
-          toys: [{ version: 3, ...full, name: 1 }, { version: 9 }, { version: 2, name: "b" }]
-        })
-      )
-      assert(error.reason._tag === "Invalid")
-      assert.deepStrictEqual(
-        error.reason.issues.map((issue) => [issue.path, issue.found]),
-        [
-          ["/toys/0/name", "number"],
-          ["/toys/1/version", "9"],
-          ["/toys/2/tools", "nothing"]
-        ]
-      )
-      assert.strictEqual(error.reason.issues[0]?.expected, "string")
-      assert.include(error.reason.issues[1]?.expected, "supported version")
-    })
-  )
+  test("PAY-B errors inside keep their places, kinds and versions", function* () {
+    const error = yield* Effect.flip(
+      decodeUnknown(Box)({
+        toys: [{ version: 3, ...full, name: 1 }, { version: 9 }, { version: 2, name: "b" }]
+      })
+    )
+    assert(error.reason._tag === "Invalid")
+    assert.deepStrictEqual(
+      error.reason.issues.map((issue) => [issue.path, issue.found]),
+      [
+        ["/toys/0/name", "number"],
+        ["/toys/1/version", "9"],
+        ["/toys/2/tools", "nothing"]
+      ]
+    )
+    assert.strictEqual(error.reason.issues[0]?.expected, "string")
+    assert.include(error.reason.issues[1]?.expected, "supported version")
+  })
 })
 
 /** Generated keys may by chance be refused ones; nothing else may be refused. */

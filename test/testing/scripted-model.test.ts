@@ -6,6 +6,7 @@ import type { Limits } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
+import { test } from "../effect.ts"
 
 const collect = (prompt: Prompt.RawInput) => Stream.runCollect(LanguageModel.streamText({ prompt }))
 
@@ -79,69 +80,65 @@ describe("ScriptedModel", () => {
     )
   )
 
-  it.effect("TEST-1 streams the same turn in chunks, code points kept whole", () =>
-    Effect.gen(function* () {
-      const turn: ScriptedModel.Turn = {
-        reasoning: { text: "let me think", metadata: { anthropic: { signature: "s1" } } },
-        text: "ab😀cd",
-        files: [{ mediaType: "image/png", data: "AAAA" }]
-      }
-      const parts = yield* scripted([turn], collect("x"), { chunkSize: 3 })
-      assert.deepStrictEqual(
-        parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])),
-        ["ab😀", "cd"]
-      )
-      assert.strictEqual(joined(parts, "reasoning-delta"), "let me think")
-      assert.deepStrictEqual(
-        parts.flatMap((part) => (part.type === "reasoning-end" ? [part.metadata] : [])),
-        [{ anthropic: { signature: "s1" } }]
-      )
-      assert.strictEqual(parts.at(-1)?.type, "finish")
-      const whole = yield* scripted([turn], LanguageModel.generateText({ prompt: "x" }))
-      assert.deepStrictEqual(pluck(whole.content, "type"), ["reasoning", "text", "file", "finish"])
-      assert.strictEqual(whole.text, "ab😀cd")
-    })
-  )
+  test("TEST-1 streams the same turn in chunks, code points kept whole", function* () {
+    const turn: ScriptedModel.Turn = {
+      reasoning: { text: "let me think", metadata: { anthropic: { signature: "s1" } } },
+      text: "ab😀cd",
+      files: [{ mediaType: "image/png", data: "AAAA" }]
+    }
+    const parts = yield* scripted([turn], collect("x"), { chunkSize: 3 })
+    assert.deepStrictEqual(
+      parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])),
+      ["ab😀", "cd"]
+    )
+    assert.strictEqual(joined(parts, "reasoning-delta"), "let me think")
+    assert.deepStrictEqual(
+      parts.flatMap((part) => (part.type === "reasoning-end" ? [part.metadata] : [])),
+      [{ anthropic: { signature: "s1" } }]
+    )
+    assert.strictEqual(parts.at(-1)?.type, "finish")
+    const whole = yield* scripted([turn], LanguageModel.generateText({ prompt: "x" }))
+    assert.deepStrictEqual(pluck(whole.content, "type"), ["reasoning", "text", "file", "finish"])
+    assert.strictEqual(whole.text, "ab😀cd")
+  })
 
-  it.effect("TEST-1 tool calls: ids, arguments as text, provider-executed results, finish reason", () =>
-    Effect.gen(function* () {
-      const script: ScriptedModel.Script = [
-        {
-          toolCalls: [
-            { name: "weather", params: { city: "Rome" } },
-            { id: "given", name: "weather", arguments: "{broken" },
-            { name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } }
-          ]
-        }
-      ]
-      const options = {
-        prompt: "go",
-        toolkit: Toolkit.make(Search({ max: 1 })),
-        disableToolCallResolution: true,
-        toolCallValidation: "deferred"
-      } as const
-      const whole = yield* scripted(script, LanguageModel.generateText(options))
-      assert.strictEqual(whole.finishReason, "tool-calls")
-      assert.deepStrictEqual(
-        whole.toolCalls.map((call) => [call.id, call.name, call.params, call.providerExecuted]),
-        [
-          ["call_1_1", "weather", { city: "Rome" }, false],
-          ["given", "weather", "{broken", false],
-          ["call_1_3", "search", { q: "x" }, true]
+  test("TEST-1 tool calls: ids, arguments as text, provider-executed results, finish reason", function* () {
+    const script: ScriptedModel.Script = [
+      {
+        toolCalls: [
+          { name: "weather", params: { city: "Rome" } },
+          { id: "given", name: "weather", arguments: "{broken" },
+          { name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } }
         ]
-      )
-      const streamed = yield* scripted(script, Stream.runCollect(LanguageModel.streamText(options)))
-      assert.deepStrictEqual(
-        streamed.flatMap((part) => (part.type === "tool-call" ? [[part.id, part.params]] : [])),
-        whole.toolCalls.map((call) => [call.id, call.params])
-      )
-      assert.strictEqual(joined(streamed, "tool-params-delta"), `{"city":"Rome"}{broken{"q":"x"}`)
-      assert.deepStrictEqual(
-        streamed.flatMap((part) => (part.type === "tool-result" ? [part.result] : [])),
-        [{ hits: 1 }]
-      )
-    })
-  )
+      }
+    ]
+    const options = {
+      prompt: "go",
+      toolkit: Toolkit.make(Search({ max: 1 })),
+      disableToolCallResolution: true,
+      toolCallValidation: "deferred"
+    } as const
+    const whole = yield* scripted(script, LanguageModel.generateText(options))
+    assert.strictEqual(whole.finishReason, "tool-calls")
+    assert.deepStrictEqual(
+      whole.toolCalls.map((call) => [call.id, call.name, call.params, call.providerExecuted]),
+      [
+        ["call_1_1", "weather", { city: "Rome" }, false],
+        ["given", "weather", "{broken", false],
+        ["call_1_3", "search", { q: "x" }, true]
+      ]
+    )
+    const streamed = yield* scripted(script, Stream.runCollect(LanguageModel.streamText(options)))
+    assert.deepStrictEqual(
+      streamed.flatMap((part) => (part.type === "tool-call" ? [[part.id, part.params]] : [])),
+      whole.toolCalls.map((call) => [call.id, call.params])
+    )
+    assert.strictEqual(joined(streamed, "tool-params-delta"), `{"city":"Rome"}{broken{"q":"x"}`)
+    assert.deepStrictEqual(
+      streamed.flatMap((part) => (part.type === "tool-result" ? [part.result] : [])),
+      [{ hits: 1 }]
+    )
+  })
 
   it.effect("TEST-1 works with core's own tool resolution", () =>
     scripted(
@@ -277,53 +274,49 @@ describe("ScriptedModel", () => {
     )
   )
 
-  it.effect("TEST-1 conditional scripts: a function per turn and a function for all", () =>
-    Effect.gen(function* () {
-      const echo: ScriptedModel.TurnFunction = ({ index, messages }) =>
-        Effect.succeed({ text: `${index}:${messages.at(-1)?.text}` })
-      const two = Effect.all([
-        LanguageModel.generateText({ prompt: "p" }),
-        LanguageModel.generateText({ prompt: "q" })
-      ]).pipe(
-        Effect.map((responses) => responses.map((response) => response.text)),
-        Effect.tap(ScriptedModel.assertComplete)
-      )
-      assert.deepStrictEqual(yield* scripted(echo, two), ["0:p", "1:q"])
-      assert.deepStrictEqual(yield* scripted([{ text: "fixed" }, echo], two), ["fixed", "1:q"])
-    })
-  )
+  test("TEST-1 conditional scripts: a function per turn and a function for all", function* () {
+    const echo: ScriptedModel.TurnFunction = ({ index, messages }) =>
+      Effect.succeed({ text: `${index}:${messages.at(-1)?.text}` })
+    const two = Effect.all([
+      LanguageModel.generateText({ prompt: "p" }),
+      LanguageModel.generateText({ prompt: "q" })
+    ]).pipe(
+      Effect.map((responses) => responses.map((response) => response.text)),
+      Effect.tap(ScriptedModel.assertComplete)
+    )
+    assert.deepStrictEqual(yield* scripted(echo, two), ["0:p", "1:q"])
+    assert.deepStrictEqual(yield* scripted([{ text: "fixed" }, echo], two), ["fixed", "1:q"])
+  })
 
-  it.effect("TEST-1 failures by name and as AiError reasons; a stream breaks after its content", () =>
-    Effect.gen(function* () {
-      const script: ScriptedModel.Script = [
-        { fail: { reason: "RateLimitError", retryAfter: 7000 } },
-        { fail: new AiError.QuotaExhaustedError({}) },
-        { fail: new AiError.NetworkError({ reason: "TransportError", method: "POST", url: "http://x.invalid/" }) },
-        { text: "half an ans", fail: { reason: "InternalProviderError", description: "cut" } }
-      ]
-      yield* scripted(
-        script,
-        Effect.gen(function* () {
-          const call = Effect.flip(LanguageModel.generateText({ prompt: "x" }))
-          const limited = yield* call
-          assert.strictEqual(limited.reason._tag, "RateLimitError")
-          assert.isTrue(limited.isRetryable)
-          assert.strictEqual((yield* call).reason._tag, "QuotaExhaustedError")
-          assert.strictEqual((yield* call).reason._tag, "NetworkError")
-          const seen: Array<string> = []
-          const error = yield* LanguageModel.streamText({ prompt: "x" }).pipe(
-            Stream.runForEach((part) =>
-              Effect.sync(() => seen.push(part.type === "text-delta" ? part.delta : part.type))
-            ),
-            Effect.flip
-          )
-          assert.include(error.message, "cut")
-          assert.deepStrictEqual(seen, ["text-start", "half an ", "ans", "text-end"])
-          yield* ScriptedModel.assertComplete
-        })
-      )
-    })
-  )
+  test("TEST-1 failures by name and as AiError reasons; a stream breaks after its content", function* () {
+    const script: ScriptedModel.Script = [
+      { fail: { reason: "RateLimitError", retryAfter: 7000 } },
+      { fail: new AiError.QuotaExhaustedError({}) },
+      { fail: new AiError.NetworkError({ reason: "TransportError", method: "POST", url: "http://x.invalid/" }) },
+      { text: "half an ans", fail: { reason: "InternalProviderError", description: "cut" } }
+    ]
+    yield* scripted(
+      script,
+      Effect.gen(function* () {
+        const call = Effect.flip(LanguageModel.generateText({ prompt: "x" }))
+        const limited = yield* call
+        assert.strictEqual(limited.reason._tag, "RateLimitError")
+        assert.isTrue(limited.isRetryable)
+        assert.strictEqual((yield* call).reason._tag, "QuotaExhaustedError")
+        assert.strictEqual((yield* call).reason._tag, "NetworkError")
+        const seen: Array<string> = []
+        const error = yield* LanguageModel.streamText({ prompt: "x" }).pipe(
+          Stream.runForEach((part) =>
+            Effect.sync(() => seen.push(part.type === "text-delta" ? part.delta : part.type))
+          ),
+          Effect.flip
+        )
+        assert.include(error.message, "cut")
+        assert.deepStrictEqual(seen, ["text-start", "half an ", "ans", "text-end"])
+        yield* ScriptedModel.assertComplete
+      })
+    )
+  })
 
   it.effect("TEST-1 delays run on the test clock", () =>
     scripted(
@@ -351,48 +344,44 @@ describe("ScriptedModel", () => {
     )
   )
 
-  it.effect("TEST-1 raw parts: error part, deltas without start, missing finish", () =>
-    Effect.gen(function* () {
-      const script: ScriptedModel.Script = [
-        {
-          parts: [
-            { type: "text-delta", id: "t", delta: "no " },
-            { type: "text-delta", id: "t", delta: "start" }
-          ],
-          finishReason: "missing"
-        },
-        { text: "then", parts: [{ type: "error", error: "boom" }], finishReason: "missing" }
-      ]
-      yield* scripted(
-        script,
-        Effect.gen(function* () {
-          const parts = yield* collect("x")
-          assert.deepStrictEqual(pluck(parts, "type"), ["text-delta", "text-delta"])
-          const broken = yield* collect("x")
-          assert.strictEqual(broken.at(-1)?.type, "error")
-        })
-      )
-      yield* scripted(
-        script,
-        Effect.gen(function* () {
-          const response = yield* LanguageModel.generateText({ prompt: "x" })
-          assert.strictEqual(response.text, "no start")
-          assert.strictEqual(response.finishReason, "unknown")
-          assert.include((yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))).message, "boom")
-        })
-      )
-    })
-  )
+  test("TEST-1 raw parts: error part, deltas without start, missing finish", function* () {
+    const script: ScriptedModel.Script = [
+      {
+        parts: [
+          { type: "text-delta", id: "t", delta: "no " },
+          { type: "text-delta", id: "t", delta: "start" }
+        ],
+        finishReason: "missing"
+      },
+      { text: "then", parts: [{ type: "error", error: "boom" }], finishReason: "missing" }
+    ]
+    yield* scripted(
+      script,
+      Effect.gen(function* () {
+        const parts = yield* collect("x")
+        assert.deepStrictEqual(pluck(parts, "type"), ["text-delta", "text-delta"])
+        const broken = yield* collect("x")
+        assert.strictEqual(broken.at(-1)?.type, "error")
+      })
+    )
+    yield* scripted(
+      script,
+      Effect.gen(function* () {
+        const response = yield* LanguageModel.generateText({ prompt: "x" })
+        assert.strictEqual(response.text, "no start")
+        assert.strictEqual(response.finishReason, "unknown")
+        assert.include((yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))).message, "boom")
+      })
+    )
+  })
 
-  it.effect("TEST-1 one layer value holds one script, used up across providers of it", () =>
-    Effect.gen(function* () {
-      const { model, service } = yield* ScriptedModel.make([{ text: "a" }, { text: "b" }])
-      const live = Layer.succeed(LanguageModel.LanguageModel, model)
-      assert.strictEqual((yield* LanguageModel.generateText({ prompt: "x" }).pipe(Effect.provide(live))).text, "a")
-      assert.strictEqual((yield* LanguageModel.generateText({ prompt: "x" }).pipe(Effect.provide(live))).text, "b")
-      yield* service.assertComplete
-    })
-  )
+  test("TEST-1 one layer value holds one script, used up across providers of it", function* () {
+    const { model, service } = yield* ScriptedModel.make([{ text: "a" }, { text: "b" }])
+    const live = Layer.succeed(LanguageModel.LanguageModel, model)
+    assert.strictEqual((yield* LanguageModel.generateText({ prompt: "x" }).pipe(Effect.provide(live))).text, "a")
+    assert.strictEqual((yield* LanguageModel.generateText({ prompt: "x" }).pipe(Effect.provide(live))).text, "b")
+    yield* service.assertComplete
+  })
 })
 
 describe("a script in JSON", () => {
@@ -405,48 +394,42 @@ describe("a script in JSON", () => {
     ]
   })
 
-  it.effect("TEST-1 answers as the same script in code", () =>
-    Effect.gen(function* () {
-      const first = yield* LanguageModel.generateText({
-        prompt: "hi",
-        toolkit: Toolkit.make(Search({ max: 1 })),
-        disableToolCallResolution: true,
-        toolCallValidation: "deferred"
-      })
-      assert.deepStrictEqual(first.toolCalls[0]?.params, { password: "p" })
-      const parts = yield* after(1000, collect("x"))
-      assert.deepStrictEqual(
-        parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])),
-        ["ab", "cd", "e"]
-      )
-      const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))
-      assert.strictEqual(error.retryAfter === undefined ? undefined : Duration.toMillis(error.retryAfter), 50)
-      yield* ScriptedModel.assertComplete
-    }).pipe(Effect.provide(ScriptedModel.layerJson(json)))
-  )
-
-  it.effect("TEST-1 can be read from a file", () =>
-    Effect.gen(function* () {
-      const files = FileSystem.layerNoop({ readFile: () => Effect.succeed(new TextEncoder().encode(json)) })
-      const error = yield* Effect.flip(ScriptedModel.assertComplete).pipe(
-        Effect.provide(ScriptedModel.layerFile("script.json").pipe(Layer.provide(files)))
-      )
-      assert.include(error.reason, { _tag: "ScriptIncomplete", turns: 3 })
+  test("TEST-1 answers as the same script in code", ScriptedModel.layerJson(json), function* () {
+    const first = yield* LanguageModel.generateText({
+      prompt: "hi",
+      toolkit: Toolkit.make(Search({ max: 1 })),
+      disableToolCallResolution: true,
+      toolCallValidation: "deferred"
     })
-  )
+    assert.deepStrictEqual(first.toolCalls[0]?.params, { password: "p" })
+    const parts = yield* after(1000, collect("x"))
+    assert.deepStrictEqual(
+      parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])),
+      ["ab", "cd", "e"]
+    )
+    const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "x" }))
+    assert.strictEqual(error.retryAfter === undefined ? undefined : Duration.toMillis(error.retryAfter), 50)
+    yield* ScriptedModel.assertComplete
+  })
 
-  it.effect("L2 a script from outside is decoded within limits, and unknown keys are rejected", () =>
-    Effect.gen(function* () {
-      const rejected = (text: string, limits?: Partial<Limits.Limits>) =>
-        Layer.build(ScriptedModel.layerJson(text, { limits })).pipe(
-          Effect.flip,
-          Effect.map((error) => error.reason._tag)
-        )
-      assert.strictEqual(yield* rejected(`{"turns":[{"txt":"typo"}]}`), "Invalid")
-      assert.strictEqual(yield* rejected(`{"turns":[{"text":"`), "NotJson")
-      assert.strictEqual(yield* rejected(json, { maxArrayLength: 2 }), "TooLarge")
-    })
-  )
+  test("TEST-1 can be read from a file", function* () {
+    const files = FileSystem.layerNoop({ readFile: () => Effect.succeed(new TextEncoder().encode(json)) })
+    const error = yield* Effect.flip(ScriptedModel.assertComplete).pipe(
+      Effect.provide(ScriptedModel.layerFile("script.json").pipe(Layer.provide(files)))
+    )
+    assert.include(error.reason, { _tag: "ScriptIncomplete", turns: 3 })
+  })
+
+  test("L2 a script from outside is decoded within limits, and unknown keys are rejected", function* () {
+    const rejected = (text: string, limits?: Partial<Limits.Limits>) =>
+      Layer.build(ScriptedModel.layerJson(text, { limits })).pipe(
+        Effect.flip,
+        Effect.map((error) => error.reason._tag)
+      )
+    assert.strictEqual(yield* rejected(`{"turns":[{"txt":"typo"}]}`), "Invalid")
+    assert.strictEqual(yield* rejected(`{"turns":[{"text":"`), "NotJson")
+    assert.strictEqual(yield* rejected(json, { maxArrayLength: 2 }), "TooLarge")
+  })
 })
 
 describe("streaming and non-streaming alike", () => {

@@ -1,10 +1,11 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Duration, Effect, Fiber, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import type * as boundCall from "#src/tool/internal/boundCall.ts"
 import { ToolResult, ToolSettings } from "effect-emissary"
 import { bind, call, prepare } from "./support.ts"
+import { test } from "../effect.ts"
 
 const Order = Schema.Struct({
   kind: Schema.Literals(["buy", "sell"]),
@@ -65,101 +66,77 @@ const value = (name: string, args: Schema.Json) =>
   })
 
 describe("TOOL-3 unknown tools", () => {
-  it.effect("are reported with the known names", () =>
-    Effect.gen(function* () {
-      const result = yield* failure("nope", {})
-      assert.strictEqual(result.type, "unknown_tool")
-      for (const name of ["nope", "order", "strict", "raw"]) assert.include(result.message, name)
-    })
-  )
+  test("are reported with the known names", function* () {
+    const result = yield* failure("nope", {})
+    assert.strictEqual(result.type, "unknown_tool")
+    for (const name of ["nope", "order", "strict", "raw"]) assert.include(result.message, name)
+  })
 
-  it.effect("L2 inherited names are unknown names", () =>
-    Effect.gen(function* () {
-      assert.strictEqual((yield* failure("toString", {})).type, "unknown_tool")
-      assert.strictEqual((yield* failure("__proto__", {})).type, "unknown_tool")
-    })
-  )
+  test("L2 inherited names are unknown names", function* () {
+    assert.strictEqual((yield* failure("toString", {})).type, "unknown_tool")
+    assert.strictEqual((yield* failure("__proto__", {})).type, "unknown_tool")
+  })
 })
 
 describe("TOOL-4 validation before the handler", () => {
-  it.effect("collects every problem with its path, and runs nothing", () =>
-    Effect.gen(function* () {
-      ran.length = 0
-      const result = yield* failure("order", { kind: "lend", items: [{ sku: "a", qty: 1 }, { sku: 2 }] })
+  test("collects every problem with its path, and runs nothing", function* () {
+    ran.length = 0
+    const result = yield* failure("order", { kind: "lend", items: [{ sku: "a", qty: 1 }, { sku: 2 }] })
+    assert.strictEqual(result.type, "validation_error")
+    for (const path of ["/kind", "/items/1/sku", "/items/1/qty"]) assert.include(result.message, path)
+    assert.deepStrictEqual(ran, [])
+  })
+
+  test("fills defaults in and removes a null of an optional property", function* () {
+    assert.deepStrictEqual(yield* value("order", { ...good, note: null }), { ...good, size: 3 })
+    assert.deepStrictEqual(yield* value("raw", { city: "Rome" }), { city: "Rome", units: "celsius" })
+  })
+
+  test("takes JSON text for an array or an object", function* () {
+    assert.deepStrictEqual(yield* value("order", { ...good, items: `[{"sku":"a","qty":1}]` }), { ...good, size: 3 })
+  })
+
+  test("drops undeclared properties, or refuses them when the tool is strict", function* () {
+    assert.deepStrictEqual(yield* value("order", { ...good, evil: true }), { ...good, size: 3 })
+    assert.include((yield* failure("strict", { ...good, evil: true })).message, "evil")
+  })
+
+  test("DESIGN 5.5 tools with raw JSON Schema are checked the same way", function* () {
+    const result = yield* failure("raw", { city: "R" })
+    assert.strictEqual(result.type, "validation_error")
+    assert.include(result.message, "city")
+    assert.deepStrictEqual(yield* value("raw", { city: "Rome", evil: 1 }), { city: "Rome", units: "celsius" })
+  })
+
+  test("what only the Schema knows is a validation_error too", function* () {
+    const result = yield* failure("refined", { a: { even: 3 } })
+    assert.strictEqual(result.type, "validation_error")
+    assert.include(result.message, "/a/even: expected an even number")
+  })
+
+  test("arguments as text are parsed; empty ones are {}", function* () {
+    assert.deepStrictEqual(yield* value("order", JSON.stringify(good)), { ...good, size: 3 })
+    for (const text of ["", "  \n", "{}", "null"]) assert.deepStrictEqual(yield* value("nothing", text), {})
+  })
+
+  test("malformed text is a validation_error with the position", function* () {
+    const result = yield* failure("order", `{"kind":`)
+    assert.strictEqual(result.type, "validation_error")
+    assert.include(result.message, "JSON")
+    assert.include(result.message, "8")
+  })
+
+  test("anything but an object is a validation_error", function* () {
+    for (const args of ["[1,2]", "3", `"text"`, "true"]) {
+      const result = yield* failure("nothing", args)
       assert.strictEqual(result.type, "validation_error")
-      for (const path of ["/kind", "/items/1/sku", "/items/1/qty"]) assert.include(result.message, path)
-      assert.deepStrictEqual(ran, [])
-    })
-  )
+      assert.include(result.message, "object")
+    }
+  })
 
-  it.effect("fills defaults in and removes a null of an optional property", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* value("order", { ...good, note: null }), { ...good, size: 3 })
-      assert.deepStrictEqual(yield* value("raw", { city: "Rome" }), { city: "Rome", units: "celsius" })
-    })
-  )
-
-  it.effect("takes JSON text for an array or an object", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* value("order", { ...good, items: `[{"sku":"a","qty":1}]` }), { ...good, size: 3 })
-    })
-  )
-
-  it.effect("drops undeclared properties, or refuses them when the tool is strict", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* value("order", { ...good, evil: true }), { ...good, size: 3 })
-      assert.include((yield* failure("strict", { ...good, evil: true })).message, "evil")
-    })
-  )
-
-  it.effect("DESIGN 5.5 tools with raw JSON Schema are checked the same way", () =>
-    Effect.gen(function* () {
-      const result = yield* failure("raw", { city: "R" })
-      assert.strictEqual(result.type, "validation_error")
-      assert.include(result.message, "city")
-      assert.deepStrictEqual(yield* value("raw", { city: "Rome", evil: 1 }), { city: "Rome", units: "celsius" })
-    })
-  )
-
-  it.effect("what only the Schema knows is a validation_error too", () =>
-    Effect.gen(function* () {
-      const result = yield* failure("refined", { a: { even: 3 } })
-      assert.strictEqual(result.type, "validation_error")
-      assert.include(result.message, "/a/even: expected an even number")
-    })
-  )
-
-  it.effect("arguments as text are parsed; empty ones are {}", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* value("order", JSON.stringify(good)), { ...good, size: 3 })
-      for (const text of ["", "  \n", "{}", "null"]) assert.deepStrictEqual(yield* value("nothing", text), {})
-    })
-  )
-
-  it.effect("malformed text is a validation_error with the position", () =>
-    Effect.gen(function* () {
-      const result = yield* failure("order", `{"kind":`)
-      assert.strictEqual(result.type, "validation_error")
-      assert.include(result.message, "JSON")
-      assert.include(result.message, "8")
-    })
-  )
-
-  it.effect("anything but an object is a validation_error", () =>
-    Effect.gen(function* () {
-      for (const args of ["[1,2]", "3", `"text"`, "true"]) {
-        const result = yield* failure("nothing", args)
-        assert.strictEqual(result.type, "validation_error")
-        assert.include(result.message, "object")
-      }
-    })
-  )
-
-  it.effect("L2 keys that poison prototypes are refused", () =>
-    Effect.gen(function* () {
-      assert.strictEqual((yield* failure("nothing", `{"__proto__":{"a":1}}`)).type, "validation_error")
-    })
-  )
+  test("L2 keys that poison prototypes are refused", function* () {
+    assert.strictEqual((yield* failure("nothing", `{"__proto__":{"a":1}}`)).type, "validation_error")
+  })
 })
 
 describe("TOOL-1 timeouts", () => {
@@ -176,39 +153,33 @@ describe("TOOL-1 timeouts", () => {
       (result) => (Result.isSuccess(result) ? Duration.toSeconds(result.success.timeout) : assert.fail())
     )
 
-  it.effect("the run's option overrides the annotation, the annotation the default of 10 seconds", () =>
-    Effect.gen(function* () {
-      assert.strictEqual(yield* seconds("default"), 10)
-      assert.strictEqual(yield* seconds("annotated"), 2)
-      assert.strictEqual(yield* seconds("annotated", { timeout: "5 seconds" }), 5)
-      assert.strictEqual(yield* seconds("forever"), Infinity)
-    })
-  )
+  test("the run's option overrides the annotation, the annotation the default of 10 seconds", function* () {
+    assert.strictEqual(yield* seconds("default"), 10)
+    assert.strictEqual(yield* seconds("annotated"), 2)
+    assert.strictEqual(yield* seconds("annotated", { timeout: "5 seconds" }), 5)
+    assert.strictEqual(yield* seconds("forever"), Infinity)
+  })
 
-  it.effect("the message names the time; the deadline of the run cuts it short", () =>
-    Effect.gen(function* () {
-      const tools = yield* set
-      for (const [options, expected] of [
-        [{}, 2],
-        [{ timeout: "5 seconds" }, 5],
-        [{ deadline: 1000 }, 1]
-      ] as const) {
-        yield* TestClock.setTime(0)
-        const fiber = yield* Effect.forkChild(call(tools, "annotated", {}, options), { startImmediately: true })
-        yield* TestClock.adjust(Duration.seconds(expected))
-        const result = yield* Fiber.join(fiber)
-        assert.strictEqual(ToolResult.isFailure(result) && result.type, "timeout_error")
-        assert.match(ToolResult.text(result), new RegExp(`timed out after ${expected} second`))
-      }
-    })
-  )
+  test("the message names the time; the deadline of the run cuts it short", function* () {
+    const tools = yield* set
+    for (const [options, expected] of [
+      [{}, 2],
+      [{ timeout: "5 seconds" }, 5],
+      [{ deadline: 1000 }, 1]
+    ] as const) {
+      yield* TestClock.setTime(0)
+      const fiber = yield* Effect.forkChild(call(tools, "annotated", {}, options), { startImmediately: true })
+      yield* TestClock.adjust(Duration.seconds(expected))
+      const result = yield* Fiber.join(fiber)
+      assert.strictEqual(ToolResult.isFailure(result) && result.type, "timeout_error")
+      assert.match(ToolResult.text(result), new RegExp(`timed out after ${expected} second`))
+    }
+  })
 
-  it.effect("infinity never times out", () =>
-    Effect.gen(function* () {
-      const fiber = yield* Effect.forkChild(call(yield* set, "forever", {}), { startImmediately: true })
-      yield* TestClock.adjust("1000 days")
-      assert.isUndefined(fiber.pollUnsafe())
-      yield* Fiber.interrupt(fiber)
-    })
-  )
+  test("infinity never times out", function* () {
+    const fiber = yield* Effect.forkChild(call(yield* set, "forever", {}), { startImmediately: true })
+    yield* TestClock.adjust("1000 days")
+    assert.isUndefined(fiber.pollUnsafe())
+    yield* Fiber.interrupt(fiber)
+  })
 })

@@ -1,10 +1,11 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Cause, Context, Effect, Layer, Option, References, Schema } from "effect"
 import { AiError, Prompt, Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import * as toolBatch from "#src/tool/internal/toolBatch.ts"
 import { RunContext, ToolContract, ToolFailure, ToolResult } from "effect-emissary"
 import { bind, call, calls } from "./support.ts"
+import { test } from "../effect.ts"
 
 class NotFound extends Schema.TaggedError<NotFound>()("NotFound", { id: Schema.String }) {
   override get message() {
@@ -17,115 +18,103 @@ class Coded extends Schema.TaggedError<Coded>()("Coded", { type: Schema.String, 
 const secret = "the prompt text that must stay out"
 
 describe("TOOL-2 handlers work on decoded values, everything else on JSON", () => {
-  it.effect("arguments are decoded and results encoded in the JSON form of the schemas", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(
-        Tool.make("next", {
-          parameters: Schema.Struct({ at: Schema.DateTimeUtc }),
-          success: Schema.Struct({ at: Schema.DateTimeUtc, big: Schema.BigInt })
-        })
-      )
-      const set = yield* bind(toolkit, { next: ({ at }) => Effect.succeed({ at, big: 1n }) })
-      const result = yield* call(set, "next", { at: "2026-01-01T00:00:00.000Z" })
-      assert.deepStrictEqual(result, ToolResult.success({ at: "2026-01-01T00:00:00.000Z", big: "1" }))
-    })
-  )
-
-  it.effect("a Void result is null; so is nothing from a tool that declares no result", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(Tool.make("void"), Tool.dynamic("open", { parameters: { type: "object" } }))
-      const set = yield* bind(toolkit, { void: () => Effect.void, open: () => Effect.void })
-      assert.deepStrictEqual(yield* call(set, "void", {}), ToolResult.success(null))
-      assert.deepStrictEqual(yield* call(set, "open", {}), ToolResult.success(null))
-    })
-  )
-
-  it.effect("toModelOutput decides what the model reads, the value stays", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(
-        Tool.make("shot", {
-          success: Schema.Struct({ png: Schema.String }),
-          toModelOutput: ({ png }) => [
-            Prompt.textPart({ text: "Screenshot" }),
-            Prompt.filePart({ mediaType: "image/png", data: png })
-          ]
-        }),
-        Tool.make("silent", { success: Schema.Int, toModelOutput: () => [] })
-      )
-      const set = yield* bind(toolkit, {
-        shot: () => Effect.succeed({ png: "AQID" }),
-        silent: () => Effect.succeed(1)
+  test("arguments are decoded and results encoded in the JSON form of the schemas", function* () {
+    const toolkit = Toolkit.make(
+      Tool.make("next", {
+        parameters: Schema.Struct({ at: Schema.DateTimeUtc }),
+        success: Schema.Struct({ at: Schema.DateTimeUtc, big: Schema.BigInt })
       })
-      assert.deepStrictEqual(
-        yield* call(set, "shot", {}),
-        ToolResult.success({ png: "AQID" }, [
-          ToolResult.textPart("Screenshot"),
-          ToolResult.filePart({ mediaType: "image/png", data: "AQID" })
-        ])
-      )
-      assert.deepStrictEqual(yield* call(set, "silent", {}), ToolResult.success(1))
-    })
-  )
+    )
+    const set = yield* bind(toolkit, { next: ({ at }) => Effect.succeed({ at, big: 1n }) })
+    const result = yield* call(set, "next", { at: "2026-01-01T00:00:00.000Z" })
+    assert.deepStrictEqual(result, ToolResult.success({ at: "2026-01-01T00:00:00.000Z", big: "1" }))
+  })
 
-  it.effect("a result that does not encode is an execution_error, its cause is kept aside", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(
-        Tool.make("bad", { success: Schema.Int }),
-        Tool.dynamic("cyclic", { parameters: { type: "object" } }),
-        Tool.make("poison", { success: Schema.Json })
-      )
-      const cyclic: { self?: unknown } = {}
-      cyclic.self = cyclic
-      const set = yield* bind(toolkit, {
-        bad: () => Effect.succeed(1.5),
-        cyclic: () => Effect.succeed(cyclic),
-        poison: () => Effect.succeed(JSON.parse(`{"__proto__":1}`))
+  test("a Void result is null; so is nothing from a tool that declares no result", function* () {
+    const toolkit = Toolkit.make(Tool.make("void"), Tool.dynamic("open", { parameters: { type: "object" } }))
+    const set = yield* bind(toolkit, { void: () => Effect.void, open: () => Effect.void })
+    assert.deepStrictEqual(yield* call(set, "void", {}), ToolResult.success(null))
+    assert.deepStrictEqual(yield* call(set, "open", {}), ToolResult.success(null))
+  })
+
+  test("toModelOutput decides what the model reads, the value stays", function* () {
+    const toolkit = Toolkit.make(
+      Tool.make("shot", {
+        success: Schema.Struct({ png: Schema.String }),
+        toModelOutput: ({ png }) => [
+          Prompt.textPart({ text: "Screenshot" }),
+          Prompt.filePart({ mediaType: "image/png", data: png })
+        ]
+      }),
+      Tool.make("silent", { success: Schema.Int, toModelOutput: () => [] })
+    )
+    const set = yield* bind(toolkit, {
+      shot: () => Effect.succeed({ png: "AQID" }),
+      silent: () => Effect.succeed(1)
+    })
+    assert.deepStrictEqual(
+      yield* call(set, "shot", {}),
+      ToolResult.success({ png: "AQID" }, [
+        ToolResult.textPart("Screenshot"),
+        ToolResult.filePart({ mediaType: "image/png", data: "AQID" })
+      ])
+    )
+    assert.deepStrictEqual(yield* call(set, "silent", {}), ToolResult.success(1))
+  })
+
+  test("a result that does not encode is an execution_error, its cause is kept aside", function* () {
+    const toolkit = Toolkit.make(
+      Tool.make("bad", { success: Schema.Int }),
+      Tool.dynamic("cyclic", { parameters: { type: "object" } }),
+      Tool.make("poison", { success: Schema.Json })
+    )
+    const cyclic: { self?: unknown } = {}
+    cyclic.self = cyclic
+    const set = yield* bind(toolkit, {
+      bad: () => Effect.succeed(1.5),
+      cyclic: () => Effect.succeed(cyclic),
+      poison: () => Effect.succeed(JSON.parse(`{"__proto__":1}`))
+    })
+    const causes: Array<unknown> = []
+    const results = yield* toolBatch.run(
+      yield* calls(set, [
+        ["bad", {}],
+        ["cyclic", {}],
+        ["poison", {}]
+      ]),
+      { onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause)) }
+    )
+    for (const result of results) assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
+    assert.lengthOf(
+      causes.filter((cause) => cause !== undefined),
+      3
+    )
+  })
+
+  test("preliminary results are encoded and go to progress; toModelOutput is not asked", function* () {
+    const toolkit = Toolkit.make(
+      Tool.make("slow", {
+        success: Schema.Struct({ at: Schema.DateTimeUtc }),
+        toModelOutput: () => [Prompt.textPart({ text: "done" })]
       })
-      const causes: Array<unknown> = []
-      const results = yield* toolBatch.run(
-        yield* calls(set, [
-          ["bad", {}],
-          ["cyclic", {}],
-          ["poison", {}]
-        ]),
-        { onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause)) }
-      )
-      for (const result of results) assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
-      assert.lengthOf(
-        causes.filter((cause) => cause !== undefined),
-        3
-      )
+    )
+    const at = yield* Schema.decodeEffect(Schema.toCodecJson(Schema.DateTimeUtc))("2026-01-01T00:00:00.000Z")
+    const set = yield* bind(toolkit, {
+      slow: (_, { preliminary }) => Effect.as(preliminary({ at }), { at })
     })
-  )
+    const seen: Array<ToolResult.ToolResult> = []
+    const result = yield* call(set, "slow", {}, { progress: (part) => Effect.sync(() => seen.push(part)) })
+    const value = { at: "2026-01-01T00:00:00.000Z" }
+    assert.deepStrictEqual(seen, [ToolResult.success(value)])
+    assert.deepStrictEqual(result, ToolResult.success(value, [ToolResult.textPart("done")]))
+  })
 
-  it.effect("preliminary results are encoded and go to progress; toModelOutput is not asked", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(
-        Tool.make("slow", {
-          success: Schema.Struct({ at: Schema.DateTimeUtc }),
-          toModelOutput: () => [Prompt.textPart({ text: "done" })]
-        })
-      )
-      const at = yield* Schema.decodeEffect(Schema.toCodecJson(Schema.DateTimeUtc))("2026-01-01T00:00:00.000Z")
-      const set = yield* bind(toolkit, {
-        slow: (_, { preliminary }) => Effect.as(preliminary({ at }), { at })
-      })
-      const seen: Array<ToolResult.ToolResult> = []
-      const result = yield* call(set, "slow", {}, { progress: (part) => Effect.sync(() => seen.push(part)) })
-      const value = { at: "2026-01-01T00:00:00.000Z" }
-      assert.deepStrictEqual(seen, [ToolResult.success(value)])
-      assert.deepStrictEqual(result, ToolResult.success(value, [ToolResult.textPart("done")]))
-    })
-  )
-
-  it.effect("a preliminary result that does not encode is an execution_error", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(Tool.make("slow", { success: Schema.Int }))
-      const set = yield* bind(toolkit, { slow: (_, { preliminary }) => Effect.as(preliminary(0.5), 1) })
-      const result = yield* call(set, "slow", {})
-      assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
-    })
-  )
+  test("a preliminary result that does not encode is an execution_error", function* () {
+    const toolkit = Toolkit.make(Tool.make("slow", { success: Schema.Int }))
+    const set = yield* bind(toolkit, { slow: (_, { preliminary }) => Effect.as(preliminary(0.5), 1) })
+    const result = yield* call(set, "slow", {})
+    assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
+  })
 })
 
 describe("TOOL-3 failures", () => {
@@ -174,28 +163,24 @@ describe("TOOL-3 failures", () => {
     ["shape", ToolResult.failure("execution_error", `{"code":7}`, { code: 7 })]
   ]
   for (const [name, expected] of cases) {
-    it.effect(`a typed failure keeps its type, message and value: ${name}`, () =>
-      Effect.gen(function* () {
-        assert.deepStrictEqual(yield* call(yield* set, name, {}), expected)
-      })
-    )
+    test(`a typed failure keeps its type, message and value: ${name}`, function* () {
+      assert.deepStrictEqual(yield* call(yield* set, name, {}), expected)
+    })
   }
 
   for (const name of ["ai", "reason", "declared", "undeclared"]) {
-    it.effect(`L8 ${name}: other errors are an execution_error without their text, which stays in the cause`, () =>
-      Effect.gen(function* () {
-        let seen: Cause.Cause<unknown> | undefined
-        const [result] = yield* toolBatch.run(yield* calls(yield* set, [[name, {}]]), {
-          onFinished: (_id, _result, _duration, cause) =>
-            Effect.sync(() => {
-              seen = cause
-            })
-        })
-        assert.isTrue(result !== undefined && ToolResult.isFailure(result) && result.type === "execution_error")
-        assert.notInclude(JSON.stringify(result), secret)
-        assert.isTrue(seen !== undefined && Cause.hasFails(seen))
+    test(`L8 ${name}: other errors are an execution_error without their text, which stays in the cause`, function* () {
+      let seen: Cause.Cause<unknown> | undefined
+      const [result] = yield* toolBatch.run(yield* calls(yield* set, [[name, {}]]), {
+        onFinished: (_id, _result, _duration, cause) =>
+          Effect.sync(() => {
+            seen = cause
+          })
       })
-    )
+      assert.isTrue(result !== undefined && ToolResult.isFailure(result) && result.type === "execution_error")
+      assert.notInclude(JSON.stringify(result), secret)
+      assert.isTrue(seen !== undefined && Cause.hasFails(seen))
+    })
   }
 })
 
@@ -203,44 +188,40 @@ describe("AGENT-1, TOOL-5 what a handler sees", () => {
   class Captured extends Context.Service<Captured, string>()("test/Captured") {}
   class PerRequest extends Context.Service<PerRequest, string>()("test/PerRequest") {}
 
-  it.effect("what its layer captured lies under the context of the call", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(Tool.make("who", { success: Schema.Array(Schema.String) }).addDependency(PerRequest))
-      const handlers = toolkit.toLayer(
-        Effect.gen(function* () {
-          const fixed = yield* Captured
-          return toolkit.of({
-            who: () =>
-              Effect.gen(function* () {
-                const { tenant } = yield* Effect.orDie(RunContext.read(Schema.Struct({ tenant: Schema.String })))
-                return [fixed, yield* PerRequest, tenant, yield* References.MinimumLogLevel]
-              })
-          })
+  test("what its layer captured lies under the context of the call", function* () {
+    const toolkit = Toolkit.make(Tool.make("who", { success: Schema.Array(Schema.String) }).addDependency(PerRequest))
+    const handlers = toolkit.toLayer(
+      Effect.gen(function* () {
+        const fixed = yield* Captured
+        return toolkit.of({
+          who: () =>
+            Effect.gen(function* () {
+              const { tenant } = yield* Effect.orDie(RunContext.read(Schema.Struct({ tenant: Schema.String })))
+              return [fixed, yield* PerRequest, tenant, yield* References.MinimumLogLevel]
+            })
         })
-      )
-      const tools = yield* boundTool.fromToolkit(toolkit).pipe(
-        // before the handlers, so that their layer captures none of it
-        Effect.provideService(PerRequest, "where the tool was bound"),
-        Effect.provide(handlers.pipe(Layer.provide(Layer.succeed(Captured, "captured")))),
-        Effect.provideService(References.MinimumLogLevel, "Error")
-      )
-      const unchanged = yield* call(yield* boundTool.makeSet(tools), "who", {}, { context: { tenant: "acme" } })
-      assert.include(JSON.stringify(unchanged), "where the tool was bound")
-      const result = yield* call(yield* boundTool.makeSet(tools), "who", {}, { context: { tenant: "acme" } }).pipe(
-        Effect.provideService(PerRequest, "request"),
-        Effect.provideService(References.MinimumLogLevel, "Warn")
-      )
-      assert.deepStrictEqual(result, ToolResult.success(["captured", "request", "acme", "Warn"]))
-    })
-  )
+      })
+    )
+    const tools = yield* boundTool.fromToolkit(toolkit).pipe(
+      // before the handlers, so that their layer captures none of it
+      Effect.provideService(PerRequest, "where the tool was bound"),
+      Effect.provide(handlers.pipe(Layer.provide(Layer.succeed(Captured, "captured")))),
+      Effect.provideService(References.MinimumLogLevel, "Error")
+    )
+    const unchanged = yield* call(yield* boundTool.makeSet(tools), "who", {}, { context: { tenant: "acme" } })
+    assert.include(JSON.stringify(unchanged), "where the tool was bound")
+    const result = yield* call(yield* boundTool.makeSet(tools), "who", {}, { context: { tenant: "acme" } }).pipe(
+      Effect.provideService(PerRequest, "request"),
+      Effect.provideService(References.MinimumLogLevel, "Warn")
+    )
+    assert.deepStrictEqual(result, ToolResult.success(["captured", "request", "acme", "Warn"]))
+  })
 
-  it.effect("the id of the call", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(Tool.make("id", { success: Schema.String }))
-      const set = yield* bind(toolkit, { id: (_, { toolCallId }) => Effect.succeed(toolCallId ?? "none") })
-      assert.deepStrictEqual(yield* call(set, "id", {}), ToolResult.success("call_1"))
-    })
-  )
+  test("the id of the call", function* () {
+    const toolkit = Toolkit.make(Tool.make("id", { success: Schema.String }))
+    const set = yield* bind(toolkit, { id: (_, { toolCallId }) => Effect.succeed(toolCallId ?? "none") })
+    assert.deepStrictEqual(yield* call(set, "id", {}), ToolResult.success("call_1"))
+  })
 })
 
 describe("kinds of tools", () => {
@@ -256,111 +237,99 @@ describe("kinds of tools", () => {
     success: Schema.String
   })({})
 
-  it.effect("a provider-defined tool runs here only when it requires a handler", () =>
-    Effect.gen(function* () {
-      const set = yield* bind(Toolkit.make(search, run), { shell: ({ command }) => Effect.succeed(`ran ${command}`) })
-      assert.deepStrictEqual(
-        Array.from(set.tools.values(), (tool) => tool.kind),
-        ["provider", "local"]
-      )
-      assert.deepStrictEqual(yield* call(set, "shell", { command: "ls" }), ToolResult.success("ran ls"))
-      const result = yield* call(set, "search", {})
-      assert.isTrue(ToolResult.isFailure(result) && result.type === "unknown_tool")
-    })
-  )
+  test("a provider-defined tool runs here only when it requires a handler", function* () {
+    const set = yield* bind(Toolkit.make(search, run), { shell: ({ command }) => Effect.succeed(`ran ${command}`) })
+    assert.deepStrictEqual(
+      Array.from(set.tools.values(), (tool) => tool.kind),
+      ["provider", "local"]
+    )
+    assert.deepStrictEqual(yield* call(set, "shell", { command: "ls" }), ToolResult.success("ran ls"))
+    const result = yield* call(set, "search", {})
+    assert.isTrue(ToolResult.isFailure(result) && result.type === "unknown_tool")
+  })
 
-  it.effect("a tool without its handler is refused", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(boundTool.handlerOf(Tool.make("lonely")))
-      assert.strictEqual(error.part, "handler")
-      assert.include(error.message, `"lonely"`)
-    })
-  )
+  test("a tool without its handler is refused", function* () {
+    const error = yield* Effect.flip(boundTool.handlerOf(Tool.make("lonely")))
+    assert.strictEqual(error.part, "handler")
+    assert.include(error.message, `"lonely"`)
+  })
 
-  it.effect("a tool that requires no handler has none", () =>
-    Effect.gen(function* () {
-      assert.isTrue(Option.isNone(yield* boundTool.handlerOf(search)))
-    })
-  )
+  test("a tool that requires no handler has none", function* () {
+    assert.isTrue(Option.isNone(yield* boundTool.handlerOf(search)))
+  })
 
-  it.effect("a stub has the contract's schema unchanged and a Schema of the same", () =>
-    Effect.gen(function* () {
-      const parameters = {
-        type: "object",
-        properties: { city: { type: "string", description: "x" } },
-        required: ["city"],
-        additionalProperties: false
-      }
-      const contract = yield* ToolContract.make({
-        name: "weather",
-        parameters,
-        annotations: { strict: true, title: "Weather", idempotent: true }
-      })
-      const stub = yield* boundTool.makeStub(contract)
-      assert.strictEqual(Tool.getJsonSchema(stub.tool), parameters)
-      assert.isTrue(Context.get(stub.tool.annotations, Tool.Idempotent))
-      const decode = Schema.decodeUnknownExit(stub.tool.parametersSchema as Schema.Codec<unknown>)
-      assert.strictEqual(decode({ city: "Rome" })._tag, "Success")
-      assert.strictEqual(decode({ city: 1 })._tag, "Failure")
+  test("a stub has the contract's schema unchanged and a Schema of the same", function* () {
+    const parameters = {
+      type: "object",
+      properties: { city: { type: "string", description: "x" } },
+      required: ["city"],
+      additionalProperties: false
+    }
+    const contract = yield* ToolContract.make({
+      name: "weather",
+      parameters,
+      annotations: { strict: true, title: "Weather", idempotent: true }
     })
-  )
+    const stub = yield* boundTool.makeStub(contract)
+    assert.strictEqual(Tool.getJsonSchema(stub.tool), parameters)
+    assert.isTrue(Context.get(stub.tool.annotations, Tool.Idempotent))
+    const decode = Schema.decodeUnknownExit(stub.tool.parametersSchema as Schema.Codec<unknown>)
+    assert.strictEqual(decode({ city: "Rome" })._tag, "Success")
+    assert.strictEqual(decode({ city: 1 })._tag, "Failure")
+  })
 })
 
 describe("TOOL-7 approvals", () => {
   const ask = (set: boundTool.ToolSet, name: string, args: { readonly [key: string]: Schema.Json }) =>
     set.tools.get(name)!.needsApproval(args, { callId: "1", context: { limit: 10 }, messages: [] })
 
-  it.effect("needsApproval may be a boolean, or a function of the decoded arguments", () =>
-    Effect.gen(function* () {
-      const Amount = Schema.Struct({ amount: Schema.BigInt })
-      const toolkit = Toolkit.make(
-        Tool.make("never"),
-        Tool.make("always", { needsApproval: true }),
-        Tool.make("pure", { parameters: Amount, needsApproval: ({ amount }) => amount > 10n }),
-        Tool.make("effect", {
-          parameters: Amount,
-          needsApproval: ({ amount }) =>
-            Effect.map(RunContext.RunContext, (context) => amount > BigInt(String(context["limit"])))
-        }),
-        Tool.make("dies", {
-          parameters: Amount,
-          needsApproval: () => {
-            throw new TypeError("boom")
-          }
-        })
-      )
-      const set = yield* bind(toolkit, {
-        never: () => Effect.void,
-        always: () => Effect.void,
-        pure: () => Effect.void,
-        effect: () => Effect.void,
-        dies: () => Effect.void
+  test("needsApproval may be a boolean, or a function of the decoded arguments", function* () {
+    const Amount = Schema.Struct({ amount: Schema.BigInt })
+    const toolkit = Toolkit.make(
+      Tool.make("never"),
+      Tool.make("always", { needsApproval: true }),
+      Tool.make("pure", { parameters: Amount, needsApproval: ({ amount }) => amount > 10n }),
+      Tool.make("effect", {
+        parameters: Amount,
+        needsApproval: ({ amount }) =>
+          Effect.map(RunContext.RunContext, (context) => amount > BigInt(String(context["limit"])))
+      }),
+      Tool.make("dies", {
+        parameters: Amount,
+        needsApproval: () => {
+          throw new TypeError("boom")
+        }
       })
-      assert.isFalse(yield* ask(set, "never", {}))
-      assert.isTrue(yield* ask(set, "always", {}))
-      for (const name of ["pure", "effect"]) {
-        assert.isFalse(yield* ask(set, name, { amount: "10" }))
-        assert.isTrue(yield* ask(set, name, { amount: "11" }))
-        const wrong = yield* Effect.flip(ask(set, name, { amount: "many" }))
-        assert.strictEqual(wrong.type, "validation_error")
-        assert.include(wrong.message, "amount")
-      }
-      const error = yield* Effect.flip(ask(set, "dies", { amount: "1" }))
-      assert.strictEqual(error.type, "unhandled_error")
+    )
+    const set = yield* bind(toolkit, {
+      never: () => Effect.void,
+      always: () => Effect.void,
+      pure: () => Effect.void,
+      effect: () => Effect.void,
+      dies: () => Effect.void
     })
-  )
+    assert.isFalse(yield* ask(set, "never", {}))
+    assert.isTrue(yield* ask(set, "always", {}))
+    for (const name of ["pure", "effect"]) {
+      assert.isFalse(yield* ask(set, name, { amount: "10" }))
+      assert.isTrue(yield* ask(set, name, { amount: "11" }))
+      const wrong = yield* Effect.flip(ask(set, name, { amount: "many" }))
+      assert.strictEqual(wrong.type, "validation_error")
+      assert.include(wrong.message, "amount")
+    }
+    const error = yield* Effect.flip(ask(set, "dies", { amount: "1" }))
+    assert.strictEqual(error.type, "unhandled_error")
+  })
 
-  it.effect("a stub that cannot decide asks always", () =>
-    Effect.gen(function* () {
-      for (const [approval, expected] of [
-        ["never", false],
-        ["always", true],
-        ["dynamic", true]
-      ] as const) {
-        const contract = yield* ToolContract.make({ name: "t", parameters: { type: "object" }, approval })
-        const set = yield* boundTool.makeSet([yield* boundTool.makeStub(contract)])
-        assert.strictEqual(yield* ask(set, "t", {}), expected)
-      }
-    })
-  )
+  test("a stub that cannot decide asks always", function* () {
+    for (const [approval, expected] of [
+      ["never", false],
+      ["always", true],
+      ["dynamic", true]
+    ] as const) {
+      const contract = yield* ToolContract.make({ name: "t", parameters: { type: "object" }, approval })
+      const set = yield* boundTool.makeSet([yield* boundTool.makeStub(contract)])
+      assert.strictEqual(yield* ask(set, "t", {}), expected)
+    }
+  })
 })

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { ToolResult, ToolRuntime } from "effect-emissary"
 import { Conformance } from "effect-emissary/testing"
+import { test } from "../effect.ts"
 
 const runtimes = {
   inline: ToolRuntime.layerInline,
@@ -31,15 +32,13 @@ describe("RT-4 conformance", () => {
       )
     ).pipe(Effect.map((names) => names.flat()))
 
-  it.effect("finds a runtime that loses results", () =>
-    Effect.gen(function* () {
-      const lost = ToolRuntime.make({
-        dispatch: (call) =>
-          Effect.map(ToolRuntime.local(call), (result) =>
-            ToolResult.isFailure(result) ? ToolResult.failure("execution_error", "lost") : result
-          )
-      })
-      assert.lengthOf(yield* broken(ToolRuntime.layer(lost)), 2)
+  test("finds a runtime that loses results", function* () {
+    const lost = ToolRuntime.make({
+      dispatch: (call) =>
+        Effect.map(ToolRuntime.local(call), (result) =>
+          ToolResult.isFailure(result) ? ToolResult.failure("execution_error", "lost") : result
+        )
     })
-  )
+    assert.lengthOf(yield* broken(ToolRuntime.layer(lost)), 2)
+  })
 })

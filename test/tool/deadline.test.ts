@@ -4,6 +4,7 @@ import { Tool, Toolkit } from "effect/ai"
 import * as boundCall from "#src/tool/internal/boundCall.ts"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { TestClock } from "effect/testing"
+import { test } from "../effect.ts"
 
 describe("RT-3 a deadline that has passed", () => {
   it.effect("RT-3 the handler does not run, not even one that would finish at once", () => {
@@ -29,13 +30,11 @@ describe("RT-3 a deadline that has passed", () => {
 })
 
 describe("TOOL-3 a name that no tool has", () => {
-  it.effect("TOOL-3 a long one is not sent back to the model at full length", () =>
-    Effect.gen(function* () {
-      const set = yield* boundTool.makeSet([])
-      const request = { id: "c1", name: "n".repeat(1_000_000), arguments: {} }
-      const refused = yield* boundCall.prepare(set, request, { runId: "r" })
-      assert(Result.isFailure(refused))
-      assert.isBelow(refused.failure.message.length, 500)
-    })
-  )
+  test("TOOL-3 a long one is not sent back to the model at full length", function* () {
+    const set = yield* boundTool.makeSet([])
+    const request = { id: "c1", name: "n".repeat(1_000_000), arguments: {} }
+    const refused = yield* boundCall.prepare(set, request, { runId: "r" })
+    assert(Result.isFailure(refused))
+    assert.isBelow(refused.failure.message.length, 500)
+  })
 })

@@ -6,6 +6,7 @@ import { RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient, HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
+import { test } from "../effect.ts"
 
 const call = (over?: Partial<boundCall.BoundCall> & { readonly idempotent?: boolean }): boundCall.BoundCall => ({
   runId: "run-1",
@@ -326,122 +327,102 @@ describe("RT-5 time", () => {
       dispatch("http://tools.example", over, { retry: undefined, margin: "2 seconds" }).pipe(Effect.provide(http))
     )
 
-  it.effect("L9 waits the timeout and the margin, then timeout_error", () =>
-    Effect.gen(function* () {
-      const http = scripted(["hang"])
-      const fiber = yield* start(http.layer)
-      yield* TestClock.adjust("11 seconds")
-      assert.isUndefined(fiber.pollUnsafe())
-      yield* TestClock.adjust("1 second")
-      const result = yield* Fiber.join(fiber)
-      assert.deepStrictEqual(result, ToolResult.failure("timeout_error", "Tool execution timed out after 10 seconds"))
-    })
-  )
+  test("L9 waits the timeout and the margin, then timeout_error", function* () {
+    const http = scripted(["hang"])
+    const fiber = yield* start(http.layer)
+    yield* TestClock.adjust("11 seconds")
+    assert.isUndefined(fiber.pollUnsafe())
+    yield* TestClock.adjust("1 second")
+    const result = yield* Fiber.join(fiber)
+    assert.deepStrictEqual(result, ToolResult.failure("timeout_error", "Tool execution timed out after 10 seconds"))
+  })
 
-  it.effect("the deadline of the run shortens the wait and is sent", () =>
-    Effect.gen(function* () {
-      const http = scripted(["hang"])
-      const fiber = yield* start(http.layer, { deadline: 3000 })
-      yield* TestClock.adjust("5 seconds")
-      const result = yield* Fiber.join(fiber)
-      assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
-    })
-  )
+  test("the deadline of the run shortens the wait and is sent", function* () {
+    const http = scripted(["hang"])
+    const fiber = yield* start(http.layer, { deadline: 3000 })
+    yield* TestClock.adjust("5 seconds")
+    const result = yield* Fiber.join(fiber)
+    assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+  })
 
-  it.effect("the deadline is sent where the server would not stop by itself before", () =>
-    Effect.gen(function* () {
-      yield* TestClock.adjust("1 second")
-      const sent = (over: Parameters<typeof dispatch>[1]) =>
-        Effect.gen(function* () {
-          const http = scripted(["answer"])
-          yield* Effect.flatMap(start(http.layer, over), Fiber.join)
-          return http.sent[0]?.["deadline"]
-        })
-      assert.isUndefined(yield* sent({}))
-      assert.isUndefined(yield* sent({ timeout: Duration.seconds(60) }))
-      assert.strictEqual(yield* sent({ timeout: Duration.seconds(2) }), 3000)
-      assert.strictEqual(yield* sent({ deadline: 20_000 }), 20_000)
-      assert.strictEqual(yield* sent({ deadline: 20_000, timeout: Duration.seconds(2) }), 3000)
-      assert.strictEqual(yield* sent({ deadline: 2000, timeout: Duration.infinity }), 2000)
-    })
-  )
-
-  it.effect("a passed deadline sends nothing", () =>
-    Effect.gen(function* () {
-      yield* TestClock.adjust("5 seconds")
-      const http = scripted([])
-      const result = yield* Fiber.join(yield* start(http.layer, { deadline: 3000 }))
-      assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
-      assert.deepStrictEqual(http.seen, [])
-    })
-  )
-
-  it.effect("by default a refused connection is tried six times within about three seconds", () =>
-    Effect.gen(function* () {
-      const http = scripted(Array.from({ length: 20 }, () => "refuse" as const))
-      const fiber = yield* start(http.layer)
-      yield* TestClock.adjust("3100 millis")
-      assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).reason, "unreachable")
-      assert.strictEqual(http.seen.length, 6)
-    })
-  )
-
-  it.effect("a server that comes up while the client tries again is used, by every tool", () =>
-    Effect.gen(function* () {
-      const http = scripted(["refuse", "refuse", "answer"])
-      const fiber = yield* start(http.layer)
-      yield* TestClock.adjust("300 millis")
-      assert.deepStrictEqual(yield* Fiber.join(fiber), ToolResult.success("shipped"))
-    })
-  )
-
-  it.effect("trying again never exceeds the timeout and the margin", () =>
-    Effect.gen(function* () {
-      const http = scripted(Array.from({ length: 20 }, () => "refuse" as const))
-      const fiber = yield* Effect.forkChild(
-        dispatch(
-          "http://tools.example",
-          { timeout: Duration.seconds(1) },
-          { retry: Schedule.spaced("700 millis"), margin: "1 second" }
-        ).pipe(Effect.provide(http.layer))
-      )
-      yield* TestClock.adjust("2 seconds")
-      assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).reason, "unreachable")
-      assert.strictEqual(http.seen.length, 3)
-    })
-  )
-
-  it.effect("once a cut call may have run, an unreachable server no longer means that it did not", () =>
-    Effect.gen(function* () {
-      const http = scripted(["cut", ...Array.from({ length: 20 }, () => "refuse" as const)])
-      const fiber = yield* start(http.layer, { idempotent: true })
-      yield* TestClock.adjust("4 seconds")
-      assert.deepStrictEqual(yield* Effect.flatMap(Fiber.join(fiber), unavailable), {
-        reason: "unreachable",
-        outcome: "unknown"
+  test("the deadline is sent where the server would not stop by itself before", function* () {
+    yield* TestClock.adjust("1 second")
+    const sent = (over: Parameters<typeof dispatch>[1]) =>
+      Effect.gen(function* () {
+        const http = scripted(["answer"])
+        yield* Effect.flatMap(start(http.layer, over), Fiber.join)
+        return http.sent[0]?.["deadline"]
       })
-    })
-  )
+    assert.isUndefined(yield* sent({}))
+    assert.isUndefined(yield* sent({ timeout: Duration.seconds(60) }))
+    assert.strictEqual(yield* sent({ timeout: Duration.seconds(2) }), 3000)
+    assert.strictEqual(yield* sent({ deadline: 20_000 }), 20_000)
+    assert.strictEqual(yield* sent({ deadline: 20_000, timeout: Duration.seconds(2) }), 3000)
+    assert.strictEqual(yield* sent({ deadline: 2000, timeout: Duration.infinity }), 2000)
+  })
 
-  it.effect("a refused connection, then no answer: a timeout_error, for the tool may be running", () =>
-    Effect.gen(function* () {
-      const http = scripted(["refuse", "hang"])
-      const fiber = yield* start(http.layer)
-      yield* TestClock.adjust("12 seconds")
-      const result = yield* Fiber.join(fiber)
-      assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
-    })
-  )
+  test("a passed deadline sends nothing", function* () {
+    yield* TestClock.adjust("5 seconds")
+    const http = scripted([])
+    const result = yield* Fiber.join(yield* start(http.layer, { deadline: 3000 }))
+    assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+    assert.deepStrictEqual(http.seen, [])
+  })
 
-  it.effect("a refused connection, then a cut: not tried again", () =>
-    Effect.gen(function* () {
-      const http = scripted(["refuse", "cut", "answer"])
-      const fiber = yield* start(http.layer)
-      yield* TestClock.adjust("4 seconds")
-      assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).outcome, "unknown")
-      assert.deepStrictEqual(http.seen, ["refuse", "cut"])
+  test("by default a refused connection is tried six times within about three seconds", function* () {
+    const http = scripted(Array.from({ length: 20 }, () => "refuse" as const))
+    const fiber = yield* start(http.layer)
+    yield* TestClock.adjust("3100 millis")
+    assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).reason, "unreachable")
+    assert.strictEqual(http.seen.length, 6)
+  })
+
+  test("a server that comes up while the client tries again is used, by every tool", function* () {
+    const http = scripted(["refuse", "refuse", "answer"])
+    const fiber = yield* start(http.layer)
+    yield* TestClock.adjust("300 millis")
+    assert.deepStrictEqual(yield* Fiber.join(fiber), ToolResult.success("shipped"))
+  })
+
+  test("trying again never exceeds the timeout and the margin", function* () {
+    const http = scripted(Array.from({ length: 20 }, () => "refuse" as const))
+    const fiber = yield* Effect.forkChild(
+      dispatch(
+        "http://tools.example",
+        { timeout: Duration.seconds(1) },
+        { retry: Schedule.spaced("700 millis"), margin: "1 second" }
+      ).pipe(Effect.provide(http.layer))
+    )
+    yield* TestClock.adjust("2 seconds")
+    assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).reason, "unreachable")
+    assert.strictEqual(http.seen.length, 3)
+  })
+
+  test("once a cut call may have run, an unreachable server no longer means that it did not", function* () {
+    const http = scripted(["cut", ...Array.from({ length: 20 }, () => "refuse" as const)])
+    const fiber = yield* start(http.layer, { idempotent: true })
+    yield* TestClock.adjust("4 seconds")
+    assert.deepStrictEqual(yield* Effect.flatMap(Fiber.join(fiber), unavailable), {
+      reason: "unreachable",
+      outcome: "unknown"
     })
-  )
+  })
+
+  test("a refused connection, then no answer: a timeout_error, for the tool may be running", function* () {
+    const http = scripted(["refuse", "hang"])
+    const fiber = yield* start(http.layer)
+    yield* TestClock.adjust("12 seconds")
+    const result = yield* Fiber.join(fiber)
+    assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+  })
+
+  test("a refused connection, then a cut: not tried again", function* () {
+    const http = scripted(["refuse", "cut", "answer"])
+    const fiber = yield* start(http.layer)
+    yield* TestClock.adjust("4 seconds")
+    assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).outcome, "unknown")
+    assert.deepStrictEqual(http.seen, ["refuse", "cut"])
+  })
 })
 
 describe("RT-5 options", () => {
@@ -451,44 +432,35 @@ describe("RT-5 options", () => {
       Effect.map((error) => [error._tag, error.option])
     )
 
-  it.effect("an unusable URL or token is a typed failure of the layer", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* build({ url: "nope", token }), ["InvalidOption", "url"])
-      assert.deepStrictEqual(yield* build({ url: "file:///etc", token }), ["InvalidOption", "url"])
-      assert.deepStrictEqual(yield* build({ url: "http://u:p@h/", token }), ["InvalidOption", "url"])
-      assert.deepStrictEqual(yield* build({ url: "http://h/", token: Redacted.make(" ") }), ["InvalidOption", "token"])
-      assert.deepStrictEqual(yield* build({ url: "http://h/", token: Redacted.make("a\nb") }), [
-        "InvalidOption",
-        "token"
-      ])
-    })
-  )
+  test("an unusable URL or token is a typed failure of the layer", function* () {
+    assert.deepStrictEqual(yield* build({ url: "nope", token }), ["InvalidOption", "url"])
+    assert.deepStrictEqual(yield* build({ url: "file:///etc", token }), ["InvalidOption", "url"])
+    assert.deepStrictEqual(yield* build({ url: "http://u:p@h/", token }), ["InvalidOption", "url"])
+    assert.deepStrictEqual(yield* build({ url: "http://h/", token: Redacted.make(" ") }), ["InvalidOption", "token"])
+    assert.deepStrictEqual(yield* build({ url: "http://h/", token: Redacted.make("a\nb") }), ["InvalidOption", "token"])
+  })
 
-  it.effect("five calls of a batch at once, unless the option differs", () =>
-    Effect.gen(function* () {
-      const concurrency = (maxConcurrency?: number) =>
-        Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency).pipe(
-          Effect.provide(RemoteTools.layerRuntime({ url: "http://h/", token, maxConcurrency })),
-          Effect.provide(FetchHttpClient.layer)
-        )
-      assert.deepStrictEqual(yield* Effect.all([concurrency(), concurrency(2)]), [5, 2])
-    })
-  )
+  test("five calls of a batch at once, unless the option differs", function* () {
+    const concurrency = (maxConcurrency?: number) =>
+      Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency).pipe(
+        Effect.provide(RemoteTools.layerRuntime({ url: "http://h/", token, maxConcurrency })),
+        Effect.provide(FetchHttpClient.layer)
+      )
+    assert.deepStrictEqual(yield* Effect.all([concurrency(), concurrency(2)]), [5, 2])
+  })
 
-  it.effect("tools that are bound here run here", () =>
-    Effect.gen(function* () {
-      const result = yield* dispatch("http://tools.example", {
-        execute: Option.some(Effect.succeed(ToolResult.success("here"))),
-        runtimeOnly: false
-      }).pipe(
-        Effect.provide(
-          Layer.succeed(
-            HttpClient.HttpClient,
-            HttpClient.make(() => Effect.die("no network"))
-          )
+  test("tools that are bound here run here", function* () {
+    const result = yield* dispatch("http://tools.example", {
+      execute: Option.some(Effect.succeed(ToolResult.success("here"))),
+      runtimeOnly: false
+    }).pipe(
+      Effect.provide(
+        Layer.succeed(
+          HttpClient.HttpClient,
+          HttpClient.make(() => Effect.die("no network"))
         )
       )
-      assert.deepStrictEqual(result, ToolResult.success("here"))
-    })
-  )
+    )
+    assert.deepStrictEqual(result, ToolResult.success("here"))
+  })
 })

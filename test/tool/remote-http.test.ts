@@ -7,6 +7,7 @@ import { HttpApiClient } from "effect/http-api"
 import { connect, exchange } from "./fixtures/remote-raw.ts"
 import { http, routes, serve, token, url } from "./fixtures/remote-serve.ts"
 import { Probe, secret } from "./fixtures/remote-tools.ts"
+import { test } from "../effect.ts"
 
 interface Answer {
   readonly status: number
@@ -479,14 +480,12 @@ describe("RT-5 the server is a layer", () => {
     })
   )
 
-  it.effect("refuses an empty token, which every caller knows", () =>
-    Effect.gen(function* () {
-      for (const token of [Redacted.make(""), {}, { alice: Redacted.make(" ") }]) {
-        const error = yield* Effect.flip(Effect.scoped(Layer.build(serve({ token }))))
-        assert.strictEqual(error._tag, "InvalidOption")
-      }
-    })
-  )
+  test("refuses an empty token, which every caller knows", function* () {
+    for (const token of [Redacted.make(""), {}, { alice: Redacted.make(" ") }]) {
+      const error = yield* Effect.flip(Effect.scoped(Layer.build(serve({ token }))))
+      assert.strictEqual(error._tag, "InvalidOption")
+    }
+  })
 
   it.live("a handler keeps the services its layer was given, also where the server has others", () =>
     Effect.gen(function* () {

@@ -3,6 +3,7 @@ import { Effect, Schema } from "effect"
 import * as remoteProtocol from "#src/tool/internal/remoteProtocol.ts"
 import { ToolResult } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
+import { test } from "../effect.ts"
 
 /** Frozen: these texts are what version 1 is. */
 const request =
@@ -52,16 +53,12 @@ describe("RT-5 L3 protocol 1 is frozen", () => {
 describe("RT-5 every result of the library fits protocol 1", () => {
   const decode = Schema.decodeUnknownEffect(ToolResult.ToolResult)
 
-  it.effect.prop("round trip", [ToolResult.ToolResult], ([result]) =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* decode(result), result)
-    })
-  )
+  test.prop("round trip", [ToolResult.ToolResult], function* ([result]) {
+    assert.deepStrictEqual(yield* decode(result), result)
+  })
 
-  it.effect("files too", () =>
-    Effect.gen(function* () {
-      const result = ToolResult.success("x", [ToolResult.filePart({ mediaType: "image/png", data: "AQID" })])
-      assert.deepStrictEqual(yield* decode(result), result)
-    })
-  )
+  test("files too", function* () {
+    const result = ToolResult.success("x", [ToolResult.filePart({ mediaType: "image/png", data: "AQID" })])
+    assert.deepStrictEqual(yield* decode(result), result)
+  })
 })

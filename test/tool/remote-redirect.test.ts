@@ -4,6 +4,7 @@ import type * as boundCall from "#src/tool/internal/boundCall.ts"
 import { RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient } from "effect/http"
 import { rawServer, respond } from "./fixtures/remote-raw.ts"
+import { test } from "../effect.ts"
 
 const call: boundCall.BoundCall = {
   runId: "run-1",
@@ -49,16 +50,14 @@ describe("RT-5 redirects", () => {
 
 describe("RT-5 tokens that no header can hold", () => {
   for (const token of ["sch\u00fcssel", "a\u0000b", "\u30c8\u30fc\u30af\u30f3"]) {
-    it.effect(`RT-5 ${JSON.stringify(token)} is refused when the client is made, not at the first call`, () =>
-      Effect.gen(function* () {
-        const layer = RemoteTools.layerRuntime({ url: "http://localhost", token: Redacted.make(token) })
-        const exit = yield* Effect.exit(
-          Effect.provide(ToolRuntime.ToolRuntime, [layer]).pipe(Effect.provide(FetchHttpClient.layer))
-        )
-        assert.isTrue(Exit.isFailure(exit))
-        assert.include(String(exit), "printable ASCII")
-        assert.notInclude(String(exit), token)
-      })
-    )
+    test(`RT-5 ${JSON.stringify(token)} is refused when the client is made, not at the first call`, function* () {
+      const layer = RemoteTools.layerRuntime({ url: "http://localhost", token: Redacted.make(token) })
+      const exit = yield* Effect.exit(
+        Effect.provide(ToolRuntime.ToolRuntime, [layer]).pipe(Effect.provide(FetchHttpClient.layer))
+      )
+      assert.isTrue(Exit.isFailure(exit))
+      assert.include(String(exit), "printable ASCII")
+      assert.notInclude(String(exit), token)
+    })
   }
 })

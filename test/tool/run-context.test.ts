@@ -1,7 +1,8 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { RunContext } from "effect-emissary"
 import { pluck } from "../pluck.ts"
+import { test } from "../effect.ts"
 
 const User = Schema.Struct({
   tenant: Schema.String,
@@ -14,27 +15,21 @@ const read = (context: RunContext.RunContextError | { readonly [key: string]: Sc
   )
 
 describe("TOOL-5 RunContext", () => {
-  it.effect("is empty by default", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* RunContext.RunContext, {})
-    })
-  )
+  test("is empty by default", function* () {
+    assert.deepStrictEqual(yield* RunContext.RunContext, {})
+  })
 
-  it.effect("is decoded in its JSON form; other keys are ignored", () =>
-    Effect.gen(function* () {
-      const value = yield* read({ tenant: "acme", other: 1, user: { id: 1, since: "2026-01-01T00:00:00.000Z" } })
-      assert.strictEqual(value.user.since.epochMilliseconds, Date.parse("2026-01-01T00:00:00.000Z"))
-    })
-  )
+  test("is decoded in its JSON form; other keys are ignored", function* () {
+    const value = yield* read({ tenant: "acme", other: 1, user: { id: 1, since: "2026-01-01T00:00:00.000Z" } })
+    assert.strictEqual(value.user.since.epochMilliseconds, Date.parse("2026-01-01T00:00:00.000Z"))
+  })
 
-  it.effect("names every missing key and every other problem, never a value", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(read({ user: { id: "hunter2" } }))
-      assert.deepStrictEqual(error.missing, ["tenant", "user.since"])
-      assert.deepStrictEqual(pluck(error.issues, "path"), ["/user/id"])
-      assert.include(error.message, `missing "tenant"`)
-      assert.include(error.message, `behind a tool server also let the server's option "context" accept it`)
-      assert.notInclude(JSON.stringify(error) + error.message, "hunter2")
-    })
-  )
+  test("names every missing key and every other problem, never a value", function* () {
+    const error = yield* Effect.flip(read({ user: { id: "hunter2" } }))
+    assert.deepStrictEqual(error.missing, ["tenant", "user.since"])
+    assert.deepStrictEqual(pluck(error.issues, "path"), ["/user/id"])
+    assert.include(error.message, `missing "tenant"`)
+    assert.include(error.message, `behind a tool server also let the server's option "context" accept it`)
+    assert.notInclude(JSON.stringify(error) + error.message, "hunter2")
+  })
 })

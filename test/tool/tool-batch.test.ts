@@ -8,6 +8,7 @@ import * as toolBatch from "#src/tool/internal/toolBatch.ts"
 import { ToolContract, ToolFailure, ToolResult, ToolRuntime, ToolSettings } from "effect-emissary"
 import { bind, calls, prepare } from "./support.ts"
 import { after } from "../after.ts"
+import { test } from "../effect.ts"
 
 class Boom extends Error {}
 
@@ -96,21 +97,19 @@ describe("L6 siblings settle", () => {
     }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
   )
 
-  it.effect("RT-3 the cause goes to the log and to onFinished", () =>
-    Effect.gen(function* () {
-      const logged: Array<unknown> = []
-      const causes: Array<Cause.Cause<unknown> | undefined> = []
-      const logger = Logger.make(({ cause, message }) => logged.push(message, cause))
-      const batch = yield* calls(yield* tools, [["boom", {}]])
-      yield* toolBatch
-        .run(batch, {
-          onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
-        })
-        .pipe(Effect.provide(Logger.layer([logger])))
-      assert.instanceOf(causes[0] === undefined ? undefined : Cause.squash(causes[0]), Boom)
-      assert.isTrue(logged.some((entry) => Cause.isCause(entry) && Cause.squash(entry) instanceof Boom))
-    })
-  )
+  test("RT-3 the cause goes to the log and to onFinished", function* () {
+    const logged: Array<unknown> = []
+    const causes: Array<Cause.Cause<unknown> | undefined> = []
+    const logger = Logger.make(({ cause, message }) => logged.push(message, cause))
+    const batch = yield* calls(yield* tools, [["boom", {}]])
+    yield* toolBatch
+      .run(batch, {
+        onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
+      })
+      .pipe(Effect.provide(Logger.layer([logger])))
+    assert.instanceOf(causes[0] === undefined ? undefined : Cause.squash(causes[0]), Boom)
+    assert.isTrue(logged.some((entry) => Cause.isCause(entry) && Cause.squash(entry) instanceof Boom))
+  })
 
   it.effect("RT-3 with defects: die the batch dies with the first defect, after all have settled", () =>
     Effect.gen(function* () {
@@ -204,30 +203,24 @@ describe("TOOL-1 timeouts of a batch", () => {
     }).pipe(Effect.provide(ToolRuntime.layerConcurrent()))
   )
 
-  it.effect("a handler that ends at the very moment of its timeout has ended", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
-      const set = yield* bind(toolkit, { t: () => Effect.sleep(100) })
-      assert.deepStrictEqual(kinds(yield* after(100, toolBatch.run(yield* calls(set, [["t", {}]])))), ["success"])
-    })
-  )
+  test("a handler that ends at the very moment of its timeout has ended", function* () {
+    const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
+    const set = yield* bind(toolkit, { t: () => Effect.sleep(100) })
+    assert.deepStrictEqual(kinds(yield* after(100, toolBatch.run(yield* calls(set, [["t", {}]])))), ["success"])
+  })
 
-  it.effect("a finalizer that dies after the timeout changes nothing", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
-      const set = yield* bind(toolkit, { t: () => Effect.never.pipe(Effect.onInterrupt(() => Effect.die("late"))) })
-      assert.deepStrictEqual(kinds(yield* after(100, toolBatch.run(yield* calls(set, [["t", {}]])))), ["timeout_error"])
-    })
-  )
+  test("a finalizer that dies after the timeout changes nothing", function* () {
+    const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
+    const set = yield* bind(toolkit, { t: () => Effect.never.pipe(Effect.onInterrupt(() => Effect.die("late"))) })
+    assert.deepStrictEqual(kinds(yield* after(100, toolBatch.run(yield* calls(set, [["t", {}]])))), ["timeout_error"])
+  })
 
-  it.effect("a timeout works where the run itself cannot be interrupted", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
-      const set = yield* bind(toolkit, { t: () => Effect.never })
-      const batch = yield* calls(set, [["t", {}]])
-      assert.deepStrictEqual(kinds(yield* after(100, Effect.uninterruptible(toolBatch.run(batch)))), ["timeout_error"])
-    })
-  )
+  test("a timeout works where the run itself cannot be interrupted", function* () {
+    const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
+    const set = yield* bind(toolkit, { t: () => Effect.never })
+    const batch = yield* calls(set, [["t", {}]])
+    assert.deepStrictEqual(kinds(yield* after(100, Effect.uninterruptible(toolBatch.run(batch)))), ["timeout_error"])
+  })
 })
 
 describe("RT-3 interruption", () => {
@@ -260,16 +253,14 @@ describe("RT-3 interruption", () => {
     return { events, hanging, run }
   })
 
-  it.effect("one after another: what never started stays untouched", () =>
-    Effect.gen(function* () {
-      const { events, hanging, run } = yield* setup
-      const fiber = yield* Effect.forkChild(run)
-      yield* Deferred.await(hanging)
-      yield* Fiber.interrupt(fiber)
-      assert.deepStrictEqual(events, ["started 0", "0 success", "started 1", "finalizer 1", "1 interrupted"])
-      assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
-    })
-  )
+  test("one after another: what never started stays untouched", function* () {
+    const { events, hanging, run } = yield* setup
+    const fiber = yield* Effect.forkChild(run)
+    yield* Deferred.await(hanging)
+    yield* Fiber.interrupt(fiber)
+    assert.deepStrictEqual(events, ["started 0", "0 success", "started 1", "finalizer 1", "1 interrupted"])
+    assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+  })
 
   it.effect("concurrently: every handler is interrupted, and a free place is not taken again", () =>
     Effect.gen(function* () {
@@ -291,19 +282,17 @@ describe("RT-3 interruption", () => {
     }).pipe(Effect.provide(ToolRuntime.layerConcurrent({ maxConcurrency: 2 })))
   )
 
-  it.effect("a runtime that interrupts itself is not the run being interrupted", () =>
-    Effect.gen(function* () {
-      const toolkit = Toolkit.make(Tool.make("t"))
-      const batch = yield* calls(yield* bind(toolkit, { t: () => Effect.void }), [["t", {}]])
-      const results = yield* toolBatch
-        .run(batch)
-        .pipe(
-          Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch: () => Effect.interrupt }))),
-          Effect.provideService(References.MinimumLogLevel, "None")
-        )
-      assert.deepStrictEqual(kinds(results), ["unhandled_error"])
-    })
-  )
+  test("a runtime that interrupts itself is not the run being interrupted", function* () {
+    const toolkit = Toolkit.make(Tool.make("t"))
+    const batch = yield* calls(yield* bind(toolkit, { t: () => Effect.void }), [["t", {}]])
+    const results = yield* toolBatch
+      .run(batch)
+      .pipe(
+        Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch: () => Effect.interrupt }))),
+        Effect.provideService(References.MinimumLogLevel, "None")
+      )
+    assert.deepStrictEqual(kinds(results), ["unhandled_error"])
+  })
 })
 
 describe("RT-1 tool runtimes", () => {
@@ -324,89 +313,75 @@ describe("RT-1 tool runtimes", () => {
           Effect.provideService(References.MinimumLogLevel, "None")
         )
 
-  it.effect("RT-4 a dispatch that throws or dies is an unhandled_error", () =>
-    Effect.gen(function* () {
-      for (const dispatch of [
-        () => Effect.die("no"),
-        () => {
-          throw new Boom("x")
-        }
-      ]) {
-        assert.deepStrictEqual(kinds(yield* run(dispatch)(yield* stub({}))), ["unhandled_error"])
+  test("RT-4 a dispatch that throws or dies is an unhandled_error", function* () {
+    for (const dispatch of [
+      () => Effect.die("no"),
+      () => {
+        throw new Boom("x")
       }
-    })
-  )
+    ]) {
+      assert.deepStrictEqual(kinds(yield* run(dispatch)(yield* stub({}))), ["unhandled_error"])
+    }
+  })
 
-  it.effect("CODEC-3 results of stubs are checked against the contract", () =>
-    Effect.gen(function* () {
-      const success = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] }
-      const answer = (value: Schema.Json) =>
-        Effect.flatMap(
-          stub({ success }),
-          run(() => Effect.succeed(ToolResult.success(value)))
-        )
-      assert.deepStrictEqual(yield* answer({ n: 1 }), [ToolResult.success({ n: 1 })])
-      const [bad] = yield* answer({ n: "one" })
-      assert.isTrue(bad !== undefined && ToolResult.isFailure(bad) && bad.type === "execution_error")
-      assert.include(ToolResult.text(bad!), "n")
-    })
-  )
+  test("CODEC-3 results of stubs are checked against the contract", function* () {
+    const success = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] }
+    const answer = (value: Schema.Json) =>
+      Effect.flatMap(
+        stub({ success }),
+        run(() => Effect.succeed(ToolResult.success(value)))
+      )
+    assert.deepStrictEqual(yield* answer({ n: 1 }), [ToolResult.success({ n: 1 })])
+    const [bad] = yield* answer({ n: "one" })
+    assert.isTrue(bad !== undefined && ToolResult.isFailure(bad) && bad.type === "execution_error")
+    assert.include(ToolResult.text(bad!), "n")
+  })
 
-  it.effect("TOOL-1 a runtime that never answers is given up after the timeout and a margin", () =>
-    Effect.gen(function* () {
-      const batch = yield* stub({ timeout: "1 second" })
-      const fiber = yield* Effect.forkChild(run(() => Effect.never)(batch))
-      yield* TestClock.adjust("5999 millis")
-      assert.isUndefined(fiber.pollUnsafe())
-      yield* TestClock.adjust("1 millis")
-      assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
-    })
-  )
+  test("TOOL-1 a runtime that never answers is given up after the timeout and a margin", function* () {
+    const batch = yield* stub({ timeout: "1 second" })
+    const fiber = yield* Effect.forkChild(run(() => Effect.never)(batch))
+    yield* TestClock.adjust("5999 millis")
+    assert.isUndefined(fiber.pollUnsafe())
+    yield* TestClock.adjust("1 millis")
+    assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
+  })
 
-  it.effect("CODEC-3 supportsTool tests if a runtime can execute a tool", () =>
-    Effect.gen(function* () {
-      const local = yield* bind(Toolkit.make(Tool.make("t")), { t: () => Effect.void })
-      const remote = yield* boundTool.makeStub(yield* ToolContract.make({ name: "s", parameters: {} }))
-      const inline = yield* ToolRuntime.ToolRuntime
-      const custom = ToolRuntime.make({ dispatch: ToolRuntime.local })
-      assert.isTrue(toolBatch.supportsTool(inline, local.tools.get("t")!))
-      assert.isFalse(toolBatch.supportsTool(inline, remote))
-      assert.isTrue(toolBatch.supportsTool(custom, remote))
-      assert.deepStrictEqual(kinds(yield* toolBatch.run(yield* stub({}))), ["unhandled_error"])
-    })
-  )
+  test("CODEC-3 supportsTool tests if a runtime can execute a tool", function* () {
+    const local = yield* bind(Toolkit.make(Tool.make("t")), { t: () => Effect.void })
+    const remote = yield* boundTool.makeStub(yield* ToolContract.make({ name: "s", parameters: {} }))
+    const inline = yield* ToolRuntime.ToolRuntime
+    const custom = ToolRuntime.make({ dispatch: ToolRuntime.local })
+    assert.isTrue(toolBatch.supportsTool(inline, local.tools.get("t")!))
+    assert.isFalse(toolBatch.supportsTool(inline, remote))
+    assert.isTrue(toolBatch.supportsTool(custom, remote))
+    assert.deepStrictEqual(kinds(yield* toolBatch.run(yield* stub({}))), ["unhandled_error"])
+  })
 
-  it.effect("a call holds what was asked for", () =>
-    Effect.gen(function* () {
-      let seen: boundCall.BoundCall | undefined
-      const batch = yield* stub({ timeout: "3 seconds" })
-      yield* run((call) => {
-        seen = call
-        return Effect.succeed(ToolResult.success(null))
-      })(batch)
-      assert.deepInclude(seen, { runId: "run_1", id: "0", arguments: {}, context: {}, runtimeOnly: true })
-      assert.strictEqual(seen?.contract.name, "stub")
-    })
-  )
+  test("a call holds what was asked for", function* () {
+    let seen: boundCall.BoundCall | undefined
+    const batch = yield* stub({ timeout: "3 seconds" })
+    yield* run((call) => {
+      seen = call
+      return Effect.succeed(ToolResult.success(null))
+    })(batch)
+    assert.deepInclude(seen, { runId: "run_1", id: "0", arguments: {}, context: {}, runtimeOnly: true })
+    assert.strictEqual(seen?.contract.name, "stub")
+  })
 
-  it.effect("RT-1 without a layer calls run one after another, with layerConcurrent five at once", () =>
-    Effect.gen(function* () {
-      assert.strictEqual((yield* ToolRuntime.ToolRuntime).concurrency, 1)
-      const concurrent = yield* ToolRuntime.ToolRuntime.pipe(Effect.provide(ToolRuntime.layerConcurrent()))
-      assert.strictEqual(concurrent.concurrency, 5)
-    })
-  )
+  test("RT-1 without a layer calls run one after another, with layerConcurrent five at once", function* () {
+    assert.strictEqual((yield* ToolRuntime.ToolRuntime).concurrency, 1)
+    const concurrent = yield* ToolRuntime.ToolRuntime.pipe(Effect.provide(ToolRuntime.layerConcurrent()))
+    assert.strictEqual(concurrent.concurrency, 5)
+  })
 
-  it.effect("a senseless concurrency counts as one", () =>
-    Effect.gen(function* () {
-      for (const maxConcurrency of [0, -3, Number.NaN]) {
-        const runtime = yield* ToolRuntime.ToolRuntime.pipe(
-          Effect.provide(ToolRuntime.layerConcurrent({ maxConcurrency }))
-        )
-        assert.strictEqual(runtime.concurrency, 1)
-      }
-    })
-  )
+  test("a senseless concurrency counts as one", function* () {
+    for (const maxConcurrency of [0, -3, Number.NaN]) {
+      const runtime = yield* ToolRuntime.ToolRuntime.pipe(
+        Effect.provide(ToolRuntime.layerConcurrent({ maxConcurrency }))
+      )
+      assert.strictEqual(runtime.concurrency, 1)
+    }
+  })
 })
 
 describe("RT-2 around", () => {
@@ -426,85 +401,77 @@ describe("RT-2 around", () => {
     return [yield* Effect.flatMap(prepare(set, "t", {}, { context: { tenant: "acme" } }), Effect.fromResult)]
   })
 
-  it.effect("the wrapper nearest to the program is the outermost, with Effect.provide and Layer.provideMerge", () =>
-    Effect.gen(function* () {
-      const expected = [`first t {"tenant":"acme"}`, `second t {"tenant":"acme"}`, "t", "second done", "first done"]
-      yield* toolBatch.run(yield* one).pipe(Effect.provide(traced("first")), Effect.provide(traced("second")))
-      assert.deepStrictEqual(log, expected)
-      const layers = traced("first").pipe(Layer.provideMerge(traced("second")))
-      yield* toolBatch.run(yield* one).pipe(Effect.provide(layers))
-      assert.deepStrictEqual(log, expected)
-    })
-  )
+  test("the wrapper nearest to the program is the outermost, with Effect.provide and Layer.provideMerge", function* () {
+    const expected = [`first t {"tenant":"acme"}`, `second t {"tenant":"acme"}`, "t", "second done", "first done"]
+    yield* toolBatch.run(yield* one).pipe(Effect.provide(traced("first")), Effect.provide(traced("second")))
+    assert.deepStrictEqual(log, expected)
+    const layers = traced("first").pipe(Layer.provideMerge(traced("second")))
+    yield* toolBatch.run(yield* one).pipe(Effect.provide(layers))
+    assert.deepStrictEqual(log, expected)
+  })
 
-  it.effect("keeps the concurrency of the runtime below, whichever that is each time it is provided", () =>
-    Effect.gen(function* () {
-      const layer = traced("x")
-      const concurrency = (below: Layer.Layer<never>) =>
-        Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency).pipe(
-          Effect.provide(layer),
-          Effect.provide(below)
-        )
-      assert.strictEqual(yield* concurrency(ToolRuntime.layerConcurrent({ maxConcurrency: 7 })), 7)
-      assert.strictEqual(yield* concurrency(ToolRuntime.layerInline), 1)
-      const nested = concurrency(ToolRuntime.layerConcurrent({ maxConcurrency: 7 }))
-      assert.strictEqual(yield* nested.pipe(Effect.provide(layer), Effect.provide(ToolRuntime.layerInline)), 7)
-    })
-  )
+  test("keeps the concurrency of the runtime below, whichever that is each time it is provided", function* () {
+    const layer = traced("x")
+    const concurrency = (below: Layer.Layer<never>) =>
+      Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency).pipe(
+        Effect.provide(layer),
+        Effect.provide(below)
+      )
+    assert.strictEqual(yield* concurrency(ToolRuntime.layerConcurrent({ maxConcurrency: 7 })), 7)
+    assert.strictEqual(yield* concurrency(ToolRuntime.layerInline), 1)
+    const nested = concurrency(ToolRuntime.layerConcurrent({ maxConcurrency: 7 }))
+    assert.strictEqual(yield* nested.pipe(Effect.provide(layer), Effect.provide(ToolRuntime.layerInline)), 7)
+  })
 
-  it.effect("may deny a call, or answer it from a cache", () =>
-    Effect.gen(function* () {
-      const results = yield* toolBatch
-        .run(yield* one)
-        .pipe(Effect.provide(ToolRuntime.around(() => Effect.succeed(ToolResult.failure("denied", "not today")))))
-      assert.deepStrictEqual(kinds(results), ["denied"])
-      assert.deepStrictEqual(log, [])
-    })
-  )
+  test("may deny a call, or answer it from a cache", function* () {
+    const results = yield* toolBatch
+      .run(yield* one)
+      .pipe(Effect.provide(ToolRuntime.around(() => Effect.succeed(ToolResult.failure("denied", "not today")))))
+    assert.deepStrictEqual(kinds(results), ["denied"])
+    assert.deepStrictEqual(log, [])
+  })
 })
 
 describe("spans", () => {
-  it.effect("each call has its own span, with names and ids, without arguments", () =>
-    Effect.gen(function* () {
-      const spans: Array<Tracer.NativeSpan> = []
-      const tracer = Tracer.make({
-        span: (options) => {
-          const span = new Tracer.NativeSpan(options)
-          spans.push(span)
-          return span
-        }
-      })
-      const toolkit = Toolkit.make(Tool.make("a/b", { parameters: N }), Tool.make("boom"))
-      const set = yield* bind(toolkit, { "a/b": () => Effect.void, boom: () => Effect.die("x") })
-      const batch = yield* calls(set, [
-        ["a/b", { n: 12345 }],
-        ["boom", {}]
-      ])
-      yield* toolBatch
-        .run(batch)
-        .pipe(Effect.withTracer(tracer), Effect.provideService(References.MinimumLogLevel, "None"))
-      assert.deepStrictEqual(
-        spans.map((span) => [span.name, Object.fromEntries(span.attributes)]),
-        [
-          [
-            "execute_tool a/b",
-            {
-              "gen_ai.operation.name": "execute_tool",
-              "gen_ai.tool.name": "a/b",
-              "gen_ai.tool.call.id": "0"
-            }
-          ],
-          [
-            "execute_tool boom",
-            {
-              "gen_ai.operation.name": "execute_tool",
-              "gen_ai.tool.name": "boom",
-              "gen_ai.tool.call.id": "1",
-              "error.type": "unhandled_error"
-            }
-          ]
-        ]
-      )
+  test("each call has its own span, with names and ids, without arguments", function* () {
+    const spans: Array<Tracer.NativeSpan> = []
+    const tracer = Tracer.make({
+      span: (options) => {
+        const span = new Tracer.NativeSpan(options)
+        spans.push(span)
+        return span
+      }
     })
-  )
+    const toolkit = Toolkit.make(Tool.make("a/b", { parameters: N }), Tool.make("boom"))
+    const set = yield* bind(toolkit, { "a/b": () => Effect.void, boom: () => Effect.die("x") })
+    const batch = yield* calls(set, [
+      ["a/b", { n: 12345 }],
+      ["boom", {}]
+    ])
+    yield* toolBatch
+      .run(batch)
+      .pipe(Effect.withTracer(tracer), Effect.provideService(References.MinimumLogLevel, "None"))
+    assert.deepStrictEqual(
+      spans.map((span) => [span.name, Object.fromEntries(span.attributes)]),
+      [
+        [
+          "execute_tool a/b",
+          {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "a/b",
+            "gen_ai.tool.call.id": "0"
+          }
+        ],
+        [
+          "execute_tool boom",
+          {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "boom",
+            "gen_ai.tool.call.id": "1",
+            "error.type": "unhandled_error"
+          }
+        ]
+      ]
+    )
+  })
 })

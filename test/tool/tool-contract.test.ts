@@ -1,7 +1,8 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Duration, Effect, Schema } from "effect"
 import { Tool } from "effect/ai"
 import { ToolContract, ToolSettings } from "effect-emissary"
+import { test } from "../effect.ts"
 
 const parameters = {
   type: "object",
@@ -11,83 +12,66 @@ const parameters = {
 }
 
 describe("ToolContract", () => {
-  it.effect("TOOL-6 a Schema is exported closed, in its JSON form", () =>
-    Effect.gen(function* () {
-      const contract = yield* ToolContract.fromTool(
-        Tool.make("t", {
-          description: "d",
-          parameters: Schema.Struct({ at: Schema.DateTimeUtc, nested: Schema.Struct({ n: Schema.Int }) }),
-          success: Schema.Struct({ ok: Schema.Boolean })
-        })
-      )
-      assert.deepInclude(contract, { name: "t", description: "d", approval: "never", annotations: {} })
-      assert.strictEqual(contract.parameters["additionalProperties"], false)
-      assert.deepStrictEqual(contract.parameters["required"], ["at", "nested"])
-      assert.deepInclude(contract.success, { type: "object" })
-      assert.notProperty(contract, "failure")
-    })
-  )
+  test("TOOL-6 a Schema is exported closed, in its JSON form", function* () {
+    const contract = yield* ToolContract.fromTool(
+      Tool.make("t", {
+        description: "d",
+        parameters: Schema.Struct({ at: Schema.DateTimeUtc, nested: Schema.Struct({ n: Schema.Int }) }),
+        success: Schema.Struct({ ok: Schema.Boolean })
+      })
+    )
+    assert.deepInclude(contract, { name: "t", description: "d", approval: "never", annotations: {} })
+    assert.strictEqual(contract.parameters["additionalProperties"], false)
+    assert.deepStrictEqual(contract.parameters["required"], ["at", "nested"])
+    assert.deepInclude(contract.success, { type: "object" })
+    assert.notProperty(contract, "failure")
+  })
 
-  it.effect("no parameters is a closed object; Void is null; an uninformative schema is left out", () =>
-    Effect.gen(function* () {
-      const contract = yield* ToolContract.fromTool(Tool.make("t"))
-      assert.deepInclude(contract.parameters, { type: "object", additionalProperties: false })
-      assert.deepStrictEqual(contract.success, { type: "null" })
-      assert.notProperty(yield* ToolContract.fromTool(Tool.dynamic("d", { parameters })), "success")
-    })
-  )
+  test("no parameters is a closed object; Void is null; an uninformative schema is left out", function* () {
+    const contract = yield* ToolContract.fromTool(Tool.make("t"))
+    assert.deepInclude(contract.parameters, { type: "object", additionalProperties: false })
+    assert.deepStrictEqual(contract.success, { type: "null" })
+    assert.notProperty(yield* ToolContract.fromTool(Tool.dynamic("d", { parameters })), "success")
+  })
 
-  it.effect("CODEC-4 raw JSON Schema is kept as it is", () =>
-    Effect.gen(function* () {
-      const contract = yield* ToolContract.fromTool(Tool.dynamic("t", { parameters }))
-      assert.strictEqual(contract.parameters, parameters)
-    })
-  )
+  test("CODEC-4 raw JSON Schema is kept as it is", function* () {
+    const contract = yield* ToolContract.fromTool(Tool.dynamic("t", { parameters }))
+    assert.strictEqual(contract.parameters, parameters)
+  })
 
-  it.effect("holds timeout, approval, and the hints that were set", () =>
-    Effect.gen(function* () {
-      const tool = ToolSettings.timeout(Tool.make("t", { needsApproval: () => true }), "3 seconds")
-        .annotate(Tool.Title, "T")
-        .annotate(Tool.Destructive, false)
-        .annotate(Tool.Strict, true)
-      const contract = yield* ToolContract.fromTool(tool)
-      assert.strictEqual(Duration.toSeconds(contract.timeout), 3)
-      assert.strictEqual(contract.approval, "dynamic")
-      assert.deepStrictEqual(contract.annotations, { title: "T", destructive: false, strict: true })
-    })
-  )
+  test("holds timeout, approval, and the hints that were set", function* () {
+    const tool = ToolSettings.timeout(Tool.make("t", { needsApproval: () => true }), "3 seconds")
+      .annotate(Tool.Title, "T")
+      .annotate(Tool.Destructive, false)
+      .annotate(Tool.Strict, true)
+    const contract = yield* ToolContract.fromTool(tool)
+    assert.strictEqual(Duration.toSeconds(contract.timeout), 3)
+    assert.strictEqual(contract.approval, "dynamic")
+    assert.deepStrictEqual(contract.annotations, { title: "T", destructive: false, strict: true })
+  })
 
-  it.effect("the digest covers name and parameters only, whatever the order of keys", () =>
-    Effect.gen(function* () {
-      const digest = (options: Parameters<typeof ToolContract.make>[0]) =>
-        Effect.map(ToolContract.make(options), (contract) => contract.digest)
-      const one = yield* digest({ name: "t", parameters })
-      const reordered = Object.fromEntries(Object.entries(parameters).toReversed())
-      assert.strictEqual(
-        yield* digest({ name: "t", parameters: reordered, description: "d", timeout: "1 second" }),
-        one
-      )
-      assert.notStrictEqual(yield* digest({ name: "u", parameters }), one)
-      assert.notStrictEqual(yield* digest({ name: "t", parameters: { ...parameters, required: [] } }), one)
-    })
-  )
+  test("the digest covers name and parameters only, whatever the order of keys", function* () {
+    const digest = (options: Parameters<typeof ToolContract.make>[0]) =>
+      Effect.map(ToolContract.make(options), (contract) => contract.digest)
+    const one = yield* digest({ name: "t", parameters })
+    const reordered = Object.fromEntries(Object.entries(parameters).toReversed())
+    assert.strictEqual(yield* digest({ name: "t", parameters: reordered, description: "d", timeout: "1 second" }), one)
+    assert.notStrictEqual(yield* digest({ name: "u", parameters }), one)
+    assert.notStrictEqual(yield* digest({ name: "t", parameters: { ...parameters, required: [] } }), one)
+  })
 
-  it.effect("is read off a tool once", () =>
-    Effect.gen(function* () {
-      const tool = Tool.make("t")
-      assert.strictEqual(yield* ToolContract.fromTool(tool), yield* ToolContract.fromTool(tool))
-    })
-  )
+  test("is read off a tool once", function* () {
+    const tool = Tool.make("t")
+    assert.strictEqual(yield* ToolContract.fromTool(tool), yield* ToolContract.fromTool(tool))
+  })
 
-  it.effect("refuses names and timeouts that make no sense", () =>
-    Effect.gen(function* () {
-      for (const name of ["", " ", "__proto__", "toString", "\ud800"]) {
-        assert.strictEqual((yield* Effect.flip(ToolContract.make({ name, parameters }))).part, "name")
-      }
-      for (const timeout of [0, -1, Number.NaN]) {
-        const error = yield* Effect.flip(ToolContract.make({ name: "t", parameters, timeout }))
-        assert.strictEqual(error.part, "timeout")
-      }
-    })
-  )
+  test("refuses names and timeouts that make no sense", function* () {
+    for (const name of ["", " ", "__proto__", "toString", "\ud800"]) {
+      assert.strictEqual((yield* Effect.flip(ToolContract.make({ name, parameters }))).part, "name")
+    }
+    for (const timeout of [0, -1, Number.NaN]) {
+      const error = yield* Effect.flip(ToolContract.make({ name: "t", parameters, timeout }))
+      assert.strictEqual(error.part, "timeout")
+    }
+  })
 })

@@ -4,6 +4,7 @@ import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract, ToolFailure, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
 import { call } from "./support.ts"
+import { test } from "../effect.ts"
 
 const Weather = Tool.make("weather", {
   description: "Today's weather",
@@ -48,21 +49,19 @@ const changed = (change: Change) =>
 const text = (json: Schema.Json) => JSON.stringify(json)
 
 describe("CODEC-3 ToolResolver.layerToolkit", () => {
-  it.effect("binds by name: the contract's words and timeout, the code of the tool here", () =>
-    Effect.gen(function* () {
-      const contract = yield* ToolContract.make({
-        ...(yield* weather),
-        description: "in other words",
-        timeout: "3 seconds"
-      })
-      const bound = yield* resolve(contract)
-      assert.strictEqual(bound.kind, "local")
-      assert.strictEqual(bound.contract.description, "in other words")
-      assert.strictEqual(Duration.toSeconds(bound.contract.timeout), 3)
-      const result = yield* call(yield* boundTool.makeSet([bound]), "weather", { city: "Rome", unit: "c" })
-      assert.deepStrictEqual(result, ToolResult.success({ degrees: 4 }))
-    }).pipe(Effect.provide(layer))
-  )
+  test("binds by name: the contract's words and timeout, the code of the tool here", layer, function* () {
+    const contract = yield* ToolContract.make({
+      ...(yield* weather),
+      description: "in other words",
+      timeout: "3 seconds"
+    })
+    const bound = yield* resolve(contract)
+    assert.strictEqual(bound.kind, "local")
+    assert.strictEqual(bound.contract.description, "in other words")
+    assert.strictEqual(Duration.toSeconds(bound.contract.timeout), 3)
+    const result = yield* call(yield* boundTool.makeSet([bound]), "weather", { city: "Rome", unit: "c" })
+    assert.deepStrictEqual(result, ToolResult.success({ degrees: 4 }))
+  })
 
   it.effect("takes the services that tools name as dependencies where the layer is built", () =>
     Effect.gen(function* () {
@@ -78,34 +77,30 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
     )
   )
 
-  it.effect("the order of keys and words for people do not count", () =>
-    Effect.gen(function* () {
-      const contract = yield* changed((parameters) =>
-        JSON.parse(
-          text({
-            title: "Weather",
-            ...Object.fromEntries(Object.entries(parameters).toReversed()),
-            required: ["unit", "city"]
-          }).replace(`"Where"`, `"Where else"`)
-        )
+  test("the order of keys and words for people do not count", layer, function* () {
+    const contract = yield* changed((parameters) =>
+      JSON.parse(
+        text({
+          title: "Weather",
+          ...Object.fromEntries(Object.entries(parameters).toReversed()),
+          required: ["unit", "city"]
+        }).replace(`"Where"`, `"Where else"`)
       )
-      assert.strictEqual((yield* resolve(contract)).kind, "local")
-    }).pipe(Effect.provide(layer))
-  )
+    )
+    assert.strictEqual((yield* resolve(contract)).kind, "local")
+  })
 
-  it.effect("a property named description is not a word for people", () =>
-    Effect.gen(function* () {
-      const contract = yield* changed((parameters) =>
-        JSON.parse(text(parameters).replace(`"properties":{`, `"properties":{"description":{"type":"string"},`))
-      )
-      const error = yield* Effect.flip(resolve(contract))
-      assert.deepInclude(error.reason, {
-        _tag: "ContractMismatch",
-        part: "parameters",
-        path: "/properties/description"
-      })
-    }).pipe(Effect.provide(layer))
-  )
+  test("a property named description is not a word for people", layer, function* () {
+    const contract = yield* changed((parameters) =>
+      JSON.parse(text(parameters).replace(`"properties":{`, `"properties":{"description":{"type":"string"},`))
+    )
+    const error = yield* Effect.flip(resolve(contract))
+    assert.deepInclude(error.reason, {
+      _tag: "ContractMismatch",
+      part: "parameters",
+      path: "/properties/description"
+    })
+  })
 
   const misfits: ReadonlyArray<readonly [string, Change]> = [
     ["/properties/city/type", (p) => JSON.parse(text(p).replace(`"type":"string"`, `"type":"integer"`))],
@@ -114,53 +109,45 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
     ["/properties/unit/enum", (p) => JSON.parse(text(p).replace(`"f"]`, `"k"]`))]
   ]
   for (const [path, change] of misfits) {
-    it.effect(`refuses a contract that differs at ${path}`, () =>
-      Effect.gen(function* () {
-        const error = yield* Effect.flip(Effect.flatMap(changed(change), resolve))
-        assert.strictEqual(error.reason._tag, "ContractMismatch")
-        assert.include(error.reason._tag === "ContractMismatch" ? error.reason.path : "", path)
-        assert.include(error.message, path)
-      }).pipe(Effect.provide(layer))
-    )
+    test(`refuses a contract that differs at ${path}`, layer, function* () {
+      const error = yield* Effect.flip(Effect.flatMap(changed(change), resolve))
+      assert.strictEqual(error.reason._tag, "ContractMismatch")
+      assert.include(error.reason._tag === "ContractMismatch" ? error.reason.path : "", path)
+      assert.include(error.message, path)
+    })
   }
 
-  it.effect("result schemas count where the contract carries them", () =>
-    Effect.gen(function* () {
-      const { failure: _failure, success: _success, ...bare } = yield* weather
-      assert.strictEqual((yield* resolve(bare)).kind, "local")
-      const error = yield* Effect.flip(resolve({ ...bare, success: { type: "string" } }))
-      assert.deepInclude(error.reason, { _tag: "ContractMismatch", part: "success", path: "/type" })
-      const failed = yield* Effect.flip(resolve({ ...bare, failure: { type: "string" } }))
-      assert.deepInclude(failed.reason, { _tag: "ContractMismatch", part: "failure", path: "/type" })
-    }).pipe(Effect.provide(layer))
-  )
+  test("result schemas count where the contract carries them", layer, function* () {
+    const { failure: _failure, success: _success, ...bare } = yield* weather
+    assert.strictEqual((yield* resolve(bare)).kind, "local")
+    const error = yield* Effect.flip(resolve({ ...bare, success: { type: "string" } }))
+    assert.deepInclude(error.reason, { _tag: "ContractMismatch", part: "success", path: "/type" })
+    const failed = yield* Effect.flip(resolve({ ...bare, failure: { type: "string" } }))
+    assert.deepInclude(failed.reason, { _tag: "ContractMismatch", part: "failure", path: "/type" })
+  })
 
-  it.effect("L1 an unknown name is reported with the known names", () =>
-    Effect.gen(function* () {
-      for (const name of ["forecast", "constructor_"]) {
-        const error = yield* Effect.flip(
-          Effect.flatMap(Effect.orDie(ToolContract.make({ name, parameters: {} })), resolve)
-        )
-        assert.deepStrictEqual(error.reason, { _tag: "UnknownTool", available: ["weather", "pay"] })
-        assert.include(error.message, "weather, pay")
-      }
-    }).pipe(Effect.provide(layer))
-  )
+  test("L1 an unknown name is reported with the known names", layer, function* () {
+    for (const name of ["forecast", "constructor_"]) {
+      const error = yield* Effect.flip(
+        Effect.flatMap(Effect.orDie(ToolContract.make({ name, parameters: {} })), resolve)
+      )
+      assert.deepStrictEqual(error.reason, { _tag: "UnknownTool", available: ["weather", "pay"] })
+      assert.include(error.message, "weather, pay")
+    }
+  })
 
-  it.effect("TOOL-7 of two approvals the stricter one counts", () =>
-    Effect.gen(function* () {
-      const pay = yield* ToolContract.fromTool(Pay)
-      const ask = (approval: ToolContract.Approval, amount: number) =>
-        Effect.flatMap(resolve({ ...pay, approval }), (bound) =>
-          bound.needsApproval({ amount }, { callId: "1", context: {}, messages: [] })
-        )
-      assert.isTrue(yield* ask("never", 11))
-      assert.isFalse(yield* ask("dynamic", 9))
-      assert.isTrue(yield* ask("always", 9))
-      const bound = yield* resolve({ ...(yield* weather), approval: "dynamic" })
-      assert.isTrue(yield* bound.needsApproval({}, { callId: "1", context: {}, messages: [] }))
-    }).pipe(Effect.provide(layer))
-  )
+  test("TOOL-7 of two approvals the stricter one counts", layer, function* () {
+    const pay = yield* ToolContract.fromTool(Pay)
+    const ask = (approval: ToolContract.Approval, amount: number) =>
+      Effect.flatMap(resolve({ ...pay, approval }), (bound) =>
+        bound.needsApproval({ amount }, { callId: "1", context: {}, messages: [] })
+      )
+    assert.isTrue(yield* ask("never", 11))
+    assert.isFalse(yield* ask("dynamic", 9))
+    assert.isTrue(yield* ask("always", 9))
+    const bound = yield* resolve({ ...(yield* weather), approval: "dynamic" })
+    assert.isTrue(yield* bound.needsApproval({}, { callId: "1", context: {}, messages: [] }))
+  })
 
   it.effect(
     "TOOL-7 a tool that always asks does so whatever the contract, which may come from a version without",
@@ -177,29 +164,25 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
 })
 
 describe("CODEC-3 ToolResolver.layerStubs", () => {
-  it.effect("makes stubs that validate arguments and results", () =>
-    Effect.gen(function* () {
-      const set = yield* boundTool.makeSet([yield* resolve(yield* weather)])
-      const runtime = ToolRuntime.make({ dispatch: () => Effect.succeed(ToolResult.success({ degrees: "hot" })) })
-      const failed = yield* call(set, "weather", { city: 1 })
-      assert.strictEqual(ToolResult.isFailure(failed) && failed.type, "validation_error")
-      const result = yield* call(set, "weather", { city: "Rome", unit: "c" }).pipe(
-        Effect.provide(ToolRuntime.layer(runtime))
-      )
-      assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
-      assert.include(ToolResult.text(result), "degrees")
-    }).pipe(Effect.provide(ToolResolver.layerStubs))
-  )
+  test("makes stubs that validate arguments and results", ToolResolver.layerStubs, function* () {
+    const set = yield* boundTool.makeSet([yield* resolve(yield* weather)])
+    const runtime = ToolRuntime.make({ dispatch: () => Effect.succeed(ToolResult.success({ degrees: "hot" })) })
+    const failed = yield* call(set, "weather", { city: 1 })
+    assert.strictEqual(ToolResult.isFailure(failed) && failed.type, "validation_error")
+    const result = yield* call(set, "weather", { city: "Rome", unit: "c" }).pipe(
+      Effect.provide(ToolRuntime.layer(runtime))
+    )
+    assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
+    assert.include(ToolResult.text(result), "degrees")
+  })
 
-  it.effect("refuses a contract that cannot be checked, with the place", () =>
-    Effect.gen(function* () {
-      const contract = yield* ToolContract.make({
-        name: "t",
-        parameters: { type: "object", properties: { a: { not: { type: "string" }, $dynamicRef: "#x" } } }
-      })
-      const error = yield* Effect.flip(resolve(contract))
-      assert.strictEqual(error.reason._tag, "InvalidContract")
-      assert.include(error.message, "/properties/a")
-    }).pipe(Effect.provide(ToolResolver.layerStubs))
-  )
+  test("refuses a contract that cannot be checked, with the place", ToolResolver.layerStubs, function* () {
+    const contract = yield* ToolContract.make({
+      name: "t",
+      parameters: { type: "object", properties: { a: { not: { type: "string" }, $dynamicRef: "#x" } } }
+    })
+    const error = yield* Effect.flip(resolve(contract))
+    assert.strictEqual(error.reason._tag, "InvalidContract")
+    assert.include(error.message, "/properties/a")
+  })
 })

@@ -1,9 +1,10 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Context, Effect, Result, Schema } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract } from "effect-emissary"
 import { bind } from "./support.ts"
+import { test } from "../effect.ts"
 
 const named = (...names: ReadonlyArray<string>) =>
   Effect.forEach(names, (name) =>
@@ -13,69 +14,58 @@ const named = (...names: ReadonlyArray<string>) =>
 describe("TOOL-8 names", () => {
   const accepted = /^[A-Za-z0-9_-]{1,64}$/
 
-  it.effect("canonical names are kept, provider names are acceptable to providers", () =>
-    Effect.gen(function* () {
-      const names = ["plain", "a/b", "Ünïcode tool!", "dots.and.more", "x".repeat(80), `${"y".repeat(70)}/1`, "🙂"]
-      const set = yield* named(...names)
-      assert.deepStrictEqual(Array.from(set.tools.keys()), names)
-      assert.strictEqual(set.providerName("a/b"), "a__b")
-      for (const name of names) {
-        assert.match(set.providerName(name), accepted)
-        assert.strictEqual(set.canonicalName(set.providerName(name)), name)
-        assert.property(set.toolkit.tools, set.providerName(name))
-      }
-    })
-  )
+  test("canonical names are kept, provider names are acceptable to providers", function* () {
+    const names = ["plain", "a/b", "Ünïcode tool!", "dots.and.more", "x".repeat(80), `${"y".repeat(70)}/1`, "🙂"]
+    const set = yield* named(...names)
+    assert.deepStrictEqual(Array.from(set.tools.keys()), names)
+    assert.strictEqual(set.providerName("a/b"), "a__b")
+    for (const name of names) {
+      assert.match(set.providerName(name), accepted)
+      assert.strictEqual(set.canonicalName(set.providerName(name)), name)
+      assert.property(set.toolkit.tools, set.providerName(name))
+    }
+  })
 
-  it.effect("unknown names are kept as the model sent them", () =>
-    Effect.gen(function* () {
-      const set = yield* named("a/b")
-      assert.strictEqual(set.canonicalName("a/b"), "a/b")
-      assert.strictEqual(set.canonicalName("toString"), "toString")
-    })
-  )
+  test("unknown names are kept as the model sent them", function* () {
+    const set = yield* named("a/b")
+    assert.strictEqual(set.canonicalName("a/b"), "a/b")
+    assert.strictEqual(set.canonicalName("toString"), "toString")
+  })
 
-  it.effect("names that the set does not know are acceptable to providers, too", () =>
-    Effect.gen(function* () {
-      const set = yield* named("a/b")
-      assert.strictEqual(set.providerName("un/known"), "un__known")
-      assert.strictEqual(set.providerName("toString"), "toString")
-      for (const name of ["functions.get", "\ud800", "x".repeat(100)]) {
-        assert.match(set.providerName(name), accepted)
-      }
-    })
-  )
+  test("names that the set does not know are acceptable to providers, too", function* () {
+    const set = yield* named("a/b")
+    assert.strictEqual(set.providerName("un/known"), "un__known")
+    assert.strictEqual(set.providerName("toString"), "toString")
+    for (const name of ["functions.get", "\ud800", "x".repeat(100)]) {
+      assert.match(set.providerName(name), accepted)
+    }
+  })
 
-  it.effect("names that collide are refused, both named", () =>
-    Effect.gen(function* () {
-      const collision = yield* Effect.flip(named("a/b", "c", "a__b"))
-      assert.deepStrictEqual(collision.names, ["a/b", "a__b"])
-      assert.include(collision.message, `"a/b"`)
-      assert.include(collision.message, `"a__b"`)
-      const twice = yield* Effect.flip(named("same", "same"))
-      assert.include(twice.message, "same")
-    })
-  )
+  test("names that collide are refused, both named", function* () {
+    const collision = yield* Effect.flip(named("a/b", "c", "a__b"))
+    assert.deepStrictEqual(collision.names, ["a/b", "a__b"])
+    assert.include(collision.message, `"a/b"`)
+    assert.include(collision.message, `"a__b"`)
+    const twice = yield* Effect.flip(named("same", "same"))
+    assert.include(twice.message, "same")
+  })
 
-  it.effect.prop(
+  test.prop(
     "names are injective: a set is made, with as many provider names, or refused",
     [Schema.Array(Schema.NonEmptyString)],
-    ([names]) =>
-      Effect.gen(function* () {
-        const made = yield* Effect.result(named(...names.map((name) => `t${name.replaceAll(/\p{Surrogate}/gu, "")}`)))
-        if (Result.isFailure(made)) return
-        const provider = Array.from(made.success.tools.keys(), made.success.providerName)
-        assert.strictEqual(new Set(provider).size, names.length)
-        for (const name of provider) assert.match(name, accepted)
-      })
+    function* ([names]) {
+      const made = yield* Effect.result(named(...names.map((name) => `t${name.replaceAll(/\p{Surrogate}/gu, "")}`)))
+      if (Result.isFailure(made)) return
+      const provider = Array.from(made.success.tools.keys(), made.success.providerName)
+      assert.strictEqual(new Set(provider).size, names.length)
+      for (const name of provider) assert.match(name, accepted)
+    }
   )
 
-  it.effect("long names that differ at the end only stay apart", () =>
-    Effect.gen(function* () {
-      const set = yield* named(`${"x".repeat(80)}a`, `${"x".repeat(80)}b`)
-      assert.strictEqual(set.tools.size, 2)
-    })
-  )
+  test("long names that differ at the end only stay apart", function* () {
+    const set = yield* named(`${"x".repeat(80)}a`, `${"x".repeat(80)}b`)
+    assert.strictEqual(set.tools.size, 2)
+  })
 })
 
 describe("DESIGN 5.5 what the model is offered", () => {
@@ -86,83 +76,73 @@ describe("DESIGN 5.5 what the model is offered", () => {
     additionalProperties: false
   })
 
-  it.effect("the contract's schema unchanged, a Schema of it, and Strict only in strict form", () =>
-    Effect.gen(function* () {
-      const strict = closed(["city"])
-      const loose = closed([])
-      const toolkit = Toolkit.make(
-        Tool.dynamic("strict", { description: "d", parameters: strict }).annotate(Tool.Idempotent, true),
-        Tool.dynamic("loose", { parameters: loose }).annotate(Tool.Strict, true),
-        Tool.dynamic("off", { parameters: strict }).annotate(Tool.Strict, false)
-      )
-      const set = yield* bind(toolkit, {
-        strict: () => Effect.void,
-        loose: () => Effect.void,
-        off: () => Effect.void
-      })
-      const offered = (name: string) => set.toolkit.tools[name]!
-      assert.strictEqual(Tool.getJsonSchema(offered("strict")), strict)
-      assert.strictEqual(offered("strict").description, "d")
-      assert.isTrue(Context.get(offered("strict").annotations, Tool.Idempotent))
-      assert.isTrue(Tool.getStrictMode(offered("strict")))
-      assert.isFalse(Tool.getStrictMode(offered("loose")))
-      assert.isFalse(Tool.getStrictMode(offered("off")))
-      assert.isTrue(Schema.isSchema(offered("strict").parametersSchema))
-      assert.strictEqual(Schema.decodeExit(offered("strict").parametersSchema)({})._tag, "Failure")
+  test("the contract's schema unchanged, a Schema of it, and Strict only in strict form", function* () {
+    const strict = closed(["city"])
+    const loose = closed([])
+    const toolkit = Toolkit.make(
+      Tool.dynamic("strict", { description: "d", parameters: strict }).annotate(Tool.Idempotent, true),
+      Tool.dynamic("loose", { parameters: loose }).annotate(Tool.Strict, true),
+      Tool.dynamic("off", { parameters: strict }).annotate(Tool.Strict, false)
+    )
+    const set = yield* bind(toolkit, {
+      strict: () => Effect.void,
+      loose: () => Effect.void,
+      off: () => Effect.void
     })
-  )
+    const offered = (name: string) => set.toolkit.tools[name]!
+    assert.strictEqual(Tool.getJsonSchema(offered("strict")), strict)
+    assert.strictEqual(offered("strict").description, "d")
+    assert.isTrue(Context.get(offered("strict").annotations, Tool.Idempotent))
+    assert.isTrue(Tool.getStrictMode(offered("strict")))
+    assert.isFalse(Tool.getStrictMode(offered("loose")))
+    assert.isFalse(Tool.getStrictMode(offered("off")))
+    assert.isTrue(Schema.isSchema(offered("strict").parametersSchema))
+    assert.strictEqual(Schema.decodeExit(offered("strict").parametersSchema)({})._tag, "Failure")
+  })
 
-  it.effect("approvals of core are not offered, so core never asks or runs", () =>
-    Effect.gen(function* () {
-      const set = yield* bind(Toolkit.make(Tool.make("t", { needsApproval: true })), { t: () => Effect.void })
-      assert.isUndefined(set.toolkit.tools["t"]?.needsApproval)
-    })
-  )
+  test("approvals of core are not offered, so core never asks or runs", function* () {
+    const set = yield* bind(Toolkit.make(Tool.make("t", { needsApproval: true })), { t: () => Effect.void })
+    assert.isUndefined(set.toolkit.tools["t"]?.needsApproval)
+  })
 
-  it.effect("DESIGN 5.5 a tool is offered as one object for all of its runs, which models cache by", () =>
-    Effect.gen(function* () {
-      const bound = yield* boundTool.makeStub(yield* ToolContract.make({ name: "a/b", parameters: closed(["city"]) }))
-      const [one, other] = [yield* boundTool.makeSet([bound]), yield* boundTool.makeSet([bound])]
-      assert.strictEqual(one.toolkit.tools["a__b"], other.toolkit.tools["a__b"])
-    })
-  )
+  test("DESIGN 5.5 a tool is offered as one object for all of its runs, which models cache by", function* () {
+    const bound = yield* boundTool.makeStub(yield* ToolContract.make({ name: "a/b", parameters: closed(["city"]) }))
+    const [one, other] = [yield* boundTool.makeSet([bound]), yield* boundTool.makeSet([bound])]
+    assert.strictEqual(one.toolkit.tools["a__b"], other.toolkit.tools["a__b"])
+  })
 
-  it.effect("provider-defined tools are offered untouched", () =>
-    Effect.gen(function* () {
-      const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(
-        undefined
-      )
-      const set = yield* bind(Toolkit.make(search), {})
-      assert.strictEqual<unknown>(set.toolkit.tools["search"], search)
-    })
-  )
+  test("provider-defined tools are offered untouched", function* () {
+    const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(
+      undefined
+    )
+    const set = yield* bind(Toolkit.make(search), {})
+    assert.strictEqual<unknown>(set.toolkit.tools["search"], search)
+  })
 
-  it.effect("a language model takes the toolkit, and answers with unresolved calls", () =>
-    Effect.gen(function* () {
-      const set = yield* bind(Toolkit.make(Tool.make("a/b", { parameters: Schema.Struct({ n: Schema.Int }) })), {
-        "a/b": () => Effect.die("must not run")
-      })
-      const model = yield* LanguageModel.make({
-        generateText: () =>
-          Effect.succeed([
-            { type: "tool-call", id: "1", name: "a__b", params: { n: "wrong" } },
-            { type: "tool-call", id: "2", name: "invented", params: {} }
-          ]),
-        streamText: () => Effect.die("unused") as never
-      })
-      const response = yield* LanguageModel.generateText({
-        prompt: "go",
-        toolkit: set.toolkit,
-        disableToolCallResolution: true,
-        toolCallValidation: "deferred"
-      }).pipe(Effect.provideService(LanguageModel.LanguageModel, model))
-      assert.deepStrictEqual(
-        response.toolCalls.map((call) => [set.canonicalName(call.name), call.params]),
-        [
-          ["a/b", { n: "wrong" }],
-          ["invented", {}]
-        ]
-      )
+  test("a language model takes the toolkit, and answers with unresolved calls", function* () {
+    const set = yield* bind(Toolkit.make(Tool.make("a/b", { parameters: Schema.Struct({ n: Schema.Int }) })), {
+      "a/b": () => Effect.die("must not run")
     })
-  )
+    const model = yield* LanguageModel.make({
+      generateText: () =>
+        Effect.succeed([
+          { type: "tool-call", id: "1", name: "a__b", params: { n: "wrong" } },
+          { type: "tool-call", id: "2", name: "invented", params: {} }
+        ]),
+      streamText: () => Effect.die("unused") as never
+    })
+    const response = yield* LanguageModel.generateText({
+      prompt: "go",
+      toolkit: set.toolkit,
+      disableToolCallResolution: true,
+      toolCallValidation: "deferred"
+    }).pipe(Effect.provideService(LanguageModel.LanguageModel, model))
+    assert.deepStrictEqual(
+      response.toolCalls.map((call) => [set.canonicalName(call.name), call.params]),
+      [
+        ["a/b", { n: "wrong" }],
+        ["invented", {}]
+      ]
+    )
+  })
 })

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
 import { Json, JsonSchema } from "effect-emissary/payload"
+import { test } from "../../effect.ts"
 
 const json = (text: string): unknown => JSON.parse(text)
 
@@ -37,85 +38,73 @@ const order = {
 }
 
 describe("TOOL-4 issues", () => {
-  it.effect("TOOL-4 collects all, in the order of the schema, with paths", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(
-        yield* issues(order, { "odd key": "no", items: [{ qty: 0.5 }, { sku: 1, qty: 0 }], state: "lost" }),
-        [
-          "/id: a required value, got nothing",
-          '/state: one of "open", "closed", got another string',
-          "/items/0/sku: a required value, got nothing",
-          "/items/0/qty: integer, got number",
-          "/items/1/sku: string, got integer",
-          "/items/1/qty: at least 1, got a smaller number",
-          "/odd key: boolean, got string"
-        ]
-      )
-    })
-  )
+  test("TOOL-4 collects all, in the order of the schema, with paths", function* () {
+    assert.deepStrictEqual(
+      yield* issues(order, { "odd key": "no", items: [{ qty: 0.5 }, { sku: 1, qty: 0 }], state: "lost" }),
+      [
+        "/id: a required value, got nothing",
+        '/state: one of "open", "closed", got another string',
+        "/items/0/sku: a required value, got nothing",
+        "/items/0/qty: integer, got number",
+        "/items/1/sku: string, got integer",
+        "/items/1/qty: at least 1, got a smaller number",
+        "/odd key: boolean, got string"
+      ]
+    )
+  })
 
-  it.effect("TOOL-4 reports a JSON Pointer and a keyword", () =>
-    Effect.gen(function* () {
-      const checked = yield* JsonSchema.make({ properties: { "a/b": { items: { type: "null" } } } })
-      const result = JsonSchema.validate(checked, { "a/b": [1] })
-      assert.deepStrictEqual(
-        result,
-        Result.fail([{ path: "/a~1b/0", expected: "null", found: "integer", keyword: "type" }])
-      )
-    })
-  )
+  test("TOOL-4 reports a JSON Pointer and a keyword", function* () {
+    const checked = yield* JsonSchema.make({ properties: { "a/b": { items: { type: "null" } } } })
+    const result = JsonSchema.validate(checked, { "a/b": [1] })
+    assert.deepStrictEqual(
+      result,
+      Result.fail([{ path: "/a~1b/0", expected: "null", found: "integer", keyword: "type" }])
+    )
+  })
 
-  it.effect("TOOL-4 1.0 is an integer and an integer is a number", () =>
-    Effect.gen(function* () {
-      const schema = { properties: { i: { type: "integer" }, n: { type: "number" } } }
-      assert.deepStrictEqual(yield* issues(schema, json('{"i": 1.0, "n": 1}')), [])
-    })
-  )
+  test("TOOL-4 1.0 is an integer and an integer is a number", function* () {
+    const schema = { properties: { i: { type: "integer" }, n: { type: "number" } } }
+    assert.deepStrictEqual(yield* issues(schema, json('{"i": 1.0, "n": 1}')), [])
+  })
 
-  it.effect("TOOL-4 names the alternatives that do not fit, or the issues of the one that was meant", () =>
-    Effect.gen(function* () {
-      const nullable = { properties: { a: { anyOf: [{ type: "string", maxLength: 1 }, { type: "null" }] } } }
-      assert.deepStrictEqual(yield* issues(nullable, { a: "xx" }), ["/a: at most 1 character, got 2"])
-      const tagged = {
-        anyOf: [
-          { type: "object", properties: { kind: { const: "a" }, x: { type: "integer" } }, required: ["kind", "x"] },
-          { type: "object", properties: { kind: { const: "b" } }, required: ["kind"] }
-        ]
+  test("TOOL-4 names the alternatives that do not fit, or the issues of the one that was meant", function* () {
+    const nullable = { properties: { a: { anyOf: [{ type: "string", maxLength: 1 }, { type: "null" }] } } }
+    assert.deepStrictEqual(yield* issues(nullable, { a: "xx" }), ["/a: at most 1 character, got 2"])
+    const tagged = {
+      anyOf: [
+        { type: "object", properties: { kind: { const: "a" }, x: { type: "integer" } }, required: ["kind", "x"] },
+        { type: "object", properties: { kind: { const: "b" } }, required: ["kind"] }
+      ]
+    }
+    assert.deepStrictEqual(yield* issues(tagged, { kind: "a" }), ["/x: a required value, got nothing"])
+    assert.deepStrictEqual(yield* issues(tagged, 3), [": one of 2 alternatives (object), got integer"])
+  })
+
+  test("L2 never quotes the value, only its kind", function* () {
+    const schema = {
+      properties: {
+        a: { type: "integer" },
+        b: { enum: ["x"] },
+        c: { pattern: "^y$" },
+        d: { format: "email" },
+        e: { const: 1 },
+        f: { anyOf: [{ const: 1 }, { const: 2 }] },
+        g: { not: {} },
+        h: { maxLength: 1 }
       }
-      assert.deepStrictEqual(yield* issues(tagged, { kind: "a" }), ["/x: a required value, got nothing"])
-      assert.deepStrictEqual(yield* issues(tagged, 3), [": one of 2 alternatives (object), got integer"])
-    })
-  )
+    }
+    const secret = "sk-SECRET"
+    const input = Object.fromEntries(Object.keys(schema.properties).map((key) => [key, secret]))
+    const found = yield* issues(schema, input)
+    assert.strictEqual(found.length, 8)
+    assert.notInclude(found.join("\n"), secret)
+  })
 
-  it.effect("L2 never quotes the value, only its kind", () =>
-    Effect.gen(function* () {
-      const schema = {
-        properties: {
-          a: { type: "integer" },
-          b: { enum: ["x"] },
-          c: { pattern: "^y$" },
-          d: { format: "email" },
-          e: { const: 1 },
-          f: { anyOf: [{ const: 1 }, { const: 2 }] },
-          g: { not: {} },
-          h: { maxLength: 1 }
-        }
-      }
-      const secret = "sk-SECRET"
-      const input = Object.fromEntries(Object.keys(schema.properties).map((key) => [key, secret]))
-      const found = yield* issues(schema, input)
-      assert.strictEqual(found.length, 8)
-      assert.notInclude(found.join("\n"), secret)
-    })
-  )
-
-  it.effect("PAY-A stops collecting at maxIssues", () =>
-    Effect.gen(function* () {
-      const schema = { items: { type: "string" } }
-      assert.strictEqual((yield* issues(schema, Array(1000).fill(1))).length, 50)
-      assert.strictEqual((yield* issues(schema, Array(1000).fill(1), { maxIssues: 3 })).length, 3)
-    })
-  )
+  test("PAY-A stops collecting at maxIssues", function* () {
+    const schema = { items: { type: "string" } }
+    assert.strictEqual((yield* issues(schema, Array(1000).fill(1))).length, 50)
+    assert.strictEqual((yield* issues(schema, Array(1000).fill(1), { maxIssues: 3 })).length, 3)
+  })
 
   it("renders problems as one line, and counts those that are too many", () => {
     const problem = { path: "", expected: "object", found: "null", keyword: "type" }
@@ -130,178 +119,156 @@ describe("TOOL-4 issues", () => {
 })
 
 describe("TOOL-4 completion", () => {
-  it.effect("TOOL-4 fills in defaults, nested, through $ref and allOf, and in the chosen alternative", () =>
-    Effect.gen(function* () {
-      const schema = {
-        $defs: {
-          unit: { type: "string", default: "celsius" },
-          base: { properties: { lang: { default: "en" } } }
-        },
-        properties: {
-          unit: { $ref: "#/$defs/unit" },
-          range: { type: "object", properties: { days: { type: "integer", default: 3 } }, default: {} },
-          rows: { items: { properties: { n: { default: 0 } } } },
-          shape: {
-            anyOf: [
-              { properties: { kind: { const: "circle" }, r: { default: 1 } }, required: ["kind"] },
-              { properties: { kind: { const: "square" }, a: { default: 2 } }, required: ["kind"] }
-            ]
-          }
-        },
-        allOf: [{ $ref: "#/$defs/base" }]
-      }
-      assert.deepStrictEqual(yield* value(schema, { rows: [{}, { n: 1 }], shape: { kind: "square" } }), {
-        rows: [{ n: 0 }, { n: 1 }],
-        shape: { kind: "square", a: 2 },
-        unit: "celsius",
-        range: { days: 3 },
-        lang: "en"
-      })
-    })
-  )
-
-  it.effect("TOOL-4 a default of a required property is filled in; one that does not fit is only a note", () =>
-    Effect.gen(function* () {
-      const schema = {
-        properties: { a: { type: "integer", default: 1 }, b: { type: "string", default: null }, c: { default: null } },
-        required: ["a"]
-      }
-      assert.deepStrictEqual(yield* value(schema, {}), { a: 1, c: null })
-    })
-  )
-
-  it.effect("TOOL-4 removes null for an optional property whose schema does not take it", () =>
-    Effect.gen(function* () {
-      const schema = {
-        properties: {
-          plain: { type: "string" },
-          filled: { type: "integer", default: 2 },
-          nullable: { type: ["string", "null"] },
-          needed: { type: ["string", "null"] }
-        },
-        required: ["needed"]
-      }
-      assert.deepStrictEqual(yield* value(schema, { plain: null, filled: null, nullable: null, needed: null }), {
-        nullable: null,
-        needed: null,
-        filled: 2
-      })
-      assert.deepStrictEqual(yield* issues({ properties: { a: { type: "string" } }, required: ["a"] }, { a: null }), [
-        "/a: string, got null"
-      ])
-    })
-  )
-
-  it.effect("TOOL-4 drops undeclared properties of closed objects, refuses them when strict", () =>
-    Effect.gen(function* () {
-      const schema = {
-        type: "object",
-        properties: { in: { type: "object", properties: { a: {} }, additionalProperties: false } },
-        patternProperties: { "^x-": {} },
-        additionalProperties: false
-      }
-      const input = { in: { a: 1, b: 2 }, "x-1": 1, y: 1 }
-      assert.deepStrictEqual(yield* value(schema, input), { in: { a: 1 }, "x-1": 1 })
-      assert.deepStrictEqual(yield* issues(schema, input, { strict: true }), [
-        "/in/b: no such key, got integer",
-        "/y: no such key, got integer"
-      ])
-      assert.deepStrictEqual(yield* value({ properties: { a: {} } }, { a: 1, b: 2 }), { a: 1, b: 2 })
-    })
-  )
-
-  it.effect("L4 a property that another part of an allOf declares is refused, not lost", () =>
-    Effect.gen(function* () {
-      const schema = {
-        allOf: [{ properties: { a: {} }, additionalProperties: false }, { properties: { b: {} } }]
-      }
-      assert.deepStrictEqual(yield* issues(schema, { a: 1, b: 2 }), ["/b: no such key, got integer"])
-    })
-  )
-
-  it.effect("TOOL-4 takes text that holds JSON for an array or object, when asked", () =>
-    Effect.gen(function* () {
-      const schema = {
-        properties: {
-          list: { type: "array", items: { type: "integer" } },
-          map: { type: "object" },
-          maybe: { anyOf: [{ type: "array" }, { type: "null" }] },
-          text: { type: "string" },
-          both: { type: ["string", "array"] }
+  test("TOOL-4 fills in defaults, nested, through $ref and allOf, and in the chosen alternative", function* () {
+    const schema = {
+      $defs: {
+        unit: { type: "string", default: "celsius" },
+        base: { properties: { lang: { default: "en" } } }
+      },
+      properties: {
+        unit: { $ref: "#/$defs/unit" },
+        range: { type: "object", properties: { days: { type: "integer", default: 3 } }, default: {} },
+        rows: { items: { properties: { n: { default: 0 } } } },
+        shape: {
+          anyOf: [
+            { properties: { kind: { const: "circle" }, r: { default: 1 } }, required: ["kind"] },
+            { properties: { kind: { const: "square" }, a: { default: 2 } }, required: ["kind"] }
+          ]
         }
-      }
-      const input = { list: "[1,2]", map: ' {"a":[]}', maybe: "[]", text: "[1]", both: "[1]" }
-      assert.deepStrictEqual(yield* value(schema, input, { coerce: true }), {
-        list: [1, 2],
-        map: { a: [] },
-        maybe: [],
-        text: "[1]",
-        both: "[1]"
-      })
-      assert.strictEqual((yield* issues(schema, input)).length, 3)
-      assert.deepStrictEqual(yield* issues(schema, { list: '{"a":1}', map: "[]" }, { coerce: true }), [
-        "/list: array, got string",
-        "/map: object, got string"
-      ])
-      assert.deepStrictEqual(yield* issues(schema, { map: '{"__proto__":{}}' }, { coerce: true }), [
-        "/map: object, got string"
-      ])
+      },
+      allOf: [{ $ref: "#/$defs/base" }]
+    }
+    assert.deepStrictEqual(yield* value(schema, { rows: [{}, { n: 1 }], shape: { kind: "square" } }), {
+      rows: [{ n: 0 }, { n: 1 }],
+      shape: { kind: "square", a: 2 },
+      unit: "celsius",
+      range: { days: 3 },
+      lang: "en"
     })
-  )
+  })
 
-  it.effect("never changes the input and shares nothing with it or with the schema", () =>
-    Effect.gen(function* () {
-      const schema = { properties: { a: { properties: { b: { default: [1] } }, default: {} }, c: {} } }
-      const input = { c: { d: [1] }, a: {} }
-      const before = structuredClone(input)
-      const checked = yield* JsonSchema.make(schema)
-      const first = yield* Effect.fromResult(JsonSchema.validate(checked, input))
-      assert.deepStrictEqual(input, before)
-      const seen = JSON.stringify(first)
-      JSON.stringify(first, (_, part: unknown) => {
-        if (Array.isArray(part)) part.push("changed")
-        return part
-      })
-      const second = yield* Effect.fromResult(JsonSchema.validate(checked, input))
-      assert.strictEqual(JSON.stringify(second), seen)
-      assert.deepStrictEqual(input, before)
-      assert.deepStrictEqual(checked.json, schema)
+  test("TOOL-4 a default of a required property is filled in; one that does not fit is only a note", function* () {
+    const schema = {
+      properties: { a: { type: "integer", default: 1 }, b: { type: "string", default: null }, c: { default: null } },
+      required: ["a"]
+    }
+    assert.deepStrictEqual(yield* value(schema, {}), { a: 1, c: null })
+  })
+
+  test("TOOL-4 removes null for an optional property whose schema does not take it", function* () {
+    const schema = {
+      properties: {
+        plain: { type: "string" },
+        filled: { type: "integer", default: 2 },
+        nullable: { type: ["string", "null"] },
+        needed: { type: ["string", "null"] }
+      },
+      required: ["needed"]
+    }
+    assert.deepStrictEqual(yield* value(schema, { plain: null, filled: null, nullable: null, needed: null }), {
+      nullable: null,
+      needed: null,
+      filled: 2
     })
-  )
+    assert.deepStrictEqual(yield* issues({ properties: { a: { type: "string" } }, required: ["a"] }, { a: null }), [
+      "/a: string, got null"
+    ])
+  })
+
+  test("TOOL-4 drops undeclared properties of closed objects, refuses them when strict", function* () {
+    const schema = {
+      type: "object",
+      properties: { in: { type: "object", properties: { a: {} }, additionalProperties: false } },
+      patternProperties: { "^x-": {} },
+      additionalProperties: false
+    }
+    const input = { in: { a: 1, b: 2 }, "x-1": 1, y: 1 }
+    assert.deepStrictEqual(yield* value(schema, input), { in: { a: 1 }, "x-1": 1 })
+    assert.deepStrictEqual(yield* issues(schema, input, { strict: true }), [
+      "/in/b: no such key, got integer",
+      "/y: no such key, got integer"
+    ])
+    assert.deepStrictEqual(yield* value({ properties: { a: {} } }, { a: 1, b: 2 }), { a: 1, b: 2 })
+  })
+
+  test("L4 a property that another part of an allOf declares is refused, not lost", function* () {
+    const schema = {
+      allOf: [{ properties: { a: {} }, additionalProperties: false }, { properties: { b: {} } }]
+    }
+    assert.deepStrictEqual(yield* issues(schema, { a: 1, b: 2 }), ["/b: no such key, got integer"])
+  })
+
+  test("TOOL-4 takes text that holds JSON for an array or object, when asked", function* () {
+    const schema = {
+      properties: {
+        list: { type: "array", items: { type: "integer" } },
+        map: { type: "object" },
+        maybe: { anyOf: [{ type: "array" }, { type: "null" }] },
+        text: { type: "string" },
+        both: { type: ["string", "array"] }
+      }
+    }
+    const input = { list: "[1,2]", map: ' {"a":[]}', maybe: "[]", text: "[1]", both: "[1]" }
+    assert.deepStrictEqual(yield* value(schema, input, { coerce: true }), {
+      list: [1, 2],
+      map: { a: [] },
+      maybe: [],
+      text: "[1]",
+      both: "[1]"
+    })
+    assert.strictEqual((yield* issues(schema, input)).length, 3)
+    assert.deepStrictEqual(yield* issues(schema, { list: '{"a":1}', map: "[]" }, { coerce: true }), [
+      "/list: array, got string",
+      "/map: object, got string"
+    ])
+    assert.deepStrictEqual(yield* issues(schema, { map: '{"__proto__":{}}' }, { coerce: true }), [
+      "/map: object, got string"
+    ])
+  })
+
+  test("never changes the input and shares nothing with it or with the schema", function* () {
+    const schema = { properties: { a: { properties: { b: { default: [1] } }, default: {} }, c: {} } }
+    const input = { c: { d: [1] }, a: {} }
+    const before = structuredClone(input)
+    const checked = yield* JsonSchema.make(schema)
+    const first = yield* Effect.fromResult(JsonSchema.validate(checked, input))
+    assert.deepStrictEqual(input, before)
+    const seen = JSON.stringify(first)
+    JSON.stringify(first, (_, part: unknown) => {
+      if (Array.isArray(part)) part.push("changed")
+      return part
+    })
+    const second = yield* Effect.fromResult(JsonSchema.validate(checked, input))
+    assert.strictEqual(JSON.stringify(second), seen)
+    assert.deepStrictEqual(input, before)
+    assert.deepStrictEqual(checked.json, schema)
+  })
 })
 
 describe("L2 keys and plain data", () => {
-  it.effect("L2 refuses __proto__ and constructor.prototype in values, keeps plain constructor", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* issues({}, json('{"a":{"__proto__":1}}')), [
-        '/a/__proto__: another key, got "__proto__"'
-      ])
-      assert.deepStrictEqual(yield* issues({}, json('{"constructor":{"prototype":1}}')), [
-        '/constructor: another key, got "constructor"'
-      ])
-      assert.deepStrictEqual(yield* value({}, { constructor: "x", toString: 1 }), { constructor: "x", toString: 1 })
-    })
-  )
+  test("L2 refuses __proto__ and constructor.prototype in values, keeps plain constructor", function* () {
+    assert.deepStrictEqual(yield* issues({}, json('{"a":{"__proto__":1}}')), [
+      '/a/__proto__: another key, got "__proto__"'
+    ])
+    assert.deepStrictEqual(yield* issues({}, json('{"constructor":{"prototype":1}}')), [
+      '/constructor: another key, got "constructor"'
+    ])
+    assert.deepStrictEqual(yield* value({}, { constructor: "x", toString: 1 }), { constructor: "x", toString: 1 })
+  })
 
-  it.effect("L2 reads own properties only", () =>
-    Effect.gen(function* () {
-      const schema = { properties: { toString: { type: "integer" }, constructor: { type: "string" } } }
-      assert.deepStrictEqual(yield* issues(schema, {}), [])
-      assert.deepStrictEqual(yield* issues({ required: ["toString"] }, {}), [
-        "/toString: a required value, got nothing"
-      ])
-    })
-  )
+  test("L2 reads own properties only", function* () {
+    const schema = { properties: { toString: { type: "integer" }, constructor: { type: "string" } } }
+    assert.deepStrictEqual(yield* issues(schema, {}), [])
+    assert.deepStrictEqual(yield* issues({ required: ["toString"] }, {}), ["/toString: a required value, got nothing"])
+  })
 
-  it.effect("L2 refuses what is not plain JSON", () =>
-    Effect.gen(function* () {
-      const cyclic: { self?: unknown } = {}
-      cyclic.self = cyclic
-      for (const input of [undefined, Number.NaN, 1n, new Date(0), () => 1, { a: undefined }, [Symbol("x")], cyclic]) {
-        assert.strictEqual((yield* issues({}, input)).length, 1)
-      }
-    })
-  )
+  test("L2 refuses what is not plain JSON", function* () {
+    const cyclic: { self?: unknown } = {}
+    cyclic.self = cyclic
+    for (const input of [undefined, Number.NaN, 1n, new Date(0), () => 1, { a: undefined }, [Symbol("x")], cyclic]) {
+      assert.strictEqual((yield* issues({}, input)).length, 1)
+    }
+  })
 })
 
 describe("CODEC-4 refusals", () => {
@@ -343,53 +310,43 @@ describe("CODEC-4 refusals", () => {
     ]
   ]
   for (const [name, schema, path, tag] of cases) {
-    it.effect(`CODEC-4 ${name}`, () =>
-      Effect.gen(function* () {
-        const error = yield* Effect.flip(JsonSchema.make(schema, { what: "tool parameters" }))
-        assert.deepStrictEqual([error.path, error.reason, error.what], [path, tag, "tool parameters"])
-        assert.include(error.message, path)
-      })
-    )
+    test(`CODEC-4 ${name}`, function* () {
+      const error = yield* Effect.flip(JsonSchema.make(schema, { what: "tool parameters" }))
+      assert.deepStrictEqual([error.path, error.reason, error.what], [path, tag, "tool parameters"])
+      assert.include(error.message, path)
+    })
   }
 
-  it.effect("CODEC-4 keeps the document verbatim, notes included", () =>
-    Effect.gen(function* () {
-      const text =
-        '{"x-note":{"b":1,"a":2},"title":"T","type":"object","properties":{"z":{"type":"integer","default":1,"$comment":"c"},"a":{}},"examples":[{}]}'
-      const checked = yield* JsonSchema.make(json(text))
-      assert.strictEqual(JSON.stringify(checked.json), text)
-    })
-  )
+  test("CODEC-4 keeps the document verbatim, notes included", function* () {
+    const text =
+      '{"x-note":{"b":1,"a":2},"title":"T","type":"object","properties":{"z":{"type":"integer","default":1,"$comment":"c"},"a":{}},"examples":[{}]}'
+    const checked = yield* JsonSchema.make(json(text))
+    assert.strictEqual(JSON.stringify(checked.json), text)
+  })
 
-  it.effect("PAY-C respects the limits of the call", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(JsonSchema.make({ enum: [1, 2, 3, 4] }, { limits: { maxNodes: 4 } }))
-      assert.strictEqual(error.reason, "TooLarge")
-    })
-  )
+  test("PAY-C respects the limits of the call", function* () {
+    const error = yield* Effect.flip(JsonSchema.make({ enum: [1, 2, 3, 4] }, { limits: { maxNodes: 4 } }))
+    assert.strictEqual(error.reason, "TooLarge")
+  })
 })
 
 describe("CODEC-4 as a Schema", () => {
-  it.effect("CODEC-4 a rebuilt codec completes by the same interpreter and locates its issues", () =>
-    Effect.gen(function* () {
-      const checked = yield* JsonSchema.make(order)
-      const codec = JsonSchema.codec(checked)
-      const good = { id: "42", items: [{ sku: "a", qty: 1 }] }
-      assert.deepStrictEqual(yield* Schema.decodeEffect(codec)({ ...good, more: 1 }), good)
-      const error = yield* Effect.flip(Json.decode(codec)({ id: "42", items: [{ sku: "a" }] }))
-      assert.strictEqual(error.reason._tag, "Invalid")
-      if (error.reason._tag === "Invalid") assert.strictEqual(error.reason.issues[0]?.path, "/items/0/qty")
-    })
-  )
+  test("CODEC-4 a rebuilt codec completes by the same interpreter and locates its issues", function* () {
+    const checked = yield* JsonSchema.make(order)
+    const codec = JsonSchema.codec(checked)
+    const good = { id: "42", items: [{ sku: "a", qty: 1 }] }
+    assert.deepStrictEqual(yield* Schema.decodeEffect(codec)({ ...good, more: 1 }), good)
+    const error = yield* Effect.flip(Json.decode(codec)({ id: "42", items: [{ sku: "a" }] }))
+    assert.strictEqual(error.reason._tag, "Invalid")
+    if (error.reason._tag === "Invalid") assert.strictEqual(error.reason.issues[0]?.path, "/items/0/qty")
+  })
 
-  it.effect("toSchema imports what core can import, else takes any object", () =>
-    Effect.gen(function* () {
-      const imported = JsonSchema.toSchema(yield* JsonSchema.make(order))
-      assert.isTrue(Result.isFailure(Schema.decodeResult(imported)({ id: 1 })))
-      const recursive = yield* JsonSchema.make({ type: "object", properties: { kid: { $ref: "#" } } })
-      const fallback = JsonSchema.toSchema(recursive)
-      assert.isTrue(Result.isSuccess(Schema.decodeResult(fallback)({ kid: 1 })))
-      assert.isTrue(Result.isFailure(Schema.decodeResult(fallback)(1)))
-    })
-  )
+  test("toSchema imports what core can import, else takes any object", function* () {
+    const imported = JsonSchema.toSchema(yield* JsonSchema.make(order))
+    assert.isTrue(Result.isFailure(Schema.decodeResult(imported)({ id: 1 })))
+    const recursive = yield* JsonSchema.make({ type: "object", properties: { kid: { $ref: "#" } } })
+    const fallback = JsonSchema.toSchema(recursive)
+    assert.isTrue(Result.isSuccess(Schema.decodeResult(fallback)({ kid: 1 })))
+    assert.isTrue(Result.isFailure(Schema.decodeResult(fallback)(1)))
+  })
 })

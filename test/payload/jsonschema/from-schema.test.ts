@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, Effect, Result, Schema } from "effect"
 import * as convertSchema from "#src/payload/internal/convertSchema.ts"
 import { JsonSchema } from "effect-emissary/payload"
+import { test } from "../../effect.ts"
 
 class Person extends Schema.Class<Person>("Person")({
   name: Schema.NonEmptyString,
@@ -47,133 +48,121 @@ const Kitchen = Schema.Struct({
 })
 
 describe("TOOL-6 FromSchema", () => {
-  it.effect("TOOL-6 exports the same as core, with fewer keywords", () =>
-    Effect.gen(function* () {
-      const exported = yield* JsonSchema.fromSchema(
-        Schema.Struct({
-          id: Schema.Int,
-          page: Schema.optionalKey(
-            Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({ description: "Page", default: 1 })
-          ),
-          unit: Schema.optionalKey(Schema.Literals(["c", "f"]).annotate({ default: "c", description: "Unit" })),
-          enums: Schema.Enum({ A: "a", B: "b" }),
-          nick: Schema.NullOr(Schema.String),
-          noted: Schema.String.annotate({ description: "type" }).annotateKey({ description: "key" }),
-          tags: Schema.NonEmptyArray(Schema.String),
-          anything: Schema.Array(Schema.Json),
-          empty: Schema.Struct({})
-        })
-      )
-      assert.strictEqual(
-        JSON.stringify(exported),
-        JSON.stringify({
-          type: "object",
-          properties: {
-            id: { type: "integer" },
-            page: { type: "integer", description: "Page", default: 1, minimum: 1 },
-            unit: { type: "string", description: "Unit", enum: ["c", "f"], default: "c" },
-            enums: { type: "string", enum: ["a", "b"] },
-            nick: { type: ["string", "null"] },
-            noted: { type: "string", description: "key" },
-            tags: { type: "array", items: { type: "string" }, minItems: 1 },
-            anything: { type: "array" },
-            empty: { type: "object", properties: {}, required: [], additionalProperties: false }
-          },
-          required: ["id", "enums", "nick", "noted", "tags", "anything", "empty"],
-          additionalProperties: false
-        })
-      )
-    })
-  )
-
-  it.effect("TOOL-6 keeps definitions that are recursive or used twice, inlines the others, opens the root", () =>
-    Effect.gen(function* () {
-      const person = {
+  test("TOOL-6 exports the same as core, with fewer keywords", function* () {
+    const exported = yield* JsonSchema.fromSchema(
+      Schema.Struct({
+        id: Schema.Int,
+        page: Schema.optionalKey(
+          Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({ description: "Page", default: 1 })
+        ),
+        unit: Schema.optionalKey(Schema.Literals(["c", "f"]).annotate({ default: "c", description: "Unit" })),
+        enums: Schema.Enum({ A: "a", B: "b" }),
+        nick: Schema.NullOr(Schema.String),
+        noted: Schema.String.annotate({ description: "type" }).annotateKey({ description: "key" }),
+        tags: Schema.NonEmptyArray(Schema.String),
+        anything: Schema.Array(Schema.Json),
+        empty: Schema.Struct({})
+      })
+    )
+    assert.strictEqual(
+      JSON.stringify(exported),
+      JSON.stringify({
         type: "object",
-        properties: { name: { type: "string", minLength: 1 }, age: { type: "integer", minimum: 0, maximum: 150 } },
-        required: ["name"],
+        properties: {
+          id: { type: "integer" },
+          page: { type: "integer", description: "Page", default: 1, minimum: 1 },
+          unit: { type: "string", description: "Unit", enum: ["c", "f"], default: "c" },
+          enums: { type: "string", enum: ["a", "b"] },
+          nick: { type: ["string", "null"] },
+          noted: { type: "string", description: "key" },
+          tags: { type: "array", items: { type: "string" }, minItems: 1 },
+          anything: { type: "array" },
+          empty: { type: "object", properties: {}, required: [], additionalProperties: false }
+        },
+        required: ["id", "enums", "nick", "noted", "tags", "anything", "empty"],
         additionalProperties: false
-      }
-      assert.deepStrictEqual<unknown>(yield* JsonSchema.fromSchema(Person), person)
-      const once = yield* JsonSchema.fromSchema(Schema.Struct({ p: Person }))
-      assert.deepStrictEqual<unknown>(once["properties"], { p: person })
-      const twice = yield* JsonSchema.fromSchema(Schema.Struct({ p: Person, q: Person }))
-      assert.deepStrictEqual<unknown>(twice["$defs"], { PersonEncoded: person })
-      const tree = yield* JsonSchema.fromSchema(Tree)
-      assert.strictEqual(tree["type"], "object")
-      const checked = yield* JsonSchema.make(tree)
-      assert.isTrue(JsonSchema.accepts(checked, { value: "a", kids: [{ value: "b", kids: [] }] }))
-      assert.isFalse(JsonSchema.accepts(checked, { value: "a", kids: [{ value: 1, kids: [] }] }))
-    })
-  )
+      })
+    )
+  })
 
-  it.effect("TOOL-6 a tool without parameters has a closed empty object", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* JsonSchema.fromSchema(Schema.Struct({})), convertSchema.noParameters)
-      assert.isTrue(JsonSchema.isStrict(convertSchema.noParameters))
-    })
-  )
+  test("TOOL-6 keeps definitions that are recursive or used twice, inlines the others, opens the root", function* () {
+    const person = {
+      type: "object",
+      properties: { name: { type: "string", minLength: 1 }, age: { type: "integer", minimum: 0, maximum: 150 } },
+      required: ["name"],
+      additionalProperties: false
+    }
+    assert.deepStrictEqual<unknown>(yield* JsonSchema.fromSchema(Person), person)
+    const once = yield* JsonSchema.fromSchema(Schema.Struct({ p: Person }))
+    assert.deepStrictEqual<unknown>(once["properties"], { p: person })
+    const twice = yield* JsonSchema.fromSchema(Schema.Struct({ p: Person, q: Person }))
+    assert.deepStrictEqual<unknown>(twice["$defs"], { PersonEncoded: person })
+    const tree = yield* JsonSchema.fromSchema(Tree)
+    assert.strictEqual(tree["type"], "object")
+    const checked = yield* JsonSchema.make(tree)
+    assert.isTrue(JsonSchema.accepts(checked, { value: "a", kids: [{ value: "b", kids: [] }] }))
+    assert.isFalse(JsonSchema.accepts(checked, { value: "a", kids: [{ value: 1, kids: [] }] }))
+  })
 
-  it.effect("TOOL-6 refuses what has no JSON form, with its path", () =>
-    Effect.gen(function* () {
-      const opaque = Schema.Struct({ a: Schema.Array(Schema.Struct({ m: Schema.instanceOf(Map) })) })
-      const error = yield* Effect.flip(JsonSchema.fromSchema(opaque, { what: "parameters of x" }))
-      assert.strictEqual(error.reason, "NotRepresentable")
-      assert.strictEqual(error.path, "/properties/a/items/properties/m")
-      assert.include(error.message, "parameters of x")
-      const symbol = Schema.Struct({ [Symbol.for("s")]: Schema.String })
-      assert.strictEqual((yield* Effect.flip(JsonSchema.fromSchema(symbol))).reason, "NotRepresentable")
-      const look = Schema.Struct({ a: Schema.String.check(Schema.isPattern(/^(?=a)/u)) })
-      const pattern = yield* Effect.flip(JsonSchema.fromSchema(look))
-      assert.deepStrictEqual([pattern.path, pattern.reason], ["/properties/a/pattern", "UnsupportedPattern"])
-    })
-  )
+  test("TOOL-6 a tool without parameters has a closed empty object", function* () {
+    assert.deepStrictEqual(yield* JsonSchema.fromSchema(Schema.Struct({})), convertSchema.noParameters)
+    assert.isTrue(JsonSchema.isStrict(convertSchema.noParameters))
+  })
+
+  test("TOOL-6 refuses what has no JSON form, with its path", function* () {
+    const opaque = Schema.Struct({ a: Schema.Array(Schema.Struct({ m: Schema.instanceOf(Map) })) })
+    const error = yield* Effect.flip(JsonSchema.fromSchema(opaque, { what: "parameters of x" }))
+    assert.strictEqual(error.reason, "NotRepresentable")
+    assert.strictEqual(error.path, "/properties/a/items/properties/m")
+    assert.include(error.message, "parameters of x")
+    const symbol = Schema.Struct({ [Symbol.for("s")]: Schema.String })
+    assert.strictEqual((yield* Effect.flip(JsonSchema.fromSchema(symbol))).reason, "NotRepresentable")
+    const look = Schema.Struct({ a: Schema.String.check(Schema.isPattern(/^(?=a)/u)) })
+    const pattern = yield* Effect.flip(JsonSchema.fromSchema(look))
+    assert.deepStrictEqual([pattern.path, pattern.reason], ["/properties/a/pattern", "UnsupportedPattern"])
+  })
 
   for (const [name, schema] of Object.entries({ Kitchen, Person, Tree, Strings: Schema.Array(Schema.String) })) {
     const codec: Schema.Codec<unknown, Schema.Json> = Schema.toCodecJson(schema)
-    it.effect(`CODEC-4 ${name}: what the Schema encodes, its JSON Schema accepts as it is`, () =>
-      Effect.gen(function* () {
-        const checked = yield* JsonSchema.make(yield* JsonSchema.fromSchema(schema))
-        const values: ReadonlyArray<unknown> = yield* Arbitrary.sampleEffect(Arbitrary.schema(schema), { count: 100 })
-        for (const value of values) {
-          const json = yield* Schema.encodeEffect(codec)(value)
-          const text = JSON.stringify(json)
-          // keys the key rules refuse; core's generator likes them
-          if (/"__proto__":|"constructor":/.test(text)) continue
-          const result = JsonSchema.validate(checked, json, { strict: true })
-          assert.isTrue(Result.isSuccess(result), JSON.stringify({ json, result }))
-          if (Result.isFailure(result)) return
-          const decoded = yield* Schema.decodeEffect(codec)(result.success)
-          assert.strictEqual(JSON.stringify(yield* Schema.encodeEffect(codec)(decoded)), text)
-        }
-      })
-    )
+    test(`CODEC-4 ${name}: what the Schema encodes, its JSON Schema accepts as it is`, function* () {
+      const checked = yield* JsonSchema.make(yield* JsonSchema.fromSchema(schema))
+      const values: ReadonlyArray<unknown> = yield* Arbitrary.sampleEffect(Arbitrary.schema(schema), { count: 100 })
+      for (const value of values) {
+        const json = yield* Schema.encodeEffect(codec)(value)
+        const text = JSON.stringify(json)
+        // keys the key rules refuse; core's generator likes them
+        if (/"__proto__":|"constructor":/.test(text)) continue
+        const result = JsonSchema.validate(checked, json, { strict: true })
+        assert.isTrue(Result.isSuccess(result), JSON.stringify({ json, result }))
+        if (Result.isFailure(result)) return
+        const decoded = yield* Schema.decodeEffect(codec)(result.success)
+        assert.strictEqual(JSON.stringify(yield* Schema.encodeEffect(codec)(decoded)), text)
+      }
+    })
   }
 
-  it.effect("CODEC-4 what the JSON Schema of plain types refuses, the Schema refuses", () =>
-    Effect.gen(function* () {
-      const Plain = Schema.Struct({
-        a: Schema.String,
-        b: Schema.optionalKey(Schema.Int),
-        c: Schema.Array(Schema.Literals(["x", "y"])),
-        d: Schema.NullOr(Schema.Boolean)
-      })
-      const checked = yield* JsonSchema.make(yield* JsonSchema.fromSchema(Plain))
-      const decode = Schema.decodeUnknownResult(Plain, { onExcessProperty: "error" })
-      const parts = [undefined, null, "x", 1, 1.5, true, ["x"], ["z"], {}]
-      for (const a of parts) {
-        for (const b of parts) {
-          for (const c of parts) {
-            for (const d of parts) {
-              const input = Object.fromEntries(Object.entries({ a, b, c, d }).filter(([, part]) => part !== undefined))
-              const accepted = JsonSchema.accepts(checked, input)
-              assert.strictEqual(accepted, Result.isSuccess(decode(input)), JSON.stringify(input))
-            }
+  test("CODEC-4 what the JSON Schema of plain types refuses, the Schema refuses", function* () {
+    const Plain = Schema.Struct({
+      a: Schema.String,
+      b: Schema.optionalKey(Schema.Int),
+      c: Schema.Array(Schema.Literals(["x", "y"])),
+      d: Schema.NullOr(Schema.Boolean)
+    })
+    const checked = yield* JsonSchema.make(yield* JsonSchema.fromSchema(Plain))
+    const decode = Schema.decodeUnknownResult(Plain, { onExcessProperty: "error" })
+    const parts = [undefined, null, "x", 1, 1.5, true, ["x"], ["z"], {}]
+    for (const a of parts) {
+      for (const b of parts) {
+        for (const c of parts) {
+          for (const d of parts) {
+            const input = Object.fromEntries(Object.entries({ a, b, c, d }).filter(([, part]) => part !== undefined))
+            const accepted = JsonSchema.accepts(checked, input)
+            assert.strictEqual(accepted, Result.isSuccess(decode(input)), JSON.stringify(input))
           }
         }
       }
-    })
-  )
+    }
+  })
 })
 
 describe("TOOL-6 StrictSchema", () => {
@@ -251,30 +240,28 @@ describe("TOOL-6 StrictSchema", () => {
     assert.isTrue(Result.isFailure(JsonSchema.toStrict(json)))
   })
 
-  it.effect("TOOL-6 the strict form is strict, and null for an optional property comes back as absent", () =>
-    Effect.gen(function* () {
-      const Parameters = Schema.Struct({
-        a: Schema.String,
-        b: Schema.optionalKey(Schema.Int),
-        c: Schema.optionalKey(Schema.Struct({ d: Schema.optionalKey(Schema.Literals(["x"])) }))
-      })
-      const plain = yield* JsonSchema.fromSchema(Parameters)
-      assert.isFalse(JsonSchema.isStrict(plain))
-      const form = strict(plain)
-      assert.isTrue(JsonSchema.isStrict(form))
-      assert.deepStrictEqual(strict(form), form)
-      const original = yield* JsonSchema.make(plain)
-      const constrained = yield* JsonSchema.make(form)
-      for (const answer of [
-        { a: "", b: null, c: null },
-        { a: "", b: 1, c: { d: null } },
-        { a: "", b: 1, c: { d: "x" } }
-      ]) {
-        assert.isTrue(JsonSchema.accepts(constrained, answer))
-        const value = yield* Effect.fromResult(JsonSchema.validate(original, answer, { strict: true }))
-        assert.isTrue(Result.isSuccess(Schema.decodeUnknownResult(Parameters)(value)))
-        assert.notInclude(JSON.stringify(value), "null")
-      }
+  test("TOOL-6 the strict form is strict, and null for an optional property comes back as absent", function* () {
+    const Parameters = Schema.Struct({
+      a: Schema.String,
+      b: Schema.optionalKey(Schema.Int),
+      c: Schema.optionalKey(Schema.Struct({ d: Schema.optionalKey(Schema.Literals(["x"])) }))
     })
-  )
+    const plain = yield* JsonSchema.fromSchema(Parameters)
+    assert.isFalse(JsonSchema.isStrict(plain))
+    const form = strict(plain)
+    assert.isTrue(JsonSchema.isStrict(form))
+    assert.deepStrictEqual(strict(form), form)
+    const original = yield* JsonSchema.make(plain)
+    const constrained = yield* JsonSchema.make(form)
+    for (const answer of [
+      { a: "", b: null, c: null },
+      { a: "", b: 1, c: { d: null } },
+      { a: "", b: 1, c: { d: "x" } }
+    ]) {
+      assert.isTrue(JsonSchema.accepts(constrained, answer))
+      const value = yield* Effect.fromResult(JsonSchema.validate(original, answer, { strict: true }))
+      assert.isTrue(Result.isSuccess(Schema.decodeUnknownResult(Parameters)(value)))
+      assert.notInclude(JSON.stringify(value), "null")
+    }
+  })
 })

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { JsonSchema, ModelJson } from "effect-emissary/payload"
 import { Schema } from "effect"
+import { test } from "../../effect.ts"
 
 /** Generous: what is linear takes milliseconds, what is not takes minutes. */
 const soon = 3000
@@ -28,152 +29,132 @@ const budget = (result: Result.Result<unknown, ReadonlyArray<{ readonly keyword?
 
 describe("PAY-C hostile schemas", () => {
   for (const depth of [100, 1000, 100_000]) {
-    it.effect(`PAY-C refuses ${depth} levels of nesting`, () =>
-      Effect.gen(function* () {
-        for (const wrap of [
-          (inner: unknown) => ({ properties: { a: inner } }),
-          (inner: unknown) => ({ items: inner }),
-          (inner: unknown) => ({ not: inner }),
-          (inner: unknown) => ({ allOf: [inner] }),
-          (inner: unknown) => ({ default: [inner] })
-        ]) {
-          assert.strictEqual(reason(yield* timed(JsonSchema.make(nest(depth, wrap)))), "TooDeep")
-          const limits = { maxDepth: 1_000_000 }
-          if (depth > 512)
-            assert.strictEqual(reason(yield* timed(JsonSchema.make(nest(depth, wrap), { limits }))), "TooDeep")
-        }
-      })
-    )
+    test(`PAY-C refuses ${depth} levels of nesting`, function* () {
+      for (const wrap of [
+        (inner: unknown) => ({ properties: { a: inner } }),
+        (inner: unknown) => ({ items: inner }),
+        (inner: unknown) => ({ not: inner }),
+        (inner: unknown) => ({ allOf: [inner] }),
+        (inner: unknown) => ({ default: [inner] })
+      ]) {
+        assert.strictEqual(reason(yield* timed(JsonSchema.make(nest(depth, wrap)))), "TooDeep")
+        const limits = { maxDepth: 1_000_000 }
+        if (depth > 512)
+          assert.strictEqual(reason(yield* timed(JsonSchema.make(nest(depth, wrap), { limits }))), "TooDeep")
+      }
+    })
   }
 
-  it.effect("PAY-C refuses a chain of references that is too long", () =>
-    Effect.gen(function* () {
-      const $defs = Object.fromEntries(
-        Array.from({ length: 15_000 }, (_, i) => [`d${i}`, i === 14_999 ? {} : { $ref: `#/$defs/d${i + 1}` }])
-      )
-      assert.strictEqual(reason(yield* timed(JsonSchema.make({ $defs, $ref: "#/$defs/d0" }))), "TooDeep")
-    })
-  )
+  test("PAY-C refuses a chain of references that is too long", function* () {
+    const $defs = Object.fromEntries(
+      Array.from({ length: 15_000 }, (_, i) => [`d${i}`, i === 14_999 ? {} : { $ref: `#/$defs/d${i + 1}` }])
+    )
+    assert.strictEqual(reason(yield* timed(JsonSchema.make({ $defs, $ref: "#/$defs/d0" }))), "TooDeep")
+  })
 
   for (const keyword of ["allOf", "anyOf", "oneOf"]) {
-    it.effect(`PAY-C gives up on an exponential fan of ${keyword}`, () =>
-      Effect.gen(function* () {
-        const $defs = Object.fromEntries(
-          Array.from({ length: 40 }, (_, i) => [
-            `d${i}`,
-            i === 39
-              ? { type: "string" }
-              : { [keyword]: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] }
-          ])
-        )
-        const checked = yield* JsonSchema.make({ $defs, $ref: "#/$defs/d0" })
-        for (const value of [1, "x"]) {
-          const result = yield* timed(Effect.fromResult(JsonSchema.validate(checked, value)))
-          assert.include(["budget", "type", "accepted"], budget(result))
-        }
-      })
-    )
+    test(`PAY-C gives up on an exponential fan of ${keyword}`, function* () {
+      const $defs = Object.fromEntries(
+        Array.from({ length: 40 }, (_, i) => [
+          `d${i}`,
+          i === 39 ? { type: "string" } : { [keyword]: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] }
+        ])
+      )
+      const checked = yield* JsonSchema.make({ $defs, $ref: "#/$defs/d0" })
+      for (const value of [1, "x"]) {
+        const result = yield* timed(Effect.fromResult(JsonSchema.validate(checked, value)))
+        assert.include(["budget", "type", "accepted"], budget(result))
+      }
+    })
   }
 
-  it.effect("PAY-C gives up on a recursive choice that doubles at each level", () =>
-    Effect.gen(function* () {
-      const kid = { properties: { a: { $ref: "#" } } }
-      const checked = yield* JsonSchema.make({ anyOf: [kid, { ...kid, title: "x" }], type: "object" })
-      const value = nest(60, (inner) => ({ a: inner }), 1)
-      const result = yield* timed(Effect.fromResult(JsonSchema.validate(checked, value, { coerce: true })))
-      assert.strictEqual(budget(result), "budget")
-    })
-  )
+  test("PAY-C gives up on a recursive choice that doubles at each level", function* () {
+    const kid = { properties: { a: { $ref: "#" } } }
+    const checked = yield* JsonSchema.make({ anyOf: [kid, { ...kid, title: "x" }], type: "object" })
+    const value = nest(60, (inner) => ({ a: inner }), 1)
+    const result = yield* timed(Effect.fromResult(JsonSchema.validate(checked, value, { coerce: true })))
+    assert.strictEqual(budget(result), "budget")
+  })
 
-  it.effect("DESIGN 5.10 patterns run in linear time", () =>
-    Effect.gen(function* () {
-      const text = "a".repeat(100_000)
-      for (const pattern of ["^(a+)+$", "(a|a)*b", "(.*)*x", "^(([a-z])+.)+[A-Z]([a-z])+$", "(a?){500}a{400}b"]) {
-        const checked = yield* JsonSchema.make({ pattern })
-        yield* timed(Effect.sync(() => JsonSchema.validate(checked, `${text}!`)))
-      }
-      const many = yield* JsonSchema.make({ patternProperties: { "(a+)+$": {}, "(a|b|ab)*c": { type: "null" } } })
-      const keys = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => ["a".repeat(i), 1]))
-      yield* timed(Effect.sync(() => JsonSchema.validate(many, keys)))
-    })
-  )
+  test("DESIGN 5.10 patterns run in linear time", function* () {
+    const text = "a".repeat(100_000)
+    for (const pattern of ["^(a+)+$", "(a|a)*b", "(.*)*x", "^(([a-z])+.)+[A-Z]([a-z])+$", "(a?){500}a{400}b"]) {
+      const checked = yield* JsonSchema.make({ pattern })
+      yield* timed(Effect.sync(() => JsonSchema.validate(checked, `${text}!`)))
+    }
+    const many = yield* JsonSchema.make({ patternProperties: { "(a+)+$": {}, "(a|b|ab)*c": { type: "null" } } })
+    const keys = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => ["a".repeat(i), 1]))
+    yield* timed(Effect.sync(() => JsonSchema.validate(many, keys)))
+  })
 
-  it.effect("DESIGN 5.10 compiling patterns is bounded, too", () =>
-    Effect.gen(function* () {
-      const source = (i: number) => `(?:a?){900}a{50}${i}`
-      const anyOf = Array.from({ length: 1000 }, (_, i) => ({ pattern: source(i) }))
-      assert.strictEqual(reason(yield* timed(JsonSchema.make({ anyOf }))), "TooLarge")
-      const classes = { pattern: "\\p{L}|".repeat(300) }
-      assert.strictEqual(reason(yield* timed(JsonSchema.make(classes))), "UnsupportedPattern")
-      const groups = { pattern: "(".repeat(1000) + ")".repeat(1000) }
-      assert.strictEqual(reason(yield* timed(JsonSchema.make(groups))), "UnsupportedPattern")
-    })
-  )
+  test("DESIGN 5.10 compiling patterns is bounded, too", function* () {
+    const source = (i: number) => `(?:a?){900}a{50}${i}`
+    const anyOf = Array.from({ length: 1000 }, (_, i) => ({ pattern: source(i) }))
+    assert.strictEqual(reason(yield* timed(JsonSchema.make({ anyOf }))), "TooLarge")
+    const classes = { pattern: "\\p{L}|".repeat(300) }
+    assert.strictEqual(reason(yield* timed(JsonSchema.make(classes))), "UnsupportedPattern")
+    const groups = { pattern: "(".repeat(1000) + ")".repeat(1000) }
+    assert.strictEqual(reason(yield* timed(JsonSchema.make(groups))), "UnsupportedPattern")
+  })
 
-  it.effect("PAY-C large documents and values are fast", () =>
-    Effect.gen(function* () {
-      const members = Array.from({ length: 20_000 }, (_, i) => `m${i}`)
-      const properties = Object.fromEntries(members.map((name) => [name, { enum: [name], default: name }]))
-      const big = yield* timed(JsonSchema.make({ properties, additionalProperties: false }))
-      if (Result.isFailure(big)) return assert.fail(big.failure.message)
-      const filled = JsonSchema.validate(big.success, {})
-      assert.strictEqual(Object.keys(Object(Result.getOrThrow(filled))).length, 20_000)
-      const one = yield* JsonSchema.make({ items: { enum: members }, uniqueItems: true })
-      const checked = yield* timed(Effect.fromResult(JsonSchema.validate(one, members)))
-      assert.isTrue(Result.isSuccess(checked))
-      const rows = yield* JsonSchema.make({
-        items: {
-          anyOf: [{ type: "object", properties: { a: { type: "integer" } }, required: ["a"] }, { type: "null" }]
-        }
-      })
-      const list = Array.from({ length: 20_000 }, (_, a) => ({ a }))
-      assert.isTrue(Result.isSuccess(yield* timed(Effect.fromResult(JsonSchema.validate(rows, list)))))
-    })
-  )
-
-  it.effect("PAY-C formats are linear", () =>
-    Effect.gen(function* () {
-      const long = 100_000
-      const texts = ["a", "1", "a.", "a-", "%41", "/", "{a}", "{", '"', "a@", ":", "~0", "é", "P1", "xn--", "[::", "("]
-      for (const format of [
-        "uri",
-        "uri-reference",
-        "email",
-        "hostname",
-        "duration",
-        "ipv6",
-        "regex",
-        "date-time",
-        "json-pointer"
-      ]) {
-        const checked = yield* JsonSchema.make({ format })
-        for (const text of texts) {
-          const value = text.repeat(long / text.length)
-          yield* timed(Effect.sync(() => JsonSchema.validate(checked, value)))
-          yield* timed(Effect.sync(() => JsonSchema.validate(checked, `http://${value}`)))
-        }
+  test("PAY-C large documents and values are fast", function* () {
+    const members = Array.from({ length: 20_000 }, (_, i) => `m${i}`)
+    const properties = Object.fromEntries(members.map((name) => [name, { enum: [name], default: name }]))
+    const big = yield* timed(JsonSchema.make({ properties, additionalProperties: false }))
+    if (Result.isFailure(big)) return assert.fail(big.failure.message)
+    const filled = JsonSchema.validate(big.success, {})
+    assert.strictEqual(Object.keys(Object(Result.getOrThrow(filled))).length, 20_000)
+    const one = yield* JsonSchema.make({ items: { enum: members }, uniqueItems: true })
+    const checked = yield* timed(Effect.fromResult(JsonSchema.validate(one, members)))
+    assert.isTrue(Result.isSuccess(checked))
+    const rows = yield* JsonSchema.make({
+      items: {
+        anyOf: [{ type: "object", properties: { a: { type: "integer" } }, required: ["a"] }, { type: "null" }]
       }
     })
-  )
+    const list = Array.from({ length: 20_000 }, (_, a) => ({ a }))
+    assert.isTrue(Result.isSuccess(yield* timed(Effect.fromResult(JsonSchema.validate(rows, list)))))
+  })
 
-  it.effect("PAY-C values nested too deeply are an issue, not a crash", () =>
-    Effect.gen(function* () {
-      const checked = yield* JsonSchema.make({ anyOf: [{ items: { $ref: "#" } }, { type: "null" }] })
-      const limits = { maxDepth: 1_000_000 }
-      for (const depth of [100, 500, 100_000]) {
-        const result = yield* timed(
-          Effect.fromResult(
-            JsonSchema.validate(
-              checked,
-              nest(depth, (inner) => [inner], null),
-              { limits }
-            )
+  test("PAY-C formats are linear", function* () {
+    const long = 100_000
+    const texts = ["a", "1", "a.", "a-", "%41", "/", "{a}", "{", '"', "a@", ":", "~0", "é", "P1", "xn--", "[::", "("]
+    for (const format of [
+      "uri",
+      "uri-reference",
+      "email",
+      "hostname",
+      "duration",
+      "ipv6",
+      "regex",
+      "date-time",
+      "json-pointer"
+    ]) {
+      const checked = yield* JsonSchema.make({ format })
+      for (const text of texts) {
+        const value = text.repeat(long / text.length)
+        yield* timed(Effect.sync(() => JsonSchema.validate(checked, value)))
+        yield* timed(Effect.sync(() => JsonSchema.validate(checked, `http://${value}`)))
+      }
+    }
+  })
+
+  test("PAY-C values nested too deeply are an issue, not a crash", function* () {
+    const checked = yield* JsonSchema.make({ anyOf: [{ items: { $ref: "#" } }, { type: "null" }] })
+    const limits = { maxDepth: 1_000_000 }
+    for (const depth of [100, 500, 100_000]) {
+      const result = yield* timed(
+        Effect.fromResult(
+          JsonSchema.validate(
+            checked,
+            nest(depth, (inner) => [inner], null),
+            { limits }
           )
         )
-        assert.include(["accepted", "json", "budget"], budget(result))
-      }
-    })
-  )
+      )
+      assert.include(["accepted", "json", "budget"], budget(result))
+    }
+  })
 
   it("DESIGN 5.10 a model's text is searched in linear time", () => {
     for (const part of ["{", "[", '{"', "{}x", "[[", '{"a":', '"{', "\\{"]) {
@@ -183,12 +164,8 @@ describe("PAY-C hostile schemas", () => {
     }
   })
 
-  it.effect("FromSchema of a large Schema is fast", () =>
-    Effect.gen(function* () {
-      const fields = Object.fromEntries(
-        Array.from({ length: 2000 }, (_, i) => [`f${i}`, Schema.optionalKey(Schema.Int)])
-      )
-      assert.isTrue(Result.isSuccess(yield* timed(JsonSchema.fromSchema(Schema.Struct(fields)))))
-    })
-  )
+  test("FromSchema of a large Schema is fast", function* () {
+    const fields = Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`f${i}`, Schema.optionalKey(Schema.Int)]))
+    assert.isTrue(Result.isSuccess(yield* timed(JsonSchema.fromSchema(Schema.Struct(fields)))))
+  })
 })
