@@ -18,7 +18,7 @@ import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as Json from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import { defined } from "../../payload/internal/base.ts"
+import { defined, quote } from "../../payload/internal/base.ts"
 import * as issues from "../../payload/internal/issues.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
@@ -61,37 +61,21 @@ const sinkOf = ({ recorder, streaming }: ActiveRun): performStep.EventSink => ({
       : Effect.void
 })
 
+/** The options of the plan's run: those of the agent's that mean the same. */
 const optionsOf = (
   turn: ActiveRun,
-  journal: livePlan.Journal,
+  before: PlanRun.State | undefined,
   decisions: ReadonlyArray<ProgressDecision>
 ): livePlan.ResumeOptions => {
   const { maxSteps, timeouts } = turn.options
   return {
-    journal,
+    journal: journalOf(turn, before),
     context: turn.recorder.state().context,
     timeouts: { step: timeouts?.step, tool: timeouts?.tool },
-    ...(maxSteps === undefined
-      ? undefined
-      : { maxIterations: maxSteps === "unlimited" ? Number.MAX_SAFE_INTEGER : maxSteps }),
-    ...(decisions.length === 0 ? undefined : { decisions })
+    maxIterations: maxSteps === "unlimited" ? Number.MAX_SAFE_INTEGER : maxSteps,
+    decisions
   }
 }
-
-const runStart = Effect.fnUntraced(function* (
-  bound: livePlan.BoundPlan,
-  turn: ActiveRun,
-  message: Message.UserMessage
-) {
-  const { progress } = turn.recorder.state()
-  if (progress === undefined) {
-    const options = optionsOf(turn, journalOf(turn, undefined), [])
-    return { from: { _tag: "Start", input: yield* planInput(bound, turn.recorder.state(), message) } as const, options }
-  }
-  const state = yield* replayProgress(bound, progress.facts)
-  const options = optionsOf(turn, journalOf(turn, state), progress.decisions)
-  return { from: { _tag: "Resume", state } as const, options }
-})
 
 const endResult = (
   bound: livePlan.BoundPlan,
@@ -131,8 +115,14 @@ const answerWith = Effect.fnUntraced(function* (
   turn: ActiveRun,
   message: Message.UserMessage
 ) {
-  const { from, options } = yield* runStart(bound, turn, message)
-  return yield* Effect.matchEffect(engine.drive(bound, from, options, sinkOf(turn)), {
+  const { conversation, progress } = turn.recorder.state()
+  const state = progress && (yield* replayProgress(bound, progress.facts))
+  const begin: performStep.RunStart =
+    state === undefined
+      ? { _tag: "Start", input: yield* planInput(bound, conversation, message) }
+      : { _tag: "Resume", state }
+  const options = optionsOf(turn, state, progress?.decisions ?? [])
+  return yield* Effect.matchEffect(engine.drive(bound, begin, options, sinkOf(turn)), {
     onFailure: (error) => failResult(turn, error),
     onSuccess: (result) => endResult(bound, result)
   })
@@ -160,8 +150,8 @@ export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R>
 }
 
 /**
- * One fact with its version. Whoever writes the state of the agent's run looks for
- * secrets in it; a run in memory may hold them.
+ * One fact with its version. Secrets are looked for where the state of the agent's run is written; a run in memory
+ * may hold them.
  */
 const ProgressEvent = Schema.Struct({ version: Schema.Literal(1), event: PlanRun.Event })
 
@@ -212,13 +202,12 @@ const earlierMessages = (messages: ReadonlyArray<Message.Message>): string =>
     .join("\n\n")
 
 /**
- * The newest user message is the task, its files are the content, and what users and
- * assistants said before it is the context. Where the plan reads something structured the
- * payload is the JSON in the task.
+ * The newest user message is the task, its files are the content, and the text of earlier messages of users and
+ * assistants is the context. Where the plan reads something structured the payload is the JSON in the task.
  */
 const planInput = (
   bound: livePlan.BoundPlan,
-  { conversation }: Run.State,
+  conversation: Run.State["conversation"],
   message: Message.UserMessage
 ): Effect.Effect<PlanRun.Input> => {
   const messages = Conversation.messages(conversation)
@@ -228,8 +217,7 @@ const planInput = (
   return Effect.map(performStep.coercePayload(bound, task), (payload) => ({
     task,
     payload,
-    ...(context === "" ? undefined : { context }),
-    ...(content.length === 0 ? undefined : { content })
+    ...defined({ context: context || undefined, content: content.length === 0 ? undefined : content })
   }))
 }
 
@@ -307,24 +295,23 @@ const isPlanReason = (error: PlanError.PlanError, type: string): boolean =>
       cause instanceof stepSchema.OutputInvalid
   })
 
-/** A message for models; advice is for the author of the plan. */
-const withoutAdvice = (message: string): string => message.replace(performStep.outputAdvice, "")
-
 /** Where and what, without the words of those who failed. */
 const failureProblem = (error: PlanError.PlanError): string | undefined => {
   const { reason } = error
   switch (reason._tag) {
     case "StepFailed": {
-      const place = [...reason.path, reason.step].map((step) => JSON.stringify(step)).join(" > ")
+      const place = [...reason.path, reason.step].map(quote).join(" > ")
       const found = `the step ${place} failed with ${reason.failure.type}`
-      return isPlanReason(error, reason.failure.type) ? `${found}: ${withoutAdvice(reason.failure.message)}` : found
+      if (!isPlanReason(error, reason.failure.type)) return found
+      // The message is for models; advice is for the author of the plan
+      return `${found}: ${reason.failure.message.replace(performStep.outputAdvice, "")}`
     }
     case "PredicateFailed":
-      return `the predicate ${JSON.stringify(reason.predicate)} of the step ${JSON.stringify(reason.step)} failed with ${reason.failure.type}`
+      return `the predicate ${quote(reason.predicate)} of the step ${quote(reason.step)} failed with ${reason.failure.type}`
     case "OutputInvalid":
-      return `what the step ${JSON.stringify(reason.step)} gave does not fit the output schema of the plan: ${reason.failure.message}`
+      return `the output of the step ${quote(reason.step)} does not fit the output schema of the plan: ${reason.failure.message}`
     case "ReferenceFailed":
-      return `the step ${JSON.stringify(reason.step)} reads ${reason.reference}, which has no result`
+      return `the step ${quote(reason.step)} reads ${reason.reference}, which has no result`
     default:
       return undefined
   }
@@ -339,10 +326,9 @@ const toAgentReason = (error: PlanError.PlanError, maxDepth: number): AgentError
   if (reason._tag === "PlanChanged") {
     return new Run.DefinitionChanged({ expected: reason.found, found: reason.expected })
   }
-  const problem = failureProblem(error)
   return agentReason.makeReason(
     "DelegateFailed",
-    { error: reason._tag, ...(problem === undefined ? undefined : { problem }) },
+    { error: reason._tag, ...defined({ problem: failureProblem(error) }) },
     error
   )
 }
