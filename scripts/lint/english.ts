@@ -64,4 +64,4 @@ export const inComment = (value: string): ReadonlyArray<Finding> => {
 export const isProse = (text: string): boolean => /[a-z]+[,:]? [a-z]+/i.test(text)
 
 /** Functions of the test framework whose first argument is a name. */
-export const namesTest = (callee: string): boolean => /^(it|test|describe)\b/.test(callee)
+export const namesTest = (callee: string): boolean => /^(it|test\w*|describe)\b/.test(callee)

@@ -1,5 +1,5 @@
 /** PLAN-8: a wait inside a plan suspends everything around it, which resumes at the same point. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Fiber, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Run } from "effect-emissary"
@@ -8,6 +8,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { log } from "./support.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../test.ts"
 
 const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
 
@@ -36,209 +37,189 @@ const around = (bound: Agent.Agent<unknown>) =>
   Agent.make("outer", { toolkit: [Agent.asTool(bound, { name: "work", description: "Works" })] })
 
 describe("approvals and pauses inside plans", () => {
-  it.effect("PLAN-8 a pause of a function is a request under its step; approved, the step runs again", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* Effect.flatMap(
-        Plan.make(
-          Step.make("a", { target: fn("a") }),
-          Step.make("gate", { target: waitsOnce("gate", ran) }),
-          Step.make("b", { target: fn("b") })
-        ),
-        (plan) => Plan.bind(plan)
-      )
-      const outer = around(bound)
-      const done = yield* Effect.gen(function* () {
-        const waiting = yield* outer.run("hello")
-        assert(waiting.outcome === "AwaitingApproval")
-        assert.deepStrictEqual(waiting.requests, [
-          { callId: "gate", name: "gate", arguments: { reason: "gate waits" }, path: ["c1"] }
-        ])
-        const same = yield* outer.resume(yield* json(waiting.state))
-        assert.strictEqual(same.outcome, "AwaitingApproval")
-        assert.deepStrictEqual(ran, ["a", "gate"])
-        const decisions = [{ callId: "gate", approved: true }]
-        return yield* outer.resume(yield* json(same.state), { decisions })
-      }).pipe(Effect.provide(ScriptedModel.layer([asks("c1", "work"), { text: "done" }])))
-      assert.strictEqual(done.text, "done")
-      assert.include(JSON.stringify(Conversation.transcript(done.conversation)), "b(gate(a(go)))")
-      assert.deepStrictEqual(ran, ["a", "gate", "gate", "b"])
-    })
-  )
-
-  it.effect("PLAN-8 a pause that is denied fails its step, and the outer model reads the failure", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* Effect.flatMap(
-        Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) }), Step.make("b", { target: fn("b") })),
-        (plan) => Plan.bind(plan)
-      )
-      const outer = around(bound)
-      const done = yield* Effect.gen(function* () {
-        const { state } = yield* outer.run("hello")
-        return yield* outer.resume(state, { decisions: [{ callId: "gate", approved: false, reason: "no" }] })
-      }).pipe(
-        Effect.provide(
-          ScriptedModel.layer([asks("c1", "work"), { expect: { toolResult: "failed with Denied" }, text: "sorry" }])
-        )
-      )
-      assert.strictEqual(done.text, "sorry")
-      assert.deepStrictEqual(ran, ["gate"])
-      ran.length = 0
-      const waiting = yield* bound.run("hello")
-      const denied = yield* Effect.flip(
-        bound.resume(waiting.state, { decisions: [{ callId: "gate", approved: false }] })
-      )
-      assert.strictEqual(denied.reason._tag, "DelegateFailed")
-    })
-  )
-
-  it.effect("PLAN-8 a tool as a step that needs approval: nothing is sent before the approval", () =>
-    Effect.gen(function* () {
-      const sent: Array<string> = []
-      const handlers = toolkit.toLayer({
-        send: ({ input }) =>
-          Effect.sync(() => {
-            sent.push(input)
-            return "sent"
-          })
-      })
-      const bound = yield* Effect.flatMap(Plan.make(Step.make("mail", { target: "send" })), (plan) =>
-        Plan.bind(plan, { toolkit })
-      ).pipe(Effect.provide(handlers))
-      const outer = around(bound)
-      const done = yield* Effect.gen(function* () {
-        const waiting = yield* outer.run("hello")
-        assert(waiting.outcome === "AwaitingApproval")
-        assert.deepStrictEqual(waiting.requests, [
-          { callId: "mail", name: "send", arguments: { input: "go" }, path: ["c1"] }
-        ])
-        assert.deepStrictEqual(sent, [])
-        const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
-        return yield* outer.resume(yield* json(waiting.state), { decisions })
-      }).pipe(Effect.provide(ScriptedModel.layer([asks("c1", "work"), { text: "done" }])))
-      assert.deepStrictEqual([done.text, sent], ["done", ["go"]])
-    })
-  )
-
-  it.effect(
-    "PLAN-8 members of a parallel group wait for different things; one decision resumes the plan, and it waits for the rest",
-    () =>
-      Effect.gen(function* () {
-        const { fn, ran } = log()
-        const handlers = toolkit.toLayer({
-          send: ({ input }) =>
-            Effect.sync(() => {
-              ran.push("send")
-              return input
-            })
-        })
-        const bound = yield* Effect.flatMap(
-          Plan.make(
-            Step.make("mail", { target: "send", parallel: true }),
-            Step.make("y", { target: waitsOnce("y", ran), parallel: true }),
-            Step.make("z", { target: fn("z"), parallel: true })
-          ),
-          (plan) => Plan.bind(plan, { toolkit })
-        ).pipe(Effect.provide(handlers))
-        const waiting = yield* bound.run("go")
-        assert(waiting.outcome === "AwaitingApproval")
-        assert.deepStrictEqual(waiting.requests.map(({ callId }) => callId).sort(), ["mail", "y"])
-        const half = yield* bound.resume(yield* json(waiting.state), { decisions: [{ callId: "y", approved: true }] })
-        assert(half.outcome === "AwaitingApproval")
-        assert.deepStrictEqual(pluck(half.requests, "callId"), ["mail"])
-        const done = yield* bound.resume(yield* json(half.state), { decisions: [{ callId: "mail", approved: true }] })
-        assert.strictEqual(done.outcome, "Completed")
-        assert.deepStrictEqual([...ran].sort(), ["send", "y", "y", "z"])
-      })
-  )
-
-  it.effect("PLAN-8 a decision that was recorded before a kill is not asked for again", () =>
-    Effect.gen(function* () {
-      const ran: Array<string> = []
-      const bound = yield* Effect.flatMap(Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) })), (plan) =>
-        Plan.bind(plan)
-      )
-      const { state } = yield* bound.run("go")
-      const events: Array<Run.Event> = []
+  test("PLAN-8 a pause of a function is a request under its step; approved, the step runs again", function* () {
+    const { fn, ran } = log()
+    const bound = yield* Effect.flatMap(
+      Plan.make(
+        Step.make("a", { target: fn("a") }),
+        Step.make("gate", { target: waitsOnce("gate", ran) }),
+        Step.make("b", { target: fn("b") })
+      ),
+      (plan) => Plan.bind(plan)
+    )
+    const outer = around(bound)
+    const done = yield* Effect.gen(function* () {
+      const waiting = yield* outer.run("hello")
+      assert(waiting.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(waiting.requests, [
+        { callId: "gate", name: "gate", arguments: { reason: "gate waits" }, path: ["c1"] }
+      ])
+      const same = yield* outer.resume(yield* json(waiting.state))
+      assert.strictEqual(same.outcome, "AwaitingApproval")
+      assert.deepStrictEqual(ran, ["a", "gate"])
       const decisions = [{ callId: "gate", approved: true }]
-      yield* bound.resume(state, { decisions, onState: (_, event) => Effect.sync(() => void events.push(event)) })
-      assert.isAbove(events.length, 4)
-      for (let length = 2; length < events.length; length++) {
-        ran.length = 0
-        ran.push("gate")
-        const cut = Result.getOrThrow(Run.applyAll(state, events.slice(0, length)))
-        const done = yield* bound.resume(yield* json(cut))
-        assert.strictEqual(done.text, "gate(go)", `after ${length} events`)
-        assert.isAtMost(ran.length, 2)
-      }
-    })
-  )
+      return yield* outer.resume(yield* json(same.state), { decisions })
+    }).pipe(Effect.provide(ScriptedModel.layer([asks("c1", "work"), { text: "done" }])))
+    assert.strictEqual(done.text, "done")
+    assert.include(JSON.stringify(Conversation.transcript(done.conversation)), "b(gate(a(go)))")
+    assert.deepStrictEqual(ran, ["a", "gate", "gate", "b"])
+  })
 
-  it.effect("PLAN-8 decisions on a state at rest are applied as facts, without a run", () =>
-    Effect.gen(function* () {
-      const ran: Array<string> = []
-      const bound = yield* Effect.flatMap(Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) })), (plan) =>
-        Plan.bind(plan)
+  test("PLAN-8 a pause that is denied fails its step, and the outer model reads the failure", function* () {
+    const { fn, ran } = log()
+    const bound = yield* Effect.flatMap(
+      Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) }), Step.make("b", { target: fn("b") })),
+      (plan) => Plan.bind(plan)
+    )
+    const outer = around(bound)
+    const done = yield* Effect.gen(function* () {
+      const { state } = yield* outer.run("hello")
+      return yield* outer.resume(state, { decisions: [{ callId: "gate", approved: false, reason: "no" }] })
+    }).pipe(
+      Effect.provide(
+        ScriptedModel.layer([asks("c1", "work"), { expect: { toolResult: "failed with Denied" }, text: "sorry" }])
       )
-      const { state } = yield* bound.run("go")
-      const decided = Run.decide(state, [{ callId: "gate", approved: true }], yield* DateTime.now)
-      const after = Result.getOrThrow(Run.applyAll(state, Result.getOrThrow(decided)))
-      assert.deepStrictEqual(Run.approvalRequests(after), [])
-      assert.strictEqual((yield* bound.resume(yield* json(after))).text, "gate(go)")
-    })
-  )
+    )
+    assert.strictEqual(done.text, "sorry")
+    assert.deepStrictEqual(ran, ["gate"])
+    ran.length = 0
+    const waiting = yield* bound.run("hello")
+    const denied = yield* Effect.flip(bound.resume(waiting.state, { decisions: [{ callId: "gate", approved: false }] }))
+    assert.strictEqual(denied.reason._tag, "DelegateFailed")
+  })
 
-  it.effect("PLAN-8 the interruption of the outer agent reaches the step, and all of it can be resumed", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const begun = yield* Deferred.make<void>()
-      let slow = true
-      const holding = fn("hold", ({ task }) =>
-        slow ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.succeed(task)
-      )
-      const bound = yield* Effect.flatMap(
-        Plan.make(Step.make("a", { target: fn("a") }), Step.make("hold", { target: holding })),
-        (plan) => Plan.bind(plan)
-      )
-      const outer = around(bound)
-      const states: Array<Run.State> = []
-      yield* Effect.gen(function* () {
-        const running = yield* Effect.forkChild(
-          outer.run("hello", { onState: (state) => Effect.sync(() => void states.push(state)) })
-        )
-        yield* Deferred.await(begun)
-        yield* Fiber.interrupt(running)
-      }).pipe(Effect.provide(ScriptedModel.layer([asks("c1", "work"), { text: "done" }])))
-      const last = states.at(-1)
-      assert(last?.outcome?._tag === "Interrupted")
-      // Before the agent settled its call: what a killed process leaves.
-      const killed = states.findLast((state) => Run.openCall(state, "c1")?.status._tag === "Started")
-      assert(killed !== undefined)
-      slow = false
+  test("PLAN-8 a tool as a step that needs approval: nothing is sent before the approval", function* () {
+    const sent: Array<string> = []
+    const handlers = toolkit.toLayer({
+      send: ({ input }) =>
+        Effect.sync(() => {
+          sent.push(input)
+          return "sent"
+        })
+    })
+    const bound = yield* Effect.flatMap(Plan.make(Step.make("mail", { target: "send" })), (plan) =>
+      Plan.bind(plan, { toolkit })
+    ).pipe(Effect.provide(handlers))
+    const outer = around(bound)
+    const done = yield* Effect.gen(function* () {
+      const waiting = yield* outer.run("hello")
+      assert(waiting.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(waiting.requests, [
+        { callId: "mail", name: "send", arguments: { input: "go" }, path: ["c1"] }
+      ])
+      assert.deepStrictEqual(sent, [])
+      const decisions = waiting.requests.map((request) => ({ ...request, approved: true }))
+      return yield* outer.resume(yield* json(waiting.state), { decisions })
+    }).pipe(Effect.provide(ScriptedModel.layer([asks("c1", "work"), { text: "done" }])))
+    assert.deepStrictEqual([done.text, sent], ["done", ["go"]])
+  })
+
+  test("PLAN-8 members of a parallel group wait for different things; one decision resumes the plan, and it waits for the rest", function* () {
+    const { fn, ran } = log()
+    const handlers = toolkit.toLayer({
+      send: ({ input }) =>
+        Effect.sync(() => {
+          ran.push("send")
+          return input
+        })
+    })
+    const bound = yield* Effect.flatMap(
+      Plan.make(
+        Step.make("mail", { target: "send", parallel: true }),
+        Step.make("y", { target: waitsOnce("y", ran), parallel: true }),
+        Step.make("z", { target: fn("z"), parallel: true })
+      ),
+      (plan) => Plan.bind(plan, { toolkit })
+    ).pipe(Effect.provide(handlers))
+    const waiting = yield* bound.run("go")
+    assert(waiting.outcome === "AwaitingApproval")
+    assert.deepStrictEqual(waiting.requests.map(({ callId }) => callId).sort(), ["mail", "y"])
+    const half = yield* bound.resume(yield* json(waiting.state), { decisions: [{ callId: "y", approved: true }] })
+    assert(half.outcome === "AwaitingApproval")
+    assert.deepStrictEqual(pluck(half.requests, "callId"), ["mail"])
+    const done = yield* bound.resume(yield* json(half.state), { decisions: [{ callId: "mail", approved: true }] })
+    assert.strictEqual(done.outcome, "Completed")
+    assert.deepStrictEqual([...ran].sort(), ["send", "y", "y", "z"])
+  })
+
+  test("PLAN-8 a decision that was recorded before a kill is not asked for again", function* () {
+    const ran: Array<string> = []
+    const bound = yield* Effect.flatMap(Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) })), (plan) =>
+      Plan.bind(plan)
+    )
+    const { state } = yield* bound.run("go")
+    const events: Array<Run.Event> = []
+    const decisions = [{ callId: "gate", approved: true }]
+    yield* bound.resume(state, { decisions, onState: (_, event) => Effect.sync(() => void events.push(event)) })
+    assert.isAbove(events.length, 4)
+    for (let length = 2; length < events.length; length++) {
       ran.length = 0
-      const alive = yield* json(killed)
-      const status = Run.openCall(alive, "c1")?.status
-      assert(status?._tag === "Started" && status.child !== undefined)
-      const done = yield* bound.resume(status.child)
-      assert.strictEqual(done.text, "a(go)")
-      assert.deepStrictEqual(ran, ["hold"])
-    })
-  )
+      ran.push("gate")
+      const cut = Result.getOrThrow(Run.applyAll(state, events.slice(0, length)))
+      const done = yield* bound.resume(yield* json(cut))
+      assert.strictEqual(done.text, "gate(go)", `after ${length} events`)
+      assert.isAtMost(ran.length, 2)
+    }
+  })
 
-  it.effect("PLAN-8 depth counts plans and agents alike; one too many fails the whole nest", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const level0 = yield* Effect.flatMap(Plan.make(Step.make("a", { target: fn("a") })), (plan) => Plan.bind(plan))
-      const level1 = yield* Effect.flatMap(Plan.make(Step.make("in", { target: level0 })), (plan) => Plan.bind(plan))
-      const outer = around(level1)
-      const model = () => ScriptedModel.layer([asks("c1", "work"), { text: "done" }])
-      const fits = yield* Effect.provide(outer.run("x", { maxDepth: 2 }), model())
-      assert.strictEqual(fits.text, "done")
-      const error = yield* Effect.flip(Effect.provide(outer.run("x", { maxDepth: 1 }), model()))
-      assert.strictEqual(error.reason._tag, "MaxDepth")
-      const shallow = yield* Effect.flip(Effect.provide(outer.run("x", { maxDepth: 0 }), model()))
-      assert.strictEqual(shallow.reason._tag, "MaxDepth")
-    })
-  )
+  test("PLAN-8 decisions on a state at rest are applied as facts, without a run", function* () {
+    const ran: Array<string> = []
+    const bound = yield* Effect.flatMap(Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) })), (plan) =>
+      Plan.bind(plan)
+    )
+    const { state } = yield* bound.run("go")
+    const decided = Run.decide(state, [{ callId: "gate", approved: true }], yield* DateTime.now)
+    const after = Result.getOrThrow(Run.applyAll(state, Result.getOrThrow(decided)))
+    assert.deepStrictEqual(Run.approvalRequests(after), [])
+    assert.strictEqual((yield* bound.resume(yield* json(after))).text, "gate(go)")
+  })
+
+  test("PLAN-8 the interruption of the outer agent reaches the step, and all of it can be resumed", function* () {
+    const { fn, ran } = log()
+    const begun = yield* Deferred.make<void>()
+    let slow = true
+    const holding = fn("hold", ({ task }) =>
+      slow ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.succeed(task)
+    )
+    const bound = yield* Effect.flatMap(
+      Plan.make(Step.make("a", { target: fn("a") }), Step.make("hold", { target: holding })),
+      (plan) => Plan.bind(plan)
+    )
+    const outer = around(bound)
+    const states: Array<Run.State> = []
+    yield* Effect.gen(function* () {
+      const running = yield* Effect.forkChild(
+        outer.run("hello", { onState: (state) => Effect.sync(() => void states.push(state)) })
+      )
+      yield* Deferred.await(begun)
+      yield* Fiber.interrupt(running)
+    }).pipe(Effect.provide(ScriptedModel.layer([asks("c1", "work"), { text: "done" }])))
+    const last = states.at(-1)
+    assert(last?.outcome?._tag === "Interrupted")
+    // Before the agent settled its call: what a killed process leaves.
+    const killed = states.findLast((state) => Run.openCall(state, "c1")?.status._tag === "Started")
+    assert(killed !== undefined)
+    slow = false
+    ran.length = 0
+    const alive = yield* json(killed)
+    const status = Run.openCall(alive, "c1")?.status
+    assert(status?._tag === "Started" && status.child !== undefined)
+    const done = yield* bound.resume(status.child)
+    assert.strictEqual(done.text, "a(go)")
+    assert.deepStrictEqual(ran, ["hold"])
+  })
+
+  test("PLAN-8 depth counts plans and agents alike; one too many fails the whole nest", function* () {
+    const { fn } = log()
+    const level0 = yield* Effect.flatMap(Plan.make(Step.make("a", { target: fn("a") })), (plan) => Plan.bind(plan))
+    const level1 = yield* Effect.flatMap(Plan.make(Step.make("in", { target: level0 })), (plan) => Plan.bind(plan))
+    const outer = around(level1)
+    const model = () => ScriptedModel.layer([asks("c1", "work"), { text: "done" }])
+    const fits = yield* Effect.provide(outer.run("x", { maxDepth: 2 }), model())
+    assert.strictEqual(fits.text, "done")
+    const error = yield* Effect.flip(Effect.provide(outer.run("x", { maxDepth: 1 }), model()))
+    assert.strictEqual(error.reason._tag, "MaxDepth")
+    const shallow = yield* Effect.flip(Effect.provide(outer.run("x", { maxDepth: 0 }), model()))
+    assert.strictEqual(shallow.reason._tag, "MaxDepth")
+  })
 })

@@ -9,495 +9,453 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { bind, completed, log } from "./support.ts"
 import { after } from "../after.ts"
+import { test } from "../test.ts"
 
 const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
 
 describe("a plan as an agent", () => {
-  it.effect("PLAN-8 answers with the output of its last step", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make({ name: "two" }, Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") }))
-      )
-      assert.strictEqual(bound.name, "two")
-      const result = yield* bound.run("x")
-      assert(result.outcome === "Completed")
-      assert.deepStrictEqual([result.output, result.text, result.steps], ["b(a(x))", "b(a(x))", 1])
-      assert.deepStrictEqual(pluck(Conversation.transcript(result.conversation), "role"), ["user", "assistant"])
-      assert.strictEqual(result.state.definition, bound.digest)
-      assert.isUndefined(result.state.progress)
-      assert.strictEqual(yield* bound.ask("y"), "b(a(y))")
-    })
-  )
+  test("PLAN-8 answers with the output of its last step", function* () {
+    const { fn } = log()
+    const bound = yield* Plan.bind(
+      yield* Plan.make({ name: "two" }, Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") }))
+    )
+    assert.strictEqual(bound.name, "two")
+    const result = yield* bound.run("x")
+    assert(result.outcome === "Completed")
+    assert.deepStrictEqual([result.output, result.text, result.steps], ["b(a(x))", "b(a(x))", 1])
+    assert.deepStrictEqual(pluck(Conversation.transcript(result.conversation), "role"), ["user", "assistant"])
+    assert.strictEqual(result.state.definition, bound.digest)
+    assert.isUndefined(result.state.progress)
+    assert.strictEqual(yield* bound.ask("y"), "b(a(y))")
+  })
 
-  it.effect("PLAN-8 returns typed output, and a text for people", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const Sum = Schema.Struct({ sum: Schema.FiniteFromString })
-      const plan = yield* Plan.make({ output: Sum }, Step.make("a", { target: fn("a", () => ({ sum: "12" })) }))
-      const bound = yield* Plan.bind(plan)
-      const result = yield* bound.run("x")
-      assert(result.outcome === "Completed")
-      const sum: number = result.output.sum
-      assert.strictEqual(sum, 12)
-      assert.strictEqual(result.text, `{"sum":"12"}`)
-      assert.deepStrictEqual((yield* bound.resume(yield* json(result.state))).outcome, "Completed")
-      const none = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => null) })))
-      const empty = yield* none.run("x")
-      assert(empty.outcome === "Completed")
-      assert.deepStrictEqual([empty.output, empty.text], [null, ""])
-    })
-  )
+  test("PLAN-8 returns typed output, and a text for people", function* () {
+    const { fn } = log()
+    const Sum = Schema.Struct({ sum: Schema.FiniteFromString })
+    const plan = yield* Plan.make({ output: Sum }, Step.make("a", { target: fn("a", () => ({ sum: "12" })) }))
+    const bound = yield* Plan.bind(plan)
+    const result = yield* bound.run("x")
+    assert(result.outcome === "Completed")
+    const sum: number = result.output.sum
+    assert.strictEqual(sum, 12)
+    assert.strictEqual(result.text, `{"sum":"12"}`)
+    assert.deepStrictEqual((yield* bound.resume(yield* json(result.state))).outcome, "Completed")
+    const none = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => null) })))
+    const empty = yield* none.run("x")
+    assert(empty.outcome === "Completed")
+    assert.deepStrictEqual([empty.output, empty.text], [null, ""])
+  })
 
-  it.effect("PLAN-8 the newest message is the task, its files the content, the messages before it the context", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const seen = fn("seen", ({ content, context, task }) => ({
-        task,
-        context: context ?? null,
-        files: content.length
-      }))
-      const bound = yield* Plan.bind(
-        yield* Plan.make(Step.make("seen", { target: seen, task: Reference.fromStart, context: Reference.fromStart }))
-      )
-      const picture = ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array([1]) })
-      const first = yield* bound.ask([ToolResult.textPart("look"), picture])
-      assert.deepStrictEqual(first, { task: "look", context: "look", files: 1 })
-      const { conversation } = yield* bound.run("one")
-      const second = yield* bound.ask("two", { conversation })
-      assert.strictEqual(
-        second !== null && typeof second === "object" && "context" in second ? second["context"] : "",
-        `User: one\n\nAssistant: {"context":"one","files":0,"task":"one"}\n\ntwo`
-      )
-      const said = yield* Conversation.addUser(conversation, "three")
-      const third = yield* bound.ask(undefined, { conversation: said })
-      assert.strictEqual(third !== null && typeof third === "object" && "task" in third ? third["task"] : "", "three")
-    })
-  )
+  test("PLAN-8 the newest message is the task, its files the content, the messages before it the context", function* () {
+    const { fn } = log()
+    const seen = fn("seen", ({ content, context, task }) => ({
+      task,
+      context: context ?? null,
+      files: content.length
+    }))
+    const bound = yield* Plan.bind(
+      yield* Plan.make(Step.make("seen", { target: seen, task: Reference.fromStart, context: Reference.fromStart }))
+    )
+    const picture = ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array([1]) })
+    const first = yield* bound.ask([ToolResult.textPart("look"), picture])
+    assert.deepStrictEqual(first, { task: "look", context: "look", files: 1 })
+    const { conversation } = yield* bound.run("one")
+    const second = yield* bound.ask("two", { conversation })
+    assert.strictEqual(
+      second !== null && typeof second === "object" && "context" in second ? second["context"] : "",
+      `User: one\n\nAssistant: {"context":"one","files":0,"task":"one"}\n\ntwo`
+    )
+    const said = yield* Conversation.addUser(conversation, "three")
+    const third = yield* bound.ask(undefined, { conversation: said })
+    assert.strictEqual(third !== null && typeof third === "object" && "task" in third ? third["task"] : "", "three")
+  })
 
-  it.effect("PLAN-8 a conclusion is an answer: its text, or the JSON in it where the output needs that", () =>
-    Effect.gen(function* () {
-      const ending = (answer: string) => log().fn("end", () => Step.conclude(answer))
-      const text = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: ending("enough") })))
-      assert.strictEqual(yield* text.ask("x"), "enough")
-      const Answer = Schema.Struct({ ok: Schema.Boolean })
-      const plan = (answer: string) =>
-        Effect.flatMap(Plan.make({ output: Answer }, Step.make("a", { target: ending(answer) })), (plan) =>
-          Plan.bind(plan)
-        )
-      assert.deepStrictEqual(yield* (yield* plan(`{"ok":true}`)).ask("x"), { ok: true })
-      const invalid = yield* (yield* plan("enough")).run("x")
-      assert(invalid.outcome === "InvalidOutput")
-      assert.strictEqual(invalid.text, "enough")
-    })
-  )
-
-  it.effect("PLAN-8 a failed step is an AgentError without user text, and its state resumes at that step", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      let failing = true
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a") }),
-        Step.make("b", {
-          target: fn("b", ({ task }) => (failing ? Effect.fail({ _tag: "Down", message: "a secret" }) : task))
-        })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const error = yield* Effect.flip(bound.run("x"))
-      assert(error.reason._tag === "DelegateFailed")
-      assert.include(error.message, `the step "b" failed with Down`)
-      assert.notInclude(error.message, "a secret")
-      assert.instanceOf(Option.getOrThrow(AgentError.causeOf(error.reason)), PlanError.PlanError)
-      assert(error.state !== undefined)
-      failing = false
-      assert.strictEqual((yield* bound.resume(yield* json(error.state))).text, "a(x)")
-      assert.deepStrictEqual(ran, ["a", "b", "b"])
-    })
-  )
-
-  it.effect("PLAN-8 a text that is the JSON which the plan reads is its payload", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const N = Schema.Struct({ n: Schema.Finite })
-      const double = Step.make("double", { input: N, target: ({ payload }) => Effect.succeed(payload.n * 2) })
-      const bound = yield* Plan.bind(yield* Plan.make(double))
-      const answer = (plan: Agent.Agent<unknown>, text: string) =>
-        Effect.map(plan.run(text), (result) => (result.outcome === "Completed" ? result.output : undefined))
-      assert.strictEqual(yield* answer(bound, `{"n": 21}`), 42)
-      // A step that reads it later, a band, and a plan inside
-      const later = yield* Plan.make(
-        Step.make("a", { target: fn("a", ({ task }) => task), parallel: true }),
-        Step.make("b", { target: fn("b", ({ payload }) => payload), parallel: true }),
-        Step.make("double", { input: N, task: Reference.fromStart, target: bound })
-      ).pipe(Effect.flatMap(Plan.bind))
-      assert.strictEqual(yield* answer(later, `{"n":21}`), 42)
-      const around = yield* Plan.bind(yield* Plan.make({ name: "around" }, Step.make("inner", { target: bound })))
-      assert.strictEqual(yield* answer(around, `{"n":21}`), 42)
-      // A text that fits stays one
-      const text = yield* Plan.make(
-        Step.make("a", { input: Schema.String, target: ({ payload }) => Effect.succeed(payload.length) })
-      ).pipe(Effect.flatMap(Plan.bind))
-      assert.strictEqual(yield* answer(text, `{"n":21}`), 8)
-    })
-  )
-
-  it.effect(
-    "PLAN-8 L8 the model of an outer agent reads what it can use, and no advice for the author of the plan",
-    () =>
-      Effect.gen(function* () {
-        const N = Schema.Struct({ n: Schema.Finite })
-        const told = <R>(plan: Agent.Agent<unknown, R>, ...inner: ReadonlyArray<{ readonly text: string }>) =>
-          Effect.gen(function* () {
-            const desk = Agent.make("desk", {
-              instructions: "Help.",
-              toolkit: [Agent.asTool(plan, { name: "sums", description: "Sums" })]
-            })
-            yield* desk.run("hello")
-            const { requests } = yield* ScriptedModel.ScriptedModel
-            return JSON.stringify((yield* requests).at(-1)?.messages)
-          }).pipe(
-            Effect.provide(
-              ScriptedModel.layer([
-                { toolCalls: [{ name: "sums", params: { input: "twenty-one" } }] },
-                ...inner,
-                { text: "Sorry." }
-              ])
-            )
-          )
-        const advice = ["causeOf", "resume", "`output`"]
-        const input = yield* told(
-          yield* Plan.bind(yield* Plan.make(Step.make("double", { input: N, target: () => Effect.succeed(0) })))
-        )
-        assert.include(input, "failed with InputInvalid: input at the root: expected object, got string")
-        const writer = Agent.make("writer", { instructions: "Write." })
-        const output = yield* told(
-          yield* Plan.bind(yield* Plan.make(Step.make("write", { output: N, target: writer }))),
-          { text: "prose" }
-        )
-        assert.include(output, "failed with OutputInvalid: output at the root: expected object, got string")
-        // Types can be borrowed; the text of such an error is not passed on
-        const borrowed = yield* told(
-          yield* bind(Plan.make(Step.make("a", { target: () => Effect.fail({ _tag: "Timeout", message: "hunter2" }) })))
-        )
-        assert.include(borrowed, "failed with Timeout")
-        assert.notInclude(borrowed, "hunter2")
-        for (const text of [input, output, borrowed]) for (const words of advice) assert.notInclude(text, words)
-      })
-  )
-
-  it.effect("PLAN-8 used up iterations are MaxSteps, resumable with more", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* Plan.make(
-        { maxIterations: 2 },
-        Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const limited = yield* bound.run("x")
-      assert.strictEqual(limited.outcome, "MaxSteps")
-      assert.strictEqual((yield* bound.resume(yield* json(limited.state))).outcome, "MaxSteps")
-      const done = yield* bound.resume(yield* json(limited.state), { maxSteps: 9 })
-      assert.deepStrictEqual([done.outcome, done.text, ran.length], ["Completed", "5", 5])
-      assert.strictEqual((yield* bound.run("x", { maxSteps: "unlimited" })).outcome, "Completed")
-    })
-  )
-
-  it.effect("PLAN-8 a state of another plan is refused", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const pausing = fn("p", () => Step.pause("wait"))
-      const one = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: pausing })))
-      const two = yield* Plan.bind(yield* Plan.make(Step.make("b", { target: pausing })))
-      const waiting = yield* one.run("x")
-      const error = yield* Effect.flip(two.resume(waiting.state))
-      assert.strictEqual(error.reason._tag, "DefinitionChanged")
-      const agent = Agent.make("agent", {})
-      const refused = yield* Effect.flip(Effect.provide(agent.resume(waiting.state), ScriptedModel.layer([])))
-      assert.strictEqual(refused.reason._tag, "DefinitionChanged")
-    })
-  )
-
-  it.effect("PLAN-8 timeouts and interruption end it as agents end, and it can be resumed", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      let slow = true
-      const begun = yield* Deferred.make<void>()
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a") }),
-        Step.make("b", {
-          target: fn("b", ({ task }) =>
-            slow ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.succeed(task)
-          )
-        })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const running = yield* Effect.forkChild(bound.run("x", { timeouts: { total: "5 seconds" } }))
-      yield* Deferred.await(begun)
-      yield* TestClock.adjust("5 seconds")
-      const late = yield* Fiber.join(running)
-      assert(late.outcome === "Interrupted")
-      assert.strictEqual(late.reason, "timeout")
-
-      const states: Array<Run.State> = []
-      const cut = yield* Effect.forkChild(
-        bound.run("x", { onState: (state) => Effect.sync(() => void states.push(state)) })
-      )
-      while (ran.length < 4) yield* Effect.yieldNow
-      yield* Fiber.interrupt(cut)
-      const last = states.at(-1)
-      assert(last?.outcome?._tag === "Interrupted")
-
-      const stopped = yield* bound.run("x", {
-        interruptWhen: (event) =>
-          event._tag === "ProgressSaved" && JSON.stringify(event.facts).includes(`"StepFinished"`)
-            ? { reason: "enough" }
-            : undefined
-      })
-      assert(stopped.outcome === "Interrupted")
-      assert.strictEqual(stopped.reason, "enough")
-
-      slow = false
-      ran.length = 0
-      for (const state of [late.state, last, stopped.state]) {
-        assert.strictEqual((yield* bound.resume(yield* json(state))).text, "a(x)")
-      }
-      assert.deepStrictEqual(ran, ["b", "b", "b"])
-    })
-  )
-
-  it.effect("PLAN-8 resumes after a kill at any event, from the state or from the journal", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a"), writes: "w" }),
-        Step.make("b", { target: fn("b"), parallel: true }),
-        Step.make("c", { target: fn("c"), parallel: true }),
-        Step.make("d", { target: fn("d"), task: Reference.fromParallelAll("b") })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const whole = yield* bound.run("x")
-      const states: Array<Run.State> = []
-      const events: Array<Run.Event> = []
-      yield* bound.run("x", {
-        onState: (state, event) =>
-          Effect.sync(() => {
-            states.push(state)
-            events.push(event)
-          })
-      })
-      for (const [i, state] of states.entries()) {
-        assert.isTrue(Equal.equals(Result.getOrThrow(Run.fold(events.slice(0, i + 1))), state))
-      }
-      for (const state of states) {
-        ran.length = 0
-        const said = Conversation.messageCount(state.conversation) > 0
-        const done = yield* bound.resume(yield* json(state), said ? {} : { input: "x" })
-        assert.strictEqual(done.text, whole.text)
-        assert.strictEqual(new Set(ran).size, ran.length)
-      }
-      // Nothing that is recorded as finished runs again.
-      const last = states.findLast((state) => state.progress !== undefined)
-      assert(last !== undefined)
-      ran.length = 0
-      yield* bound.resume(last)
-      assert.deepStrictEqual(ran, [])
-    })
-  )
-
-  it.effect("PLAN-8 L10 what is recorded for a step does not grow with the run", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* Plan.make(
-        { maxIterations: 60 },
-        Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(50)]] })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const sizes: Array<number> = []
-      yield* bound.run("x", {
-        onState: (_, event) =>
-          Effect.sync(() => {
-            if (event._tag === "ProgressSaved") sizes.push(JSON.stringify(event.facts).length)
-          })
-      })
-      assert.isAbove(sizes.length, 40)
-      assert.isBelow(Math.max(...sizes.slice(10)), 2 * Math.max(...sizes.slice(0, 5)))
-    })
-  )
-
-  it.effect(
-    "PLAN-8 L5 run and stream produce the same transcript; agents in steps are children under the step's name",
-    () =>
-      Effect.gen(function* () {
-        const writer = Agent.make("writer", { instructions: "Write." })
-        const { fn } = log()
-        const bound = yield* Plan.bind(
-          yield* Plan.make(Step.make("draft", { target: writer }), Step.make("print", { target: fn("print") }))
-        )
-        const model = () => ScriptedModel.layer([{ text: "a longer text", usage: { inputTokens: 7, outputTokens: 2 } }])
-        const result = yield* Effect.provide(bound.run("go"), model())
-        const events = yield* Effect.provide(Stream.runCollect(bound.stream("go")), model())
-        const last = events.at(-1)
-        assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
-        assert.deepStrictEqual(
-          Conversation.transcript(last.result.conversation),
-          Conversation.transcript(result.conversation)
-        )
-        assert.deepStrictEqual(last.result.usage, { inputTokens: 7, outputTokens: 2 })
-        assert.deepStrictEqual(result.usage, last.result.usage)
-        const deltas = (from: ReadonlyArray<AgentEvent.AgentEvent<unknown>>) =>
-          from.flatMap((event) => (event._tag === "TextDelta" ? [event.delta] : [])).join("")
-        assert.strictEqual(deltas(events), result.text)
-        const children = events.flatMap((event) =>
-          event._tag === "Child" && event.callId === "draft" ? [event.event] : []
-        )
-        assert.strictEqual(deltas(children), "a longer text")
-        assert.strictEqual(children[0]?._tag, "RunStarted")
-        assert.strictEqual(children.at(-1)?._tag, "RunFinished")
-      })
-  )
-
-  it.effect("PLAN-8 modelRetry and modelMistakes of the run hold for the agents in steps, also under an agent", () =>
-    Effect.gen(function* () {
-      const bound = yield* Effect.flatMap(Plan.make(Step.make("ask", { target: Agent.make("asker", {}) })), (plan) =>
+  test("PLAN-8 a conclusion is an answer: its text, or the JSON in it where the output needs that", function* () {
+    const ending = (answer: string) => log().fn("end", () => Step.conclude(answer))
+    const text = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: ending("enough") })))
+    assert.strictEqual(yield* text.ask("x"), "enough")
+    const Answer = Schema.Struct({ ok: Schema.Boolean })
+    const plan = (answer: string) =>
+      Effect.flatMap(Plan.make({ output: Answer }, Step.make("a", { target: ending(answer) })), (plan) =>
         Plan.bind(plan)
       )
-      const flaky = [{ fail: { reason: "RateLimitError" } }, { text: "at last" }] as const
-      const modelRetry = Schedule.recurs(1)
-      const failed = yield* Effect.flip(Effect.provide(bound.run("x"), ScriptedModel.layer(flaky)))
-      assert.strictEqual(failed.reason._tag, "DelegateFailed")
-      const done = yield* Effect.provide(bound.run("x", { modelRetry }), ScriptedModel.layer(flaky))
-      assert.strictEqual(done.text, "at last")
-      const outer = Agent.make("outer", { toolkit: [Agent.asTool(bound, { name: "work", description: "Works" })] })
-      const script = [
-        { toolCalls: [{ id: "c1", name: "work", params: { input: "it" } }] },
-        ...flaky,
-        { expect: { toolResult: "at last" }, text: "done" }
-      ]
-      assert.strictEqual(yield* Effect.provide(outer.ask("go", { modelRetry }), ScriptedModel.layer(script)), "done")
-    })
-  )
+    assert.deepStrictEqual(yield* (yield* plan(`{"ok":true}`)).ask("x"), { ok: true })
+    const invalid = yield* (yield* plan("enough")).run("x")
+    assert(invalid.outcome === "InvalidOutput")
+    assert.strictEqual(invalid.text, "enough")
+  })
 
-  it.effect("PLAN-8 a context with a key that names a secret runs in memory, and is refused where it is written", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
-      const waiting = yield* bound.run("x", { context: { api_key: "k" } })
-      assert.strictEqual(waiting.outcome, "AwaitingApproval")
-      const error = yield* Effect.flip(Run.encodeJson(waiting.state))
-      assert(error._tag === "PayloadError")
-      assert.strictEqual(error.reason._tag, "Secret")
-      assert.strictEqual((yield* bound.resume(waiting.state)).outcome, "AwaitingApproval")
-    })
-  )
-
-  it.effect("PLAN-8 progress that is not that of the plan is refused", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
-      const waiting = yield* bound.run("x")
-      const text = yield* Run.encodeJson(waiting.state)
-      const broken = yield* Run.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))
-      const error = yield* Effect.flip(bound.resume(broken, { decisions: [{ callId: "a", approved: true }] }))
-      assert.strictEqual(error.reason._tag, "DelegateFailed")
-      assert.isAbove(Chunk.size(waiting.state.progress?.facts ?? Chunk.empty()), 1)
-    })
-  )
-
-  it.effect(
-    "PLAN-8 as a service: the type of its layer has what is missing, and it works as a step and as a tool",
-    () =>
-      Effect.gen(function* () {
-        const find = Tool.make("find", { parameters: Schema.Struct({ input: Schema.String }), success: Schema.String })
-        const toolkit = Toolkit.make(find)
-        class Language extends Context.Service<Language, string>()("test/Language") {}
-        class Writer extends Agent.Service<Writer>()("writer", { instructions: "Write." }) {}
-        class Research extends Plan.Service<Research>()(
-          "research",
-          Effect.flatMap(
-            Plan.make(
-              { name: "research" },
-              Step.make("find", { target: "find" }),
-              Step.make("write", { target: Writer }),
-              Step.make("translate", {
-                target: ({ task }) => Effect.map(Language, (language) => `${task} (${language})`)
-              })
-            ),
-            (plan) => Plan.bind(plan, { toolkit })
-          )
-        ) {}
-        const live = Research.layer.pipe(
-          Layer.provide(Writer.layer),
-          Layer.provide(ScriptedModel.layer(() => ({ text: "a text" }))),
-          Layer.provide(Layer.succeed(Language, "de")),
-          Layer.provide(toolkit.toLayer({ find: ({ input }) => Effect.succeed(`found ${input}`) }))
-        )
-        const answers = yield* Effect.gen(function* () {
-          const research = yield* Research
-          const asked = yield* research.ask("it")
-          const native = yield* Plan.run(research, "it")
-          const streamed = yield* Stream.runCollect(research.stream("it"))
-          const plan = yield* Plan.make(Step.make("in", { target: Research }))
-          const [step] = plan.definition.steps
-          assert.deepStrictEqual(step?.target, { kind: "agent", name: "research" })
-          const bound = yield* Plan.bind(plan)
-          const nested = yield* Plan.run(bound, "it")
-          assert(native.outcome === "Completed" && nested.outcome === "Completed")
-          const last = streamed.at(-1)
-          assert(last?._tag === "RunFinished")
-          class Outer extends Agent.Service<Outer>()("outer", {
-            toolkit: [Agent.asTool(Research, { name: "work", description: "Works" })]
-          }) {}
-          const model = ScriptedModel.layer([
-            { toolCalls: [{ id: "c1", name: "work", params: { input: "it" } }] },
-            { expect: { toolResult: "a text (de)" }, text: "done" }
-          ])
-          const tool = yield* Effect.flatMap(Outer, (outer) => outer.ask("go")).pipe(
-            Effect.provide(Layer.provide(Outer.layer, model))
-          )
-          return [asked, native.text, nested.text, last.result.text, tool]
-        }).pipe(Effect.provide(live))
-        assert.deepStrictEqual(answers, ["a text (de)", "a text (de)", "a text (de)", "a text (de)", "done"])
+  test("PLAN-8 a failed step is an AgentError without user text, and its state resumes at that step", function* () {
+    const { fn, ran } = log()
+    let failing = true
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a") }),
+      Step.make("b", {
+        target: fn("b", ({ task }) => (failing ? Effect.fail({ _tag: "Down", message: "a secret" }) : task))
       })
-  )
+    ).pipe(Effect.flatMap(Plan.bind))
+    const error = yield* Effect.flip(bound.run("x"))
+    assert(error.reason._tag === "DelegateFailed")
+    assert.include(error.message, `the step "b" failed with Down`)
+    assert.notInclude(error.message, "a secret")
+    assert.instanceOf(Option.getOrThrow(AgentError.causeOf(error.reason)), PlanError.PlanError)
+    assert(error.state !== undefined)
+    failing = false
+    assert.strictEqual((yield* bound.resume(yield* json(error.state))).text, "a(x)")
+    assert.deepStrictEqual(ran, ["a", "b", "b"])
+  })
 
-  it.effect("PLAN-8 a service that is a step of itself waits at the bottom, and resumes there", () =>
-    Effect.gen(function* () {
-      const ran: Array<string> = []
-      class Step1 extends Context.Service<Step1, number>()("test/Step1") {}
-      const work = ({ task }: Step.Input) =>
-        Effect.gen(function* () {
-          ran.push(task)
-          const left = Number(task) - (yield* Step1)
-          if (left === 0 && ran.filter((one) => one === task).length === 1) return yield* Step.pause("at the bottom")
-          return left
+  test("PLAN-8 a text that is the JSON which the plan reads is its payload", function* () {
+    const { fn } = log()
+    const N = Schema.Struct({ n: Schema.Finite })
+    const double = Step.make("double", { input: N, target: ({ payload }) => Effect.succeed(payload.n * 2) })
+    const bound = yield* Plan.bind(yield* Plan.make(double))
+    const answer = (plan: Agent.Agent<unknown>, text: string) =>
+      Effect.map(plan.run(text), (result) => (result.outcome === "Completed" ? result.output : undefined))
+    assert.strictEqual(yield* answer(bound, `{"n": 21}`), 42)
+    // A step that reads it later, a band, and a plan inside
+    const later = yield* Plan.make(
+      Step.make("a", { target: fn("a", ({ task }) => task), parallel: true }),
+      Step.make("b", { target: fn("b", ({ payload }) => payload), parallel: true }),
+      Step.make("double", { input: N, task: Reference.fromStart, target: bound })
+    ).pipe(Effect.flatMap(Plan.bind))
+    assert.strictEqual(yield* answer(later, `{"n":21}`), 42)
+    const around = yield* Plan.bind(yield* Plan.make({ name: "around" }, Step.make("inner", { target: bound })))
+    assert.strictEqual(yield* answer(around, `{"n":21}`), 42)
+    // A text that fits stays one
+    const text = yield* Plan.make(
+      Step.make("a", { input: Schema.String, target: ({ payload }) => Effect.succeed(payload.length) })
+    ).pipe(Effect.flatMap(Plan.bind))
+    assert.strictEqual(yield* answer(text, `{"n":21}`), 8)
+  })
+
+  test("PLAN-8 L8 the model of an outer agent reads what it can use, and no advice for the author of the plan", function* () {
+    const N = Schema.Struct({ n: Schema.Finite })
+    const told = <R>(plan: Agent.Agent<unknown, R>, ...inner: ReadonlyArray<{ readonly text: string }>) =>
+      Effect.gen(function* () {
+        const desk = Agent.make("desk", {
+          instructions: "Help.",
+          toolkit: [Agent.asTool(plan, { name: "sums", description: "Sums" })]
         })
-      let self: Agent.Agent<unknown> | undefined
-      const again = Effect.suspend(() => (self === undefined ? Effect.die("not made yet") : Effect.succeed(self)))
-      class Counter extends Plan.Service<Counter>()(
-        "counter",
-        Effect.flatMap(
-          Plan.make(
-            { name: "counter" },
-            Step.make("work", { target: work, routes: [["end", When.payload.lessThan(1)]] }),
-            Step.make("again", { target: again }),
-            Step.make("end", { target: ({ task }) => Effect.succeed(`${task}!`) })
-          ),
-          (plan) =>
-            Effect.tap(Plan.bind(plan), (bound) =>
-              Effect.sync(() => {
-                // Sound: the service provides what the plan requires.
-                self = bound as Agent.Agent<unknown, unknown> as Agent.Agent<unknown>
-              })
-            )
+        yield* desk.run("hello")
+        const { requests } = yield* ScriptedModel.ScriptedModel
+        return JSON.stringify((yield* requests).at(-1)?.messages)
+      }).pipe(
+        Effect.provide(
+          ScriptedModel.layer([
+            { toolCalls: [{ name: "sums", params: { input: "twenty-one" } }] },
+            ...inner,
+            { text: "Sorry." }
+          ])
         )
-      ) {}
-      const done = yield* Effect.gen(function* () {
-        const counter = yield* Counter
-        const waiting = yield* counter.run("3")
-        assert(waiting.outcome === "AwaitingApproval")
-        assert.deepStrictEqual(waiting.requests[0].path, ["again", "again"])
-        const decisions = [{ callId: "work", approved: true }]
-        return yield* counter.resume(yield* json(waiting.state), { decisions })
-      }).pipe(Effect.provide(Layer.provide(Counter.layer, Layer.succeed(Step1, 1))))
-      assert.strictEqual(done.text, "0!!!")
-      assert.deepStrictEqual(ran, ["3", "2", "1", "1"])
+      )
+    const advice = ["causeOf", "resume", "`output`"]
+    const input = yield* told(
+      yield* Plan.bind(yield* Plan.make(Step.make("double", { input: N, target: () => Effect.succeed(0) })))
+    )
+    assert.include(input, "failed with InputInvalid: input at the root: expected object, got string")
+    const writer = Agent.make("writer", { instructions: "Write." })
+    const output = yield* told(yield* Plan.bind(yield* Plan.make(Step.make("write", { output: N, target: writer }))), {
+      text: "prose"
     })
-  )
+    assert.include(output, "failed with OutputInvalid: output at the root: expected object, got string")
+    // Types can be borrowed; the text of such an error is not passed on
+    const borrowed = yield* told(
+      yield* bind(Plan.make(Step.make("a", { target: () => Effect.fail({ _tag: "Timeout", message: "hunter2" }) })))
+    )
+    assert.include(borrowed, "failed with Timeout")
+    assert.notInclude(borrowed, "hunter2")
+    for (const text of [input, output, borrowed]) for (const words of advice) assert.notInclude(text, words)
+  })
+
+  test("PLAN-8 used up iterations are MaxSteps, resumable with more", function* () {
+    const { fn, ran } = log()
+    const bound = yield* Plan.make(
+      { maxIterations: 2 },
+      Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(5)]] })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const limited = yield* bound.run("x")
+    assert.strictEqual(limited.outcome, "MaxSteps")
+    assert.strictEqual((yield* bound.resume(yield* json(limited.state))).outcome, "MaxSteps")
+    const done = yield* bound.resume(yield* json(limited.state), { maxSteps: 9 })
+    assert.deepStrictEqual([done.outcome, done.text, ran.length], ["Completed", "5", 5])
+    assert.strictEqual((yield* bound.run("x", { maxSteps: "unlimited" })).outcome, "Completed")
+  })
+
+  test("PLAN-8 a state of another plan is refused", function* () {
+    const { fn } = log()
+    const pausing = fn("p", () => Step.pause("wait"))
+    const one = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: pausing })))
+    const two = yield* Plan.bind(yield* Plan.make(Step.make("b", { target: pausing })))
+    const waiting = yield* one.run("x")
+    const error = yield* Effect.flip(two.resume(waiting.state))
+    assert.strictEqual(error.reason._tag, "DefinitionChanged")
+    const agent = Agent.make("agent", {})
+    const refused = yield* Effect.flip(Effect.provide(agent.resume(waiting.state), ScriptedModel.layer([])))
+    assert.strictEqual(refused.reason._tag, "DefinitionChanged")
+  })
+
+  test("PLAN-8 timeouts and interruption end it as agents end, and it can be resumed", function* () {
+    const { fn, ran } = log()
+    let slow = true
+    const begun = yield* Deferred.make<void>()
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a") }),
+      Step.make("b", {
+        target: fn("b", ({ task }) =>
+          slow ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.succeed(task)
+        )
+      })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const running = yield* Effect.forkChild(bound.run("x", { timeouts: { total: "5 seconds" } }))
+    yield* Deferred.await(begun)
+    yield* TestClock.adjust("5 seconds")
+    const late = yield* Fiber.join(running)
+    assert(late.outcome === "Interrupted")
+    assert.strictEqual(late.reason, "timeout")
+
+    const states: Array<Run.State> = []
+    const cut = yield* Effect.forkChild(
+      bound.run("x", { onState: (state) => Effect.sync(() => void states.push(state)) })
+    )
+    while (ran.length < 4) yield* Effect.yieldNow
+    yield* Fiber.interrupt(cut)
+    const last = states.at(-1)
+    assert(last?.outcome?._tag === "Interrupted")
+
+    const stopped = yield* bound.run("x", {
+      interruptWhen: (event) =>
+        event._tag === "ProgressSaved" && JSON.stringify(event.facts).includes(`"StepFinished"`)
+          ? { reason: "enough" }
+          : undefined
+    })
+    assert(stopped.outcome === "Interrupted")
+    assert.strictEqual(stopped.reason, "enough")
+
+    slow = false
+    ran.length = 0
+    for (const state of [late.state, last, stopped.state]) {
+      assert.strictEqual((yield* bound.resume(yield* json(state))).text, "a(x)")
+    }
+    assert.deepStrictEqual(ran, ["b", "b", "b"])
+  })
+
+  test("PLAN-8 resumes after a kill at any event, from the state or from the journal", function* () {
+    const { fn, ran } = log()
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a"), writes: "w" }),
+      Step.make("b", { target: fn("b"), parallel: true }),
+      Step.make("c", { target: fn("c"), parallel: true }),
+      Step.make("d", { target: fn("d"), task: Reference.fromParallelAll("b") })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const whole = yield* bound.run("x")
+    const states: Array<Run.State> = []
+    const events: Array<Run.Event> = []
+    yield* bound.run("x", {
+      onState: (state, event) =>
+        Effect.sync(() => {
+          states.push(state)
+          events.push(event)
+        })
+    })
+    for (const [i, state] of states.entries()) {
+      assert.isTrue(Equal.equals(Result.getOrThrow(Run.fold(events.slice(0, i + 1))), state))
+    }
+    for (const state of states) {
+      ran.length = 0
+      const said = Conversation.messageCount(state.conversation) > 0
+      const done = yield* bound.resume(yield* json(state), said ? {} : { input: "x" })
+      assert.strictEqual(done.text, whole.text)
+      assert.strictEqual(new Set(ran).size, ran.length)
+    }
+    // Nothing that is recorded as finished runs again.
+    const last = states.findLast((state) => state.progress !== undefined)
+    assert(last !== undefined)
+    ran.length = 0
+    yield* bound.resume(last)
+    assert.deepStrictEqual(ran, [])
+  })
+
+  test("PLAN-8 L10 what is recorded for a step does not grow with the run", function* () {
+    const { fn, ran } = log()
+    const bound = yield* Plan.make(
+      { maxIterations: 60 },
+      Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(50)]] })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const sizes: Array<number> = []
+    yield* bound.run("x", {
+      onState: (_, event) =>
+        Effect.sync(() => {
+          if (event._tag === "ProgressSaved") sizes.push(JSON.stringify(event.facts).length)
+        })
+    })
+    assert.isAbove(sizes.length, 40)
+    assert.isBelow(Math.max(...sizes.slice(10)), 2 * Math.max(...sizes.slice(0, 5)))
+  })
+
+  test("PLAN-8 L5 run and stream produce the same transcript; agents in steps are children under the step's name", function* () {
+    const writer = Agent.make("writer", { instructions: "Write." })
+    const { fn } = log()
+    const bound = yield* Plan.bind(
+      yield* Plan.make(Step.make("draft", { target: writer }), Step.make("print", { target: fn("print") }))
+    )
+    const model = () => ScriptedModel.layer([{ text: "a longer text", usage: { inputTokens: 7, outputTokens: 2 } }])
+    const result = yield* Effect.provide(bound.run("go"), model())
+    const events = yield* Effect.provide(Stream.runCollect(bound.stream("go")), model())
+    const last = events.at(-1)
+    assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
+    assert.deepStrictEqual(
+      Conversation.transcript(last.result.conversation),
+      Conversation.transcript(result.conversation)
+    )
+    assert.deepStrictEqual(last.result.usage, { inputTokens: 7, outputTokens: 2 })
+    assert.deepStrictEqual(result.usage, last.result.usage)
+    const deltas = (from: ReadonlyArray<AgentEvent.AgentEvent<unknown>>) =>
+      from.flatMap((event) => (event._tag === "TextDelta" ? [event.delta] : [])).join("")
+    assert.strictEqual(deltas(events), result.text)
+    const children = events.flatMap((event) =>
+      event._tag === "Child" && event.callId === "draft" ? [event.event] : []
+    )
+    assert.strictEqual(deltas(children), "a longer text")
+    assert.strictEqual(children[0]?._tag, "RunStarted")
+    assert.strictEqual(children.at(-1)?._tag, "RunFinished")
+  })
+
+  test("PLAN-8 modelRetry and modelMistakes of the run hold for the agents in steps, also under an agent", function* () {
+    const bound = yield* Effect.flatMap(Plan.make(Step.make("ask", { target: Agent.make("asker", {}) })), (plan) =>
+      Plan.bind(plan)
+    )
+    const flaky = [{ fail: { reason: "RateLimitError" } }, { text: "at last" }] as const
+    const modelRetry = Schedule.recurs(1)
+    const failed = yield* Effect.flip(Effect.provide(bound.run("x"), ScriptedModel.layer(flaky)))
+    assert.strictEqual(failed.reason._tag, "DelegateFailed")
+    const done = yield* Effect.provide(bound.run("x", { modelRetry }), ScriptedModel.layer(flaky))
+    assert.strictEqual(done.text, "at last")
+    const outer = Agent.make("outer", { toolkit: [Agent.asTool(bound, { name: "work", description: "Works" })] })
+    const script = [
+      { toolCalls: [{ id: "c1", name: "work", params: { input: "it" } }] },
+      ...flaky,
+      { expect: { toolResult: "at last" }, text: "done" }
+    ]
+    assert.strictEqual(yield* Effect.provide(outer.ask("go", { modelRetry }), ScriptedModel.layer(script)), "done")
+  })
+
+  test("PLAN-8 a context with a key that names a secret runs in memory, and is refused where it is written", function* () {
+    const { fn } = log()
+    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
+    const waiting = yield* bound.run("x", { context: { api_key: "k" } })
+    assert.strictEqual(waiting.outcome, "AwaitingApproval")
+    const error = yield* Effect.flip(Run.encodeJson(waiting.state))
+    assert(error._tag === "PayloadError")
+    assert.strictEqual(error.reason._tag, "Secret")
+    assert.strictEqual((yield* bound.resume(waiting.state)).outcome, "AwaitingApproval")
+  })
+
+  test("PLAN-8 progress that is not that of the plan is refused", function* () {
+    const { fn } = log()
+    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
+    const waiting = yield* bound.run("x")
+    const text = yield* Run.encodeJson(waiting.state)
+    const broken = yield* Run.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))
+    const error = yield* Effect.flip(bound.resume(broken, { decisions: [{ callId: "a", approved: true }] }))
+    assert.strictEqual(error.reason._tag, "DelegateFailed")
+    assert.isAbove(Chunk.size(waiting.state.progress?.facts ?? Chunk.empty()), 1)
+  })
+
+  test("PLAN-8 as a service: the type of its layer has what is missing, and it works as a step and as a tool", function* () {
+    const find = Tool.make("find", { parameters: Schema.Struct({ input: Schema.String }), success: Schema.String })
+    const toolkit = Toolkit.make(find)
+    class Language extends Context.Service<Language, string>()("test/Language") {}
+    class Writer extends Agent.Service<Writer>()("writer", { instructions: "Write." }) {}
+    class Research extends Plan.Service<Research>()(
+      "research",
+      Effect.flatMap(
+        Plan.make(
+          { name: "research" },
+          Step.make("find", { target: "find" }),
+          Step.make("write", { target: Writer }),
+          Step.make("translate", {
+            target: ({ task }) => Effect.map(Language, (language) => `${task} (${language})`)
+          })
+        ),
+        (plan) => Plan.bind(plan, { toolkit })
+      )
+    ) {}
+    const live = Research.layer.pipe(
+      Layer.provide(Writer.layer),
+      Layer.provide(ScriptedModel.layer(() => ({ text: "a text" }))),
+      Layer.provide(Layer.succeed(Language, "de")),
+      Layer.provide(toolkit.toLayer({ find: ({ input }) => Effect.succeed(`found ${input}`) }))
+    )
+    const answers = yield* Effect.gen(function* () {
+      const research = yield* Research
+      const asked = yield* research.ask("it")
+      const native = yield* Plan.run(research, "it")
+      const streamed = yield* Stream.runCollect(research.stream("it"))
+      const plan = yield* Plan.make(Step.make("in", { target: Research }))
+      const [step] = plan.definition.steps
+      assert.deepStrictEqual(step?.target, { kind: "agent", name: "research" })
+      const bound = yield* Plan.bind(plan)
+      const nested = yield* Plan.run(bound, "it")
+      assert(native.outcome === "Completed" && nested.outcome === "Completed")
+      const last = streamed.at(-1)
+      assert(last?._tag === "RunFinished")
+      class Outer extends Agent.Service<Outer>()("outer", {
+        toolkit: [Agent.asTool(Research, { name: "work", description: "Works" })]
+      }) {}
+      const model = ScriptedModel.layer([
+        { toolCalls: [{ id: "c1", name: "work", params: { input: "it" } }] },
+        { expect: { toolResult: "a text (de)" }, text: "done" }
+      ])
+      const tool = yield* Effect.flatMap(Outer, (outer) => outer.ask("go")).pipe(
+        Effect.provide(Layer.provide(Outer.layer, model))
+      )
+      return [asked, native.text, nested.text, last.result.text, tool]
+    }).pipe(Effect.provide(live))
+    assert.deepStrictEqual(answers, ["a text (de)", "a text (de)", "a text (de)", "a text (de)", "done"])
+  })
+
+  test("PLAN-8 a service that is a step of itself waits at the bottom, and resumes there", function* () {
+    const ran: Array<string> = []
+    class Step1 extends Context.Service<Step1, number>()("test/Step1") {}
+    const work = ({ task }: Step.Input) =>
+      Effect.gen(function* () {
+        ran.push(task)
+        const left = Number(task) - (yield* Step1)
+        if (left === 0 && ran.filter((one) => one === task).length === 1) return yield* Step.pause("at the bottom")
+        return left
+      })
+    let self: Agent.Agent<unknown> | undefined
+    const again = Effect.suspend(() => (self === undefined ? Effect.die("not made yet") : Effect.succeed(self)))
+    class Counter extends Plan.Service<Counter>()(
+      "counter",
+      Effect.flatMap(
+        Plan.make(
+          { name: "counter" },
+          Step.make("work", { target: work, routes: [["end", When.payload.lessThan(1)]] }),
+          Step.make("again", { target: again }),
+          Step.make("end", { target: ({ task }) => Effect.succeed(`${task}!`) })
+        ),
+        (plan) =>
+          Effect.tap(Plan.bind(plan), (bound) =>
+            Effect.sync(() => {
+              // Sound: the service provides what the plan requires.
+              self = bound as Agent.Agent<unknown, unknown> as Agent.Agent<unknown>
+            })
+          )
+      )
+    ) {}
+    const done = yield* Effect.gen(function* () {
+      const counter = yield* Counter
+      const waiting = yield* counter.run("3")
+      assert(waiting.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(waiting.requests[0].path, ["again", "again"])
+      const decisions = [{ callId: "work", approved: true }]
+      return yield* counter.resume(yield* json(waiting.state), { decisions })
+    }).pipe(Effect.provide(Layer.provide(Counter.layer, Layer.succeed(Step1, 1))))
+    assert.strictEqual(done.text, "0!!!")
+    assert.deepStrictEqual(ran, ["3", "2", "1", "1"])
+  })
 })
 
 describe("plans as agents", () => {

@@ -1,5 +1,5 @@
 /** PLAN-1, PLAN-2: the targets behind the names in a plan. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
@@ -13,6 +13,7 @@ import {
   VersionedStore
 } from "effect-emissary"
 import { Plan, Reference, Step } from "effect-emissary/plan"
+import { test, testWith } from "../test.ts"
 
 const search = Tool.make("search", { parameters: Schema.Struct({ task: Schema.String }), success: Schema.String })
 const publish = Tool.make("publish", {
@@ -41,161 +42,143 @@ const codesOf = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effec
   )
 
 describe("binding", () => {
-  it.effect("PLAN-1 finds tools of a toolkit, tools from elsewhere and agents by name", () =>
-    Effect.gen(function* () {
-      const plan = yield* Plan.make(
-        Step.make("find", { target: "search" }),
-        Step.make("check", { target: "remote" }),
-        Step.make("ask", { target: "assistant" }),
-        Step.make("print", { target: "publish", context: Reference.fromStep("find") })
-      )
-      const remote = yield* stub("remote", { type: "object", properties: { input: { type: "string" } } })
-      const bound = yield* Plan.bind(plan, { toolkit, tools: [remote], agents: { assistant: helper } })
-      assert.deepStrictEqual(
-        bound.live.targets.map((target) =>
-          target._tag === "Tool" ? [target.name, target.arguments] : [target._tag, "name" in target ? target.name : ""]
-        ),
-        [
-          ["search", { _tag: "Text", task: "task", context: undefined }],
-          ["remote", { _tag: "Text", task: "input", context: undefined }],
-          ["Agent", "assistant"],
-          ["publish", { _tag: "Text", task: "text", context: "context" }]
-        ]
-      )
-      assert.deepStrictEqual([...bound.live.tools.tools.keys()], ["search", "publish", "remote"])
-      assert.strictEqual(bound.digest, plan.digest)
-      assert.strictEqual(bound.definition, plan.definition)
-      assert.ok(Agent.isAgent(bound))
-    }).pipe(Effect.provide(handlers))
-  )
+  testWith(handlers)("PLAN-1 finds tools of a toolkit, tools from elsewhere and agents by name", function* () {
+    const plan = yield* Plan.make(
+      Step.make("find", { target: "search" }),
+      Step.make("check", { target: "remote" }),
+      Step.make("ask", { target: "assistant" }),
+      Step.make("print", { target: "publish", context: Reference.fromStep("find") })
+    )
+    const remote = yield* stub("remote", { type: "object", properties: { input: { type: "string" } } })
+    const bound = yield* Plan.bind(plan, { toolkit, tools: [remote], agents: { assistant: helper } })
+    assert.deepStrictEqual(
+      bound.live.targets.map((target) =>
+        target._tag === "Tool" ? [target.name, target.arguments] : [target._tag, "name" in target ? target.name : ""]
+      ),
+      [
+        ["search", { _tag: "Text", task: "task", context: undefined }],
+        ["remote", { _tag: "Text", task: "input", context: undefined }],
+        ["Agent", "assistant"],
+        ["publish", { _tag: "Text", task: "text", context: "context" }]
+      ]
+    )
+    assert.deepStrictEqual([...bound.live.tools.tools.keys()], ["search", "publish", "remote"])
+    assert.strictEqual(bound.digest, plan.digest)
+    assert.strictEqual(bound.definition, plan.definition)
+    assert.ok(Agent.isAgent(bound))
+  })
 
-  it.effect("PLAN-1 captures the handlers where it happens", () =>
-    Effect.gen(function* () {
-      const plan = yield* Plan.make(Step.make("find", { target: "search" }))
-      const bound = yield* Plan.bind(plan, { toolkit }).pipe(Effect.provide(handlers))
-      const body = bound.live.tools.tools.get("search")?.body
-      assert.ok(body !== undefined && Option.isSome(body))
-    })
-  )
+  test("PLAN-1 captures the handlers where it happens", function* () {
+    const plan = yield* Plan.make(Step.make("find", { target: "search" }))
+    const bound = yield* Plan.bind(plan, { toolkit }).pipe(Effect.provide(handlers))
+    const body = bound.live.tools.tools.get("search")?.body
+    assert.ok(body !== undefined && Option.isSome(body))
+  })
 
-  it.effect("PLAN-2 reports all problems: names without an entry, and names with two", () =>
-    Effect.gen(function* () {
-      const plan = yield* Plan.make(
-        Step.make("a", { target: "nothing" }),
-        Step.make("b", { target: "search" }),
-        Step.make("c", { target: "helper", context: Reference.fromMemory("helper") })
-      )
-      const both = yield* stub("helper")
-      assert.deepStrictEqual(
-        yield* codesOf(Plan.bind(plan, { toolkit, tools: [both], agents: { helper } }).pipe(Effect.provide(handlers))),
-        [
-          ["UnknownTool", "a"],
-          ["AmbiguousTarget", "c"],
-          ["NoMemory", "c"]
-        ]
-      )
-    })
-  )
+  test("PLAN-2 reports all problems: names without an entry, and names with two", function* () {
+    const plan = yield* Plan.make(
+      Step.make("a", { target: "nothing" }),
+      Step.make("b", { target: "search" }),
+      Step.make("c", { target: "helper", context: Reference.fromMemory("helper") })
+    )
+    const both = yield* stub("helper")
+    assert.deepStrictEqual(
+      yield* codesOf(Plan.bind(plan, { toolkit, tools: [both], agents: { helper } }).pipe(Effect.provide(handlers))),
+      [
+        ["UnknownTool", "a"],
+        ["AmbiguousTarget", "c"],
+        ["NoMemory", "c"]
+      ]
+    )
+  })
 
-  it.effect("PLAN-2 reports tools that take nothing a step can pass", () =>
-    Effect.gen(function* () {
-      const plan = yield* Plan.make(Step.make("a", { target: "count" }))
-      const count = yield* stub("count", {
-        type: "object",
-        properties: { n: { type: "integer" } },
-        required: ["n"],
-        additionalProperties: false
-      })
-      assert.deepStrictEqual(yield* codesOf(Plan.bind(plan, { tools: [count] })), [["ToolArguments", "a"]])
+  test("PLAN-2 reports tools that take nothing a step can pass", function* () {
+    const plan = yield* Plan.make(Step.make("a", { target: "count" }))
+    const count = yield* stub("count", {
+      type: "object",
+      properties: { n: { type: "integer" } },
+      required: ["n"],
+      additionalProperties: false
     })
-  )
+    assert.deepStrictEqual(yield* codesOf(Plan.bind(plan, { tools: [count] })), [["ToolArguments", "a"]])
+  })
 
-  it.effect("PLAN-2 refuses two tools of one name", () =>
-    Effect.gen(function* () {
-      const plan = yield* Plan.make(Step.make("a", { target: "search" }))
-      const again = yield* stub("search")
-      assert.strictEqual(
-        yield* codesOf(Plan.bind(plan, { toolkit, tools: [again] }).pipe(Effect.provide(handlers))),
-        "ToolNameError"
-      )
-    })
-  )
+  test("PLAN-2 refuses two tools of one name", function* () {
+    const plan = yield* Plan.make(Step.make("a", { target: "search" }))
+    const again = yield* stub("search")
+    assert.strictEqual(
+      yield* codesOf(Plan.bind(plan, { toolkit, tools: [again] }).pipe(Effect.provide(handlers))),
+      "ToolNameError"
+    )
+  })
 
-  it.effect("PLAN-1 a plan binds as often as one likes, with other things each time", () =>
-    Effect.gen(function* () {
-      const plan = yield* Plan.make(Step.make("a", { target: "search" }))
-      const one = yield* Plan.bind(plan, {
-        tools: [yield* stub("search", { type: "object", properties: { q: { type: "string" } } })]
-      })
-      const two = yield* Plan.bind(plan, { agents: { search: helper } })
-      assert.deepStrictEqual(
-        [one, two].map(({ live }) => live.targets[0]?._tag),
-        ["Tool", "Agent"]
-      )
+  test("PLAN-1 a plan binds as often as one likes, with other things each time", function* () {
+    const plan = yield* Plan.make(Step.make("a", { target: "search" }))
+    const one = yield* Plan.bind(plan, {
+      tools: [yield* stub("search", { type: "object", properties: { q: { type: "string" } } })]
     })
-  )
+    const two = yield* Plan.bind(plan, { agents: { search: helper } })
+    assert.deepStrictEqual(
+      [one, two].map(({ live }) => live.targets[0]?._tag),
+      ["Tool", "Agent"]
+    )
+  })
 })
 
 describe("memories", () => {
   const stores = ConversationStore.layer().pipe(Layer.provideMerge(VersionedStore.layerMemory))
 
-  it.effect("PLAN-1 of a conversation are its texts, without tools and instructions", () =>
-    Effect.gen(function* () {
-      const store = yield* ConversationStore.ConversationStore
-      const { text } = Plan.memoryFromConversation("chat")
-      assert.ok(text !== undefined)
-      assert.strictEqual(yield* text, "")
-      const conversation = yield* Conversation.make({ system: "Be brief." }).pipe(
-        Effect.flatMap(Conversation.addUser("hi")),
-        Effect.flatMap(Conversation.addAssistant([Message.toolCallPart({ id: "c1", name: "clock", arguments: {} })])),
-        Effect.flatMap(Conversation.addToolResult({ callId: "c1", result: ToolResult.success("noon") })),
-        Effect.flatMap(Conversation.addAssistant("there"))
-      )
-      yield* store.save("chat", conversation, { expected: Option.none() })
-      yield* store.append("chat", [yield* Message.user("again")])
-      assert.strictEqual(yield* text, "User: hi\nAssistant: there\nUser: again")
-    }).pipe(Effect.provide(stores))
-  )
+  testWith(stores)("PLAN-1 of a conversation are its texts, without tools and instructions", function* () {
+    const store = yield* ConversationStore.ConversationStore
+    const { text } = Plan.memoryFromConversation("chat")
+    assert.ok(text !== undefined)
+    assert.strictEqual(yield* text, "")
+    const conversation = yield* Conversation.make({ system: "Be brief." }).pipe(
+      Effect.flatMap(Conversation.addUser("hi")),
+      Effect.flatMap(Conversation.addAssistant([Message.toolCallPart({ id: "c1", name: "clock", arguments: {} })])),
+      Effect.flatMap(Conversation.addToolResult({ callId: "c1", result: ToolResult.success("noon") })),
+      Effect.flatMap(Conversation.addAssistant("there"))
+    )
+    yield* store.save("chat", conversation, { expected: Option.none() })
+    yield* store.append("chat", [yield* Message.user("again")])
+    assert.strictEqual(yield* text, "User: hi\nAssistant: there\nUser: again")
+  })
 
-  it.effect("PLAN-1 in a store keep the last output, with several writers at the same time", () =>
-    Effect.gen(function* () {
-      const { output, save } = Plan.memoryInStore("last")
-      assert.ok(output !== undefined && save !== undefined)
-      assert.strictEqual(yield* output, undefined)
-      const store = yield* VersionedStore.VersionedStore
-      // all have read before any of them writes
-      const slow = { ...store, get: (key: string) => Effect.tap(store.get(key), () => Effect.yieldNow) }
-      yield* Effect.all([save({ n: 1 }), save({ n: 2 }), save({ n: 3 })], { concurrency: "unbounded" }).pipe(
-        Effect.provideService(VersionedStore.VersionedStore, slow)
-      )
-      yield* save({ n: 4 })
-      assert.deepStrictEqual(yield* output, { n: 4 })
-    }).pipe(Effect.provide(stores))
-  )
+  testWith(stores)("PLAN-1 in a store keep the last output, with several writers at the same time", function* () {
+    const { output, save } = Plan.memoryInStore("last")
+    assert.ok(output !== undefined && save !== undefined)
+    assert.strictEqual(yield* output, undefined)
+    const store = yield* VersionedStore.VersionedStore
+    // all have read before any of them writes
+    const slow = { ...store, get: (key: string) => Effect.tap(store.get(key), () => Effect.yieldNow) }
+    yield* Effect.all([save({ n: 1 }), save({ n: 2 }), save({ n: 3 })], { concurrency: "unbounded" }).pipe(
+      Effect.provideService(VersionedStore.VersionedStore, slow)
+    )
+    yield* save({ n: 4 })
+    assert.deepStrictEqual(yield* output, { n: 4 })
+  })
 
-  it.effect("PLAN-1 are found under the names the plan is bound with", () =>
-    Effect.gen(function* () {
-      class Notes extends Context.Service<Notes, { readonly text: string }>()("test/plan/Notes") {}
-      const plan = yield* Plan.make(
-        Step.make("a", {
-          target: "helper",
-          task: Reference.fromAgent("helper"),
-          context: [Reference.fromMemory("helper")]
-        })
-      )
-      const memory = {
-        text: Effect.map(Notes, ({ text }) => text),
-        output: Effect.succeed("last")
-      }
-      const bound = yield* Plan.bind(plan, { agents: { helper }, memories: { helper: memory } })
-      const live = bound.live.memories.get("helper")
-      assert.ok(live?.text !== undefined && live.output !== undefined)
-      assert.strictEqual(yield* Effect.provideService(live.text, Notes, { text: "notes" }), "notes")
-      assert.strictEqual(live.save, undefined)
-      assert.deepStrictEqual(yield* codesOf(Plan.bind(plan, { agents: { helper }, memories: { helper: {} } })), [
-        ["NoStore", "a"],
-        ["NoMemory", "a"]
-      ])
-    })
-  )
+  test("PLAN-1 are found under the names the plan is bound with", function* () {
+    class Notes extends Context.Service<Notes, { readonly text: string }>()("test/plan/Notes") {}
+    const plan = yield* Plan.make(
+      Step.make("a", {
+        target: "helper",
+        task: Reference.fromAgent("helper"),
+        context: [Reference.fromMemory("helper")]
+      })
+    )
+    const memory = {
+      text: Effect.map(Notes, ({ text }) => text),
+      output: Effect.succeed("last")
+    }
+    const bound = yield* Plan.bind(plan, { agents: { helper }, memories: { helper: memory } })
+    const live = bound.live.memories.get("helper")
+    assert.ok(live?.text !== undefined && live.output !== undefined)
+    assert.strictEqual(yield* Effect.provideService(live.text, Notes, { text: "notes" }), "notes")
+    assert.strictEqual(live.save, undefined)
+    assert.deepStrictEqual(yield* codesOf(Plan.bind(plan, { agents: { helper }, memories: { helper: {} } })), [
+      ["NoStore", "a"],
+      ["NoMemory", "a"]
+    ])
+  })
 })

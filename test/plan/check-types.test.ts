@@ -1,10 +1,11 @@
 /** PLAN-2: schemas that can never fit each other. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schema } from "effect"
+import { Schema } from "effect"
 import * as stepSchema from "#src/plan/internal/stepSchema.ts"
 import { JsonSchema, type Json } from "effect-emissary/payload"
 
 import { object } from "./check-fixtures.ts"
+import { test } from "../test.ts"
 
 const text = { type: "string" }
 const integer = { type: "integer" }
@@ -102,21 +103,19 @@ describe("schemas that never fit", () => {
     }
   )
 
-  it.effect("PLAN-2 schemas of Effect fit themselves", () =>
-    Effect.gen(function* () {
-      const schemas = [
-        Schema.Struct({ a: Schema.optionalKey(Schema.String), b: Schema.NullOr(Schema.Int) }),
-        Schema.Union([Schema.TaggedStruct("A", { n: Schema.Int }), Schema.TaggedStruct("B", {})]),
-        Schema.Array(Schema.Tuple([Schema.String, Schema.Int])),
-        Schema.Record(Schema.String, Schema.Boolean)
-      ]
-      for (const schema of schemas) {
-        const json = yield* JsonSchema.fromSchema(schema)
-        fits(json, json)
-        never(json, { type: "boolean" })
-      }
-    })
-  )
+  test("PLAN-2 schemas of Effect fit themselves", function* () {
+    const schemas = [
+      Schema.Struct({ a: Schema.optionalKey(Schema.String), b: Schema.NullOr(Schema.Int) }),
+      Schema.Union([Schema.TaggedStruct("A", { n: Schema.Int }), Schema.TaggedStruct("B", {})]),
+      Schema.Array(Schema.Tuple([Schema.String, Schema.Int])),
+      Schema.Record(Schema.String, Schema.Boolean)
+    ]
+    for (const schema of schemas) {
+      const json = yield* JsonSchema.fromSchema(schema)
+      fits(json, json)
+      never(json, { type: "boolean" })
+    }
+  })
 })
 
 describe("fields that name a step", () => {

@@ -2,7 +2,7 @@
  * Processes that end at any write of any of many random plans, in memory: what the tests
  * with real processes try at some points is tried at every one here.
  */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Option, Ref } from "effect"
 import { TestClock } from "effect/testing"
 import { VersionedStore } from "effect-emissary"
@@ -10,6 +10,7 @@ import { Checkpoint, PlanRun } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import * as plans from "./kill/plans.ts"
+import { test } from "../test.ts"
 
 const key = "k"
 
@@ -68,35 +69,33 @@ const times = (steps: ReadonlyArray<string>) => {
 
 describe("PLAN-6 a process that ends at any write", () => {
   for (const seed of Array.from({ length: 6 }, (_, index) => 101 + index)) {
-    it.effect(`plan ${seed}`, () =>
-      Effect.gen(function* () {
-        const fresh = Effect.provide(VersionedStore.VersionedStore, Layer.fresh(VersionedStore.layerMemory))
-        const counted = mortal(yield* fresh, Number.POSITIVE_INFINITY, "before")
-        const whole = yield* live(seed, counted.layer)
-        assert.strictEqual(whole.found._tag, "Success")
-        const executions = times(whole.ran)
+    test(`plan ${seed}`, function* () {
+      const fresh = Effect.provide(VersionedStore.VersionedStore, Layer.fresh(VersionedStore.layerMemory))
+      const counted = mortal(yield* fresh, Number.POSITIVE_INFINITY, "before")
+      const whole = yield* live(seed, counted.layer)
+      assert.strictEqual(whole.found._tag, "Success")
+      const executions = times(whole.ran)
 
-        for (let at = 1; at <= counted.writes(); at++) {
-          for (const when of ["before", "after"] as const) {
-            const store = yield* fresh
-            const first = yield* live(seed, mortal(store, at, when).layer)
-            assert.strictEqual(first.found._tag, "Failure")
-            yield* TestClock.adjust("1 minute")
-            const second = yield* live(seed, Layer.succeed(VersionedStore.VersionedStore, store))
-            const place = `${when} write ${at}`
-            assert.deepStrictEqual(second.found, whole.found, place)
-            // The model is asked nothing else, and a step runs at most once more: the one that was not completed
-            for (const request of [...first.requests, ...second.requests]) {
-              assert.include(whole.requests, request, place)
-            }
-            const again = times([...first.ran, ...second.ran])
-            let more = 0
-            for (const [step, count] of again) more += count - (executions.get(step) ?? 0)
-            assert.isAtMost(more, 3, place)
-            for (const [step, count] of executions) assert.isAtLeast(again.get(step) ?? 0, count, `${step} ${place}`)
+      for (let at = 1; at <= counted.writes(); at++) {
+        for (const when of ["before", "after"] as const) {
+          const store = yield* fresh
+          const first = yield* live(seed, mortal(store, at, when).layer)
+          assert.strictEqual(first.found._tag, "Failure")
+          yield* TestClock.adjust("1 minute")
+          const second = yield* live(seed, Layer.succeed(VersionedStore.VersionedStore, store))
+          const place = `${when} write ${at}`
+          assert.deepStrictEqual(second.found, whole.found, place)
+          // The model is asked nothing else, and a step runs at most once more: the one that was not completed
+          for (const request of [...first.requests, ...second.requests]) {
+            assert.include(whole.requests, request, place)
           }
+          const again = times([...first.ran, ...second.ran])
+          let more = 0
+          for (const [step, count] of again) more += count - (executions.get(step) ?? 0)
+          assert.isAtMost(more, 3, place)
+          for (const [step, count] of executions) assert.isAtLeast(again.get(step) ?? 0, count, `${step} ${place}`)
         }
-      })
-    )
+      }
+    })
   }
 })

@@ -8,6 +8,9 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { changed } from "../conversation/store/changed.ts"
 import { counting, failing, head, layer, reasonOf, refuses, service } from "./checkpoints.ts"
 import { bind, log } from "./support.ts"
+import { test, testWith } from "../test.ts"
+
+const testStored = testWith(layer())
 
 /** A store that fails once, at the first key that `fails` names while it is armed. */
 const once = (fails: (key: string) => boolean, when: "before" | "after") => {
@@ -23,38 +26,34 @@ const once = (fails: (key: string) => boolean, when: "before" | "after") => {
 
 describe("PLAN-6 a run that was claimed and did nothing yet", () => {
   const { layer } = once((key) => key.includes("/journal/") && !key.endsWith("/input"), "before")
-  it.effect("begins with the context and the limit that it was claimed with", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* service
-      const bound = yield* Plan.make(
-        Step.make("a", { target: () => RunContext.RunContext, routes: [["a", When.field("tenant").equals("ada")]] }),
-        Step.make("b", { target: () => Effect.succeed("b") })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const begin = { key: "k", input: "go", context: { tenant: "ada" }, maxIterations: 3 }
-      assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError StoreFailed")
-      assert.strictEqual((yield* head("k")).completed, 0)
-      assert.deepStrictEqual(yield* checkpoint.load(bound, "k"), Option.none())
-      const error = yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))
-      assert.strictEqual(reasonOf(error), "PlanError MaxIterationsExceeded")
-      assert.strictEqual((yield* head("k")).iterations, 3)
-    }).pipe(Effect.provide(layer))
-  )
+  testWith(layer)("begins with the context and the limit that it was claimed with", function* () {
+    const checkpoint = yield* service
+    const bound = yield* Plan.make(
+      Step.make("a", { target: () => RunContext.RunContext, routes: [["a", When.field("tenant").equals("ada")]] }),
+      Step.make("b", { target: () => Effect.succeed("b") })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const begin = { key: "k", input: "go", context: { tenant: "ada" }, maxIterations: 3 }
+    assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError StoreFailed")
+    assert.strictEqual((yield* head("k")).completed, 0)
+    assert.deepStrictEqual(yield* checkpoint.load(bound, "k"), Option.none())
+    const error = yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))
+    assert.strictEqual(reasonOf(error), "PlanError MaxIterationsExceeded")
+    assert.strictEqual((yield* head("k")).iterations, 3)
+  })
 })
 
 describe("PLAN-6 a run that is done", () => {
   let heads = 0
   const { fault, layer } = once((key) => key === "plan/head/k" && ++heads === 6, "after")
-  it.effect("is done, also where the store failed after it wrote that", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* service
-      const { bound, ran } = yield* counting()
-      yield* Effect.exit(checkpoint.run(bound, { key: "k", input: "go" }))
-      assert.isFalse(fault.armed)
-      assert.strictEqual((yield* head("k")).status, "done")
-      assert.strictEqual((yield* checkpoint.resume(bound, { key: "k" })).outcome, "Completed")
-      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
-    }).pipe(Effect.provide(layer))
-  )
+  testWith(layer)("is done, also where the store failed after it wrote that", function* () {
+    const checkpoint = yield* service
+    const { bound, ran } = yield* counting()
+    yield* Effect.exit(checkpoint.run(bound, { key: "k", input: "go" }))
+    assert.isFalse(fault.armed)
+    assert.strictEqual((yield* head("k")).status, "done")
+    assert.strictEqual((yield* checkpoint.resume(bound, { key: "k" })).outcome, "Completed")
+    assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+  })
 })
 
 describe("PLAN-6 taking a key", () => {
@@ -82,54 +81,48 @@ describe("PLAN-6 taking a key", () => {
     }).pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(slow), Layer.provide(VersionedStore.layerMemory))))
   )
 
-  it.effect("of a fork again keeps what it writes apart", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* service
-      const { bound } = yield* counting()
-      const { key } = yield* checkpoint.run(bound, { key: "k", input: "one", policy: "fork" })
-      for (const policy of ["start", "restart"] as const) {
-        yield* checkpoint.run(bound, { key, input: policy, policy })
-        assert.isTrue((yield* head(key)).fork)
-        assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last", { fork: key })).value, `${policy} a b c`)
-        assert.deepStrictEqual(yield* checkpoint.read("last"), Option.none())
-      }
-    }).pipe(Effect.provide(layer()))
-  )
+  testStored("of a fork again keeps what it writes apart", function* () {
+    const checkpoint = yield* service
+    const { bound } = yield* counting()
+    const { key } = yield* checkpoint.run(bound, { key: "k", input: "one", policy: "fork" })
+    for (const policy of ["start", "restart"] as const) {
+      yield* checkpoint.run(bound, { key, input: policy, policy })
+      assert.isTrue((yield* head(key)).fork)
+      assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("last", { fork: key })).value, `${policy} a b c`)
+      assert.deepStrictEqual(yield* checkpoint.read("last"), Option.none())
+    }
+  })
 })
 
 describe("PLAN-6 what a run leaves", () => {
   let heads = 0
   const { fault, layer: broken } = once((key) => key === "plan/head/k" && ++heads === 3, "before")
-  it.effect("in vain, written and in no head, goes when it is begun anew", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* service
-      const store = yield* VersionedStore.VersionedStore
-      const { bound } = yield* counting()
-      yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
-      assert.isFalse(fault.armed)
-      yield* TestClock.adjust("1 minute")
-      yield* checkpoint.run(bound, { key: "k", input: "go", policy: "restart" })
-      const { length } = (yield* store.list({ prefix: "plan/journal/", limit: 1000 })).keys
-      yield* checkpoint.run(bound, { key: "l", input: "go" })
-      assert.strictEqual((yield* store.list({ prefix: "plan/journal/", limit: 1000 })).keys.length, 2 * length)
-    }).pipe(Effect.provide(broken))
-  )
+  testWith(broken)("in vain, written and in no head, goes when it is begun anew", function* () {
+    const checkpoint = yield* service
+    const store = yield* VersionedStore.VersionedStore
+    const { bound } = yield* counting()
+    yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
+    assert.isFalse(fault.armed)
+    yield* TestClock.adjust("1 minute")
+    yield* checkpoint.run(bound, { key: "k", input: "go", policy: "restart" })
+    const { length } = (yield* store.list({ prefix: "plan/journal/", limit: 1000 })).keys
+    yield* checkpoint.run(bound, { key: "l", input: "go" })
+    assert.strictEqual((yield* store.list({ prefix: "plan/journal/", limit: 1000 })).keys.length, 2 * length)
+  })
 
-  it.effect("of a step that returns null: nothing, and the value written before stays (S9.1)", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* service
-      let turn = 0
-      const bound = yield* Plan.make(
-        Step.make("a", { target: () => Effect.sync(() => (++turn === 1 ? "first" : null)), writes: "w" }),
-        Step.make("b", { target: () => Effect.sync(() => turn), routes: [["a", When.text("1")]] }),
-        Step.make("c", { target: () => Effect.succeed(null), writes: "none" })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const result = yield* checkpoint.run(bound, { key: "k", input: "go" })
-      assert.deepStrictEqual(Array.from(result.writes), [["w", "first"]])
-      assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("w")).record, 0)
-      assert.deepStrictEqual(yield* checkpoint.read("none"), Option.none())
-    }).pipe(Effect.provide(layer()))
-  )
+  testStored("of a step that returns null: nothing, and the value written before stays (S9.1)", function* () {
+    const checkpoint = yield* service
+    let turn = 0
+    const bound = yield* Plan.make(
+      Step.make("a", { target: () => Effect.sync(() => (++turn === 1 ? "first" : null)), writes: "w" }),
+      Step.make("b", { target: () => Effect.sync(() => turn), routes: [["a", When.text("1")]] }),
+      Step.make("c", { target: () => Effect.succeed(null), writes: "none" })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const result = yield* checkpoint.run(bound, { key: "k", input: "go" })
+    assert.deepStrictEqual(Array.from(result.writes), [["w", "first"]])
+    assert.strictEqual(Option.getOrThrow(yield* checkpoint.read("w")).record, 0)
+    assert.deepStrictEqual(yield* checkpoint.read("none"), Option.none())
+  })
 })
 
 describe("PLAN-6 a state that is loaded while its key is begun anew", () => {
@@ -144,20 +137,18 @@ describe("PLAN-6 a state that is loaded while its key is begun anew", () => {
       })
   })).pipe(Layer.provide(VersionedStore.layerMemory))
 
-  it.effect("is that of the new run", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* service
-      const plan = yield* Effect.flatMap(
-        Plan.make(Step.make("a", { target: ({ task }) => Effect.succeed(task) })),
-        (plan) => Plan.bind(plan)
-      )
-      const first = yield* checkpoint.run(plan, { key: "k", input: "one" })
-      hook.before = Effect.orDie(checkpoint.run(plan, { key: "k", input: "two", policy: "restart" }))
-      const state = Option.getOrThrow(yield* checkpoint.load(plan, "k"))
-      assert.notStrictEqual(state.runId, first.state.runId)
-      assert.strictEqual(state.input.task, "two")
-    }).pipe(Effect.provide(Layer.provide(Checkpoint.layer(), store)))
-  )
+  testWith(Layer.provide(Checkpoint.layer(), store))("is that of the new run", function* () {
+    const checkpoint = yield* service
+    const plan = yield* Effect.flatMap(
+      Plan.make(Step.make("a", { target: ({ task }) => Effect.succeed(task) })),
+      (plan) => Plan.bind(plan)
+    )
+    const first = yield* checkpoint.run(plan, { key: "k", input: "one" })
+    hook.before = Effect.orDie(checkpoint.run(plan, { key: "k", input: "two", policy: "restart" }))
+    const state = Option.getOrThrow(yield* checkpoint.load(plan, "k"))
+    assert.notStrictEqual(state.runId, first.state.runId)
+    assert.strictEqual(state.input.task, "two")
+  })
 })
 
 describe("PLAN-6 a key that is begun again while its run is removed", () => {
@@ -171,74 +162,64 @@ describe("PLAN-6 a key that is begun again while its run is removed", () => {
       })
   })).pipe(Layer.provide(VersionedStore.layerMemory))
 
-  it.effect("keeps the new run", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* service
-      const { bound } = yield* counting()
-      yield* checkpoint.run(bound, { key: "k", input: "one" })
-      hook.after = Effect.orDie(checkpoint.run(bound, { key: "k", input: "two" }))
-      assert.isTrue(yield* checkpoint.remove("k"))
-      assert.strictEqual(Option.getOrThrow(yield* checkpoint.load(bound, "k")).input.task, "two")
-    }).pipe(Effect.provide(Layer.provide(Checkpoint.layer(), store)))
-  )
+  testWith(Layer.provide(Checkpoint.layer(), store))("keeps the new run", function* () {
+    const checkpoint = yield* service
+    const { bound } = yield* counting()
+    yield* checkpoint.run(bound, { key: "k", input: "one" })
+    hook.after = Effect.orDie(checkpoint.run(bound, { key: "k", input: "two" }))
+    assert.isTrue(yield* checkpoint.remove("k"))
+    assert.strictEqual(Option.getOrThrow(yield* checkpoint.load(bound, "k")).input.task, "two")
+  })
 })
 
 describe("PLAN-6 checkpoints", () => {
   const claim = { heads: 0 }
-  it.effect("whose claim failed although it was written can be resumed", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* Checkpoint.Checkpoint
-      const { bound, ran } = yield* counting()
-      const begin = { key: "k", input: "go" }
-      assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError StoreFailed")
-      assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError RunActive")
-      yield* TestClock.adjust("1 minute")
-      const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
-      assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
-      assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
-    }).pipe(
-      Effect.provide(
-        Checkpoint.layer().pipe(
-          Layer.provide(failing((key) => key.startsWith("plan/head/") && ++claim.heads === 1, "after")),
-          Layer.provide(VersionedStore.layerMemory)
-        )
-      )
+  testWith(
+    Checkpoint.layer().pipe(
+      Layer.provide(failing((key) => key.startsWith("plan/head/") && ++claim.heads === 1, "after")),
+      Layer.provide(VersionedStore.layerMemory)
     )
-  )
+  )("whose claim failed although it was written can be resumed", function* () {
+    const checkpoint = yield* Checkpoint.Checkpoint
+    const { bound, ran } = yield* counting()
+    const begin = { key: "k", input: "go" }
+    assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError StoreFailed")
+    assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError RunActive")
+    yield* TestClock.adjust("1 minute")
+    const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
+    assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
+    assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
+  })
 
   const bug = { calls: 0, at: 0 }
   const dying = changed((store) => ({
     compareAndSet: (...args) =>
       Effect.suspend(() => (++bug.calls === bug.at ? Effect.die("a bug") : store.compareAndSet(...args)))
   }))
-  it.effect("of a store that dies, whenever it does, are never damaged", () =>
-    Effect.gen(function* () {
-      const checkpoint = yield* Checkpoint.Checkpoint
-      const agent = Agent.make("agent", {})
-      const bound = yield* bind(
-        Plan.make(
-          Step.make("a", { target: agent, parallel: true }),
-          Step.make("b", { target: agent, parallel: true, writes: "b" }),
-          Step.make("c", { target: agent })
-        )
+  testWith([
+    Checkpoint.layer().pipe(Layer.provide(dying), Layer.provide(VersionedStore.layerMemory)),
+    ScriptedModel.layer(() => ({ text: "hi" }))
+  ])("of a store that dies, whenever it does, are never damaged", function* () {
+    const checkpoint = yield* Checkpoint.Checkpoint
+    const agent = Agent.make("agent", {})
+    const bound = yield* bind(
+      Plan.make(
+        Step.make("a", { target: agent, parallel: true }),
+        Step.make("b", { target: agent, parallel: true, writes: "b" }),
+        Step.make("c", { target: agent })
       )
-      for (bug.at = 1; bug.at < 50; bug.at++) {
-        bug.calls = 0
-        const begin = { key: `k${bug.at}`, input: "go" }
-        const exit = yield* Effect.exit(checkpoint.run(bound, begin))
-        if (bug.calls >= bug.at) assert.strictEqual(exit._tag, "Failure", begin.key)
-        yield* TestClock.adjust("1 minute")
-        const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
-        assert.strictEqual(result.outcome, "Completed", begin.key)
-        assert.isTrue(yield* checkpoint.isCurrent(begin.key, "b"))
-      }
-    }).pipe(
-      Effect.provide([
-        Checkpoint.layer().pipe(Layer.provide(dying), Layer.provide(VersionedStore.layerMemory)),
-        ScriptedModel.layer(() => ({ text: "hi" }))
-      ])
     )
-  )
+    for (bug.at = 1; bug.at < 50; bug.at++) {
+      bug.calls = 0
+      const begin = { key: `k${bug.at}`, input: "go" }
+      const exit = yield* Effect.exit(checkpoint.run(bound, begin))
+      if (bug.calls >= bug.at) assert.strictEqual(exit._tag, "Failure", begin.key)
+      yield* TestClock.adjust("1 minute")
+      const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
+      assert.strictEqual(result.outcome, "Completed", begin.key)
+      assert.isTrue(yield* checkpoint.isCurrent(begin.key, "b"))
+    }
+  })
 
   it.effect("PLAN-8 are refused where a plan inside was edited, also when it is done; the old one resumes", () =>
     Effect.gen(function* () {
@@ -281,19 +262,17 @@ describe("PLAN-6 checkpoints", () => {
     }).pipe(Effect.provide(Checkpoint.layerMemory))
   )
 
-  it.effect("PLAN-8 so is the state of an agent that is such a plan", () =>
-    Effect.gen(function* () {
-      const make = (name: string) =>
-        Effect.gen(function* () {
-          const inner = yield* bind(
-            Plan.make({ name: "inner" }, Step.make(name, { target: Step.target(name, () => Effect.fail("no")) }))
-          )
-          return yield* bind(Plan.make({ name: "outer" }, Step.make("o", { target: inner })))
-        })
-      const { state } = yield* Effect.flip((yield* make("a")).run("x"))
-      assert(state !== undefined)
-      const error = yield* Effect.flip((yield* make("b")).resume(state))
-      assert.strictEqual(error.reason._tag, "DefinitionChanged")
-    })
-  )
+  test("PLAN-8 so is the state of an agent that is such a plan", function* () {
+    const make = (name: string) =>
+      Effect.gen(function* () {
+        const inner = yield* bind(
+          Plan.make({ name: "inner" }, Step.make(name, { target: Step.target(name, () => Effect.fail("no")) }))
+        )
+        return yield* bind(Plan.make({ name: "outer" }, Step.make("o", { target: inner })))
+      })
+    const { state } = yield* Effect.flip((yield* make("a")).run("x"))
+    assert(state !== undefined)
+    const error = yield* Effect.flip((yield* make("b")).resume(state))
+    assert.strictEqual(error.reason._tag, "DefinitionChanged")
+  })
 })

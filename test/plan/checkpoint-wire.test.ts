@@ -7,6 +7,7 @@ import { Checkpoint } from "effect-emissary/plan"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 
 import { counting, layer, reasonOf, refuses } from "./checkpoints.ts"
+import { test } from "../test.ts"
 
 const file = new URL("./golden-checkpoint/store-v1.json", import.meta.url)
 
@@ -61,30 +62,28 @@ const record = Effect.gen(function* () {
 }).pipe(Effect.provide(layer()))
 
 describe("L3 version 1 of checkpoints", () => {
-  it.effect("a run that was stored resumes, today and for ever", () =>
-    Effect.gen(function* () {
-      if (process.env["EMISSARY_RECORD"] === "checkpoint" && !existsSync(file)) {
-        writeFileSync(file, `${JSON.stringify(yield* record, undefined, 2)}\n`)
-      }
-      const stored = yield* read
-      assert.deepStrictEqual(new Set(Object.keys(stored).map(kindOf)), new Set(["head", "input", "events", "write"]))
-      for (const [key, value] of Object.entries(stored)) {
-        assert.deepStrictEqual(yield* roundTrip(key, value), value, key)
-      }
-      yield* Effect.gen(function* () {
-        const store = yield* VersionedStore.VersionedStore
-        for (const [key, value] of Object.entries(stored)) yield* store.compareAndSet(key, Option.none(), value)
-        const checkpoint = yield* Checkpoint.Checkpoint
-        const { bound, ran } = yield* counting()
-        assert.strictEqual(Option.getOrThrow(yield* checkpoint.inspect(key)).status, "failed")
-        const result = yield* checkpoint.resume(bound, { key })
-        assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
-        assert.deepStrictEqual(result.state.context, { tenant: "acme" })
-        assert.deepStrictEqual(yield* ran, ["b", "c"])
-        assert.isTrue(yield* checkpoint.isCurrent(key, "first"))
-      }).pipe(Effect.provide(layer()))
-    })
-  )
+  test("a run that was stored resumes, today and for ever", function* () {
+    if (process.env["EMISSARY_RECORD"] === "checkpoint" && !existsSync(file)) {
+      writeFileSync(file, `${JSON.stringify(yield* record, undefined, 2)}\n`)
+    }
+    const stored = yield* read
+    assert.deepStrictEqual(new Set(Object.keys(stored).map(kindOf)), new Set(["head", "input", "events", "write"]))
+    for (const [key, value] of Object.entries(stored)) {
+      assert.deepStrictEqual(yield* roundTrip(key, value), value, key)
+    }
+    yield* Effect.gen(function* () {
+      const store = yield* VersionedStore.VersionedStore
+      for (const [key, value] of Object.entries(stored)) yield* store.compareAndSet(key, Option.none(), value)
+      const checkpoint = yield* Checkpoint.Checkpoint
+      const { bound, ran } = yield* counting()
+      assert.strictEqual(Option.getOrThrow(yield* checkpoint.inspect(key)).status, "failed")
+      const result = yield* checkpoint.resume(bound, { key })
+      assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
+      assert.deepStrictEqual(result.state.context, { tenant: "acme" })
+      assert.deepStrictEqual(yield* ran, ["b", "c"])
+      assert.isTrue(yield* checkpoint.isCurrent(key, "first"))
+    }).pipe(Effect.provide(layer()))
+  })
 
   it.effect.prop("decode(encode(x)) is x: heads", [Schema.toType(checkpointRecord.Head)], ([head]) =>
     Effect.gen(function* () {
@@ -94,37 +93,33 @@ describe("L3 version 1 of checkpoints", () => {
     })
   )
 
-  it.effect("refuses newer versions, other kinds and fields that it does not know", () =>
-    Effect.gen(function* () {
-      const stored = yield* read
-      for (const [key, value] of Object.entries(stored)) {
-        assert.isObject(value)
-        if (value === null || typeof value !== "object") continue
-        for (const change of [{ version: 2 }, { kind: "other" }, { more: 1 }]) {
-          const error = yield* Effect.flip(roundTrip(key, { ...value, ...change }))
-          assert.isTrue(Predicate.isTagged(error, "PayloadError"), key)
-        }
+  test("refuses newer versions, other kinds and fields that it does not know", function* () {
+    const stored = yield* read
+    for (const [key, value] of Object.entries(stored)) {
+      assert.isObject(value)
+      if (value === null || typeof value !== "object") continue
+      for (const change of [{ version: 2 }, { kind: "other" }, { more: 1 }]) {
+        const error = yield* Effect.flip(roundTrip(key, { ...value, ...change }))
+        assert.isTrue(Predicate.isTagged(error, "PayloadError"), key)
       }
-    })
-  )
+    }
+  })
 
-  it.effect("a batch is found out where it does not belong", () =>
-    Effect.gen(function* () {
-      const stored = yield* read
-      const batches = Object.keys(stored).filter((key) => kindOf(key) === "events")
-      const [first, second] = batches
-      assert.isDefined(first)
-      assert.isDefined(second)
-      const swapped = { ...stored, [first ?? ""]: stored[second ?? ""], [second ?? ""]: stored[first ?? ""] }
-      const error = yield* Effect.gen(function* () {
-        const store = yield* VersionedStore.VersionedStore
-        for (const [key, value] of Object.entries(swapped)) {
-          if (value !== undefined) yield* store.compareAndSet(key, Option.none(), value)
-        }
-        const { bound } = yield* counting()
-        return yield* Effect.flip((yield* Checkpoint.Checkpoint).resume(bound, { key }))
-      }).pipe(Effect.provide(layer()))
-      assert.strictEqual(reasonOf(error), "CheckpointError Damaged")
-    })
-  )
+  test("a batch is found out where it does not belong", function* () {
+    const stored = yield* read
+    const batches = Object.keys(stored).filter((key) => kindOf(key) === "events")
+    const [first, second] = batches
+    assert.isDefined(first)
+    assert.isDefined(second)
+    const swapped = { ...stored, [first ?? ""]: stored[second ?? ""], [second ?? ""]: stored[first ?? ""] }
+    const error = yield* Effect.gen(function* () {
+      const store = yield* VersionedStore.VersionedStore
+      for (const [key, value] of Object.entries(swapped)) {
+        if (value !== undefined) yield* store.compareAndSet(key, Option.none(), value)
+      }
+      const { bound } = yield* counting()
+      return yield* Effect.flip((yield* Checkpoint.Checkpoint).resume(bound, { key }))
+    }).pipe(Effect.provide(layer()))
+    assert.strictEqual(reasonOf(error), "CheckpointError Damaged")
+  })
 })

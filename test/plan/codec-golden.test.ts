@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
 import { Plan } from "effect-emissary/plan"
+import { test } from "../test.ts"
 
 const folder = new URL("./golden-wire/", import.meta.url)
 const read = (name: string): string => readFileSync(fileURLToPath(new URL(name, folder)), "utf8")
@@ -24,23 +24,19 @@ describe("golden files of the plan wire", () => {
   })
 
   for (const name of names) {
-    it.effect(`L3 ${name} reads as it always did`, () =>
-      Effect.gen(function* () {
-        const definition = yield* Plan.codec.decodeJson(read(`${name}.wire.json`))
-        assert.deepStrictEqual(JSON.parse(JSON.stringify(definition)), JSON.parse(read(`${name}.value.json`)))
-      })
-    )
+    test(`L3 ${name} reads as it always did`, function* () {
+      const definition = yield* Plan.codec.decodeJson(read(`${name}.wire.json`))
+      assert.deepStrictEqual(JSON.parse(JSON.stringify(definition)), JSON.parse(read(`${name}.value.json`)))
+    })
   }
 
   for (const name of names.filter((name) => name.endsWith("-written"))) {
-    it.effect(`L3 ${name} is written as it always was`, () =>
-      Effect.gen(function* () {
-        const text = read(`${name}.wire.json`)
-        const definition = yield* Plan.codec.decodeJson(text)
-        const version = Number(/^plan-v(\d+)/u.exec(name)?.[1])
-        const written = yield* Plan.codec.encodeJson(definition, { version, indent: 2 })
-        assert.strictEqual(written, JSON.stringify(JSON.parse(text), undefined, 2))
-      })
-    )
+    test(`L3 ${name} is written as it always was`, function* () {
+      const text = read(`${name}.wire.json`)
+      const definition = yield* Plan.codec.decodeJson(text)
+      const version = Number(/^plan-v(\d+)/u.exec(name)?.[1])
+      const written = yield* Plan.codec.encodeJson(definition, { version, indent: 2 })
+      assert.strictEqual(written, JSON.stringify(JSON.parse(text), undefined, 2))
+    })
   }
 })

@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Context, Effect, Schema } from "effect"
 import type { LanguageModel } from "effect/ai"
 import type * as planCodec from "#src/plan/internal/planCodec.ts"
@@ -6,6 +6,7 @@ import { Agent, type PayloadError } from "effect-emissary"
 import { Plan, Step, When, type PlanInvalid } from "effect-emissary/plan"
 
 import { native, plan, step } from "./wires.ts"
+import { test } from "../test.ts"
 
 const fetchIt = Step.target("fetch", ({ task }) => Effect.succeed(`found ${task}`))
 const searcher = Agent.make("searcher", {})
@@ -35,270 +36,238 @@ const entriesOf = (wire: unknown, registry?: Plan.Registry) =>
   )
 
 describe("registries of plans", () => {
-  it.effect("PLAN-4 L1 everything that is missing is reported at once, with the known names and the closest one", () =>
-    Effect.gen(function* () {
-      const wire = plan(
-        step({ target: { kind: "callable", name: "fetsh" }, routes: ["b"], output: "Hitz", input: "int" }),
-        step({ name: "b", target: { kind: "agent", name: "r" } }),
-        step({ name: "c", target: { kind: "mystery", name: "m" } }),
-        step({ name: "d", target: { name: "n" } })
-      )
-      const error = yield* lacks(wire, { targets: { fetch: fetchIt, searcher }, schemas: { Hits } })
-      assert.deepStrictEqual(
-        error.problems.map(({ code, index, slot, step, suggestion }) => [code, step, index, slot, suggestion]),
-        [
-          ["MissingEntry", "s", 0, "target", "fetch"],
-          ["MissingEntry", "s", 0, "input", undefined],
-          ["MissingEntry", "s", 0, "output", "Hits"],
-          ["MissingEntry", "b", 1, "target", undefined],
-          ["MissingEntry", "c", 2, "target", undefined],
-          ["MissingEntry", "d", 3, "target", undefined],
-          ["MissingEntry", "s", 0, "routes[0]", undefined]
-        ]
-      )
-      assert.deepStrictEqual(error.problems[0]?.known, ["fetch", "searcher"])
-      for (const text of ["fetsh", "agent", "mystery", "type:Hitz", "type:int", "routes:s:b", "output", `"fetch"`]) {
-        assert.include(error.message, text)
-      }
-    })
-  )
+  test("PLAN-4 L1 everything that is missing is reported at once, with the known names and the closest one", function* () {
+    const wire = plan(
+      step({ target: { kind: "callable", name: "fetsh" }, routes: ["b"], output: "Hitz", input: "int" }),
+      step({ name: "b", target: { kind: "agent", name: "r" } }),
+      step({ name: "c", target: { kind: "mystery", name: "m" } }),
+      step({ name: "d", target: { name: "n" } })
+    )
+    const error = yield* lacks(wire, { targets: { fetch: fetchIt, searcher }, schemas: { Hits } })
+    assert.deepStrictEqual(
+      error.problems.map(({ code, index, slot, step, suggestion }) => [code, step, index, slot, suggestion]),
+      [
+        ["MissingEntry", "s", 0, "target", "fetch"],
+        ["MissingEntry", "s", 0, "input", undefined],
+        ["MissingEntry", "s", 0, "output", "Hits"],
+        ["MissingEntry", "b", 1, "target", undefined],
+        ["MissingEntry", "c", 2, "target", undefined],
+        ["MissingEntry", "d", 3, "target", undefined],
+        ["MissingEntry", "s", 0, "routes[0]", undefined]
+      ]
+    )
+    assert.deepStrictEqual(error.problems[0]?.known, ["fetch", "searcher"])
+    for (const text of ["fetsh", "agent", "mystery", "type:Hitz", "type:int", "routes:s:b", "output", `"fetch"`]) {
+      assert.include(error.message, text)
+    }
+  })
 
-  it.effect("PLAN-4 tools need no entry, and ignore one", () =>
-    Effect.gen(function* () {
-      const made = yield* Plan.decode(plan(step({ target: { kind: "tool", name: "fetch" } })), {
-        targets: { fetch: fetchIt }
-      })
-      assert.deepStrictEqual(made.definition.steps[0]?.target, { kind: "tool", name: "fetch" })
-      assert.strictEqual(made.live.steps[0]?.target._tag, "Tool")
-      yield* Plan.decode(plan(step()))
-      yield* Plan.decode(JSON.stringify(plan(step())))
+  test("PLAN-4 tools need no entry, and ignore one", function* () {
+    const made = yield* Plan.decode(plan(step({ target: { kind: "tool", name: "fetch" } })), {
+      targets: { fetch: fetchIt }
     })
-  )
+    assert.deepStrictEqual(made.definition.steps[0]?.target, { kind: "tool", name: "fetch" })
+    assert.strictEqual(made.live.steps[0]?.target._tag, "Tool")
+    yield* Plan.decode(plan(step()))
+    yield* Plan.decode(JSON.stringify(plan(step())))
+  })
 
-  it.effect("PLAN-4 a name that is bound to another kind is reported; an unknown kind takes any entry", () =>
-    Effect.gen(function* () {
-      const targets = { fetch: fetchIt, searcher }
-      const at = (kind: string, name: string) => plan(step({ target: { kind, name } }))
-      assert.deepStrictEqual(yield* entriesOf(at("callable", "searcher"), { targets }), [
-        "WrongEntry searcher at step 0, target"
+  test("PLAN-4 a name that is bound to another kind is reported; an unknown kind takes any entry", function* () {
+    const targets = { fetch: fetchIt, searcher }
+    const at = (kind: string, name: string) => plan(step({ target: { kind, name } }))
+    assert.deepStrictEqual(yield* entriesOf(at("callable", "searcher"), { targets }), [
+      "WrongEntry searcher at step 0, target"
+    ])
+    assert.deepStrictEqual(yield* entriesOf(at("agent", "fetch"), { targets }), ["WrongEntry fetch at step 0, target"])
+    for (const [name, kind] of [
+      ["fetch", "function"],
+      ["searcher", "agent"]
+    ] as const) {
+      const made = yield* Plan.decode(at("unknown", name), { targets })
+      assert.deepStrictEqual(made.definition.steps[0]?.target, { kind, name })
+    }
+    assert.deepStrictEqual((yield* Plan.codec.decode(at("unknown", "searcher"))).steps[0]?.target, {
+      kind: "function",
+      name: "searcher"
+    })
+  })
+
+  test("PLAN-4 an agent's key is an entry, and what it requires is required by the plan", function* () {
+    class Support extends Agent.Service<Support>()("support", {}) {}
+    const made = yield* Plan.decode(plan(step({ target: { kind: "agent", name: "helper" } })), {
+      targets: { helper: Support }
+    })
+    const typed: Plan.Plan<Schema.Json, Support> = made
+    const target = typed.live.steps[0]?.target
+    assert(target?._tag === "Agent")
+    assert.strictEqual(target.name, "helper")
+  })
+
+  test("PLAN-4 what functions and predicates require is required by the plan", function* () {
+    class Tenant extends Context.Service<Tenant, string>()("test/Tenant") {}
+    class Clock extends Context.Service<Clock, string>()("test/Clock") {}
+    class Flag extends Context.Service<Flag, boolean>()("test/Flag") {}
+    const decoded = Plan.decode(plan(step()), {
+      targets: {
+        a: Step.target("a", () => Effect.map(Tenant, (tenant) => tenant)),
+        b: Step.target("b", () => Effect.map(Clock, (clock) => clock)),
+        searcher
+      },
+      predicates: { never: When.never, no: () => false },
+      routes: { s: { x: () => Effect.map(Flag, (flag) => flag) } }
+    })
+    const typed: Effect.Effect<
+      Plan.Plan<Schema.Json, Tenant | Clock | Flag | LanguageModel.LanguageModel>,
+      PayloadError.PayloadError | PlanInvalid.PlanInvalid
+    > = decoded
+    // @ts-expect-error it does require them
+    const free: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = decoded
+    yield* free
+    yield* typed
+    const none: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = Plan.decode(plan(step()), {
+      targets: { fetch: fetchIt }
+    })
+    yield* none
+  })
+
+  test("PLAN-4 inherited members of a registry are no entries", function* () {
+    const targets = Object.create({ fetch: fetchIt })
+    const wire = plan(step({ target: { kind: "callable", name: "fetch" } }))
+    assert.deepStrictEqual(yield* entriesOf(wire, { targets }), ["MissingEntry fetch at step 0, target"])
+  })
+
+  test("PLAN-4 predicates: by key, by step and target, as data or as a function", function* () {
+    const predicate: planCodec.RegistryPredicate = When.payload.empty()
+    const ask = (made: Plan.Plan<Schema.Json, unknown>, payload: Schema.Json) => {
+      const live = made.live.predicates.get("routes:s:x")
+      return live === undefined ? Effect.die("missing") : live({ step: "s", payload, text: "" })
+    }
+    for (const registry of [
+      { predicates: { "routes:s:x": predicate } },
+      { routes: { s: { x: predicate } } },
+      { routes: { s: { x: ({ payload }: { readonly payload: Schema.Json }) => payload === "" } } },
+      { predicates: { "routes:s:x": (input: { readonly payload: unknown }) => Effect.succeed(input.payload === "") } }
+    ] as const) {
+      const made = yield* Plan.decode(routed, registry)
+      assert.strictEqual(yield* ask(made, ""), true)
+      assert.strictEqual(yield* ask(made, "x"), false)
+      assert.deepStrictEqual(made.definition.steps[0]?.routes, [
+        { to: "x", when: { _tag: "Custom", name: "routes:s:x" } }
       ])
-      assert.deepStrictEqual(yield* entriesOf(at("agent", "fetch"), { targets }), [
-        "WrongEntry fetch at step 0, target"
-      ])
-      for (const [name, kind] of [
-        ["fetch", "function"],
-        ["searcher", "agent"]
-      ] as const) {
-        const made = yield* Plan.decode(at("unknown", name), { targets })
-        assert.deepStrictEqual(made.definition.steps[0]?.target, { kind, name })
-      }
-      assert.deepStrictEqual((yield* Plan.codec.decode(at("unknown", "searcher"))).steps[0]?.target, {
-        kind: "function",
-        name: "searcher"
-      })
-    })
-  )
+      assert.deepStrictEqual(yield* Plan.encode(made, { version: 2 }), routed)
+    }
+  })
 
-  it.effect("PLAN-4 an agent's key is an entry, and what it requires is required by the plan", () =>
-    Effect.gen(function* () {
-      class Support extends Agent.Service<Support>()("support", {}) {}
-      const made = yield* Plan.decode(plan(step({ target: { kind: "agent", name: "helper" } })), {
-        targets: { helper: Support }
-      })
-      const typed: Plan.Plan<Schema.Json, Support> = made
-      const target = typed.live.steps[0]?.target
-      assert(target?._tag === "Agent")
-      assert.strictEqual(target.name, "helper")
-    })
-  )
+  test("PLAN-4 predicates that are there twice or cannot be used are reported", function* () {
+    const no = () => false
+    const at = "at step 0, routes[0]"
+    assert.deepStrictEqual(yield* entriesOf(routed, { predicates: { "routes:s:x": no }, routes: { s: { x: no } } }), [
+      `AmbiguousEntry routes:s:x ${at}`
+    ])
+    assert.deepStrictEqual(yield* entriesOf(routed, { routes: { s: { x: When.payload.matches("(?=a)") } } }), [
+      `UnusableEntry routes:s:x ${at}`
+    ])
+    assert.deepStrictEqual(yield* entriesOf(routed, { routes: { s: { x: When.custom("other") } } }), [
+      `UnusableEntry routes:s:x ${at}`
+    ])
+  })
 
-  it.effect("PLAN-4 what functions and predicates require is required by the plan", () =>
-    Effect.gen(function* () {
-      class Tenant extends Context.Service<Tenant, string>()("test/Tenant") {}
-      class Clock extends Context.Service<Clock, string>()("test/Clock") {}
-      class Flag extends Context.Service<Flag, boolean>()("test/Flag") {}
-      const decoded = Plan.decode(plan(step()), {
-        targets: {
-          a: Step.target("a", () => Effect.map(Tenant, (tenant) => tenant)),
-          b: Step.target("b", () => Effect.map(Clock, (clock) => clock)),
-          searcher
-        },
-        predicates: { never: When.never, no: () => false },
-        routes: { s: { x: () => Effect.map(Flag, (flag) => flag) } }
-      })
-      const typed: Effect.Effect<
-        Plan.Plan<Schema.Json, Tenant | Clock | Flag | LanguageModel.LanguageModel>,
-        PayloadError.PayloadError | PlanInvalid.PlanInvalid
-      > = decoded
-      // @ts-expect-error it does require them
-      const free: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = decoded
-      yield* free
-      yield* typed
-      const none: Effect.Effect<Plan.Plan<Schema.Json>, unknown> = Plan.decode(plan(step()), {
-        targets: { fetch: fetchIt }
-      })
-      yield* none
-    })
-  )
-
-  it.effect("PLAN-4 inherited members of a registry are no entries", () =>
-    Effect.gen(function* () {
-      const targets = Object.create({ fetch: fetchIt })
-      const wire = plan(step({ target: { kind: "callable", name: "fetch" } }))
-      assert.deepStrictEqual(yield* entriesOf(wire, { targets }), ["MissingEntry fetch at step 0, target"])
-    })
-  )
-
-  it.effect("PLAN-4 predicates: by key, by step and target, as data or as a function", () =>
-    Effect.gen(function* () {
-      const predicate: planCodec.RegistryPredicate = When.payload.empty()
-      const ask = (made: Plan.Plan<Schema.Json, unknown>, payload: Schema.Json) => {
-        const live = made.live.predicates.get("routes:s:x")
-        return live === undefined ? Effect.die("missing") : live({ step: "s", payload, text: "" })
-      }
-      for (const registry of [
-        { predicates: { "routes:s:x": predicate } },
-        { routes: { s: { x: predicate } } },
-        { routes: { s: { x: ({ payload }: { readonly payload: Schema.Json }) => payload === "" } } },
-        { predicates: { "routes:s:x": (input: { readonly payload: unknown }) => Effect.succeed(input.payload === "") } }
-      ] as const) {
-        const made = yield* Plan.decode(routed, registry)
-        assert.strictEqual(yield* ask(made, ""), true)
-        assert.strictEqual(yield* ask(made, "x"), false)
-        assert.deepStrictEqual(made.definition.steps[0]?.routes, [
-          { to: "x", when: { _tag: "Custom", name: "routes:s:x" } }
-        ])
-        assert.deepStrictEqual(yield* Plan.encode(made, { version: 2 }), routed)
-      }
-    })
-  )
-
-  it.effect("PLAN-4 predicates that are there twice or cannot be used are reported", () =>
-    Effect.gen(function* () {
-      const no = () => false
-      const at = "at step 0, routes[0]"
-      assert.deepStrictEqual(yield* entriesOf(routed, { predicates: { "routes:s:x": no }, routes: { s: { x: no } } }), [
-        `AmbiguousEntry routes:s:x ${at}`
-      ])
-      assert.deepStrictEqual(yield* entriesOf(routed, { routes: { s: { x: When.payload.matches("(?=a)") } } }), [
-        `UnusableEntry routes:s:x ${at}`
-      ])
-      assert.deepStrictEqual(yield* entriesOf(routed, { routes: { s: { x: When.custom("other") } } }), [
-        `UnusableEntry routes:s:x ${at}`
-      ])
-    })
-  )
-
-  it.effect("PLAN-4 custom conditions inside of others are looked up one by one", () =>
-    Effect.gen(function* () {
-      const when = {
-        kind: "and",
-        conditions: [
-          { kind: "custom", name: "vip" },
-          { kind: "not", condition: { kind: "custom", name: "late" } }
-        ]
-      }
-      const wire = native(step({ routes: [{ to: "x", when }] }), step({ name: "x" }))
-      assert.deepStrictEqual(yield* entriesOf(wire, { predicates: { vip: () => true } }), [
-        "MissingEntry late at step 0, routes[0]"
-      ])
-      const made = yield* Plan.decode(wire, { predicates: { vip: () => true, late: When.never } })
-      assert.deepStrictEqual([...made.live.predicates.keys()], ["vip", "late"])
-    })
-  )
+  test("PLAN-4 custom conditions inside of others are looked up one by one", function* () {
+    const when = {
+      kind: "and",
+      conditions: [
+        { kind: "custom", name: "vip" },
+        { kind: "not", condition: { kind: "custom", name: "late" } }
+      ]
+    }
+    const wire = native(step({ routes: [{ to: "x", when }] }), step({ name: "x" }))
+    assert.deepStrictEqual(yield* entriesOf(wire, { predicates: { vip: () => true } }), [
+      "MissingEntry late at step 0, routes[0]"
+    ])
+    const made = yield* Plan.decode(wire, { predicates: { vip: () => true, late: When.never } })
+    assert.deepStrictEqual([...made.live.predicates.keys()], ["vip", "late"])
+  })
 })
 
 describe("schemas of plans", () => {
-  it.effect("PLAN-4 version 2 names schemas; the plan then carries them, and version 3 needs no registry", () =>
-    Effect.gen(function* () {
-      const wire = plan(step({ output: "Hits" }))
-      const made = yield* Plan.decode(wire, { schemas: { Hits } })
-      assert.deepStrictEqual(made.definition.steps[0]?.output, { name: "Hits", json: hits })
-      assert.deepStrictEqual(yield* Plan.encode(made, { version: 2 }), wire)
-      const carried = yield* Plan.encode(made)
-      const again = yield* Plan.decode(carried)
-      assert.deepStrictEqual(again.definition, made.definition)
-      assert.strictEqual(again.digest, made.digest)
-      for (const plan of [made, again]) {
-        const schema = plan.live.steps[0]?.output
-        assert(schema !== undefined)
-        const decode = Schema.decodeUnknownEffect(schema)
-        assert.deepStrictEqual(yield* decode({ items: ["a"] }), { items: ["a"] })
-        yield* Effect.flip(decode({ items: [1] }))
-      }
-    })
-  )
+  test("PLAN-4 version 2 names schemas; the plan then carries them, and version 3 needs no registry", function* () {
+    const wire = plan(step({ output: "Hits" }))
+    const made = yield* Plan.decode(wire, { schemas: { Hits } })
+    assert.deepStrictEqual(made.definition.steps[0]?.output, { name: "Hits", json: hits })
+    assert.deepStrictEqual(yield* Plan.encode(made, { version: 2 }), wire)
+    const carried = yield* Plan.encode(made)
+    const again = yield* Plan.decode(carried)
+    assert.deepStrictEqual(again.definition, made.definition)
+    assert.strictEqual(again.digest, made.digest)
+    for (const plan of [made, again]) {
+      const schema = plan.live.steps[0]?.output
+      assert(schema !== undefined)
+      const decode = Schema.decodeUnknownEffect(schema)
+      assert.deepStrictEqual(yield* decode({ items: ["a"] }), { items: ["a"] })
+      yield* Effect.flip(decode({ items: [1] }))
+    }
+  })
 
-  it.effect("PLAN-4 a schema of the same name is used only if it is equal", () =>
-    Effect.gen(function* () {
-      const Same = Schema.Struct({ items: Schema.Array(Schema.String) })
-      const Other = Schema.Struct({ items: Schema.Array(Schema.Int) })
-      const wire = native(step({ output: { name: "Hits", schema: hits } }))
-      yield* Plan.decode(wire, { schemas: { Hits: Same } })
-      assert.deepStrictEqual(yield* entriesOf(wire, { schemas: { Hits: Other } }), [
-        "DifferentSchema Hits at step 0, output"
-      ])
-      assert.deepStrictEqual(yield* entriesOf({ ...native(step()), output: { name: "Hits" } }), [
-        "MissingEntry Hits at output"
-      ])
-    })
-  )
+  test("PLAN-4 a schema of the same name is used only if it is equal", function* () {
+    const Same = Schema.Struct({ items: Schema.Array(Schema.String) })
+    const Other = Schema.Struct({ items: Schema.Array(Schema.Int) })
+    const wire = native(step({ output: { name: "Hits", schema: hits } }))
+    yield* Plan.decode(wire, { schemas: { Hits: Same } })
+    assert.deepStrictEqual(yield* entriesOf(wire, { schemas: { Hits: Other } }), [
+      "DifferentSchema Hits at step 0, output"
+    ])
+    assert.deepStrictEqual(yield* entriesOf({ ...native(step()), output: { name: "Hits" } }), [
+      "MissingEntry Hits at output"
+    ])
+  })
 
-  it.effect("PLAN-4 a schema that has no JSON Schema is reported", () =>
-    Effect.gen(function* () {
-      const schemas = { Hits: Schema.instanceOf(AbortController) }
-      assert.deepStrictEqual(yield* entriesOf(plan(step({ output: "Hits" })), { schemas }), [
-        "UnusableEntry Hits at step 0, output"
-      ])
-    })
-  )
+  test("PLAN-4 a schema that has no JSON Schema is reported", function* () {
+    const schemas = { Hits: Schema.instanceOf(AbortController) }
+    assert.deepStrictEqual(yield* entriesOf(plan(step({ output: "Hits" })), { schemas }), [
+      "UnusableEntry Hits at step 0, output"
+    ])
+  })
 
-  it.effect("PLAN-4 str and Any need an entry, and mean no schema if the entry accepts everything", () =>
-    Effect.gen(function* () {
-      const wire = plan(step({ output: "str" }))
-      assert.deepStrictEqual(yield* entriesOf(wire), ["MissingEntry str at step 0, output"])
-      const made = yield* Plan.decode(wire, { schemas: { str: Schema.String } })
-      assert.isUndefined(made.definition.steps[0]?.output)
-      const strict = yield* Plan.decode(wire, { schemas: { str: Schema.NonEmptyString } })
-      assert.strictEqual(strict.definition.steps[0]?.output?.name, "str")
-    })
-  )
+  test("PLAN-4 str and Any need an entry, and mean no schema if the entry accepts everything", function* () {
+    const wire = plan(step({ output: "str" }))
+    assert.deepStrictEqual(yield* entriesOf(wire), ["MissingEntry str at step 0, output"])
+    const made = yield* Plan.decode(wire, { schemas: { str: Schema.String } })
+    assert.isUndefined(made.definition.steps[0]?.output)
+    const strict = yield* Plan.decode(wire, { schemas: { str: Schema.NonEmptyString } })
+    assert.strictEqual(strict.definition.steps[0]?.output?.name, "str")
+  })
 
-  it.effect("L3 what was decoded with a registry is what was encoded", () =>
-    Effect.gen(function* () {
-      const wire = {
-        version: 3,
-        name: "research",
-        description: "Finds things",
-        max_iterations: 7,
-        output: { schema: { type: "string" } },
-        steps: [
-          {
-            name: "fetch",
-            target: { kind: "function", name: "fetch" },
-            task: { kind: "from_start" },
-            context: [{ kind: "from_memory", name: "searcher" }],
-            writes: "hits",
-            output: { name: "Hits", schema: hits },
-            routes: [{ to: "write", when: { kind: "empty", path: ["items"] } }],
-            timeout: 1000,
-            retry: { times: 2, delay: 10, factor: 2, max_delay: 100 }
-          },
-          { name: "write", target: { kind: "agent", name: "searcher" }, task: { kind: "from_prev" } }
-        ]
-      }
-      const made = yield* Plan.decode(wire, { targets: { fetch: fetchIt, searcher } })
-      assert.deepStrictEqual(yield* Plan.encode(made), wire)
-      assert.strictEqual(yield* Plan.codec.encodeJson(made.definition), JSON.stringify(wire))
-    })
-  )
+  test("L3 what was decoded with a registry is what was encoded", function* () {
+    const wire = {
+      version: 3,
+      name: "research",
+      description: "Finds things",
+      max_iterations: 7,
+      output: { schema: { type: "string" } },
+      steps: [
+        {
+          name: "fetch",
+          target: { kind: "function", name: "fetch" },
+          task: { kind: "from_start" },
+          context: [{ kind: "from_memory", name: "searcher" }],
+          writes: "hits",
+          output: { name: "Hits", schema: hits },
+          routes: [{ to: "write", when: { kind: "empty", path: ["items"] } }],
+          timeout: 1000,
+          retry: { times: 2, delay: 10, factor: 2, max_delay: 100 }
+        },
+        { name: "write", target: { kind: "agent", name: "searcher" }, task: { kind: "from_prev" } }
+      ]
+    }
+    const made = yield* Plan.decode(wire, { targets: { fetch: fetchIt, searcher } })
+    assert.deepStrictEqual(yield* Plan.encode(made), wire)
+    assert.strictEqual(yield* Plan.codec.encodeJson(made.definition), JSON.stringify(wire))
+  })
 
-  it.effect("PLAN-2 the structure is checked after the names, and all problems are reported", () =>
-    Effect.gen(function* () {
-      const wire = plan(step({ task: { kind: "from_step", name: "gone" } }), step())
-      const error = yield* Effect.flip(Plan.decode(wire))
-      assert(error._tag === "PlanInvalid", error.message)
-      assert.isAbove(error.problems.length, 1)
-    })
-  )
+  test("PLAN-2 the structure is checked after the names, and all problems are reported", function* () {
+    const wire = plan(step({ task: { kind: "from_step", name: "gone" } }), step())
+    const error = yield* Effect.flip(Plan.decode(wire))
+    assert(error._tag === "PlanInvalid", error.message)
+    assert.isAbove(error.problems.length, 1)
+  })
 })

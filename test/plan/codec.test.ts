@@ -6,6 +6,7 @@ import { definition, names, Seed } from "./codec-definitions.ts"
 import * as definitions from "./definitions.ts"
 import { native, plan, step } from "./wires.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../test.ts"
 
 type Definition = PlanDefinition.PlanDefinition
 
@@ -34,301 +35,268 @@ const withStep = (rest: Partial<PlanDefinition.StepDefinition>): Definition =>
   definitions.plan(definitions.step("a", rest))
 
 describe("plan wire, versions 1 and 2", () => {
-  it.effect("PLAN-4 keys are written in the order and with the omissions of LazyBridge", () =>
-    Effect.gen(function* () {
-      const full = plan(
-        {
-          after_branches: "s3",
-          routes: ["s2", "s3"],
-          input: "Other",
-          output: "Hits",
-          writes: "w",
-          context: [{ kind: "from_prev" }, { value: "lit", kind: "literal" }],
-          parallel: false,
-          task: { kind: "from_start" },
-          target: { name: "s1", kind: "callable" },
-          name: "s1"
-        },
-        step({ routes_by: "severity", context: { kind: "from_step", name: "s1" }, extra: 1 })
-      )
-      const two = yield* Effect.flatMap(read(full), (definition) => Plan.codec.encodeJson(definition, { version: 2 }))
-      const first =
-        `{"name":"s1","target":{"kind":"callable","name":"s1"},"task":{"kind":"from_start"},"parallel":false,` +
-        `"context":[{"kind":"from_prev"},{"kind":"literal","value":"lit"}],"writes":"w"`
-      const routes = `,"routes":["s2","s3"],"after_branches":"s3"}`
-      const second =
-        `{"name":"s","target":{"kind":"tool","name":"t"},"task":{"kind":"from_prev"},"parallel":false,` +
-        `"context":{"kind":"from_step","name":"s1"},"routes_by":"severity"}`
-      assert.strictEqual(
-        two,
-        `{"version":2,"max_iterations":100,"steps":[${first},"output":"Hits","input":"Other"${routes},${second}]}`
-      )
-      const one = yield* Effect.flatMap(read(full), (definition) =>
-        Plan.codec.encodeJson(definition, { version: 1, allowLoss: ["/steps/*/input", "/steps/*/output"] })
-      )
-      assert.strictEqual(one, `{"version":1,"max_iterations":100,"steps":[${first}${routes},${second}]}`)
-    })
-  )
-
-  it.effect("PLAN-4 absent, null and empty are kept apart where LazyBridge keeps them apart", () =>
-    Effect.gen(function* () {
-      const read = (rest: { readonly [key: string]: Schema.Json }) =>
-        Effect.map(written(plan(step(rest)), 2), ({ steps }) => (Array.isArray(steps) ? steps[0] : undefined))
-      const prev = { kind: "from_prev" }
-      assert.deepStrictEqual(yield* read({ task: null }), step())
-      assert.deepStrictEqual(yield* read({ context: null }), step({ context: prev }))
-      assert.deepStrictEqual(yield* read({ context: [] }), step({ context: [] }))
-      assert.deepStrictEqual(yield* read({ context: [null] }), step({ context: [prev] }))
-      assert.deepStrictEqual(yield* read({ writes: "" }), step())
-      assert.deepStrictEqual(yield* read({ writes: null, routes_by: null, after_branches: null }), step())
-      assert.deepStrictEqual(
-        yield* read({ routes_by: "", after_branches: "" }),
-        step({ routes_by: "", after_branches: "" })
-      )
-      assert.deepStrictEqual(yield* read({ routes: [] }), step({ routes: [] }))
-      assert.deepStrictEqual(yield* read({ output: "str", input: "Any" }), step())
-      assert.deepStrictEqual(yield* read({ output: "Any", input: "str" }), step({ output: "Any", input: "str" }))
-      assert.deepStrictEqual(yield* read({ name: null }), step({ name: "t" }))
-      for (const value of [0, "", [], {}, null, false]) {
-        assert.deepStrictEqual(yield* read({ parallel: value }), step())
-      }
-      for (const value of [1, "no", [0], { a: null }, true]) {
-        assert.deepStrictEqual(yield* read({ parallel: value }), step({ parallel: true }))
-      }
-      const { name: _, ...unnamed } = step()
-      assert.deepStrictEqual(yield* written(plan(unnamed), 2), plan(step({ name: "t" })))
-      assert.deepStrictEqual(yield* written({}, 2), plan())
-      assert.deepStrictEqual(yield* written({ steps: [], extra: 1 }, 2), plan())
-    })
-  )
-
-  it.effect("PLAN-4 a missing version is 2, an unknown one is refused", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* written({ steps: [step()] }, 2), plan(step()))
-      for (const version of [0, 4, 99, "2", null, [2]]) {
-        const error = yield* Effect.flip(read({ version, steps: [] }))
-        assert.strictEqual(error.reason._tag, "UnsupportedVersion")
-        assert(error.reason._tag === "UnsupportedVersion")
-        assert.deepStrictEqual(error.reason.supported, [1, 2, 3])
-      }
-      const text = yield* Effect.flip(Plan.codec.decodeJson(`{"version":99,"steps":[]}`))
-      assert.strictEqual(text.reason._tag, "UnsupportedVersion")
-    })
-  )
-
-  it.effect("PLAN-4 L3 two routes with one key of their predicates are refused when written as when read", () =>
-    Effect.gen(function* () {
-      const route = (name: string, to: string) => ({
-        name,
-        target: { kind: "tool" as const, name: "t" },
-        task: Reference.fromPrev,
+  test("PLAN-4 keys are written in the order and with the omissions of LazyBridge", function* () {
+    const full = plan(
+      {
+        after_branches: "s3",
+        routes: ["s2", "s3"],
+        input: "Other",
+        output: "Hits",
+        writes: "w",
+        context: [{ kind: "from_prev" }, { value: "lit", kind: "literal" }],
         parallel: false,
-        routes: [{ to, when: When.custom(`routes:${name}:${to}`) }]
-      })
-      const definition = { name: "plan", maxIterations: 100, steps: [route("a", "b:c"), route("a:b", "c")] }
-      for (const version of [1, 2]) {
-        const error = yield* Effect.flip(Plan.codec.encode(definition, { version }))
-        assert(error._tag === "PayloadError")
-        assert.include(error.message, "/steps/1/routes/0")
+        task: { kind: "from_start" },
+        target: { name: "s1", kind: "callable" },
+        name: "s1"
+      },
+      step({ routes_by: "severity", context: { kind: "from_step", name: "s1" }, extra: 1 })
+    )
+    const two = yield* Effect.flatMap(read(full), (definition) => Plan.codec.encodeJson(definition, { version: 2 }))
+    const first =
+      `{"name":"s1","target":{"kind":"callable","name":"s1"},"task":{"kind":"from_start"},"parallel":false,` +
+      `"context":[{"kind":"from_prev"},{"kind":"literal","value":"lit"}],"writes":"w"`
+    const routes = `,"routes":["s2","s3"],"after_branches":"s3"}`
+    const second =
+      `{"name":"s","target":{"kind":"tool","name":"t"},"task":{"kind":"from_prev"},"parallel":false,` +
+      `"context":{"kind":"from_step","name":"s1"},"routes_by":"severity"}`
+    assert.strictEqual(
+      two,
+      `{"version":2,"max_iterations":100,"steps":[${first},"output":"Hits","input":"Other"${routes},${second}]}`
+    )
+    const one = yield* Effect.flatMap(read(full), (definition) =>
+      Plan.codec.encodeJson(definition, { version: 1, allowLoss: ["/steps/*/input", "/steps/*/output"] })
+    )
+    assert.strictEqual(one, `{"version":1,"max_iterations":100,"steps":[${first}${routes},${second}]}`)
+  })
+
+  test("PLAN-4 absent, null and empty are kept apart where LazyBridge keeps them apart", function* () {
+    const read = (rest: { readonly [key: string]: Schema.Json }) =>
+      Effect.map(written(plan(step(rest)), 2), ({ steps }) => (Array.isArray(steps) ? steps[0] : undefined))
+    const prev = { kind: "from_prev" }
+    assert.deepStrictEqual(yield* read({ task: null }), step())
+    assert.deepStrictEqual(yield* read({ context: null }), step({ context: prev }))
+    assert.deepStrictEqual(yield* read({ context: [] }), step({ context: [] }))
+    assert.deepStrictEqual(yield* read({ context: [null] }), step({ context: [prev] }))
+    assert.deepStrictEqual(yield* read({ writes: "" }), step())
+    assert.deepStrictEqual(yield* read({ writes: null, routes_by: null, after_branches: null }), step())
+    assert.deepStrictEqual(
+      yield* read({ routes_by: "", after_branches: "" }),
+      step({ routes_by: "", after_branches: "" })
+    )
+    assert.deepStrictEqual(yield* read({ routes: [] }), step({ routes: [] }))
+    assert.deepStrictEqual(yield* read({ output: "str", input: "Any" }), step())
+    assert.deepStrictEqual(yield* read({ output: "Any", input: "str" }), step({ output: "Any", input: "str" }))
+    assert.deepStrictEqual(yield* read({ name: null }), step({ name: "t" }))
+    for (const value of [0, "", [], {}, null, false]) {
+      assert.deepStrictEqual(yield* read({ parallel: value }), step())
+    }
+    for (const value of [1, "no", [0], { a: null }, true]) {
+      assert.deepStrictEqual(yield* read({ parallel: value }), step({ parallel: true }))
+    }
+    const { name: _, ...unnamed } = step()
+    assert.deepStrictEqual(yield* written(plan(unnamed), 2), plan(step({ name: "t" })))
+    assert.deepStrictEqual(yield* written({}, 2), plan())
+    assert.deepStrictEqual(yield* written({ steps: [], extra: 1 }, 2), plan())
+  })
+
+  test("PLAN-4 a missing version is 2, an unknown one is refused", function* () {
+    assert.deepStrictEqual(yield* written({ steps: [step()] }, 2), plan(step()))
+    for (const version of [0, 4, 99, "2", null, [2]]) {
+      const error = yield* Effect.flip(read({ version, steps: [] }))
+      assert.strictEqual(error.reason._tag, "UnsupportedVersion")
+      assert(error.reason._tag === "UnsupportedVersion")
+      assert.deepStrictEqual(error.reason.supported, [1, 2, 3])
+    }
+    const text = yield* Effect.flip(Plan.codec.decodeJson(`{"version":99,"steps":[]}`))
+    assert.strictEqual(text.reason._tag, "UnsupportedVersion")
+  })
+
+  test("PLAN-4 L3 two routes with one key of their predicates are refused when written as when read", function* () {
+    const route = (name: string, to: string) => ({
+      name,
+      target: { kind: "tool" as const, name: "t" },
+      task: Reference.fromPrev,
+      parallel: false,
+      routes: [{ to, when: When.custom(`routes:${name}:${to}`) }]
+    })
+    const definition = { name: "plan", maxIterations: 100, steps: [route("a", "b:c"), route("a:b", "c")] }
+    for (const version of [1, 2]) {
+      const error = yield* Effect.flip(Plan.codec.encode(definition, { version }))
+      assert(error._tag === "PayloadError")
+      assert.include(error.message, "/steps/1/routes/0")
+    }
+  })
+
+  test("PLAN-4 routes keep the order they are read in; each target once", function* () {
+    const definition = yield* read(plan(step({ routes: ["b", "a", "b", "c"] })))
+    assert.deepStrictEqual(
+      definition.steps[0]?.routes,
+      ["b", "a", "c"].map((to) => ({ to, when: { _tag: "Custom", name: `routes:s:${to}` } }))
+    )
+    assert.deepStrictEqual(yield* lossesOf(definition, 2), [
+      { path: "/steps/0/routes", what: `the order of the routes of "s" (written sorted by name)` }
+    ])
+    const allowed = yield* Plan.codec.encode(definition, { version: 2, allowLoss: ["/steps/*/routes"] })
+    assert.deepStrictEqual(allowed, plan(step({ routes: ["a", "b", "c"] })))
+  })
+
+  test("PLAN-4 routes are sorted by code point, not by UTF-16 unit", function* () {
+    const sorted = ["\uFF21", "\u{20000}"]
+    assert.deepStrictEqual(sorted.toSorted(), [...sorted].reverse())
+    const wire = plan(step({ routes: sorted }))
+    assert.deepStrictEqual(yield* written(wire, 2), wire)
+  })
+
+  test("PLAN-4 every problem of the wire is reported at once, with its path and the step", function* () {
+    const wire = {
+      max_iterations: null,
+      steps: [
+        { name: "no target" },
+        step({ task: "from_prev" }),
+        step({ task: { name: "x" } }),
+        step({ task: { kind: "from_memory", name: "x" } }),
+        step({ task: { kind: "literal", value: 42 } }),
+        step({ context: [{ kind: "from_step" }, 7], writes: 1, routes: null }),
+        step({ routes: ["a", 5], output: [], name: 5 }),
+        7,
+        step({ target: { kind: "agent" }, routes_by: {}, after_branches: 1 })
+      ]
+    }
+    const issues = yield* refused(wire)
+    assert.deepStrictEqual(
+      issues.map(({ path }) => path),
+      [
+        "/max_iterations",
+        "/steps/0/target",
+        "/steps/1/task",
+        "/steps/2/task",
+        "/steps/3/task",
+        "/steps/4/task",
+        "/steps/5/context/0",
+        "/steps/5/context/1",
+        "/steps/5/writes",
+        "/steps/5/routes",
+        "/steps/6/name",
+        "/steps/6/output",
+        "/steps/6/routes/1",
+        "/steps/7",
+        "/steps/8/target/name",
+        "/steps/8/routes_by",
+        "/steps/8/after_branches"
+      ]
+    )
+    assert.match(issues[4]?.expected ?? "", /"from_memory"/u)
+    assert.deepStrictEqual(yield* pathsOf({ steps: null }), ["/steps"])
+    assert.deepStrictEqual(yield* pathsOf({ steps: {} }), ["/steps"])
+  })
+
+  test("PLAN-4 names that references hold follow S18.7, also at the end", function* () {
+    for (const kind of ["from_step", "from_parallel", "from_parallel_all"]) {
+      for (const name of ["a", "_", "9-a", "é", "名", "a_-"]) yield* read(plan(step({ task: { kind, name } })))
+      for (const name of ["", "a\n", "a b", "a.b", "-a", "../x", "a;rm", "<lambda>", "a\u0000", null, 5, [], {}]) {
+        const issues = yield* refused(plan(step({ task: { kind, name } })))
+        const path = typeof name === "string" ? "/steps/0/task/name" : "/steps/0/task"
+        assert.deepStrictEqual(pluck(issues, "path"), [path])
+        assert.include(issues[0]?.expected ?? "", kind)
       }
-    })
-  )
+    }
+  })
 
-  it.effect("PLAN-4 routes keep the order they are read in; each target once", () =>
-    Effect.gen(function* () {
-      const definition = yield* read(plan(step({ routes: ["b", "a", "b", "c"] })))
-      assert.deepStrictEqual(
-        definition.steps[0]?.routes,
-        ["b", "a", "c"].map((to) => ({ to, when: { _tag: "Custom", name: `routes:s:${to}` } }))
-      )
-      assert.deepStrictEqual(yield* lossesOf(definition, 2), [
-        { path: "/steps/0/routes", what: `the order of the routes of "s" (written sorted by name)` }
-      ])
-      const allowed = yield* Plan.codec.encode(definition, { version: 2, allowLoss: ["/steps/*/routes"] })
-      assert.deepStrictEqual(allowed, plan(step({ routes: ["a", "b", "c"] })))
-    })
-  )
+  test("PLAN-4 step names are any text without control characters up to 200 characters", function* () {
+    for (const name of ["../../etc passwd", "step one", "a:b", "", "x".repeat(200)]) {
+      assert.strictEqual((yield* read(plan(step({ name })))).steps[0]?.name, name)
+    }
+    for (const name of ["a\n", "a\u0000", "\u007F", "x".repeat(201), "\uD800"]) {
+      assert.deepStrictEqual(yield* pathsOf(plan(step({ name }))), ["/steps/0/name"])
+    }
+  })
 
-  it.effect("PLAN-4 routes are sorted by code point, not by UTF-16 unit", () =>
-    Effect.gen(function* () {
-      const sorted = ["\uFF21", "\u{20000}"]
-      assert.deepStrictEqual(sorted.toSorted(), [...sorted].reverse())
-      const wire = plan(step({ routes: sorted }))
-      assert.deepStrictEqual(yield* written(wire, 2), wire)
-    })
-  )
+  test("PLAN-4 two routes with one predicate key are refused (Q06)", function* () {
+    const wire = plan(step({ name: "a:b", routes: ["c"] }), step({ name: "a", routes: ["b:c"] }))
+    const [issue, ...others] = yield* refused(wire)
+    assert.deepStrictEqual(others, [])
+    assert.strictEqual(issue?.path, "/steps/1/routes/0")
+    assert.include(issue?.found ?? "", "routes:a:b:c")
+  })
 
-  it.effect("PLAN-4 every problem of the wire is reported at once, with its path and the step", () =>
-    Effect.gen(function* () {
-      const wire = {
-        max_iterations: null,
-        steps: [
-          { name: "no target" },
-          step({ task: "from_prev" }),
-          step({ task: { name: "x" } }),
-          step({ task: { kind: "from_memory", name: "x" } }),
-          step({ task: { kind: "literal", value: 42 } }),
-          step({ context: [{ kind: "from_step" }, 7], writes: 1, routes: null }),
-          step({ routes: ["a", 5], output: [], name: 5 }),
-          7,
-          step({ target: { kind: "agent" }, routes_by: {}, after_branches: 1 })
-        ]
-      }
-      const issues = yield* refused(wire)
-      assert.deepStrictEqual(
-        issues.map(({ path }) => path),
-        [
-          "/max_iterations",
-          "/steps/0/target",
-          "/steps/1/task",
-          "/steps/2/task",
-          "/steps/3/task",
-          "/steps/4/task",
-          "/steps/5/context/0",
-          "/steps/5/context/1",
-          "/steps/5/writes",
-          "/steps/5/routes",
-          "/steps/6/name",
-          "/steps/6/output",
-          "/steps/6/routes/1",
-          "/steps/7",
-          "/steps/8/target/name",
-          "/steps/8/routes_by",
-          "/steps/8/after_branches"
-        ]
-      )
-      assert.match(issues[4]?.expected ?? "", /"from_memory"/u)
-      assert.deepStrictEqual(yield* pathsOf({ steps: null }), ["/steps"])
-      assert.deepStrictEqual(yield* pathsOf({ steps: {} }), ["/steps"])
-    })
-  )
-
-  it.effect("PLAN-4 names that references hold follow S18.7, also at the end", () =>
-    Effect.gen(function* () {
-      for (const kind of ["from_step", "from_parallel", "from_parallel_all"]) {
-        for (const name of ["a", "_", "9-a", "é", "名", "a_-"]) yield* read(plan(step({ task: { kind, name } })))
-        for (const name of ["", "a\n", "a b", "a.b", "-a", "../x", "a;rm", "<lambda>", "a\u0000", null, 5, [], {}]) {
-          const issues = yield* refused(plan(step({ task: { kind, name } })))
-          const path = typeof name === "string" ? "/steps/0/task/name" : "/steps/0/task"
-          assert.deepStrictEqual(pluck(issues, "path"), [path])
-          assert.include(issues[0]?.expected ?? "", kind)
-        }
-      }
-    })
-  )
-
-  it.effect("PLAN-4 step names are any text without control characters up to 200 characters", () =>
-    Effect.gen(function* () {
-      for (const name of ["../../etc passwd", "step one", "a:b", "", "x".repeat(200)]) {
-        assert.strictEqual((yield* read(plan(step({ name })))).steps[0]?.name, name)
-      }
-      for (const name of ["a\n", "a\u0000", "\u007F", "x".repeat(201), "\uD800"]) {
-        assert.deepStrictEqual(yield* pathsOf(plan(step({ name }))), ["/steps/0/name"])
-      }
-    })
-  )
-
-  it.effect("PLAN-4 two routes with one predicate key are refused (Q06)", () =>
-    Effect.gen(function* () {
-      const wire = plan(step({ name: "a:b", routes: ["c"] }), step({ name: "a", routes: ["b:c"] }))
-      const [issue, ...others] = yield* refused(wire)
-      assert.deepStrictEqual(others, [])
-      assert.strictEqual(issue?.path, "/steps/1/routes/0")
-      assert.include(issue?.found ?? "", "routes:a:b:c")
-    })
-  )
-
-  it.effect("L2 inherited names are no names of steps or targets", () =>
-    Effect.gen(function* () {
-      for (const [name, wire] of [
-        ["toString", plan(step({ name: "toString" }))],
-        ["valueOf", plan(step({ target: { kind: "callable", name: "valueOf" } }))],
-        ["constructor", plan(step({ output: "constructor" }))],
-        [
-          "hasOwnProperty",
-          native({ ...step(), routes: [{ to: "a", when: { kind: "custom", name: "hasOwnProperty" } }] })
-        ]
-      ] as const) {
-        const { reason } = yield* Effect.flip(read(wire))
-        assert(reason._tag === "ForbiddenKey", reason._tag)
-        assert.strictEqual(reason.key, name)
-      }
-    })
-  )
+  test("L2 inherited names are no names of steps or targets", function* () {
+    for (const [name, wire] of [
+      ["toString", plan(step({ name: "toString" }))],
+      ["valueOf", plan(step({ target: { kind: "callable", name: "valueOf" } }))],
+      ["constructor", plan(step({ output: "constructor" }))],
+      ["hasOwnProperty", native({ ...step(), routes: [{ to: "a", when: { kind: "custom", name: "hasOwnProperty" } }] })]
+    ] as const) {
+      const { reason } = yield* Effect.flip(read(wire))
+      assert(reason._tag === "ForbiddenKey", reason._tag)
+      assert.strictEqual(reason.key, name)
+    }
+  })
 })
 
 describe("plan wire, version 3", () => {
-  it.effect("PLAN-4 unknown fields are refused everywhere", () =>
-    Effect.gen(function* () {
-      const when = { kind: "equals", path: ["a"], value: 1 }
-      const good = native(
-        step({
-          routes: [{ to: "s", when: { kind: "not", condition: when } }],
-          output: { name: "Hits", schema: { type: "object" } },
-          retry: { times: 1 }
-        })
-      )
-      yield* read(good)
-      assert.deepStrictEqual(yield* pathsOf({ ...good, extra: 1 }), ["/extra"])
-      const bad: ReadonlyArray<readonly [string, { readonly [key: string]: Schema.Json }]> = [
-        ["/steps/0/extra", { extra: 1 }],
-        ["/steps/0/target/extra", { target: { kind: "tool", name: "t", extra: 1 } }],
-        ["/steps/0/task/extra", { task: { kind: "from_prev", extra: 1 } }],
-        ["/steps/0/output/extra", { output: { name: "a", extra: 1 } }],
-        ["/steps/0/retry/extra", { retry: { times: 1, extra: 1 } }],
-        ["/steps/0/routes/0/extra", { routes: [{ to: "a", when, extra: 1 }] }],
-        ["/steps/0/routes/0/when/extra", { routes: [{ to: "a", when: { ...when, extra: 1 } }] }]
-      ]
-      for (const [path, rest] of bad) assert.deepStrictEqual(yield* pathsOf(native(step(rest))), [path])
-    })
-  )
-
-  it.effect("PLAN-4 problems have a path", () =>
-    Effect.gen(function* () {
-      const route = (when: Schema.Json) => step({ routes: [{ to: "a", when }] })
-      const bad: ReadonlyArray<readonly [string, unknown]> = [
-        ["/steps/0/name", native(step({ name: "step one" }))],
-        ["/steps/0/name", native(step({ name: "a\n" }))],
-        ["/steps/0/task/name", native(step({ task: { kind: "from_step", name: "a b" } }))],
-        ["/steps/0/output", native(step({ output: {} }))],
-        ["/steps/0/output/schema", native(step({ output: { schema: { type: "strange" } } }))],
-        ["/steps/0/input/schema", native(step({ input: { schema: { type: "string", pattern: "(?=a)" } } }))],
-        ["/steps/0/routes/0/when", native(route({ kind: "matches", path: [], pattern: "(?=a)" }))],
-        ["/steps/0/timeout", native(step({ timeout: -1 }))],
-        ["/steps/0/retry/times", native(step({ retry: { times: 0.5 } }))],
-        ["/max_iterations", { ...native(), max_iterations: 1_000_001 }],
-        ["/max_iterations", { ...native(), max_iterations: -1 }],
-        ["/max_iterations", { ...native(), max_iterations: 0.5 }]
-      ]
-      for (const [path, wire] of bad) {
-        const paths = yield* pathsOf(wire)
-        assert.strictEqual(paths.length, 1, JSON.stringify(wire))
-        assert(paths[0]?.startsWith(path), `${paths[0]} is not in ${path}`)
-      }
-      yield* read({ ...native(), max_iterations: 0 })
-      yield* read({ ...native(), max_iterations: 1_000_000 })
-    })
-  )
-
-  it.effect("PLAN-4 a plan of version 2 with a name of its own kind is not written in version 3", () =>
-    Effect.gen(function* () {
-      const definition = yield* read(plan(step({ name: "step one" })))
-      const error = yield* Effect.flip(Plan.codec.encode(definition))
-      assert(error._tag === "PayloadError")
-      assert.deepStrictEqual(pluck(issuesOf(error), "path"), ["/steps/0/name"])
-    })
-  )
-
-  it.effect("L8 secret keys are refused, but for names of members and values to compare with", () =>
-    Effect.gen(function* () {
-      const json = { type: "object", properties: { password: { type: "string" } }, additionalProperties: false }
-      const definition = withStep({
-        output: { json },
-        routes: [{ to: "a", when: { _tag: "Equals", path: ["password"], value: { api_key: "x" } } }]
+  test("PLAN-4 unknown fields are refused everywhere", function* () {
+    const when = { kind: "equals", path: ["a"], value: 1 }
+    const good = native(
+      step({
+        routes: [{ to: "s", when: { kind: "not", condition: when } }],
+        output: { name: "Hits", schema: { type: "object" } },
+        retry: { times: 1 }
       })
-      assert.deepStrictEqual(yield* Effect.flatMap(Plan.codec.encode(definition), read), definition)
+    )
+    yield* read(good)
+    assert.deepStrictEqual(yield* pathsOf({ ...good, extra: 1 }), ["/extra"])
+    const bad: ReadonlyArray<readonly [string, { readonly [key: string]: Schema.Json }]> = [
+      ["/steps/0/extra", { extra: 1 }],
+      ["/steps/0/target/extra", { target: { kind: "tool", name: "t", extra: 1 } }],
+      ["/steps/0/task/extra", { task: { kind: "from_prev", extra: 1 } }],
+      ["/steps/0/output/extra", { output: { name: "a", extra: 1 } }],
+      ["/steps/0/retry/extra", { retry: { times: 1, extra: 1 } }],
+      ["/steps/0/routes/0/extra", { routes: [{ to: "a", when, extra: 1 }] }],
+      ["/steps/0/routes/0/when/extra", { routes: [{ to: "a", when: { ...when, extra: 1 } }] }]
+    ]
+    for (const [path, rest] of bad) assert.deepStrictEqual(yield* pathsOf(native(step(rest))), [path])
+  })
+
+  test("PLAN-4 problems have a path", function* () {
+    const route = (when: Schema.Json) => step({ routes: [{ to: "a", when }] })
+    const bad: ReadonlyArray<readonly [string, unknown]> = [
+      ["/steps/0/name", native(step({ name: "step one" }))],
+      ["/steps/0/name", native(step({ name: "a\n" }))],
+      ["/steps/0/task/name", native(step({ task: { kind: "from_step", name: "a b" } }))],
+      ["/steps/0/output", native(step({ output: {} }))],
+      ["/steps/0/output/schema", native(step({ output: { schema: { type: "strange" } } }))],
+      ["/steps/0/input/schema", native(step({ input: { schema: { type: "string", pattern: "(?=a)" } } }))],
+      ["/steps/0/routes/0/when", native(route({ kind: "matches", path: [], pattern: "(?=a)" }))],
+      ["/steps/0/timeout", native(step({ timeout: -1 }))],
+      ["/steps/0/retry/times", native(step({ retry: { times: 0.5 } }))],
+      ["/max_iterations", { ...native(), max_iterations: 1_000_001 }],
+      ["/max_iterations", { ...native(), max_iterations: -1 }],
+      ["/max_iterations", { ...native(), max_iterations: 0.5 }]
+    ]
+    for (const [path, wire] of bad) {
+      const paths = yield* pathsOf(wire)
+      assert.strictEqual(paths.length, 1, JSON.stringify(wire))
+      assert(paths[0]?.startsWith(path), `${paths[0]} is not in ${path}`)
+    }
+    yield* read({ ...native(), max_iterations: 0 })
+    yield* read({ ...native(), max_iterations: 1_000_000 })
+  })
+
+  test("PLAN-4 a plan of version 2 with a name of its own kind is not written in version 3", function* () {
+    const definition = yield* read(plan(step({ name: "step one" })))
+    const error = yield* Effect.flip(Plan.codec.encode(definition))
+    assert(error._tag === "PayloadError")
+    assert.deepStrictEqual(pluck(issuesOf(error), "path"), ["/steps/0/name"])
+  })
+
+  test("L8 secret keys are refused, but for names of members and values to compare with", function* () {
+    const json = { type: "object", properties: { password: { type: "string" } }, additionalProperties: false }
+    const definition = withStep({
+      output: { json },
+      routes: [{ to: "a", when: { _tag: "Equals", path: ["password"], value: { api_key: "x" } } }]
     })
-  )
+    assert.deepStrictEqual(yield* Effect.flatMap(Plan.codec.encode(definition), read), definition)
+  })
 })
 
 describe("losses of older versions", () => {
@@ -387,25 +355,23 @@ describe("losses of older versions", () => {
     ["a retry", withStep({ retry: { times: 0 } }), ["/steps/0/retry"], ["/steps/0/retry"]]
   ]
   for (const [name, definition, one, two] of cases) {
-    it.effect(`L3 ${name}`, () =>
-      Effect.gen(function* () {
-        for (const [version, expected] of [
-          [1, one],
-          [2, two]
-        ] as const) {
-          if (expected.length === 0) {
-            const wire = yield* Plan.codec.encode(definition, { version })
-            assert.deepStrictEqual(yield* read(wire), definition)
-            continue
-          }
-          const losses = yield* lossesOf(definition, version)
-          assert.deepStrictEqual(pluck(losses, "path"), expected, `version ${version}`)
-          const wire = yield* Plan.codec.encode(definition, { version, allowLoss: losses })
-          yield* read(wire)
+    test(`L3 ${name}`, function* () {
+      for (const [version, expected] of [
+        [1, one],
+        [2, two]
+      ] as const) {
+        if (expected.length === 0) {
+          const wire = yield* Plan.codec.encode(definition, { version })
+          assert.deepStrictEqual(yield* read(wire), definition)
+          continue
         }
-        assert.deepStrictEqual(yield* Effect.flatMap(Plan.codec.encode(definition), read), definition)
-      })
-    )
+        const losses = yield* lossesOf(definition, version)
+        assert.deepStrictEqual(pluck(losses, "path"), expected, `version ${version}`)
+        const wire = yield* Plan.codec.encode(definition, { version, allowLoss: losses })
+        yield* read(wire)
+      }
+      assert.deepStrictEqual(yield* Effect.flatMap(Plan.codec.encode(definition), read), definition)
+    })
   }
 })
 
@@ -501,109 +467,97 @@ describe("laws of the plan codec", () => {
 })
 
 describe("hostile plans", () => {
-  it.effect("L2 limits of JSON and of plans", () =>
-    Effect.gen(function* () {
-      const reason = (wire: unknown) => Effect.map(Effect.flip(read(wire)), (error) => error.reason._tag)
-      let deep: Schema.Json = { kind: "custom", name: "x" }
-      for (let i = 0; i < 70; i++) deep = { kind: "not", condition: deep }
-      assert.strictEqual(yield* reason(native(step({ routes: [{ to: "a", when: deep }] }))), "TooDeep")
-      let nested: Schema.Json = { kind: "custom", name: "x" }
-      for (let i = 0; i < 20; i++) nested = { kind: "not", condition: nested }
-      assert.strictEqual(yield* reason(native(step({ routes: [{ to: "a", when: nested }] }))), "Invalid")
-      const many = Array.from({ length: 1001 }, () => step())
-      assert.deepStrictEqual(yield* pathsOf(plan(...many)), ["/steps"])
-      assert.deepStrictEqual(yield* pathsOf(native(...many)), ["/steps"])
-      const routes = Array.from({ length: 257 }, (_, i) => `r${i}`)
-      assert.deepStrictEqual(yield* pathsOf(plan(step({ routes }))), ["/steps/0/routes"])
-      const context = Array.from({ length: 257 }, () => ({ kind: "from_prev" }))
-      assert.deepStrictEqual(yield* pathsOf(plan(step({ context }))), ["/steps/0/context"])
-      const matches = Array.from({ length: 65 }, (_, i) => ({
-        kind: "matches",
-        path: [],
-        pattern: `(\\p{L}{1,900}${i})`
-      }))
-      const heavy = native(step({ routes: [{ to: "a", when: { kind: "or", conditions: matches } }] }))
-      assert.deepStrictEqual(yield* pathsOf(heavy), ["/steps"])
-    })
-  )
+  test("L2 limits of JSON and of plans", function* () {
+    const reason = (wire: unknown) => Effect.map(Effect.flip(read(wire)), (error) => error.reason._tag)
+    let deep: Schema.Json = { kind: "custom", name: "x" }
+    for (let i = 0; i < 70; i++) deep = { kind: "not", condition: deep }
+    assert.strictEqual(yield* reason(native(step({ routes: [{ to: "a", when: deep }] }))), "TooDeep")
+    let nested: Schema.Json = { kind: "custom", name: "x" }
+    for (let i = 0; i < 20; i++) nested = { kind: "not", condition: nested }
+    assert.strictEqual(yield* reason(native(step({ routes: [{ to: "a", when: nested }] }))), "Invalid")
+    const many = Array.from({ length: 1001 }, () => step())
+    assert.deepStrictEqual(yield* pathsOf(plan(...many)), ["/steps"])
+    assert.deepStrictEqual(yield* pathsOf(native(...many)), ["/steps"])
+    const routes = Array.from({ length: 257 }, (_, i) => `r${i}`)
+    assert.deepStrictEqual(yield* pathsOf(plan(step({ routes }))), ["/steps/0/routes"])
+    const context = Array.from({ length: 257 }, () => ({ kind: "from_prev" }))
+    assert.deepStrictEqual(yield* pathsOf(plan(step({ context }))), ["/steps/0/context"])
+    const matches = Array.from({ length: 65 }, (_, i) => ({
+      kind: "matches",
+      path: [],
+      pattern: `(\\p{L}{1,900}${i})`
+    }))
+    const heavy = native(step({ routes: [{ to: "a", when: { kind: "or", conditions: matches } }] }))
+    assert.deepStrictEqual(yield* pathsOf(heavy), ["/steps"])
+  })
 
-  it.effect("L2 keys that change prototypes, cycles, and values that are no JSON", () =>
-    Effect.gen(function* () {
-      const reason = (effect: Effect.Effect<unknown, PayloadError.PayloadError>) =>
-        Effect.map(Effect.flip(effect), (error) => error.reason._tag)
-      const text = `{"steps":[{"name":"s","target":{"kind":"tool","name":"t"},"__proto__":{"task":1}}]}`
-      assert.strictEqual(yield* reason(Plan.codec.decodeJson(text)), "ForbiddenKey")
-      assert.strictEqual(yield* reason(read(JSON.parse(text))), "ForbiddenKey")
-      const cycle: { steps: Array<unknown> } = { steps: [] }
-      cycle.steps.push(cycle)
-      assert.strictEqual(yield* reason(read(cycle)), "Invalid")
-      for (const wire of [null, 7, "plan", [], undefined, () => 1, { steps: [new Date(0)] }]) {
-        assert.strictEqual(yield* reason(read(wire)), "Invalid", String(wire))
-      }
-      assert.strictEqual(yield* reason(Plan.codec.decodeJson("{")), "NotJson")
-      const proxy = new Proxy(
-        {},
-        {
-          getOwnPropertyDescriptor: () => {
-            throw new Error("no")
-          },
-          ownKeys: () => {
-            throw new Error("no")
-          }
+  test("L2 keys that change prototypes, cycles, and values that are no JSON", function* () {
+    const reason = (effect: Effect.Effect<unknown, PayloadError.PayloadError>) =>
+      Effect.map(Effect.flip(effect), (error) => error.reason._tag)
+    const text = `{"steps":[{"name":"s","target":{"kind":"tool","name":"t"},"__proto__":{"task":1}}]}`
+    assert.strictEqual(yield* reason(Plan.codec.decodeJson(text)), "ForbiddenKey")
+    assert.strictEqual(yield* reason(read(JSON.parse(text))), "ForbiddenKey")
+    const cycle: { steps: Array<unknown> } = { steps: [] }
+    cycle.steps.push(cycle)
+    assert.strictEqual(yield* reason(read(cycle)), "Invalid")
+    for (const wire of [null, 7, "plan", [], undefined, () => 1, { steps: [new Date(0)] }]) {
+      assert.strictEqual(yield* reason(read(wire)), "Invalid", String(wire))
+    }
+    assert.strictEqual(yield* reason(Plan.codec.decodeJson("{")), "NotJson")
+    const proxy = new Proxy(
+      {},
+      {
+        getOwnPropertyDescriptor: () => {
+          throw new Error("no")
+        },
+        ownKeys: () => {
+          throw new Error("no")
         }
-      )
-      assert.strictEqual(yield* reason(read(proxy)), "Invalid")
-    })
-  )
+      }
+    )
+    assert.strictEqual(yield* reason(read(proxy)), "Invalid")
+  })
 
-  it.effect("L2 many problems cost little, and are counted", () =>
-    Effect.gen(function* () {
-      const context = Array.from({ length: 250 }, () => 7)
-      const { reason } = yield* Effect.flip(read(plan(...Array.from({ length: 100 }, () => step({ context })))))
-      assert(reason._tag === "Invalid")
-      assert.strictEqual(reason.issues.length + reason.omitted, 25_000)
-    })
-  )
+  test("L2 many problems cost little, and are counted", function* () {
+    const context = Array.from({ length: 250 }, () => 7)
+    const { reason } = yield* Effect.flip(read(plan(...Array.from({ length: 100 }, () => step({ context })))))
+    assert(reason._tag === "Invalid")
+    assert.strictEqual(reason.issues.length + reason.omitted, 25_000)
+  })
 
-  it.effect("L2 limits of a call hold for schemas, too", () =>
-    Effect.gen(function* () {
-      const wire = native(step({ output: { schema: { type: "string", description: "x".repeat(100) } } }))
-      yield* read(wire)
-      const { reason } = yield* Effect.flip(Plan.codec.decode(wire, { limits: { maxStringLength: 50 } }))
-      assert.strictEqual(reason._tag, "TooLarge")
-      let deep: Schema.JsonObject = { type: "string" }
-      for (let i = 0; i < 80; i++) deep = { type: "array", items: deep }
-      const limits = { maxDepth: 200 }
-      const deepWire = native(step({ output: { schema: deep } }))
-      const definition = yield* Plan.codec.decode(deepWire, { limits })
-      const copy: Definition = JSON.parse(JSON.stringify(definition))
-      yield* Plan.codec.encode(copy, { limits })
-      const again: Definition = JSON.parse(JSON.stringify(definition))
-      yield* Effect.flip(Plan.codec.encode(again))
-    })
-  )
+  test("L2 limits of a call hold for schemas, too", function* () {
+    const wire = native(step({ output: { schema: { type: "string", description: "x".repeat(100) } } }))
+    yield* read(wire)
+    const { reason } = yield* Effect.flip(Plan.codec.decode(wire, { limits: { maxStringLength: 50 } }))
+    assert.strictEqual(reason._tag, "TooLarge")
+    let deep: Schema.JsonObject = { type: "string" }
+    for (let i = 0; i < 80; i++) deep = { type: "array", items: deep }
+    const limits = { maxDepth: 200 }
+    const deepWire = native(step({ output: { schema: deep } }))
+    const definition = yield* Plan.codec.decode(deepWire, { limits })
+    const copy: Definition = JSON.parse(JSON.stringify(definition))
+    yield* Plan.codec.encode(copy, { limits })
+    const again: Definition = JSON.parse(JSON.stringify(definition))
+    yield* Effect.flip(Plan.codec.encode(again))
+  })
 
-  it.effect("L10 ten thousand unknown names", () =>
-    Effect.gen(function* () {
-      const steps = Array.from({ length: 100 }, (_, i) =>
-        step({
-          name: `step-number-${i}`,
-          context: Array.from({ length: 100 }, (_, j) => ({ kind: "from_step", name: `stap-number-${i}-${j}` }))
-        })
-      )
-      const error = yield* Effect.flip(Plan.decode(plan(...steps)))
-      assert.strictEqual(error._tag, "PlanInvalid")
-    })
-  )
+  test("L10 ten thousand unknown names", function* () {
+    const steps = Array.from({ length: 100 }, (_, i) =>
+      step({
+        name: `step-number-${i}`,
+        context: Array.from({ length: 100 }, (_, j) => ({ kind: "from_step", name: `stap-number-${i}-${j}` }))
+      })
+    )
+    const error = yield* Effect.flip(Plan.decode(plan(...steps)))
+    assert.strictEqual(error._tag, "PlanInvalid")
+  })
 })
 
 describe("the codec as a schema", () => {
-  it.effect("L3 reads every version, and writes the newest", () =>
-    Effect.gen(function* () {
-      const decoded = yield* Schema.decodeEffect(Plan.codec.schema)({ steps: [step()] })
-      assert.strictEqual(decoded.steps.length, 1)
-      const encoded = yield* Schema.encodeEffect(Plan.codec.schema)(decoded)
-      assert.deepStrictEqual(json(encoded), json(yield* Plan.codec.encode(decoded)))
-    })
-  )
+  test("L3 reads every version, and writes the newest", function* () {
+    const decoded = yield* Schema.decodeEffect(Plan.codec.schema)({ steps: [step()] })
+    assert.strictEqual(decoded.steps.length, 1)
+    const encoded = yield* Schema.encodeEffect(Plan.codec.schema)(decoded)
+    assert.deepStrictEqual(json(encoded), json(yield* Plan.codec.encode(decoded)))
+  })
 })

@@ -4,6 +4,7 @@ import { Picture, When, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid } from "./picture-parsers.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../test.ts"
 
 type Definition = PlanDefinition.PlanDefinition
 
@@ -129,44 +130,40 @@ const sort = (json: Schema.Json): Schema.Json => {
 }
 
 describe("PLAN-9 pictures of differences", () => {
-  it.effect("PLAN-9 what was added, removed and changed is marked by colour and in words", () =>
-    Effect.gen(function* () {
-      const one = yield* mermaid(Picture.diffToMermaid(before, after))
-      const other = yield* graphViz(Picture.diffToGraphViz(before, after))
-      const lines = [...one.nodes.values()].map(
-        ({ classes, text }) => `${text.replace(/\n/gu, " | ")} [${classes.join(" ")}]`
-      )
-      assert.deepStrictEqual(lines, [
-        "plan | ~ changed: description, maxIterations [changed]",
-        "d | function | ~ changed: position [changed]",
-        "a | function | ~ changed: writes [changed]",
-        "b | function | − removed [removed]",
-        "new | function | + added [added]",
-        "c | tool t | ~ changed: target [changed]",
-        "end []"
-      ])
-      assert.deepStrictEqual(pluck([...other.nodes.values()], "text"), pluck([...one.nodes.values()], "text"))
-      assert.deepStrictEqual(edgesOf(one), [
-        "plan -> d: +",
-        "d -> a: +",
-        "a -> new: +",
-        "new -> c: +",
-        "c -> end: +",
-        "plan -> a: −",
-        "a -> b: −",
-        "b -> c: −",
-        "c -> d: −",
-        "d -> end: −"
-      ])
-    })
-  )
+  test("PLAN-9 what was added, removed and changed is marked by colour and in words", function* () {
+    const one = yield* mermaid(Picture.diffToMermaid(before, after))
+    const other = yield* graphViz(Picture.diffToGraphViz(before, after))
+    const lines = [...one.nodes.values()].map(
+      ({ classes, text }) => `${text.replace(/\n/gu, " | ")} [${classes.join(" ")}]`
+    )
+    assert.deepStrictEqual(lines, [
+      "plan | ~ changed: description, maxIterations [changed]",
+      "d | function | ~ changed: position [changed]",
+      "a | function | ~ changed: writes [changed]",
+      "b | function | − removed [removed]",
+      "new | function | + added [added]",
+      "c | tool t | ~ changed: target [changed]",
+      "end []"
+    ])
+    assert.deepStrictEqual(pluck([...other.nodes.values()], "text"), pluck([...one.nodes.values()], "text"))
+    assert.deepStrictEqual(edgesOf(one), [
+      "plan -> d: +",
+      "d -> a: +",
+      "a -> new: +",
+      "new -> c: +",
+      "c -> end: +",
+      "plan -> a: −",
+      "a -> b: −",
+      "b -> c: −",
+      "c -> d: −",
+      "d -> end: −"
+    ])
+  })
 
-  it.effect("PLAN-9 the difference of equal plans is the plan without marks", () =>
-    Effect.gen(function* () {
-      assert.strictEqual(Picture.diffToMermaid(before, structuredClone(before)), Picture.toMermaid(before))
-      assert.strictEqual(Picture.diffToGraphViz(before, before), Picture.toGraphViz(before))
-    })
-  )
+  test("PLAN-9 the difference of equal plans is the plan without marks", function* () {
+    assert.strictEqual(Picture.diffToMermaid(before, structuredClone(before)), Picture.toMermaid(before))
+    assert.strictEqual(Picture.diffToGraphViz(before, before), Picture.toGraphViz(before))
+  })
 
   it.effect.prop(
     "PLAN-9 the difference of any two plans can be drawn",

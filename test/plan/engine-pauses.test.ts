@@ -1,128 +1,116 @@
 /** PLAN-7 S16: pauses, decisions and conclusions. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect } from "effect"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { bind, completed, log } from "./support.ts"
+import { test } from "../test.ts"
 
 describe("signals", () => {
-  it.effect("PLAN-7 S16 a step that pauses is run again with the same input; nothing else is", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      let open = false
-      const tasks: Array<string> = []
-      const door = fn("door", ({ task }) => {
-        tasks.push(task)
-        return open ? Effect.succeed("in") : Step.pause("closed")
-      })
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a") }),
-        Step.make("door", { target: door, retry: { times: 3 } }),
-        Step.make("c", { target: fn("c") })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const paused = yield* Plan.run(bound, "x")
-      assert(paused.outcome === "Paused")
-      assert.deepStrictEqual(paused.pauses, [{ step: "door", path: [], reason: "closed" }])
-      const again = yield* Plan.resume(bound, paused.state)
-      assert.strictEqual(again.outcome, "Paused")
-      open = true
-      const json = yield* PlanRun.stateCodec.encodeJson(again.state)
-      const result = completed(yield* Plan.resume(bound, yield* PlanRun.stateCodec.decodeJson(json)))
-      assert.strictEqual(result.output, "c(in)")
-      assert.deepStrictEqual(ran, ["a", "door", "door", "door", "c"])
-      assert.deepStrictEqual(tasks, ["a(x)", "a(x)", "a(x)"])
+  test("PLAN-7 S16 a step that pauses is run again with the same input; nothing else is", function* () {
+    const { fn, ran } = log()
+    let open = false
+    const tasks: Array<string> = []
+    const door = fn("door", ({ task }) => {
+      tasks.push(task)
+      return open ? Effect.succeed("in") : Step.pause("closed")
     })
-  )
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a") }),
+      Step.make("door", { target: door, retry: { times: 3 } }),
+      Step.make("c", { target: fn("c") })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const paused = yield* Plan.run(bound, "x")
+    assert(paused.outcome === "Paused")
+    assert.deepStrictEqual(paused.pauses, [{ step: "door", path: [], reason: "closed" }])
+    const again = yield* Plan.resume(bound, paused.state)
+    assert.strictEqual(again.outcome, "Paused")
+    open = true
+    const json = yield* PlanRun.stateCodec.encodeJson(again.state)
+    const result = completed(yield* Plan.resume(bound, yield* PlanRun.stateCodec.decodeJson(json)))
+    assert.strictEqual(result.output, "c(in)")
+    assert.deepStrictEqual(ran, ["a", "door", "door", "door", "c"])
+    assert.deepStrictEqual(tasks, ["a(x)", "a(x)", "a(x)"])
+  })
 
-  it.effect("PLAN-7 a pause that is denied fails the step without running it", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* bind(Plan.make(Step.make("door", { target: fn("door", () => Step.pause("closed")) })))
-      const { state } = yield* Plan.run(bound, "x")
-      const error = yield* Effect.flip(
-        Plan.resume(bound, state, { decisions: [{ callId: "door", approved: false, reason: "go away" }] })
+  test("PLAN-7 a pause that is denied fails the step without running it", function* () {
+    const { fn, ran } = log()
+    const bound = yield* bind(Plan.make(Step.make("door", { target: fn("door", () => Step.pause("closed")) })))
+    const { state } = yield* Plan.run(bound, "x")
+    const error = yield* Effect.flip(
+      Plan.resume(bound, state, { decisions: [{ callId: "door", approved: false, reason: "go away" }] })
+    )
+    assert(error.reason._tag === "StepFailed")
+    assert.deepStrictEqual([error.reason.failure.type, ran.length], ["Denied", 1])
+    assert.include(error.message, "go away")
+    const wrong = yield* Effect.flip(Plan.resume(bound, state, { decisions: [{ callId: "window", approved: true }] }))
+    assert.strictEqual(wrong.reason._tag, "InvalidDecision")
+  })
+
+  test("PLAN-7 the problem of a decision is reported: decided before, or a run that is over", function* () {
+    const { fn } = log()
+    let open = false
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a") }),
+      Step.make("door", { target: fn("door", () => (open ? "in" : Step.pause("closed"))) })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const { state } = yield* Plan.run(bound, "x")
+    const refused = (of: PlanRun.State, callId: string) =>
+      Effect.map(
+        Effect.flip(Plan.resume(bound, of, { decisions: [{ callId, approved: true }] })),
+        ({ message, reason }) => {
+          assert(reason._tag === "InvalidDecision")
+          return { message, problem: reason.problem }
+        }
       )
-      assert(error.reason._tag === "StepFailed")
-      assert.deepStrictEqual([error.reason.failure.type, ran.length], ["Denied", 1])
-      assert.include(error.message, "go away")
-      const wrong = yield* Effect.flip(Plan.resume(bound, state, { decisions: [{ callId: "window", approved: true }] }))
-      assert.strictEqual(wrong.reason._tag, "InvalidDecision")
-    })
-  )
+    const settled = yield* refused(state, "a")
+    assert.strictEqual(settled.problem, "notWaiting")
+    assert.include(settled.message, `"a": it does not wait, or not any more. Waiting: "door".`)
+    assert.include((yield* refused(state, "window")).message, `"window": nothing of that name waits. Waiting: "door".`)
+    open = true
+    const done = yield* Plan.resume(bound, state, { decisions: [{ callId: "door", approved: true }] })
+    const over = yield* refused(done.state, "door")
+    assert.strictEqual(over.problem, "over")
+    assert.include(over.message, `"door": the run is over (Completed). Nothing waits.`)
+  })
 
-  it.effect("PLAN-7 the problem of a decision is reported: decided before, or a run that is over", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      let open = false
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a") }),
-        Step.make("door", { target: fn("door", () => (open ? "in" : Step.pause("closed"))) })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const { state } = yield* Plan.run(bound, "x")
-      const refused = (of: PlanRun.State, callId: string) =>
-        Effect.map(
-          Effect.flip(Plan.resume(bound, of, { decisions: [{ callId, approved: true }] })),
-          ({ message, reason }) => {
-            assert(reason._tag === "InvalidDecision")
-            return { message, problem: reason.problem }
-          }
-        )
-      const settled = yield* refused(state, "a")
-      assert.strictEqual(settled.problem, "notWaiting")
-      assert.include(settled.message, `"a": it does not wait, or not any more. Waiting: "door".`)
-      assert.include(
-        (yield* refused(state, "window")).message,
-        `"window": nothing of that name waits. Waiting: "door".`
-      )
-      open = true
-      const done = yield* Plan.resume(bound, state, { decisions: [{ callId: "door", approved: true }] })
-      const over = yield* refused(done.state, "door")
-      assert.strictEqual(over.problem, "over")
-      assert.include(over.message, `"door": the run is over (Completed). Nothing waits.`)
-    })
-  )
-
-  it.effect("PLAN-7 S16.3 conclude ends the plan with its answer", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a", () => Step.conclude("42")) }),
-        Step.make("b", { target: fn("b") })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const result = yield* Plan.run(bound, "x")
-      assert(result.outcome === "Concluded")
-      assert.strictEqual(result.answer, "42")
-      assert.deepStrictEqual(ran, ["a"])
-      const again = yield* Plan.resume(bound, result.state)
-      assert.strictEqual(again.outcome, "Concluded")
-      assert.deepStrictEqual(ran, ["a"])
-    })
-  )
+  test("PLAN-7 S16.3 conclude ends the plan with its answer", function* () {
+    const { fn, ran } = log()
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a", () => Step.conclude("42")) }),
+      Step.make("b", { target: fn("b") })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const result = yield* Plan.run(bound, "x")
+    assert(result.outcome === "Concluded")
+    assert.strictEqual(result.answer, "42")
+    assert.deepStrictEqual(ran, ["a"])
+    const again = yield* Plan.resume(bound, result.state)
+    assert.strictEqual(again.outcome, "Concluded")
+    assert.deepStrictEqual(ran, ["a"])
+  })
 })
 
 describe("decisions", () => {
-  it.effect("PLAN-7 a function that paused sees what was decided, in all its tries", () =>
-    Effect.gen(function* () {
-      const seen: Array<Step.Input["decision"]> = []
-      const bound = yield* Plan.make(
-        Step.make("ask", {
-          retry: { times: 1 },
-          target: ({ decision }) => {
-            seen.push(decision)
-            if (decision === undefined) return Step.pause("May I?")
-            return seen.length < 3 ? Effect.fail("later") : Effect.succeed(decision.reason ?? "yes")
-          }
-        })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const paused = yield* Plan.run(bound, "x")
-      const kept = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(paused.state))
-      const decision = { approved: true, reason: "do" }
-      const result = yield* Plan.resume(bound, kept, { decisions: [{ callId: "ask", ...decision }] })
-      assert.strictEqual(completed(result).output, "do")
-      assert.deepStrictEqual(seen, [undefined, decision, decision])
-      // Without a decision it is asked again
-      seen.length = 0
-      assert.strictEqual((yield* Plan.resume(bound, kept)).outcome, "Paused")
-      assert.deepStrictEqual(seen, [undefined])
-    })
-  )
+  test("PLAN-7 a function that paused sees what was decided, in all its tries", function* () {
+    const seen: Array<Step.Input["decision"]> = []
+    const bound = yield* Plan.make(
+      Step.make("ask", {
+        retry: { times: 1 },
+        target: ({ decision }) => {
+          seen.push(decision)
+          if (decision === undefined) return Step.pause("May I?")
+          return seen.length < 3 ? Effect.fail("later") : Effect.succeed(decision.reason ?? "yes")
+        }
+      })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const paused = yield* Plan.run(bound, "x")
+    const kept = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(paused.state))
+    const decision = { approved: true, reason: "do" }
+    const result = yield* Plan.resume(bound, kept, { decisions: [{ callId: "ask", ...decision }] })
+    assert.strictEqual(completed(result).output, "do")
+    assert.deepStrictEqual(seen, [undefined, decision, decision])
+    // Without a decision it is asked again
+    seen.length = 0
+    assert.strictEqual((yield* Plan.resume(bound, kept)).outcome, "Paused")
+    assert.deepStrictEqual(seen, [undefined])
+  })
 })

@@ -1,110 +1,101 @@
 /** PLAN-5 S4: what a step is given. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect } from "effect"
 import { ToolResult } from "effect-emissary"
 import { Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
 import { pluck } from "../pluck.ts"
 import { bind, completed, log } from "./support.ts"
+import { test } from "../test.ts"
 
 const echo = Step.target("echo", ({ content, context, payload, task }) =>
   Effect.succeed({ task, payload, context: context ?? null, content: content.length })
 )
 
 describe("references", () => {
-  it.effect("PLAN-5 S4 fromPrev is the text of the step before, the input for the first", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") })))
-      assert.strictEqual(completed(yield* Plan.run(bound, "x")).output, "b(a(x))")
-      assert.strictEqual(completed(yield* Plan.run(bound, { payload: { b: 1, a: [] } })).output, `b(a({"a":[],"b":1}))`)
-      assert.strictEqual(completed(yield* Plan.run(bound, { task: "t" })).output, "b(a(t))")
-      assert.strictEqual(completed(yield* Plan.run(bound, { task: "t", payload: null })).output, "b(a(t))")
-    })
-  )
+  test("PLAN-5 S4 fromPrev is the text of the step before, the input for the first", function* () {
+    const { fn } = log()
+    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") })))
+    assert.strictEqual(completed(yield* Plan.run(bound, "x")).output, "b(a(x))")
+    assert.strictEqual(completed(yield* Plan.run(bound, { payload: { b: 1, a: [] } })).output, `b(a({"a":[],"b":1}))`)
+    assert.strictEqual(completed(yield* Plan.run(bound, { task: "t" })).output, "b(a(t))")
+    assert.strictEqual(completed(yield* Plan.run(bound, { task: "t", payload: null })).output, "b(a(t))")
+  })
 
-  it.effect("PLAN-5 S4 fromStart is the input with its own task, payload, context and content", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a") }),
-        Step.make("b", {
-          target: echo,
-          task: Reference.fromStart,
-          context: [Reference.fromStart, Reference.fromStep("a"), "fixed"]
-        })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const input = { task: "t", payload: { k: 1 }, context: "c", content: [ToolResult.textPart("part")] }
-      assert.deepStrictEqual(completed(yield* Plan.run(bound, input)).output, {
-        task: "t",
-        payload: { k: 1 },
-        context: `c\n\n{"k":1}\n\na({"k":1})\n\nfixed`,
-        content: 1
+  test("PLAN-5 S4 fromStart is the input with its own task, payload, context and content", function* () {
+    const { fn } = log()
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a") }),
+      Step.make("b", {
+        target: echo,
+        task: Reference.fromStart,
+        context: [Reference.fromStart, Reference.fromStep("a"), "fixed"]
       })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const input = { task: "t", payload: { k: 1 }, context: "c", content: [ToolResult.textPart("part")] }
+    assert.deepStrictEqual(completed(yield* Plan.run(bound, input)).output, {
+      task: "t",
+      payload: { k: 1 },
+      context: `c\n\n{"k":1}\n\na({"k":1})\n\nfixed`,
+      content: 1
     })
-  )
+  })
 
-  it.effect("PLAN-5 S5.3 context accretes, payloads of any kind count once, nothing empty does", () =>
-    Effect.gen(function* () {
-      const bound = yield* Plan.make(
-        Step.make("a", { target: () => Effect.succeed({ n: 1 }), context: "about a" }),
-        Step.make("empty", { target: () => Effect.succeed("") }),
-        Step.make("b", { target: echo, task: "go", context: [Reference.fromStep("a"), Reference.fromStep("empty")] })
-      ).pipe(Effect.flatMap(Plan.bind))
-      assert.deepStrictEqual(completed(yield* Plan.run(bound, "x")).output, {
-        task: "go",
-        payload: "go",
-        context: `about a\n\n{"n":1}`,
-        content: 0
-      })
+  test("PLAN-5 S5.3 context accretes, payloads of any kind count once, nothing empty does", function* () {
+    const bound = yield* Plan.make(
+      Step.make("a", { target: () => Effect.succeed({ n: 1 }), context: "about a" }),
+      Step.make("empty", { target: () => Effect.succeed("") }),
+      Step.make("b", { target: echo, task: "go", context: [Reference.fromStep("a"), Reference.fromStep("empty")] })
+    ).pipe(Effect.flatMap(Plan.bind))
+    assert.deepStrictEqual(completed(yield* Plan.run(bound, "x")).output, {
+      task: "go",
+      payload: "go",
+      context: `about a\n\n{"n":1}`,
+      content: 0
     })
-  )
+  })
 
-  it.effect("PLAN-5 S4.3 a step that was skipped cannot be read: ReferenceFailed, with what was completed", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
-        Step.make("b", { target: fn("b") }),
-        Step.make("c", { target: fn("c"), context: [Reference.fromStep("a"), Reference.fromStep("b")] })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const { reason, state } = yield* Effect.flip(Plan.run(bound, "x"))
-      assert(reason._tag === "ReferenceFailed")
-      assert.deepStrictEqual(
-        [reason.step, reason.slot, reason.reference, reason.ran],
-        ["c", "context[1]", `fromStep("b")`, ["a"]]
-      )
-      assert.deepStrictEqual(ran, ["a"])
-      assert(state !== undefined)
-      assert.deepStrictEqual(pluck(PlanRun.history(state), "output"), ["a(x)"])
-    })
-  )
+  test("PLAN-5 S4.3 a step that was skipped cannot be read: ReferenceFailed, with what was completed", function* () {
+    const { fn, ran } = log()
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
+      Step.make("b", { target: fn("b") }),
+      Step.make("c", { target: fn("c"), context: [Reference.fromStep("a"), Reference.fromStep("b")] })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const { reason, state } = yield* Effect.flip(Plan.run(bound, "x"))
+    assert(reason._tag === "ReferenceFailed")
+    assert.deepStrictEqual(
+      [reason.step, reason.slot, reason.reference, reason.ran],
+      ["c", "context[1]", `fromStep("b")`, ["a"]]
+    )
+    assert.deepStrictEqual(ran, ["a"])
+    assert(state !== undefined)
+    assert.deepStrictEqual(pluck(PlanRun.history(state), "output"), ["a(x)"])
+  })
 
-  it.effect("PLAN-5 fromMemory and fromAgent read when the step begins; a failed read fails the step", () =>
-    Effect.gen(function* () {
-      let text = "first"
-      const plan = yield* Plan.make(
-        Step.make("a", {
-          target: echo,
-          task: Reference.fromMemory("m"),
-          context: [Reference.fromMemory("m"), Reference.fromAgent("m")]
-        })
-      )
-      const memory = { text: Effect.sync(() => text), output: Effect.succeed({ last: 1 }) }
-      const bound = yield* Plan.bind(plan, { memories: { m: memory } })
-      assert.deepStrictEqual(completed(yield* Plan.run(bound, "x")).output, {
-        task: "first",
-        payload: "first",
-        context: `first\n\n{"last":1}`,
-        content: 0
+  test("PLAN-5 fromMemory and fromAgent read when the step begins; a failed read fails the step", function* () {
+    let text = "first"
+    const plan = yield* Plan.make(
+      Step.make("a", {
+        target: echo,
+        task: Reference.fromMemory("m"),
+        context: [Reference.fromMemory("m"), Reference.fromAgent("m")]
       })
-      text = "second"
-      assert.deepInclude(completed(yield* Plan.run(bound, "x")).output, { task: "second" })
-      const broken = yield* Plan.bind(plan, {
-        memories: { m: { ...memory, text: Effect.fail({ name: "Gone", message: "gone" }) } }
-      })
-      const { reason } = yield* Effect.flip(Plan.run(broken, "x"))
-      assert(reason._tag === "StepFailed")
-      assert.deepStrictEqual(reason.failure, { type: "Gone", message: "gone", retryable: false })
+    )
+    const memory = { text: Effect.sync(() => text), output: Effect.succeed({ last: 1 }) }
+    const bound = yield* Plan.bind(plan, { memories: { m: memory } })
+    assert.deepStrictEqual(completed(yield* Plan.run(bound, "x")).output, {
+      task: "first",
+      payload: "first",
+      context: `first\n\n{"last":1}`,
+      content: 0
     })
-  )
+    text = "second"
+    assert.deepInclude(completed(yield* Plan.run(bound, "x")).output, { task: "second" })
+    const broken = yield* Plan.bind(plan, {
+      memories: { m: { ...memory, text: Effect.fail({ name: "Gone", message: "gone" }) } }
+    })
+    const { reason } = yield* Effect.flip(Plan.run(broken, "x"))
+    assert(reason._tag === "StepFailed")
+    assert.deepStrictEqual(reason.failure, { type: "Gone", message: "gone", retryable: false })
+  })
 })

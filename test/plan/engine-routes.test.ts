@@ -1,144 +1,131 @@
 /** PLAN-5 S7: the step at which a plan continues. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Plan, Step, When, type PlanRun } from "effect-emissary/plan"
 import { bind, completed, log } from "./support.ts"
+import { test } from "../test.ts"
 
 describe("routes", () => {
-  it.effect(
-    "PLAN-5 S7 the first route that holds counts, later ones are not tested; without one the plan continues as declared",
-    () =>
-      Effect.gen(function* () {
-        const { fn, ran } = log()
-        const asked: Array<string> = []
-        const ask = (name: string, answer: boolean) => () =>
-          Effect.sync(() => {
-            asked.push(name)
-            return answer
-          })
-        const make = (first: boolean, second: boolean) =>
-          Effect.flatMap(
-            Plan.make(
-              { predicates: { first: ask("first", first), second: ask("second", second) } },
-              Step.make("a", {
-                target: fn("a"),
-                routes: [
-                  ["c", When.custom("first")],
-                  ["d", When.custom("second")]
-                ],
-                afterBranches: "e"
-              }),
-              Step.make("b", { target: fn("b") }),
-              Step.make("c", { target: fn("c") }),
-              Step.make("d", { target: fn("d") }),
-              Step.make("e", { target: fn("e") })
-            ),
-            (plan) => Plan.bind(plan)
-          )
-        yield* Plan.run(yield* make(true, true), "x")
-        assert.deepStrictEqual([ran.splice(0), asked.splice(0)], [["a", "c", "e"], ["first"]])
-        yield* Plan.run(yield* make(false, true), "x")
-        assert.deepStrictEqual(
-          [ran.splice(0), asked.splice(0)],
-          [
-            ["a", "d", "e"],
-            ["first", "second"]
-          ]
-        )
-        yield* Plan.run(yield* make(false, false), "x")
-        assert.deepStrictEqual(ran, ["a", "b", "c", "d", "e"])
+  test("PLAN-5 S7 the first route that holds counts, later ones are not tested; without one the plan continues as declared", function* () {
+    const { fn, ran } = log()
+    const asked: Array<string> = []
+    const ask = (name: string, answer: boolean) => () =>
+      Effect.sync(() => {
+        asked.push(name)
+        return answer
       })
-  )
-
-  it.effect(
-    "PLAN-5 S7.6 a predicate that fails: PredicateFailed; the step is done, and only the choice is made again",
-    () =>
-      Effect.gen(function* () {
-        const { fn, ran } = log()
-        let works = false
-        const bound = yield* Plan.make(
-          {
-            predicates: {
-              ready: () => (works ? Effect.succeed(true) : Effect.fail({ name: "Down", message: "no line" }))
-            }
-          },
-          Step.make("a", { target: fn("a"), routes: [["c", When.custom("ready")]] }),
-          Step.make("b", { target: fn("b") }),
-          Step.make("c", { target: fn("c") })
-        ).pipe(Effect.flatMap(Plan.bind))
-        const error = yield* Effect.flip(Plan.run(bound, "x"))
-        assert(error.reason._tag === "PredicateFailed")
-        assert.deepStrictEqual([error.reason.step, error.reason.to, error.reason.predicate], ["a", "c", "ready"])
-        assert.deepStrictEqual(error.reason.failure, { type: "Down", message: "no line", retryable: false })
-        assert(error.state !== undefined)
-        works = true
-        yield* Plan.resume(bound, error.state)
-        assert.deepStrictEqual(ran, ["a", "c"])
-      })
-  )
-
-  it.effect("PLAN-5 S11 an answer leads to the steps that its schema names, and to no other", () =>
-    Effect.gen(function* () {
-      const { fn, ran: visited } = log()
-      const output = Schema.Struct({ next: Schema.Union([Schema.Literal("end"), Schema.String]) })
-      let next = "q"
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a", () => ({ next })), output, routesBy: "next" }),
-        Step.make("p", { target: fn("p"), parallel: true }),
-        Step.make("q", { target: fn("q"), parallel: true }),
-        Step.make("end", { target: fn("end") })
-      ).pipe(Effect.flatMap(Plan.bind))
-      for (const [said, ran] of [
-        ["q", "a,p,q,end"],
-        ["a", "a,p,q,end"],
-        ["end", "a,end"]
-      ] as const) {
-        next = said
-        visited.length = 0
-        yield* Plan.run(bound, "x")
-        assert.strictEqual(visited.join(","), ran)
-      }
-    })
-  )
-
-  it.effect("PLAN-5 S7.2 routesBy reads own fields alone", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const output = Schema.Struct({ next: Schema.Literals(["c", "b"]) })
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a", () => ({ next: "c" })), output, routesBy: "next" }),
-        Step.make("b", { target: fn("b") }),
-        Step.make("c", { target: fn("c") })
-      ).pipe(Effect.flatMap(Plan.bind))
-      yield* Plan.run(bound, "x")
-      assert.deepStrictEqual(ran, ["a", "c"])
-    })
-  )
-
-  it.effect("PLAN-6 a step is written before a predicate is asked about it", () =>
-    Effect.gen(function* () {
-      let written = 0
-      const asked: Array<number> = []
-      const { fn } = log()
-      const bound = yield* bind(
+    const make = (first: boolean, second: boolean) =>
+      Effect.flatMap(
         Plan.make(
-          {
-            predicates: {
-              ask: () =>
-                Effect.sync(() => {
-                  asked.push(written)
-                  return true
-                })
-            }
-          },
-          Step.make("a", { target: fn("a"), routes: [["b", When.custom("ask")]] }),
-          Step.make("b", { target: fn("b") })
-        )
+          { predicates: { first: ask("first", first), second: ask("second", second) } },
+          Step.make("a", {
+            target: fn("a"),
+            routes: [
+              ["c", When.custom("first")],
+              ["d", When.custom("second")]
+            ],
+            afterBranches: "e"
+          }),
+          Step.make("b", { target: fn("b") }),
+          Step.make("c", { target: fn("c") }),
+          Step.make("d", { target: fn("d") }),
+          Step.make("e", { target: fn("e") })
+        ),
+        (plan) => Plan.bind(plan)
       )
-      const journal = (events: ReadonlyArray<PlanRun.Event>) =>
-        Effect.sync(() => void (written += events.filter(({ _tag }) => _tag === "StepFinished").length))
-      completed(yield* Plan.run(bound, "x", { journal }))
-      assert.deepStrictEqual(asked, [1])
-    })
-  )
+    yield* Plan.run(yield* make(true, true), "x")
+    assert.deepStrictEqual([ran.splice(0), asked.splice(0)], [["a", "c", "e"], ["first"]])
+    yield* Plan.run(yield* make(false, true), "x")
+    assert.deepStrictEqual(
+      [ran.splice(0), asked.splice(0)],
+      [
+        ["a", "d", "e"],
+        ["first", "second"]
+      ]
+    )
+    yield* Plan.run(yield* make(false, false), "x")
+    assert.deepStrictEqual(ran, ["a", "b", "c", "d", "e"])
+  })
+
+  test("PLAN-5 S7.6 a predicate that fails: PredicateFailed; the step is done, and only the choice is made again", function* () {
+    const { fn, ran } = log()
+    let works = false
+    const bound = yield* Plan.make(
+      {
+        predicates: {
+          ready: () => (works ? Effect.succeed(true) : Effect.fail({ name: "Down", message: "no line" }))
+        }
+      },
+      Step.make("a", { target: fn("a"), routes: [["c", When.custom("ready")]] }),
+      Step.make("b", { target: fn("b") }),
+      Step.make("c", { target: fn("c") })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const error = yield* Effect.flip(Plan.run(bound, "x"))
+    assert(error.reason._tag === "PredicateFailed")
+    assert.deepStrictEqual([error.reason.step, error.reason.to, error.reason.predicate], ["a", "c", "ready"])
+    assert.deepStrictEqual(error.reason.failure, { type: "Down", message: "no line", retryable: false })
+    assert(error.state !== undefined)
+    works = true
+    yield* Plan.resume(bound, error.state)
+    assert.deepStrictEqual(ran, ["a", "c"])
+  })
+
+  test("PLAN-5 S11 an answer leads to the steps that its schema names, and to no other", function* () {
+    const { fn, ran: visited } = log()
+    const output = Schema.Struct({ next: Schema.Union([Schema.Literal("end"), Schema.String]) })
+    let next = "q"
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a", () => ({ next })), output, routesBy: "next" }),
+      Step.make("p", { target: fn("p"), parallel: true }),
+      Step.make("q", { target: fn("q"), parallel: true }),
+      Step.make("end", { target: fn("end") })
+    ).pipe(Effect.flatMap(Plan.bind))
+    for (const [said, ran] of [
+      ["q", "a,p,q,end"],
+      ["a", "a,p,q,end"],
+      ["end", "a,end"]
+    ] as const) {
+      next = said
+      visited.length = 0
+      yield* Plan.run(bound, "x")
+      assert.strictEqual(visited.join(","), ran)
+    }
+  })
+
+  test("PLAN-5 S7.2 routesBy reads own fields alone", function* () {
+    const { fn, ran } = log()
+    const output = Schema.Struct({ next: Schema.Literals(["c", "b"]) })
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a", () => ({ next: "c" })), output, routesBy: "next" }),
+      Step.make("b", { target: fn("b") }),
+      Step.make("c", { target: fn("c") })
+    ).pipe(Effect.flatMap(Plan.bind))
+    yield* Plan.run(bound, "x")
+    assert.deepStrictEqual(ran, ["a", "c"])
+  })
+
+  test("PLAN-6 a step is written before a predicate is asked about it", function* () {
+    let written = 0
+    const asked: Array<number> = []
+    const { fn } = log()
+    const bound = yield* bind(
+      Plan.make(
+        {
+          predicates: {
+            ask: () =>
+              Effect.sync(() => {
+                asked.push(written)
+                return true
+              })
+          }
+        },
+        Step.make("a", { target: fn("a"), routes: [["b", When.custom("ask")]] }),
+        Step.make("b", { target: fn("b") })
+      )
+    )
+    const journal = (events: ReadonlyArray<PlanRun.Event>) =>
+      Effect.sync(() => void (written += events.filter(({ _tag }) => _tag === "StepFinished").length))
+    completed(yield* Plan.run(bound, "x", { journal }))
+    assert.deepStrictEqual(asked, [1])
+  })
 })

@@ -1,5 +1,5 @@
 /** PLAN-5, PLAN-6: the run as a whole, its journal, its end and its spans. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Tracer } from "effect"
 import { TestClock } from "effect/testing"
 import { RunContext } from "effect-emissary"
@@ -7,206 +7,185 @@ import { Plan, PlanError, PlanRun, Step, When } from "effect-emissary/plan"
 import { bind, completed, journal, log } from "./support.ts"
 import * as driver from "#src/agent/internal/driver.ts"
 import { after } from "../after.ts"
+import { test } from "../test.ts"
 
 const secret = "SECRET"
 
 describe("resuming", () => {
-  it.effect("PLAN-6 a run that is over returns its result again, and nothing is recorded", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a") })))
-      const first = completed(yield* Plan.run(bound, "x"))
-      const { batches, write } = journal()
-      const second = completed(yield* Plan.resume(bound, first.state, { journal: write }))
-      assert.strictEqual(second.output, "a(x)")
-      assert.deepStrictEqual([ran, batches], [["a"], []])
-    })
-  )
+  test("PLAN-6 a run that is over returns its result again, and nothing is recorded", function* () {
+    const { fn, ran } = log()
+    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a") })))
+    const first = completed(yield* Plan.run(bound, "x"))
+    const { batches, write } = journal()
+    const second = completed(yield* Plan.resume(bound, first.state, { journal: write }))
+    assert.strictEqual(second.output, "a(x)")
+    assert.deepStrictEqual([ran, batches], [["a"], []])
+  })
 
-  it.effect("PLAN-6 a plan that was edited is refused", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const one = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Effect.fail("no")) })))
-      const two = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("b") })))
-      const { state } = yield* Effect.flip(Plan.run(one, "x"))
-      assert(state !== undefined)
-      const { reason } = yield* Effect.flip(Plan.resume(two, state))
-      assert.strictEqual(reason._tag, "PlanChanged")
-    })
-  )
+  test("PLAN-6 a plan that was edited is refused", function* () {
+    const { fn } = log()
+    const one = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Effect.fail("no")) })))
+    const two = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("b") })))
+    const { state } = yield* Effect.flip(Plan.run(one, "x"))
+    assert(state !== undefined)
+    const { reason } = yield* Effect.flip(Plan.resume(two, state))
+    assert.strictEqual(reason._tag, "PlanChanged")
+  })
 })
 
 describe("the run", () => {
-  it.effect("PLAN-5 functions see the RunContext of the run; that of the caller without one", () =>
-    Effect.gen(function* () {
-      const target = Step.target("a", () => RunContext.RunContext)
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target })))
-      assert.deepStrictEqual(completed(yield* Plan.run(bound, "x", { context: { tenant: "acme" } })).output, {
-        tenant: "acme"
+  test("PLAN-5 functions see the RunContext of the run; that of the caller without one", function* () {
+    const target = Step.target("a", () => RunContext.RunContext)
+    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target })))
+    assert.deepStrictEqual(completed(yield* Plan.run(bound, "x", { context: { tenant: "acme" } })).output, {
+      tenant: "acme"
+    })
+    const outer = Effect.provideService(Plan.run(bound, "x"), RunContext.RunContext, { tenant: "b" })
+    assert.deepStrictEqual(completed(yield* outer).output, { tenant: "b" })
+  })
+
+  test("PLAN-6 the journal gets a step in one batch, before the next one begins", function* () {
+    const { fn } = log()
+    const { tags, write } = journal()
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
+      Step.make("b", { target: fn("b") }),
+      Step.make("c", { target: fn("c", () => tags().length) })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const result = completed(yield* Plan.run(bound, "x", { journal: write }))
+    assert.deepStrictEqual(tags(), [
+      ["PlanStarted"],
+      ["Started a", "Finished a", "a->c"],
+      ["Started c", "Finished c", "PlanFinished"]
+    ])
+    assert.strictEqual(result.output, 2)
+  })
+
+  test("PLAN-6 a journal that fails stops the run at once, with its error, and is not called again", function* () {
+    const { fn, ran } = log()
+    let calls = 0
+    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") })))
+    const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
+    const error = yield* Effect.flip(
+      Plan.run(bound, "x", { journal: () => (++calls === 2 ? Effect.fail(lost) : Effect.void) })
+    )
+    assert.strictEqual(error.message, `Plan "plan": disk full`)
+    assert.deepStrictEqual([calls, ran], [2, ["a"]])
+    assert(error.state !== undefined)
+    assert.strictEqual(PlanRun.history(error.state).length, 1)
+  })
+
+  test("PLAN-5 interruptWhen ends the run between steps; it resumes where it was", function* () {
+    const { fn, ran } = log()
+    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") })))
+    const stop = () => Effect.succeed(ran.length === 1 ? { reason: "enough" } : undefined)
+    const result = yield* Plan.run(bound, "x", { interruptWhen: stop })
+    assert(result.outcome === "Interrupted")
+    assert.deepStrictEqual([result.reason, ran], ["enough", ["a"]])
+    assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "b(a(x))")
+  })
+
+  test("PLAN-5 L9 timeouts.total ends the run as Interrupted; the step it cut off runs again", function* () {
+    const { fn, ran } = log()
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a") }),
+      Step.make("b", { target: fn("b", () => (ran.length < 3 ? Effect.never : Effect.succeed("late"))) })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const result = yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } }))
+    assert(result.outcome === "Interrupted")
+    assert.strictEqual(result.reason, "timeout")
+    assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "late")
+    assert.deepStrictEqual(ran, ["a", "b", "b"])
+  })
+
+  test("L6 an interrupted run is interrupted in its journal, keeps what finished, and stays interrupted", function* () {
+    const { fn } = log()
+    const { tags, write } = journal()
+    let cleaned = false
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a") }),
+      Step.make("b", {
+        target: fn("b", () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => (cleaned = true))))
       })
-      const outer = Effect.provideService(Plan.run(bound, "x"), RunContext.RunContext, { tenant: "b" })
-      assert.deepStrictEqual(completed(yield* outer).output, { tenant: "b" })
-    })
-  )
+    ).pipe(Effect.flatMap(Plan.bind))
+    const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { journal: write }))
+    yield* TestClock.adjust("1 second")
+    yield* Fiber.interrupt(fiber)
+    const exit = yield* Fiber.await(fiber)
+    assert(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
+    assert.isTrue(cleaned)
+    assert.deepStrictEqual(tags(), [
+      ["PlanStarted"],
+      ["Started a", "Finished a"],
+      ["Started b", "PlanInterrupted", "PlanFinished"]
+    ])
+  })
 
-  it.effect("PLAN-6 the journal gets a step in one batch, before the next one begins", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const { tags, write } = journal()
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
-        Step.make("b", { target: fn("b") }),
-        Step.make("c", { target: fn("c", () => tags().length) })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const result = completed(yield* Plan.run(bound, "x", { journal: write }))
-      assert.deepStrictEqual(tags(), [
-        ["PlanStarted"],
-        ["Started a", "Finished a", "a->c"],
-        ["Started c", "Finished c", "PlanFinished"]
-      ])
-      assert.strictEqual(result.output, 2)
-    })
-  )
-
-  it.effect("PLAN-6 a journal that fails stops the run at once, with its error, and is not called again", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      let calls = 0
-      const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") })))
-      const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
-      const error = yield* Effect.flip(
-        Plan.run(bound, "x", { journal: () => (++calls === 2 ? Effect.fail(lost) : Effect.void) })
-      )
-      assert.strictEqual(error.message, `Plan "plan": disk full`)
-      assert.deepStrictEqual([calls, ran], [2, ["a"]])
-      assert(error.state !== undefined)
-      assert.strictEqual(PlanRun.history(error.state).length, 1)
-    })
-  )
-
-  it.effect("PLAN-5 interruptWhen ends the run between steps; it resumes where it was", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") })))
-      const stop = () => Effect.succeed(ran.length === 1 ? { reason: "enough" } : undefined)
-      const result = yield* Plan.run(bound, "x", { interruptWhen: stop })
-      assert(result.outcome === "Interrupted")
-      assert.deepStrictEqual([result.reason, ran], ["enough", ["a"]])
-      assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "b(a(x))")
-    })
-  )
-
-  it.effect("PLAN-5 L9 timeouts.total ends the run as Interrupted; the step it cut off runs again", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a") }),
-        Step.make("b", { target: fn("b", () => (ran.length < 3 ? Effect.never : Effect.succeed("late"))) })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const result = yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } }))
-      assert(result.outcome === "Interrupted")
-      assert.strictEqual(result.reason, "timeout")
-      assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "late")
-      assert.deepStrictEqual(ran, ["a", "b", "b"])
-    })
-  )
-
-  it.effect("L6 an interrupted run is interrupted in its journal, keeps what finished, and stays interrupted", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const { tags, write } = journal()
-      let cleaned = false
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a") }),
-        Step.make("b", {
-          target: fn("b", () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => (cleaned = true))))
-        })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const fiber = yield* Effect.forkChild(Plan.run(bound, "x", { journal: write }))
-      yield* TestClock.adjust("1 second")
-      yield* Fiber.interrupt(fiber)
-      const exit = yield* Fiber.await(fiber)
-      assert(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
-      assert.isTrue(cleaned)
-      assert.deepStrictEqual(tags(), [
-        ["PlanStarted"],
-        ["Started a", "Finished a"],
-        ["Started b", "PlanInterrupted", "PlanFinished"]
-      ])
-    })
-  )
-
-  it.effect(
-    "PLAN-5 L9 records have the times of a step's begin and end, attempts included; inner runs know their level",
-    () =>
+  test("PLAN-5 L9 records have the times of a step's begin and end, attempts included; inner runs know their level", function* () {
+    let tries = 0
+    const levels: Array<driver.RunDepth> = []
+    const slow = () =>
       Effect.gen(function* () {
-        let tries = 0
-        const levels: Array<driver.RunDepth> = []
-        const slow = () =>
-          Effect.gen(function* () {
-            levels.push(yield* driver.runDepth)
-            yield* Effect.sleep("2 seconds")
-            return ++tries === 1 ? yield* Effect.fail("no") : "x"
-          })
-        const bound = yield* bind(Plan.make(Step.make("a", { target: slow, retry: { times: 1, delay: "1 second" } })))
-        const { state } = completed(yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } })))
-        const [record] = Array.from(state.history)
-        assert.deepStrictEqual(
-          [record?.startedAt, record?.finishedAt].map((at) => at?.epochMilliseconds),
-          [0, 5000]
-        )
-        assert.strictEqual(record?.attempts, 2)
-        for (const { deadline, depth } of levels) {
-          assert.strictEqual(depth, 1)
-          // A moment after that of the run, which ends first and reports it
-          assert.isAtLeast(deadline ?? 0, 60_000)
-        }
+        levels.push(yield* driver.runDepth)
+        yield* Effect.sleep("2 seconds")
+        return ++tries === 1 ? yield* Effect.fail("no") : "x"
       })
-  )
+    const bound = yield* bind(Plan.make(Step.make("a", { target: slow, retry: { times: 1, delay: "1 second" } })))
+    const { state } = completed(yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } })))
+    const [record] = Array.from(state.history)
+    assert.deepStrictEqual(
+      [record?.startedAt, record?.finishedAt].map((at) => at?.epochMilliseconds),
+      [0, 5000]
+    )
+    assert.strictEqual(record?.attempts, 2)
+    for (const { deadline, depth } of levels) {
+      assert.strictEqual(depth, 1)
+      // A moment after that of the run, which ends first and reports it
+      assert.isAtLeast(deadline ?? 0, 60_000)
+    }
+  })
 })
 
 describe("spans", () => {
-  it.effect("L8 plans and steps have spans under each other, without message text", () =>
-    Effect.gen(function* () {
-      const spans: Array<Tracer.NativeSpan> = []
-      const tracer = Tracer.make({
-        span: (options) => {
-          const span = new Tracer.NativeSpan(options)
-          spans.push(span)
-          return span
-        }
-      })
-      const { fn } = log()
-      const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") })))
-      const broken = Step.target("broken", () => Effect.die(new Error(secret)))
-      const bound = yield* Plan.make(
-        { name: "outer" },
-        Step.make("o", { target: inner, context: secret }),
-        Step.make("z", { target: broken })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const exit = yield* Effect.exit(Effect.withTracer(Plan.run(bound, secret), tracer))
-      assert(Exit.isFailure(exit))
-      assert.deepStrictEqual(
-        spans.map(({ name, parent }) => [
-          name,
-          parent._tag === "Some" && parent.value._tag === "Span" ? parent.value.name : ""
-        ]),
-        [
-          ["invoke_plan outer", ""],
-          ["step o", "invoke_plan outer"],
-          ["invoke_plan inner", "step o"],
-          ["step i", "invoke_plan inner"],
-          ["step z", "invoke_plan outer"]
-        ]
-      )
-      const shown = spans.map(({ attributes, status }) =>
-        JSON.stringify([
-          Array.from(attributes),
-          status._tag === "Ended" && Exit.isFailure(status.exit) ? Cause.pretty(status.exit.cause) : ""
-        ])
-      )
-      assert.notInclude(shown.join("\n"), secret)
-      assert.include(shown[4] ?? "", "Defect")
+  test("L8 plans and steps have spans under each other, without message text", function* () {
+    const spans: Array<Tracer.NativeSpan> = []
+    const tracer = Tracer.make({
+      span: (options) => {
+        const span = new Tracer.NativeSpan(options)
+        spans.push(span)
+        return span
+      }
     })
-  )
+    const { fn } = log()
+    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") })))
+    const broken = Step.target("broken", () => Effect.die(new Error(secret)))
+    const bound = yield* Plan.make(
+      { name: "outer" },
+      Step.make("o", { target: inner, context: secret }),
+      Step.make("z", { target: broken })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const exit = yield* Effect.exit(Effect.withTracer(Plan.run(bound, secret), tracer))
+    assert(Exit.isFailure(exit))
+    assert.deepStrictEqual(
+      spans.map(({ name, parent }) => [
+        name,
+        parent._tag === "Some" && parent.value._tag === "Span" ? parent.value.name : ""
+      ]),
+      [
+        ["invoke_plan outer", ""],
+        ["step o", "invoke_plan outer"],
+        ["invoke_plan inner", "step o"],
+        ["step i", "invoke_plan inner"],
+        ["step z", "invoke_plan outer"]
+      ]
+    )
+    const shown = spans.map(({ attributes, status }) =>
+      JSON.stringify([
+        Array.from(attributes),
+        status._tag === "Ended" && Exit.isFailure(status.exit) ? Cause.pretty(status.exit.cause) : ""
+      ])
+    )
+    assert.notInclude(shown.join("\n"), secret)
+    assert.include(shown[4] ?? "", "Defect")
+  })
 })

@@ -9,6 +9,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { bind, completed, journal, log } from "./support.ts"
 import { after } from "../after.ts"
+import { test, testWith } from "../test.ts"
 
 describe("tools", () => {
   const search = Tool.make("search", {
@@ -76,22 +77,20 @@ describe("tools", () => {
     }).pipe(Effect.provide(handlers))
   )
 
-  it.effect("PLAN-5 a tool that fails or runs out of its own time fails the step with the type of its result", () =>
-    Effect.gen(function* () {
-      const slow = Tool.make("slow", { parameters: Schema.Struct({ task: Schema.String }) }).annotate(
-        ToolSettings.Timeout,
-        "1 second"
-      )
-      const kit = Toolkit.make(slow)
-      const program = Effect.gen(function* () {
-        const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: "slow" })), { toolkit: kit })
-        return yield* after("1 second", Effect.flip(Plan.run(bound, "x")))
-      })
-      const { reason } = yield* Effect.provide(program, kit.toLayer({ slow: () => Effect.never }))
-      assert(reason._tag === "StepFailed")
-      assert.deepInclude(reason.failure, { type: "timeout_error", retryable: true })
+  test("PLAN-5 a tool that fails or runs out of its own time fails the step with the type of its result", function* () {
+    const slow = Tool.make("slow", { parameters: Schema.Struct({ task: Schema.String }) }).annotate(
+      ToolSettings.Timeout,
+      "1 second"
+    )
+    const kit = Toolkit.make(slow)
+    const program = Effect.gen(function* () {
+      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: "slow" })), { toolkit: kit })
+      return yield* after("1 second", Effect.flip(Plan.run(bound, "x")))
     })
-  )
+    const { reason } = yield* Effect.provide(program, kit.toLayer({ slow: () => Effect.never }))
+    assert(reason._tag === "StepFailed")
+    assert.deepInclude(reason.failure, { type: "timeout_error", retryable: true })
+  })
 })
 
 describe("tools with an input", () => {
@@ -134,55 +133,48 @@ describe("agents", () => {
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: "first" }, { text: "second" }])))
   )
 
-  it.effect("PLAN-5 what an agent does is part of the run: facts are written as they come, usage counts once", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const { tags, write } = journal()
-      const bound = yield* Plan.make(
-        Step.make("a", { target: writer }),
-        Step.make("f", { target: fn("f") }),
-        Step.make("b", { target: writer })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const { state, usage } = completed(yield* Plan.run(bound, "x", { journal: write }))
-      assert.deepStrictEqual(usage, { inputTokens: 30, outputTokens: 3 })
-      assert.deepStrictEqual(pluck(PlanRun.history(state), "usage"), [
-        { inputTokens: 10, outputTokens: 1 },
-        {},
-        { inputTokens: 20, outputTokens: 2 }
-      ])
-      assert.deepStrictEqual(tags().slice(0, 4), [["PlanStarted"], ["Started a"], ["a/RunStarted"], ["a/InputAdded"]])
-    }).pipe(
-      Effect.provide(
-        ScriptedModel.layer([
-          { text: "1", usage: { inputTokens: 10, outputTokens: 1 } },
-          { text: "2", usage: { inputTokens: 20, outputTokens: 2 } }
-        ])
-      )
-    )
-  )
+  testWith(
+    ScriptedModel.layer([
+      { text: "1", usage: { inputTokens: 10, outputTokens: 1 } },
+      { text: "2", usage: { inputTokens: 20, outputTokens: 2 } }
+    ])
+  )("PLAN-5 what an agent does is part of the run: facts are written as they come, usage counts once", function* () {
+    const { fn } = log()
+    const { tags, write } = journal()
+    const bound = yield* Plan.make(
+      Step.make("a", { target: writer }),
+      Step.make("f", { target: fn("f") }),
+      Step.make("b", { target: writer })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const { state, usage } = completed(yield* Plan.run(bound, "x", { journal: write }))
+    assert.deepStrictEqual(usage, { inputTokens: 30, outputTokens: 3 })
+    assert.deepStrictEqual(pluck(PlanRun.history(state), "usage"), [
+      { inputTokens: 10, outputTokens: 1 },
+      {},
+      { inputTokens: 20, outputTokens: 2 }
+    ])
+    assert.deepStrictEqual(tags().slice(0, 4), [["PlanStarted"], ["Started a"], ["a/RunStarted"], ["a/InputAdded"]])
+  })
 
-  it.effect(
+  testWith(
+    ScriptedModel.layer([
+      { text: "cut", finishReason: "length", usage: { inputTokens: 10 } },
+      { text: "good", usage: { inputTokens: 20 } },
+      { text: "cut", finishReason: "length" }
+    ])
+  )(
     "PLAN-5 an agent without an answer fails the step with its outcome; a retry asks it afresh, and its usage counts",
-    () =>
-      Effect.gen(function* () {
-        const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer, retry: { times: 1 } })))
-        const { output, state, usage } = completed(yield* Plan.run(bound, "x"))
-        assert.strictEqual(output, "good")
-        assert.deepStrictEqual(usage, { inputTokens: 30 })
-        assert.deepStrictEqual(PlanRun.history(state)[0]?.usage, { inputTokens: 30 })
-        const once = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })))
-        const { reason } = yield* Effect.flip(Plan.run(once, "x"))
-        assert(reason._tag === "StepFailed")
-        assert.strictEqual(reason.failure.type, "Stopped")
-      }).pipe(
-        Effect.provide(
-          ScriptedModel.layer([
-            { text: "cut", finishReason: "length", usage: { inputTokens: 10 } },
-            { text: "good", usage: { inputTokens: 20 } },
-            { text: "cut", finishReason: "length" }
-          ])
-        )
-      )
+    function* () {
+      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer, retry: { times: 1 } })))
+      const { output, state, usage } = completed(yield* Plan.run(bound, "x"))
+      assert.strictEqual(output, "good")
+      assert.deepStrictEqual(usage, { inputTokens: 30 })
+      assert.deepStrictEqual(PlanRun.history(state)[0]?.usage, { inputTokens: 30 })
+      const once = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })))
+      const { reason } = yield* Effect.flip(Plan.run(once, "x"))
+      assert(reason._tag === "StepFailed")
+      assert.strictEqual(reason.failure.type, "Stopped")
+    }
   )
 
   it.effect("PLAN-5 an error of an agent fails the step with its reason", () =>
@@ -358,101 +350,91 @@ describe("agents that are cut off", () => {
 })
 
 describe("plans", () => {
-  it.effect("PLAN-8 a plan is a step: its answer, its facts and its usage are those of the step", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const { tags, write } = journal()
-      const inner = yield* Plan.bind(
-        yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") }), Step.make("j", { target: fn("j") }))
-      )
-      const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: inner })))
-      const { output } = completed(yield* Plan.run(bound, "x", { journal: write }))
-      assert.strictEqual(output, "j(i(a(x)))")
-      assert.deepStrictEqual(tags(), [
-        ["PlanStarted"],
-        ["Started a", "Finished a"],
-        ["Started b"],
-        ["b/PlanStarted"],
-        ["b/Started i", "b/Finished i"],
-        ["b/Started j", "b/Finished j", "b/PlanFinished"],
-        ["Finished b", "PlanFinished"]
-      ])
-    })
-  )
+  test("PLAN-8 a plan is a step: its answer, its facts and its usage are those of the step", function* () {
+    const { fn } = log()
+    const { tags, write } = journal()
+    const inner = yield* Plan.bind(
+      yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") }), Step.make("j", { target: fn("j") }))
+    )
+    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: inner })))
+    const { output } = completed(yield* Plan.run(bound, "x", { journal: write }))
+    assert.strictEqual(output, "j(i(a(x)))")
+    assert.deepStrictEqual(tags(), [
+      ["PlanStarted"],
+      ["Started a", "Finished a"],
+      ["Started b"],
+      ["b/PlanStarted"],
+      ["b/Started i", "b/Finished i"],
+      ["b/Started j", "b/Finished j", "b/PlanFinished"],
+      ["Finished b", "PlanFinished"]
+    ])
+  })
 
-  it.effect("PLAN-8 P21 a failure inside names the step and the way to it, and the run resumes inside", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      let broken = true
-      const innermost = yield* Plan.make(
-        { name: "innermost" },
-        Step.make("i", { target: fn("i") }),
-        Step.make("j", { target: fn("j", () => (broken ? Effect.fail("no") : "yes")) })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("n", { target: innermost })))
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("o", { target: inner })))
-      const error = yield* Effect.flip(Plan.run(bound, "x"))
-      const { reason, state } = error
-      assert(reason._tag === "StepFailed")
-      assert.deepStrictEqual([reason.step, reason.path, reason.failure.message], ["j", ["o", "n"], "no"])
-      assert.deepStrictEqual(PlanError.causeOf(error), Option.some("no"))
-      broken = false
-      assert(state !== undefined)
-      assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "yes")
-      assert.deepStrictEqual(ran, ["i", "j", "j"])
-    })
-  )
+  test("PLAN-8 P21 a failure inside names the step and the way to it, and the run resumes inside", function* () {
+    const { fn, ran } = log()
+    let broken = true
+    const innermost = yield* Plan.make(
+      { name: "innermost" },
+      Step.make("i", { target: fn("i") }),
+      Step.make("j", { target: fn("j", () => (broken ? Effect.fail("no") : "yes")) })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("n", { target: innermost })))
+    const bound = yield* Plan.bind(yield* Plan.make(Step.make("o", { target: inner })))
+    const error = yield* Effect.flip(Plan.run(bound, "x"))
+    const { reason, state } = error
+    assert(reason._tag === "StepFailed")
+    assert.deepStrictEqual([reason.step, reason.path, reason.failure.message], ["j", ["o", "n"], "no"])
+    assert.deepStrictEqual(PlanError.causeOf(error), Option.some("no"))
+    broken = false
+    assert(state !== undefined)
+    assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "yes")
+    assert.deepStrictEqual(ran, ["i", "j", "j"])
+  })
 
-  it.effect("PLAN-8 S16 pauses inside pause the outside; conclude ends the whole nest", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      let answer: Effect.Effect<string, unknown> = Step.pause("wait")
-      const inner = yield* Plan.make(
-        { name: "inner" },
-        Step.make("i", { target: fn("i") }),
-        Step.make("j", { target: fn("j", () => answer) })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") })))
-      const paused = yield* Plan.run(bound, "x")
-      assert(paused.outcome === "Paused")
-      assert.deepStrictEqual(paused.pauses, [{ step: "j", path: ["o"], reason: "wait" }])
-      answer = Step.conclude("all of it")
-      const concluded = yield* Plan.resume(bound, paused.state)
-      assert(concluded.outcome === "Concluded")
-      assert.strictEqual(concluded.answer, "all of it")
-      assert.deepStrictEqual(ran, ["i", "j", "j"])
-    })
-  )
+  test("PLAN-8 S16 pauses inside pause the outside; conclude ends the whole nest", function* () {
+    const { fn, ran } = log()
+    let answer: Effect.Effect<string, unknown> = Step.pause("wait")
+    const inner = yield* Plan.make(
+      { name: "inner" },
+      Step.make("i", { target: fn("i") }),
+      Step.make("j", { target: fn("j", () => answer) })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") })))
+    const paused = yield* Plan.run(bound, "x")
+    assert(paused.outcome === "Paused")
+    assert.deepStrictEqual(paused.pauses, [{ step: "j", path: ["o"], reason: "wait" }])
+    answer = Step.conclude("all of it")
+    const concluded = yield* Plan.resume(bound, paused.state)
+    assert(concluded.outcome === "Concluded")
+    assert.strictEqual(concluded.answer, "all of it")
+    assert.deepStrictEqual(ran, ["i", "j", "j"])
+  })
 
-  it.effect("PLAN-8 interruptWhen is asked inside, too, and stops the outside", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const inner = yield* Plan.bind(
-        yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") }), Step.make("j", { target: fn("j") }))
-      )
-      const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") })))
-      let asked = 0
-      const result = yield* Plan.run(bound, "x", {
-        interruptWhen: () => Effect.sync(() => (++asked === 3 ? { reason: "enough" } : undefined))
-      })
-      assert(result.outcome === "Interrupted")
-      assert.deepStrictEqual([result.reason, ran], ["enough", ["i"]])
-      assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "z(j(i(x)))")
-      assert.deepStrictEqual(ran, ["i", "j", "z"])
+  test("PLAN-8 interruptWhen is asked inside, too, and stops the outside", function* () {
+    const { fn, ran } = log()
+    const inner = yield* Plan.bind(
+      yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") }), Step.make("j", { target: fn("j") }))
+    )
+    const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") })))
+    let asked = 0
+    const result = yield* Plan.run(bound, "x", {
+      interruptWhen: () => Effect.sync(() => (++asked === 3 ? { reason: "enough" } : undefined))
     })
-  )
+    assert(result.outcome === "Interrupted")
+    assert.deepStrictEqual([result.reason, ran], ["enough", ["i"]])
+    assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "z(j(i(x)))")
+    assert.deepStrictEqual(ran, ["i", "j", "z"])
+  })
 
-  it.effect("PLAN-8 plans that run themselves end at the depth that is allowed", () =>
-    Effect.gen(function* () {
-      const self: { bound?: Plan.Bound<Schema.Json> } = {}
-      const found = Effect.suspend(() =>
-        self.bound === undefined ? Effect.die("not bound") : Effect.succeed(self.bound)
-      )
-      self.bound = yield* Plan.bind(yield* Plan.make(Step.make("again", { target: found })))
-      const { reason } = yield* Effect.flip(Plan.run(self.bound, "x"))
-      assert(reason._tag === "StepFailed")
-      assert.strictEqual(reason.failure.type, "MaxDepth")
-      assert.strictEqual(reason.path.length, 8)
-    })
-  )
+  test("PLAN-8 plans that run themselves end at the depth that is allowed", function* () {
+    const self: { bound?: Plan.Bound<Schema.Json> } = {}
+    const found = Effect.suspend(() =>
+      self.bound === undefined ? Effect.die("not bound") : Effect.succeed(self.bound)
+    )
+    self.bound = yield* Plan.bind(yield* Plan.make(Step.make("again", { target: found })))
+    const { reason } = yield* Effect.flip(Plan.run(self.bound, "x"))
+    assert(reason._tag === "StepFailed")
+    assert.strictEqual(reason.failure.type, "MaxDepth")
+    assert.strictEqual(reason.path.length, 8)
+  })
 })

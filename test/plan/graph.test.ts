@@ -5,6 +5,7 @@ import { AgentGraph, type PlanDefinition } from "effect-emissary/plan"
 import { step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid } from "./picture-parsers.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../test.ts"
 
 const parameters = { type: "object", properties: {}, required: [], additionalProperties: false }
 const tool = (name: string) => ToolContract.make({ name, parameters })
@@ -71,99 +72,89 @@ const recorded = {
 }
 
 describe("PLAN-9 AgentGraph, the wire", () => {
-  it.effect("N01 N03 what LazyBridge writes is read, and written back as it was", () =>
-    Effect.gen(function* () {
-      const graph = yield* AgentGraph.codec.decode(recorded)
-      assert.deepStrictEqual(yield* AgentGraph.codec.encode(graph, { version: 1 }), { version: 1, ...recorded })
-      const text = yield* AgentGraph.codec.encodeJson(graph, { version: 1 })
-      assert.deepStrictEqual(yield* AgentGraph.codec.decodeJson(text), graph)
-      assert.deepStrictEqual(yield* AgentGraph.codec.decodeJson(JSON.stringify(recorded)), graph)
-    })
-  )
+  test("N01 N03 what LazyBridge writes is read, and written back as it was", function* () {
+    const graph = yield* AgentGraph.codec.decode(recorded)
+    assert.deepStrictEqual(yield* AgentGraph.codec.encode(graph, { version: 1 }), { version: 1, ...recorded })
+    const text = yield* AgentGraph.codec.encodeJson(graph, { version: 1 })
+    assert.deepStrictEqual(yield* AgentGraph.codec.decodeJson(text), graph)
+    assert.deepStrictEqual(yield* AgentGraph.codec.decodeJson(JSON.stringify(recorded)), graph)
+  })
 
-  it.effect("N05 what is absent has the recorded defaults; an unknown kind of node is refused", () =>
-    Effect.gen(function* () {
-      const graph = yield* AgentGraph.codec.decode({
-        nodes: [{ id: "x" }, { id: "t", type: "tool" }, { id: "r", type: "router" }],
-        edges: [{ from: "x", to: "t" }]
-      })
-      assert.deepStrictEqual(yield* AgentGraph.codec.encode(graph, { version: 1 }), {
-        version: 1,
-        session_id: "",
+  test("N05 what is absent has the recorded defaults; an unknown kind of node is refused", function* () {
+    const graph = yield* AgentGraph.codec.decode({
+      nodes: [{ id: "x" }, { id: "t", type: "tool" }, { id: "r", type: "router" }],
+      edges: [{ from: "x", to: "t" }]
+    })
+    assert.deepStrictEqual(yield* AgentGraph.codec.encode(graph, { version: 1 }), {
+      version: 1,
+      session_id: "",
+      nodes: [
+        { id: "x", name: "x", provider: "", model: "", system: null, engine_type: "", tools: [], type: "agent" },
+        { id: "t", name: "t", type: "tool" },
+        { id: "r", name: "r", routes: {}, default: null, type: "router" }
+      ],
+      edges: [{ from: "x", to: "t", label: "", type: "tool" }]
+    })
+    // Deviation: recorded as an agent. L4: no fallback that hides an unknown kind.
+    assert.deepStrictEqual(yield* invalid({ nodes: [{ id: "z", type: "weird" }] }), ["/nodes/0/type"])
+    assert.deepStrictEqual(yield* AgentGraph.codec.decode({}), empty)
+  })
+
+  test("N06 N07 N08 a node without id, an edge without end, an unknown kind of edge", function* () {
+    assert.deepStrictEqual(yield* invalid({ nodes: [{ name: "x" }] }), ["/nodes/0/id"])
+    assert.deepStrictEqual(yield* invalid({ edges: [{ from: "x" }] }), ["/edges/0/to"])
+    assert.deepStrictEqual(yield* invalid({ edges: [{ from: "x", to: "t", type: "zzz" }] }), ["/edges/0/type"])
+    assert.deepStrictEqual(yield* invalid({ edges: [{ from: "x", to: "t", type: "step" }] }), ["/edges/0/type"])
+  })
+
+  test("PLAN-9 version 2 is strict, and unknown versions are refused", function* () {
+    const none = { version: 2, session_id: "", nodes: [], edges: [] }
+    assert.deepStrictEqual(yield* AgentGraph.codec.decode(none), empty)
+    assert.isAbove((yield* invalid({ ...none, extra: 1 })).length, 0)
+    assert.isAbove((yield* invalid({ ...none, nodes: [{ type: "weird", id: "x" }] })).length, 0)
+    assert.deepStrictEqual(
+      yield* invalid({
+        ...none,
         nodes: [
-          { id: "x", name: "x", provider: "", model: "", system: null, engine_type: "", tools: [], type: "agent" },
-          { id: "t", name: "t", type: "tool" },
-          { id: "r", name: "r", routes: {}, default: null, type: "router" }
-        ],
-        edges: [{ from: "x", to: "t", label: "", type: "tool" }]
-      })
-      // Deviation: recorded as an agent. L4: no fallback that hides an unknown kind.
-      assert.deepStrictEqual(yield* invalid({ nodes: [{ id: "z", type: "weird" }] }), ["/nodes/0/type"])
-      assert.deepStrictEqual(yield* AgentGraph.codec.decode({}), empty)
-    })
-  )
-
-  it.effect("N06 N07 N08 a node without id, an edge without end, an unknown kind of edge", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* invalid({ nodes: [{ name: "x" }] }), ["/nodes/0/id"])
-      assert.deepStrictEqual(yield* invalid({ edges: [{ from: "x" }] }), ["/edges/0/to"])
-      assert.deepStrictEqual(yield* invalid({ edges: [{ from: "x", to: "t", type: "zzz" }] }), ["/edges/0/type"])
-      assert.deepStrictEqual(yield* invalid({ edges: [{ from: "x", to: "t", type: "step" }] }), ["/edges/0/type"])
-    })
-  )
-
-  it.effect("PLAN-9 version 2 is strict, and unknown versions are refused", () =>
-    Effect.gen(function* () {
-      const none = { version: 2, session_id: "", nodes: [], edges: [] }
-      assert.deepStrictEqual(yield* AgentGraph.codec.decode(none), empty)
-      assert.isAbove((yield* invalid({ ...none, extra: 1 })).length, 0)
-      assert.isAbove((yield* invalid({ ...none, nodes: [{ type: "weird", id: "x" }] })).length, 0)
-      assert.deepStrictEqual(
-        yield* invalid({
-          ...none,
-          nodes: [
-            { type: "tool", id: "x", name: "x" },
-            { type: "tool", id: "x", name: "y" }
-          ]
-        }),
-        ["/nodes/1/id"]
-      )
-      const error = yield* Effect.flip(AgentGraph.codec.decode({ ...none, version: 3 }))
-      assert.strictEqual(error.reason._tag, "UnsupportedVersion")
-      const polluted = yield* Effect.flip(
-        AgentGraph.codec.decodeJson(`{"nodes":[{"id":"r","type":"router","routes":{"__proto__":"x"}}]}`)
-      )
-      assert.strictEqual(polluted.reason._tag, "ForbiddenKey")
-      for (const input of [null, [], "x", 1]) assert.deepStrictEqual(yield* invalid(input), [""])
-    })
-  )
-
-  it.effect("PLAN-9 version 1 reports what it would lose", () =>
-    Effect.gen(function* () {
-      const graph = AgentGraph.fromPlan({
-        name: "p",
-        maxIterations: 1,
-        steps: [step("a", { target: { kind: "tool", name: "t" } })]
-      })
-      const error = yield* Effect.flip(AgentGraph.codec.encode(graph, { version: 1 }))
-      assert(error._tag === "LossyEncoding")
-      assert.deepStrictEqual(pluck(error.losses, "path"), ["/nodes/0/type", "/edges/0/type"])
-      const wire = yield* AgentGraph.codec.encode(graph, { version: 1, allowLoss: error.losses })
-      assert.deepStrictEqual(wire["edges"], [{ from: "plan:p", to: "tool:t", label: "a", type: "tool" }])
-      const router = addNode(empty, {
-        _tag: "Router",
-        id: "r",
-        name: "r",
-        routes: [
-          { label: "b", to: "x" },
-          { label: "1", to: "y" }
+          { type: "tool", id: "x", name: "x" },
+          { type: "tool", id: "x", name: "y" }
         ]
-      })
-      const order = yield* Effect.flip(AgentGraph.codec.encode(router, { version: 1 }))
-      assert(order._tag === "LossyEncoding")
-      assert.deepStrictEqual(pluck(order.losses, "path"), ["/nodes/0/routes"])
+      }),
+      ["/nodes/1/id"]
+    )
+    const error = yield* Effect.flip(AgentGraph.codec.decode({ ...none, version: 3 }))
+    assert.strictEqual(error.reason._tag, "UnsupportedVersion")
+    const polluted = yield* Effect.flip(
+      AgentGraph.codec.decodeJson(`{"nodes":[{"id":"r","type":"router","routes":{"__proto__":"x"}}]}`)
+    )
+    assert.strictEqual(polluted.reason._tag, "ForbiddenKey")
+    for (const input of [null, [], "x", 1]) assert.deepStrictEqual(yield* invalid(input), [""])
+  })
+
+  test("PLAN-9 version 1 reports what it would lose", function* () {
+    const graph = AgentGraph.fromPlan({
+      name: "p",
+      maxIterations: 1,
+      steps: [step("a", { target: { kind: "tool", name: "t" } })]
     })
-  )
+    const error = yield* Effect.flip(AgentGraph.codec.encode(graph, { version: 1 }))
+    assert(error._tag === "LossyEncoding")
+    assert.deepStrictEqual(pluck(error.losses, "path"), ["/nodes/0/type", "/edges/0/type"])
+    const wire = yield* AgentGraph.codec.encode(graph, { version: 1, allowLoss: error.losses })
+    assert.deepStrictEqual(wire["edges"], [{ from: "plan:p", to: "tool:t", label: "a", type: "tool" }])
+    const router = addNode(empty, {
+      _tag: "Router",
+      id: "r",
+      name: "r",
+      routes: [
+        { label: "b", to: "x" },
+        { label: "1", to: "y" }
+      ]
+    })
+    const order = yield* Effect.flip(AgentGraph.codec.encode(router, { version: 1 }))
+    assert(order._tag === "LossyEncoding")
+    assert.deepStrictEqual(pluck(order.losses, "path"), ["/nodes/0/routes"])
+  })
 
   it.effect.prop("L3 what is written is read as it was, in both versions", [AgentGraph.AgentGraph], ([generated]) =>
     Effect.gen(function* () {
@@ -197,101 +188,90 @@ describe("PLAN-9 AgentGraph, how it is made", () => {
     assert.deepStrictEqual(AgentGraph.merge(one, two).nodes, two.nodes)
   })
 
-  it.effect("PLAN-9 of definitions: tools, agents behind tools, and cycles", () =>
-    Effect.gen(function* () {
-      const [ask, search] = [yield* tool("ask"), yield* tool("search")]
-      const writer = yield* AgentDefinition.make({
-        name: "writer",
-        model: "openai/org/gpt",
-        instructions: "Write.",
-        tools: [ask, search]
-      })
-      const reader = yield* AgentDefinition.make({ name: "reader", tools: [ask, search] })
-      const graph = AgentGraph.fromDefinition(writer, { agents: { ask: reader } })
-      assert.deepStrictEqual(graph.nodes, [
-        agent("writer", {
-          provider: "openai",
-          model: "org/gpt",
-          system: "Write.",
-          engine: "Emissary",
-          tools: ["search"]
-        }),
-        { _tag: "Tool", id: "tool:search", name: "search" },
-        agent("reader", { engine: "Emissary", tools: ["search"] })
-      ])
-      assert.deepStrictEqual(graph.edges, [
-        { from: "writer", to: "reader", label: "ask", kind: "tool" },
-        { from: "writer", to: "tool:search", label: "search", kind: "tool" },
-        { from: "reader", to: "reader", label: "ask", kind: "tool" },
-        { from: "reader", to: "tool:search", label: "search", kind: "tool" }
-      ])
+  test("PLAN-9 of definitions: tools, agents behind tools, and cycles", function* () {
+    const [ask, search] = [yield* tool("ask"), yield* tool("search")]
+    const writer = yield* AgentDefinition.make({
+      name: "writer",
+      model: "openai/org/gpt",
+      instructions: "Write.",
+      tools: [ask, search]
     })
-  )
+    const reader = yield* AgentDefinition.make({ name: "reader", tools: [ask, search] })
+    const graph = AgentGraph.fromDefinition(writer, { agents: { ask: reader } })
+    assert.deepStrictEqual(graph.nodes, [
+      agent("writer", {
+        provider: "openai",
+        model: "org/gpt",
+        system: "Write.",
+        engine: "Emissary",
+        tools: ["search"]
+      }),
+      { _tag: "Tool", id: "tool:search", name: "search" },
+      agent("reader", { engine: "Emissary", tools: ["search"] })
+    ])
+    assert.deepStrictEqual(graph.edges, [
+      { from: "writer", to: "reader", label: "ask", kind: "tool" },
+      { from: "writer", to: "tool:search", label: "search", kind: "tool" },
+      { from: "reader", to: "reader", label: "ask", kind: "tool" },
+      { from: "reader", to: "tool:search", label: "search", kind: "tool" }
+    ])
+  })
 
-  it.effect("PLAN-9 of plans: agents and tools of steps, and what is read from agents", () =>
-    Effect.gen(function* () {
-      const writer = yield* AgentDefinition.make({ name: "the writer", tools: [yield* tool("search")] })
-      const plan: PlanDefinition.PlanDefinition = {
-        name: "p",
-        description: "about",
-        maxIterations: 1,
-        steps: [
-          step("one", { target: { kind: "agent", name: "writer" } }),
-          step("two", { target: { kind: "tool", name: "search" }, context: { _tag: "FromMemory", agent: "writer" } }),
-          step("three", { target: { kind: "tool", name: "constructor" }, task: { _tag: "FromAgent", agent: "else" } }),
-          step("four", {})
-        ]
-      }
-      const graph = AgentGraph.fromPlan({ definition: plan }, { agents: { writer } })
-      assert.deepStrictEqual(
-        graph.nodes.map(({ _tag, id }) => [_tag, id]),
-        [
-          ["Plan", "plan:p"],
-          ["Agent", "the writer"],
-          ["Tool", "tool:search"],
-          ["Tool", "tool:constructor"],
-          ["Agent", "else"]
-        ]
-      )
-      assert.deepStrictEqual(
-        graph.edges.map(({ from, kind, label, to }) => `${from} ${kind} ${to} ${label}`),
-        [
-          "the writer tool tool:search search",
-          "plan:p step the writer one",
-          "plan:p step tool:search two",
-          "the writer context plan:p two",
-          "plan:p step tool:constructor three",
-          "else context plan:p three"
-        ]
-      )
-    })
-  )
+  test("PLAN-9 of plans: agents and tools of steps, and what is read from agents", function* () {
+    const writer = yield* AgentDefinition.make({ name: "the writer", tools: [yield* tool("search")] })
+    const plan: PlanDefinition.PlanDefinition = {
+      name: "p",
+      description: "about",
+      maxIterations: 1,
+      steps: [
+        step("one", { target: { kind: "agent", name: "writer" } }),
+        step("two", { target: { kind: "tool", name: "search" }, context: { _tag: "FromMemory", agent: "writer" } }),
+        step("three", { target: { kind: "tool", name: "constructor" }, task: { _tag: "FromAgent", agent: "else" } }),
+        step("four", {})
+      ]
+    }
+    const graph = AgentGraph.fromPlan({ definition: plan }, { agents: { writer } })
+    assert.deepStrictEqual(
+      graph.nodes.map(({ _tag, id }) => [_tag, id]),
+      [
+        ["Plan", "plan:p"],
+        ["Agent", "the writer"],
+        ["Tool", "tool:search"],
+        ["Tool", "tool:constructor"],
+        ["Agent", "else"]
+      ]
+    )
+    assert.deepStrictEqual(
+      graph.edges.map(({ from, kind, label, to }) => `${from} ${kind} ${to} ${label}`),
+      [
+        "the writer tool tool:search search",
+        "plan:p step the writer one",
+        "plan:p step tool:search two",
+        "the writer context plan:p two",
+        "plan:p step tool:constructor three",
+        "else context plan:p three"
+      ]
+    )
+  })
 })
 
 describe("PLAN-9 AgentGraph, its pictures", () => {
-  it.effect("PLAN-9 nodes with their kinds, edges with their labels", () =>
-    Effect.gen(function* () {
-      const read = yield* AgentGraph.codec.decode(recorded)
-      const ghost: AgentGraph.Edge = { from: "r", to: "ghost", label: "a", kind: "router" }
-      const graph = { ...read, edges: [...read.edges, ghost] }
-      const one = yield* mermaid(AgentGraph.toMermaid(graph))
-      const other = yield* graphViz(AgentGraph.toGraphViz(graph))
-      assert.deepStrictEqual(pluck([...one.nodes.values()], "text"), [
-        "researcher\nagent\nprov/mod",
-        "pipe\nagent\nPlan/Plan",
-        "calc\ntool",
-        "r\nrouter",
-        "ghost\nnot in the graph"
-      ])
-      assert.deepStrictEqual(pluck([...other.nodes.values()], "text"), pluck([...one.nodes.values()], "text"))
-      assert.deepStrictEqual(edgesOf(one), [
-        "pipe -> calc",
-        "pipe -> researcher",
-        "pipe -> researcher",
-        "r --> ghost: a"
-      ])
-    })
-  )
+  test("PLAN-9 nodes with their kinds, edges with their labels", function* () {
+    const read = yield* AgentGraph.codec.decode(recorded)
+    const ghost: AgentGraph.Edge = { from: "r", to: "ghost", label: "a", kind: "router" }
+    const graph = { ...read, edges: [...read.edges, ghost] }
+    const one = yield* mermaid(AgentGraph.toMermaid(graph))
+    const other = yield* graphViz(AgentGraph.toGraphViz(graph))
+    assert.deepStrictEqual(pluck([...one.nodes.values()], "text"), [
+      "researcher\nagent\nprov/mod",
+      "pipe\nagent\nPlan/Plan",
+      "calc\ntool",
+      "r\nrouter",
+      "ghost\nnot in the graph"
+    ])
+    assert.deepStrictEqual(pluck([...other.nodes.values()], "text"), pluck([...one.nodes.values()], "text"))
+    assert.deepStrictEqual(edgesOf(one), ["pipe -> calc", "pipe -> researcher", "pipe -> researcher", "r --> ghost: a"])
+  })
 
   const Hostile = Schema.Literals([`"]`, "a --> b", "end", "<script>", "\\N", "&quot;", "\n", "", "__proto__", "x;y"])
   const Generated = Schema.Struct({

@@ -1,5 +1,5 @@
 /** PLAN-8: plans in agents, agents in plans, plans in plans. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Result, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Agent, Conversation, Run, type AgentEvent } from "effect-emissary"
@@ -7,6 +7,7 @@ import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { completed, log } from "./support.ts"
+import { test } from "../test.ts"
 
 const Pay = Tool.make("pay", {
   description: "Pays",
@@ -94,147 +95,128 @@ const path = ["desk", "c1", "checkout", "till"]
 const total = { inputTokens: 40, outputTokens: 4 }
 
 describe("plans and agents inside each other", () => {
-  it.effect(
-    "PLAN-8 an approval at the bottom of plan, agent, plan, plan suspends all of it, and all of it resumes",
-    () =>
-      Effect.gen(function* () {
-        const { handlers, outer, ran } = yield* nest
-        const model = ScriptedModel.layer(script)
-        const [waiting, done] = yield* Effect.gen(function* () {
-          const waiting = yield* outer.run("hello")
-          assert(waiting.outcome === "AwaitingApproval")
-          assert.deepStrictEqual(waiting.requests, [{ callId: "p1", name: "pay", arguments: { amount: 5 }, path }])
-          assert.deepStrictEqual(ran, ["greet", "before", "look"])
-          const same = yield* outer.resume(yield* json(waiting.state))
-          assert(same.outcome === "AwaitingApproval")
-          assert.deepStrictEqual(same.requests, waiting.requests)
-          const done = yield* outer.resume(yield* json(same.state), { decisions: [{ callId: "p1", approved: true }] })
-          return [waiting, done] as const
-        }).pipe(Effect.provide([handlers, model]))
-        assert.strictEqual(done.text, "bye(Here is your bread.)")
-        assert.deepStrictEqual(ran, once)
-        assert.deepStrictEqual(waiting.usage, { inputTokens: 20, outputTokens: 2 })
-        assert.deepStrictEqual(done.usage, total)
+  test("PLAN-8 an approval at the bottom of plan, agent, plan, plan suspends all of it, and all of it resumes", function* () {
+    const { handlers, outer, ran } = yield* nest
+    const model = ScriptedModel.layer(script)
+    const [waiting, done] = yield* Effect.gen(function* () {
+      const waiting = yield* outer.run("hello")
+      assert(waiting.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(waiting.requests, [{ callId: "p1", name: "pay", arguments: { amount: 5 }, path }])
+      assert.deepStrictEqual(ran, ["greet", "before", "look"])
+      const same = yield* outer.resume(yield* json(waiting.state))
+      assert(same.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(same.requests, waiting.requests)
+      const done = yield* outer.resume(yield* json(same.state), { decisions: [{ callId: "p1", approved: true }] })
+      return [waiting, done] as const
+    }).pipe(Effect.provide([handlers, model]))
+    assert.strictEqual(done.text, "bye(Here is your bread.)")
+    assert.deepStrictEqual(ran, once)
+    assert.deepStrictEqual(waiting.usage, { inputTokens: 20, outputTokens: 2 })
+    assert.deepStrictEqual(done.usage, total)
+  })
+
+  test("PLAN-8 the same nest, run as a plan: the same request, the same end", function* () {
+    const { handlers, outer, ran } = yield* nest
+    const done = yield* Effect.gen(function* () {
+      const waiting = yield* Plan.run(outer, "hello")
+      assert(waiting.outcome === "Paused")
+      assert.deepStrictEqual(waiting.requests, [{ callId: "p1", name: "pay", arguments: { amount: 5 }, path }])
+      const state = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(waiting.state))
+      return yield* Plan.resume(outer, state, { decisions: [{ callId: "p1", approved: true, path }] })
+    }).pipe(Effect.provide([handlers, ScriptedModel.layer(script)]))
+    assert.strictEqual(completed(done).text, "bye(Here is your bread.)")
+    assert.deepStrictEqual(ran, once)
+    assert.deepStrictEqual(done.usage, total)
+  })
+
+  test("PLAN-8 a denied call at the bottom: the model reads it, nothing is paid", function* () {
+    const { handlers, outer, ran } = yield* nest
+    const model = ScriptedModel.layer([
+      ...script.slice(0, 2),
+      { ...says("Too dear."), expect: { toolResult: "no money" } },
+      says("No bread.")
+    ])
+    const done = yield* Effect.gen(function* () {
+      const waiting = yield* outer.run("hello")
+      return yield* outer.resume(waiting.state, {
+        decisions: [{ callId: "p1", approved: false, reason: "no money" }]
       })
-  )
+    }).pipe(Effect.provide([handlers, model]))
+    assert.strictEqual(done.text, "bye(No bread.)")
+    assert.deepStrictEqual(
+      ran,
+      once.filter((name) => name !== "pay 5")
+    )
+  })
 
-  it.effect("PLAN-8 the same nest, run as a plan: the same request, the same end", () =>
-    Effect.gen(function* () {
-      const { handlers, outer, ran } = yield* nest
-      const done = yield* Effect.gen(function* () {
-        const waiting = yield* Plan.run(outer, "hello")
-        assert(waiting.outcome === "Paused")
-        assert.deepStrictEqual(waiting.requests, [{ callId: "p1", name: "pay", arguments: { amount: 5 }, path }])
-        const state = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(waiting.state))
-        return yield* Plan.resume(outer, state, { decisions: [{ callId: "p1", approved: true, path }] })
-      }).pipe(Effect.provide([handlers, ScriptedModel.layer(script)]))
-      assert.strictEqual(completed(done).text, "bye(Here is your bread.)")
-      assert.deepStrictEqual(ran, once)
-      assert.deepStrictEqual(done.usage, total)
-    })
-  )
+  test("PLAN-8 a decision with a wrong path is refused, and changes nothing", function* () {
+    const { handlers, outer } = yield* nest
+    yield* Effect.gen(function* () {
+      const waiting = yield* outer.run("hello")
+      const wrong = { callId: "p1", approved: true, path: ["desk", "c1"] }
+      const error = yield* Effect.flip(outer.resume(waiting.state, { decisions: [wrong] }))
+      assert.strictEqual(error.reason._tag, "InvalidDecision")
+    }).pipe(Effect.provide([handlers, ScriptedModel.layer(script)]))
+  })
 
-  it.effect("PLAN-8 a denied call at the bottom: the model reads it, nothing is paid", () =>
-    Effect.gen(function* () {
-      const { handlers, outer, ran } = yield* nest
-      const model = ScriptedModel.layer([
-        ...script.slice(0, 2),
-        { ...says("Too dear."), expect: { toolResult: "no money" } },
-        says("No bread.")
-      ])
-      const done = yield* Effect.gen(function* () {
-        const waiting = yield* outer.run("hello")
-        return yield* outer.resume(waiting.state, {
-          decisions: [{ callId: "p1", approved: false, reason: "no money" }]
-        })
-      }).pipe(Effect.provide([handlers, model]))
-      assert.strictEqual(done.text, "bye(No bread.)")
-      assert.deepStrictEqual(
-        ran,
-        once.filter((name) => name !== "pay 5")
-      )
-    })
-  )
-
-  it.effect("PLAN-8 a decision with a wrong path is refused, and changes nothing", () =>
-    Effect.gen(function* () {
-      const { handlers, outer } = yield* nest
-      yield* Effect.gen(function* () {
-        const waiting = yield* outer.run("hello")
-        const wrong = { callId: "p1", approved: true, path: ["desk", "c1"] }
-        const error = yield* Effect.flip(outer.resume(waiting.state, { decisions: [wrong] }))
-        assert.strictEqual(error.reason._tag, "InvalidDecision")
-      }).pipe(Effect.provide([handlers, ScriptedModel.layer(script)]))
-    })
-  )
-
-  it.effect("PLAN-8 L5 run and stream produce the same transcript; events of agents come with their path", () =>
-    Effect.gen(function* () {
-      const decisions = [{ callId: "p1", approved: true }]
-      const one = yield* nest
-      const ran = yield* Effect.flatMap(one.outer.run("hello"), ({ state }) =>
-        one.outer.resume(state, { decisions })
-      ).pipe(Effect.provide([one.handlers, ScriptedModel.layer(script)]))
-      const other = yield* nest
-      const events = yield* Effect.gen(function* () {
-        const first = yield* Stream.runCollect(other.outer.stream("hello"))
-        const last = first.at(-1)
-        assert(last?._tag === "RunFinished")
-        return [...first, ...(yield* Stream.runCollect(other.outer.resumeStream(last.result.state, { decisions })))]
-      }).pipe(Effect.provide([other.handlers, ScriptedModel.layer(script)]))
-      const last = events.at(-1)
+  test("PLAN-8 L5 run and stream produce the same transcript; events of agents come with their path", function* () {
+    const decisions = [{ callId: "p1", approved: true }]
+    const one = yield* nest
+    const ran = yield* Effect.flatMap(one.outer.run("hello"), ({ state }) =>
+      one.outer.resume(state, { decisions })
+    ).pipe(Effect.provide([one.handlers, ScriptedModel.layer(script)]))
+    const other = yield* nest
+    const events = yield* Effect.gen(function* () {
+      const first = yield* Stream.runCollect(other.outer.stream("hello"))
+      const last = first.at(-1)
       assert(last?._tag === "RunFinished")
-      assert.deepStrictEqual(
-        Conversation.transcript(last.result.conversation),
-        Conversation.transcript(ran.conversation)
-      )
-      assert.deepStrictEqual(other.ran, one.ran)
-      assert.deepStrictEqual(last.result.usage, ran.usage)
-      const text = (from: ReadonlyArray<readonly [string, AgentEvent.AgentEvent<unknown>]>, at: string) =>
-        from.flatMap(([path, event]) => (path === at && event._tag === "TextDelta" ? [event.delta] : [])).join("")
-      const flat = (
-        path: ReadonlyArray<string>,
-        event: AgentEvent.AgentEvent<unknown>
-      ): readonly [string, AgentEvent.AgentEvent<unknown>] =>
-        event._tag === "Child" ? flat([...path, event.callId], event.event) : [path.join("/"), event]
-      const all = events.map((event) => flat([], event))
-      assert.strictEqual(text(all, "desk/c1/checkout/till"), "It is paid.")
-      assert.strictEqual(text(all, "desk"), "Here is your bread.")
-      assert.strictEqual(text(all, ""), "bye(Here is your bread.)")
-    })
-  )
+      return [...first, ...(yield* Stream.runCollect(other.outer.resumeStream(last.result.state, { decisions })))]
+    }).pipe(Effect.provide([other.handlers, ScriptedModel.layer(script)]))
+    const last = events.at(-1)
+    assert(last?._tag === "RunFinished")
+    assert.deepStrictEqual(Conversation.transcript(last.result.conversation), Conversation.transcript(ran.conversation))
+    assert.deepStrictEqual(other.ran, one.ran)
+    assert.deepStrictEqual(last.result.usage, ran.usage)
+    const text = (from: ReadonlyArray<readonly [string, AgentEvent.AgentEvent<unknown>]>, at: string) =>
+      from.flatMap(([path, event]) => (path === at && event._tag === "TextDelta" ? [event.delta] : [])).join("")
+    const flat = (
+      path: ReadonlyArray<string>,
+      event: AgentEvent.AgentEvent<unknown>
+    ): readonly [string, AgentEvent.AgentEvent<unknown>] =>
+      event._tag === "Child" ? flat([...path, event.callId], event.event) : [path.join("/"), event]
+    const all = events.map((event) => flat([], event))
+    assert.strictEqual(text(all, "desk/c1/checkout/till"), "It is paid.")
+    assert.strictEqual(text(all, "desk"), "Here is your bread.")
+    assert.strictEqual(text(all, ""), "bye(Here is your bread.)")
+  })
 
-  it.effect(
-    "PLAN-8 an agent's journal that is cut off in the middle of the plan is resumed, and nothing finished runs twice",
-    () =>
-      Effect.gen(function* () {
-        const first = yield* nest
-        const events: Array<Run.Event> = []
-        const onState = (_: Run.State, event: Run.Event) => Effect.sync(() => void events.push(event))
-        yield* Effect.gen(function* () {
-          const { state } = yield* first.clerk.run("hello", { onState })
-          yield* first.clerk.resume(state, { decisions: [{ callId: "p1", approved: true }], onState })
-        }).pipe(Effect.provide([first.handlers, ScriptedModel.layer(script)]))
-        let compared = 0
-        for (let length = 3; length < events.length; length++) {
-          const state = Result.getOrThrow(Run.fold(events.slice(0, length)))
-          const { clerk, handlers, ran } = yield* nest
-          const done = yield* Effect.gen(function* () {
-            const again = yield* clerk.resume(yield* json(state))
-            return again.outcome === "AwaitingApproval"
-              ? yield* clerk.resume(again.state, { decisions: [{ callId: "p1", approved: true }] })
-              : again
-          }).pipe(Effect.provide([handlers, ScriptedModel.layer(answering)]))
-          assert.strictEqual(done.outcome, "Completed", `after ${length} events`)
-          assert.strictEqual(done.text, "Here is your bread.")
-          const finished = finishedIn(state)
-          for (const name of finished) assert.notInclude(ran, name, `after ${length} events`)
-          assert.strictEqual(new Set(ran).size, ran.length)
-          if (finished.length > 0) compared += 1
-        }
-        assert.isAbove(compared, 10)
-      })
-  )
+  test("PLAN-8 an agent's journal that is cut off in the middle of the plan is resumed, and nothing finished runs twice", function* () {
+    const first = yield* nest
+    const events: Array<Run.Event> = []
+    const onState = (_: Run.State, event: Run.Event) => Effect.sync(() => void events.push(event))
+    yield* Effect.gen(function* () {
+      const { state } = yield* first.clerk.run("hello", { onState })
+      yield* first.clerk.resume(state, { decisions: [{ callId: "p1", approved: true }], onState })
+    }).pipe(Effect.provide([first.handlers, ScriptedModel.layer(script)]))
+    let compared = 0
+    for (let length = 3; length < events.length; length++) {
+      const state = Result.getOrThrow(Run.fold(events.slice(0, length)))
+      const { clerk, handlers, ran } = yield* nest
+      const done = yield* Effect.gen(function* () {
+        const again = yield* clerk.resume(yield* json(state))
+        return again.outcome === "AwaitingApproval"
+          ? yield* clerk.resume(again.state, { decisions: [{ callId: "p1", approved: true }] })
+          : again
+      }).pipe(Effect.provide([handlers, ScriptedModel.layer(answering)]))
+      assert.strictEqual(done.outcome, "Completed", `after ${length} events`)
+      assert.strictEqual(done.text, "Here is your bread.")
+      const finished = finishedIn(state)
+      for (const name of finished) assert.notInclude(ran, name, `after ${length} events`)
+      assert.strictEqual(new Set(ran).size, ran.length)
+      if (finished.length > 0) compared += 1
+    }
+    assert.isAbove(compared, 10)
+  })
 })
 
 /** The functions and calls that have finished in a state, or begun where they must not begin again. */

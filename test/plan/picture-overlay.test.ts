@@ -5,6 +5,7 @@ import { Picture, When, type PlanDefinition, type PlanRun } from "effect-emissar
 import { step } from "./definitions.ts"
 import { graphViz, mermaid } from "./picture-parsers.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../test.ts"
 
 const definition: PlanDefinition.PlanDefinition = {
   name: "plan",
@@ -76,86 +77,76 @@ const statuses = (...events: ReadonlyArray<PlanRun.Event>) =>
   })
 
 describe("PLAN-9 pictures of runs", () => {
-  it.effect("PLAN-9 a run that has not begun marks nothing", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* statuses(started), ["a", "b", "c", "d", "e"])
-    })
-  )
+  test("PLAN-9 a run that has not begun marks nothing", function* () {
+    assert.deepStrictEqual(yield* statuses(started), ["a", "b", "c", "d", "e"])
+  })
 
-  it.effect("PLAN-9 done, running, and failed in a parallel group, with durations and tries", () =>
-    Effect.gen(function* () {
-      const retried: PlanRun.Event = { _tag: "StepRetried", at: at(300), step: "c", attempt: 2, failure }
-      assert.deepStrictEqual(yield* statuses(...once.slice(0, 5), retried), [
-        "a [done] ✓ done, 250 ms",
-        "b [running] ▶ running",
-        "c [running] ▶ running, try 2",
-        "d",
-        "e"
-      ])
-      const failed: PlanRun.Event = { _tag: "StepFailed", at: at(300), step: "c", failure }
-      assert.deepStrictEqual(yield* statuses(...once.slice(0, 6), failed), [
-        "a [done] ✓ done, 250 ms",
-        "b [done] ✓ done, 1.2 s",
-        "c [failed] ✗ failed, Boom <b>",
-        "d",
-        "e"
-      ])
-    })
-  )
+  test("PLAN-9 done, running, and failed in a parallel group, with durations and tries", function* () {
+    const retried: PlanRun.Event = { _tag: "StepRetried", at: at(300), step: "c", attempt: 2, failure }
+    assert.deepStrictEqual(yield* statuses(...once.slice(0, 5), retried), [
+      "a [done] ✓ done, 250 ms",
+      "b [running] ▶ running",
+      "c [running] ▶ running, try 2",
+      "d",
+      "e"
+    ])
+    const failed: PlanRun.Event = { _tag: "StepFailed", at: at(300), step: "c", failure }
+    assert.deepStrictEqual(yield* statuses(...once.slice(0, 6), failed), [
+      "a [done] ✓ done, 250 ms",
+      "b [done] ✓ done, 1.2 s",
+      "c [failed] ✗ failed, Boom <b>",
+      "d",
+      "e"
+    ])
+  })
 
-  it.effect("PLAN-9 executions of a loop, and what was skipped once the run has ended", () =>
-    Effect.gen(function* () {
-      const again = [...once, route("d", "a"), begin("a", 70_000), finish("a", 70_000, 70_250)]
-      assert.deepStrictEqual((yield* statuses(...again)).slice(0, 3), [
-        "a [done] ✓ done, 500 ms, 2 executions",
-        "b [done] ✓ done, 1.2 s",
-        "c [done] ✓ done, 1 min 2 s, 3 tries"
-      ])
-      assert.strictEqual((yield* statuses(...again.slice(0, -1)))[0], "a [running] ▶ running, before, 250 ms")
-      const concluded: ReadonlyArray<PlanRun.Event> = [
-        ...once.slice(0, 3),
-        begin("b", 0),
-        begin("c", 0),
-        { _tag: "StepConcluded", at: at(1), step: "b", answer: "enough" },
-        finish("c", 0, 1)
-      ]
-      const end: PlanRun.Event = {
-        _tag: "PlanFinished",
-        at: at(2),
-        outcome: { _tag: "Concluded", answer: "enough" }
-      }
-      assert.deepStrictEqual(yield* statuses(...concluded, end), [
-        "a [done] ✓ done, 250 ms",
-        "b [concluded] ■ concluded",
-        "c [done] ✓ done, 1 ms",
-        "d [skipped] – skipped",
-        "e [skipped] – skipped"
-      ])
-    })
-  )
+  test("PLAN-9 executions of a loop, and what was skipped once the run has ended", function* () {
+    const again = [...once, route("d", "a"), begin("a", 70_000), finish("a", 70_000, 70_250)]
+    assert.deepStrictEqual((yield* statuses(...again)).slice(0, 3), [
+      "a [done] ✓ done, 500 ms, 2 executions",
+      "b [done] ✓ done, 1.2 s",
+      "c [done] ✓ done, 1 min 2 s, 3 tries"
+    ])
+    assert.strictEqual((yield* statuses(...again.slice(0, -1)))[0], "a [running] ▶ running, before, 250 ms")
+    const concluded: ReadonlyArray<PlanRun.Event> = [
+      ...once.slice(0, 3),
+      begin("b", 0),
+      begin("c", 0),
+      { _tag: "StepConcluded", at: at(1), step: "b", answer: "enough" },
+      finish("c", 0, 1)
+    ]
+    const end: PlanRun.Event = {
+      _tag: "PlanFinished",
+      at: at(2),
+      outcome: { _tag: "Concluded", answer: "enough" }
+    }
+    assert.deepStrictEqual(yield* statuses(...concluded, end), [
+      "a [done] ✓ done, 250 ms",
+      "b [concluded] ■ concluded",
+      "c [done] ✓ done, 1 ms",
+      "d [skipped] – skipped",
+      "e [skipped] – skipped"
+    ])
+  })
 
-  it.effect("PLAN-9 what was running when its run was interrupted, or when its process ended", () =>
-    Effect.gen(function* () {
-      const running = [started, begin("a", 0)]
-      const outcome = { _tag: "Interrupted", reason: "stop" } as const
-      const interrupted: PlanRun.Event = { _tag: "PlanInterrupted", at: at(1), reason: "stop" }
-      const finished: PlanRun.Event = { _tag: "PlanFinished", at: at(1), outcome }
-      assert.strictEqual((yield* statuses(...running, interrupted))[0], "a [interrupted] ◼ interrupted")
-      assert.strictEqual((yield* statuses(...running, interrupted, finished))[0], "a [interrupted] ◼ interrupted")
-      const run = Result.getOrThrow(planTransition.fold(planTransition.makeRules(definition), running))
-      assert.include(Picture.toMermaid(definition, { run, live: true }), ' running"')
-      const died = Picture.toMermaid(definition, { run, live: false })
-      assert.include(died, ' cut off"')
-      assert.notInclude(died, "running")
-    })
-  )
+  test("PLAN-9 what was running when its run was interrupted, or when its process ended", function* () {
+    const running = [started, begin("a", 0)]
+    const outcome = { _tag: "Interrupted", reason: "stop" } as const
+    const interrupted: PlanRun.Event = { _tag: "PlanInterrupted", at: at(1), reason: "stop" }
+    const finished: PlanRun.Event = { _tag: "PlanFinished", at: at(1), outcome }
+    assert.strictEqual((yield* statuses(...running, interrupted))[0], "a [interrupted] ◼ interrupted")
+    assert.strictEqual((yield* statuses(...running, interrupted, finished))[0], "a [interrupted] ◼ interrupted")
+    const run = Result.getOrThrow(planTransition.fold(planTransition.makeRules(definition), running))
+    assert.include(Picture.toMermaid(definition, { run, live: true }), ' running"')
+    const died = Picture.toMermaid(definition, { run, live: false })
+    assert.include(died, ' cut off"')
+    assert.notInclude(died, "running")
+  })
 
-  it.effect("PLAN-9 paused, with its reason", () =>
-    Effect.gen(function* () {
-      const paused: PlanRun.Event = { _tag: "StepPaused", at: at(1), step: "a", reason: 'ask "Bob"' }
-      assert.deepStrictEqual((yield* statuses(started, begin("a", 0), paused))[0], 'a [paused] ⏸ paused, ask "Bob"')
-    })
-  )
+  test("PLAN-9 paused, with its reason", function* () {
+    const paused: PlanRun.Event = { _tag: "StepPaused", at: at(1), step: "a", reason: 'ask "Bob"' }
+    assert.deepStrictEqual((yield* statuses(started, begin("a", 0), paused))[0], 'a [paused] ⏸ paused, ask "Bob"')
+  })
 
   it.effect("PLAN-9 nothing a run holds is drawn but names of failures and reasons of pauses", () =>
     Effect.sync(() => {

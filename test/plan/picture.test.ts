@@ -5,6 +5,7 @@ import { Picture, Plan, Step, When, type PlanDefinition } from "effect-emissary/
 import { plan, step } from "./definitions.ts"
 import { edgesOf, graphViz, mermaid, type Parsed, svg } from "./picture-parsers.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../test.ts"
 
 const to = (to: string, when: When.When = When.field(to).is(true)) => ({ to, when })
 
@@ -36,261 +37,230 @@ const triage = plan(
 )
 
 describe("PLAN-9 pictures of flows", () => {
-  it.effect("PLAN-9 steps follow each other", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* edges(plan(step("a"), step("b"))), ["plan -> a", "a -> b", "b -> end"])
-      assert.deepStrictEqual(yield* edges(plan()), ["plan -> end"])
-    })
-  )
+  test("PLAN-9 steps follow each other", function* () {
+    assert.deepStrictEqual(yield* edges(plan(step("a"), step("b"))), ["plan -> a", "a -> b", "b -> end"])
+    assert.deepStrictEqual(yield* edges(plan()), ["plan -> end"])
+  })
 
-  it.effect("PLAN-9 kinds of targets have their own shapes and words", () =>
-    Effect.gen(function* () {
-      const { nodes } = yield* both(triage)
-      assert.deepStrictEqual(
-        [...nodes.values()].map(({ shape, text }) => [text, shape]),
-        [
-          ["plan", "stadium"],
-          ["classify\nagent classifier", "round"],
-          ["refund\ntool pay back", "subroutine"],
-          ["complaint\nfunction", "square"],
-          ["reply\nfunction", "square"],
-          ["end", "stadium"]
+  test("PLAN-9 kinds of targets have their own shapes and words", function* () {
+    const { nodes } = yield* both(triage)
+    assert.deepStrictEqual(
+      [...nodes.values()].map(({ shape, text }) => [text, shape]),
+      [
+        ["plan", "stadium"],
+        ["classify\nagent classifier", "round"],
+        ["refund\ntool pay back", "subroutine"],
+        ["complaint\nfunction", "square"],
+        ["reply\nfunction", "square"],
+        ["end", "stadium"]
+      ]
+    )
+    const dot = yield* graphViz(Picture.toGraphViz(triage))
+    assert.deepStrictEqual(pluck([...dot.nodes.values()], "shape"), ["oval", "box", "component", "box", "box", "oval"])
+  })
+
+  test("PLAN-9 routes with number and condition, otherwise, and dashed rejoins", function* () {
+    assert.deepStrictEqual(yield* edges(triage), [
+      "plan -> classify",
+      'classify -> refund: 1: kind = "refund"',
+      'classify -> complaint: 2: text = "bad"',
+      "classify -> refund: otherwise",
+      "refund -> complaint",
+      "refund --> reply",
+      "complaint -> reply",
+      "complaint --> reply",
+      "reply -> end"
+    ])
+  })
+
+  test("PLAN-9 what cannot happen is not drawn", function* () {
+    const always = plan(
+      step("a", { routes: [to("c", When.never), to("d", When.always), to("b")] }),
+      step("b"),
+      step("c"),
+      step("d")
+    )
+    const parsed = yield* both(always)
+    assert.deepStrictEqual(edgesOf(parsed), ["plan -> a", "a -> d: 2: always", "d -> end"])
+    assert.deepStrictEqual(
+      texts(parsed).filter((text) => text.includes("not reachable")),
+      ["b\nfunction\n– not reachable", "c\nfunction\n– not reachable"]
+    )
+  })
+
+  test("PLAN-9 a loop, and a route into another branch, keep their rejoins apart", function* () {
+    const loop = plan(
+      step("draft"),
+      step("review", { routes: [to("draft", When.field("ok").is(false))] }),
+      step("send")
+    )
+    assert.deepStrictEqual(yield* edges(loop), [
+      "plan -> draft",
+      "draft -> review",
+      "review -> draft: ok = false",
+      "review -> send: otherwise",
+      "send -> end"
+    ])
+    const nested = plan(
+      step("outer", { routes: [to("inner", When.always)], afterBranches: "end of outer" }),
+      step("inner", { routes: [to("leaf", When.always)], afterBranches: "end of inner" }),
+      step("leaf"),
+      step("end of inner"),
+      step("between"),
+      step("end of outer")
+    )
+    assert.deepStrictEqual(
+      (yield* edges(nested)).filter((edge) => edge.includes("-->")),
+      ["leaf --> end of inner", "end of inner --> end of outer"]
+    )
+  })
+
+  test("PLAN-9 routesBy leads to the literals of the output schema", function* () {
+    const by = (json: Record<string, Schema.Json>) =>
+      plan(step("a", { routesBy: "next", output: { json } }), step("b"), step("c"))
+    const closed = {
+      type: "object",
+      properties: { next: { $ref: "#/$defs/N" } },
+      required: ["next"],
+      $defs: { N: { enum: ["b", "c"] } }
+    }
+    const routes = ['a -> b: next = "b"', 'a -> c: next = "c"']
+    assert.deepStrictEqual(
+      (yield* edges(by(closed))).filter((edge) => edge.startsWith("a ")),
+      routes
+    )
+    const nullable = {
+      ...closed,
+      properties: { next: { anyOf: [{ const: "b" }, { const: "c" }, { type: "null" }] } }
+    }
+    assert.deepStrictEqual(
+      (yield* edges(by(nullable))).filter((edge) => edge.startsWith("a ")),
+      [...routes, "a -> b: otherwise"]
+    )
+    // A text that is not declared is no route; of a schema that is only named nothing is known.
+    const union = { anyOf: [{ const: "c" }, { type: "string" }] }
+    const open = yield* both(by({ type: "object", properties: { next: union } }))
+    assert.deepStrictEqual(
+      edgesOf(open).filter((edge) => edge.startsWith("a ")),
+      ['a -> c: next = "c"', "a -> b: otherwise"]
+    )
+    const named = plan(step("a", { routesBy: "next", output: { name: "Next" } }), step("b"), step("c"))
+    assert.deepStrictEqual(
+      edgesOf(yield* both(named)).filter((edge) => edge.startsWith("a ")),
+      ["a -> b: otherwise", "a -> the step named in next"]
+    )
+  })
+
+  test("PLAN-9 parallel groups are groups, and each member is led to and away from", function* () {
+    const band = (name: string) => step(name, { parallel: true })
+    const fan = plan(step("a"), band("b"), band("c"), step("d"))
+    const parsed = yield* both(fan)
+    assert.deepStrictEqual(edgesOf(parsed), ["plan -> a", "a -> b", "a -> c", "b -> d", "c -> d", "d -> end"])
+    assert.deepStrictEqual(parsed.groups, [{ text: "in parallel", members: ["n2", "n3"] }])
+    const first = yield* both(plan(band("b"), band("c")))
+    assert.deepStrictEqual(edgesOf(first), ["plan -> b", "plan -> c", "b -> end", "c -> end"])
+  })
+
+  test("PLAN-9 a rejoin in the middle of a parallel group runs the rest of it", function* () {
+    const middle = plan(
+      step("r", { routes: [to("t", When.always)], afterBranches: "c" }),
+      step("t"),
+      step("b", { parallel: true }),
+      step("c", { parallel: true }),
+      step("d", { parallel: true })
+    )
+    const parsed = yield* both(middle)
+    assert.deepStrictEqual(edgesOf(parsed), [
+      "plan -> r",
+      "r -> t: always",
+      "t --> c",
+      "t --> d",
+      "c -> end",
+      "d -> end"
+    ])
+  })
+
+  test("PLAN-9 data edges", function* () {
+    const data = plan(
+      step("a", { task: { _tag: "FromStart" }, writes: "notes" }),
+      step("b", { parallel: true, task: { _tag: "FromMemory", agent: "writer" } }),
+      step("c", {
+        parallel: true,
+        context: [
+          { _tag: "FromStep", step: "a" },
+          { _tag: "FromAgent", agent: "x" }
         ]
-      )
-      const dot = yield* graphViz(Picture.toGraphViz(triage))
-      assert.deepStrictEqual(pluck([...dot.nodes.values()], "shape"), [
-        "oval",
-        "box",
-        "component",
-        "box",
-        "box",
-        "oval"
+      }),
+      step("d", { task: { _tag: "FromParallelAll", step: "b" }, context: { _tag: "FromStep", step: "gone" } })
+    )
+    const parsed = yield* both(data, { data: true })
+    assert.deepStrictEqual(
+      edgesOf(parsed).filter((edge) => edge.includes("..>")),
+      [
+        "plan ..> a: task",
+        "a ..> store: writes",
+        "memory of ..> b: task",
+        "a ..> c: context",
+        "last answer of ..> c: context",
+        "b ..> d: task",
+        "c ..> d: task"
+      ]
+    )
+    assert.deepStrictEqual(texts(parsed).slice(-4), ["store\nnotes", "memory of\nwriter", "last answer of\nx", "end"])
+    assert.isFalse((yield* edges(data)).some((edge) => edge.includes("..>")))
+  })
+
+  test("PLAN-9 plans in steps are known from values, not from definitions, and drawn inside on demand", function* () {
+    const deep = yield* Effect.flatMap(Plan.make({ name: "deep" }, Step.make("z", { target: "t" })), (plan) =>
+      Plan.bind(plan, { agents: { t: Agent.make("t") } })
+    )
+    const inner = yield* Effect.flatMap(
+      Plan.make({ name: "inner" }, Step.make("y", { target: "named" }), Step.make("deep", { target: deep })),
+      (plan) => Plan.bind(plan, { agents: { named: deep } })
+    )
+    const outer = yield* Plan.make(
+      { name: "outer" },
+      Step.make("b", { target: inner }),
+      Step.make("c", { target: "d" })
+    )
+    const bound = yield* Plan.bind(outer, { agents: { d: deep } })
+    const shown = (source: Picture.Source, options?: Picture.Options) =>
+      Effect.map(both(source, options), ({ groups, nodes }) => [
+        groups.map(({ text }) => text.replace("\n", ": ")).toSorted(),
+        [...nodes.values()].map(({ text }) => text.replace("\n", ": ")).filter((text) => text.includes(": "))
       ])
-    })
-  )
+    assert.deepStrictEqual(yield* shown(outer.definition), [[], ["b: agent inner", "c: tool d"]])
+    assert.deepStrictEqual(yield* shown(outer), [[], ["b: plan inner", "c: tool d"]])
+    assert.deepStrictEqual(yield* shown(bound), [[], ["b: plan inner", "c: plan deep"]])
+    const whole = yield* shown(bound, { nested: true })
+    assert.deepStrictEqual(whole[0], ["b: plan inner", "c: plan deep", "deep: plan deep", "y: plan deep"])
+    assert.deepStrictEqual((yield* shown(outer, { nested: { c: deep } }))[0], ["c: plan deep"])
+    assert.strictEqual(Picture.toMermaid(bound, { nested: false }), Picture.toMermaid(bound))
+  })
 
-  it.effect("PLAN-9 routes with number and condition, otherwise, and dashed rejoins", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* edges(triage), [
-        "plan -> classify",
-        'classify -> refund: 1: kind = "refund"',
-        'classify -> complaint: 2: text = "bad"',
-        "classify -> refund: otherwise",
-        "refund -> complaint",
-        "refund --> reply",
-        "complaint -> reply",
-        "complaint --> reply",
-        "reply -> end"
-      ])
+  test("PLAN-9 nested plans are groups", function* () {
+    const inner = { ...plan(step("x"), step("y")), name: "inner" }
+    const deep = { ...plan(step("z")), name: "deep" }
+    const parsed = yield* both(plan(step("a"), step("b"), step("toString")), {
+      nested: { b: { definition: inner, nested: { y: deep } } }
     })
-  )
+    assert.deepStrictEqual(parsed.groups.map(({ text }) => text).toSorted(), ["b\nplan inner", "y\nplan deep"])
+    assert.includeMembers(
+      [...edgesOf(parsed)],
+      ["a -> start", "start -> x", "x -> start", "start -> z", "z -> end", "end -> toString"]
+    )
+  })
 
-  it.effect("PLAN-9 what cannot happen is not drawn", () =>
-    Effect.gen(function* () {
-      const always = plan(
-        step("a", { routes: [to("c", When.never), to("d", When.always), to("b")] }),
-        step("b"),
-        step("c"),
-        step("d")
-      )
-      const parsed = yield* both(always)
-      assert.deepStrictEqual(edgesOf(parsed), ["plan -> a", "a -> d: 2: always", "d -> end"])
-      assert.deepStrictEqual(
-        texts(parsed).filter((text) => text.includes("not reachable")),
-        ["b\nfunction\n– not reachable", "c\nfunction\n– not reachable"]
-      )
-    })
-  )
-
-  it.effect("PLAN-9 a loop, and a route into another branch, keep their rejoins apart", () =>
-    Effect.gen(function* () {
-      const loop = plan(
-        step("draft"),
-        step("review", { routes: [to("draft", When.field("ok").is(false))] }),
-        step("send")
-      )
-      assert.deepStrictEqual(yield* edges(loop), [
-        "plan -> draft",
-        "draft -> review",
-        "review -> draft: ok = false",
-        "review -> send: otherwise",
-        "send -> end"
-      ])
-      const nested = plan(
-        step("outer", { routes: [to("inner", When.always)], afterBranches: "end of outer" }),
-        step("inner", { routes: [to("leaf", When.always)], afterBranches: "end of inner" }),
-        step("leaf"),
-        step("end of inner"),
-        step("between"),
-        step("end of outer")
-      )
-      assert.deepStrictEqual(
-        (yield* edges(nested)).filter((edge) => edge.includes("-->")),
-        ["leaf --> end of inner", "end of inner --> end of outer"]
-      )
-    })
-  )
-
-  it.effect("PLAN-9 routesBy leads to the literals of the output schema", () =>
-    Effect.gen(function* () {
-      const by = (json: Record<string, Schema.Json>) =>
-        plan(step("a", { routesBy: "next", output: { json } }), step("b"), step("c"))
-      const closed = {
-        type: "object",
-        properties: { next: { $ref: "#/$defs/N" } },
-        required: ["next"],
-        $defs: { N: { enum: ["b", "c"] } }
-      }
-      const routes = ['a -> b: next = "b"', 'a -> c: next = "c"']
-      assert.deepStrictEqual(
-        (yield* edges(by(closed))).filter((edge) => edge.startsWith("a ")),
-        routes
-      )
-      const nullable = {
-        ...closed,
-        properties: { next: { anyOf: [{ const: "b" }, { const: "c" }, { type: "null" }] } }
-      }
-      assert.deepStrictEqual(
-        (yield* edges(by(nullable))).filter((edge) => edge.startsWith("a ")),
-        [...routes, "a -> b: otherwise"]
-      )
-      // A text that is not declared is no route; of a schema that is only named nothing is known.
-      const union = { anyOf: [{ const: "c" }, { type: "string" }] }
-      const open = yield* both(by({ type: "object", properties: { next: union } }))
-      assert.deepStrictEqual(
-        edgesOf(open).filter((edge) => edge.startsWith("a ")),
-        ['a -> c: next = "c"', "a -> b: otherwise"]
-      )
-      const named = plan(step("a", { routesBy: "next", output: { name: "Next" } }), step("b"), step("c"))
-      assert.deepStrictEqual(
-        edgesOf(yield* both(named)).filter((edge) => edge.startsWith("a ")),
-        ["a -> b: otherwise", "a -> the step named in next"]
-      )
-    })
-  )
-
-  it.effect("PLAN-9 parallel groups are groups, and each member is led to and away from", () =>
-    Effect.gen(function* () {
-      const band = (name: string) => step(name, { parallel: true })
-      const fan = plan(step("a"), band("b"), band("c"), step("d"))
-      const parsed = yield* both(fan)
-      assert.deepStrictEqual(edgesOf(parsed), ["plan -> a", "a -> b", "a -> c", "b -> d", "c -> d", "d -> end"])
-      assert.deepStrictEqual(parsed.groups, [{ text: "in parallel", members: ["n2", "n3"] }])
-      const first = yield* both(plan(band("b"), band("c")))
-      assert.deepStrictEqual(edgesOf(first), ["plan -> b", "plan -> c", "b -> end", "c -> end"])
-    })
-  )
-
-  it.effect("PLAN-9 a rejoin in the middle of a parallel group runs the rest of it", () =>
-    Effect.gen(function* () {
-      const middle = plan(
-        step("r", { routes: [to("t", When.always)], afterBranches: "c" }),
-        step("t"),
-        step("b", { parallel: true }),
-        step("c", { parallel: true }),
-        step("d", { parallel: true })
-      )
-      const parsed = yield* both(middle)
-      assert.deepStrictEqual(edgesOf(parsed), [
-        "plan -> r",
-        "r -> t: always",
-        "t --> c",
-        "t --> d",
-        "c -> end",
-        "d -> end"
-      ])
-    })
-  )
-
-  it.effect("PLAN-9 data edges", () =>
-    Effect.gen(function* () {
-      const data = plan(
-        step("a", { task: { _tag: "FromStart" }, writes: "notes" }),
-        step("b", { parallel: true, task: { _tag: "FromMemory", agent: "writer" } }),
-        step("c", {
-          parallel: true,
-          context: [
-            { _tag: "FromStep", step: "a" },
-            { _tag: "FromAgent", agent: "x" }
-          ]
-        }),
-        step("d", { task: { _tag: "FromParallelAll", step: "b" }, context: { _tag: "FromStep", step: "gone" } })
-      )
-      const parsed = yield* both(data, { data: true })
-      assert.deepStrictEqual(
-        edgesOf(parsed).filter((edge) => edge.includes("..>")),
-        [
-          "plan ..> a: task",
-          "a ..> store: writes",
-          "memory of ..> b: task",
-          "a ..> c: context",
-          "last answer of ..> c: context",
-          "b ..> d: task",
-          "c ..> d: task"
-        ]
-      )
-      assert.deepStrictEqual(texts(parsed).slice(-4), ["store\nnotes", "memory of\nwriter", "last answer of\nx", "end"])
-      assert.isFalse((yield* edges(data)).some((edge) => edge.includes("..>")))
-    })
-  )
-
-  it.effect("PLAN-9 plans in steps are known from values, not from definitions, and drawn inside on demand", () =>
-    Effect.gen(function* () {
-      const deep = yield* Effect.flatMap(Plan.make({ name: "deep" }, Step.make("z", { target: "t" })), (plan) =>
-        Plan.bind(plan, { agents: { t: Agent.make("t") } })
-      )
-      const inner = yield* Effect.flatMap(
-        Plan.make({ name: "inner" }, Step.make("y", { target: "named" }), Step.make("deep", { target: deep })),
-        (plan) => Plan.bind(plan, { agents: { named: deep } })
-      )
-      const outer = yield* Plan.make(
-        { name: "outer" },
-        Step.make("b", { target: inner }),
-        Step.make("c", { target: "d" })
-      )
-      const bound = yield* Plan.bind(outer, { agents: { d: deep } })
-      const shown = (source: Picture.Source, options?: Picture.Options) =>
-        Effect.map(both(source, options), ({ groups, nodes }) => [
-          groups.map(({ text }) => text.replace("\n", ": ")).toSorted(),
-          [...nodes.values()].map(({ text }) => text.replace("\n", ": ")).filter((text) => text.includes(": "))
-        ])
-      assert.deepStrictEqual(yield* shown(outer.definition), [[], ["b: agent inner", "c: tool d"]])
-      assert.deepStrictEqual(yield* shown(outer), [[], ["b: plan inner", "c: tool d"]])
-      assert.deepStrictEqual(yield* shown(bound), [[], ["b: plan inner", "c: plan deep"]])
-      const whole = yield* shown(bound, { nested: true })
-      assert.deepStrictEqual(whole[0], ["b: plan inner", "c: plan deep", "deep: plan deep", "y: plan deep"])
-      assert.deepStrictEqual((yield* shown(outer, { nested: { c: deep } }))[0], ["c: plan deep"])
-      assert.strictEqual(Picture.toMermaid(bound, { nested: false }), Picture.toMermaid(bound))
-    })
-  )
-
-  it.effect("PLAN-9 nested plans are groups", () =>
-    Effect.gen(function* () {
-      const inner = { ...plan(step("x"), step("y")), name: "inner" }
-      const deep = { ...plan(step("z")), name: "deep" }
-      const parsed = yield* both(plan(step("a"), step("b"), step("toString")), {
-        nested: { b: { definition: inner, nested: { y: deep } } }
-      })
-      assert.deepStrictEqual(parsed.groups.map(({ text }) => text).toSorted(), ["b\nplan inner", "y\nplan deep"])
-      assert.includeMembers(
-        [...edgesOf(parsed)],
-        ["a -> start", "start -> x", "x -> start", "start -> z", "z -> end", "end -> toString"]
-      )
-    })
-  )
-
-  it.effect("PLAN-9 plans that cannot run are drawn, too", () =>
-    Effect.gen(function* () {
-      const broken = plan(
-        step("a", { routes: [to("ghost")], afterBranches: "nowhere" }),
-        step("a", { routes: [to("a", When.always)], afterBranches: "a" }),
-        step("b", { parallel: true, routes: [to("a")], afterBranches: "c" })
-      )
-      const parsed = yield* both(broken)
-      assert.includeMembers([...edgesOf(parsed)], ["a -> ghost: ghost = true", "a -> a: otherwise"])
-      assert.include(texts(parsed), "ghost\nno such step")
-    })
-  )
+  test("PLAN-9 plans that cannot run are drawn, too", function* () {
+    const broken = plan(
+      step("a", { routes: [to("ghost")], afterBranches: "nowhere" }),
+      step("a", { routes: [to("a", When.always)], afterBranches: "a" }),
+      step("b", { parallel: true, routes: [to("a")], afterBranches: "c" })
+    )
+    const parsed = yield* both(broken)
+    assert.includeMembers([...edgesOf(parsed)], ["a -> ghost: ghost = true", "a -> a: otherwise"])
+    assert.include(texts(parsed), "ghost\nno such step")
+  })
 })
 
 const hostile = [
@@ -370,13 +340,10 @@ describe("PLAN-9 names cannot change a picture", () => {
     })
   )
 
-  it.effect("PLAN-9 GraphViz draws names as they are: entities and escapes are text", () =>
-    Effect.gen(function* () {
-      const drawn = yield* svg(Picture.toGraphViz(plan(step("&quot;&#60;b&gt;"), step("\\N\\l"), step("<i>"))))
-      for (const text of ["&amp;quot;&amp;#60;b&amp;gt;", "\\N\\l", "&lt;i&gt;"])
-        assert.include(drawn, `>${text}</text>`)
-    })
-  )
+  test("PLAN-9 GraphViz draws names as they are: entities and escapes are text", function* () {
+    const drawn = yield* svg(Picture.toGraphViz(plan(step("&quot;&#60;b&gt;"), step("\\N\\l"), step("<i>"))))
+    for (const text of ["&amp;quot;&amp;#60;b&amp;gt;", "\\N\\l", "&lt;i&gt;"]) assert.include(drawn, `>${text}</text>`)
+  })
 
   it.effect("PLAN-9 letters, digits and spaces stay readable in the text", () =>
     Effect.sync(() => {

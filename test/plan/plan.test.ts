@@ -9,6 +9,7 @@ import { Picture, Plan, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { definition, Seed } from "./codec-definitions.ts"
+import { test } from "../test.ts"
 
 const problemsOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.flip(effect), (error) =>
@@ -20,209 +21,191 @@ const problemsOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
 const custom = (...names: ReadonlyArray<string>) => When.and(...names.map((name) => When.custom(name)))
 
 describe("making plans", () => {
-  it.effect("PLAN-1 has defaults, and nothing that was not written", () =>
-    Effect.gen(function* () {
-      const plan = yield* Plan.make(Step.make("a", { target: "t" }))
-      assert.deepStrictEqual(Object.keys(plan.definition), ["name", "maxIterations", "steps"])
-      assert.deepStrictEqual([plan.definition.name, plan.definition.maxIterations], ["plan", 100])
-      assert.deepStrictEqual((yield* Plan.make()).definition.steps, [])
-    })
-  )
+  test("PLAN-1 has defaults, and nothing that was not written", function* () {
+    const plan = yield* Plan.make(Step.make("a", { target: "t" }))
+    assert.deepStrictEqual(Object.keys(plan.definition), ["name", "maxIterations", "steps"])
+    assert.deepStrictEqual([plan.definition.name, plan.definition.maxIterations], ["plan", 100])
+    assert.deepStrictEqual((yield* Plan.make()).definition.steps, [])
+  })
 
-  it.effect("PLAN-1 has a name, a description, a limit and an output", () =>
-    Effect.gen(function* () {
-      const plan = yield* Plan.make(
-        {
-          name: "report",
-          description: "Writes a report",
-          maxIterations: 7,
-          output: Schema.String.annotate({ identifier: "Text" })
-        },
-        Step.make("a", { target: "t" })
-      )
-      const { steps: _steps, ...rest } = plan.definition
-      assert.deepStrictEqual(rest, {
+  test("PLAN-1 has a name, a description, a limit and an output", function* () {
+    const plan = yield* Plan.make(
+      {
         name: "report",
         description: "Writes a report",
         maxIterations: 7,
-        output: { name: "Text", json: { type: "string" } }
-      })
+        output: Schema.String.annotate({ identifier: "Text" })
+      },
+      Step.make("a", { target: "t" })
+    )
+    const { steps: _steps, ...rest } = plan.definition
+    assert.deepStrictEqual(rest, {
+      name: "report",
+      description: "Writes a report",
+      maxIterations: 7,
+      output: { name: "Text", json: { type: "string" } }
     })
-  )
+  })
 
-  it.effect("PLAN-4 names of steps are those that the native wire carries", () =>
-    Effect.gen(function* () {
-      const named = (name: string) => Plan.make(Step.make(name, { target: "t" }))
-      for (const name of ["a", "9", "_", "é-1", "名前", "x".repeat(200)]) yield* named(name)
-      for (const name of ["", "a b", "-a", "a.b", "a\n", "\ud800", "__proto__", "constructor", "x".repeat(201)]) {
-        assert.deepStrictEqual(yield* problemsOf(named(name)), [["InvalidName", name]])
-      }
-    })
-  )
+  test("PLAN-4 names of steps are those that the native wire carries", function* () {
+    const named = (name: string) => Plan.make(Step.make(name, { target: "t" }))
+    for (const name of ["a", "9", "_", "é-1", "名前", "x".repeat(200)]) yield* named(name)
+    for (const name of ["", "a b", "-a", "a.b", "a\n", "\ud800", "__proto__", "constructor", "x".repeat(201)]) {
+      assert.deepStrictEqual(yield* problemsOf(named(name)), [["InvalidName", name]])
+    }
+  })
 
-  it.effect("PLAN-1 one value may be the target of many steps, and two values of one name may not", () =>
-    Effect.gen(function* () {
-      const one = Step.target("count", () => Effect.succeed(1))
-      const two = Step.target("count", () => Effect.succeed(2))
-      class Count extends Agent.Service<Count>()("count", {}) {}
-      class Other extends Agent.Service<Other>()("other", {}) {}
-      yield* Plan.make(
+  test("PLAN-1 one value may be the target of many steps, and two values of one name may not", function* () {
+    const one = Step.target("count", () => Effect.succeed(1))
+    const two = Step.target("count", () => Effect.succeed(2))
+    class Count extends Agent.Service<Count>()("count", {}) {}
+    class Other extends Agent.Service<Other>()("other", {}) {}
+    yield* Plan.make(
+      Step.make("a", { target: one }),
+      Step.make("b", { target: one }),
+      Step.make("c", { target: Other }),
+      Step.make("d", { target: Other }),
+      Step.make("e", { target: "count" })
+    )
+    const error = yield* Effect.flip(
+      Plan.make(
         Step.make("a", { target: one }),
-        Step.make("b", { target: one }),
-        Step.make("c", { target: Other }),
-        Step.make("d", { target: Other }),
-        Step.make("e", { target: "count" })
+        Step.make("b", { target: two }),
+        Step.make("c", { target: Count }),
+        Step.make("count", { target: () => Effect.succeed(3) })
       )
-      const error = yield* Effect.flip(
-        Plan.make(
-          Step.make("a", { target: one }),
-          Step.make("b", { target: two }),
-          Step.make("c", { target: Count }),
-          Step.make("count", { target: () => Effect.succeed(3) })
-        )
-      )
-      assert.deepStrictEqual(
-        error.problems.map(({ code, slot, step }) => [code, step, slot]),
-        [
-          ["SharedTargetName", "b", "target"],
-          ["SharedTargetName", "c", "target"],
-          ["SharedTargetName", "count", "target"]
-        ]
-      )
-      assert.include(error.problems[1]?.reason, 'another function named "count" in step "a"')
-    })
-  )
+    )
+    assert.deepStrictEqual(
+      error.problems.map(({ code, slot, step }) => [code, step, slot]),
+      [
+        ["SharedTargetName", "b", "target"],
+        ["SharedTargetName", "c", "target"],
+        ["SharedTargetName", "count", "target"]
+      ]
+    )
+    assert.include(error.problems[1]?.reason, 'another function named "count" in step "a"')
+  })
 
-  it.effect("PLAN-3 custom predicates are looked up, all of them, at any place in a condition", () =>
-    Effect.gen(function* () {
-      const steps = [
+  test("PLAN-3 custom predicates are looked up, all of them, at any place in a condition", function* () {
+    const steps = [
+      Step.make("a", {
+        target: "t",
+        routes: [
+          ["c", When.not(custom("long", "unknown"))],
+          ["b", custom("other")]
+        ]
+      }),
+      Step.make("b", { target: "t" }),
+      Step.make("c", { target: "t", routes: [["a", When.or(custom("toString"), custom("long"))]] })
+    ]
+    const error = yield* Effect.flip(Plan.make({ predicates: { long: () => true, short: () => true } }, ...steps))
+    assert.deepStrictEqual(
+      error.problems.map(({ code, known, slot, step }) => [code, step, slot, known]),
+      [
+        ["UnknownPredicate", "a", "routes[0]", ["long", "short"]],
+        ["UnknownPredicate", "a", "routes[1]", ["long", "short"]],
+        ["UnknownPredicate", "c", "routes[0]", ["long", "short"]]
+      ]
+    )
+  })
+
+  test("PLAN-3 conditions that cannot be asked are problems, with their place", function* () {
+    const error = yield* Effect.flip(
+      Plan.make(
+        { predicates: { long: () => true } },
         Step.make("a", {
           target: "t",
           routes: [
-            ["c", When.not(custom("long", "unknown"))],
-            ["b", custom("other")]
+            ["b", When.always],
+            ["b", When.not(When.payload.matches("(?=a)"))],
+            ["b", When.custom("lang")]
           ]
         }),
-        Step.make("b", { target: "t" }),
-        Step.make("c", { target: "t", routes: [["a", When.or(custom("toString"), custom("long"))]] })
+        Step.make("b", { target: "t" })
+      )
+    )
+    assert.deepStrictEqual(
+      error.problems.map(({ code, slot, suggestion }) => [code, slot, suggestion]),
+      [
+        ["InvalidCondition", "routes[1]", undefined],
+        ["UnknownPredicate", "routes[2]", "long"]
       ]
-      const error = yield* Effect.flip(Plan.make({ predicates: { long: () => true, short: () => true } }, ...steps))
-      assert.deepStrictEqual(
-        error.problems.map(({ code, known, slot, step }) => [code, step, slot, known]),
-        [
-          ["UnknownPredicate", "a", "routes[0]", ["long", "short"]],
-          ["UnknownPredicate", "a", "routes[1]", ["long", "short"]],
-          ["UnknownPredicate", "c", "routes[0]", ["long", "short"]]
-        ]
-      )
-    })
-  )
+    )
+    assert.include(
+      error.problems[0]?.reason,
+      'Step "a" (#0) at routes[1]: expected a condition that can be evaluated, got one with a problem at condition.pattern'
+    )
+  })
 
-  it.effect("PLAN-3 conditions that cannot be asked are problems, with their place", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(
+  test("PLAN-3 custom predicates return a boolean, or an Effect of one; anything else is a defect", function* () {
+    const { live } = yield* Plan.make(
+      {
+        predicates: {
+          plain: ({ text }) => text === "yes",
+          effect: ({ payload }) => Effect.succeed(payload === "yes"),
+          wrong: () => "yes" as never,
+          failing: () => Effect.fail("no")
+        }
+      },
+      Step.make("a", { target: "t" })
+    )
+    const ask = (name: string, text: string) =>
+      Effect.exit(live.predicates.get(name)?.({ step: "a", payload: text, text }) ?? Effect.die("missing"))
+    assert.deepStrictEqual(
+      yield* Effect.forEach(["plain", "effect"], (name) => ask(name, "yes")),
+      yield* Effect.forEach([true, true], (answer) => Effect.exit(Effect.succeed(answer)))
+    )
+    assert.deepStrictEqual(yield* ask("plain", "no"), yield* Effect.exit(Effect.succeed(false)))
+    assert.include(String(yield* ask("wrong", "")), "boolean")
+    assert.deepStrictEqual(yield* ask("failing", ""), yield* Effect.exit(Effect.fail("no")))
+  })
+
+  test("PLAN-2 reports problems of structure and of code together, in the order of the steps", function* () {
+    const unknown: string = "nowhere"
+    assert.deepStrictEqual(
+      yield* problemsOf(
         Plan.make(
-          { predicates: { long: () => true } },
-          Step.make("a", {
-            target: "t",
-            routes: [
-              ["b", When.always],
-              ["b", When.not(When.payload.matches("(?=a)"))],
-              ["b", When.custom("lang")]
-            ]
-          }),
-          Step.make("b", { target: "t" })
+          { maxIterations: -1 },
+          Step.make("a", { target: "t", retry: { times: -1 } }),
+          Step.make("b", { target: "t", task: Reference.fromStep(unknown) }),
+          Step.make("c", { target: "t", timeout: "later" as "1 second" })
         )
-      )
-      assert.deepStrictEqual(
-        error.problems.map(({ code, slot, suggestion }) => [code, slot, suggestion]),
-        [
-          ["InvalidCondition", "routes[1]", undefined],
-          ["UnknownPredicate", "routes[2]", "long"]
-        ]
-      )
-      assert.include(
-        error.problems[0]?.reason,
-        'Step "a" (#0) at routes[1]: expected a condition that can be evaluated, got one with a problem at condition.pattern'
-      )
-    })
-  )
-
-  it.effect("PLAN-3 custom predicates return a boolean, or an Effect of one; anything else is a defect", () =>
-    Effect.gen(function* () {
-      const { live } = yield* Plan.make(
-        {
-          predicates: {
-            plain: ({ text }) => text === "yes",
-            effect: ({ payload }) => Effect.succeed(payload === "yes"),
-            wrong: () => "yes" as never,
-            failing: () => Effect.fail("no")
-          }
-        },
-        Step.make("a", { target: "t" })
-      )
-      const ask = (name: string, text: string) =>
-        Effect.exit(live.predicates.get(name)?.({ step: "a", payload: text, text }) ?? Effect.die("missing"))
-      assert.deepStrictEqual(
-        yield* Effect.forEach(["plain", "effect"], (name) => ask(name, "yes")),
-        yield* Effect.forEach([true, true], (answer) => Effect.exit(Effect.succeed(answer)))
-      )
-      assert.deepStrictEqual(yield* ask("plain", "no"), yield* Effect.exit(Effect.succeed(false)))
-      assert.include(String(yield* ask("wrong", "")), "boolean")
-      assert.deepStrictEqual(yield* ask("failing", ""), yield* Effect.exit(Effect.fail("no")))
-    })
-  )
-
-  it.effect("PLAN-2 reports problems of structure and of code together, in the order of the steps", () =>
-    Effect.gen(function* () {
-      const unknown: string = "nowhere"
-      assert.deepStrictEqual(
-        yield* problemsOf(
-          Plan.make(
-            { maxIterations: -1 },
-            Step.make("a", { target: "t", retry: { times: -1 } }),
-            Step.make("b", { target: "t", task: Reference.fromStep(unknown) }),
-            Step.make("c", { target: "t", timeout: "later" as "1 second" })
-          )
-        ),
-        [
-          ["InvalidLimit", undefined],
-          ["InvalidRetry", "a"],
-          ["UnknownStep", "b"],
-          ["InvalidDuration", "c"]
-        ]
-      )
-    })
-  )
+      ),
+      [
+        ["InvalidLimit", undefined],
+        ["InvalidRetry", "a"],
+        ["UnknownStep", "b"],
+        ["InvalidDuration", "c"]
+      ]
+    )
+  })
 })
 
 describe("plans in logs", () => {
-  it.effect("PLAN-1 are their name, digest and steps, however they came to be", () =>
-    Effect.gen(function* () {
-      const secret = "secret"
-      const plan = yield* Plan.make(
-        { name: "told", output: Schema.String },
-        Step.make("a", { target: () => Effect.succeed(secret) }),
-        Step.make("b", { target: ({ task }) => Effect.succeed(task), context: secret })
-      )
-      const bound = yield* Plan.bind(plan)
-      class Told extends Plan.Service<Told>()("told", Effect.succeed(bound)) {}
-      const captured = yield* Effect.provide(Told, Told.layer)
-      const told = { name: "told", digest: plan.digest, steps: ["a", "b"] }
-      for (const [value, _id] of [
-        [plan, "Plan"] as const,
-        [bound, "Plan.Bound"] as const,
-        [captured, "Plan.Bound"] as const
-      ]) {
-        assert.deepStrictEqual(JSON.parse(JSON.stringify(value)), { _id, ...told })
-        const text = inspect(value, { depth: 10 })
-        assert.include(text, `_id: '${_id}'`)
-        assert.notInclude(text, "live")
-        assert.notInclude(text, secret)
-        assert.include(String(value), plan.digest)
-      }
-    })
-  )
+  test("PLAN-1 are their name, digest and steps, however they came to be", function* () {
+    const secret = "secret"
+    const plan = yield* Plan.make(
+      { name: "told", output: Schema.String },
+      Step.make("a", { target: () => Effect.succeed(secret) }),
+      Step.make("b", { target: ({ task }) => Effect.succeed(task), context: secret })
+    )
+    const bound = yield* Plan.bind(plan)
+    class Told extends Plan.Service<Told>()("told", Effect.succeed(bound)) {}
+    const captured = yield* Effect.provide(Told, Told.layer)
+    const told = { name: "told", digest: plan.digest, steps: ["a", "b"] }
+    for (const [value, _id] of [
+      [plan, "Plan"] as const,
+      [bound, "Plan.Bound"] as const,
+      [captured, "Plan.Bound"] as const
+    ]) {
+      assert.deepStrictEqual(JSON.parse(JSON.stringify(value)), { _id, ...told })
+      const text = inspect(value, { depth: 10 })
+      assert.include(text, `_id: '${_id}'`)
+      assert.notInclude(text, "live")
+      assert.notInclude(text, secret)
+      assert.include(String(value), plan.digest)
+    }
+  })
 })
 
 describe("digests", () => {
@@ -230,30 +213,26 @@ describe("digests", () => {
     Effect.map(Plan.make(options, ...steps), ({ digest }) => digest)
   const step = Step.make("a", { target: "t", task: "x" })
 
-  it.effect("PLAN-6 depend on what runs, and not on what the plan is called", () =>
-    Effect.gen(function* () {
-      const digest = yield* made({}, step)
-      assert.match(digest, /^sha256:[0-9a-f]{64}$/)
-      assert.strictEqual(yield* made({ name: "other", description: "text" }, step), digest)
-      const others = yield* Effect.all([
-        made({ maxIterations: 5 }, step),
-        made({ output: Schema.String }, step),
-        made({}, step, Step.make("b", { target: "t" })),
-        made({}, Step.make("a", { target: "t", task: "y" })),
-        made({}, Step.make("a", { target: "t", task: "x", retry: { times: 1 } })),
-        made({}, Step.make("a", { target: () => Effect.succeed(1), task: "x" }))
-      ])
-      assert.strictEqual(new Set([digest, ...others]).size, others.length + 1)
-    })
-  )
+  test("PLAN-6 depend on what runs, and not on what the plan is called", function* () {
+    const digest = yield* made({}, step)
+    assert.match(digest, /^sha256:[0-9a-f]{64}$/)
+    assert.strictEqual(yield* made({ name: "other", description: "text" }, step), digest)
+    const others = yield* Effect.all([
+      made({ maxIterations: 5 }, step),
+      made({ output: Schema.String }, step),
+      made({}, step, Step.make("b", { target: "t" })),
+      made({}, Step.make("a", { target: "t", task: "y" })),
+      made({}, Step.make("a", { target: "t", task: "x", retry: { times: 1 } })),
+      made({}, Step.make("a", { target: () => Effect.succeed(1), task: "x" }))
+    ])
+    assert.strictEqual(new Set([digest, ...others]).size, others.length + 1)
+  })
 
-  it.effect("PLAN-6 of texts that are none fail as problems of the plan", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* problemsOf(Plan.make(Step.make("a", { target: "t", task: "\ud800" }))), [
-        ["NotJson", undefined]
-      ])
-    })
-  )
+  test("PLAN-6 of texts that are none fail as problems of the plan", function* () {
+    assert.deepStrictEqual(yield* problemsOf(Plan.make(Step.make("a", { target: "t", task: "\ud800" }))), [
+      ["NotJson", undefined]
+    ])
+  })
 })
 
 describe("from one end to the other", () => {
@@ -298,16 +277,14 @@ describe("from one end to the other", () => {
   )
   const prices = { of: (item: string) => item.length }
 
-  it.effect("PLAN-1 functions, tools and predicates have what they require, and the output has its type", () =>
-    Effect.gen(function* () {
-      const bound = yield* bind
-      const result = yield* Effect.provideService(Plan.run(bound, "tea milk"), Prices, prices)
-      assert.ok(result.outcome === "Completed")
-      assert.deepStrictEqual(result.output, { total: 7, at: new Date(0) })
-      assert.deepStrictEqual(result.payload, { total: 7, at: "1970-01-01T00:00:00.000Z" })
-      assert.deepStrictEqual(Object.fromEntries(result.writes), { stock: { tea: 1, milk: 1 } })
-    })
-  )
+  test("PLAN-1 functions, tools and predicates have what they require, and the output has its type", function* () {
+    const bound = yield* bind
+    const result = yield* Effect.provideService(Plan.run(bound, "tea milk"), Prices, prices)
+    assert.ok(result.outcome === "Completed")
+    assert.deepStrictEqual(result.output, { total: 7, at: new Date(0) })
+    assert.deepStrictEqual(result.payload, { total: 7, at: "1970-01-01T00:00:00.000Z" })
+    assert.deepStrictEqual(Object.fromEntries(result.writes), { stock: { tea: 1, milk: 1 } })
+  })
 
   it.effect("PLAN-7 one bound plan runs any number of times at once, and emits the way", () =>
     Effect.gen(function* () {
@@ -355,42 +332,38 @@ describe("from one end to the other", () => {
     }).pipe(Effect.provide([VersionedStore.layerMemory, ScriptedModel.layer([{ text: "first" }, { text: "second" }])]))
   )
 
-  it.effect("PLAN-4 a plan that travelled is the same plan, and resumes states of the other", () =>
-    Effect.gen(function* () {
-      const slow = Step.target("slow", ({ task }) =>
-        task.includes("!") ? Effect.succeed(`${task}?`) : Step.pause("not yet")
-      )
-      const shout = Step.target("shout", { output: Schema.String }, ({ task }) => Effect.succeed(`${task}!`))
-      const plan = yield* Plan.make(
-        { name: "here" },
-        Step.make("one", { target: shout, retry: { times: 1 } }),
-        Step.make("two", { target: slow, timeout: "1 minute", context: [Reference.fromStep("one")] })
-      )
-      const registry = { targets: { slow, shout } }
-      const there = yield* Plan.decode(yield* Plan.codec.encodeJson(plan.definition), registry)
-      assert.strictEqual(there.digest, plan.digest)
-      assert.deepStrictEqual(there.definition, plan.definition)
+  test("PLAN-4 a plan that travelled is the same plan, and resumes states of the other", function* () {
+    const slow = Step.target("slow", ({ task }) =>
+      task.includes("!") ? Effect.succeed(`${task}?`) : Step.pause("not yet")
+    )
+    const shout = Step.target("shout", { output: Schema.String }, ({ task }) => Effect.succeed(`${task}!`))
+    const plan = yield* Plan.make(
+      { name: "here" },
+      Step.make("one", { target: shout, retry: { times: 1 } }),
+      Step.make("two", { target: slow, timeout: "1 minute", context: [Reference.fromStep("one")] })
+    )
+    const registry = { targets: { slow, shout } }
+    const there = yield* Plan.decode(yield* Plan.codec.encodeJson(plan.definition), registry)
+    assert.strictEqual(there.digest, plan.digest)
+    assert.deepStrictEqual(there.definition, plan.definition)
 
-      const never = Step.target("slow", () => Step.pause("not yet"))
-      const paused = yield* Plan.run(
-        yield* Plan.bind(yield* Plan.decode(yield* Plan.encode(plan), { targets: { shout, slow: never } })),
-        "hi"
-      )
-      assert.ok(paused.outcome === "Paused")
-      const result = yield* Plan.resume(yield* Plan.bind(plan), paused.state)
-      assert.ok(result.outcome === "Completed" && result.output === "hi!?")
-    })
-  )
+    const never = Step.target("slow", () => Step.pause("not yet"))
+    const paused = yield* Plan.run(
+      yield* Plan.bind(yield* Plan.decode(yield* Plan.encode(plan), { targets: { shout, slow: never } })),
+      "hi"
+    )
+    assert.ok(paused.outcome === "Paused")
+    const result = yield* Plan.resume(yield* Plan.bind(plan), paused.state)
+    assert.ok(result.outcome === "Completed" && result.output === "hi!?")
+  })
 
-  it.effect("PLAN-9 differences and pictures are available of plans themselves", () =>
-    Effect.gen(function* () {
-      const plan = yield* shop
-      const bound = yield* bind
-      assert.strictEqual(Picture.toMermaid(bound), Picture.toMermaid(plan))
-      assert.include(Picture.toGraphViz(plan), "digraph")
-      assert.deepStrictEqual(Picture.diff(plan, bound).changes, [])
-    })
-  )
+  test("PLAN-9 differences and pictures are available of plans themselves", function* () {
+    const plan = yield* shop
+    const bound = yield* bind
+    assert.strictEqual(Picture.toMermaid(bound), Picture.toMermaid(plan))
+    assert.include(Picture.toGraphViz(plan), "digraph")
+    assert.deepStrictEqual(Picture.diff(plan, bound).changes, [])
+  })
 })
 
 it.effect.prop("PLAN-6 digests are those of the data, wherever it was", [Seed], ([seed]) =>

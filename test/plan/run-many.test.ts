@@ -1,68 +1,65 @@
 /** PLAN-7: one plan, many inputs. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Cause, Effect, Exit, Result } from "effect"
 import { Plan, Step } from "effect-emissary/plan"
 import { log } from "./support.ts"
 import { after } from "../after.ts"
+import { test } from "../test.ts"
 
 describe("runMany", () => {
-  it.effect("PLAN-7 S15 P07 results come in the order of the inputs, each with its own fate", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const target = fn("a", ({ task }) => {
-        switch (task) {
-          case "fail":
-            return Effect.fail("no")
-          case "pause":
-            return Step.pause("wait")
-          case "conclude":
-            return Step.conclude("done")
-          case "slow":
-            return Effect.delay(Effect.succeed("slow"), 1000)
-          default:
-            return task
-        }
-      })
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target })))
-      const results = yield* after(
-        "1 second",
-        Plan.runMany(bound, ["slow", "fail", "pause", { payload: "y" }, "conclude"])
-      )
-      assert.deepStrictEqual(
-        results.map((result) => (Result.isSuccess(result) ? result.success.outcome : result.failure.reason._tag)),
-        ["Completed", "StepFailed", "Paused", "Completed", "Concluded"]
-      )
+  test("PLAN-7 S15 P07 results come in the order of the inputs, each with its own fate", function* () {
+    const { fn } = log()
+    const target = fn("a", ({ task }) => {
+      switch (task) {
+        case "fail":
+          return Effect.fail("no")
+        case "pause":
+          return Step.pause("wait")
+        case "conclude":
+          return Step.conclude("done")
+        case "slow":
+          return Effect.delay(Effect.succeed("slow"), 1000)
+        default:
+          return task
+      }
     })
-  )
+    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target })))
+    const results = yield* after(
+      "1 second",
+      Plan.runMany(bound, ["slow", "fail", "pause", { payload: "y" }, "conclude"])
+    )
+    assert.deepStrictEqual(
+      results.map((result) => (Result.isSuccess(result) ? result.success.outcome : result.failure.reason._tag)),
+      ["Completed", "StepFailed", "Paused", "Completed", "Concluded"]
+    )
+  })
 
-  it.effect("PLAN-7 P06 concurrency bounds the runs, and parallel groups those of their members", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      let now = 0
-      let most = 0
-      const target = fn("a", () =>
-        Effect.gen(function* () {
-          now += 1
-          most = Math.max(most, now)
-          yield* Effect.sleep("1 second")
-          now -= 1
-          return "x"
-        })
-      )
-      const bound = yield* Plan.bind(
-        yield* Plan.make(Step.make("a", { target, parallel: true }), Step.make("b", { target, parallel: true }))
-      )
-      const most_ = Effect.fnUntraced(function* (options: Parameters<typeof Plan.runMany>[2]) {
-        most = 0
-        yield* after("1 minute", Plan.runMany(bound, ["1", "2", "3"], options))
-        return most
+  test("PLAN-7 P06 concurrency bounds the runs, and parallel groups those of their members", function* () {
+    const { fn } = log()
+    let now = 0
+    let most = 0
+    const target = fn("a", () =>
+      Effect.gen(function* () {
+        now += 1
+        most = Math.max(most, now)
+        yield* Effect.sleep("1 second")
+        now -= 1
+        return "x"
       })
-      assert.strictEqual(yield* most_({}), 6)
-      assert.strictEqual(yield* most_({ concurrency: 2 }), 4)
-      assert.strictEqual(yield* most_({ concurrency: 1, bands: 1 }), 1)
-      const exit = yield* Effect.exit(Plan.runMany(bound, ["1"], { concurrency: 0 }))
-      assert(Exit.isFailure(exit))
-      assert.match(Cause.pretty(exit.cause), /expected a concurrency of at least 1/)
+    )
+    const bound = yield* Plan.bind(
+      yield* Plan.make(Step.make("a", { target, parallel: true }), Step.make("b", { target, parallel: true }))
+    )
+    const most_ = Effect.fnUntraced(function* (options: Parameters<typeof Plan.runMany>[2]) {
+      most = 0
+      yield* after("1 minute", Plan.runMany(bound, ["1", "2", "3"], options))
+      return most
     })
-  )
+    assert.strictEqual(yield* most_({}), 6)
+    assert.strictEqual(yield* most_({ concurrency: 2 }), 4)
+    assert.strictEqual(yield* most_({ concurrency: 1, bands: 1 }), 1)
+    const exit = yield* Effect.exit(Plan.runMany(bound, ["1"], { concurrency: 0 }))
+    assert(Exit.isFailure(exit))
+    assert.match(Cause.pretty(exit.cause), /expected a concurrency of at least 1/)
+  })
 })

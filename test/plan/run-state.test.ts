@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Equal, Result } from "effect"
 import { readFileSync } from "node:fs"
 import { inspect } from "node:util"
@@ -9,6 +9,7 @@ import { PlanError, PlanRun } from "effect-emissary/plan"
 import { report, waiting } from "./golden-run/plans.ts"
 import { applyAll, time } from "./transition-driver.ts"
 import { pluck } from "../pluck.ts"
+import { test } from "../test.ts"
 
 const golden = (name: string): unknown =>
   JSON.parse(readFileSync(new URL(`./golden-run/${name}-v1.json`, import.meta.url), "utf8"))
@@ -26,139 +27,129 @@ const tags = (events: ReadonlyArray<PlanRun.Event>) =>
   )
 
 describe("PLAN-8 what waits inside of a plan", () => {
-  it.effect("PLAN-8 calls and pauses of every depth are reported with their path", () =>
-    Effect.gen(function* () {
-      const state = yield* waits
-      assert.deepStrictEqual(PlanRun.approvalRequests(state), [
-        { callId: "tool", name: "pay", arguments: { password: "an argument" } },
-        { callId: "call_1", name: "refund", arguments: { amount: 5 }, path: ["agent"] }
-      ])
-      assert.deepStrictEqual(PlanRun.pauses(state), [
-        { step: "ask", path: [], reason: "which account?" },
-        { step: "sign", path: ["nested"], reason: "the boss signs" }
-      ])
-      assert.deepStrictEqual(state.outcome, {
-        _tag: "Paused",
-        pauses: PlanRun.pauses(state),
-        requests: PlanRun.approvalRequests(state)
-      })
-      assert.deepStrictEqual(
-        PlanRun.openSteps(state).map(({ status, step }) => [step, status._tag]),
-        [
-          ["tool", "Paused"],
-          ["agent", "Paused"],
-          ["ask", "Paused"],
-          ["nested", "Paused"]
-        ]
-      )
+  test("PLAN-8 calls and pauses of every depth are reported with their path", function* () {
+    const state = yield* waits
+    assert.deepStrictEqual(PlanRun.approvalRequests(state), [
+      { callId: "tool", name: "pay", arguments: { password: "an argument" } },
+      { callId: "call_1", name: "refund", arguments: { amount: 5 }, path: ["agent"] }
+    ])
+    assert.deepStrictEqual(PlanRun.pauses(state), [
+      { step: "ask", path: [], reason: "which account?" },
+      { step: "sign", path: ["nested"], reason: "the boss signs" }
+    ])
+    assert.deepStrictEqual(state.outcome, {
+      _tag: "Paused",
+      pauses: PlanRun.pauses(state),
+      requests: PlanRun.approvalRequests(state)
     })
-  )
-
-  it.effect("PLAN-8 decisions become the facts of where they are about, and are kept over the resume", () =>
-    Effect.gen(function* () {
-      const state = yield* waits
-      const decisions: ReadonlyArray<Run.Decision> = [
-        { callId: "tool", approved: false, reason: "too much" },
-        { callId: "call_1", approved: true },
-        { callId: "ask", approved: true },
-        { callId: "sign", path: ["nested"], approved: true }
+    assert.deepStrictEqual(
+      PlanRun.openSteps(state).map(({ status, step }) => [step, status._tag]),
+      [
+        ["tool", "Paused"],
+        ["agent", "Paused"],
+        ["ask", "Paused"],
+        ["nested", "Paused"]
       ]
-      const events = yield* Effect.fromResult(planTransition.decide(state, decisions, at))
-      assert.deepStrictEqual(tags(events), [
-        "StepDecided",
-        "AgentChanged ApprovalDecided",
-        "StepDecided",
-        "NestedChanged StepDecided"
-      ])
-      const decided = yield* Effect.fromResult(applyAll(waiting, state, events))
-      assert.deepStrictEqual([PlanRun.approvalRequests(decided), PlanRun.pauses(decided)], [[], []])
-      assert.isTrue(Result.isFailure(applyAll(waiting, decided, events)))
-      assert.isTrue(Result.isFailure(planTransition.decide(decided, decisions, at)))
-      const again = yield* Effect.fromResult(
-        applyAll(waiting, decided, [
-          { _tag: "PlanResumed", at },
-          { _tag: "StepStarted", at, step: "tool" }
-        ])
-      )
-      assert.deepInclude(PlanRun.member(again, "tool")?.status, {
-        _tag: "Running",
-        decision: { approved: false, reason: "too much" }
-      })
-      assert.deepStrictEqual(planTransition.next(waiting, again), {
-        _tag: "RunSteps",
-        steps: ["tool", "agent", "ask", "nested"]
-      })
-      const nested = PlanRun.member(again, "nested")?.status
-      assert(nested?._tag === "Waiting" && nested.child?._tag === "Plan")
-      assert.strictEqual(nested.child.state.outcome?._tag, "Paused")
-    })
-  )
+    )
+  })
 
-  it.effect("PLAN-8 decisions about what does not wait, twice, or at another place are refused", () =>
-    Effect.gen(function* () {
-      const state = yield* waits
-      const refused = (...decisions: ReadonlyArray<Run.Decision>) => {
-        const decided = planTransition.decide(state, decisions, at)
-        assert.isTrue(Result.isFailure(decided))
-        const reason = Result.getOrThrow(Result.flip(decided))
-        return { ...reason, message: new PlanError.PlanError({ plan: "plan", reason }).message }
-      }
-      assert.deepInclude(refused({ callId: "nobody", approved: true }), {
-        _tag: "InvalidDecision",
-        callId: "nobody",
-        problem: "unknown"
-      })
-      assert.deepStrictEqual(pluck(refused({ callId: "nobody", approved: true }).waiting, "callId"), [
-        "tool",
-        "call_1",
-        "ask",
-        "sign"
+  test("PLAN-8 decisions become the facts of where they are about, and are kept over the resume", function* () {
+    const state = yield* waits
+    const decisions: ReadonlyArray<Run.Decision> = [
+      { callId: "tool", approved: false, reason: "too much" },
+      { callId: "call_1", approved: true },
+      { callId: "ask", approved: true },
+      { callId: "sign", path: ["nested"], approved: true }
+    ]
+    const events = yield* Effect.fromResult(planTransition.decide(state, decisions, at))
+    assert.deepStrictEqual(tags(events), [
+      "StepDecided",
+      "AgentChanged ApprovalDecided",
+      "StepDecided",
+      "NestedChanged StepDecided"
+    ])
+    const decided = yield* Effect.fromResult(applyAll(waiting, state, events))
+    assert.deepStrictEqual([PlanRun.approvalRequests(decided), PlanRun.pauses(decided)], [[], []])
+    assert.isTrue(Result.isFailure(applyAll(waiting, decided, events)))
+    assert.isTrue(Result.isFailure(planTransition.decide(decided, decisions, at)))
+    const again = yield* Effect.fromResult(
+      applyAll(waiting, decided, [
+        { _tag: "PlanResumed", at },
+        { _tag: "StepStarted", at, step: "tool" }
       ])
-      const elsewhere = refused({ callId: "sign", path: [], approved: true })
-      assert.deepInclude(elsewhere, { problem: "unknown", path: [] })
-      assert.include(elsewhere.message, "it waits, but at another path")
-      assert.include(elsewhere.message, `"nested" > "sign"`)
-      assert.strictEqual(refused({ callId: "nested", approved: true }).problem, "unknown")
-      const twice = refused({ callId: "tool", approved: true }, { callId: "tool", approved: true })
-      assert.strictEqual(twice.problem, "repeated")
-      assert.include(twice.message, "two decisions")
+    )
+    assert.deepInclude(PlanRun.member(again, "tool")?.status, {
+      _tag: "Running",
+      decision: { approved: false, reason: "too much" }
     })
-  )
+    assert.deepStrictEqual(planTransition.next(waiting, again), {
+      _tag: "RunSteps",
+      steps: ["tool", "agent", "ask", "nested"]
+    })
+    const nested = PlanRun.member(again, "nested")?.status
+    assert(nested?._tag === "Waiting" && nested.child?._tag === "Plan")
+    assert.strictEqual(nested.child.state.outcome?._tag, "Paused")
+  })
 
-  it.effect("PLAN-8 a step that failed after a denied decision asks anew", () =>
-    Effect.gen(function* () {
-      const state = yield* PlanRun.stateCodec.decode(golden("plan-run-state-running"))
-      const ended = yield* Effect.fromResult(
-        applyAll(waiting, state, [
-          { _tag: "PlanInterrupted", at },
-          { _tag: "PlanFinished", at, outcome: { _tag: "Interrupted" } },
-          { _tag: "PlanResumed", at }
-        ])
-      )
-      assert.deepStrictEqual(PlanRun.member(ended, "tool")?.status, { _tag: "Waiting" })
-      assert.deepStrictEqual(PlanRun.member(ended, "nested")?.status, { _tag: "Concluded", answer: "no money" })
+  test("PLAN-8 decisions about what does not wait, twice, or at another place are refused", function* () {
+    const state = yield* waits
+    const refused = (...decisions: ReadonlyArray<Run.Decision>) => {
+      const decided = planTransition.decide(state, decisions, at)
+      assert.isTrue(Result.isFailure(decided))
+      const reason = Result.getOrThrow(Result.flip(decided))
+      return { ...reason, message: new PlanError.PlanError({ plan: "plan", reason }).message }
+    }
+    assert.deepInclude(refused({ callId: "nobody", approved: true }), {
+      _tag: "InvalidDecision",
+      callId: "nobody",
+      problem: "unknown"
     })
-  )
+    assert.deepStrictEqual(pluck(refused({ callId: "nobody", approved: true }).waiting, "callId"), [
+      "tool",
+      "call_1",
+      "ask",
+      "sign"
+    ])
+    const elsewhere = refused({ callId: "sign", path: [], approved: true })
+    assert.deepInclude(elsewhere, { problem: "unknown", path: [] })
+    assert.include(elsewhere.message, "it waits, but at another path")
+    assert.include(elsewhere.message, `"nested" > "sign"`)
+    assert.strictEqual(refused({ callId: "nested", approved: true }).problem, "unknown")
+    const twice = refused({ callId: "tool", approved: true }, { callId: "tool", approved: true })
+    assert.strictEqual(twice.problem, "repeated")
+    assert.include(twice.message, "two decisions")
+  })
+
+  test("PLAN-8 a step that failed after a denied decision asks anew", function* () {
+    const state = yield* PlanRun.stateCodec.decode(golden("plan-run-state-running"))
+    const ended = yield* Effect.fromResult(
+      applyAll(waiting, state, [
+        { _tag: "PlanInterrupted", at },
+        { _tag: "PlanFinished", at, outcome: { _tag: "Interrupted" } },
+        { _tag: "PlanResumed", at }
+      ])
+    )
+    assert.deepStrictEqual(PlanRun.member(ended, "tool")?.status, { _tag: "Waiting" })
+    assert.deepStrictEqual(PlanRun.member(ended, "nested")?.status, { _tag: "Concluded", answer: "no money" })
+  })
 })
 
 describe("PLAN-6 snapshots", () => {
-  it.effect("L8 what is logged of a state holds no message text; a secret in the context is not written", () =>
-    Effect.gen(function* () {
-      const state = yield* PlanRun.stateCodec.decode(golden("plan-run-state-finished"))
-      const logged = inspect(state) + JSON.stringify(state) + String(state)
-      for (const said of ["of the data", "Dear all", "tenant", "for the board"]) assert.notInclude(logged, said)
-      assert.include(logged, "Completed")
-      const secret = yield* Effect.fromResult(
-        applyAll(report, yield* PlanRun.stateCodec.decode(golden("plan-run-state-branch")), [
-          { _tag: "PlanResumed", at, context: { api_key: "s3cret" } }
-        ])
-      )
-      const error = yield* Effect.flip(PlanRun.stateCodec.encode(secret))
-      assert(error._tag === "PayloadError")
-      assert.strictEqual(error.reason._tag, "Secret")
-      assert.notInclude(error.message, "s3cret")
-    })
-  )
+  test("L8 what is logged of a state holds no message text; a secret in the context is not written", function* () {
+    const state = yield* PlanRun.stateCodec.decode(golden("plan-run-state-finished"))
+    const logged = inspect(state) + JSON.stringify(state) + String(state)
+    for (const said of ["of the data", "Dear all", "tenant", "for the board"]) assert.notInclude(logged, said)
+    assert.include(logged, "Completed")
+    const secret = yield* Effect.fromResult(
+      applyAll(report, yield* PlanRun.stateCodec.decode(golden("plan-run-state-branch")), [
+        { _tag: "PlanResumed", at, context: { api_key: "s3cret" } }
+      ])
+    )
+    const error = yield* Effect.flip(PlanRun.stateCodec.encode(secret))
+    assert(error._tag === "PayloadError")
+    assert.strictEqual(error.reason._tag, "Secret")
+    assert.notInclude(error.message, "s3cret")
+  })
 
   for (const [what, change] of [
     ["a written place that no record has", { writes: [{ key: "a", record: 99 }] }],
@@ -189,33 +180,25 @@ describe("PLAN-6 snapshots", () => {
     ["a field that is not known", { extra: 1 }],
     ["a counter below 0", { iterations: -1 }]
   ] as ReadonlyArray<readonly [string, Record<string, unknown>]>) {
-    it.effect(`PLAN-6 ${what} is refused`, () =>
-      Effect.gen(function* () {
-        const json = yield* PlanRun.stateCodec.encode(
-          yield* PlanRun.stateCodec.decode(golden("plan-run-state-finished"))
-        )
-        const { state } = json
-        assert(typeof state === "object" && state !== null && !Array.isArray(state))
-        const error = yield* Effect.flip(PlanRun.stateCodec.decode({ ...json, state: { ...state, ...change } }))
-        assert.strictEqual(error.reason._tag, "Invalid")
-      })
-    )
+    test(`PLAN-6 ${what} is refused`, function* () {
+      const json = yield* PlanRun.stateCodec.encode(yield* PlanRun.stateCodec.decode(golden("plan-run-state-finished")))
+      const { state } = json
+      assert(typeof state === "object" && state !== null && !Array.isArray(state))
+      const error = yield* Effect.flip(PlanRun.stateCodec.decode({ ...json, state: { ...state, ...change } }))
+      assert.strictEqual(error.reason._tag, "Invalid")
+    })
   }
 
-  it.effect("L3 another version is refused by its number", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(PlanRun.stateCodec.decode({ version: 2, state: {} }))
-      assert.strictEqual(error.reason._tag, "UnsupportedVersion")
-    })
-  )
+  test("L3 another version is refused by its number", function* () {
+    const error = yield* Effect.flip(PlanRun.stateCodec.decode({ version: 2, state: {} }))
+    assert.strictEqual(error.reason._tag, "UnsupportedVersion")
+  })
 
-  it.effect("PLAN-6 states are equal by what they hold", () =>
-    Effect.gen(function* () {
-      const state = yield* PlanRun.stateCodec.decode(golden("plan-run-state-finished"))
-      const same = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(state))
-      assert.isTrue(Equal.equals(same, state))
-      assert.isFalse(Equal.equals(yield* waits, state))
-      assert.instanceOf(state, PlanRun.State)
-    })
-  )
+  test("PLAN-6 states are equal by what they hold", function* () {
+    const state = yield* PlanRun.stateCodec.decode(golden("plan-run-state-finished"))
+    const same = yield* PlanRun.stateCodec.decodeJson(yield* PlanRun.stateCodec.encodeJson(state))
+    assert.isTrue(Equal.equals(same, state))
+    assert.isFalse(Equal.equals(yield* waits, state))
+    assert.instanceOf(state, PlanRun.State)
+  })
 })

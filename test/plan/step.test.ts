@@ -1,5 +1,5 @@
 /** PLAN-1: what a step is as data, whichever way it is written. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Context, Duration, Effect, Exit, Option, Schema } from "effect"
 import { type LanguageModel, Tool, Toolkit } from "effect/ai"
 import * as driver from "#src/agent/internal/driver.ts"
@@ -7,6 +7,7 @@ import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
 import { Plan, Reference, Step, When, type PlanDefinition } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
+import { test } from "../test.ts"
 
 class Order extends Schema.Class<Order>("Order")({ id: Schema.String, at: Schema.Date }) {}
 
@@ -36,274 +37,238 @@ const given = (payload: Schema.Json): Step.Input => ({
 })
 
 describe("what a step is as data", () => {
-  it.effect("PLAN-1 has only what was written, and the defaults of task and parallel", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* definitionOf(Step.make("search", { target: "web" })), {
-        name: "search",
-        target: { kind: "tool", name: "web" },
-        task: { _tag: "FromPrev" },
-        parallel: false
-      })
+  test("PLAN-1 has only what was written, and the defaults of task and parallel", function* () {
+    assert.deepStrictEqual(yield* definitionOf(Step.make("search", { target: "web" })), {
+      name: "search",
+      target: { kind: "tool", name: "web" },
+      task: { _tag: "FromPrev" },
+      parallel: false
     })
-  )
+  })
 
-  it.effect("PLAN-1 has everything that can be written, as plain data", () =>
-    Effect.gen(function* () {
-      const plan = yield* Plan.make(
-        Step.make("first", { target: "t" }),
-        Step.make("second", {
-          target: "t",
-          task: "Do it",
-          context: [Reference.fromStart, "and briefly", Reference.fromStep("first")],
-          writes: "draft",
-          routes: [["third", When.field("items").empty()]],
-          afterBranches: "last",
-          timeout: "2 minutes",
-          retry: { times: 3 }
-        }),
-        Step.make("third", { target: "t" }),
-        Step.make("last", { target: "t", parallel: true })
-      )
-      assert.deepStrictEqual(plan.definition.steps[1], {
-        name: "second",
-        target: { kind: "tool", name: "t" },
-        task: { _tag: "Literal", value: "Do it" },
-        context: [
-          { _tag: "FromStart" },
-          { _tag: "Literal", value: "and briefly" },
-          { _tag: "FromStep", step: "first" }
-        ],
+  test("PLAN-1 has everything that can be written, as plain data", function* () {
+    const plan = yield* Plan.make(
+      Step.make("first", { target: "t" }),
+      Step.make("second", {
+        target: "t",
+        task: "Do it",
+        context: [Reference.fromStart, "and briefly", Reference.fromStep("first")],
         writes: "draft",
-        parallel: false,
-        routes: [{ to: "third", when: When.field("items").empty() }],
+        routes: [["third", When.field("items").empty()]],
         afterBranches: "last",
-        timeoutMillis: 120_000,
+        timeout: "2 minutes",
         retry: { times: 3 }
-      })
-      assert.strictEqual(plan.definition.steps[3]?.parallel, true)
+      }),
+      Step.make("third", { target: "t" }),
+      Step.make("last", { target: "t", parallel: true })
+    )
+    assert.deepStrictEqual(plan.definition.steps[1], {
+      name: "second",
+      target: { kind: "tool", name: "t" },
+      task: { _tag: "Literal", value: "Do it" },
+      context: [{ _tag: "FromStart" }, { _tag: "Literal", value: "and briefly" }, { _tag: "FromStep", step: "first" }],
+      writes: "draft",
+      parallel: false,
+      routes: [{ to: "third", when: When.field("items").empty() }],
+      afterBranches: "last",
+      timeoutMillis: 120_000,
+      retry: { times: 3 }
     })
-  )
+    assert.strictEqual(plan.definition.steps[3]?.parallel, true)
+  })
 
-  it.effect("PLAN-1 keeps whether the context was one reference or a list", () =>
-    Effect.gen(function* () {
-      const one = yield* definitionOf(Step.make("a", { target: "t", context: "text" }))
-      const list = yield* definitionOf(Step.make("a", { target: "t", context: ["text"] }))
-      const empty = yield* definitionOf(Step.make("a", { target: "t", context: [] }))
-      assert.deepStrictEqual(one?.context, { _tag: "Literal", value: "text" })
-      assert.deepStrictEqual(list?.context, [{ _tag: "Literal", value: "text" }])
-      assert.deepStrictEqual(empty?.context, [])
-    })
-  )
+  test("PLAN-1 keeps whether the context was one reference or a list", function* () {
+    const one = yield* definitionOf(Step.make("a", { target: "t", context: "text" }))
+    const list = yield* definitionOf(Step.make("a", { target: "t", context: ["text"] }))
+    const empty = yield* definitionOf(Step.make("a", { target: "t", context: [] }))
+    assert.deepStrictEqual(one?.context, { _tag: "Literal", value: "text" })
+    assert.deepStrictEqual(list?.context, [{ _tag: "Literal", value: "text" }])
+    assert.deepStrictEqual(empty?.context, [])
+  })
 
-  it.effect("PLAN-1 keeps the order of routes, also where step names look like numbers", () =>
-    Effect.gen(function* () {
-      const when = When.field("n").equals(1)
-      const plan = yield* Plan.make(
-        Step.make("start", {
-          target: "t",
-          routes: [
-            ["10", when],
-            ["b", when],
-            ["2", when]
-          ]
-        }),
-        Step.make("b", { target: "t" }),
-        Step.make("2", { target: "t" }),
-        Step.make("10", { target: "t" })
-      )
-      assert.deepStrictEqual(pluck(plan.definition.steps[0]?.routes, "to"), ["10", "b", "2"])
-    })
-  )
-
-  it.effect("PLAN-1 names targets: functions after their step or their own name, agents after themselves", () =>
-    Effect.gen(function* () {
-      class Writer extends Agent.Service<Writer>()("writer", {}) {}
-      const target = (step: Step.Any) => Effect.map(definitionOf(step), (definition) => definition?.target)
-      const inline = yield* target(Step.make("a", { target: () => Effect.succeed(1) }))
-      const named = yield* target(Step.make("a", { target: Step.target("count", () => Effect.succeed(1)) }))
-      const agent = yield* target(Step.make("a", { target: Agent.make("helper", {}) }))
-      const service = yield* target(Step.make("a", { target: Writer }))
-      const found = yield* target(Step.make("a", { target: Effect.map(Writer, (writer) => writer) }))
-      assert.deepStrictEqual(
-        [inline, named, agent, service, found],
-        [
-          { kind: "function", name: "a" },
-          { kind: "function", name: "count" },
-          { kind: "agent", name: "helper" },
-          { kind: "agent", name: "writer" },
-          { kind: "agent", name: "a" }
+  test("PLAN-1 keeps the order of routes, also where step names look like numbers", function* () {
+    const when = When.field("n").equals(1)
+    const plan = yield* Plan.make(
+      Step.make("start", {
+        target: "t",
+        routes: [
+          ["10", when],
+          ["b", when],
+          ["2", when]
         ]
-      )
-    })
-  )
+      }),
+      Step.make("b", { target: "t" }),
+      Step.make("2", { target: "t" }),
+      Step.make("10", { target: "t" })
+    )
+    assert.deepStrictEqual(pluck(plan.definition.steps[0]?.routes, "to"), ["10", "b", "2"])
+  })
+
+  test("PLAN-1 names targets: functions after their step or their own name, agents after themselves", function* () {
+    class Writer extends Agent.Service<Writer>()("writer", {}) {}
+    const target = (step: Step.Any) => Effect.map(definitionOf(step), (definition) => definition?.target)
+    const inline = yield* target(Step.make("a", { target: () => Effect.succeed(1) }))
+    const named = yield* target(Step.make("a", { target: Step.target("count", () => Effect.succeed(1)) }))
+    const agent = yield* target(Step.make("a", { target: Agent.make("helper", {}) }))
+    const service = yield* target(Step.make("a", { target: Writer }))
+    const found = yield* target(Step.make("a", { target: Effect.map(Writer, (writer) => writer) }))
+    assert.deepStrictEqual(
+      [inline, named, agent, service, found],
+      [
+        { kind: "function", name: "a" },
+        { kind: "function", name: "count" },
+        { kind: "agent", name: "helper" },
+        { kind: "agent", name: "writer" },
+        { kind: "agent", name: "a" }
+      ]
+    )
+  })
 })
 
 describe("times and retries", () => {
-  it.effect("PLAN-1 are kept in milliseconds; no end of time is no timeout", () =>
-    Effect.gen(function* () {
-      const step = (
-        options: Pick<Step.Options<never, never, never, never, never, never, never, never>, "timeout" | "retry">
-      ) =>
-        Effect.map(definitionOf(Step.make("a", { target: "t", ...options })), (definition) => [
-          definition?.timeoutMillis,
-          definition?.retry
-        ])
-      assert.deepStrictEqual(yield* step({ timeout: "2 minutes", retry: { times: 1 } }), [120_000, { times: 1 }])
-      assert.deepStrictEqual(yield* step({ timeout: Duration.infinity }), [undefined, undefined])
-      assert.deepStrictEqual(
-        yield* step({ retry: { times: 3, delay: "1 second", factor: 2, maxDelay: Duration.seconds(30) } }),
-        [undefined, { times: 3, delayMillis: 1000, factor: 2, maxDelayMillis: 30_000 }]
-      )
-      assert.deepStrictEqual(yield* step({ retry: { times: 3, delayMillis: 5, maxDelayMillis: 7 } }), [
-        undefined,
-        { times: 3, delayMillis: 5, maxDelayMillis: 7 }
+  test("PLAN-1 are kept in milliseconds; no end of time is no timeout", function* () {
+    const step = (
+      options: Pick<Step.Options<never, never, never, never, never, never, never, never>, "timeout" | "retry">
+    ) =>
+      Effect.map(definitionOf(Step.make("a", { target: "t", ...options })), (definition) => [
+        definition?.timeoutMillis,
+        definition?.retry
       ])
-    })
-  )
+    assert.deepStrictEqual(yield* step({ timeout: "2 minutes", retry: { times: 1 } }), [120_000, { times: 1 }])
+    assert.deepStrictEqual(yield* step({ timeout: Duration.infinity }), [undefined, undefined])
+    assert.deepStrictEqual(
+      yield* step({ retry: { times: 3, delay: "1 second", factor: 2, maxDelay: Duration.seconds(30) } }),
+      [undefined, { times: 3, delayMillis: 1000, factor: 2, maxDelayMillis: 30_000 }]
+    )
+    assert.deepStrictEqual(yield* step({ retry: { times: 3, delayMillis: 5, maxDelayMillis: 7 } }), [
+      undefined,
+      { times: 3, delayMillis: 5, maxDelayMillis: 7 }
+    ])
+  })
 
-  it.effect("PLAN-2 that cannot be are problems of the plan, all of them", () =>
-    Effect.gen(function* () {
-      // Sound: what a program without types may write
-      const never = "sometime" as "1 second"
-      assert.deepStrictEqual(
-        yield* problemsOf(
-          Step.make("a", { target: "t", timeout: never, retry: { times: -1 } }),
-          Step.make("b", { target: "t", retry: { times: 1, factor: 0.5 } }),
-          Step.make("c", { target: "t", retry: { times: 1, delayMillis: Number.NaN } }),
-          Step.make("d", { target: "t", retry: { times: 1, delay: never } }),
-          Step.make("e", { target: "t", retry: { times: 1.5, delayMillis: 0 } }),
-          Step.make("f", { target: "t", retry: { times: 1, delayMillis: Infinity } }),
-          Step.make("g", { target: "t", retry: { times: 1, maxDelayMillis: Number.NaN } })
-        ),
-        [
-          ["InvalidDuration", "a", "timeout"],
-          ["InvalidRetry", "a", "retry"],
-          ["InvalidRetry", "b", "retry"],
-          ["InvalidRetry", "c", "retry"],
-          ["InvalidDuration", "d", "retry.delay"],
-          ["InvalidRetry", "e", "retry"],
-          ["InvalidRetry", "f", "retry"],
-          ["InvalidRetry", "g", "retry"]
-        ]
-      )
-    })
-  )
+  test("PLAN-2 that cannot be are problems of the plan, all of them", function* () {
+    // Sound: what a program without types may write
+    const never = "sometime" as "1 second"
+    assert.deepStrictEqual(
+      yield* problemsOf(
+        Step.make("a", { target: "t", timeout: never, retry: { times: -1 } }),
+        Step.make("b", { target: "t", retry: { times: 1, factor: 0.5 } }),
+        Step.make("c", { target: "t", retry: { times: 1, delayMillis: Number.NaN } }),
+        Step.make("d", { target: "t", retry: { times: 1, delay: never } }),
+        Step.make("e", { target: "t", retry: { times: 1.5, delayMillis: 0 } }),
+        Step.make("f", { target: "t", retry: { times: 1, delayMillis: Infinity } }),
+        Step.make("g", { target: "t", retry: { times: 1, maxDelayMillis: Number.NaN } })
+      ),
+      [
+        ["InvalidDuration", "a", "timeout"],
+        ["InvalidRetry", "a", "retry"],
+        ["InvalidRetry", "b", "retry"],
+        ["InvalidRetry", "c", "retry"],
+        ["InvalidDuration", "d", "retry.delay"],
+        ["InvalidRetry", "e", "retry"],
+        ["InvalidRetry", "f", "retry"],
+        ["InvalidRetry", "g", "retry"]
+      ]
+    )
+  })
 })
 
 describe("schemas of steps", () => {
-  it.effect("PLAN-4 are closed JSON Schema, under the name that identifies them", () =>
-    Effect.gen(function* () {
-      const definition = yield* definitionOf(
-        Step.make("a", { target: "t", input: Schema.Struct({ n: Schema.Int }), output: Order })
-      )
-      assert.deepStrictEqual(definition?.input, {
-        json: { type: "object", properties: { n: { type: "integer" } }, required: ["n"], additionalProperties: false }
-      })
-      assert.strictEqual(definition?.output?.name, "Order")
-      assert.deepStrictEqual(definition?.output?.json?.["required"], ["id", "at"])
+  test("PLAN-4 are closed JSON Schema, under the name that identifies them", function* () {
+    const definition = yield* definitionOf(
+      Step.make("a", { target: "t", input: Schema.Struct({ n: Schema.Int }), output: Order })
+    )
+    assert.deepStrictEqual(definition?.input, {
+      json: { type: "object", properties: { n: { type: "integer" } }, required: ["n"], additionalProperties: false }
     })
-  )
+    assert.strictEqual(definition?.output?.name, "Order")
+    assert.deepStrictEqual(definition?.output?.json?.["required"], ["id", "at"])
+  })
 
-  it.effect("PLAN-2 that JSON Schema cannot express are problems, all of them", () =>
-    Effect.gen(function* () {
-      const opaque = Schema.declare((u): u is symbol => typeof u === "symbol")
-      const error = yield* Effect.flip(
-        Plan.make(
-          { output: Schema.Struct({ handle: opaque }) },
-          Step.make("a", { target: "t", output: opaque }),
-          Step.make("b", { target: "t", input: Schema.Struct({ handle: opaque }), output: opaque })
-        )
+  test("PLAN-2 that JSON Schema cannot express are problems, all of them", function* () {
+    const opaque = Schema.declare((u): u is symbol => typeof u === "symbol")
+    const error = yield* Effect.flip(
+      Plan.make(
+        { output: Schema.Struct({ handle: opaque }) },
+        Step.make("a", { target: "t", output: opaque }),
+        Step.make("b", { target: "t", input: Schema.Struct({ handle: opaque }), output: opaque })
       )
-      assert.deepStrictEqual(
-        error.problems.map(({ code, slot, step }) => [code, step, slot]),
-        [
-          ["SchemaNotRepresentable", undefined, "output"],
-          ["SchemaNotRepresentable", "a", "output"],
-          ["SchemaNotRepresentable", "b", "input"],
-          ["SchemaNotRepresentable", "b", "output"]
-        ]
-      )
-      assert.include(error.problems[2]?.reason, "/handle")
-    })
-  )
+    )
+    assert.deepStrictEqual(
+      error.problems.map(({ code, slot, step }) => [code, step, slot]),
+      [
+        ["SchemaNotRepresentable", undefined, "output"],
+        ["SchemaNotRepresentable", "a", "output"],
+        ["SchemaNotRepresentable", "b", "input"],
+        ["SchemaNotRepresentable", "b", "output"]
+      ]
+    )
+    assert.include(error.problems[2]?.reason, "/handle")
+  })
 
-  it.effect("PLAN-1 of a function are those of its step when the step has none", () =>
-    Effect.gen(function* () {
-      const count = Step.target("count", { input: Schema.Array(Schema.String), output: Schema.Int }, ({ payload }) =>
-        Effect.succeed(payload.length)
-      )
-      const own = yield* definitionOf(Step.make("a", { target: count }))
-      const other = yield* definitionOf(Step.make("a", { target: count, output: Schema.Finite }))
-      assert.deepStrictEqual([own?.input?.json?.["type"], own?.output?.json], ["array", { type: "integer" }])
-      assert.deepStrictEqual(other?.output?.json, { type: "number" })
-    })
-  )
+  test("PLAN-1 of a function are those of its step when the step has none", function* () {
+    const count = Step.target("count", { input: Schema.Array(Schema.String), output: Schema.Int }, ({ payload }) =>
+      Effect.succeed(payload.length)
+    )
+    const own = yield* definitionOf(Step.make("a", { target: count }))
+    const other = yield* definitionOf(Step.make("a", { target: count, output: Schema.Finite }))
+    assert.deepStrictEqual([own?.input?.json?.["type"], own?.output?.json], ["array", { type: "integer" }])
+    assert.deepStrictEqual(other?.output?.json, { type: "number" })
+  })
 })
 
 describe("functions of steps", () => {
-  it.effect("PLAN-1 see what the input schema decodes to, and return what the output schema encodes", () =>
-    Effect.gen(function* () {
-      const target = yield* functionOf(
-        Step.make("a", {
-          input: Schema.FiniteFromString,
-          output: Order,
-          target: ({ payload }) => Effect.succeed(new Order({ id: "1", at: new Date(payload) }))
-        })
-      )
-      assert.deepStrictEqual(yield* target.execute(given("0")), { id: "1", at: "1970-01-01T00:00:00.000Z" })
-    })
-  )
-
-  it.effect("PLAN-5 leave out what their schemas do not know", () =>
-    Effect.gen(function* () {
-      const Named = Schema.Struct({ name: Schema.String })
-      const target = Step.target("greet", { input: Named, output: Named }, ({ payload }) => {
-        const answer = { name: Object.keys(payload).join(), more: true }
-        return Effect.succeed(answer)
+  test("PLAN-1 see what the input schema decodes to, and return what the output schema encodes", function* () {
+    const target = yield* functionOf(
+      Step.make("a", {
+        input: Schema.FiniteFromString,
+        output: Order,
+        target: ({ payload }) => Effect.succeed(new Order({ id: "1", at: new Date(payload) }))
       })
-      assert.deepStrictEqual(yield* target.execute(given({ name: "Ada", age: 36 })), { name: "name" })
-    })
-  )
+    )
+    assert.deepStrictEqual(yield* target.execute(given("0")), { id: "1", at: "1970-01-01T00:00:00.000Z" })
+  })
 
-  it.effect("PLAN-5 that receive or return something else fail in words, without the value", () =>
-    Effect.gen(function* () {
-      const secret = "hunter2"
-      // Sound: a value that a program without types may return
-      const wrong = { id: 42, at: secret } as object as Order
-      const accepted = Schema.Union([Schema.Finite, Schema.Literal("public"), Schema.Date])
-      const target = Step.target("order", { input: accepted, output: Order }, () => Effect.succeed(wrong))
-      const input = yield* Effect.flip(target.execute(given(secret)))
-      const output = yield* Effect.flip(target.execute(given(1)))
-      assert.deepStrictEqual(
-        [input, output].map((error) => (error as { readonly _tag: string })._tag),
-        ["InputInvalid", "OutputInvalid"]
-      )
-      for (const error of [input, output]) assert.notInclude(String(error), secret)
-      assert.include(String(input), "input at the root: expected ")
-      assert.include(String(output), "output at the root: expected Order, got object")
+  test("PLAN-5 leave out what their schemas do not know", function* () {
+    const Named = Schema.Struct({ name: Schema.String })
+    const target = Step.target("greet", { input: Named, output: Named }, ({ payload }) => {
+      const answer = { name: Object.keys(payload).join(), more: true }
+      return Effect.succeed(answer)
     })
-  )
+    assert.deepStrictEqual(yield* target.execute(given({ name: "Ada", age: 36 })), { name: "name" })
+  })
 
-  it.effect("PLAN-5 that throw die there and not where the plan is made", () =>
-    Effect.gen(function* () {
-      const thrown = new RangeError("thrown")
-      const throws = Step.target("throws", () => {
-        throw thrown
-      })
-      assert.deepStrictEqual(yield* Effect.exit(throws.execute(given(null))), Exit.die(thrown))
-    })
-  )
+  test("PLAN-5 that receive or return something else fail in words, without the value", function* () {
+    const secret = "hunter2"
+    // Sound: a value that a program without types may return
+    const wrong = { id: 42, at: secret } as object as Order
+    const accepted = Schema.Union([Schema.Finite, Schema.Literal("public"), Schema.Date])
+    const target = Step.target("order", { input: accepted, output: Order }, () => Effect.succeed(wrong))
+    const input = yield* Effect.flip(target.execute(given(secret)))
+    const output = yield* Effect.flip(target.execute(given(1)))
+    assert.deepStrictEqual(
+      [input, output].map((error) => (error as { readonly _tag: string })._tag),
+      ["InputInvalid", "OutputInvalid"]
+    )
+    for (const error of [input, output]) assert.notInclude(String(error), secret)
+    assert.include(String(input), "input at the root: expected ")
+    assert.include(String(output), "output at the root: expected Order, got object")
+  })
 
-  it.effect("PLAN-1 run in the context of the run", () =>
-    Effect.gen(function* () {
-      class Db extends Context.Service<Db, { readonly url: string }>()("test/plan/Db") {}
-      const target = yield* functionOf(
-        Step.make("a", { target: ({ task }) => Effect.map(Db, ({ url }) => url + task) })
-      )
-      const answer = target.execute({ ...given(null), task: "/x" })
-      assert.strictEqual(yield* Effect.provideService(answer, Db, { url: "db:" }), "db:/x")
+  test("PLAN-5 that throw die there and not where the plan is made", function* () {
+    const thrown = new RangeError("thrown")
+    const throws = Step.target("throws", () => {
+      throw thrown
     })
-  )
+    assert.deepStrictEqual(yield* Effect.exit(throws.execute(given(null))), Exit.die(thrown))
+  })
+
+  test("PLAN-1 run in the context of the run", function* () {
+    class Db extends Context.Service<Db, { readonly url: string }>()("test/plan/Db") {}
+    const target = yield* functionOf(Step.make("a", { target: ({ task }) => Effect.map(Db, ({ url }) => url + task) }))
+    const answer = target.execute({ ...given(null), task: "/x" })
+    assert.strictEqual(yield* Effect.provideService(answer, Db, { url: "db:" }), "db:/x")
+  })
 })
 
 describe("what the agent of a step answers", () => {
@@ -322,86 +287,78 @@ describe("what the agent of a step answers", () => {
 
   const outputOf = (step: Step.Any) => Effect.map(definitionOf(step), (definition) => definition?.output)
 
-  it.effect("PLAN-1 is the output of a step without one, whichever way the agent is there", () =>
-    Effect.gen(function* () {
-      const named = { name: "Verdict", json }
-      assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: critic })), named)
-      assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: Critic })), named)
-      const captured = yield* Effect.context<LanguageModel.LanguageModel>().pipe(
-        Effect.map((services) => driver.agentWithCaptured(critic, services)),
-        Effect.provide(ScriptedModel.layer([]))
+  test("PLAN-1 is the output of a step without one, whichever way the agent is there", function* () {
+    const named = { name: "Verdict", json }
+    assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: critic })), named)
+    assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: Critic })), named)
+    const captured = yield* Effect.context<LanguageModel.LanguageModel>().pipe(
+      Effect.map((services) => driver.agentWithCaptured(critic, services)),
+      Effect.provide(ScriptedModel.layer([]))
+    )
+    assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: captured })), named)
+    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner", output: Verdict }, asFunction("x")))
+    assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: inner })), named)
+    const read = yield* Plan.decode(
+      yield* Plan.encode(
+        yield* Plan.make({ name: "inner", output: Schema.Struct({ n: Schema.Int }) }, Step.make("t", { target: "t" }))
       )
-      assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: captured })), named)
-      const inner = yield* Plan.bind(yield* Plan.make({ name: "inner", output: Verdict }, asFunction("x")))
-      assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: inner })), named)
-      const read = yield* Plan.decode(
-        yield* Plan.encode(
-          yield* Plan.make({ name: "inner", output: Schema.Struct({ n: Schema.Int }) }, Step.make("t", { target: "t" }))
-        )
-      )
-      assert.deepStrictEqual(read.definition.output?.json?.["required"], ["n"])
-      const tool = Tool.make("t", { parameters: Schema.Struct({ task: Schema.String }), success: Schema.String })
-      const toolkit = Toolkit.make(tool)
-      const rebuiltPlan = yield* Plan.bind(read, { toolkit }).pipe(
-        Effect.provide(toolkit.toLayer({ t: () => Effect.succeed("x") }))
-      )
-      assert.deepStrictEqual(
-        (yield* outputOf(Step.make("a", { target: rebuiltPlan })))?.json,
-        read.definition.output?.json
-      )
-      const rebuilt = yield* Effect.flatMap(Agent.encode(critic), (wire) => Agent.decode(wire)).pipe(
-        Effect.provide([ToolResolver.layerStubs, ModelRegistry.layer({}), ScriptedModel.layer([])])
-      )
-      assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: rebuilt })), { json })
-    })
-  )
+    )
+    assert.deepStrictEqual(read.definition.output?.json?.["required"], ["n"])
+    const tool = Tool.make("t", { parameters: Schema.Struct({ task: Schema.String }), success: Schema.String })
+    const toolkit = Toolkit.make(tool)
+    const rebuiltPlan = yield* Plan.bind(read, { toolkit }).pipe(
+      Effect.provide(toolkit.toLayer({ t: () => Effect.succeed("x") }))
+    )
+    assert.deepStrictEqual(
+      (yield* outputOf(Step.make("a", { target: rebuiltPlan })))?.json,
+      read.definition.output?.json
+    )
+    const rebuilt = yield* Effect.flatMap(Agent.encode(critic), (wire) => Agent.decode(wire)).pipe(
+      Effect.provide([ToolResolver.layerStubs, ModelRegistry.layer({}), ScriptedModel.layer([])])
+    )
+    assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: rebuilt })), { json })
+  })
 
-  it.effect("PLAN-1 is absent where it is a text, or where it is not known yet", () =>
-    Effect.gen(function* () {
-      const texts = Agent.make("texts", {})
-      assert.isUndefined(yield* outputOf(Step.make("a", { target: texts })))
-      assert.deepStrictEqual(Agent.outputSchema(texts), Option.some(Schema.String))
-      assert.isUndefined(yield* outputOf(Step.make("a", { target: Effect.flatMap(Critic, Effect.succeed) })))
-      const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, asFunction("x")))
-      assert.isUndefined(yield* outputOf(Step.make("a", { target: inner })))
-    })
-  )
+  test("PLAN-1 is absent where it is a text, or where it is not known yet", function* () {
+    const texts = Agent.make("texts", {})
+    assert.isUndefined(yield* outputOf(Step.make("a", { target: texts })))
+    assert.deepStrictEqual(Agent.outputSchema(texts), Option.some(Schema.String))
+    assert.isUndefined(yield* outputOf(Step.make("a", { target: Effect.flatMap(Critic, Effect.succeed) })))
+    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, asFunction("x")))
+    assert.isUndefined(yield* outputOf(Step.make("a", { target: inner })))
+  })
 
-  it.effect("PLAN-1 routes, and types what later steps take", () =>
-    Effect.gen(function* () {
-      const plan = yield* Plan.make(
+  test("PLAN-1 routes, and types what later steps take", function* () {
+    const plan = yield* Plan.make(
+      Step.make("judge", { target: critic, routesBy: "next" }),
+      Step.make("good", { input: Verdict, target: ({ payload }) => Effect.succeed(payload.at.getTime()) }),
+      Step.make("bad", { input: Verdict, target: ({ payload }) => Effect.succeed(-payload.at.getTime()) })
+    )
+    const result = yield* Plan.run(yield* Plan.bind(plan), "x").pipe(
+      Effect.provide(ScriptedModel.layer([{ text: `{ "next": "bad", "at": "1970-01-01T00:00:00.005Z" }` }]))
+    )
+    assert.isTrue(result.outcome === "Completed" && result.output === -5)
+    const name: string = "next"
+    assert.deepStrictEqual(
+      yield* problemsOf(
         Step.make("judge", { target: critic, routesBy: "next" }),
-        Step.make("good", { input: Verdict, target: ({ payload }) => Effect.succeed(payload.at.getTime()) }),
-        Step.make("bad", { input: Verdict, target: ({ payload }) => Effect.succeed(-payload.at.getTime()) })
-      )
-      const result = yield* Plan.run(yield* Plan.bind(plan), "x").pipe(
-        Effect.provide(ScriptedModel.layer([{ text: `{ "next": "bad", "at": "1970-01-01T00:00:00.005Z" }` }]))
-      )
-      assert.isTrue(result.outcome === "Completed" && result.output === -5)
-      const name: string = "next"
-      assert.deepStrictEqual(
-        yield* problemsOf(
-          Step.make("judge", { target: critic, routesBy: "next" }),
-          Step.make("good", { input: Schema.Struct({ n: Schema.Int }), target: () => Effect.succeed(name) }),
-          asFunction("bad")
-        ),
-        [["IncompatibleTypes", "good", "input"]]
-      )
-    })
-  )
+        Step.make("good", { input: Schema.Struct({ n: Schema.Int }), target: () => Effect.succeed(name) }),
+        asFunction("bad")
+      ),
+      [["IncompatibleTypes", "good", "input"]]
+    )
+  })
 
-  it.effect("PLAN-2 and an output that it never fits is a problem, when made and when bound", () =>
-    Effect.gen(function* () {
-      const Other = Schema.Struct({ score: Schema.Int })
-      assert.deepStrictEqual(yield* problemsOf(Step.make("a", { target: Critic, output: Other })), [
-        ["IncompatibleTypes", "a", "output"]
-      ])
-      const plan = yield* Plan.make(Step.make("a", { target: "judge", output: Other }))
-      const error = yield* Effect.flip(Plan.bind(plan, { agents: { judge: critic } }))
-      assert.include(error.message, `Step "a" (#0), output: expected what the agent "judge" can answer`)
-      const wider = Schema.Struct({ next: Schema.String })
-      const fits = yield* Plan.make(Step.make("a", { target: critic, output: wider }))
-      assert.deepStrictEqual(fits.definition.steps[0]?.output?.json?.["required"], ["next"])
-    })
-  )
+  test("PLAN-2 and an output that it never fits is a problem, when made and when bound", function* () {
+    const Other = Schema.Struct({ score: Schema.Int })
+    assert.deepStrictEqual(yield* problemsOf(Step.make("a", { target: Critic, output: Other })), [
+      ["IncompatibleTypes", "a", "output"]
+    ])
+    const plan = yield* Plan.make(Step.make("a", { target: "judge", output: Other }))
+    const error = yield* Effect.flip(Plan.bind(plan, { agents: { judge: critic } }))
+    assert.include(error.message, `Step "a" (#0), output: expected what the agent "judge" can answer`)
+    const wider = Schema.Struct({ next: Schema.String })
+    const fits = yield* Plan.make(Step.make("a", { target: critic, output: wider }))
+    assert.deepStrictEqual(fits.definition.steps[0]?.output?.json?.["required"], ["next"])
+  })
 })

@@ -7,75 +7,72 @@ import { Plan, PlanEvent, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { completed, events, log } from "./support.ts"
+import { test } from "../test.ts"
 
 const writer = Agent.make("writer", { instructions: "Write." })
 
 describe("streams", () => {
-  it.effect("PLAN-7 steps, routes, what a route leaves out and where branches meet again", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]], afterBranches: "e" }),
-        Step.make("b", { target: fn("b") }),
-        Step.make("c", { target: fn("c") }),
-        Step.make("d", { target: fn("d") }),
-        Step.make("e", { target: fn("e") })
-      ).pipe(Effect.flatMap(Plan.bind))
-      assert.deepStrictEqual(yield* events(Plan.stream(bound, "x")), [
-        "PlanStarted",
-        "StepStarted a",
-        "StepFinished a",
-        "a->c",
-        "StepSkipped b",
-        "StepStarted c",
-        "StepFinished c",
-        "c->e rejoin",
-        "StepSkipped d",
-        "StepStarted e",
-        "StepFinished e",
-        "PlanFinished"
-      ])
-    })
-  )
+  test("PLAN-7 steps, routes, what a route leaves out and where branches meet again", function* () {
+    const { fn } = log()
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]], afterBranches: "e" }),
+      Step.make("b", { target: fn("b") }),
+      Step.make("c", { target: fn("c") }),
+      Step.make("d", { target: fn("d") }),
+      Step.make("e", { target: fn("e") })
+    ).pipe(Effect.flatMap(Plan.bind))
+    assert.deepStrictEqual(yield* events(Plan.stream(bound, "x")), [
+      "PlanStarted",
+      "StepStarted a",
+      "StepFinished a",
+      "a->c",
+      "StepSkipped b",
+      "StepStarted c",
+      "StepFinished c",
+      "c->e rejoin",
+      "StepSkipped d",
+      "StepStarted e",
+      "StepFinished e",
+      "PlanFinished"
+    ])
+  })
 
-  it.effect("PLAN-7 parallel groups, failures, retries and pauses", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const flaky = fn("flaky", () => (ran.length < 3 ? Effect.fail("once") : "ok"))
-      const bound = yield* Plan.make(
-        Step.make("p", { target: fn("p"), parallel: true }),
-        Step.make("q", { target: flaky, parallel: true, retry: { times: 1 } }),
-        Step.make("z", { target: fn("z", () => Step.pause("wait")) })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const found: Array<PlanEvent.PlanEvent<unknown>> = []
-      const told = yield* events(Stream.tap(Plan.stream(bound, "x"), (event) => Effect.sync(() => found.push(event))))
-      assert.deepStrictEqual(told, [
-        "PlanStarted",
-        "BandStarted p,q",
-        "StepStarted p",
-        "StepFinished p",
-        "StepStarted q",
-        "StepRetried q",
-        "StepStarted q",
-        "StepFinished q",
-        "BandFinished p,q",
-        "StepStarted z",
-        "StepPaused z",
-        "PlanFinished"
-      ])
-      const facts = found.flatMap((event) => (event._tag === "StateChanged" ? [event.state.revision] : []))
-      assert.deepStrictEqual(
-        facts,
-        facts.map((_, i) => (facts[0] ?? 0) + i)
-      )
-      const last = found.at(-1)
-      assert(last?._tag === "PlanFinished" && last.result.outcome === "Paused")
-      assert.deepStrictEqual((yield* events(Plan.resumeStream(bound, last.result.state))).slice(0, 2), [
-        "PlanStarted",
-        "StepStarted z"
-      ])
-    })
-  )
+  test("PLAN-7 parallel groups, failures, retries and pauses", function* () {
+    const { fn, ran } = log()
+    const flaky = fn("flaky", () => (ran.length < 3 ? Effect.fail("once") : "ok"))
+    const bound = yield* Plan.make(
+      Step.make("p", { target: fn("p"), parallel: true }),
+      Step.make("q", { target: flaky, parallel: true, retry: { times: 1 } }),
+      Step.make("z", { target: fn("z", () => Step.pause("wait")) })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const found: Array<PlanEvent.PlanEvent<unknown>> = []
+    const told = yield* events(Stream.tap(Plan.stream(bound, "x"), (event) => Effect.sync(() => found.push(event))))
+    assert.deepStrictEqual(told, [
+      "PlanStarted",
+      "BandStarted p,q",
+      "StepStarted p",
+      "StepFinished p",
+      "StepStarted q",
+      "StepRetried q",
+      "StepStarted q",
+      "StepFinished q",
+      "BandFinished p,q",
+      "StepStarted z",
+      "StepPaused z",
+      "PlanFinished"
+    ])
+    const facts = found.flatMap((event) => (event._tag === "StateChanged" ? [event.state.revision] : []))
+    assert.deepStrictEqual(
+      facts,
+      facts.map((_, i) => (facts[0] ?? 0) + i)
+    )
+    const last = found.at(-1)
+    assert(last?._tag === "PlanFinished" && last.result.outcome === "Paused")
+    assert.deepStrictEqual((yield* events(Plan.resumeStream(bound, last.result.state))).slice(0, 2), [
+      "PlanStarted",
+      "StepStarted z"
+    ])
+  })
 
   it.effect("PLAN-7 events of nested plans and agents come with the way to them; recorded events come once", () =>
     Effect.gen(function* () {
@@ -104,88 +101,78 @@ describe("streams", () => {
     }).pipe(Effect.provide(ScriptedModel.layer([{ text: "hello" }])))
   )
 
-  it.effect("PLAN-7 Checkpointed follows a write, when the journal returns its key", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a") })))
-      const told = yield* events(Plan.stream(bound, "x", { journal: () => Effect.succeed({ key: "k" }) }))
-      assert.deepStrictEqual(told, [
-        "PlanStarted",
-        "Checkpointed",
-        "StepStarted a",
-        "StepFinished a",
-        "Checkpointed",
-        "PlanFinished"
-      ])
-    })
-  )
+  test("PLAN-7 Checkpointed follows a write, when the journal returns its key", function* () {
+    const { fn } = log()
+    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a") })))
+    const told = yield* events(Plan.stream(bound, "x", { journal: () => Effect.succeed({ key: "k" }) }))
+    assert.deepStrictEqual(told, [
+      "PlanStarted",
+      "Checkpointed",
+      "StepStarted a",
+      "StepFinished a",
+      "Checkpointed",
+      "PlanFinished"
+    ])
+  })
 
-  it.effect("PLAN-7 PlanEvent.result is what run returns; a failure is the stream's", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const bound = yield* Plan.bind(
-        yield* Plan.make(Step.make("a", { target: fn("a", ({ task }) => (task === "no" ? Effect.fail("no") : task)) }))
-      )
-      assert.strictEqual(completed(yield* PlanEvent.result(Plan.stream(bound, "x"))).output, "x")
-      const error = yield* Effect.flip(PlanEvent.result(Plan.stream(bound, "no")))
-      assert.strictEqual(error.reason._tag, "StepFailed")
-    })
-  )
+  test("PLAN-7 PlanEvent.result is what run returns; a failure is the stream's", function* () {
+    const { fn } = log()
+    const bound = yield* Plan.bind(
+      yield* Plan.make(Step.make("a", { target: fn("a", ({ task }) => (task === "no" ? Effect.fail("no") : task)) }))
+    )
+    assert.strictEqual(completed(yield* PlanEvent.result(Plan.stream(bound, "x"))).output, "x")
+    const error = yield* Effect.flip(PlanEvent.result(Plan.stream(bound, "no")))
+    assert.strictEqual(error.reason._tag, "StepFailed")
+  })
 
-  it.effect("PLAN-7 S17.2 a slow reader slows the run", () =>
-    Effect.gen(function* () {
-      const { fn, ran } = log()
-      const bound = yield* Plan.make(
-        { maxIterations: 1000 },
-        Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(500)]] })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const fiber = yield* Effect.forkChild(
-        Plan.stream(bound, "x").pipe(
-          Stream.tap(() => Effect.sleep("1 second")),
-          Stream.runDrain
-        )
-      )
-      yield* TestClock.adjust("10 seconds")
-      assert.isAtMost(ran.length, 20)
-      yield* Fiber.interrupt(fiber)
-      const left = ran.length
-      yield* TestClock.adjust("1 minute")
-      assert.strictEqual(ran.length, left)
-    })
-  )
-
-  it.effect("PLAN-7 S17.2 leaving early interrupts the run, and waits for it", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      let cleaned = 0
-      const never = Effect.onInterrupt(Effect.never, () => Effect.sync(() => cleaned++))
-      const bound = yield* Plan.make(
-        Step.make("a", { target: fn("a", () => never), parallel: true }),
-        Step.make("b", { target: fn("b", () => never), parallel: true })
-      ).pipe(Effect.flatMap(Plan.bind))
-      const kept: Array<string> = []
-      yield* Plan.stream(bound, "x", {
-        journal: (batch) => Effect.sync(() => void kept.push(...batch.map(({ _tag }) => _tag)))
-      }).pipe(
-        Stream.takeUntil((event) => event._tag === "StepStarted" && event.step === "b"),
+  test("PLAN-7 S17.2 a slow reader slows the run", function* () {
+    const { fn, ran } = log()
+    const bound = yield* Plan.make(
+      { maxIterations: 1000 },
+      Step.make("a", { target: fn("a", () => ran.length), routes: [["a", When.payload.lessThan(500)]] })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const fiber = yield* Effect.forkChild(
+      Plan.stream(bound, "x").pipe(
+        Stream.tap(() => Effect.sleep("1 second")),
         Stream.runDrain
       )
-      assert.strictEqual(cleaned, 2)
-      assert.deepStrictEqual(kept.slice(-2), ["PlanInterrupted", "PlanFinished"])
-    })
-  )
+    )
+    yield* TestClock.adjust("10 seconds")
+    assert.isAtMost(ran.length, 20)
+    yield* Fiber.interrupt(fiber)
+    const left = ran.length
+    yield* TestClock.adjust("1 minute")
+    assert.strictEqual(ran.length, left)
+  })
 
-  it.effect("PLAN-7 leaving with a full buffer does not deadlock", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const bound = yield* Plan.make(
-        ...Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`), parallel: i < 20 }))
-      ).pipe(Effect.flatMap(Plan.bind))
-      for (const n of [1, 2, 5, 17]) {
-        assert.strictEqual((yield* Plan.stream(bound, "x").pipe(Stream.take(n), Stream.runCollect)).length, n)
-      }
-    })
-  )
+  test("PLAN-7 S17.2 leaving early interrupts the run, and waits for it", function* () {
+    const { fn } = log()
+    let cleaned = 0
+    const never = Effect.onInterrupt(Effect.never, () => Effect.sync(() => cleaned++))
+    const bound = yield* Plan.make(
+      Step.make("a", { target: fn("a", () => never), parallel: true }),
+      Step.make("b", { target: fn("b", () => never), parallel: true })
+    ).pipe(Effect.flatMap(Plan.bind))
+    const kept: Array<string> = []
+    yield* Plan.stream(bound, "x", {
+      journal: (batch) => Effect.sync(() => void kept.push(...batch.map(({ _tag }) => _tag)))
+    }).pipe(
+      Stream.takeUntil((event) => event._tag === "StepStarted" && event.step === "b"),
+      Stream.runDrain
+    )
+    assert.strictEqual(cleaned, 2)
+    assert.deepStrictEqual(kept.slice(-2), ["PlanInterrupted", "PlanFinished"])
+  })
+
+  test("PLAN-7 leaving with a full buffer does not deadlock", function* () {
+    const { fn } = log()
+    const bound = yield* Plan.make(
+      ...Array.from({ length: 40 }, (_, i) => Step.make(`s${i}`, { target: fn(`s${i}`), parallel: i < 20 }))
+    ).pipe(Effect.flatMap(Plan.bind))
+    for (const n of [1, 2, 5, 17]) {
+      assert.strictEqual((yield* Plan.stream(bound, "x").pipe(Stream.take(n), Stream.runCollect)).length, n)
+    }
+  })
 })
 
 describe("textDeltas", () => {
@@ -193,27 +180,25 @@ describe("textDeltas", () => {
     Effect.map(Stream.runCollect(PlanEvent.textDeltas(stream)), (found) => found.join("|"))
   const model = ScriptedModel.layer(["one", "two", "three", "four"].map((text) => ({ text })))
 
-  it.effect("PLAN-7 S17.3 the last text comes once: when the last step did not emit it", () =>
-    Effect.gen(function* () {
-      const { fn } = log()
-      const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("w", { target: writer })))
-      const signed = yield* Plan.bind(
-        yield* Plan.make({ name: "signed" }, Step.make("w", { target: writer }), Step.make("f", { target: fn("f") }))
+  test("PLAN-7 S17.3 the last text comes once: when the last step did not emit it", function* () {
+    const { fn } = log()
+    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("w", { target: writer })))
+    const signed = yield* Plan.bind(
+      yield* Plan.make({ name: "signed" }, Step.make("w", { target: writer }), Step.make("f", { target: fn("f") }))
+    )
+    const make = (...targets: ReadonlyArray<typeof writer | typeof inner | ReturnType<typeof fn>>) =>
+      Effect.flatMap(Plan.make(...targets.map((target, i) => Step.make(`s${i}`, { target }))), (plan) =>
+        Plan.bind(plan)
       )
-      const make = (...targets: ReadonlyArray<typeof writer | typeof inner | ReturnType<typeof fn>>) =>
-        Effect.flatMap(Plan.make(...targets.map((target, i) => Step.make(`s${i}`, { target }))), (plan) =>
-          Plan.bind(plan)
-        )
-      const from = <R>(bound: Plan.Bound<unknown, R>) => Effect.provide(texts(Plan.stream(bound, "x")), model)
-      const whole = (text: string) => text.replaceAll("|", "")
-      assert.strictEqual(whole(yield* from(yield* make(writer, writer))), "onetwo")
-      assert.strictEqual(yield* from(yield* make(fn("a"), fn("b"))), "b(a(x))")
-      assert.match(yield* from(yield* make(writer, fn("b"))), /\|b\(one\)$/)
-      assert.strictEqual(whole(yield* from(yield* make(writer, inner))), "onetwo")
-      assert.match(yield* from(yield* make(writer, signed)), /\|f\(two\)$/)
-      assert.strictEqual(whole(yield* from(yield* make(fn("a"), signed, inner))), "onetwo")
-    })
-  )
+    const from = <R>(bound: Plan.Bound<unknown, R>) => Effect.provide(texts(Plan.stream(bound, "x")), model)
+    const whole = (text: string) => text.replaceAll("|", "")
+    assert.strictEqual(whole(yield* from(yield* make(writer, writer))), "onetwo")
+    assert.strictEqual(yield* from(yield* make(fn("a"), fn("b"))), "b(a(x))")
+    assert.match(yield* from(yield* make(writer, fn("b"))), /\|b\(one\)$/)
+    assert.strictEqual(whole(yield* from(yield* make(writer, inner))), "onetwo")
+    assert.match(yield* from(yield* make(writer, signed)), /\|f\(two\)$/)
+    assert.strictEqual(whole(yield* from(yield* make(fn("a"), signed, inner))), "onetwo")
+  })
 
   it.effect("PLAN-7 K08 members of a parallel group are not heard; an answer that concludes comes at the end", () =>
     Effect.gen(function* () {

@@ -4,8 +4,9 @@ import * as condition from "#src/plan/internal/condition.ts"
 import * as performStep from "#src/plan/internal/performStep.ts"
 import { Json } from "effect-emissary/payload"
 import { type PlanDefinition, When } from "effect-emissary/plan"
+import { test } from "../test.ts"
 
-const test = (when: When.When, payload: Schema.Json, text = "") => When.test(when, { payload, text }, () => false)
+const holds = (when: When.When, payload: Schema.Json, text = "") => When.test(when, { payload, text }, () => false)
 
 const problemsOf = (when: When.When) => condition.analyze(when).problems
 
@@ -78,18 +79,18 @@ describe("PLAN-3 When", () => {
     // Deviation: recorded true, for False == 0 in Python.
     ["b.equals(0)", When.field("b").equals(0), false]
   ] as const)("M01 %s", (_, when, expected) => {
-    assert.strictEqual(test(when, payload), expected)
+    assert.strictEqual(holds(when, payload), expected)
   })
 
   it("M01 a payload without members has none", () => {
-    for (const payload of [null, 1, "text", true, []]) assert.isTrue(test(When.field("zz").empty(), payload))
+    for (const payload of [null, 1, "text", true, []]) assert.isTrue(holds(When.field("zz").empty(), payload))
   })
 
   it("PLAN-3 paths take own keys of objects and indices of arrays, nothing else", () => {
     const payload = { user: { age: 3, tags: ["x", "y"] }, "1": "one" }
-    assert.isTrue(test(When.field("user", "age").greaterThan(2), payload))
-    assert.isTrue(test(When.field("user", "tags", 1).equals("y"), payload))
-    assert.isTrue(test(When.field("1").equals("one"), payload))
+    assert.isTrue(holds(When.field("user", "age").greaterThan(2), payload))
+    assert.isTrue(holds(When.field("user", "tags", 1).equals("y"), payload))
+    assert.isTrue(holds(When.field("1").equals("one"), payload))
     for (const path of [
       ["user", "tags", "length"],
       ["user", "tags", "1"],
@@ -99,14 +100,14 @@ describe("PLAN-3 When", () => {
       ["constructor", "name"]
     ] as const) {
       const [first, ...rest] = path
-      assert.isTrue(test(When.field(first, ...rest).equals(null), payload), JSON.stringify(path))
+      assert.isTrue(holds(When.field(first, ...rest).equals(null), payload), JSON.stringify(path))
     }
-    assert.isTrue(test(When.field(0, "length").equals(null), ["abc"]))
-    assert.isTrue(test(When.field("a", "b").equals(null), { a: "b" }))
+    assert.isTrue(holds(When.field(0, "length").equals(null), ["abc"]))
+    assert.isTrue(holds(When.field("a", "b").equals(null), { a: "b" }))
   })
 
   it("PLAN-3 equality is equality of JSON", () => {
-    const equals = (a: Schema.Json, b: Schema.Json) => test(When.payload.equals(a), b)
+    const equals = (a: Schema.Json, b: Schema.Json) => holds(When.payload.equals(a), b)
     assert.isTrue(equals({ a: 1, b: [{ c: null }] }, { b: [{ c: null }], a: 1 }))
     assert.isTrue(equals(0, -0))
     assert.isFalse(equals({ a: null }, {}))
@@ -124,69 +125,65 @@ describe("PLAN-3 When", () => {
       deep = [deep]
       same = [same]
     }
-    assert.isTrue(test(When.payload.equals(deep), same))
-    assert.isFalse(test(When.payload.equals(deep), [same]))
+    assert.isTrue(holds(When.payload.equals(deep), same))
+    assert.isFalse(holds(When.payload.equals(deep), [same]))
   })
 
   it("PLAN-3 strings are ordered by code points, and only values of one kind are compared", () => {
-    assert.isTrue(test(When.payload.greaterThan("\uffff"), "\u{10000}"))
-    assert.isTrue(test(When.payload.lessThan("b"), "a"))
-    assert.isTrue(test(When.payload.lessThan("ab"), "a"))
+    assert.isTrue(holds(When.payload.greaterThan("\uffff"), "\u{10000}"))
+    assert.isTrue(holds(When.payload.lessThan("b"), "a"))
+    assert.isTrue(holds(When.payload.lessThan("ab"), "a"))
     for (const value of [null, "2", true, [2], { a: 2 }]) {
-      assert.isFalse(test(When.payload.greaterThan(1), value))
-      assert.isFalse(test(When.payload.lessThan(3), value))
+      assert.isFalse(holds(When.payload.greaterThan(1), value))
+      assert.isFalse(holds(When.payload.lessThan(3), value))
     }
-    assert.isFalse(test(When.payload.greaterThan("a"), 2))
+    assert.isFalse(holds(When.payload.greaterThan("a"), 2))
   })
 
   it("PLAN-3 a pattern is searched for, in linear time", () => {
-    assert.isTrue(test(When.payload.matches("b+"), "abc"))
-    assert.isFalse(test(When.payload.matches("^b"), "abc"))
-    assert.isFalse(test(When.payload.matches("^(a+)+$"), `${"a".repeat(50_000)}b`))
-    assert.isFalse(test(When.payload.matches("1"), 1))
+    assert.isTrue(holds(When.payload.matches("b+"), "abc"))
+    assert.isFalse(holds(When.payload.matches("^b"), "abc"))
+    assert.isFalse(holds(When.payload.matches("^(a+)+$"), `${"a".repeat(50_000)}b`))
+    assert.isFalse(holds(When.payload.matches("1"), 1))
   })
 
   it("PLAN-3 text is the text of the payload", () => {
-    assert.isTrue(test(When.text("approve"), "approve", "approve"))
-    assert.isFalse(test(When.text("approve"), "approve", "approve\n"))
+    assert.isTrue(holds(When.text("approve"), "approve", "approve"))
+    assert.isFalse(holds(When.text("approve"), "approve", "approve\n"))
   })
 
   it("PLAN-3 and, or, not, always, never", () => {
     const [t, f] = [When.always, When.never]
-    assert.isTrue(test(When.and(t, t), null))
-    assert.isFalse(test(When.and(t, f), null))
-    assert.isTrue(test(When.or(f, t), null))
-    assert.isFalse(test(When.or(f, f), null))
-    assert.isTrue(test(When.not(f), null))
-    assert.isTrue(test(When.and(), null))
-    assert.isFalse(test(When.or(), null))
+    assert.isTrue(holds(When.and(t, t), null))
+    assert.isFalse(holds(When.and(t, f), null))
+    assert.isTrue(holds(When.or(f, t), null))
+    assert.isFalse(holds(When.or(f, f), null))
+    assert.isTrue(holds(When.not(f), null))
+    assert.isTrue(holds(When.and(), null))
+    assert.isFalse(holds(When.or(), null))
   })
 
-  it.effect("PLAN-3 predicates are asked in order, and no more than needed", () =>
-    Effect.gen(function* () {
-      const asked: Array<string> = []
-      const custom = (name: string) => Effect.sync(() => asked.push(name) > 0 && name.startsWith("t"))
-      const run = (when: When.When) => condition.evaluate(when, { payload: 1, text: "1" }, custom)
-      const [t1, t2, f1] = [When.custom("t1"), When.custom("t2"), When.custom("f1")]
-      assert.isFalse(yield* run(When.and(t1, f1, t2)))
-      assert.deepStrictEqual(asked.splice(0), ["t1", "f1"])
-      assert.isTrue(yield* run(When.or(f1, t1, t2)))
-      assert.deepStrictEqual(asked.splice(0), ["f1", "t1"])
-      assert.isFalse(yield* run(When.and(When.payload.equals(2), t1)))
-      assert.deepStrictEqual(asked.splice(0), [])
-      assert.isTrue(yield* run(When.not(When.and(t1, When.not(t2)))))
-      assert.deepStrictEqual(asked.splice(0), ["t1", "t2"])
-    })
-  )
+  test("PLAN-3 predicates are asked in order, and no more than needed", function* () {
+    const asked: Array<string> = []
+    const custom = (name: string) => Effect.sync(() => asked.push(name) > 0 && name.startsWith("t"))
+    const run = (when: When.When) => condition.evaluate(when, { payload: 1, text: "1" }, custom)
+    const [t1, t2, f1] = [When.custom("t1"), When.custom("t2"), When.custom("f1")]
+    assert.isFalse(yield* run(When.and(t1, f1, t2)))
+    assert.deepStrictEqual(asked.splice(0), ["t1", "f1"])
+    assert.isTrue(yield* run(When.or(f1, t1, t2)))
+    assert.deepStrictEqual(asked.splice(0), ["f1", "t1"])
+    assert.isFalse(yield* run(When.and(When.payload.equals(2), t1)))
+    assert.deepStrictEqual(asked.splice(0), [])
+    assert.isTrue(yield* run(When.not(When.and(t1, When.not(t2)))))
+    assert.deepStrictEqual(asked.splice(0), ["t1", "t2"])
+  })
 
-  it.effect("PLAN-3 a predicate's failure is the failure", () =>
-    Effect.gen(function* () {
-      const when = When.or(When.payload.equals(1), When.custom("x"))
-      const fails = condition.evaluate(when, { payload: 2, text: "" }, (name) => Effect.fail(`no ${name}`))
-      assert.strictEqual(yield* Effect.flip(fails), "no x")
-      assert.isTrue(yield* condition.evaluate(when, { payload: 1, text: "" }, (name) => Effect.fail(`no ${name}`)))
-    })
-  )
+  test("PLAN-3 a predicate's failure is the failure", function* () {
+    const when = When.or(When.payload.equals(1), When.custom("x"))
+    const fails = condition.evaluate(when, { payload: 2, text: "" }, (name) => Effect.fail(`no ${name}`))
+    assert.strictEqual(yield* Effect.flip(fails), "no x")
+    assert.isTrue(yield* condition.evaluate(when, { payload: 1, text: "" }, (name) => Effect.fail(`no ${name}`)))
+  })
 
   it.effect.prop(
     "PLAN-3 test and evaluate agree, never throw, and JSON keeps the meaning",
@@ -233,40 +230,38 @@ describe("PLAN-3 When", () => {
   })
 
   it("PLAN-3 conditions that cannot be used are false and do no harm", () => {
-    assert.isFalse(test(When.not(When.payload.matches("(")), "a"))
+    assert.isFalse(holds(When.not(When.payload.matches("(")), "a"))
     let deep: When.When = When.always
     for (let i = 0; i < 100_000; i++) deep = When.not(deep)
-    assert.isFalse(test(deep, null))
+    assert.isFalse(holds(deep, null))
     assert.isTrue(When.label(deep).includes("…"))
     const loop: { _tag: "And"; all: Array<When.When> } = { _tag: "And", all: [] }
     loop.all.push(...Array.from({ length: 50 }, () => loop))
-    assert.isFalse(test(loop, null))
+    assert.isFalse(holds(loop, null))
     assert.isAtMost(When.label(loop).length, 161)
   })
 
-  it.effect("PLAN-3 L2 decoding refuses unknown tags, patterns, depth and indices", () =>
-    Effect.gen(function* () {
-      for (const wrong of [
-        { kind: "lambda", code: "x" },
-        { kind: "matches", path: [], pattern: "(" },
-        { kind: "matches", path: ["a"], pattern: "(?<!a)b" },
-        { kind: "empty", path: [-1] },
-        { kind: "empty", path: [1.5] },
-        { kind: "empty" },
-        { kind: "greater_than", path: [], value: null },
-        { kind: "not", condition: { kind: "not" } },
-        nestJson(17)
-      ]) {
-        assert.isTrue(Exit.isFailure(yield* decode(wrong)), JSON.stringify(wrong).slice(0, 80))
-      }
-      assert.isTrue(Exit.isSuccess(yield* decode(nestJson(16))))
-      const error = yield* Effect.flip(
-        Json.decode(When.When)({ kind: "or", conditions: [{ kind: "matches", path: [], pattern: "(" }] })
-      )
-      assert.include(error.message, "/conditions/0/pattern")
-      assert.include(error.message, "linear time")
-    })
-  )
+  test("PLAN-3 L2 decoding refuses unknown tags, patterns, depth and indices", function* () {
+    for (const wrong of [
+      { kind: "lambda", code: "x" },
+      { kind: "matches", path: [], pattern: "(" },
+      { kind: "matches", path: ["a"], pattern: "(?<!a)b" },
+      { kind: "empty", path: [-1] },
+      { kind: "empty", path: [1.5] },
+      { kind: "empty" },
+      { kind: "greater_than", path: [], value: null },
+      { kind: "not", condition: { kind: "not" } },
+      nestJson(17)
+    ]) {
+      assert.isTrue(Exit.isFailure(yield* decode(wrong)), JSON.stringify(wrong).slice(0, 80))
+    }
+    assert.isTrue(Exit.isSuccess(yield* decode(nestJson(16))))
+    const error = yield* Effect.flip(
+      Json.decode(When.When)({ kind: "or", conditions: [{ kind: "matches", path: [], pattern: "(" }] })
+    )
+    assert.include(error.message, "/conditions/0/pattern")
+    assert.include(error.message, "linear time")
+  })
 
   it("PLAN-3 customs, each once, in order", () => {
     const when = When.and(When.custom("b"), When.or(When.custom("a"), When.not(When.custom("b"))))
