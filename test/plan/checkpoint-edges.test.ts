@@ -196,10 +196,12 @@ describe("PLAN-6 checkpoints", () => {
     compareAndSet: (...args) =>
       Effect.suspend(() => (++bug.calls === bug.at ? Effect.die("a bug") : store.compareAndSet(...args)))
   }))
-  testWith([
-    Checkpoint.layer().pipe(Layer.provide(dying), Layer.provide(VersionedStore.layerMemory)),
-    ScriptedModel.layer(() => ({ text: "hi" }))
-  ])("of a store that dies, whenever it does, are never damaged", function* () {
+  testWith(
+    Layer.mergeAll(
+      Checkpoint.layer().pipe(Layer.provide(dying), Layer.provide(VersionedStore.layerMemory)),
+      ScriptedModel.layer(() => ({ text: "hi" }))
+    )
+  )("of a store that dies, whenever it does, are never damaged", function* () {
     const checkpoint = yield* Checkpoint.Checkpoint
     const agent = Agent.make("agent", {})
     const bound = yield* bind(
