@@ -155,17 +155,15 @@ describe("CONV-9 what is damaged, or newer, is a typed error and stays", () => {
     }).pipe(Effect.provide(conversationsOn(VersionedStore.layerMemory)))
   )
 
-  it.effect("the storage: Unavailable, with the cause where it happened and nowhere else", () =>
-    Effect.gen(function* () {
-      const file = join(directory, "no directory", "store.sqlite")
-      const error = yield* Effect.flip(Layer.build(layers.sqlite(file)))
-      assert.strictEqual(error.operation, "open")
-      assert.strictEqual(error.reason._tag, "Unavailable")
-      assert.isTrue(Option.isSome(VersionedStore.causeOf(error)))
-      const json = Schema.encodeSync(Schema.toCodecJson(VersionedStore.VersionedStoreError))(error)
-      assert.notInclude(JSON.stringify(json), file)
-    }).pipe(Effect.scoped)
-  )
+  test("the storage: Unavailable, with the cause where it happened and nowhere else", function* () {
+    const file = join(directory, "no directory", "store.sqlite")
+    const error = yield* Effect.flip(Layer.build(layers.sqlite(file)))
+    assert.strictEqual(error.operation, "open")
+    assert.strictEqual(error.reason._tag, "Unavailable")
+    assert.isTrue(Option.isSome(VersionedStore.causeOf(error)))
+    const json = Schema.encodeSync(Schema.toCodecJson(VersionedStore.VersionedStoreError))(error)
+    assert.notInclude(JSON.stringify(json), file)
+  })
 })
 
 describe("CONV-9 errors are schemas and name the remedy", () => {
@@ -327,24 +325,22 @@ describe("CONV-9 databases", () => {
     }).pipe(Effect.scoped, Effect.provide([SqliteClient.layer({ filename: ":memory:" }), Reactivity.layer]))
   )
 
-  it.live("tables are made by many at once", () =>
-    Effect.gen(function* () {
-      const stores = layers.all(join(directory)).filter(({ name }) => name === "SQLite" || name === "PostgreSQL")
-      for (const { layer } of stores) {
-        yield* Effect.forEach(
-          [1, 2, 3, 4],
-          (n) =>
-            Effect.provide(
-              Effect.flatMap(VersionedStore.VersionedStore, (store) =>
-                Effect.andThen(store.delete(`at once ${n}`), store.compareAndSet(`at once ${n}`, none, n))
-              ),
-              Layer.fresh(layer)
+  test.live("tables are made by many at once", function* () {
+    const stores = layers.all(join(directory)).filter(({ name }) => name === "SQLite" || name === "PostgreSQL")
+    for (const { layer } of stores) {
+      yield* Effect.forEach(
+        [1, 2, 3, 4],
+        (n) =>
+          Effect.provide(
+            Effect.flatMap(VersionedStore.VersionedStore, (store) =>
+              Effect.andThen(store.delete(`at once ${n}`), store.compareAndSet(`at once ${n}`, none, n))
             ),
-          { concurrency: "unbounded" }
-        )
-      }
-    })
-  )
+            Layer.fresh(layer)
+          ),
+        { concurrency: "unbounded" }
+      )
+    }
+  })
 })
 
 describe("L3 what was stored once is read for ever", () => {

@@ -110,25 +110,21 @@ describe("HOUSE-6 SqliteClient: errors", () => {
     }).pipe(memory)
   )
 
-  it.effect("a file that cannot be opened is a ConnectionError of the layer, and of the store", () =>
-    Effect.gen(function* () {
-      const filename = join(directory, "no directory", "store.sqlite")
-      const error = yield* Effect.flip(Layer.build(SqliteClient.layer({ filename })))
-      assert.strictEqual(error.reason._tag, "ConnectionError")
-      const ofStore = yield* Effect.flip(Layer.build(SqliteClient.layerStore({ filename })))
-      assert.strictEqual(ofStore.operation, "open")
-      assert.include(ofStore.message, "ConnectionError")
-    }).pipe(Effect.scoped)
-  )
+  test("a file that cannot be opened is a ConnectionError of the layer, and of the store", function* () {
+    const filename = join(directory, "no directory", "store.sqlite")
+    const error = yield* Effect.flip(Layer.build(SqliteClient.layer({ filename })))
+    assert.strictEqual(error.reason._tag, "ConnectionError")
+    const ofStore = yield* Effect.flip(Layer.build(SqliteClient.layerStore({ filename })))
+    assert.strictEqual(ofStore.operation, "open")
+    assert.include(ofStore.message, "ConnectionError")
+  })
 
-  it.effect("a file that is no database is an error when it is opened", () =>
-    Effect.gen(function* () {
-      const filename = newFile()
-      writeFileSync(filename, "no database ".repeat(100))
-      const error = yield* Effect.flip(Layer.build(SqliteClient.layer({ filename })))
-      assert.strictEqual(error.reason._tag, "UnknownError")
-    }).pipe(Effect.scoped)
-  )
+  test("a file that is no database is an error when it is opened", function* () {
+    const filename = newFile()
+    writeFileSync(filename, "no database ".repeat(100))
+    const error = yield* Effect.flip(Layer.build(SqliteClient.layer({ filename })))
+    assert.strictEqual(error.reason._tag, "UnknownError")
+  })
 })
 
 describe("HOUSE-6 SqliteClient: transactions", () => {
@@ -225,112 +221,102 @@ describe("HOUSE-6 SqliteClient: transactions", () => {
 })
 
 describe("HOUSE-6 SqliteClient: several connections to one file", () => {
-  it.live("readers and a writer do not block each other; readers see what was committed", () =>
-    Effect.gen(function* () {
-      const filename = newFile()
-      const one = yield* connect({ filename })
-      const two = yield* connect({ filename, busyTimeout: 0 })
-      yield* Effect.provideService(createItems, SqlClient.SqlClient, one)
-      yield* one.withTransaction(
-        Effect.gen(function* () {
-          yield* one`INSERT INTO items (name) VALUES ('a')`
-          assert.deepStrictEqual(yield* two`SELECT * FROM items`, [])
-        })
-      )
-      assert.strictEqual((yield* two`SELECT * FROM items`).length, 1)
-      assert.deepStrictEqual(yield* two`PRAGMA journal_mode`, [{ journal_mode: "wal" }])
-      assert.deepStrictEqual(yield* two`PRAGMA synchronous`, [{ synchronous: 2 }])
-    }).pipe(Effect.scoped)
-  )
-
-  it.live("a writer waits for another one, and leaves the thread to it", () =>
-    Effect.gen(function* () {
-      const filename = newFile()
-      const one = yield* connect({ filename })
-      const two = yield* connect({ filename })
-      yield* one`CREATE TABLE log (line TEXT)`
-      const begun = yield* Deferred.make<void>()
-      // Both are in this thread: a second one that held it would never see the end of the first one
-      const first = one.withTransaction(
-        Effect.gen(function* () {
-          yield* one`INSERT INTO log VALUES ('first')`
-          yield* Deferred.succeed(begun, undefined)
-          yield* Effect.sleep("100 millis")
-          yield* one`INSERT INTO log VALUES ('still first')`
-        })
-      )
-      const second = Effect.andThen(
-        Deferred.await(begun),
-        Effect.all([two`INSERT INTO log VALUES ('second')`, two.withTransaction(two`INSERT INTO log VALUES ('third')`)])
-      )
-      yield* Effect.all([first, second], { concurrency: 2 })
-      const lines = yield* one<{ readonly line: string }>`SELECT line FROM log ORDER BY rowid`
-      assert.deepStrictEqual(pluck(lines, "line"), ["first", "still first", "second", "third"])
-    }).pipe(Effect.scoped)
-  )
-
-  it.live("a writer that waited longer than busyTimeout fails with LockTimeoutError", () =>
-    Effect.gen(function* () {
-      const filename = newFile()
-      const one = yield* connect({ filename })
-      const two = yield* connect({ filename, busyTimeout: "50 millis" })
-      yield* one`CREATE TABLE log (line TEXT)`
-      yield* one.withTransaction(
-        Effect.gen(function* () {
-          for (const write of [two`INSERT INTO log VALUES ('x')`, two.withTransaction(two`SELECT 1`)]) {
-            const { reason } = yield* Effect.flip(write)
-            assert.strictEqual(reason._tag, "LockTimeoutError")
-            assert.isTrue(reason.isRetryable)
-          }
-        })
-      )
-      yield* two`INSERT INTO log VALUES ('x')`
-    }).pipe(Effect.scoped)
-  )
-
-  it.live("transactions that read first and write later lose nothing", () =>
-    Effect.gen(function* () {
-      const filename = newFile()
-      const clients = yield* Effect.forEach([1, 2, 3], () => connect({ filename }))
-      const [sql] = clients
-      assert(sql !== undefined)
-      yield* sql`CREATE TABLE counter (n INTEGER)`
-      yield* sql`INSERT INTO counter VALUES (0)`
-      const increment = (sql: SqlClient.SqlClient) =>
-        sql.withTransaction(
-          Effect.gen(function* () {
-            const [row] = yield* sql<{ readonly n: number }>`SELECT n FROM counter`
-            yield* Effect.sleep("1 millis")
-            yield* sql`UPDATE counter SET n = ${(row?.n ?? 0) + 1}`
-          })
-        )
-      yield* Effect.forEach(
-        Array.from({ length: 30 }, (_, n) => clients[n % 3] ?? sql),
-        increment,
-        { concurrency: "unbounded" }
-      )
-      assert.deepStrictEqual(yield* sql`SELECT n FROM counter`, [{ n: 30 }])
-    }).pipe(Effect.scoped)
-  )
-
-  it.live("a deferred transaction whose snapshot is old fails at once, because waiting does not help", () =>
-    Effect.gen(function* () {
-      const filename = newFile()
-      const one = yield* connect({ filename })
-      const two = yield* connect({ filename, busyTimeout: "1 hour" })
-      yield* one`CREATE TABLE log (line TEXT)`
-      const stale = Effect.gen(function* () {
-        yield* two`SELECT * FROM log`
-        yield* one`INSERT INTO log VALUES ('newer')`
-        yield* two`INSERT INTO log VALUES ('x')`
+  test.live("readers and a writer do not block each other; readers see what was committed", function* () {
+    const filename = newFile()
+    const one = yield* connect({ filename })
+    const two = yield* connect({ filename, busyTimeout: 0 })
+    yield* Effect.provideService(createItems, SqlClient.SqlClient, one)
+    yield* one.withTransaction(
+      Effect.gen(function* () {
+        yield* one`INSERT INTO items (name) VALUES ('a')`
+        assert.deepStrictEqual(yield* two`SELECT * FROM items`, [])
       })
-      const error = yield* two
-        .withTransaction(stale)
-        .pipe(Effect.provideService(SqlClient.BeginTransaction, "BEGIN"), Effect.flip)
-      assert.isTrue(SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError")
+    )
+    assert.strictEqual((yield* two`SELECT * FROM items`).length, 1)
+    assert.deepStrictEqual(yield* two`PRAGMA journal_mode`, [{ journal_mode: "wal" }])
+    assert.deepStrictEqual(yield* two`PRAGMA synchronous`, [{ synchronous: 2 }])
+  })
+
+  test.live("a writer waits for another one, and leaves the thread to it", function* () {
+    const filename = newFile()
+    const one = yield* connect({ filename })
+    const two = yield* connect({ filename })
+    yield* one`CREATE TABLE log (line TEXT)`
+    const begun = yield* Deferred.make<void>()
+    // Both are in this thread: a second one that held it would never see the end of the first one
+    const first = one.withTransaction(
+      Effect.gen(function* () {
+        yield* one`INSERT INTO log VALUES ('first')`
+        yield* Deferred.succeed(begun, undefined)
+        yield* Effect.sleep("100 millis")
+        yield* one`INSERT INTO log VALUES ('still first')`
+      })
+    )
+    const second = Effect.andThen(
+      Deferred.await(begun),
+      Effect.all([two`INSERT INTO log VALUES ('second')`, two.withTransaction(two`INSERT INTO log VALUES ('third')`)])
+    )
+    yield* Effect.all([first, second], { concurrency: 2 })
+    const lines = yield* one<{ readonly line: string }>`SELECT line FROM log ORDER BY rowid`
+    assert.deepStrictEqual(pluck(lines, "line"), ["first", "still first", "second", "third"])
+  })
+
+  test.live("a writer that waited longer than busyTimeout fails with LockTimeoutError", function* () {
+    const filename = newFile()
+    const one = yield* connect({ filename })
+    const two = yield* connect({ filename, busyTimeout: "50 millis" })
+    yield* one`CREATE TABLE log (line TEXT)`
+    yield* one.withTransaction(
+      Effect.gen(function* () {
+        for (const write of [two`INSERT INTO log VALUES ('x')`, two.withTransaction(two`SELECT 1`)]) {
+          const { reason } = yield* Effect.flip(write)
+          assert.strictEqual(reason._tag, "LockTimeoutError")
+          assert.isTrue(reason.isRetryable)
+        }
+      })
+    )
+    yield* two`INSERT INTO log VALUES ('x')`
+  })
+
+  test.live("transactions that read first and write later lose nothing", function* () {
+    const filename = newFile()
+    const clients = yield* Effect.forEach([1, 2, 3], () => connect({ filename }))
+    const [sql] = clients
+    assert(sql !== undefined)
+    yield* sql`CREATE TABLE counter (n INTEGER)`
+    yield* sql`INSERT INTO counter VALUES (0)`
+    const increment = (sql: SqlClient.SqlClient) =>
+      sql.withTransaction(
+        Effect.gen(function* () {
+          const [row] = yield* sql<{ readonly n: number }>`SELECT n FROM counter`
+          yield* Effect.sleep("1 millis")
+          yield* sql`UPDATE counter SET n = ${(row?.n ?? 0) + 1}`
+        })
+      )
+    yield* Effect.forEach(
+      Array.from({ length: 30 }, (_, n) => clients[n % 3] ?? sql),
+      increment,
+      { concurrency: "unbounded" }
+    )
+    assert.deepStrictEqual(yield* sql`SELECT n FROM counter`, [{ n: 30 }])
+  })
+
+  test.live("a deferred transaction whose snapshot is old fails at once, because waiting does not help", function* () {
+    const filename = newFile()
+    const one = yield* connect({ filename })
+    const two = yield* connect({ filename, busyTimeout: "1 hour" })
+    yield* one`CREATE TABLE log (line TEXT)`
+    const stale = Effect.gen(function* () {
+      yield* two`SELECT * FROM log`
+      yield* one`INSERT INTO log VALUES ('newer')`
       yield* two`INSERT INTO log VALUES ('x')`
-    }).pipe(Effect.scoped)
-  )
+    })
+    const error = yield* two
+      .withTransaction(stale)
+      .pipe(Effect.provideService(SqlClient.BeginTransaction, "BEGIN"), Effect.flip)
+    assert.isTrue(SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError")
+    yield* two`INSERT INTO log VALUES ('x')`
+  })
 
   test("the layer closes its connection, and the last one removes the journal", function* () {
     const filename = newFile()

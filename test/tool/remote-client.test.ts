@@ -62,25 +62,23 @@ describe.each([
   ["undici", NodeHttpClient.layerUndici],
   ["node:http", NodeHttpClient.layerNodeHttp]
 ])("RT-5 the client over %s", (_, http) => {
-  it.live("sends the request of protocol 1 and returns the result", () =>
-    Effect.gen(function* () {
-      const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped)))
-      const result = yield* dispatch(`${server.url}/base/`)
-      assert.deepStrictEqual(result, ToolResult.success("shipped"))
-      const [head = "", body = ""] = (server.requests[0] ?? "").split("\r\n\r\n")
-      assert.match(head, /^POST \/base\/tools\/execute HTTP/)
-      assert.match(head.toLowerCase(), /authorization: bearer s3cret/)
-      assert.deepStrictEqual(JSON.parse(body), {
-        protocol: 1,
-        runId: "run-1",
-        callId: "call-1",
-        name: "get_order",
-        arguments: { id: "42" },
-        contractDigest: "sha256:00",
-        context: { tenant: "acme" }
-      })
-    }).pipe(Effect.provide(http))
-  )
+  test.live("sends the request of protocol 1 and returns the result", http, function* () {
+    const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped)))
+    const result = yield* dispatch(`${server.url}/base/`)
+    assert.deepStrictEqual(result, ToolResult.success("shipped"))
+    const [head = "", body = ""] = (server.requests[0] ?? "").split("\r\n\r\n")
+    assert.match(head, /^POST \/base\/tools\/execute HTTP/)
+    assert.match(head.toLowerCase(), /authorization: bearer s3cret/)
+    assert.deepStrictEqual(JSON.parse(body), {
+      protocol: 1,
+      runId: "run-1",
+      callId: "call-1",
+      name: "get_order",
+      arguments: { id: "42" },
+      contractDigest: "sha256:00",
+      context: { tenant: "acme" }
+    })
+  })
 
   it.live("a connection that cannot be made is tried again and is then unreachable, not executed", () =>
     Effect.gen(function* () {
@@ -92,113 +90,95 @@ describe.each([
     }).pipe(Effect.provide(http))
   )
 
-  it.live("a name that does not resolve is unreachable, not executed", () =>
-    Effect.gen(function* () {
-      const result = yield* dispatch("http://nowhere.invalid:8080", {}, { retry: Schedule.recurs(0) })
-      assert.deepStrictEqual(yield* unavailable(result), { reason: "unreachable", outcome: "not_executed" })
-    }).pipe(Effect.provide(http))
-  )
+  test.live("a name that does not resolve is unreachable, not executed", http, function* () {
+    const result = yield* dispatch("http://nowhere.invalid:8080", {}, { retry: Schedule.recurs(0) })
+    assert.deepStrictEqual(yield* unavailable(result), { reason: "unreachable", outcome: "not_executed" })
+  })
 
-  it.live("a connection cut in mid call is lost, outcome unknown, and not tried again", () =>
-    Effect.gen(function* () {
-      const server = yield* rawServer((socket) => socket.destroy())
-      assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
-        reason: "connection_lost",
-        outcome: "unknown"
-      })
-      assert.strictEqual(server.requests.length, 1)
-    }).pipe(Effect.provide(http))
-  )
+  test.live("a connection cut in mid call is lost, outcome unknown, and not tried again", http, function* () {
+    const server = yield* rawServer((socket) => socket.destroy())
+    assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
+      reason: "connection_lost",
+      outcome: "unknown"
+    })
+    assert.strictEqual(server.requests.length, 1)
+  })
 
-  it.live("a connection reset in mid call is lost as well", () =>
-    Effect.gen(function* () {
-      const server = yield* rawServer((socket) => socket.resetAndDestroy())
-      assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
-        reason: "connection_lost",
-        outcome: "unknown"
-      })
-    }).pipe(Effect.provide(http))
-  )
+  test.live("a connection reset in mid call is lost as well", http, function* () {
+    const server = yield* rawServer((socket) => socket.resetAndDestroy())
+    assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
+      reason: "connection_lost",
+      outcome: "unknown"
+    })
+  })
 
-  it.live("a connection cut in the middle of the answer is lost, outcome unknown", () =>
-    Effect.gen(function* () {
-      const server = yield* rawServer((socket) => {
-        socket.write(
-          `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{"protocol":1,`,
-          () => socket.destroy()
-        )
-      })
-      assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
-        reason: "connection_lost",
-        outcome: "unknown"
-      })
-      assert.strictEqual(server.requests.length, 1)
-    }).pipe(Effect.provide(http))
-  )
-
-  it.live("an idempotent tool is called again after a cut", () =>
-    Effect.gen(function* () {
-      const server = yield* rawServer((socket, count) =>
-        count < 3 ? socket.destroy() : respond(socket, 200, answer(shipped))
+  test.live("a connection cut in the middle of the answer is lost, outcome unknown", http, function* () {
+    const server = yield* rawServer((socket) => {
+      socket.write(
+        `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{"protocol":1,`,
+        () => socket.destroy()
       )
-      assert.deepStrictEqual(yield* dispatch(server.url, { idempotent: true }), ToolResult.success("shipped"))
-      assert.strictEqual(server.requests.length, 3)
-    }).pipe(Effect.provide(http))
-  )
+    })
+    assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
+      reason: "connection_lost",
+      outcome: "unknown"
+    })
+    assert.strictEqual(server.requests.length, 1)
+  })
 
-  it.live("an answer that is not HTTP has an unknown outcome", () =>
-    Effect.gen(function* () {
-      const server = yield* rawServer((socket) => socket.end("hello\r\n\r\n"))
-      const value = yield* Effect.flatMap(dispatch(server.url), unavailable)
-      assert.strictEqual(value.outcome, "unknown")
-    }).pipe(Effect.provide(http))
-  )
+  test.live("an idempotent tool is called again after a cut", http, function* () {
+    const server = yield* rawServer((socket, count) =>
+      count < 3 ? socket.destroy() : respond(socket, 200, answer(shipped))
+    )
+    assert.deepStrictEqual(yield* dispatch(server.url, { idempotent: true }), ToolResult.success("shipped"))
+    assert.strictEqual(server.requests.length, 3)
+  })
 
-  it.live("L2 an answer larger than the limit is not read to its end", () =>
-    Effect.gen(function* () {
-      const closed = yield* Deferred.make<void>()
-      const server = yield* rawServer((socket) => {
-        socket.on("close", () => Deferred.doneUnsafe(closed, Effect.void))
-        socket.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
-        const chunk = `1000\r\n${"x".repeat(0x1000)}\r\n`
-        const pour = () => {
-          while (socket.writable && socket.write(chunk)) continue
-        }
-        socket.on("drain", pour)
-        pour()
-      })
-      const result = yield* dispatch(server.url, {}, { limits: { maxBytes: 100_000 } })
-      assert.deepStrictEqual(yield* unavailable(result), {
-        reason: "response_too_large",
-        outcome: "unknown",
-        status: 200
-      })
-      yield* Deferred.await(closed)
-    }).pipe(Effect.provide(http))
-  )
+  test.live("an answer that is not HTTP has an unknown outcome", http, function* () {
+    const server = yield* rawServer((socket) => socket.end("hello\r\n\r\n"))
+    const value = yield* Effect.flatMap(dispatch(server.url), unavailable)
+    assert.strictEqual(value.outcome, "unknown")
+  })
 
-  it.live("interrupting the call closes the connection", () =>
-    Effect.gen(function* () {
-      const arrived = yield* Deferred.make<void>()
-      const closed = yield* Deferred.make<void>()
-      const server = yield* rawServer((socket) => {
-        socket.on("close", () => Deferred.doneUnsafe(closed, Effect.void))
-        Deferred.doneUnsafe(arrived, Effect.void)
-      })
-      const fiber = yield* Effect.forkChild(dispatch(server.url))
-      yield* Deferred.await(arrived)
-      yield* Fiber.interrupt(fiber)
-      yield* Deferred.await(closed)
-    }).pipe(Effect.provide(http))
-  )
+  test.live("L2 an answer larger than the limit is not read to its end", http, function* () {
+    const closed = yield* Deferred.make<void>()
+    const server = yield* rawServer((socket) => {
+      socket.on("close", () => Deferred.doneUnsafe(closed, Effect.void))
+      socket.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
+      const chunk = `1000\r\n${"x".repeat(0x1000)}\r\n`
+      const pour = () => {
+        while (socket.writable && socket.write(chunk)) continue
+      }
+      socket.on("drain", pour)
+      pour()
+    })
+    const result = yield* dispatch(server.url, {}, { limits: { maxBytes: 100_000 } })
+    assert.deepStrictEqual(yield* unavailable(result), {
+      reason: "response_too_large",
+      outcome: "unknown",
+      status: 200
+    })
+    yield* Deferred.await(closed)
+  })
 
-  it.live("a server that answers too late is a timeout_error", () =>
-    Effect.gen(function* () {
-      const server = yield* rawServer(() => {})
-      const result = yield* dispatch(server.url, { timeout: Duration.millis(30) }, { margin: "20 millis" })
-      assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
-    }).pipe(Effect.provide(http))
-  )
+  test.live("interrupting the call closes the connection", http, function* () {
+    const arrived = yield* Deferred.make<void>()
+    const closed = yield* Deferred.make<void>()
+    const server = yield* rawServer((socket) => {
+      socket.on("close", () => Deferred.doneUnsafe(closed, Effect.void))
+      Deferred.doneUnsafe(arrived, Effect.void)
+    })
+    const fiber = yield* Effect.forkChild(dispatch(server.url))
+    yield* Deferred.await(arrived)
+    yield* Fiber.interrupt(fiber)
+    yield* Deferred.await(closed)
+  })
+
+  test.live("a server that answers too late is a timeout_error", http, function* () {
+    const server = yield* rawServer(() => {})
+    const result = yield* dispatch(server.url, { timeout: Duration.millis(30) }, { margin: "20 millis" })
+    assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+  })
 })
 
 describe("RT-5 answers that are none", () => {
@@ -263,25 +243,21 @@ describe("RT-5 answers that are none", () => {
     }).pipe(Effect.provide(NodeHttpClient.layerNodeHttp))
   )
 
-  it.live("unknown keys of a later server are ignored", () =>
-    Effect.gen(function* () {
-      const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped, { extra: 1 })))
-      assert.deepStrictEqual(yield* dispatch(server.url), ToolResult.success("shipped"))
-    }).pipe(Effect.provide(NodeHttpClient.layerNodeHttp))
-  )
+  test.live("unknown keys of a later server are ignored", NodeHttpClient.layerNodeHttp, function* () {
+    const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped, { extra: 1 })))
+    assert.deepStrictEqual(yield* dispatch(server.url), ToolResult.success("shipped"))
+  })
 
-  it.live("L2 a call larger than the limit is not sent", () =>
-    Effect.gen(function* () {
-      const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped)))
-      const result = yield* dispatch(
-        server.url,
-        { arguments: { text: "x".repeat(2000) } },
-        { limits: { maxBytes: 1000 } }
-      )
-      assert.deepStrictEqual(yield* unavailable(result), { reason: "request_too_large", outcome: "not_executed" })
-      assert.strictEqual(server.requests.length, 0)
-    }).pipe(Effect.provide(NodeHttpClient.layerNodeHttp))
-  )
+  test.live("L2 a call larger than the limit is not sent", NodeHttpClient.layerNodeHttp, function* () {
+    const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped)))
+    const result = yield* dispatch(
+      server.url,
+      { arguments: { text: "x".repeat(2000) } },
+      { limits: { maxBytes: 1000 } }
+    )
+    assert.deepStrictEqual(yield* unavailable(result), { reason: "request_too_large", outcome: "not_executed" })
+    assert.strictEqual(server.requests.length, 0)
+  })
 })
 
 describe("RT-5 time", () => {

@@ -24,6 +24,7 @@ import { FetchHttpClient, HttpRouter } from "effect/http"
 import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
 import { http, serve, token, url } from "./fixtures/remote-serve.ts"
 import { handlers, NoSuchOrder, Probe, Tools } from "./fixtures/remote-tools.ts"
+import { test } from "../effect.ts"
 
 const claims = serve({ context: (claimed) => Effect.succeed(claimed) })
 
@@ -75,93 +76,75 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
 
   const failure = (result: ToolResult.ToolResult) => (result._tag === "Failure" ? result : undefined)
 
-  it.live("RT-3 a defect is the server's generic result, unchanged", () =>
-    Effect.gen(function* () {
-      const result = failure(yield* execute(remoteLayer(yield* url), "boom", {}))
-      assert.strictEqual(result?.type, "unhandled_error")
-      assert.include(result?.message ?? "", "log of the tool server")
-      assert.notInclude(JSON.stringify(result), "hunter2")
-    }).pipe(Effect.provide(claims))
-  )
+  test.live("RT-3 a defect is the server's generic result, unchanged", claims, function* () {
+    const result = failure(yield* execute(remoteLayer(yield* url), "boom", {}))
+    assert.strictEqual(result?.type, "unhandled_error")
+    assert.include(result?.message ?? "", "log of the tool server")
+    assert.notInclude(JSON.stringify(result), "hunter2")
+  })
 
-  it.live("a server that is gone becomes remote_unavailable with its value", () =>
-    Effect.gen(function* () {
-      const result = failure(
-        yield* execute(remoteLayer(yield* deadUrl, { retry: Schedule.recurs(1) }), "report", { items: [] })
+  test.live("a server that is gone becomes remote_unavailable with its value", function* () {
+    const result = failure(
+      yield* execute(remoteLayer(yield* deadUrl, { retry: Schedule.recurs(1) }), "report", { items: [] })
+    )
+    assert.strictEqual(result?.type, "remote_unavailable")
+    assert.deepStrictEqual(result?.value, { reason: "unreachable", outcome: "not_executed" })
+  })
+
+  test.live("a call that was cut is made again for an idempotent tool, and for no other", function* () {
+    const cut = Effect.fnUntraced(function* (idempotent: boolean) {
+      const toolkit = Toolkit.make(Tool.make("look", { success: Schema.String }).annotate(Tool.Idempotent, idempotent))
+      const body = JSON.stringify({ protocol: 1, callId: "c1", result: ToolResult.success("seen") })
+      const server = yield* rawServer((socket, count) => (count === 1 ? socket.destroy() : respond(socket, 200, body)))
+      const layer = RemoteTools.layerHandlers(toolkit, { url: server.url, token, retry: Schedule.recurs(1) })
+      const set = yield* Effect.flatMap(boundTool.fromToolkit(toolkit), boundTool.makeSet).pipe(
+        Effect.provide(layer.pipe(Layer.provide(FetchHttpClient.layer)))
       )
-      assert.strictEqual(result?.type, "remote_unavailable")
-      assert.deepStrictEqual(result?.value, { reason: "unreachable", outcome: "not_executed" })
+      const request = { id: "c1", name: "look", arguments: {} }
+      const call = Result.getOrThrow(yield* boundCall.prepare(set, request, { runId: "r1" }))
+      const result = yield* Option.getOrThrow(call.execute)
+      return [result._tag, server.requests.length]
     })
-  )
+    assert.deepStrictEqual(yield* cut(true), ["Success", 2])
+    assert.deepStrictEqual(yield* cut(false), ["Failure", 1])
+  })
 
-  it.live("a call that was cut is made again for an idempotent tool, and for no other", () =>
-    Effect.gen(function* () {
-      const cut = Effect.fnUntraced(function* (idempotent: boolean) {
-        const toolkit = Toolkit.make(
-          Tool.make("look", { success: Schema.String }).annotate(Tool.Idempotent, idempotent)
-        )
-        const body = JSON.stringify({ protocol: 1, callId: "c1", result: ToolResult.success("seen") })
-        const server = yield* rawServer((socket, count) =>
-          count === 1 ? socket.destroy() : respond(socket, 200, body)
-        )
-        const layer = RemoteTools.layerHandlers(toolkit, { url: server.url, token, retry: Schedule.recurs(1) })
-        const set = yield* Effect.flatMap(boundTool.fromToolkit(toolkit), boundTool.makeSet).pipe(
-          Effect.provide(layer.pipe(Layer.provide(FetchHttpClient.layer)))
-        )
-        const request = { id: "c1", name: "look", arguments: {} }
-        const call = Result.getOrThrow(yield* boundCall.prepare(set, request, { runId: "r1" }))
-        const result = yield* Option.getOrThrow(call.execute)
-        return [result._tag, server.requests.length]
-      })
-      assert.deepStrictEqual(yield* cut(true), ["Success", 2])
-      assert.deepStrictEqual(yield* cut(false), ["Failure", 1])
-    })
-  )
+  test.live("a wrong token becomes remote_unavailable with its value", claims, function* () {
+    const layer = remoteLayer(yield* url, { token: Redacted.make("wrong") })
+    const result = failure(yield* execute(layer, "report", { items: [] }))
+    assert.deepStrictEqual(result?.value, { reason: "unauthorized", outcome: "not_executed", status: 401 })
+  })
 
-  it.live("a wrong token becomes remote_unavailable with its value", () =>
-    Effect.gen(function* () {
-      const layer = remoteLayer(yield* url, { token: Redacted.make("wrong") })
-      const result = failure(yield* execute(layer, "report", { items: [] }))
-      assert.deepStrictEqual(result?.value, { reason: "unauthorized", outcome: "not_executed", status: 401 })
-    }).pipe(Effect.provide(claims))
-  )
+  test.live("a shorter timeout of the run interrupts the handler on the server", claims, function* () {
+    const result = failure(yield* execute(remoteLayer(yield* url), "wait", {}, { timeout: "200 millis" }))
+    assert.strictEqual(result?.type, "timeout_error")
+    assert.deepStrictEqual(yield* Queue.takeN(yield* Probe, 2), ["wait started", "wait interrupted"])
+  })
 
-  it.live("a shorter timeout of the run interrupts the handler on the server", () =>
-    Effect.gen(function* () {
-      const result = failure(yield* execute(remoteLayer(yield* url), "wait", {}, { timeout: "200 millis" }))
-      assert.strictEqual(result?.type, "timeout_error")
-      assert.deepStrictEqual(yield* Queue.takeN(yield* Probe, 2), ["wait started", "wait interrupted"])
-    }).pipe(Effect.provide(claims))
-  )
+  test.live("interruption of the run interrupts the handler on the server", claims, function* () {
+    const probe = yield* Probe
+    const fiber = yield* Effect.forkChild(execute(remoteLayer(yield* url), "wait", {}))
+    assert.strictEqual(yield* Queue.take(probe), "wait started")
+    yield* Fiber.interrupt(fiber)
+    assert.strictEqual(yield* Queue.take(probe), "wait interrupted")
+  })
 
-  it.live("interruption of the run interrupts the handler on the server", () =>
-    Effect.gen(function* () {
-      const probe = yield* Probe
-      const fiber = yield* Effect.forkChild(execute(remoteLayer(yield* url), "wait", {}))
-      assert.strictEqual(yield* Queue.take(probe), "wait started")
-      yield* Fiber.interrupt(fiber)
-      assert.strictEqual(yield* Queue.take(probe), "wait interrupted")
-    }).pipe(Effect.provide(claims))
-  )
-
-  it.live("core's own resolution gets typed values and typed failures, else an AiError", () =>
-    Effect.gen(function* () {
-      const layer = remoteLayer(yield* url)
-      const getOrder = (id: string) =>
-        Effect.gen(function* () {
-          const toolkit = yield* Tools
-          const results = yield* Stream.runCollect(yield* toolkit.handle("get_order", { id }))
-          return results[0]?.encodedResult
-        }).pipe(Effect.provide(layer))
-      assert.deepStrictEqual(yield* getOrder("42"), { id: "42", at: DateTime.makeUnsafe(1000) })
-      assert.instanceOf(yield* Effect.flip(getOrder("0")), NoSuchOrder)
-      const boom = Effect.gen(function* () {
+  test.live("core's own resolution gets typed values and typed failures, else an AiError", claims, function* () {
+    const layer = remoteLayer(yield* url)
+    const getOrder = (id: string) =>
+      Effect.gen(function* () {
         const toolkit = yield* Tools
-        yield* Stream.runDrain(yield* toolkit.handle("boom", {}))
+        const results = yield* Stream.runCollect(yield* toolkit.handle("get_order", { id }))
+        return results[0]?.encodedResult
       }).pipe(Effect.provide(layer))
-      assert.strictEqual((yield* Effect.flip(boom))._tag, "AiError")
-    }).pipe(Effect.provide(claims))
-  )
+    assert.deepStrictEqual(yield* getOrder("42"), { id: "42", at: DateTime.makeUnsafe(1000) })
+    assert.instanceOf(yield* Effect.flip(getOrder("0")), NoSuchOrder)
+    const boom = Effect.gen(function* () {
+      const toolkit = yield* Tools
+      yield* Stream.runDrain(yield* toolkit.handle("boom", {}))
+    }).pipe(Effect.provide(layer))
+    assert.strictEqual((yield* Effect.flip(boom))._tag, "AiError")
+  })
 })
 
 describe("RT-4 the remote runtime keeps the rules of every runtime", () => {

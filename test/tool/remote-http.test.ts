@@ -60,202 +60,174 @@ const refused = (answer: Answer, status: number, tag: string) => {
 }
 
 describe("RT-5 a client that knows nothing but fetch", () => {
-  it.live("runs a tool", () =>
-    Effect.gen(function* () {
-      const value = { id: "42", at: "1970-01-01T00:00:01.000Z" }
-      assert.deepStrictEqual(yield* execute("get_order", { id: "42" }), {
-        _tag: "Success",
-        content: [{ type: "text", text: JSON.stringify(value) }],
-        value
-      })
-    }).pipe(Effect.provide(serve()))
-  )
-
-  it.live("reads a typed failure of the tool", () =>
-    Effect.gen(function* () {
-      const result = yield* execute("get_order", { id: "0" })
-      assert.strictEqual(result._tag, "Failure")
-      assert.strictEqual(result.type, "NoSuchOrder")
-      assert.deepStrictEqual(result.value, { _tag: "NoSuchOrder", id: "0", since: "1970-01-01T00:00:00.000Z" })
-    }).pipe(Effect.provide(serve()))
-  )
-
-  it.live("reads the failure type of a ToolFailure", () =>
-    Effect.gen(function* () {
-      const result = yield* execute("report", { items: [] })
-      assert.deepStrictEqual([result.type, result.message], ["nothing_to_report", "No items"])
-    }).pipe(Effect.provide(serve()))
-  )
-
-  it.live("an unknown tool is a result, also a name that every object has", () =>
-    Effect.gen(function* () {
-      for (const name of ["nope", "constructor", "__proto__", "toString"]) {
-        const result = yield* execute(name, {})
-        assert.strictEqual(result.type, "unknown_tool")
-        assert.include(result.message, "get_order")
-      }
-    }).pipe(Effect.provide(serve()))
-  )
-
-  it.live("arguments that do not fit are a result with all problems, and nothing runs", () =>
-    Effect.gen(function* () {
-      const result = yield* execute("report", { items: [{ sku: 1, qty: "x" }] })
-      assert.strictEqual(result.type, "validation_error")
-      assert.match(result.message, /items\/0\/sku/)
-      assert.match(result.message, /items\/0\/qty/)
-    }).pipe(Effect.provide(serve()))
-  )
-
-  it.live("RT-3 the server enforces the tool's timeout and interrupts the handler", () =>
-    Effect.gen(function* () {
-      const result = yield* execute("brief", {})
-      assert.strictEqual(result.type, "timeout_error")
-      const probe = yield* Probe
-      assert.deepStrictEqual(yield* Queue.takeN(probe, 2), ["brief started", "brief interrupted"])
-    }).pipe(Effect.provide(serve()))
-  )
-
-  it.live("RT-3 the server enforces the deadline of the request", () =>
-    Effect.gen(function* () {
-      const result = yield* execute("wait", {}, { deadline: Date.now() + 30 })
-      assert.strictEqual(result.type, "timeout_error")
-      const passed = yield* execute("wait", {}, { deadline: 1 })
-      assert.strictEqual(passed.type, "timeout_error")
-    }).pipe(Effect.provide(serve()))
-  )
-
-  it.live("RT-3 a defect is generic for the caller, its cause is in the server's log", () =>
-    Effect.gen(function* () {
-      const logged: Array<string> = []
-      const capture = Logger.layer([
-        Logger.make(({ cause, message }) => {
-          logged.push(`${String(message)} ${JSON.stringify(cause)} ${causeText(cause)}`)
-        })
-      ])
-      yield* Effect.gen(function* () {
-        const answer = yield* post(request("boom", {}))
-        assert.strictEqual(answer.status, 200)
-        assert.strictEqual(answer.body.result.type, "unhandled_error")
-        assert.notInclude(JSON.stringify(answer), "hunter2")
-        assert.notInclude(JSON.stringify(answer), "Error:")
-      }).pipe(Effect.provide(serve().pipe(Layer.provide(capture))))
-      assert.include(logged.join("\n"), secret)
+  test.live("runs a tool", serve(), function* () {
+    const value = { id: "42", at: "1970-01-01T00:00:01.000Z" }
+    assert.deepStrictEqual(yield* execute("get_order", { id: "42" }), {
+      _tag: "Success",
+      content: [{ type: "text", text: JSON.stringify(value) }],
+      value
     })
-  )
+  })
 
-  it.live("RT-5 closing the connection interrupts the handler", () =>
-    Effect.gen(function* () {
-      const body = JSON.stringify(request("wait", {}))
-      const probe = yield* Probe
-      yield* Effect.scoped(
-        Effect.gen(function* () {
-          yield* connect(
-            yield* url,
-            `POST /tools/execute HTTP/1.1\r\nhost: a\r\nauthorization: Bearer s3cret\r\ncontent-length: ${body.length}\r\n\r\n${body}`
-          )
-          assert.strictEqual(yield* Queue.take(probe), "wait started")
-        })
-      )
-      assert.strictEqual(yield* Queue.take(probe), "wait interrupted")
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("reads a typed failure of the tool", serve(), function* () {
+    const result = yield* execute("get_order", { id: "0" })
+    assert.strictEqual(result._tag, "Failure")
+    assert.strictEqual(result.type, "NoSuchOrder")
+    assert.deepStrictEqual(result.value, { _tag: "NoSuchOrder", id: "0", since: "1970-01-01T00:00:00.000Z" })
+  })
 
-  it.live("lists the contracts", () =>
-    Effect.gen(function* () {
-      const { body, status } = yield* send("/tools", { headers })
-      assert.strictEqual(status, 200)
-      assert.strictEqual(body.protocol, 1)
-      const names = body.tools.map((tool: { readonly name: string }) => tool.name)
-      assert.deepStrictEqual(names, ["get_order", "report", "who_am_i", "wait", "brief", "touch", "boom"])
-      const [getOrder] = body.tools
-      assert.strictEqual(getOrder.timeout, 10_000)
-      assert.strictEqual(getOrder.approval, "never")
-      assert.strictEqual(getOrder.annotations.readonly, true)
-      assert.strictEqual(getOrder.parameters.additionalProperties, false)
-      assert.match(getOrder.digest, /^sha256:/)
-      const result = yield* execute("get_order", { id: "1" }, { contractDigest: getOrder.digest })
-      assert.strictEqual(result._tag, "Success")
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("reads the failure type of a ToolFailure", serve(), function* () {
+    const result = yield* execute("report", { items: [] })
+    assert.deepStrictEqual([result.type, result.message], ["nothing_to_report", "No items"])
+  })
 
-  it.live("publishes the OpenAPI document, with every refusal and the bearer scheme", () =>
-    Effect.gen(function* () {
-      const { body, status } = yield* send("/openapi.json")
-      assert.strictEqual(status, 200)
-      assert.match(body.openapi, /^3\.1/)
-      const operation = body.paths["/tools/execute"].post
-      assert.deepStrictEqual(Object.keys(operation.responses), ["200", "400", "401", "403", "409", "413", "415", "500"])
-      assert.deepStrictEqual(operation.security, [{ bearer: [] }])
-      assert.strictEqual(body.components.securitySchemes.bearer.scheme.toLowerCase(), "bearer")
-      assert.isDefined(body.components.schemas.ExecuteRequestV1)
-      assert.isDefined(body.paths["/tools"].get)
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("an unknown tool is a result, also a name that every object has", serve(), function* () {
+    for (const name of ["nope", "constructor", "__proto__", "toString"]) {
+      const result = yield* execute(name, {})
+      assert.strictEqual(result.type, "unknown_tool")
+      assert.include(result.message, "get_order")
+    }
+  })
 
-  it.live("a client derived from the HttpApi value works", () =>
-    Effect.gen(function* () {
-      const client = yield* HttpApiClient.make(RemoteTools.Api, {
-        baseUrl: yield* url,
-        transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(token))
+  test.live("arguments that do not fit are a result with all problems, and nothing runs", serve(), function* () {
+    const result = yield* execute("report", { items: [{ sku: 1, qty: "x" }] })
+    assert.strictEqual(result.type, "validation_error")
+    assert.match(result.message, /items\/0\/sku/)
+    assert.match(result.message, /items\/0\/qty/)
+  })
+
+  test.live("RT-3 the server enforces the tool's timeout and interrupts the handler", serve(), function* () {
+    const result = yield* execute("brief", {})
+    assert.strictEqual(result.type, "timeout_error")
+    const probe = yield* Probe
+    assert.deepStrictEqual(yield* Queue.takeN(probe, 2), ["brief started", "brief interrupted"])
+  })
+
+  test.live("RT-3 the server enforces the deadline of the request", serve(), function* () {
+    const result = yield* execute("wait", {}, { deadline: Date.now() + 30 })
+    assert.strictEqual(result.type, "timeout_error")
+    const passed = yield* execute("wait", {}, { deadline: 1 })
+    assert.strictEqual(passed.type, "timeout_error")
+  })
+
+  test.live("RT-3 a defect is generic for the caller, its cause is in the server's log", function* () {
+    const logged: Array<string> = []
+    const capture = Logger.layer([
+      Logger.make(({ cause, message }) => {
+        logged.push(`${String(message)} ${JSON.stringify(cause)} ${causeText(cause)}`)
       })
-      const { tools } = yield* client.listTools()
-      assert.strictEqual(tools.length, 7)
-      const { result } = yield* client.executeTool({
-        payload: { protocol: 1, runId: "r", callId: "c", name: "get_order", arguments: { id: "1" } }
+    ])
+    yield* Effect.gen(function* () {
+      const answer = yield* post(request("boom", {}))
+      assert.strictEqual(answer.status, 200)
+      assert.strictEqual(answer.body.result.type, "unhandled_error")
+      assert.notInclude(JSON.stringify(answer), "hunter2")
+      assert.notInclude(JSON.stringify(answer), "Error:")
+    }).pipe(Effect.provide(serve().pipe(Layer.provide(capture))))
+    assert.include(logged.join("\n"), secret)
+  })
+
+  test.live("RT-5 closing the connection interrupts the handler", serve(), function* () {
+    const body = JSON.stringify(request("wait", {}))
+    const probe = yield* Probe
+    yield* Effect.scoped(
+      Effect.gen(function* () {
+        yield* connect(
+          yield* url,
+          `POST /tools/execute HTTP/1.1\r\nhost: a\r\nauthorization: Bearer s3cret\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+        )
+        assert.strictEqual(yield* Queue.take(probe), "wait started")
       })
-      assert.strictEqual(result._tag, "Success")
-      const error = yield* Effect.flip(
-        client.executeTool({
-          payload: {
-            protocol: 1,
-            runId: "r",
-            callId: "c",
-            name: "get_order",
-            arguments: {},
-            contractDigest: "sha256:0"
-          }
-        })
-      )
-      assert.strictEqual(error._tag, "ContractMismatch")
-    }).pipe(Effect.provide(Layer.merge(FetchHttpClient.layer, serve())))
-  )
+    )
+    assert.strictEqual(yield* Queue.take(probe), "wait interrupted")
+  })
+
+  test.live("lists the contracts", serve(), function* () {
+    const { body, status } = yield* send("/tools", { headers })
+    assert.strictEqual(status, 200)
+    assert.strictEqual(body.protocol, 1)
+    const names = body.tools.map((tool: { readonly name: string }) => tool.name)
+    assert.deepStrictEqual(names, ["get_order", "report", "who_am_i", "wait", "brief", "touch", "boom"])
+    const [getOrder] = body.tools
+    assert.strictEqual(getOrder.timeout, 10_000)
+    assert.strictEqual(getOrder.approval, "never")
+    assert.strictEqual(getOrder.annotations.readonly, true)
+    assert.strictEqual(getOrder.parameters.additionalProperties, false)
+    assert.match(getOrder.digest, /^sha256:/)
+    const result = yield* execute("get_order", { id: "1" }, { contractDigest: getOrder.digest })
+    assert.strictEqual(result._tag, "Success")
+  })
+
+  test.live("publishes the OpenAPI document, with every refusal and the bearer scheme", serve(), function* () {
+    const { body, status } = yield* send("/openapi.json")
+    assert.strictEqual(status, 200)
+    assert.match(body.openapi, /^3\.1/)
+    const operation = body.paths["/tools/execute"].post
+    assert.deepStrictEqual(Object.keys(operation.responses), ["200", "400", "401", "403", "409", "413", "415", "500"])
+    assert.deepStrictEqual(operation.security, [{ bearer: [] }])
+    assert.strictEqual(body.components.securitySchemes.bearer.scheme.toLowerCase(), "bearer")
+    assert.isDefined(body.components.schemas.ExecuteRequestV1)
+    assert.isDefined(body.paths["/tools"].get)
+  })
+
+  test.live("a client derived from the HttpApi value works", Layer.merge(FetchHttpClient.layer, serve()), function* () {
+    const client = yield* HttpApiClient.make(RemoteTools.Api, {
+      baseUrl: yield* url,
+      transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(token))
+    })
+    const { tools } = yield* client.listTools()
+    assert.strictEqual(tools.length, 7)
+    const { result } = yield* client.executeTool({
+      payload: { protocol: 1, runId: "r", callId: "c", name: "get_order", arguments: { id: "1" } }
+    })
+    assert.strictEqual(result._tag, "Success")
+    const error = yield* Effect.flip(
+      client.executeTool({
+        payload: {
+          protocol: 1,
+          runId: "r",
+          callId: "c",
+          name: "get_order",
+          arguments: {},
+          contractDigest: "sha256:0"
+        }
+      })
+    )
+    assert.strictEqual(error._tag, "ContractMismatch")
+  })
 })
 
 const causeText = (cause: Cause.Cause<unknown>): string =>
   cause.reasons.map((reason) => (reason._tag === "Die" ? String(reason.defect) : reason._tag)).join()
 
 describe("RT-5 refusals", () => {
-  it.live("401 for a missing, wrong, empty or lengthened token, for every endpoint", () =>
-    Effect.gen(function* () {
-      const tokens = [
-        undefined,
-        "Bearer wrong",
-        "Bearer ",
-        "Bearer",
-        "Bearer s3cret2",
-        "Bearer s3cre",
-        "Basic s3cret",
-        "s3cret"
-      ]
-      for (const authorization of tokens) {
-        const headers = authorization === undefined ? {} : { authorization }
-        refused(yield* send("/tools", { headers }), 401, "Unauthorized")
-        refused(yield* send("/tools/execute", { method: "POST", headers, body: "{" }), 401, "Unauthorized")
-      }
-      assert.strictEqual(Queue.sizeUnsafe(yield* Probe), 0)
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("401 for a missing, wrong, empty or lengthened token, for every endpoint", serve(), function* () {
+    const tokens = [
+      undefined,
+      "Bearer wrong",
+      "Bearer ",
+      "Bearer",
+      "Bearer s3cret2",
+      "Bearer s3cre",
+      "Basic s3cret",
+      "s3cret"
+    ]
+    for (const authorization of tokens) {
+      const headers = authorization === undefined ? {} : { authorization }
+      refused(yield* send("/tools", { headers }), 401, "Unauthorized")
+      refused(yield* send("/tools/execute", { method: "POST", headers, body: "{" }), 401, "Unauthorized")
+    }
+    assert.strictEqual(Queue.sizeUnsafe(yield* Probe), 0)
+  })
 
-  it.live("401 is answered before the body has arrived", () =>
-    Effect.gen(function* () {
-      const answer = yield* exchange(
-        yield* url,
-        "POST /tools/execute HTTP/1.1\r\nhost: a\r\nauthorization: Bearer no\r\ncontent-length: 1000000\r\n\r\n{"
-      )
-      assert.match(answer, /^HTTP\/1\.1 401 /)
-      assert.match(answer, /"_tag":"Unauthorized"/)
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("401 is answered before the body has arrived", serve(), function* () {
+    const answer = yield* exchange(
+      yield* url,
+      "POST /tools/execute HTTP/1.1\r\nhost: a\r\nauthorization: Bearer no\r\ncontent-length: 1000000\r\n\r\n{"
+    )
+    assert.match(answer, /^HTTP\/1\.1 401 /)
+    assert.match(answer, /"_tag":"Unauthorized"/)
+  })
 
   it.live("413 for a declared length, before the body has arrived", () =>
     Effect.gen(function* () {
@@ -280,89 +252,73 @@ describe("RT-5 refusals", () => {
     }).pipe(Effect.provide(serve({ limits: { maxBytes: 1000 } })))
   )
 
-  it.live("413 for 20 MB from fetch", () =>
-    Effect.gen(function* () {
-      refused(yield* postText("x".repeat(20_000_000)), 413, "RequestTooLarge")
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("413 for 20 MB from fetch", serve(), function* () {
+    refused(yield* postText("x".repeat(20_000_000)), 413, "RequestTooLarge")
+  })
 
-  it.live("415 for another media type, none for none", () =>
-    Effect.gen(function* () {
-      const body = JSON.stringify(request("who_am_i", {}))
-      refused(yield* postText(body, { "content-type": "text/plain" }), 415, "UnsupportedMediaType")
-      const { status } = yield* postText(body, { "content-type": "application/JSON; charset=utf-8" })
-      assert.strictEqual(status, 200)
-      const answer = yield* exchange(
-        yield* url,
-        `POST /tools/execute HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: bearer s3cret\r\ncontent-length: ${body.length}\r\n\r\n${body}`
-      )
-      assert.match(answer, /^HTTP\/1\.1 200 /)
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("415 for another media type, none for none", serve(), function* () {
+    const body = JSON.stringify(request("who_am_i", {}))
+    refused(yield* postText(body, { "content-type": "text/plain" }), 415, "UnsupportedMediaType")
+    const { status } = yield* postText(body, { "content-type": "application/JSON; charset=utf-8" })
+    assert.strictEqual(status, 200)
+    const answer = yield* exchange(
+      yield* url,
+      `POST /tools/execute HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: bearer s3cret\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+    )
+    assert.match(answer, /^HTTP\/1\.1 200 /)
+  })
 
-  it.live("400 with the place for everything that is not the request", () =>
-    Effect.gen(function* () {
-      refused(yield* postText(""), 400, "InvalidRequest")
-      refused(yield* postText("{ nope"), 400, "InvalidRequest")
-      refused(yield* postText("[]"), 400, "InvalidRequest")
-      refused(yield* postText("null"), 400, "InvalidRequest")
-      refused(yield* postText('{"protocol":1}\u0000'), 400, "InvalidRequest")
-      refused(yield* postText("[".repeat(100_000)), 400, "InvalidRequest")
-      const missing = yield* post({ protocol: 1, callId: 3, name: "get_order" })
-      refused(missing, 400, "InvalidRequest")
-      const paths = missing.body.issues.map((issue: { readonly path: string }) => issue.path)
-      for (const path of ["/runId", "/callId", "/arguments"]) assert.include(paths, path)
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("400 with the place for everything that is not the request", serve(), function* () {
+    refused(yield* postText(""), 400, "InvalidRequest")
+    refused(yield* postText("{ nope"), 400, "InvalidRequest")
+    refused(yield* postText("[]"), 400, "InvalidRequest")
+    refused(yield* postText("null"), 400, "InvalidRequest")
+    refused(yield* postText('{"protocol":1}\u0000'), 400, "InvalidRequest")
+    refused(yield* postText("[".repeat(100_000)), 400, "InvalidRequest")
+    const missing = yield* post({ protocol: 1, callId: 3, name: "get_order" })
+    refused(missing, 400, "InvalidRequest")
+    const paths = missing.body.issues.map((issue: { readonly path: string }) => issue.path)
+    for (const path of ["/runId", "/callId", "/arguments"]) assert.include(paths, path)
+  })
 
-  it.live("400 for a misspelt key, so that a misspelt check is not skipped in silence", () =>
-    Effect.gen(function* () {
-      const answer = yield* post(request("get_order", { id: "1" }, { contractDigets: "sha256:0" }))
-      refused(answer, 400, "InvalidRequest")
-      assert.include(JSON.stringify(answer.body.issues), "contractDigets")
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("400 for a misspelt key, so that a misspelt check is not skipped in silence", serve(), function* () {
+    const answer = yield* post(request("get_order", { id: "1" }, { contractDigets: "sha256:0" }))
+    refused(answer, 400, "InvalidRequest")
+    assert.include(JSON.stringify(answer.body.issues), "contractDigets")
+  })
 
-  it.live("L2 400 for __proto__ anywhere", () =>
-    Effect.gen(function* () {
-      const body = `{"protocol":1,"runId":"r","callId":"c","name":"who_am_i","arguments":{"a":[{"__proto__":{"b":1}}]}}`
-      refused(yield* postText(body), 400, "InvalidRequest")
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("L2 400 for __proto__ anywhere", serve(), function* () {
+    const body = `{"protocol":1,"runId":"r","callId":"c","name":"who_am_i","arguments":{"a":[{"__proto__":{"b":1}}]}}`
+    refused(yield* postText(body), 400, "InvalidRequest")
+  })
 
-  it.live("400 for another protocol, naming the supported ones", () =>
-    Effect.gen(function* () {
-      for (const protocol of [2, 0, "1", null, {}]) {
-        const answer = yield* post({ protocol, later: "fields" })
-        refused(answer, 400, "UnsupportedProtocol")
-        assert.deepStrictEqual(answer.body.supported, [1])
-      }
-      refused(yield* post({}), 400, "InvalidRequest")
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("400 for another protocol, naming the supported ones", serve(), function* () {
+    for (const protocol of [2, 0, "1", null, {}]) {
+      const answer = yield* post({ protocol, later: "fields" })
+      refused(answer, 400, "UnsupportedProtocol")
+      assert.deepStrictEqual(answer.body.supported, [1])
+    }
+    refused(yield* post({}), 400, "InvalidRequest")
+  })
 
-  it.live("404 below /tools, with the known endpoints; other paths are the application's", () =>
-    Effect.gen(function* () {
-      refused(yield* send("/tools/nope", { headers }), 404, "UnknownEndpoint")
-      refused(yield* send("/tools/a/b/c", { headers }), 404, "UnknownEndpoint")
-      refused(yield* send("/tools/execute", { headers }), 404, "UnknownEndpoint")
-      refused(yield* send("/tools", { method: "POST", headers, body: "{}" }), 404, "UnknownEndpoint")
-      refused(yield* send("/tools", { method: "DELETE", headers }), 404, "UnknownEndpoint")
-      const other = yield* send("/other", { headers }).pipe(Effect.sandbox, Effect.option)
-      assert.strictEqual(other._tag, "None")
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("404 below /tools, with the known endpoints; other paths are the application's", serve(), function* () {
+    refused(yield* send("/tools/nope", { headers }), 404, "UnknownEndpoint")
+    refused(yield* send("/tools/a/b/c", { headers }), 404, "UnknownEndpoint")
+    refused(yield* send("/tools/execute", { headers }), 404, "UnknownEndpoint")
+    refused(yield* send("/tools", { method: "POST", headers, body: "{}" }), 404, "UnknownEndpoint")
+    refused(yield* send("/tools", { method: "DELETE", headers }), 404, "UnknownEndpoint")
+    const other = yield* send("/other", { headers }).pipe(Effect.sandbox, Effect.option)
+    assert.strictEqual(other._tag, "None")
+  })
 
-  it.live("409 for another contract", () =>
-    Effect.gen(function* () {
-      const answer = yield* post(request("get_order", { id: "1" }, { contractDigest: "sha256:00" }))
-      refused(answer, 409, "ContractMismatch")
-      assert.strictEqual(answer.body.tool, "get_order")
-      assert.strictEqual(answer.body.found, "sha256:00")
-      assert.match(answer.body.expected, /^sha256:[0-9a-f]{64}$/)
-      assert.strictEqual(Queue.sizeUnsafe(yield* Probe), 0)
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("409 for another contract", serve(), function* () {
+    const answer = yield* post(request("get_order", { id: "1" }, { contractDigest: "sha256:00" }))
+    refused(answer, 409, "ContractMismatch")
+    assert.strictEqual(answer.body.tool, "get_order")
+    assert.strictEqual(answer.body.found, "sha256:00")
+    assert.match(answer.body.expected, /^sha256:[0-9a-f]{64}$/)
+    assert.strictEqual(Queue.sizeUnsafe(yield* Probe), 0)
+  })
 
   it.live("500 without details when the application's context function dies", () =>
     Effect.gen(function* () {
@@ -376,12 +332,10 @@ describe("RT-5 refusals", () => {
 })
 
 describe("RT-5 the context of the run is a claim", () => {
-  it.live("by default it is ignored", () =>
-    Effect.gen(function* () {
-      const result = yield* execute("who_am_i", {}, { context: { tenant: "acme" } })
-      assert.deepStrictEqual(result.value, {})
-    }).pipe(Effect.provide(serve()))
-  )
+  test.live("by default it is ignored", serve(), function* () {
+    const result = yield* execute("who_am_i", {}, { context: { tenant: "acme" } })
+    assert.deepStrictEqual(result.value, {})
+  })
 
   it.live("the server decides, knowing whose token it was", () =>
     Effect.gen(function* () {
@@ -425,15 +379,13 @@ describe("RT-5 the context of the run is a claim", () => {
 })
 
 describe("RT-5 the server is a layer", () => {
-  it.live("begins at the given path, next to other routes", () =>
-    Effect.gen(function* () {
-      const answer = yield* send("/agents/v1/tools", { headers })
-      assert.strictEqual(answer.status, 200)
-      refused(yield* send("/agents/v1/tools/x", { headers }), 404, "UnknownEndpoint")
-      const document = yield* send("/agents/v1/openapi.json")
-      assert.isDefined(document.body.paths["/agents/v1/tools/execute"])
-    }).pipe(Effect.provide(serve({ path: "/agents/v1" })))
-  )
+  test.live("begins at the given path, next to other routes", serve({ path: "/agents/v1" }), function* () {
+    const answer = yield* send("/agents/v1/tools", { headers })
+    assert.strictEqual(answer.status, 200)
+    refused(yield* send("/agents/v1/tools/x", { headers }), 404, "UnknownEndpoint")
+    const document = yield* send("/agents/v1/openapi.json")
+    assert.isDefined(document.body.paths["/agents/v1/tools/execute"])
+  })
 
   it.live("several toolkits share one server, each with its own token", () =>
     Effect.gen(function* () {
@@ -455,30 +407,25 @@ describe("RT-5 the server is a layer", () => {
     )
   )
 
-  it.live("runs as a web handler, without a server of Node", () =>
-    Effect.gen(function* () {
-      const { dispose, handler } = HttpRouter.toWebHandler(
-        routes({ limits: { maxBytes: 1000 } }).pipe(
-          Layer.provide(Probe.layer),
-          Layer.provide(HttpServer.layerServices)
-        ),
-        { disableLogger: true }
-      )
-      const call = (body: string) =>
-        Effect.promise(async () => {
-          const response = await handler(
-            new Request("http://a/tools/execute", { method: "POST", headers, body }),
-            Context.empty()
-          )
-          return [response.status, await response.json()] as const
-        })
-      const [status, body] = yield* call(JSON.stringify(request("get_order", { id: "7" })))
-      assert.deepStrictEqual([status, body.result.value.id], [200, "7"])
-      const [large, refusal] = yield* call("x".repeat(2000))
-      assert.deepStrictEqual([large, refusal._tag], [413, "RequestTooLarge"])
-      yield* Effect.promise(dispose)
-    })
-  )
+  test.live("runs as a web handler, without a server of Node", function* () {
+    const { dispose, handler } = HttpRouter.toWebHandler(
+      routes({ limits: { maxBytes: 1000 } }).pipe(Layer.provide(Probe.layer), Layer.provide(HttpServer.layerServices)),
+      { disableLogger: true }
+    )
+    const call = (body: string) =>
+      Effect.promise(async () => {
+        const response = await handler(
+          new Request("http://a/tools/execute", { method: "POST", headers, body }),
+          Context.empty()
+        )
+        return [response.status, await response.json()] as const
+      })
+    const [status, body] = yield* call(JSON.stringify(request("get_order", { id: "7" })))
+    assert.deepStrictEqual([status, body.result.value.id], [200, "7"])
+    const [large, refusal] = yield* call("x".repeat(2000))
+    assert.deepStrictEqual([large, refusal._tag], [413, "RequestTooLarge"])
+    yield* Effect.promise(dispose)
+  })
 
   test("refuses an empty token, which every caller knows", function* () {
     for (const token of [Redacted.make(""), {}, { alice: Redacted.make(" ") }]) {
@@ -487,25 +434,23 @@ describe("RT-5 the server is a layer", () => {
     }
   })
 
-  it.live("a handler keeps the services its layer was given, also where the server has others", () =>
-    Effect.gen(function* () {
-      const Read = Tool.make("read", { success: Schema.String })
-      const confined = Toolkit.make(Read)
-      const layer = confined.toLayer({
-        // the services that the layer captured are under test, not those that the type requires
-        read: () =>
-          Effect.orDie(Effect.flatMap(Effect.service(FileSystem.FileSystem), (fs) => fs.readFileString("/etc/hosts")))
-      } as unknown as Toolkit.HandlersFrom<{ readonly read: typeof Read }>)
-      const server = HttpRouter.serve(
-        RemoteTools.layerServer(confined, { token }).pipe(
-          Layer.provide(
-            layer.pipe(Layer.provide(FileSystem.layerNoop({ readFileString: () => Effect.succeed("confined") })))
-          )
-        ),
-        { disableLogger: true, disableListenLog: true }
-      ).pipe(Layer.provideMerge(http))
-      const result = yield* Effect.provide(execute("read", {}), server)
-      assert.strictEqual(result.value, "confined")
-    })
-  )
+  test.live("a handler keeps the services its layer was given, also where the server has others", function* () {
+    const Read = Tool.make("read", { success: Schema.String })
+    const confined = Toolkit.make(Read)
+    const layer = confined.toLayer({
+      // the services that the layer captured are under test, not those that the type requires
+      read: () =>
+        Effect.orDie(Effect.flatMap(Effect.service(FileSystem.FileSystem), (fs) => fs.readFileString("/etc/hosts")))
+    } as unknown as Toolkit.HandlersFrom<{ readonly read: typeof Read }>)
+    const server = HttpRouter.serve(
+      RemoteTools.layerServer(confined, { token }).pipe(
+        Layer.provide(
+          layer.pipe(Layer.provide(FileSystem.layerNoop({ readFileString: () => Effect.succeed("confined") })))
+        )
+      ),
+      { disableLogger: true, disableListenLog: true }
+    ).pipe(Layer.provideMerge(http))
+    const result = yield* Effect.provide(execute("read", {}), server)
+    assert.strictEqual(result.value, "confined")
+  })
 })

@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Duration, Effect, Exit, Option, Redacted } from "effect"
 import type * as boundCall from "#src/tool/internal/boundCall.ts"
 import { RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
@@ -30,21 +30,19 @@ const answer = JSON.stringify({ protocol: 1, callId: "call-1", result: ToolResul
 
 describe("RT-5 redirects", () => {
   for (const status of [301, 302, 303, 307, 308]) {
-    it.live(`RT-5 a redirect (${status}) takes neither the call nor the result to another host`, () =>
-      Effect.gen(function* () {
-        const elsewhere = yield* rawServer((socket) => respond(socket, 200, answer))
-        const server = yield* rawServer((socket) =>
-          respond(socket, status, "", `Location: ${elsewhere.url}/tools/execute\r\n`)
-        )
-        const result = yield* Effect.flatMap(ToolRuntime.ToolRuntime, (runtime) => runtime.dispatch(call)).pipe(
-          Effect.provide(RemoteTools.layerRuntime({ url: server.url, token: Redacted.make("s3cret") })),
-          Effect.provide(FetchHttpClient.layer)
-        )
-        assert(result._tag === "Failure")
-        assert.deepStrictEqual(result.value, { reason: "invalid_response", outcome: "unknown", status })
-        assert.deepStrictEqual(elsewhere.requests, [])
-      }).pipe(Effect.scoped)
-    )
+    test.live(`RT-5 a redirect (${status}) takes neither the call nor the result to another host`, function* () {
+      const elsewhere = yield* rawServer((socket) => respond(socket, 200, answer))
+      const server = yield* rawServer((socket) =>
+        respond(socket, status, "", `Location: ${elsewhere.url}/tools/execute\r\n`)
+      )
+      const result = yield* Effect.flatMap(ToolRuntime.ToolRuntime, (runtime) => runtime.dispatch(call)).pipe(
+        Effect.provide(RemoteTools.layerRuntime({ url: server.url, token: Redacted.make("s3cret") })),
+        Effect.provide(FetchHttpClient.layer)
+      )
+      assert(result._tag === "Failure")
+      assert.deepStrictEqual(result.value, { reason: "invalid_response", outcome: "unknown", status })
+      assert.deepStrictEqual(elsewhere.requests, [])
+    })
   }
 })
 
