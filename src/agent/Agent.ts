@@ -486,17 +486,6 @@ export const decode = (input: unknown, options?: VersionedCodec.DecodeOptions) =
 export const decodeJson = (input: string | Uint8Array, options?: VersionedCodec.DecodeOptions) =>
   Effect.flatMap(AgentDefinition.decodeJson(input, options), bind)
 
-/**
- * The name and description of an agent that is a tool.
- *
- * @category options
- * @since 0.1.0
- */
-export interface ToolOptions<Name extends string> {
-  readonly name: Name
-  readonly description: string
-}
-
 const toolParameters = Schema.Struct({
   input: Schema.String.annotate({ description: "What to ask the agent, with everything it has to know" })
 })
@@ -564,7 +553,7 @@ const handlerOf = (agent: Effect.Effect<agentTypes.Agent<unknown>>): Tool.Handle
  */
 export const asTool = <const Name extends string, R>(
   agent: agentTypes.Agent<unknown, R> | Effect.Effect<agentTypes.Agent<unknown>, never, R>,
-  options: ToolOptions<Name>
+  options: { readonly name: Name; readonly description: string }
 ): agentTypes.AgentTool<Name, R> => {
   // Sound: R is part of the tool's type, so R is in the context of its run.
   const found = (Effect.isEffect(agent) ? agent : Effect.succeed(agent)) as Effect.Effect<agentTypes.Agent<unknown>>

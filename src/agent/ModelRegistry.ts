@@ -105,17 +105,6 @@ export class ModelRegistry extends Context.Service<
 >()("effect-emissary/agent/ModelRegistry") {}
 
 /**
- * The name of a model, split at its first slash.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ModelName {
-  readonly provider: string
-  readonly model: string
-}
-
-/**
  * Splits `"provider/model"` at the first slash; `None` if it is not of that form.
  *
  * **Example** (The first slash only)
@@ -135,7 +124,7 @@ export interface ModelName {
  * @category parsing
  * @since 0.1.0
  */
-export const parseName: (name: string) => Option.Option<ModelName> = agentData.parseModelName
+export const parseName: (name: string) => Option.Option<agentData.ModelName> = agentData.parseModelName
 
 /**
  * An entry of the registry, made by {@link provider}.
@@ -150,13 +139,7 @@ export interface Provider<out E, out R> {
   ) => Effect.Effect<Layer.Layer<LanguageModel.LanguageModel, E, R>, PayloadError.PayloadError>
 }
 
-/**
- * The services that the layers of a provider's models need.
- *
- * @category utility types
- * @since 0.1.0
- */
-export type Services<P> = P extends Provider<infer _E, infer R> ? R : never
+type Services<P> = P extends Provider<infer _E, infer R> ? R : never
 
 /**
  * The options that most providers take: sampling, limits and the reasoning level.
@@ -226,18 +209,18 @@ export const provider = <Options, E, R>(entry: {
 const refuse = (model: string, reason: typeof Reason.Type) =>
   new ModelRegistryError({ model: agentData.renderValue(model), reason })
 
-const requireName = (model: string): Effect.Effect<ModelName, ModelRegistryError> =>
+const requireName = (model: string): Effect.Effect<agentData.ModelName, ModelRegistryError> =>
   Effect.mapError(Effect.fromOption(agentData.parseModelName(model)), () =>
     refuse(model, { _tag: "InvalidModelName", found: agentData.renderValue(model) })
   )
 
 const invalidOptions =
-  (model: string, { provider }: ModelName) =>
+  (model: string, { provider }: agentData.ModelName) =>
   (error: PayloadError.PayloadError) =>
     refuse(model, { _tag: "InvalidModelOptions", provider, error })
 
 /** A copy of the options, once they are plain JSON without secrets. */
-const checkOptions = (model: string, name: ModelName, options: Json.JsonObject) =>
+const checkOptions = (model: string, name: agentData.ModelName, options: Json.JsonObject) =>
   Effect.andThen(
     agentData.rejectSecrets(options, { what: artefact, path: optionsPath }),
     Json.checkObject(options, { what: artefact })
@@ -247,7 +230,7 @@ const checkOptions = (model: string, name: ModelName, options: Json.JsonObject) 
 interface Key<R> {
   readonly entry: Provider<unknown, R>
   readonly model: string
-  readonly name: ModelName
+  readonly name: agentData.ModelName
   readonly options: Json.JsonObject
 }
 

@@ -101,7 +101,7 @@ export const AgentDefinition = Schema.Struct({ ...head, tools: Schema.Array(Tool
 export interface AgentDefinition extends Schema.Schema.Type<typeof AgentDefinition> {}
 
 /** `"provider/model"`, split at the first slash. */
-interface ModelName {
+export interface ModelName {
   readonly provider: string
   readonly model: string
 }

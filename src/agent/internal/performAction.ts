@@ -123,16 +123,14 @@ const checkOutput = Effect.fnUntraced(function* (
 })
 
 /** The problem that the provider's adapter found, if it was the model's mistake. */
-const mistakeOf = ({ reason }: AiError.AiError): string | undefined => {
-  switch (reason._tag) {
-    case "ToolNotFoundError":
-    case "ToolParameterValidationError":
-    case "InvalidOutputError":
-      return reason.message
-    default:
-      return undefined
-  }
-}
+const mistakeOf = ({ reason }: AiError.AiError): string | undefined =>
+  modelMistakes.has(reason._tag) ? reason.message : undefined
+
+const modelMistakes: ReadonlySet<AiError.AiErrorReason["_tag"]> = new Set([
+  "ToolNotFoundError",
+  "ToolParameterValidationError",
+  "InvalidOutputError"
+])
 
 const withRetries = <A>({ options, recorder }: Step, step: number, request: Effect.Effect<A, AiError.AiError>) => {
   const schedule = options.modelRetry
