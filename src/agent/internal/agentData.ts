@@ -133,6 +133,7 @@ export const artefact = "Agent definition"
 export interface WirePaths {
   readonly name: string
   readonly maxSteps: string
+  readonly expectedMaxSteps: string
   readonly outputSchema: string
   readonly parameters: string
   /** The parts that this form requires. */
@@ -142,6 +143,7 @@ export interface WirePaths {
 const memoryPaths: WirePaths = {
   name: "/name",
   maxSteps: "/maxSteps",
+  expectedMaxSteps: `a whole number of at least 1, or "unlimited"`,
   outputSchema: "/output/schema",
   parameters: "parameters",
   needs: { model: false, description: false, finiteTimeout: false }
@@ -234,14 +236,13 @@ const fieldIssues = (definition: AgentDefinition, places: WirePaths): ReadonlyAr
   const { instructions, maxSteps, model, name } = definition
   const isModelValid = model === undefined ? !places.needs.model : Option.isSome(parseModelName(model))
   const isLimit = maxSteps === "unlimited" || (Number.isSafeInteger(maxSteps) && maxSteps >= 1)
-  const limit = `a whole number of at least 1, or "unlimited"`
   return [
     ...textIssues(places.name, "a name", name, false),
     ...(isModelValid
       ? []
       : [{ path: "/model", expected: `a model of the form ${expectedModelName}`, found: renderValue(model) }]),
     ...textIssues("/instructions", "instructions, or none at all", instructions, false),
-    ...(isLimit ? [] : [{ path: places.maxSteps, expected: limit, found: renderValue(maxSteps) }])
+    ...(isLimit ? [] : [{ path: places.maxSteps, expected: places.expectedMaxSteps, found: renderValue(maxSteps) }])
   ]
 }
 

@@ -34,6 +34,7 @@ const Wire = Schema.Struct({
 const wirePaths: agentData.WirePaths = {
   name: "/identifier",
   maxSteps: "/max_steps",
+  expectedMaxSteps: "a whole number of at least 1, or -1 for no limit",
   outputSchema: "/structured_output",
   parameters: "parameters_schema",
   needs: { model: true, description: true, finiteTimeout: true }
@@ -71,8 +72,7 @@ const isReasoning = Schema.is(agentData.ReasoningLevel)
 const readMaxSteps = (read: Reader, value: Schema.Json | undefined): agentData.AgentDefinition["maxSteps"] => {
   if (value === undefined) return agentData.defaultMaxSteps
   if (value === null || value === -1) return "unlimited"
-  if (isNumber(value) && Number.isSafeInteger(value) && value >= 1) return value
-  return read.refuse("/max_steps", "an integer of at least 1, or -1 for no limit", value) ?? agentData.defaultMaxSteps
+  return read.value("/max_steps", wirePaths.expectedMaxSteps, value, isNumber) ?? agentData.defaultMaxSteps
 }
 
 const readTimeout = (read: Reader, path: string, value: Schema.Json | undefined): Duration.Duration => {
