@@ -342,7 +342,7 @@ const checkName = (slot: string, name: string): ReadonlyArray<Finding> => {
 
 /**
  * Problems that only plans of code have: names that the wire refuses, conditions that cannot be evaluated, and two
- * targets of one name, of which the definition could not tell one from the other. `sources` are the targets as written.
+ * targets of one name, which the definition could not distinguish. `sources` are the targets as written.
  */
 export const checkWritten = (
   { steps }: PlanDefinition.PlanDefinition,
