@@ -6,7 +6,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, toolkit, inWorld, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const agent = Agent.make("tester", { toolkit })
 

@@ -16,7 +16,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import type { handlers } from "./fixtures.ts"
 import { call, Delete, Echo, Fail, Probe, toolkit, world } from "./fixtures.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 class Tenants extends Context.Service<Tenants, { readonly name: string }>()("test/Tenants") {}
 

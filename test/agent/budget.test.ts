@@ -8,7 +8,7 @@ import { call } from "./fixtures.ts"
 import * as events from "./run-events.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
 const long = "x".repeat(1000)

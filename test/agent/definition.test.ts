@@ -2,7 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { Arbitrary, Duration, Effect, Redacted, Schema } from "effect"
 import { AgentDefinition, ToolContract, type PayloadError } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const parameters = {
   type: "object",

@@ -5,7 +5,7 @@ import * as agentReason from "#src/agent/internal/agentReason.ts"
 import * as delegate from "#src/agent/internal/delegate.ts"
 import { Agent, AgentEvent, Conversation, Message, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 /** Counts to three, one event each; asks for permission to continue after the second. */
 const counter = (ran: Array<number>, digest = "counter:1") =>

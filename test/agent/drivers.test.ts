@@ -5,7 +5,7 @@ import { Agent, Conversation, Message, Run, ToolRuntime } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
 import { Probe, toolkit, inWorld, world } from "./fixtures.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 /** The behaviour of a generated call. */
 const Kind = Schema.Literals(["echo", "fail", "boom", "unknown", "bad arguments", "bad text", "delete", "delegate"])

@@ -22,7 +22,7 @@ import {
   step,
   toolStarted
 } from "./run-events.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const request = (callId: string, path?: ReadonlyArray<string>): Run.ApprovalRequest => ({
   callId,

@@ -3,7 +3,7 @@ import { Cause, Context, Effect, Exit, Fiber, Layer, Option, Ref, Schema } from 
 import { LanguageModel } from "effect/ai"
 import { ModelRegistry } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const resolve = (model: string, options: Record<string, Schema.Json> = {}) =>
   Effect.flatMap(ModelRegistry.ModelRegistry, (registry) => registry.resolve(model, options))

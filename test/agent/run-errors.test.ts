@@ -8,7 +8,7 @@ import { Agent, AgentError, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { answered, at, call, finished, go, input, run, started, step, toolStarted } from "./run-events.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const secret = "sk-SECRET"
 

@@ -2,7 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { Equal, Result } from "effect"
 import { readFileSync } from "node:fs"
 import { Run } from "effect-emissary"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 // Written by version 1 as it was released: never written again, read for ever.
 const golden = (name: string): unknown =>

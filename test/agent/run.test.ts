@@ -16,7 +16,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { call, Echo, Probe, toolkit, inWorld, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
 const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)

@@ -6,7 +6,7 @@ import { Agent, AgentEvent, Conversation, type Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, toolkit, inWorld, world } from "./fixtures.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const agent = Agent.make("tester", { toolkit })
 const script = [

@@ -7,7 +7,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { Tool, Toolkit } from "effect/ai"
 import { call, Echo, Probe, toolkit, inWorld, type world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const Answer = Schema.Struct({ city: Schema.String, days: Schema.Int })
 

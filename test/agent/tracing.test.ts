@@ -4,7 +4,7 @@ import { Agent, AgentError } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
 import { call, toolkit, inWorld, world } from "./fixtures.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 interface Recorded {
   readonly name: string

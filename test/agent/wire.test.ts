@@ -4,7 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { AgentDefinition, type PayloadError } from "effect-emissary"
 import { Digest } from "effect-emissary/payload"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const schema = { type: "object", properties: {}, required: [], additionalProperties: false }
 const minimal1 = { schema_version: 1, model: "mock/m" }

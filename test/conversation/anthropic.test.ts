@@ -7,7 +7,7 @@ import { anthropicForeign } from "./anthropic-foreign.ts"
 import { anthropicRules } from "./anthropic-rules.ts"
 import { answered, call, issues, laws, refusesUnlawful, same, type Format, type Unlawful } from "./foreign-laws.ts"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const render = (self: Conversation.Conversation, options?: AnthropicMessages.Options) =>
   Effect.fromResult(AnthropicMessages.fromConversation(self, options))

@@ -6,7 +6,7 @@ import { Arbitraries } from "effect-emissary/testing"
 import { IdGenerator } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 describe("CONV-1 messages", () => {
   test("ids come from a service, times from the clock", Message.layerSequentialIds(), function* () {

@@ -3,7 +3,7 @@ import { Effect, Equal, Layer, Option, Result, Schema } from "effect"
 import { Conversation, Message, TokenCounter, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const characters = TokenCounter.layer({ count: (text) => text.length })
 const settings = Layer.merge(characters, Message.layerSequentialIds())

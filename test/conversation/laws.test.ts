@@ -4,7 +4,7 @@ import * as history from "#src/conversation/internal/history.ts"
 import { Conversation, ConversationError, Message, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const call = (id: string, name = "search") => Message.toolCallPart({ id, name, arguments: { q: id } })
 const found = ToolResult.success("found")

@@ -7,7 +7,7 @@ import { answered, call, issues, laws, refusesUnlawful, same, type Format } from
 import { openaiForeign } from "./openai-foreign.ts"
 import { openaiRules } from "./openai-rules.ts"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const render = (self: Conversation.Conversation, options?: OpenAiMessages.Options) =>
   Effect.fromResult(OpenAiMessages.fromConversation(self, options))

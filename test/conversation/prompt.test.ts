@@ -5,7 +5,7 @@ import { Arbitraries } from "effect-emissary/testing"
 
 import { Chat, Prompt } from "effect/ai"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const roles = (prompt: Prompt.Prompt) => prompt.content.map(({ role }) => role)
 

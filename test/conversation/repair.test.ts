@@ -4,7 +4,7 @@ import { Prompt } from "effect/ai"
 import { Conversation, ConversationError, Message, ToolResult } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const createdAt = DateTime.makeUnsafe(0)
 const found = ToolResult.success("found")

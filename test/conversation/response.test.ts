@@ -3,7 +3,7 @@ import { Arbitrary, DateTime, Result, Schema } from "effect"
 import * as response from "#src/conversation/internal/response.ts"
 import { Conversation, Message, ToolResult } from "effect-emissary"
 import { Prompt, Response } from "effect/ai"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const usage = new Response.Usage({
   inputTokens: { uncached: 5, total: 7, cacheRead: 2, cacheWrite: undefined },

@@ -14,7 +14,7 @@ import { join } from "node:path"
 import { changed } from "./store/changed.ts"
 import { makeDirectory } from "./store/directory.ts"
 import * as layers from "./store/layers.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const directory = makeDirectory()
 const none = Option.none<string>()

@@ -6,7 +6,7 @@ import { Arbitraries } from "effect-emissary/testing"
 
 import { countTokens, encode } from "gpt-tokenizer/encoding/o200k_base"
 import { readdirSync, readFileSync } from "node:fs"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const folder = new URL("./corpus/", import.meta.url)
 const corpus = readdirSync(folder).map((name) => ({ name, text: readFileSync(new URL(name, folder), "utf8") }))

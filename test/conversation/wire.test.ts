@@ -4,7 +4,7 @@ import { Effect, Equal, Redacted, Schema } from "effect"
 import { Conversation, Message, ToolResult, type PayloadError } from "effect-emissary"
 import { Arbitraries } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const user = (id: string, text = "Hello") => ({
   role: "user",

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { Digest } from "effect-emissary/payload"
 import { createHash } from "node:crypto"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const canonical = (json: Schema.Json) => Result.getOrThrow(Digest.canonicalize(json))
 

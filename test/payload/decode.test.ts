@@ -3,7 +3,7 @@ import { Effect, Redacted, Result, Schema } from "effect"
 import * as untrusted from "#src/payload/internal/untrusted.ts"
 import { Limits, PayloadError } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const decodeUnknown =
   <T>(codec: Schema.Decoder<T>) =>

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Json, Secrets } from "effect-emissary/payload"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 describe("PAY-A hostile payloads", () => {
   it("L8 a long run of combining marks in a key costs linear time", () => {

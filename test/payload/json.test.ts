@@ -3,7 +3,7 @@ import { Effect, Redacted, Result, Schema } from "effect"
 import { type Limits, PayloadError } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const reasonOf = <A>(effect: Effect.Effect<A, PayloadError.PayloadError>) =>
   Effect.map(Effect.flip(effect), (error) => error.reason)

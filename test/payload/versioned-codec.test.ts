@@ -3,7 +3,7 @@ import { Effect, Redacted, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
 import { Json, VersionedCodec } from "effect-emissary/payload"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const decodeUnknown =
   <T>(codec: Schema.Decoder<T>) =>

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { NoNetwork } from "effect-emissary/testing"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 describe("NoNetwork", () => {
   test("TEST-1 refuses every request and names method and URL, without the query", NoNetwork.layer, function* () {

@@ -6,7 +6,7 @@ import type { Limits } from "effect-emissary/payload"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const collect = (prompt: Prompt.RawInput) => Stream.runCollect(LanguageModel.streamText({ prompt }))
 

@@ -5,7 +5,7 @@ import { TestClock } from "effect/testing"
 import type * as boundCall from "#src/tool/internal/boundCall.ts"
 import { ToolResult, ToolSettings } from "effect-emissary"
 import { bind, call, prepare } from "./support.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const Order = Schema.Struct({
   kind: Schema.Literals(["buy", "sell"]),

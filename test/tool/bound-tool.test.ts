@@ -5,7 +5,7 @@ import * as boundTool from "#src/tool/internal/boundTool.ts"
 import * as toolBatch from "#src/tool/internal/toolBatch.ts"
 import { RunContext, ToolContract, ToolFailure, ToolResult } from "effect-emissary"
 import { bind, call, calls } from "./support.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 class NotFound extends Schema.TaggedError<NotFound>()("NotFound", { id: Schema.String }) {
   override get message() {

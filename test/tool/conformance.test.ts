@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { ToolResult, ToolRuntime } from "effect-emissary"
 import { Conformance } from "effect-emissary/testing"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const runtimes = {
   inline: ToolRuntime.layerInline,

@@ -4,7 +4,7 @@ import { Tool, Toolkit } from "effect/ai"
 import * as boundCall from "#src/tool/internal/boundCall.ts"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { TestClock } from "effect/testing"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 describe("RT-3 a deadline that has passed", () => {
   it.effect("RT-3 the handler does not run, not even one that would finish at once", () => {

@@ -6,7 +6,7 @@ import { RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient, HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const call = (over?: Partial<boundCall.BoundCall> & { readonly idempotent?: boolean }): boundCall.BoundCall => ({
   runId: "run-1",

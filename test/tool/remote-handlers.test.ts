@@ -24,7 +24,7 @@ import { FetchHttpClient, HttpRouter } from "effect/http"
 import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
 import { http, serve, token, url } from "./fixtures/remote-serve.ts"
 import { handlers, NoSuchOrder, Probe, Tools } from "./fixtures/remote-tools.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const claims = serve({ context: (claimed) => Effect.succeed(claimed) })
 

@@ -7,7 +7,7 @@ import { HttpApiClient } from "effect/http-api"
 import { connect, exchange } from "./fixtures/remote-raw.ts"
 import { http, routes, serve, token, url } from "./fixtures/remote-serve.ts"
 import { Probe, secret } from "./fixtures/remote-tools.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 interface Answer {
   readonly status: number

@@ -3,7 +3,7 @@ import { Effect, Schema } from "effect"
 import * as remoteProtocol from "#src/tool/internal/remoteProtocol.ts"
 import { ToolResult } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 /** Frozen: these texts are what version 1 is. */
 const request =

@@ -4,7 +4,7 @@ import type * as boundCall from "#src/tool/internal/boundCall.ts"
 import { RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient } from "effect/http"
 import { rawServer, respond } from "./fixtures/remote-raw.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const call: boundCall.BoundCall = {
   runId: "run-1",

@@ -2,7 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { RunContext } from "effect-emissary"
 import { pluck } from "../pluck.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const User = Schema.Struct({
   tenant: Schema.String,

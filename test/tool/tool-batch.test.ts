@@ -8,7 +8,7 @@ import * as toolBatch from "#src/tool/internal/toolBatch.ts"
 import { ToolContract, ToolFailure, ToolResult, ToolRuntime, ToolSettings } from "effect-emissary"
 import { bind, calls, prepare } from "./support.ts"
 import { after } from "../after.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 class Boom extends Error {}
 

@@ -2,7 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { Duration, Effect, Schema } from "effect"
 import { Tool } from "effect/ai"
 import { ToolContract, ToolSettings } from "effect-emissary"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const parameters = {
   type: "object",

@@ -4,7 +4,7 @@ import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract, ToolFailure, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
 import { call } from "./support.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const Weather = Tool.make("weather", {
   description: "Today's weather",

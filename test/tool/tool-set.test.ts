@@ -4,7 +4,7 @@ import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract } from "effect-emissary"
 import { bind } from "./support.ts"
-import { test } from "../effect.ts"
+import { test } from "../test.ts"
 
 const named = (...names: ReadonlyArray<string>) =>
   Effect.forEach(names, (name) =>

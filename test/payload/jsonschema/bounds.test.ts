@@ -2,7 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Exit, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
 import { JsonSchema } from "effect-emissary/payload"
-import { test } from "../../effect.ts"
+import { test } from "../../test.ts"
 
 const long = "k".repeat(1_000_000)
 

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Schema } from "effect"
 import { PayloadError } from "effect-emissary"
 import { Json, JsonSchema } from "effect-emissary/payload"
-import { test } from "../../effect.ts"
+import { test } from "../../test.ts"
 
 const json = (text: string): unknown => JSON.parse(text)
 

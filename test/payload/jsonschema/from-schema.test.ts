@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, Effect, Result, Schema } from "effect"
 import * as convertSchema from "#src/payload/internal/convertSchema.ts"
 import { JsonSchema } from "effect-emissary/payload"
-import { test } from "../../effect.ts"
+import { test } from "../../test.ts"
 
 class Person extends Schema.Class<Person>("Person")({
   name: Schema.NonEmptyString,

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { JsonSchema, ModelJson } from "effect-emissary/payload"
 import { Schema } from "effect"
-import { test } from "../../effect.ts"
+import { test } from "../../test.ts"
 
 /** Generous: what is linear takes milliseconds, what is not takes minutes. */
 const soon = 3000
