@@ -141,23 +141,11 @@ type EntryPlace = Pick<PlanInvalid.Problem, "step" | "index" | "slot">
 
 type EntryKind = "targets" | "predicates" | "schemas"
 
-interface EntryProblem {
-  readonly code: PlanInvalid.Code
-  readonly registry: EntryKind
-  readonly name: string
-  readonly expected: string
-  readonly found: string
-}
-
-interface Lookup {
-  readonly registry: PlanRegistry
-  readonly problems: Array<PlanInvalid.Problem>
-  readonly refuse: (problem: EntryProblem, place: EntryPlace) => void
-}
+type Lookup = ReturnType<typeof makeLookup>
 
 const maxKnown = 100
 
-const makeLookup = (registry: PlanRegistry): Lookup => {
+const makeLookup = (registry: PlanRegistry) => {
   const problems: Array<PlanInvalid.Problem> = []
   const routes = Object.entries(registry.routes ?? {})
   const known: { readonly [K in EntryKind]: ReadonlyArray<string> } = {
@@ -172,22 +160,21 @@ const makeLookup = (registry: PlanRegistry): Lookup => {
   return {
     registry,
     problems,
-    refuse: ({ code, expected, found, name, registry }, place) => {
-      const names = known[registry]
-      const suggestion = code === "MissingEntry" ? planNames.closestName(name, names, fuel) : undefined
-      const where = place.step === undefined ? "The plan" : `Step ${base.quote(place.step)} (#${place.index})`
-      const given =
-        names.length === 0 ? `No ${registry} are given.` : `Given ${registry}: ${planNames.listNames(names)}.`
-      problems.push({
-        code,
-        ...place,
-        reason: `${where}, ${place.slot}: expected ${expected}, found ${found}.${planNames.didYouMean(suggestion)} ${given}`,
-        known: names.slice(0, maxKnown),
-        ...base.defined({ suggestion })
-      })
-    }
+    /** Reports the problems with one name. */
+    refusal:
+      (kind: EntryKind, name: string, place: EntryPlace) =>
+      (code: PlanInvalid.Code, expected: string, found: string): undefined => {
+        const names = known[kind]
+        const suggestion = code === "MissingEntry" ? planNames.closestName(name, names, fuel) : undefined
+        const where = place.step === undefined ? "The plan" : `Step ${base.quote(place.step)} (#${place.index})`
+        const given = names.length === 0 ? `No ${kind} are given.` : `Given ${kind}: ${planNames.listNames(names)}.`
+        const reason = `${where}, ${place.slot}: expected ${expected}, found ${found}.${planNames.didYouMean(suggestion)} ${given}`
+        problems.push({ code, ...place, reason, known: names.slice(0, maxKnown), ...base.defined({ suggestion }) })
+      }
   }
 }
+
+const noEntry = "no entry of that name"
 
 interface ResolvedTarget {
   readonly ref: PlanDefinition.StepDefinition["target"]
@@ -209,12 +196,11 @@ const resolveTarget = (lookup: Lookup, ref: planDraft.DraftStep["target"], place
   if (kind === "tool") return toolTarget(name)
   const written = kind === "any" ? ` (a target of the kind ${ref.wire})` : ""
   const expected = `${targetWords[kind]} named ${base.quote(name)} in the targets of the registry${written}`
-  const refuse = (code: PlanInvalid.Code, found: string): ResolvedTarget => {
-    lookup.refuse({ code, registry: "targets", name, expected, found }, place)
-    return toolTarget(name)
-  }
+  const report = lookup.refusal("targets", name, place)
+  const refuse = (code: PlanInvalid.Code, found: string): ResolvedTarget =>
+    report(code, expected, found) ?? toolTarget(name)
   const entry = base.own(lookup.registry.targets ?? {}, name)
-  if (entry === undefined) return refuse("MissingEntry", "no entry of that name")
+  if (entry === undefined) return refuse("MissingEntry", noEntry)
   if (stepTarget.isFunctionTarget(entry)) {
     if (kind === "agent") return refuse("WrongEntry", "a function of that name")
     // Sound: what it requires is in the type of the registry, and so of the plan and of every run of it.
@@ -240,22 +226,19 @@ const resolveSchema = Effect.fnUntraced(function* (
     return compiled && { ref: base.defined({ name, json }), schema: JsonSchema.codec(compiled) }
   }
   if (name === undefined) return undefined
-  const refuse = (code: PlanInvalid.Code, expected: string, found: string): undefined =>
-    void lookup.refuse(
-      { code, registry: "schemas", name, expected: `a schema named ${base.quote(name)} ${expected}`, found },
-      place
-    )
+  const refuse = lookup.refusal("schemas", name, place)
+  const named = `a schema named ${base.quote(name)}`
   if (entry === undefined) {
     const lazy = `in a registry of LazyBridge ${base.quote(`type:${name}`)}`
-    return refuse("MissingEntry", `in the schemas of the registry (${lazy})`, "no entry of that name")
+    return refuse("MissingEntry", `${named} in the schemas of the registry (${lazy})`, noEntry)
   }
   const exported = yield* Effect.result(JsonSchema.fromSchema(entry, { what: `Schema ${base.quote(name)}` }))
   if (Result.isFailure(exported)) {
-    return refuse("UnusableEntry", "that has a JSON Schema", `one that has none: ${exported.failure.message}`)
+    return refuse("UnusableEntry", `${named} that has a JSON Schema`, `one that has none: ${exported.failure.message}`)
   }
   if (json !== undefined && !planNames.equalsJson(json, exported.success)) {
-    const fix = "Rename it, or leave it out to use the one of the plan"
-    return refuse("DifferentSchema", "with the JSON Schema of the plan", `one whose JSON Schema is different. ${fix}`)
+    const found = "one whose JSON Schema is different. Rename it, or leave it out to use the one of the plan"
+    return refuse("DifferentSchema", `${named} with the JSON Schema of the plan`, found)
   }
   return { ref: { name, json: exported.success }, schema: stepSchema.jsonCodec(entry) }
 })
@@ -271,7 +254,7 @@ const unusable = (predicate: RegistryPredicate): string | undefined => {
 
 /** The predicate of a name: an entry, or for the condition of LazyBridge's routes the entry of the route. */
 const resolvePredicate = (
-  { refuse, registry }: Lookup,
+  { refusal, registry }: Lookup,
   name: string,
   route: RegistryPredicate | undefined,
   place: EntryPlace
@@ -279,14 +262,13 @@ const resolvePredicate = (
   const named = base.own(registry.predicates ?? {}, name)
   const entry = named ?? route
   const expected = `a predicate named ${base.quote(name)} in the predicates of the registry`
-  const fail = (code: PlanInvalid.Code, found: string): undefined =>
-    void refuse({ code, registry: "predicates", name, expected, found }, place)
-  if (entry === undefined) return fail("MissingEntry", "no entry of that name")
+  const refuse = refusal("predicates", name, place)
+  if (entry === undefined) return refuse("MissingEntry", expected, noEntry)
   if (named !== undefined && route !== undefined) {
-    return fail("AmbiguousEntry", "another one for that route in its routes")
+    return refuse("AmbiguousEntry", expected, "another one for that route in its routes")
   }
   const problem = unusable(entry)
-  if (problem !== undefined) return fail("UnusableEntry", problem)
+  if (problem !== undefined) return refuse("UnusableEntry", expected, problem)
   return typeof entry === "function"
     ? livePlan.livePredicate(name, entry)
     : (input) => Effect.sync(() => condition.test(entry, input, () => false))

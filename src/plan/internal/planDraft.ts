@@ -3,6 +3,7 @@
  */
 
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Limits from "../../payload/Limits.ts"
@@ -59,125 +60,103 @@ type NameRule = "identifier" | "text"
 
 type Problems = ReadonlyArray<PayloadError.Problem>
 
-const schemaProblems = (path: string, ref: PlanDefinition.SchemaRef | undefined): Effect.Effect<Problems> => {
-  if (ref === undefined || (ref.json === undefined && ref.name !== undefined)) return Effect.succeed([])
-  if (ref.json === undefined) {
-    return Effect.succeed([{ path, expected: "a schema with a name, a JSON Schema, or both", found: "neither" }])
-  }
-  return Effect.match(JsonSchema.make(ref.json), {
-    onFailure: (error) => [
-      {
-        path: `${path}/schema${error.path}`,
-        expected: "a JSON Schema that can be enforced",
-        found: `one that cannot: ${error.message}`
-      }
-    ],
-    onSuccess: () => []
-  })
-}
-
 /** The references of a step, each with its place. */
-export const referencesOf = ({ context, task }: DraftStep): ReadonlyArray<readonly [path: string, Reference]> => [
-  ["/task", task],
-  ...planFlow
-    .contextReferences(context)
-    .map(
-      (reference, index) =>
-        [
-          context !== undefined && planFlow.isReferenceList(context) ? `/context/${index}` : "/context",
-          reference
-        ] as const
-    )
-]
-
-const nameProblems = (path: string, step: DraftStep, rule: NameRule): Problems => {
-  const isIdentifier = rule === "identifier"
-  const isGood = isIdentifier ? planNames.isIdentifier(step.name) : planNames.isPlainText(step.name)
-  const expected = `the name of the step: ${isIdentifier ? planNames.identifierRule : planNames.plainTextRule}`
-  const own = isGood ? [] : [{ path: `${path}/name`, expected, found: base.quote(step.name) }]
-  const inReferences = referencesOf(step).flatMap(([slot, reference]) => {
-    if (!("step" in reference) || planNames.isIdentifier(reference.step)) return []
-    const kind = reference._tag.replaceAll(/(?!^)[A-Z]/gu, "_$&").toLowerCase()
-    const expected = `the name of a step in ${kind}: ${planNames.identifierRule}`
-    return [{ path: `${path}${slot}/name`, expected, found: base.quote(reference.step) }]
-  })
-  return [...own, ...inReferences]
+export const referencesOf = ({ context, task }: DraftStep): ReadonlyArray<readonly [path: string, Reference]> => {
+  const isList = context !== undefined && planFlow.isReferenceList(context)
+  const contexts = planFlow.contextReferences(context)
+  return [["/task", task], ...contexts.map((one, index) => [isList ? `/context/${index}` : "/context", one] as const)]
 }
 
-const countProblems = (path: string, what: string, limit: number, found: number): Problems =>
-  found <= limit ? [] : [{ path, expected: `at most ${limit} ${what}`, found: `${found}` }]
+type Report = ReturnType<typeof makeReport>
 
-const conditionProblems = (path: string, { routes = [] }: DraftStep): Problems =>
-  routes.flatMap(({ when }, index) =>
-    condition.analyze(when).problems.map((problem) => ({
-      path: `${path}/routes/${index}/when${base.formatPointer(problem.path)}`,
-      expected: "a condition that can be used",
-      found: `one that cannot: ${problem.reason}`
-    }))
-  )
+/** Problems in the order in which they are found. */
+const makeReport = (before: Problems) => {
+  const problems = [...before]
+  const expect = (isGood: boolean, path: string, expected: string, found: string): void => {
+    if (!isGood) problems.push({ path, expected, found })
+  }
+  return {
+    problems,
+    expect,
+    atMost: (limit: number, what: string, path: string, count: number): void =>
+      expect(count <= limit, path, `at most ${limit} ${what}`, `${count}`)
+  }
+}
 
-const stepProblems = Effect.fnUntraced(function* (step: DraftStep, index: number, rule: NameRule) {
-  const path = `/steps/${index}`
-  const contexts = planFlow.contextReferences(step.context).length
-  return [
-    ...nameProblems(path, step, rule),
-    ...countProblems(`${path}/context`, "contexts of one step", planNames.maxContext, contexts),
-    ...countProblems(`${path}/routes`, "routes of one step", planNames.maxRoutes, step.routes?.length ?? 0),
-    ...conditionProblems(path, step),
-    ...(yield* schemaProblems(`${path}/input`, step.input)),
-    ...(yield* schemaProblems(`${path}/output`, step.output))
-  ]
+/** A name that selects something is none that every object inherits. */
+const checkKey = (path: string, key: string | undefined): Effect.Effect<void, PayloadError.PayloadError> => {
+  if (key === undefined || !untrusted.inheritedNames.has(key)) return Effect.void
+  const reason = PayloadError.Reason.cases.ForbiddenKey.make({ path, key })
+  return Effect.fail(new PayloadError.PayloadError({ what: documentName, reason }))
+}
+
+const checkSchema = Effect.fnUntraced(function* (
+  { expect }: Report,
+  path: string,
+  ref: PlanDefinition.SchemaRef | undefined
+) {
+  if (ref === undefined) return
+  const { json, name } = ref
+  yield* checkKey(`${path}/name`, name)
+  if (json === undefined) {
+    return expect(name !== undefined, path, "a schema with a name, a JSON Schema, or both", "neither")
+  }
+  const made = yield* Effect.result(JsonSchema.make(json))
+  if (Result.isSuccess(made)) return
+  const found = `one that cannot: ${made.failure.message}`
+  expect(false, `${path}/schema${made.failure.path}`, "a JSON Schema that can be enforced", found)
 })
 
-/** Every name in a plan that selects something, with its place. */
-const selectingNames = ({ output, steps }: Draft): ReadonlyArray<readonly [path: string, name: string | undefined]> => [
-  ["/output/name", output?.name],
-  ...steps.flatMap(({ input, name, output, routes = [], target }, index) => {
-    const path = `/steps/${index}`
-    return [
-      [`${path}/name`, name],
-      [`${path}/target/name`, target.name],
-      [`${path}/input/name`, input?.name],
-      [`${path}/output/name`, output?.name],
-      ...routes.flatMap(({ when }, at) =>
-        condition.analyze(when).customs.map((name) => [`${path}/routes/${at}/when`, name] as const)
-      )
-    ] as const
-  })
-]
+const checkCondition = Effect.fnUntraced(function* ({ expect }: Report, path: string, when: condition.When) {
+  const { customs, problems } = condition.analyze(when)
+  for (const name of customs) yield* checkKey(path, name)
+  for (const problem of problems) {
+    const place = `${path}${base.formatPointer(problem.path)}`
+    expect(false, place, "a condition that can be used", `one that cannot: ${problem.reason}`)
+  }
+})
 
-const iterationProblems = ({ maxIterations }: Draft): Problems =>
-  Number.isSafeInteger(maxIterations) && maxIterations >= 0 && maxIterations <= planNames.maxIterations
-    ? []
-    : [
-        {
-          path: "/max_iterations",
-          expected: `a whole number from 0 to ${planNames.maxIterations}`,
-          found: `${maxIterations}`
-        }
-      ]
-
-/** Counts come first: no pattern of a plan that has too many is compiled. */
-const sizeProblems = ({ steps }: Draft): Problems => {
-  const conditions = steps.flatMap(({ routes = [] }) => routes.map(({ when }) => when))
-  const patterns = conditions.reduce((sum, when) => sum + condition.countPatterns(when), 0)
-  return [
-    ...countProblems("/steps", "steps", planNames.maxSteps, steps.length),
-    ...countProblems("/steps", "regular expressions in all conditions together", planNames.maxPatterns, patterns)
-  ]
+const checkNames = ({ expect }: Report, path: string, step: DraftStep, rule: NameRule): void => {
+  const [isName, words] =
+    rule === "identifier"
+      ? [planNames.isIdentifier, planNames.identifierRule]
+      : [planNames.isPlainText, planNames.plainTextRule]
+  expect(isName(step.name), `${path}/name`, `the name of the step: ${words}`, base.quote(step.name))
+  for (const [slot, reference] of referencesOf(step)) {
+    if (!("step" in reference)) continue
+    const kind = reference._tag.replaceAll(/(?!^)[A-Z]/gu, "_$&").toLowerCase()
+    const expected = `the name of a step in ${kind}: ${planNames.identifierRule}`
+    expect(planNames.isIdentifier(reference.step), `${path}${slot}/name`, expected, base.quote(reference.step))
+  }
 }
 
-const allProblems = Effect.fnUntraced(function* (draft: Draft, rule: NameRule) {
-  const problems = [...iterationProblems(draft), ...(yield* schemaProblems("/output", draft.output))]
-  const sizes = sizeProblems(draft)
-  if (sizes.length > 0) return [...problems, ...sizes]
-  for (const [path, key] of selectingNames(draft)) {
-    if (key === undefined || !untrusted.inheritedNames.has(key)) continue
-    const reason = PayloadError.Reason.cases.ForbiddenKey.make({ path, key })
-    return yield* new PayloadError.PayloadError({ what: documentName, reason })
-  }
-  for (const [index, step] of draft.steps.entries()) problems.push(...(yield* stepProblems(step, index, rule)))
-  return problems
+const checkStep = Effect.fnUntraced(function* (report: Report, path: string, step: DraftStep, rule: NameRule) {
+  const { context, input, name, output, routes = [], target } = step
+  yield* checkKey(`${path}/name`, name)
+  yield* checkKey(`${path}/target/name`, target.name)
+  checkNames(report, path, step, rule)
+  const contexts = planFlow.contextReferences(context).length
+  report.atMost(planNames.maxContext, "contexts of one step", `${path}/context`, contexts)
+  report.atMost(planNames.maxRoutes, "routes of one step", `${path}/routes`, routes.length)
+  for (const [index, { when }] of routes.entries()) yield* checkCondition(report, `${path}/routes/${index}/when`, when)
+  yield* checkSchema(report, `${path}/input`, input)
+  yield* checkSchema(report, `${path}/output`, output)
+})
+
+const findProblems = Effect.fnUntraced(function* (draft: Draft, rule: NameRule, before: Problems) {
+  const report = makeReport(before)
+  const { maxIterations: iterations, output, steps } = draft
+  const isCount = Number.isSafeInteger(iterations) && iterations >= 0 && iterations <= planNames.maxIterations
+  report.expect(isCount, "/max_iterations", `a whole number from 0 to ${planNames.maxIterations}`, `${iterations}`)
+  yield* checkSchema(report, "/output", output)
+  const conditions = steps.flatMap(({ routes = [] }) => routes.map(({ when }) => when))
+  const patterns = conditions.reduce((sum, when) => sum + condition.countPatterns(when), 0)
+  report.atMost(planNames.maxSteps, "steps", "/steps", steps.length)
+  report.atMost(planNames.maxPatterns, "regular expressions in all conditions together", "/steps", patterns)
+  // No pattern of a plan that has too many is compiled.
+  if (steps.length > planNames.maxSteps || patterns > planNames.maxPatterns) return report.problems
+  for (const [index, step] of steps.entries()) yield* checkStep(report, `/steps/${index}`, step, rule)
+  return report.problems
 })
 
 /** Checks everything that can be checked in a plan by itself. It reports every problem at once, after the `found` ones. */
@@ -187,7 +166,7 @@ export const checkDraft = Effect.fnUntraced(function* <D extends Draft>(
   found: Problems = []
 ): Effect.fn.Return<D, PayloadError.PayloadError> {
   const { maxIssues } = yield* Limits.Limits
-  const problems = [...found, ...(yield* allProblems(draft, rule))]
+  const problems = yield* findProblems(draft, rule, found)
   if (problems.length === 0) return draft
   const reason = PayloadError.invalid(problems.slice(0, maxIssues), Math.max(0, problems.length - maxIssues))
   return yield* new PayloadError.PayloadError({ what: documentName, reason })
