@@ -495,6 +495,7 @@ const findPending = (
     })
   )
 
+/** Does a write that the head names. */
 const performWrite = Effect.fnUntraced(function* (
   storage: Storage,
   fork: string | undefined,
@@ -510,27 +511,11 @@ const performWrite = Effect.fnUntraced(function* (
     if (before !== undefined && !checkpointRecord.isSameStamp(found?.value, before)) return
     yield* storage.setWrite(write, fork, Option.fromUndefinedOr(found?.version), value)
   })
-  yield* Effect.retry(attempt, { while: (error) => error._tag === "VersionConflict" })
-})
-
-/** Does the writes that the head names. */
-const performWrites = (
-  storage: Storage,
-  fork: string | undefined,
-  state: PlanRun.State,
-  pending: ReadonlyArray<checkpointRecord.Pending>
-): Effect.Effect<void, Reason> =>
-  Effect.forEach(
-    pending,
-    (entry) =>
-      Effect.mapError(performWrite(storage, fork, state, entry), (error): Reason => ({
-        _tag: "WriteFailed",
-        write: entry.write,
-        step: entry.step,
-        problem: journal.renderReason(error)
-      })),
-    { discard: true }
+  yield* Effect.mapError(
+    Effect.retry(attempt, { while: (error) => error._tag === "VersionConflict" }),
+    (error): Reason => ({ _tag: "WriteFailed", write, step, problem: journal.renderReason(error) })
   )
+})
 
 interface RunBegin {
   readonly input: PlanRun.ResolvedInput
@@ -696,7 +681,7 @@ const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
   let { at, state } = claim
   let failure: CheckpointError | undefined
   let hasCommitted = false
-  let isOver = false
+  let isOver = at.head.status === "done"
 
   /** One write at a time, which an interruption waits for. */
   const alone = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
@@ -731,7 +716,7 @@ const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
 
   /** Does the writes that the head names; the next write of the head leaves them out. */
   const settleWrites = Effect.fnUntraced(function* (state: PlanRun.State) {
-    yield* performWrites(storage, fork, state, at.head.pending)
+    for (const pending of at.head.pending) yield* performWrite(storage, fork, state, pending)
     at = { ...at, head: { ...at.head, pending: [] } }
   })
 
@@ -791,6 +776,7 @@ const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
   /** Completes what the last owner left: its writes, then the values of retired generations. */
   const tidy = alone(
     Effect.gen(function* () {
+      if (isOver) return
       if (state !== undefined && at.head.pending.length > 0) yield* settleWrites(state)
       at = yield* storage.runs.sweep(at)
     }).pipe(Effect.catch(fail))
@@ -833,12 +819,15 @@ const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
 }
 
 /** The options of the engine: those of this call over those the run began with. */
-const engineOptions = (options: ResumeOptions, session: Session, begin?: RunBegin): livePlan.ResumeOptions => ({
-  ...options,
-  context: options.context ?? begin?.context,
-  maxIterations: options.maxIterations ?? begin?.maxIterations,
-  journal: session.journal
-})
+const engineOptions = (options: ResumeOptions, session: Session, { begin, state }: Claim): livePlan.ResumeOptions => {
+  const begun = state === undefined ? begin : undefined
+  return {
+    ...options,
+    context: options.context ?? begun?.context,
+    maxIterations: options.maxIterations ?? begun?.maxIterations,
+    journal: session.journal
+  }
+}
 
 const makeService = Effect.fnUntraced(function* (options: Options) {
   const lease = yield* leaseOptions(options)
@@ -852,76 +841,55 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
   const failRun = (key: string) => (error: Reason | PlanError.PlanError) =>
     error._tag === "PlanError" ? error : fail(key)(error)
 
-  const claimStart = Effect.fnUntraced(function* <A, R>(
-    { live }: livePlan.Bound<A, R>,
-    { context, input, key, maxIterations, policy = "start" }: RunOptions
-  ) {
-    const begin = { input: yield* performStep.resolveInput(live.definition.name, input), context, maxIterations }
-    const own = policy === "fork" ? `${key}:${yield* storageKeys.nonce}` : key
-    return yield* Effect.mapError(claim(live, own, { begin, policy }), failRun(own))
-  })
+  const open = (options: ResumeOptions, claiming: Effect.Effect<Claim, PlanError.PlanError | CheckpointError>) =>
+    Effect.map(claiming, (claim) => {
+      const session = openSession(storage, lease, claim)
+      return { ...claim, session, options: engineOptions(options, session, claim) }
+    })
 
-  const claimResume = <A, R>({ live }: livePlan.Bound<A, R>, { key }: ResumeOptions) =>
-    Effect.mapError(claim(live, key), failRun(key))
+  const openStart = <A, R>({ live }: livePlan.Bound<A, R>, options: RunOptions) => {
+    const claiming = Effect.gen(function* () {
+      const { context, key, maxIterations, policy = "start" } = options
+      const input = yield* performStep.resolveInput(live.definition.name, options.input)
+      const own = policy === "fork" ? `${key}:${yield* storageKeys.nonce}` : key
+      const start = { begin: { input, context, maxIterations }, policy }
+      return yield* Effect.mapError(claim(live, own, start), failRun(own))
+    })
+    return open(options, claiming)
+  }
 
-  const perform = <A, R>(
-    plan: livePlan.Bound<A, R>,
-    options: ResumeOptions,
-    claiming: Effect.Effect<Claim, PlanError.PlanError | CheckpointError>
-  ) =>
-    Effect.uninterruptibleMask((restore) =>
-      Effect.gen(function* () {
-        const claimed = yield* claiming
-        const { at, begin, state } = claimed
-        if (at.head.status === "done" && state !== undefined) {
-          return { ...(yield* restore(Plan.resume(plan, state, options))), key: at.key }
-        }
-        const session = openSession(storage, lease, claimed)
+  const openResume = <A, R>({ live }: livePlan.Bound<A, R>, options: ResumeOptions) =>
+    open(options, Effect.mapError(claim(live, options.key), failRun(options.key)))
+
+  const perform = <A, R>(plan: livePlan.Bound<A, R>, opening: ReturnType<typeof open>) =>
+    Effect.acquireUseRelease(
+      opening,
+      ({ begin, options, session, state }) => {
         const engine = Effect.suspend(() =>
-          state === undefined
-            ? Plan.run(plan, begin.input, engineOptions(options, session, begin))
-            : Plan.resume(plan, state, engineOptions(options, session))
+          state === undefined ? Plan.run(plan, begin.input, options) : Plan.resume(plan, state, options)
         )
-        const running = Effect.scoped(
-          Effect.andThen(
-            Effect.forkScoped(session.beat),
-            Effect.raceFirst(Effect.andThen(session.tidy, engine), session.stopped)
-          )
+        const running = Effect.raceFirst(Effect.andThen(session.tidy, engine), session.stopped)
+        return Effect.scoped(Effect.andThen(Effect.forkScoped(session.beat), running)).pipe(
+          Effect.mapBoth({ onFailure: session.explain, onSuccess: (result) => ({ ...result, key: session.key }) })
         )
-        const exit = yield* Effect.exit(Effect.mapError(restore(running), session.explain))
-        yield* session.settle(exit)
-        return { ...(yield* exit), key: session.key }
-      })
+      },
+      ({ session }, exit) => session.settle(exit)
     )
 
-  const stream = <A, R>(
-    plan: livePlan.Bound<A, R>,
-    options: ResumeOptions,
-    claiming: Effect.Effect<Claim, PlanError.PlanError | CheckpointError>
-  ) =>
-    Stream.unwrap(
-      Effect.uninterruptible(
-        Effect.gen(function* () {
-          const claimed = yield* claiming
-          const { at, begin, state } = claimed
-          if (at.head.status === "done" && state !== undefined) return Plan.resumeStream(plan, state, options)
-          const session = openSession(storage, lease, claimed)
-          // A failure of the last write has nowhere to go once the stream has ended
-          yield* Effect.addFinalizer((exit) =>
-            Effect.catch(session.settle(Exit.asVoid(exit)), (error) => Effect.logWarning(error.message))
-          )
-          yield* Effect.forkScoped(Effect.interruptible(session.beat))
-          const engine =
-            state === undefined
-              ? Plan.stream(plan, begin.input, engineOptions(options, session, begin))
-              : Plan.resumeStream(plan, state, engineOptions(options, session))
-          return Stream.unwrap(Effect.as(session.tidy, engine)).pipe(
-            Stream.interruptWhen(session.stopped),
-            Stream.mapError(session.explain)
-          )
-        })
+  const stream = <A, R>(plan: livePlan.Bound<A, R>, opening: ReturnType<typeof open>) =>
+    Effect.gen(function* () {
+      // A failure of the last write has nowhere to go once the stream has ended
+      const { begin, options, session, state } = yield* Effect.acquireRelease(opening, ({ session }, exit) =>
+        Effect.catch(session.settle(Exit.asVoid(exit)), (error) => Effect.logWarning(error.message))
       )
-    )
+      yield* Effect.forkScoped(session.beat)
+      const engine =
+        state === undefined ? Plan.stream(plan, begin.input, options) : Plan.resumeStream(plan, state, options)
+      return Stream.unwrap(Effect.as(session.tidy, engine)).pipe(
+        Stream.interruptWhen(session.stopped),
+        Stream.mapError(session.explain)
+      )
+    }).pipe(Stream.unwrap)
 
   const load = (
     plan: livePlan.BoundPlan,
@@ -954,11 +922,10 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
   })
 
   const service: Service = {
-    run: (plan, options) => perform(plan, options, claimStart(plan, options)).pipe(Effect.withSpan("Checkpoint.run")),
-    resume: (plan, options) =>
-      perform(plan, options, claimResume(plan, options)).pipe(Effect.withSpan("Checkpoint.resume")),
-    stream: (plan, options) => stream(plan, options, claimStart(plan, options)),
-    resumeStream: (plan, options) => stream(plan, options, claimResume(plan, options)),
+    run: Effect.fn("Checkpoint.run")((plan, options) => perform(plan, openStart(plan, options))),
+    resume: Effect.fn("Checkpoint.resume")((plan, options) => perform(plan, openResume(plan, options))),
+    stream: (plan, options) => stream(plan, openStart(plan, options)),
+    resumeStream: (plan, options) => stream(plan, openResume(plan, options)),
     inspect: Effect.fn("Checkpoint.inspect")(function* (key) {
       const found = yield* Effect.mapError(runs.head(key), fail(key))
       const now = yield* DateTime.now
