@@ -17,6 +17,8 @@ const Path = Schema.Array(Schema.Union([Schema.String, Schema.Int.check(Schema.i
 
 const Comparable = Schema.Union([Schema.Finite, Schema.String])
 
+const isComparable = Schema.is(Comparable)
+
 const Leaf = Schema.Union([
   kindStruct("equals", "Equals", { path: Path, value: Schema.Json }, {}),
   kindStruct("empty", "Empty", { path: Path }, {}),
@@ -80,22 +82,27 @@ const innerOf = (when: When): ReadonlyArray<readonly [path: Path, when: When]> =
   }
 }
 
-const isIndex = (token: string | number): boolean =>
-  typeof token === "string" || (Number.isSafeInteger(token) && token >= 0)
-
-const pathProblems = (path: Path): ReadonlyArray<ConditionProblem> => {
-  const wrong = path.findIndex((token) => !isIndex(token))
-  return wrong === -1
-    ? []
-    : [{ path: ["path", wrong], reason: `expected a key or an index from 0 on, found ${path[wrong]}` }]
+/** The parts of one condition that cannot be used; the conditions inside it not counted. */
+const ownProblems = (when: When, patterns: Map<string, Patterns.CompiledPattern>): ReadonlyArray<ConditionProblem> => {
+  const problems: Array<ConditionProblem> = []
+  const path = "path" in when ? when.path : []
+  const wrong = path.findIndex((token) => typeof token === "number" && !(Number.isSafeInteger(token) && token >= 0))
+  if (wrong !== -1) {
+    problems.push({ path: ["path", wrong], reason: `expected a key or an index from 0 on, found ${path[wrong]}` })
+  }
+  if ((when._tag === "GreaterThan" || when._tag === "LessThan") && !isComparable(when.value)) {
+    problems.push({ path: ["value"], reason: `expected a finite number or a string, found ${when.value}` })
+  }
+  if (when._tag === "Matches" && !patterns.has(when.pattern)) {
+    const compiled = Patterns.compilePattern(when.pattern)
+    if (Result.isSuccess(compiled)) patterns.set(when.pattern, compiled.success)
+    else {
+      const reason = `expected a regular expression that runs in linear time, found ${base.quote(when.pattern)}: ${compiled.failure}. Write it without that`
+      problems.push({ path: ["pattern"], reason })
+    }
+  }
+  return problems
 }
-
-const valueProblems = (when: When): ReadonlyArray<ConditionProblem> =>
-  (when._tag === "GreaterThan" || when._tag === "LessThan") &&
-  typeof when.value === "number" &&
-  !Number.isFinite(when.value)
-    ? [{ path: ["value"], reason: `expected a finite number or a string, found ${when.value}` }]
-    : []
 
 const analyzeOnce = (root: When): Analysis => {
   const problems: Array<ConditionProblem> = []
@@ -103,37 +110,19 @@ const analyzeOnce = (root: When): Analysis => {
   const patterns = new Map<string, Patterns.CompiledPattern>()
   let count = 0
 
-  const patternProblems = (pattern: string): ReadonlyArray<ConditionProblem> => {
-    if (patterns.has(pattern)) return []
-    const compiled = Patterns.compilePattern(pattern)
-    if (Result.isFailure(compiled))
-      return [
-        {
-          path: ["pattern"],
-          reason: `expected a regular expression that runs in linear time, found ${base.quote(pattern)}: ${compiled.failure}. Write it without that`
-        }
-      ]
-    patterns.set(pattern, compiled.success)
-    return []
-  }
   const visit = (when: When, at: Path, depth: number): void => {
-    const report = (found: ReadonlyArray<ConditionProblem>) =>
-      problems.push(...found.map(({ path, reason }) => ({ path: [...at, ...path], reason })))
     count += 1
     if (count > maxConditions) {
       const reason = `expected at most ${maxConditions} conditions in one, found more. Use a custom predicate`
-      if (count === maxConditions + 1) report([{ path: [], reason }])
-      return
+      if (count === maxConditions + 1) problems.push({ path: at, reason })
+    } else if (depth > maxNesting) {
+      const reason = `expected at most ${maxNesting} levels of and, or and not, found more. Nest less`
+      problems.push({ path: at, reason })
+    } else {
+      if (when._tag === "Custom") customs.add(when.name)
+      for (const { path, reason } of ownProblems(when, patterns)) problems.push({ path: [...at, ...path], reason })
+      for (const [path, one] of innerOf(when)) visit(one, [...at, ...path], depth + 1)
     }
-    if (depth > maxNesting) {
-      report([{ path: [], reason: `expected at most ${maxNesting} levels of and, or and not, found more. Nest less` }])
-      return
-    }
-    if (when._tag === "Custom") customs.add(when.name)
-    if ("path" in when) report(pathProblems(when.path))
-    if (when._tag === "Matches") report(patternProblems(when.pattern))
-    report(valueProblems(when))
-    for (const [path, one] of innerOf(when)) visit(one, [...at, ...path], depth + 1)
   }
 
   visit(root, [], 0)
@@ -165,12 +154,8 @@ export interface Subject {
 const valueAtPath = (root: Schema.Json, path: Path): Schema.Json => {
   let here: Schema.Json = root
   for (const token of path) {
-    if (typeof here !== "object" || here === null) return null
-    if (base.isArray(here)) {
-      here = typeof token === "number" ? (here[token] ?? null) : null
-    } else {
-      here = typeof token === "string" && Object.hasOwn(here, token) ? (here[token] ?? null) : null
-    }
+    if (typeof token === "number") here = (base.isArray(here) ? here[token] : undefined) ?? null
+    else here = (base.isObject(here) ? base.own(here, token) : undefined) ?? null
   }
   return here
 }
@@ -242,13 +227,11 @@ export const evaluate = <E = never, R = never>(
   subject: Subject,
   custom: (name: string) => Effect.Effect<boolean, E, R>
 ): Effect.Effect<boolean, E, R> =>
-  Effect.suspend(() => {
+  Effect.gen(function* () {
     const run = decide(when, subject)
-    const resume = (step: IteratorResult<string, boolean>): Effect.Effect<boolean, E, R> =>
-      step.done === true
-        ? Effect.succeed(step.value)
-        : Effect.flatMap(custom(step.value), (answer) => resume(run.next(answer)))
-    return resume(run.next())
+    let step = run.next()
+    while (step.done !== true) step = run.next(yield* custom(step.value))
+    return step.value
   })
 
 const maxValue = 40
