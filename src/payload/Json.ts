@@ -15,7 +15,7 @@
  * - A number that does not fit (`1e999`) is refused; one that is merely less
  *   precise than its text is rounded, as `JSON.parse` does.
  * - Lone surrogates are let through, for JSON text can hold them as escapes and
- *   models cut text anywhere. `CanonicalJson` refuses them.
+ *   models cut text anywhere. `Digest.canonicalize` refuses them.
  *
  * @since 0.1.0
  */
@@ -195,11 +195,10 @@ export const stringify = (
         // JSON.stringify recurses: a caller who raised maxDepth may meet the end of the stack.
         Result.try({
           try: () => JSON.stringify(json, undefined, options?.indent),
-          catch: () =>
-            PayloadError.Reason.cases.TooDeep.make({
-              limit: Math.min(limits.maxDepth, Number.MAX_SAFE_INTEGER),
-              path: ""
-            })
+          catch: (): PayloadError.Reason => {
+            const limit = Math.min(limits.maxDepth, Number.MAX_SAFE_INTEGER)
+            return { _tag: "TooDeep", limit, path: "" }
+          }
         })
       ),
       Result.flatMap((text) => Result.map(checkText(text, limits), () => text))
@@ -232,7 +231,7 @@ const checkText = (text: string, limits: Limits.Limits): Result.Result<void, Pay
 
 const checkBytes = (found: number, limits: Limits.Limits): Result.Result<void, PayloadError.Reason> =>
   found > limits.maxBytes
-    ? Result.fail(PayloadError.Reason.cases.TooLarge.make({ what: "bytes", limit: limits.maxBytes, found, path: "" }))
+    ? Result.fail({ _tag: "TooLarge", what: "bytes", limit: limits.maxBytes, found, path: "" })
     : Result.succeed(undefined)
 
 const parseText = (text: string, limits: Limits.Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
@@ -255,13 +254,9 @@ const parseBytes = (bytes: Uint8Array, limits: Limits.Limits): Result.Result<Sch
     Result.flatMap(() =>
       Result.try({
         try: () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes),
-        catch: () => {
+        catch: (): PayloadError.Reason => {
           const offset = jsonReader.findInvalidByte(bytes)
-          return PayloadError.Reason.cases.NotJson.make({
-            offset,
-            expected: "UTF-8",
-            found: "a byte that it does not have"
-          })
+          return { _tag: "NotJson", offset, expected: "UTF-8", found: "a byte that it does not have" }
         }
       })
     ),

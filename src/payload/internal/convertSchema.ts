@@ -252,26 +252,10 @@ const maxStrictDepth = 300
 
 /** Keywords the strict form has no place for. */
 const unsupportedKeywords: ReadonlyArray<string> = [
-  "allOf",
-  "oneOf",
-  "not",
-  "if",
-  "then",
-  "else",
-  "patternProperties",
-  "propertyNames",
-  "minProperties",
-  "maxProperties",
-  "dependentRequired",
-  "dependentSchemas",
-  "dependencies",
-  "prefixItems",
-  "additionalItems",
-  "contains",
-  "minContains",
-  "maxContains",
-  "uniqueItems"
-]
+  "allOf oneOf not if then else",
+  "patternProperties propertyNames minProperties maxProperties dependentRequired dependentSchemas dependencies",
+  "prefixItems additionalItems contains minContains maxContains uniqueItems"
+].flatMap((names) => names.split(" "))
 
 const typesOf = (schema: JsonObject): ReadonlyArray<Schema.Json> => {
   const type = base.own(schema, "type")

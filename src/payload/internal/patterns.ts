@@ -66,23 +66,16 @@ const translateEscape = (source: string, at: number, inClass: boolean): Escape =
   const letter = source[at + 1]
   if (letter === undefined) return { problem: "it ends with a backslash" }
   const rest = source.slice(at, at + 64)
-  const unit = /^\\u([0-9a-fA-F]{4})/.exec(rest)
-  if (unit?.[1] !== undefined) {
-    const high = Number.parseInt(unit[1], 16)
-    const low = /^\\u[0-9a-fA-F]{4}\\u([dD][c-fC-F][0-9a-fA-F]{2})/.exec(rest)?.[1]
-    if (high >= 0xd800 && high <= 0xdbff && low !== undefined) {
-      return {
-        text: escapeCodePoint((high - 0xd800) * 0x400 + (Number.parseInt(low, 16) - 0xdc00) + 0x10000),
-        length: 12
-      }
-    }
-    return { text: escapeCodePoint(high), length: 6 }
+  const pair = /^\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})/.exec(rest)
+  if (pair?.[1] !== undefined && pair[2] !== undefined) {
+    const high = Number.parseInt(pair[1], 16) - 0xd800
+    return { text: escapeCodePoint(high * 0x400 + Number.parseInt(pair[2], 16) - 0xdc00 + 0x10000), length: 12 }
   }
-  const braced = /^\\u\{([0-9a-fA-F]{1,6})\}/.exec(rest)
-  if (braced?.[1] !== undefined)
-    return { text: escapeCodePoint(Number.parseInt(braced[1], 16)), length: braced[0].length }
-  const hex = /^\\x([0-9a-fA-F]{2})/.exec(rest)
-  if (hex?.[1] !== undefined) return { text: escapeCodePoint(Number.parseInt(hex[1], 16)), length: 4 }
+  const hex = /^\\(?:u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|x([0-9a-fA-F]{2}))/.exec(rest)
+  const digits = hex?.[1] ?? hex?.[2] ?? hex?.[3]
+  if (hex !== null && digits !== undefined) {
+    return { text: escapeCodePoint(Number.parseInt(digits, 16)), length: hex[0].length }
+  }
   const control = /^\\c([A-Za-z])/.exec(rest)
   if (control?.[1] !== undefined) return { text: escapeCodePoint(control[1].charCodeAt(0) % 32), length: 3 }
   const property = /^\\([pP])\{([A-Za-z0-9_=]+)\}/.exec(rest)
@@ -179,14 +172,9 @@ export const compilePattern = (source: string): Result.Result<CompiledPattern, s
 
 type FormatCheck = (text: string) => boolean
 
+/** The calendar repeats itself after 400 years. */
 const daysInMonth = (year: number, month: number): number =>
-  month === 2
-    ? year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
-      ? 29
-      : 28
-    : [4, 6, 9, 11].includes(month)
-      ? 30
-      : 31
+  new Date(Date.UTC(2000 + (year % 400), month, 0)).getUTCDate()
 
 const isDate: FormatCheck = (text) => {
   const parts = /^(\d{4})-(\d{2})-(\d{2})$/.exec(text)

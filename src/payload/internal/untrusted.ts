@@ -22,14 +22,9 @@ export const checkCount = (
 ): Effect.Effect<void, PayloadError.PayloadError> =>
   Effect.flatMap(Limits.resolve(options.limits), (limits) => {
     const limit = measure === "tools" ? limits.maxTools : limits.maxMessages
-    return found <= limit
-      ? Effect.void
-      : Effect.fail(
-          new PayloadError.PayloadError({
-            what: options.what,
-            reason: PayloadError.Reason.cases.TooLarge.make({ what: measure, limit, found, path: options.path })
-          })
-        )
+    if (found <= limit) return Effect.void
+    const reason = { _tag: "TooLarge", what: measure, limit, found, path: options.path } as const
+    return Effect.fail(new PayloadError.PayloadError({ what: options.what, reason }))
   })
 
 /** The names that every JavaScript object inherits, such as `constructor`. */
@@ -50,7 +45,7 @@ export const checkName = (
     ? Result.fail(
         new PayloadError.PayloadError({
           what: options.what,
-          reason: PayloadError.Reason.cases.ForbiddenKey.make({ path: options.path, key: name })
+          reason: { _tag: "ForbiddenKey", path: options.path, key: name }
         })
       )
     : Result.succeed(name)
