@@ -15,9 +15,10 @@ import * as base from "./internal/base.ts"
 
 const loneSurrogate = /\p{Surrogate}/u
 
-interface Part {
-  readonly value: Schema.Json
-  readonly at: base.Location | undefined
+interface Frame {
+  readonly keys: ReadonlyArray<string> | undefined
+  readonly values: ReadonlyArray<Schema.Json>
+  next: number
 }
 
 /**
@@ -55,43 +56,51 @@ export const canonicalize = (json: Schema.Json): Result.Result<string, PayloadEr
     (reason) => new PayloadError.PayloadError({ what: "canonical JSON", reason })
   )
 
-/** Works on a list of what is still to be written, because values may be deeper than the stack. */
 const writeCanonical = (json: Schema.Json): Result.Result<string, PayloadError.Reason> => {
+  const stack: Array<Frame> = []
   let text = ""
-  const open: Array<string | Part> = [{ value: json, at: undefined }]
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (typeof next === "string") {
-      text += next
-      continue
+  const path = () => base.formatPointer(stack.map((frame) => frame.keys?.[frame.next - 1] ?? frame.next - 1))
+
+  let value: Schema.Json | undefined = json
+  for (;;) {
+    if (typeof value === "object" && value !== null) {
+      const frame = openFrame(value)
+      text += frame.keys === undefined ? "[" : "{"
+      stack.push(frame)
+    } else if (value !== undefined) {
+      if (typeof value === "string" && loneSurrogate.test(value)) return Result.fail(loneSurrogateAt(path()))
+      // JSON.stringify writes numbers and strings just as RFC 8785 asks (3.2.2.2, 3.2.2.3).
+      text += JSON.stringify(value)
     }
-    if (isBroken(next.value) || isBroken(next.at?.key)) {
-      const problem = { path: base.toPointer(next.at), expected: "well-formed Unicode", found: "a lone surrogate" }
-      return Result.fail(PayloadError.invalid([problem]))
+
+    let frame = stack.at(-1)
+    while (frame !== undefined && frame.next >= frame.values.length) {
+      text += frame.keys === undefined ? "]" : "}"
+      stack.pop()
+      frame = stack.at(-1)
     }
-    for (const part of partsOf(next).reverse()) open.push(part)
+    if (frame === undefined) return Result.succeed(text)
+
+    if (frame.next > 0) text += ","
+    value = frame.values[frame.next]
+    const key = frame.keys?.[frame.next]
+    frame.next += 1
+    if (key !== undefined) {
+      if (loneSurrogate.test(key)) return Result.fail(loneSurrogateAt(path()))
+      text += `${JSON.stringify(key)}:`
+    }
   }
-  return Result.succeed(text)
 }
 
-const isBroken = (text: unknown): boolean => typeof text === "string" && loneSurrogate.test(text)
-
-/** The members of a value, with the text around them. */
-const partsOf = ({ at, value }: Part): Array<string | Part> => {
-  const comma = (index: number) => (index === 0 ? "" : ",")
-  if (base.isArray(value)) {
-    const items = value.flatMap((item, i) => [comma(i), { value: item, at: base.childLocation(at, i) }])
-    return ["[", ...items, "]"]
-  }
-  // JSON.stringify writes numbers and strings just as RFC 8785 asks (3.2.2.2, 3.2.2.3).
-  if (!base.isObject(value)) return [JSON.stringify(value)]
+const openFrame = (value: Schema.JsonArray | Schema.JsonObject): Frame => {
+  if (base.isArray(value)) return { keys: undefined, values: value, next: 0 }
   // Without an argument, sort compares UTF-16 code units.
   const keys = Object.keys(value).sort()
-  const members = keys.flatMap((key, i) => [
-    `${comma(i)}${JSON.stringify(key)}:`,
-    { value: value[key] ?? null, at: base.childLocation(at, key) }
-  ])
-  return ["{", ...members, "}"]
+  return { keys, values: keys.map((key) => value[key] ?? null), next: 0 }
 }
+
+const loneSurrogateAt = (path: string) =>
+  PayloadError.invalid([{ path, expected: "well-formed Unicode", found: "a lone surrogate" }])
 
 /**
  * The SHA-256 digest of a JSON value's canonical form (RFC 8785, UTF-8), as

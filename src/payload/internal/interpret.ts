@@ -240,15 +240,11 @@ const itemCount = (value: Schema.Json) => (base.isArray(value) ? value.length : 
 
 const propertyCount = (value: Schema.Json) => (base.isObject(value) ? Object.keys(value).length : undefined)
 
-const maxShownMembers = 20
-
 const enumReader: Reader = (value, keyword) => {
   const members = keyword.name === "const" ? [value] : value
   if (!base.isArray(members)) return keyword.invalid("an array", value)
   const prints = new Set(members.map(jsonValues.fingerprint))
-  const shown = members.slice(0, maxShownMembers).map((member) => jsonValues.formatValue(member))
-  const rest = members.length - shown.length
-  const list = `${shown.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`
+  const list = base.truncateText(members.map((member) => jsonValues.formatValue(member)).join(", "), 1000)
   const expected = members.length === 1 ? list : `one of ${list}`
   return (found, at, run) =>
     (spend(run, jsonValues.countValues(found)) && prints.has(jsonValues.fingerprint(found))) ||
@@ -497,8 +493,6 @@ const dependentsReader: Reader = (value, keyword) => {
 
 // Combinations
 
-const maxShownBranches = 3
-
 /**
  * The problems of the alternative a value was meant for: the only one that fails for more than the kind of the
  * value, or than a constant in it.
@@ -532,15 +526,11 @@ const reportNoMatch = (
     for (const problem of intended) addProblem(run, problem)
     return false
   }
-  const reasons = new Set(
-    all.flatMap(([first]) => {
-      if (first === undefined) return []
-      return first.path === here ? first.expected : `${first.expected} at ${first.path.slice(here.length)}`
-    })
+  const reasons = all.map(
+    ([first]) => first && `${first.expected}${first.path === here ? "" : ` at ${first.path.slice(here.length)}`}`
   )
-  const shown = Array.from(reasons).slice(0, maxShownBranches).join(", or ")
-  const expected = `one of ${branches.length} alternatives (${shown}${reasons.size > maxShownBranches ? ", ..." : ""})`
-  return report(run, at, name, expected, jsonValues.kindOf(value))
+  const shown = base.truncateText(Array.from(new Set(reasons)).join(", or "), 300)
+  return report(run, at, name, `one of ${branches.length} alternatives (${shown})`, jsonValues.kindOf(value))
 }
 
 const combinationReader =
@@ -552,14 +542,44 @@ const combinationReader =
     return check(nodes)
   }
 
+const allOfReader = combinationReader(
+  "allOf",
+  (nodes) => (value, at, run) => every(nodes, run, (node) => evaluate(node, value, at, run))
+)
+
+const anyOfReader = combinationReader(
+  "anyOf",
+  (nodes) => (value, at, run) =>
+    nodes.some((node) => accepts(node, value, run)) || reportNoMatch(nodes, "anyOf", value, at, run)
+)
+
+const oneOfReader = combinationReader("oneOf", (nodes) => (value, at, run) => {
+  const fitting = nodes.filter((node) => accepts(node, value, run)).length
+  if (fitting === 0) return reportNoMatch(nodes, "oneOf", value, at, run)
+  const expected = `exactly one of ${nodes.length} alternatives`
+  return fitting === 1 || report(run, at, "oneOf", expected, `a value that fits ${fitting}`)
+})
+
+/** `not`, `if`, `then` and `else`; the last two are checked by `if`. */
 const partReader =
-  (name: keyof Node["parts"], check: (node: Node, all: Node["parts"]) => Check | undefined): Reader =>
+  (name: keyof Node["parts"], check?: (node: Node, all: Node["parts"]) => Check): Reader =>
   (value, keyword) => {
     const node = readSchema(value, keyword)
     if (node === undefined) return undefined
     keyword.node.parts[name] = node
-    return check(node, keyword.node.parts)
+    return check?.(node, keyword.node.parts)
   }
+
+const notReader = partReader(
+  "not",
+  (node) => (value, at, run) =>
+    !accepts(node, value, run) || report(run, at, "not", `a value that "not" admits`, jsonValues.kindOf(value))
+)
+
+const ifReader = partReader("if", (condition, parts) => (value, at, run) => {
+  const branch = accepts(condition, value, run) ? parts.then : parts.else
+  return branch === undefined || evaluate(branch, value, at, run)
+})
 
 const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ["enum", enumReader],
@@ -592,47 +612,13 @@ const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ["dependentRequired", dependentsReader],
   ["dependentSchemas", dependentsReader],
   ["dependencies", dependentsReader],
-  [
-    "allOf",
-    combinationReader(
-      "allOf",
-      (nodes) => (value, at, run) => every(nodes, run, (node) => evaluate(node, value, at, run))
-    )
-  ],
-  [
-    "anyOf",
-    combinationReader(
-      "anyOf",
-      (nodes) => (value, at, run) =>
-        nodes.some((node) => accepts(node, value, run)) || reportNoMatch(nodes, "anyOf", value, at, run)
-    )
-  ],
-  [
-    "oneOf",
-    combinationReader("oneOf", (nodes) => (value, at, run) => {
-      const fitting = nodes.filter((node) => accepts(node, value, run)).length
-      if (fitting === 0) return reportNoMatch(nodes, "oneOf", value, at, run)
-      const expected = `exactly one of ${nodes.length} alternatives`
-      return fitting === 1 || report(run, at, "oneOf", expected, `a value that fits ${fitting}`)
-    })
-  ],
-  [
-    "not",
-    partReader(
-      "not",
-      (node) => (value, at, run) =>
-        !accepts(node, value, run) || report(run, at, "not", `a value that "not" admits`, jsonValues.kindOf(value))
-    )
-  ],
-  [
-    "if",
-    partReader("if", (condition, parts) => (value, at, run) => {
-      const branch = accepts(condition, value, run) ? parts.then : parts.else
-      return branch === undefined || evaluate(branch, value, at, run)
-    })
-  ],
-  ["then", partReader("then", () => undefined)],
-  ["else", partReader("else", () => undefined)]
+  ["allOf", allOfReader],
+  ["anyOf", anyOfReader],
+  ["oneOf", oneOfReader],
+  ["not", notReader],
+  ["if", ifReader],
+  ["then", partReader("then")],
+  ["else", partReader("else")]
 ])
 
 /** Keywords that have no influence on which values are accepted. */
