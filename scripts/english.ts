@@ -1,7 +1,7 @@
 /**
  * Lists the words that our texts avoid (`scripts/lint/english.ts`), with file and line: in comments and messages of
- * `src`, in comments of `examples`, `scripts`, `bench` and `test`, in the names of tests and in the pages. `npm run lint:english payload` looks at the
- * paths that hold `payload` only.
+ * `src`, in comments of `examples`, `scripts`, `bench` and `test`, in the names of tests and in the pages.
+ * `npm run lint:english payload` reads only the paths that contain `payload`.
  */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
