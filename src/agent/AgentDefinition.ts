@@ -229,7 +229,7 @@ export const encodeJson: VersionedCodec.VersionedCodec<agentData.AgentDefinition
  * })))
  *
  * assert.ok(error.reason._tag === "Invalid")
- * assert.deepStrictEqual(error.reason.issues.map((issue) => issue.path), ["/max_steps", "/model"])
+ * assert.deepStrictEqual(error.reason.issues.map((issue) => issue.path), ["/model", "/max_steps"])
  * ```
  *
  * @category decoding
