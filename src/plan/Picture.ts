@@ -49,12 +49,13 @@ import * as Schema from "effect/Schema"
 import * as PayloadError from "../payload/PayloadError.ts"
 import * as base from "../payload/internal/base.ts"
 import * as PlanDefinition from "./PlanDefinition.ts"
-import * as PlanRun from "./PlanRun.ts"
+import type * as PlanRun from "./PlanRun.ts"
 import type { Reference } from "./Reference.ts"
 import * as diagram from "./internal/diagram.ts"
 import * as livePlan from "./internal/livePlan.ts"
 import * as planFlow from "./internal/planFlow.ts"
 import * as planNames from "./internal/planNames.ts"
+import * as planTransition from "./internal/planTransition.ts"
 
 /**
  * A plan that can be drawn and compared: a definition, or anything that has one, such as
@@ -675,8 +676,8 @@ const overlay = (run: PlanRun.State | undefined, running: RunningMark): ((step: 
 
 /** The run of the plan that runs in a step, if one does. */
 const childState = (run: PlanRun.State | undefined, step: string): PlanRun.State | undefined => {
-  const member = run === undefined ? undefined : PlanRun.member(run, step)
-  const child = member === undefined ? undefined : PlanRun.childOf(member)
+  const member = run === undefined ? undefined : planTransition.memberOf(run, step)
+  const child = member === undefined ? undefined : planTransition.childOf(member)
   return child?._tag === "Plan" ? child.state : undefined
 }
 

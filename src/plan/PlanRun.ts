@@ -63,21 +63,12 @@ export type ResolvedInput = typeof ResolvedInput.Type
 /**
  * A step that waits until the run is resumed. `path` are the steps of the outer plans, the
  * outermost first.
- *
- * @category models
- * @since 0.1.0
  */
-export const PauseRequest = Schema.Struct({
+const PauseRequest = Schema.Struct({
   step: Schema.String,
   path: Schema.Array(Schema.String),
   reason: Schema.String
 })
-
-/**
- * @category models
- * @since 0.1.0
- */
-export type PauseRequest = typeof PauseRequest.Type
 
 /**
  * Why a step failed, as data: `type` is the tag or name of the error, `message` its
@@ -296,6 +287,12 @@ interface StateFields extends Omit<typeof StateBody.Type, "history" | "writes"> 
  * @since 0.1.0
  */
 export class State extends Data.Class<StateFields> implements Inspectable.Inspectable {
+  /** The fields are copied once, and `changes` over them: every event makes a state. */
+  constructor(fields: StateFields, changes: Partial<StateFields> = {}) {
+    super(fields)
+    Object.assign(this, changes)
+  }
+
   /**
    * @since 0.1.0
    */
@@ -611,34 +608,13 @@ export const writes = (self: State): ReadonlyMap<string, Schema.Json> =>
       .flatMap(([key, index]) => Option.toArray(recordAt(self, index)).map(({ output }) => [key, output]))
   )
 
-const membersOf = (self: State): ReadonlyArray<Member> => self.turn?.members ?? []
-
-/**
- * The steps of the current turn that have not finished, in declared order.
- *
- * @category getters
- * @since 0.1.0
- */
-export const openSteps = (self: State): ReadonlyArray<Member> =>
-  membersOf(self).filter(({ status }) => status._tag !== "Finished")
-
-/**
- * The step of that name in the current turn.
- *
- * @category getters
- * @since 0.1.0
- */
-export const member = (self: State, step: string): Member | undefined =>
-  membersOf(self).find((member) => member.step === step)
-
-/**
- * The run inside a step of the current turn, if there is one.
- *
- * @category getters
- * @since 0.1.0
- */
-export const childOf = ({ status }: Member): Child | undefined =>
-  status._tag === "Finished" || status._tag === "Concluded" ? undefined : status.child
+/** The steps of the current turn, each with the run inside it. */
+const membersOf = (self: State) =>
+  (self.turn?.members ?? []).map(({ status, step }) => ({
+    status,
+    step,
+    child: "child" in status ? status.child : undefined
+  }))
 
 /**
  * The steps that wait for a resume, those of nested plans included.
@@ -646,14 +622,12 @@ export const childOf = ({ status }: Member): Child | undefined =>
  * @category getters
  * @since 0.1.0
  */
-export const pauses = (self: State): ReadonlyArray<PauseRequest> => pausesBelow(self, [])
+export const pauses = (self: State): ReadonlyArray<typeof PauseRequest.Type> => pausesBelow(self, [])
 
-const pausesBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<PauseRequest> =>
-  membersOf(self).flatMap((member) => {
-    const { status, step } = member
+const pausesBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<typeof PauseRequest.Type> =>
+  membersOf(self).flatMap(({ child, status, step }) => {
     const waits = status._tag === "Paused" && status.reason !== undefined && status.decision === undefined
     const own = waits ? [{ step, path, reason: status.reason }] : []
-    const child = childOf(member)
     return child?._tag === "Plan" ? [...own, ...pausesBelow(child.state, [...path, step])] : own
   })
 
@@ -673,11 +647,9 @@ export const approvalRequests = (self: State): ReadonlyArray<Run.ApprovalRequest
   runParts.disambiguate(requestsBelow(self, []))
 
 const requestsBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<Run.ApprovalRequest> =>
-  membersOf(self).flatMap((member) => {
-    const { status, step } = member
+  membersOf(self).flatMap(({ child, status, step }) => {
     const waits = status._tag === "Paused" && status.request !== undefined && status.decision === undefined
     const own = waits ? [{ callId: step, ...status.request, ...(path.length === 0 ? undefined : { path }) }] : []
-    const child = childOf(member)
     if (child === undefined) return own
     const inside = [...path, step]
     const inner =
@@ -727,7 +699,7 @@ export type Result<A> =
   | (ResultBase & { readonly outcome: "Concluded"; readonly answer: string })
   | (ResultBase & {
       readonly outcome: "Paused"
-      readonly pauses: ReadonlyArray<PauseRequest>
+      readonly pauses: ReadonlyArray<typeof PauseRequest.Type>
       readonly requests: ReadonlyArray<Run.ApprovalRequest>
     })
   | (ResultBase & { readonly outcome: "Interrupted"; readonly reason: string | undefined })

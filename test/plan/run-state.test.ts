@@ -43,7 +43,9 @@ describe("PLAN-8 what waits inside of a plan", () => {
       requests: PlanRun.approvalRequests(state)
     })
     assert.deepStrictEqual(
-      PlanRun.openSteps(state).map(({ status, step }) => [step, status._tag]),
+      state.turn?.members
+        .filter(({ status }) => status._tag !== "Finished")
+        .map(({ status, step }) => [step, status._tag]),
       [
         ["tool", "Paused"],
         ["agent", "Paused"],
@@ -78,7 +80,7 @@ describe("PLAN-8 what waits inside of a plan", () => {
         { _tag: "StepStarted", at, step: "tool" }
       ])
     )
-    assert.deepInclude(PlanRun.member(again, "tool")?.status, {
+    assert.deepInclude(planTransition.memberOf(again, "tool")?.status, {
       _tag: "Running",
       decision: { approved: false, reason: "too much" }
     })
@@ -86,7 +88,7 @@ describe("PLAN-8 what waits inside of a plan", () => {
       _tag: "RunSteps",
       steps: ["tool", "agent", "ask", "nested"]
     })
-    const nested = PlanRun.member(again, "nested")?.status
+    const nested = planTransition.memberOf(again, "nested")?.status
     assert(nested?._tag === "Waiting" && nested.child?._tag === "Plan")
     assert.strictEqual(nested.child.state.outcome?._tag, "Paused")
   })
@@ -129,8 +131,8 @@ describe("PLAN-8 what waits inside of a plan", () => {
         { _tag: "PlanResumed", at }
       ])
     )
-    assert.deepStrictEqual(PlanRun.member(ended, "tool")?.status, { _tag: "Waiting" })
-    assert.deepStrictEqual(PlanRun.member(ended, "nested")?.status, { _tag: "Concluded", answer: "no money" })
+    assert.deepStrictEqual(planTransition.memberOf(ended, "tool")?.status, { _tag: "Waiting" })
+    assert.deepStrictEqual(planTransition.memberOf(ended, "nested")?.status, { _tag: "Concluded", answer: "no money" })
   })
 })
 

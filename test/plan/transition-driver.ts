@@ -136,7 +136,7 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
   })
 
   const finish = (run: Run, name: string, attempts = 1) => {
-    const usage = PlanRun.member(run.state(), name)?.usage ?? {}
+    const usage = planTransition.memberOf(run.state(), name)?.usage ?? {}
     const output = draw(9) === 8 ? null : { step: name, password: "of a step", n: draw(1000) }
     const told = Object.keys(usage).length === 0 ? { outputTokens: 1 } : usage
     run.put({ _tag: "StepFinished", at: at(), record: record(name, output, told, attempts) })
@@ -145,7 +145,7 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
   const failure = (type: string) => ({ type, message: "no luck", retryable: true })
 
   const runStep = (run: Run, name: string): void => {
-    const member = PlanRun.member(run.state(), name)
+    const member = planTransition.memberOf(run.state(), name)
     const definition = run.rules.definition.steps.find((step) => step.name === name)
     if (member?.status._tag !== "Running" || definition === undefined) throw new Error(`${name} does not run`)
     const { attempt, decision } = member.status
@@ -179,7 +179,7 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
     const rules = outer.rules.nested(name)
     if (rules === undefined) throw new Error(`${name} is no plan`)
     const child = () => {
-      const status = PlanRun.member(outer.state(), name)?.status
+      const status = planTransition.memberOf(outer.state(), name)?.status
       return status !== undefined && "child" in status && status.child?._tag === "Plan" ? status.child.state : undefined
     }
     const put = (event: PlanRun.Event) => outer.put({ _tag: "NestedChanged", at: at(), step: name, event })
@@ -214,7 +214,7 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
     const ended = childDriver.drive({
       name,
       state: () => {
-        const status = PlanRun.member(outer.state(), name)?.status
+        const status = planTransition.memberOf(outer.state(), name)?.status
         return status !== undefined && "child" in status && status.child?._tag === "Agent"
           ? status.child.state
           : undefined
@@ -241,7 +241,7 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
             if (stopped()) break
             run.put({ _tag: "StepStarted", at: at(), step: name })
           }
-          const running = PlanRun.openSteps(run.state()).filter(({ status }) => status._tag === "Running")
+          const running = (run.state().turn?.members ?? []).filter(({ status }) => status._tag === "Running")
           for (const { step } of draw(2) === 1 ? running.toReversed() : running) {
             if (!stopped()) runStep(run, step)
           }

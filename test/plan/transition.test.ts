@@ -489,12 +489,16 @@ describe("PLAN-5 events that do not fit are refused with the reason", () => {
       stops,
       agent({ _tag: "RunFinished", at, outcome: { _tag: "Interrupted" } })
     ])
-    const status = PlanRun.member(after(rules, [agentStarts], ended), "a")?.status
+    const status = planTransition.memberOf(after(rules, [agentStarts], ended), "a")?.status
     assert(status?._tag === "Running" && status.child?._tag === "Agent")
     assert.strictEqual(status.child.state.outcome, undefined)
     const { failure } = failed("a")
     const retried = after(rules, [go("a"), agentStarts, { _tag: "StepRetried", at, step: "a", attempt: 2, failure }])
-    assert.deepStrictEqual(PlanRun.member(retried, "a")?.status, { _tag: "Running", attempt: 2, startedAt: at })
+    assert.deepStrictEqual(planTransition.memberOf(retried, "a")?.status, {
+      _tag: "Running",
+      attempt: 2,
+      startedAt: at
+    })
   })
 
   it("PLAN-8 what waits inside of a step changes by decisions alone until the step runs again", () => {

@@ -263,7 +263,7 @@ const viewsOfEvent = (
     case "PlanResumed":
       return [{ _tag: "PlanStarted", path: noPath, resumed: event._tag === "PlanResumed", state: after }]
     case "StepStarted": {
-      const status = PlanRun.member(after, event.step)?.status
+      const status = planTransition.memberOf(after, event.step)?.status
       const attempt = status?._tag === "Running" ? status.attempt : 1
       return [{ _tag: "StepStarted", path: noPath, step: event.step, attempt }]
     }
@@ -414,9 +414,9 @@ const learnStep = (
 /** Learns the plans inside a state that is resumed. */
 const learnNested = (rules: performStep.LearningRules, state: PlanRun.State): Effect.Effect<void> =>
   Effect.forEach(
-    PlanRun.openSteps(state),
+    state.turn?.members ?? [],
     (member) => {
-      const child = PlanRun.childOf(member)
+      const child = planTransition.childOf(member)
       if (child?._tag !== "Plan") return Effect.void
       return Effect.flatMap(learnStep(rules, member.step), (inner) =>
         inner === undefined ? Effect.void : learnNested(inner, child.state)

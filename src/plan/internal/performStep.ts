@@ -36,7 +36,7 @@ import type { ToolArguments } from "./planCheck.ts"
 import * as planFailure from "./planFailure.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
-import type { EventOf, Rules } from "./planTransition.ts"
+import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
 /**
@@ -82,7 +82,7 @@ export interface Failure {
 }
 
 /** Rules that learn which steps are plans when their agents are found. */
-export interface LearningRules extends Rules {
+export interface LearningRules extends planTransition.Rules {
   readonly bound: livePlan.BoundPlan
   readonly nested: (step: string) => LearningRules | undefined
   /** The agent of a step; if it is a plan, its rules are known from now on. */
@@ -145,8 +145,8 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
         onFailure: (cause) => settled(step, Effect.failCause(cause)),
         onSuccess: (agent) => {
           const rules = run.rules.found(step, agent)
-          const member = PlanRun.member(run.recorder.state(), step)
-          const child = member && PlanRun.childOf(member)
+          const member = planTransition.memberOf(run.recorder.state(), step)
+          const child = member && planTransition.childOf(member)
           return rules === undefined
             ? runAgent(run, agent, child?._tag === "Agent" ? child.state : undefined, delivery)
             : runPlan(run, rules, child?._tag === "Plan" ? child.state : undefined, delivery)
@@ -225,7 +225,7 @@ const tryWithRetries = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.R
   for (;;) {
     const tried = yield* tryOnce(doing)
     if (tried._tag !== "Failed" || !tried.again || retry === undefined) return tried
-    const status = PlanRun.member(run.recorder.state(), step)?.status
+    const status = planTransition.memberOf(run.recorder.state(), step)?.status
     // An attempt that was cut off in another process counts as well
     const count = status?._tag === "Running" ? status.attempt : 1
     const pause = retryDelayMillis(retry, count)
@@ -242,10 +242,10 @@ const stepFinished = Effect.fnUntraced(function* (
   { live, run }: StepRun,
   delivery: Delivery,
   output: Schema.Json
-): Effect.fn.Return<EventOf<"StepFinished">> {
+): Effect.fn.Return<planTransition.EventOf<"StepFinished">> {
   const at = yield* DateTime.now
   const step = live.definition.name
-  const member = PlanRun.member(run.recorder.state(), step)
+  const member = planTransition.memberOf(run.recorder.state(), step)
   const status = member?.status
   const record = {
     step,
@@ -320,7 +320,7 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
         return yield* Effect.die(new Error(`no step ${quote(step)} in the plan that is bound`))
       }
       const { recorder } = run
-      const status = PlanRun.member(recorder.state(), step)?.status
+      const status = planTransition.memberOf(recorder.state(), step)?.status
       const decision =
         status?._tag === "Waiting" || status?._tag === "Running" || status?._tag === "Paused"
           ? status.decision
@@ -746,7 +746,11 @@ class FailedAttempt extends Data.TaggedClass("Failed")<{
 type Attempt =
   | SucceededAttempt
   | FailedAttempt
-  | { readonly _tag: "Paused"; readonly reason?: string; readonly request?: EventOf<"StepPaused">["request"] }
+  | {
+      readonly _tag: "Paused"
+      readonly reason?: string
+      readonly request?: planTransition.EventOf<"StepPaused">["request"]
+    }
   | { readonly _tag: "Concluded"; readonly answer: string }
   /** The run inside the step stopped on request. */
   | { readonly _tag: "Stopped" }
@@ -827,7 +831,7 @@ const chooseTarget = Effect.fnUntraced(function* (
 export const chooseRoute = Effect.fnUntraced(function* (
   run: ActiveRun,
   definition: PlanDefinition.StepDefinition
-): Effect.fn.Return<EventOf<"RouteTaken">, RouteFailure> {
+): Effect.fn.Return<planTransition.EventOf<"RouteTaken">, RouteFailure> {
   const to = yield* chooseTarget(run, definition)
   const at = yield* DateTime.now
   return { _tag: "RouteTaken", at, step: definition.name, ...defined({ to }) }

@@ -100,9 +100,16 @@ export const fold = (
   return state === undefined ? notStarted("no event") : Result.succeed(state)
 }
 
-type Child = NonNullable<ReturnType<typeof PlanRun.childOf>>
-
 type Status = PlanRun.Member["status"]
+
+type Child = NonNullable<Extract<Status, { readonly child?: unknown }>["child"]>
+
+/** The step of that name in the current turn. */
+export const memberOf = (self: PlanRun.State, step: string): PlanRun.Member | undefined =>
+  self.turn?.members.find((member) => member.step === step)
+
+/** The run inside a step of the current turn, if there is one. */
+export const childOf = ({ status }: PlanRun.Member): Child | undefined => ("child" in status ? status.child : undefined)
 
 type ApplyResult = Result.Result<PlanRun.State, EventRejected>
 
@@ -132,7 +139,7 @@ const rejectStatus = (event: PlanRun.Event, { status, step }: PlanRun.Member, ex
 const notStarted = (found: string) => rejectInside([], found, `expected PlanStarted first, found ${found}`)
 
 const updateState = (self: PlanRun.State, event: PlanRun.Event, fields: Partial<StateFields>): ApplyResult =>
-  Result.succeed(new PlanRun.State({ ...self, ...fields, updatedAt: event.at, revision: self.revision + 1 }))
+  Result.succeed(new PlanRun.State(self, { ...fields, updatedAt: event.at, revision: self.revision + 1 }))
 
 /** The state after the first event. */
 export const start = ({ definition }: Rules, event: EventOf<"PlanStarted">): PlanRun.State => {
@@ -249,7 +256,7 @@ const changeableStatuses = (event: PlanRun.Event): ReadonlyArray<Status["_tag"]>
 
 const applyAgentChanged = (self: PlanRun.State, event: EventOf<"AgentChanged">): ApplyResult =>
   updateMember(self, event, event.step, changeableStatuses(event), (member) => {
-    const child = PlanRun.childOf(member)
+    const child = childOf(member)
     const { event: inner, step } = event
     if (child?._tag === "Plan") return rejectUnexpected(event, "events of the plan in the step", "an event of an agent")
     if (inner._tag === "RunStarted" && (child === undefined || child.state.outcome !== undefined)) {
@@ -271,7 +278,7 @@ const applyNestedChanged = (rules: Rules, self: PlanRun.State, event: EventOf<"N
     if (nested === undefined) {
       return reject(event, `expected a plan in step ${JSON.stringify(step)}, found that the rules have none for it`)
     }
-    const child = PlanRun.childOf(member)
+    const child = childOf(member)
     if (child?._tag === "Agent") return rejectUnexpected(event, "events of the agent in the step", "one of a plan")
     const begins = child === undefined || (inner._tag === "PlanStarted" && child.state.outcome !== undefined)
     const after = begins ? startNested(nested, self, inner) : apply(nested, child.state, inner)
@@ -334,7 +341,7 @@ const updateMember = (
   expected: ReadonlyArray<Status["_tag"]>,
   f: (member: PlanRun.Member) => ApplyResult
 ): ApplyResult => {
-  const member = PlanRun.member(self, step)
+  const member = memberOf(self, step)
   if (member === undefined) {
     const known = (self.turn?.members ?? []).map(({ step }) => step)
     return rejectUnknownStep(event, step, known)
@@ -360,7 +367,7 @@ const settleMember = (
 ): ApplyResult =>
   updateMember(self, event, step, ["Running"], (member) =>
     updateState(self, event, {
-      turn: changeMember(self, member, { status: status(defined({ child: PlanRun.childOf(member) })) })
+      turn: changeMember(self, member, { status: status(defined({ child: childOf(member) })) })
     })
   )
 
@@ -371,7 +378,7 @@ const startMember = (self: PlanRun.State, event: EventOf<"StepStarted">): ApplyR
       _tag: "Running",
       attempt: attempt ?? 1,
       startedAt: event.at,
-      ...defined({ child: PlanRun.childOf(member), decision })
+      ...defined({ child: childOf(member), decision })
     }
     return updateState(self, event, { turn: changeMember(self, member, { status }) })
   })
@@ -500,7 +507,7 @@ const usageOfEvent = (before: PlanRun.State | undefined, event: PlanRun.Event): 
     }
     case "StepFinished": {
       // The run inside the step has reported its usage already
-      const member = before === undefined ? undefined : PlanRun.member(before, event.record.step)
+      const member = before === undefined ? undefined : memberOf(before, event.record.step)
       return member === undefined || isEmptyUsage(member.usage) ? event.record.usage : undefined
     }
     default:
@@ -509,8 +516,8 @@ const usageOfEvent = (before: PlanRun.State | undefined, event: PlanRun.Event): 
 }
 
 const childAt = (self: PlanRun.State | undefined, step: string): Child | undefined => {
-  const member = self === undefined ? undefined : PlanRun.member(self, step)
-  return member === undefined ? undefined : PlanRun.childOf(member)
+  const member = self === undefined ? undefined : memberOf(self, step)
+  return member === undefined ? undefined : childOf(member)
 }
 
 const isEmptyUsage = (usage: Message.TokenUsage): boolean => Object.keys(usage).length === 0
@@ -639,7 +646,7 @@ const nestedStateAt = (self: PlanRun.State, [step, ...rest]: ReadonlyArray<strin
 
 /** True for a step that ran or is of this turn. One that only its child keeps waiting is not: the child has a path of its own. */
 const isStepOfRun = (self: PlanRun.State, step: string): boolean => {
-  const status = PlanRun.member(self, step)?.status
+  const status = memberOf(self, step)?.status
   const isSettled =
     status !== undefined && (status._tag !== "Paused" || status.reason !== undefined || status.request !== undefined)
   return isSettled || HashMap.has(self.latest, step)
