@@ -72,10 +72,23 @@ const PlanNode = Schema.Struct({
 
 const Node = Schema.Union([AgentNode, ToolNode, RouterNode, PlanNode])
 
+type Node = typeof Node.Type
+
+const Edge = Schema.Struct({
+  from: Text,
+  to: Text,
+  label: Text,
+  kind: Schema.Literals(["tool", "context", "router", "step"])
+}).pipe(Schema.encodeKeys({ kind: "type" }))
+
+type Edge = typeof Edge.Type
+
 /**
- * A node of a graph.
+ * A graph of agents. Ids of nodes are unique; edges may lead to ids that are not in it.
  *
  * **Details**
+ *
+ * The nodes:
  *
  * - `Agent`: `tools` are the names of its tools that are no agents; `engine` names the
  *   system that runs it. An agent of which only the name is known has no provider, no
@@ -85,22 +98,7 @@ const Node = Schema.Union([AgentNode, ToolNode, RouterNode, PlanNode])
  * - `Router`: it hands a task to one of several nodes. It is read and written; no
  *   function here makes one.
  *
- * @category models
- * @since 0.1.0
- */
-export type Node = typeof Node.Type
-
-const Edge = Schema.Struct({
-  from: Text,
-  to: Text,
-  label: Text,
-  kind: Schema.Literals(["tool", "context", "router", "step"])
-}).pipe(Schema.encodeKeys({ kind: "type" }))
-
-/**
- * An edge, from one id to another.
- *
- * **Details**
+ * The edges, each from one id to another:
  *
  * | kind | meaning |
  * |---|---|
@@ -111,14 +109,6 @@ const Edge = Schema.Struct({
  *
  * The label of an edge to an agent behind a tool is the name of that tool; of an edge of
  * a plan it is the name of the step.
- *
- * @category models
- * @since 0.1.0
- */
-export type Edge = typeof Edge.Type
-
-/**
- * A graph of agents. Ids of nodes are unique; edges may lead to ids that are not in it.
  *
  * @category schemas
  * @since 0.1.0

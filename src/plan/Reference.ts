@@ -87,14 +87,6 @@ export const Reference: Schema.Codec<Reference, Schema.JsonObject> = Schema.Unio
 ])
 
 /**
- * A reference, or a text as short form of {@link literal}.
- *
- * @category models
- * @since 0.1.0
- */
-export type Input<Name extends string = string> = Reference<Name> | string
-
-/**
  * The step that ran last; the input of the plan for the first one. After a band, the
  * last declared member. It is the default task of a step.
  *

@@ -65,6 +65,9 @@ export interface Step<out Name extends string, out Refs extends string, out R> {
   readonly parts: stepTarget.StepParts
 }
 
+/** A reference, or a text as short form of `Reference.literal`. */
+type ReferenceInput<Name extends string = string> = Reference.Reference<Name> | string
+
 /**
  * Any step, whatever its name and what it refers to, for lists of steps that are built;
  * `R` is what they require.
@@ -146,8 +149,8 @@ export interface Options<
     | AgentTarget<R, A>
     | FunctionTarget<R>
     | ((input: Input<I["Type"]>) => Effect.Effect<O["Type"], unknown, R>)
-  readonly task?: Reference.Input<Task> | undefined
-  readonly context?: Reference.Input<Context> | ReadonlyArray<Reference.Input<Context>> | undefined
+  readonly task?: ReferenceInput<Task> | undefined
+  readonly context?: ReferenceInput<Context> | ReadonlyArray<ReferenceInput<Context>> | undefined
   readonly writes?: string | undefined
   readonly parallel?: boolean | undefined
   readonly routes?: ReadonlyArray<readonly [To, When]> | undefined
@@ -546,12 +549,12 @@ type StepOptions = Omit<
   readonly target: stepTarget.TargetInput
 }
 
-type ReferenceInputs = Reference.Input | ReadonlyArray<Reference.Input>
+type ReferenceInputs = ReferenceInput | ReadonlyArray<ReferenceInput>
 
-const isInputList = (input: ReferenceInputs): input is ReadonlyArray<Reference.Input> => Array.isArray(input)
+const isInputList = (input: ReferenceInputs): input is ReadonlyArray<ReferenceInput> => Array.isArray(input)
 
 const toReferences = (input: ReferenceInputs): Reference.Reference | ReadonlyArray<Reference.Reference> =>
   isInputList(input) ? input.map(toReference) : toReference(input)
 
-const toReference = (input: Reference.Input): Reference.Reference =>
+const toReference = (input: ReferenceInput): Reference.Reference =>
   typeof input === "string" ? Reference.literal(input) : input

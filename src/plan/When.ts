@@ -74,13 +74,8 @@ export const When: Schema.Codec<When, unknown> = condition.When.check(
   Schema.makeFilter((when) => condition.analyze(when).problems.map(({ path, reason }) => ({ path, issue: reason })))
 )
 
-/**
- * The conditions on one value of the payload.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Value {
+/** The conditions on one value of the payload. */
+interface Value {
   /** It is that value. Absent is `null`. */
   readonly equals: (value: Schema.Json) => When
   readonly notEquals: (value: Schema.Json) => When

@@ -16,15 +16,15 @@ const invalid = (input: unknown) =>
     return reason.issues.map(({ path }) => path)
   })
 
-type AgentNode = Extract<AgentGraph.Node, { readonly _tag: "Agent" }>
+type Node = AgentGraph.AgentGraph["nodes"][number]
+type Edge = AgentGraph.AgentGraph["edges"][number]
+type AgentNode = Extract<Node, { readonly _tag: "Agent" }>
 
 const empty: AgentGraph.AgentGraph = { sessionId: "", nodes: [], edges: [] }
 
-const addNode = (graph: AgentGraph.AgentGraph, node: AgentGraph.Node) =>
-  AgentGraph.merge(graph, { ...empty, nodes: [node] })
+const addNode = (graph: AgentGraph.AgentGraph, node: Node) => AgentGraph.merge(graph, { ...empty, nodes: [node] })
 
-const addEdge = (graph: AgentGraph.AgentGraph, edge: AgentGraph.Edge) =>
-  AgentGraph.merge(graph, { ...empty, edges: [edge] })
+const addEdge = (graph: AgentGraph.AgentGraph, edge: Edge) => AgentGraph.merge(graph, { ...empty, edges: [edge] })
 
 const agent = (id: string, rest: Partial<AgentNode> = {}): AgentNode => ({
   _tag: "Agent",
@@ -173,7 +173,7 @@ describe("PLAN-9 AgentGraph, the wire", () => {
 
 describe("PLAN-9 AgentGraph, how it is made", () => {
   it("N09 equal edges are one", () => {
-    const edge: AgentGraph.Edge = { from: "a", to: "b", label: "x", kind: "tool" }
+    const edge: Edge = { from: "a", to: "b", label: "x", kind: "tool" }
     const twice = addEdge(addEdge(empty, edge), { ...edge })
     assert.deepStrictEqual(twice.edges, [edge])
     const other = addEdge(twice, { ...edge, label: "y" })
@@ -258,7 +258,7 @@ describe("PLAN-9 AgentGraph, how it is made", () => {
 describe("PLAN-9 AgentGraph, its pictures", () => {
   test("PLAN-9 nodes with their kinds, edges with their labels", function* () {
     const read = yield* AgentGraph.codec.decode(recorded)
-    const ghost: AgentGraph.Edge = { from: "r", to: "ghost", label: "a", kind: "router" }
+    const ghost: Edge = { from: "r", to: "ghost", label: "a", kind: "router" }
     const graph = { ...read, edges: [...read.edges, ghost] }
     const one = yield* mermaid(AgentGraph.toMermaid(graph))
     const other = yield* graphViz(AgentGraph.toGraphViz(graph))

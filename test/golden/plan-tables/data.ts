@@ -133,8 +133,8 @@ export const rows: Rows = {
     expected: "an unknown, a later, and a mid-band reference are refused in a list of contexts as they are alone",
     test: Effect.gen(function* () {
       const target = () => answers("")
-      const refused = Effect.fnUntraced(function* (reference: Reference.Input<string>) {
-        const plan = (context: Reference.Input<string> | ReadonlyArray<Reference.Input<string>>) =>
+      const refused = Effect.fnUntraced(function* (reference: Reference.Reference | string) {
+        const plan = (context: Reference.Reference | string | ReadonlyArray<Reference.Reference | string>) =>
           Plan.make(
             Step.make("p", { target, parallel: true }),
             Step.make("q", { target, parallel: true }),
