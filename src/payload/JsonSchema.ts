@@ -47,18 +47,7 @@ export interface JsonSchema {
  * @category models
  * @since 0.1.0
  */
-export interface ValidateOptions {
-  /** Refuse undeclared properties of a closed object instead of dropping them; default `false`. */
-  readonly strict?: boolean | undefined
-  /** Accept text that holds a JSON array or object where one is expected; default `false`. */
-  readonly coerce?: boolean | undefined
-  /** The greatest number of problems that are collected; default 50. */
-  readonly maxIssues?: number | undefined
-  /** The greatest number of steps of one validation; a step is about one keyword on one value. Default 1,000,000. */
-  readonly maxSteps?: number | undefined
-  /** Limits of the value that differ from `Limits.defaults`. */
-  readonly limits?: Partial<Limits.Limits> | undefined
-}
+export type ValidateOptions = interpret.ValidateOptions
 
 class Compiled implements JsonSchema {
   readonly [TypeId] = TypeId
@@ -236,7 +225,7 @@ export const validate = (
   value: unknown,
   options: ValidateOptions = {}
 ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> =>
-  interpret.validate(rootOf(self), value, { ...options, complete: true })
+  interpret.validate(rootOf(self), value, true, options)
 
 /**
  * True if JSON Schema alone accepts a value as it is: nothing is filled in,
@@ -258,7 +247,7 @@ export const validate = (
  * @since 0.1.0
  */
 export const accepts = (self: JsonSchema, value: unknown): boolean =>
-  Result.isSuccess(interpret.validate(rootOf(self), value, { complete: false, maxIssues: 1 }))
+  Result.isSuccess(interpret.validate(rootOf(self), value, false, { maxIssues: 1 }))
 
 /**
  * A Schema of the same document for provider adapters, which want to look at a

@@ -117,20 +117,11 @@ export const Limits: Context.Reference<Limits> = Context.Reference<Limits>("effe
 export const resolve = (override?: Partial<Limits>): Effect.Effect<Limits> =>
   override === undefined ? Effect.service(Limits) : Effect.map(Limits, (limits) => merge(limits, override))
 
-const merge = (limits: Limits, override: Partial<Limits>): Limits => ({
-  maxBytes: numberOr(override.maxBytes, limits.maxBytes),
-  maxDepth: numberOr(override.maxDepth, limits.maxDepth),
-  maxNodes: numberOr(override.maxNodes, limits.maxNodes),
-  maxStringLength: numberOr(override.maxStringLength, limits.maxStringLength),
-  maxArrayLength: numberOr(override.maxArrayLength, limits.maxArrayLength),
-  maxTools: numberOr(override.maxTools, limits.maxTools),
-  maxMessages: numberOr(override.maxMessages, limits.maxMessages),
-  maxIssues: numberOr(override.maxIssues, limits.maxIssues)
-})
-
 /** Nothing is larger than NaN, so NaN would be no limit at all. */
-const numberOr = (limit: number | undefined, current: number): number =>
-  limit === undefined || Number.isNaN(limit) ? current : limit
+const merge = (limits: Limits, override: Partial<Limits>): Limits => {
+  const given = Object.entries(override).filter(([, limit]) => limit !== undefined && !Number.isNaN(limit))
+  return { ...limits, ...Object.fromEntries(given) }
+}
 
 /**
  * Sets limits for everything under the layer; the ones not named keep their

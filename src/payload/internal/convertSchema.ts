@@ -34,31 +34,26 @@ export const findOpaque = (root: SchemaAST.AST): string | undefined => {
     const { ast, path } = next
     if (seen.has(ast)) continue
     seen.add(ast)
+    const add = (part: SchemaAST.AST, ...tokens: ReadonlyArray<string | number>) =>
+      open.push({ ast: part, path: tokens.reduce(base.appendToken, path) })
     switch (ast._tag) {
       case "Declaration":
         if (!hasJsonForm(ast)) return path
-        for (const parameter of ast.typeParameters) open.push({ ast: SchemaAST.toEncoded(parameter), path })
+        for (const parameter of ast.typeParameters) add(SchemaAST.toEncoded(parameter))
         break
       case "Objects":
-        for (const { name, type } of ast.propertySignatures) {
-          open.push({ ast: type, path: base.appendToken(base.appendToken(path, "properties"), String(name)) })
-        }
-        for (const { type } of ast.indexSignatures)
-          open.push({ ast: type, path: base.appendToken(path, "additionalProperties") })
+        for (const { name, type } of ast.propertySignatures) add(type, "properties", String(name))
+        for (const { type } of ast.indexSignatures) add(type, "additionalProperties")
         break
       case "Arrays":
-        for (const [index, element] of ast.elements.entries()) {
-          open.push({ ast: element, path: base.appendToken(base.appendToken(path, "prefixItems"), index) })
-        }
-        for (const rest of ast.rest) open.push({ ast: rest, path: base.appendToken(path, "items") })
+        for (const [index, element] of ast.elements.entries()) add(element, "prefixItems", index)
+        for (const rest of ast.rest) add(rest, "items")
         break
       case "Union":
-        for (const [index, member] of ast.types.entries()) {
-          open.push({ ast: member, path: base.appendToken(base.appendToken(path, "anyOf"), index) })
-        }
+        for (const [index, member] of ast.types.entries()) add(member, "anyOf", index)
         break
       case "Suspend":
-        open.push({ ast: ast.thunk(), path })
+        add(ast.thunk())
         break
     }
   }
@@ -68,21 +63,9 @@ export const findOpaque = (root: SchemaAST.AST): string | undefined => {
 const annotationKeys: ReadonlySet<string> = new Set(["title", "description", "default", "examples", "deprecated"])
 
 const keywordOrder: ReadonlyArray<string> = [
-  "$schema",
-  "$ref",
-  "type",
-  "title",
-  "description",
-  "enum",
-  "const",
-  "default",
-  "examples",
-  "prefixItems",
-  "items",
-  "properties",
-  "required",
-  "additionalProperties"
-]
+  "$schema $ref type title description enum const default examples",
+  "prefixItems items properties required additionalProperties"
+].flatMap((names) => names.split(" "))
 
 const keywordRank = (key: string) => {
   const at = keywordOrder.indexOf(key)
@@ -140,14 +123,10 @@ const withoutAnyOf = (schema: Draft): void => {
   if (only === undefined || others.length > 0 || !base.isObject(only)) return
   const kind = only["type"]
   const simple = typeof kind === "string" && !Object.hasOwn(only, "enum") && !Object.hasOwn(only, "const")
-  const collides = Object.keys(only).some((key) => Object.hasOwn(schema, key))
-  if (distinct.length === 1 && !collides) {
-    delete schema["anyOf"]
-    Object.assign(schema, only)
-  } else if (distinct.length === 2 && simple && !collides) {
-    delete schema["anyOf"]
-    Object.assign(schema, only, { type: [kind, "null"] })
-  }
+  if (Object.keys(only).some((key) => Object.hasOwn(schema, key))) return
+  if (distinct.length === 2 && !simple) return
+  delete schema["anyOf"]
+  Object.assign(schema, only, distinct.length === 2 ? { type: [kind, "null"] } : undefined)
 }
 
 const enumOf = (

@@ -685,23 +685,16 @@ const maxPointers = 32 * 1024 * 1024
 export const copyDocument = (json: unknown, limits: Limits.Limits): Result.Result<base.JsonObject, Refusal> => {
   const maxDepth = Math.min(limits.maxDepth, maxDocumentDepth)
   const copied = jsonReader.copyJson(json, { ...limits, maxDepth })
-  const refuse = (reason: RefusalReason, problem: PayloadError.Problem): Result.Result<never, Refusal> =>
-    Result.fail({ ...problem, reason })
+  const notAnObject = { path: "", expected: "an object", found: base.kindOf(json) }
   if (Result.isFailure(copied)) {
-    const { _tag } = copied.failure
-    const [problem = notAnObject(json)] = PayloadError.problemsOf(copied.failure)
-    return refuse(_tag === "TooLarge" || _tag === "TooDeep" || _tag === "ForbiddenKey" ? _tag : "NotASchema", problem)
+    const [problem = notAnObject] = PayloadError.problemsOf(copied.failure)
+    const reason = refusalReasons.find((name) => name === copied.failure._tag) ?? "NotASchema"
+    return Result.fail({ ...problem, reason })
   }
   return base.isObject(copied.success)
     ? Result.succeed(copied.success)
-    : refuse("NotASchema", notAnObject(copied.success))
+    : Result.fail({ ...notAnObject, reason: "NotASchema" })
 }
-
-const notAnObject = (json: unknown): PayloadError.Problem => ({
-  path: "",
-  expected: "an object",
-  found: base.kindOf(json)
-})
 
 const dialects: ReadonlyMap<string, Dialect> = new Map([
   ["https://json-schema.org/draft/2020-12/schema", "2020-12"],
@@ -1047,15 +1040,18 @@ const complete = (node: Node, input: Schema.Json, run: Run): Schema.Json => {
 
 // --- Validating ----------------------------------------------------------------------------------------------------
 
-/** A step is about one keyword on one value. */
 const defaultMaxSteps = 1_000_000
 
 export interface ValidateOptions {
-  readonly complete: boolean
+  /** Refuse undeclared properties of a closed object instead of dropping them; default `false`. */
   readonly strict?: boolean | undefined
+  /** Accept text that holds a JSON array or object where one is expected; default `false`. */
   readonly coerce?: boolean | undefined
+  /** The greatest number of problems that are collected; default 50. */
   readonly maxIssues?: number | undefined
+  /** The greatest number of steps of one validation; a step is about one keyword on one value. Default 1,000,000. */
   readonly maxSteps?: number | undefined
+  /** Limits of the value that differ from `Limits.defaults`. */
   readonly limits?: Partial<Limits.Limits> | undefined
 }
 
@@ -1067,10 +1063,11 @@ const exhaustedProblem = (run: Run): PayloadError.Problem => ({
   keyword: "budget"
 })
 
-/** Copies, completes and evaluates a value. */
+/** Copies and evaluates a value, completed first where it may be. */
 export const validate = (
   root: Node,
   input: unknown,
+  mayComplete: boolean,
   options: ValidateOptions
 ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> => {
   const limits = { ...Limits.defaults, ...options.limits }
@@ -1089,7 +1086,7 @@ export const validate = (
     strict: options.strict ?? false,
     coerce: options.coerce ?? false
   }
-  const value = options.complete ? complete(root, copied.success, run) : copied.success
+  const value = mayComplete ? complete(root, copied.success, run) : copied.success
   const ok = evaluate(root, value, undefined, run)
   if (run.exhausted !== undefined) return Result.fail([exhaustedProblem(run)])
   return ok ? Result.succeed(value) : Result.fail(problems)
