@@ -6,7 +6,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call, Probe, toolkit, inWorld, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
-import { test } from "../test.ts"
+import { test, testWith } from "../test.ts"
 
 const agent = Agent.make("tester", { toolkit })
 
@@ -233,28 +233,22 @@ describe("TOOL-7 approvals", () => {
         })
       )
 
-    it.effect("TOOL-7 a function sees the decoded arguments", () =>
-      Effect.gen(function* () {
+    testWith(setup([{ toolCalls: [call("p1", "pay", { amount: "5" }), call("p2", "pay", { amount: "500" })] }]))(
+      "TOOL-7 a function sees the decoded arguments",
+      function* () {
         const result = awaiting(yield* payer.run("Go"))
         assert.deepStrictEqual(pluck(result.requests, "callId"), ["p2"])
         assert.deepStrictEqual(yield* Effect.flatMap(Limit, Ref.get), ["pay 5"])
-      }).pipe(
-        Effect.provide(
-          setup([{ toolCalls: [call("p1", "pay", { amount: "5" }), call("p2", "pay", { amount: "500" })] }])
-        )
-      )
+      }
     )
 
-    it.effect("TOOL-7 an Effect sees RunContext, the conversation and the call id", () =>
-      Effect.gen(function* () {
+    testWith(setup([{ toolCalls: [call("r1", "refund", { amount: 5 }), call("r2", "refund", { amount: 50 })] }]))(
+      "TOOL-7 an Effect sees RunContext, the conversation and the call id",
+      function* () {
         const result = awaiting(yield* payer.run("Go", { context: { limit: 10 } }))
         assert.deepStrictEqual(pluck(result.requests, "callId"), ["r2"])
         assert.deepStrictEqual(yield* Effect.flatMap(Limit, Ref.get), ["refund 5"])
-      }).pipe(
-        Effect.provide(
-          setup([{ toolCalls: [call("r1", "refund", { amount: 5 }), call("r2", "refund", { amount: 50 })] }])
-        )
-      )
+      }
     )
 
     it.effect("TOOL-7 undecodable arguments are a validation_error, never 'no approval needed'", () =>

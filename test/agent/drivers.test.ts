@@ -4,7 +4,7 @@ import { TestClock } from "effect/testing"
 import { Agent, Conversation, Message, Run, ToolRuntime } from "effect-emissary"
 import type { ScriptedModel } from "effect-emissary/testing"
 
-import { Probe, toolkit, inWorld, world } from "./fixtures.ts"
+import { Probe, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
 import { test } from "../test.ts"
 
 /** The behaviour of a generated call. */
@@ -311,29 +311,25 @@ describe("L5 one loop, many drivers", () => {
   )
 
   for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
-    it.effect("AGENT-5 leaving a stream early ends a run that waits for its reader", () =>
-      Effect.gen(function* () {
-        const events = yield* agent.stream("Go").pipe(
-          // Long enough for the run to fill what lies between it and the reader
-          Stream.tap(() => Effect.forEach(Array.from({ length: 50 }), () => Effect.yieldNow)),
-          Stream.take(5),
-          Stream.runCollect
-        )
-        assert.lengthOf(events, 5)
-      }).pipe(
-        inWorld(
-          [
-            {
-              toolCalls: Array.from({ length: 40 }, (_, i) => ({
-                id: `c${i}`,
-                name: "echo",
-                params: { text: `${i}` }
-              }))
-            }
-          ],
-          runtime
-        )
+    testGiven(
+      [
+        {
+          toolCalls: Array.from({ length: 40 }, (_, i) => ({
+            id: `c${i}`,
+            name: "echo",
+            params: { text: `${i}` }
+          }))
+        }
+      ],
+      runtime
+    )("AGENT-5 leaving a stream early ends a run that waits for its reader", function* () {
+      const events = yield* agent.stream("Go").pipe(
+        // Long enough for the run to fill what lies between it and the reader
+        Stream.tap(() => Effect.forEach(Array.from({ length: 50 }), () => Effect.yieldNow)),
+        Stream.take(5),
+        Stream.runCollect
       )
-    )
+      assert.lengthOf(events, 5)
+    })
   }
 })

@@ -3,6 +3,8 @@ import { Tool, Toolkit } from "effect/ai"
 import { ToolFailure, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
+import { testWith } from "../test.ts"
+
 /** Records which bodies ran, in order, and lets tests hold them. */
 export class Probe extends Context.Service<
   Probe,
@@ -84,3 +86,6 @@ export const world = (script: ScriptedModel.Script, runtime: Layer.Layer<never> 
 
 /** Provides that world. */
 export const inWorld = (...args: Parameters<typeof world>) => Effect.provide(world(...args))
+
+/** A test in that world. */
+export const testGiven = (...args: Parameters<typeof world>) => testWith(world(...args))

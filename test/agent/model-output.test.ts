@@ -4,7 +4,7 @@ import { Tool } from "effect/ai"
 import { Agent, Conversation, Message, Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Echo, Probe, toolkit, inWorld, type world } from "./fixtures.ts"
+import { call, Echo, Probe, toolkit, inWorld, testGiven, type world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 
 const agent = Agent.make("tester", { toolkit })
@@ -196,35 +196,32 @@ describe("AGENT-3 what a model may answer", () => {
   )
 
   for (const streaming of [false, true]) {
-    it.effect(
+    testGiven([
+      {
+        reasoning: { text: "hm", metadata: { anthropic: { signature: "sig" } } },
+        text: { text: "ok", metadata: { openai: { itemId: "t1" } } },
+        toolCalls: [{ ...call("c1", "echo", { text: "x" }), metadata: { openai: { itemId: "f1" } } }]
+      },
+      { text: "done" }
+    ])(
       `AGENT-3 metadata of every part is kept through state, wire and prompt (${streaming ? "stream" : "run"})`,
-      () =>
-        Effect.gen(function* () {
-          const how = streaming ? throughStream : runs
-          const stopped = yield* how({ interruptWhen: (event) => (event._tag === "ModelAnswered" ? {} : undefined) })
-          const state = yield* Run.stateCodec.decodeJson(yield* Run.stateCodec.encodeJson(stopped.state))
-          yield* agent.resume(state)
-          const [, second] = yield* ScriptedModel.requests
-          const assistant = second?.prompt.content.find(({ role }) => role === "assistant")
-          assert(assistant?.role === "assistant")
-          assert.deepStrictEqual(
-            assistant.content.map(({ options, type }) => [type, options]),
-            [
-              ["reasoning", { anthropic: { signature: "sig" } }],
-              ["text", { openai: { itemId: "t1" } }],
-              ["tool-call", { openai: { itemId: "f1" } }]
-            ]
-          )
-        }).pipe(
-          inWorld([
-            {
-              reasoning: { text: "hm", metadata: { anthropic: { signature: "sig" } } },
-              text: { text: "ok", metadata: { openai: { itemId: "t1" } } },
-              toolCalls: [{ ...call("c1", "echo", { text: "x" }), metadata: { openai: { itemId: "f1" } } }]
-            },
-            { text: "done" }
-          ])
+      function* () {
+        const how = streaming ? throughStream : runs
+        const stopped = yield* how({ interruptWhen: (event) => (event._tag === "ModelAnswered" ? {} : undefined) })
+        const state = yield* Run.stateCodec.decodeJson(yield* Run.stateCodec.encodeJson(stopped.state))
+        yield* agent.resume(state)
+        const [, second] = yield* ScriptedModel.requests
+        const assistant = second?.prompt.content.find(({ role }) => role === "assistant")
+        assert(assistant?.role === "assistant")
+        assert.deepStrictEqual(
+          assistant.content.map(({ options, type }) => [type, options]),
+          [
+            ["reasoning", { anthropic: { signature: "sig" } }],
+            ["text", { openai: { itemId: "t1" } }],
+            ["tool-call", { openai: { itemId: "f1" } }]
+          ]
         )
+      }
     )
   }
 
@@ -331,22 +328,18 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
     (how) => Effect.map(how(), (result) => assert.strictEqual(result.outcome, "Completed"))
   )
 
-  it.effect("TOOL-4 after ModelMistakes the run can be resumed from the state of the error", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(agent.run("Go"))
-      assert(error.state !== undefined)
-      const state = yield* Run.stateCodec.decodeJson(yield* Run.stateCodec.encodeJson(error.state))
-      const result = yield* agent.resume(state)
-      assert.strictEqual(result.outcome, "Completed")
-    }).pipe(
-      inWorld([
-        { fail: { reason: "ToolNotFoundError" } },
-        { fail: { reason: "ToolNotFoundError" } },
-        { fail: { reason: "ToolNotFoundError" } },
-        { text: "done" }
-      ])
-    )
-  )
+  testGiven([
+    { fail: { reason: "ToolNotFoundError" } },
+    { fail: { reason: "ToolNotFoundError" } },
+    { fail: { reason: "ToolNotFoundError" } },
+    { text: "done" }
+  ])("TOOL-4 after ModelMistakes the run can be resumed from the state of the error", function* () {
+    const error = yield* Effect.flip(agent.run("Go"))
+    assert(error.state !== undefined)
+    const state = yield* Run.stateCodec.decodeJson(yield* Run.stateCodec.encodeJson(error.state))
+    const result = yield* agent.resume(state)
+    assert.strictEqual(result.outcome, "Completed")
+  })
 
   it.effect("TOOL-4 a mistake in the structured step is reported there as well", () =>
     Effect.gen(function* () {

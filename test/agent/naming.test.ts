@@ -6,7 +6,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { call } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
-import { test } from "../test.ts"
+import { test, testWith } from "../test.ts"
 
 const Refund = Tool.make("billing/refund", {
   description: "Pays back",
@@ -29,42 +29,38 @@ const names = (conversation: Conversation.Conversation) =>
   })
 
 describe("TOOL-8 names", () => {
-  it.effect("TOOL-8 state, events and wire hold canonical names, only requests hold the provider's", () =>
-    Effect.gen(function* () {
-      const events = yield* Ref.make<ReadonlyArray<Run.Event>>([])
-      const streamed = yield* Stream.runCollect(
-        agent.stream("Go", { onState: (_, event) => Ref.update(events, (all) => [...all, event]) })
-      )
-      const last = streamed.at(-1)
-      assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
-      const { state } = last.result
-      assert.deepStrictEqual(names(state.conversation), [
-        "billing/refund",
-        "billing_nobody",
-        "billing/refund",
-        "billing_nobody"
-      ])
-      for (const event of streamed) {
-        if (event._tag === "ToolStarted") assert.strictEqual(event.name, "billing/refund")
-      }
-      const wire = yield* Run.stateCodec.encodeJson(state)
-      assert.notInclude(wire, "billing__refund")
-      assert.notInclude(yield* Run.eventsCodec.encodeJson(yield* Ref.get(events)), "billing__refund")
-      const [first, second] = yield* ScriptedModel.requests
-      assert.isTrue(first?.tools.some(({ name }) => name === "billing__refund"))
-      assert.isTrue(first?.tools.every(({ name }) => /^[a-zA-Z0-9_-]{1,64}$/u.test(name)))
-      const sent = JSON.stringify(second?.messages)
-      assert.include(sent, "billing__refund")
-      assert.notInclude(sent, '"billing/refund"')
-    }).pipe(
-      Effect.provide(
-        world([
-          { toolCalls: [call("c1", "billing__refund", { id: "7" }), call("c2", "billing_nobody", {})] },
-          { text: "done" }
-        ])
-      )
+  testWith(
+    world([
+      { toolCalls: [call("c1", "billing__refund", { id: "7" }), call("c2", "billing_nobody", {})] },
+      { text: "done" }
+    ])
+  )("TOOL-8 state, events and wire hold canonical names, only requests hold the provider's", function* () {
+    const events = yield* Ref.make<ReadonlyArray<Run.Event>>([])
+    const streamed = yield* Stream.runCollect(
+      agent.stream("Go", { onState: (_, event) => Ref.update(events, (all) => [...all, event]) })
     )
-  )
+    const last = streamed.at(-1)
+    assert(last?._tag === "RunFinished" && last.result.outcome === "Completed")
+    const { state } = last.result
+    assert.deepStrictEqual(names(state.conversation), [
+      "billing/refund",
+      "billing_nobody",
+      "billing/refund",
+      "billing_nobody"
+    ])
+    for (const event of streamed) {
+      if (event._tag === "ToolStarted") assert.strictEqual(event.name, "billing/refund")
+    }
+    const wire = yield* Run.stateCodec.encodeJson(state)
+    assert.notInclude(wire, "billing__refund")
+    assert.notInclude(yield* Run.eventsCodec.encodeJson(yield* Ref.get(events)), "billing__refund")
+    const [first, second] = yield* ScriptedModel.requests
+    assert.isTrue(first?.tools.some(({ name }) => name === "billing__refund"))
+    assert.isTrue(first?.tools.every(({ name }) => /^[a-zA-Z0-9_-]{1,64}$/u.test(name)))
+    const sent = JSON.stringify(second?.messages)
+    assert.include(sent, "billing__refund")
+    assert.notInclude(sent, '"billing/refund"')
+  })
 
   it.effect("TOOL-8 an unknown name is kept as sent, and the error lists canonical names", () =>
     Effect.gen(function* () {
@@ -97,26 +93,22 @@ describe("TOOL-8 names", () => {
     }).pipe(Effect.provide(world([{ text: "done" }])))
   )
 
-  it.effect("TOOL-8 TOOL-7 approval requests hold canonical names", () =>
-    Effect.gen(function* () {
-      const first = yield* agent.run("Go")
-      assert(first.outcome === "AwaitingApproval")
-      assert.strictEqual(first.requests[0].name, "shipping.send")
-      const result = yield* agent.run(undefined, {
-        conversation: first.conversation,
-        decisions: [{ callId: "c1", approved: true }]
-      })
-      assert.strictEqual(result.outcome, "Completed")
-    }).pipe(
-      Effect.provide(
-        world(({ messages, tools }) =>
-          messages.some(({ role }) => role === "tool")
-            ? { text: "done" }
-            : { toolCalls: [call("c1", tools.find(({ name }) => name.startsWith("shipping"))?.name ?? "", {})] }
-        )
-      )
+  testWith(
+    world(({ messages, tools }) =>
+      messages.some(({ role }) => role === "tool")
+        ? { text: "done" }
+        : { toolCalls: [call("c1", tools.find(({ name }) => name.startsWith("shipping"))?.name ?? "", {})] }
     )
-  )
+  )("TOOL-8 TOOL-7 approval requests hold canonical names", function* () {
+    const first = yield* agent.run("Go")
+    assert(first.outcome === "AwaitingApproval")
+    assert.strictEqual(first.requests[0].name, "shipping.send")
+    const result = yield* agent.run(undefined, {
+      conversation: first.conversation,
+      decisions: [{ callId: "c1", approved: true }]
+    })
+    assert.strictEqual(result.outcome, "Completed")
+  })
 
   test("TOOL-8 toolChoice takes canonical names", world([{ text: "a" }, { text: "b" }]), function* () {
     yield* agent.run("Go", { toolChoice: { tool: "billing/refund" } })

@@ -3,7 +3,7 @@ import { Cause, Context, Effect, Exit, Fiber, Layer, Option, Ref, Schema } from 
 import { LanguageModel } from "effect/ai"
 import { ModelRegistry } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
-import { test } from "../test.ts"
+import { test, testWith } from "../test.ts"
 
 const resolve = (model: string, options: Record<string, Schema.Json> = {}) =>
   Effect.flatMap(ModelRegistry.ModelRegistry, (registry) => registry.resolve(model, options))
@@ -191,30 +191,26 @@ describe("ModelRegistry", () => {
     assert.strictEqual(yield* Ref.get(attempts), 2)
   })
 
-  it.effect("AGENT-9 a build that dies is a typed failure too, an interrupted one is interruption", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(resolve("dies/m"))
-      assert.strictEqual(error.reason._tag, "ModelUnavailable")
-      const fiber = yield* Effect.forkChild(resolve("hangs/m"))
-      yield* Effect.yieldNow
-      yield* Fiber.interrupt(fiber)
-      const exit = yield* Fiber.await(fiber)
-      assert.isTrue(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
-    }).pipe(
-      Effect.provide(
-        ModelRegistry.layer({
-          dies: ModelRegistry.provider({
-            options: Schema.Struct({}),
-            model: () => Layer.effect(LanguageModel.LanguageModel, Effect.die("oops"))
-          }),
-          hangs: ModelRegistry.provider({
-            options: Schema.Struct({}),
-            model: () => Layer.effect(LanguageModel.LanguageModel, Effect.never)
-          })
-        })
-      )
-    )
-  )
+  testWith(
+    ModelRegistry.layer({
+      dies: ModelRegistry.provider({
+        options: Schema.Struct({}),
+        model: () => Layer.effect(LanguageModel.LanguageModel, Effect.die("oops"))
+      }),
+      hangs: ModelRegistry.provider({
+        options: Schema.Struct({}),
+        model: () => Layer.effect(LanguageModel.LanguageModel, Effect.never)
+      })
+    })
+  )("AGENT-9 a build that dies is a typed failure too, an interrupted one is interruption", function* () {
+    const error = yield* Effect.flip(resolve("dies/m"))
+    assert.strictEqual(error.reason._tag, "ModelUnavailable")
+    const fiber = yield* Effect.forkChild(resolve("hangs/m"))
+    yield* Effect.yieldNow
+    yield* Fiber.interrupt(fiber)
+    const exit = yield* Fiber.await(fiber)
+    assert.isTrue(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
+  })
 
   it.effect(
     "AGENT-9 layerAmbient answers every well-formed name with the ambient model, and refuses malformed ones",

@@ -13,7 +13,7 @@ import {
 } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Echo, Probe, toolkit, inWorld, world } from "./fixtures.ts"
+import { call, Echo, Probe, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
@@ -26,23 +26,19 @@ const withoutScope = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.updateContext(effect, (context: Context.Context<never>) => Context.omit(Scope.Scope)(context))
 
 describe("AGENT-2 run", () => {
-  it.effect("AGENT-2 returns a result with text, conversation, usage, steps and, when completed, output", () =>
-    Effect.gen(function* () {
-      const result = yield* agent.run("Hello")
-      assert(result.outcome === "Completed")
-      assert.strictEqual(result.output, "done")
-      assert.strictEqual(result.text, "done")
-      assert.strictEqual(result.steps, 2)
-      assert.deepStrictEqual(roles(result.conversation), ["system", "user", "assistant", "tool", "assistant"])
-      assert.deepStrictEqual(result.usage, { inputTokens: 30, outputTokens: 7 })
-      assert.strictEqual(result.state.outcome?._tag, "Completed")
-    }).pipe(
-      inWorld([
-        { toolCalls: [call("c1", "echo", { text: "hi" })], usage: { inputTokens: 10, outputTokens: 5 } },
-        { text: "done", usage: { inputTokens: 20, outputTokens: 2 } }
-      ])
-    )
-  )
+  testGiven([
+    { toolCalls: [call("c1", "echo", { text: "hi" })], usage: { inputTokens: 10, outputTokens: 5 } },
+    { text: "done", usage: { inputTokens: 20, outputTokens: 2 } }
+  ])("AGENT-2 returns a result with text, conversation, usage, steps and, when completed, output", function* () {
+    const result = yield* agent.run("Hello")
+    assert(result.outcome === "Completed")
+    assert.strictEqual(result.output, "done")
+    assert.strictEqual(result.text, "done")
+    assert.strictEqual(result.steps, 2)
+    assert.deepStrictEqual(roles(result.conversation), ["system", "user", "assistant", "tool", "assistant"])
+    assert.deepStrictEqual(result.usage, { inputTokens: 30, outputTokens: 7 })
+    assert.strictEqual(result.state.outcome?._tag, "Completed")
+  })
 
   test("AGENT-2 takes text and file parts", world([{ text: "a picture" }]), function* () {
     yield* agent.run([
@@ -89,24 +85,20 @@ describe("AGENT-2 run", () => {
     }).pipe(inWorld([{ text: "hi" }, { toolCalls: [call("c1", "echo", { text: "x" })] }]))
   )
 
-  it.effect("AGENT-2 L4 an error of the model is an AgentError that holds the state; what ran is never lost", () =>
-    Effect.gen(function* () {
-      const error = yield* Effect.flip(agent.run("Hello"))
-      assert.strictEqual(error.reason._tag, "ModelFailed")
-      assert(error.state !== undefined)
-      assert.deepStrictEqual(roles(error.state.conversation), ["system", "user", "assistant", "tool"])
-      assert.deepStrictEqual(yield* Probe.ran, ["echo hi"])
-      const result = yield* agent.resume(error.state)
-      assert.strictEqual(result.text, "again")
-      assert.deepStrictEqual(yield* Probe.ran, ["echo hi"])
-    }).pipe(
-      inWorld([
-        { toolCalls: [call("c1", "echo", { text: "hi" })] },
-        { fail: { reason: "AuthenticationError", description: "sk-SECRET was refused" } },
-        { text: "again" }
-      ])
-    )
-  )
+  testGiven([
+    { toolCalls: [call("c1", "echo", { text: "hi" })] },
+    { fail: { reason: "AuthenticationError", description: "sk-SECRET was refused" } },
+    { text: "again" }
+  ])("AGENT-2 L4 an error of the model is an AgentError that holds the state; what ran is never lost", function* () {
+    const error = yield* Effect.flip(agent.run("Hello"))
+    assert.strictEqual(error.reason._tag, "ModelFailed")
+    assert(error.state !== undefined)
+    assert.deepStrictEqual(roles(error.state.conversation), ["system", "user", "assistant", "tool"])
+    assert.deepStrictEqual(yield* Probe.ran, ["echo hi"])
+    const result = yield* agent.resume(error.state)
+    assert.strictEqual(result.text, "again")
+    assert.deepStrictEqual(yield* Probe.ran, ["echo hi"])
+  })
 
   it.effect("L8 the text of the provider's error stays out of messages and JSON", () =>
     Effect.gen(function* () {
@@ -122,23 +114,19 @@ describe("AGENT-2 run", () => {
     }).pipe(inWorld([{ fail: { reason: "InvalidRequestError", description: "sk-SECRET" } }]))
   )
 
-  it.effect("AGENT-2 modelRetry retries what can be retried", () =>
-    Effect.gen(function* () {
-      assert.strictEqual(
-        (yield* after("2 seconds", agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))).text,
-        "hi"
-      )
-      const error = yield* Effect.flip(agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))
-      assert.strictEqual(error.reason._tag, "ModelFailed")
-    }).pipe(
-      inWorld([
-        { fail: { reason: "RateLimitError" } },
-        { fail: { reason: "InternalProviderError" } },
-        { text: "hi" },
-        { fail: { reason: "AuthenticationError" } }
-      ])
+  testGiven([
+    { fail: { reason: "RateLimitError" } },
+    { fail: { reason: "InternalProviderError" } },
+    { text: "hi" },
+    { fail: { reason: "AuthenticationError" } }
+  ])("AGENT-2 modelRetry retries what can be retried", function* () {
+    assert.strictEqual(
+      (yield* after("2 seconds", agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))).text,
+      "hi"
     )
-  )
+    const error = yield* Effect.flip(agent.run("Hello", { modelRetry: Schedule.spaced("1 second") }))
+    assert.strictEqual(error.reason._tag, "ModelFailed")
+  })
 
   it.effect("AGENT-2 the total timeout ends the run as Interrupted, started calls settled", () =>
     Effect.gen(function* () {
@@ -153,26 +141,27 @@ describe("AGENT-2 run", () => {
     }).pipe(inWorld([{ toolCalls: [call("c1", "hold", { id: "a" })] }]))
   )
 
-  it.effect("AGENT-2 the step timeout bounds a model call together with its tools", () =>
-    Effect.gen(function* () {
-      const options = { timeouts: { step: "2 seconds" } } as const
-      const fiber = yield* Effect.forkChild(agent.run("Hello", options))
-      yield* TestClock.adjust("1 second")
-      yield* TestClock.adjust("1 second")
-      const result = yield* Fiber.join(fiber)
-      assert(result.outcome === "Interrupted")
-      assert.strictEqual(result.reason, "timeout")
-      assert.strictEqual((yield* after("1 second", agent.resume(result.state, options))).outcome, "Completed")
-    }).pipe(
-      inWorld([
-        { text: "slow", delay: "5 seconds" },
-        { text: "quick", delay: "500 millis" }
-      ])
-    )
-  )
+  testGiven([
+    { text: "slow", delay: "5 seconds" },
+    { text: "quick", delay: "500 millis" }
+  ])("AGENT-2 the step timeout bounds a model call together with its tools", function* () {
+    const options = { timeouts: { step: "2 seconds" } } as const
+    const fiber = yield* Effect.forkChild(agent.run("Hello", options))
+    yield* TestClock.adjust("1 second")
+    yield* TestClock.adjust("1 second")
+    const result = yield* Fiber.join(fiber)
+    assert(result.outcome === "Interrupted")
+    assert.strictEqual(result.reason, "timeout")
+    assert.strictEqual((yield* after("1 second", agent.resume(result.state, options))).outcome, "Completed")
+  })
 
-  it.effect("AGENT-2 the step timeout lasts from the model call through its tools, and begins anew with the next", () =>
-    Effect.gen(function* () {
+  testGiven([
+    { toolCalls: [call("c1", "hold", { id: "a" })], delay: "1500 millis" },
+    { toolCalls: [call("c1", "hold", { id: "b" })], delay: "1500 millis" },
+    { text: "done", delay: "1500 millis" }
+  ])(
+    "AGENT-2 the step timeout lasts from the model call through its tools, and begins anew with the next",
+    function* () {
       const { gate } = yield* Probe
       const options = { timeouts: { step: "2 seconds" } } as const
       const held = yield* Effect.forkChild(agent.run("Hello", options))
@@ -194,13 +183,7 @@ describe("AGENT-2 run", () => {
       yield* Deferred.succeed(gate, undefined)
       yield* TestClock.adjust("1500 millis")
       assert.strictEqual((yield* Fiber.join(quick)).outcome, "Completed")
-    }).pipe(
-      inWorld([
-        { toolCalls: [call("c1", "hold", { id: "a" })], delay: "1500 millis" },
-        { toolCalls: [call("c1", "hold", { id: "b" })], delay: "1500 millis" },
-        { text: "done", delay: "1500 millis" }
-      ])
-    )
+    }
   )
 
   it.effect("AGENT-2 AGENT-4 maxSteps holds without input, too", () =>
@@ -221,21 +204,17 @@ describe("AGENT-2 run", () => {
     }).pipe(inWorld([{ toolCalls: [call("c1", "hold", { id: "a" })] }, { text: "too slow" }]))
   )
 
-  it.effect("AGENT-2 toolChoice holds for the first model call, every insists", () =>
-    Effect.gen(function* () {
-      yield* agent.run("Hello", { toolChoice: "required" })
-      yield* agent.run("Hello", { toolChoice: { every: { tool: "echo" } } })
-      const choices = (yield* ScriptedModel.requests).map(({ toolChoice }) => toolChoice)
-      assert.deepStrictEqual(choices, ["required", "auto", { tool: "echo" }, { tool: "echo" }])
-    }).pipe(
-      inWorld([
-        { toolCalls: [call("c1", "echo", { text: "x" })] },
-        { text: "a" },
-        { toolCalls: [call("c1", "echo", { text: "x" })] },
-        { text: "b" }
-      ])
-    )
-  )
+  testGiven([
+    { toolCalls: [call("c1", "echo", { text: "x" })] },
+    { text: "a" },
+    { toolCalls: [call("c1", "echo", { text: "x" })] },
+    { text: "b" }
+  ])("AGENT-2 toolChoice holds for the first model call, every insists", function* () {
+    yield* agent.run("Hello", { toolChoice: "required" })
+    yield* agent.run("Hello", { toolChoice: { every: { tool: "echo" } } })
+    const choices = (yield* ScriptedModel.requests).map(({ toolChoice }) => toolChoice)
+    assert.deepStrictEqual(choices, ["required", "auto", { tool: "echo" }, { tool: "echo" }])
+  })
 
   it.effect("AGENT-2 onState is called after every event, with the state that holds it", () =>
     Effect.gen(function* () {
@@ -257,8 +236,9 @@ describe("AGENT-2 run", () => {
     }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "b" }]))
   )
 
-  it.effect("AGENT-2 L6 interrupting the fiber settles what started and calls onState once more", () =>
-    Effect.gen(function* () {
+  testGiven([{ toolCalls: [call("c1", "hold", { id: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }])(
+    "AGENT-2 L6 interrupting the fiber settles what started and calls onState once more",
+    function* () {
       const last = yield* Ref.make<Run.State | undefined>(undefined)
       const { started } = yield* Probe
       const fiber = yield* Effect.forkChild(agent.run("Hello", { onState: (state) => Ref.set(last, state) }))
@@ -275,9 +255,7 @@ describe("AGENT-2 run", () => {
       const resumed = yield* agent.resume(state)
       assert.strictEqual(resumed.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["hold a", "echo b"])
-    }).pipe(
-      inWorld([{ toolCalls: [call("c1", "hold", { id: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }])
-    )
+    }
   )
 
   test("AGENT-3 resuming under another definition is refused", world([{ text: "hi" }]), function* () {
@@ -298,42 +276,36 @@ describe("AGENT-2 run", () => {
     }).pipe(inWorld([{ toolCalls: [call("c1", "echo", { text: "x" })] }, { text: "hi" }, { text: "that is all" }]))
   )
 
-  it.effect("L6 siblings settle: one failure, one bug and one unknown name lose no other's result", () =>
-    Effect.gen(function* () {
-      const result = yield* agent.run("Hello")
-      const results = Conversation.messages(result.conversation).flatMap((message) =>
-        message.role === "tool"
-          ? [[message.callId, message.result._tag === "Failure" ? message.result.type : "ok"]]
-          : []
-      )
-      assert.deepStrictEqual(results.toSorted(), [
-        ["c1", "execution_error"],
-        ["c2", "unhandled_error"],
-        ["c3", "unknown_tool"],
-        ["c4", "validation_error"],
-        ["c5", "ok"]
-      ])
-      const transcript = JSON.stringify(Conversation.transcript(result.conversation))
-      assert.isBelow(transcript.indexOf("execution_error"), transcript.indexOf("unhandled_error"))
-      assert.isBelow(transcript.indexOf("unhandled_error"), transcript.indexOf("unknown_tool"))
-    }).pipe(
-      inWorld(
-        [
-          {
-            toolCalls: [
-              call("c1", "fail", { reason: "no" }),
-              call("c2", "boom", {}),
-              call("c3", "nope", {}),
-              call("c4", "echo", { text: 7 }),
-              call("c5", "echo", { text: "fine" })
-            ]
-          },
-          { text: "done" }
-        ],
-        ToolRuntime.layerConcurrent()
-      )
+  testGiven(
+    [
+      {
+        toolCalls: [
+          call("c1", "fail", { reason: "no" }),
+          call("c2", "boom", {}),
+          call("c3", "nope", {}),
+          call("c4", "echo", { text: 7 }),
+          call("c5", "echo", { text: "fine" })
+        ]
+      },
+      { text: "done" }
+    ],
+    ToolRuntime.layerConcurrent()
+  )("L6 siblings settle: one failure, one bug and one unknown name lose no other's result", function* () {
+    const result = yield* agent.run("Hello")
+    const results = Conversation.messages(result.conversation).flatMap((message) =>
+      message.role === "tool" ? [[message.callId, message.result._tag === "Failure" ? message.result.type : "ok"]] : []
     )
-  )
+    assert.deepStrictEqual(results.toSorted(), [
+      ["c1", "execution_error"],
+      ["c2", "unhandled_error"],
+      ["c3", "unknown_tool"],
+      ["c4", "validation_error"],
+      ["c5", "ok"]
+    ])
+    const transcript = JSON.stringify(Conversation.transcript(result.conversation))
+    assert.isBelow(transcript.indexOf("execution_error"), transcript.indexOf("unhandled_error"))
+    assert.isBelow(transcript.indexOf("unhandled_error"), transcript.indexOf("unknown_tool"))
+  })
 
   it.effect("RT-3 the cause of a defect is in the ToolFinished event, not in the result that the model receives", () =>
     Effect.gen(function* () {

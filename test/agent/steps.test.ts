@@ -3,7 +3,7 @@ import { Effect, Stream } from "effect"
 import { Agent, Conversation, ToolRuntime } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, inWorld, world } from "./fixtures.ts"
+import { call, Probe, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
@@ -66,37 +66,34 @@ describe("AGENT-4 steps", () => {
 
 describe("AGENT-7 interrupt and resume", () => {
   for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
-    it.effect("AGENT-7 a hook stops after any event; open calls run later, in place, before new input", () =>
-      Effect.gen(function* () {
-        const stopped = yield* agent.run("Hello", {
-          interruptWhen: (event) => (event._tag === "ModelAnswered" ? { reason: "look first" } : undefined)
-        })
-        assert(stopped.outcome === "Interrupted")
-        assert.strictEqual(stopped.reason, "look first")
-        assert.deepStrictEqual(openIds(stopped.conversation), ["c1", "c2"])
-        assert.deepStrictEqual(yield* Probe.ran, [])
-        const result = yield* agent.resume(stopped.state, { input: "Continue" })
-        assert.strictEqual(result.outcome, "Completed")
-        assert.deepStrictEqual(pluck(Conversation.messages(result.conversation), "role"), [
-          "user",
-          "assistant",
-          "tool",
-          "tool",
-          "user",
-          "assistant"
-        ])
-        assert.deepStrictEqual([...(yield* Probe.ran)].sort(), ["echo a", "echo b"])
-      }).pipe(
-        inWorld(
-          [{ toolCalls: [call("c1", "echo", { text: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }],
-          runtime
-        )
-      )
-    )
+    testGiven(
+      [{ toolCalls: [call("c1", "echo", { text: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }],
+      runtime
+    )("AGENT-7 a hook stops after any event; open calls run later, in place, before new input", function* () {
+      const stopped = yield* agent.run("Hello", {
+        interruptWhen: (event) => (event._tag === "ModelAnswered" ? { reason: "look first" } : undefined)
+      })
+      assert(stopped.outcome === "Interrupted")
+      assert.strictEqual(stopped.reason, "look first")
+      assert.deepStrictEqual(openIds(stopped.conversation), ["c1", "c2"])
+      assert.deepStrictEqual(yield* Probe.ran, [])
+      const result = yield* agent.resume(stopped.state, { input: "Continue" })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(pluck(Conversation.messages(result.conversation), "role"), [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "user",
+        "assistant"
+      ])
+      assert.deepStrictEqual([...(yield* Probe.ran)].sort(), ["echo a", "echo b"])
+    })
   }
 
-  it.effect("AGENT-7 L6 stopping at the first result leaves the second call unstarted; each runs once", () =>
-    Effect.gen(function* () {
+  testGiven([{ toolCalls: [call("c1", "echo", { text: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }])(
+    "AGENT-7 L6 stopping at the first result leaves the second call unstarted; each runs once",
+    function* () {
       const stopped = yield* agent.run("Hello", {
         interruptWhen: (event) => Effect.succeed(event._tag === "ToolFinished" ? {} : undefined)
       })
@@ -107,29 +104,23 @@ describe("AGENT-7 interrupt and resume", () => {
       const result = yield* agent.run("Continue", { conversation: stopped.conversation })
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(yield* Probe.ran, ["echo a", "echo b"])
-    }).pipe(
-      inWorld([{ toolCalls: [call("c1", "echo", { text: "a" }), call("c2", "echo", { text: "b" })] }, { text: "done" }])
-    )
+    }
   )
 
-  it.effect("AGENT-7 stopping while others run interrupts them; they are not started again", () =>
-    Effect.gen(function* () {
-      const stopped = yield* agent.run("Hello", {
-        interruptWhen: (event) => (event._tag === "ToolFinished" ? { reason: "enough" } : undefined)
-      })
-      assert.strictEqual(stopped.outcome, "Interrupted")
-      assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
-      assert.deepStrictEqual(openIds(stopped.conversation), [])
-      const result = yield* agent.resume(stopped.state)
-      assert.strictEqual(result.outcome, "Completed")
-      assert.deepStrictEqual(yield* Probe.ran, ["hold h", "echo b"])
-    }).pipe(
-      inWorld(
-        [{ toolCalls: [call("c1", "hold", { id: "h" }), call("c2", "echo", { text: "b" })] }, { text: "done" }],
-        ToolRuntime.layerConcurrent()
-      )
-    )
-  )
+  testGiven(
+    [{ toolCalls: [call("c1", "hold", { id: "h" }), call("c2", "echo", { text: "b" })] }, { text: "done" }],
+    ToolRuntime.layerConcurrent()
+  )("AGENT-7 stopping while others run interrupts them; they are not started again", function* () {
+    const stopped = yield* agent.run("Hello", {
+      interruptWhen: (event) => (event._tag === "ToolFinished" ? { reason: "enough" } : undefined)
+    })
+    assert.strictEqual(stopped.outcome, "Interrupted")
+    assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
+    assert.deepStrictEqual(openIds(stopped.conversation), [])
+    const result = yield* agent.resume(stopped.state)
+    assert.strictEqual(result.outcome, "Completed")
+    assert.deepStrictEqual(yield* Probe.ran, ["hold h", "echo b"])
+  })
 
   test("AGENT-7 a stream is stopped the same way", world([]), function* () {
     const events = yield* Stream.runCollect(

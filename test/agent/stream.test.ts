@@ -5,7 +5,7 @@ import { Tool, Toolkit } from "effect/ai"
 import { Agent, AgentEvent, Conversation, type Run } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, inWorld, world } from "./fixtures.ts"
+import { call, Probe, toolkit, inWorld, testGiven, world } from "./fixtures.ts"
 import { test } from "../test.ts"
 
 const agent = Agent.make("tester", { toolkit })
@@ -139,8 +139,9 @@ describe("AGENT-5 stream", () => {
     }).pipe(inWorld([{ text: "x".repeat(400), toolCalls: [call("c1", "echo", { text: "hi" })] }]))
   )
 
-  it.effect("AGENT-5 a slow reader slows the run", () =>
-    Effect.gen(function* () {
+  testGiven(({ index }) => (index < 40 ? { toolCalls: [call(`c${index}`, "echo", { text: "x" })] } : { text: "done" }))(
+    "AGENT-5 a slow reader slows the run",
+    function* () {
       const seen = yield* Ref.make(0)
       const onState = (state: Run.State, _event: Run.Event) => Ref.set(seen, state.totalSteps)
       const gate = yield* Deferred.make<void>()
@@ -154,11 +155,7 @@ describe("AGENT-5 stream", () => {
       yield* Deferred.succeed(gate, undefined)
       yield* Fiber.join(fiber)
       assert.strictEqual(yield* Ref.get(seen), 41)
-    }).pipe(
-      inWorld(({ index }) =>
-        index < 40 ? { toolCalls: [call(`c${index}`, "echo", { text: "x" })] } : { text: "done" }
-      )
-    )
+    }
   )
 
   it.effect("AGENT-2 a step that is retried reports that its deltas are void", () =>

@@ -5,7 +5,7 @@ import { TestClock } from "effect/testing"
 import { Agent, Conversation, Run, RunContext, ToolRuntime, type AgentEvent } from "effect-emissary"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { call, Probe, toolkit, inWorld, type world } from "./fixtures.ts"
+import { call, Probe, toolkit, inWorld, testGiven, type world } from "./fixtures.ts"
 import { after } from "../after.ts"
 
 const inner = Agent.make("inner", { instructions: "Inner.", toolkit })
@@ -41,37 +41,34 @@ const childEvents = (events: ReadonlyArray<AgentEvent.AgentEvent<unknown>>) =>
   events.flatMap((event) => (event._tag === "Child" ? [event] : []))
 
 describe("AGENT-8 agents as tools", () => {
-  it.effect(
+  testGiven(
+    scripts(
+      [
+        { toolCalls: [delegate("c1")], usage: usage(1) },
+        { text: "done", usage: usage(10) }
+      ],
+      [
+        { toolCalls: [call("c1", "echo", { text: "x" })], usage: usage(100) },
+        { text: "inner answer", usage: usage(1000) }
+      ]
+    )
+  )(
     "AGENT-8 the outer model gets the answer; usage counts once; the child has one conversation of its own",
-    () =>
-      Effect.gen(function* () {
-        const result = yield* outer.run("Go")
-        assert.strictEqual(result.outcome, "Completed")
-        assert.strictEqual(result.steps, 2)
-        assert.deepStrictEqual(result.usage, { inputTokens: 1111, outputTokens: 4 })
-        const [only] = results(result.conversation)
-        assert(only?._tag === "Success")
-        assert.strictEqual(only.value, "inner answer")
-        const requests = yield* ScriptedModel.requests
-        assert.deepStrictEqual(
-          requests.map(({ messages }) => messages.map(({ role }) => role).join()),
-          ["system,user", "system,user", "system,user,assistant,tool", "system,user,assistant,tool"]
-        )
-        assert.strictEqual(requests[1]?.messages[1]?.text, "do it")
-      }).pipe(
-        inWorld(
-          scripts(
-            [
-              { toolCalls: [delegate("c1")], usage: usage(1) },
-              { text: "done", usage: usage(10) }
-            ],
-            [
-              { toolCalls: [call("c1", "echo", { text: "x" })], usage: usage(100) },
-              { text: "inner answer", usage: usage(1000) }
-            ]
-          )
-        )
+    function* () {
+      const result = yield* outer.run("Go")
+      assert.strictEqual(result.outcome, "Completed")
+      assert.strictEqual(result.steps, 2)
+      assert.deepStrictEqual(result.usage, { inputTokens: 1111, outputTokens: 4 })
+      const [only] = results(result.conversation)
+      assert(only?._tag === "Success")
+      assert.strictEqual(only.value, "inner answer")
+      const requests = yield* ScriptedModel.requests
+      assert.deepStrictEqual(
+        requests.map(({ messages }) => messages.map(({ role }) => role).join()),
+        ["system,user", "system,user", "system,user,assistant,tool", "system,user,assistant,tool"]
       )
+      assert.strictEqual(requests[1]?.messages[1]?.text, "do it")
+    }
   )
 
   it.effect("AGENT-8 structured output of the child is the result's value", () => {
@@ -117,140 +114,126 @@ describe("AGENT-8 agents as tools", () => {
   })
 
   for (const streaming of [true, false]) {
-    it.effect(
+    testGiven(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "a long inner answer" }]))(
       `AGENT-8 its events come under the call id${streaming ? ", deltas too" : ""} (${streaming ? "stream" : "run"})`,
-      () =>
-        Effect.gen(function* () {
-          if (!streaming) {
-            const tags = yield* Ref.make<ReadonlyArray<string>>([])
-            yield* outer.run("Go", {
-              onState: (_, event) =>
-                event._tag === "ChildEvent"
-                  ? Ref.update(tags, (all) => [...all, `${event.callId} ${event.event._tag}`])
-                  : Effect.void
-            })
-            assert.deepStrictEqual(yield* Ref.get(tags), [
-              "c1 RunStarted",
-              "c1 InputAdded",
-              "c1 StepStarted",
-              "c1 ModelAnswered",
-              "c1 RunFinished"
-            ])
-            return
-          }
-          const events = yield* Stream.runCollect(outer.stream("Go"))
-          const children = childEvents(events)
-          assert.isTrue(children.every(({ callId, name }) => callId === "c1" && name === "delegate"))
-          assert.strictEqual(
-            children.map(({ event }) => (event._tag === "TextDelta" ? event.delta : "")).join(""),
-            "a long inner answer"
-          )
-          assert.strictEqual(children.at(0)?.event._tag, "RunStarted")
-          assert.strictEqual(children.at(-1)?.event._tag, "RunFinished")
-          const twice = events.filter((event) => event._tag === "StateChanged" && event.event._tag === "ChildEvent")
-          assert.deepStrictEqual(twice, [])
-          const revisions = events.flatMap((event) => ("state" in event ? [event.state.revision] : []))
-          assert.deepStrictEqual(
-            revisions,
-            revisions.toSorted((a, b) => a - b)
-          )
-          const at = (tag: string) => events.findIndex(({ _tag }) => _tag === tag)
-          assert.isBelow(at("ToolStarted"), at("Child"))
-          assert.isBelow(at("Child"), at("ToolFinished"))
-        }).pipe(
-          inWorld(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "a long inner answer" }]))
+      function* () {
+        if (!streaming) {
+          const tags = yield* Ref.make<ReadonlyArray<string>>([])
+          yield* outer.run("Go", {
+            onState: (_, event) =>
+              event._tag === "ChildEvent"
+                ? Ref.update(tags, (all) => [...all, `${event.callId} ${event.event._tag}`])
+                : Effect.void
+          })
+          assert.deepStrictEqual(yield* Ref.get(tags), [
+            "c1 RunStarted",
+            "c1 InputAdded",
+            "c1 StepStarted",
+            "c1 ModelAnswered",
+            "c1 RunFinished"
+          ])
+          return
+        }
+        const events = yield* Stream.runCollect(outer.stream("Go"))
+        const children = childEvents(events)
+        assert.isTrue(children.every(({ callId, name }) => callId === "c1" && name === "delegate"))
+        assert.strictEqual(
+          children.map(({ event }) => (event._tag === "TextDelta" ? event.delta : "")).join(""),
+          "a long inner answer"
         )
+        assert.strictEqual(children.at(0)?.event._tag, "RunStarted")
+        assert.strictEqual(children.at(-1)?.event._tag, "RunFinished")
+        const twice = events.filter((event) => event._tag === "StateChanged" && event.event._tag === "ChildEvent")
+        assert.deepStrictEqual(twice, [])
+        const revisions = events.flatMap((event) => ("state" in event ? [event.state.revision] : []))
+        assert.deepStrictEqual(
+          revisions,
+          revisions.toSorted((a, b) => a - b)
+        )
+        const at = (tag: string) => events.findIndex(({ _tag }) => _tag === tag)
+        assert.isBelow(at("ToolStarted"), at("Child"))
+        assert.isBelow(at("Child"), at("ToolFinished"))
+      }
     )
   }
 
   for (const runtime of [ToolRuntime.layerInline, ToolRuntime.layerConcurrent()]) {
-    it.effect("AGENT-8 TOOL-7 a pending approval of the child suspends the parent, and resumes through JSON", () =>
-      Effect.gen(function* () {
-        const first = yield* outer.run("Go")
-        assert(first.outcome === "AwaitingApproval")
-        assert.deepStrictEqual(first.requests, [
-          { callId: "d1", name: "delete", arguments: { path: "/a" }, path: ["c1"] }
-        ])
-        assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
-        const state = yield* throughJson(first.state)
-        const again = yield* outer.resume(state)
-        assert.strictEqual(again.outcome, "AwaitingApproval")
-        const result = yield* outer.resume(yield* throughJson(again.state), {
-          decisions: first.requests.map((request) => ({ ...request, approved: true }))
-        })
-        assert.strictEqual(result.outcome, "Completed")
-        assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a"])
-        assert.deepStrictEqual(result.usage, { inputTokens: 1111, outputTokens: 4 })
-        const [only] = results(result.conversation)
-        assert(only?._tag === "Success")
-        assert.strictEqual(only.value, "deleted it")
-        yield* (yield* ScriptedModel.ScriptedModel).assertComplete
-      }).pipe(
-        inWorld(
-          scripts(
-            [
-              { toolCalls: [delegate("c1")], usage: usage(1) },
-              { text: "done", usage: usage(10) }
-            ],
-            [
-              {
-                toolCalls: [call("d1", "delete", { path: "/a" }), call("d2", "echo", { text: "x" })],
-                usage: usage(100)
-              },
-              { text: "deleted it", usage: usage(1000) }
-            ]
-          ),
-          runtime
-        )
-      )
-    )
+    testGiven(
+      scripts(
+        [
+          { toolCalls: [delegate("c1")], usage: usage(1) },
+          { text: "done", usage: usage(10) }
+        ],
+        [
+          {
+            toolCalls: [call("d1", "delete", { path: "/a" }), call("d2", "echo", { text: "x" })],
+            usage: usage(100)
+          },
+          { text: "deleted it", usage: usage(1000) }
+        ]
+      ),
+      runtime
+    )("AGENT-8 TOOL-7 a pending approval of the child suspends the parent, and resumes through JSON", function* () {
+      const first = yield* outer.run("Go")
+      assert(first.outcome === "AwaitingApproval")
+      assert.deepStrictEqual(first.requests, [
+        { callId: "d1", name: "delete", arguments: { path: "/a" }, path: ["c1"] }
+      ])
+      assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
+      const state = yield* throughJson(first.state)
+      const again = yield* outer.resume(state)
+      assert.strictEqual(again.outcome, "AwaitingApproval")
+      const result = yield* outer.resume(yield* throughJson(again.state), {
+        decisions: first.requests.map((request) => ({ ...request, approved: true }))
+      })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* Probe.ran, ["echo x", "delete /a"])
+      assert.deepStrictEqual(result.usage, { inputTokens: 1111, outputTokens: 4 })
+      const [only] = results(result.conversation)
+      assert(only?._tag === "Success")
+      assert.strictEqual(only.value, "deleted it")
+      yield* (yield* ScriptedModel.ScriptedModel).assertComplete
+    })
   }
 
-  it.effect("AGENT-8 L6 two children at once: each has its own state, results in call order, one fails alone", () =>
-    Effect.gen(function* () {
+  testGiven((request) => {
+    const last = request.messages.at(-1)
+    if (!(request.messages[0]?.text ?? "").startsWith("Inner.")) {
+      return last?.role === "tool"
+        ? { text: "done" }
+        : { toolCalls: [delegate("a", "slow"), delegate("b", "fail"), delegate("c", "quick")] }
+    }
+    if (last?.text === "fail") return { fail: { reason: "QuotaExhaustedError", description: "sk-SECRET" } }
+    return { text: last?.text ?? "", delay: last?.text === "slow" ? "5 seconds" : "1 second" }
+  }, ToolRuntime.layerConcurrent())(
+    "AGENT-8 L6 two children at once: each has its own state, results in call order, one fails alone",
+    function* () {
       const result = yield* after("10 seconds", outer.run("Go"))
       assert.strictEqual(result.outcome, "Completed")
       assert.deepStrictEqual(
         results(result.conversation).map((one) => (one._tag === "Success" ? one.value : one.type)),
         ["slow", "execution_error", "quick"]
       )
-    }).pipe(
-      inWorld((request) => {
-        const last = request.messages.at(-1)
-        if (!(request.messages[0]?.text ?? "").startsWith("Inner.")) {
-          return last?.role === "tool"
-            ? { text: "done" }
-            : { toolCalls: [delegate("a", "slow"), delegate("b", "fail"), delegate("c", "quick")] }
-        }
-        if (last?.text === "fail") return { fail: { reason: "QuotaExhaustedError", description: "sk-SECRET" } }
-        return { text: last?.text ?? "", delay: last?.text === "slow" ? "5 seconds" : "1 second" }
-      }, ToolRuntime.layerConcurrent())
-    )
+    }
   )
 
-  it.effect(
+  testGiven(
+    scripts(
+      [{ toolCalls: [delegate("c1"), delegate("c2")] }, { text: "done" }],
+      [{ fail: { reason: "QuotaExhaustedError", description: "SECRET" } }, { text: "SECRET", finishReason: "length" }]
+    )
+  )(
     "AGENT-8 L8 a child that fails, or returns no answer, is an execution_error result without quotations",
-    () =>
-      Effect.gen(function* () {
-        const result = yield* outer.run("Go")
-        assert.strictEqual(result.outcome, "Completed")
-        for (const one of results(result.conversation)) {
-          assert(one._tag === "Failure")
-          assert.strictEqual(one.type, "execution_error")
-          assert.notInclude(JSON.stringify(one), "SECRET")
-        }
-        assert.lengthOf(results(result.conversation), 2)
-      }).pipe(
-        inWorld(
-          scripts(
-            [{ toolCalls: [delegate("c1"), delegate("c2")] }, { text: "done" }],
-            [
-              { fail: { reason: "QuotaExhaustedError", description: "SECRET" } },
-              { text: "SECRET", finishReason: "length" }
-            ]
-          )
-        )
-      )
+    function* () {
+      const result = yield* outer.run("Go")
+      assert.strictEqual(result.outcome, "Completed")
+      for (const one of results(result.conversation)) {
+        assert(one._tag === "Failure")
+        assert.strictEqual(one.type, "execution_error")
+        assert.notInclude(JSON.stringify(one), "SECRET")
+      }
+      assert.lengthOf(results(result.conversation), 2)
+    }
   )
 
   it.effect("AGENT-8 agents nest at most maxDepth deep, then the whole run fails with a typed error", () => {
@@ -290,51 +273,40 @@ describe("AGENT-8 agents as tools", () => {
     )
   })
 
-  it.effect("AGENT-8 L6 interrupting the parent interrupts the child; both states are settled", () =>
-    Effect.gen(function* () {
-      const last = yield* Ref.make<Run.State | undefined>(undefined)
-      const { started } = yield* Probe
-      const fiber = yield* Effect.forkChild(outer.run("Go", { onState: (state) => Ref.set(last, state) }))
-      yield* Effect.yieldNow
-      yield* Deferred.await(started)
-      yield* Fiber.interrupt(fiber)
-      assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
-      const state = yield* Ref.get(last)
-      assert(state !== undefined)
-      assert.strictEqual(state.outcome?._tag, "Interrupted")
-      const [only] = results(state.conversation)
-      assert(only?._tag === "Failure")
-      assert.strictEqual(only.type, "interrupted")
-      const resumed = yield* outer.resume(yield* throughJson(state))
-      assert.strictEqual(resumed.outcome, "Completed")
-      assert.deepStrictEqual(yield* Probe.ran, ["hold h"])
-    }).pipe(
-      inWorld(
-        scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ toolCalls: [call("d1", "hold", { id: "h" })] }])
-      )
-    )
-  )
+  testGiven(
+    scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ toolCalls: [call("d1", "hold", { id: "h" })] }])
+  )("AGENT-8 L6 interrupting the parent interrupts the child; both states are settled", function* () {
+    const last = yield* Ref.make<Run.State | undefined>(undefined)
+    const { started } = yield* Probe
+    const fiber = yield* Effect.forkChild(outer.run("Go", { onState: (state) => Ref.set(last, state) }))
+    yield* Effect.yieldNow
+    yield* Deferred.await(started)
+    yield* Fiber.interrupt(fiber)
+    assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
+    const state = yield* Ref.get(last)
+    assert(state !== undefined)
+    assert.strictEqual(state.outcome?._tag, "Interrupted")
+    const [only] = results(state.conversation)
+    assert(only?._tag === "Failure")
+    assert.strictEqual(only.type, "interrupted")
+    const resumed = yield* outer.resume(yield* throughJson(state))
+    assert.strictEqual(resumed.outcome, "Completed")
+    assert.deepStrictEqual(yield* Probe.ran, ["hold h"])
+  })
 
-  it.effect("AGENT-8 the child has no tool timeout of its own, and at most the remaining total time", () =>
-    Effect.gen(function* () {
-      const options = { timeouts: { total: "1 minute", tool: "50 seconds" } } as const
-      const fiber = yield* Effect.forkChild(outer.run("Go", options))
-      yield* TestClock.adjust("30 seconds")
-      assert.isUndefined(fiber.pollUnsafe())
-      yield* TestClock.adjust("30 seconds")
-      const result = yield* Fiber.join(fiber)
-      assert(result.outcome === "Interrupted")
-      assert.strictEqual(result.reason, "timeout")
-      assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
-    }).pipe(
-      inWorld(
-        scripts(
-          [{ toolCalls: [delegate("c1")], delay: "15 seconds" }],
-          [{ toolCalls: [call("d1", "hold", { id: "h" })] }]
-        )
-      )
-    )
-  )
+  testGiven(
+    scripts([{ toolCalls: [delegate("c1")], delay: "15 seconds" }], [{ toolCalls: [call("d1", "hold", { id: "h" })] }])
+  )("AGENT-8 the child has no tool timeout of its own, and at most the remaining total time", function* () {
+    const options = { timeouts: { total: "1 minute", tool: "50 seconds" } } as const
+    const fiber = yield* Effect.forkChild(outer.run("Go", options))
+    yield* TestClock.adjust("30 seconds")
+    assert.isUndefined(fiber.pollUnsafe())
+    yield* TestClock.adjust("30 seconds")
+    const result = yield* Fiber.join(fiber)
+    assert(result.outcome === "Interrupted")
+    assert.strictEqual(result.reason, "timeout")
+    assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
+  })
 
   it.effect("AGENT-8 a runtime receives that the call of an agent has no timeout, whatever the run's option", () => {
     const told: Array<Duration.Duration> = []
@@ -426,18 +398,14 @@ describe("AGENT-8 agents as tools", () => {
     )
   })
 
-  it.effect("AGENT-8 the outer run's modelRetry, defects and tool timeout hold for the child", () =>
-    Effect.gen(function* () {
-      const result = yield* after("2 seconds", outer.run("Go", { timeouts: { tool: "1 second" } }))
-      assert.strictEqual(result.outcome, "Completed")
-      assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
-    }).pipe(
-      inWorld(
-        scripts(
-          [{ toolCalls: [delegate("c1")] }, { text: "done" }],
-          [{ toolCalls: [call("d1", "hold", { id: "h" })] }, { text: "late" }]
-        )
-      )
+  testGiven(
+    scripts(
+      [{ toolCalls: [delegate("c1")] }, { text: "done" }],
+      [{ toolCalls: [call("d1", "hold", { id: "h" })] }, { text: "late" }]
     )
-  )
+  )("AGENT-8 the outer run's modelRetry, defects and tool timeout hold for the child", function* () {
+    const result = yield* after("2 seconds", outer.run("Go", { timeouts: { tool: "1 second" } }))
+    assert.strictEqual(result.outcome, "Completed")
+    assert.deepStrictEqual(yield* Probe.interrupted, ["h"])
+  })
 })

@@ -4,7 +4,7 @@ import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract, ToolFailure, ToolResolver, ToolResult, ToolRuntime } from "effect-emissary"
 import { call } from "./support.ts"
-import { test } from "../test.ts"
+import { test, testWith } from "../test.ts"
 
 const Weather = Tool.make("weather", {
   description: "Today's weather",
@@ -63,19 +63,15 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
     assert.deepStrictEqual(result, ToolResult.success({ degrees: 4 }))
   })
 
-  it.effect("takes the services that tools name as dependencies where the layer is built", () =>
-    Effect.gen(function* () {
-      const bound = yield* resolve(yield* ToolContract.fromTool(Count))
-      assert.deepStrictEqual(yield* call(yield* boundTool.makeSet([bound]), "count", {}), ToolResult.success(7))
-    }).pipe(
-      Effect.provide(
-        ToolResolver.layerToolkit(Counting).pipe(
-          // side by side, so that the layer of the handlers captures no Counter
-          Layer.provide([Counting.toLayer({ count: () => Counter.use(Effect.succeed) }), Layer.succeed(Counter, 7)])
-        )
-      )
+  testWith(
+    ToolResolver.layerToolkit(Counting).pipe(
+      // side by side, so that the layer of the handlers captures no Counter
+      Layer.provide([Counting.toLayer({ count: () => Counter.use(Effect.succeed) }), Layer.succeed(Counter, 7)])
     )
-  )
+  )("takes the services that tools name as dependencies where the layer is built", function* () {
+    const bound = yield* resolve(yield* ToolContract.fromTool(Count))
+    assert.deepStrictEqual(yield* call(yield* boundTool.makeSet([bound]), "count", {}), ToolResult.success(7))
+  })
 
   test("the order of keys and words for people do not count", layer, function* () {
     const contract = yield* changed((parameters) =>
