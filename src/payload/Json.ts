@@ -60,10 +60,9 @@ const runWithLimits = <A>(
   f: (limits: Limits.Limits) => Result.Result<A, PayloadError.Reason>
 ): Effect.Effect<A, PayloadError.PayloadError> =>
   Effect.flatMap(Limits.resolve(options?.limits), (limits) =>
-    Result.match(f(limits), {
-      onSuccess: (value) => Effect.succeed(value),
-      onFailure: (reason) => Effect.fail(new PayloadError.PayloadError({ what: options?.what ?? "JSON", reason }))
-    })
+    Effect.fromResult(
+      Result.mapError(f(limits), (reason) => new PayloadError.PayloadError({ what: options?.what ?? "JSON", reason }))
+    )
   )
 
 /**

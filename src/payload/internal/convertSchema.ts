@@ -83,7 +83,7 @@ const withoutSafeBounds = (schema: Draft): void => {
 /** Moves members of `allOf` into the schema itself where it can hold them: notes replace notes, other keywords may not collide. */
 const withoutAllOf = (schema: Draft): void => {
   const parts = schema["allOf"]
-  if (parts === undefined || !base.isArray(parts)) return
+  if (!base.isArray(parts)) return
   const rest = parts.filter((part) => {
     if (!base.isObject(part)) return true
     const keys = Object.keys(part)
@@ -104,7 +104,7 @@ const isNull = (schema: Schema.Json): boolean =>
 /** Alternatives that are one `enum` taken apart, or a type and `null`. */
 const withoutAnyOf = (schema: Draft): void => {
   const parts = schema["anyOf"]
-  if (parts === undefined || !base.isArray(parts)) return
+  if (!base.isArray(parts)) return
   const seen = new Set<string>()
   const distinct = parts.filter((part) => {
     const print = jsonValues.fingerprint(part)
@@ -137,7 +137,7 @@ const enumOf = (
   }
   const type = part["type"]
   const values = part["enum"]
-  return typeof type === "string" && values !== undefined && base.isArray(values) ? { type, values } : undefined
+  return typeof type === "string" && base.isArray(values) ? { type, values } : undefined
 }
 
 /** A first item like all others adds nothing to `minItems`. */
@@ -152,12 +152,8 @@ const withoutPrefix = (schema: Draft): void => {
 const isEmptyStruct = (schema: JsonObject): boolean =>
   Object.keys(schema).length === 1 && jsonValues.fingerprint(schema) === `{"not":{"type":"null"}}`
 
-const orderKeywords = (schema: Draft): JsonObject => {
-  const out: Draft = {}
-  const keys = Object.keys(schema)
-  for (const key of keys.sort((a, b) => keywordRank(a) - keywordRank(b))) out[key] = schema[key] ?? null
-  return out
-}
+const orderKeywords = (schema: Draft): JsonObject =>
+  Object.fromEntries(Object.entries(schema).sort(([a], [b]) => keywordRank(a) - keywordRank(b)))
 
 const mapKeywords: ReadonlySet<string> = new Set(["properties", "patternProperties", "$defs", "dependentSchemas"])
 
@@ -177,8 +173,7 @@ const mapSubschemas = (key: string, value: Schema.Json): Schema.Json => {
 /** Shortens core's export without changing its meaning. */
 export const tidyDocument = (schema: JsonObject): JsonObject => {
   if (isEmptyStruct(schema)) return noParameters
-  const out: Draft = {}
-  for (const key of Object.keys(schema)) out[key] = mapSubschemas(key, schema[key] ?? null)
+  const out: Draft = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, mapSubschemas(key, value)]))
   withoutAllOf(out)
   if (out["type"] === "integer") withoutSafeBounds(out)
   withoutAnyOf(out)
@@ -243,10 +238,9 @@ const typesOf = (schema: JsonObject): ReadonlyArray<Schema.Json> => {
 
 const acceptsNull = (schema: JsonObject): boolean => {
   const anyOf = base.own(schema, "anyOf")
-  if (anyOf !== undefined && base.isArray(anyOf))
-    return anyOf.some((branch) => base.isObject(branch) && acceptsNull(branch))
+  if (base.isArray(anyOf)) return anyOf.some((branch) => base.isObject(branch) && acceptsNull(branch))
   const members = base.own(schema, "enum")
-  if (members !== undefined && base.isArray(members) && !members.includes(null)) return false
+  if (base.isArray(members) && !members.includes(null)) return false
   return typesOf(schema).includes("null") || base.own(schema, "const") === null
 }
 
@@ -254,13 +248,13 @@ const acceptsNull = (schema: JsonObject): boolean => {
 const makeNullable = (schema: JsonObject): JsonObject => {
   if (acceptsNull(schema)) return schema
   const anyOf = base.own(schema, "anyOf")
-  if (anyOf !== undefined && base.isArray(anyOf)) return { ...schema, anyOf: [...anyOf, { type: "null" }] }
+  if (base.isArray(anyOf)) return { ...schema, anyOf: [...anyOf, { type: "null" }] }
   const list = typesOf(schema)
   const plain = list.length > 0 && !["enum", "const", "$ref"].some((keyword) => Object.hasOwn(schema, keyword))
   return plain ? { ...schema, type: [...list, "null"] } : { anyOf: [schema, { type: "null" }] }
 }
 
-const strictMembers = (json: JsonObject, path: string): StrictResult<JsonObject> =>
+const strictMembers = (json: JsonObject, path: string): StrictResult<{ readonly [key: string]: JsonObject }> =>
   Result.all(
     Object.fromEntries(
       Object.entries(json).map(([key, member]) => [key, toStrictForm(member, base.appendToken(path, key))])
@@ -276,14 +270,13 @@ const closeObject = (schema: JsonObject, path: string): StrictResult<JsonObject>
     }
     const declared = base.isObject(properties) ? properties : {}
     const required = base.own(schema, "required")
-    const names = required !== undefined && base.isArray(required) ? required : []
+    const names = base.isArray(required) ? required : []
     const undeclared = names.find((name) => typeof name === "string" && !Object.hasOwn(declared, name))
     if (undeclared !== undefined) {
       return yield* failStrict(path, `an object that requires ${JSON.stringify(undeclared)}, which is not declared`)
     }
     const strict = yield* strictMembers(declared, base.appendToken(path, "properties"))
-    const optional = (key: string, form: Schema.Json) =>
-      names.includes(key) || !base.isObject(form) ? form : makeNullable(form)
+    const optional = (key: string, form: JsonObject) => (names.includes(key) ? form : makeNullable(form))
     return {
       properties: Object.fromEntries(Object.entries(strict).map(([key, form]) => [key, optional(key, form)])),
       // In their own order if these are all: then a strict schema stays as it is.
@@ -404,8 +397,6 @@ const worstCost = ({ inPlace, members }: Visits, costs: ReadonlyMap<Node, number
   const costOf = (key: string) =>
     Array.from(members.get(key) ?? []).reduce((sum, [part, times]) => sum + times * (costs.get(part) ?? 0), 0)
   const wild = costOf(anyKey)
-  return Array.from(members.keys()).reduce(
-    (most, key) => (key === anyKey ? most : Math.max(most, inPlace + wild + costOf(key))),
-    inPlace + wild
-  )
+  const others = Array.from(members.keys()).filter((key) => key !== anyKey)
+  return inPlace + wild + others.reduce((most, key) => Math.max(most, costOf(key)), 0)
 }

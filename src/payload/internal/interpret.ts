@@ -362,14 +362,13 @@ const uniqueReader: Reader = (unique, keyword) => {
   return (items, at, run) => {
     if (!base.isArray(items)) return true
     if (!spend(run, jsonValues.countValues(items))) return false
-    const seen = new Map<string, number>()
+    const seen = new Set<string>()
     return every(items.entries(), run, ([index, item]) => {
       const print = jsonValues.fingerprint(item)
-      const first = seen.get(print)
-      if (first === undefined) seen.set(print, index)
+      const isNew = !seen.has(print)
+      seen.add(print)
       return (
-        first === undefined ||
-        report(run, base.childLocation(at, index), "uniqueItems", "an item of its own", `the same as item ${first}`)
+        isNew || report(run, base.childLocation(at, index), "uniqueItems", "an item of its own", "one that came before")
       )
     })
   }
@@ -622,29 +621,18 @@ const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
 ])
 
 /** Keywords that have no influence on which values are accepted. */
-const annotationKeywords: ReadonlySet<string> = new Set([
-  "title",
-  "description",
-  "default",
-  "examples",
-  "$comment",
-  "deprecated",
-  "readOnly",
-  "writeOnly",
-  "contentEncoding",
-  "contentMediaType",
-  "contentSchema"
-])
+const annotationKeywords: ReadonlySet<string> = new Set(
+  [
+    "title description default examples $comment deprecated readOnly writeOnly",
+    "contentEncoding contentMediaType contentSchema"
+  ].flatMap((names) => names.split(" "))
+)
 
-const only2020: ReadonlySet<string> = new Set([
-  "prefixItems",
-  "minContains",
-  "maxContains",
-  "dependentRequired",
-  "dependentSchemas"
-])
-
-const only07: ReadonlySet<string> = new Set(["additionalItems"])
+/** Keywords that a dialect does not have, but the other one has. */
+const foreignKeywords: Readonly<Record<Dialect, ReadonlyArray<string>>> = {
+  "2020-12": ["additionalItems"],
+  "draft-07": ["prefixItems", "minContains", "maxContains", "dependentRequired", "dependentSchemas"]
+}
 
 // --- Compiling -----------------------------------------------------------------------------------------------------
 
@@ -802,8 +790,7 @@ class Compiler {
   }
 
   assertion(value: Schema.Json, keyword: Keyword): void {
-    const foreign = (this.dialect === "draft-07" ? only2020 : only07).has(keyword.name)
-    const reader = foreign ? undefined : readers.get(keyword.name)
+    const reader = foreignKeywords[this.dialect].includes(keyword.name) ? undefined : readers.get(keyword.name)
     if (reader === undefined) {
       const fix = `Remove it, or rename it to "x-..." if it is a note`
       keyword.refuse("UnsupportedKeyword", "a keyword that can be enforced", base.quote(keyword.name), fix)

@@ -6,7 +6,7 @@ import { identity } from "effect/Function"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import type { Limits } from "../Limits.ts"
+import { defaults, type Limits } from "../Limits.ts"
 import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
 
@@ -230,16 +230,14 @@ export const findInvalidByte = (bytes: Uint8Array): number => {
   return bytes.length
 }
 
-/** No limits but those of the machine. */
+/** No limits of data but those of the machine. */
 export const unlimited: Limits = {
+  ...defaults,
   maxBytes: Number.POSITIVE_INFINITY,
   maxDepth: Number.POSITIVE_INFINITY,
   maxNodes: Number.POSITIVE_INFINITY,
   maxStringLength: Number.POSITIVE_INFINITY,
-  maxArrayLength: Number.POSITIVE_INFINITY,
-  maxTools: Number.POSITIVE_INFINITY,
-  maxMessages: Number.POSITIVE_INFINITY,
-  maxIssues: 50
+  maxArrayLength: Number.POSITIVE_INFINITY
 }
 
 /**
