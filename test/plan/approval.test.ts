@@ -38,13 +38,9 @@ const around = (bound: Agent.Agent<unknown>) =>
 
 describe("approvals and pauses inside plans", () => {
   test("PLAN-8 a pause of a function is a request under its step; approved, the step runs again", function* () {
-    const { fn, ran } = log()
+    const { ran, fnStep } = log()
     const bound = yield* Effect.flatMap(
-      Plan.make(
-        Step.make("a", { target: fn("a") }),
-        Step.make("gate", { target: waitsOnce("gate", ran) }),
-        Step.make("b", { target: fn("b") })
-      ),
+      Plan.make(fnStep("a"), Step.make("gate", { target: waitsOnce("gate", ran) }), fnStep("b")),
       (plan) => Plan.bind(plan)
     )
     const outer = around(bound)
@@ -66,9 +62,9 @@ describe("approvals and pauses inside plans", () => {
   })
 
   test("PLAN-8 a pause that is denied fails its step, and the outer model reads the failure", function* () {
-    const { fn, ran } = log()
+    const { ran, fnStep } = log()
     const bound = yield* Effect.flatMap(
-      Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) }), Step.make("b", { target: fn("b") })),
+      Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) }), fnStep("b")),
       (plan) => Plan.bind(plan)
     )
     const outer = around(bound)
@@ -115,7 +111,7 @@ describe("approvals and pauses inside plans", () => {
   })
 
   test("PLAN-8 members of a parallel group wait for different things; one decision resumes the plan, and it waits for the rest", function* () {
-    const { fn, ran } = log()
+    const { ran, fnStep } = log()
     const handlers = toolkit.toLayer({
       send: ({ input }) =>
         Effect.sync(() => {
@@ -127,7 +123,7 @@ describe("approvals and pauses inside plans", () => {
       Plan.make(
         Step.make("mail", { target: "send", parallel: true }),
         Step.make("y", { target: waitsOnce("y", ran), parallel: true }),
-        Step.make("z", { target: fn("z"), parallel: true })
+        fnStep("z", { parallel: true })
       ),
       (plan) => Plan.bind(plan, { toolkit })
     ).pipe(Effect.provide(handlers))
@@ -175,15 +171,14 @@ describe("approvals and pauses inside plans", () => {
   })
 
   test("PLAN-8 the interruption of the outer agent reaches the step, and all of it can be resumed", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     const begun = yield* Deferred.make<void>()
     let slow = true
     const holding = fn("hold", ({ task }) =>
       slow ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.succeed(task)
     )
-    const bound = yield* Effect.flatMap(
-      Plan.make(Step.make("a", { target: fn("a") }), Step.make("hold", { target: holding })),
-      (plan) => Plan.bind(plan)
+    const bound = yield* Effect.flatMap(Plan.make(fnStep("a"), Step.make("hold", { target: holding })), (plan) =>
+      Plan.bind(plan)
     )
     const outer = around(bound)
     const states: Array<Run.State> = []
@@ -210,8 +205,8 @@ describe("approvals and pauses inside plans", () => {
   })
 
   test("PLAN-8 depth counts plans and agents alike; one too many fails the whole nest", function* () {
-    const { fn } = log()
-    const level0 = yield* Effect.flatMap(Plan.make(Step.make("a", { target: fn("a") })), (plan) => Plan.bind(plan))
+    const { fnStep } = log()
+    const level0 = yield* Effect.flatMap(Plan.make(fnStep("a")), (plan) => Plan.bind(plan))
     const level1 = yield* Effect.flatMap(Plan.make(Step.make("in", { target: level0 })), (plan) => Plan.bind(plan))
     const outer = around(level1)
     const model = () => ScriptedModel.layer([asks("c1", "work"), { text: "done" }])

@@ -15,10 +15,8 @@ const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.dec
 
 describe("a plan as an agent", () => {
   test("PLAN-8 answers with the output of its last step", function* () {
-    const { fn } = log()
-    const bound = yield* Plan.bind(
-      yield* Plan.make({ name: "two" }, Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") }))
-    )
+    const { fnStep } = log()
+    const bound = yield* Plan.bind(yield* Plan.make({ name: "two" }, fnStep("a"), fnStep("b")))
     assert.strictEqual(bound.name, "two")
     const result = yield* bound.run("x")
     assert(result.outcome === "Completed")
@@ -86,10 +84,10 @@ describe("a plan as an agent", () => {
   })
 
   test("PLAN-8 a failed step is an AgentError without user text, and its state resumes at that step", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     let failing = true
     const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a") }),
+      fnStep("a"),
       Step.make("b", {
         target: fn("b", ({ task }) => (failing ? Effect.fail({ _tag: "Down", message: "a secret" }) : task))
       })
@@ -196,11 +194,11 @@ describe("a plan as an agent", () => {
   })
 
   test("PLAN-8 timeouts and interruption end it as agents end, and it can be resumed", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     let slow = true
     const begun = yield* Deferred.make<void>()
     const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a") }),
+      fnStep("a"),
       Step.make("b", {
         target: fn("b", ({ task }) =>
           slow ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.succeed(task)
@@ -241,11 +239,11 @@ describe("a plan as an agent", () => {
   })
 
   test("PLAN-8 resumes after a kill at any event, from the state or from the journal", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a"), writes: "w" }),
-      Step.make("b", { target: fn("b"), parallel: true }),
-      Step.make("c", { target: fn("c"), parallel: true }),
+      fnStep("a", { writes: "w" }),
+      fnStep("b", { parallel: true }),
+      fnStep("c", { parallel: true }),
       Step.make("d", { target: fn("d"), task: Reference.fromParallelAll("b") })
     ).pipe(Effect.flatMap(Plan.bind))
     const whole = yield* bound.run("x")
@@ -295,10 +293,8 @@ describe("a plan as an agent", () => {
 
   test("PLAN-8 L5 run and stream produce the same transcript; agents in steps are children under the step's name", function* () {
     const writer = Agent.make("writer", { instructions: "Write." })
-    const { fn } = log()
-    const bound = yield* Plan.bind(
-      yield* Plan.make(Step.make("draft", { target: writer }), Step.make("print", { target: fn("print") }))
-    )
+    const { fnStep } = log()
+    const bound = yield* Plan.bind(yield* Plan.make(Step.make("draft", { target: writer }), fnStep("print")))
     const model = () => ScriptedModel.layer([{ text: "a longer text", usage: { inputTokens: 7, outputTokens: 2 } }])
     const result = yield* Effect.provide(bound.run("go"), model())
     const events = yield* Effect.provide(Stream.runCollect(bound.stream("go")), model())

@@ -18,11 +18,11 @@ const running = <A, E, R>(effect: Effect.Effect<A, E, R>, by: `${number} seconds
 
 describe("parallel groups", () => {
   test("PLAN-5 S8.2 P01 P02 members run at the same time and see the step before the parallel group", function* () {
-    const { fn } = log()
+    const { fn, fnStep } = log()
     const member = (name: string, millis: number) =>
       Step.make(name, { target: fn(name, ({ task }) => after(millis, `${name}(${task})`)), parallel: true })
     const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a") }),
+      fnStep("a"),
       member("p", 3000),
       member("q", 1000),
       member("r", 2000),
@@ -118,14 +118,14 @@ describe("parallel groups", () => {
   })
 
   test("PLAN-5 S8.6 a reference that fails in a parallel group is the failure that it is elsewhere", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     const route = { to: "p", when: { _tag: "Equals", path: [], value: "skip" } } as const
     const bound = yield* Plan.make(
       Step.make("a", { target: fn("a", () => "skip"), routes: [["c", route.when]] }),
-      Step.make("b", { target: fn("b") }),
-      Step.make("c", { target: fn("c") }),
+      fnStep("b"),
+      fnStep("c"),
       Step.make("p", { target: fn("p"), parallel: true, task: Reference.fromStep("b") }),
-      Step.make("q", { target: fn("q"), parallel: true })
+      fnStep("q", { parallel: true })
     ).pipe(Effect.flatMap(Plan.bind))
     const { reason } = yield* Effect.flip(Plan.run(bound, "x"))
     assert(reason._tag === "ReferenceFailed")
@@ -134,7 +134,7 @@ describe("parallel groups", () => {
   })
 
   test("L6 interruption reaches every member and waits for them; what finished is kept and does not run again", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     const cleaned: Array<string> = []
     const clean = (name: string) =>
       Effect.onInterrupt(Effect.never, () =>
@@ -149,7 +149,7 @@ describe("parallel groups", () => {
         target: fn("p", () => (cleaned.length === 0 ? clean("p") : Effect.succeed("P"))),
         parallel: true
       }),
-      Step.make("q", { target: fn("q"), parallel: true }),
+      fnStep("q", { parallel: true }),
       Step.make("r", {
         target: fn("r", () => (cleaned.length === 0 ? clean("r") : Effect.succeed("R"))),
         parallel: true
@@ -178,14 +178,14 @@ describe("parallel groups", () => {
   })
 
   test("PLAN-6 a journal that fails in a parallel group interrupts the other members", function* () {
-    const { fn } = log()
+    const { fn, fnStep } = log()
     const interrupted = yield* Deferred.make<void>()
     const bound = yield* Plan.make(
       Step.make("p", {
         target: fn("p", () => Effect.onInterrupt(Effect.never, () => Deferred.succeed(interrupted, undefined))),
         parallel: true
       }),
-      Step.make("q", { target: fn("q"), parallel: true })
+      fnStep("q", { parallel: true })
     ).pipe(Effect.flatMap(Plan.bind))
     const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
     let calls = 0

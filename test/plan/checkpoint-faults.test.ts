@@ -17,19 +17,19 @@ const handlers = kit.toLayer({ look: () => Effect.as(Effect.yieldNow, "seen") })
 
 /** A clerk with a plan as a tool, whose step is an agent with a tool, in a band, between functions that write. */
 const make = Effect.gen(function* () {
-  const { fn, ran } = log()
+  const { ran, fnStep } = log()
   const reader = Agent.make("reader", { toolkit: kit })
   const shop = yield* Effect.flatMap(
-    Plan.make({ name: "shop" }, Step.make("open", { target: fn("open") }), Step.make("read", { target: reader })),
+    Plan.make({ name: "shop" }, fnStep("open"), Step.make("read", { target: reader })),
     (plan) => Plan.bind(plan)
   )
   const clerk = Agent.make("clerk", { toolkit: [Agent.asTool(shop, { name: "shop", description: "Shops" })] })
   const bound = yield* Effect.flatMap(
     Plan.make(
-      Step.make("greet", { target: fn("greet"), writes: "greeting" }),
-      Step.make("count", { target: fn("count"), parallel: true, writes: "count" }),
+      fnStep("greet", { writes: "greeting" }),
+      fnStep("count", { parallel: true, writes: "count" }),
       Step.make("clerk", { target: clerk, parallel: true }),
-      Step.make("bye", { target: fn("bye"), writes: "bye" })
+      fnStep("bye", { writes: "bye" })
     ),
     (plan) => Plan.bind(plan)
   )

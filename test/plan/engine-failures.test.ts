@@ -19,11 +19,11 @@ describe("failures", () => {
   class Odd extends Schema.TaggedError<Odd>()("Odd", { message: Schema.String, retryable: Schema.Boolean }) {}
 
   test("PLAN-5 a typed failure of a function has its tag, its message and whether to try again", function* () {
-    const { fn } = log()
+    const { fn, fnStep } = log()
     const odd = new Odd({ message: "not even", retryable: true })
     const bound = yield* Plan.make(
       { name: "p" },
-      Step.make("a", { target: fn("a") }),
+      fnStep("a"),
       Step.make("b", { target: fn("b", () => Effect.fail(odd)) })
     ).pipe(Effect.flatMap(Plan.bind))
     const error = yield* Effect.flip(Plan.run(bound, "x"))
@@ -269,7 +269,7 @@ describe("retries", () => {
 describe("limits inside", () => {
   /** A loop of five turns inside two plans, in a plan that needs three iterations. */
   const nest = Effect.gen(function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     const inner = yield* Plan.make(
       { name: "inner", maxIterations: 2 },
       Step.make("a", {
@@ -279,11 +279,11 @@ describe("limits inside", () => {
     ).pipe(Effect.flatMap(Plan.bind))
     const middle = yield* Plan.make(
       { name: "middle", maxIterations: 100 },
-      Step.make("b", { target: fn("b") }),
+      fnStep("b"),
       Step.make("in", { target: inner })
     ).pipe(Effect.flatMap(Plan.bind))
     const outer = yield* Plan.bind(
-      yield* Plan.make({ name: "outer" }, Step.make("mid", { target: middle }), Step.make("c", { target: fn("c") }))
+      yield* Plan.make({ name: "outer" }, Step.make("mid", { target: middle }), fnStep("c"))
     )
     return { outer, ran }
   })

@@ -15,10 +15,10 @@ const kit = Toolkit.make(Look)
 
 /** A band of an agent and a plan with that agent, which has a plan and another agent as tools. */
 const make = Effect.gen(function* () {
-  const { fn, ran } = log()
+  const { ran, fnStep } = log()
   const reader = Agent.make("reader", { toolkit: kit })
   const shop = yield* Effect.flatMap(
-    Plan.make({ name: "shop" }, Step.make("open", { target: fn("open") }), Step.make("read", { target: reader })),
+    Plan.make({ name: "shop" }, fnStep("open"), Step.make("read", { target: reader })),
     (plan) => Plan.bind(plan)
   )
   const tools = [
@@ -32,10 +32,10 @@ const make = Effect.gen(function* () {
   const bound = yield* Effect.flatMap(
     Plan.make(
       { name: "outer" },
-      Step.make("greet", { target: fn("greet") }),
+      fnStep("greet"),
       Step.make("clerk", { target: clerk, parallel: true }),
       Step.make("office", { target: office, parallel: true }),
-      Step.make("bye", { target: fn("bye") })
+      fnStep("bye")
     ),
     (plan) => Plan.bind(plan)
   )

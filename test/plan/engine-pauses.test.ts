@@ -7,7 +7,7 @@ import { test } from "../test.ts"
 
 describe("signals", () => {
   test("PLAN-7 S16 a step that pauses is run again with the same input; nothing else is", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     let open = false
     const tasks: Array<string> = []
     const door = fn("door", ({ task }) => {
@@ -15,9 +15,9 @@ describe("signals", () => {
       return open ? Effect.succeed("in") : Step.pause("closed")
     })
     const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a") }),
+      fnStep("a"),
       Step.make("door", { target: door, retry: { times: 3 } }),
-      Step.make("c", { target: fn("c") })
+      fnStep("c")
     ).pipe(Effect.flatMap(Plan.bind))
     const paused = yield* Plan.run(bound, "x")
     assert(paused.outcome === "Paused")
@@ -47,10 +47,10 @@ describe("signals", () => {
   })
 
   test("PLAN-7 the problem of a decision is reported: decided before, or a run that is over", function* () {
-    const { fn } = log()
+    const { fn, fnStep } = log()
     let open = false
     const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a") }),
+      fnStep("a"),
       Step.make("door", { target: fn("door", () => (open ? "in" : Step.pause("closed"))) })
     ).pipe(Effect.flatMap(Plan.bind))
     const { state } = yield* Plan.run(bound, "x")
@@ -74,11 +74,10 @@ describe("signals", () => {
   })
 
   test("PLAN-7 S16.3 conclude ends the plan with its answer", function* () {
-    const { fn, ran } = log()
-    const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a", () => Step.conclude("42")) }),
-      Step.make("b", { target: fn("b") })
-    ).pipe(Effect.flatMap(Plan.bind))
+    const { fn, ran, fnStep } = log()
+    const bound = yield* Plan.make(Step.make("a", { target: fn("a", () => Step.conclude("42")) }), fnStep("b")).pipe(
+      Effect.flatMap(Plan.bind)
+    )
     const result = yield* Plan.run(bound, "x")
     assert(result.outcome === "Concluded")
     assert.strictEqual(result.answer, "42")

@@ -13,8 +13,8 @@ const echo = Step.target("echo", ({ content, context, payload, task }) =>
 
 describe("references", () => {
   test("PLAN-5 S4 fromPrev is the text of the step before, the input for the first", function* () {
-    const { fn } = log()
-    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") })))
+    const { fnStep } = log()
+    const bound = yield* bind(Plan.make(fnStep("a"), fnStep("b")))
     assert.strictEqual(completed(yield* Plan.run(bound, "x")).output, "b(a(x))")
     assert.strictEqual(completed(yield* Plan.run(bound, { payload: { b: 1, a: [] } })).output, `b(a({"a":[],"b":1}))`)
     assert.strictEqual(completed(yield* Plan.run(bound, { task: "t" })).output, "b(a(t))")
@@ -22,9 +22,9 @@ describe("references", () => {
   })
 
   test("PLAN-5 S4 fromStart is the input with its own task, payload, context and content", function* () {
-    const { fn } = log()
+    const { fnStep } = log()
     const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a") }),
+      fnStep("a"),
       Step.make("b", {
         target: echo,
         task: Reference.fromStart,
@@ -55,10 +55,10 @@ describe("references", () => {
   })
 
   test("PLAN-5 S4.3 a step that was skipped cannot be read: ReferenceFailed, with what was completed", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     const bound = yield* Plan.make(
       Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
-      Step.make("b", { target: fn("b") }),
+      fnStep("b"),
       Step.make("c", { target: fn("c"), context: [Reference.fromStep("a"), Reference.fromStep("b")] })
     ).pipe(Effect.flatMap(Plan.bind))
     const { reason, state } = yield* Effect.flip(Plan.run(bound, "x"))

@@ -7,7 +7,7 @@ import { test } from "../test.ts"
 
 describe("routes", () => {
   test("PLAN-5 S7 the first route that holds counts, later ones are not tested; without one the plan continues as declared", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     const asked: Array<string> = []
     const ask = (name: string, answer: boolean) => () =>
       Effect.sync(() => {
@@ -26,10 +26,10 @@ describe("routes", () => {
             ],
             afterBranches: "e"
           }),
-          Step.make("b", { target: fn("b") }),
-          Step.make("c", { target: fn("c") }),
-          Step.make("d", { target: fn("d") }),
-          Step.make("e", { target: fn("e") })
+          fnStep("b"),
+          fnStep("c"),
+          fnStep("d"),
+          fnStep("e")
         ),
         (plan) => Plan.bind(plan)
       )
@@ -48,7 +48,7 @@ describe("routes", () => {
   })
 
   test("PLAN-5 S7.6 a predicate that fails: PredicateFailed; the step is done, and only the choice is made again", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     let works = false
     const bound = yield* Plan.make(
       {
@@ -57,8 +57,8 @@ describe("routes", () => {
         }
       },
       Step.make("a", { target: fn("a"), routes: [["c", When.custom("ready")]] }),
-      Step.make("b", { target: fn("b") }),
-      Step.make("c", { target: fn("c") })
+      fnStep("b"),
+      fnStep("c")
     ).pipe(Effect.flatMap(Plan.bind))
     const error = yield* Effect.flip(Plan.run(bound, "x"))
     assert(error.reason._tag === "PredicateFailed")
@@ -71,14 +71,14 @@ describe("routes", () => {
   })
 
   test("PLAN-5 S11 an answer leads to the steps that its schema names, and to no other", function* () {
-    const { fn, ran: visited } = log()
+    const { fn, ran: visited, fnStep } = log()
     const output = Schema.Struct({ next: Schema.Union([Schema.Literal("end"), Schema.String]) })
     let next = "q"
     const bound = yield* Plan.make(
       Step.make("a", { target: fn("a", () => ({ next })), output, routesBy: "next" }),
-      Step.make("p", { target: fn("p"), parallel: true }),
-      Step.make("q", { target: fn("q"), parallel: true }),
-      Step.make("end", { target: fn("end") })
+      fnStep("p", { parallel: true }),
+      fnStep("q", { parallel: true }),
+      fnStep("end")
     ).pipe(Effect.flatMap(Plan.bind))
     for (const [said, ran] of [
       ["q", "a,p,q,end"],
@@ -93,12 +93,12 @@ describe("routes", () => {
   })
 
   test("PLAN-5 S7.2 routesBy reads own fields alone", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     const output = Schema.Struct({ next: Schema.Literals(["c", "b"]) })
     const bound = yield* Plan.make(
       Step.make("a", { target: fn("a", () => ({ next: "c" })), output, routesBy: "next" }),
-      Step.make("b", { target: fn("b") }),
-      Step.make("c", { target: fn("c") })
+      fnStep("b"),
+      fnStep("c")
     ).pipe(Effect.flatMap(Plan.bind))
     yield* Plan.run(bound, "x")
     assert.deepStrictEqual(ran, ["a", "c"])
@@ -107,7 +107,7 @@ describe("routes", () => {
   test("PLAN-6 a step is written before a predicate is asked about it", function* () {
     let written = 0
     const asked: Array<number> = []
-    const { fn } = log()
+    const { fn, fnStep } = log()
     const bound = yield* bind(
       Plan.make(
         {
@@ -120,7 +120,7 @@ describe("routes", () => {
           }
         },
         Step.make("a", { target: fn("a"), routes: [["b", When.custom("ask")]] }),
-        Step.make("b", { target: fn("b") })
+        fnStep("b")
       )
     )
     const journal = (events: ReadonlyArray<PlanRun.Event>) =>

@@ -13,8 +13,8 @@ const secret = "SECRET"
 
 describe("resuming", () => {
   test("PLAN-6 a run that is over returns its result again, and nothing is recorded", function* () {
-    const { fn, ran } = log()
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a") })))
+    const { ran, fnStep } = log()
+    const bound = yield* Plan.bind(yield* Plan.make(fnStep("a")))
     const first = completed(yield* Plan.run(bound, "x"))
     const { batches, write } = journal()
     const second = completed(yield* Plan.resume(bound, first.state, { journal: write }))
@@ -45,11 +45,11 @@ describe("the run", () => {
   })
 
   test("PLAN-6 the journal gets a step in one batch, before the next one begins", function* () {
-    const { fn } = log()
+    const { fn, fnStep } = log()
     const { tags, write } = journal()
     const bound = yield* Plan.make(
       Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]] }),
-      Step.make("b", { target: fn("b") }),
+      fnStep("b"),
       Step.make("c", { target: fn("c", () => tags().length) })
     ).pipe(Effect.flatMap(Plan.bind))
     const result = completed(yield* Plan.run(bound, "x", { journal: write }))
@@ -62,9 +62,9 @@ describe("the run", () => {
   })
 
   test("PLAN-6 a journal that fails stops the run at once, with its error, and is not called again", function* () {
-    const { fn, ran } = log()
+    const { ran, fnStep } = log()
     let calls = 0
-    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") })))
+    const bound = yield* bind(Plan.make(fnStep("a"), fnStep("b")))
     const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
     const error = yield* Effect.flip(
       Plan.run(bound, "x", { journal: () => (++calls === 2 ? Effect.fail(lost) : Effect.void) })
@@ -76,8 +76,8 @@ describe("the run", () => {
   })
 
   test("PLAN-5 interruptWhen ends the run between steps; it resumes where it was", function* () {
-    const { fn, ran } = log()
-    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: fn("b") })))
+    const { ran, fnStep } = log()
+    const bound = yield* bind(Plan.make(fnStep("a"), fnStep("b")))
     const stop = () => Effect.succeed(ran.length === 1 ? { reason: "enough" } : undefined)
     const result = yield* Plan.run(bound, "x", { interruptWhen: stop })
     assert(result.outcome === "Interrupted")
@@ -86,9 +86,9 @@ describe("the run", () => {
   })
 
   test("PLAN-5 L9 timeouts.total ends the run as Interrupted; the step it cut off runs again", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a") }),
+      fnStep("a"),
       Step.make("b", { target: fn("b", () => (ran.length < 3 ? Effect.never : Effect.succeed("late"))) })
     ).pipe(Effect.flatMap(Plan.bind))
     const result = yield* after("1 minute", Plan.run(bound, "x", { timeouts: { total: "1 minute" } }))
@@ -99,11 +99,11 @@ describe("the run", () => {
   })
 
   test("L6 an interrupted run is interrupted in its journal, keeps what finished, and stays interrupted", function* () {
-    const { fn } = log()
+    const { fn, fnStep } = log()
     const { tags, write } = journal()
     let cleaned = false
     const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a") }),
+      fnStep("a"),
       Step.make("b", {
         target: fn("b", () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => (cleaned = true))))
       })
@@ -156,8 +156,8 @@ describe("spans", () => {
         return span
       }
     })
-    const { fn } = log()
-    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") })))
+    const { fnStep } = log()
+    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, fnStep("i")))
     const broken = Step.target("broken", () => Effect.die(new Error(secret)))
     const bound = yield* Plan.make(
       { name: "outer" },

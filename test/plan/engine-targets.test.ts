@@ -139,11 +139,11 @@ describe("agents", () => {
       { text: "2", usage: { inputTokens: 20, outputTokens: 2 } }
     ])
   )("PLAN-5 what an agent does is part of the run: facts are written as they come, usage counts once", function* () {
-    const { fn } = log()
+    const { fnStep } = log()
     const { tags, write } = journal()
     const bound = yield* Plan.make(
       Step.make("a", { target: writer }),
-      Step.make("f", { target: fn("f") }),
+      fnStep("f"),
       Step.make("b", { target: writer })
     ).pipe(Effect.flatMap(Plan.bind))
     const { state, usage } = completed(yield* Plan.run(bound, "x", { journal: write }))
@@ -214,12 +214,10 @@ describe("agents", () => {
     "PLAN-8 an approval inside an agent pauses the plan, survives a restart, and resumes at the same point",
     () =>
       Effect.gen(function* () {
-        const { fn, ran } = log()
+        const { ran, fnStep } = log()
         const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("clean", { target: cleaner })))
         const make = (target: typeof cleaner | typeof inner) =>
-          Effect.flatMap(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target })), (plan) =>
-            Plan.bind(plan)
-          )
+          Effect.flatMap(Plan.make(fnStep("a"), Step.make("b", { target })), (plan) => Plan.bind(plan))
         for (const [target, path] of [
           [cleaner, ["b"]],
           [inner, ["b", "clean"]]
@@ -290,9 +288,9 @@ describe("agents that are cut off", () => {
 
   it.effect("L6 an interrupted agent records it before the plan does, and resumes from there", () =>
     Effect.gen(function* () {
-      const { fn } = log()
+      const { fnStep } = log()
       const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("w", { target: waiter })))
-      const bound = yield* bind(Plan.make(Step.make("a", { target: inner }), Step.make("b", { target: fn("b") })))
+      const bound = yield* bind(Plan.make(Step.make("a", { target: inner }), fnStep("b")))
       const { tags, write } = journal()
       let state: PlanRun.State | undefined
       const run = Plan.run(bound, "x", {
@@ -351,12 +349,10 @@ describe("agents that are cut off", () => {
 
 describe("plans", () => {
   test("PLAN-8 a plan is a step: its answer, its facts and its usage are those of the step", function* () {
-    const { fn } = log()
+    const { fnStep } = log()
     const { tags, write } = journal()
-    const inner = yield* Plan.bind(
-      yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") }), Step.make("j", { target: fn("j") }))
-    )
-    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a") }), Step.make("b", { target: inner })))
+    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, fnStep("i"), fnStep("j")))
+    const bound = yield* bind(Plan.make(fnStep("a"), Step.make("b", { target: inner })))
     const { output } = completed(yield* Plan.run(bound, "x", { journal: write }))
     assert.strictEqual(output, "j(i(a(x)))")
     assert.deepStrictEqual(tags(), [
@@ -371,11 +367,11 @@ describe("plans", () => {
   })
 
   test("PLAN-8 P21 a failure inside names the step and the way to it, and the run resumes inside", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     let broken = true
     const innermost = yield* Plan.make(
       { name: "innermost" },
-      Step.make("i", { target: fn("i") }),
+      fnStep("i"),
       Step.make("j", { target: fn("j", () => (broken ? Effect.fail("no") : "yes")) })
     ).pipe(Effect.flatMap(Plan.bind))
     const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("n", { target: innermost })))
@@ -392,14 +388,14 @@ describe("plans", () => {
   })
 
   test("PLAN-8 S16 pauses inside pause the outside; conclude ends the whole nest", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     let answer: Effect.Effect<string, unknown> = Step.pause("wait")
     const inner = yield* Plan.make(
       { name: "inner" },
-      Step.make("i", { target: fn("i") }),
+      fnStep("i"),
       Step.make("j", { target: fn("j", () => answer) })
     ).pipe(Effect.flatMap(Plan.bind))
-    const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") })))
+    const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), fnStep("z")))
     const paused = yield* Plan.run(bound, "x")
     assert(paused.outcome === "Paused")
     assert.deepStrictEqual(paused.pauses, [{ step: "j", path: ["o"], reason: "wait" }])
@@ -411,11 +407,9 @@ describe("plans", () => {
   })
 
   test("PLAN-8 interruptWhen is asked inside, too, and stops the outside", function* () {
-    const { fn, ran } = log()
-    const inner = yield* Plan.bind(
-      yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") }), Step.make("j", { target: fn("j") }))
-    )
-    const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), Step.make("z", { target: fn("z") })))
+    const { ran, fnStep } = log()
+    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, fnStep("i"), fnStep("j")))
+    const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), fnStep("z")))
     let asked = 0
     const result = yield* Plan.run(bound, "x", {
       interruptWhen: () => Effect.sync(() => (++asked === 3 ? { reason: "enough" } : undefined))

@@ -79,11 +79,10 @@ describe("outputs", () => {
   })
 
   test("PLAN-5 S9 writes hold the newest output of each key", function* () {
-    const { fn } = log()
-    const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a"), writes: "k" }),
-      Step.make("b", { target: fn("b"), writes: "l" })
-    ).pipe(Effect.flatMap(Plan.bind))
+    const { fnStep } = log()
+    const bound = yield* Plan.make(fnStep("a", { writes: "k" }), fnStep("b", { writes: "l" })).pipe(
+      Effect.flatMap(Plan.bind)
+    )
     const { writes } = yield* Plan.run(bound, "x")
     assert.deepStrictEqual(Array.from(writes), [
       ["k", "a(x)"],
@@ -160,8 +159,8 @@ describe("inputs", () => {
 
   for (const [name, input, problem] of wrong) {
     testWith(Checkpoint.layerMemory)(`PLAN-5 L8 ${name} is refused before anything runs`, function* () {
-      const { fn, ran } = log()
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a") })))
+      const { ran, fnStep } = log()
+      const bound = yield* Plan.bind(yield* Plan.make(fnStep("a")))
       // Sound: it is not; a value that a program without types may return
       const given = input as PlanRun.Input
       const { batches, write } = journal()

@@ -31,7 +31,7 @@ const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.dec
  * (agent) with a tool that needs approval: plan in plan in agent in plan.
  */
 const nest = Effect.gen(function* () {
-  const { fn, ran } = log()
+  const { ran, fnStep } = log()
   const handlers = toolkit.toLayer({
     pay: ({ amount }) =>
       Effect.sync(() => {
@@ -41,31 +41,16 @@ const nest = Effect.gen(function* () {
   })
   const cashier = Agent.make("cashier", { toolkit })
   const inner = yield* Effect.flatMap(
-    Plan.make(
-      { name: "inner" },
-      Step.make("look", { target: fn("look") }),
-      Step.make("till", { target: cashier }),
-      Step.make("receipt", { target: fn("receipt") })
-    ),
+    Plan.make({ name: "inner" }, fnStep("look"), Step.make("till", { target: cashier }), fnStep("receipt")),
     (plan) => Plan.bind(plan)
   )
   const middle = yield* Effect.flatMap(
-    Plan.make(
-      { name: "middle" },
-      Step.make("before", { target: fn("before") }),
-      Step.make("checkout", { target: inner }),
-      Step.make("after", { target: fn("after") })
-    ),
+    Plan.make({ name: "middle" }, fnStep("before"), Step.make("checkout", { target: inner }), fnStep("after")),
     (plan) => Plan.bind(plan)
   )
   const clerk = Agent.make("clerk", { toolkit: [Agent.asTool(middle, { name: "shop", description: "Shops" })] })
   const outer = yield* Effect.flatMap(
-    Plan.make(
-      { name: "outer" },
-      Step.make("greet", { target: fn("greet") }),
-      Step.make("desk", { target: clerk }),
-      Step.make("bye", { target: fn("bye") })
-    ),
+    Plan.make({ name: "outer" }, fnStep("greet"), Step.make("desk", { target: clerk }), fnStep("bye")),
     (plan) => Plan.bind(plan)
   )
   return { ran, handlers, outer, clerk }

@@ -13,13 +13,13 @@ const writer = Agent.make("writer", { instructions: "Write." })
 
 describe("streams", () => {
   test("PLAN-7 steps, routes, what a route leaves out and where branches meet again", function* () {
-    const { fn } = log()
+    const { fn, fnStep } = log()
     const bound = yield* Plan.make(
       Step.make("a", { target: fn("a"), routes: [["c", When.payload.notEmpty()]], afterBranches: "e" }),
-      Step.make("b", { target: fn("b") }),
-      Step.make("c", { target: fn("c") }),
-      Step.make("d", { target: fn("d") }),
-      Step.make("e", { target: fn("e") })
+      fnStep("b"),
+      fnStep("c"),
+      fnStep("d"),
+      fnStep("e")
     ).pipe(Effect.flatMap(Plan.bind))
     assert.deepStrictEqual(yield* events(Plan.stream(bound, "x")), [
       "PlanStarted",
@@ -38,10 +38,10 @@ describe("streams", () => {
   })
 
   test("PLAN-7 parallel groups, failures, retries and pauses", function* () {
-    const { fn, ran } = log()
+    const { fn, ran, fnStep } = log()
     const flaky = fn("flaky", () => (ran.length < 3 ? Effect.fail("once") : "ok"))
     const bound = yield* Plan.make(
-      Step.make("p", { target: fn("p"), parallel: true }),
+      fnStep("p", { parallel: true }),
       Step.make("q", { target: flaky, parallel: true, retry: { times: 1 } }),
       Step.make("z", { target: fn("z", () => Step.pause("wait")) })
     ).pipe(Effect.flatMap(Plan.bind))
@@ -76,9 +76,9 @@ describe("streams", () => {
 
   it.effect("PLAN-7 events of nested plans and agents come with the way to them; recorded events come once", () =>
     Effect.gen(function* () {
-      const { fn } = log()
+      const { fnStep } = log()
       const inner = yield* Plan.bind(
-        yield* Plan.make({ name: "inner" }, Step.make("i", { target: fn("i") }), Step.make("w", { target: writer }))
+        yield* Plan.make({ name: "inner" }, fnStep("i"), Step.make("w", { target: writer }))
       )
       const bound = yield* Plan.bind(yield* Plan.make(Step.make("o", { target: inner })))
       const told = yield* events(Plan.stream(bound, "x"))
@@ -102,8 +102,8 @@ describe("streams", () => {
   )
 
   test("PLAN-7 Checkpointed follows a write, when the journal returns its key", function* () {
-    const { fn } = log()
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a") })))
+    const { fnStep } = log()
+    const bound = yield* Plan.bind(yield* Plan.make(fnStep("a")))
     const told = yield* events(Plan.stream(bound, "x", { journal: () => Effect.succeed({ key: "k" }) }))
     assert.deepStrictEqual(told, [
       "PlanStarted",
@@ -181,10 +181,10 @@ describe("textDeltas", () => {
   const model = ScriptedModel.layer(["one", "two", "three", "four"].map((text) => ({ text })))
 
   test("PLAN-7 S17.3 the last text comes once: when the last step did not emit it", function* () {
-    const { fn } = log()
+    const { fn, fnStep } = log()
     const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("w", { target: writer })))
     const signed = yield* Plan.bind(
-      yield* Plan.make({ name: "signed" }, Step.make("w", { target: writer }), Step.make("f", { target: fn("f") }))
+      yield* Plan.make({ name: "signed" }, Step.make("w", { target: writer }), fnStep("f"))
     )
     const make = (...targets: ReadonlyArray<typeof writer | typeof inner | ReturnType<typeof fn>>) =>
       Effect.flatMap(Plan.make(...targets.map((target, i) => Step.make(`s${i}`, { target }))), (plan) =>

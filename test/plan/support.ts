@@ -12,21 +12,24 @@ export interface Log {
     name: string,
     answer?: (input: Step.Input) => Schema.Json | Effect.Effect<Schema.Json, unknown>
   ) => Step.FunctionTarget
+  /** A step with such a function of its own name. */
+  readonly fnStep: <const Name extends string>(
+    name: Name,
+    options?: { readonly parallel?: boolean; readonly writes?: string }
+  ) => Step.Step<Name, never, never>
 }
 
 export const log = (): Log => {
   const ran: Array<string> = []
-  return {
-    ran,
-    fn: (name, answer = ({ task }) => `${name}(${task})`) =>
-      Step.target(name, (input) =>
-        Effect.suspend(() => {
-          ran.push(name)
-          const given = answer(input)
-          return Effect.isEffect(given) ? given : Effect.succeed(given)
-        })
-      )
-  }
+  const fn: Log["fn"] = (name, answer = ({ task }) => `${name}(${task})`) =>
+    Step.target(name, (input) =>
+      Effect.suspend(() => {
+        ran.push(name)
+        const given = answer(input)
+        return Effect.isEffect(given) ? given : Effect.succeed(given)
+      })
+    )
+  return { ran, fn, fnStep: (name, options) => Step.make(name, { ...options, target: fn(name) }) }
 }
 
 export const completed = <A>(
