@@ -73,10 +73,7 @@ describe("a plan as an agent", () => {
     const text = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: ending("enough") })))
     assert.strictEqual(yield* text.ask("x"), "enough")
     const Answer = Schema.Struct({ ok: Schema.Boolean })
-    const plan = (answer: string) =>
-      Effect.flatMap(Plan.make({ output: Answer }, Step.make("a", { target: ending(answer) })), (plan) =>
-        Plan.bind(plan)
-      )
+    const plan = (answer: string) => bind(Plan.make({ output: Answer }, Step.make("a", { target: ending(answer) })))
     assert.deepStrictEqual(yield* (yield* plan(`{"ok":true}`)).ask("x"), { ok: true })
     const invalid = yield* (yield* plan("enough")).run("x")
     assert(invalid.outcome === "InvalidOutput")
@@ -318,9 +315,7 @@ describe("a plan as an agent", () => {
   })
 
   test("PLAN-8 modelRetry and modelMistakes of the run hold for the agents in steps, also under an agent", function* () {
-    const bound = yield* Effect.flatMap(Plan.make(Step.make("ask", { target: Agent.make("asker", {}) })), (plan) =>
-      Plan.bind(plan)
-    )
+    const bound = yield* bind(Plan.make(Step.make("ask", { target: Agent.make("asker", {}) })))
     const flaky = [{ fail: { reason: "RateLimitError" } }, { text: "at last" }] as const
     const modelRetry = Schedule.recurs(1)
     const failed = yield* Effect.flip(Effect.provide(bound.run("x"), ScriptedModel.layer(flaky)))

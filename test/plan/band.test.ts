@@ -97,11 +97,10 @@ describe("parallel groups", () => {
   test("PLAN-5 S8.4 an answer counts before a pause, a pause before a failure", function* () {
     const { fn } = log()
     const make = (...answers: ReadonlyArray<Effect.Effect<string, unknown>>) =>
-      Effect.flatMap(
+      bind(
         Plan.make(
           ...answers.map((answer, i) => Step.make(`s${i}`, { target: fn(`s${i}`, () => answer), parallel: true }))
-        ),
-        (plan) => Plan.bind(plan)
+        )
       )
     const paused = yield* Plan.run(
       yield* make(Effect.fail("no"), Step.pause("one"), Step.pause("two"), Effect.succeed("ok")),

@@ -8,7 +8,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { join } from "node:path"
 import { makeDirectory } from "../conversation/store/directory.ts"
-import { reasonOf } from "./checkpoints.ts"
+import { fails } from "./checkpoints.ts"
 
 const directory = makeDirectory()
 
@@ -65,7 +65,7 @@ const scenario = (name: string, isNested: boolean) =>
     yield* Effect.gen(function* () {
       const checkpoint = yield* Checkpoint.Checkpoint
       const wrong = checkpoint.resume(bound, { key: "order", decisions: [{ callId: "nobody", approved: true }] })
-      assert.strictEqual(reasonOf(yield* Effect.flip(wrong)), "PlanError InvalidDecision")
+      assert.strictEqual(yield* fails(wrong), "PlanError InvalidDecision")
       const decisions = requests.map(({ callId }) => ({ callId, approved: true }))
       const result = yield* checkpoint.resume(bound, { key: "order", decisions })
       assert.strictEqual(result.outcome === "Completed" ? result.output : "", "Paid. Thank you.")

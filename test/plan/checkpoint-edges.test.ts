@@ -6,7 +6,7 @@ import { Agent, RunContext, VersionedStore } from "effect-emissary"
 import { Checkpoint, Plan, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { changed } from "../conversation/store/changed.ts"
-import { counting, failing, head, layer, reasonOf, refuses, service } from "./checkpoints.ts"
+import { counting, failing, fails, head, layer, reasonOf, refuses, service } from "./checkpoints.ts"
 import { bind, log } from "./support.ts"
 import { test, testWith } from "../test.ts"
 
@@ -33,7 +33,7 @@ describe("PLAN-6 a run that was claimed and did nothing yet", () => {
       Step.make("b", { target: () => Effect.succeed("b") })
     ).pipe(Effect.flatMap(Plan.bind))
     const begin = { key: "k", input: "go", context: { tenant: "ada" }, maxIterations: 3 }
-    assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError StoreFailed")
+    assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError StoreFailed")
     assert.strictEqual((yield* head("k")).completed, 0)
     assert.deepStrictEqual(yield* checkpoint.load(bound, "k"), Option.none())
     const error = yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))
@@ -139,10 +139,7 @@ describe("PLAN-6 a state that is loaded while its key is begun anew", () => {
 
   testWith(Layer.provide(Checkpoint.layer(), store))("is that of the new run", function* () {
     const checkpoint = yield* service
-    const plan = yield* Effect.flatMap(
-      Plan.make(Step.make("a", { target: ({ task }) => Effect.succeed(task) })),
-      (plan) => Plan.bind(plan)
-    )
+    const plan = yield* bind(Plan.make(Step.make("a", { target: ({ task }) => Effect.succeed(task) })))
     const first = yield* checkpoint.run(plan, { key: "k", input: "one" })
     hook.before = Effect.orDie(checkpoint.run(plan, { key: "k", input: "two", policy: "restart" }))
     const state = Option.getOrThrow(yield* checkpoint.load(plan, "k"))
@@ -183,8 +180,8 @@ describe("PLAN-6 checkpoints", () => {
     const checkpoint = yield* Checkpoint.Checkpoint
     const { bound, ran } = yield* counting()
     const begin = { key: "k", input: "go" }
-    assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError StoreFailed")
-    assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.run(bound, begin))), "CheckpointError RunActive")
+    assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError StoreFailed")
+    assert.strictEqual(yield* fails(checkpoint.run(bound, begin)), "CheckpointError RunActive")
     yield* TestClock.adjust("1 minute")
     const result = yield* checkpoint.run(bound, { ...begin, policy: "startOrResume" })
     assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")

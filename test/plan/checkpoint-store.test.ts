@@ -7,7 +7,7 @@ import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { makeDirectory } from "../conversation/store/directory.ts"
 import * as layers from "../conversation/store/layers.ts"
 import { changed } from "../conversation/store/changed.ts"
-import { counting, failing, head, layer, looping, reasonOf, refuses, service } from "./checkpoints.ts"
+import { counting, failing, fails, head, layer, looping, reasonOf, refuses, service } from "./checkpoints.ts"
 import { test, testWith } from "../test.ts"
 
 const testStored = testWith(layer())
@@ -100,10 +100,7 @@ describe("PLAN-6 durable writes", () => {
         assert.isFalse(yield* checkpoint.isCurrent("k", write))
 
         // Still down: nothing runs before the write
-        assert.strictEqual(
-          reasonOf(yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))),
-          "CheckpointError WriteFailed"
-        )
+        assert.strictEqual(yield* fails(checkpoint.resume(bound, { key: "k" })), "CheckpointError WriteFailed")
         assert.deepStrictEqual(yield* ran, before)
 
         state.isDown = false
@@ -174,7 +171,7 @@ describe("PLAN-6 durable writes", () => {
     const error = yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
     assert.strictEqual(reasonOf(error), "CheckpointError WriteFailed")
     assert.strictEqual(Option.getOrThrow(yield* values.get("plan/writes/last")).value, "mine")
-    assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.read("last"))), "CheckpointError Unreadable")
+    assert.strictEqual(yield* fails(checkpoint.read("last")), "CheckpointError Unreadable")
     yield* values.delete("plan/writes/last")
     yield* checkpoint.resume(bound, { key: "k" })
     assert.deepStrictEqual(yield* ran, ["a", "b", "c"])
@@ -262,7 +259,7 @@ describe("PLAN-6 what is stored", () => {
           Effect.asVoid(checkpoint.resume(bound, { key })),
           Effect.asVoid(checkpoint.load(bound, key))
         ]) {
-          assert.strictEqual(reasonOf(yield* Effect.flip(attempt)), `CheckpointError ${tag}`, key)
+          assert.strictEqual(yield* fails(attempt), `CheckpointError ${tag}`, key)
         }
         assert.deepStrictEqual(yield* head(key), status)
         assert.strictEqual((yield* ran).length, before)
@@ -316,10 +313,7 @@ describe("PLAN-6 what is stored", () => {
     assert.deepStrictEqual(yield* ran, ["a", "b"])
     limited.isDown = false
     // Its end could not be recorded, so its lease has to expire
-    assert.strictEqual(
-      reasonOf(yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))),
-      "CheckpointError RunActive"
-    )
+    assert.strictEqual(yield* fails(checkpoint.resume(bound, { key: "k" })), "CheckpointError RunActive")
     yield* TestClock.adjust("1 minute")
     const again = yield* counting()
     const result = yield* checkpoint.resume(again.bound, { key: "k" })

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Deferred, Duration, Effect, Fiber, Option, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
-import { counting, head, layer, looping, reasonOf, refuses, service } from "./checkpoints.ts"
+import { counting, fails, head, layer, looping, reasonOf, refuses, service } from "./checkpoints.ts"
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
 import { test, testWith } from "../test.ts"
@@ -122,10 +122,7 @@ describe("PLAN-6 a run under a key", () => {
   testStored("that never began cannot be resumed", function* () {
     const checkpoint = yield* service
     const { bound } = yield* counting()
-    assert.strictEqual(
-      reasonOf(yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))),
-      "CheckpointError NothingToResume"
-    )
+    assert.strictEqual(yield* fails(checkpoint.resume(bound, { key: "k" })), "CheckpointError NothingToResume")
     assert.deepStrictEqual(yield* checkpoint.inspect("k"), Option.none())
     assert.deepStrictEqual(yield* checkpoint.load(bound, "k"), Option.none())
   })
@@ -137,11 +134,11 @@ describe("PLAN-6 a run under a key", () => {
     yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))
     isDown = false
     const other = checkpoint.run(bound, { key: "k", input: "other", policy: "startOrResume" })
-    assert.strictEqual(reasonOf(yield* Effect.flip(other)), "CheckpointError InputDiffers")
+    assert.strictEqual(yield* fails(other), "CheckpointError InputDiffers")
     const result = yield* checkpoint.run(bound, { key: "k", input: { task: "go" }, policy: "startOrResume" })
     assert.strictEqual(result.outcome === "Completed" ? result.output : "", "go a b c")
     // Also when it is done: a nightly job with a fixed key fails, instead of running once ever
-    assert.strictEqual(reasonOf(yield* Effect.flip(other)), "CheckpointError InputDiffers")
+    assert.strictEqual(yield* fails(other), "CheckpointError InputDiffers")
   })
 
   testStored("is refused to a plan that was edited, failed or done", function* () {
@@ -157,7 +154,7 @@ describe("PLAN-6 a run under a key", () => {
     isDown = false
     yield* checkpoint.resume(bound, { key: "k" })
     assert.strictEqual(reasonOf(yield* resume), "PlanError PlanChanged")
-    assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.load(edited.bound, "k"))), "PlanError PlanChanged")
+    assert.strictEqual(yield* fails(checkpoint.load(edited.bound, "k")), "PlanError PlanChanged")
     assert.deepStrictEqual(yield* edited.ran, [])
     yield* checkpoint.run(edited.bound, { key: "k", input: "go" })
     assert.deepStrictEqual(yield* edited.ran, ["a", "b", "c"])
@@ -171,10 +168,7 @@ describe("PLAN-6 a run under a key", () => {
     assert.strictEqual((yield* head("k")).status, "failed")
     assert.strictEqual((yield* head("k")).iterations, 3)
     // The same limit is used up already
-    assert.strictEqual(
-      reasonOf(yield* Effect.flip(checkpoint.resume(bound, { key: "k" }))),
-      "PlanError MaxIterationsExceeded"
-    )
+    assert.strictEqual(yield* fails(checkpoint.resume(bound, { key: "k" })), "PlanError MaxIterationsExceeded")
     assert.strictEqual(yield* ran, 3)
     yield* Effect.flip(checkpoint.resume(bound, { key: "k", maxIterations: 5 }))
     assert.strictEqual(yield* ran, 5)
@@ -222,13 +216,10 @@ describe("PLAN-6 a run under a key", () => {
     const found = yield* head("k")
     assert.strictEqual(found.status, "paused")
     assert.strictEqual(found.outcome?.message, `waiting: "b"`)
-    assert.strictEqual(
-      reasonOf(yield* Effect.flip(checkpoint.run(bound, { key: "k", input: "go" }))),
-      "CheckpointError Unfinished"
-    )
+    assert.strictEqual(yield* fails(checkpoint.run(bound, { key: "k", input: "go" })), "CheckpointError Unfinished")
     const wrong = { callId: "nobody", approved: true }
     assert.strictEqual(
-      reasonOf(yield* Effect.flip(checkpoint.resume(bound, { key: "k", decisions: [wrong] }))),
+      yield* fails(checkpoint.resume(bound, { key: "k", decisions: [wrong] })),
       "PlanError InvalidDecision"
     )
     assert.strictEqual((yield* head("k")).status, "paused")
@@ -262,7 +253,7 @@ describe("PLAN-6 leases", () => {
           assert.include(error.message, found.owner)
           assert.include(error.message, "lease until 1970-01-01T00:0")
         }
-        assert.strictEqual(reasonOf(yield* Effect.flip(checkpoint.remove("k"))), "CheckpointError RunActive")
+        assert.strictEqual(yield* fails(checkpoint.remove("k")), "CheckpointError RunActive")
       }
       yield* waiting.open
       assert.strictEqual((yield* Fiber.join(fiber)).outcome, "Completed")
@@ -290,7 +281,7 @@ describe("PLAN-6 leases", () => {
         assert.isFalse(before.live)
         assert.strictEqual(before.completed, 1)
         assert.strictEqual(
-          reasonOf(yield* Effect.flip(checkpoint.run(victim.bound, { key: "k", input: "go" }))),
+          yield* fails(checkpoint.run(victim.bound, { key: "k", input: "go" })),
           "CheckpointError Unfinished"
         )
 
@@ -462,9 +453,9 @@ describe("PLAN-6 streams", () => {
     const checkpoint = yield* service
     const { bound } = yield* counting({ b: refuses("down") })
     const run = Stream.runDrain(checkpoint.stream(bound, { key: "k", input: "go" }))
-    assert.strictEqual(reasonOf(yield* Effect.flip(run)), "PlanError StepFailed")
+    assert.strictEqual(yield* fails(run), "PlanError StepFailed")
     assert.strictEqual((yield* head("k")).status, "failed")
-    assert.strictEqual(reasonOf(yield* Effect.flip(run)), "CheckpointError Unfinished")
+    assert.strictEqual(yield* fails(run), "CheckpointError Unfinished")
   })
 
   testStored("stop when the lease is lost", function* () {

@@ -19,6 +19,10 @@ export type Failure = PlanError.PlanError | Checkpoint.CheckpointError
 /** Which error it is, and why. */
 export const reasonOf = (error: Failure): string => `${error._tag} ${error.reason._tag}`
 
+/** Which error an effect fails with. */
+export const fails = <A, E extends Failure, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.map(Effect.flip(effect), reasonOf)
+
 export interface Hooks {
   readonly [step: string]: Effect.Effect<unknown, unknown>
 }

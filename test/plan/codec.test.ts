@@ -140,13 +140,6 @@ describe("plan wire, versions 1 and 2", () => {
     assert.deepStrictEqual(allowed, plan(step({ routes: ["a", "b", "c"] })))
   })
 
-  test("PLAN-4 routes are sorted by code point, not by UTF-16 unit", function* () {
-    const sorted = ["\uFF21", "\u{20000}"]
-    assert.deepStrictEqual(sorted.toSorted(), [...sorted].reverse())
-    const wire = plan(step({ routes: sorted }))
-    assert.deepStrictEqual(yield* written(wire, 2), wire)
-  })
-
   test("PLAN-4 every problem of the wire is reported at once, with its path and the step", function* () {
     const wire = {
       max_iterations: null,
@@ -301,60 +294,41 @@ describe("plan wire, version 3", () => {
 
 describe("losses of older versions", () => {
   const route = (to: string) => ({ to, when: { _tag: "Custom", name: `routes:a:${to}` } as const })
-  const cases: ReadonlyArray<readonly [string, Definition, ReadonlyArray<string>, ReadonlyArray<string>]> = [
-    ["nothing", withStep({ routes: [route("B"), route("a")] }), [], []],
-    ["a name", { ...base, name: "research" }, ["/name"], ["/name"]],
-    ["a description", { ...base, description: "" }, ["/description"], ["/description"]],
-    ["an output", { ...base, output: { name: "Hits" } }, ["/output"], ["/output"]],
-    ["a memory", withStep({ task: { _tag: "FromMemory", agent: "x" } }), ["/steps/0/task"], ["/steps/0/task"]],
+  const withHits = (name: string, input: string) =>
+    definitions.step(name, { output: { name: "Hits", json: { type: "string" } }, input: { name: input, json: {} } })
+  const cases: ReadonlyArray<readonly [string, Definition, ReadonlyArray<string>, ReadonlyArray<string>?]> = [
+    ["nothing", withStep({ routes: [route("B"), route("a")] }), []],
+    ["a name", { ...base, name: "research" }, ["/name"]],
+    ["a description", { ...base, description: "" }, ["/description"]],
+    ["an output", { ...base, output: { name: "Hits" } }, ["/output"]],
+    ["a memory", withStep({ task: { _tag: "FromMemory", agent: "x" } }), ["/steps/0/task"]],
     [
       "an answer",
       withStep({ context: [{ _tag: "FromPrev" }, { _tag: "FromAgent", agent: "x" }] }),
-      ["/steps/0/context/1"],
       ["/steps/0/context/1"]
     ],
-    [
-      "a single answer",
-      withStep({ context: { _tag: "FromAgent", agent: "x" } }),
-      ["/steps/0/context"],
-      ["/steps/0/context"]
-    ],
+    ["a single answer", withStep({ context: { _tag: "FromAgent", agent: "x" } }), ["/steps/0/context"]],
     ["a named schema", withStep({ output: { name: "Hits" } }), ["/steps/0/output"], []],
-    ["a schema", withStep({ input: { json: {} } }), ["/steps/0/input"], ["/steps/0/input"]],
+    ["a schema", withStep({ input: { json: {} } }), ["/steps/0/input"]],
     [
       "a second schema of one name",
-      {
-        ...withStep({ output: { name: "Hits", json: { type: "string" } }, input: { name: "Other", json: {} } }),
-        steps: [
-          ...withStep({ output: { name: "Hits", json: { type: "string" } }, input: { name: "Other", json: {} } }).steps,
-          ...withStep({
-            output: { name: "Hits", json: { type: "string" } },
-            input: { name: "Hits", json: {} }
-          }).steps.map((step) => ({ ...step, name: "t" }))
-        ]
-      },
+      definitions.plan(withHits("a", "Other"), withHits("t", "Hits")),
       ["/steps/0/input", "/steps/0/output", "/steps/1/input", "/steps/1/output"],
       ["/steps/1/input"]
     ],
-    ["a schema called str", withStep({ output: { name: "str" } }), ["/steps/0/output"], ["/steps/0/output"]],
-    ["the order of routes", withStep({ routes: [route("a"), route("B")] }), ["/steps/0/routes"], ["/steps/0/routes"]],
-    ["a second route", withStep({ routes: [route("a"), route("a")] }), ["/steps/0/routes/1"], ["/steps/0/routes/1"]],
-    [
-      "a condition",
-      withStep({ routes: [{ to: "a", when: { _tag: "Empty", path: [] } }] }),
-      ["/steps/0/routes/0/when"],
-      ["/steps/0/routes/0/when"]
-    ],
+    ["a schema called str", withStep({ output: { name: "str" } }), ["/steps/0/output"]],
+    ["the order of routes", withStep({ routes: [route("a"), route("B")] }), ["/steps/0/routes"]],
+    ["a second route", withStep({ routes: [route("a"), route("a")] }), ["/steps/0/routes/1"]],
+    ["a condition", withStep({ routes: [{ to: "a", when: { _tag: "Empty", path: [] } }] }), ["/steps/0/routes/0/when"]],
     [
       "a predicate of another name",
       withStep({ routes: [{ to: "a", when: { _tag: "Custom", name: "routes:b:a" } }] }),
-      ["/steps/0/routes/0/when"],
       ["/steps/0/routes/0/when"]
     ],
-    ["a timeout", withStep({ timeoutMillis: 0 }), ["/steps/0/timeout"], ["/steps/0/timeout"]],
-    ["a retry", withStep({ retry: { times: 0 } }), ["/steps/0/retry"], ["/steps/0/retry"]]
+    ["a timeout", withStep({ timeoutMillis: 0 }), ["/steps/0/timeout"]],
+    ["a retry", withStep({ retry: { times: 0 } }), ["/steps/0/retry"]]
   ]
-  for (const [name, definition, one, two] of cases) {
+  for (const [name, definition, one, two = one] of cases) {
     test(`L3 ${name}`, function* () {
       for (const [version, expected] of [
         [1, one],

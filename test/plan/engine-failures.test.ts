@@ -48,17 +48,6 @@ describe("failures", () => {
     assert.deepStrictEqual(PlanError.causeOf(error), Option.some(bug))
   })
 
-  test("PLAN-5 a function that throws is a defect, too", function* () {
-    const { fn } = log()
-    const thrown = fn("a", () => {
-      throw new Error("thrown")
-    })
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: thrown })))
-    const { reason } = yield* Effect.flip(Plan.run(bound, "x"))
-    assert(reason._tag === "StepFailed")
-    assert.strictEqual(reason.failure.type, "Defect")
-  })
-
   test("PLAN-5 L9 a try that takes longer than the timeout is interrupted, and fails with Timeout", function* () {
     const { fn } = log()
     let interrupted = 0

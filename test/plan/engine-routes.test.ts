@@ -15,7 +15,7 @@ describe("routes", () => {
         return answer
       })
     const make = (first: boolean, second: boolean) =>
-      Effect.flatMap(
+      bind(
         Plan.make(
           { predicates: { first: ask("first", first), second: ask("second", second) } },
           Step.make("a", {
@@ -30,8 +30,7 @@ describe("routes", () => {
           fnStep("c"),
           fnStep("d"),
           fnStep("e")
-        ),
-        (plan) => Plan.bind(plan)
+        )
       )
     yield* Plan.run(yield* make(true, true), "x")
     assert.deepStrictEqual([ran.splice(0), asked.splice(0)], [["a", "c", "e"], ["first"]])
@@ -90,18 +89,6 @@ describe("routes", () => {
       yield* Plan.run(bound, "x")
       assert.strictEqual(visited.join(","), ran)
     }
-  })
-
-  test("PLAN-5 S7.2 routesBy reads own fields alone", function* () {
-    const { fn, ran, fnStep } = log()
-    const output = Schema.Struct({ next: Schema.Literals(["c", "b"]) })
-    const bound = yield* Plan.make(
-      Step.make("a", { target: fn("a", () => ({ next: "c" })), output, routesBy: "next" }),
-      fnStep("b"),
-      fnStep("c")
-    ).pipe(Effect.flatMap(Plan.bind))
-    yield* Plan.run(bound, "x")
-    assert.deepStrictEqual(ran, ["a", "c"])
   })
 
   test("PLAN-6 a step is written before a predicate is asked about it", function* () {

@@ -1,11 +1,11 @@
 /** PLAN-1, PLAN-2: plans as they are written. */
 import { inspect } from "node:util"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Option, Result, Schema, Stream } from "effect"
+import { Context, Effect, Option, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as livePlan from "#src/plan/internal/livePlan.ts"
 import { Agent, VersionedStore } from "effect-emissary"
-import { Picture, Plan, Reference, Step, When } from "effect-emissary/plan"
+import { Plan, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { definition, Seed } from "./codec-definitions.ts"
@@ -286,37 +286,6 @@ describe("from one end to the other", () => {
     assert.deepStrictEqual(Object.fromEntries(result.writes), { stock: { tea: 1, milk: 1 } })
   })
 
-  it.effect("PLAN-7 one bound plan runs any number of times at once, and emits the way", () =>
-    Effect.gen(function* () {
-      const bound = yield* bind
-      const many = yield* Plan.runMany(bound, ["a", "bb", { task: "ccc" }])
-      assert.deepStrictEqual(
-        many.map((result) =>
-          Result.isSuccess(result) && result.success.outcome === "Completed" ? result.success.output.total : 0
-        ),
-        [1, 2, 3]
-      )
-      const events = yield* Stream.runCollect(Plan.stream(bound, "tea"))
-      const last = events.at(-1)
-      assert.ok(last?._tag === "PlanFinished" && last.result.outcome === "Completed")
-      assert.deepStrictEqual(last.result.output, { total: 3, at: new Date(0) })
-    }).pipe(Effect.provideService(Prices, prices))
-  )
-
-  it.effect("PLAN-8 a bound plan is an agent: asked, and as a step of another plan", () =>
-    Effect.gen(function* () {
-      const bound = yield* bind
-      assert.deepStrictEqual(yield* bound.ask("tea"), { total: 3, at: new Date(0) })
-      const outer = yield* Plan.make(
-        Step.make("shop", { target: bound, output: Total }),
-        Step.make("tell", { input: Total, target: ({ payload }) => Effect.succeed(`${payload.total} in all`) })
-      )
-      const result = yield* Plan.run(yield* Plan.bind(outer), "tea milk")
-      assert.ok(result.outcome === "Completed")
-      assert.strictEqual(result.output, "7 in all")
-    }).pipe(Effect.provideService(Prices, prices))
-  )
-
   it.effect("PLAN-1 what an agent answered in one run is there in the next", () =>
     Effect.gen(function* () {
       const helper = Agent.make("helper", {})
@@ -355,14 +324,6 @@ describe("from one end to the other", () => {
     assert.ok(paused.outcome === "Paused")
     const result = yield* Plan.resume(yield* Plan.bind(plan), paused.state)
     assert.ok(result.outcome === "Completed" && result.output === "hi!?")
-  })
-
-  test("PLAN-9 differences and pictures are available of plans themselves", function* () {
-    const plan = yield* shop
-    const bound = yield* bind
-    assert.strictEqual(Picture.toMermaid(bound), Picture.toMermaid(plan))
-    assert.include(Picture.toGraphViz(plan), "digraph")
-    assert.deepStrictEqual(Picture.diff(plan, bound).changes, [])
   })
 })
 
