@@ -63,6 +63,11 @@ describe("schemas that never fit", () => {
     never(text, { oneOf: [integer, nothing] })
     never(text, { allOf: [{}, integer] })
     never({ allOf: [{}, text] }, integer)
+    never({ allOf: [{}, { anyOf: [text, nothing] }] }, integer)
+    // Combinations are looked at up to a limit, and the other parts even so.
+    const unions = Array.from({ length: 40 }, () => ({ anyOf: [text, nothing] }))
+    never({ allOf: unions }, integer)
+    never({ allOf: [...unions, integer] }, text)
   })
 
   it("PLAN-2 follow references, and accept what is not known", () => {
@@ -131,6 +136,8 @@ describe("fields that name a step", () => {
     assert.deepStrictEqual(of({ enum: ["a", "b"] }), found(true, "a", "b"))
     assert.deepStrictEqual(of({ const: "a" }), found(true, "a"))
     assert.deepStrictEqual(of({ anyOf: [{ const: "a" }, { enum: ["b", "a"] }] }), found(true, "a", "b"))
+    const parts = [object({ kind: { enum: ["a", "b"] } }), object({ other: text })]
+    assert.deepStrictEqual(field({ allOf: parts }), found(true, "a", "b"))
     assert.deepStrictEqual(of({ enum: ["a", null] }), found(false, "a"))
     assert.deepStrictEqual(of({ enum: ["a", 1] }), found(false, "a"))
     assert.deepStrictEqual(of({ anyOf: [{ const: "a" }, text] }), found(false, "a"))
