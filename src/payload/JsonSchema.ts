@@ -96,6 +96,7 @@ const rootOf = (self: JsonSchema): interpret.Node =>
  *
  * **Gotchas**
  *
+ * Make a new object rather than changing one that was compiled.
  * Formats are assertions here: `date-time`, `date`, `time`, `duration`, `email`,
  * `hostname`, `ipv4`, `ipv6`, `uri`, `uri-reference`, `uuid`, `json-pointer` and
  * `regex`. All others are refused.
@@ -136,7 +137,13 @@ export const make = Effect.fnUntraced(function* (json: unknown, options: Json.Op
   const what = options.what ?? "JSON Schema"
   const limits = yield* Limits.resolve(options.limits)
   const fuel = (yield* interpret.SharedPatternFuel) ?? { weight: 0 }
+  const before = base.isObject(json) ? knownObjects.get(json) : undefined
+  const again = before?.limits === limits ? recall(before.text, fuel) : undefined
+  if (again !== undefined) return again
   const compiled = Result.flatMap(interpret.copyDocument(json, limits), (document) => compileOnce(document, fuel))
+  if (base.isObject(json) && Result.isSuccess(compiled)) {
+    knownObjects.set(json, { limits, text: JSON.stringify(compiled.success.json) })
+  }
   return yield* Effect.fromResult(Result.mapError(compiled, (refusal) => new JsonSchemaError({ what, ...refusal })))
 }) satisfies (json: unknown, options?: Json.Options) => Effect.Effect<JsonSchema, JsonSchemaError>
 
@@ -161,17 +168,24 @@ const remember = (text: string, document: KnownDocument): JsonSchema => {
   return document.schema
 }
 
+/** The texts of documents by the object they came as, with the limits they were held against. */
+const knownObjects = new WeakMap<object, { readonly limits: Limits.Limits; readonly text: string }>()
+
+/** The cache changes no verdict: the patterns of a known document take their part of a shared budget, too. */
+const recall = (text: string, fuel: interpret.PatternFuel): JsonSchema | undefined => {
+  const known = knownDocuments.get(text)
+  if (known === undefined || fuel.weight + known.patternWeight > interpret.maxPatterns) return undefined
+  fuel.weight += known.patternWeight
+  return remember(text, known)
+}
+
 const compileOnce = (
   json: Json.JsonObject,
   fuel: interpret.PatternFuel
 ): Result.Result<JsonSchema, interpret.Refusal> => {
   const text = JSON.stringify(json)
-  const known = knownDocuments.get(text)
-  // The cache changes no verdict: the patterns of a known document take their part of a shared budget, too.
-  if (known !== undefined && fuel.weight + known.patternWeight <= interpret.maxPatterns) {
-    fuel.weight += known.patternWeight
-    return Result.succeed(remember(text, known))
-  }
+  const known = recall(text, fuel)
+  if (known !== undefined) return Result.succeed(known)
   return Result.map(interpret.compile(json, fuel), ({ dialect, patternWeight, root }) =>
     remember(text, { schema: new Compiled(json, dialect, root), patternWeight })
   )
