@@ -558,7 +558,7 @@ export type Action =
  */
 export type ActionOf<Tag extends Action["_tag"]> = Extract<Action, { readonly _tag: Tag }>
 
-type Applied = Result.Result<State, EventError>
+type ApplyResult = Result.Result<State, EventError>
 
 const reject = (
   event: Event,
@@ -726,7 +726,7 @@ export const applyAll = (self: State, events: Iterable<Event>): Result.Result<St
  */
 export const fold = (events: Iterable<Event>): Result.Result<State, EventError> => foldFrom(undefined, events)
 
-const foldFrom = (self: State | undefined, events: Iterable<Event>): Applied => {
+const foldFrom = (self: State | undefined, events: Iterable<Event>): ApplyResult => {
   let state = self
   let index = 0
   for (const event of events) {
@@ -741,7 +741,7 @@ const foldFrom = (self: State | undefined, events: Iterable<Event>): Applied => 
   return state === undefined ? Result.fail(notStarted("no event")) : Result.succeed(state)
 }
 
-const startWith = (event: Event): Applied =>
+const startWith = (event: Event): ApplyResult =>
   event._tag === "RunStarted" ? Result.succeed(start(event)) : Result.fail(notStarted(event._tag))
 
 const notStarted = (found: string): EventError =>
@@ -862,10 +862,10 @@ const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
   "RunResumed"
 ])
 
-const updateState = (self: State, event: Event, fields: Partial<StateFields>): Applied =>
+const updateState = (self: State, event: Event, fields: Partial<StateFields>): ApplyResult =>
   Result.succeed(new runParts.State({ ...self, ...fields, updatedAt: event.at, revision: self.revision + 1 }))
 
-const inStep = (self: State, event: Event, fields: () => Partial<StateFields>): Applied =>
+const inStep = (self: State, event: Event, fields: () => Partial<StateFields>): ApplyResult =>
   self.step === undefined ? noStep(event) : updateState(self, event, fields())
 
 const noStep = (event: Event) => unexpected(event, "a StepStarted before it", "no model call under way")
@@ -905,7 +905,7 @@ const appendTo = (
     onSuccess: Result.succeed
   })
 
-const applyInputAdded = (self: State, event: EventOf<"InputAdded">): Applied => {
+const applyInputAdded = (self: State, event: EventOf<"InputAdded">): ApplyResult => {
   if (self.step !== undefined) {
     return unexpected(event, "no model call under way", `step ${self.step.step} without its answer`)
   }
@@ -943,7 +943,7 @@ const takePending = (
   })
 }
 
-const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted">): Applied => {
+const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted">): ApplyResult => {
   const action = next(self)
   if (action._tag !== "CallModel") {
     return unexpected(event, `what comes next: ${action._tag}`, "a view for a model call")
@@ -955,7 +955,7 @@ const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted
     : unexpected(event, "a view that ends as the conversation does", "one with another end")
 }
 
-const applyStepStarted = (self: State, event: EventOf<"StepStarted">): Applied => {
+const applyStepStarted = (self: State, event: EventOf<"StepStarted">): ApplyResult => {
   const action = next(self)
   const { purpose, step } = event
   if (action._tag === "CallModel" && action.step === step && action.purpose === purpose) {
@@ -966,7 +966,7 @@ const applyStepStarted = (self: State, event: EventOf<"StepStarted">): Applied =
   return unexpected(event, expected, `step ${step} (${purpose})`)
 }
 
-const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): Applied => {
+const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): ApplyResult => {
   if (self.step === undefined) return noStep(event)
   const { message } = event
   for (const part of message.content) {
@@ -1053,8 +1053,8 @@ const withCall = (
   event: Event,
   callId: string,
   expected: ReadonlyArray<CallStatus["_tag"]>,
-  f: (status: CallStatus) => Applied
-): Applied => {
+  f: (status: CallStatus) => ApplyResult
+): ApplyResult => {
   const call = openCall(self, callId)
   if (call === undefined) return unknownCall(event, callId, idsOf(self.calls))
   const found = call.status._tag
@@ -1067,12 +1067,12 @@ const changeCall = (
   callId: string,
   expected: ReadonlyArray<CallStatus["_tag"]>,
   status: CallStatus
-): Applied =>
+): ApplyResult =>
   withCall(self, event, callId, expected, () =>
     updateState(self, event, { calls: withStatus(self.calls, callId, status) })
   )
 
-const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): Applied => {
+const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): ApplyResult => {
   const { callId, result } = event.message
   // A call that never started can fail (unknown tool, bad arguments), but it cannot succeed
   const expected: ReadonlyArray<CallStatus["_tag"]> = ToolResult.isFailure(result)
@@ -1088,7 +1088,7 @@ const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): Applied
   })
 }
 
-const closeCall = (self: State, event: EventOf<"ToolFinished">): Applied =>
+const closeCall = (self: State, event: EventOf<"ToolFinished">): ApplyResult =>
   Result.flatMap(appendMessage(self, event, event.message), (histories) => {
     const calls = self.calls.filter(({ part }) => part.id !== event.message.callId)
     if (calls.length > 0 || self.pending.length === 0) return updateState(self, event, { ...histories, calls })
@@ -1099,7 +1099,7 @@ const closeCall = (self: State, event: EventOf<"ToolFinished">): Applied =>
 
 const typeOf = (result: ToolResult.ToolResult): string => (ToolResult.isFailure(result) ? result.type : "success")
 
-const applyChildEvent = (self: State, event: EventOf<"ChildEvent">): Applied =>
+const applyChildEvent = (self: State, event: EventOf<"ChildEvent">): ApplyResult =>
   withCall(self, event, event.callId, ["Started"], (status) => {
     const before = status._tag === "Started" ? status.child : undefined
     const after = before === undefined ? startChild(self, event) : apply(before, event.event)
@@ -1113,14 +1113,14 @@ const applyChildEvent = (self: State, event: EventOf<"ChildEvent">): Applied =>
     })
   })
 
-const startChild = (self: State, { event }: EventOf<"ChildEvent">): Applied => {
+const startChild = (self: State, { event }: EventOf<"ChildEvent">): ApplyResult => {
   if (event._tag !== "RunStarted") return unexpected(event, "RunStarted first", event._tag)
   return event.depth === self.depth + 1
     ? Result.succeed(start(event))
     : unexpected(event, `depth ${self.depth + 1}`, `depth ${event.depth}`)
 }
 
-const applyFinished = (self: State, event: EventOf<"RunFinished">): Applied => {
+const applyFinished = (self: State, event: EventOf<"RunFinished">): ApplyResult => {
   const action = next(self)
   const { outcome } = event
   if (action._tag === "Finished" && action.outcome._tag === outcome._tag) {
@@ -1145,7 +1145,7 @@ const applyProgressDecided = (
   self: State,
   progress: runParts.Progress,
   event: EventOf<"ApprovalDecided" | "ChildEvent">
-): Applied => {
+): ApplyResult => {
   const path: Array<string> = []
   let inner: Event = event
   while (inner._tag === "ChildEvent") {

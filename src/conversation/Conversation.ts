@@ -66,11 +66,11 @@ import * as TokenCounter from "./TokenCounter.ts"
 import * as history from "./internal/history.ts"
 import type { Conversation, Repaired } from "./internal/history.ts"
 import * as messageData from "./internal/messageData.ts"
-import * as prompts from "./internal/prompts.ts"
+import * as modelMessages from "./internal/modelMessages.ts"
 
 export { codec, Conversation, repairingCodec, type Repaired } from "./internal/history.ts"
 
-export type { ToPromptOptions } from "./internal/prompts.ts"
+export type { ToPromptOptions } from "./internal/modelMessages.ts"
 
 /**
  * Tests for a conversation.
@@ -550,8 +550,8 @@ export const transcript = (self: Conversation): Transcript => messages(self).map
  * @category conversions
  * @since 0.1.0
  */
-export const toPrompt = (self: Conversation, options?: prompts.ToPromptOptions): Prompt.Prompt =>
-  prompts.toPrompt(messages(self), options ?? {})
+export const toPrompt = (self: Conversation, options?: modelMessages.ToPromptOptions): Prompt.Prompt =>
+  modelMessages.toPrompt(messages(self), options ?? {})
 
 /**
  * Reads a conversation from a prompt of `effect/ai` and checks every law.
@@ -584,8 +584,8 @@ export const toPrompt = (self: Conversation, options?: prompts.ToPromptOptions):
  * @since 0.1.0
  */
 export const fromPrompt: history.Reader<Prompt.Prompt, PromptOptions, ConversationError> = history.makeReader(
-  (prompt, options) => prompts.fromPrompt(prompt, options?.tokenLimit),
-  (prompt, options) => prompts.repairPrompt(prompt, options?.tokenLimit)
+  (prompt, options) => modelMessages.fromPrompt(prompt, options?.tokenLimit),
+  (prompt, options) => modelMessages.repairPrompt(prompt, options?.tokenLimit)
 )
 
 interface PromptOptions {

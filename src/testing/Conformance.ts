@@ -29,9 +29,7 @@ import * as ToolFailure from "../tool/ToolFailure.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as ToolRuntime from "../tool/ToolRuntime.ts"
 import * as ToolSettings from "../tool/ToolSettings.ts"
-import * as boundCall from "../tool/internal/boundCall.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
-import * as toolBatch from "../tool/internal/toolBatch.ts"
 import * as Arbitraries from "./Arbitraries.ts"
 
 /**
@@ -889,7 +887,7 @@ const bindTools = (fixture: Tools, stubs: boolean) =>
   })
 
 const prepareCall = (bound: boundTool.ToolSet, id: string, name: string, args: Schema.Json) =>
-  boundCall.prepare(
+  boundTool.prepare(
     bound,
     { id, name: `conformance_${name}`, arguments: args },
     { runId: "conformance", context: { tenant: "acme" } }
@@ -919,7 +917,7 @@ const orderRule: ToolRule = {
       numbers.map((n) => ["echo", { n, turns: 30 - 5 * n }] as const)
     )
     const started: Array<string> = []
-    const results = yield* toolBatch.run(batch, { onStarted: (id) => Effect.sync(() => started.push(id)) })
+    const results = yield* boundTool.run(batch, { onStarted: (id) => Effect.sync(() => started.push(id)) })
     yield* expectEqual(
       "results",
       numbers.map((n) => ({ n })),
@@ -941,7 +939,7 @@ const toolConcurrencyRule: ToolRule = {
       input,
       [1, 2, 3, 4, 5, 6, 7, 8].map((n) => ["echo", { n, turns: 10 }] as const)
     )
-    yield* toolBatch.run(batch)
+    yield* boundTool.run(batch)
     const { most } = input.fixture.probe
     if (concurrency !== "unbounded" && most > concurrency) {
       return yield* Effect.fail(`at most ${concurrency} calls may run at once, got ${most}`)
@@ -954,7 +952,7 @@ const toolConcurrencyRule: ToolRule = {
     yield* expectEqual(
       "two calls that wait for each other",
       [{ n: 1 }, { n: 2 }],
-      (yield* toolBatch.run(meeting)).map(successValue)
+      (yield* boundTool.run(meeting)).map(successValue)
     )
   })
 }
@@ -968,7 +966,7 @@ const settlingRule: ToolRule = {
       ["boom", {}],
       ["echo", { n: 2, turns: 1 }]
     ])
-    const results = yield* toolBatch.run(batch)
+    const results = yield* boundTool.run(batch)
     yield* expectEqual("results", ["success", "not_found", "unhandled_error", "success"], results.map(resultKind))
     const failure = results[1]
     yield* expectEqual("the typed failure", "no such thing", failure === undefined ? "" : ToolResult.text(failure))
@@ -983,7 +981,7 @@ const timeoutRule: ToolRule = {
       ["hang", { n: 2 }],
       ["echo", { n: 3, turns: 1 }]
     ])
-    const fiber = yield* Effect.forkChild(toolBatch.run(batch))
+    const fiber = yield* Effect.forkChild(boundTool.run(batch))
     yield* Deferred.await(input.fixture.started)
     yield* input.advance
     const results = yield* Fiber.join(fiber)
@@ -1010,7 +1008,7 @@ const toolInterruptionRule: ToolRule = {
     const running = yield* Deferred.make<void>()
     const first = yield* Deferred.make<void>()
     const fiber = yield* Effect.forkChild(
-      toolBatch.run(batch, {
+      boundTool.run(batch, {
         onStarted: (id) => {
           started.add(id)
           const all = started.size === Math.min(3, concurrency === "unbounded" || concurrency > 1 ? 3 : 2)
@@ -1041,14 +1039,14 @@ const validationRule: ToolRule = {
     yield* expectEqual("wrong arguments", "validation_error", Result.isFailure(wrong) ? wrong.failure.type : "success")
     yield* expectEqual("handlers that ran", [], input.fixture.probe.calls)
     const batch = yield* prepareCalls(input, [["defaults", `{"list":"[1,2]"}`]])
-    yield* expectEqual("arguments", [{ list: [1, 2], size: 10 }], (yield* toolBatch.run(batch)).map(successValue))
+    yield* expectEqual("arguments", [{ list: [1, 2], size: 10 }], (yield* boundTool.run(batch)).map(successValue))
   })
 }
 
 const contextRule: ToolRule = {
   name: "handlers see the context of the run",
   check: Effect.fnUntraced(function* (input) {
-    const results = yield* toolBatch.run(yield* prepareCalls(input, [["context", {}]]))
+    const results = yield* boundTool.run(yield* prepareCalls(input, [["context", {}]]))
     yield* expectEqual("context", [{ tenant: "acme" }], results.map(successValue))
   })
 }

@@ -73,7 +73,6 @@ import * as RunContext from "./RunContext.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as ToolResult from "./ToolResult.ts"
 import * as ToolRuntime from "./ToolRuntime.ts"
-import * as boundCall from "./internal/boundCall.ts"
 import * as boundTool from "./internal/boundTool.ts"
 import * as effectAi from "./internal/effectAi.ts"
 import * as remoteProtocol from "./internal/remoteProtocol.ts"
@@ -682,7 +681,7 @@ const executeCall = Effect.fnUntraced(function* (
     const message = `The server has another version of tool ${JSON.stringify(name)}`
     return yield* Effect.fail(remoteProtocol.ContractMismatch.make({ message, tool: name, expected, found }))
   }
-  const call = yield* boundCall.prepare(set, { id: callId, name, arguments: args }, { runId, context, deadline })
+  const call = yield* boundTool.prepare(set, { id: callId, name, arguments: args }, { runId, context, deadline })
   if (Result.isFailure(call)) return call.failure
   return yield* ToolRuntime.local(call.success)
 })
@@ -807,7 +806,7 @@ const failedByStatus = (status: number): FailedCall => {
 
 /** The parts of a call that are sent, or that decide how long and how often. */
 type RemoteCall = Pick<
-  boundCall.BoundCall,
+  boundTool.BoundCall,
   "runId" | "id" | "contract" | "arguments" | "context" | "timeout" | "deadline"
 >
 
@@ -948,8 +947,8 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
   })
 
   const execute = Effect.fnUntraced(function* (call: RemoteCall) {
-    const wait = yield* boundCall.remainingTime(call)
-    if (Duration.isZero(wait)) return boundCall.timeoutFailure(wait)
+    const wait = yield* boundTool.remainingTime(call)
+    if (Duration.isZero(wait)) return boundTool.timeoutFailure(wait)
     const request = yield* makeRequest(call)
     const idempotent = call.contract.annotations.idempotent === true
     // the failure of the last attempt, and whether any attempt may have reached the tool
@@ -970,8 +969,8 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
         while: ({ value }) => value.reason === "unreachable" || (value.reason === "connection_lost" && idempotent)
       }),
       Effect.timeoutOrElse({
-        duration: Duration.sum(wait, Duration.fromInputUnsafe(margin ?? boundCall.defaultMargin)),
-        orElse: () => (last === undefined ? Effect.succeed(boundCall.timeoutFailure(wait)) : Effect.fail(last))
+        duration: Duration.sum(wait, Duration.fromInputUnsafe(margin ?? boundTool.defaultMargin)),
+        orElse: () => (last === undefined ? Effect.succeed(boundTool.timeoutFailure(wait)) : Effect.fail(last))
       }),
       Effect.mapError((failed): FailedCall => {
         if (!mayHaveRun || failed.value.outcome === "unknown") return failed

@@ -4,67 +4,35 @@
  * @since 0.1.0
  */
 
-import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
-import * as ToolResult from "./ToolResult.ts"
-import * as boundCall from "./internal/boundCall.ts"
+import type { ToolResult } from "./ToolResult.ts"
+import * as boundTool from "./internal/boundTool.ts"
 
-/**
- * The service that executes tool calls.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ToolRuntime {
+export {
   /**
-   * Executes one call.
+   * The service that executes tool calls.
+   *
+   * @category models
+   * @since 0.1.0
    */
-  readonly dispatch: (call: boundCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>
+  ToolRuntime
+} from "./internal/boundTool.ts"
+
+export {
   /**
-   * The number of calls of one batch that run at once. It is a limit per batch, never per
-   * process: an agent that is a tool of another agent would wait for itself.
+   * Executes a call with its local body.
+   *
+   * **When to use**
+   *
+   * Use in a runtime of your own for the calls that need not go anywhere.
+   *
+   * @category execution
+   * @since 0.1.0
    */
-  readonly concurrency: number | "unbounded"
-  /**
-   * It can execute calls that have no body here.
-   */
-  readonly stubs: boolean
-}
-
-/**
- * Executes a call with its local body.
- *
- * **When to use**
- *
- * Use in a runtime of your own for the calls that need not go anywhere.
- *
- * @category execution
- * @since 0.1.0
- */
-export const local = (call: boundCall.BoundCall): Effect.Effect<ToolResult.ToolResult> =>
-  Option.getOrElse(call.execute, () =>
-    Effect.succeed(
-      ToolResult.failure(
-        "unhandled_error",
-        `Tool ${JSON.stringify(call.contract.name)} has no body here, and the tool runtime in use executes calls here only`
-      )
-    )
-  )
-
-const inlineRuntime: ToolRuntime = { dispatch: local, concurrency: 1, stubs: false }
-
-/**
- * The tool runtime in use. Without any layer calls run here, one after another.
- *
- * @category services
- * @since 0.1.0
- */
-export const ToolRuntime = Context.Reference<ToolRuntime>("effect-emissary/tool/ToolRuntime", {
-  defaultValue: () => inlineRuntime
-})
+  local
+} from "./internal/boundTool.ts"
 
 const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounded" =>
   concurrency === "unbounded" || concurrency === Infinity ? "unbounded" : Math.max(1, Math.floor(concurrency) || 1)
@@ -125,15 +93,15 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  * @since 0.1.0
  */
 export const make = (options: {
-  readonly dispatch: (call: boundCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>
+  readonly dispatch: (call: boundTool.BoundCall) => Effect.Effect<ToolResult>
   readonly concurrency?: number | "unbounded" | undefined
   readonly stubs?: boolean | undefined
   readonly margin?: Duration.Input | undefined
-}): ToolRuntime => {
-  const margin = Duration.fromInputUnsafe(options.margin ?? boundCall.defaultMargin)
+}): boundTool.ToolRuntime => {
+  const margin = Duration.fromInputUnsafe(options.margin ?? boundTool.defaultMargin)
   return {
     dispatch: (call) =>
-      call.runtimeOnly ? boundCall.dispatchWithTimeout(call, margin, options.dispatch) : options.dispatch(call),
+      call.runtimeOnly ? boundTool.dispatchWithTimeout(call, margin, options.dispatch) : options.dispatch(call),
     concurrency: limitConcurrency(options.concurrency ?? 1),
     stubs: options.stubs ?? true
   }
@@ -145,7 +113,8 @@ export const make = (options: {
  * @category layers
  * @since 0.1.0
  */
-export const layer = (runtime: ToolRuntime): Layer.Layer<never> => Layer.succeed(ToolRuntime, runtime)
+export const layer = (runtime: boundTool.ToolRuntime): Layer.Layer<never> =>
+  Layer.succeed(boundTool.ToolRuntime, runtime)
 
 /**
  * Executes calls here, one after another. It is what you get without any layer.
@@ -153,7 +122,7 @@ export const layer = (runtime: ToolRuntime): Layer.Layer<never> => Layer.succeed
  * @category layers
  * @since 0.1.0
  */
-export const layerInline: Layer.Layer<never> = layer(inlineRuntime)
+export const layerInline: Layer.Layer<never> = layer(boundTool.inlineRuntime)
 
 /**
  * Executes calls here, `maxConcurrency` of a batch at once (default 5). A number
@@ -164,7 +133,8 @@ export const layerInline: Layer.Layer<never> = layer(inlineRuntime)
  */
 export const layerConcurrent = (options?: {
   readonly maxConcurrency?: number | "unbounded" | undefined
-}): Layer.Layer<never> => layer({ ...inlineRuntime, concurrency: limitConcurrency(options?.maxConcurrency ?? 5) })
+}): Layer.Layer<never> =>
+  layer({ ...boundTool.inlineRuntime, concurrency: limitConcurrency(options?.maxConcurrency ?? 5) })
 
 /**
  * Wraps every call of the runtime below: to log, measure, cache or deny it.
@@ -218,17 +188,17 @@ export const layerConcurrent = (options?: {
  * @since 0.1.0
  */
 export const around = (
-  wrap: (call: boundCall.BoundCall, next: Effect.Effect<ToolResult.ToolResult>) => Effect.Effect<ToolResult.ToolResult>
+  wrap: (call: boundTool.BoundCall, next: Effect.Effect<ToolResult>) => Effect.Effect<ToolResult>
 ): Layer.Layer<never> =>
   // fresh, because layers are shared by reference and this one depends on what lies below it
   Layer.fresh(
     Layer.effect(
-      ToolRuntime,
-      Effect.map(ToolRuntime, (runtime) => wrapRuntime(runtime, wrap))
+      boundTool.ToolRuntime,
+      Effect.map(boundTool.ToolRuntime, (runtime) => wrapRuntime(runtime, wrap))
     )
   )
 
-const wrapRuntime = (runtime: ToolRuntime, wrap: Parameters<typeof around>[0]): ToolRuntime => ({
+const wrapRuntime = (runtime: boundTool.ToolRuntime, wrap: Parameters<typeof around>[0]): boundTool.ToolRuntime => ({
   ...runtime,
   dispatch: (call) =>
     wrap(

@@ -1,5 +1,5 @@
 import type { Effect, Option, Result, Schema } from "effect"
-import type * as response from "#src/conversation/internal/response.ts"
+import type * as modelMessages from "#src/conversation/internal/modelMessages.ts"
 import { Conversation, Message, ToolResult, type ConversationError } from "effect-emissary"
 import { expectTypeOf } from "vitest"
 
@@ -21,8 +21,8 @@ expectTypeOf(Conversation.lastAssistantMessage(Conversation.empty)).toEqualTypeO
 >()
 expectTypeOf(Conversation.openCalls(Conversation.empty)).toEqualTypeOf<ReadonlyArray<Message.ToolCallPart>>()
 expectTypeOf(Conversation.Conversation).toExtend<Schema.Codec<Conversation.Conversation, Schema.Json>>()
-expectTypeOf<ReturnType<typeof response.fromResponseParts>>().toEqualTypeOf<
-  Result.Result<response.ResponseContent, ConversationError.ConversationError>
+expectTypeOf<ReturnType<typeof modelMessages.fromResponseParts>>().toEqualTypeOf<
+  Result.Result<modelMessages.ResponseContent, ConversationError.ConversationError>
 >()
 
 // @ts-expect-error a user message has content

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, DateTime, Result, Schema } from "effect"
-import * as response from "#src/conversation/internal/response.ts"
+import * as modelMessages from "#src/conversation/internal/modelMessages.ts"
 import { Conversation, Message, ToolResult } from "effect-emissary"
 import { Prompt, Response } from "effect/ai"
 import { test } from "../test.ts"
@@ -12,7 +12,7 @@ const usage = new Response.Usage({
 
 const finish = (reason: Response.FinishReason) => Response.makePart("finish", { reason, usage, response: undefined })
 
-const collect = (parts: Iterable<Response.AnyPart>) => Result.getOrThrow(response.fromResponseParts(parts))
+const collect = (parts: Iterable<Response.AnyPart>) => Result.getOrThrow(modelMessages.fromResponseParts(parts))
 
 const content = (...parts: ReadonlyArray<Response.AnyPart>) => collect(parts).content
 
@@ -109,7 +109,7 @@ describe("CONV-3 responses become assistant messages", () => {
 
   test.prop("and what is kept goes back to the provider as it came", [pieces], function* ([pieces]) {
     const answered = collect(whole(pieces))
-    const message = yield* response.toMessage(answered)
+    const message = yield* modelMessages.toMessage(answered)
     const self = Result.getOrThrow(Conversation.append(Conversation.empty, message))
     const sent = Conversation.toPrompt(self).content.flatMap((message) =>
       message.role === "assistant" ? message.content : []
@@ -233,12 +233,12 @@ describe("CONV-3 responses become assistant messages", () => {
         assert(part.type === "tool-call")
         assert.deepStrictEqual([part.arguments, part.text], [hostile, hostile])
       }
-      const message = yield* response.toMessage(collected)
+      const message = yield* modelMessages.toMessage(collected)
       yield* Conversation.codec.encode(Result.getOrThrow(Conversation.append(Conversation.empty, message)))
     }
     assert.lengthOf(content(call("a", wide)), 1)
     const bottomless = "[".repeat(100_000) + "]".repeat(100_000)
-    const failed = response.fromResponseParts([call("a", JSON.parse(bottomless))])
+    const failed = modelMessages.fromResponseParts([call("a", JSON.parse(bottomless))])
     assert(Result.isFailure(failed) || failed.success.content.length === 1)
   })
 
@@ -276,16 +276,16 @@ describe("CONV-3 responses become assistant messages", () => {
 
   test("error parts are reported, a value that is not JSON is a typed error, messages carry model and usage", function* () {
     assert.deepStrictEqual(collect([Response.makePart("error", { error: "overloaded" })]).errors, ["overloaded"])
-    const failed = response.fromResponseParts([finish("stop"), call("a", { at: new Date(0) })])
+    const failed = modelMessages.fromResponseParts([finish("stop"), call("a", { at: new Date(0) })])
     assert(Result.isFailure(failed) && failed.failure.reason._tag === "NotJson")
     assert.strictEqual(failed.failure.reason.index, 1)
-    const message = yield* response.toMessage(collect([finish("length")]), { id: "m" })
+    const message = yield* modelMessages.toMessage(collect([finish("length")]), { id: "m" })
     assert.deepStrictEqual([message.id, message.finishReason, message.usage?.inputTokens], ["m", "length", 7])
     assert.strictEqual(Message.text(message), "")
   })
 
   it("L10 deltas are collected in linear time", () => {
-    const accumulator = response.accumulator()
+    const accumulator = modelMessages.accumulator()
     for (let i = 0; i < 100_000; i++) accumulator.add(Response.makePart("text-delta", { id: "t", delta: "x" }))
     const [part] = Result.getOrThrow(accumulator.result()).content
     assert(part?.type === "text" && part.text.length === 100_000)

@@ -2,7 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { Duration, Effect, Fiber, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import type * as boundCall from "#src/tool/internal/boundCall.ts"
+import type * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolResult, ToolSettings } from "effect-emissary"
 import { bind, call, prepare } from "./support.ts"
 import { test } from "../test.ts"
@@ -147,7 +147,7 @@ describe("TOOL-1 timeouts", () => {
   )
   const set = bind(limited, { default: () => Effect.never, annotated: () => Effect.never, forever: () => Effect.never })
 
-  const seconds = (name: string, options?: Partial<boundCall.PrepareOptions>) =>
+  const seconds = (name: string, options?: Partial<boundTool.PrepareOptions>) =>
     Effect.map(
       Effect.flatMap(set, (set) => prepare(set, name, {}, options)),
       (result) => (Result.isSuccess(result) ? Duration.toSeconds(result.success.timeout) : assert.fail())

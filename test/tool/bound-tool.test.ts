@@ -2,7 +2,6 @@ import { assert, describe } from "@effect/vitest"
 import { Cause, Context, Effect, Layer, Option, References, Schema } from "effect"
 import { AiError, Prompt, Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
-import * as toolBatch from "#src/tool/internal/toolBatch.ts"
 import { RunContext, ToolContract, ToolFailure, ToolResult } from "effect-emissary"
 import { bind, call, calls } from "./support.ts"
 import { test } from "../test.ts"
@@ -76,7 +75,7 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
       poison: () => Effect.succeed(JSON.parse(`{"__proto__":1}`))
     })
     const causes: Array<unknown> = []
-    const results = yield* toolBatch.run(
+    const results = yield* boundTool.run(
       yield* calls(set, [
         ["bad", {}],
         ["cyclic", {}],
@@ -171,7 +170,7 @@ describe("TOOL-3 failures", () => {
   for (const name of ["ai", "reason", "declared", "undeclared"]) {
     test(`L8 ${name}: other errors are an execution_error without their text, which stays in the cause`, function* () {
       let seen: Cause.Cause<unknown> | undefined
-      const [result] = yield* toolBatch.run(yield* calls(yield* set, [[name, {}]]), {
+      const [result] = yield* boundTool.run(yield* calls(yield* set, [[name, {}]]), {
         onFinished: (_id, _result, _duration, cause) =>
           Effect.sync(() => {
             seen = cause

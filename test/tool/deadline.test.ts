@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import * as boundCall from "#src/tool/internal/boundCall.ts"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { TestClock } from "effect/testing"
 import { test } from "../test.ts"
@@ -21,7 +20,7 @@ describe("RT-3 a deadline that has passed", () => {
       yield* TestClock.setTime(5000)
       const set = yield* boundTool.makeSet(yield* boundTool.fromToolkit(tools))
       const request = { id: "c1", name: "pay", arguments: {} }
-      const call = Result.getOrThrow(yield* boundCall.prepare(set, request, { runId: "r", deadline: 4000 }))
+      const call = Result.getOrThrow(yield* boundTool.prepare(set, request, { runId: "r", deadline: 4000 }))
       const result = yield* Option.getOrThrow(call.execute)
       assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
       assert.strictEqual(ran, 0)
@@ -33,7 +32,7 @@ describe("TOOL-3 a name that no tool has", () => {
   test("TOOL-3 a long one is not sent back to the model at full length", function* () {
     const set = yield* boundTool.makeSet([])
     const request = { id: "c1", name: "n".repeat(1_000_000), arguments: {} }
-    const refused = yield* boundCall.prepare(set, request, { runId: "r" })
+    const refused = yield* boundTool.prepare(set, request, { runId: "r" })
     assert(Result.isFailure(refused))
     assert.isBelow(refused.failure.message.length, 500)
   })

@@ -1,14 +1,14 @@
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber, Layer, Option, Redacted, Schedule, Schema } from "effect"
-import type * as boundCall from "#src/tool/internal/boundCall.ts"
+import type * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient, HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
 import { test } from "../test.ts"
 
-const call = (over?: Partial<boundCall.BoundCall> & { readonly idempotent?: boolean }): boundCall.BoundCall => ({
+const call = (over?: Partial<boundTool.BoundCall> & { readonly idempotent?: boolean }): boundTool.BoundCall => ({
   runId: "run-1",
   id: "call-1",
   contract: {
@@ -36,7 +36,7 @@ const retry = Schedule.recurs(3)
 
 const dispatch = (
   url: string,
-  over?: Partial<boundCall.BoundCall> & { readonly idempotent?: boolean },
+  over?: Partial<boundTool.BoundCall> & { readonly idempotent?: boolean },
   options?: Partial<Parameters<typeof RemoteTools.layerRuntime>[0]>
 ) =>
   Effect.flatMap(ToolRuntime.ToolRuntime, (runtime) => runtime.dispatch(call(over))).pipe(

@@ -14,7 +14,6 @@ import {
   Schema,
   Stream
 } from "effect"
-import * as boundCall from "#src/tool/internal/boundCall.ts"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RemoteTools, ToolResult } from "effect-emissary"
 import { Conformance } from "effect-emissary/testing"
@@ -45,7 +44,7 @@ const execute = <E>(
       bound.push(yield* boundTool.fromTool(tool, context.mapUnsafe.get(tool.id)))
     }
     const set = yield* boundTool.makeSet(bound)
-    const prepared = yield* boundCall.prepare(set, { id: "c1", name, arguments: args }, { runId: "r1", ...options })
+    const prepared = yield* boundTool.prepare(set, { id: "c1", name, arguments: args }, { runId: "r1", ...options })
     if (Result.isFailure(prepared)) return prepared.failure
     const { execute } = prepared.success
     return execute._tag === "Some" ? yield* execute.value : yield* Effect.die("no body")
@@ -101,7 +100,7 @@ describe("RT-5 layerHandlers moves the handlers by swapping one layer", () => {
         Effect.provide(layer.pipe(Layer.provide(FetchHttpClient.layer)))
       )
       const request = { id: "c1", name: "look", arguments: {} }
-      const call = Result.getOrThrow(yield* boundCall.prepare(set, request, { runId: "r1" }))
+      const call = Result.getOrThrow(yield* boundTool.prepare(set, request, { runId: "r1" }))
       const result = yield* Option.getOrThrow(call.execute)
       return [result._tag, server.requests.length]
     })

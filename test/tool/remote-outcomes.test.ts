@@ -1,7 +1,6 @@
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Queue, Redacted, Result, Schedule, Schema, Tracer } from "effect"
-import * as boundCall from "#src/tool/internal/boundCall.ts"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RemoteTools, ToolContract, ToolRuntime, type ToolResult } from "effect-emissary"
 import type { HttpClient, HttpServer } from "effect/http"
@@ -13,11 +12,11 @@ const prepare = (name: "get_order" | "report", args: Schema.Json) =>
     const tool = yield* boundTool.makeStub(yield* ToolContract.fromTool(Tools.tools[name]))
     const set = yield* boundTool.makeSet([tool])
     return Result.getOrThrow(
-      yield* boundCall.prepare(set, { id: "c1", name, arguments: args }, { runId: "r1", context: { tenant: "acme" } })
+      yield* boundTool.prepare(set, { id: "c1", name, arguments: args }, { runId: "r1", context: { tenant: "acme" } })
     )
   })
 
-const dispatch = (call: boundCall.BoundCall, options?: Partial<RemoteTools.ClientOptions>, path = "") =>
+const dispatch = (call: boundTool.BoundCall, options?: Partial<RemoteTools.ClientOptions>, path = "") =>
   Effect.gen(function* () {
     const layer = RemoteTools.layerRuntime({
       url: `${yield* url}${path}`,

@@ -1,7 +1,6 @@
 import { NodeHttpClient } from "@effect/platform-node"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Queue, Redacted, Result, Schedule, Schema } from "effect"
-import * as boundCall from "#src/tool/internal/boundCall.ts"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RemoteTools, ToolContract, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient } from "effect/http"
@@ -66,7 +65,7 @@ const stubs = Effect.gen(function* () {
 
 const execute = (name: string, args: Schema.Json, context = {}) =>
   Effect.gen(function* () {
-    const prepared = yield* boundCall.prepare(
+    const prepared = yield* boundTool.prepare(
       yield* stubs,
       { id: "c1", name, arguments: args },
       { runId: "r1", context }

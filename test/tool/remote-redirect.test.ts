@@ -1,12 +1,12 @@
 import { assert, describe } from "@effect/vitest"
 import { Duration, Effect, Exit, Option, Redacted } from "effect"
-import type * as boundCall from "#src/tool/internal/boundCall.ts"
+import type * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient } from "effect/http"
 import { rawServer, respond } from "./fixtures/remote-raw.ts"
 import { test } from "../test.ts"
 
-const call: boundCall.BoundCall = {
+const call: boundTool.BoundCall = {
   runId: "run-1",
   id: "call-1",
   contract: {

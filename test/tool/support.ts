@@ -1,8 +1,6 @@
 import { Effect, Result, type Schema } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
-import * as boundCall from "#src/tool/internal/boundCall.ts"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
-import * as toolBatch from "#src/tool/internal/toolBatch.ts"
 import type { ToolResult } from "effect-emissary"
 
 /** The tools of a toolkit, bound to handlers. */
@@ -18,20 +16,20 @@ export const prepare = (
   set: boundTool.ToolSet,
   name: string,
   args: Schema.Json,
-  options?: Partial<boundCall.PrepareOptions> & { readonly id?: string }
-) => boundCall.prepare(set, { id: options?.id ?? "call_1", name, arguments: args }, { runId: "run_1", ...options })
+  options?: Partial<boundTool.PrepareOptions> & { readonly id?: string }
+) => boundTool.prepare(set, { id: options?.id ?? "call_1", name, arguments: args }, { runId: "run_1", ...options })
 
 /** One call through the tool runtime in use. */
 export const call = (
   set: boundTool.ToolSet,
   name: string,
   args: Schema.Json,
-  options?: Partial<boundCall.PrepareOptions>
+  options?: Partial<boundTool.PrepareOptions>
 ): Effect.Effect<ToolResult.ToolResult> =>
   Effect.flatMap(prepare(set, name, args, options), (prepared) =>
     Result.isFailure(prepared)
       ? Effect.succeed<ToolResult.ToolResult>(prepared.failure)
-      : Effect.map(toolBatch.run([prepared.success]), ([result]) => result!)
+      : Effect.map(boundTool.run([prepared.success]), ([result]) => result!)
   )
 
 export const calls = (set: boundTool.ToolSet, list: ReadonlyArray<readonly [name: string, args: Schema.Json]>) =>

@@ -2,9 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, References, Schema, Tracer } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import type * as boundCall from "#src/tool/internal/boundCall.ts"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
-import * as toolBatch from "#src/tool/internal/toolBatch.ts"
 import { ToolContract, ToolFailure, ToolResult, ToolRuntime, ToolSettings } from "effect-emissary"
 import { bind, calls, prepare } from "./support.ts"
 import { after } from "../after.ts"
@@ -50,7 +48,7 @@ describe("L6 siblings settle", () => {
           ["garbage", {}],
           ["sleep", { n: 0 }]
         ])
-        const results = yield* after("1 second", toolBatch.run(batch))
+        const results = yield* after("1 second", boundTool.run(batch))
         const unhandled = "unhandled_error"
         assert.deepStrictEqual(kinds(results), ["success", unhandled, unhandled, unhandled, unhandled, "success"])
         assert.strictEqual(ToolResult.text(results[1]!), "Error executing tool: Boom: the text")
@@ -68,7 +66,7 @@ describe("L6 siblings settle", () => {
       ])
       const seen: Array<readonly [string, number]> = []
       const fiber = yield* Effect.forkChild(
-        toolBatch.run(batch, {
+        boundTool.run(batch, {
           onFinished: (id, _result, duration) => Effect.sync(() => seen.push([id, Duration.toMillis(duration)]))
         })
       )
@@ -89,7 +87,7 @@ describe("L6 siblings settle", () => {
       const set = yield* tools
       const one = yield* Effect.flatMap(prepare(set, "sleep", { n: 0 }), Effect.fromResult)
       const two = yield* Effect.flatMap(prepare(set, "boom", {}), Effect.fromResult)
-      assert.deepStrictEqual(kinds(yield* after(10, toolBatch.run([one, two, one]))), [
+      assert.deepStrictEqual(kinds(yield* after(10, boundTool.run([one, two, one]))), [
         "success",
         "unhandled_error",
         "success"
@@ -102,7 +100,7 @@ describe("L6 siblings settle", () => {
     const causes: Array<Cause.Cause<unknown> | undefined> = []
     const logger = Logger.make(({ cause, message }) => logged.push(message, cause))
     const batch = yield* calls(yield* tools, [["boom", {}]])
-    yield* toolBatch
+    yield* boundTool
       .run(batch, {
         onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
       })
@@ -121,7 +119,7 @@ describe("L6 siblings settle", () => {
       ])
       const finished: Array<string> = []
       const fiber = yield* Effect.forkChild(
-        toolBatch.run(batch, {
+        boundTool.run(batch, {
           defects: "die",
           onFinished: (id) => Effect.sync(() => finished.push(id))
         })
@@ -143,7 +141,7 @@ describe("L6 siblings settle", () => {
           Effect.suspend(() => (++attempts === 1 ? Effect.die(new Boom("first")) : ToolFailure.error("second")))
       })
       const causes: Array<unknown> = []
-      const results = yield* toolBatch
+      const results = yield* boundTool
         .run(yield* calls(set, [["flaky", {}]]), {
           defects: "die",
           onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
@@ -157,7 +155,7 @@ describe("L6 siblings settle", () => {
   it.effect("RT-2 a defect that a wrapper dealt with is none", () =>
     Effect.gen(function* () {
       const batch = yield* calls(yield* tools, [["boom", {}]])
-      yield* toolBatch
+      yield* boundTool
         .run(batch, { defects: "die" })
         .pipe(Effect.provide(ToolRuntime.around((_, next) => Effect.as(next, ToolResult.success("fallback")))))
     }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
@@ -192,7 +190,7 @@ describe("TOOL-1 timeouts of a batch", () => {
         ["quick", {}]
       ])
       const fiber = yield* Effect.forkChild(
-        toolBatch.run(batch, { onFinished: (id) => Effect.sync(() => events.push(id)) })
+        boundTool.run(batch, { onFinished: (id) => Effect.sync(() => events.push(id)) })
       )
       yield* TestClock.adjust(50)
       assert.deepStrictEqual(events, ["2"])
@@ -206,20 +204,20 @@ describe("TOOL-1 timeouts of a batch", () => {
   test("a handler that ends at the very moment of its timeout has ended", function* () {
     const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
     const set = yield* bind(toolkit, { t: () => Effect.sleep(100) })
-    assert.deepStrictEqual(kinds(yield* after(100, toolBatch.run(yield* calls(set, [["t", {}]])))), ["success"])
+    assert.deepStrictEqual(kinds(yield* after(100, boundTool.run(yield* calls(set, [["t", {}]])))), ["success"])
   })
 
   test("a finalizer that dies after the timeout changes nothing", function* () {
     const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
     const set = yield* bind(toolkit, { t: () => Effect.never.pipe(Effect.onInterrupt(() => Effect.die("late"))) })
-    assert.deepStrictEqual(kinds(yield* after(100, toolBatch.run(yield* calls(set, [["t", {}]])))), ["timeout_error"])
+    assert.deepStrictEqual(kinds(yield* after(100, boundTool.run(yield* calls(set, [["t", {}]])))), ["timeout_error"])
   })
 
   test("a timeout works where the run itself cannot be interrupted", function* () {
     const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
     const set = yield* bind(toolkit, { t: () => Effect.never })
     const batch = yield* calls(set, [["t", {}]])
-    assert.deepStrictEqual(kinds(yield* after(100, Effect.uninterruptible(toolBatch.run(batch)))), ["timeout_error"])
+    assert.deepStrictEqual(kinds(yield* after(100, Effect.uninterruptible(boundTool.run(batch)))), ["timeout_error"])
   })
 })
 
@@ -241,7 +239,7 @@ describe("RT-3 interruption", () => {
       ["hang", { n: 2 }],
       ["quick", {}]
     ])
-    const run = toolBatch.run(batch, {
+    const run = boundTool.run(batch, {
       onStarted: (id) => Effect.sync(() => events.push(`started ${id}`)),
       onFinished: (id, result) =>
         // a slow journal: it must not be cut off
@@ -285,7 +283,7 @@ describe("RT-3 interruption", () => {
   test("a runtime that interrupts itself is not the run being interrupted", function* () {
     const toolkit = Toolkit.make(Tool.make("t"))
     const batch = yield* calls(yield* bind(toolkit, { t: () => Effect.void }), [["t", {}]])
-    const results = yield* toolBatch
+    const results = yield* boundTool
       .run(batch)
       .pipe(
         Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch: () => Effect.interrupt }))),
@@ -304,9 +302,9 @@ describe("RT-1 tool runtimes", () => {
     )
 
   const run =
-    (dispatch: (call: boundCall.BoundCall) => Effect.Effect<ToolResult.ToolResult>) =>
-    (batch: ReadonlyArray<boundCall.BoundCall>) =>
-      toolBatch
+    (dispatch: (call: boundTool.BoundCall) => Effect.Effect<ToolResult.ToolResult>) =>
+    (batch: ReadonlyArray<boundTool.BoundCall>) =>
+      boundTool
         .run(batch)
         .pipe(
           Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch }))),
@@ -346,19 +344,12 @@ describe("RT-1 tool runtimes", () => {
     assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error"])
   })
 
-  test("CODEC-3 supportsTool tests if a runtime can execute a tool", function* () {
-    const local = yield* bind(Toolkit.make(Tool.make("t")), { t: () => Effect.void })
-    const remote = yield* boundTool.makeStub(yield* ToolContract.make({ name: "s", parameters: {} }))
-    const inline = yield* ToolRuntime.ToolRuntime
-    const custom = ToolRuntime.make({ dispatch: ToolRuntime.local })
-    assert.isTrue(toolBatch.supportsTool(inline, local.tools.get("t")!))
-    assert.isFalse(toolBatch.supportsTool(inline, remote))
-    assert.isTrue(toolBatch.supportsTool(custom, remote))
-    assert.deepStrictEqual(kinds(yield* toolBatch.run(yield* stub({}))), ["unhandled_error"])
+  test("CODEC-3 a stub fails on a runtime that executes local bodies only", function* () {
+    assert.deepStrictEqual(kinds(yield* boundTool.run(yield* stub({}))), ["unhandled_error"])
   })
 
   test("a call holds what was asked for", function* () {
-    let seen: boundCall.BoundCall | undefined
+    let seen: boundTool.BoundCall | undefined
     const batch = yield* stub({ timeout: "3 seconds" })
     yield* run((call) => {
       seen = call
@@ -403,10 +394,10 @@ describe("RT-2 around", () => {
 
   test("the wrapper nearest to the program is the outermost, with Effect.provide and Layer.provideMerge", function* () {
     const expected = [`first t {"tenant":"acme"}`, `second t {"tenant":"acme"}`, "t", "second done", "first done"]
-    yield* toolBatch.run(yield* one).pipe(Effect.provide(traced("first")), Effect.provide(traced("second")))
+    yield* boundTool.run(yield* one).pipe(Effect.provide(traced("first")), Effect.provide(traced("second")))
     assert.deepStrictEqual(log, expected)
     const layers = traced("first").pipe(Layer.provideMerge(traced("second")))
-    yield* toolBatch.run(yield* one).pipe(Effect.provide(layers))
+    yield* boundTool.run(yield* one).pipe(Effect.provide(layers))
     assert.deepStrictEqual(log, expected)
   })
 
@@ -424,7 +415,7 @@ describe("RT-2 around", () => {
   })
 
   test("may deny a call, or answer it from a cache", function* () {
-    const results = yield* toolBatch
+    const results = yield* boundTool
       .run(yield* one)
       .pipe(Effect.provide(ToolRuntime.around(() => Effect.succeed(ToolResult.failure("denied", "not today")))))
     assert.deepStrictEqual(kinds(results), ["denied"])
@@ -448,7 +439,7 @@ describe("spans", () => {
       ["a/b", { n: 12345 }],
       ["boom", {}]
     ])
-    yield* toolBatch
+    yield* boundTool
       .run(batch)
       .pipe(Effect.withTracer(tracer), Effect.provideService(References.MinimumLogLevel, "None"))
     assert.deepStrictEqual(

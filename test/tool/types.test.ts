@@ -2,7 +2,6 @@ import { describe, expectTypeOf, it } from "@effect/vitest"
 import { Context, type Effect, type Layer, type Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
-import * as toolBatch from "#src/tool/internal/toolBatch.ts"
 import { ToolResolver, ToolRuntime, type ToolContract, type ToolFailure, type ToolResult } from "effect-emissary"
 
 const search = Tool.providerDefined({ id: "acme.search", customName: "search", providerName: "web_search" })(undefined)
@@ -40,11 +39,11 @@ describe("types", () => {
   })
 
   it("a batch fails and requires what its callbacks do", () => {
-    expectTypeOf(toolBatch.run([])).toEqualTypeOf<Effect.Effect<ReadonlyArray<ToolResult.ToolResult>>>()
+    expectTypeOf(boundTool.run([])).toEqualTypeOf<Effect.Effect<ReadonlyArray<ToolResult.ToolResult>>>()
     const onStarted = (_: string): Effect.Effect<void, "lost", ToolResolver.ToolResolver> => {
       throw new Error("types only")
     }
-    expectTypeOf(toolBatch.run([], { onStarted })).toEqualTypeOf<
+    expectTypeOf(boundTool.run([], { onStarted })).toEqualTypeOf<
       Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, "lost", ToolResolver.ToolResolver>
     >()
   })

@@ -29,7 +29,7 @@ import * as agentTypes from "./agentTypes.ts"
 import type * as runParts from "./runParts.ts"
 
 /** The tools of an agent as models see them, and its output. */
-interface Offered<out A> {
+interface ToolOffer<out A> {
   readonly tools: boundTool.ToolSet
   /** Names of the tools that only a tool runtime can execute. */
   readonly stubs: ReadonlyArray<string>
@@ -39,7 +39,7 @@ interface Offered<out A> {
 }
 
 /** An agent for one run. */
-export interface Resolved<out A> extends Offered<A> {
+export interface ResolvedAgent<out A> extends ToolOffer<A> {
   readonly definition: agentData.AgentDefinition
   readonly digest: string
   readonly model: LanguageModel.LanguageModel
@@ -51,7 +51,7 @@ export interface Blueprint<out A> {
   /** The Schema of its answer, as its author wrote it. */
   readonly output: Schema.Top
   readonly define: Effect.Effect<agentData.AgentDefinition, AgentError.Reason>
-  readonly resolve: Effect.Effect<Resolved<A>, AgentError.Reason>
+  readonly resolve: Effect.Effect<ResolvedAgent<A>, AgentError.Reason>
   /** Further digests of states that it may continue. */
   readonly digestsOfOrigin: Effect.Effect<ReadonlyArray<string>, AgentError.Reason>
 }
@@ -139,7 +139,7 @@ export const bindStatic = (
 const offer = Effect.fnUntraced(function* <A>(bound: ReadonlyArray<boundTool.BoundTool>, output: Output<A>) {
   const { name, tools } = yield* withOutputTool(bound, output)
   const stubs = tools.filter(({ kind }) => kind === "stub").map(({ contract }) => contract.name)
-  return { tools: yield* boundTool.makeSet(tools), stubs, output, outputTool: name } satisfies Offered<A>
+  return { tools: yield* boundTool.makeSet(tools), stubs, output, outputTool: name } satisfies ToolOffer<A>
 }, Effect.mapError(invalidTools))
 
 /** The definition of an agent that is code, with its tools. */
@@ -188,9 +188,9 @@ const digestWithout = (definition: agentData.AgentDefinition, parts: ReadonlyArr
   return Effect.mapError(AgentDefinition.digest({ ...rest, ...kept }), invalidDefinition)
 }
 
-const withModel = <A>(parts: Effect.Effect<Omit<Resolved<A>, "model">, AgentError.Reason>) =>
+const withModel = <A>(parts: Effect.Effect<Omit<ResolvedAgent<A>, "model">, AgentError.Reason>) =>
   Effect.flatMap(parts, (resolved) =>
-    Effect.map(modelOf(resolved.definition), (model): Resolved<A> => ({ ...resolved, model }))
+    Effect.map(modelOf(resolved.definition), (model): ResolvedAgent<A> => ({ ...resolved, model }))
   )
 
 /** Keeps the first success: parts that do not change between runs are found once. */
@@ -372,7 +372,7 @@ export const systemTextBefore = (self: Output<unknown>, purpose: runParts.Purpos
 }
 
 /** When `generateObject` is used, by strategy and by whether tools are offered. */
-export const structuredSteps = ({ output, tools }: Offered<unknown>): runParts.StructuredSteps => {
+export const structuredSteps = ({ output, tools }: ToolOffer<unknown>): runParts.StructuredSteps => {
   if (output._tag === "Text" || output.strategy !== "native") return "never"
   return tools.tools.size > 0 ? "fallback" : "always"
 }

@@ -102,12 +102,12 @@ interface Base {
 }
 
 /** An outcome with its tag under `outcome`. */
-type Ended<O> = O extends { readonly _tag: infer Tag } ? Base & { readonly outcome: Tag } & Omit<O, "_tag"> : never
+type ResultOf<O> = O extends { readonly _tag: infer Tag } ? Base & { readonly outcome: Tag } & Omit<O, "_tag"> : never
 
 /** The result of a run, distinguished by `outcome`. Only `Completed` has `output`. */
 export type Result<A> =
   | (Base & { readonly outcome: "Completed"; readonly output: A })
-  | Ended<Exclude<Outcome, { readonly _tag: "Completed" }>>
+  | ResultOf<Exclude<Outcome, { readonly _tag: "Completed" }>>
 
 /** An event of a run of an agent with output `A`. */
 export type AgentEvent<A> = Data.TaggedEnum<{

@@ -73,7 +73,7 @@ export const saveProgress = (
     )
   )
 
-const preparedOf = <A>({ answer, decode, digest, maxSteps }: DelegateOptions<A>): driver.Prepared<A> => ({
+const preparedOf = <A>({ answer, decode, digest, maxSteps }: DelegateOptions<A>): driver.PreparedRun<A> => ({
   digest,
   maxSteps,
   structured: "never",

@@ -293,10 +293,10 @@ export interface RunDepth {
  */
 export interface Environment extends RunDepth {
   readonly parent: Sink | undefined
-  readonly handed: Inherited
+  readonly handed: InheritedOptions
 }
 
-type Inherited = Pick<agentTypes.ResumeOptions, "defects" | "modelMistakes" | "modelRetry">
+type InheritedOptions = Pick<agentTypes.ResumeOptions, "defects" | "modelMistakes" | "modelRetry">
 
 export const Environment = Context.Reference<Environment>("effect-emissary/agent/internal/Environment", {
   defaultValue: () => ({ depth: 0, maxDepth: 8, deadline: undefined, parent: undefined, handed: {} })
@@ -312,10 +312,10 @@ export const nestRuns =
       Effect.provideService(effect, Environment, { ...depth, handed, parent: undefined })
     )
 
-type Untimed<E> = E extends Run.Event ? Omit<E, "at"> : never
+type WithoutTime<E> = E extends Run.Event ? Omit<E, "at"> : never
 
 export interface AgentRecorder extends Recorder<Run.State, Run.Event, agentTypes.AgentEvent<unknown>> {
-  readonly recordNow: (event: Untimed<Run.Event>) => Effect.Effect<void>
+  readonly recordNow: (event: WithoutTime<Run.Event>) => Effect.Effect<void>
   readonly fail: (reason: AgentError.Reason) => AgentError.AgentError
 }
 
@@ -336,7 +336,7 @@ export interface ActiveRun {
  * - `perform`: see {@link Machine}.
  * - `decode`: the answer of a run that is `Completed`.
  */
-export interface Prepared<out A> {
+export interface PreparedRun<out A> {
   readonly digest: string
   readonly maxSteps: runParts.MaxSteps
   readonly structured: runParts.StructuredSteps
@@ -354,7 +354,7 @@ export interface Prepared<out A> {
 
 export interface AgentMachine<out A> {
   readonly name: string
-  readonly prepare: Effect.Effect<Prepared<A>, AgentError.Reason>
+  readonly prepare: Effect.Effect<PreparedRun<A>, AgentError.Reason>
 }
 
 const recorderOf = (
@@ -477,7 +477,7 @@ const invalidConversation = (problem: string, error?: unknown): AgentError.Reaso
   agentReason.makeReason("ConversationInvalid", { problem }, error)
 
 const startConversation = Effect.fnUntraced(function* (
-  { instructions }: Prepared<unknown>,
+  { instructions }: PreparedRun<unknown>,
   options: agentTypes.Options
 ) {
   if (options.conversation === undefined) return yield* Conversation.make({ system: instructions })
@@ -491,7 +491,7 @@ const startConversation = Effect.fnUntraced(function* (
 
 const startedEvent = Effect.fnUntraced(function* (
   agent: string,
-  prepared: Prepared<unknown>,
+  prepared: PreparedRun<unknown>,
   begin: Begin,
   context: Run.State["context"],
   depth: number
@@ -516,7 +516,7 @@ const startedEvent = Effect.fnUntraced(function* (
   } satisfies Run.Event
 })
 
-const resultOf = <A>({ decode }: Prepared<A>, state: Run.State): Effect.Effect<agentTypes.Result<A>> => {
+const resultOf = <A>({ decode }: PreparedRun<A>, state: Run.State): Effect.Effect<agentTypes.Result<A>> => {
   const { conversation, outcome, totalSteps: steps, usage } = state
   const last = history.asHistory(conversation).lastAssistant
   const text = last === undefined ? "" : Message.text(last)
@@ -534,7 +534,7 @@ const resultOf = <A>({ decode }: Prepared<A>, state: Run.State): Effect.Effect<a
 }
 
 const machineOf = (
-  prepared: Prepared<unknown>,
+  prepared: PreparedRun<unknown>,
   run: ActiveRun
 ): Machine<Run.State, Run.Action, AgentError.AgentError> => {
   const { options, recorder } = run
@@ -553,7 +553,7 @@ const machineOf = (
 }
 
 /** Records decisions, then the new message, which waits for open calls. */
-const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: Prepared<unknown>, input: agentTypes.Input) {
+const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: PreparedRun<unknown>, input: agentTypes.Input) {
   const { options, recorder } = run
   const decisions = options.decisions ?? []
   if (decisions.length > 0) yield* prepared.ask(run, new Set(decisions.map(({ callId }) => callId)))
@@ -571,7 +571,7 @@ const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: Prepared<
 /** The state to begin with, and the event that made it where the run is fresh. */
 const firstState = Effect.fnUntraced(function* (
   agent: string,
-  prepared: Prepared<unknown>,
+  prepared: PreparedRun<unknown>,
   begin: Begin,
   context: Run.State["context"],
   depth: number

@@ -23,15 +23,14 @@ import * as ConversationError from "../../conversation/ConversationError.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as TokenCounter from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
-import * as responses from "../../conversation/internal/response.ts"
+import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import { defined } from "../../payload/internal/base.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
-import * as boundCall from "../../tool/internal/boundCall.ts"
+import * as boundTool from "../../tool/internal/boundTool.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
-import * as toolBatch from "../../tool/internal/toolBatch.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as Run from "../Run.ts"
 import * as agentReason from "./agentReason.ts"
@@ -42,7 +41,7 @@ import * as runParts from "./runParts.ts"
 
 /** The run of an agent under way, with everything that an action needs. `deadline` is in milliseconds of the Clock. */
 interface Step extends driver.ActiveRun {
-  readonly resolved: agentBlueprint.Resolved<unknown>
+  readonly resolved: agentBlueprint.ResolvedAgent<unknown>
   readonly budget: agentTypes.Budget | undefined
   readonly deadline: number | undefined
 }
@@ -94,7 +93,7 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: Run.ActionOf<
     history.asHistory(recorder.state().conversation),
     withCanonicalNames(answered.success.content, resolved.tools)
   )
-  const message = yield* responses.toMessage({ ...answered.success, content })
+  const message = yield* modelMessages.toMessage({ ...answered.success, content })
   yield* recorder.recordNow({ _tag: "ModelAnswered", message, ...(yield* checkOutput(resolved, message)) })
 })
 
@@ -108,7 +107,7 @@ const withCanonicalNames = (
 
 /** The check of an answer that is the agent's output: a call of the output tool, or the final text. */
 const checkOutput = Effect.fnUntraced(function* (
-  { output, outputTool }: agentBlueprint.Resolved<unknown>,
+  { output, outputTool }: agentBlueprint.ResolvedAgent<unknown>,
   message: Message.AssistantMessage
 ): Effect.fn.Return<Pick<Run.EventOf<"ModelAnswered">, "output" | "outputCall">> {
   if (output._tag === "Text") return {}
@@ -204,11 +203,11 @@ const requestOf = (step: Step, action: Run.ActionOf<"CallModel">) => {
 
 const generateAnswer = Effect.fnUntraced(function* ({ resolved }: Step, request: Request) {
   const response = yield* resolved.model.generateText(request)
-  return yield* finishAnswer("generateText", responses.fromResponseParts(response.content))
+  return yield* finishAnswer("generateText", modelMessages.fromResponseParts(response.content))
 })
 
 const streamAnswer = Effect.fnUntraced(function* ({ recorder, resolved }: Step, request: Request) {
-  const accumulator = responses.accumulator()
+  const accumulator = modelMessages.accumulator()
   yield* Stream.runForEach(resolved.model.streamText(request), (part: Response.AnyPart) => {
     accumulator.add(part)
     if (part.type === "text-delta") return recorder.emit({ _tag: "TextDelta", delta: part.delta })
@@ -230,15 +229,15 @@ const generateObject = Effect.fnUntraced(function* (step: Step, prompt: Prompt.P
   }
   const answer = yield* step.resolved.model.generateObject({ prompt, schema, objectName: "output" }).pipe(
     Effect.provideService(Telemetry.CurrentSpanTransformer, observe),
-    Effect.flatMap((response) => finishAnswer("generateObject", responses.fromResponseParts(response.content))),
+    Effect.flatMap((response) => finishAnswer("generateObject", modelMessages.fromResponseParts(response.content))),
     Effect.catchReason("AiError", "StructuredOutputError", ({ responseText }) =>
       parts === undefined
-        ? Effect.succeed<responses.ResponseContent>({
+        ? Effect.succeed<modelMessages.ResponseContent>({
             content: [{ type: "text", text: responseText }],
             usage: {},
             errors: []
           })
-        : finishAnswer("generateObject", responses.fromResponseParts(parts))
+        : finishAnswer("generateObject", modelMessages.fromResponseParts(parts))
     )
   )
   if (step.streaming) {
@@ -251,8 +250,8 @@ const generateObject = Effect.fnUntraced(function* (step: Step, prompt: Prompt.P
 
 const finishAnswer = (
   method: string,
-  result: ReturnType<responses.StreamAccumulator["result"]>
-): Effect.Effect<responses.ResponseContent, AiError.AiError> => {
+  result: ReturnType<modelMessages.StreamAccumulator["result"]>
+): Effect.Effect<modelMessages.ResponseContent, AiError.AiError> => {
   if (Result.isFailure(result)) {
     return Effect.fail(failRequest(method, new AiError.InvalidOutputError({ description: result.failure.message })))
   }
@@ -380,7 +379,7 @@ const countedTools = new WeakMap<ToolSet, WeakMap<TokenCounter.TokenCounter, num
 
 /** Tokens of the request beside the conversation, counted once for each set of tools. */
 const overheadTokens = (
-  { output, tools }: agentBlueprint.Resolved<unknown>,
+  { output, tools }: agentBlueprint.ResolvedAgent<unknown>,
   counter: TokenCounter.TokenCounter
 ): number => {
   const counts = countedTools.get(tools) ?? new WeakMap<TokenCounter.TokenCounter, number>()
@@ -407,7 +406,7 @@ const grace = 1000
 interface ReadyCall {
   readonly _tag: "Run"
   readonly runnable: Run.RunnableCall
-  readonly call: boundCall.BoundCall
+  readonly call: boundTool.BoundCall
 }
 
 /** A call before anything runs: it can run, it has failed, or it needs an approval. */
@@ -423,7 +422,7 @@ const prepareCall = Effect.fnUntraced(function* (
   const { id, name, text, arguments: args } = runnable.part
   const { context, conversation, runId } = recorder.state()
   const request = { id, name, arguments: text ?? args }
-  const prepared = yield* boundCall.prepare(resolved.tools, request, {
+  const prepared = yield* boundTool.prepare(resolved.tools, request, {
     runId,
     context,
     timeout: options.timeouts?.tool,
@@ -501,7 +500,7 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
     })
 
   const calls = ready.map((one) => withChild(step, one, end))
-  yield* toolBatch
+  yield* boundTool
     .run(calls, {
       defects: options.defects,
       onStarted,
@@ -517,7 +516,7 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
 })
 
 /** Calls of agents run through the driver, so that their events and approvals are this run's. */
-const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): boundCall.BoundCall => {
+const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): boundTool.BoundCall => {
   const tool = step.resolved.tools.tools.get(call.contract.name)
   const behind = tool && Context.getOption(tool.tool.annotations, agentTypes.BehindTool)
   if (behind === undefined || Option.isNone(behind)) return call
@@ -528,7 +527,7 @@ const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): bo
 const runChild = (
   step: Step,
   agent: agentTypes.Agent<unknown>,
-  call: boundCall.BoundCall,
+  call: boundTool.BoundCall,
   child: Run.State | undefined,
   end: BatchEnd
 ): Effect.Effect<ToolResult.ToolResult> => {
@@ -592,7 +591,7 @@ const failureResult = (agent: string, { message, reason }: AgentError.AgentError
 /** Prepares an agent for one run: its parts are resolved, and its tools can be executed. */
 export const prepare = Effect.fnUntraced(function* <A>(
   blueprint: agentBlueprint.Blueprint<A>
-): Effect.fn.Return<driver.Prepared<A>, AgentError.Reason> {
+): Effect.fn.Return<driver.PreparedRun<A>, AgentError.Reason> {
   const resolved = yield* blueprint.resolve
   const { definition, digest, output, stubs } = resolved
   if (stubs.length > 0 && !(yield* ToolRuntime.ToolRuntime).stubs) {

@@ -49,7 +49,7 @@ interface Node {
 }
 
 /** The messages up to a node, in call order. */
-interface Listed {
+interface MessageList {
   readonly last: Node
   readonly messages: ReadonlyArray<Message.Message>
 }
@@ -61,7 +61,7 @@ export interface History extends Conversation {
   readonly tokenLimit: number | undefined
   readonly last: Node | undefined
   /** The newest list that was made of an older conversation of this line. */
-  readonly listed: Listed | undefined
+  readonly listed: MessageList | undefined
   readonly length: number
   readonly tokenCount: number
   readonly system: Message.SystemMessage | undefined
@@ -258,7 +258,7 @@ export const appendAll = (
 
 // Reading messages
 
-const listCache = new WeakMap<History, Listed>()
+const listCache = new WeakMap<History, MessageList>()
 
 export const toArray = (self: History): ReadonlyArray<Message.Message> => {
   const known = listCache.get(self)

@@ -22,8 +22,7 @@ import * as Json from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined, quote } from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
-import * as boundCall from "../../tool/internal/boundCall.ts"
-import * as toolBatch from "../../tool/internal/toolBatch.ts"
+import * as boundTool from "../../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
@@ -521,7 +520,7 @@ const runTool = Effect.fnUntraced(function* (
     return failedAttempt("InputInvalid", `expected ${expected}`)
   }
   const request = { id: `${step}:${state.iterations}`, name: target.name, arguments: args }
-  const prepared = yield* boundCall.prepare(bound.tools, request, {
+  const prepared = yield* boundTool.prepare(bound.tools, request, {
     runId: state.runId,
     context: state.context,
     timeout: options.timeouts?.tool,
@@ -536,7 +535,7 @@ const runTool = Effect.fnUntraced(function* (
     if (Result.isFailure(needed)) return toolFailureAttempt(needed.failure)
     if (needed.success) return { _tag: "Paused", request: { name: target.name, arguments: call.arguments } }
   }
-  const [result] = yield* toolBatch.run([call])
+  const [result] = yield* boundTool.run([call])
   if (result === undefined) return yield* Effect.die(new Error("a call without a result"))
   return result._tag === "Success" ? succeededAttempt(result.value) : toolFailureAttempt(result)
 })

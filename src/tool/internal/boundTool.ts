@@ -1,11 +1,16 @@
 /**
- * A tool bound to its handler, and the set of tools that a model is offered.
+ * Tools bound to their handlers, the set that a model is offered, and their calls: validated, bounded in time, run one by
+ * one or as a batch through the tool runtime.
  */
 
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
@@ -19,12 +24,57 @@ import * as Hex from "effect/encoding/Hex"
 import * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import { own } from "../../payload/internal/base.ts"
+import * as base from "../../payload/internal/base.ts"
 import * as issues from "../../payload/internal/issues.ts"
 import * as RunContext from "../RunContext.ts"
 import * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
 import * as effectAi from "./effectAi.ts"
+
+/**
+ * The service that executes tool calls.
+ */
+export interface ToolRuntime {
+  /**
+   * Executes one call.
+   */
+  readonly dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
+  /**
+   * The number of calls of one batch that run at once. It is a limit per batch, never per
+   * process: an agent that is a tool of another agent would wait for itself.
+   */
+  readonly concurrency: number | "unbounded"
+  /**
+   * It can execute calls that have no body here.
+   */
+  readonly stubs: boolean
+}
+
+/**
+ * Executes a call with its local body.
+ *
+ * **When to use**
+ *
+ * Use in a runtime of your own for the calls that need not go anywhere.
+ */
+export const local = (call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
+  Option.getOrElse(call.execute, () =>
+    Effect.succeed(
+      ToolResult.failure(
+        "unhandled_error",
+        `Tool ${JSON.stringify(call.contract.name)} has no body here, and the tool runtime in use executes calls here only`
+      )
+    )
+  )
+
+export const inlineRuntime: ToolRuntime = { dispatch: local, concurrency: 1, stubs: false }
+
+/**
+ * The tool runtime in use. Without any layer calls run here, one after another.
+ */
+export const ToolRuntime = Context.Reference<ToolRuntime>("effect-emissary/tool/ToolRuntime", {
+  defaultValue: () => inlineRuntime
+})
 
 /** Puts the hints of a contract back onto a tool. */
 const toToolAnnotations = (annotations: ToolContract.Annotations): Context.Context<never> => {
@@ -54,16 +104,16 @@ export const CallInfo = Context.Reference<CallInfo | undefined>("effect-emissary
 })
 
 /** The place that keeps the cause of one call; `undefined` outside of a batch. */
-export interface CauseSlot {
+interface CauseSlot {
   cause: Cause.Cause<unknown> | undefined
 }
 
-export const CallCause = Context.Reference<CauseSlot | undefined>("effect-emissary/tool/CallCause", {
+const CallCause = Context.Reference<CauseSlot | undefined>("effect-emissary/tool/CallCause", {
   defaultValue: () => undefined
 })
 
 /** Keeps the cause of the call that is being executed; `undefined` forgets that of an earlier attempt. */
-export const reportCause = (cause: Cause.Cause<unknown> | undefined): Effect.Effect<void> =>
+const reportCause = (cause: Cause.Cause<unknown> | undefined): Effect.Effect<void> =>
   Effect.map(CallCause, (slot) => {
     if (slot !== undefined) slot.cause = cause
   })
@@ -103,7 +153,7 @@ const describeDefect = (defect: unknown): string =>
   )
 
 /** The same for the first defect of a cause; interruption from inside has no class. */
-export const describeCause = (cause: Cause.Cause<unknown>): string => {
+const describeCause = (cause: Cause.Cause<unknown>): string => {
   const die = cause.reasons.find(Cause.isDieReason)
   if (die !== undefined) return describeDefect(die.defect)
   const fail = cause.reasons.find(Cause.isFailReason)
@@ -372,7 +422,7 @@ const decodeJson = (schema: Schema.Top) => Schema.decodeUnknownEffect(Schema.toC
 // the same services
 const encodeJson = (schema: Schema.Top) => Schema.encodeUnknownEffect(Schema.toCodecJson(schema)) as RunSchema
 
-export const invalidArguments = (tool: string, problems: string): ToolResult.Failure =>
+const invalidArguments = (tool: string, problems: string): ToolResult.Failure =>
   ToolResult.failure("validation_error", `Invalid arguments for tool ${JSON.stringify(tool)}: ${problems}`)
 
 /** Arguments as the handler takes them. */
@@ -418,7 +468,7 @@ const nonEmptyText = (value: unknown): string | undefined =>
 /** A failure of the handler's own failure schema: its type and its message. */
 const declaredFailure = (error: unknown, value: Schema.Json): ToolResult.Failure => {
   const fields = Json.isObject(value) ? value : {}
-  const textOf = (key: string) => nonEmptyText(own(fields, key))
+  const textOf = (key: string) => nonEmptyText(base.own(fields, key))
   const message = textOf("message") ?? (error instanceof Error ? nonEmptyText(error.message) : undefined)
   return ToolResult.failure(
     textOf("type") ?? textOf("_tag") ?? "execution_error",
@@ -657,3 +707,367 @@ const makeToolkit = (
   handle: (name) =>
     Effect.die(new Error(`the tool ${JSON.stringify(name)} is executed by the tool runtime, not by its toolkit`))
 })
+
+/**
+ * One checked call.
+ *
+ * **Details**
+ *
+ * `execute` is the local body with the timeout inside; it never fails, and a
+ * defect of the handler is an `unhandled_error` result. It is absent for a stub,
+ * and `runtimeOnly` is then true. `deadline`, in milliseconds since the epoch, is
+ * when the call has to be over: a moment after the run itself stops waiting.
+ */
+export interface BoundCall {
+  readonly runId: string
+  readonly id: string
+  readonly contract: ToolContract.ToolContract
+  readonly arguments: Json.JsonObject
+  readonly context: Json.JsonObject
+  readonly timeout: Duration.Duration
+  readonly deadline: number | undefined
+  readonly result: JsonSchema.JsonSchema | undefined
+  readonly execute: Option.Option<Effect.Effect<ToolResult.ToolResult>>
+  readonly runtimeOnly: boolean
+}
+
+/**
+ * A call as the model made it: `name` is the canonical name of the tool,
+ * `arguments` JSON or JSON text.
+ */
+interface CallRequest {
+  readonly id: string
+  readonly name: string
+  readonly arguments: Schema.Json
+}
+
+/**
+ * The facts that the run adds to the call.
+ *
+ * **Details**
+ *
+ * `timeout` overrides the timeout of the tool. `deadline`, in milliseconds since
+ * the epoch, shortens it.
+ */
+export interface PrepareOptions {
+  readonly runId: string
+  readonly context?: Json.JsonObject | undefined
+  readonly timeout?: Duration.Input | undefined
+  readonly deadline?: number | undefined
+  readonly progress?: ((result: ToolResult.Success) => Effect.Effect<void>) | undefined
+}
+
+/**
+ * Finds the tool and checks the arguments, before anything runs.
+ *
+ * **Details**
+ *
+ * The failures are results for the model: `unknown_tool` lists the known names,
+ * `validation_error` all problems with their paths. Empty text counts as `{}`.
+ */
+export const prepare = (
+  set: ToolSet,
+  request: CallRequest,
+  options: PrepareOptions
+): Effect.Effect<Result.Result<BoundCall, ToolResult.Failure>> => {
+  const tool = set.tools.get(request.name)
+  if (tool === undefined)
+    return Effect.succeed(Result.fail(unknownToolFailure(request.name, Array.from(set.tools.keys()))))
+  if (tool.kind === "provider") return Effect.succeed(Result.fail(providerToolFailure(request.name)))
+  return Effect.map(
+    Effect.result(checkArguments(tool, request.arguments)),
+    Result.map((checked) => bindCall(tool, request.id, checked, options))
+  )
+}
+
+const bindCall = (tool: BoundTool, id: string, checked: Json.JsonObject, options: PrepareOptions): BoundCall => {
+  const { deadline, runId } = options
+  const context = options.context ?? {}
+  const timeout = options.timeout === undefined ? tool.contract.timeout : Duration.fromInputUnsafe(options.timeout)
+  const call = { runId, callId: id, context, deadline, progress: options.progress ?? ignoreProgress }
+  return {
+    runId,
+    id,
+    contract: tool.contract,
+    arguments: checked,
+    context,
+    timeout,
+    deadline,
+    result: tool.result,
+    execute: Option.map(tool.body, (body) =>
+      executeBody(tool.contract.name, { timeout, deadline }, () => body(checked, call))
+    ),
+    runtimeOnly: Option.isNone(tool.body)
+  }
+}
+
+const ignoreProgress = () => Effect.void
+
+const unknownToolFailure = (name: string, known: ReadonlyArray<string>) =>
+  ToolResult.failure(
+    "unknown_tool",
+    known.length === 0
+      ? `Unknown tool ${base.quote(name)}. There are no tools.`
+      : `Unknown tool ${base.quote(name)}. Known tools: ${known.join(", ")}.`
+  )
+
+const providerToolFailure = (name: string) =>
+  ToolResult.failure(
+    "unknown_tool",
+    `Tool ${JSON.stringify(name)} is executed by the model provider and cannot be called here.`
+  )
+
+const argumentsOptions = { what: "tool arguments" }
+
+const parseArguments = (value: Schema.Json): Effect.Effect<Schema.Json, PayloadError.PayloadError> => {
+  if (typeof value === "string") return value.trim() === "" ? Effect.succeed({}) : Json.parse(value, argumentsOptions)
+  return Json.check(value, argumentsOptions)
+}
+
+const checkArguments = (tool: BoundTool, value: Schema.Json): Effect.Effect<Json.JsonObject, ToolResult.Failure> => {
+  const { name } = tool.contract
+  return parseArguments(value).pipe(
+    Effect.mapError((error) => invalidArguments(name, error.message)),
+    // models write `null` for no arguments
+    Effect.map((json) => json ?? {}),
+    Effect.flatMap((json) => {
+      if (!Json.isObject(json))
+        return Effect.fail(invalidArguments(name, `expected a JSON object, got ${base.kindOf(json)}`))
+      const checked = JsonSchema.validate(tool.parameters, json, {
+        strict: tool.contract.annotations.strict === true,
+        coerce: true
+      })
+      if (Result.isFailure(checked))
+        return Effect.fail(invalidArguments(name, PayloadError.render("", checked.failure)))
+      // the interpreter returns an object for an object
+      return Json.isObject(checked.success) ? Effect.succeed(checked.success) : Effect.succeed(json)
+    })
+  )
+}
+
+/** The result of a call that took too long, the same wherever the clock ran. */
+export const timeoutFailure = (timeout: Duration.Duration): ToolResult.Failure => {
+  const seconds = Duration.toSeconds(timeout)
+  return ToolResult.failure(
+    "timeout_error",
+    `Tool execution timed out after ${seconds} ${seconds === 1 ? "second" : "seconds"}`
+  )
+}
+
+/** A handler or a runtime failed unexpectedly. */
+const unhandledFailure = (name: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
+  Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
+    Effect.andThen(reportCause(cause)),
+    Effect.as(ToolResult.failure("unhandled_error", `Error executing tool: ${describeCause(cause)}`))
+  )
+
+/** The time a call may take: its timeout, cut short by the deadline of the run. */
+export const remainingTime = ({
+  deadline,
+  timeout
+}: Pick<BoundCall, "timeout" | "deadline">): Effect.Effect<Duration.Duration> =>
+  deadline === undefined
+    ? Effect.succeed(timeout)
+    : Effect.map(Clock.currentTimeMillis, (now) => Duration.min(timeout, Duration.millis(Math.max(0, deadline - now))))
+
+/** Interrupts the fiber when its time is over, and remembers that it did. */
+const interruptAfter = (fiber: Fiber.Fiber<unknown, unknown>, duration: Duration.Duration, onTimeout: () => void) =>
+  Effect.sleep(duration).pipe(
+    Effect.andThen(
+      Effect.suspend(() => {
+        if (fiber.pollUnsafe() === undefined) onTimeout()
+        return Fiber.interrupt(fiber)
+      })
+    )
+  )
+
+/**
+ * The exit of an effect that runs in a fiber of its own, so that neither its
+ * timeout nor its own interruption reaches its parent. A fiber that resists
+ * interruption is waited for, and has timed out nevertheless.
+ */
+const runWithTimeout = <A>(
+  effect: Effect.Effect<A>,
+  duration: Duration.Duration
+): Effect.Effect<Exit.Exit<A> | "timeout"> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(effect, { startImmediately: true })
+      const done = fiber.pollUnsafe()
+      if (done !== undefined) return done
+      let late = false
+      const timer = Duration.isFinite(duration)
+        ? yield* Effect.forkChild(
+            interruptAfter(fiber, duration, () => {
+              late = true
+            }),
+            { startImmediately: true }
+          )
+        : undefined
+      const exit = yield* restore(Fiber.await(fiber)).pipe(
+        Effect.onInterrupt(() => Fiber.interrupt(fiber)),
+        Effect.ensuring(timer === undefined ? Effect.void : Fiber.interrupt(timer))
+      )
+      return late ? "timeout" : exit
+    })
+  )
+
+const executeBody = (
+  name: string,
+  limits: Pick<BoundCall, "timeout" | "deadline">,
+  body: () => Effect.Effect<ToolResult.ToolResult>
+): Effect.Effect<ToolResult.ToolResult> =>
+  Effect.gen(function* () {
+    yield* reportCause(undefined)
+    const duration = yield* remainingTime(limits)
+    // the caller has given up: a handler must not act now, not even one that would finish at once
+    if (Duration.isZero(duration)) return timeoutFailure(duration)
+    const exit = yield* runWithTimeout(Effect.suspend(body), duration)
+    if (exit === "timeout") return timeoutFailure(duration)
+    return Exit.isSuccess(exit) ? exit.value : yield* unhandledFailure(name, exit.cause)
+  })
+
+/** The time that a caller waits beyond the timeout, which the other side enforces. */
+export const defaultMargin: Duration.Input = "5 seconds"
+
+/** Executes a call elsewhere, and stops waiting some time after its owner should have given up. */
+export const dispatchWithTimeout = (
+  call: BoundCall,
+  margin: Duration.Duration,
+  dispatch: (call: BoundCall) => Effect.Effect<ToolResult.ToolResult>
+): Effect.Effect<ToolResult.ToolResult> =>
+  Effect.gen(function* () {
+    const duration = yield* remainingTime(call)
+    const exit = yield* runWithTimeout(
+      Effect.suspend(() => dispatch(call)),
+      Duration.sum(duration, margin)
+    )
+    return exit === "timeout" ? timeoutFailure(duration) : yield* exit
+  })
+
+const interruptedFailure = ToolResult.failure("interrupted", "The run was interrupted while the tool was executing")
+
+/** Results that come from elsewhere are judged by the contract; ours were encoded by it. */
+const checkResult = (call: BoundCall, result: ToolResult.ToolResult): ToolResult.ToolResult => {
+  if (!call.runtimeOnly || call.result === undefined || result._tag === "Failure") return result
+  const checked = JsonSchema.validate(call.result, result.value)
+  if (Result.isSuccess(checked)) return { ...result, value: checked.success }
+  return ToolResult.failure(
+    "execution_error",
+    `The result of tool ${JSON.stringify(call.contract.name)} does not fit its contract: ${PayloadError.render("", checked.failure)}`
+  )
+}
+
+const dispatchCall = (runtime: ToolRuntime, call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
+  Effect.suspend(() => runtime.dispatch(call)).pipe(
+    Effect.tap((result) =>
+      result._tag === "Failure" ? Effect.annotateCurrentSpan("error.type", result.type) : Effect.void
+    ),
+    Effect.withSpan(`execute_tool ${call.contract.name}`, {
+      attributes: {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": call.contract.name,
+        "gen_ai.tool.call.id": call.id
+      }
+    })
+  )
+
+interface EndedCall {
+  readonly result: ToolResult.ToolResult
+  readonly interrupted: boolean
+}
+
+/** The end of a dispatch, with or without a result. */
+const settleCall = (
+  call: BoundCall,
+  exit: Exit.Exit<ToolResult.ToolResult>,
+  restore: <A>(effect: Effect.Effect<A>) => Effect.Effect<A>
+): Effect.Effect<EndedCall> => {
+  if (Exit.isSuccess(exit)) return Effect.succeed({ result: checkResult(call, exit.value), interrupted: false })
+  // an interruption of this fiber is still pending in any interruptible region; one that a runtime made up is not
+  return Effect.flatMap(Effect.exit(restore(Effect.void)), (probe): Effect.Effect<EndedCall> =>
+    Exit.isFailure(probe)
+      ? Effect.succeed({ result: interruptedFailure, interrupted: true })
+      : Effect.map(unhandledFailure(call.contract.name, exit.cause), (result) => ({
+          result,
+          interrupted: false
+        }))
+  )
+}
+
+/**
+ * Observers of a batch, and its treatment of defects.
+ */
+interface BatchOptions<E = never, R = never> {
+  readonly onStarted?: ((callId: string) => Effect.Effect<void, E, R>) | undefined
+  readonly onFinished?:
+    | ((
+        callId: string,
+        result: ToolResult.ToolResult,
+        duration: Duration.Duration,
+        cause: Cause.Cause<unknown> | undefined
+      ) => Effect.Effect<void, E, R>)
+    | undefined
+  /**
+   * With `"die"` the defect of a handler is raised again after all calls of the
+   * batch have ended. Default `"result"`.
+   */
+  readonly defects?: "result" | "die" | undefined
+}
+
+/**
+ * Executes the calls through the tool runtime in use and returns the results in
+ * call order.
+ *
+ * **Details**
+ *
+ * Calls start in call order, as many at once as the runtime allows. `onStarted`
+ * and `onFinished` run the moment a call starts and ends, and are not cut off by
+ * an interruption. One call's failure, timeout or defect loses no other's result.
+ *
+ * Interrupting the batch interrupts every handler and waits for its finalizers.
+ * A call that had started then ends with an `interrupted` failure; one that never
+ * started is not mentioned at all.
+ *
+ * `cause` is the origin of an unexpected failure, or of one whose text must
+ * not leave the process. Each call has a span `execute_tool <name>`, without its
+ * arguments.
+ */
+export const run = <E = never, R = never>(
+  calls: ReadonlyArray<BoundCall>,
+  options?: BatchOptions<E, R>
+): Effect.Effect<ReadonlyArray<ToolResult.ToolResult>, E, R> =>
+  Effect.gen(function* () {
+    const runtime = yield* ToolRuntime
+    const results: Array<ToolResult.ToolResult> = []
+    const defects = new Map<number, Cause.Cause<unknown>>()
+
+    const one = (call: BoundCall, index: number): Effect.Effect<void, E, R> =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.gen(function* () {
+          const slot: CauseSlot = { cause: undefined }
+          if (options?.onStarted !== undefined) yield* options.onStarted(call.id)
+          const startedAt = yield* Clock.currentTimeMillis
+          const ended = yield* Effect.exit(restore(dispatchCall(runtime, call))).pipe(
+            Effect.flatMap((exit) => settleCall(call, exit, restore)),
+            Effect.provideService(CallCause, slot)
+          )
+          const duration = Duration.millis((yield* Clock.currentTimeMillis) - startedAt)
+          const cause = ended.result._tag === "Failure" ? slot.cause : undefined
+          if (cause !== undefined && Cause.hasDies(cause)) defects.set(index, cause)
+          results[index] = ended.result
+          if (options?.onFinished !== undefined) yield* options.onFinished(call.id, ended.result, duration, cause)
+          if (ended.interrupted) return yield* Effect.interrupt
+        })
+      )
+
+    yield* Effect.forEach(calls, one, { concurrency: runtime.concurrency, discard: true })
+    if (options?.defects === "die" && defects.size > 0) return yield* raiseDefects(defects)
+    return results
+  })
+
+/** The defects of the first call that had one. */
+const raiseDefects = (defects: ReadonlyMap<number, Cause.Cause<unknown>>): Effect.Effect<never> => {
+  const first = defects.get(Math.min(...defects.keys()))
+  return Effect.failCause(Cause.fromReasons(first?.reasons.filter(Cause.isDieReason) ?? []))
+}

@@ -1,9 +1,7 @@
 /** The group dispatch: calls of tools on the runtimes. */
 import { assert } from "@effect/vitest"
 import { Effect, type Layer, Result, Schema } from "effect"
-import * as boundCall from "#src/tool/internal/boundCall.ts"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
-import * as toolBatch from "#src/tool/internal/toolBatch.ts"
 import { AgentDefinition, RunContext, ToolResolver, ToolResult, ToolRuntime, type ToolContract } from "effect-emissary"
 import { type Case, JsonObject, mentions, read, toJson } from "../family.ts"
 import * as fixtures from "./fixtures.ts"
@@ -93,9 +91,9 @@ const results = (given: Given, probe: fixtures.Probe) =>
   Effect.gen(function* () {
     const set = yield* bind(given, probe)
     const prepared = yield* Effect.forEach(given.calls, (call) =>
-      boundCall.prepare(set, call, { runId: "golden", context: given.context })
+      boundTool.prepare(set, call, { runId: "golden", context: given.context })
     )
-    const ran = yield* toolBatch.run(prepared.filter(Result.isSuccess).map((call) => call.success))
+    const ran = yield* boundTool.run(prepared.filter(Result.isSuccess).map((call) => call.success))
     let next = 0
     return prepared.map((call) => (Result.isSuccess(call) ? ran[next++] : call.failure))
   }).pipe(Effect.provide(layerOf(given, probe)))

@@ -1,5 +1,5 @@
 /**
- * Conversations as prompts of `effect/ai`, and prompts as conversations.
+ * Conversations as prompts of `effect/ai`, prompts as conversations, and answers of models as messages.
  */
 
 import * as Effect from "effect/Effect"
@@ -9,19 +9,17 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Prompt from "effect/ai/Prompt"
-import { defined, isObject, own } from "../../payload/internal/base.ts"
+import type * as Response from "effect/ai/Response"
+import * as base from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as effectAi from "../../tool/internal/effectAi.ts"
-import { ConversationError, type Reason } from "../ConversationError.ts"
+import * as ConversationError from "../ConversationError.ts"
 import * as Message from "../Message.ts"
 import * as history from "./history.ts"
 import * as messageData from "./messageData.ts"
 
 /**
  * Options of `Conversation.toPrompt`.
- *
- * @category models
- * @since 0.1.0
  */
 export interface ToPromptOptions {
   /**
@@ -66,8 +64,11 @@ const decodeNote = Schema.decodeUnknownOption(Schema.toCodecJson(Note))
 const addMessageNote = (message: Message.Message, note: Note): ToolResult.ProviderOptions => {
   const { createdAt, id, metadata, usage } = message
   const answer =
-    message.role === "assistant" ? defined({ model: message.model, finishReason: message.finishReason }) : {}
-  return addNote(message.options, { message: { id, createdAt, ...defined({ usage, metadata }), ...answer }, ...note })
+    message.role === "assistant" ? base.defined({ model: message.model, finishReason: message.finishReason }) : {}
+  return addNote(message.options, {
+    message: { id, createdAt, ...base.defined({ usage, metadata }), ...answer },
+    ...note
+  })
 }
 
 const addNote = (options: ToolResult.ProviderOptions | undefined, note: Note): ToolResult.ProviderOptions =>
@@ -76,13 +77,13 @@ const addNote = (options: ToolResult.ProviderOptions | undefined, note: Note): T
     onSome: (encoded) => ({ ...options, [noteKey]: encoded })
   })
 
-interface Noted {
+interface NotedOptions {
   readonly note: Note
   /** The provider options without the note; absent where there are no others. */
   readonly given: { readonly options?: ToolResult.ProviderOptions }
 }
 
-const takeNote = (options: ToolResult.ProviderOptions): Noted => {
+const takeNote = (options: ToolResult.ProviderOptions): NotedOptions => {
   const { [noteKey]: encoded, ...others } = options
   const note = encoded === undefined ? Option.none() : decodeNote(encoded)
   const given = Option.isSome(note) ? others : options
@@ -93,7 +94,7 @@ const takeNote = (options: ToolResult.ProviderOptions): Noted => {
 }
 
 /** A tool's result from the value and the model output of a prompt or response part. */
-export const resultFromPart = (
+const resultFromPart = (
   part: Pick<Prompt.ToolResultPart, "isFailure" | "modelOutput">,
   value: Schema.Json,
   note: Note = {}
@@ -117,7 +118,7 @@ const failureKeys = new Set(["type", "message", "value"])
 
 /** The failure that a value describes. */
 const failureFromValue = (value: Schema.Json): ToolResult.Failure => {
-  if (!isObject(value)) return ToolResult.failure("execution_error", valueText(value), value)
+  if (!base.isObject(value)) return ToolResult.failure("execution_error", valueText(value), value)
   const type = textField(value, "type")
   const message = textField(value, "message")
   if (type !== undefined && message !== undefined && Object.keys(value).every((key) => failureKeys.has(key))) {
@@ -125,14 +126,14 @@ const failureFromValue = (value: Schema.Json): ToolResult.Failure => {
   }
   const name = type ?? textField(value, "_tag") ?? "execution_error"
   return ToolResult.failure(
-    own(coreFailureTypes, name) ?? name,
+    base.own(coreFailureTypes, name) ?? name,
     message ?? textField(value, "reason") ?? valueText(value),
     value
   )
 }
 
 const textField = (value: Readonly<Record<string, Schema.Json>>, key: string): string | undefined => {
-  const found = own(value, key)
+  const found = base.own(value, key)
   return typeof found === "string" ? found : undefined
 }
 
@@ -141,7 +142,7 @@ const valueText = (value: Schema.Json): string => (typeof value === "string" ? v
 type ToolName = (name: string) => string
 
 /** Messages that were converted before, and their prompt messages. */
-interface Converted {
+interface ConvertedMessages {
   readonly messages: ReadonlyArray<Message.Message>
   readonly content: ReadonlyArray<Prompt.Message>
 }
@@ -151,9 +152,9 @@ interface Writer {
   readonly name: ToolName
   readonly lossless: boolean
   /** A message with its results, by its first message: more results may arrive. */
-  readonly groups: WeakMap<Message.Message, Converted>
+  readonly groups: WeakMap<Message.Message, ConvertedMessages>
   /** The newest of a line of conversations without its last group, by their first message. */
-  readonly lines: WeakMap<Message.Message, Converted>
+  readonly lines: WeakMap<Message.Message, ConvertedMessages>
 }
 
 const makeWriter = (name: ToolName, lossless: boolean): Writer => ({
@@ -171,7 +172,7 @@ const writerOf = ({ lossless, toolName = identity }: ToPromptOptions): Writer =>
   return lossless === true ? both.lossless : both.model
 }
 
-const nothing: Converted = { messages: [], content: [] }
+const nothing: ConvertedMessages = { messages: [], content: [] }
 
 export const toPrompt = (messages: ReadonlyArray<Message.Message>, options: ToPromptOptions): Prompt.Prompt => {
   const [first] = messages
@@ -255,13 +256,13 @@ const promptPart = (part: Message.AssistantPart, writer: Writer): Prompt.Assista
 }
 
 const promptToolCall = (part: Message.ToolCallPart, { lossless, name }: Writer): Prompt.ToolCallPart => {
-  const asIs = lossless || isObject(part.arguments)
+  const asIs = lossless || base.isObject(part.arguments)
   return Prompt.toolCallPart({
     id: part.id,
     name: part.providerExecuted === true ? part.name : name(part.name),
     params: asIs ? part.arguments : { invalid_arguments: part.arguments },
     providerExecuted: part.providerExecuted === true,
-    options: lossless ? addNote(part.options, { exact: true, ...defined({ text: part.text }) }) : part.options
+    options: lossless ? addNote(part.options, { exact: true, ...base.defined({ text: part.text }) }) : part.options
   })
 }
 
@@ -278,7 +279,7 @@ const promptToolResult = (message: Message.ToolMessage, writer: Writer): Prompt.
   })
 }
 
-const failureValue = ({ message, type, value }: ToolResult.Failure) => ({ type, message, ...defined({ value }) })
+const failureValue = ({ message, type, value }: ToolResult.Failure) => ({ type, message, ...base.defined({ value }) })
 
 const resultNote = (result: ToolResult.ToolResult): Note =>
   ToolResult.isFailure(result) ? { failure: failureValue(result), content: result.content !== undefined } : {}
@@ -315,7 +316,7 @@ const isDerived = (result: ToolResult.ToolResult): boolean => {
 
 // Prompts as conversations
 
-const failWith = (reason: Reason) => Effect.fail(new ConversationError({ reason }))
+const failWith = (reason: ConversationError.Reason) => Effect.fail(new ConversationError.ConversationError({ reason }))
 
 export const fromPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, tokenLimit: number | undefined) {
   let self = history.empty(tokenLimit)
@@ -344,7 +345,7 @@ export const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, 
   return yield* repairer.finish(false)
 })
 
-type ReadMessages = Effect.Effect<ReadonlyArray<Message.Message>, ConversationError>
+type ReadMessages = Effect.Effect<ReadonlyArray<Message.Message>, ConversationError.ConversationError>
 
 const readMessage = (self: history.History, index: number, message: Prompt.Message): ReadMessages => {
   const { given, note } = takeNote(message.options)
@@ -355,7 +356,7 @@ const readMessage = (self: history.History, index: number, message: Prompt.Messa
     case "user": {
       const [first, ...rest] = message.content.map(effectAi.fromPrompt)
       return first === undefined
-        ? failWith({ _tag: "EmptyContent", index, role: "user", ...defined({ id: options.id }) })
+        ? failWith({ _tag: "EmptyContent", index, role: "user", ...base.defined({ id: options.id }) })
         : Effect.map(Message.user([first, ...rest], options), (message) => [message])
     }
     case "assistant":
@@ -408,7 +409,10 @@ const readToolCall = Effect.fnUntraced(function* (index: number, part: Prompt.To
   const { given, note } = takeNote(part.options)
   const found =
     note.exact === true
-      ? Option.map(messageData.toJson(part.params), (json) => ({ arguments: json, ...defined({ text: note.text }) }))
+      ? Option.map(messageData.toJson(part.params), (json) => ({
+          arguments: json,
+          ...base.defined({ text: note.text })
+        }))
       : messageData.callArguments(part.params)
   if (Option.isNone(found)) return yield* failWith({ _tag: "NotJson", index, callId: part.id, what: "arguments" })
   const call: Message.ToolCallPart = {
@@ -443,3 +447,294 @@ const readToolResult = Effect.fnUntraced(function* (index: number, part: Prompt.
   const noted = takeNote(part.options)
   return { ...noted, result: resultFromPart(part, value.value, noted.note) }
 })
+
+/**
+ * The content of a response.
+ *
+ * **Details**
+ *
+ * `model` and `responseId` come from the response's metadata part. `finishReason`
+ * is absent where the response had no finish part. `metadata` joins the provider
+ * metadata of the response and finish parts. `errors` are the error parts of a
+ * stream, which mean that the step failed.
+ */
+export interface ResponseContent {
+  readonly content: ReadonlyArray<Message.AssistantPart>
+  readonly usage: Message.TokenUsage
+  readonly finishReason?: Response.FinishReason
+  readonly model?: string
+  readonly responseId?: string
+  readonly metadata?: ToolResult.ProviderOptions
+  readonly errors: ReadonlyArray<unknown>
+}
+
+/**
+ * Collects the parts of one response as they arrive.
+ *
+ * **Details**
+ *
+ * Deltas without a start open a block. Blocks that never end are kept. `result`
+ * may be read at any time, also in the middle of a stream; it fails where
+ * arguments or results are not JSON.
+ */
+export interface StreamAccumulator {
+  readonly add: (part: Response.AnyPart) => void
+  readonly result: () => Result.Result<ResponseContent, ConversationError.ConversationError>
+}
+
+/**
+ * Converts the parts of a whole response, or of a whole stream: equal content becomes
+ * equal messages either way.
+ *
+ * **Details**
+ *
+ * Text, reasoning, files, tool calls and results of tools that the provider ran
+ * are kept in order with their provider metadata. Sources and approval requests
+ * are left out, as are results of tools that `effect/ai` resolved itself and
+ * preliminary results.
+ *
+ * Arguments that arrive as text are parsed; the text is kept next to them. A
+ * stream's argument text is kept where it is not the compact JSON of the
+ * arguments. Text that does not parse replaces the arguments; empty text is `{}`.
+ */
+export const fromResponseParts = (
+  parts: Iterable<Response.AnyPart>
+): Result.Result<ResponseContent, ConversationError.ConversationError> => {
+  const collected = accumulator()
+  for (const part of parts) collected.add(part)
+  return collected.result()
+}
+
+/**
+ * Makes the assistant message of a response.
+ */
+export const toMessage = (
+  { content, finishReason, model, usage }: ResponseContent,
+  options?: Message.Options
+): Effect.Effect<Message.AssistantMessage> =>
+  Message.assistant(content, {
+    ...(Object.keys(usage).length === 0 ? undefined : { usage }),
+    ...base.defined({ model, finishReason }),
+    ...options
+  })
+
+type Metadata = ToolResult.ProviderOptions
+
+type Kind = "text" | "reasoning" | "call"
+
+/** A place in the content. Its text may grow until `part` is there. */
+interface Block {
+  readonly kind: Kind
+  readonly id: string
+  /** Of a call, and absent until it arrives. */
+  name: string | undefined
+  providerExecuted: boolean
+  text: string
+  metadata: Metadata
+  part: Message.AssistantPart | undefined
+}
+
+/**
+ * Starts collecting. The accumulator is mutable: one per stream.
+ */
+export const accumulator = (): StreamAccumulator => {
+  const blocks: Array<Block> = []
+  const open = { text: new Map<string, Block>(), reasoning: new Map<string, Block>(), call: new Map<string, Block>() }
+  const errors: Array<unknown> = []
+  let position = -1
+  let problem: ConversationError.Reason | undefined
+  let about: Pick<ResponseContent, "usage" | "finishReason" | "model" | "responseId"> = { usage: {} }
+  let metadata: Metadata = {}
+
+  const put = (kind: Kind, id: string, values: Partial<Block>): Block => {
+    const block: Block = {
+      kind,
+      id,
+      name: undefined,
+      providerExecuted: false,
+      text: "",
+      metadata: {},
+      part: undefined,
+      ...values
+    }
+    blocks.push(block)
+    return block
+  }
+
+  const start = (kind: Kind, id: string, values: Partial<Block>): Block => {
+    const block = put(kind, id, values)
+    open[kind].set(id, block)
+    return block
+  }
+
+  const grow = (kind: Kind, id: string, delta: string, metadata: Metadata): void => {
+    const block = open[kind].get(id) ?? start(kind, id, {})
+    block.text += delta
+    block.metadata = mergeMetadata(block.metadata, metadata)
+  }
+
+  const addCall = (part: Response.ToolCallPart<string, unknown>): void => {
+    const started = open.call.get(part.id)
+    const parsed = messageData.callArguments(part.params === undefined ? started?.text : part.params)
+    if (Option.isNone(parsed)) {
+      problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "arguments" }
+      return
+    }
+    const block = started ?? put("call", part.id, {})
+    block.part = {
+      type: "tool-call",
+      id: part.id,
+      name: part.name,
+      ...base.defined({ text: receivedText(block.text, parsed.value.arguments) }),
+      ...parsed.value,
+      ...(part.providerExecuted || block.providerExecuted ? { providerExecuted: true } : undefined),
+      ...partOptions(mergeMetadata(block.metadata, part.metadata))
+    }
+    open.call.delete(part.id)
+  }
+
+  const addResult = (part: Response.ToolResultPart<string, unknown, unknown>): void => {
+    if (part.preliminary || !part.providerExecuted) return
+    const value = messageData.resultValue(part.encodedResult)
+    if (Option.isNone(value)) {
+      problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "result" }
+      return
+    }
+    const result = resultFromPart(part, value.value)
+    addPart({ type: "tool-result", id: part.id, name: part.name, result, ...partOptions(part.metadata) })
+  }
+
+  const addPart = (part: Message.AssistantPart): void => {
+    put("text", "", { part })
+  }
+
+  const add = (part: Response.AnyPart): void => {
+    position += 1
+    switch (part.type) {
+      case "text":
+      case "reasoning":
+        put(part.type, "", { text: part.text, metadata: part.metadata })
+        return
+      case "text-start":
+      case "reasoning-start":
+        start(kindOf(part.type), part.id, { metadata: part.metadata })
+        return
+      case "tool-params-start": {
+        const { id, metadata, name, providerExecuted } = part
+        start("call", id, { name, providerExecuted, metadata })
+        return
+      }
+      case "text-delta":
+      case "reasoning-delta":
+      case "tool-params-delta":
+        grow(kindOf(part.type), part.id, part.delta, part.metadata)
+        return
+      case "text-end":
+      case "reasoning-end":
+        grow(kindOf(part.type), part.id, "", part.metadata)
+        open[kindOf(part.type)].delete(part.id)
+        return
+      case "tool-params-end":
+        // The call itself follows
+        grow("call", part.id, "", part.metadata)
+        return
+      case "tool-call":
+        addCall(part)
+        return
+      case "tool-result":
+        addResult(part)
+        return
+      case "file":
+        addPart(ToolResult.filePart({ mediaType: part.mediaType, data: part.data, ...partOptions(part.metadata) }))
+        return
+      case "response-metadata":
+        about = { ...about, ...base.defined({ model: part.modelId, responseId: part.id }) }
+        metadata = mergeMetadata(metadata, part.metadata)
+        return
+      case "finish":
+        about = { ...about, finishReason: part.reason, usage: usageOf(part.usage) }
+        metadata = mergeMetadata(metadata, part.metadata)
+        return
+      case "error":
+        errors.push(part.error)
+        return
+      case "source":
+      case "tool-approval-request":
+        return
+    }
+  }
+
+  return {
+    add,
+    result: () =>
+      problem === undefined
+        ? Result.succeed({
+            content: blocks.flatMap(partsOfBlock),
+            ...about,
+            ...(Object.keys(metadata).length === 0 ? undefined : { metadata }),
+            errors: [...errors]
+          })
+        : Result.fail(new ConversationError.ConversationError({ reason: problem }))
+  }
+}
+
+const kindOf = (type: string): Kind => {
+  if (type.startsWith("text")) return "text"
+  return type.startsWith("reasoning") ? "reasoning" : "call"
+}
+
+const partsOfBlock = (block: Block): ReadonlyArray<Message.AssistantPart> => {
+  if (block.part !== undefined) return [block.part]
+  const options = partOptions(block.metadata)
+  if (block.kind !== "call") {
+    return block.text === "" && options === undefined ? [] : [{ type: block.kind, text: block.text, ...options }]
+  }
+  // Arguments of a call without a name: there is nothing to call
+  if (block.name === undefined) return []
+  return [
+    {
+      type: "tool-call",
+      id: block.id,
+      name: block.name,
+      ...messageData.parseCallArguments(block.text),
+      ...(block.providerExecuted ? { providerExecuted: true } : undefined),
+      ...options
+    }
+  ]
+}
+
+/** The streamed text of arguments, where it holds more than the arguments do. */
+const receivedText = (text: string, args: Schema.Json): string | undefined => {
+  if (text.trim() === "" || Option.contains(messageData.stringifyJson(args), text)) return undefined
+  return Equal.equals(messageData.parseCallArguments(text).arguments, args) ? text : undefined
+}
+
+const partOptions = (metadata: Metadata): { readonly options: Metadata } | undefined =>
+  Object.keys(metadata).length === 0 ? undefined : { options: metadata }
+
+/** Later metadata over earlier, key by key within a provider. */
+const mergeMetadata = (left: Metadata, right: Metadata): Metadata => {
+  if (Object.keys(right).length === 0) return left
+  const merged = new Map(Object.entries(left))
+  for (const [provider, value] of Object.entries(right)) {
+    const previous = merged.get(provider)
+    merged.set(provider, base.isObject(previous) && base.isObject(value) ? { ...previous, ...value } : value)
+  }
+  return Object.fromEntries(merged)
+}
+
+const usageOf = ({ inputTokens: input, outputTokens: output }: Response.Usage): Message.TokenUsage =>
+  base.defined({
+    inputTokens: toCount(input.total ?? sumCounts(input.uncached, input.cacheRead, input.cacheWrite)),
+    outputTokens: toCount(output.total ?? sumCounts(output.text, output.reasoning)),
+    cacheReadTokens: toCount(input.cacheRead),
+    cacheWriteTokens: toCount(input.cacheWrite),
+    reasoningTokens: toCount(output.reasoning)
+  })
+
+/** Absent where the main part was not reported. */
+const sumCounts = (main: number | undefined, ...others: ReadonlyArray<number | undefined>): number | undefined =>
+  main === undefined ? undefined : others.reduce<number>((total, count) => total + (count ?? 0), main)
+
+const toCount = (value: number | undefined): number | undefined =>
+  value !== undefined && Number.isSafeInteger(value) && value >= 0 ? value : undefined
