@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { Plan, Reference, Step } from "effect-emissary/plan"
-import { completed, log } from "./support.ts"
+import { bind, completed, log } from "./support.ts"
 import { test } from "../test.ts"
 
 const Price = Schema.Struct({ price: Schema.Finite })
@@ -60,12 +60,9 @@ describe("fromParallelAll", () => {
 
   test("PLAN-5 a nested plan receives the text, and the object if it has an input schema", function* () {
     const { fn } = log()
-    const inner = yield* Plan.bind(yield* Plan.make(Step.make("i", { target: fn("i", ({ payload }) => payload) })))
+    const inner = yield* bind(Plan.make(Step.make("i", { target: fn("i", ({ payload }) => payload) })))
     const run = (step: Step.Any<never>) =>
-      Effect.flatMap(
-        Effect.flatMap(Plan.make(...band, step), (plan) => Plan.bind(plan)),
-        (bound) => Plan.run(bound, "x")
-      )
+      Effect.flatMap(bind(Plan.make(...band, step)), (bound) => Plan.run(bound, "x"))
     const task = Reference.fromParallelAll("b")
     assert.strictEqual(completed(yield* run(Step.make("in", { task, target: inner }))).output, words)
     const input = Schema.Struct({ b: Price, a: Schema.String })

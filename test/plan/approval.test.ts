@@ -6,7 +6,7 @@ import { Agent, Conversation, Run } from "effect-emissary"
 import { Plan, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { log } from "./support.ts"
+import { bind, log } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
@@ -39,9 +39,8 @@ const around = (bound: Agent.Agent<unknown>) =>
 describe("approvals and pauses inside plans", () => {
   test("PLAN-8 a pause of a function is a request under its step; approved, the step runs again", function* () {
     const { ran, fnStep } = log()
-    const bound = yield* Effect.flatMap(
-      Plan.make(fnStep("a"), Step.make("gate", { target: waitsOnce("gate", ran) }), fnStep("b")),
-      (plan) => Plan.bind(plan)
+    const bound = yield* bind(
+      Plan.make(fnStep("a"), Step.make("gate", { target: waitsOnce("gate", ran) }), fnStep("b"))
     )
     const outer = around(bound)
     const done = yield* Effect.gen(function* () {
@@ -63,10 +62,7 @@ describe("approvals and pauses inside plans", () => {
 
   test("PLAN-8 a pause that is denied fails its step, and the outer model reads the failure", function* () {
     const { ran, fnStep } = log()
-    const bound = yield* Effect.flatMap(
-      Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) }), fnStep("b")),
-      (plan) => Plan.bind(plan)
-    )
+    const bound = yield* bind(Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) }), fnStep("b")))
     const outer = around(bound)
     const done = yield* Effect.gen(function* () {
       const { state } = yield* outer.run("hello")
@@ -140,9 +136,7 @@ describe("approvals and pauses inside plans", () => {
 
   test("PLAN-8 a decision that was recorded before a kill is not asked for again", function* () {
     const ran: Array<string> = []
-    const bound = yield* Effect.flatMap(Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) })), (plan) =>
-      Plan.bind(plan)
-    )
+    const bound = yield* bind(Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) })))
     const { state } = yield* bound.run("go")
     const events: Array<Run.Event> = []
     const decisions = [{ callId: "gate", approved: true }]
@@ -160,9 +154,7 @@ describe("approvals and pauses inside plans", () => {
 
   test("PLAN-8 decisions on a state at rest are applied as facts, without a run", function* () {
     const ran: Array<string> = []
-    const bound = yield* Effect.flatMap(Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) })), (plan) =>
-      Plan.bind(plan)
-    )
+    const bound = yield* bind(Plan.make(Step.make("gate", { target: waitsOnce("gate", ran) })))
     const { state } = yield* bound.run("go")
     const decided = Run.decide(state, [{ callId: "gate", approved: true }], yield* DateTime.now)
     const after = Result.getOrThrow(Run.applyAll(state, Result.getOrThrow(decided)))
@@ -177,9 +169,7 @@ describe("approvals and pauses inside plans", () => {
     const holding = fn("hold", ({ task }) =>
       slow ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : Effect.succeed(task)
     )
-    const bound = yield* Effect.flatMap(Plan.make(fnStep("a"), Step.make("hold", { target: holding })), (plan) =>
-      Plan.bind(plan)
-    )
+    const bound = yield* bind(Plan.make(fnStep("a"), Step.make("hold", { target: holding })))
     const outer = around(bound)
     const states: Array<Run.State> = []
     yield* Effect.gen(function* () {
@@ -206,8 +196,8 @@ describe("approvals and pauses inside plans", () => {
 
   test("PLAN-8 depth counts plans and agents alike; one too many fails the whole nest", function* () {
     const { fnStep } = log()
-    const level0 = yield* Effect.flatMap(Plan.make(fnStep("a")), (plan) => Plan.bind(plan))
-    const level1 = yield* Effect.flatMap(Plan.make(Step.make("in", { target: level0 })), (plan) => Plan.bind(plan))
+    const level0 = yield* bind(Plan.make(fnStep("a")))
+    const level1 = yield* bind(Plan.make(Step.make("in", { target: level0 })))
     const outer = around(level1)
     const model = () => ScriptedModel.layer([asks("c1", "work"), { text: "done" }])
     const fits = yield* Effect.provide(outer.run("x", { maxDepth: 2 }), model())

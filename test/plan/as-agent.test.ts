@@ -16,7 +16,7 @@ const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.dec
 describe("a plan as an agent", () => {
   test("PLAN-8 answers with the output of its last step", function* () {
     const { fnStep } = log()
-    const bound = yield* Plan.bind(yield* Plan.make({ name: "two" }, fnStep("a"), fnStep("b")))
+    const bound = yield* bind(Plan.make({ name: "two" }, fnStep("a"), fnStep("b")))
     assert.strictEqual(bound.name, "two")
     const result = yield* bound.run("x")
     assert(result.outcome === "Completed")
@@ -38,7 +38,7 @@ describe("a plan as an agent", () => {
     assert.strictEqual(sum, 12)
     assert.strictEqual(result.text, `{"sum":"12"}`)
     assert.deepStrictEqual((yield* bound.resume(yield* json(result.state))).outcome, "Completed")
-    const none = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => null) })))
+    const none = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => null) })))
     const empty = yield* none.run("x")
     assert(empty.outcome === "Completed")
     assert.deepStrictEqual([empty.output, empty.text], [null, ""])
@@ -51,8 +51,8 @@ describe("a plan as an agent", () => {
       context: context ?? null,
       files: content.length
     }))
-    const bound = yield* Plan.bind(
-      yield* Plan.make(Step.make("seen", { target: seen, task: Reference.fromStart, context: Reference.fromStart }))
+    const bound = yield* bind(
+      Plan.make(Step.make("seen", { target: seen, task: Reference.fromStart, context: Reference.fromStart }))
     )
     const picture = ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array([1]) })
     const first = yield* bound.ask([ToolResult.textPart("look"), picture])
@@ -70,7 +70,7 @@ describe("a plan as an agent", () => {
 
   test("PLAN-8 a conclusion is an answer: its text, or the JSON in it where the output needs that", function* () {
     const ending = (answer: string) => log().fn("end", () => Step.conclude(answer))
-    const text = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: ending("enough") })))
+    const text = yield* bind(Plan.make(Step.make("a", { target: ending("enough") })))
     assert.strictEqual(yield* text.ask("x"), "enough")
     const Answer = Schema.Struct({ ok: Schema.Boolean })
     const plan = (answer: string) => bind(Plan.make({ output: Answer }, Step.make("a", { target: ending(answer) })))
@@ -104,7 +104,7 @@ describe("a plan as an agent", () => {
     const { fn } = log()
     const N = Schema.Struct({ n: Schema.Finite })
     const double = Step.make("double", { input: N, target: ({ payload }) => Effect.succeed(payload.n * 2) })
-    const bound = yield* Plan.bind(yield* Plan.make(double))
+    const bound = yield* bind(Plan.make(double))
     const answer = (plan: Agent.Agent<unknown>, text: string) =>
       Effect.map(plan.run(text), (result) => (result.outcome === "Completed" ? result.output : undefined))
     assert.strictEqual(yield* answer(bound, `{"n": 21}`), 42)
@@ -115,7 +115,7 @@ describe("a plan as an agent", () => {
       Step.make("double", { input: N, task: Reference.fromStart, target: bound })
     ).pipe(Effect.flatMap(Plan.bind))
     assert.strictEqual(yield* answer(later, `{"n":21}`), 42)
-    const around = yield* Plan.bind(yield* Plan.make({ name: "around" }, Step.make("inner", { target: bound })))
+    const around = yield* bind(Plan.make({ name: "around" }, Step.make("inner", { target: bound })))
     assert.strictEqual(yield* answer(around, `{"n":21}`), 42)
     // A text that fits stays one
     const text = yield* Plan.make(
@@ -146,11 +146,11 @@ describe("a plan as an agent", () => {
       )
     const advice = ["causeOf", "resume", "`output`"]
     const input = yield* told(
-      yield* Plan.bind(yield* Plan.make(Step.make("double", { input: N, target: () => Effect.succeed(0) })))
+      yield* bind(Plan.make(Step.make("double", { input: N, target: () => Effect.succeed(0) })))
     )
     assert.include(input, "failed with InputInvalid: input at the root: expected object, got string")
     const writer = Agent.make("writer", { instructions: "Write." })
-    const output = yield* told(yield* Plan.bind(yield* Plan.make(Step.make("write", { output: N, target: writer }))), {
+    const output = yield* told(yield* bind(Plan.make(Step.make("write", { output: N, target: writer }))), {
       text: "prose"
     })
     assert.include(output, "failed with OutputInvalid: output at the root: expected object, got string")
@@ -180,8 +180,8 @@ describe("a plan as an agent", () => {
   test("PLAN-8 a state of another plan is refused", function* () {
     const { fn } = log()
     const pausing = fn("p", () => Step.pause("wait"))
-    const one = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: pausing })))
-    const two = yield* Plan.bind(yield* Plan.make(Step.make("b", { target: pausing })))
+    const one = yield* bind(Plan.make(Step.make("a", { target: pausing })))
+    const two = yield* bind(Plan.make(Step.make("b", { target: pausing })))
     const waiting = yield* one.run("x")
     const error = yield* Effect.flip(two.resume(waiting.state))
     assert.strictEqual(error.reason._tag, "DefinitionChanged")
@@ -291,7 +291,7 @@ describe("a plan as an agent", () => {
   test("PLAN-8 L5 run and stream produce the same transcript; agents in steps are children under the step's name", function* () {
     const writer = Agent.make("writer", { instructions: "Write." })
     const { fnStep } = log()
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("draft", { target: writer }), fnStep("print")))
+    const bound = yield* bind(Plan.make(Step.make("draft", { target: writer }), fnStep("print")))
     const model = () => ScriptedModel.layer([{ text: "a longer text", usage: { inputTokens: 7, outputTokens: 2 } }])
     const result = yield* Effect.provide(bound.run("go"), model())
     const events = yield* Effect.provide(Stream.runCollect(bound.stream("go")), model())
@@ -333,7 +333,7 @@ describe("a plan as an agent", () => {
 
   test("PLAN-8 a context with a key that names a secret runs in memory, and is refused where it is written", function* () {
     const { fn } = log()
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
+    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
     const waiting = yield* bound.run("x", { context: { api_key: "k" } })
     assert.strictEqual(waiting.outcome, "AwaitingApproval")
     const error = yield* Effect.flip(Run.encodeJson(waiting.state))
@@ -344,7 +344,7 @@ describe("a plan as an agent", () => {
 
   test("PLAN-8 progress that is not that of the plan is refused", function* () {
     const { fn } = log()
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
+    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
     const waiting = yield* bound.run("x")
     const text = yield* Run.encodeJson(waiting.state)
     const broken = yield* Run.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))

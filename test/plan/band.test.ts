@@ -56,8 +56,8 @@ describe("parallel groups", () => {
       return "done"
     })
     const names = ["a", "b", "c", "d", "e"] as const
-    const bound = yield* Plan.bind(
-      yield* Plan.make(...names.map((name) => Step.make(name, { target: fn(name, () => work), parallel: true })))
+    const bound = yield* bind(
+      Plan.make(...names.map((name) => Step.make(name, { target: fn(name, () => work), parallel: true })))
     )
     yield* running(Plan.run(bound, "x", { concurrency: 2 }))
     assert.strictEqual(most, 2)

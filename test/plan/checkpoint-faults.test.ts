@@ -7,7 +7,7 @@ import { Agent, VersionedStore } from "effect-emissary"
 import { Checkpoint, Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { completed, log } from "./support.ts"
+import { bind, completed, log } from "./support.ts"
 
 const service = Checkpoint.Checkpoint
 
@@ -19,19 +19,15 @@ const handlers = kit.toLayer({ look: () => Effect.as(Effect.yieldNow, "seen") })
 const make = Effect.gen(function* () {
   const { ran, fnStep } = log()
   const reader = Agent.make("reader", { toolkit: kit })
-  const shop = yield* Effect.flatMap(
-    Plan.make({ name: "shop" }, fnStep("open"), Step.make("read", { target: reader })),
-    (plan) => Plan.bind(plan)
-  )
+  const shop = yield* bind(Plan.make({ name: "shop" }, fnStep("open"), Step.make("read", { target: reader })))
   const clerk = Agent.make("clerk", { toolkit: [Agent.asTool(shop, { name: "shop", description: "Shops" })] })
-  const bound = yield* Effect.flatMap(
+  const bound = yield* bind(
     Plan.make(
       fnStep("greet", { writes: "greeting" }),
       fnStep("count", { parallel: true, writes: "count" }),
       Step.make("clerk", { target: clerk, parallel: true }),
       fnStep("bye", { writes: "bye" })
-    ),
-    (plan) => Plan.bind(plan)
+    )
   )
   return { bound, ran }
 })

@@ -39,7 +39,7 @@ describe("failures", () => {
   test("PLAN-5 L8 a defect is a failure, and its text stays out of messages", function* () {
     const { fn } = log()
     const bug = new Error("password hunter2")
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Effect.die(bug)) })))
+    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => Effect.die(bug)) })))
     const error = yield* Effect.flip(Plan.run(bound, "x"))
     assert(error.reason._tag === "StepFailed")
     assert.strictEqual(error.reason.failure.type, "Defect")
@@ -52,8 +52,8 @@ describe("failures", () => {
     const { fn } = log()
     let interrupted = 0
     const slow = fn("a", () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => interrupted++)))
-    const bound = yield* Plan.bind(
-      yield* Plan.make(Step.make("a", { target: slow, timeout: "5 seconds", retry: { times: 1, delay: "1 second" } }))
+    const bound = yield* bind(
+      Plan.make(Step.make("a", { target: slow, timeout: "5 seconds", retry: { times: 1, delay: "1 second" } }))
     )
     const fiber = yield* Effect.forkChild(Effect.flip(Plan.run(bound, "x")))
     yield* TestClock.adjust("10999 millis")
@@ -75,7 +75,7 @@ describe("failures", () => {
     )
     const retry = { times: 5, delay: "1 second", factor: 2, maxDelay: "3 seconds" } as const
     const { batches, write } = journal()
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target, retry })))
+    const bound = yield* bind(Plan.make(Step.make("a", { target, retry })))
     const { state } = completed(yield* after("1 minute", Plan.run(bound, "x", { journal: write })))
     assert.deepStrictEqual(times, [0, 1000, 3000, 6000])
     assert.strictEqual(PlanRun.history(state)[0]?.attempts, 4)
@@ -192,7 +192,7 @@ describe("retries", () => {
         return Effect.fail("not yet")
       })
     )
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target, retry: { times: 2, delay: "1 minute" } })))
+    const bound = yield* bind(Plan.make(Step.make("a", { target, retry: { times: 2, delay: "1 minute" } })))
     return { bound, times }
   })
 
@@ -271,9 +271,7 @@ describe("limits inside", () => {
       fnStep("b"),
       Step.make("in", { target: inner })
     ).pipe(Effect.flatMap(Plan.bind))
-    const outer = yield* Plan.bind(
-      yield* Plan.make({ name: "outer" }, Step.make("mid", { target: middle }), fnStep("c"))
-    )
+    const outer = yield* bind(Plan.make({ name: "outer" }, Step.make("mid", { target: middle }), fnStep("c")))
     return { outer, ran }
   })
 

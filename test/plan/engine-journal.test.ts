@@ -6,7 +6,7 @@ import { TestClock } from "effect/testing"
 import { Agent } from "effect-emissary"
 import { Plan, PlanError, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
-import { completed, log } from "./support.ts"
+import { bind, completed, log } from "./support.ts"
 
 const lost = new PlanError.PlanError({ plan: "x", reason: { _tag: "JournalFailed", problem: "disk full" } })
 
@@ -17,27 +17,21 @@ const kit = Toolkit.make(Look)
 const make = Effect.gen(function* () {
   const { ran, fnStep } = log()
   const reader = Agent.make("reader", { toolkit: kit })
-  const shop = yield* Effect.flatMap(
-    Plan.make({ name: "shop" }, fnStep("open"), Step.make("read", { target: reader })),
-    (plan) => Plan.bind(plan)
-  )
+  const shop = yield* bind(Plan.make({ name: "shop" }, fnStep("open"), Step.make("read", { target: reader })))
   const tools = [
     Agent.asTool(shop, { name: "shop", description: "Shops" }),
     Agent.asTool(reader, { name: "reader", description: "Reads" })
   ]
   const clerk = Agent.make("clerk", { toolkit: tools })
-  const office = yield* Effect.flatMap(Plan.make({ name: "office" }, Step.make("clerk", { target: clerk })), (plan) =>
-    Plan.bind(plan)
-  )
-  const bound = yield* Effect.flatMap(
+  const office = yield* bind(Plan.make({ name: "office" }, Step.make("clerk", { target: clerk })))
+  const bound = yield* bind(
     Plan.make(
       { name: "outer" },
       fnStep("greet"),
       Step.make("clerk", { target: clerk, parallel: true }),
       Step.make("office", { target: office, parallel: true }),
       fnStep("bye")
-    ),
-    (plan) => Plan.bind(plan)
+    )
   )
   return { bound, ran }
 })

@@ -4,7 +4,7 @@ import { Effect, Exit, Fiber, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Plan, PlanRun, Step, When, type PlanEvent } from "effect-emissary/plan"
 
-import { completed, journal } from "./support.ts"
+import { bind, completed, journal } from "./support.ts"
 import { pluck } from "../pluck.ts"
 
 const Digit = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
@@ -68,7 +68,7 @@ const make = Effect.fnUntraced(function* (script: Script, done: Array<string>) {
     )
   }
   // Sound: none of the functions requires anything.
-  return (yield* Plan.bind(yield* Plan.make({ maxIterations: 60 }, ...steps))) as Plan.Bound<Schema.Json>
+  return (yield* bind(Plan.make({ maxIterations: 60 }, ...steps))) as Plan.Bound<Schema.Json>
 })
 
 const outcome = <A, E>(exit: Exit.Exit<A, E>): unknown =>

@@ -14,7 +14,7 @@ const secret = "SECRET"
 describe("resuming", () => {
   test("PLAN-6 a run that is over returns its result again, and nothing is recorded", function* () {
     const { ran, fnStep } = log()
-    const bound = yield* Plan.bind(yield* Plan.make(fnStep("a")))
+    const bound = yield* bind(Plan.make(fnStep("a")))
     const first = completed(yield* Plan.run(bound, "x"))
     const { batches, write } = journal()
     const second = completed(yield* Plan.resume(bound, first.state, { journal: write }))
@@ -24,8 +24,8 @@ describe("resuming", () => {
 
   test("PLAN-6 a plan that was edited is refused", function* () {
     const { fn } = log()
-    const one = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("a", () => Effect.fail("no")) })))
-    const two = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: fn("b") })))
+    const one = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => Effect.fail("no")) })))
+    const two = yield* bind(Plan.make(Step.make("a", { target: fn("b") })))
     const { state } = yield* Effect.flip(Plan.run(one, "x"))
     assert(state !== undefined)
     const { reason } = yield* Effect.flip(Plan.resume(two, state))
@@ -36,7 +36,7 @@ describe("resuming", () => {
 describe("the run", () => {
   test("PLAN-5 functions see the RunContext of the run; that of the caller without one", function* () {
     const target = Step.target("a", () => RunContext.RunContext)
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target })))
+    const bound = yield* bind(Plan.make(Step.make("a", { target })))
     assert.deepStrictEqual(completed(yield* Plan.run(bound, "x", { context: { tenant: "acme" } })).output, {
       tenant: "acme"
     })
@@ -157,7 +157,7 @@ describe("spans", () => {
       }
     })
     const { fnStep } = log()
-    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, fnStep("i")))
+    const inner = yield* bind(Plan.make({ name: "inner" }, fnStep("i")))
     const broken = Step.target("broken", () => Effect.die(new Error(secret)))
     const bound = yield* Plan.make(
       { name: "outer" },

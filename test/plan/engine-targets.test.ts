@@ -165,12 +165,12 @@ describe("agents", () => {
   )(
     "PLAN-5 an agent without an answer fails the step with its outcome; a retry asks it afresh, and its usage counts",
     function* () {
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer, retry: { times: 1 } })))
+      const bound = yield* bind(Plan.make(Step.make("a", { target: writer, retry: { times: 1 } })))
       const { output, state, usage } = completed(yield* Plan.run(bound, "x"))
       assert.strictEqual(output, "good")
       assert.deepStrictEqual(usage, { inputTokens: 30 })
       assert.deepStrictEqual(PlanRun.history(state)[0]?.usage, { inputTokens: 30 })
-      const once = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })))
+      const once = yield* bind(Plan.make(Step.make("a", { target: writer })))
       const { reason } = yield* Effect.flip(Plan.run(once, "x"))
       assert(reason._tag === "StepFailed")
       assert.strictEqual(reason.failure.type, "Stopped")
@@ -179,7 +179,7 @@ describe("agents", () => {
 
   it.effect("PLAN-5 an error of an agent fails the step with its reason", () =>
     Effect.gen(function* () {
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: writer })))
+      const bound = yield* bind(Plan.make(Step.make("a", { target: writer })))
       const error = yield* Effect.flip(Plan.run(bound, "x"))
       const { reason } = error
       assert(reason._tag === "StepFailed")
@@ -215,7 +215,7 @@ describe("agents", () => {
     () =>
       Effect.gen(function* () {
         const { ran, fnStep } = log()
-        const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("clean", { target: cleaner })))
+        const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("clean", { target: cleaner })))
         const make = (target: typeof cleaner | typeof inner) => bind(Plan.make(fnStep("a"), Step.make("b", { target })))
         for (const [target, path] of [
           [cleaner, ["b"]],
@@ -273,7 +273,7 @@ describe("agents that are cut off", () => {
   it.effect("L6 an interrupted agent records it before the plan does, and resumes from there", () =>
     Effect.gen(function* () {
       const { fnStep } = log()
-      const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("w", { target: waiter })))
+      const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("w", { target: waiter })))
       const bound = yield* bind(Plan.make(Step.make("a", { target: inner }), fnStep("b")))
       const { tags, write } = journal()
       let state: PlanRun.State | undefined
@@ -300,7 +300,7 @@ describe("agents that are cut off", () => {
 
   it.effect("L9 the total timeout of the plan ends agents inside it, and the run has the reason", () =>
     Effect.gen(function* () {
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: waiter })))
+      const bound = yield* bind(Plan.make(Step.make("a", { target: waiter })))
       const result = yield* after("1 second", Plan.run(bound, "x", { timeouts: { total: "1 second" } }))
       assert(result.outcome === "Interrupted")
       assert.strictEqual(result.reason, "timeout")
@@ -310,7 +310,7 @@ describe("agents that are cut off", () => {
 
   it.effect("PLAN-7 leaving the stream of a plan interrupts its agents", () =>
     Effect.gen(function* () {
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: waiter })))
+      const bound = yield* bind(Plan.make(Step.make("a", { target: waiter })))
       const { tags, write } = journal()
       yield* Plan.stream(bound, "x", { journal: write }).pipe(
         Stream.takeUntil((event) => event._tag === "Agent" && event.event._tag === "ToolStarted"),
@@ -326,7 +326,7 @@ describe("plans", () => {
   test("PLAN-8 a plan is a step: its answer, its facts and its usage are those of the step", function* () {
     const { fnStep } = log()
     const { tags, write } = journal()
-    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, fnStep("i"), fnStep("j")))
+    const inner = yield* bind(Plan.make({ name: "inner" }, fnStep("i"), fnStep("j")))
     const bound = yield* bind(Plan.make(fnStep("a"), Step.make("b", { target: inner })))
     const { output } = completed(yield* Plan.run(bound, "x", { journal: write }))
     assert.strictEqual(output, "j(i(a(x)))")
@@ -349,8 +349,8 @@ describe("plans", () => {
       fnStep("i"),
       Step.make("j", { target: fn("j", () => (broken ? Effect.fail("no") : "yes")) })
     ).pipe(Effect.flatMap(Plan.bind))
-    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("n", { target: innermost })))
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("o", { target: inner })))
+    const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("n", { target: innermost })))
+    const bound = yield* bind(Plan.make(Step.make("o", { target: inner })))
     const error = yield* Effect.flip(Plan.run(bound, "x"))
     const { reason, state } = error
     assert(reason._tag === "StepFailed")
@@ -383,7 +383,7 @@ describe("plans", () => {
 
   test("PLAN-8 interruptWhen is asked inside, too, and stops the outside", function* () {
     const { ran, fnStep } = log()
-    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, fnStep("i"), fnStep("j")))
+    const inner = yield* bind(Plan.make({ name: "inner" }, fnStep("i"), fnStep("j")))
     const bound = yield* bind(Plan.make(Step.make("o", { target: inner }), fnStep("z")))
     let asked = 0
     const result = yield* Plan.run(bound, "x", {
@@ -400,7 +400,7 @@ describe("plans", () => {
     const found = Effect.suspend(() =>
       self.bound === undefined ? Effect.die("not bound") : Effect.succeed(self.bound)
     )
-    self.bound = yield* Plan.bind(yield* Plan.make(Step.make("again", { target: found })))
+    self.bound = yield* bind(Plan.make(Step.make("again", { target: found })))
     const { reason } = yield* Effect.flip(Plan.run(self.bound, "x"))
     assert(reason._tag === "StepFailed")
     assert.strictEqual(reason.failure.type, "MaxDepth")

@@ -15,7 +15,7 @@ describe("outputs", () => {
 
   test("PLAN-5 S5.8 the output of a step is decoded and encoded with its output schema, or the step fails without its text", function* () {
     const output = Schema.Struct({ n: Schema.Finite })
-    const bound = yield* Plan.bind(yield* Plan.make(Step.make("a", { target: number, output })))
+    const bound = yield* bind(Plan.make(Step.make("a", { target: number, output })))
     const { message, reason } = yield* Effect.flip(Plan.run(bound, "x"))
     assert(reason._tag === "StepFailed")
     assert.strictEqual(reason.failure.type, "OutputInvalid")
@@ -23,7 +23,7 @@ describe("outputs", () => {
     assert.notInclude(message, "many")
 
     const stripped = Step.make("a", { target: Step.target("f", () => Effect.succeed({ n: 1, m: 2 })), output })
-    assert.deepStrictEqual(completed(yield* Plan.run(yield* Plan.bind(yield* Plan.make(stripped)), "x")).output, {
+    assert.deepStrictEqual(completed(yield* Plan.run(yield* bind(Plan.make(stripped)), "x")).output, {
       n: 1
     })
   })
@@ -37,9 +37,7 @@ describe("outputs", () => {
 
   test("PLAN-5 a payload that does not fit the input schema of a step never reaches it", function* () {
     const { fn, ran } = log()
-    const bound = yield* Plan.bind(
-      yield* Plan.make(Step.make("a", { target: fn("a"), input: Schema.Struct({ id: Schema.Int }) }))
-    )
+    const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a"), input: Schema.Struct({ id: Schema.Int }) })))
     const { message, reason } = yield* Effect.flip(Plan.run(bound, { payload: { id: "secret" } }))
     assert(reason._tag === "StepFailed")
     assert.strictEqual(reason.failure.type, "InputInvalid")
@@ -138,7 +136,7 @@ describe("inputs", () => {
   for (const [name, input, problem] of wrong) {
     testWith(Checkpoint.layerMemory)(`PLAN-5 L8 ${name} is refused before anything runs`, function* () {
       const { ran, fnStep } = log()
-      const bound = yield* Plan.bind(yield* Plan.make(fnStep("a")))
+      const bound = yield* bind(Plan.make(fnStep("a")))
       // Sound: it is not; a value that a program without types may return
       const given = input as PlanRun.Input
       const { batches, write } = journal()

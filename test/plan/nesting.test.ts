@@ -6,7 +6,7 @@ import { Agent, Conversation, Run, type AgentEvent } from "effect-emissary"
 import { Plan, PlanRun, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { completed, log } from "./support.ts"
+import { bind, completed, log } from "./support.ts"
 import { test } from "../test.ts"
 
 const Pay = Tool.make("pay", {
@@ -40,18 +40,15 @@ const nest = Effect.gen(function* () {
       })
   })
   const cashier = Agent.make("cashier", { toolkit })
-  const inner = yield* Effect.flatMap(
-    Plan.make({ name: "inner" }, fnStep("look"), Step.make("till", { target: cashier }), fnStep("receipt")),
-    (plan) => Plan.bind(plan)
+  const inner = yield* bind(
+    Plan.make({ name: "inner" }, fnStep("look"), Step.make("till", { target: cashier }), fnStep("receipt"))
   )
-  const middle = yield* Effect.flatMap(
-    Plan.make({ name: "middle" }, fnStep("before"), Step.make("checkout", { target: inner }), fnStep("after")),
-    (plan) => Plan.bind(plan)
+  const middle = yield* bind(
+    Plan.make({ name: "middle" }, fnStep("before"), Step.make("checkout", { target: inner }), fnStep("after"))
   )
   const clerk = Agent.make("clerk", { toolkit: [Agent.asTool(middle, { name: "shop", description: "Shops" })] })
-  const outer = yield* Effect.flatMap(
-    Plan.make({ name: "outer" }, fnStep("greet"), Step.make("desk", { target: clerk }), fnStep("bye")),
-    (plan) => Plan.bind(plan)
+  const outer = yield* bind(
+    Plan.make({ name: "outer" }, fnStep("greet"), Step.make("desk", { target: clerk }), fnStep("bye"))
   )
   return { ran, handlers, outer, clerk }
 })

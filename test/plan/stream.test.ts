@@ -6,7 +6,7 @@ import { Agent } from "effect-emissary"
 import { Plan, PlanEvent, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
-import { completed, events, log } from "./support.ts"
+import { bind, completed, events, log } from "./support.ts"
 import { test } from "../test.ts"
 
 const writer = Agent.make("writer", { instructions: "Write." })
@@ -77,10 +77,8 @@ describe("streams", () => {
   it.effect("PLAN-7 events of nested plans and agents come with the way to them; recorded events come once", () =>
     Effect.gen(function* () {
       const { fnStep } = log()
-      const inner = yield* Plan.bind(
-        yield* Plan.make({ name: "inner" }, fnStep("i"), Step.make("w", { target: writer }))
-      )
-      const bound = yield* Plan.bind(yield* Plan.make(Step.make("o", { target: inner })))
+      const inner = yield* bind(Plan.make({ name: "inner" }, fnStep("i"), Step.make("w", { target: writer })))
+      const bound = yield* bind(Plan.make(Step.make("o", { target: inner })))
       const told = yield* events(Plan.stream(bound, "x"))
       assert.deepStrictEqual(
         told.filter((event) => !event.startsWith("o/w: ")),
@@ -103,7 +101,7 @@ describe("streams", () => {
 
   test("PLAN-7 Checkpointed follows a write, when the journal returns its key", function* () {
     const { fnStep } = log()
-    const bound = yield* Plan.bind(yield* Plan.make(fnStep("a")))
+    const bound = yield* bind(Plan.make(fnStep("a")))
     const told = yield* events(Plan.stream(bound, "x", { journal: () => Effect.succeed({ key: "k" }) }))
     assert.deepStrictEqual(told, [
       "PlanStarted",
@@ -117,8 +115,8 @@ describe("streams", () => {
 
   test("PLAN-7 PlanEvent.result is what run returns; a failure is the stream's", function* () {
     const { fn } = log()
-    const bound = yield* Plan.bind(
-      yield* Plan.make(Step.make("a", { target: fn("a", ({ task }) => (task === "no" ? Effect.fail("no") : task)) }))
+    const bound = yield* bind(
+      Plan.make(Step.make("a", { target: fn("a", ({ task }) => (task === "no" ? Effect.fail("no") : task)) }))
     )
     assert.strictEqual(completed(yield* PlanEvent.result(Plan.stream(bound, "x"))).output, "x")
     const error = yield* Effect.flip(PlanEvent.result(Plan.stream(bound, "no")))
@@ -182,14 +180,10 @@ describe("textDeltas", () => {
 
   test("PLAN-7 S17.3 the last text comes once: when the last step did not emit it", function* () {
     const { fn, fnStep } = log()
-    const inner = yield* Plan.bind(yield* Plan.make({ name: "inner" }, Step.make("w", { target: writer })))
-    const signed = yield* Plan.bind(
-      yield* Plan.make({ name: "signed" }, Step.make("w", { target: writer }), fnStep("f"))
-    )
+    const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("w", { target: writer })))
+    const signed = yield* bind(Plan.make({ name: "signed" }, Step.make("w", { target: writer }), fnStep("f")))
     const make = (...targets: ReadonlyArray<typeof writer | typeof inner | ReturnType<typeof fn>>) =>
-      Effect.flatMap(Plan.make(...targets.map((target, i) => Step.make(`s${i}`, { target }))), (plan) =>
-        Plan.bind(plan)
-      )
+      bind(Plan.make(...targets.map((target, i) => Step.make(`s${i}`, { target }))))
     const from = <R>(bound: Plan.Bound<unknown, R>) => Effect.provide(texts(Plan.stream(bound, "x")), model)
     const whole = (text: string) => text.replaceAll("|", "")
     assert.strictEqual(whole(yield* from(yield* make(writer, writer))), "onetwo")
@@ -210,7 +204,7 @@ describe("textDeltas", () => {
         Step.make("z", { target: fn("z", () => Step.conclude("end")) })
       ).pipe(Effect.flatMap(Plan.bind))
       assert.strictEqual((yield* texts(Plan.stream(bound, "x"))).replaceAll("|", ""), "threeend")
-      const band = yield* Plan.bind(yield* Plan.make(Step.make("p", { target: writer, parallel: true })))
+      const band = yield* bind(Plan.make(Step.make("p", { target: writer, parallel: true })))
       assert.strictEqual(yield* texts(Plan.stream(band, "x")), "four")
     }).pipe(Effect.provide(model))
   )
