@@ -111,11 +111,6 @@ describe("references", () => {
 })
 
 describe("routes", () => {
-  it("PLAN-2 D25 are conditions or a field, not both", () => {
-    const both = step("a", { ...to("b"), routesBy: "kind", output: schemas.KbOpt })
-    mentions(reasons(both, step("b")), ["a", "mutually exclusive"])
-  })
-
   it("PLAN-2 D26 D27 D28 go to steps there are, outside of parallel groups, also back", () => {
     mentions(reasons(step("a", to("ghost"))), ["a", "ghost"])
     mentions(reasons(step("a", to("p")), step("p", parallel)), ["a", "p", "parallel"])

@@ -40,20 +40,6 @@ describe("references", () => {
     })
   })
 
-  test("PLAN-5 S5.3 context accretes, payloads of any kind count once, nothing empty does", function* () {
-    const bound = yield* Plan.make(
-      Step.make("a", { target: () => Effect.succeed({ n: 1 }), context: "about a" }),
-      Step.make("empty", { target: () => Effect.succeed("") }),
-      Step.make("b", { target: echo, task: "go", context: [Reference.fromStep("a"), Reference.fromStep("empty")] })
-    ).pipe(Effect.flatMap(Plan.bind))
-    assert.deepStrictEqual(completed(yield* Plan.run(bound, "x")).output, {
-      task: "go",
-      payload: "go",
-      context: `about a\n\n{"n":1}`,
-      content: 0
-    })
-  })
-
   test("PLAN-5 S4.3 a step that was skipped cannot be read: ReferenceFailed, with what was completed", function* () {
     const { fn, ran, fnStep } = log()
     const bound = yield* Plan.make(

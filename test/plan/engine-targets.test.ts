@@ -1,6 +1,6 @@
 /** PLAN-5, PLAN-7, PLAN-8: tools, agents and plans as steps. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Option, Schema, Stream } from "effect"
+import { Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, ToolResult, ToolSettings } from "effect-emissary"
@@ -34,9 +34,11 @@ describe("tools", () => {
     print: ({ text }) => Effect.succeed(text),
     pay: ({ amount }) => (amount > 100 ? Effect.fail("too much") : Effect.succeed(`paid ${amount}`))
   })
+  const testHandled = testWith(handlers)
 
-  it.effect("PLAN-1 S5.6 a tool is given task and context: by its context parameter, or before the task", () =>
-    Effect.gen(function* () {
+  testHandled(
+    "PLAN-1 S5.6 a tool is given task and context: by its context parameter, or before the task",
+    function* () {
       const bound = yield* Plan.bind(
         yield* Plan.make(
           Step.make("a", { target: "search", context: "c" }),
@@ -47,11 +49,12 @@ describe("tools", () => {
       calls.length = 0
       assert.strictEqual(completed(yield* Plan.run(bound, "x")).output, `x\n\n{"hits":["x","c"]}`)
       assert.deepStrictEqual(calls, [{ query: "x", context: "c" }])
-    }).pipe(Effect.provide(handlers))
+    }
   )
 
-  it.effect("PLAN-7 a call that needs approval pauses the plan; approved it runs, denied it fails the step", () =>
-    Effect.gen(function* () {
+  testHandled(
+    "PLAN-7 a call that needs approval pauses the plan; approved it runs, denied it fails the step",
+    function* () {
       const bound = yield* Plan.bind(
         yield* Plan.make(Step.make("transfer", { target: "pay", input: Schema.Struct({ amount: Schema.Finite }) })),
         { toolkit }
@@ -74,7 +77,7 @@ describe("tools", () => {
       const error = yield* Effect.flip(Plan.resume(bound, much.state, { decisions: [approved] }))
       assert(error.reason._tag === "StepFailed")
       assert.deepInclude(error.reason.failure, { type: "execution_error", message: "too much" })
-    }).pipe(Effect.provide(handlers))
+    }
   )
 
   test("PLAN-5 a tool that fails or runs out of its own time fails the step with the type of its result", function* () {
@@ -265,61 +268,52 @@ describe("agents that are cut off", () => {
   const wait = Tool.make("wait", { parameters: Schema.Struct({}), success: Schema.String })
   const kit = Toolkit.make(wait)
   const waiter = Agent.make("waiter", { toolkit: kit })
-  const waiting = Effect.provide([
-    kit.toLayer({ wait: () => Effect.as(Effect.sleep("5 seconds"), "waited") }),
-    ScriptedModel.layer([{ toolCalls: [{ id: "c", name: "wait", params: {} }] }, { text: "done" }, { text: "done" }])
-  ])
-
-  it.effect("L6 an interrupted agent records it before the plan does, and resumes from there", () =>
-    Effect.gen(function* () {
-      const { fnStep } = log()
-      const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("w", { target: waiter })))
-      const bound = yield* bind(Plan.make(Step.make("a", { target: inner }), fnStep("b")))
-      const { tags, write } = journal()
-      let state: PlanRun.State | undefined
-      const run = Plan.run(bound, "x", {
-        journal: (events, after) => {
-          state = after
-          return write(events, after)
-        }
-      })
-      const fiber = yield* Effect.forkChild(run)
-      yield* TestClock.adjust("1 second")
-      yield* Fiber.interrupt(fiber)
-      assert.deepStrictEqual(tags().slice(-5), [
-        ["a/w/ToolFinished"],
-        ["a/w/RunInterrupted"],
-        ["a/w/RunFinished"],
-        ["a/PlanInterrupted", "a/PlanFinished"],
-        ["PlanInterrupted", "PlanFinished"]
-      ])
-      assert(state !== undefined)
-      assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "b(done)")
-    }).pipe(waiting)
+  const testWaiting = testWith(
+    Layer.mergeAll(
+      kit.toLayer({ wait: () => Effect.as(Effect.sleep("5 seconds"), "waited") }),
+      ScriptedModel.layer([{ toolCalls: [{ id: "c", name: "wait", params: {} }] }, { text: "done" }, { text: "done" }])
+    )
   )
 
-  it.effect("L9 the total timeout of the plan ends agents inside it, and the run has the reason", () =>
-    Effect.gen(function* () {
-      const bound = yield* bind(Plan.make(Step.make("a", { target: waiter })))
-      const result = yield* after("1 second", Plan.run(bound, "x", { timeouts: { total: "1 second" } }))
-      assert(result.outcome === "Interrupted")
-      assert.strictEqual(result.reason, "timeout")
-      assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "done")
-    }).pipe(waiting)
-  )
+  testWaiting("L6 an interrupted agent records it before the plan does, and resumes from there", function* () {
+    const { fnStep } = log()
+    const inner = yield* bind(Plan.make({ name: "inner" }, Step.make("w", { target: waiter })))
+    const bound = yield* bind(Plan.make(Step.make("a", { target: inner }), fnStep("b")))
+    const { tags, write, last } = journal()
+    const run = Plan.run(bound, "x", { journal: write })
+    const fiber = yield* Effect.forkChild(run)
+    yield* TestClock.adjust("1 second")
+    yield* Fiber.interrupt(fiber)
+    assert.deepStrictEqual(tags().slice(-5), [
+      ["a/w/ToolFinished"],
+      ["a/w/RunInterrupted"],
+      ["a/w/RunFinished"],
+      ["a/PlanInterrupted", "a/PlanFinished"],
+      ["PlanInterrupted", "PlanFinished"]
+    ])
+    const state = last()
+    assert(state !== undefined)
+    assert.strictEqual(completed(yield* Plan.resume(bound, state)).output, "b(done)")
+  })
 
-  it.effect("PLAN-7 leaving the stream of a plan interrupts its agents", () =>
-    Effect.gen(function* () {
-      const bound = yield* bind(Plan.make(Step.make("a", { target: waiter })))
-      const { tags, write } = journal()
-      yield* Plan.stream(bound, "x", { journal: write }).pipe(
-        Stream.takeUntil((event) => event._tag === "Agent" && event.event._tag === "ToolStarted"),
-        Stream.runDrain
-      )
-      assert.include(tags().flat(), "a/RunInterrupted")
-      assert.strictEqual(tags().flat().at(-1), "PlanFinished")
-    }).pipe(waiting)
-  )
+  testWaiting("L9 the total timeout of the plan ends agents inside it, and the run has the reason", function* () {
+    const bound = yield* bind(Plan.make(Step.make("a", { target: waiter })))
+    const result = yield* after("1 second", Plan.run(bound, "x", { timeouts: { total: "1 second" } }))
+    assert(result.outcome === "Interrupted")
+    assert.strictEqual(result.reason, "timeout")
+    assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "done")
+  })
+
+  testWaiting("PLAN-7 leaving the stream of a plan interrupts its agents", function* () {
+    const bound = yield* bind(Plan.make(Step.make("a", { target: waiter })))
+    const { tags, write } = journal()
+    yield* Plan.stream(bound, "x", { journal: write }).pipe(
+      Stream.takeUntil((event) => event._tag === "Agent" && event.event._tag === "ToolStarted"),
+      Stream.runDrain
+    )
+    assert.include(tags().flat(), "a/RunInterrupted")
+    assert.strictEqual(tags().flat().at(-1), "PlanFinished")
+  })
 })
 
 describe("plans", () => {

@@ -42,13 +42,17 @@ export const completed = <A>(
 /** Batches of facts as a journal gets them. */
 export const journal = () => {
   const batches: Array<ReadonlyArray<PlanRun.Event>> = []
-  const write: Plan.Journal = (events) =>
+  let state: PlanRun.State | undefined
+  const write: Plan.Journal = (events, after) =>
     Effect.sync(() => {
       batches.push(events)
+      state = after
     })
   return {
     batches,
     write,
+    /** The state after the last batch. */
+    last: () => state,
     tags: () => batches.map((batch) => batch.map(label))
   }
 }
