@@ -21,12 +21,10 @@ const throughStream = (options?: Parameters<typeof agent.stream>[1]) =>
 const both = (
   title: string,
   script: ScriptedModel.Script,
-  check: (how: typeof runs) => Effect.Effect<void, unknown, World>
+  check: (how: typeof runs) => Generator<Effect.Effect<unknown, unknown, World>, void, never>
 ) => {
   for (const streaming of [false, true]) {
-    it.effect(`${title} (${streaming ? "stream" : "run"})`, () =>
-      check(streaming ? throughStream : runs).pipe(inWorld(script))
-    )
+    testGiven(script)(`${title} (${streaming ? "stream" : "run"})`, () => check(streaming ? throughStream : runs))
   }
 }
 const runs = (options?: Parameters<typeof agent.run>[1]) => agent.run("Go", options)
@@ -97,37 +95,33 @@ describe("AGENT-3 what a model may answer", () => {
   both(
     "AGENT-3 pause goes on with another model call, which counts as a step",
     [{ text: "wait", finishReason: "pause" }, { text: "done" }],
-    (how) =>
-      Effect.gen(function* () {
-        const result = yield* how({ maxSteps: 2 })
-        assert.strictEqual(result.outcome, "Completed")
-        assert.strictEqual(result.steps, 2)
-        assert.deepStrictEqual(roles(result.conversation), ["user", "assistant", "assistant"])
-        const requests = yield* ScriptedModel.requests
-        assert.deepStrictEqual(pluck(requests[1]?.messages, "role"), ["user", "assistant"])
-      })
+    function* (how) {
+      const result = yield* how({ maxSteps: 2 })
+      assert.strictEqual(result.outcome, "Completed")
+      assert.strictEqual(result.steps, 2)
+      assert.deepStrictEqual(roles(result.conversation), ["user", "assistant", "assistant"])
+      const requests = yield* ScriptedModel.requests
+      assert.deepStrictEqual(pluck(requests[1]?.messages, "role"), ["user", "assistant"])
+    }
   )
 
-  both("AGENT-3 AGENT-4 pause at the limit is MaxSteps", [{ text: "wait", finishReason: "pause" }], (how) =>
-    Effect.gen(function* () {
-      const result = yield* how({ maxSteps: 1 })
-      assert.strictEqual(result.outcome, "MaxSteps")
-    })
-  )
+  both("AGENT-3 AGENT-4 pause at the limit is MaxSteps", [{ text: "wait", finishReason: "pause" }], function* (how) {
+    const result = yield* how({ maxSteps: 1 })
+    assert.strictEqual(result.outcome, "MaxSteps")
+  })
 
   both(
     "AGENT-3 a stream error part fails the step as AiError does; nothing of the step is stored",
     [{ text: "half", parts: [{ type: "error", error: new Error("sk-SECRET") }] }, { text: "whole" }],
-    (how) =>
-      Effect.gen(function* () {
-        const error = yield* Effect.flip(how())
-        assert.strictEqual(error.reason._tag, "ModelFailed")
-        assert.notInclude(error.message, "SECRET")
-        assert(error.state !== undefined)
-        assert.deepStrictEqual(roles(error.state.conversation), ["user"])
-        const again = yield* agent.resume(error.state)
-        assert.strictEqual(again.text, "whole")
-      })
+    function* (how) {
+      const error = yield* Effect.flip(how())
+      assert.strictEqual(error.reason._tag, "ModelFailed")
+      assert.notInclude(error.message, "SECRET")
+      assert(error.state !== undefined)
+      assert.deepStrictEqual(roles(error.state.conversation), ["user"])
+      const again = yield* agent.resume(error.state)
+      assert.strictEqual(again.text, "whole")
+    }
   )
 
   both(
@@ -140,19 +134,21 @@ describe("AGENT-3 what a model may answer", () => {
         ]
       }
     ],
-    (how) => Effect.map(how(), (result) => assert.strictEqual(result.text, "Hello"))
+    function* (how) {
+      const result = yield* how()
+      assert.strictEqual(result.text, "Hello")
+    }
   )
 
   for (const finishReason of ["stop", "tool-calls", "missing", "unknown"] as const) {
     both(
       `AGENT-3 calls run after the finish reason ${finishReason}`,
       [{ toolCalls: [call("c1", "echo", { text: "x" })], finishReason }, { text: "done" }],
-      (how) =>
-        Effect.gen(function* () {
-          const result = yield* how()
-          assert.strictEqual(result.outcome, "Completed")
-          assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
-        })
+      function* (how) {
+        const result = yield* how()
+        assert.strictEqual(result.outcome, "Completed")
+        assert.deepStrictEqual(yield* Probe.ran, ["echo x"])
+      }
     )
   }
 
@@ -166,22 +162,22 @@ describe("AGENT-3 what a model may answer", () => {
           finishReason
         }
       ],
-      (how) =>
-        Effect.gen(function* () {
-          const result = yield* how()
-          assert(result.outcome === "Stopped")
-          assert.strictEqual(result.finishReason, finishReason)
-          assert.strictEqual(result.text, "so far")
-          assert.deepStrictEqual(yield* Probe.ran, [])
-          assert.deepStrictEqual(
-            results(result.conversation).map((one) => (one._tag === "Failure" ? one.type : "success")),
-            ["interrupted", "interrupted"]
-          )
-        })
+      function* (how) {
+        const result = yield* how()
+        assert(result.outcome === "Stopped")
+        assert.strictEqual(result.finishReason, finishReason)
+        assert.strictEqual(result.text, "so far")
+        assert.deepStrictEqual(yield* Probe.ran, [])
+        assert.deepStrictEqual(
+          results(result.conversation).map((one) => (one._tag === "Failure" ? one.type : "success")),
+          ["interrupted", "interrupted"]
+        )
+      }
     )
-    both(`AGENT-3 text that ends with ${finishReason} is Stopped`, [{ text: "so far", finishReason }], (how) =>
-      Effect.map(how(), (result) => assert.strictEqual(result.outcome, "Stopped"))
-    )
+    both(`AGENT-3 text that ends with ${finishReason} is Stopped`, [{ text: "so far", finishReason }], function* (how) {
+      const result = yield* how()
+      assert.strictEqual(result.outcome, "Stopped")
+    })
   }
 
   it.effect("AGENT-3 a conversation that ends in a cut off answer does not run its calls either", () =>
@@ -233,26 +229,23 @@ describe("AGENT-3 what a model may answer", () => {
       { toolCalls: [call("", "echo", { text: "d" })] },
       { text: "done" }
     ],
-    (how) =>
-      Effect.gen(function* () {
-        const result = yield* how()
-        assert.strictEqual(result.outcome, "Completed")
-        assert.deepStrictEqual(yield* Probe.ran, ["echo a", "echo b", "echo c", "echo d"])
-        const ids = Conversation.messages(result.conversation).flatMap((message) =>
-          message.role === "assistant" ? Message.toolCalls(message).map(({ id }) => id) : []
-        )
-        assert.strictEqual(new Set(ids).size, 4)
-        assert.isFalse(ids.includes(""))
-      })
+    function* (how) {
+      const result = yield* how()
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(yield* Probe.ran, ["echo a", "echo b", "echo c", "echo d"])
+      const ids = Conversation.messages(result.conversation).flatMap((message) =>
+        message.role === "assistant" ? Message.toolCalls(message).map(({ id }) => id) : []
+      )
+      assert.strictEqual(new Set(ids).size, 4)
+      assert.isFalse(ids.includes(""))
+    }
   )
 
-  both("AGENT-3 an empty answer completes with empty text", [{}], (how) =>
-    Effect.gen(function* () {
-      const result = yield* how()
-      assert(result.outcome === "Completed")
-      assert.strictEqual(result.output, "")
-    })
-  )
+  both("AGENT-3 an empty answer completes with empty text", [{}], function* (how) {
+    const result = yield* how()
+    assert(result.outcome === "Completed")
+    assert.strictEqual(result.output, "")
+  })
 
   both(
     "TOOL-4 arguments that arrive as text are parsed here; malformed ones are a validation_error, empty ones {}",
@@ -266,15 +259,14 @@ describe("AGENT-3 what a model may answer", () => {
       },
       { text: "done" }
     ],
-    (how) =>
-      Effect.gen(function* () {
-        const result = yield* how()
-        assert.strictEqual(result.outcome, "Completed")
-        assert.deepStrictEqual(
-          results(result.conversation).map((one) => (one._tag === "Failure" ? one.type : "success")),
-          ["success", "validation_error", "unhandled_error"]
-        )
-      })
+    function* (how) {
+      const result = yield* how()
+      assert.strictEqual(result.outcome, "Completed")
+      assert.deepStrictEqual(
+        results(result.conversation).map((one) => (one._tag === "Failure" ? one.type : "success")),
+        ["success", "validation_error", "unhandled_error"]
+      )
+    }
   )
 })
 
@@ -285,33 +277,31 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
     both(
       `TOOL-4 ${reason}: the model is asked again and told what was wrong`,
       [{ fail: { reason, toolName: "ecko", description: "ecko is not there" } }, { text: "sorry" }],
-      (how) =>
-        Effect.gen(function* () {
-          const result = yield* how({ modelRetry: Schedule.forever })
-          assert.strictEqual(result.outcome, "Completed")
-          assert.strictEqual(result.steps, 1)
-          const requests = yield* ScriptedModel.requests
-          assert.lengthOf(requests, 2)
-          const told = requests[1]?.messages.at(-1)
-          assert.strictEqual(told?.role, "user")
-          assert.include(told?.text, "ecko")
-          assert.deepStrictEqual(roles(result.conversation), ["user", "assistant"])
-        })
+      function* (how) {
+        const result = yield* how({ modelRetry: Schedule.forever })
+        assert.strictEqual(result.outcome, "Completed")
+        assert.strictEqual(result.steps, 1)
+        const requests = yield* ScriptedModel.requests
+        assert.lengthOf(requests, 2)
+        const told = requests[1]?.messages.at(-1)
+        assert.strictEqual(told?.role, "user")
+        assert.include(told?.text, "ecko")
+        assert.deepStrictEqual(roles(result.conversation), ["user", "assistant"])
+      }
     )
 
     both(
       `TOOL-4 ${reason}: at most twice per step, then ModelMistakes`,
       () => ({ fail: { reason, toolName: "ecko", description: "ecko" } }),
-      (how) =>
-        Effect.gen(function* () {
-          const error = yield* Effect.flip(how({ modelRetry: Schedule.forever }))
-          assert(error.reason._tag === "ModelMistakes")
-          assert.strictEqual(error.reason.limit, 2)
-          assert.lengthOf(yield* ScriptedModel.requests, 3)
-          const one = yield* Effect.flip(how({ modelMistakes: 0 }))
-          assert.strictEqual(one.reason._tag, "ModelMistakes")
-          assert.lengthOf(yield* ScriptedModel.requests, 4)
-        })
+      function* (how) {
+        const error = yield* Effect.flip(how({ modelRetry: Schedule.forever }))
+        assert(error.reason._tag === "ModelMistakes")
+        assert.strictEqual(error.reason.limit, 2)
+        assert.lengthOf(yield* ScriptedModel.requests, 3)
+        const one = yield* Effect.flip(how({ modelMistakes: 0 }))
+        assert.strictEqual(one.reason._tag, "ModelMistakes")
+        assert.lengthOf(yield* ScriptedModel.requests, 4)
+      }
     )
   }
 
@@ -325,7 +315,10 @@ describe("TOOL-4 mistakes that a provider's adapter raises", () => {
       { fail: { reason: "ToolNotFoundError" } },
       { text: "done" }
     ],
-    (how) => Effect.map(how(), (result) => assert.strictEqual(result.outcome, "Completed"))
+    function* (how) {
+      const result = yield* how()
+      assert.strictEqual(result.outcome, "Completed")
+    }
   )
 
   testGiven([
