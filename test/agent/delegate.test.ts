@@ -189,10 +189,7 @@ describe("PLAN-8 what answers in place of a model", () => {
   test("PLAN-8 a next message waits for the answer, and calls of a conversation are unknown tools", function* () {
     const agent = counter([])
     const waiting = yield* agent.run("one")
-    const next = yield* agent.resume(waiting.state, {
-      input: "two",
-      decisions: [{ callId: "third", approved: true }]
-    })
+    const next = yield* agent.resume(waiting.state, { input: "two", decisions: [{ callId: "third", approved: true }] })
     assert.strictEqual(next.outcome, "AwaitingApproval")
     const texts = Conversation.messages(next.conversation).map(Message.text)
     assert.deepStrictEqual(texts, ["one", "one: 3", "two"])

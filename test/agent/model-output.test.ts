@@ -84,10 +84,7 @@ describe("AGENT-3 what a model may answer", () => {
       assert.strictEqual(result.steps, 1)
     }).pipe(
       inWorld([
-        {
-          text: "ok",
-          toolCalls: [{ name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } }]
-        }
+        { text: "ok", toolCalls: [{ name: "search", params: { q: "x" }, providerExecuted: true, result: { hits: 1 } }] }
       ])
     )
   })

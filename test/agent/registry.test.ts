@@ -116,9 +116,7 @@ describe("ModelRegistry", () => {
     const same = yield* Effect.gen(function* () {
       const [a, b] = yield* Effect.all(
         [resolve("demo/a", { seed: 1, top_p: 1 }), resolve("demo/a", { top_p: 1, seed: 1 })],
-        {
-          concurrency: "unbounded"
-        }
+        { concurrency: "unbounded" }
       )
       yield* resolve("demo/a", { seed: 2 })
       yield* resolve("demo/b", { seed: 1 })

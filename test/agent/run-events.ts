@@ -84,24 +84,13 @@ export const mistaken: Run.EventOf<"ModelMistaken"> = { _tag: "ModelMistaken", a
 export const saved = (
   facts: Run.EventOf<"ProgressSaved">["facts"],
   rest: Partial<Run.EventOf<"ProgressSaved">> = {}
-): Run.EventOf<"ProgressSaved"> => ({
-  _tag: "ProgressSaved",
-  at,
-  facts,
-  requests: [],
-  limited: false,
-  ...rest
-})
+): Run.EventOf<"ProgressSaved"> => ({ _tag: "ProgressSaved", at, facts, requests: [], limited: false, ...rest })
 export const toolStarted = (callId: string): Run.EventOf<"ToolStarted"> => ({ _tag: "ToolStarted", at, callId })
 export const finished = (
   callId: string,
   result?: ToolResult.ToolResult,
   name?: string
-): Run.EventOf<"ToolFinished"> => ({
-  _tag: "ToolFinished",
-  at,
-  message: toolMessage(callId, result, name)
-})
+): Run.EventOf<"ToolFinished"> => ({ _tag: "ToolFinished", at, message: toolMessage(callId, result, name) })
 export const ran = (callId: string): ReadonlyArray<Run.Event> => [toolStarted(callId), finished(callId)]
 export const asked = (callId: string): Run.EventOf<"ApprovalRequested"> => ({ _tag: "ApprovalRequested", at, callId })
 export const decided = (callId: string, approved: boolean, reason?: string): Run.EventOf<"ApprovalDecided"> => ({

@@ -165,10 +165,7 @@ describe("AGENT-8 agents as tools", () => {
           { text: "done", usage: usage(10) }
         ],
         [
-          {
-            toolCalls: [call("d1", "delete", { path: "/a" }), call("d2", "echo", { text: "x" })],
-            usage: usage(100)
-          },
+          { toolCalls: [call("d1", "delete", { path: "/a" }), call("d2", "echo", { text: "x" })], usage: usage(100) },
           { text: "deleted it", usage: usage(1000) }
         ]
       ),
@@ -240,9 +237,7 @@ describe("AGENT-8 agents as tools", () => {
     let depth = 0
     let found: Agent.Agent<string> | undefined
     const lazily = Effect.suspend(() => (found === undefined ? Effect.die("no agent") : Effect.succeed(found)))
-    const loop = Agent.make("loop", {
-      toolkit: [Agent.asTool(lazily, { name: "again", description: "again" })]
-    })
+    const loop = Agent.make("loop", { toolkit: [Agent.asTool(lazily, { name: "again", description: "again" })] })
     return Effect.gen(function* () {
       const context = yield* Effect.context<Layer.Success<ReturnType<typeof world>>>()
       found = {

@@ -428,9 +428,7 @@ describe("CONV-4 what Anthropic refuses is never written", () => {
       ]
     }
     assert.strictEqual((yield* Effect.flip(AnthropicMessages.toConversation(foreign)))._tag, "ConversationError")
-    const { conversation, repairs } = yield* AnthropicMessages.toConversation(foreign, {
-      onUnlawful: "repair"
-    })
+    const { conversation, repairs } = yield* AnthropicMessages.toConversation(foreign, { onUnlawful: "repair" })
     assert.strictEqual(repairs[0]?._tag, "CallSealed")
     assert.deepStrictEqual(pluck(Conversation.messages(conversation), "role"), ["user", "assistant", "tool", "user"])
   })

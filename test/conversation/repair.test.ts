@@ -207,13 +207,7 @@ describe("CONV-8 repair", () => {
       ["CallRelabelled", 1, ""],
       ["MessageDropped", 5, "DuplicateResult"]
     ])
-    assert.deepStrictEqual(result.details[1], {
-      _tag: "CallRelabelled",
-      index: 1,
-      id: "a1",
-      from: "c1",
-      to: "c1_1_2"
-    })
+    assert.deepStrictEqual(result.details[1], { _tag: "CallRelabelled", index: 1, id: "a1", from: "c1", to: "c1_1_2" })
   })
 
   test("results take the name of the tool that was called", function* () {

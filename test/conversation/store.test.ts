@@ -241,10 +241,7 @@ describe("CONV-9 appending is what Conversation does", () => {
     "in pieces of any size, lawful messages and others",
     () =>
       Effect.gen(function* () {
-        const lists = yield* Arbitrary.sampleEffect(Arbitraries.messages({ maxTurns: 6 }), {
-          count: 24,
-          seed: 9
-        })
+        const lists = yield* Arbitrary.sampleEffect(Arbitraries.messages({ maxTurns: 6 }), { count: 24, seed: 9 })
         for (const [index, messages] of lists.entries()) {
           const others = lists[(index + 1) % lists.length] ?? []
           const program = Effect.gen(function* () {

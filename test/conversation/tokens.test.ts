@@ -132,9 +132,7 @@ describe("CONV-5 estimatedSize", () => {
       const shown = yield* Conversation.addAssistant(
         yield* chat,
         [Message.reasoningPart("Hm"), ToolResult.textPart("abc")],
-        {
-          usage
-        }
+        { usage }
       )
       assert.strictEqual(yield* Conversation.estimatedSize(shown), 150)
     }).pipe(sized)

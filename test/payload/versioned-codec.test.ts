@@ -13,11 +13,7 @@ const decodeUnknown =
 // A toy with three released versions. Version 1 has tool names, version 2 has
 // tools with descriptions, version 3 adds options and tags.
 
-const Tool = Schema.Struct({
-  name: Schema.String,
-  description: Schema.String,
-  tags: Schema.Array(Schema.String)
-})
+const Tool = Schema.Struct({ name: Schema.String, description: Schema.String, tags: Schema.Array(Schema.String) })
 const Toy = Schema.Struct({
   name: Schema.String,
   tools: Schema.Array(Tool),
@@ -57,11 +53,7 @@ const v2 = VersionedCodec.arm({
   toCurrent: (wire) => Effect.succeed(fromV2(wire)),
   fromCurrent: (toy: Toy) =>
     VersionedCodec.lossy(
-      {
-        version: 2 as const,
-        name: toy.name,
-        tools: toy.tools.map(({ name, description }) => ({ name, description }))
-      },
+      { version: 2 as const, name: toy.name, tools: toy.tools.map(({ name, description }) => ({ name, description })) },
       losses(toy, 2)
     )
 })
@@ -142,12 +134,7 @@ describe("PAY-B reading", () => {
     test(`PAY-B L3 UnsupportedVersion: the tag is ${name}`, function* () {
       for (const effect of [codec.decode(input), codec.decodeJson(json(input))]) {
         const error = yield* Effect.flip(effect)
-        assert.deepInclude(error.reason, {
-          _tag: "UnsupportedVersion",
-          field: "version",
-          found,
-          supported: [1, 2, 3]
-        })
+        assert.deepInclude(error.reason, { _tag: "UnsupportedVersion", field: "version", found, supported: [1, 2, 3] })
         for (const part of ["toy", "version", mention, "1, 2, 3"]) assert.include(error.message, part)
       }
     })
@@ -344,9 +331,7 @@ describe("PAY-B embedding", () => {
 
   test("PAY-B errors inside keep their places, kinds and versions", function* () {
     const error = yield* Effect.flip(
-      decodeUnknown(Box)({
-        toys: [{ version: 3, ...full, name: 1 }, { version: 9 }, { version: 2, name: "b" }]
-      })
+      decodeUnknown(Box)({ toys: [{ version: 3, ...full, name: 1 }, { version: 9 }, { version: 2, name: "b" }] })
     )
     assert(error.reason._tag === "Invalid")
     assert.deepStrictEqual(

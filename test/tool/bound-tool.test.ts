@@ -47,10 +47,7 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
       }),
       Tool.make("silent", { success: Schema.Int, toModelOutput: () => [] })
     )
-    const set = yield* bind(toolkit, {
-      shot: () => Effect.succeed({ png: "AQID" }),
-      silent: () => Effect.succeed(1)
-    })
+    const set = yield* bind(toolkit, { shot: () => Effect.succeed({ png: "AQID" }), silent: () => Effect.succeed(1) })
     assert.deepStrictEqual(
       yield* call(set, "shot", {}),
       ToolResult.success({ png: "AQID" }, [
@@ -98,9 +95,7 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
       })
     )
     const at = yield* Schema.decodeEffect(Schema.toCodecJson(Schema.DateTimeUtc))("2026-01-01T00:00:00.000Z")
-    const set = yield* bind(toolkit, {
-      slow: (_, { preliminary }) => Effect.as(preliminary({ at }), { at })
-    })
+    const set = yield* bind(toolkit, { slow: (_, { preliminary }) => Effect.as(preliminary({ at }), { at }) })
     const seen: Array<ToolResult.ToolResult> = []
     const result = yield* call(set, "slow", {}, { progress: (part) => Effect.sync(() => seen.push(part)) })
     const value = { at: "2026-01-01T00:00:00.000Z" }

@@ -183,14 +183,7 @@ describe("RT-5 a client that knows nothing but fetch", () => {
     assert.strictEqual(result._tag, "Success")
     const error = yield* Effect.flip(
       client.executeTool({
-        payload: {
-          protocol: 1,
-          runId: "r",
-          callId: "c",
-          name: "get_order",
-          arguments: {},
-          contractDigest: "sha256:0"
-        }
+        payload: { protocol: 1, runId: "r", callId: "c", name: "get_order", arguments: {}, contractDigest: "sha256:0" }
       })
     )
     assert.strictEqual(error._tag, "ContractMismatch")

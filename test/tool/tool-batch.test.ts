@@ -101,9 +101,7 @@ describe("L6 siblings settle", () => {
     const logger = Logger.make(({ cause, message }) => logged.push(message, cause))
     const batch = yield* calls(yield* tools, [["boom", {}]])
     yield* boundTool
-      .run(batch, {
-        onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
-      })
+      .run(batch, { onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause)) })
       .pipe(Effect.provide(Logger.layer([logger])))
     assert.instanceOf(causes[0] === undefined ? undefined : Cause.squash(causes[0]), Boom)
     assert.isTrue(logged.some((entry) => Cause.isCause(entry) && Cause.squash(entry) instanceof Boom))
@@ -119,10 +117,7 @@ describe("L6 siblings settle", () => {
       ])
       const finished: Array<string> = []
       const fiber = yield* Effect.forkChild(
-        boundTool.run(batch, {
-          defects: "die",
-          onFinished: (id) => Effect.sync(() => finished.push(id))
-        })
+        boundTool.run(batch, { defects: "die", onFinished: (id) => Effect.sync(() => finished.push(id)) })
       )
       yield* TestClock.adjust("1 second")
       const exit = yield* Fiber.await(fiber)
@@ -447,11 +442,7 @@ describe("spans", () => {
       [
         [
           "execute_tool a/b",
-          {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": "a/b",
-            "gen_ai.tool.call.id": "0"
-          }
+          { "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "a/b", "gen_ai.tool.call.id": "0" }
         ],
         [
           "execute_tool boom",

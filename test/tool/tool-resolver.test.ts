@@ -91,11 +91,7 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
       JSON.parse(text(parameters).replace(`"properties":{`, `"properties":{"description":{"type":"string"},`))
     )
     const error = yield* Effect.flip(resolve(contract))
-    assert.deepInclude(error.reason, {
-      _tag: "ContractMismatch",
-      part: "parameters",
-      path: "/properties/description"
-    })
+    assert.deepInclude(error.reason, { _tag: "ContractMismatch", part: "parameters", path: "/properties/description" })
   })
 
   const misfits: ReadonlyArray<readonly [string, Change]> = [

@@ -84,11 +84,7 @@ describe("DESIGN 5.5 what the model is offered", () => {
       Tool.dynamic("loose", { parameters: loose }).annotate(Tool.Strict, true),
       Tool.dynamic("off", { parameters: strict }).annotate(Tool.Strict, false)
     )
-    const set = yield* bind(toolkit, {
-      strict: () => Effect.void,
-      loose: () => Effect.void,
-      off: () => Effect.void
-    })
+    const set = yield* bind(toolkit, { strict: () => Effect.void, loose: () => Effect.void, off: () => Effect.void })
     const offered = (name: string) => set.toolkit.tools[name]!
     assert.strictEqual(Tool.getJsonSchema(offered("strict")), strict)
     assert.strictEqual(offered("strict").description, "d")

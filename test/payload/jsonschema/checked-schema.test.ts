@@ -121,10 +121,7 @@ describe("TOOL-4 issues", () => {
 describe("TOOL-4 completion", () => {
   test("TOOL-4 fills in defaults, nested, through $ref and allOf, and in the chosen alternative", function* () {
     const schema = {
-      $defs: {
-        unit: { type: "string", default: "celsius" },
-        base: { properties: { lang: { default: "en" } } }
-      },
+      $defs: { unit: { type: "string", default: "celsius" }, base: { properties: { lang: { default: "en" } } } },
       properties: {
         unit: { $ref: "#/$defs/unit" },
         range: { type: "object", properties: { days: { type: "integer", default: 3 } }, default: {} },
@@ -192,9 +189,7 @@ describe("TOOL-4 completion", () => {
   })
 
   test("L4 a property that another part of an allOf declares is refused, not lost", function* () {
-    const schema = {
-      allOf: [{ properties: { a: {} }, additionalProperties: false }, { properties: { b: {} } }]
-    }
+    const schema = { allOf: [{ properties: { a: {} }, additionalProperties: false }, { properties: { b: {} } }] }
     assert.deepStrictEqual(yield* issues(schema, { a: 1, b: 2 }), ["/b: no such key, got integer"])
   })
 

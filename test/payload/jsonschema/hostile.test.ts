@@ -108,9 +108,7 @@ describe("PAY-C hostile schemas", () => {
     const checked = yield* timed(Effect.fromResult(JsonSchema.validate(one, members)))
     assert.isTrue(Result.isSuccess(checked))
     const rows = yield* JsonSchema.make({
-      items: {
-        anyOf: [{ type: "object", properties: { a: { type: "integer" } }, required: ["a"] }, { type: "null" }]
-      }
+      items: { anyOf: [{ type: "object", properties: { a: { type: "integer" } }, required: ["a"] }, { type: "null" }] }
     })
     const list = Array.from({ length: 20_000 }, (_, a) => ({ a }))
     assert.isTrue(Result.isSuccess(yield* timed(Effect.fromResult(JsonSchema.validate(rows, list)))))
