@@ -39,6 +39,15 @@ const done = (
   record: { step, task: "", output, usage: { inputTokens: 1 }, attempts: 1, startedAt: at, finishedAt: at }
 })
 
+const routed = (step: string, to?: string): PlanRun.Event => ({
+  _tag: "RouteTaken",
+  at,
+  step,
+  ...(to === undefined ? {} : { to })
+})
+
+const ended = (outcome: PlanRun.Outcome): PlanRun.Event => ({ _tag: "PlanFinished", at, outcome })
+
 const failed = (step: string): Extract<PlanRun.Event, { readonly _tag: "StepFailed" }> => ({
   _tag: "StepFailed",
   at,
@@ -63,7 +72,7 @@ const refused = (rules: planTransition.Rules, events: ReadonlyArray<PlanRun.Even
 const finish = (rules: planTransition.Rules, state: PlanRun.State) => {
   const action = planTransition.next(rules, state)
   assert(action._tag === "Finish")
-  return after(rules, [{ _tag: "PlanFinished", at, outcome: action.outcome }], state)
+  return after(rules, [ended(action.outcome)], state)
 }
 
 const routes = (...to: ReadonlyArray<string>): Pick<PlanDefinition.StepDefinition, "routes"> => ({
@@ -89,7 +98,7 @@ const visit = (
       const turn = taken[action.step] ?? 0
       taken[action.step] = turn + 1
       const to = choices[action.step]?.[turn]
-      state = after(rules, [{ _tag: "RouteTaken", at, step: action.step, ...(to === undefined ? {} : { to }) }], state)
+      state = after(rules, [routed(action.step, to)], state)
     } else {
       state = after(rules, [...action.steps.map(go), ...action.steps.toReversed().map((name) => done(name))], state)
     }
@@ -155,11 +164,7 @@ describe("PLAN-5 where a run goes", () => {
         step("r")
       )
     )
-    const route = (step: string, to?: string): ReadonlyArray<PlanRun.Event> => [
-      go(step),
-      done(step),
-      { _tag: "RouteTaken", at, step, ...(to === undefined ? {} : { to }) }
-    ]
+    const route = (step: string, to?: string): ReadonlyArray<PlanRun.Event> => [go(step), done(step), routed(step, to)]
     const outer = after(rules, [...route("t"), ...route("s", "t"), ...route("t", "v")])
     assert.deepStrictEqual(outer.rejoins, [
       { router: "s", rejoin: "r" },
@@ -203,7 +208,7 @@ describe("PLAN-5 where a run goes", () => {
     const steps = [step("a", { routesBy: "next" }), step("b"), step("c")]
     assert.deepStrictEqual(visit(steps, { a: ["c"] }), ["a", "c"])
     const rules = planTransition.makeRules(plan(...steps))
-    const error = refused(rules, [go("a"), done("a"), { _tag: "RouteTaken", at, step: "a", to: "x" }])
+    const error = refused(rules, [go("a"), done("a"), routed("a", "x")])
     assert.include(error.message, `expected one of the steps "a", "b", "c", found "x"`)
   })
 })
@@ -271,13 +276,7 @@ describe("PLAN-6 resuming", () => {
       ...plan(step("a", { ...routes("b"), afterBranches: "d" }), step("b"), step("c"), step("d")),
       maxIterations: 2
     })
-    const state = after(rules, [
-      go("a"),
-      done("a"),
-      { _tag: "RouteTaken", at, step: "a", to: "b" },
-      go("b"),
-      failed("b")
-    ])
+    const state = after(rules, [go("a"), done("a"), routed("a", "b"), go("b"), failed("b")])
     const again = after(rules, [resumed, go("b"), done("b")], finish(rules, state))
     const limited = finish(rules, again)
     assert.deepStrictEqual(limited.outcome, { _tag: "LimitReached", limit: 2, next: "d" })
@@ -292,12 +291,7 @@ describe("PLAN-6 resuming", () => {
   it("S7.6 a step whose route could not be chosen is done: only the choice is made again", () => {
     const rules = planTransition.makeRules(plan(step("a", routes("c")), step("b"), step("c")))
     const { failure } = failed("a")
-    const state = after(rules, [
-      go("a"),
-      done("a"),
-      { _tag: "PlanFinished", at, outcome: { _tag: "Failed", step: "a", failure } },
-      resumed
-    ])
+    const state = after(rules, [go("a"), done("a"), ended({ _tag: "Failed", step: "a", failure }), resumed])
     assert.deepStrictEqual(planTransition.next(rules, state), { _tag: "ChooseRoute", step: "a" })
     assert.strictEqual(PlanRun.history(state).length, 1)
   })
@@ -305,12 +299,7 @@ describe("PLAN-6 resuming", () => {
   it("PLAN-5 an output that does not fit the plan's is a failure, and is tried again", () => {
     const rules = planTransition.makeRules(plan(step("a")))
     const { failure } = failed("a")
-    const state = after(rules, [
-      go("a"),
-      done("a"),
-      { _tag: "PlanFinished", at, outcome: { _tag: "Failed", step: "a", failure } },
-      resumed
-    ])
+    const state = after(rules, [go("a"), done("a"), ended({ _tag: "Failed", step: "a", failure }), resumed])
     assert.deepStrictEqual(planTransition.next(rules, state), {
       _tag: "Finish",
       outcome: { _tag: "Completed", output: "a" }
@@ -361,7 +350,7 @@ describe("PLAN-6 resuming", () => {
 describe("PLAN-5 events that do not fit are refused with the reason", () => {
   const inner = planTransition.makeRules(plan(step("x")))
   const rules = planTransition.makeRules(plan(step("a", routes("c")), step("n"), step("c")), new Map([["n", inner]]))
-  const toN: ReadonlyArray<PlanRun.Event> = [go("a"), done("a"), { _tag: "RouteTaken", at, step: "a" }, go("n")]
+  const toN: ReadonlyArray<PlanRun.Event> = [go("a"), done("a"), routed("a"), go("n")]
   const nested = (event: PlanRun.Event, step = "n"): Extract<PlanRun.Event, { readonly _tag: "NestedChanged" }> => ({
     _tag: "NestedChanged",
     at,
@@ -384,15 +373,11 @@ describe("PLAN-5 events that do not fit are refused with the reason", () => {
       [go("a"), done("a"), go("n")],
       `expected what comes next: ChooseRoute, found the start of "n"`
     ],
-    [
-      "an unknown route",
-      [go("a"), done("a"), { _tag: "RouteTaken", at, step: "a", to: "n" }],
-      `expected one of the steps "c", found "n"`
-    ],
-    ["a route too early", [{ _tag: "RouteTaken", at, step: "a" }], `expected no route to choose`],
+    ["an unknown route", [go("a"), done("a"), routed("a", "n")], `expected one of the steps "c", found "n"`],
+    ["a route too early", [routed("a")], `expected no route to choose`],
     [
       "another outcome",
-      [{ _tag: "PlanFinished", at, outcome: { _tag: "Completed", output: 1 } }],
+      [ended({ _tag: "Completed", output: 1 })],
       `expected what comes next: RunSteps, found the outcome Completed`
     ],
     [
@@ -476,11 +461,7 @@ describe("PLAN-5 events that do not fit are refused with the reason", () => {
 
   it("PLAN-5 an outcome is the one that comes next, with all it holds", () => {
     const short = planTransition.makeRules(plan(step("a")))
-    const error = refused(short, [
-      go("a"),
-      done("a"),
-      { _tag: "PlanFinished", at, outcome: { _tag: "Completed", output: "b" } }
-    ])
+    const error = refused(short, [go("a"), done("a"), ended({ _tag: "Completed", output: "b" })])
     assert.include(error.message, "expected the outcome Completed as it comes from next")
   })
 
