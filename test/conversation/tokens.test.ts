@@ -89,81 +89,69 @@ describe("CONV-5 counting tokens", () => {
 })
 
 describe("CONV-5 estimatedSize", () => {
-  const sized = Effect.provide(TokenCounter.layer(characters))
+  const sized = TokenCounter.layer(characters)
 
-  it.effect("without a report everything is estimated", () =>
-    Effect.gen(function* () {
-      assert.strictEqual(yield* Conversation.estimatedSize(yield* chat), 4 + 3 + 4 + 5)
-      assert.strictEqual(yield* Conversation.estimatedSize(yield* chat, { overhead: 100 }), 116)
-      assert.strictEqual(yield* Conversation.estimatedSize(Conversation.empty), 0)
-    }).pipe(sized)
-  )
+  test("without a report everything is estimated", sized, function* () {
+    assert.strictEqual(yield* Conversation.estimatedSize(yield* chat), 4 + 3 + 4 + 5)
+    assert.strictEqual(yield* Conversation.estimatedSize(yield* chat, { overhead: 100 }), 116)
+    assert.strictEqual(yield* Conversation.estimatedSize(Conversation.empty), 0)
+  })
 
-  it.effect("the newest report counts, not the sum, and what came behind it is estimated", () =>
-    Effect.gen(function* () {
-      let self = yield* chat
-      self = yield* Conversation.addAssistant(self, "one", { usage: { inputTokens: 500, outputTokens: 20 } })
-      assert.strictEqual(yield* Conversation.estimatedSize(self, { overhead: 100 }), 520)
-      self = yield* Conversation.addUser(self, "again")
-      self = yield* Conversation.addAssistant(self, "two", { usage: { inputTokens: 530, outputTokens: 30 } })
-      assert.strictEqual(yield* Conversation.estimatedSize(self), 560)
-      assert.strictEqual(Conversation.tokenCount(self), 1080)
-      self = yield* Conversation.addUser(self, "123")
-      assert.strictEqual(yield* Conversation.estimatedSize(self), 560 + 4 + 3)
-    }).pipe(sized)
-  )
+  test("the newest report counts, not the sum, and what came behind it is estimated", sized, function* () {
+    let self = yield* chat
+    self = yield* Conversation.addAssistant(self, "one", { usage: { inputTokens: 500, outputTokens: 20 } })
+    assert.strictEqual(yield* Conversation.estimatedSize(self, { overhead: 100 }), 520)
+    self = yield* Conversation.addUser(self, "again")
+    self = yield* Conversation.addAssistant(self, "two", { usage: { inputTokens: 530, outputTokens: 30 } })
+    assert.strictEqual(yield* Conversation.estimatedSize(self), 560)
+    assert.strictEqual(Conversation.tokenCount(self), 1080)
+    self = yield* Conversation.addUser(self, "123")
+    assert.strictEqual(yield* Conversation.estimatedSize(self), 560 + 4 + 3)
+  })
 
-  it.effect("answers that report no input are no reports; a missing output is estimated", () =>
-    Effect.gen(function* () {
-      let self = yield* Conversation.addAssistant(yield* chat, "abc", { usage: { inputTokens: 500 } })
-      assert.strictEqual(yield* Conversation.estimatedSize(self), 500 + 4 + 3)
-      self = yield* Conversation.addAssistant(self, "abc", { usage: { outputTokens: 70 } })
-      self = yield* Conversation.addAssistant(self, "abc", { usage: { inputTokens: 0, outputTokens: 70 } })
-      self = yield* Conversation.addAssistant(self, "abc")
-      assert.strictEqual(yield* Conversation.estimatedSize(self), 500 + 4 * 7)
-    }).pipe(sized)
-  )
+  test("answers that report no input are no reports; a missing output is estimated", sized, function* () {
+    let self = yield* Conversation.addAssistant(yield* chat, "abc", { usage: { inputTokens: 500 } })
+    assert.strictEqual(yield* Conversation.estimatedSize(self), 500 + 4 + 3)
+    self = yield* Conversation.addAssistant(self, "abc", { usage: { outputTokens: 70 } })
+    self = yield* Conversation.addAssistant(self, "abc", { usage: { inputTokens: 0, outputTokens: 70 } })
+    self = yield* Conversation.addAssistant(self, "abc")
+    assert.strictEqual(yield* Conversation.estimatedSize(self), 500 + 4 * 7)
+  })
 
-  it.effect("reasoning that is not sent back does not count", () =>
-    Effect.gen(function* () {
-      const usage = { inputTokens: 100, outputTokens: 50, reasoningTokens: 40 }
-      const hidden = yield* Conversation.addAssistant(yield* chat, "abc", { usage })
-      assert.strictEqual(yield* Conversation.estimatedSize(hidden), 110)
-      const shown = yield* Conversation.addAssistant(
-        yield* chat,
-        [Message.reasoningPart("Hm"), ToolResult.textPart("abc")],
-        { usage }
+  test("reasoning that is not sent back does not count", sized, function* () {
+    const usage = { inputTokens: 100, outputTokens: 50, reasoningTokens: 40 }
+    const hidden = yield* Conversation.addAssistant(yield* chat, "abc", { usage })
+    assert.strictEqual(yield* Conversation.estimatedSize(hidden), 110)
+    const shown = yield* Conversation.addAssistant(
+      yield* chat,
+      [Message.reasoningPart("Hm"), ToolResult.textPart("abc")],
+      { usage }
+    )
+    assert.strictEqual(yield* Conversation.estimatedSize(shown), 150)
+  })
+
+  test("what is not text is counted by fixed numbers", sized, function* () {
+    const file = (mediaType: string, data: string | Uint8Array) => ToolResult.filePart({ mediaType, data })
+    const sizeOf = (part: ToolResult.Content) =>
+      Effect.flatMap(Message.user([part]), (message) =>
+        Effect.flatMap(Effect.fromResult(Conversation.fromMessages([message])), Conversation.estimatedSize)
       )
-      assert.strictEqual(yield* Conversation.estimatedSize(shown), 150)
-    }).pipe(sized)
-  )
+    assert.strictEqual(yield* sizeOf(file("image/png", new Uint8Array(900_000))), 4 + 1600)
+    assert.strictEqual(yield* sizeOf(file("image/png", "https://example.com/a.png")), 4 + 1600)
+    assert.strictEqual(yield* sizeOf(file("application/pdf", "https://example.com/a.pdf")), 4 + 2500)
+    assert.strictEqual(yield* sizeOf(file("application/pdf", new Uint8Array(49_000))), 4 + 2500)
+    assert.strictEqual(yield* sizeOf(file("application/pdf", new Uint8Array(51_000))), 4 + 5000)
+    assert.strictEqual(yield* sizeOf(file("text/plain", new Uint8Array(3999))), 4 + 1000)
+  })
 
-  it.effect("what is not text is counted by fixed numbers", () =>
-    Effect.gen(function* () {
-      const file = (mediaType: string, data: string | Uint8Array) => ToolResult.filePart({ mediaType, data })
-      const sizeOf = (part: ToolResult.Content) =>
-        Effect.flatMap(Message.user([part]), (message) =>
-          Effect.flatMap(Effect.fromResult(Conversation.fromMessages([message])), Conversation.estimatedSize)
-        )
-      assert.strictEqual(yield* sizeOf(file("image/png", new Uint8Array(900_000))), 4 + 1600)
-      assert.strictEqual(yield* sizeOf(file("image/png", "https://example.com/a.png")), 4 + 1600)
-      assert.strictEqual(yield* sizeOf(file("application/pdf", "https://example.com/a.pdf")), 4 + 2500)
-      assert.strictEqual(yield* sizeOf(file("application/pdf", new Uint8Array(49_000))), 4 + 2500)
-      assert.strictEqual(yield* sizeOf(file("application/pdf", new Uint8Array(51_000))), 4 + 5000)
-      assert.strictEqual(yield* sizeOf(file("text/plain", new Uint8Array(3999))), 4 + 1000)
-    }).pipe(sized)
-  )
-
-  it.effect("calls count their name and the text of their arguments, results what the model reads", () =>
-    Effect.gen(function* () {
-      const call = Message.toolCallPart({ id: "c1", name: "find", text: `{ "q": 1 }` })
-      const result = ToolResult.success({ hidden: "x".repeat(500) }, [ToolResult.textPart("short")])
-      const self = yield* Conversation.addAssistant(Conversation.empty, [call])
-      assert.strictEqual(yield* Conversation.estimatedSize(self), 4 + 8 + 4 + 10)
-      const answered = yield* Conversation.addToolResult(self, { callId: "c1", result })
-      assert.strictEqual(yield* Conversation.estimatedSize(answered), 26 + 4 + 5)
-    }).pipe(sized)
-  )
+  test("calls count their name and the text of their arguments, results what the model reads", sized, function* () {
+    const call = Message.toolCallPart({ id: "c1", name: "find", text: `{ "q": 1 }` })
+    const result = ToolResult.success({ hidden: "x".repeat(500) }, [ToolResult.textPart("short")])
+    const self = yield* Conversation.addAssistant(Conversation.empty, [call])
+    assert.strictEqual(yield* Conversation.estimatedSize(self), 4 + 8 + 4 + 10)
+    const answered = yield* Conversation.addToolResult(self, { callId: "c1", result })
+    assert.strictEqual(yield* Conversation.estimatedSize(answered), 26 + 4 + 5)
+  })
 
   test("each message is counted once for each counter", function* () {
     let counted = 0
@@ -177,29 +165,27 @@ describe("CONV-5 estimatedSize", () => {
     assert.notStrictEqual(yield* Conversation.estimatedSize(self), 0)
   })
 
-  it.effect("reports on what was longer are forgotten, also in storage", () =>
-    Effect.gen(function* () {
-      let self = yield* Conversation.addAssistant(yield* chat, "old", { usage: { inputTokens: 9000, outputTokens: 5 } })
-      self = yield* Conversation.addUser(self, "new")
-      self = yield* Conversation.addAssistant(self, "new", { usage: { inputTokens: 9100, outputTokens: 5 } })
-      assert.isFalse(isStale(self))
-      const { conversation } = yield* Effect.fromResult(Conversation.dropOldTurns(self, { keepRecent: 1 }))
-      assert.isTrue(isStale(conversation))
-      assert.strictEqual(Conversation.tokenCount(conversation), 9105)
-      const size = 7 + 7 + 7
-      assert.strictEqual(yield* Conversation.estimatedSize(conversation), size)
+  test("reports on what was longer are forgotten, also in storage", sized, function* () {
+    let self = yield* Conversation.addAssistant(yield* chat, "old", { usage: { inputTokens: 9000, outputTokens: 5 } })
+    self = yield* Conversation.addUser(self, "new")
+    self = yield* Conversation.addAssistant(self, "new", { usage: { inputTokens: 9100, outputTokens: 5 } })
+    assert.isFalse(isStale(self))
+    const { conversation } = yield* Effect.fromResult(Conversation.dropOldTurns(self, { keepRecent: 1 }))
+    assert.isTrue(isStale(conversation))
+    assert.strictEqual(Conversation.tokenCount(conversation), 9105)
+    const size = 7 + 7 + 7
+    assert.strictEqual(yield* Conversation.estimatedSize(conversation), size)
 
-      const stored = yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(conversation))
-      assert(Equal.equals(stored, conversation))
-      assert.strictEqual(yield* Conversation.estimatedSize(stored), size)
-      const whole = yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))
-      assert.strictEqual(yield* Conversation.estimatedSize(whole), 9105)
+    const stored = yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(conversation))
+    assert(Equal.equals(stored, conversation))
+    assert.strictEqual(yield* Conversation.estimatedSize(stored), size)
+    const whole = yield* Conversation.codec.decodeJson(yield* Conversation.codec.encodeJson(self))
+    assert.strictEqual(yield* Conversation.estimatedSize(whole), 9105)
 
-      const answered = yield* Conversation.addAssistant(stored, "x", { usage: { inputTokens: 30, outputTokens: 1 } })
-      assert.isFalse(isStale(answered))
-      assert.strictEqual(yield* Conversation.estimatedSize(answered), 31)
-    }).pipe(sized)
-  )
+    const answered = yield* Conversation.addAssistant(stored, "x", { usage: { inputTokens: 30, outputTokens: 1 } })
+    assert.isFalse(isStale(answered))
+    assert.strictEqual(yield* Conversation.estimatedSize(answered), 31)
+  })
 
   test.prop("L3 stale usage stays stale on the wire", [Arbitraries.conversation()], function* ([self]) {
     const { conversation } = yield* Effect.fromResult(Conversation.dropOldTurns(self, { keepRecent: 1 }))

@@ -15,7 +15,7 @@ const directory = makeDirectory()
 let files = 0
 const newFile = () => join(directory, `${(files += 1)}.sqlite`)
 
-const memory = Effect.provide(SqliteClient.layer({ filename: ":memory:" }))
+const memory = SqliteClient.layer({ filename: ":memory:" })
 
 /** A client of its own: another connection. */
 const connect = (options: SqliteClient.Options) =>
@@ -48,67 +48,59 @@ describe("HOUSE-6 SqliteClient: values", () => {
       assert.strictEqual(Object.getPrototypeOf(rows[0]), Object.prototype)
       const failure = yield* Effect.flip(sql.unsafe("SELECT ?", [Symbol("no value")]))
       assert.strictEqual(failure.reason._tag, "UnknownError")
-    }).pipe(memory)
+    }).pipe(Effect.provide(memory))
   )
 
-  it.effect("an integer that no number can hold is an error, and a bigint under SafeIntegers", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const large = sql`SELECT ${2n ** 53n + 1n} AS n, 1 AS one`
-      assert.strictEqual((yield* Effect.flip(large)).reason._tag, "UnknownError")
-      const safe = Effect.provideService(large, SqlClient.SafeIntegers, true)
-      assert.deepStrictEqual(yield* safe, [{ n: 2n ** 53n + 1n, one: 1n }])
-      assert.deepStrictEqual(yield* sql`SELECT 1 AS one`, [{ one: 1 }])
-    }).pipe(memory)
-  )
+  test("an integer that no number can hold is an error, and a bigint under SafeIntegers", memory, function* () {
+    const sql = yield* SqlClient.SqlClient
+    const large = sql`SELECT ${2n ** 53n + 1n} AS n, 1 AS one`
+    assert.strictEqual((yield* Effect.flip(large)).reason._tag, "UnknownError")
+    const safe = Effect.provideService(large, SqlClient.SafeIntegers, true)
+    assert.deepStrictEqual(yield* safe, [{ n: 2n ** 53n + 1n, one: 1n }])
+    assert.deepStrictEqual(yield* sql`SELECT 1 AS one`, [{ one: 1 }])
+  })
 
-  it.effect("rows as arrays, as a stream, unprepared, and the raw answer of a write", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      yield* createItems
-      const insert = sql`INSERT INTO items (name) VALUES ('a'), ('b')`
-      assert.deepStrictEqual(yield* insert.raw, { changes: 2, lastInsertRowid: 2 })
-      const select = sql`SELECT id, name FROM items ORDER BY id`
-      const rows = [
-        { id: 1, name: "a" },
-        { id: 2, name: "b" }
-      ]
-      const arrays = rows.map(({ id, name }) => [id, name])
-      // Each form after the other, because they share a prepared statement
-      assert.deepStrictEqual(yield* select.values, arrays)
-      assert.deepStrictEqual(yield* select, rows)
-      assert.deepStrictEqual(yield* select.valuesUnprepared, arrays)
-      assert.deepStrictEqual(yield* select.raw, rows)
-      assert.deepStrictEqual(yield* select.unprepared, rows)
-      assert.deepStrictEqual(yield* Stream.runCollect(select.stream), rows)
-    }).pipe(memory)
-  )
+  test("rows as arrays, as a stream, unprepared, and the raw answer of a write", memory, function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* createItems
+    const insert = sql`INSERT INTO items (name) VALUES ('a'), ('b')`
+    assert.deepStrictEqual(yield* insert.raw, { changes: 2, lastInsertRowid: 2 })
+    const select = sql`SELECT id, name FROM items ORDER BY id`
+    const rows = [
+      { id: 1, name: "a" },
+      { id: 2, name: "b" }
+    ]
+    const arrays = rows.map(({ id, name }) => [id, name])
+    // Each form after the other, because they share a prepared statement
+    assert.deepStrictEqual(yield* select.values, arrays)
+    assert.deepStrictEqual(yield* select, rows)
+    assert.deepStrictEqual(yield* select.valuesUnprepared, arrays)
+    assert.deepStrictEqual(yield* select.raw, rows)
+    assert.deepStrictEqual(yield* select.unprepared, rows)
+    assert.deepStrictEqual(yield* Stream.runCollect(select.stream), rows)
+  })
 
-  it.effect("more statements than are kept, each with its own result", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      for (const n of [...Array(300).keys(), ...Array(300).keys()]) {
-        assert.deepStrictEqual(yield* sql.unsafe(`SELECT ${n} AS n`), [{ n }])
-      }
-    }).pipe(memory)
-  )
+  test("more statements than are kept, each with its own result", memory, function* () {
+    const sql = yield* SqlClient.SqlClient
+    for (const n of [...Array(300).keys(), ...Array(300).keys()]) {
+      assert.deepStrictEqual(yield* sql.unsafe(`SELECT ${n} AS n`), [{ n }])
+    }
+  })
 })
 
 describe("HOUSE-6 SqliteClient: errors", () => {
-  it.effect("name the cause in their reason", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      yield* createItems
-      yield* add("a")
-      const unique = (yield* Effect.flip(add("a"))).reason
-      assert.strictEqual(unique._tag === "UniqueViolation" && unique.constraint, "items.name")
-      const check = (yield* Effect.flip(sql`INSERT INTO items (size) VALUES (10)`)).reason
-      assert.strictEqual(check._tag, "ConstraintError")
-      assert.instanceOf(check.cause, Error)
-      assert.isFalse(check.isRetryable)
-      assert.strictEqual((yield* Effect.flip(sql`SELECT nothing FROM nowhere`)).reason._tag, "UnknownError")
-    }).pipe(memory)
-  )
+  test("name the cause in their reason", memory, function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* createItems
+    yield* add("a")
+    const unique = (yield* Effect.flip(add("a"))).reason
+    assert.strictEqual(unique._tag === "UniqueViolation" && unique.constraint, "items.name")
+    const check = (yield* Effect.flip(sql`INSERT INTO items (size) VALUES (10)`)).reason
+    assert.strictEqual(check._tag, "ConstraintError")
+    assert.instanceOf(check.cause, Error)
+    assert.isFalse(check.isRetryable)
+    assert.strictEqual((yield* Effect.flip(sql`SELECT nothing FROM nowhere`)).reason._tag, "UnknownError")
+  })
 
   test("a file that cannot be opened is a ConnectionError of the layer, and of the store", function* () {
     const filename = join(directory, "no directory", "store.sqlite")
@@ -128,83 +120,75 @@ describe("HOUSE-6 SqliteClient: errors", () => {
 })
 
 describe("HOUSE-6 SqliteClient: transactions", () => {
-  it.effect("are kept or undone as a whole, and those inside them for themselves", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      yield* createItems
-      const inner = sql.withTransaction(Effect.andThen(add("lost"), Effect.fail("inner")))
-      yield* sql.withTransaction(
-        Effect.gen(function* () {
-          yield* add("a")
-          assert.strictEqual(yield* Effect.flip(inner), "inner")
-          yield* sql.withTransaction(add("b"))
-          const { reason } = yield* Effect.flip(sql`RELEASE SAVEPOINT effect_sql_1`)
-          assert.match(String(reason.cause), /no such savepoint/)
-        })
-      )
-      const outer = sql.withTransaction(Effect.andThen(sql.withTransaction(add("lost")), Effect.fail("outer")))
-      assert.strictEqual(yield* Effect.flip(outer), "outer")
-      assert.deepStrictEqual(yield* names, ["a", "b"])
-    }).pipe(memory)
-  )
-
-  it.effect("wait for each other, and so do the statements of other fibers", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      yield* createItems
-      const begun = yield* Deferred.make<void>()
-      const end = yield* Deferred.make<void>()
-      const open = Effect.gen(function* () {
-        yield* add("first")
-        yield* Deferred.succeed(begun, undefined)
-        yield* Deferred.await(end)
-        yield* add("second")
+  test("are kept or undone as a whole, and those inside them for themselves", memory, function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* createItems
+    const inner = sql.withTransaction(Effect.andThen(add("lost"), Effect.fail("inner")))
+    yield* sql.withTransaction(
+      Effect.gen(function* () {
+        yield* add("a")
+        assert.strictEqual(yield* Effect.flip(inner), "inner")
+        yield* sql.withTransaction(add("b"))
+        const { reason } = yield* Effect.flip(sql`RELEASE SAVEPOINT effect_sql_1`)
+        assert.match(String(reason.cause), /no such savepoint/)
       })
-      const transaction = yield* Effect.forkChild(sql.withTransaction(open))
-      yield* Deferred.await(begun)
-      const others = yield* Effect.forkChild(
-        Effect.all([add("third"), sql.withTransaction(add("fourth"))], { concurrency: 2 })
-      )
-      const read = yield* Effect.forkChild(names)
-      const interrupted = yield* Effect.forkChild(sql.withTransaction(add("never")))
-      yield* Effect.yieldNow
-      yield* Fiber.interrupt(interrupted)
-      assert.isUndefined(read.pollUnsafe())
-      yield* Deferred.succeed(end, undefined)
-      yield* Fiber.joinAll([transaction, others])
-      assert.deepStrictEqual((yield* Fiber.join(read)).slice(0, 2), ["first", "second"])
-      assert.deepStrictEqual((yield* names).toSorted(), ["first", "fourth", "second", "third"])
-    }).pipe(memory)
-  )
+    )
+    const outer = sql.withTransaction(Effect.andThen(sql.withTransaction(add("lost")), Effect.fail("outer")))
+    assert.strictEqual(yield* Effect.flip(outer), "outer")
+    assert.deepStrictEqual(yield* names, ["a", "b"])
+  })
 
-  it.effect("an interrupted transaction is undone, and the connection stays usable", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      yield* createItems
-      const begun = yield* Deferred.make<void>()
-      const fiber = yield* Effect.forkChild(
-        sql.withTransaction(
-          add("lost").pipe(Effect.andThen(Deferred.succeed(begun, undefined)), Effect.andThen(Effect.never))
-        )
-      )
-      yield* Deferred.await(begun)
-      yield* Fiber.interrupt(fiber)
-      yield* add("kept")
-      assert.deepStrictEqual(yield* names, ["kept"])
-    }).pipe(memory)
-  )
+  test("wait for each other, and so do the statements of other fibers", memory, function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* createItems
+    const begun = yield* Deferred.make<void>()
+    const end = yield* Deferred.make<void>()
+    const open = Effect.gen(function* () {
+      yield* add("first")
+      yield* Deferred.succeed(begun, undefined)
+      yield* Deferred.await(end)
+      yield* add("second")
+    })
+    const transaction = yield* Effect.forkChild(sql.withTransaction(open))
+    yield* Deferred.await(begun)
+    const others = yield* Effect.forkChild(
+      Effect.all([add("third"), sql.withTransaction(add("fourth"))], { concurrency: 2 })
+    )
+    const read = yield* Effect.forkChild(names)
+    const interrupted = yield* Effect.forkChild(sql.withTransaction(add("never")))
+    yield* Effect.yieldNow
+    yield* Fiber.interrupt(interrupted)
+    assert.isUndefined(read.pollUnsafe())
+    yield* Deferred.succeed(end, undefined)
+    yield* Fiber.joinAll([transaction, others])
+    assert.deepStrictEqual((yield* Fiber.join(read)).slice(0, 2), ["first", "second"])
+    assert.deepStrictEqual((yield* names).toSorted(), ["first", "fourth", "second", "third"])
+  })
 
-  it.effect("a commit that fails is undone, and the connection stays usable", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      yield* createItems
-      yield* sql`CREATE TABLE parts (item INTEGER REFERENCES items (id) DEFERRABLE INITIALLY DEFERRED)`
-      const error = yield* Effect.flip(sql.withTransaction(sql`INSERT INTO parts VALUES (7)`))
-      assert.strictEqual(error.reason._tag, "ConstraintError")
-      yield* sql.withTransaction(add("kept"))
-      assert.deepStrictEqual(yield* sql`SELECT * FROM parts`, [])
-    }).pipe(memory)
-  )
+  test("an interrupted transaction is undone, and the connection stays usable", memory, function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* createItems
+    const begun = yield* Deferred.make<void>()
+    const fiber = yield* Effect.forkChild(
+      sql.withTransaction(
+        add("lost").pipe(Effect.andThen(Deferred.succeed(begun, undefined)), Effect.andThen(Effect.never))
+      )
+    )
+    yield* Deferred.await(begun)
+    yield* Fiber.interrupt(fiber)
+    yield* add("kept")
+    assert.deepStrictEqual(yield* names, ["kept"])
+  })
+
+  test("a commit that fails is undone, and the connection stays usable", memory, function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* createItems
+    yield* sql`CREATE TABLE parts (item INTEGER REFERENCES items (id) DEFERRABLE INITIALLY DEFERRED)`
+    const error = yield* Effect.flip(sql.withTransaction(sql`INSERT INTO parts VALUES (7)`))
+    assert.strictEqual(error.reason._tag, "ConstraintError")
+    yield* sql.withTransaction(add("kept"))
+    assert.deepStrictEqual(yield* sql`SELECT * FROM parts`, [])
+  })
 
   it.effect("a store on the same client takes part in them", () =>
     Effect.gen(function* () {
@@ -216,7 +200,7 @@ describe("HOUSE-6 SqliteClient: transactions", () => {
       assert.deepStrictEqual([yield* store.get("a"), yield* names], [Option.none(), []])
       yield* sql.withTransaction(write)
       assert.deepStrictEqual([Option.isSome(yield* store.get("a")), yield* names], [true, ["a"]])
-    }).pipe(Effect.provide(VersionedStore.layerSql()), memory)
+    }).pipe(Effect.provide(VersionedStore.layerSql()), Effect.provide(memory))
   )
 })
 

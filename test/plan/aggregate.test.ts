@@ -85,10 +85,7 @@ describe("fromParallelAll", () => {
         refer,
         Step.make("sum", { task: Reference.fromParallelAll("b"), input, target: () => Effect.succeed("") })
       ).pipe(
-        Effect.match({
-          onFailure: ({ problems }) => problems.map(({ reason }) => reason).join(),
-          onSuccess: () => ""
-        })
+        Effect.match({ onFailure: ({ problems }) => problems.map(({ reason }) => reason).join(), onSuccess: () => "" })
       )
     assert.strictEqual(yield* reasons(Schema.Struct({ b: Price })), "")
     const two = Schema.Struct({ two: Schema.Struct({ name: Schema.String }) })

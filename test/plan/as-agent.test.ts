@@ -46,11 +46,7 @@ describe("a plan as an agent", () => {
 
   test("PLAN-8 the newest message is the task, its files the content, the messages before it the context", function* () {
     const { fn } = log()
-    const seen = fn("seen", ({ content, context, task }) => ({
-      task,
-      context: context ?? null,
-      files: content.length
-    }))
+    const seen = fn("seen", ({ content, context, task }) => ({ task, context: context ?? null, files: content.length }))
     const bound = yield* bind(
       Plan.make(Step.make("seen", { target: seen, task: Reference.fromStart, context: Reference.fromStart }))
     )

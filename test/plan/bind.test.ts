@@ -167,10 +167,7 @@ describe("memories", () => {
         context: [Reference.fromMemory("helper")]
       })
     )
-    const memory = {
-      text: Effect.map(Notes, ({ text }) => text),
-      output: Effect.succeed("last")
-    }
+    const memory = { text: Effect.map(Notes, ({ text }) => text), output: Effect.succeed("last") }
     const bound = yield* Plan.bind(plan, { agents: { helper }, memories: { helper: memory } })
     const live = bound.live.memories.get("helper")
     assert.ok(live?.text !== undefined && live.output !== undefined)

@@ -188,16 +188,7 @@ const kill = Effect.fnUntraced(function* (whole: Whole, { killAt, killAtStatemen
   count += 1
   const filename = join(directory, `killed-${count}.sqlite`)
   const log = join(directory, `killed-${count}.log`)
-  const task: Task = {
-    seed: whole.seed,
-    key,
-    filename,
-    log,
-    leaseMillis,
-    killAt,
-    killAtStatement,
-    resume: false
-  }
+  const task: Task = { seed: whole.seed, key, filename, log, leaseMillis, killAt, killAtStatement, resume: false }
   const { code, errors, signal } = yield* Effect.promise(() => startWorker(task))
   // A band can have its points in another order, and be done before the last one
   if (signal !== "SIGKILL") assert.strictEqual(code, 0, errors)

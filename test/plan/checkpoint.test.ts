@@ -208,9 +208,7 @@ describe("PLAN-6 a run under a key", () => {
   testStored("that waits is paused, and stays so without a decision that fits", function* () {
     const checkpoint = yield* service
     let isReady = false
-    const { bound, ran } = yield* counting({
-      b: Effect.suspend(() => (isReady ? Effect.void : Step.pause("ask Ada")))
-    })
+    const { bound, ran } = yield* counting({ b: Effect.suspend(() => (isReady ? Effect.void : Step.pause("ask Ada"))) })
     const paused = yield* checkpoint.run(bound, { key: "k", input: "go" })
     assert.strictEqual(paused.outcome, "Paused")
     const found = yield* head("k")

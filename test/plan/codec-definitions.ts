@@ -127,10 +127,7 @@ const condition = ({ join, leaves }: typeof ConditionSeed.Type): When.When => {
 const schema = ({ json, named }: typeof SchemaSeed.Type): PlanDefinition.SchemaRef => {
   const ref = schemaList[json] ?? {}
   const { name, json: document } = ref
-  return {
-    ...(named && name !== undefined ? { name } : {}),
-    ...(document === undefined ? {} : { json: document })
-  }
+  return { ...(named && name !== undefined ? { name } : {}), ...(document === undefined ? {} : { json: document }) }
 }
 
 const given = <K extends string, A, B>(key: K, value: A | undefined, f: (value: A) => B): { readonly [P in K]?: B } =>

@@ -51,9 +51,7 @@ describe("routes", () => {
     let works = false
     const bound = yield* Plan.make(
       {
-        predicates: {
-          ready: () => (works ? Effect.succeed(true) : Effect.fail({ name: "Down", message: "no line" }))
-        }
+        predicates: { ready: () => (works ? Effect.succeed(true) : Effect.fail({ name: "Down", message: "no line" })) }
       },
       Step.make("a", { target: fn("a"), routes: [["c", When.custom("ready")]] }),
       fnStep("b"),

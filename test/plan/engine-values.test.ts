@@ -23,9 +23,7 @@ describe("outputs", () => {
     assert.notInclude(message, "many")
 
     const stripped = Step.make("a", { target: Step.target("f", () => Effect.succeed({ n: 1, m: 2 })), output })
-    assert.deepStrictEqual(completed(yield* Plan.run(yield* bind(Plan.make(stripped)), "x")).output, {
-      n: 1
-    })
+    assert.deepStrictEqual(completed(yield* Plan.run(yield* bind(Plan.make(stripped)), "x")).output, { n: 1 })
   })
 
   test("PLAN-5 O05 O06 what is no JSON fails the step, and is not tried again", function* () {

@@ -120,9 +120,7 @@ describe("plans and agents inside each other", () => {
     ])
     const done = yield* Effect.gen(function* () {
       const waiting = yield* outer.run("hello")
-      return yield* outer.resume(waiting.state, {
-        decisions: [{ callId: "p1", approved: false, reason: "no money" }]
-      })
+      return yield* outer.resume(waiting.state, { decisions: [{ callId: "p1", approved: false, reason: "no money" }] })
     }).pipe(Effect.provide([handlers, model]))
     assert.strictEqual(done.text, "bye(No bread.)")
     assert.deepStrictEqual(

@@ -8,11 +8,7 @@ import { mermaid } from "./picture-parsers.ts"
 const Small = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 7 }))
 const Generated = Schema.Struct({
   steps: Schema.Array(
-    Schema.Struct({
-      parallel: Schema.Boolean,
-      routes: Schema.Array(Small),
-      afterBranches: Schema.optionalKey(Small)
-    })
+    Schema.Struct({ parallel: Schema.Boolean, routes: Schema.Array(Small), afterBranches: Schema.optionalKey(Small) })
   ),
   choices: Schema.Array(Small)
 })
@@ -63,15 +59,7 @@ const walk = (
       turns.push(action.steps)
       for (const step of action.steps) apply({ _tag: "StepStarted", at, step })
       for (const step of action.steps) {
-        const record = {
-          step,
-          task: "",
-          output: "",
-          usage: {},
-          attempts: 1,
-          startedAt: at,
-          finishedAt: at
-        }
+        const record = { step, task: "", output: "", usage: {}, attempts: 1, startedAt: at, finishedAt: at }
         apply({ _tag: "StepFinished", at, record })
       }
       continue

@@ -115,11 +115,7 @@ describe("PLAN-9 pictures of runs", () => {
       { _tag: "StepConcluded", at: at(1), step: "b", answer: "enough" },
       finish("c", 0, 1)
     ]
-    const end: PlanRun.Event = {
-      _tag: "PlanFinished",
-      at: at(2),
-      outcome: { _tag: "Concluded", answer: "enough" }
-    }
+    const end: PlanRun.Event = { _tag: "PlanFinished", at: at(2), outcome: { _tag: "Concluded", answer: "enough" } }
     assert.deepStrictEqual(yield* statuses(...concluded, end), [
       "a [done] ✓ done, 250 ms",
       "b [concluded] ■ concluded",

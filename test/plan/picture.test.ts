@@ -129,10 +129,7 @@ describe("PLAN-9 pictures of flows", () => {
       (yield* edges(by(closed))).filter((edge) => edge.startsWith("a ")),
       routes
     )
-    const nullable = {
-      ...closed,
-      properties: { next: { anyOf: [{ const: "b" }, { const: "c" }, { type: "null" }] } }
-    }
+    const nullable = { ...closed, properties: { next: { anyOf: [{ const: "b" }, { const: "c" }, { type: "null" }] } } }
     assert.deepStrictEqual(
       (yield* edges(by(nullable))).filter((edge) => edge.startsWith("a ")),
       [...routes, "a -> b: otherwise"]

@@ -18,10 +18,7 @@ export const random = (seed: number) => {
     t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
     return ((t ^ (t >>> 14)) >>> 0) / 4294967296
   }
-  return {
-    below: (n: number) => Math.floor(next() * n),
-    chance: (p: number) => next() < p
-  }
+  return { below: (n: number) => Math.floor(next() * n), chance: (p: number) => next() < p }
 }
 
 const hash = (text: string): number => {
