@@ -171,10 +171,6 @@ describe("AGENT-3 what a model may answer", () => {
         )
       }
     )
-    both(`AGENT-3 text that ends with ${finishReason} is Stopped`, [{ text: "so far", finishReason }], function* (how) {
-      const result = yield* how()
-      assert.strictEqual(result.outcome, "Stopped")
-    })
   }
 
   it.effect("AGENT-3 a conversation that ends in a cut off answer does not run its calls either", () =>

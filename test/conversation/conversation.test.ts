@@ -269,6 +269,13 @@ describe("relabelCalls", () => {
     assert.strictEqual(new Set(ids).size, calls.length)
   })
 
+  it("AGENT-3 thousands of calls with one id are relabelled in linear time", () => {
+    const calls = Array.from({ length: 30_000 }, () => Message.toolCallPart({ id: "c", name: "f", arguments: {} }))
+    const ids = Conversation.relabelCalls(Conversation.empty, calls).map((part) => "id" in part && part.id)
+    assert.strictEqual(new Set(ids).size, calls.length)
+    assert.deepStrictEqual(ids.slice(0, 3), ["c", "c_0", "c_0_2"])
+  })
+
   test("a result of the provider finds its relabelled call in an earlier message of the turn", function* () {
     const call = Message.toolCallPart({ id: "p", name: "web", arguments: {}, providerExecuted: true })
     const result = Message.toolResultPart({ id: "p", name: "web", result: ToolResult.success(1) })
