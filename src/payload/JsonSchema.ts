@@ -138,13 +138,11 @@ export const make = Effect.fnUntraced(function* (json: unknown, options: Json.Op
   const limits = yield* Limits.resolve(options.limits)
   const fuel = (yield* interpret.SharedPatternFuel) ?? { weight: 0 }
   const before = base.isObject(json) ? knownObjects.get(json) : undefined
-  const again = before?.limits === limits ? recall(before.text, fuel) : undefined
-  if (again !== undefined) return again
-  const compiled = Result.flatMap(interpret.copyDocument(json, limits), (document) => compileOnce(document, fuel))
-  if (base.isObject(json) && Result.isSuccess(compiled)) {
-    knownObjects.set(json, { limits, text: JSON.stringify(compiled.success.json) })
-  }
-  return yield* Effect.fromResult(Result.mapError(compiled, (refusal) => new JsonSchemaError({ what, ...refusal })))
+  if (before?.limits === limits && spend(before.document, fuel)) return before.document.schema
+  const found = Result.flatMap(interpret.copyDocument(json, limits), (document) => compileOnce(document, fuel))
+  if (Result.isFailure(found)) return yield* new JsonSchemaError({ what, ...found.failure })
+  if (base.isObject(json)) knownObjects.set(json, { limits, document: found.success })
+  return found.success.schema
 }) satisfies (json: unknown, options?: Json.Options) => Effect.Effect<JsonSchema, JsonSchemaError>
 
 interface KnownDocument {
@@ -152,40 +150,40 @@ interface KnownDocument {
   readonly patternWeight: number
 }
 
-/** Documents by their text, the least recently used first: an agent that is decoded again has the same tools in new objects. */
-const knownDocuments = new Map<string, KnownDocument>()
+/** Documents by the object they came as, with the limits they were checked against. */
+const knownObjects = new WeakMap<object, { readonly limits: Limits.Limits; readonly document: KnownDocument }>()
 
-const maxKnownDocuments = 512
+/** Documents by their text, the least recently used first: an agent that is decoded again has the same tools in new objects. */
+const knownTexts = new Map<string, KnownDocument>()
+
+const maxKnownTexts = 512
 
 /** The greatest length of a text in the cache. */
-const maxKnownText = 16 * 1024
-
-const remember = (text: string, document: KnownDocument): JsonSchema => {
-  knownDocuments.delete(text)
-  if (text.length <= maxKnownText) knownDocuments.set(text, document)
-  const [oldest = text] = knownDocuments.keys()
-  if (knownDocuments.size > maxKnownDocuments) knownDocuments.delete(oldest)
-  return document.schema
-}
-
-/** The texts of documents by the object they came as, with the limits they were held against. */
-const knownObjects = new WeakMap<object, { readonly limits: Limits.Limits; readonly text: string }>()
+const maxTextLength = 16 * 1024
 
 /** The cache changes no verdict: the patterns of a known document take their part of a shared budget, too. */
-const recall = (text: string, fuel: interpret.PatternFuel): JsonSchema | undefined => {
-  const known = knownDocuments.get(text)
-  if (known === undefined || fuel.weight + known.patternWeight > interpret.maxPatterns) return undefined
-  fuel.weight += known.patternWeight
-  return remember(text, known)
+const spend = ({ patternWeight }: KnownDocument, fuel: interpret.PatternFuel): boolean => {
+  if (fuel.weight + patternWeight > interpret.maxPatterns) return false
+  fuel.weight += patternWeight
+  return true
+}
+
+const remember = (text: string, document: KnownDocument): KnownDocument => {
+  if (text.length > maxTextLength) return document
+  knownTexts.delete(text)
+  knownTexts.set(text, document)
+  const [oldest = text] = knownTexts.keys()
+  if (knownTexts.size > maxKnownTexts) knownTexts.delete(oldest)
+  return document
 }
 
 const compileOnce = (
   json: Json.JsonObject,
   fuel: interpret.PatternFuel
-): Result.Result<JsonSchema, interpret.Refusal> => {
+): Result.Result<KnownDocument, interpret.Refusal> => {
   const text = JSON.stringify(json)
-  const known = recall(text, fuel)
-  if (known !== undefined) return Result.succeed(known)
+  const known = knownTexts.get(text)
+  if (known !== undefined && spend(known, fuel)) return Result.succeed(remember(text, known))
   return Result.map(interpret.compile(json, fuel), ({ dialect, patternWeight, root }) =>
     remember(text, { schema: new Compiled(json, dialect, root), patternWeight })
   )
