@@ -413,7 +413,7 @@ export const definition = <R>(
  * @category options
  * @since 0.1.0
  */
-export interface EncodeOptions extends VersionedCodec.EncodeOptions {
+interface EncodeOptions extends VersionedCodec.EncodeOptions {
   readonly context?: JsonObject | undefined
 }
 

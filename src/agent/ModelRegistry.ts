@@ -132,7 +132,7 @@ export const parseName: (name: string) => Option.Option<agentData.ModelName> = a
  * @category models
  * @since 0.1.0
  */
-export interface Provider<out E, out R> {
+interface Provider<out E, out R> {
   readonly build: (
     model: string,
     options: Json.JsonObject

@@ -203,7 +203,7 @@ export class ConversationStore extends Context.Service<ConversationStore, Servic
  * @category models
  * @since 0.1.0
  */
-export interface Options {
+interface Options {
   readonly namespace?: string | undefined
   readonly segmentSize?: number | undefined
 }

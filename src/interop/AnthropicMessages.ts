@@ -70,7 +70,7 @@ import * as foreignMessages from "./internal/foreignMessages.ts"
  * @category models
  * @since 0.1.0
  */
-export interface History {
+interface History {
   readonly system?: Schema.Json
   readonly messages: ReadonlyArray<Json.JsonObject>
 }
@@ -91,7 +91,7 @@ export interface History {
  * @category models
  * @since 0.1.0
  */
-export interface Options {
+interface Options {
   readonly reasoning?: "omit" | "refuse" | undefined
   readonly invalidArguments?: "refuse" | "wrap" | undefined
   readonly toolName?: ((name: string) => string) | undefined

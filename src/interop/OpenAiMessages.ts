@@ -75,7 +75,7 @@ import * as foreignMessages from "./internal/foreignMessages.ts"
  * @category models
  * @since 0.1.0
  */
-export interface Options {
+interface Options {
   readonly reasoning?: "omit" | "refuse" | undefined
   readonly invalidArguments?: "refuse" | "wrap" | undefined
   readonly toolFiles?: "refuse" | "describe" | undefined

@@ -64,7 +64,7 @@ import * as VersionedStore from "../conversation/VersionedStore.ts"
  * @category options
  * @since 0.1.0
  */
-export interface Options {
+interface Options {
   readonly filename: string
   readonly busyTimeout?: Duration.Input | undefined
 }

@@ -47,7 +47,7 @@ export interface JsonSchema {
  * @category models
  * @since 0.1.0
  */
-export type ValidateOptions = interpret.ValidateOptions
+type ValidateOptions = interpret.ValidateOptions
 
 class Compiled implements JsonSchema {
   readonly [TypeId] = TypeId

@@ -120,7 +120,7 @@ import * as planTransition from "./internal/planTransition.ts"
  * @category models
  * @since 0.1.0
  */
-export type Status = checkpointRecord.Status
+type Status = checkpointRecord.Status
 
 const status = checkpointRecord.Head.fields.status
 
@@ -222,7 +222,7 @@ export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect
  * @category models
  * @since 0.1.0
  */
-export type Policy = "start" | "startOrResume" | "restart" | "fork"
+type Policy = "start" | "startOrResume" | "restart" | "fork"
 
 /**
  * Options of resuming the run under a key.
@@ -235,7 +235,7 @@ export type Policy = "start" | "startOrResume" | "restart" | "fork"
  * @category options
  * @since 0.1.0
  */
-export interface ResumeOptions extends Omit<livePlan.ResumeOptions, "journal"> {
+interface ResumeOptions extends Omit<livePlan.ResumeOptions, "journal"> {
   readonly key: string
 }
 
@@ -250,7 +250,7 @@ export interface ResumeOptions extends Omit<livePlan.ResumeOptions, "journal"> {
  * @category options
  * @since 0.1.0
  */
-export interface RunOptions extends Omit<livePlan.RunOptions, "journal"> {
+interface RunOptions extends Omit<livePlan.RunOptions, "journal"> {
   readonly key: string
   readonly input: PlanRun.Input
   readonly policy?: Policy | undefined
@@ -280,7 +280,7 @@ export type RunResult<A> = PlanRun.Result<A> & { readonly key: string }
  * @category models
  * @since 0.1.0
  */
-export interface Inspection {
+interface Inspection {
   readonly key: string
   readonly status: Status
   readonly live: boolean
@@ -391,7 +391,7 @@ export class Checkpoint extends Context.Service<Checkpoint, Service>()("effect-e
  * @category options
  * @since 0.1.0
  */
-export interface Options {
+interface Options {
   readonly namespace?: string | undefined
   readonly leaseTime?: Duration.Input | undefined
   readonly heartbeat?: Duration.Input | undefined

@@ -64,7 +64,7 @@ import * as planTransition from "./internal/planTransition.ts"
  * @category models
  * @since 0.1.0
  */
-export type Source =
+type Source =
   | PlanDefinition.PlanDefinition
   | {
       readonly definition: PlanDefinition.PlanDefinition
@@ -94,7 +94,7 @@ export type Source =
  * @category options
  * @since 0.1.0
  */
-export interface Options {
+interface Options {
   readonly direction?: "down" | "right" | undefined
   readonly data?: boolean | undefined
   readonly run?: PlanRun.State | undefined

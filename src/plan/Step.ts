@@ -133,7 +133,7 @@ type Retry =
  * @category options
  * @since 0.1.0
  */
-export interface Options<
+interface Options<
   out Task extends string,
   out Context extends string,
   out To extends string,

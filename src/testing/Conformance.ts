@@ -56,7 +56,7 @@ export class ConformanceError extends Schema.TaggedError<ConformanceError>("effe
  * @category models
  * @since 0.1.0
  */
-export interface Check {
+interface Check {
   readonly name: string
   readonly check: Effect.Effect<void, ConformanceError>
 }

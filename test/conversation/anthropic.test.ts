@@ -9,13 +9,15 @@ import { answered, call, issues, laws, refusesUnlawful, same, type Format, type 
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
-const render = (self: Conversation.Conversation, options?: AnthropicMessages.Options) =>
+const render = (self: Conversation.Conversation, options?: Parameters<typeof AnthropicMessages.fromConversation>[1]) =>
   Effect.fromResult(AnthropicMessages.fromConversation(self, options))
 
 const again = (foreign: unknown) => Effect.flatMap(AnthropicMessages.toConversation(foreign), (self) => render(self))
 
-const reasonOf = (self: Conversation.Conversation, options?: AnthropicMessages.Options) =>
-  Effect.map(Effect.flip(render(self, options)), (error: RenderError.RenderError) => error.reason)
+const reasonOf = (
+  self: Conversation.Conversation,
+  options?: Parameters<typeof AnthropicMessages.fromConversation>[1]
+) => Effect.map(Effect.flip(render(self, options)), (error: RenderError.RenderError) => error.reason)
 
 const image = ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
 

@@ -9,12 +9,12 @@ import { openaiRules } from "./openai-rules.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
 
-const render = (self: Conversation.Conversation, options?: OpenAiMessages.Options) =>
+const render = (self: Conversation.Conversation, options?: Parameters<typeof OpenAiMessages.fromConversation>[1]) =>
   Effect.fromResult(OpenAiMessages.fromConversation(self, options))
 
 const again = (foreign: unknown) => Effect.flatMap(OpenAiMessages.toConversation(foreign), (self) => render(self))
 
-const reasonOf = (self: Conversation.Conversation, options?: OpenAiMessages.Options) =>
+const reasonOf = (self: Conversation.Conversation, options?: Parameters<typeof OpenAiMessages.fromConversation>[1]) =>
   Effect.map(Effect.flip(render(self, options)), (error: RenderError.RenderError) => error.reason)
 
 const options = {

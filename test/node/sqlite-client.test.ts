@@ -18,7 +18,7 @@ const newFile = () => join(directory, `${(files += 1)}.sqlite`)
 const memory = SqliteClient.layer({ filename: ":memory:" })
 
 /** A client of its own: another connection. */
-const connect = (options: SqliteClient.Options) =>
+const connect = (options: Parameters<typeof SqliteClient.layer>[0]) =>
   Effect.map(Layer.build(Layer.fresh(SqliteClient.layer(options))), (services) =>
     Context.get(services, SqlClient.SqlClient)
   )

@@ -11,7 +11,7 @@ export const head = Effect.fnUntraced(function* (key: string) {
   return Option.getOrThrow(yield* (yield* service).inspect(key))
 })
 
-export const layer = (options?: Checkpoint.Options) =>
+export const layer = (options?: Parameters<typeof Checkpoint.layer>[0]) =>
   Checkpoint.layer(options).pipe(Layer.provideMerge(VersionedStore.layerMemory))
 
 export type Failure = PlanError.PlanError | Checkpoint.CheckpointError

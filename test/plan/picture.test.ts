@@ -9,7 +9,7 @@ import { test } from "../test.ts"
 
 const to = (to: string, when: When.When = When.field(to).is(true)) => ({ to, when })
 
-const both = (source: Picture.Source, options?: Picture.Options) =>
+const both = (source: Parameters<typeof Picture.toMermaid>[0], options?: Parameters<typeof Picture.toMermaid>[1]) =>
   Effect.gen(function* () {
     const one = yield* mermaid(Picture.toMermaid(source, options))
     const other = yield* graphViz(Picture.toGraphViz(source, options))
@@ -21,7 +21,8 @@ const both = (source: Picture.Source, options?: Picture.Options) =>
     return one
   })
 
-const edges = (source: Picture.Source, options?: Picture.Options) => Effect.map(both(source, options), edgesOf)
+const edges = (source: Parameters<typeof Picture.toMermaid>[0], options?: Parameters<typeof Picture.toMermaid>[1]) =>
+  Effect.map(both(source, options), edgesOf)
 
 const texts = (parsed: Parsed) => [...parsed.nodes.values()].map(({ text }) => text)
 
@@ -221,7 +222,10 @@ describe("PLAN-9 pictures of flows", () => {
       Step.make("c", { target: "d" })
     )
     const bound = yield* Plan.bind(outer, { agents: { d: deep } })
-    const shown = (source: Picture.Source, options?: Picture.Options) =>
+    const shown = (
+      source: Parameters<typeof Picture.toMermaid>[0],
+      options?: Parameters<typeof Picture.toMermaid>[1]
+    ) =>
       Effect.map(both(source, options), ({ groups, nodes }) => [
         groups.map(({ text }) => text.replace("\n", ": ")).toSorted(),
         [...nodes.values()].map(({ text }) => text.replace("\n", ": ")).filter((text) => text.includes(": "))

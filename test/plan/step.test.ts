@@ -127,9 +127,7 @@ describe("what a step is as data", () => {
 
 describe("times and retries", () => {
   test("PLAN-1 are kept in milliseconds; no end of time is no timeout", function* () {
-    const step = (
-      options: Pick<Step.Options<never, never, never, never, never, never, never, never>, "timeout" | "retry">
-    ) =>
+    const step = (options: Pick<NonNullable<Parameters<typeof Step.make>[1]>, "timeout" | "retry">) =>
       Effect.map(definitionOf(Step.make("a", { target: "t", ...options })), (definition) => [
         definition?.timeoutMillis,
         definition?.retry

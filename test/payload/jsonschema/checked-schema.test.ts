@@ -6,7 +6,7 @@ import { test } from "../../test.ts"
 
 const json = (text: string): unknown => JSON.parse(text)
 
-const issues = (schema: unknown, value: unknown, options?: JsonSchema.ValidateOptions) =>
+const issues = (schema: unknown, value: unknown, options?: Parameters<typeof JsonSchema.validate>[2]) =>
   Effect.map(JsonSchema.make(schema), (checked) => {
     const result = JsonSchema.validate(checked, value, options)
     return Result.isFailure(result)
@@ -14,7 +14,7 @@ const issues = (schema: unknown, value: unknown, options?: JsonSchema.ValidateOp
       : []
   })
 
-const value = (schema: unknown, input: unknown, options?: JsonSchema.ValidateOptions) =>
+const value = (schema: unknown, input: unknown, options?: Parameters<typeof JsonSchema.validate>[2]) =>
   Effect.flatMap(JsonSchema.make(schema), (checked) => Effect.fromResult(JsonSchema.validate(checked, input, options)))
 
 const order = {
