@@ -16,10 +16,10 @@ interface Limit {
 
 /** `npm run stories -- --details` lists the files of each story. */
 const limits: ReadonlyArray<Limit> = [
-  { part: "warm", figure: "files", most: 14, pending: 24 },
-  { part: "warm", figure: "crossings", most: 130, pending: 265 },
-  { part: "decode", figure: "files", most: 12, pending: 20 },
-  { part: "next", figure: "files", most: 8, pending: 18 }
+  { part: "warm", figure: "files", most: 14, pending: 20 },
+  { part: "warm", figure: "crossings", most: 130, pending: 255 },
+  { part: "decode", figure: "files", most: 12, pending: 19 },
+  { part: "next", figure: "files", most: 8, pending: 19 }
 ]
 
 describe("HOUSE-10 stories", () => {

@@ -115,9 +115,12 @@ export const findSecret = (
 const membersOf = (visit: Visit, isSecret: (key: string) => boolean): Array<Visit> => {
   const below: Array<Visit> = []
   const add = (key: string, member: unknown, named: boolean) => {
+    const isContainer = typeof member === "object" && member !== null
+    const isMarked = named && !visit.data && isSecret(key)
+    if (!isContainer && !isMarked) return
     const at = base.childLocation(visit.at, key)
-    if (named && !visit.data && isSecret(key)) below.push({ value: secretMark, at, patterns: [], data: true })
-    if (typeof member !== "object" || member === null) return
+    if (isMarked) below.push({ value: secretMark, at, patterns: [], data: true })
+    if (!isContainer) return
     const patterns = visit.data ? [] : advance(visit.patterns, key)
     below.push({ value: member, at, patterns, data: visit.data || isMatched(patterns) })
   }
