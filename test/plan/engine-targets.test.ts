@@ -7,7 +7,7 @@ import { Agent, ToolResult, ToolSettings } from "effect-emissary"
 import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
-import { bind, completed, journal, log } from "./support.ts"
+import { bind, completed, failureOf, journal, log } from "./support.ts"
 import { after } from "../after.ts"
 import { test, testWith } from "../test.ts"
 
@@ -302,6 +302,12 @@ describe("agents that are cut off", () => {
     assert(result.outcome === "Interrupted")
     assert.strictEqual(result.reason, "timeout")
     assert.strictEqual(completed(yield* Plan.resume(bound, result.state)).output, "done")
+  })
+
+  testWaiting("L9 timeouts.step is handed to agents: the one that ends by it fails its step", function* () {
+    const bound = yield* bind(Plan.make(Step.make("a", { target: waiter })))
+    const failed = yield* after("1 second", Effect.flip(Plan.run(bound, "x", { timeouts: { step: "1 second" } })))
+    assert.strictEqual(failureOf(failed).type, "Interrupted")
   })
 
   testWaiting("PLAN-7 leaving the stream of a plan interrupts its agents", function* () {
