@@ -22,7 +22,7 @@ import * as ToolResolver from "../tool/ToolResolver.ts"
 import * as ToolSettings from "../tool/ToolSettings.ts"
 import * as boundTool from "../tool/internal/boundTool.ts"
 import * as AgentDefinition from "./AgentDefinition.ts"
-import * as AgentError from "./AgentError.ts"
+import type * as AgentError from "./AgentError.ts"
 import * as ModelRegistry from "./ModelRegistry.ts"
 import * as agentBlueprint from "./internal/agentBlueprint.ts"
 import type * as agentData from "./internal/agentData.ts"
@@ -700,7 +700,7 @@ const bindAgentTool = (tool: boundTool.BoundTool): Effect.Effect<boundTool.Bound
 const agentErrorOf =
   (agent: string) =>
   (reason: AgentError.Reason): AgentError.AgentError =>
-    new AgentError.AgentError({ agent, reason })
+    driver.agentError({ agent, reason })
 
 const definitionOf = ({ define, name }: agentBlueprint.Blueprint<unknown>) =>
   Effect.mapError(define, agentErrorOf(name))

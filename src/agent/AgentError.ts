@@ -102,16 +102,6 @@ export class AgentError extends Schema.TaggedError<AgentError>("effect-emissary/
   reason: agentReason.Reason,
   state: Schema.optionalKey(Run.stateCodec.schema)
 }) {
-  // A schema class copies its fields: the cause follows the reason.
-  constructor(
-    fields: { readonly agent: string; readonly reason: agentReason.Reason; readonly state?: Run.State },
-    options?: Schema.MakeOptions
-  ) {
-    super(fields, options)
-    if (agentReason.causes.has(fields.reason))
-      agentReason.causes.set(this.reason, agentReason.causes.get(fields.reason))
-  }
-
   /**
    * @since 0.1.0
    */

@@ -50,3 +50,8 @@ export const makeReason = <Tag extends PlainTag>(
   if (cause !== undefined) causes.set(reason, cause)
   return reason
 }
+
+/** Keeps the error behind a reason for a copy of it: a schema class copies its fields. */
+export const copyCause = (from: Reason, to: Reason): void => {
+  if (causes.has(from)) causes.set(to, causes.get(from))
+}

@@ -314,6 +314,17 @@ export const nestRuns =
 
 type WithoutTime<E> = E extends Run.Event ? Omit<E, "at"> : never
 
+/** The error of a run, with the error behind its reason. */
+export const agentError = (fields: {
+  readonly agent: string
+  readonly reason: AgentError.Reason
+  readonly state?: Run.State
+}): AgentError.AgentError => {
+  const error = new AgentError.AgentError(fields)
+  agentReason.copyCause(fields.reason, error.reason)
+  return error
+}
+
 export interface AgentRecorder extends Recorder<Run.State, Run.Event, agentTypes.AgentEvent<unknown>> {
   readonly recordNow: (event: WithoutTime<Run.Event>) => Effect.Effect<void>
   readonly fail: (reason: AgentError.Reason) => AgentError.AgentError
@@ -379,7 +390,7 @@ const recorderOf = (
   return {
     ...recorder,
     recordNow: (event) => Effect.flatMap(DateTime.now, (at) => recorder.record({ ...event, at })),
-    fail: (reason) => new AgentError.AgentError({ agent: state.agent, reason, state: recorder.state() })
+    fail: (reason) => agentError({ agent: state.agent, reason, state: recorder.state() })
   }
 }
 
@@ -595,7 +606,7 @@ const drive = Effect.fnUntraced(function* <A>(
   const context = begin.state?.context ?? begin.options.context ?? (yield* RunContext.RunContext)
   const maxDepth = options.maxDepth ?? outer.maxDepth
   const refuse = (reason: AgentError.Reason) =>
-    new AgentError.AgentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })
+    agentError({ agent: machine.name, reason, ...defined({ state: begin.state }) })
   if (outer.depth > maxDepth) return yield* refuse(agentReason.makeReason("MaxDepth", { limit: maxDepth }))
   const deadline = yield* deadlineOf(options.timeouts?.total, outer.deadline)
   const environment: Environment = { depth: outer.depth + 1, maxDepth, deadline, parent: undefined, handed: {} }
