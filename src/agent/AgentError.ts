@@ -29,7 +29,7 @@ export {
    * - `PreparationFailed`: the Effect that makes the instructions, the toolkit or the
    *   model name failed. `error` is the tag or name of its error.
    * - `DefinitionInvalid`: the agent has no form as data: its output schema has no JSON
-   *   Schema, for example.
+   *   Schema, or its model options hold a secret, for example.
    * - `ToolSetInvalid`: two tools share a name, or a tool cannot be offered.
    * - `StubWithoutRuntime`: tools have no body here, and the tool runtime does not
    *   execute them elsewhere.

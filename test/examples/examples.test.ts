@@ -26,7 +26,7 @@ const expected: Record<string, ReadonlyArray<string>> = {
     "at /max_steps:",
     "a tool that every object has is refused: PayloadError, ForbiddenKey",
     "a reference to elsewhere is refused: PayloadError, Invalid",
-    "a secret in plain sight is refused: AgentError, ModelRegistryFailed",
+    "a secret in plain sight is refused: AgentError, DefinitionInvalid",
     "a tool that is not offered is refused: BindError, UnknownTool",
     "a tool under false pretences is refused: BindError, ContractMismatch",
     "a model that is not offered is refused: AgentError, ModelRegistryFailed",
