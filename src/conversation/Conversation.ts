@@ -925,8 +925,8 @@ interface SizeOptions {
  * messages keep their ids and their order. When that is too much, the error has the
  * budget that would do.
  *
- * Where a provider reported more tokens than the counter finds, the difference (tool
- * definitions, another vocabulary) is taken to stay. The cost is linear in the
+ * If a provider reported more tokens than the counter finds, the difference (tool
+ * definitions, another vocabulary) is expected in the next request too. The cost is linear in the
  * conversation; each message is counted once.
  *
  * **Example** (A long tool output is shortened)

@@ -21,7 +21,7 @@ import * as messageData from "./internal/messageData.ts"
  * `count` is pure. Its result for a message is cached as long as counter and message
  * live, so make a counter once and keep it.
  *
- * What a conversation weighs beside its text does not depend on the counter:
+ * The tokens of a conversation besides its text do not depend on the counter:
  *
  * | what | tokens |
  * |---|---|

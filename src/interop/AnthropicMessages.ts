@@ -102,9 +102,9 @@ interface Options {
  *
  * **Details**
  *
- * What Anthropic refuses is never written, and no content is dropped:
+ * The encoder never writes what Anthropic refuses and drops no content:
  * open calls, a first message that is not from the user, empty messages,
- * an empty system message, arguments that are no object and content without a form
+ * an empty system message, arguments that are not an object and content without a form
  * in the format are errors that name the message.
  *
  * **Example** (Results share one message)

@@ -87,8 +87,8 @@ interface Options {
  *
  * **Details**
  *
- * What OpenAI refuses is never written, and no content is dropped: open
- * calls, empty messages, an empty system message, arguments that are no
+ * The encoder never writes what OpenAI refuses and drops no content: open
+ * calls, empty messages, an empty system message, arguments that are not an
  * object and content without a form in the format are errors that name the message.
  *
  * **Example** (A call and its result)

@@ -27,8 +27,8 @@ interface Frame {
  *
  * **When to use**
  *
- * Where two values have to be compared, hashed or signed by their text. For
- * digests there is `Digest.sha256`.
+ * Use it to compare, hash or sign two values by their text. `Digest.sha256` returns
+ * the digest itself.
  *
  * **Details**
  *

@@ -203,8 +203,8 @@ const compileOnce = (
  * 3. undeclared properties of a closed object are dropped, unless `strict`;
  * 4. `default`s of absent properties are filled in, if they fit their schema.
  *
- * What comes out is evaluated by the rules of JSON Schema. Issues come in the
- * order in which the schema declares things.
+ * The result of these steps is validated by the rules of JSON Schema. Issues are in
+ * the order of the schema's keywords and properties.
  *
  * **Gotchas**
  *
@@ -310,8 +310,8 @@ export const importSchema = (self: JsonSchema): Option.Option<Schema.Codec<unkno
  *
  * **When to use**
  *
- * Where something wants a Schema and only a JSON Schema is known, such as the
- * structured output of an agent that came as data.
+ * Use it where a Schema is required and only a JSON Schema is known, such as the
+ * structured output of an agent that was decoded.
  *
  * **Example** (Decoding by a JSON Schema)
  *

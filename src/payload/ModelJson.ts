@@ -72,7 +72,7 @@ const parseFenced = (text: string, limits: Limits.Limits): Schema.Json | undefin
  * are tried. An object inside a malformed or cut off one is never taken, nor is
  * one inside an array: a part of an answer is not the answer.
  *
- * What is found is held against the limits and key rules of payloads
+ * The value found must keep the limits and key rules of payloads
  * (`Limits.defaults` with `options.limits` in their place).
  *
  * **Example** (JSON in a code fence)

@@ -486,7 +486,7 @@ export const codec: VersionedCodec.VersionedCodec<AgentGraph> = VersionedCodec.m
   unversioned: 1
 })
 
-/** Where the graph grows, by default to the right. */
+/** The direction in which the graph grows. Default: right. */
 interface PictureOptions {
   readonly direction?: "down" | "right" | undefined
 }

@@ -355,8 +355,8 @@ export const decode = <const Registry extends planCodec.PlanRegistry = {}>(
  * retries; schemas without a name, or with the name of another one, and in version 1 any
  * schema. The name of a schema is its `identifier` annotation.
  *
- * What is lost may be what the plan needs to be read again: `routesBy` without the output
- * schema is refused by {@link decode}. Name schemas that plans travel with.
+ * A plan that loses a schema may not be readable again: {@link decode} refuses `routesBy`
+ * without the output schema. Name each schema that travels with a plan.
  *
  * It fails with a `PayloadError` for what the wire cannot hold or would not be read
  * again, such as a name that only version 2 allows, and for secrets.

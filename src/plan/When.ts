@@ -217,8 +217,8 @@ export const never: When = { _tag: "Or", any: [] }
  *
  * **When to use**
  *
- * Where the other conditions do not reach: to compare two members, to count, to ask a
- * service. The registry that the plan is decoded with needs a predicate of that name.
+ * Use it for what the other conditions cannot express: to compare two members, to count, to
+ * ask a service. The registry that the plan is decoded with needs a predicate of that name.
  *
  * @category constructors
  * @since 0.1.0

@@ -295,7 +295,7 @@ const isPlanReason = (error: PlanError.PlanError, type: string): boolean =>
       cause instanceof stepSchema.OutputInvalid
   })
 
-/** Where and what, without the words of those who failed. */
+/** The place and tag of a failure, without the text of the error. */
 const failureProblem = (error: PlanError.PlanError): string | undefined => {
   const { reason } = error
   switch (reason._tag) {

@@ -195,8 +195,8 @@ const checkSteps = (
  * comes to it. A problem that only follows from another one is not reported: the flow is
  * followed once names are unique and all routes go to a step.
  *
- * What a step reads fits its input unless the JSON Schemas of both show that it never
- * can. A schema that is absent, or of which only the name is known, can be anything.
+ * A value that a step reads fits its input unless the two JSON Schemas show that it
+ * never can. A schema that is absent, or of which only the name is known, can be anything.
  *
  * **Gotchas**
  *

@@ -152,7 +152,7 @@ export const enterBranch = (
   return rejoin === undefined ? kept : [...kept, { router: name, rejoin }]
 }
 
-/** Where a step goes that ends without a route inside of a branch, and the branches after it. */
+/** The next step after one that ends without a route inside a branch, and the branches left after it. */
 export const rejoinAt = (frames: Rejoins): { readonly at: string; readonly branches: Rejoins } | undefined => {
   const top = frames.at(-1)
   return top === undefined ? undefined : { at: top.rejoin, branches: leaveBranches(frames, top.rejoin) }

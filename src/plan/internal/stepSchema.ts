@@ -333,7 +333,7 @@ export type Discriminant =
   | { readonly _tag: "NoField"; readonly fields: ReadonlyArray<string> }
   | { readonly _tag: "Literals"; readonly literals: ReadonlyArray<string>; readonly exhaustive: boolean }
 
-/** Undefined output: any text. A schema of which only the name is known can be anything. */
+/** An undefined output is text. A schema known only by its name accepts every value. */
 export const readDiscriminant = (output: PlanDefinition.SchemaRef | undefined, field: string): Discriminant => {
   if (output === undefined) return { _tag: "NotAnObject" }
   if (output.json === undefined) return { _tag: "Unknown" }

@@ -196,8 +196,8 @@ interface ApprovalContext {
 export type Body = (args: Json.JsonObject, call: CallContext) => Effect.Effect<ToolResult.ToolResult>
 
 /**
- * Where the code of a tool is: `"local"` here, `"stub"` elsewhere, behind a
- * tool runtime, `"provider"` at the model provider, which runs it by itself.
+ * The place of a tool's code: `"local"` in this process, `"stub"` behind a tool
+ * runtime, `"provider"` at the model provider, which runs the tool itself.
  */
 type Kind = "local" | "stub" | "provider"
 
