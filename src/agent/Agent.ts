@@ -662,7 +662,7 @@ export const truncate = (options: {
  * })
  *
  * const result = await Effect.runPromise(program.pipe(
- *   Effect.provide(ScriptedModel.layer([{ text: "story ".repeat(200) }, { text: "A story was told." }, { text: "Good." }]))
+ *   Effect.provide(ScriptedModel.layer([{ text: "story ".repeat(200) }, { text: "A story about a dragon." }, { text: "Good." }]))
  * ))
  * assert.strictEqual(result.text, "Good.")
  * ```

@@ -448,7 +448,7 @@ export class Conclude extends Schema.TaggedError<Conclude>("effect-emissary/plan
  *     Step.make("publish", {
  *       target: ({ task }) =>
  *         Effect.flatMap(Ref.get(approved), (yes) =>
- *           yes ? Effect.succeed(`published: ${task}`) : Step.pause("somebody has to approve")
+ *           yes ? Effect.succeed(`published: ${task}`) : Step.pause("approval is required")
  *         )
  *     })
  *   )
@@ -457,7 +457,7 @@ export class Conclude extends Schema.TaggedError<Conclude>("effect-emissary/plan
  *   assert.ok(paused.outcome === "Paused")
  *   assert.deepStrictEqual(
  *     paused.pauses.map(({ reason, step }) => [step, reason]),
- *     [["publish", "somebody has to approve"]]
+ *     [["publish", "approval is required"]]
  *   )
  *
  *   yield* Ref.set(approved, true)

@@ -31,11 +31,11 @@ import * as stepSchema from "./stepSchema.ts"
 
 /** Saves the events of the plan's run as progress of the agent's. */
 const journalOf = (turn: ActiveRun, before: PlanRun.State | undefined): livePlan.Journal => {
-  let told = before?.usage ?? {}
+  let reported = before?.usage ?? {}
   return (events, state) =>
     Effect.flatMap(encodeProgress(events), (encoded) => {
-      const usage = usageDifference(state.usage, told)
-      told = state.usage
+      const usage = usageDifference(state.usage, reported)
+      reported = state.usage
       return delegate.saveProgress(turn, {
         facts: encoded,
         requests: state.outcome?._tag === "Paused" ? requestsOf(state.outcome) : [],
