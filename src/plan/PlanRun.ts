@@ -15,6 +15,7 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as Run from "../agent/Run.ts"
 import * as runParts from "../agent/internal/runParts.ts"
+import * as runTransition from "../agent/internal/runTransition.ts"
 import type { TokenUsage } from "../conversation/Message.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import { defined } from "../payload/internal/base.ts"
@@ -644,7 +645,7 @@ const pausesBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<ty
  * @since 0.1.0
  */
 export const approvalRequests = (self: State): ReadonlyArray<Run.ApprovalRequest> =>
-  runParts.disambiguate(requestsBelow(self, []))
+  runTransition.disambiguate(requestsBelow(self, []))
 
 const requestsBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<Run.ApprovalRequest> =>
   membersOf(self).flatMap(({ child, status, step }) => {

@@ -3,7 +3,7 @@
  */
 
 import * as Schema from "effect/Schema"
-import * as Run from "../Run.ts"
+import * as runTransition from "./runTransition.ts"
 
 export const PlainReason = Schema.TaggedUnion({
   ModelFailed: {
@@ -29,7 +29,7 @@ export const PlainReason = Schema.TaggedUnion({
   DelegateFailed: { error: Schema.String, problem: Schema.optionalKey(Schema.String) }
 })
 
-export const Reason = Schema.Union([PlainReason, Run.DefinitionChanged, Run.InvalidDecision])
+export const Reason = Schema.Union([PlainReason, runTransition.DefinitionChanged, runTransition.InvalidDecision])
 
 export type Reason = typeof Reason.Type
 

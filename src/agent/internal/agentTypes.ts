@@ -26,9 +26,9 @@ import type { ToolFailure } from "../../tool/ToolFailure.ts"
 import type { Content, Success, ToolResult } from "../../tool/ToolResult.ts"
 import type * as AgentError from "../AgentError.ts"
 import type { ModelRegistry } from "../ModelRegistry.ts"
-import type { Decision } from "../Run.ts"
 import type * as agentData from "./agentData.ts"
 import type { ApprovalRequest, Event, MaxSteps, Outcome, Purpose, State } from "./runParts.ts"
+import type { Decision } from "./runTransition.ts"
 
 /** Shorten and remove, as `Conversation.truncate` does. */
 interface Truncate {

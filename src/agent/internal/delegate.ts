@@ -11,11 +11,11 @@ import type { Problem } from "../../payload/PayloadError.ts"
 import { defined } from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type * as AgentError from "../AgentError.ts"
-import * as Run from "../Run.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
 import type * as runParts from "./runParts.ts"
+import * as runTransition from "./runTransition.ts"
 
 /**
  * The end of an answer.
@@ -65,7 +65,7 @@ export const makeDelegate = <A>(options: DelegateOptions<A>): agentTypes.Agent<A
 /** Records progress since the last call. It is in the state before it is announced, also when that is interrupted. */
 export const saveProgress = (
   { recorder }: driver.ActiveRun,
-  saved: Pick<Run.EventOf<"ProgressSaved">, "facts"> & Partial<Run.EventOf<"ProgressSaved">>
+  saved: Pick<runParts.EventOf<"ProgressSaved">, "facts"> & Partial<runParts.EventOf<"ProgressSaved">>
 ): Effect.Effect<void> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.flatMap(DateTime.now, (at) =>
@@ -82,7 +82,7 @@ const preparedOf = <A>({ answer, decode, digest, maxSteps }: DelegateOptions<A>)
   accept: ({ definition }) =>
     definition === digest
       ? Effect.void
-      : Effect.fail(new Run.DefinitionChanged({ expected: digest, found: definition })),
+      : Effect.fail(new runTransition.DefinitionChanged({ expected: digest, found: definition })),
   ask: () => Effect.void,
   perform: (run, action) => (action._tag === "RunTools" ? refuseCalls(run, action) : askForAnswer(run, answer, action)),
   decode: (text, output) => decode(output === undefined ? text : output)
@@ -91,7 +91,7 @@ const preparedOf = <A>({ answer, decode, digest, maxSteps }: DelegateOptions<A>)
 const askForAnswer = Effect.fnUntraced(function* (
   run: driver.ActiveRun,
   answer: DelegateOptions<unknown>["answer"],
-  { purpose, step }: Run.ActionOf<"CallModel">
+  { purpose, step }: runTransition.ActionOf<"CallModel">
 ) {
   const { environment, options, recorder } = run
   const { defects, modelMistakes, modelRetry } = options
@@ -113,7 +113,7 @@ const askForAnswer = Effect.fnUntraced(function* (
   )
   if (ended._tag === "Answered") return yield* recordAnswer(run, ended)
   if (ended._tag === "Interrupted") return yield* driver.interrupt(recorder, ended.reason)
-  if (Run.next(recorder.state())._tag === "CallModel") {
+  if (runTransition.next(recorder.state())._tag === "CallModel") {
     return yield* Effect.die(new Error("expected a request or a limit of a suspended answer, found none"))
   }
 })
@@ -129,7 +129,10 @@ const recordAnswer = Effect.fnUntraced(function* (
 })
 
 /** A conversation may come with calls. No tool of them is known here. */
-const refuseCalls = Effect.fnUntraced(function* ({ recorder }: driver.ActiveRun, action: Run.ActionOf<"RunTools">) {
+const refuseCalls = Effect.fnUntraced(function* (
+  { recorder }: driver.ActiveRun,
+  action: runTransition.ActionOf<"RunTools">
+) {
   const refused = action.calls.map(({ part }) => {
     const problem = `expected no open call of a tool, found ${JSON.stringify(part.name)}`
     return { callId: part.id, name: part.name, result: ToolResult.failure("unknown_tool", problem) }

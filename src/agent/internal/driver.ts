@@ -27,10 +27,10 @@ import { defined } from "../../payload/internal/base.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as AgentError from "../AgentError.ts"
-import * as Run from "../Run.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentTypes from "./agentTypes.ts"
-import * as runParts from "./runParts.ts"
+import type * as runParts from "./runParts.ts"
+import * as runTransition from "./runTransition.ts"
 
 /**
  * One kind of run. `State` is the state of a run, `Action` its next task, `E` the error that ends the process of running.
@@ -312,21 +312,21 @@ export const nestRuns =
       Effect.provideService(effect, Environment, { ...depth, handed, parent: undefined })
     )
 
-type WithoutTime<E> = E extends Run.Event ? Omit<E, "at"> : never
+type WithoutTime<E> = E extends runParts.Event ? Omit<E, "at"> : never
 
 /** The error of a run, with the error behind its reason. */
 export const agentError = (fields: {
   readonly agent: string
   readonly reason: AgentError.Reason
-  readonly state?: Run.State
+  readonly state?: runParts.State
 }): AgentError.AgentError => {
   const error = new AgentError.AgentError(fields)
   agentReason.copyCause(fields.reason, error.reason)
   return error
 }
 
-export interface AgentRecorder extends Recorder<Run.State, Run.Event, agentTypes.AgentEvent<unknown>> {
-  readonly recordNow: (event: WithoutTime<Run.Event>) => Effect.Effect<void>
+export interface AgentRecorder extends Recorder<runParts.State, runParts.Event, agentTypes.AgentEvent<unknown>> {
+  readonly recordNow: (event: WithoutTime<runParts.Event>) => Effect.Effect<void>
   readonly fail: (reason: AgentError.Reason) => AgentError.AgentError
 }
 
@@ -353,11 +353,11 @@ export interface PreparedRun<out A> {
   readonly structured: runParts.StructuredSteps
   readonly instructions: string | undefined
   readonly stepTimeout: boolean
-  readonly accept: (state: Run.State) => Effect.Effect<void, AgentError.Reason>
+  readonly accept: (state: runParts.State) => Effect.Effect<void, AgentError.Reason>
   readonly ask: (run: ActiveRun, callIds: ReadonlySet<string>) => Effect.Effect<void, AgentError.AgentError>
   readonly perform: (
     run: ActiveRun,
-    action: Run.ActionOf<"CallModel" | "RunTools">,
+    action: runTransition.ActionOf<"CallModel" | "RunTools">,
     deadline: number | undefined
   ) => Effect.Effect<void, AgentError.AgentError>
   readonly decode: (text: string, output: Schema.Json | undefined) => Effect.Effect<A, ReadonlyArray<Problem>>
@@ -369,15 +369,15 @@ export interface AgentMachine<out A> {
 }
 
 const recorderOf = (
-  state: Run.State,
-  first: Run.Event | undefined,
+  state: runParts.State,
+  first: runParts.Event | undefined,
   { interruptWhen, onState }: agentTypes.ResumeOptions,
   emit: Sink["emit"]
 ): AgentRecorder => {
-  const recorder: Recorder<Run.State, Run.Event, agentTypes.AgentEvent<unknown>> = makeRecorder({
+  const recorder: Recorder<runParts.State, runParts.Event, agentTypes.AgentEvent<unknown>> = makeRecorder({
     state,
     first,
-    apply: Run.apply,
+    apply: runTransition.apply,
     views: viewsOf,
     emit,
     journal: onState === undefined ? undefined : ([event], state) => Effect.as(onState(state, event), []),
@@ -404,13 +404,17 @@ const askToStop = (
 
 /** A child emits its own events, as `Child`. */
 const viewsOf = (
-  before: Run.State,
-  event: Run.Event,
-  state: Run.State
+  before: runParts.State,
+  event: runParts.Event,
+  state: runParts.State
 ): ReadonlyArray<agentTypes.AgentEvent<unknown>> =>
-  event._tag === "ChildEvent" && !runParts.isDecision(event) ? [] : [viewOf(before, event, state)]
+  event._tag === "ChildEvent" && !runTransition.isDecision(event) ? [] : [viewOf(before, event, state)]
 
-const viewOf = (before: Run.State, event: Run.Event, state: Run.State): agentTypes.AgentEvent<unknown> => {
+const viewOf = (
+  before: runParts.State,
+  event: runParts.Event,
+  state: runParts.State
+): agentTypes.AgentEvent<unknown> => {
   switch (event._tag) {
     case "RunStarted":
     case "RunResumed": {
@@ -438,8 +442,8 @@ const viewOf = (before: Run.State, event: Run.Event, state: Run.State): agentTyp
   }
 }
 
-const callOf = (state: Run.State, callId: string) => {
-  const { arguments: args = null, name = "" } = Run.openCall(state, callId)?.part ?? {}
+const callOf = (state: runParts.State, callId: string) => {
+  const { arguments: args = null, name = "" } = runTransition.openCall(state, callId)?.part ?? {}
   return { callId, name, arguments: args }
 }
 
@@ -452,7 +456,7 @@ export const toolFinishedEvent = Effect.fnUntraced(function* (
   const at = yield* DateTime.now
   const message = yield* Message.tool(call)
   const details = { durationMillis: duration && Duration.toMillis(duration), cause: cause && causeText(cause) }
-  return { _tag: "ToolFinished", at, message, ...defined(details) } satisfies Run.Event
+  return { _tag: "ToolFinished", at, message, ...defined(details) } satisfies runParts.Event
 })
 
 const causeText = (cause: Cause.Cause<unknown>): string =>
@@ -467,7 +471,7 @@ export const interrupt = Effect.fnUntraced(function* (
   // An interruption of the fiber may come while one by the clock or the hook is being recorded.
   const why = state().interrupted ?? defined({ reason })
   if (state().interrupted === undefined) yield* recordNow({ _tag: "RunInterrupted", ...why })
-  const action = Run.next(state())
+  const action = runTransition.next(state())
   const settled = action._tag === "RunTools" ? action.settled : []
   for (const call of settled) yield* record(yield* toolFinishedEvent(call))
   yield* recordNow({ _tag: "RunFinished", outcome: { _tag: "Interrupted", ...why } })
@@ -475,7 +479,7 @@ export const interrupt = Effect.fnUntraced(function* (
 
 /** The beginning of a run: a fresh one without `state`, or one that continues from it. */
 interface Begin {
-  readonly state?: Run.State
+  readonly state?: runParts.State
   readonly input: agentTypes.Input
   readonly options: agentTypes.Options
 }
@@ -504,11 +508,11 @@ const startedEvent = Effect.fnUntraced(function* (
   agent: string,
   prepared: PreparedRun<unknown>,
   begin: Begin,
-  context: Run.State["context"],
+  context: runParts.State["context"],
   depth: number
 ) {
   const conversation = yield* startConversation(prepared, begin.options)
-  if (begin.input === undefined && !runParts.hasUserMessage(conversation)) {
+  if (begin.input === undefined && !runTransition.hasUserMessage(conversation)) {
     return yield* Effect.fail(
       invalidConversation("expected a user message to answer, got none. Pass an input, or a conversation that has one")
     )
@@ -524,10 +528,10 @@ const startedEvent = Effect.fnUntraced(function* (
     structured: prepared.structured,
     context,
     conversation
-  } satisfies Run.Event
+  } satisfies runParts.Event
 })
 
-const resultOf = <A>({ decode }: PreparedRun<A>, state: Run.State): Effect.Effect<agentTypes.Result<A>> => {
+const resultOf = <A>({ decode }: PreparedRun<A>, state: runParts.State): Effect.Effect<agentTypes.Result<A>> => {
   const { conversation, outcome, totalSteps: steps, usage } = state
   const last = history.asHistory(conversation).lastAssistant
   const text = last === undefined ? "" : Message.text(last)
@@ -547,12 +551,12 @@ const resultOf = <A>({ decode }: PreparedRun<A>, state: Run.State): Effect.Effec
 const machineOf = (
   prepared: PreparedRun<unknown>,
   run: ActiveRun
-): Machine<Run.State, Run.Action, AgentError.AgentError> => {
+): Machine<runParts.State, runTransition.Action, AgentError.AgentError> => {
   const { options, recorder } = run
   const unlessStopped = <E>(doing: Effect.Effect<void, E>): Effect.Effect<void, E> =>
     options.interruptWhen === undefined ? doing : Effect.raceFirst(doing, Effect.asVoid(recorder.stopped))
   return {
-    next: Run.next,
+    next: runTransition.next,
     ends: ({ _tag }) => _tag === "Finished",
     perform: (action, deadline) =>
       action._tag === "Finished"
@@ -568,7 +572,7 @@ const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: PreparedR
   const { options, recorder } = run
   const decisions = options.decisions ?? []
   if (decisions.length > 0) yield* prepared.ask(run, new Set(decisions.map(({ callId }) => callId)))
-  const decided = Run.decide(recorder.state(), decisions, yield* DateTime.now)
+  const decided = runTransition.decide(recorder.state(), decisions, yield* DateTime.now)
   for (const event of yield* Effect.mapError(Effect.fromResult(decided), recorder.fail)) yield* recorder.record(event)
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return
@@ -584,7 +588,7 @@ const firstState = Effect.fnUntraced(function* (
   agent: string,
   prepared: PreparedRun<unknown>,
   begin: Begin,
-  context: Run.State["context"],
+  context: runParts.State["context"],
   depth: number
 ) {
   if (begin.state !== undefined) {
@@ -592,7 +596,7 @@ const firstState = Effect.fnUntraced(function* (
     return { state: begin.state, first: undefined }
   }
   const first = yield* startedEvent(agent, prepared, begin, context, depth)
-  return { state: Run.start(first), first }
+  return { state: runTransition.start(first), first }
 })
 
 /** Runs an agent from its first event, or from a state, to its result. */

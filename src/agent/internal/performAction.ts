@@ -32,12 +32,12 @@ import * as ToolRuntime from "../../tool/ToolRuntime.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import type * as AgentError from "../AgentError.ts"
-import * as Run from "../Run.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentBlueprint from "./agentBlueprint.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
-import * as runParts from "./runParts.ts"
+import type * as runParts from "./runParts.ts"
+import * as runTransition from "./runTransition.ts"
 
 /** The run of an agent under way, with everything that an action needs. `deadline` is in milliseconds of the Clock. */
 interface Step extends driver.ActiveRun {
@@ -69,7 +69,7 @@ export const modelFailed = (error: AiError.AiError, model?: string): agentReason
 const defaultModelMistakes = 2
 
 /** Calls the model once and records its answer, or its mistake. */
-const callModel = Effect.fnUntraced(function* (step: Step, action: Run.ActionOf<"CallModel">) {
+const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition.ActionOf<"CallModel">) {
   const { options, recorder, resolved } = step
   const limit = options.modelMistakes ?? defaultModelMistakes
   const mistakes = action.mistakes.length
@@ -109,7 +109,7 @@ const withCanonicalNames = (
 const checkOutput = Effect.fnUntraced(function* (
   { output, outputTool }: agentBlueprint.ResolvedAgent<unknown>,
   message: Message.AssistantMessage
-): Effect.fn.Return<Pick<Run.EventOf<"ModelAnswered">, "output" | "outputCall">> {
+): Effect.fn.Return<Pick<runParts.EventOf<"ModelAnswered">, "output" | "outputCall">> {
   if (output._tag === "Text") return {}
   const calls = Message.toolCalls(message)
   const outputCall = outputTool === undefined ? undefined : calls.find((call) => call.name === outputTool)
@@ -117,7 +117,9 @@ const checkOutput = Effect.fnUntraced(function* (
     return { output: yield* agentBlueprint.checkValue(output, outputCall.arguments), outputCall: outputCall.id }
   }
   const isFinal =
-    calls.length === 0 && runParts.stopReasonOf(message.finishReason) === undefined && message.finishReason !== "pause"
+    calls.length === 0 &&
+    runTransition.stopReasonOf(message.finishReason) === undefined &&
+    message.finishReason !== "pause"
   return isFinal ? { output: yield* agentBlueprint.checkText(output, Message.text(message)) } : {}
 })
 
@@ -147,7 +149,10 @@ const withRetries = <A>({ options, recorder }: Step, step: number, request: Effe
   })
 }
 
-const promptOf = ({ recorder, resolved }: Step, { mistakes, purpose }: Run.ActionOf<"CallModel">): Prompt.Prompt => {
+const promptOf = (
+  { recorder, resolved }: Step,
+  { mistakes, purpose }: runTransition.ActionOf<"CallModel">
+): Prompt.Prompt => {
   const { output, tools } = resolved
   const { conversation, view } = recorder.state()
   const prompt = Conversation.toPrompt(view ?? conversation, { toolName: tools.providerName })
@@ -179,7 +184,7 @@ const toolChoiceOf = (
 }
 
 /** The answer of the model; the deltas of a streaming run are emitted as they arrive. */
-const sendRequest = (step: Step, action: Run.ActionOf<"CallModel">) => {
+const sendRequest = (step: Step, action: runTransition.ActionOf<"CallModel">) => {
   const { output } = step.resolved
   if (action.purpose === "structured" && output._tag === "Structured") {
     return generateObject(step, promptOf(step, action), JsonSchema.toSchema(output.offered))
@@ -190,7 +195,7 @@ const sendRequest = (step: Step, action: Run.ActionOf<"CallModel">) => {
 
 type Request = ReturnType<typeof requestOf>
 
-const requestOf = (step: Step, action: Run.ActionOf<"CallModel">) => {
+const requestOf = (step: Step, action: runTransition.ActionOf<"CallModel">) => {
   const { tools } = step.resolved
   return {
     prompt: promptOf(step, action),
@@ -405,19 +410,19 @@ const grace = 1000
 /** A call that may run now. */
 interface ReadyCall {
   readonly _tag: "Run"
-  readonly runnable: Run.RunnableCall
+  readonly runnable: runTransition.RunnableCall
   readonly call: boundTool.BoundCall
 }
 
 /** A call before anything runs: it can run, it has failed, or it needs an approval. */
 type PreparedCall =
   | ReadyCall
-  | { readonly _tag: "Fail"; readonly runnable: Run.RunnableCall; readonly failure: ToolResult.Failure }
-  | { readonly _tag: "Ask"; readonly runnable: Run.RunnableCall }
+  | { readonly _tag: "Fail"; readonly runnable: runTransition.RunnableCall; readonly failure: ToolResult.Failure }
+  | { readonly _tag: "Ask"; readonly runnable: runTransition.RunnableCall }
 
 const prepareCall = Effect.fnUntraced(function* (
   { deadline, options, recorder, resolved }: Step,
-  runnable: Run.RunnableCall
+  runnable: runTransition.RunnableCall
 ): Effect.fn.Return<PreparedCall> {
   const { id, name, text, arguments: args } = runnable.part
   const { context, conversation, runId } = recorder.state()
@@ -448,7 +453,7 @@ const prepareCall = Effect.fnUntraced(function* (
 })
 
 /** Runs the calls of one answer and records their results. */
-const runTools = Effect.fnUntraced(function* (step: Step, action: Run.ActionOf<"RunTools">) {
+const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.ActionOf<"RunTools">) {
   const { recorder } = step
   for (const settled of action.settled) yield* recorder.record(yield* driver.toolFinishedEvent(settled))
   if (recorder.stopping()) return
@@ -469,7 +474,7 @@ const runTools = Effect.fnUntraced(function* (step: Step, action: Run.ActionOf<"
  * them are taken: a decision counts only for a call whose tool demands one.
  */
 const requestApprovals = Effect.fnUntraced(function* (step: Step, callIds: ReadonlySet<string>) {
-  const action = Run.next(step.recorder.state())
+  const action = runTransition.next(step.recorder.state())
   if (action._tag !== "RunTools") return
   for (const runnable of action.calls) {
     const callId = runnable.part.id
@@ -528,7 +533,7 @@ const runChild = (
   step: Step,
   agent: agentTypes.Agent<unknown>,
   call: boundTool.BoundCall,
-  child: Run.State | undefined,
+  child: runParts.State | undefined,
   end: BatchEnd
 ): Effect.Effect<ToolResult.ToolResult> => {
   const { environment, recorder, streaming } = step
@@ -548,7 +553,7 @@ const runChild = (
     child === undefined
       ? agent.run(input, { ...inherited, context: call.context })
       : // It can have been cut off before its first input was recorded
-        agent.resume(child, runParts.hasInput(child) ? inherited : { ...inherited, input })
+        agent.resume(child, runTransition.hasInput(child) ? inherited : { ...inherited, input })
   const parent: driver.Sink = {
     streaming,
     emit: (event) =>
@@ -618,9 +623,9 @@ export const prepare = Effect.fnUntraced(function* <A>(
 const acceptState = Effect.fnUntraced(function* (
   { digestsOfOrigin }: agentBlueprint.Blueprint<unknown>,
   digest: string,
-  { definition, progress }: Run.State
+  { definition, progress }: runParts.State
 ) {
   // A model cannot continue the answer of a delegate.
   const continues = progress === undefined && (definition === digest || (yield* digestsOfOrigin).includes(definition))
-  if (!continues) return yield* new Run.DefinitionChanged({ expected: digest, found: definition })
+  if (!continues) return yield* new runTransition.DefinitionChanged({ expected: digest, found: definition })
 })

@@ -25,21 +25,9 @@ import type * as ToolResults from "../../tool/ToolResult.ts"
 /**
  * The finish reasons that end a run: calls of such an answer never run.
  */
-const StopReason = Schema.Literals(["length", "content-filter", "error", "other"])
+export const StopReason = Schema.Literals(["length", "content-filter", "error", "other"])
 
 export type StopReason = typeof StopReason.Type
-
-/**
- * The reason why an answer with this finish reason ends the run, if it does.
- */
-export const stopReasonOf = (finishReason: string | undefined): StopReason | undefined => {
-  if (finishReason === undefined || continuing.has(finishReason)) return undefined
-  return isStopReason(finishReason) ? finishReason : "other"
-}
-
-const isStopReason = Schema.is(StopReason)
-
-const continuing: ReadonlySet<string> = new Set(["stop", "tool-calls", "pause", "unknown"])
 
 /**
  * The largest number of model calls for one user message: an integer from 1, or `"unlimited"`.
@@ -399,10 +387,10 @@ export class State extends Data.Class<StateFields> implements Inspectable.Inspec
   }
 }
 
-export const isState = (u: unknown): u is State => u instanceof State
+const isState = (u: unknown): u is State => u instanceof State
 
 /** Equal states have the same keys. */
-const absent = {
+export const absent = {
   view: undefined,
   answer: undefined,
   step: undefined,
@@ -411,21 +399,11 @@ const absent = {
   outcome: undefined
 }
 
-export const makeState = (fields: StateFields): State => new State({ ...absent, ...fields })
-
-/** The calls of a conversation that have no result, in the order of the answer that asked for them. */
-export const openParts = (conversation: history.Conversation): ReadonlyArray<Message.ToolCallPart> => {
-  const known = history.asHistory(conversation)
-  if (known.lastAssistant === undefined) return []
-  const open = new Set(history.openBatch(known).map((part) => part.id))
-  return Message.toolCalls(known.lastAssistant).filter(({ id }) => open.has(id))
-}
-
 /** The open calls of the conversation with their statuses, or the problem. */
 const joinCalls = (body: StateBody): ReadonlyArray<OpenCall> | string => {
   const statuses = new Map(body.calls.map(({ callId, status }) => [callId, status]))
   const calls: Array<OpenCall> = []
-  for (const part of openParts(body.conversation)) {
+  for (const part of history.openBatch(history.asHistory(body.conversation))) {
     const status = statuses.get(part.id)
     if (status === undefined) return `expected the status of the open call ${JSON.stringify(part.id)}`
     calls.push({ part, status })
@@ -445,67 +423,8 @@ export const StateSchema: Schema.Codec<State, unknown> = StateBody.pipe(
       const calls = joinCalls(body)
       return typeof calls === "string"
         ? Effect.fail(new SchemaIssue.InvalidValue({ message: calls }, body, options))
-        : Effect.succeed(makeState({ ...body, calls }))
+        : Effect.succeed(new State({ ...absent, ...body, calls }))
     }),
     encode: SchemaGetter.transform(bodyOf)
   })
 )
-
-/**
- * The tokens that an event reports, of the run itself or of a run inside it. The usage of a
- * run is the sum over its events.
- */
-export const usageOf = (self: Event): Message.TokenUsage | undefined => {
-  switch (self._tag) {
-    case "ModelAnswered":
-      return self.message.usage
-    case "ModelMistaken":
-    case "ProgressSaved":
-      return self.usage
-    case "ChildEvent":
-      return usageOf(self.event)
-    default:
-      return undefined
-  }
-}
-
-/** True for a decision, of this run or of one inside it. */
-export const isDecision = (event: Event): boolean =>
-  event._tag === "ChildEvent" ? isDecision(event.event) : event._tag === "ApprovalDecided"
-
-/**
- * Requests of a run and of runs inside it. A request of the run itself has an empty path
- * where one inside has the same id.
- */
-export const disambiguate = (requests: ReadonlyArray<ApprovalRequest>): ReadonlyArray<ApprovalRequest> => {
-  const below = new Set(requests.filter(({ path }) => path !== undefined).map(({ callId }) => callId))
-  return requests.map((request) =>
-    request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
-  )
-}
-
-export const hasUserMessage = (conversation: history.Conversation): boolean =>
-  history.toArray(history.asHistory(conversation)).some(({ role }) => role === "user")
-
-/** True for a run with a user message. It has none if it was cut off before its first input was recorded. */
-export const hasInput = (self: State): boolean => self.pending.length > 0 || hasUserMessage(self.conversation)
-
-export const collectRequests = (self: State): ReadonlyArray<ApprovalRequest> => {
-  const requests: Array<ApprovalRequest> = []
-  addRequests(self, [], requests)
-  return disambiguate(requests)
-}
-
-const addRequests = (self: State, path: ReadonlyArray<string>, requests: Array<ApprovalRequest>): void => {
-  const add = ({ path: own = [], ...request }: ApprovalRequest) => {
-    const whole = [...path, ...own]
-    requests.push({ ...request, ...(whole.length === 0 ? undefined : { path: whole }) })
-  }
-  self.progress?.requests.forEach(add)
-  for (const { part, status } of self.calls) {
-    if (status._tag === "AwaitingApproval") add({ callId: part.id, name: part.name, arguments: part.arguments })
-    else if (status._tag === "Started" && status.child !== undefined) {
-      addRequests(status.child, [...path, part.id], requests)
-    }
-  }
-}

@@ -17,7 +17,7 @@ import * as AgentEvent from "../../agent/AgentEvent.ts"
 import type * as Run from "../../agent/Run.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type { Recorder, RunDepth } from "../../agent/internal/driver.ts"
-import * as runParts from "../../agent/internal/runParts.ts"
+import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Json from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined, quote } from "../../payload/internal/base.ts"
@@ -592,7 +592,7 @@ const runAgent = (
     const handed: agentTypes.ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
     const input = agentInput(delivery)
     // It can have been cut off before it had its input
-    const again = child !== undefined && !runParts.hasInput(child) ? { ...handed, input } : handed
+    const again = child !== undefined && !runTransition.hasInput(child) ? { ...handed, input } : handed
     const watched = <R>(stream: Stream.Stream<AgentEvent.AgentEvent<unknown>, R>) =>
       AgentEvent.result(Stream.tap(stream, (event) => sink.emit({ _tag: "Agent", path: [], step, event })))
     const running =

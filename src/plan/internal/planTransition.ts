@@ -11,7 +11,7 @@ import * as HashMap from "effect/HashMap"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Run from "../../agent/Run.ts"
-import * as runParts from "../../agent/internal/runParts.ts"
+import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/base.ts"
 import type { PlanDefinition } from "../PlanDefinition.ts"
@@ -219,7 +219,7 @@ const isDecision = (event: PlanRun.Event): boolean => {
     case "StepDecided":
       return true
     case "AgentChanged":
-      return runParts.isDecision(event.event)
+      return runTransition.isDecision(event.event)
     case "NestedChanged":
       return isDecision(event.event)
     default:
@@ -500,7 +500,7 @@ const applyRouteTaken = (rules: Rules, self: PlanRun.State, event: EventOf<"Rout
 const usageOfEvent = (before: PlanRun.State | undefined, event: PlanRun.Event): Message.TokenUsage | undefined => {
   switch (event._tag) {
     case "AgentChanged":
-      return runParts.usageOf(event.event)
+      return runTransition.usageOf(event.event)
     case "NestedChanged": {
       const child = childAt(before, event.step)
       return usageOfEvent(child?._tag === "Plan" ? child.state : undefined, event.event)

@@ -1,0 +1,974 @@
+/**
+ * The transition of runs: the next action of a state, and the state after an event. `Run` re-exports what users name.
+ */
+
+import * as Arr from "effect/Array"
+import * as Chunk from "effect/Chunk"
+import type * as DateTime from "effect/DateTime"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as Conversation from "../../conversation/Conversation.ts"
+import * as Message from "../../conversation/Message.ts"
+import * as history from "../../conversation/internal/history.ts"
+import * as PayloadError from "../../payload/PayloadError.ts"
+import { defined } from "../../payload/internal/base.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
+import * as runParts from "./runParts.ts"
+import type { ApprovalRequest, CallStatus, Event, EventOf, OpenCall, State, StateFields } from "./runParts.ts"
+
+/**
+ * One open call.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const openCall = (self: State, callId: string): OpenCall | undefined =>
+  self.calls.find(({ part }) => part.id === callId)
+
+/**
+ * The state was made by another definition of the agent: another name, model, set of
+ * tools, output or text of instructions. What Effects find for each run, the
+ * instructions or the model, does not count.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class DefinitionChanged extends Schema.TaggedError<DefinitionChanged>("effect-emissary/agent/DefinitionChanged")(
+  "DefinitionChanged",
+  { expected: Schema.String, found: Schema.String }
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return `expected a state of the definition ${this.expected}, found one of ${this.found}. Resume it with the agent it was made by (its name, model, instructions, tools and options, as they were), or start a new run from its conversation.`
+  }
+}
+
+/**
+ * A decision about a call that does not wait for one.
+ *
+ * **Details**
+ *
+ * `problem` is `unknown` for a call that is not waiting (it never was, or it is
+ * decided already), `ambiguous` where calls of several agents have this id and no
+ * `path` was given, `repeated` for a second decision in the same list. `pending` are
+ * the ids that do wait.
+ *
+ * @category reasons
+ * @since 0.1.0
+ */
+export class InvalidDecision extends Schema.TaggedError<InvalidDecision>("effect-emissary/agent/InvalidDecision")(
+  "InvalidDecision",
+  {
+    callId: Schema.String,
+    problem: Schema.Literals(["unknown", "ambiguous", "repeated"]),
+    pending: Schema.Array(Schema.String)
+  }
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    const pending = this.pending.length === 0 ? "none" : quoteAll(this.pending)
+    const found = {
+      unknown: "one that does not wait for a decision",
+      ambiguous: "one that several agents have; add the path of the request",
+      repeated: "a second decision about the same call"
+    }[this.problem]
+    return `expected a decision about a waiting call, found ${JSON.stringify(this.callId)}, ${found}. Waiting: ${pending}.`
+  }
+}
+
+const EventErrorReason = Schema.Struct({
+  _tag: Schema.Literals(["Unexpected", "UnknownCall", "CallStatus", "Conversation"]),
+  expected: Schema.String,
+  found: Schema.String
+})
+
+type EventErrorReason = typeof EventErrorReason.Type
+
+/**
+ * An event does not fit the state it was applied to: events are missing, out of
+ * order or doubled, or two drivers write to one run.
+ *
+ * **Details**
+ *
+ * `event` is the tag of the event, `index` its place in the list when a list was
+ * folded, `path` the ids of the enclosing calls when it is the event of an agent that
+ * runs as a tool. The tag of `reason` is one of:
+ *
+ * - `Unexpected`: the event has no place in this state of the run.
+ * - `UnknownCall`: the event names a call that is not open.
+ * - `CallStatus`: the call is open, but not ready for this event; a call that has
+ *   started, for example, never starts again.
+ * - `Conversation`: the message does not continue the conversation.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class EventError extends Schema.TaggedError<EventError>("effect-emissary/agent/RunEventError")("RunEventError", {
+  event: Schema.String,
+  path: Schema.Array(Schema.String),
+  index: Schema.optionalKey(Schema.Int),
+  reason: EventErrorReason
+}) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    const where = this.path.length === 0 ? "" : ` in the run of call ${this.path.join(" > ")}`
+    const index = this.index === undefined ? "" : ` at index ${this.index}`
+    return `${this.event}${index}${where} does not fit the run: expected ${this.reason.expected}, found ${this.reason.found}. Apply each event once, in the order in which it happened, from one driver at a time.`
+  }
+}
+
+/**
+ * A call that may be run.
+ *
+ * **Details**
+ *
+ * - `approved`: its approval policy is not asked again. Any other call whose policy demands
+ *   an approval gets an `ApprovalRequested` event instead of a `ToolStarted`.
+ * - `started`: it is an agent that has begun already: no second `ToolStarted`, its run
+ *   continues from `child`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RunnableCall {
+  readonly part: Message.ToolCallPart
+  readonly approved: boolean
+  readonly started: boolean
+  readonly child?: State
+}
+
+/**
+ * The next task of a driver.
+ *
+ * **Details**
+ *
+ * - `CallModel`: call the model. `step` is the number for `StepStarted`. `first`: it is the
+ *   first answer since the run was started or resumed. `mistakes` are problems of this step
+ *   to report to the model; the driver limits their number.
+ * - `RunTools`: record the results in `settled`, and run `calls`. Both in call order; one of
+ *   them may be empty, never both. A settled call needs no run: it was denied, cut off or
+ *   lost, or it carried the agent's output.
+ * - `Finished`: end the run with this outcome, unless it has ended already.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Action =
+  | {
+      readonly _tag: "CallModel"
+      readonly step: number
+      readonly purpose: runParts.Purpose
+      readonly first: boolean
+      readonly mistakes: ReadonlyArray<string>
+    }
+  | {
+      readonly _tag: "RunTools"
+      readonly calls: ReadonlyArray<RunnableCall>
+      readonly settled: ReadonlyArray<{
+        readonly callId: string
+        readonly name: string
+        readonly result: ToolResult.ToolResult
+      }>
+    }
+  | { readonly _tag: "Finished"; readonly outcome: runParts.Outcome }
+
+/**
+ * The action with this tag.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ActionOf<Tag extends Action["_tag"]> = Extract<Action, { readonly _tag: Tag }>
+
+type ApplyResult = Result.Result<State, EventError>
+
+const reject = (
+  event: Event,
+  tag: EventErrorReason["_tag"],
+  expected: string,
+  found: string
+): Result.Result<never, EventError> =>
+  Result.fail(new EventError({ event: event._tag, path: [], reason: { _tag: tag, expected, found } }))
+
+const unexpected = (event: Event, expected: string, found: string) => reject(event, "Unexpected", expected, found)
+
+const brokenConversation = (event: Event, found: string) =>
+  reject(event, "Conversation", "a message that continues the conversation", found)
+
+const unknownCall = (event: Event, callId: string, open: ReadonlyArray<string>) => {
+  const expected = open.length === 0 ? "no call, because none is open" : `one of the open calls ${quoteAll(open)}`
+  return reject(event, "UnknownCall", expected, JSON.stringify(callId))
+}
+
+const wrongStatus = (event: Event, callId: string, expected: string, found: string) =>
+  reject(event, "CallStatus", `${expected} of the call ${JSON.stringify(callId)}`, found)
+
+const idsOf = (calls: ReadonlyArray<OpenCall>): ReadonlyArray<string> => calls.map(({ part }) => part.id)
+
+const quoteAll = (ids: ReadonlyArray<string>): string => ids.map((id) => JSON.stringify(id)).join(", ")
+
+/**
+ * The state after the first event.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const start = (event: EventOf<"RunStarted">): State => {
+  const { _tag, at, ...fields } = event
+  const finishReason = history.asHistory(event.conversation).lastAssistant?.finishReason
+  return new runParts.State({
+    ...fields,
+    ...runParts.absent,
+    steps: answersSinceUser(event.conversation),
+    totalSteps: 0,
+    usage: {},
+    calls: openCallsOf(event.conversation, finishReason),
+    pending: [],
+    limited: false,
+    mistakes: [],
+    fresh: true,
+    startedAt: at,
+    updatedAt: at,
+    revision: 1
+  })
+}
+
+const answersSinceUser = (conversation: history.Conversation): number => {
+  const messages = history.toArray(history.asHistory(conversation))
+  const since = messages.slice(messages.findLastIndex(({ role }) => role === "user") + 1)
+  return since.filter(({ role }) => role === "assistant").length
+}
+
+/** The open calls of the newest answer. Those of an answer that was cut off never run. */
+const openCallsOf = (conversation: history.Conversation, finishReason: string | undefined): ReadonlyArray<OpenCall> => {
+  const stop = stopReasonOf(finishReason)
+  const status: CallStatus =
+    stop === undefined
+      ? { _tag: "Requested" }
+      : {
+          _tag: "Settled",
+          result: ToolResult.failure("interrupted", `The call was not run, because its answer was cut off (${stop}).`)
+        }
+  return history.openBatch(history.asHistory(conversation)).map((part) => ({ part, status }))
+}
+
+/**
+ * The state after one more event.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const apply = (self: State, event: Event): Result.Result<State, EventError> => {
+  if (self.outcome !== undefined && event._tag !== "RunResumed" && !isDecision(event)) {
+    return unexpected(event, "a run under way (RunResumed first)", `one that ended ${self.outcome._tag}`)
+  }
+  if (self.interrupted !== undefined && self.outcome === undefined && !afterInterruption.has(event._tag)) {
+    return unexpected(event, "a run under way", "one that was interrupted and has to settle what started")
+  }
+  switch (event._tag) {
+    case "RunStarted":
+      return unexpected(event, "no RunStarted after the first event", "a run that has started")
+    case "InputAdded":
+      return applyInputAdded(self, event)
+    case "ConversationFitted":
+      return applyConversationFitted(self, event)
+    case "StepStarted":
+      return applyStepStarted(self, event)
+    case "ModelAnswered":
+      return applyModelAnswered(self, event)
+    case "ModelMistaken":
+      return inStep(self, event, () => ({
+        mistakes: [...self.mistakes, event.problem],
+        usage: addUsage(self.usage, event.usage)
+      }))
+    case "ProgressSaved":
+      return inStep(self, event, () => ({
+        progress: saveProgress(self.progress, event),
+        limited: event.limited,
+        usage: addUsage(self.usage, event.usage)
+      }))
+    case "ApprovalRequested":
+      return self.limited
+        ? outOfSteps(event)
+        : changeCall(self, event, event.callId, ["Requested"], { _tag: "AwaitingApproval" })
+    case "ApprovalDecided":
+      if (self.progress !== undefined) return applyProgressDecided(self, self.progress, event)
+      return changeCall(
+        self,
+        event,
+        event.callId,
+        ["AwaitingApproval"],
+        event.approved
+          ? { _tag: "Approved" }
+          : { _tag: "Settled", result: ToolResult.failure("denied", event.reason ?? "The call was denied.") }
+      )
+    case "ToolStarted":
+      return self.limited
+        ? outOfSteps(event)
+        : changeCall(self, event, event.callId, ["Requested", "Approved"], { _tag: "Started" })
+    case "ToolFinished":
+      return applyToolFinished(self, event)
+    case "ChildEvent":
+      return self.progress !== undefined
+        ? applyProgressDecided(self, self.progress, event)
+        : applyChildEvent(self, event)
+    case "RunInterrupted":
+      return updateState(self, event, { interrupted: defined({ reason: event.reason }), step: undefined })
+    case "RunFinished":
+      return applyFinished(self, event)
+    case "RunResumed":
+      return updateState(self, event, {
+        outcome: undefined,
+        interrupted: undefined,
+        // A limit that was never reported, because the process died first, still holds
+        limited: self.limited && self.outcome === undefined && event.maxSteps === undefined,
+        step: undefined,
+        mistakes: [],
+        fresh: true,
+        maxSteps: event.maxSteps ?? self.maxSteps,
+        context: event.context ?? self.context
+      })
+  }
+}
+
+/**
+ * The state after some more events. The first that does not fit fails, with its place
+ * in the list.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const applyAll = (self: State, events: Iterable<Event>): Result.Result<State, EventError> =>
+  foldFrom(self, events)
+
+/**
+ * The state of a run from the list of its events, which begins with `RunStarted`.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const fold = (events: Iterable<Event>): Result.Result<State, EventError> => foldFrom(undefined, events)
+
+const foldFrom = (self: State | undefined, events: Iterable<Event>): ApplyResult => {
+  let state = self
+  let index = 0
+  for (const event of events) {
+    const applied = state === undefined ? startWith(event) : apply(state, event)
+    if (Result.isFailure(applied)) {
+      const { event, path, reason } = applied.failure
+      return Result.fail(new EventError({ event, path, reason, index }))
+    }
+    state = applied.success
+    index += 1
+  }
+  return state === undefined ? Result.fail(notStarted("no event")) : Result.succeed(state)
+}
+
+const startWith = (event: Event): ApplyResult =>
+  event._tag === "RunStarted" ? Result.succeed(start(event)) : Result.fail(notStarted(event._tag))
+
+const notStarted = (found: string): EventError =>
+  new EventError({ event: found, path: [], reason: { _tag: "Unexpected", expected: "RunStarted first", found } })
+
+/**
+ * The next task of a driver. Ask when nothing of the run is under way.
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const next = (self: State): Action => {
+  if (self.outcome !== undefined) return { _tag: "Finished", outcome: self.outcome }
+  if (self.interrupted !== undefined) {
+    const settled = recover(self)
+    return settled.length > 0
+      ? { _tag: "RunTools", calls: [], settled }
+      : { _tag: "Finished", outcome: { _tag: "Interrupted", ...self.interrupted } }
+  }
+  if (self.limited) return { _tag: "Finished", outcome: { _tag: "MaxSteps" } }
+  if (self.progress !== undefined) return nextInProgress(self, self.progress)
+  return self.calls.length === 0 ? nextAfterAnswer(self) : nextForCalls(self)
+}
+
+type Settlement = ActionOf<"RunTools">["settled"][number]
+
+/** Calls that started and were lost: after an interruption all that started, otherwise those without a child state. */
+const recover = (self: State): ReadonlyArray<Settlement> =>
+  self.calls.flatMap(({ part, status }) =>
+    status._tag === "Started" && (self.interrupted !== undefined || status.child === undefined)
+      ? [settleCall(part, lostCall)]
+      : []
+  )
+
+const lostCall = ToolResult.failure("interrupted", "The call was interrupted before it returned a result.")
+
+const settleCall = (part: Message.ToolCallPart, result: ToolResult.ToolResult): Settlement => ({
+  callId: part.id,
+  name: part.name,
+  result
+})
+
+/** One decision is enough for an answer in progress to continue. */
+const nextInProgress = (self: State, { decisions }: runParts.Progress): Action => {
+  const requests = collectRequests(self)
+  return decisions.length === 0 && Arr.isReadonlyArrayNonEmpty(requests)
+    ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests } }
+    : nextModelCall(self, "answer")
+}
+
+const nextForCalls = (self: State): Action => {
+  const calls: Array<RunnableCall> = []
+  const settled: Array<Settlement> = []
+  for (const { part, status } of self.calls) {
+    switch (status._tag) {
+      case "Requested":
+      case "Approved":
+        calls.push({ part, approved: status._tag === "Approved", started: false })
+        break
+      case "Settled":
+        settled.push(settleCall(part, status.result))
+        break
+      case "Started":
+        if (status.child === undefined) settled.push(settleCall(part, lostCall))
+        else if (!awaitsDecisions(status.child))
+          calls.push({ part, approved: false, started: true, child: status.child })
+        break
+      case "AwaitingApproval":
+        break
+    }
+  }
+  const requests = calls.length > 0 || settled.length > 0 ? [] : collectRequests(self)
+  return Arr.isReadonlyArrayNonEmpty(requests)
+    ? { _tag: "Finished", outcome: { _tag: "AwaitingApproval", requests } }
+    : { _tag: "RunTools", calls, settled }
+}
+
+/** True for a child that ended because it needs decisions, and still has none that lets it continue. */
+const awaitsDecisions = (child: State): boolean => {
+  if (child.outcome?._tag !== "AwaitingApproval") return false
+  const action = next(new runParts.State({ ...child, outcome: undefined, interrupted: undefined }))
+  return action._tag === "Finished" && action.outcome._tag === "AwaitingApproval"
+}
+
+const nextAfterAnswer = (self: State): Action => {
+  const { answer } = self
+  const purpose = self.structured === "always" ? "structured" : "answer"
+  if (answer === undefined) return nextModelCall(self, purpose)
+  const finishReason = stopReasonOf(answer.finishReason)
+  if (finishReason !== undefined) return { _tag: "Finished", outcome: { _tag: "Stopped", finishReason } }
+  const { output } = answer
+  if (output?._tag === "Valid") return { _tag: "Finished", outcome: { _tag: "Completed", output: output.value } }
+  if (answer.calls > 0 || answer.finishReason === "pause") return nextModelCall(self, purpose)
+  if (output === undefined) return { _tag: "Finished", outcome: { _tag: "Completed" } }
+  if (hasStepsLeft(self)) {
+    if (answer.outputCall) return nextModelCall(self, purpose)
+    if (self.structured === "fallback" && answer.purpose === "answer") return nextModelCall(self, "structured")
+  }
+  return { _tag: "Finished", outcome: { _tag: "InvalidOutput", issues: output.issues } }
+}
+
+const hasStepsLeft = (self: Pick<State, "maxSteps" | "steps">): boolean =>
+  self.maxSteps === "unlimited" || self.steps < self.maxSteps
+
+const nextModelCall = (self: State, purpose: runParts.Purpose): ActionOf<"CallModel"> => ({
+  _tag: "CallModel",
+  step: self.steps + 1,
+  purpose,
+  first: self.fresh,
+  mistakes: self.mistakes
+})
+
+const afterInterruption: ReadonlySet<Event["_tag"]> = new Set([
+  "ToolFinished",
+  "ChildEvent",
+  "ApprovalDecided",
+  "RunFinished",
+  "RunResumed"
+])
+
+const updateState = (self: State, event: Event, fields: Partial<StateFields>): ApplyResult =>
+  Result.succeed(new runParts.State({ ...self, ...fields, updatedAt: event.at, revision: self.revision + 1 }))
+
+const inStep = (self: State, event: Event, fields: () => Partial<StateFields>): ApplyResult =>
+  self.step === undefined ? noStep(event) : updateState(self, event, fields())
+
+const noStep = (event: Event) => unexpected(event, "a StepStarted before it", "no model call under way")
+
+const outOfSteps = (event: Event) =>
+  unexpected(event, "steps left for the calls of the newest answer", "an answer that used up the budget")
+
+const addUsage = (total: Message.TokenUsage, usage: Message.TokenUsage | undefined): Message.TokenUsage =>
+  usage === undefined ? total : Message.sumUsage([total, usage])
+
+/** The whole conversation, and the view of it that models receive. */
+type Histories = Pick<State, "conversation" | "view">
+
+const appendMessage = (
+  self: Histories,
+  event: Event,
+  message: Message.Message
+): Result.Result<Histories, EventError> => {
+  const { view } = self
+  if (view === undefined) {
+    return Result.map(appendTo(self.conversation, event, message), (conversation) => ({ conversation, view }))
+  }
+  // The usage of an answer is the size of the view that it answered
+  const said = message.role === "assistant" ? history.markAsView(message) : message
+  return Result.flatMap(appendTo(self.conversation, event, said), (conversation) =>
+    Result.map(appendTo(view, event, message), (view) => ({ conversation, view }))
+  )
+}
+
+const appendTo = (
+  self: history.Conversation,
+  event: Event,
+  message: Message.Message
+): Result.Result<history.Conversation, EventError> =>
+  Result.match(history.append(self, message), {
+    onFailure: ({ message }) => brokenConversation(event, message),
+    onSuccess: Result.succeed
+  })
+
+const applyInputAdded = (self: State, event: EventOf<"InputAdded">): ApplyResult => {
+  if (self.step !== undefined) {
+    return unexpected(event, "no model call under way", `step ${self.step.step} without its answer`)
+  }
+  const input = { message: event.message, maxSteps: event.maxSteps }
+  if (self.calls.length === 0 && self.progress === undefined) {
+    return Result.flatMap(takePending(self, event, [input]), (fields) => updateState(self, event, fields))
+  }
+  // It waits, but is refused now if it could never be taken
+  return Result.flatMap(appendTo(Conversation.empty, event, event.message), () =>
+    updateState(self, event, { pending: [...self.pending, input], limited: false })
+  )
+}
+
+/** Puts the waiting user messages into the conversation: a fresh budget. */
+const takePending = (
+  self: Histories,
+  event: Event,
+  inputs: State["pending"]
+): Result.Result<Partial<StateFields>, EventError> => {
+  let current = self
+  for (const { message } of inputs) {
+    const appended = appendMessage(current, event, message)
+    if (Result.isFailure(appended)) return Result.fail(appended.failure)
+    current = appended.success
+  }
+  return Result.succeed({
+    conversation: current.conversation,
+    view: current.view,
+    pending: [],
+    steps: 0,
+    answer: undefined,
+    limited: false,
+    mistakes: [],
+    ...defined({ maxSteps: inputs.at(-1)?.maxSteps })
+  })
+}
+
+const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted">): ApplyResult => {
+  const action = next(self)
+  if (action._tag !== "CallModel") {
+    return unexpected(event, `what comes next: ${action._tag}`, "a view for a model call")
+  }
+  const idOfLast = (one: history.Conversation) => history.lastMessage(history.asHistory(one))?.id
+  return idOfLast(event.view) === idOfLast(self.conversation) &&
+    history.openBatch(history.asHistory(event.view)).length === 0
+    ? updateState(self, event, { view: event.view })
+    : unexpected(event, "a view that ends as the conversation does", "one with another end")
+}
+
+const applyStepStarted = (self: State, event: EventOf<"StepStarted">): ApplyResult => {
+  const action = next(self)
+  const { purpose, step } = event
+  if (action._tag === "CallModel" && action.step === step && action.purpose === purpose) {
+    return updateState(self, event, { step: { step, purpose } })
+  }
+  const expected =
+    action._tag === "CallModel" ? `step ${action.step} (${action.purpose})` : `what comes next: ${action._tag}`
+  return unexpected(event, expected, `step ${step} (${purpose})`)
+}
+
+const applyModelAnswered = (self: State, event: EventOf<"ModelAnswered">): ApplyResult => {
+  if (self.step === undefined) return noStep(event)
+  const { message } = event
+  for (const part of message.content) {
+    if (part.type === "tool-call" && history.hasCall(self.conversation, part.id)) {
+      const problem = `the call id ${JSON.stringify(part.id)} is already in the conversation; relabel it with Conversation.relabelCalls`
+      return brokenConversation(event, problem)
+    }
+  }
+  const { purpose } = self.step
+  return Result.flatMap(appendMessage(self, event, message), (histories) =>
+    Result.flatMap(settleOutput(event, openCallsOf(histories.conversation, message.finishReason)), (calls) =>
+      Result.flatMap(takeAfterProgress(histories, self, event), (taken) =>
+        updateState(self, event, {
+          ...histories,
+          ...answerFields(self, event, purpose, calls),
+          step: undefined,
+          mistakes: [],
+          progress: undefined,
+          fresh: false,
+          ...taken
+        })
+      )
+    )
+  )
+}
+
+const answerFields = (
+  self: State,
+  { message, output, outputCall }: EventOf<"ModelAnswered">,
+  purpose: runParts.Purpose,
+  calls: ReadonlyArray<OpenCall>
+): Partial<StateFields> => {
+  const steps = self.steps + 1
+  const tools = calls.length - (outputCall === undefined ? 0 : 1)
+  // Text before a pause is not the answer yet
+  const paused = message.finishReason === "pause" && outputCall === undefined
+  const asksForMore = tools > 0 ? output?._tag !== "Valid" : paused
+  return {
+    calls,
+    steps,
+    totalSteps: self.totalSteps + 1,
+    usage: addUsage(self.usage, message.usage),
+    answer: {
+      purpose,
+      calls: tools,
+      outputCall: outputCall !== undefined,
+      ...defined({ finishReason: message.finishReason, output: paused ? undefined : output })
+    },
+    limited: asksForMore && !hasStepsLeft({ steps, maxSteps: self.maxSteps })
+  }
+}
+
+/** User messages that came while the answer was in progress. */
+const takeAfterProgress = (
+  histories: Histories,
+  { pending, progress }: State,
+  event: Event
+): Result.Result<Partial<StateFields>, EventError> =>
+  progress === undefined || pending.length === 0 ? Result.succeed({}) : takePending(histories, event, pending)
+
+/** The synthetic output tool never runs: the check of the output is its result. */
+const settleOutput = (
+  event: EventOf<"ModelAnswered">,
+  calls: ReadonlyArray<OpenCall>
+): Result.Result<ReadonlyArray<OpenCall>, EventError> => {
+  const { output, outputCall } = event
+  if (outputCall === undefined) return Result.succeed(calls)
+  const call = calls.find(({ part }) => part.id === outputCall)
+  if (call === undefined) return unknownCall(event, outputCall, idsOf(calls))
+  if (output === undefined) return unexpected(event, "an output together with the outputCall", "no output")
+  if (call.status._tag === "Settled") return Result.succeed(calls)
+  const result =
+    output._tag === "Valid"
+      ? ToolResult.success("The output was accepted.")
+      : ToolResult.failure("validation_error", PayloadError.render("the output", output.issues))
+  return Result.succeed(withStatus(calls, outputCall, { _tag: "Settled", result }))
+}
+
+const withStatus = (calls: ReadonlyArray<OpenCall>, callId: string, status: CallStatus): ReadonlyArray<OpenCall> =>
+  calls.map((call) => (call.part.id === callId ? { part: call.part, status } : call))
+
+const withCall = (
+  self: State,
+  event: Event,
+  callId: string,
+  expected: ReadonlyArray<CallStatus["_tag"]>,
+  f: (status: CallStatus) => ApplyResult
+): ApplyResult => {
+  const call = openCall(self, callId)
+  if (call === undefined) return unknownCall(event, callId, idsOf(self.calls))
+  const found = call.status._tag
+  return expected.includes(found) ? f(call.status) : wrongStatus(event, callId, expected.join(" or "), found)
+}
+
+const changeCall = (
+  self: State,
+  event: Event,
+  callId: string,
+  expected: ReadonlyArray<CallStatus["_tag"]>,
+  status: CallStatus
+): ApplyResult =>
+  withCall(self, event, callId, expected, () =>
+    updateState(self, event, { calls: withStatus(self.calls, callId, status) })
+  )
+
+const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): ApplyResult => {
+  const { callId, result } = event.message
+  // A call that never started can fail (unknown tool, bad arguments), but it cannot succeed
+  const expected: ReadonlyArray<CallStatus["_tag"]> = ToolResult.isFailure(result)
+    ? ["Started", "Requested", "Approved", "Settled"]
+    : ["Started", "Settled"]
+  return withCall(self, event, callId, expected, (status) => {
+    if (status._tag === "Settled" && typeOf(status.result) !== typeOf(result)) {
+      const settled = `the result it was settled with (${typeOf(status.result)})`
+      return wrongStatus(event, callId, settled, typeOf(result))
+    }
+    if (status._tag !== "Started" && status._tag !== "Settled" && self.limited) return outOfSteps(event)
+    return closeCall(self, event)
+  })
+}
+
+const closeCall = (self: State, event: EventOf<"ToolFinished">): ApplyResult =>
+  Result.flatMap(appendMessage(self, event, event.message), (histories) => {
+    const calls = self.calls.filter(({ part }) => part.id !== event.message.callId)
+    if (calls.length > 0 || self.pending.length === 0) return updateState(self, event, { ...histories, calls })
+    return Result.flatMap(takePending(histories, event, self.pending), (fields) =>
+      updateState(self, event, { ...fields, calls })
+    )
+  })
+
+const typeOf = (result: ToolResult.ToolResult): string => (ToolResult.isFailure(result) ? result.type : "success")
+
+const applyChildEvent = (self: State, event: EventOf<"ChildEvent">): ApplyResult =>
+  withCall(self, event, event.callId, ["Started"], (status) => {
+    const before = status._tag === "Started" ? status.child : undefined
+    const after = before === undefined ? startChild(self, event) : apply(before, event.event)
+    if (Result.isFailure(after)) {
+      const { event: tag, path, reason } = after.failure
+      return Result.fail(new EventError({ event: tag, path: [event.callId, ...path], reason }))
+    }
+    return updateState(self, event, {
+      calls: withStatus(self.calls, event.callId, { _tag: "Started", child: after.success }),
+      usage: addUsage(self.usage, usageOf(event.event))
+    })
+  })
+
+const startChild = (self: State, { event }: EventOf<"ChildEvent">): ApplyResult => {
+  if (event._tag !== "RunStarted") return unexpected(event, "RunStarted first", event._tag)
+  return event.depth === self.depth + 1
+    ? Result.succeed(start(event))
+    : unexpected(event, `depth ${self.depth + 1}`, `depth ${event.depth}`)
+}
+
+const applyFinished = (self: State, event: EventOf<"RunFinished">): ApplyResult => {
+  const action = next(self)
+  const { outcome } = event
+  if (action._tag === "Finished" && action.outcome._tag === outcome._tag) {
+    return updateState(self, event, { outcome, step: undefined })
+  }
+  const expected = action._tag === "Finished" ? action.outcome._tag : `what comes next: ${action._tag}`
+  return unexpected(event, expected, outcome._tag)
+}
+
+/** Earlier decisions are part of the facts. */
+const saveProgress = (
+  self: runParts.Progress | undefined,
+  { facts, requests }: EventOf<"ProgressSaved">
+): runParts.Progress => ({
+  facts: Chunk.appendAll(self?.facts ?? Chunk.empty(), Chunk.fromIterable(facts)),
+  requests,
+  decisions: []
+})
+
+/** A decision about one of the requests in progress. The path of the event is that of the request. */
+const applyProgressDecided = (
+  self: State,
+  progress: runParts.Progress,
+  event: EventOf<"ApprovalDecided" | "ChildEvent">
+): ApplyResult => {
+  const path: Array<string> = []
+  let inner: Event = event
+  while (inner._tag === "ChildEvent") {
+    path.push(inner.callId)
+    inner = inner.event
+  }
+  if (inner._tag !== "ApprovalDecided") {
+    return unexpected(event, "no event of a call while an answer is in progress", inner._tag)
+  }
+  const { approved, callId, reason } = inner
+  const isMeant = (request: ApprovalRequest) => request.callId === callId && samePath(request.path ?? [], path)
+  if (!progress.requests.some(isMeant)) {
+    return unknownCall(
+      event,
+      callId,
+      progress.requests.map(({ callId }) => callId)
+    )
+  }
+  const decision = { callId, approved, path, ...defined({ reason }) }
+  return updateState(self, event, {
+    progress: {
+      ...progress,
+      requests: progress.requests.filter((request) => !isMeant(request)),
+      decisions: [...progress.decisions, decision]
+    }
+  })
+}
+
+const samePath = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): boolean =>
+  a.length === b.length && a.every((id, i) => id === b[i])
+
+/**
+ * A person's answer to an `ApprovalRequest`.
+ *
+ * **Details**
+ *
+ * A denied call is never dispatched: the model sees a `denied` result with the
+ * reason. `path` is that of the request, for a call that an agent used as a tool
+ * made; it can be left out, unless calls of several agents have the same id. An
+ * `ApprovalRequest` with `approved` added is a decision.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Decision {
+  readonly callId: string
+  readonly approved: boolean
+  readonly reason?: string | undefined
+  readonly path?: ReadonlyArray<string> | undefined
+}
+
+/**
+ * The events that record decisions. Each must be about a call that waits by an event of this
+ * run, and only one per call.
+ *
+ * **Details**
+ *
+ * They can be applied to a run that has ended, and come before its `RunResumed`.
+ *
+ * **Example** (A decision about a call that does not wait)
+ *
+ * ```ts
+ * import { DateTime, Result } from "effect"
+ * import { Conversation, Run } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const at = DateTime.makeUnsafe(0)
+ * const state = Run.start({
+ *   _tag: "RunStarted",
+ *   at,
+ *   runId: "run_1",
+ *   agent: "support",
+ *   definition: "sha256:0",
+ *   depth: 0,
+ *   maxSteps: 16,
+ *   structured: "never",
+ *   context: {},
+ *   conversation: Conversation.empty
+ * })
+ *
+ * const decided = Run.decide(state, [{ callId: "call_1", approved: true }], at)
+ * assert(Result.isFailure(decided))
+ * assert.strictEqual(decided.failure.problem, "unknown")
+ * ```
+ *
+ * @category transitions
+ * @since 0.1.0
+ */
+export const decide = (
+  self: State,
+  decisions: ReadonlyArray<Decision>,
+  at: DateTime.Utc
+): Result.Result<ReadonlyArray<Event>, InvalidDecision> => {
+  const requests = collectRequests(self)
+  const decided = new Set<ApprovalRequest>()
+  const events: Array<Event> = []
+  for (const decision of decisions) {
+    const { callId } = decision
+    const candidates = requests.filter((request) => concernsRequest(decision, request))
+    const [request] = candidates
+    const invalid = (problem: InvalidDecision["problem"]) =>
+      Result.fail(new InvalidDecision({ callId, problem, pending: requests.map(({ callId }) => callId) }))
+    if (request === undefined) return invalid("unknown")
+    if (candidates.length > 1) return invalid("ambiguous")
+    if (decided.has(request)) return invalid("repeated")
+    decided.add(request)
+    events.push(decisionEvent(decision, request, at))
+  }
+  return Result.succeed(events)
+}
+
+const concernsRequest = ({ callId, path }: Decision, request: ApprovalRequest): boolean =>
+  request.callId === callId && (path === undefined || samePath(path, request.path ?? []))
+
+const decisionEvent = (
+  { approved, callId, reason }: Decision,
+  { path = [] }: ApprovalRequest,
+  at: DateTime.Utc
+): Event =>
+  path.reduceRight<Event>((event, callId) => ({ _tag: "ChildEvent", at, callId, event }), {
+    _tag: "ApprovalDecided",
+    at,
+    callId,
+    approved,
+    ...defined({ reason })
+  })
+
+/**
+ * The reason why an answer with this finish reason ends the run, if it does.
+ */
+export const stopReasonOf = (finishReason: string | undefined): runParts.StopReason | undefined => {
+  if (finishReason === undefined || continuing.has(finishReason)) return undefined
+  return isStopReason(finishReason) ? finishReason : "other"
+}
+
+const isStopReason = Schema.is(runParts.StopReason)
+
+const continuing: ReadonlySet<string> = new Set(["stop", "tool-calls", "pause", "unknown"])
+
+/**
+ * The tokens that an event reports, of the run itself or of a run inside it. The usage of a
+ * run is the sum over its events.
+ */
+export const usageOf = (self: Event): Message.TokenUsage | undefined => {
+  switch (self._tag) {
+    case "ModelAnswered":
+      return self.message.usage
+    case "ModelMistaken":
+    case "ProgressSaved":
+      return self.usage
+    case "ChildEvent":
+      return usageOf(self.event)
+    default:
+      return undefined
+  }
+}
+
+/** True for a decision, of this run or of one inside it. */
+export const isDecision = (event: Event): boolean =>
+  event._tag === "ChildEvent" ? isDecision(event.event) : event._tag === "ApprovalDecided"
+
+/**
+ * Requests of a run and of runs inside it. A request of the run itself has an empty path
+ * where one inside has the same id.
+ */
+export const disambiguate = (requests: ReadonlyArray<ApprovalRequest>): ReadonlyArray<ApprovalRequest> => {
+  const below = new Set(requests.filter(({ path }) => path !== undefined).map(({ callId }) => callId))
+  return requests.map((request) =>
+    request.path === undefined && below.has(request.callId) ? { ...request, path: [] } : request
+  )
+}
+
+export const hasUserMessage = (conversation: history.Conversation): boolean =>
+  history.toArray(history.asHistory(conversation)).some(({ role }) => role === "user")
+
+/** True for a run with a user message. It has none if it was cut off before its first input was recorded. */
+export const hasInput = (self: State): boolean => self.pending.length > 0 || hasUserMessage(self.conversation)
+
+export const collectRequests = (self: State): ReadonlyArray<ApprovalRequest> => {
+  const requests: Array<ApprovalRequest> = []
+  addRequests(self, [], requests)
+  return disambiguate(requests)
+}
+
+const addRequests = (self: State, path: ReadonlyArray<string>, requests: Array<ApprovalRequest>): void => {
+  const add = ({ path: own = [], ...request }: ApprovalRequest) => {
+    const whole = [...path, ...own]
+    requests.push({ ...request, ...(whole.length === 0 ? undefined : { path: whole }) })
+  }
+  self.progress?.requests.forEach(add)
+  for (const { part, status } of self.calls) {
+    if (status._tag === "AwaitingApproval") add({ callId: part.id, name: part.name, arguments: part.arguments })
+    else if (status._tag === "Started" && status.child !== undefined) {
+      addRequests(status.child, [...path, part.id], requests)
+    }
+  }
+}
