@@ -71,8 +71,7 @@ import type { ConversationError } from "./ConversationError.ts"
 import type { Message } from "./Message.ts"
 import * as VersionedStore from "./VersionedStore.ts"
 import * as history from "./internal/history.ts"
-import * as journal from "./internal/journal.ts"
-import * as storageKeys from "./internal/storageKeys.ts"
+import * as journal from "./internal/storage.ts"
 
 /**
  * A conversation was not loaded or stored. `id` is absent for `list`.
@@ -124,7 +123,7 @@ export class ConversationConflict extends Schema.TaggedError<ConversationConflic
   found: Schema.OptionFromNullOr(Schema.String)
 }) {
   override get message(): string {
-    return `conversation ${base.quote(this.id)} changed: expected ${storageKeys.versionText(this.expected)}, found ${storageKeys.versionText(this.found)}. Load it again and apply the change to what you find`
+    return `conversation ${base.quote(this.id)} changed: expected ${journal.versionText(this.expected)}, found ${journal.versionText(this.found)}. Load it again and apply the change to what you find`
   }
 }
 

@@ -88,8 +88,7 @@ import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import * as Struct from "effect/Struct"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
-import * as journal from "../conversation/internal/journal.ts"
-import * as storageKeys from "../conversation/internal/storageKeys.ts"
+import * as journal from "../conversation/internal/storage.ts"
 import * as Digest from "../payload/Digest.ts"
 import * as base from "../payload/internal/base.ts"
 import * as Plan from "./Plan.ts"
@@ -623,7 +622,7 @@ const makeClaims = ({ runs }: Storage, lease: Lease) => {
       return yield* Effect.fail(journal.damaged(runs.headKey(key), "expected events up to the result, got fewer"))
     }
     const times = yield* renewed
-    const owner = yield* storageKeys.nonce
+    const owner = yield* journal.nonce
     const status: Status = state === undefined ? "claimed" : "running"
     const epoch = head.epoch + 1
     return { ...claim, at: yield* runs.append(at, (head) => ({ ...head, ...times, status, epoch, owner }), []) }
@@ -851,7 +850,7 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
     const claiming = Effect.gen(function* () {
       const { context, key, maxIterations, policy = "start" } = options
       const input = yield* performStep.resolveInput(live.definition.name, options.input)
-      const own = policy === "fork" ? `${key}:${yield* storageKeys.nonce}` : key
+      const own = policy === "fork" ? `${key}:${yield* journal.nonce}` : key
       const start = { begin: { input, context, maxIterations }, policy }
       return yield* Effect.mapError(claim(live, own, start), failRun(own))
     })

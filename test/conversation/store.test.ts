@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, Effect, Equal, Layer, Option, Result, Schema } from "effect"
-import * as storageKeys from "#src/conversation/internal/storageKeys.ts"
+import * as storage from "#src/conversation/internal/storage.ts"
 import { Conversation, ConversationStore, Limits, Message, VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
 import { Arbitraries } from "effect-emissary/testing"
@@ -37,16 +37,16 @@ describe("CONV-9 keys are encoded injectively", () => {
 
   it.prop("columns come back as the key, and are printable ASCII", [text], ([units]) => {
     const key = keyOf(units)
-    assert.match(storageKeys.sortable(key), /^[!-~]*$/)
-    assert.strictEqual(storageKeys.fromSortable(storageKeys.sortable(key)), key)
+    assert.match(storage.sortable(key), /^[!-~]*$/)
+    assert.strictEqual(storage.fromSortable(storage.sortable(key)), key)
     return true
   })
 
   it.prop("columns sort in the order of the keys, and prefixes stay prefixes", [text, text], ([a, b]) => {
     const [x, y] = [keyOf(a), keyOf(b)]
-    const bytes = (key: string) => Buffer.from(storageKeys.sortable(key), "ascii")
-    assert.strictEqual(Math.sign(Buffer.compare(bytes(x), bytes(y))), storageKeys.compareKeys(x, y))
-    assert.strictEqual(storageKeys.sortable(x + y), storageKeys.sortable(x) + storageKeys.sortable(y))
+    const bytes = (key: string) => Buffer.from(storage.sortable(key), "ascii")
+    assert.strictEqual(Math.sign(Buffer.compare(bytes(x), bytes(y))), storage.compareKeys(x, y))
+    assert.strictEqual(storage.sortable(x + y), storage.sortable(x) + storage.sortable(y))
     return true
   })
 })

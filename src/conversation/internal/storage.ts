@@ -1,5 +1,6 @@
 /**
- * Append-only logs under keys of a `VersionedStore`: conversations and checkpoints are kept in them.
+ * Values in versions under keys (`VersionedStore`), and append-only logs of such values (the journal), in which
+ * conversations and checkpoints are kept.
  *
  * A log has a head, one value under its key, and batches, which are written once and never change. Only the head
  * names the batches of the log, and it changes by compare-and-set. So an append takes effect as a whole or not at
@@ -22,17 +23,17 @@
  * import { Effect, Option, Schema } from "effect"
  * import { VersionedStore } from "effect-emissary"
  * import { VersionedCodec } from "effect-emissary/payload"
- * import * as journal from "#src/conversation/internal/journal.ts"
+ * import * as storage from "#src/conversation/internal/storage.ts"
  * import assert from "node:assert"
  *
- * const Head = Schema.Struct({ title: Schema.String, ...journal.logFields })
+ * const Head = Schema.Struct({ title: Schema.String, ...storage.logFields })
  *
  * const program = Effect.gen(function*() {
- *   const numbers = journal.make({
+ *   const numbers = storage.make({
  *     store: yield* VersionedStore.VersionedStore,
  *     namespace: "numbers",
  *     head: VersionedCodec.single({ what: "numbers", value: Head }),
- *     batch: journal.batchCodec({ what: "batch of numbers", kind: "numbers", events: Schema.Array(Schema.Finite) })
+ *     batch: storage.batchCodec({ what: "batch of numbers", kind: "numbers", events: Schema.Array(Schema.Finite) })
  *   })
  *   const first = yield* numbers.begin("primes", Option.none(), { head: (log) => ({ ...log, title: "Primes" }) })
  *   const second = yield* numbers.append(first, (head) => head, [[2, 3]])
@@ -48,16 +49,426 @@
  * ```
  */
 
+import { sha256 } from "@noble/hashes/sha2.js"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Hex from "effect/encoding/Hex"
+import type { SqlError } from "effect/sql/SqlError"
+import * as Json from "../../payload/Json.ts"
+import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as VersionedStore from "../VersionedStore.ts"
-import * as storageKeys from "./storageKeys.ts"
+
+// Keys that databases sort, and versions that never come back
+
+const hex = (unit: number, digits: number): string => unit.toString(16).padStart(digits, "0")
+
+const mapUnits = (text: string, f: (unit: number) => string): string => {
+  let encoded = ""
+  for (let i = 0; i < text.length; i++) encoded += f(text.charCodeAt(i))
+  return encoded
+}
+
+const sortUnit = (unit: number): string => {
+  if (unit >= 0x2d && unit <= 0x7a) return String.fromCharCode(unit)
+  return unit < 0x2d ? `!${hex(unit, 2)}` : `~${hex(unit, 4)}`
+}
+
+/** Compared byte by byte, encoded keys have the order of the keys: `!` is less than all plain units, `~` more. */
+export const sortable = (key: string): string => mapUnits(key, sortUnit)
+
+/** The digest of a key, in hexadecimal: the same for the same key on every machine, and short enough for an index. */
+export const digestKey = (key: string): string => Hex.encode(sha256(new TextEncoder().encode(sortable(key))))
+
+/** More than every byte of an encoded key. */
+export const lastSortable = "\u007f"
+
+const sortedPattern = /!([0-9a-f]{2})|~([0-9a-f]{4})/g
+
+export const fromSortable = (text: string): string =>
+  text.replace(sortedPattern, (_, low: string | undefined, high: string | undefined) =>
+    String.fromCharCode(Number.parseInt(low ?? high ?? "", 16))
+  )
+
+/** The order of `list`: by UTF-16 code units, as `<` compares strings. */
+export const compareKeys = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+
+export interface KeyRange {
+  readonly prefix: string
+  readonly after: Option.Option<string>
+  readonly limit: number
+}
+
+/** The first keys of a range, of keys in any order. */
+export const pageOfKeys = (all: Iterable<string>, range: KeyRange): ReadonlyArray<string> =>
+  Array.from(all)
+    .filter((key) => key.startsWith(range.prefix) && (Option.isNone(range.after) || key > range.after.value))
+    .sort(compareKeys)
+    .slice(0, range.limit)
+
+const letters = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+/** 16 letters and digits, 82 bits. */
+export const nonce: Effect.Effect<string> = Effect.gen(function* () {
+  let text = ""
+  for (let i = 0; i < 16; i++) text += letters.charAt(yield* Random.nextIntBetween(0, letters.length - 1))
+  return text
+})
+
+/** Makes the version that follows another one. */
+type Versions = (previous: Option.Option<string>) => string
+
+/**
+ * Versions of one writer: the number of the revision, for people, and what no other
+ * writer has and this one has once. So a value that was deleted and made again never
+ * has an old version.
+ */
+export const makeVersions = (writer: string): Versions => {
+  let count = 0
+  return (previous) => {
+    const revision = Option.match(previous, { onNone: () => 0, onSome: (version) => Number.parseInt(version, 10) || 0 })
+    count += 1
+    return `${revision + 1}-${writer}-${count.toString(36)}`
+  }
+}
+
+/** A version, or its absence, as messages show it. */
+export const versionText = (version: Option.Option<string>): string =>
+  Option.match(version, { onNone: () => "no value", onSome: (text) => `version ${text}` })
+
+// The store
+
+const StoreReason = Schema.TaggedUnion({
+  Unavailable: { storage: Schema.String, error: Schema.String },
+  Unreadable: { error: PayloadError.PayloadError },
+  Refused: { error: PayloadError.PayloadError }
+})
+
+export type StoreReason = typeof StoreReason.Type
+
+const renderStoreReason = (reason: StoreReason): string => {
+  switch (reason._tag) {
+    case "Unavailable":
+      return `the ${reason.storage} failed: ${reason.error}. VersionedStore.causeOf(error) returns its error`
+    case "Unreadable":
+      return `the stored value cannot be read and was left as it is: ${reason.error.message}`
+    case "Refused":
+      return `refused, nothing was written: ${reason.error.message}`
+  }
+}
+
+/**
+ * The error of a versioned store.
+ *
+ * **Details**
+ *
+ * | reason | meaning |
+ * |---|---|
+ * | `Unavailable` | the storage failed; a write may have taken place, so read before you write again |
+ * | `Unreadable` | the stored value is damaged or beyond the limits; it was left as it is |
+ * | `Refused` | the key, the value or an option is too large or not valid; nothing was written |
+ *
+ * `error` of `Unavailable` is the tag of the storage's error, such as `LockTimeoutError`;
+ * {@link causeOf} returns the error itself.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class VersionedStoreError extends Schema.TaggedError<VersionedStoreError>(
+  "effect-emissary/conversation/VersionedStoreError"
+)("VersionedStoreError", {
+  operation: Schema.Literals(["open", "get", "compareAndSet", "list", "delete"]),
+  key: Schema.optionalKey(Schema.String),
+  reason: StoreReason
+}) {
+  override get message(): string {
+    const key = this.key === undefined ? "" : ` of ${base.quote(this.key)}`
+    return `${this.operation}${key}: ${renderStoreReason(this.reason)}`
+  }
+}
+
+// Drivers put stored values into their errors. These stay out of messages, JSON and
+// everything that prints an error.
+const causes = new WeakMap<VersionedStoreError, unknown>()
+
+/**
+ * Makes the error of a storage that failed, and remembers its cause for {@link causeOf}.
+ * For stores of your own.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const unavailable = (options: {
+  readonly operation: VersionedStoreError["operation"]
+  readonly key?: string | undefined
+  readonly storage: string
+  readonly error: string
+  readonly cause: unknown
+}): VersionedStoreError => {
+  const { cause, error, key, operation, storage } = options
+  const reason: StoreReason = { _tag: "Unavailable", storage, error }
+  const failure = new VersionedStoreError({ operation, reason, ...base.defined({ key }) })
+  causes.set(failure, cause)
+  return failure
+}
+
+/**
+ * The error of the database behind an error, in the process where it happened. It may
+ * hold stored values: look before you log it.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const causeOf = (error: VersionedStoreError): Option.Option<unknown> =>
+  causes.has(error) ? Option.some(causes.get(error)) : Option.none()
+
+/**
+ * The value is not in the version that the writer expected: another writer wrote or
+ * deleted it in between. Nothing was written.
+ *
+ * **Details**
+ *
+ * `None` is the version of an absent value.
+ *
+ * **Example** (Two writers)
+ *
+ * ```ts
+ * import { Effect, Option } from "effect"
+ * import { VersionedStore } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const store = yield* VersionedStore.VersionedStore
+ *   yield* store.compareAndSet("counter", Option.none(), 1)
+ *   return yield* Effect.flip(store.compareAndSet("counter", Option.none(), 2))
+ * })
+ *
+ * const error = await Effect.runPromise(Effect.provide(program, VersionedStore.layerMemory))
+ * assert.ok(error._tag === "VersionConflict" && Option.isNone(error.expected) && Option.isSome(error.found))
+ * ```
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class VersionConflict extends Schema.TaggedError<VersionConflict>(
+  "effect-emissary/conversation/VersionConflict"
+)("VersionConflict", {
+  key: Schema.String,
+  expected: Schema.OptionFromNullOr(Schema.String),
+  found: Schema.OptionFromNullOr(Schema.String)
+}) {
+  override get message(): string {
+    return `${base.quote(this.key)} changed: expected ${versionText(this.expected)}, found ${versionText(this.found)}. Get it again and apply the change to what you find`
+  }
+}
+
+/**
+ * The range of keys to list: those that start with `prefix` (default: all) and come after
+ * `after` (default: from the start), at most `limit` (an integer from 1, default 100).
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ListOptions {
+  readonly prefix?: string | undefined
+  readonly after?: string | undefined
+  readonly limit?: number | undefined
+}
+
+/**
+ * Keys in the order of their UTF-16 code units, as `<` compares strings. `next` is the
+ * `after` of the next page, `None` on the last one.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Page {
+  readonly keys: ReadonlyArray<string>
+  readonly next: Option.Option<string>
+}
+
+/**
+ * The operations of a versioned store.
+ *
+ * **Details**
+ *
+ * - `get`: the value and its version, `None` if there is none. Versions are compared and
+ *   kept; their text means nothing else.
+ * - `compareAndSet`: writes if the value is in the version `expected`, or if there is
+ *   none and `expected` is `None`, and returns the new version. Otherwise it fails with
+ *   `VersionConflict` and writes nothing.
+ * - `list`: keys in pages. Keys that come or go meanwhile may be on a later page or not;
+ *   keys that stay are listed once.
+ * - `delete`: returns whether there was a value. With `version` it deletes that version
+ *   only and fails with `VersionConflict` otherwise; without, it deletes any value, also
+ *   one that cannot be read.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Service {
+  readonly get: (
+    key: string
+  ) => Effect.Effect<Option.Option<{ readonly value: Schema.Json; readonly version: string }>, VersionedStoreError>
+  readonly compareAndSet: (
+    key: string,
+    expected: Option.Option<string>,
+    value: Schema.Json
+  ) => Effect.Effect<string, VersionConflict | VersionedStoreError>
+  readonly list: (options?: ListOptions) => Effect.Effect<Page, VersionedStoreError>
+  readonly delete: (
+    key: string,
+    options?: { readonly version?: string | undefined }
+  ) => Effect.Effect<boolean, VersionConflict | VersionedStoreError>
+}
+
+/**
+ * Values by key, each in a version.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class VersionedStore extends Context.Service<VersionedStore, Service>()(
+  "effect-emissary/conversation/VersionedStore"
+) {}
+
+export interface RawValue {
+  readonly text: string
+  readonly version: string
+}
+
+type Failure = StoreReason | SqlError
+
+/** The part that differs between databases; {@link fromStorage} checks keys, values and options. */
+export interface Storage {
+  readonly get: (key: string) => Effect.Effect<Option.Option<RawValue>, Failure>
+  /** Writes if the value is in the version `expected`, and returns whether it did. */
+  readonly set: (key: string, expected: Option.Option<string>, value: RawValue) => Effect.Effect<boolean, Failure>
+  /** Removes the value if it is in the version `expected`, or in any version, and returns whether it did. */
+  readonly remove: (key: string, expected: Option.Option<string>) => Effect.Effect<boolean, Failure>
+  readonly list: (range: KeyRange) => Effect.Effect<ReadonlyArray<string>, Failure>
+}
+
+const failureTags = ["SqlError", "Unavailable", "Unreadable", "Refused"] as const
+
+export const failWith = (operation: VersionedStoreError["operation"], key?: string) => (failure: Failure) =>
+  Effect.fail(
+    failure._tag === "SqlError"
+      ? unavailable({ operation, key, storage: "database", error: failure.reason._tag, cause: failure })
+      : new VersionedStoreError({ operation, reason: failure, ...base.defined({ key }) })
+  )
+
+const refusedValue = (error: PayloadError.PayloadError): StoreReason => ({ _tag: "Refused", error })
+
+const checkText = (what: string, text: string): Effect.Effect<void, StoreReason> =>
+  Effect.flatMap(Limits.Limits, ({ maxStringLength }) => {
+    if (text.length <= maxStringLength) return Effect.void
+    const measured = { what: "string" as const, limit: maxStringLength, found: text.length, path: "" }
+    const reason = PayloadError.Reason.cases.TooLarge.make(measured)
+    return Effect.fail(refusedValue(new PayloadError.PayloadError({ what, reason })))
+  })
+
+const checkLimit = (limit: number): Effect.Effect<void, StoreReason> => {
+  if (Number.isSafeInteger(limit) && limit > 0) return Effect.void
+  const problem = { path: "/limit", expected: "an integer from 1", found: `the number ${limit}` }
+  const reason = PayloadError.invalid([problem])
+  return Effect.fail(refusedValue(new PayloadError.PayloadError({ what: "list options", reason })))
+}
+
+const parseValue = ({ text, version }: RawValue) =>
+  Json.parse(text, { what: "stored value" }).pipe(
+    Effect.map((value) => ({ value, version })),
+    Effect.mapError((error): StoreReason => ({ _tag: "Unreadable", error }))
+  )
+
+export const fromStorage = Effect.fnUntraced(function* (storage: Storage) {
+  const nextVersion = makeVersions(yield* nonce)
+
+  const conflict = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>) {
+    const found = Option.map(yield* storage.get(key), ({ version }) => version)
+    return yield* new VersionConflict({ key, expected, found })
+  })
+
+  const get = Effect.fnUntraced(function* (key: string) {
+    yield* checkText("key", key)
+    const found = yield* storage.get(key)
+    return Option.isNone(found) ? Option.none() : Option.some(yield* parseValue(found.value))
+  })
+
+  const compareAndSet = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>, value: Schema.Json) {
+    const version = nextVersion(expected)
+    yield* checkText("key", key)
+    const text = yield* Effect.mapError(Json.stringify(value, { what: "value" }), refusedValue)
+    const isWritten = yield* storage.set(key, expected, { text, version })
+    return isWritten ? version : yield* conflict(key, expected)
+  })
+
+  const list = Effect.fnUntraced(function* ({ after, limit = 100, prefix = "" }: ListOptions) {
+    yield* checkText("prefix", prefix)
+    yield* checkLimit(limit)
+    if (after !== undefined) yield* checkText("after", after)
+    const found = yield* storage.list({ prefix, after: Option.fromUndefinedOr(after), limit: limit + 1 })
+    const keys = found.slice(0, limit)
+    return { keys, next: found.length > limit ? Option.fromUndefinedOr(keys.at(-1)) : Option.none() }
+  })
+
+  const remove = Effect.fnUntraced(function* (key: string, expected: Option.Option<string>) {
+    yield* checkText("key", key)
+    const isRemoved = yield* storage.remove(key, expected)
+    return isRemoved || Option.isNone(expected) ? isRemoved : yield* conflict(key, expected)
+  })
+
+  const service: Service = {
+    get: Effect.fn("VersionedStore.get")((key) => Effect.catch(get(key), failWith("get", key))),
+    compareAndSet: Effect.fn("VersionedStore.compareAndSet")((key, expected, value) =>
+      Effect.catchTag(compareAndSet(key, expected, value), failureTags, failWith("compareAndSet", key))
+    ),
+    list: Effect.fn("VersionedStore.list")((options) => Effect.catch(list(options ?? {}), failWith("list"))),
+    delete: Effect.fn("VersionedStore.delete")((key, options) =>
+      Effect.catchTag(remove(key, Option.fromUndefinedOr(options?.version)), failureTags, failWith("delete", key))
+    )
+  }
+  return service
+})
+
+const makeMemoryStorage: Effect.Effect<Storage> = Effect.sync(() => {
+  const values = new Map<string, RawValue>()
+  const isIn = (key: string, version: Option.Option<string>) =>
+    values.get(key)?.version === Option.getOrUndefined(version)
+  return {
+    get: (key) => Effect.sync(() => Option.fromUndefinedOr(values.get(key))),
+    set: (key, expected, value) =>
+      Effect.sync(() => {
+        const isExpected = isIn(key, expected)
+        if (isExpected) values.set(key, value)
+        return isExpected
+      }),
+    remove: (key, expected) =>
+      Effect.sync(() => (Option.isNone(expected) || isIn(key, expected)) && values.delete(key)),
+    list: (range) => Effect.sync(() => pageOfKeys(values.keys(), range))
+  }
+})
+
+/**
+ * Keeps values in memory, for as long as the layer lives. For tests, and for what need
+ * not survive.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerMemory: Layer.Layer<VersionedStore> = Layer.effect(
+  VersionedStore,
+  Effect.flatMap(makeMemoryStorage, fromStorage)
+)
+
+// Logs
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
@@ -104,7 +515,7 @@ export interface Conflict<out H> {
  * - `Refused`: a value is beyond the limits or holds a secret. Nothing was written.
  */
 export const reasons = {
-  StoreFailed: { error: VersionedStore.VersionedStoreError },
+  StoreFailed: { error: VersionedStoreError },
   Unreadable: {
     stored: Schema.String,
     version: Schema.optionalKey(Schema.String),
@@ -147,7 +558,7 @@ export const renderReason = (reason: Reason): string => {
 
 const reasonOf =
   (stored: string) =>
-  (error: VersionedStore.VersionedStoreError): Reason => {
+  (error: VersionedStoreError): Reason => {
     switch (error.reason._tag) {
       case "Refused":
         return refused(error.reason.error)
@@ -159,7 +570,7 @@ const reasonOf =
   }
 
 /** Values of a store with their codecs. */
-export const documents = (store: VersionedStore.Service) => {
+export const documents = (store: Service) => {
   const find = (stored: string) => Effect.mapError(store.get(stored), reasonOf(stored))
 
   const write = (stored: string, expected: Option.Option<string>, json: Schema.Json) =>
@@ -306,12 +717,12 @@ export interface Journal<in out H, in out E, in out I> {
   readonly sweep: (at: Stored<H>) => Effect.Effect<Stored<H>>
   /** Deletes a log in the version, or in any version, and returns whether there was one. */
   readonly remove: (key: string, version: string | undefined) => Effect.Effect<boolean, Conflict<H> | Reason>
-  readonly list: (options: VersionedStore.ListOptions | undefined) => Effect.Effect<VersionedStore.Page, Reason>
+  readonly list: (options: ListOptions | undefined) => Effect.Effect<Page, Reason>
 }
 
 /** Logs in a store. Without `input` they begin with their head alone. */
 export const make = <H extends Log, E, I extends { readonly generation: string } = never>(options: {
-  readonly store: VersionedStore.Service
+  readonly store: Service
   readonly namespace: string
   readonly head: VersionedCodec.VersionedCodec<H>
   readonly batch: VersionedCodec.VersionedCodec<Batch<E>>
@@ -357,8 +768,8 @@ export const make = <H extends Log, E, I extends { readonly generation: string }
   }
 
   const begin: Journal<H, E, I>["begin"] = Effect.fnUntraced(function* (key, before, log) {
-    const generation = yield* storageKeys.nonce
-    const owner = yield* storageKeys.nonce
+    const generation = yield* nonce
+    const owner = yield* nonce
     if (options.input !== undefined && log.input !== undefined) {
       yield* values.setOnce(options.input, inputKey(key, generation), log.input(generation))
     }
