@@ -8,7 +8,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
+import type * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as LanguageModel from "effect/ai/LanguageModel"
@@ -267,7 +267,7 @@ export const outputSchema = <A>(
   agent: agentTypes.Agent<A, unknown> | Effect.Effect<agentTypes.Agent<A>, unknown, unknown>
 ): Option.Option<Schema.Codec<A, unknown, unknown, unknown>> =>
   // Sound: A is the type of the Schema that an agent was made with, and no other is put on it.
-  agentTypes.outputSchemaOf(agent) as Option.Option<Schema.Codec<A, unknown, unknown, unknown>>
+  agentBlueprint.outputSchemaOf(agent) as Option.Option<Schema.Codec<A, unknown, unknown, unknown>>
 
 /**
  * Makes an agent as a value: every run finds what it requires in its own context.
@@ -461,7 +461,7 @@ export const bind = Effect.fnUntraced(function* (definition: agentData.AgentDefi
   )
   const blueprint = yield* Effect.mapError(agentBlueprint.fromDefinition(name, definition, tools), agentErrorOf(name))
   const agent: agentTypes.Bound = {
-    ...makeAgent(blueprint, driver.withCaptured(captured)),
+    ...makeAgent(blueprint, agentBlueprint.withCaptured(captured)),
     definition,
     [agentTypes.DefinedTypeId]: Effect.succeed(definition)
   }
@@ -573,7 +573,10 @@ export const asTool = <const Name extends string, R>(
     parameters: toolParameters,
     success: Schema.Json,
     failure: ToolFailure.ToolFailure
-  })(undefined).annotate(agentTypes.BehindTool, { ...behind, tool: inner.annotate(agentTypes.BehindTool, behind) })
+  })(undefined).annotate(agentBlueprint.BehindTool, {
+    ...behind,
+    tool: inner.annotate(agentBlueprint.BehindTool, behind)
+  })
   const marked: unknown = Object.assign(tool, { [agentTypes.ToolTypeId]: { _R: (_: never) => _ } })
   // Sound: annotate keeps the kind of a tool, and R is a phantom.
   return marked as agentTypes.AgentTool<Name, R>
@@ -686,16 +689,15 @@ export const compact = (options: {
 const defaultTarget = (threshold: number): number => Math.floor(threshold * 0.7)
 
 /** A resolver of tools knows nothing of agents; one that is used as a tool brings its own body. */
-const bindAgentTool = (tool: boundTool.BoundTool): Effect.Effect<boundTool.BoundTool, ToolResolver.BindError> =>
-  Option.match(agentTypes.agentOf(tool.tool), {
-    onNone: () => Effect.succeed(tool),
-    onSome: (agent) =>
-      Effect.mapError(
-        boundTool.fromHandler(tool.contract, agent.tool, agent.handler),
-        ({ path, problem, tool }) =>
-          new ToolResolver.BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
-      )
-  })
+const bindAgentTool = (tool: boundTool.BoundTool): Effect.Effect<boundTool.BoundTool, ToolResolver.BindError> => {
+  const agent = agentBlueprint.agentOf(tool.tool)
+  if (agent === undefined) return Effect.succeed(tool)
+  return Effect.mapError(
+    boundTool.fromHandler(tool.contract, agent.tool, agent.handler),
+    ({ path, problem, tool }) =>
+      new ToolResolver.BindError({ tool, reason: { _tag: "InvalidContract", path, problem } })
+  )
+}
 
 const agentErrorOf =
   (agent: string) =>
@@ -727,7 +729,7 @@ const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
     Effect.gen(function* () {
       const bound = yield* Effect.mapError(agentBlueprint.bindStatic(config), agentErrorOf(name))
       const captured = yield* Effect.context<never>()
-      const agent = makeAgent(agentBlueprint.fromConfig(name, config, bound), driver.withCaptured(captured))
+      const agent = makeAgent(agentBlueprint.fromConfig(name, config, bound), agentBlueprint.withCaptured(captured))
       // Sound: A is the type of the output Schema of the configuration.
       return agent as agentTypes.Agent<A>
     })
@@ -735,13 +737,13 @@ const makeServiceClass = <Self, Name extends string, A, R, RDefinition>(
   const statics: unknown = Object.assign(agentKey, {
     layer,
     [agentTypes.DefinedTypeId]: definitionOf(described),
-    ...agentTypes.withOutputSchema(described.output)
+    ...agentBlueprint.withOutputSchema(described.output)
   })
   // Sound: R and RDefinition are what the configuration was inferred to need; both Effects read it from their context.
   return statics as agentTypes.ServiceClass<Self, Name, A, R, RDefinition>
 }
 
-const makeAgent = <A>(blueprint: agentBlueprint.Blueprint<A>, within: driver.Wrap): agentTypes.Agent<A> => ({
-  ...driver.makeAgent({ name: blueprint.name, prepare: performAction.prepare(blueprint) }, within),
-  ...agentTypes.withOutputSchema(blueprint.output)
-})
+const makeAgent = <A>(blueprint: agentBlueprint.Blueprint<A>, within: agentBlueprint.Wrap): agentTypes.Agent<A> => {
+  const { name, output } = blueprint
+  return agentBlueprint.makeAgent({ name, prepare: performAction.prepare(blueprint) }, { output, within })
+}

@@ -65,6 +65,7 @@ import type * as Stream from "effect/Stream"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import type { Agent } from "../agent/internal/agentTypes.ts"
+import * as agentBlueprint from "../agent/internal/agentBlueprint.ts"
 import * as driver from "../agent/internal/driver.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as ConversationStore from "../conversation/ConversationStore.ts"
@@ -996,9 +997,9 @@ export const Service =
       Effect.gen(function* () {
         const { live } = yield* plan
         const captured = yield* Effect.context<never>()
-        const under = driver.withCaptured(captured)
+        const under = agentBlueprint.withCaptured(captured)
         const bound = planAgent.makeBound<A, never>({ ...live, within: (effect) => under(live.within(effect)) })
-        return { ...bound, ...driver.agentWithCaptured(bound, captured) }
+        return { ...bound, ...agentBlueprint.agentWithCaptured(bound, captured) }
       })
     )
     const statics: unknown = Object.assign(planKey, { layer })

@@ -2,7 +2,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Context, Duration, Effect, Exit, Option, Schema } from "effect"
 import { type LanguageModel, Tool, Toolkit } from "effect/ai"
-import * as driver from "#src/agent/internal/driver.ts"
+import * as agentBlueprint from "#src/agent/internal/agentBlueprint.ts"
 import { Agent, ModelRegistry, ToolResolver } from "effect-emissary"
 import { Plan, Reference, Step, When, type PlanDefinition } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
@@ -290,7 +290,7 @@ describe("what the agent of a step answers", () => {
     assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: critic })), named)
     assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: Critic })), named)
     const captured = yield* Effect.context<LanguageModel.LanguageModel>().pipe(
-      Effect.map((services) => driver.agentWithCaptured(critic, services)),
+      Effect.map((services) => agentBlueprint.agentWithCaptured(critic, services)),
       Effect.provide(ScriptedModel.layer([]))
     )
     assert.deepStrictEqual(yield* outputOf(Step.make("a", { target: captured })), named)

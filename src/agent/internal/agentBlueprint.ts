@@ -2,11 +2,15 @@
  * An agent before a run: its definition, tools and model are found here, and the strategy and check of its output.
  */
 
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as Tracer from "effect/Tracer"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
@@ -26,6 +30,7 @@ import * as ModelRegistry from "../ModelRegistry.ts"
 import * as agentReason from "./agentReason.ts"
 import type * as agentData from "./agentData.ts"
 import * as agentTypes from "./agentTypes.ts"
+import * as driver from "./driver.ts"
 import type * as runParts from "./runParts.ts"
 
 /** The tools of an agent as models see them, and its output. */
@@ -108,9 +113,7 @@ const rejectDuplicates = (
 /** The tools of an agent without their bodies, for its definition. */
 const stubTools = ({ toolkit }: AnyConfig): BoundTools =>
   Effect.flatMap(readTools(toolkit), (tools) => {
-    const contracts = Effect.forEach(tools, (tool) =>
-      ToolContract.fromTool(Option.getOrElse(agentTypes.agentOf(tool), () => ({ tool })).tool)
-    )
+    const contracts = Effect.forEach(tools, (tool) => ToolContract.fromTool(agentOf(tool)?.tool ?? tool))
     return Effect.mapError(
       Effect.flatMap(contracts, (all) => Effect.forEach(all, boundTool.makeStub)),
       invalidTools
@@ -121,8 +124,8 @@ const bindTools = ({ toolkit }: AnyConfig): BoundTools =>
   Effect.flatMap(readTools(toolkit), (tools) => Effect.mapError(Effect.forEach(tools, bindTool), invalidTools))
 
 const bindTool = Effect.fnUntraced(function* (tool: Tool.Any) {
-  const agent = agentTypes.agentOf(tool)
-  if (Option.isSome(agent)) return yield* boundTool.fromTool(agent.value.tool, agent.value.handler)
+  const agent = agentOf(tool)
+  if (agent !== undefined) return yield* boundTool.fromTool(agent.tool, agent.handler)
   const handler = yield* boundTool.handlerOf(tool)
   return yield* Option.isSome(handler) ? boundTool.fromTool(tool, handler.value) : boundTool.fromProviderTool(tool)
 })
@@ -395,3 +398,123 @@ const withOutputTool = Effect.fnUntraced(function* (
   const tool: boundTool.BoundTool = { ...stub, kind: "local", body: taken }
   return { tools: [...tools, tool], name }
 })
+
+interface AgentBehind {
+  /** The tool as it is offered and described. */
+  readonly tool: Tool.Any
+  /** Its body where no driver takes over, on a server of tools for example. */
+  readonly handler: Tool.Handler<string>
+  /** Whatever the agent requires is required by the run of the agent that has the tool. */
+  readonly agent: Effect.Effect<agentTypes.Agent<unknown>>
+}
+
+export class BehindTool extends Context.Service<BehindTool, AgentBehind>()(
+  "effect-emissary/agent/internal/BehindTool"
+) {}
+
+/** The agent that a tool is, if it is one. */
+export const agentOf = (tool: Tool.Any): AgentBehind | undefined =>
+  Option.getOrUndefined(Context.getOption(tool.annotations, BehindTool))
+
+const outputSchemaKey = "~effect-emissary/agent/Agent/OutputSchema"
+
+/** The member of an agent with the Schema of its output. Copies of an agent keep it. */
+export const withOutputSchema = (schema: Schema.Top | undefined): { readonly [outputSchemaKey]?: Schema.Top } =>
+  schema === undefined ? {} : { [outputSchemaKey]: schema }
+
+export const outputSchemaOf = (agent: unknown): Option.Option<Schema.Top> =>
+  Predicate.hasProperty(agent, outputSchemaKey) && Schema.isSchema(agent[outputSchemaKey])
+    ? Option.some(agent[outputSchemaKey])
+    : Option.none()
+
+/** Provides the services that were captured for an effect. */
+export type Wrap = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
+
+/** The agent that a machine makes. Every run is `within` the captured services. */
+export const makeAgent = <A>(
+  machine: driver.AgentMachine<A>,
+  { output, within }: { readonly output: Schema.Top | undefined; readonly within: Wrap }
+): agentTypes.Agent<A> => {
+  const run = (begin: driver.Begin) => within(driver.runAgent(machine, begin, driver.silent))
+  const stream = (begin: driver.Begin) =>
+    driver.streamOf<agentTypes.AgentEvent<A>, AgentError.AgentError>((emit) =>
+      within(
+        driver.runAgent(machine, begin, {
+          streaming: true,
+          // Sound: the only event that holds an A is the last, and it is this very run's.
+          emit: (event) => emit(event as agentTypes.AgentEvent<A>)
+        })
+      )
+    )
+  return {
+    [agentTypes.TypeId]: agentTypes.TypeId,
+    name: machine.name,
+    run: (input, options = {}) => run({ input, options }),
+    ask: (input, options = {}) => Effect.flatMap(run({ input, options }), driver.answerOf),
+    stream: (input, options = {}) => stream({ input, options }),
+    resume: (state, { input, ...options } = {}) => run({ state, input, options }),
+    resumeStream: (state, { input, ...options } = {}) => stream({ state, input, options }),
+    ...withOutputSchema(output)
+  }
+}
+
+/** Services that are in the context only because an enclosing agent had captured them. */
+const FromOutside = Context.Reference<ReadonlyMap<string, unknown>>("effect-emissary/agent/internal/Laid", {
+  defaultValue: () => new Map()
+})
+
+/** Services of the place where a layer was built. */
+const neverCaptured = [Scope.Scope.key, Tracer.ParentSpan.key, FromOutside.key]
+
+/**
+ * The context of a call over captured services.
+ *
+ * Services of the caller take precedence. Services that an enclosing agent had captured for itself do not, or an agent
+ * inside another one would run on the outer one's model.
+ */
+const contextOver =
+  (captured: Context.Context<never>) =>
+  (current: Context.Context<never>): Context.Context<never> => {
+    const outer = Context.get(current, FromOutside)
+    const under = new Map(captured.mapUnsafe)
+    for (const key of neverCaptured) under.delete(key)
+    const own = new Map<string, unknown>()
+    for (const [key, value] of current.mapUnsafe) {
+      if (!outer.has(key) || outer.get(key) !== value) {
+        own.set(key, value)
+        under.delete(key)
+      } else if (!under.has(key)) {
+        under.set(key, value)
+      }
+    }
+    return Context.add(Context.makeUnsafe<never>(new Map([...under, ...own])), FromOutside, under)
+  }
+
+/** Runs an effect over captured services, see {@link contextOver}. */
+export const withCaptured =
+  <Captured>(captured: Context.Context<Captured>) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, Captured>> =>
+    // Sound: the captured services are part of the context that the effect runs in.
+    Effect.updateContext(effect as Effect.Effect<A, E>, contextOver(Context.makeUnsafe(captured.mapUnsafe)))
+
+/** The agent over services that were captured before. */
+export const agentWithCaptured = <A, R>(
+  self: agentTypes.Agent<A, R>,
+  captured: Context.Context<R>
+): agentTypes.Agent<A> => {
+  const over = contextOver(Context.makeUnsafe(captured.mapUnsafe))
+  const under = withCaptured(captured)
+  const streaming = <E>(
+    stream: Stream.Stream<agentTypes.AgentEvent<A>, E, R>
+  ): Stream.Stream<agentTypes.AgentEvent<A>, E> =>
+    // Sound: as for `withCaptured`.
+    Stream.updateContext(stream as Stream.Stream<agentTypes.AgentEvent<A>, E>, over)
+  return {
+    ...self,
+    run: (input, options) => under(self.run(input, options)),
+    ask: (input, options) => under(self.ask(input, options)),
+    stream: (input, options) => streaming(self.stream(input, options)),
+    resume: (state, options) => under(self.resume(state, options)),
+    resumeStream: (state, options) => streaming(self.resumeStream(state, options))
+  }
+}

@@ -1,17 +1,15 @@
 /**
- * The types of agents, their options, results and events, and the mark of a tool that is an agent. `Agent` and `AgentEvent`
- * re-export what users name, with its documentation.
+ * The types of agents, their options, results and events. `Agent` and `AgentEvent` re-export what users name, with its
+ * documentation.
  */
 
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import type * as Data from "effect/Data"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import type * as Schedule from "effect/Schedule"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type * as Types from "effect/Types"
@@ -315,29 +313,3 @@ export type RunServices<Model, Instructions, ToolsIn, Output extends Schema.Top>
  * the model itself.
  */
 type ModelServices<Model> = [Model] extends [undefined] ? LanguageModel.LanguageModel : ModelRegistry
-
-interface AgentBehind {
-  /** The tool as it is offered and described. */
-  readonly tool: Tool.Any
-  /** Its body where no driver takes over, on a server of tools for example. */
-  readonly handler: Tool.Handler<string>
-  /** Whatever the agent requires is required by the run of the agent that has the tool. */
-  readonly agent: Effect.Effect<Agent<unknown>>
-}
-
-export class BehindTool extends Context.Service<BehindTool, AgentBehind>()(
-  "effect-emissary/agent/internal/BehindTool"
-) {}
-
-export const agentOf = (tool: Tool.Any): Option.Option<AgentBehind> => Context.getOption(tool.annotations, BehindTool)
-
-const outputSchemaKey = "~effect-emissary/agent/Agent/OutputSchema"
-
-/** The member of an agent with the Schema of its output. Copies of an agent keep it. */
-export const withOutputSchema = (schema: Schema.Top | undefined): { readonly [outputSchemaKey]?: Schema.Top } =>
-  schema === undefined ? {} : { [outputSchemaKey]: schema }
-
-export const outputSchemaOf = (agent: unknown): Option.Option<Schema.Top> =>
-  Predicate.hasProperty(agent, outputSchemaKey) && Schema.isSchema(agent[outputSchemaKey])
-    ? Option.some(agent[outputSchemaKey])
-    : Option.none()

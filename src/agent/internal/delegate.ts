@@ -12,7 +12,8 @@ import { defined } from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as agentReason from "./agentReason.ts"
-import * as agentTypes from "./agentTypes.ts"
+import * as agentBlueprint from "./agentBlueprint.ts"
+import type * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
 import type * as runParts from "./runParts.ts"
 import * as runTransition from "./runTransition.ts"
@@ -57,10 +58,11 @@ interface DelegateOptions<A> {
  * the saved facts, so that another process can continue it; requests suspend the run, and the runs around it.
  * `modelRetry`, `modelMistakes` and `defects` hold for the agents inside.
  */
-export const makeDelegate = <A>(options: DelegateOptions<A>): agentTypes.Agent<A> => ({
-  ...driver.makeAgent({ name: options.name, prepare: Effect.succeed(preparedOf(options)) }, (effect) => effect),
-  ...agentTypes.withOutputSchema(options.output)
-})
+export const makeDelegate = <A>(options: DelegateOptions<A>): agentTypes.Agent<A> =>
+  agentBlueprint.makeAgent(
+    { name: options.name, prepare: Effect.succeed(preparedOf(options)) },
+    { output: options.output, within: (effect) => effect }
+  )
 
 /** Records progress since the last call. It is in the state before it is announced, also when that is interrupted. */
 export const saveProgress = (

@@ -18,7 +18,6 @@ import type * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
-import * as Tracer from "effect/Tracer"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
@@ -28,7 +27,7 @@ import * as RunContext from "../../tool/RunContext.ts"
 import type { ToolResult } from "../../tool/ToolResult.ts"
 import * as AgentError from "../AgentError.ts"
 import * as agentReason from "./agentReason.ts"
-import * as agentTypes from "./agentTypes.ts"
+import type * as agentTypes from "./agentTypes.ts"
 import type * as runParts from "./runParts.ts"
 import * as runTransition from "./runTransition.ts"
 
@@ -478,7 +477,7 @@ export const interrupt = Effect.fnUntraced(function* (
 })
 
 /** The beginning of a run: a fresh one without `state`, or one that continues from it. */
-interface Begin {
+export interface Begin {
   readonly state?: runParts.State
   readonly input: agentTypes.Input
   readonly options: agentTypes.Options
@@ -600,6 +599,15 @@ const firstState = Effect.fnUntraced(function* (
 })
 
 /** Runs an agent from its first event, or from a state, to its result. */
+export const runAgent = <A>(
+  machine: AgentMachine<A>,
+  begin: Begin,
+  caller: Sink
+): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> =>
+  Effect.withSpan(drive(machine, begin, caller), `invoke_agent ${machine.name}`, {
+    attributes: { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
+  })
+
 const drive = Effect.fnUntraced(function* <A>(
   machine: AgentMachine<A>,
   begin: Begin,
@@ -642,9 +650,11 @@ const drive = Effect.fnUntraced(function* <A>(
   )
 })
 
-const silent: Sink = { streaming: false, emit: () => Effect.void }
+/** Ignores the events of a run. */
+export const silent: Sink = { streaming: false, emit: () => Effect.void }
 
-const answerOf = <A>(result: agentTypes.Result<A>): Effect.Effect<A, AgentError.RunIncomplete> => {
+/** The answer of a run that is `Completed`. */
+export const answerOf = <A>(result: agentTypes.Result<A>): Effect.Effect<A, AgentError.RunIncomplete> => {
   if (result.outcome === "Completed") return Effect.succeed(result.output)
   const { state } = result
   const outcome: runParts.Outcome | undefined =
@@ -653,93 +663,4 @@ const answerOf = <A>(result: agentTypes.Result<A>): Effect.Effect<A, AgentError.
   return outcome === undefined
     ? Effect.die(new Error("a result without an outcome"))
     : Effect.fail(new AgentError.RunIncomplete({ outcome, state }))
-}
-
-export type Wrap = <B, E>(effect: Effect.Effect<B, E>) => Effect.Effect<B, E>
-
-export const makeAgent = <A>(machine: AgentMachine<A>, within: Wrap): agentTypes.Agent<A> => {
-  const run = (begin: Begin, sink: Sink) => {
-    const spanned = Effect.withSpan(drive(machine, begin, sink), `invoke_agent ${machine.name}`, {
-      attributes: { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
-    })
-    return within(spanned)
-  }
-  const stream = (begin: Begin) =>
-    streamOf<agentTypes.AgentEvent<A>, AgentError.AgentError>((emit) =>
-      run(begin, {
-        streaming: true,
-        // Sound: the only event that holds an A is the last, and it is this very run's.
-        emit: (event) => emit(event as agentTypes.AgentEvent<A>)
-      })
-    )
-  return {
-    [agentTypes.TypeId]: agentTypes.TypeId,
-    name: machine.name,
-    run: (input, options = {}) => run({ input, options }, silent),
-    ask: (input, options = {}) => Effect.flatMap(run({ input, options }, silent), answerOf),
-    stream: (input, options = {}) => stream({ input, options }),
-    resume: (state, { input, ...options } = {}) => run({ state, input, options }, silent),
-    resumeStream: (state, { input, ...options } = {}) => stream({ state, input, options })
-  }
-}
-
-/** Services that are in the context only because an enclosing agent had captured them. */
-const FromOutside = Context.Reference<ReadonlyMap<string, unknown>>("effect-emissary/agent/internal/Laid", {
-  defaultValue: () => new Map()
-})
-
-/** Services of the place where a layer was built. */
-const neverCaptured = [Scope.Scope.key, Tracer.ParentSpan.key, FromOutside.key]
-
-/**
- * The context of a call over captured services.
- *
- * Services of the caller take precedence. Services that an enclosing agent had captured for itself do not, or an agent
- * inside another one would run on the outer one's model.
- */
-const contextOver =
-  (captured: Context.Context<never>) =>
-  (current: Context.Context<never>): Context.Context<never> => {
-    const outer = Context.get(current, FromOutside)
-    const under = new Map(captured.mapUnsafe)
-    for (const key of neverCaptured) under.delete(key)
-    const own = new Map<string, unknown>()
-    for (const [key, value] of current.mapUnsafe) {
-      if (!outer.has(key) || outer.get(key) !== value) {
-        own.set(key, value)
-        under.delete(key)
-      } else if (!under.has(key)) {
-        under.set(key, value)
-      }
-    }
-    return Context.add(Context.makeUnsafe<never>(new Map([...under, ...own])), FromOutside, under)
-  }
-
-/** Runs an effect over captured services, see {@link contextOver}. */
-export const withCaptured =
-  <Captured>(captured: Context.Context<Captured>) =>
-  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, Captured>> =>
-    // Sound: the captured services are part of the context that the effect runs in.
-    Effect.updateContext(effect as Effect.Effect<A, E>, contextOver(Context.makeUnsafe(captured.mapUnsafe)))
-
-/** The agent over services that were captured before. */
-export const agentWithCaptured = <A, R>(
-  self: agentTypes.Agent<A, R>,
-  captured: Context.Context<R>
-): agentTypes.Agent<A> => {
-  const over = contextOver(Context.makeUnsafe(captured.mapUnsafe))
-  const under = withCaptured(captured)
-  const streaming = <E>(
-    stream: Stream.Stream<agentTypes.AgentEvent<A>, E, R>
-  ): Stream.Stream<agentTypes.AgentEvent<A>, E> =>
-    // Sound: as for `withCaptured`.
-    Stream.updateContext(stream as Stream.Stream<agentTypes.AgentEvent<A>, E>, over)
-  return {
-    ...self,
-    run: (input, options) => under(self.run(input, options)),
-    ask: (input, options) => under(self.ask(input, options)),
-    stream: (input, options) => streaming(self.stream(input, options)),
-    resume: (state, options) => under(self.resume(state, options)),
-    resumeStream: (state, options) => streaming(self.resumeStream(state, options))
-  }
 }

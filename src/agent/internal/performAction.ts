@@ -4,7 +4,6 @@
  */
 
 import * as Cause from "effect/Cause"
-import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -34,7 +33,7 @@ import type { ToolSet } from "../../tool/internal/boundTool.ts"
 import type * as AgentError from "../AgentError.ts"
 import * as agentReason from "./agentReason.ts"
 import * as agentBlueprint from "./agentBlueprint.ts"
-import * as agentTypes from "./agentTypes.ts"
+import type * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
 import type * as runParts from "./runParts.ts"
 import * as runTransition from "./runTransition.ts"
@@ -523,9 +522,9 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
 /** Calls of agents run through the driver, so that their events and approvals are this run's. */
 const withChild = (step: Step, { call, runnable }: ReadyCall, end: BatchEnd): boundTool.BoundCall => {
   const tool = step.resolved.tools.tools.get(call.contract.name)
-  const behind = tool && Context.getOption(tool.tool.annotations, agentTypes.BehindTool)
-  if (behind === undefined || Option.isNone(behind)) return call
-  const execute = Effect.flatMap(behind.value.agent, (agent) => runChild(step, agent, call, runnable.child, end))
+  const behind = tool && agentBlueprint.agentOf(tool.tool)
+  if (behind === undefined) return call
+  const execute = Effect.flatMap(behind.agent, (agent) => runChild(step, agent, call, runnable.child, end))
   return { ...call, timeout: Duration.infinity, execute: Option.some(execute) }
 }
 
