@@ -74,8 +74,8 @@ const measure = (steps: number, encode: boolean): number => {
     if (action._tag === "RunSteps") {
       for (const name of action.steps) put({ _tag: "StepStarted", at, step: name })
       for (const name of action.steps) put(finished(name, done++))
-      PlanRun.lastRecord(state)
-      PlanRun.record(state, "first")
+      planTransition.lastRecord(state)
+      planTransition.recordOf(state, "first")
     } else if (action._tag === "ChooseRoute") {
       put({ _tag: "RouteTaken", at, step: action.step, to: "first" })
     }

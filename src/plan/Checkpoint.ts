@@ -100,6 +100,7 @@ import * as checkpointRecord from "./internal/checkpointRecord.ts"
 import * as engine from "./internal/engine.ts"
 import type * as livePlan from "./internal/livePlan.ts"
 import * as performStep from "./internal/performStep.ts"
+import type * as planRunParts from "./internal/planRunParts.ts"
 import * as planTransition from "./internal/planTransition.ts"
 
 /**
@@ -251,7 +252,7 @@ interface ResumeOptions extends Omit<livePlan.ResumeOptions, "journal"> {
  */
 interface RunOptions extends Omit<livePlan.RunOptions, "journal"> {
   readonly key: string
-  readonly input: PlanRun.Input
+  readonly input: planRunParts.Input
   readonly policy?: Policy | undefined
 }
 
@@ -517,7 +518,7 @@ const performWrite = Effect.fnUntraced(function* (
 })
 
 interface RunBegin {
-  readonly input: PlanRun.ResolvedInput
+  readonly input: planRunParts.ResolvedInput
   readonly context?: livePlan.RunOptions["context"]
   readonly maxIterations?: number | undefined
 }
@@ -574,7 +575,7 @@ const stateOf = Effect.fnUntraced(function* (
   return yield* Effect.fail(damaged(`${expected}, got event ${state.revision} of run ${state.runId}`))
 })
 
-const canonicalInput = (input: PlanRun.ResolvedInput) =>
+const canonicalInput = (input: planRunParts.ResolvedInput) =>
   checkpointRecord.inputCodec.encode({ generation: "", input }).pipe(
     Effect.catchTag("LossyEncoding", Effect.die),
     Effect.mapError(journal.refused),
@@ -607,7 +608,7 @@ const makeClaims = ({ runs }: Storage, lease: Lease) => {
   const takeOver = Effect.fnUntraced(function* (
     plan: livePlan.BoundPlan,
     at: Stored,
-    input: PlanRun.ResolvedInput | undefined
+    input: planRunParts.ResolvedInput | undefined
   ) {
     const { head, key } = at
     yield* checkDigest(plan, head)

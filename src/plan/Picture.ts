@@ -55,6 +55,7 @@ import * as diagram from "./internal/diagram.ts"
 import * as livePlan from "./internal/livePlan.ts"
 import * as planFlow from "./internal/planFlow.ts"
 import * as planNames from "./internal/planNames.ts"
+import type * as planRunParts from "./internal/planRunParts.ts"
 import * as planTransition from "./internal/planTransition.ts"
 
 /**
@@ -533,7 +534,7 @@ const drawFlow = (
       for (const entry of entries) addEdge(canvas, { from: exit, to: entry, kind, label })
     }
   }
-  const positions = planFlow.positionsOf(definition)
+  const positions = planTransition.positionsOf(definition)
   definition.steps.forEach((step, index) => {
     const field = planFlow.exitsOf(step, positions).any
     const { exit, key } = drawn[index] ?? { exit: "", key: "" }
@@ -551,7 +552,7 @@ const drawData = (
   prefix: string
 ): void => {
   const { steps } = definition
-  const positions = planFlow.positionsOf(definition)
+  const positions = planTransition.positionsOf(definition)
   const store = (kind: string, title: string, name: string): string => {
     const key = prefix + JSON.stringify([kind, name])
     return addNode(canvas, makeNode(key, "store", [title, planNames.displayName(name)]))
@@ -593,11 +594,11 @@ interface StepStatus {
   readonly line?: string
 }
 
-const elapsedMillis = ({ finishedAt, startedAt }: PlanRun.StepRecord): number =>
+const elapsedMillis = ({ finishedAt, startedAt }: planRunParts.StepRecord): number =>
   Math.max(0, DateTime.toEpochMillis(finishedAt) - DateTime.toEpochMillis(startedAt))
 
 /** `, 1.2 s, 3 executions, 5 tries`; one execution and one try each are left out. */
-const recordSummary = (records: ReadonlyArray<PlanRun.StepRecord>): string => {
+const recordSummary = (records: ReadonlyArray<planRunParts.StepRecord>): string => {
   if (records.length === 0) return ""
   const time = records.reduce((sum, record) => sum + elapsedMillis(record), 0)
   const tries = records.reduce((sum, record) => sum + record.attempts, 0)
@@ -614,7 +615,11 @@ const statusWords: { readonly [K in RunningMark]: string } = {
   cutOff: "◼ cut off"
 }
 
-const statusOfMember = (member: PlanRun.Member, before: string, running: RunningMark): StepStatus | undefined => {
+const statusOfMember = (
+  member: planTransition.Member,
+  before: string,
+  running: RunningMark
+): StepStatus | undefined => {
   const { status } = member
   const earlier = before === "" ? "" : `, before${before}`
   switch (status._tag) {
@@ -648,7 +653,7 @@ const runningMark = (run: PlanRun.State | undefined, around: RunningMark): Runni
 /** The status of each step in a run, by name. Without a run no step has one. */
 const overlay = (run: PlanRun.State | undefined, running: RunningMark): ((step: string) => StepStatus) => {
   if (run === undefined) return () => ({})
-  const records = new Map<string, Array<PlanRun.StepRecord>>()
+  const records = new Map<string, Array<planRunParts.StepRecord>>()
   for (const record of Chunk.toReadonlyArray(run.history)) {
     const known = records.get(record.step)
     if (known === undefined) records.set(record.step, [record])

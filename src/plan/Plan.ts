@@ -89,6 +89,7 @@ import * as planAgent from "./internal/planAgent.ts"
 import * as planCheck from "./internal/planCheck.ts"
 import * as planCodec from "./internal/planCodec.ts"
 import * as planNames from "./internal/planNames.ts"
+import type * as planRunParts from "./internal/planRunParts.ts"
 import * as stepTarget from "./internal/stepTarget.ts"
 
 export type {
@@ -634,7 +635,7 @@ export const bind = Effect.fnUntraced(function* <
  */
 export const run = <A, R>(
   bound: livePlan.Bound<A, R>,
-  input: PlanRun.Input,
+  input: planRunParts.Input,
   options?: livePlan.RunOptions
 ): Effect.Effect<PlanRun.Result<A>, PlanError, R> => drive(bound, { _tag: "Start", input }, options)
 
@@ -682,7 +683,7 @@ const drive = <A, R>(
  */
 export const runMany = <A, R>(
   bound: livePlan.Bound<A, R>,
-  inputs: Iterable<PlanRun.Input>,
+  inputs: Iterable<planRunParts.Input>,
   { bands, concurrency, ...options }: livePlan.RunOptions & { readonly bands?: number | "unbounded" | undefined } = {}
 ): Effect.Effect<ReadonlyArray<Result.Result<PlanRun.Result<A>, PlanError>>, never, R> =>
   Effect.flatMap(performStep.checkConcurrency(concurrency), (concurrency) =>
@@ -744,7 +745,7 @@ export const resume = <A, R>(
  */
 export const stream = <A, R>(
   bound: livePlan.Bound<A, R>,
-  input: PlanRun.Input,
+  input: planRunParts.Input,
   options?: livePlan.RunOptions
 ): Stream.Stream<PlanEvent<A>, PlanError, R> => streamFrom(bound, { _tag: "Start", input }, options)
 

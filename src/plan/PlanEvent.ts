@@ -11,6 +11,7 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { AgentEvent } from "../agent/AgentEvent.ts"
 import type * as PlanRun from "./PlanRun.ts"
+import type * as planRunParts from "./internal/planRunParts.ts"
 
 /**
  * One event of a run.
@@ -45,17 +46,22 @@ export type PlanEvent<A> =
       readonly path: Path
       readonly step: string
       readonly attempt: number
-      readonly failure: PlanRun.StepFailure
+      readonly failure: planRunParts.StepFailure
     }
   | { readonly _tag: "Agent"; readonly path: Path; readonly step: string; readonly event: AgentEvent<unknown> }
   | {
       readonly _tag: "StepFinished"
       readonly path: Path
       readonly step: string
-      readonly record: PlanRun.StepRecord
+      readonly record: planRunParts.StepRecord
       readonly duration: Duration.Duration
     }
-  | { readonly _tag: "StepFailed"; readonly path: Path; readonly step: string; readonly failure: PlanRun.StepFailure }
+  | {
+      readonly _tag: "StepFailed"
+      readonly path: Path
+      readonly step: string
+      readonly failure: planRunParts.StepFailure
+    }
   | { readonly _tag: "StepPaused"; readonly path: Path; readonly step: string; readonly reason: string | undefined }
   | { readonly _tag: "StepSkipped"; readonly path: Path; readonly step: string; readonly router: string }
   | {

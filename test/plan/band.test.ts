@@ -6,6 +6,7 @@ import { Plan, PlanError, PlanRun, Reference, Step } from "effect-emissary/plan"
 import { pluck } from "../pluck.ts"
 import { bind, completed, journal, log } from "./support.ts"
 import { test } from "../test.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
 
 const after = (millis: number, answer: string) => Effect.delay(Effect.succeed(answer), millis)
 
@@ -85,7 +86,7 @@ describe("parallel groups", () => {
     assert.deepStrictEqual([error.reason.step, error.reason.failure.message], ["q", "q broke"])
     assert(error.state !== undefined)
     assert.strictEqual(PlanRun.history(error.state).length, 0)
-    assert.strictEqual(PlanRun.writes(error.state).size, 0)
+    assert.strictEqual(planTransition.writtenValues(error.state).size, 0)
     broken = false
     ran.length = 0
     const { state, writes } = completed(yield* Plan.resume(bound, error.state))

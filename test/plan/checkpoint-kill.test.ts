@@ -6,7 +6,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { VersionedStore } from "effect-emissary"
 import { SqliteClient } from "effect-emissary/node"
-import { Checkpoint, PlanRun } from "effect-emissary/plan"
+import type { PlanRun } from "effect-emissary/plan"
+import { Checkpoint } from "effect-emissary/plan"
 
 import { Chunk, DateTime, Duration, Effect, Layer, Option } from "effect"
 import { join } from "node:path"
@@ -18,6 +19,7 @@ import * as plans from "./kill/plans.ts"
 import * as points from "./kill/points.ts"
 import type { Task } from "./kill/worker.ts"
 import * as workers from "./kill/workers.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
 
 const directory = makeDirectory()
 
@@ -52,7 +54,7 @@ const resultOf = Effect.fnUntraced(function* (
     outcome: result.outcome,
     output: result.outcome === "Completed" ? result.output : undefined,
     iterations: result.iterations,
-    bucket: Array.from(PlanRun.writes(state)).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+    bucket: Array.from(planTransition.writtenValues(state)).toSorted(([a], [b]) => (a < b ? -1 : 1)),
     history: Chunk.toReadonlyArray(state.history).map(({ context, output, step, task }) => ({
       context,
       output,

@@ -2,11 +2,12 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Agent } from "effect-emissary"
-import { Checkpoint, Plan, PlanError, Step, type PlanRun } from "effect-emissary/plan"
+import { Checkpoint, Plan, PlanError, Step } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { bind, completed, events, failureOf, journal, log, runStep } from "./support.ts"
 import { test, testWith } from "../test.ts"
+import type * as planRunParts from "#src/plan/internal/planRunParts.ts"
 
 const N = Schema.Struct({ n: Schema.Finite })
 
@@ -136,7 +137,7 @@ describe("inputs", () => {
       const { ran, fnStep } = log()
       const bound = yield* bind(Plan.make(fnStep("a")))
       // Sound: it is not; a value that a program without types may return
-      const given = input as PlanRun.Input
+      const given = input as planRunParts.Input
       const { batches, write } = journal()
       const error = yield* Effect.flip(Plan.run(bound, given, { journal: write }))
       assert.strictEqual(error.reason._tag, "InputInvalid")

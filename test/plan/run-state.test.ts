@@ -33,13 +33,13 @@ describe("PLAN-8 what waits inside of a plan", () => {
       { callId: "tool", name: "pay", arguments: { password: "an argument" } },
       { callId: "call_1", name: "refund", arguments: { amount: 5 }, path: ["agent"] }
     ])
-    assert.deepStrictEqual(PlanRun.pauses(state), [
+    assert.deepStrictEqual(planTransition.pauses(state), [
       { step: "ask", path: [], reason: "which account?" },
       { step: "sign", path: ["nested"], reason: "the boss signs" }
     ])
     assert.deepStrictEqual(state.outcome, {
       _tag: "Paused",
-      pauses: PlanRun.pauses(state),
+      pauses: planTransition.pauses(state),
       requests: PlanRun.approvalRequests(state)
     })
     assert.deepStrictEqual(
@@ -71,7 +71,7 @@ describe("PLAN-8 what waits inside of a plan", () => {
       "NestedChanged StepDecided"
     ])
     const decided = yield* Effect.fromResult(applyAll(waiting, state, events))
-    assert.deepStrictEqual([PlanRun.approvalRequests(decided), PlanRun.pauses(decided)], [[], []])
+    assert.deepStrictEqual([PlanRun.approvalRequests(decided), planTransition.pauses(decided)], [[], []])
     assert.isTrue(Result.isFailure(applyAll(waiting, decided, events)))
     assert.isTrue(Result.isFailure(planTransition.decide(decided, decisions, at)))
     const again = yield* Effect.fromResult(

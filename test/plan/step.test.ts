@@ -8,6 +8,7 @@ import { Plan, Reference, Step, When, type PlanDefinition } from "effect-emissar
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
+import * as performStep from "#src/plan/internal/performStep.ts"
 
 class Order extends Schema.Class<Order>("Order")({ id: Schema.String, at: Schema.Date }) {}
 
@@ -224,7 +225,10 @@ describe("functions of steps", () => {
         target: ({ payload }) => Effect.succeed(new Order({ id: "1", at: new Date(payload) }))
       })
     )
-    assert.deepStrictEqual(yield* target.execute(given("0")), { id: "1", at: "1970-01-01T00:00:00.000Z" })
+    assert.deepStrictEqual(yield* performStep.callFunction(target, given("0")), {
+      id: "1",
+      at: "1970-01-01T00:00:00.000Z"
+    })
   })
 
   test("PLAN-5 leave out what their schemas do not know", function* () {
@@ -233,7 +237,7 @@ describe("functions of steps", () => {
       const answer = { name: Object.keys(payload).join(), more: true }
       return Effect.succeed(answer)
     })
-    assert.deepStrictEqual(yield* target.execute(given({ name: "Ada", age: 36 })), { name: "name" })
+    assert.deepStrictEqual(yield* performStep.callFunction(target, given({ name: "Ada", age: 36 })), { name: "name" })
   })
 
   test("PLAN-5 that receive or return something else fail in words, without the value", function* () {
@@ -242,8 +246,8 @@ describe("functions of steps", () => {
     const wrong = { id: 42, at: secret } as object as Order
     const accepted = Schema.Union([Schema.Finite, Schema.Literal("public"), Schema.Date])
     const target = Step.target("order", { input: accepted, output: Order }, () => Effect.succeed(wrong))
-    const input = yield* Effect.flip(target.execute(given(secret)))
-    const output = yield* Effect.flip(target.execute(given(1)))
+    const input = yield* Effect.flip(performStep.callFunction(target, given(secret)))
+    const output = yield* Effect.flip(performStep.callFunction(target, given(1)))
     assert.deepStrictEqual(
       [input, output].map((error) => (error as { readonly _tag: string })._tag),
       ["InputInvalid", "OutputInvalid"]
@@ -258,13 +262,13 @@ describe("functions of steps", () => {
     const throws = Step.target("throws", () => {
       throw thrown
     })
-    assert.deepStrictEqual(yield* Effect.exit(throws.execute(given(null))), Exit.die(thrown))
+    assert.deepStrictEqual(yield* Effect.exit(performStep.callFunction(throws, given(null))), Exit.die(thrown))
   })
 
   test("PLAN-1 run in the context of the run", function* () {
     class Db extends Context.Service<Db, { readonly url: string }>()("test/plan/Db") {}
     const target = yield* functionOf(Step.make("a", { target: ({ task }) => Effect.map(Db, ({ url }) => url + task) }))
-    const answer = target.execute({ ...given(null), task: "/x" })
+    const answer = performStep.callFunction(target, { ...given(null), task: "/x" })
     assert.strictEqual(yield* Effect.provideService(answer, Db, { url: "db:" }), "db:/x")
   })
 })

@@ -7,6 +7,7 @@ import * as planTransition from "#src/plan/internal/planTransition.ts"
 import { PlanRun } from "effect-emissary/plan"
 import * as childDriver from "../agent/child-driver.ts"
 import { plan, step } from "./definitions.ts"
+import type * as planRunParts from "#src/plan/internal/planRunParts.ts"
 
 const Index = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 9 }))
 
@@ -125,7 +126,7 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
   }
   const stopped = () => state.interrupted !== undefined
 
-  const record = (name: string, output: Schema.Json, usage: PlanRun.StepRecord["usage"], attempts = 1) => ({
+  const record = (name: string, output: Schema.Json, usage: planRunParts.StepRecord["usage"], attempts = 1) => ({
     step: name,
     task: "task",
     output,
@@ -282,7 +283,7 @@ export const simulate = (script: Script, through: (state: PlanRun.State) => Plan
       if (phase > 0) {
         const waiting = [
           ...PlanRun.approvalRequests(state).map(({ callId, path }) => ({ callId, path: path ?? [] })),
-          ...PlanRun.pauses(state).map(({ path, step }) => ({ callId: step, path }))
+          ...planTransition.pauses(state).map(({ path, step }) => ({ callId: step, path }))
         ]
         const decisions = waiting.flatMap((one) => {
           const answer = draw(4)

@@ -89,8 +89,8 @@ describe("laws of the core of plans, over random plans, outcomes, decisions, int
         assert.isTrue(Equal.equals(decoded, state))
         assert.strictEqual(encode(decoded), json)
         assert.deepStrictEqual(planTransition.next(rules, decoded), planTransition.next(rules, state))
-        assert.deepStrictEqual(PlanRun.writes(decoded), PlanRun.writes(state))
-        assert.deepStrictEqual(PlanRun.lastRecord(decoded), PlanRun.lastRecord(state))
+        assert.deepStrictEqual(planTransition.writtenValues(decoded), planTransition.writtenValues(state))
+        assert.deepStrictEqual(planTransition.lastRecord(decoded), planTransition.lastRecord(state))
       }
     },
     options(60)
@@ -163,16 +163,16 @@ describe("laws of the core of plans, over random plans, outcomes, decisions, int
       const history = PlanRun.history(final)
       for (const { name, writes } of rules.definition.steps) {
         const newest = history.findLast(({ step }) => step === name)
-        assert.deepStrictEqual(PlanRun.record(final, name), Option.fromNullishOr(newest))
+        assert.deepStrictEqual(planTransition.recordOf(final, name), Option.fromNullishOr(newest))
         if (writes === undefined) continue
         const writers = new Set(
           rules.definition.steps.filter((step) => step.writes === writes).map((step) => step.name)
         )
         const written = history.findLast(({ output, step }) => writers.has(step) && output !== null)
-        assert.deepStrictEqual(PlanRun.writes(final).get(writes), written?.output)
+        assert.deepStrictEqual(planTransition.writtenValues(final).get(writes), written?.output)
       }
       for (const [, index] of writesOf(final)) assert.isBelow(index, Chunk.size(final.history))
-      assert.deepStrictEqual(PlanRun.lastRecord(final), Option.fromNullishOr(history.at(-1)))
+      assert.deepStrictEqual(planTransition.lastRecord(final), Option.fromNullishOr(history.at(-1)))
     },
     options(100)
   )

@@ -7,6 +7,7 @@ import { PlanRun, type PlanDefinition } from "effect-emissary/plan"
 import { plan, step } from "./definitions.ts"
 import { applyAll, time } from "./transition-driver.ts"
 import { pluck } from "../pluck.ts"
+import type * as planRunParts from "#src/plan/internal/planRunParts.ts"
 
 const at = time(0)
 
@@ -32,7 +33,7 @@ const go = (step: string): Extract<PlanRun.Event, { readonly _tag: "StepStarted"
 
 const done = (
   step: string,
-  output: PlanRun.StepRecord["output"] = step
+  output: planRunParts.StepRecord["output"] = step
 ): Extract<PlanRun.Event, { readonly _tag: "StepFinished" }> => ({
   _tag: "StepFinished",
   at,
@@ -222,11 +223,11 @@ describe("PLAN-5 parallel groups and what they keep", () => {
   it("S8.5 S8.7 nothing of a parallel group counts before all of it has finished, and then in declared order", () => {
     const two = after(rules, [done("d"), done("c", 3)], inBand)
     assert.deepStrictEqual(pluck(PlanRun.history(two), "step"), ["a"])
-    assert.strictEqual(PlanRun.writes(two).size, 0)
+    assert.strictEqual(planTransition.writtenValues(two).size, 0)
     assert.deepStrictEqual(planTransition.next(rules, two), { _tag: "RunSteps", steps: ["b"] })
     const all = after(rules, [done("b")], two)
     assert.deepStrictEqual(pluck(PlanRun.history(all), "step"), ["a", "b", "c", "d"])
-    assert.deepStrictEqual(Array.from(PlanRun.writes(all)), [["k", 3]])
+    assert.deepStrictEqual(Array.from(planTransition.writtenValues(all)), [["k", 3]])
     assert.deepStrictEqual(planTransition.next(rules, all), { _tag: "RunSteps", steps: ["e"] })
   })
 

@@ -14,7 +14,8 @@ import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import type { PlanDefinition } from "../PlanDefinition.ts"
 import * as PlanRun from "../PlanRun.ts"
-import * as planFlow from "./planFlow.ts"
+import * as planRunParts from "./planRunParts.ts"
+import * as planTransition from "./planTransition.ts"
 
 const Status = Schema.Literals(["claimed", "running", "paused", "failed", "cancelled", "done"])
 
@@ -59,7 +60,7 @@ export const headCodec = VersionedCodec.single({ what: "checkpoint", value: Head
 /** The options a run began with. */
 const Input = Schema.Struct({
   generation: Schema.String,
-  input: PlanRun.ResolvedInput,
+  input: planRunParts.ResolvedInput,
   context: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   maxIterations: Schema.optionalKey(Schema.Int)
 })
@@ -112,7 +113,7 @@ export const writesBetween = (
   const first = before === undefined ? 0 : Chunk.size(before.history)
   return Array.from({ length: Chunk.size(state.history) - first }, (_, index) => first + index).flatMap((record) => {
     const step = Option.match(Chunk.get(state.history, record), { onNone: () => "", onSome: ({ step }) => step })
-    const write = planFlow.findStep(definition, step)?.writes
+    const write = planTransition.findStep(definition, step)?.writes
     const isNewest = write !== undefined && Option.contains(HashMap.get(state.writes, write), record)
     return isNewest ? [{ write, step, record }] : []
   })

@@ -20,7 +20,7 @@ import * as PlanRun from "../PlanRun.ts"
 import * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
 import * as planFailure from "./planFailure.ts"
-import * as planNames from "./planNames.ts"
+import type * as planRunParts from "./planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
 
 /** Runs inside a step may outlast the run by this, to stop by themselves and report it. */
@@ -97,7 +97,7 @@ const checkDigest = (
 
 const planStarted = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
-  input: PlanRun.Input,
+  input: planRunParts.Input,
   options: livePlan.ResumeOptions,
   depth: number
 ): Effect.fn.Return<planTransition.EventOf<"PlanStarted">, PlanError.PlanError> {
@@ -309,7 +309,7 @@ const decodePlanOutput = (
 ): Effect.Effect<unknown, performStep.Failure & { readonly reason: planFailure.ReasonOf<"OutputInvalid"> }> => {
   if (bound.output === undefined) return Effect.succeed(output)
   return Effect.mapError(performStep.decodeOutput(bound.output, output, "output"), (error) => {
-    const last = Option.getOrUndefined(PlanRun.lastRecord(recorder.state()))
+    const last = Option.getOrUndefined(planTransition.lastRecord(recorder.state()))
     const failure = { type: "OutputInvalid", message: error.message, retryable: false }
     return { reason: { _tag: "OutputInvalid", step: last?.step ?? "", failure }, cause: error }
   })
@@ -353,7 +353,7 @@ const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unkn
   Effect.suspend((): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> => {
     const state = run.recorder.state()
     const { iterations, outcome, usage } = state
-    const base = { state, usage, iterations, writes: PlanRun.writes(state) }
+    const base = { state, usage, iterations, writes: planTransition.writtenValues(state) }
     if (outcome === undefined) return Effect.die(new Error("a run that has not ended has no result"))
     switch (outcome._tag) {
       case "Completed":
@@ -364,7 +364,7 @@ const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unkn
             outcome: "Completed" as const,
             output,
             payload: outcome.output,
-            text: planNames.payloadText(outcome.output)
+            text: performStep.payloadText(outcome.output)
           })
         })
       case "Concluded":

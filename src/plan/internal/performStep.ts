@@ -19,6 +19,7 @@ import type * as agentTypes from "../../agent/internal/agentTypes.ts"
 import type { Recorder, RunDepth } from "../../agent/internal/driver.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Json from "../../payload/Json.ts"
+import * as Digest from "../../payload/Digest.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined, quote } from "../../payload/internal/base.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -26,7 +27,7 @@ import * as boundTool from "../../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
-import * as PlanRun from "../PlanRun.ts"
+import type * as PlanRun from "../PlanRun.ts"
 import type { Reference } from "../Reference.ts"
 import * as Step from "../Step.ts"
 import * as condition from "./condition.ts"
@@ -34,7 +35,7 @@ import type * as livePlan from "./livePlan.ts"
 import type { ToolArguments } from "./planCheck.ts"
 import * as planFailure from "./planFailure.ts"
 import * as planFlow from "./planFlow.ts"
-import * as planNames from "./planNames.ts"
+import type * as planRunParts from "./planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
@@ -71,7 +72,7 @@ export interface EventSink {
 
 /** The begin of a run: an input, or a state to resume. */
 export type RunStart =
-  | { readonly _tag: "Start"; readonly input: PlanRun.Input }
+  | { readonly _tag: "Start"; readonly input: planRunParts.Input }
   | { readonly _tag: "Resume"; readonly state: PlanRun.State; readonly input?: never }
 
 /** Why a run fails, and the error or defect behind it, which stays out of messages. */
@@ -134,7 +135,7 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
   const { step } = delivery
   switch (target._tag) {
     case "Function": {
-      const answer = Effect.suspend(() => target.target.execute({ ...delivery, decision }))
+      const answer = callFunction(target.target, { ...delivery, decision })
       return settled(step, Effect.map(answer, succeededAttempt))
     }
     case "Tool":
@@ -248,7 +249,8 @@ const stepFinished = Effect.fnUntraced(function* (
   const status = member?.status
   const record = {
     step,
-    ...defined({ task: delivery.task, context: delivery.context }),
+    task: delivery.task,
+    ...(delivery.context === undefined ? undefined : { context: delivery.context }),
     output,
     usage: member?.usage ?? {},
     attempts: status?._tag === "Running" ? status.attempt : 1,
@@ -347,19 +349,30 @@ interface ReadValue extends Pick<Step.Input, "task" | "payload" | "context" | "c
 /** The input of a target. */
 type Delivery = Omit<Step.Input, "decision">
 
+/**
+ * The text of a payload: a string is itself, `null` is empty, all else is canonical JSON
+ * (RFC 8785), the same before and after a payload was stored.
+ */
+export const payloadText = (payload: Schema.Json): string => {
+  if (typeof payload === "string") return payload
+  if (payload === null) return ""
+  // Canonical JSON takes no lone surrogates; JSON.stringify escapes them.
+  return Result.getOrElse(Digest.canonicalize(payload), () => JSON.stringify(payload))
+}
+
 const readValue = (payload: Schema.Json, more: Partial<ReadValue> = {}): ReadValue => ({
-  task: planNames.payloadText(payload),
+  task: payloadText(payload),
   payload,
   context: undefined,
   content: [],
   ...more
 })
 
-const readRecord = ({ context, output }: PlanRun.StepRecord): ReadValue => readValue(output, { context })
+const readRecord = ({ context, output }: planRunParts.StepRecord): ReadValue => readValue(output, { context })
 
 /** A band: in words each member under its name, as a payload the object of the outputs. */
-const readBand = (records: ReadonlyArray<PlanRun.StepRecord>): ReadValue => {
-  const words = records.map(({ output, step }) => `[${step}]\n${planNames.payloadText(output)}`).join("\n\n")
+const readBand = (records: ReadonlyArray<planRunParts.StepRecord>): ReadValue => {
+  const words = records.map(({ output, step }) => `[${step}]\n${payloadText(output)}`).join("\n\n")
   return readValue(Object.fromEntries(records.map(({ output, step }) => [step, output])), { task: words, words })
 }
 
@@ -373,7 +386,7 @@ const resolveReference = (
   const state = recorder.state()
   const { content, context, payload } = state.input
   const recordOf = (name: string) =>
-    Effect.mapError(Effect.fromOption(PlanRun.record(state, name)), () => {
+    Effect.mapError(Effect.fromOption(planTransition.recordOf(state, name)), () => {
       const ran = Array.from(new Set(Chunk.map(state.history, (record) => record.step))).sort()
       const shown = planFlow.showReference(reference)
       const reason = { _tag: "ReferenceFailed", step, slot, reference: shown, ran } as const
@@ -382,7 +395,7 @@ const resolveReference = (
   switch (reference._tag) {
     case "FromPrev":
       return Effect.succeed(
-        Option.match(PlanRun.lastRecord(state), {
+        Option.match(planTransition.lastRecord(state), {
           onNone: () => readValue(payload, defined({ context, content })),
           onSome: readRecord
         })
@@ -395,7 +408,7 @@ const resolveReference = (
     case "FromParallelAll": {
       const first = bound.positions.get(reference.step) ?? -1
       return Effect.map(
-        Effect.forEach(planFlow.stepsAt(bound.definition, first), ({ name }) => recordOf(name)),
+        Effect.forEach(planTransition.stepsAt(bound.definition, first), ({ name }) => recordOf(name)),
         readBand
       )
     }
@@ -424,16 +437,15 @@ const deliver = Effect.fnUntraced(function* (
   const { definition, input } = live
   const { context, name: step } = definition
   const read = yield* resolveReference(run, step, "task", definition.task)
-  const many = context !== undefined && planFlow.isReferenceList(context)
   const parts: Array<string> = []
-  for (const [index, reference] of planFlow.contextReferences(context).entries()) {
+  for (const [index, reference] of [context ?? []].flat().entries()) {
     const { payload, words, ...side } = yield* resolveReference(
       run,
       step,
-      many ? `context[${index}]` : "context",
+      Array.isArray(context) ? `context[${index}]` : "context",
       reference
     )
-    parts.push(side.context ?? "", words ?? planNames.payloadText(payload))
+    parts.push(side.context ?? "", words ?? payloadText(payload))
   }
   const joined = parts.filter((part) => part !== "").join("\n\n")
   const { content, task } = read
@@ -452,13 +464,13 @@ const misfit =
 /** The input of a run. A payload that is absent or null is the task. */
 export const resolveInput = (
   plan: string,
-  input: PlanRun.Input
-): Effect.Effect<PlanRun.ResolvedInput, PlanError.PlanError> => {
+  input: planRunParts.Input
+): Effect.Effect<planRunParts.ResolvedInput, PlanError.PlanError> => {
   if (typeof input === "string") return Effect.succeed({ task: input, payload: input })
   const { content, context, task } = input
-  const withPayload = (given: Schema.Json | undefined): PlanRun.ResolvedInput => {
+  const withPayload = (given: Schema.Json | undefined): planRunParts.ResolvedInput => {
     const payload = given ?? task ?? (given === null ? null : "")
-    return { task: task ?? planNames.payloadText(payload), payload, ...defined({ context, content }) }
+    return { task: task ?? payloadText(payload), payload, ...defined({ context, content }) }
   }
   if (input.payload === undefined) return Effect.succeed(withPayload(undefined))
   return Effect.mapBoth(Json.check(input.payload, { what: "the payload of the input" }), {
@@ -470,7 +482,7 @@ export const resolveInput = (
 
 /** The input schema of the first step that has one and reads the input. */
 const inputSchemaOf = ({ definition, steps }: livePlan.BoundPlan): stepSchema.StepCodec | undefined => {
-  const firsts = planFlow.groupEnd(definition.steps, 0)
+  const firsts = planTransition.groupEnd(definition.steps, 0)
   return steps.find(({ definition: { task }, input }, index) => {
     const readsInput = task._tag === "FromStart" || (index < firsts && task._tag === "FromPrev")
     return input !== undefined && readsInput
@@ -538,6 +550,29 @@ const runTool = Effect.fnUntraced(function* (
   const [result] = yield* boundTool.run([call])
   if (result === undefined) return yield* Effect.die(new Error("a call without a result"))
   return result._tag === "Success" ? succeededAttempt(result.value) : toolFailureAttempt(result)
+})
+
+/** Calls a function with its payload decoded, and encodes its answer. Without schemas it takes and returns JSON. */
+export const callFunction = Effect.fnUntraced(function* (
+  { code, input, name, output }: Step.FunctionTarget,
+  given: Step.Input
+): Effect.fn.Return<Schema.Json, unknown> {
+  const payload =
+    input === undefined
+      ? given.payload
+      : yield* Effect.mapError(
+          decodeOutput(input, given.payload, "input"),
+          ({ message }) => new stepSchema.InputInvalid({ target: name, message })
+        )
+  // Sound: the types of `Step.make` and `Step.target` tie the input of the code to the schema that decoded it, and what
+  // the code requires is in the type of the target, and so of every run of the plan.
+  const answer = yield* code({ ...given, payload: payload as never }) as Effect.Effect<unknown, unknown>
+  // Sound: the types of functions without a schema ask for JSON, and the run checks that it is.
+  if (output === undefined) return answer as Schema.Json
+  return yield* Effect.mapError(
+    encodeOutput(output, answer, "output"),
+    ({ message }) => new stepSchema.OutputInvalid({ target: name, message })
+  )
 })
 
 /** The input of an agent: context, content and task, each as a part of its own. */
@@ -668,7 +703,7 @@ const runPlan = (
   }
   const { content, context, payload, task } = delivery
   const input = Effect.map(coercePayload(rules.bound, payload), (payload) => ({
-    task: task === "" ? planNames.payloadText(payload) : task,
+    task: task === "" ? payloadText(payload) : task,
     payload,
     ...defined({ context, content: content.length === 0 ? undefined : content })
   }))
@@ -690,13 +725,20 @@ export const decodeOutput = (
   what: string
 ): Effect.Effect<unknown, PayloadError.PayloadError> => Json.decode(schema, { what, onExcessProperty: "ignore" })(value)
 
+const encodeOutput = (
+  schema: stepSchema.StepCodec,
+  value: unknown,
+  what: string
+): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
+  Json.encode(schema, { what, onExcessProperty: "ignore" })(value)
+
 /** A value decoded and encoded again, with the defaults and transformations of its schema. */
 const recode = (
   schema: stepSchema.StepCodec,
   value: Schema.Json,
   what: string
 ): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
-  Effect.flatMap(decodeOutput(schema, value, what), Json.encode(schema, { what, onExcessProperty: "ignore" }))
+  Effect.flatMap(decodeOutput(schema, value, what), (decoded) => encodeOutput(schema, decoded, what))
 
 /** Advice for the author of a plan about a text. It is not for models. */
 export const outputAdvice = ". It is a text: the agent, or the plan, of this step needs an `output` of its own"
@@ -736,7 +778,7 @@ interface SucceededAttempt {
  * - `cause`: the error or defect, which stays out of messages.
  */
 class FailedAttempt extends Data.TaggedClass("Failed")<{
-  readonly failure: PlanRun.StepFailure
+  readonly failure: planRunParts.StepFailure
   readonly again: boolean
   readonly reason?: planFailure.Reason
   readonly cause?: unknown
@@ -783,7 +825,7 @@ export const usesPredicates = (step: PlanDefinition.StepDefinition): boolean =>
 
 /** The failure of a predicate, and how the outcome of the run records it. */
 interface RouteFailure extends Failure {
-  readonly recorded: PlanRun.StepFailure
+  readonly recorded: planRunParts.StepFailure
 }
 
 /** The failure of a predicate; signals of steps are failures here. */
@@ -806,10 +848,10 @@ const chooseTarget = Effect.fnUntraced(function* (
   definition: PlanDefinition.StepDefinition
 ): Effect.fn.Return<string | undefined, RouteFailure> {
   const { name: step, routes, routesBy } = definition
-  const record = Option.getOrUndefined(PlanRun.record(recorder.state(), step))
+  const record = Option.getOrUndefined(planTransition.recordOf(recorder.state(), step))
   const payload = record?.output ?? null
   if (routes !== undefined && routes.length > 0) {
-    const subject = { payload, text: planNames.payloadText(payload) }
+    const subject = { payload, text: payloadText(payload) }
     for (const { to, when } of routes) {
       const ask = (name: string): Effect.Effect<boolean, RouteFailure> => {
         const predicate = bound.predicates.get(name)

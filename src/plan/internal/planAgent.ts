@@ -26,6 +26,7 @@ import * as PlanRun from "../PlanRun.ts"
 import * as engine from "./engine.ts"
 import * as livePlan from "./livePlan.ts"
 import * as performStep from "./performStep.ts"
+import type * as planRunParts from "./planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
@@ -209,7 +210,7 @@ const planInput = (
   bound: livePlan.BoundPlan,
   conversation: Run.State["conversation"],
   message: Message.UserMessage
-): Effect.Effect<PlanRun.Input> => {
+): Effect.Effect<planRunParts.Input> => {
   const messages = Conversation.messages(conversation)
   const context = earlierMessages(messages.slice(0, messages.indexOf(message)))
   const content = message.content.filter((part) => part.type !== "text")

@@ -16,6 +16,7 @@ import * as condition from "./condition.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
+import * as planTransition from "./planTransition.ts"
 
 type StepDefinition = PlanDefinition.StepDefinition
 
@@ -165,7 +166,7 @@ interface Outline {
 
 const makeOutline = (definition: PlanDefinition.PlanDefinition): Outline => {
   const { steps } = definition
-  const positions = planFlow.positionsOf(definition)
+  const positions = planTransition.positionsOf(definition)
   const firsts: Array<number> = []
   for (const [index, { parallel }] of steps.entries()) {
     const isLater = parallel && steps[index - 1]?.parallel === true
@@ -531,7 +532,7 @@ const previousSteps = ({ steps }: Outline, places: ReadonlyArray<planFlow.FlowPl
   const branched = new Set(places.flatMap(({ branches, position }) => (branches.length > 0 ? [position] : [])))
   const found = new Map<number, Set<number>>()
   for (const { next, position } of places) {
-    const source = planFlow.groupEnd(steps, position) - 1
+    const source = planTransition.groupEnd(steps, position) - 1
     for (const target of next) {
       const to = places[target]
       if (to === undefined || (to.branches.length === 0 && branched.has(to.position))) continue
@@ -791,7 +792,7 @@ export const worstPath = (
   const { steps } = definition
   const { places } = planFlow.makeFlow(definition)
   const turns = (places?.map(({ position }) => position) ?? Array.from(steps.keys())).map((position) =>
-    steps.slice(position, planFlow.groupEnd(steps, position))
+    steps.slice(position, planTransition.groupEnd(steps, position))
   )
   const sizes = turns.map((members) => members.length)
   // NaN is an unknown number of calls: sums and maxima keep it.

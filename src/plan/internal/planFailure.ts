@@ -7,11 +7,11 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as AgentError from "../../agent/AgentError.ts"
 import { quote } from "../../payload/internal/base.ts"
-import * as PlanRun from "../PlanRun.ts"
+import * as planRunParts from "./planRunParts.ts"
 
 /** The reason of a failed run; `PlanError` has the documentation. */
 export const Reason = Schema.TaggedUnion({
-  StepFailed: { step: Schema.String, path: Schema.Array(Schema.String), failure: PlanRun.StepFailure },
+  StepFailed: { step: Schema.String, path: Schema.Array(Schema.String), failure: planRunParts.StepFailure },
   ReferenceFailed: {
     step: Schema.String,
     slot: Schema.String,
@@ -22,11 +22,11 @@ export const Reason = Schema.TaggedUnion({
     step: Schema.String,
     to: Schema.String,
     predicate: Schema.String,
-    failure: PlanRun.StepFailure
+    failure: planRunParts.StepFailure
   },
   MaxIterationsExceeded: { limit: Schema.Int, next: Schema.String },
   PlanChanged: { expected: Schema.String, found: Schema.String },
-  OutputInvalid: { step: Schema.String, failure: PlanRun.StepFailure },
+  OutputInvalid: { step: Schema.String, failure: planRunParts.StepFailure },
   InvalidDecision: {
     callId: Schema.String,
     path: Schema.optionalKey(Schema.Array(Schema.String)),
@@ -107,7 +107,7 @@ const stringAt = (u: unknown, key: string): string | undefined => {
 }
 
 /** A typed error as data. */
-export const failureOf = (error: unknown): PlanRun.StepFailure => {
+export const failureOf = (error: unknown): planRunParts.StepFailure => {
   if (error instanceof AgentError.AgentError) {
     const { reason } = error
     return {

@@ -7,20 +7,12 @@ import type * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
 import * as When from "../When.ts"
 import * as planNames from "./planNames.ts"
+import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
 /** By code points, each once. */
 export const sortedNames = (names: Iterable<string>): ReadonlyArray<string> =>
   Array.from(new Set(names)).sort(planNames.byCodePoint)
-
-/**
- * A branch that was taken: after a step of it that ends without a route, the run continues at
- * `rejoin`.
- */
-export interface Rejoin {
-  readonly router: string
-  readonly rejoin: string
-}
 
 // Array.isArray does not narrow readonly arrays out of a union
 export const isReferenceList = (context: Reference | ReadonlyArray<Reference>): context is ReadonlyArray<Reference> =>
@@ -61,19 +53,10 @@ export const showReference = (reference: Reference): string => {
   }
 }
 
-type StepList = ReadonlyArray<{ readonly parallel: boolean }>
-
-/** The position after the turn that begins at a position: after the step, or after the rest of its parallel group. */
-export const groupEnd = (steps: StepList, at: number): number => {
-  let end = at + 1
-  if (steps[at]?.parallel === true) while (steps[end]?.parallel === true) end += 1
-  return end
-}
-
 /** The positions that run together when a run comes to a position: a step, or a parallel group from there on. */
-export const groupAt = (steps: StepList, at: number): ReadonlyArray<number> => {
+export const groupAt = (steps: planTransition.StepList, at: number): ReadonlyArray<number> => {
   const members: Array<number> = []
-  for (let position = at, end = groupEnd(steps, at); position < end; position++) members.push(position)
+  for (let position = at, end = planTransition.groupEnd(steps, at); position < end; position++) members.push(position)
   return members
 }
 
@@ -95,69 +78,6 @@ export const inGroups = <A extends { readonly parallel: boolean }>(
   return groups
 }
 
-const positionCache = new WeakMap<PlanDefinition.PlanDefinition, ReadonlyMap<string, number>>()
-
-/** Positions of steps by name; of several with one name, the first. */
-export const positionsOf = (definition: PlanDefinition.PlanDefinition): ReadonlyMap<string, number> => {
-  const found = positionCache.get(definition)
-  if (found !== undefined) return found
-  const positions = new Map<string, number>()
-  for (const [index, { name }] of definition.steps.entries()) if (!positions.has(name)) positions.set(name, index)
-  positionCache.set(definition, positions)
-  return positions
-}
-
-export const findStep = (
-  definition: PlanDefinition.PlanDefinition,
-  name: string
-): PlanDefinition.StepDefinition | undefined => {
-  const position = positionsOf(definition).get(name)
-  return position === undefined ? undefined : definition.steps[position]
-}
-
-/** The steps that run together from a position on: one, or the rest of its parallel group. None at the end of the plan. */
-export const stepsAt = (
-  definition: PlanDefinition.PlanDefinition,
-  position: number
-): ReadonlyArray<PlanDefinition.StepDefinition> => {
-  const { steps } = definition
-  return steps.slice(position, groupEnd(steps, position))
-}
-
-/** A step that runs alone and names the next step when it has finished. */
-export const hasRoutes = ({ parallel, routes, routesBy }: PlanDefinition.StepDefinition): boolean =>
-  !parallel && ((routes !== undefined && routes.length > 0) || routesBy !== undefined)
-
-type Rejoins = ReadonlyArray<Rejoin>
-
-/** Going to where a branch rejoins leaves it, and all branches that were taken inside of it. */
-const leaveBranches = (frames: Rejoins, at: string): Rejoins => {
-  const left = frames.findIndex(({ rejoin }) => rejoin === at)
-  return left === -1 ? frames : frames.slice(0, left)
-}
-
-/** The branches after the route from `router` to `to`. */
-export const enterBranch = (
-  frames: Rejoins,
-  router: PlanDefinition.StepDefinition,
-  to: string,
-  positions: ReadonlyMap<string, number>
-): Rejoins => {
-  const position = positions.get(to) ?? 0
-  const { afterBranches: rejoin, name } = router
-  const kept = leaveBranches(frames, to).filter(
-    // A route back to a router or before it left that router's branch
-    (frame) => (positions.get(frame.router) ?? 0) < position && (rejoin === undefined || frame.router !== name)
-  )
-  return rejoin === undefined ? kept : [...kept, { router: name, rejoin }]
-}
-
-/** The next step after one that ends without a route inside a branch, and the branches left after it. */
-export const rejoinAt = (frames: Rejoins): { readonly at: string; readonly branches: Rejoins } | undefined => {
-  const top = frames.at(-1)
-  return top === undefined ? undefined : { at: top.rejoin, branches: leaveBranches(frames, top.rejoin) }
-}
-
 /** A move from one turn of a run to the next. `to` is a position, a name that no step has, or the end. */
 export interface FlowEdge {
   readonly from: number | "start"
@@ -169,7 +89,7 @@ export interface FlowEdge {
 /** A turn of a run: the position where it begins, the branches it is in, and the places that may follow, by number. */
 export interface FlowPlace {
   readonly position: number
-  readonly branches: ReadonlyArray<Rejoin>
+  readonly branches: ReadonlyArray<planTransition.Rejoin>
   readonly next: Set<number>
 }
 
@@ -243,7 +163,7 @@ const maxFlowCost = 100_000
 /** Follows every move that a run can make, with the branches it is in, as the run itself would. */
 export const makeFlow = (definition: PlanDefinition.PlanDefinition): Flow => {
   const { steps } = definition
-  const positions = positionsOf(definition)
+  const positions = planTransition.positionsOf(definition)
   const exits = steps.map((step) => exitsOf(step, positions))
   const edges = new Map<string, FlowEdge>()
   const places: Array<FlowPlace> = []
@@ -254,7 +174,7 @@ export const makeFlow = (definition: PlanDefinition.PlanDefinition): Flow => {
     const key = JSON.stringify([edge.from, edge.to, edge.kind, edge.label])
     if (!edges.has(key)) edges.set(key, edge)
   }
-  const visit = (position: number, branches: ReadonlyArray<Rejoin>): number => {
+  const visit = (position: number, branches: ReadonlyArray<planTransition.Rejoin>): number => {
     cost += 1 + branches.length
     const key = JSON.stringify([position, branches.map(({ rejoin, router }) => [router, rejoin])])
     const known = numbers.get(key)
@@ -271,14 +191,14 @@ export const makeFlow = (definition: PlanDefinition.PlanDefinition): Flow => {
     }
     for (const to of [...routes.map(({ to }) => to), ...(any === undefined ? [] : positions.keys())]) {
       const target = positions.get(to)
-      if (target !== undefined) next.add(visit(target, enterBranch(branches, step, to, positions)))
+      if (target !== undefined) next.add(visit(target, planTransition.enterBranch(branches, step, to, positions)))
     }
   }
   /** Without a route a branch rejoins; without a branch the next step follows. */
   const takeNoRoute = ({ branches, next, position }: FlowPlace, { any, routes }: StepExits) => {
     const members = groupAt(steps, position)
     const after = position + members.length
-    const rejoin = rejoinAt(branches)
+    const rejoin = planTransition.rejoinAt(branches)
     const declared = after < steps.length ? after : "end"
     const to = rejoin === undefined ? declared : (positions.get(rejoin.at) ?? { unknown: rejoin.at })
     const label = routes.length > 0 || any !== undefined ? { label: "otherwise" } : undefined
@@ -311,7 +231,7 @@ const approximateEdges = (
     for (const { label, to } of routes)
       edges.push({ from: at, to: positions.get(to) ?? { unknown: to }, kind: "flow", label })
     if (otherwise) {
-      const next = groupEnd(steps, at)
+      const next = planTransition.groupEnd(steps, at)
       const label = routes.length > 0 || any !== undefined ? { label: "otherwise" } : {}
       edges.push({ from: at, to: next < steps.length ? next : "end", kind: "flow", ...label })
     }

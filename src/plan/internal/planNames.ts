@@ -2,9 +2,7 @@
  * Names and limits of plans: valid names, suggestions for a misspelled one, and the form of names and values in messages.
  */
 
-import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as Digest from "../../payload/Digest.ts"
 import * as base from "../../payload/internal/base.ts"
 
 export const stepTypeId = "~effect-emissary/plan/Step"
@@ -172,15 +170,4 @@ export const formatDuration = (millis: number): string => {
   const seconds = Math.floor(time / 1000)
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
   return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`
-}
-
-/**
- * The text of a payload: a string is itself, `null` is empty, all else is canonical JSON
- * (RFC 8785), the same before and after a payload was stored.
- */
-export const payloadText = (payload: Schema.Json): string => {
-  if (typeof payload === "string") return payload
-  if (payload === null) return ""
-  // Canonical JSON takes no lone surrogates; JSON.stringify escapes them.
-  return Result.getOrElse(Digest.canonicalize(payload), () => JSON.stringify(payload))
 }

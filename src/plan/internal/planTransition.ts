@@ -1,30 +1,407 @@
 /**
- * The transition of a run: which events may follow a state, the state after them, and what the run does next. Pure; the engine performs the actions.
+ * The state of a run and its transition: which events may follow a state, the state after them, and what the run does next. Pure; the engine performs the actions.
  */
 
 import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
 import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as HashMap from "effect/HashMap"
+import * as Inspectable from "effect/Inspectable"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
+import * as SchemaIssue from "effect/SchemaIssue"
 import * as Run from "../../agent/Run.ts"
+import * as runParts from "../../agent/internal/runParts.ts"
 import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Message from "../../conversation/Message.ts"
 import { defined } from "../../payload/internal/base.ts"
-import type { PlanDefinition } from "../PlanDefinition.ts"
-import * as PlanRun from "../PlanRun.ts"
+import type * as PlanDefinition from "../PlanDefinition.ts"
 import type * as planFailure from "./planFailure.ts"
-import * as planFlow from "./planFlow.ts"
+import * as planRunParts from "./planRunParts.ts"
 import * as stepSchema from "./stepSchema.ts"
+
+/** A run inside a step. */
+type Child = { readonly _tag: "Agent"; readonly state: Run.State } | { readonly _tag: "Plan"; readonly state: State }
+
+const ChildWire: Schema.Codec<Child, unknown> = Schema.Union([
+  Schema.TaggedStruct("Agent", { state: runParts.StateSchema }),
+  Schema.TaggedStruct("Plan", { state: Schema.suspend(() => StateWire) })
+])
+
+const optionalChild = Schema.optionalKey(ChildWire)
+
+/** The decision about a step that paused. */
+const optionalDecision = Schema.optionalKey(
+  Schema.Struct({ approved: Schema.Boolean, reason: Schema.optionalKey(Schema.String) })
+)
+
+/**
+ * A step of the current turn.
+ *
+ * **Details**
+ *
+ * `usage` adds up what ran inside it in this turn, failed attempts and earlier processes
+ * included; the `usage` of the state includes it. `status`:
+ *
+ * - `Waiting`: it has not started since the run was started or resumed. `child` is the run
+ *   inside it to resume, `attempt` the number of an attempt that was cut off, if it was not
+ *   the first.
+ * - `Running`: it runs, or ran when the process died. `attempt` counts its attempts.
+ * - `Finished`: it returned an output. It does not run again in this turn.
+ * - `Failed`: it failed, after its retries. A resumed run runs it again.
+ * - `Paused`: it waits for a resume (`reason`), for a decision about the tool call that it
+ *   is (`request`), or, with neither, for a call or step inside its `child`.
+ * - `Concluded`: it ended the whole plan with an answer.
+ */
+export const Member = Schema.Struct({
+  step: Schema.String,
+  usage: runParts.Usage,
+  status: Schema.Union([
+    Schema.TaggedStruct("Waiting", {
+      attempt: Schema.optionalKey(runParts.Count),
+      child: optionalChild,
+      decision: optionalDecision
+    }),
+    Schema.TaggedStruct("Running", {
+      attempt: runParts.Count,
+      startedAt: runParts.Time,
+      child: optionalChild,
+      decision: optionalDecision
+    }),
+    Schema.TaggedStruct("Finished", { record: planRunParts.StepRecord }),
+    Schema.TaggedStruct("Failed", { failure: planRunParts.StepFailure, child: optionalChild }),
+    Schema.TaggedStruct("Paused", {
+      reason: Schema.optionalKey(Schema.String),
+      request: Schema.optionalKey(planRunParts.CallRequest),
+      child: optionalChild,
+      decision: optionalDecision
+    }),
+    Schema.TaggedStruct("Concluded", { answer: Schema.String })
+  ])
+})
+
+export type Member = typeof Member.Type
+
+const StateBody = Schema.Struct({
+  runId: Schema.String,
+  plan: Schema.String,
+  digest: Schema.String,
+  depth: runParts.Count,
+  context: runParts.Context,
+  input: planRunParts.ResolvedInput,
+  cursor: Schema.optional(Schema.String),
+  turn: Schema.optional(Schema.Struct({ members: Schema.Array(Member) })),
+  choosing: Schema.optional(Schema.String),
+  rejoins: Schema.Array(Schema.Struct({ router: Schema.String, rejoin: Schema.String })),
+  iterations: runParts.Count,
+  maxIterations: Schema.Int,
+  history: Schema.Array(planRunParts.StepRecord),
+  writes: Schema.Array(Schema.Struct({ key: Schema.String, record: runParts.Count })),
+  usage: runParts.Usage,
+  interrupted: Schema.optional(Schema.Struct({ reason: Schema.optionalKey(Schema.String) })),
+  outcome: Schema.optional(planRunParts.Outcome),
+  startedAt: runParts.Time,
+  updatedAt: runParts.Time,
+  revision: runParts.Count
+})
+
+interface StateFields extends Omit<typeof StateBody.Type, "history" | "writes"> {
+  readonly history: Chunk.Chunk<planRunParts.StepRecord>
+  readonly latest: HashMap.HashMap<string, number>
+  readonly writes: HashMap.HashMap<string, number>
+  readonly previous?: number | undefined
+}
+
+/**
+ * The state of a run.
+ *
+ * **Details**
+ *
+ * - `cursor`: the step that comes next, or whose turn it is; absent when none is left.
+ * - `turn`: the steps of that turn once it has begun. A band is applied as a whole:
+ *   `history` holds none of it before all of it has finished.
+ * - `choosing`: a step that has finished (it is in `history`) and whose route has not
+ *   been chosen yet; `cursor` is that step, too.
+ * - `rejoins`: the branches that are taken, the newest last.
+ * - `history`: the records of finished steps, in order; `latest` finds the newest record of
+ *   a step, `writes` the record behind a key that a step writes.
+ * - `previous`: the record that `fromPrev` reads, absent for the input.
+ *
+ * States are compared by value. A logged state shows its position and no output of steps.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class State extends Data.Class<StateFields> implements Inspectable.Inspectable {
+  /** The fields are copied once, and `changes` over them: every event makes a state. */
+  constructor(fields: StateFields, changes: Partial<StateFields> = {}) {
+    super(fields)
+    Object.assign(this, changes)
+  }
+
+  /**
+   * @since 0.1.0
+   */
+  toJSON() {
+    return {
+      _id: "PlanRunState",
+      runId: this.runId,
+      plan: this.plan,
+      iterations: this.iterations,
+      finished: Chunk.size(this.history),
+      revision: this.revision,
+      ...(this.cursor === undefined ? undefined : { cursor: this.cursor }),
+      ...(this.outcome === undefined ? undefined : { outcome: this.outcome._tag })
+    }
+  }
+
+  /**
+   * @since 0.1.0
+   */
+  override toString(): string {
+    return JSON.stringify(this.toJSON())
+  }
+
+  /**
+   * @since 0.1.0
+   */
+  [Inspectable.NodeInspectSymbol]() {
+    return this.toJSON()
+  }
+}
+
+/** The fields that a state without them has as `undefined`, so that equal states have the same keys. */
+const absent = {
+  cursor: undefined,
+  turn: undefined,
+  choosing: undefined,
+  previous: undefined,
+  interrupted: undefined,
+  outcome: undefined
+}
+
+/** A state without its version. */
+export const StateWire: Schema.Codec<State, unknown> = StateBody.pipe(
+  Schema.decodeTo(Schema.instanceOf(State), {
+    decode: SchemaGetter.transformEffect((body, options) => {
+      const problem = stateProblem(body)
+      return problem === undefined
+        ? Effect.succeed(
+            new State({
+              ...absent,
+              ...body,
+              history: Chunk.fromIterable(body.history),
+              latest: HashMap.fromIterable(body.history.map(({ step }, index) => [step, index])),
+              writes: HashMap.fromIterable(body.writes.map(({ key, record }) => [key, record])),
+              previous: body.history.length === 0 ? undefined : body.history.length - 1
+            })
+          )
+        : Effect.fail(new SchemaIssue.InvalidValue({ message: problem }, body, options))
+    }),
+    encode: SchemaGetter.transform(({ latest: _latest, previous: _previous, ...state }) => ({
+      ...defined(state),
+      history: Chunk.toReadonlyArray(state.history),
+      // By place, so that equal states have equal text
+      writes: Array.from(state.writes, ([key, record]) => ({ key, record })).sort(
+        (a, b) => a.record - b.record || (a.key < b.key ? -1 : 1)
+      )
+    }))
+  })
+)
+
+/** Why a body cannot be that of a written state, or nothing. */
+const stateProblem = ({ choosing, cursor, history, turn, writes }: typeof StateBody.Type): string | undefined => {
+  const missing = writes.find(({ record }) => record >= history.length)
+  if (missing !== undefined) {
+    return `expected that ${JSON.stringify(missing.key)} was written by one of ${history.length} records, got the place ${missing.record}`
+  }
+  if (new Set(writes.map(({ key }) => key)).size < writes.length) return "expected each key in writes once"
+  const steps = (turn?.members ?? []).map(({ step }) => step)
+  if (turn !== undefined && (steps.length === 0 || steps[0] !== cursor)) {
+    return "expected a turn that begins with the step at the cursor"
+  }
+  if (new Set(steps).size < steps.length) return "expected each step of the turn once"
+  return choosing !== undefined && (choosing !== cursor || turn !== undefined)
+    ? "expected that the step whose route is to be chosen is at the cursor, and no turn"
+    : undefined
+}
+
+/**
+ * The records of finished steps, in order: a step that ran twice appears twice, a band as a
+ * whole and in declared order.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const history = (self: State): ReadonlyArray<planRunParts.StepRecord> => Chunk.toReadonlyArray(self.history)
+
+const recordAt = (self: State, index: number | undefined): Option.Option<planRunParts.StepRecord> =>
+  index === undefined ? Option.none() : Chunk.get(self.history, index)
+
+/**
+ * The newest record of a step.
+ */
+export const recordOf = (self: State, step: string): Option.Option<planRunParts.StepRecord> =>
+  recordAt(self, Option.getOrUndefined(HashMap.get(self.latest, step)))
+
+/**
+ * The record that `fromPrev` reads: that of the step that finished last, after a band of its
+ * last declared member. None before the first step.
+ */
+export const lastRecord = (self: State): Option.Option<planRunParts.StepRecord> => recordAt(self, self.previous)
+
+/**
+ * The values of the `writes` keys, the newest of each, in the order of writing.
+ */
+export const writtenValues = (self: State): ReadonlyMap<string, Schema.Json> =>
+  new Map(
+    Array.from(self.writes)
+      .sort(([, a], [, b]) => a - b)
+      .flatMap(([key, index]) => Option.toArray(recordAt(self, index)).map(({ output }) => [key, output]))
+  )
+
+/** The steps of the current turn, each with the run inside it. */
+const membersOf = (self: State) =>
+  (self.turn?.members ?? []).map(({ status, step }) => ({
+    status,
+    step,
+    child: "child" in status ? status.child : undefined
+  }))
+
+/**
+ * The steps that wait for a resume, those of nested plans included.
+ */
+export const pauses = (self: State): ReadonlyArray<typeof planRunParts.PauseRequest.Type> => pausesBelow(self, [])
+
+const pausesBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<typeof planRunParts.PauseRequest.Type> =>
+  membersOf(self).flatMap(({ child, status, step }) => {
+    const waits = status._tag === "Paused" && status.reason !== undefined && status.decision === undefined
+    const own = waits ? [{ step, path, reason: status.reason }] : []
+    return child?._tag === "Plan" ? [...own, ...pausesBelow(child.state, [...path, step])] : own
+  })
+
+/**
+ * The calls that wait for a decision: of tools that are steps, and of agents and plans
+ * inside of steps.
+ *
+ * **Details**
+ *
+ * The `callId` of a tool that is a step is the step's name. `path` holds the steps of
+ * the outer plans and the step of the agent, then the ids of enclosing calls.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const approvalRequests = (self: State): ReadonlyArray<Run.ApprovalRequest> =>
+  runTransition.disambiguate(requestsBelow(self, []))
+
+const requestsBelow = (self: State, path: ReadonlyArray<string>): ReadonlyArray<Run.ApprovalRequest> =>
+  membersOf(self).flatMap(({ child, status, step }) => {
+    const waits = status._tag === "Paused" && status.request !== undefined && status.decision === undefined
+    const own = waits ? [{ callId: step, ...status.request, ...(path.length === 0 ? undefined : { path }) }] : []
+    if (child === undefined) return own
+    const inside = [...path, step]
+    const inner =
+      child._tag === "Plan"
+        ? requestsBelow(child.state, inside)
+        : Run.approvalRequests(child.state).map((request) => ({
+            ...request,
+            path: [...inside, ...(request.path ?? [])]
+          }))
+    return [...own, ...inner]
+  })
+
+/**
+ * A branch that was taken: after a step of it that ends without a route, the run continues at
+ * `rejoin`.
+ */
+export interface Rejoin {
+  readonly router: string
+  readonly rejoin: string
+}
+
+export type StepList = ReadonlyArray<{ readonly parallel: boolean }>
+
+/** The position after the turn that begins at a position: after the step, or after the rest of its parallel group. */
+export const groupEnd = (steps: StepList, at: number): number => {
+  let end = at + 1
+  if (steps[at]?.parallel === true) while (steps[end]?.parallel === true) end += 1
+  return end
+}
+
+const positionCache = new WeakMap<PlanDefinition.PlanDefinition, ReadonlyMap<string, number>>()
+
+/** Positions of steps by name; of several with one name, the first. */
+export const positionsOf = (definition: PlanDefinition.PlanDefinition): ReadonlyMap<string, number> => {
+  const found = positionCache.get(definition)
+  if (found !== undefined) return found
+  const positions = new Map<string, number>()
+  for (const [index, { name }] of definition.steps.entries()) if (!positions.has(name)) positions.set(name, index)
+  positionCache.set(definition, positions)
+  return positions
+}
+
+export const findStep = (
+  definition: PlanDefinition.PlanDefinition,
+  name: string
+): PlanDefinition.StepDefinition | undefined => {
+  const position = positionsOf(definition).get(name)
+  return position === undefined ? undefined : definition.steps[position]
+}
+
+/** The steps that run together from a position on: one, or the rest of its parallel group. None at the end of the plan. */
+export const stepsAt = (
+  definition: PlanDefinition.PlanDefinition,
+  position: number
+): ReadonlyArray<PlanDefinition.StepDefinition> => {
+  const { steps } = definition
+  return steps.slice(position, groupEnd(steps, position))
+}
+
+/** A step that runs alone and names the next step when it has finished. */
+export const hasRoutes = ({ parallel, routes, routesBy }: PlanDefinition.StepDefinition): boolean =>
+  !parallel && ((routes !== undefined && routes.length > 0) || routesBy !== undefined)
+
+type Rejoins = ReadonlyArray<Rejoin>
+
+/** Going to where a branch rejoins leaves it, and all branches that were taken inside of it. */
+const leaveBranches = (frames: Rejoins, at: string): Rejoins => {
+  const left = frames.findIndex(({ rejoin }) => rejoin === at)
+  return left === -1 ? frames : frames.slice(0, left)
+}
+
+/** The branches after the route from `router` to `to`. */
+export const enterBranch = (
+  frames: Rejoins,
+  router: PlanDefinition.StepDefinition,
+  to: string,
+  positions: ReadonlyMap<string, number>
+): Rejoins => {
+  const position = positions.get(to) ?? 0
+  const { afterBranches: rejoin, name } = router
+  const kept = leaveBranches(frames, to).filter(
+    // A route back to a router or before it left that router's branch
+    (frame) => (positions.get(frame.router) ?? 0) < position && (rejoin === undefined || frame.router !== name)
+  )
+  return rejoin === undefined ? kept : [...kept, { router: name, rejoin }]
+}
+
+/** The next step after one that ends without a route inside a branch, and the branches left after it. */
+export const rejoinAt = (frames: Rejoins): { readonly at: string; readonly branches: Rejoins } | undefined => {
+  const top = frames.at(-1)
+  return top === undefined ? undefined : { at: top.rejoin, branches: leaveBranches(frames, top.rejoin) }
+}
 
 /**
  * The definition that a run follows, and the rules of the plans that are steps of it.
  */
 export interface Rules {
-  readonly definition: PlanDefinition
+  readonly definition: PlanDefinition.PlanDefinition
   /** The rules of the plan that runs in a step, if one does. */
   readonly nested: (step: string) => Rules | undefined
 }
@@ -32,7 +409,7 @@ export interface Rules {
 /**
  * The rules of a plan. Without `nested` no step of it is a plan.
  */
-export const makeRules = (definition: PlanDefinition, nested?: ReadonlyMap<string, Rules>): Rules => ({
+export const makeRules = (definition: PlanDefinition.PlanDefinition, nested?: ReadonlyMap<string, Rules>): Rules => ({
   definition,
   nested: (step) => nested?.get(step)
 })
@@ -49,10 +426,10 @@ export const makeRules = (definition: PlanDefinition, nested?: ReadonlyMap<strin
 export type Action =
   | { readonly _tag: "RunSteps"; readonly steps: readonly [string, ...Array<string>] }
   | { readonly _tag: "ChooseRoute"; readonly step: string }
-  | { readonly _tag: "Finish"; readonly outcome: PlanRun.Outcome }
+  | { readonly _tag: "Finish"; readonly outcome: planRunParts.Outcome }
 
 /** One kind of event. */
-export type EventOf<Tag extends PlanRun.Event["_tag"]> = Extract<PlanRun.Event, { readonly _tag: Tag }>
+export type EventOf<Tag extends planRunParts.Event["_tag"]> = Extract<planRunParts.Event, { readonly _tag: Tag }>
 
 /**
  * An event does not fit the state it was applied to: events are missing, out of order or
@@ -83,9 +460,9 @@ export class EventRejected extends Data.TaggedError("PlanRunEventError")<{
  */
 export const fold = (
   rules: Rules,
-  events: Iterable<PlanRun.Event>,
-  from?: PlanRun.State
-): Result.Result<PlanRun.State, EventRejected> => {
+  events: Iterable<planRunParts.Event>,
+  from?: State
+): Result.Result<State, EventRejected> => {
   let state = from
   let index = 0
   for (const event of events) {
@@ -100,20 +477,16 @@ export const fold = (
   return state === undefined ? notStarted("no event") : Result.succeed(state)
 }
 
-type Status = PlanRun.Member["status"]
-
-type Child = NonNullable<Extract<Status, { readonly child?: unknown }>["child"]>
+type Status = Member["status"]
 
 /** The step of that name in the current turn. */
-export const memberOf = (self: PlanRun.State, step: string): PlanRun.Member | undefined =>
+export const memberOf = (self: State, step: string): Member | undefined =>
   self.turn?.members.find((member) => member.step === step)
 
 /** The run inside a step of the current turn, if there is one. */
-export const childOf = ({ status }: PlanRun.Member): Child | undefined => ("child" in status ? status.child : undefined)
+export const childOf = ({ status }: Member): Child | undefined => ("child" in status ? status.child : undefined)
 
-type ApplyResult = Result.Result<PlanRun.State, EventRejected>
-
-type StateFields = ConstructorParameters<typeof PlanRun.State>[0]
+type ApplyResult = Result.Result<State, EventRejected>
 
 const rejectInside = (
   path: ReadonlyArray<string>,
@@ -121,30 +494,30 @@ const rejectInside = (
   problem: string
 ): Result.Result<never, EventRejected> => Result.fail(new EventRejected({ event, path, problem }))
 
-const reject = (event: PlanRun.Event, problem: string) => rejectInside([], event._tag, problem)
+const reject = (event: planRunParts.Event, problem: string) => rejectInside([], event._tag, problem)
 
-const rejectUnexpected = (event: PlanRun.Event, expected: string, found: string) =>
+const rejectUnexpected = (event: planRunParts.Event, expected: string, found: string) =>
   reject(event, `expected ${expected}, found ${found}`)
 
-const rejectUnknownStep = (event: PlanRun.Event, step: string, known: ReadonlyArray<string>) =>
+const rejectUnknownStep = (event: planRunParts.Event, step: string, known: ReadonlyArray<string>) =>
   rejectUnexpected(
     event,
     `one of the steps ${known.length === 0 ? "(none)" : known.map((name) => JSON.stringify(name)).join(", ")}`,
     JSON.stringify(step)
   )
 
-const rejectStatus = (event: PlanRun.Event, { status, step }: PlanRun.Member, expected: string) =>
+const rejectStatus = (event: planRunParts.Event, { status, step }: Member, expected: string) =>
   reject(event, `step ${JSON.stringify(step)}: expected ${expected}, found ${status._tag}`)
 
 const notStarted = (found: string) => rejectInside([], found, `expected PlanStarted first, found ${found}`)
 
-const updateState = (self: PlanRun.State, event: PlanRun.Event, fields: Partial<StateFields>): ApplyResult =>
-  Result.succeed(new PlanRun.State(self, { ...fields, updatedAt: event.at, revision: self.revision + 1 }))
+const updateState = (self: State, event: planRunParts.Event, fields: Partial<StateFields>): ApplyResult =>
+  Result.succeed(new State(self, { ...fields, updatedAt: event.at, revision: self.revision + 1 }))
 
 /** The state after the first event. */
-export const start = ({ definition }: Rules, event: EventOf<"PlanStarted">): PlanRun.State => {
+export const start = ({ definition }: Rules, event: EventOf<"PlanStarted">): State => {
   const { at, _tag, ...fields } = event
-  return new PlanRun.State({
+  return new State({
     ...fields,
     cursor: definition.steps[0]?.name,
     turn: undefined,
@@ -164,11 +537,11 @@ export const start = ({ definition }: Rules, event: EventOf<"PlanStarted">): Pla
   })
 }
 
-const applyFirst = (rules: Rules, event: PlanRun.Event): ApplyResult =>
+const applyFirst = (rules: Rules, event: planRunParts.Event): ApplyResult =>
   event._tag === "PlanStarted" ? Result.succeed(start(rules, event)) : notStarted(event._tag)
 
 /** The state after one more event. */
-export const apply = (rules: Rules, self: PlanRun.State, event: PlanRun.Event): ApplyResult => {
+export const apply = (rules: Rules, self: State, event: planRunParts.Event): ApplyResult => {
   if (self.outcome !== undefined && !isAllowedAfterEnd(event)) {
     return rejectUnexpected(event, "a run under way (PlanResumed first)", `one that ended ${self.outcome._tag}`)
   }
@@ -212,9 +585,9 @@ export const apply = (rules: Rules, self: PlanRun.State, event: PlanRun.Event): 
 }
 
 /** A decision comes from outside, also while nothing runs. */
-const isAllowedAfterEnd = (event: PlanRun.Event): boolean => event._tag === "PlanResumed" || isDecision(event)
+const isAllowedAfterEnd = (event: planRunParts.Event): boolean => event._tag === "PlanResumed" || isDecision(event)
 
-const isDecision = (event: PlanRun.Event): boolean => {
+const isDecision = (event: planRunParts.Event): boolean => {
   switch (event._tag) {
     case "StepDecided":
       return true
@@ -228,13 +601,13 @@ const isDecision = (event: PlanRun.Event): boolean => {
 }
 
 /** Nothing starts any more; what runs may end. */
-const isAllowedWhenInterrupted = (event: PlanRun.Event): boolean =>
+const isAllowedWhenInterrupted = (event: planRunParts.Event): boolean =>
   event._tag !== "PlanStarted" &&
   event._tag !== "StepStarted" &&
   event._tag !== "StepRetried" &&
   event._tag !== "PlanInterrupted"
 
-const applyStepStarted = (rules: Rules, self: PlanRun.State, event: EventOf<"StepStarted">): ApplyResult => {
+const applyStepStarted = (rules: Rules, self: State, event: EventOf<"StepStarted">): ApplyResult => {
   if (self.turn !== undefined) return startMember(self, event)
   const action = next(rules, self)
   if (action._tag !== "RunSteps") {
@@ -242,7 +615,7 @@ const applyStepStarted = (rules: Rules, self: PlanRun.State, event: EventOf<"Ste
   }
   if (!action.steps.includes(event.step)) return rejectUnknownStep(event, event.step, action.steps)
   const running: Status = { _tag: "Running", attempt: 1, startedAt: event.at }
-  const members = action.steps.map((step): PlanRun.Member => ({
+  const members = action.steps.map((step): Member => ({
     step,
     usage: {},
     status: step === event.step ? running : { _tag: "Waiting" }
@@ -251,10 +624,10 @@ const applyStepStarted = (rules: Rules, self: PlanRun.State, event: EventOf<"Ste
 }
 
 /** A running step may change; one that waits may be decided about. */
-const changeableStatuses = (event: PlanRun.Event): ReadonlyArray<Status["_tag"]> =>
+const changeableStatuses = (event: planRunParts.Event): ReadonlyArray<Status["_tag"]> =>
   isDecision(event) ? ["Running", "Paused", "Failed", "Waiting"] : ["Running"]
 
-const applyAgentChanged = (self: PlanRun.State, event: EventOf<"AgentChanged">): ApplyResult =>
+const applyAgentChanged = (self: State, event: EventOf<"AgentChanged">): ApplyResult =>
   updateMember(self, event, event.step, changeableStatuses(event), (member) => {
     const child = childOf(member)
     const { event: inner, step } = event
@@ -271,7 +644,7 @@ const applyAgentChanged = (self: PlanRun.State, event: EventOf<"AgentChanged">):
       : changeChild(self, event, member, { _tag: "Agent", state: after.success }, usageOfEvent(self, event))
   })
 
-const applyNestedChanged = (rules: Rules, self: PlanRun.State, event: EventOf<"NestedChanged">): ApplyResult =>
+const applyNestedChanged = (rules: Rules, self: State, event: EventOf<"NestedChanged">): ApplyResult =>
   updateMember(self, event, event.step, changeableStatuses(event), (member) => {
     const { event: inner, step } = event
     const nested = rules.nested(step)
@@ -287,12 +660,12 @@ const applyNestedChanged = (rules: Rules, self: PlanRun.State, event: EventOf<"N
       : changeChild(self, event, member, { _tag: "Plan", state: after.success }, usageOfEvent(self, event))
   })
 
-const startNested = (nested: Rules, outer: PlanRun.State, event: PlanRun.Event): ApplyResult =>
+const startNested = (nested: Rules, outer: State, event: planRunParts.Event): ApplyResult =>
   event._tag === "PlanStarted" && event.depth !== outer.depth + 1
     ? rejectUnexpected(event, `depth ${outer.depth + 1}`, `depth ${event.depth}`)
     : applyFirst(nested, event)
 
-const applyStepFinished = (rules: Rules, self: PlanRun.State, event: EventOf<"StepFinished">): ApplyResult =>
+const applyStepFinished = (rules: Rules, self: State, event: EventOf<"StepFinished">): ApplyResult =>
   updateMember(self, event, event.record.step, ["Running"], (member) => {
     const turn = changeMember(self, member, { status: { _tag: "Finished", record: event.record } })
     const usage = addUsage(self.usage, usageOfEvent(self, event))
@@ -303,7 +676,7 @@ const applyStepFinished = (rules: Rules, self: PlanRun.State, event: EventOf<"St
     })
   })
 
-const applyPlanFinished = (rules: Rules, self: PlanRun.State, event: EventOf<"PlanFinished">): ApplyResult => {
+const applyPlanFinished = (rules: Rules, self: State, event: EventOf<"PlanFinished">): ApplyResult => {
   const action = next(rules, self)
   const { outcome } = event
   const fits =
@@ -320,7 +693,7 @@ const applyPlanFinished = (rules: Rules, self: PlanRun.State, event: EventOf<"Pl
     : rejectUnexpected(event, `what comes next: ${action._tag}`, found)
 }
 
-const applyPlanResumed = (self: PlanRun.State, event: EventOf<"PlanResumed">): ApplyResult => {
+const applyPlanResumed = (self: State, event: EventOf<"PlanResumed">): ApplyResult => {
   const { outcome } = self
   if (outcome?._tag === "Completed" || outcome?._tag === "Concluded") {
     return rejectUnexpected(event, "a run that can be resumed", `one that ended ${outcome._tag}`)
@@ -335,11 +708,11 @@ const applyPlanResumed = (self: PlanRun.State, event: EventOf<"PlanResumed">): A
 }
 
 const updateMember = (
-  self: PlanRun.State,
-  event: PlanRun.Event,
+  self: State,
+  event: planRunParts.Event,
   step: string,
   expected: ReadonlyArray<Status["_tag"]>,
-  f: (member: PlanRun.Member) => ApplyResult
+  f: (member: Member) => ApplyResult
 ): ApplyResult => {
   const member = memberOf(self, step)
   if (member === undefined) {
@@ -351,17 +724,17 @@ const updateMember = (
 }
 
 const changeMember = (
-  self: PlanRun.State,
-  { step }: PlanRun.Member,
-  fields: Partial<Omit<PlanRun.Member, "step">>
-): { readonly members: ReadonlyArray<PlanRun.Member> } => ({
+  self: State,
+  { step }: Member,
+  fields: Partial<Omit<Member, "step">>
+): { readonly members: ReadonlyArray<Member> } => ({
   members: (self.turn?.members ?? []).map((member) => (member.step === step ? { ...member, ...fields } : member))
 })
 
 /** Ends the attempt of a running step. */
 const settleMember = (
-  self: PlanRun.State,
-  event: PlanRun.Event,
+  self: State,
+  event: planRunParts.Event,
   step: string,
   status: (child: { readonly child?: Child }) => Status
 ): ApplyResult =>
@@ -371,7 +744,7 @@ const settleMember = (
     })
   )
 
-const startMember = (self: PlanRun.State, event: EventOf<"StepStarted">): ApplyResult =>
+const startMember = (self: State, event: EventOf<"StepStarted">): ApplyResult =>
   updateMember(self, event, event.step, ["Waiting"], (member) => {
     const { attempt, decision } = member.status._tag === "Waiting" ? member.status : {}
     const status: Status = {
@@ -383,7 +756,7 @@ const startMember = (self: PlanRun.State, event: EventOf<"StepStarted">): ApplyR
     return updateState(self, event, { turn: changeMember(self, member, { status }) })
   })
 
-const applyStepRetried = (self: PlanRun.State, event: EventOf<"StepRetried">): ApplyResult =>
+const applyStepRetried = (self: State, event: EventOf<"StepRetried">): ApplyResult =>
   updateMember(self, event, event.step, ["Running"], (member) => {
     const { status } = member
     if (status._tag !== "Running" || event.attempt !== status.attempt + 1) {
@@ -397,7 +770,7 @@ const applyStepRetried = (self: PlanRun.State, event: EventOf<"StepRetried">): A
     })
   })
 
-const applyStepDecided = (self: PlanRun.State, event: EventOf<"StepDecided">): ApplyResult =>
+const applyStepDecided = (self: State, event: EventOf<"StepDecided">): ApplyResult =>
   updateMember(self, event, event.step, ["Paused"], (member) => {
     const { status } = member
     if (status._tag !== "Paused" || (status.reason === undefined && status.request === undefined)) {
@@ -410,7 +783,7 @@ const applyStepDecided = (self: PlanRun.State, event: EventOf<"StepDecided">): A
   })
 
 /** A step without a result waits again, with the run inside it. */
-const reopenMember = (member: PlanRun.Member): PlanRun.Member => {
+const reopenMember = (member: Member): Member => {
   const { status } = member
   if (status._tag === "Finished" || status._tag === "Concluded") return member
   const decision = status._tag === "Failed" ? undefined : status.decision
@@ -427,9 +800,9 @@ const reopenMember = (member: PlanRun.Member): PlanRun.Member => {
 
 /** The step after an event of the run inside it. */
 const changeChild = (
-  self: PlanRun.State,
-  event: PlanRun.Event,
-  member: PlanRun.Member,
+  self: State,
+  event: planRunParts.Event,
+  member: Member,
   child: Child,
   used: Message.TokenUsage | undefined
 ): ApplyResult => {
@@ -446,40 +819,40 @@ const changeChild = (
 /** A turn counts as a whole, in declared order. */
 const finishGroup = (
   rules: Rules,
-  self: PlanRun.State,
-  records: ReadonlyArray<PlanRun.StepRecord>
+  self: State,
+  records: ReadonlyArray<planRunParts.StepRecord>
 ): Partial<StateFields> => {
   let { history, latest, writes } = self
   for (const record of records) {
     const index = Chunk.size(history)
-    const key = planFlow.findStep(rules.definition, record.step)?.writes
+    const key = findStep(rules.definition, record.step)?.writes
     history = Chunk.append(history, record)
     latest = HashMap.set(latest, record.step, index)
     if (key !== undefined && key !== "" && record.output !== null) writes = HashMap.set(writes, key, index)
   }
-  const step = self.cursor === undefined ? undefined : planFlow.findStep(rules.definition, self.cursor)
+  const step = self.cursor === undefined ? undefined : findStep(rules.definition, self.cursor)
   return {
     history,
     latest,
     writes,
     previous: Chunk.size(history) - 1,
     turn: undefined,
-    ...(step !== undefined && planFlow.hasRoutes(step) ? { choosing: step.name } : advanceCursor(rules, self))
+    ...(step !== undefined && hasRoutes(step) ? { choosing: step.name } : advanceCursor(rules, self))
   }
 }
 
 /** The step after the turn at the cursor when no route is taken. */
-const advanceCursor = ({ definition }: Rules, self: PlanRun.State): Partial<StateFields> => {
-  const rejoined = planFlow.rejoinAt(self.rejoins)
+const advanceCursor = ({ definition }: Rules, self: State): Partial<StateFields> => {
+  const rejoined = rejoinAt(self.rejoins)
   if (rejoined !== undefined) return { cursor: rejoined.at, rejoins: rejoined.branches, choosing: undefined }
-  const position = self.cursor === undefined ? undefined : planFlow.positionsOf(definition).get(self.cursor)
-  const after = position === undefined ? undefined : position + planFlow.stepsAt(definition, position).length
+  const position = self.cursor === undefined ? undefined : positionsOf(definition).get(self.cursor)
+  const after = position === undefined ? undefined : position + stepsAt(definition, position).length
   return { cursor: after === undefined ? undefined : definition.steps[after]?.name, choosing: undefined }
 }
 
-const applyRouteTaken = (rules: Rules, self: PlanRun.State, event: EventOf<"RouteTaken">): ApplyResult => {
+const applyRouteTaken = (rules: Rules, self: State, event: EventOf<"RouteTaken">): ApplyResult => {
   const { definition } = rules
-  const step = planFlow.findStep(definition, event.step)
+  const step = findStep(definition, event.step)
   if (self.choosing !== event.step || step === undefined) {
     const expected =
       self.choosing === undefined ? "no route to choose" : `the route of ${JSON.stringify(self.choosing)}`
@@ -492,12 +865,12 @@ const applyRouteTaken = (rules: Rules, self: PlanRun.State, event: EventOf<"Rout
   return updateState(self, event, {
     cursor: event.to,
     choosing: undefined,
-    rejoins: planFlow.enterBranch(self.rejoins, step, event.to, planFlow.positionsOf(definition))
+    rejoins: enterBranch(self.rejoins, step, event.to, positionsOf(definition))
   })
 }
 
 /** `before` is the state of the plan before the event; absent when the event begins it. */
-const usageOfEvent = (before: PlanRun.State | undefined, event: PlanRun.Event): Message.TokenUsage | undefined => {
+const usageOfEvent = (before: State | undefined, event: planRunParts.Event): Message.TokenUsage | undefined => {
   switch (event._tag) {
     case "AgentChanged":
       return runTransition.usageOf(event.event)
@@ -515,7 +888,7 @@ const usageOfEvent = (before: PlanRun.State | undefined, event: PlanRun.Event): 
   }
 }
 
-const childAt = (self: PlanRun.State | undefined, step: string): Child | undefined => {
+const childAt = (self: State | undefined, step: string): Child | undefined => {
   const member = self === undefined ? undefined : memberOf(self, step)
   return member === undefined ? undefined : childOf(member)
 }
@@ -525,18 +898,18 @@ const isEmptyUsage = (usage: Message.TokenUsage): boolean => Object.keys(usage).
 const addUsage = (total: Message.TokenUsage, usage: Message.TokenUsage | undefined): Message.TokenUsage =>
   usage === undefined || isEmptyUsage(usage) ? total : Message.sumUsage([total, usage])
 
-const finishAction = (outcome: PlanRun.Outcome): Action => ({ _tag: "Finish", outcome })
+const finishAction = (outcome: planRunParts.Outcome): Action => ({ _tag: "Finish", outcome })
 
 /** The next action of a driver. Ask when no part of the run is under way. */
-export const next = ({ definition }: Rules, self: PlanRun.State): Action => {
+export const next = ({ definition }: Rules, self: State): Action => {
   if (self.outcome !== undefined) return finishAction(self.outcome)
   if (self.interrupted !== undefined) return finishAction({ _tag: "Interrupted", ...self.interrupted })
   if (self.turn !== undefined) return nextInGroup(self, self.turn.members)
   if (self.choosing !== undefined) return { _tag: "ChooseRoute", step: self.choosing }
   const { cursor } = self
   if (cursor === undefined) return finishAction({ _tag: "Completed", output: previousOutput(self) })
-  const position = planFlow.positionsOf(definition).get(cursor)
-  const steps = position === undefined ? [] : planFlow.stepsAt(definition, position).map(({ name }) => name)
+  const position = positionsOf(definition).get(cursor)
+  const steps = position === undefined ? [] : stepsAt(definition, position).map(({ name }) => name)
   // Only a state of another definition has such a cursor
   if (!Arr.isReadonlyArrayNonEmpty(steps))
     return finishAction({ _tag: "Failed", step: cursor, failure: definitionChanged(cursor) })
@@ -552,19 +925,19 @@ const definitionChanged = (step: string) => ({
 })
 
 /** The output that `fromPrev` reads, and that of a plan that ends here. */
-const previousOutput = (self: PlanRun.State) =>
-  Option.match(PlanRun.lastRecord(self), {
+const previousOutput = (self: State) =>
+  Option.match(lastRecord(self), {
     onNone: () => self.input.payload,
     onSome: (record) => record.output
   })
 
 /** A band waits for all; then an answer counts before a pause, and a pause before a failure. */
-const nextInGroup = (self: PlanRun.State, members: ReadonlyArray<PlanRun.Member>): Action => {
+const nextInGroup = (self: State, members: ReadonlyArray<Member>): Action => {
   const open = members
     .filter(({ status }) => status._tag === "Waiting" || status._tag === "Running")
     .map(({ step }) => step)
   if (Arr.isReadonlyArrayNonEmpty(open)) return { _tag: "RunSteps", steps: open }
-  let failed: PlanRun.Outcome | undefined
+  let failed: planRunParts.Outcome | undefined
   let paused = false
   for (const { status, step } of members) {
     if (status._tag === "Concluded") return finishAction({ _tag: "Concluded", answer: status.answer })
@@ -572,7 +945,7 @@ const nextInGroup = (self: PlanRun.State, members: ReadonlyArray<PlanRun.Member>
     if (status._tag === "Failed") failed ??= { _tag: "Failed", step, failure: status.failure }
   }
   return failed === undefined || paused
-    ? finishAction({ _tag: "Paused", pauses: PlanRun.pauses(self), requests: PlanRun.approvalRequests(self) })
+    ? finishAction({ _tag: "Paused", pauses: pauses(self), requests: approvalRequests(self) })
     : finishAction(failed)
 }
 
@@ -599,16 +972,16 @@ interface WaitingItem {
  * again in a resumed run, it asks again.
  */
 export const decide = (
-  self: PlanRun.State,
+  self: State,
   decisions: ReadonlyArray<Run.Decision>,
   at: DateTime.Utc
-): Result.Result<ReadonlyArray<PlanRun.Event>, InvalidDecision> => {
+): Result.Result<ReadonlyArray<planRunParts.Event>, InvalidDecision> => {
   const waiting: ReadonlyArray<WaitingItem> = [
-    ...PlanRun.approvalRequests(self).map(({ callId, path }) => ({ callId, path: path ?? [] })),
-    ...PlanRun.pauses(self).map(({ path, step }) => ({ callId: step, path }))
+    ...approvalRequests(self).map(({ callId, path }) => ({ callId, path: path ?? [] })),
+    ...pauses(self).map(({ path, step }) => ({ callId: step, path }))
   ]
   const decided = new Set<WaitingItem>()
-  const events: Array<PlanRun.Event> = []
+  const events: Array<planRunParts.Event> = []
   for (const decision of decisions) {
     const { callId, path } = decision
     const invalid = (problem: InvalidDecision["problem"]) => {
@@ -631,21 +1004,21 @@ export const decide = (
 }
 
 /** The problem of a decision about nothing that waits. */
-const decisionProblem = (self: PlanRun.State, { callId, path }: Run.Decision): InvalidDecision["problem"] => {
+const decisionProblem = (self: State, { callId, path }: Run.Decision): InvalidDecision["problem"] => {
   if (self.outcome?._tag === "Completed" || self.outcome?._tag === "Concluded") return "over"
   const place = nestedStateAt(self, path ?? [])
   return place !== undefined && isStepOfRun(place, callId) ? "notWaiting" : "unknown"
 }
 
 /** The run of the plan at a path, if there is one now. */
-const nestedStateAt = (self: PlanRun.State, [step, ...rest]: ReadonlyArray<string>): PlanRun.State | undefined => {
+const nestedStateAt = (self: State, [step, ...rest]: ReadonlyArray<string>): State | undefined => {
   if (step === undefined) return self
   const child = childAt(self, step)
   return child?._tag === "Plan" ? nestedStateAt(child.state, rest) : undefined
 }
 
 /** True for a step that ran or is of this turn. One that only its child keeps waiting is not: the child has a path of its own. */
-const isStepOfRun = (self: PlanRun.State, step: string): boolean => {
+const isStepOfRun = (self: State, step: string): boolean => {
   const status = memberOf(self, step)?.status
   const isSettled =
     status !== undefined && (status._tag !== "Paused" || status.reason !== undefined || status.request !== undefined)
@@ -653,11 +1026,11 @@ const isStepOfRun = (self: PlanRun.State, step: string): boolean => {
 }
 
 const decideWithin = (
-  self: PlanRun.State,
+  self: State,
   [step, ...rest]: ReadonlyArray<string>,
   decision: Run.Decision,
   at: DateTime.Utc
-): PlanRun.Event | undefined => {
+): planRunParts.Event | undefined => {
   const { approved, callId, reason } = decision
   if (step === undefined) return { _tag: "StepDecided", at, step: callId, approved, ...defined({ reason }) }
   const child = childAt(self, step)

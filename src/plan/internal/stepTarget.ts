@@ -8,7 +8,6 @@ import type * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
 import * as Agent from "../../agent/Agent.ts"
 import type * as agentTypes from "../../agent/internal/agentTypes.ts"
-import * as Json from "../../payload/Json.ts"
 import type { Content } from "../../tool/ToolResult.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type { Problem } from "../PlanInvalid.ts"
@@ -33,14 +32,17 @@ export interface TargetOptions<out I extends stepSchema.StepSchema, out O extend
 
 type AnyOptions = TargetOptions<stepSchema.StepSchema, stepSchema.StepSchema>
 
+// The payload has the type that its own input schema decodes to.
+type TargetCode = (input: Input<never>) => Effect.Effect<unknown, unknown, unknown>
+
 /** A function under a name; `Step.FunctionTarget` has the documentation. */
 export interface FunctionTarget<out R = never> {
   readonly [planNames.targetTypeId]: { readonly _R: Types.Covariant<R> }
   readonly name: string
   readonly input: Schema.Codec<unknown, Schema.Json> | undefined
   readonly output: Schema.Codec<unknown, Schema.Json> | undefined
-  /** Takes the encoded payload and returns the encoded answer. */
-  readonly execute: (input: Input) => Effect.Effect<Schema.Json, unknown>
+  /** Takes what `input` decodes to and returns what `output` encodes. */
+  readonly code: TargetCode
   /** @internal */
   readonly schemas: AnyOptions
 }
@@ -76,48 +78,19 @@ export interface StepParts {
 export const isFunctionTarget = (u: unknown): u is FunctionTarget<unknown> =>
   Predicate.hasProperty(u, planNames.targetTypeId)
 
-// The payload has the type that its own input schema decodes to.
-type TargetCode = (input: Input<never>) => Effect.Effect<unknown, unknown, unknown>
-
-// Members that a schema does not know are left out, as everywhere in a plan.
-const lenientOptions = (what: string): Json.Options => ({ what, onExcessProperty: "ignore" })
-
-/** A function under a name. The payload is decoded for it, and its answer is encoded. */
+/** A function under a name, with or without the schemas of its payload and its answer. */
 export const makeTarget = (
   name: string,
   ...rest: readonly [TargetCode] | readonly [AnyOptions, TargetCode]
 ): FunctionTarget => {
   const [schemas, code] = rest.length === 1 ? [{}, rest[0]] : rest
-  const input = schemas.input && stepSchema.jsonCodec(schemas.input)
-  const output = schemas.output && stepSchema.jsonCodec(schemas.output)
-  const decode = (payload: Schema.Json): Effect.Effect<unknown, stepSchema.InputInvalid> =>
-    input === undefined
-      ? Effect.succeed(payload)
-      : Effect.mapError(
-          Json.decode(input, lenientOptions("input"))(payload),
-          ({ message }) => new stepSchema.InputInvalid({ target: name, message })
-        )
-  const encode = (answer: unknown): Effect.Effect<Schema.Json, stepSchema.OutputInvalid> =>
-    output === undefined
-      ? // Sound: the types of functions without a schema ask for JSON, and the run checks that it is.
-        Effect.succeed(answer as Schema.Json)
-      : Effect.mapError(
-          Json.encode(output, lenientOptions("output"))(answer),
-          ({ message }) => new stepSchema.OutputInvalid({ target: name, message })
-        )
   return {
     [planNames.targetTypeId]: { _R: (_: never) => _ },
     name,
-    input,
-    output,
-    execute: Effect.fnUntraced(function* (given: Input) {
-      const payload = yield* decode(given.payload)
-      // Sound: the types of `Step.make` and `Step.target` tie the input of the code to the schema that decoded it.
-      const answer = code({ ...given, payload: payload as never })
-      // Sound: what the code requires is in the type of the target, and so of every run of the plan.
-      return yield* encode(yield* answer as Effect.Effect<unknown, unknown>)
-    }),
-    schemas: { input: schemas.input, output: schemas.output }
+    input: schemas.input && stepSchema.jsonCodec(schemas.input),
+    output: schemas.output && stepSchema.jsonCodec(schemas.output),
+    code,
+    schemas
   }
 }
 

@@ -2,12 +2,13 @@
 import { assert } from "@effect/vitest"
 import { Effect, Option, Schema, Stream } from "effect"
 import { Agent, type AgentEvent } from "effect-emissary"
-import * as planNames from "#src/plan/internal/planNames.ts"
-import { AgentGraph, Plan, PlanRun, Reference, Step, When } from "effect-emissary/plan"
+import { AgentGraph, Plan, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { completed, log } from "../../plan/support.ts"
 import { bind, type Rows } from "./row.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as performStep from "#src/plan/internal/performStep.ts"
 
 const reader = Agent.make("reader", { instructions: "You are the reader." })
 const clerk = Agent.make("clerk", {
@@ -71,7 +72,7 @@ export const rows: Rows = {
       const bound = yield* Plan.bind(plan, { agents: { research: reader } })
       const direct = completed(yield* Plan.run(bound, "go"))
       assert.deepStrictEqual(direct.usage, { inputTokens: 42, outputTokens: 11 })
-      assert.deepStrictEqual(Option.getOrThrow(PlanRun.lastRecord(direct.state)).usage, direct.usage)
+      assert.deepStrictEqual(Option.getOrThrow(planTransition.lastRecord(direct.state)).usage, direct.usage)
 
       // Behind a tool of an agent: once, with what that agent used itself.
       const behind = completed(yield* Plan.run(yield* bind(Plan.make(Step.make("a", { target: clerk }))), "go"))
@@ -94,8 +95,8 @@ export const rows: Rows = {
         Effect.catchTag("PlanError", ({ reason, state }) => {
           assert(reason._tag === "StepFailed" && reason.failure.type === "Oops")
           // Completed work is not lost to the fallback.
-          const done = state === undefined ? undefined : Option.getOrUndefined(PlanRun.lastRecord(state))
-          return Plan.run(fallback, planNames.payloadText(done?.output ?? null))
+          const done = state === undefined ? undefined : Option.getOrUndefined(planTransition.lastRecord(state))
+          return Plan.run(fallback, performStep.payloadText(done?.output ?? null))
         })
       )
       assert.strictEqual(completed(yield* caught).output, "c(a(go))")

@@ -9,6 +9,7 @@ import { equalResults, equalRuns } from "./compare.ts"
 import { makeTargets, type Trace } from "./fixtures.ts"
 import { type Bound, inputOf, load, observed, raised, registry } from "./run.ts"
 import * as V from "./vocabulary.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
 
 const optional = Schema.optionalKey
 
@@ -177,7 +178,7 @@ const kept = Effect.fnUntraced(function* (key: string, bound: Bound) {
     status: found.status,
     next_step: found.status === "done" ? null : (state.cursor ?? null),
     completed_steps: PlanRun.history(state).map(({ step }) => step),
-    kv: Object.fromEntries(PlanRun.writes(state))
+    kv: Object.fromEntries(planTransition.writtenValues(state))
   }
 })
 

@@ -4,11 +4,11 @@
  * by what differs, and expects what the advice asks for.
  */
 import { Result, Schema } from "effect"
-import * as planNames from "#src/plan/internal/planNames.ts"
 import { isObject, type Json, list } from "../family.ts"
 import { fixtureOf, holds, types, valueOf } from "./fixtures.ts"
 import { inputOf } from "./run.ts"
 import * as V from "./vocabulary.ts"
+import * as performStep from "#src/plan/internal/performStep.ts"
 
 /** Places where the specification advises against the recording. */
 export type Advice =
@@ -69,8 +69,8 @@ class Stop {
 
 const envelope = ({ history, input }: State): V.Envelope => {
   const last = history.at(-1)
-  if (last === undefined) return { ...input, text: planNames.payloadText(input.payload) }
-  return { task: last.task, context: last.context, payload: last.output, text: planNames.payloadText(last.output) }
+  if (last === undefined) return { ...input, text: performStep.payloadText(input.payload) }
+  return { task: last.task, context: last.context, payload: last.output, text: performStep.payloadText(last.output) }
 }
 
 const beginning = (given: Schema.Json | undefined, otherwise: string, noted: Set<Advice>): State => {
@@ -78,7 +78,7 @@ const beginning = (given: Schema.Json | undefined, otherwise: string, noted: Set
   const { context = null, payload, task } =
     typeof input === "string" ? { task: input, payload: input } : { payload: null, ...input }
   if ((payload ?? null) === null && task !== undefined) noted.add("input task")
-  const whole = { task: task ?? planNames.payloadText(payload ?? null), payload: payload ?? task ?? null, context: context ?? null }
+  const whole = { task: task ?? performStep.payloadText(payload ?? null), payload: payload ?? task ?? null, context: context ?? null }
   return {
     input: whole,
     history: [],
@@ -109,7 +109,7 @@ class Run {
 
   text(payload: Schema.Json): string {
     if (typeof payload === "object" && payload !== null) this.noted.add("canonical text")
-    return planNames.payloadText(payload)
+    return performStep.payloadText(payload)
   }
 
   newest(name: unknown): Record {
@@ -160,7 +160,7 @@ class Run {
     const parts = [context].flat().flatMap((reference) => {
       const { context: own, payload } = this.resolve(reference)
       if (typeof payload !== "string" && payload !== null) this.noted.add("context text")
-      return [own ?? "", planNames.payloadText(payload)].filter((part) => part !== "")
+      return [own ?? "", performStep.payloadText(payload)].filter((part) => part !== "")
     })
     return parts.length === 0 ? null : parts.join("\n\n")
   }
@@ -200,7 +200,7 @@ class Run {
 
   /** The step that a route leads to, if one is chosen. */
   chosen(step: Json, { output }: Record): string | undefined {
-    const subject = { payload: output, text: planNames.payloadText(output) }
+    const subject = { payload: output, text: performStep.payloadText(output) }
     for (const target of list(step["routes"])) {
       const description = this.world.predicates?.[`routes:${step["name"]}:${target}`] ?? "never"
       const found = holds(description, subject, this.trace)

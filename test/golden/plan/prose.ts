@@ -8,6 +8,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { type Case, equal, type Json } from "../family.ts"
 import { makeTargets, type Trace, types } from "./fixtures.ts"
 import { paused } from "./run.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
 
 /** A step on the wire, with a function of its name. */
 const fn = (name: string, options: Json = {}): Json => ({
@@ -125,7 +126,7 @@ const interrupting = Effect.fnUntraced(function* ({ expect }: Case) {
       outcome: "interrupted",
       checkpoint: {
         next_step: state.cursor ?? null,
-        kv: Object.fromEntries(PlanRun.writes(state)),
+        kv: Object.fromEntries(planTransition.writtenValues(state)),
         completed_steps: PlanRun.history(state).map(({ step }) => step),
         status
       },

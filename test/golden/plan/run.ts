@@ -1,12 +1,15 @@
 /** Runs plans of cases, and translates the outcome into the vocabulary of the recordings. */
 import { Effect, Option, Result, type Schema } from "effect"
 import type { LanguageModel } from "effect/ai"
-import * as planNames from "#src/plan/internal/planNames.ts"
-import { Plan, type PlanError, PlanRun } from "effect-emissary/plan"
+import type { PlanRun } from "effect-emissary/plan";
+import { Plan, type PlanError } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { isObject, type Json } from "../family.ts"
 import { makePredicates, makeTargets, type Trace, types } from "./fixtures.ts"
 import { type Envelope, type Fixtures, type Raised, type RunResult, stepsOf, targetOf, type World } from "./vocabulary.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import type * as planRunParts from "#src/plan/internal/planRunParts.ts"
+import * as performStep from "#src/plan/internal/performStep.ts"
 
 const targetNames = (plan: unknown, kind: string): ReadonlyArray<string> =>
   stepsOf(plan)
@@ -55,7 +58,7 @@ export const load = Effect.fnUntraced(function* (world: World, trace: Trace = []
 })
 
 /** The input of a run: a text, or task, payload and context; another value is the payload. */
-export const inputOf = (given: Schema.Json | undefined, otherwise: string): PlanRun.Input => {
+export const inputOf = (given: Schema.Json | undefined, otherwise: string): planRunParts.Input => {
   if (given === undefined) return otherwise
   if (!isObject(given)) return typeof given === "string" ? given : { payload: given }
   const { context, payload, task } = given
@@ -67,12 +70,12 @@ export const inputOf = (given: Schema.Json | undefined, otherwise: string): Plan
 }
 
 const envelope = (state: PlanRun.State): Envelope => {
-  const last = PlanRun.lastRecord(state)
+  const last = planTransition.lastRecord(state)
   const { context, payload, task } = Option.match(last, {
     onNone: () => ({ ...state.input }),
     onSome: (record) => ({ task: record.task, context: record.context, payload: record.output })
   })
-  return { task, context: context ?? null, payload, text: planNames.payloadText(payload) }
+  return { task, context: context ?? null, payload, text: performStep.payloadText(payload) }
 }
 
 export const paused = (result: Extract<PlanRun.Result<unknown>, { readonly outcome: "Paused" }>) => {

@@ -1,12 +1,13 @@
 /** The checks of cases that watch a run: its events, its tokens and what it used; and of conditions. */
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result, Schema, Stream } from "effect"
-import * as planNames from "#src/plan/internal/planNames.ts"
-import { Plan, PlanEvent, PlanRun, When } from "effect-emissary/plan"
+import { Plan, PlanEvent, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { type Case, equal, isObject, list, read } from "../family.ts"
 import { inputOf, load } from "./run.ts"
 import * as V from "./vocabulary.ts"
+import * as planTransition from "#src/plan/internal/planTransition.ts"
+import * as performStep from "#src/plan/internal/performStep.ts"
 
 /** The recorded names of our events, with the step and its output. */
 const recorded = (event: PlanEvent.PlanEvent<unknown>): ReadonlyArray<ReadonlyArray<unknown>> => {
@@ -16,7 +17,7 @@ const recorded = (event: PlanEvent.PlanEvent<unknown>): ReadonlyArray<ReadonlyAr
     case "StepStarted":
       return [["tool_call", event.step]]
     case "StepFinished":
-      return [["tool_result", event.step, planNames.payloadText(event.record.output)]]
+      return [["tool_result", event.step, performStep.payloadText(event.record.output)]]
     case "StepFailed":
       return [["tool_error", event.step, event.failure.message]]
     case "PlanFinished":
@@ -117,7 +118,7 @@ const usage = Effect.fnUntraced(function* (golden: Case) {
   const ran = yield* Effect.result(Effect.provide(Plan.run(bound, inputOf(given.input, "go")), model))
   const state = Result.isFailure(ran) ? ran.failure.state : ran.success.state
   assert(state !== undefined)
-  const last = Result.isFailure(ran) && ran.failure.reason._tag === "StepFailed" ? Option.none() : PlanRun.lastRecord(state)
+  const last = Result.isFailure(ran) && ran.failure.reason._tag === "StepFailed" ? Option.none() : planTransition.lastRecord(state)
   const direct = Option.getOrUndefined(last)?.usage
   const [input, output] = [direct?.inputTokens ?? 0, direct?.outputTokens ?? 0]
   equal(
@@ -170,7 +171,7 @@ const conditions = Effect.fnUntraced(function* (golden: Case) {
   for (const [written, value] of Object.entries(golden.expect)) {
     // "strict" is about attributes of objects of the host language: payloads are JSON here.
     if (written.startsWith("strict ")) continue
-    const found = When.test(conditionOf(written), { payload, text: planNames.payloadText(payload) }, () => false)
+    const found = When.test(conditionOf(written), { payload, text: performStep.payloadText(payload) }, () => false)
     assert.strictEqual(found, value, written)
   }
 })
