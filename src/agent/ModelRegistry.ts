@@ -25,7 +25,7 @@ import * as Scope from "effect/Scope"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Json from "../payload/Json.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
-import * as base from "../payload/internal/base.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
 import * as agentData from "./internal/agentData.ts"
 
 const Reason = Schema.TaggedUnion({
@@ -342,7 +342,7 @@ const fromProviders = <R>(providers: {
       return ModelRegistry.of({
         resolve: Effect.fnUntraced(function* (model, options) {
           const name = yield* requireName(model)
-          const entry = base.own(providers, name.provider)
+          const entry = plainJson.own(providers, name.provider)
           if (entry === undefined) {
             return yield* refuse(model, { _tag: "UnknownProvider", provider: name.provider, known })
           }

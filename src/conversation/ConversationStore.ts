@@ -65,7 +65,7 @@ import * as Schema from "effect/Schema"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as base from "../payload/internal/base.ts"
-import * as untrusted from "../payload/internal/untrusted.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
 import * as Conversation from "./Conversation.ts"
 import type { ConversationError } from "./ConversationError.ts"
 import type { Message } from "./Message.ts"
@@ -256,8 +256,8 @@ interface Wire {
 /** JSON of messages in the wire form of a conversation, of a version that this release reads. Its codec decodes them. */
 const Wire = Schema.declare(
   (json): json is Wire => {
-    const { messages, version } = base.isObject(json) ? json : {}
-    return typeof version === "number" && history.codec.versions.includes(version) && base.isArray(messages)
+    const { messages, version } = plainJson.isObject(json) ? json : {}
+    return typeof version === "number" && history.codec.versions.includes(version) && plainJson.isArray(messages)
   },
   { expected: `messages of version ${history.codec.versions.join(" or ")}` }
 )
@@ -416,7 +416,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     }
     const count = countOlder(head) + conversation.messages.length + messages.length
     const counted = { what: history.codec.what, path: "/messages" }
-    yield* Effect.mapError(untrusted.checkCount("messages", count, counted), journal.refused)
+    yield* Effect.mapError(plainJson.checkCount("messages", count, counted), journal.refused)
     const added = yield* encodeMessages(messages)
 
     const full = conversation.messages.length - (conversation.messages.length % segmentSize)

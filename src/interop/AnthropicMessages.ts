@@ -57,8 +57,9 @@ import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
-import { defined, isObject, own } from "../payload/internal/base.ts"
-import * as untrusted from "../payload/internal/untrusted.ts"
+import { defined } from "../payload/internal/base.ts"
+import { isObject, own } from "../payload/internal/plainJson.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
 import * as foreignMessages from "./internal/foreignMessages.ts"
@@ -801,7 +802,7 @@ const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Part
     return yield* new PayloadError.PayloadError({ what: formatName, reason: PayloadError.invalid(issues) })
   }
   const raws: ReadonlyArray<Schema.Json> = Array.isArray(json["messages"]) ? json["messages"] : []
-  yield* untrusted.checkCount("messages", raws.length, { what: formatName, path: "/messages", limits })
+  yield* plainJson.checkCount("messages", raws.length, { what: formatName, path: "/messages", limits })
   yield* foreignMessages.checkRoles(raws, ["user", "assistant"])
   const { messages, system } = yield* Json.decode(WireHistory, {
     what: formatName,

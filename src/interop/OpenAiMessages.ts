@@ -52,8 +52,9 @@ import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
-import { defined, isObject, own } from "../payload/internal/base.ts"
-import * as untrusted from "../payload/internal/untrusted.ts"
+import { defined } from "../payload/internal/base.ts"
+import { isObject, own } from "../payload/internal/plainJson.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
 import * as foreignMessages from "./internal/foreignMessages.ts"
@@ -549,7 +550,7 @@ const formatName = "OpenAI messages"
 const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
   const json = yield* Json.check(input, { what: formatName, limits })
   const items: ReadonlyArray<unknown> = Array.isArray(json) ? json : []
-  yield* untrusted.checkCount("messages", items.length, { what: formatName, path: "", limits })
+  yield* plainJson.checkCount("messages", items.length, { what: formatName, path: "", limits })
   yield* foreignMessages.checkRoles(items, ["system", "developer", "user", "assistant", "tool"])
   const messages = yield* Json.decode(WireMessages, { what: formatName, limits, onExcessProperty: "ignore" })(json)
   return messages.map((message, index): foreignMessages.ReceivedMessage => {

@@ -10,8 +10,7 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as Hex from "effect/encoding/Hex"
 import * as PayloadError from "./PayloadError.ts"
-import * as jsonReader from "./internal/jsonReader.ts"
-import * as base from "./internal/base.ts"
+import * as plainJson from "./internal/plainJson.ts"
 
 const loneSurrogate = /\p{Surrogate}/u
 
@@ -52,14 +51,14 @@ interface Frame {
  */
 export const canonicalize = (json: Schema.Json): Result.Result<string, PayloadError.PayloadError> =>
   Result.mapError(
-    Result.flatMap(jsonReader.copyJson(json, jsonReader.unlimited), writeCanonical),
+    Result.flatMap(plainJson.copyJson(json, plainJson.unlimited), writeCanonical),
     (reason) => new PayloadError.PayloadError({ what: "canonical JSON", reason })
   )
 
 const writeCanonical = (json: Schema.Json): Result.Result<string, PayloadError.Reason> => {
   const stack: Array<Frame> = []
   let text = ""
-  const path = () => base.formatPointer(stack.map((frame) => frame.keys?.[frame.next - 1] ?? frame.next - 1))
+  const path = () => plainJson.formatPointer(stack.map((frame) => frame.keys?.[frame.next - 1] ?? frame.next - 1))
 
   let value: Schema.Json | undefined = json
   for (;;) {
@@ -93,7 +92,7 @@ const writeCanonical = (json: Schema.Json): Result.Result<string, PayloadError.R
 }
 
 const openFrame = (value: Schema.JsonArray | Schema.JsonObject): Frame => {
-  if (base.isArray(value)) return { keys: undefined, values: value, next: 0 }
+  if (plainJson.isArray(value)) return { keys: undefined, values: value, next: 0 }
   // Without an argument, sort compares UTF-16 code units.
   const keys = Object.keys(value).sort()
   return { keys, values: keys.map((key) => value[key] ?? null), next: 0 }

@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as Limits from "./Limits.ts"
 import * as PayloadError from "./PayloadError.ts"
-import * as jsonReader from "./internal/jsonReader.ts"
+import * as plainJson from "./internal/plainJson.ts"
 
 /** The offset at which a bracket at `start` is closed; `-1` when it is not. Brackets inside JSON strings do not count. */
 const findClosing = (text: string, start: number): number => {
@@ -51,7 +51,7 @@ const parseText = (
   limits: Limits.Limits
 ): Result.Result<Schema.Json, "malformed" | PayloadError.PayloadError> =>
   Result.flatMap(Result.try({ try: (): unknown => JSON.parse(text), catch: () => "malformed" as const }), (value) =>
-    Result.mapError(jsonReader.copyJson(value, limits), refuse)
+    Result.mapError(plainJson.copyJson(value, limits), refuse)
   )
 
 /** The one code fence of a text, when what it holds is JSON: a string, a number, a boolean or null. */

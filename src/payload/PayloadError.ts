@@ -12,6 +12,7 @@
  * @since 0.1.0
  */
 
+import * as JsonPointer from "effect/JsonPointer"
 import * as Schema from "effect/Schema"
 import * as base from "./internal/base.ts"
 
@@ -180,7 +181,7 @@ export const problemsOf: (reason: Reason) => ReadonlyArray<Problem> = Reason.mat
     const newer = typeof found === "number" && found > Math.max(...supported)
     return [
       {
-        path: base.formatPointer([field]),
+        path: `/${JsonPointer.escapeToken(field)}`,
         expected: `a supported version, one of ${versions}`,
         found: found === null ? kind : JSON.stringify(found),
         fix: newer

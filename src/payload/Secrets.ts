@@ -5,7 +5,7 @@
  */
 
 import * as Option from "effect/Option"
-import * as secrets from "./internal/secrets.ts"
+import * as plainJson from "./internal/plainJson.ts"
 
 /**
  * The keys under which nothing may be written, without case and separators.
@@ -13,7 +13,7 @@ import * as secrets from "./internal/secrets.ts"
  * @category models
  * @since 0.1.0
  */
-export const secretNames: ReadonlySet<string> = secrets.secretNames
+export const secretNames: ReadonlySet<string> = plainJson.secretNames
 
 /**
  * True for a key on the published list.
@@ -31,7 +31,7 @@ export const secretNames: ReadonlySet<string> = secrets.secretNames
  * @category guards
  * @since 0.1.0
  */
-export const isSecretName: (key: string) => boolean = secrets.isSecretName
+export const isSecretName: (key: string) => boolean = plainJson.isSecretName
 
 /**
  * The first secret in a value, in the order in which it is written: its path as a
@@ -60,4 +60,5 @@ export const isSecretName: (key: string) => boolean = secrets.isSecretName
  * @category searching
  * @since 0.1.0
  */
-export const find = (value: unknown): Option.Option<secrets.Secret> => Option.fromUndefinedOr(secrets.findSecret(value))
+export const find = (value: unknown): Option.Option<plainJson.Secret> =>
+  Option.fromUndefinedOr(plainJson.findSecret(value))

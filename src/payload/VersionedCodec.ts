@@ -18,8 +18,7 @@ import * as Json from "./Json.ts"
 import * as Limits from "./Limits.ts"
 import * as PayloadError from "./PayloadError.ts"
 import * as base from "./internal/base.ts"
-import * as issues from "./internal/issues.ts"
-import * as secrets from "./internal/secrets.ts"
+import * as plainJson from "./internal/plainJson.ts"
 
 /** A value written in some version, and what that version could not hold. */
 interface Written<out W> {
@@ -121,7 +120,7 @@ export const arm = <T, W>(options: {
   write: (value, { what }) =>
     Effect.gen(function* () {
       const { losses, wire } = yield* Effect.mapError(options.fromCurrent(value), toPayloadError(what))
-      yield* refuseSecret(what, secrets.findSecret(wire, { keys: false }))
+      yield* refuseSecret(what, plainJson.findSecret(wire, { keys: false }))
       return { wire: yield* Json.encode(options.wire, { what })(wire), losses }
     })
 })
@@ -311,7 +310,7 @@ export const make = <T>(options: {
     const reason = PayloadError.Reason.cases.UnsupportedVersion.make({
       field,
       found: scalarOf(tag),
-      kind: base.kindOf(tag),
+      kind: plainJson.kindOf(tag),
       supported: versions
     })
     return Effect.fail(new PayloadError.PayloadError({ what, reason }))
@@ -320,7 +319,7 @@ export const make = <T>(options: {
   const read = (json: Schema.Json, decodeOptions: DecodeOptions | undefined) =>
     Effect.gen(function* () {
       if (!Json.isObject(json)) {
-        const issue = { path: "", expected: `an object with the field "${field}"`, found: base.kindOf(json) }
+        const issue = { path: "", expected: `an object with the field "${field}"`, found: plainJson.kindOf(json) }
         return yield* new PayloadError.PayloadError({ what, reason: PayloadError.invalid([issue]) })
       }
       const hasTag = Object.hasOwn(json, field)
@@ -332,12 +331,12 @@ export const make = <T>(options: {
   const encode = (value: T, encodeOptions?: EncodeOptions) =>
     Effect.gen(function* () {
       const arm = yield* armOf(encodeOptions?.version ?? current)
-      yield* refuseSecret(what, secrets.findSecret(value, { keys: false }))
+      yield* refuseSecret(what, plainJson.findSecret(value, { keys: false }))
       const { losses, wire } = yield* arm.write(value, { what }).pipe(withLimits(encodeOptions))
       if (!Json.isObject(wire) || wire[field] !== arm.version) {
         return yield* Effect.die(new Error(`${what}: the arm of version ${arm.version} does not write its ${field}`))
       }
-      yield* refuseSecret(what, secrets.findSecret(wire, { data }))
+      yield* refuseSecret(what, plainJson.findSecret(wire, { data }))
       const refused = losses.filter((loss) => !isAllowedLoss(loss, encodeOptions?.allowLoss ?? []))
       if (refused.length > 0)
         return yield* new PayloadError.LossyEncoding({ what, version: arm.version, losses: refused })
@@ -413,7 +412,7 @@ export const single = <T>(options: {
     ...(member === undefined ? undefined : { [member]: Schema.Unknown })
   })
   const readHeading = Json.decode(Heading, { what, onExcessProperty: member === undefined ? "ignore" : "error" })
-  const readValue = Json.decode(value, { what, path: member === undefined ? "" : base.formatPointer([member]) })
+  const readValue = Json.decode(value, { what, path: member === undefined ? "" : plainJson.formatPointer([member]) })
   const writeValue = Json.encode(value, { what })
   const bodyOf = (json: Json.JsonObject) =>
     member === undefined
@@ -439,7 +438,9 @@ const withLimits =
   <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     options?.limits === undefined
       ? effect
-      : Effect.flatMap(Limits.resolve(options.limits), (limits) => Effect.provideService(effect, Limits.Limits, limits))
+      : Effect.flatMap(plainJson.resolveLimits(options.limits), (limits) =>
+          Effect.provideService(effect, Limits.Limits, limits)
+        )
 
 /** The version as it is shown: scalars only, and no long text. */
 const scalarOf = (tag: unknown): string | number | boolean | null => {
@@ -450,11 +451,11 @@ const scalarOf = (tag: unknown): string | number | boolean | null => {
 const isAllowedLoss = (loss: PayloadError.Loss, allowed: ReadonlyArray<string | PayloadError.Loss>): boolean =>
   allowed.some((entry) =>
     typeof entry === "string"
-      ? secrets.matchesPattern(entry, loss.path)
+      ? plainJson.matchesPattern(entry, loss.path)
       : entry.path === loss.path && entry.what === loss.what
   )
 
-const refuseSecret = (what: string, secret: secrets.Secret | undefined) =>
+const refuseSecret = (what: string, secret: plainJson.Secret | undefined) =>
   secret === undefined
     ? Effect.void
     : Effect.fail(new PayloadError.PayloadError({ what, reason: { _tag: "Secret", ...secret } }))
@@ -467,7 +468,7 @@ const toSchema = <T>(
   const target = Schema.toType(type)
   const toIssue = (error: PayloadError.PayloadError | PayloadError.LossyEncoding, input: unknown) =>
     error._tag === "PayloadError"
-      ? issues.toSchemaIssue(PayloadError.problemsOf(error.reason), input)
+      ? plainJson.toSchemaIssue(PayloadError.problemsOf(error.reason), input)
       : new SchemaIssue.InvalidValue({ message: error.message }, input, {})
   return Schema.Json.pipe(
     Schema.decodeTo(target, {

@@ -27,6 +27,7 @@ import type { AgentDefinition } from "../agent/internal/agentData.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as base from "../payload/internal/base.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
 import * as Effect from "effect/Effect"
 import type { PlanDefinition } from "./PlanDefinition.ts"
 import * as diagram from "./internal/diagram.ts"
@@ -265,7 +266,7 @@ export const fromPlan = (
   return merge({ sessionId: "", nodes, edges })
 }
 
-const agentNamed = (agents: Agents, name: string): AgentDefinition | undefined => base.own(agents ?? {}, name)
+const agentNamed = (agents: Agents, name: string): AgentDefinition | undefined => plainJson.own(agents ?? {}, name)
 
 const toolNode = (name: string): Node => ({ _tag: "Tool", id: `tool:${name}`, name })
 

@@ -48,6 +48,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as PayloadError from "../payload/PayloadError.ts"
 import * as base from "../payload/internal/base.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
 import * as PlanDefinition from "./PlanDefinition.ts"
 import type * as PlanRun from "./PlanRun.ts"
 import type { Reference } from "./Reference.ts"
@@ -327,10 +328,10 @@ const toDocument = (definition: PlanDefinition.PlanDefinition): Schema.JsonObjec
 const decodeDefinition = Schema.decodeUnknownResult(Schema.toType(PlanDefinition.PlanDefinition))
 
 const fromDocument = (json: Schema.Json): Result.Result<PlanDefinition.PlanDefinition, unknown> => {
-  const document = base.isObject(json) ? json : {}
+  const document = plainJson.isObject(json) ? json : {}
   const { order, steps } = document
-  if (!base.isArray(order) || !base.isObject(steps)) return Result.fail("no document")
-  return decodeDefinition({ ...document, steps: order.map((key) => base.own(steps, String(key))) })
+  if (!plainJson.isArray(order) || !plainJson.isObject(steps)) return Result.fail("no document")
+  return decodeDefinition({ ...document, steps: order.map((key) => plainJson.own(steps, String(key))) })
 }
 
 /** The plan that is drawn, with the prefix of its keys, and what is drawn besides the flow. */
@@ -469,7 +470,7 @@ const stepLines = (
 /** The plan that is drawn inside of a step, if one is. */
 const nestedPlan = (nested: Options["nested"], step: string, plan: Source | undefined): Source | undefined => {
   if (nested === undefined || nested === false) return undefined
-  return nested === true ? plan : base.own(nested, step)
+  return nested === true ? plan : plainJson.own(nested, step)
 }
 
 const drawStep = (
@@ -711,7 +712,7 @@ const changedFields = (before: PlanDefinition.PlanDefinition, after: PlanDefinit
   }
   for (const key of movedKeys(stepKeys(before), stepKeys(after))) add(key, "position")
   for (const { path } of JsonPatch.get(toDocument(before), toDocument(after))) {
-    const [field = "", key = "", inner] = base.parsePointer(path)
+    const [field = "", key = "", inner] = plainJson.parsePointer(path)
     if (field === "steps" && inner !== undefined) add(key, inner)
     else if (field !== "steps" && field !== "order") plan.add(field)
   }

@@ -15,7 +15,7 @@ import type * as Message from "../conversation/Message.ts"
 import type * as history from "../conversation/internal/history.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import { defined } from "../payload/internal/base.ts"
-import * as untrusted from "../payload/internal/untrusted.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
 import * as ToolContract from "../tool/ToolContract.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 
@@ -293,7 +293,7 @@ const WellFormedText = Schema.String.check(
 const ToolNameText = Schema.Union([
   Schema.Literals(["get_order", "mcp/search", "a.b-c", "Ünïcode ☃", "x".repeat(80)]),
   WellFormedText.check(
-    Schema.makeFilter((name) => !untrusted.inheritedNames.has(name), { expected: "a name no object inherits" })
+    Schema.makeFilter((name) => !plainJson.inheritedNames.has(name), { expected: "a name no object inherits" })
   )
 ])
 

@@ -66,9 +66,11 @@ import type * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Digest from "../payload/Digest.ts"
 import * as Json from "../payload/Json.ts"
-import * as Limits from "../payload/Limits.ts"
+import type * as Limits from "../payload/Limits.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
-import { defined, kindOf } from "../payload/internal/base.ts"
+import { defined } from "../payload/internal/base.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
+import { kindOf } from "../payload/internal/plainJson.ts"
 import * as RunContext from "./RunContext.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as ToolResult from "./ToolResult.ts"
@@ -592,7 +594,7 @@ const readRequest = (limits: Partial<Limits.Limits> | undefined) => {
   const decode = Json.decode(remoteProtocol.Request, options)
   return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
     yield* checkMediaType(request)
-    const { maxBytes } = yield* Limits.resolve(limits)
+    const { maxBytes } = yield* plainJson.resolveLimits(limits)
     const body = yield* readBytes(request, maxBytes)
     const json = yield* Effect.mapError(Json.parse(body, options), invalidRequest)
     yield* checkProtocol(json)
@@ -898,7 +900,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
   const decodeResponse = Json.decodeJson(remoteProtocol.Response, reading)
 
   const answer = Effect.fnUntraced(function* (callId: string, response: HttpClientResponse.HttpClientResponse) {
-    const { maxBytes } = yield* Limits.resolve(limits)
+    const { maxBytes } = yield* plainJson.resolveLimits(limits)
     const bytes = yield* collectBody(response, maxBytes)
     if (response.status === 200) {
       const decoded = yield* Effect.mapError(decodeResponse(bytes), () => invalidResponse)

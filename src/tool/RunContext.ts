@@ -10,8 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { JsonObject } from "../payload/Json.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
-import * as issues from "../payload/internal/issues.ts"
-import * as base from "../payload/internal/base.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
 
 /**
  * The JSON object given to the run as `context`; empty when none was given.
@@ -90,8 +89,8 @@ export const read = <S extends Schema.Top>(
   const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(schema))
   return Effect.flatMap(RunContext, (context) =>
     Effect.mapError(decode(context, { errors: "all" }), (error) => {
-      const found = issues.problemsFromSchemaError(error, context)
-      const isMissing = ({ path }: PayloadError.Problem) => base.getAt(context, path) === undefined
+      const found = plainJson.problemsFromSchemaError(error, context)
+      const isMissing = ({ path }: PayloadError.Problem) => plainJson.getAt(context, path) === undefined
       return new RunContextError({
         missing: found.filter(isMissing).map(({ path }) => path.slice(1).replaceAll("/", ".")),
         issues: found.filter((problem) => !isMissing(problem))

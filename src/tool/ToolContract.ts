@@ -16,7 +16,7 @@ import type { JsonObject } from "../payload/Json.ts"
 import * as JsonSchema from "../payload/JsonSchema.ts"
 import { defined } from "../payload/internal/base.ts"
 import * as convertSchema from "../payload/internal/convertSchema.ts"
-import * as untrusted from "../payload/internal/untrusted.ts"
+import * as plainJson from "../payload/internal/plainJson.ts"
 import * as ToolSettings from "./ToolSettings.ts"
 import * as effectAi from "./internal/effectAi.ts"
 
@@ -149,7 +149,7 @@ export const make = (options: {
     if (name.trim() === "") return yield* refuse("name", "expected a name, got an empty one. Name the tool.")
     if (/\p{Surrogate}/u.test(name))
       return yield* refuse("name", "expected well-formed Unicode, found a lone surrogate")
-    if (Result.isFailure(untrusted.checkName(name, { what: "tool", path: "/name" }))) {
+    if (Result.isFailure(plainJson.checkName(name, { what: "tool", path: "/name" }))) {
       return yield* refuse("name", "every JavaScript object has a member of that name; choose another one")
     }
     const timeout = Option.getOrUndefined(Duration.fromInput(options.timeout ?? defaultTimeout))

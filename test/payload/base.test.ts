@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { JsonSchema, VersionedCodec } from "effect-emissary/payload"
 import * as base from "#src/payload/internal/base.ts"
-import * as untrusted from "#src/payload/internal/untrusted.ts"
+import * as plainJson from "#src/payload/internal/plainJson.ts"
 
 describe("base", () => {
   it("defined drops undefined members and keeps the order of the others", () => {
@@ -13,8 +13,8 @@ describe("base", () => {
   })
 
   it("L2 own reads no inherited member", () => {
-    assert.strictEqual(base.own<number>({ constructor: 1 }, "constructor"), 1)
-    for (const name of untrusted.inheritedNames) assert.isUndefined(base.own<unknown>({ a: 1 }, name))
+    assert.strictEqual(plainJson.own<number>({ constructor: 1 }, "constructor"), 1)
+    for (const name of plainJson.inheritedNames) assert.isUndefined(plainJson.own<unknown>({ a: 1 }, name))
   })
 })
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted, Result, Schema } from "effect"
-import * as untrusted from "#src/payload/internal/untrusted.ts"
+import * as plainJson from "#src/payload/internal/plainJson.ts"
 import { Limits, PayloadError } from "effect-emissary"
 import { Json } from "effect-emissary/payload"
 import { test } from "../test.ts"
@@ -168,20 +168,20 @@ describe("L4 PayloadError", () => {
 
 describe("PAY-A Limits", () => {
   test("PAY-A defaults, the reference, and an override for one call", function* () {
-    assert.deepStrictEqual(yield* Limits.resolve(), Limits.defaults)
+    assert.deepStrictEqual(yield* plainJson.resolveLimits(), Limits.defaults)
     const set = Effect.provideService(Limits.Limits, { ...Limits.defaults, maxDepth: 3, maxNodes: 5 })
-    assert.deepInclude(yield* set(Limits.resolve({ maxNodes: 7 })), { maxDepth: 3, maxNodes: 7 })
+    assert.deepInclude(yield* set(plainJson.resolveLimits({ maxNodes: 7 })), { maxDepth: 3, maxNodes: 7 })
     const unset = { maxNodes: undefined } as unknown as Partial<Limits.Limits>
-    assert.strictEqual((yield* Limits.resolve(unset)).maxNodes, Limits.defaults.maxNodes)
-    assert.strictEqual((yield* Limits.resolve({ maxDepth: Number.NaN })).maxDepth, Limits.defaults.maxDepth)
+    assert.strictEqual((yield* plainJson.resolveLimits(unset)).maxNodes, Limits.defaults.maxNodes)
+    assert.strictEqual((yield* plainJson.resolveLimits({ maxDepth: Number.NaN })).maxDepth, Limits.defaults.maxDepth)
   })
 
   test("PAY-A counts of tools and messages", function* () {
     const at = { what: "agent", path: "/tools" }
-    yield* untrusted.checkCount("tools", 256, at)
-    const error = yield* Effect.flip(untrusted.checkCount("tools", 257, at))
+    yield* plainJson.checkCount("tools", 256, at)
+    const error = yield* Effect.flip(plainJson.checkCount("tools", 257, at))
     assert.deepInclude(error.reason, { what: "tools", limit: 256, found: 257, path: "/tools" })
-    const messages = untrusted.checkCount("messages", 3, { what: "c", path: "/messages", limits: { maxMessages: 2 } })
+    const messages = plainJson.checkCount("messages", 3, { what: "c", path: "/messages", limits: { maxMessages: 2 } })
     assert.deepInclude((yield* Effect.flip(messages)).reason, { what: "messages", limit: 2, found: 3 })
   })
 })
@@ -190,9 +190,9 @@ describe("L2 Names", () => {
   it("L2 every inherited name is refused where keys are names, and nothing else", () => {
     const at = { what: "registry", path: "/names" }
     for (const name of Object.getOwnPropertyNames(Object.prototype)) {
-      const error = Result.getOrThrow(Result.flip(untrusted.checkName(name, at)))
+      const error = Result.getOrThrow(Result.flip(plainJson.checkName(name, at)))
       assert.deepInclude(error.reason, { _tag: "ForbiddenKey", path: "/names", key: name })
     }
-    assert.isTrue(Result.isSuccess(untrusted.checkName("constructors", at)))
+    assert.isTrue(Result.isSuccess(plainJson.checkName("constructors", at)))
   })
 })

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Option, Redacted } from "effect"
-import * as secrets from "#src/payload/internal/secrets.ts"
+import * as plainJson from "#src/payload/internal/plainJson.ts"
 import { Secrets } from "effect-emissary/payload"
 
 const pathOf = (value: unknown, data?: ReadonlyArray<string>) =>
-  secrets.findSecret(value, data === undefined ? {} : { data })?.path
+  plainJson.findSecret(value, data === undefined ? {} : { data })?.path
 
 describe("L8 secret keys", () => {
   const secret =

@@ -18,8 +18,10 @@ import type * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as ModelJson from "../../payload/ModelJson.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import { defined, getAt, isObject, own } from "../../payload/internal/base.ts"
-import * as issues from "../../payload/internal/issues.ts"
+import { defined } from "../../payload/internal/base.ts"
+import * as convertSchema from "../../payload/internal/convertSchema.ts"
+import { getAt, isObject, own } from "../../payload/internal/plainJson.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -306,7 +308,7 @@ const outputOf = ({
   const decode = (value: Schema.Json) =>
     // Sound: the services of the output Schema are among those a run of the agent requires.
     Effect.mapError(decodeJson(value, { errors: "all" }), (error) =>
-      issues.problemsFromSchemaError(error, value)
+      plainJson.problemsFromSchemaError(error, value)
     ) as Effect.Effect<unknown, ReadonlyArray<PayloadError.Problem>>
   const json = Effect.mapError(JsonSchema.fromSchema(output, { what: "output schema" }), invalidDefinition)
   return Effect.flatMap(json, (json) => structured(json, outputStrategy, decode))
@@ -371,7 +373,7 @@ const systemText = (schema: JsonSchema.JsonSchema): string =>
 export const systemTextBefore = (self: Output<unknown>, purpose: runParts.Purpose): string | undefined => {
   if (self._tag === "Text" || self.strategy === "tool") return undefined
   if (purpose === "answer") return systemText(self.schema)
-  return Option.isNone(JsonSchema.importSchema(self.offered)) ? systemText(self.offered) : undefined
+  return Option.isNone(convertSchema.importSchema(self.offered)) ? systemText(self.offered) : undefined
 }
 
 /** When `generateObject` is used, by strategy and by whether tools are offered. */

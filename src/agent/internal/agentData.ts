@@ -18,7 +18,7 @@ import * as Secrets from "../../payload/Secrets.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import { defined, quote } from "../../payload/internal/base.ts"
 import * as interpret from "../../payload/internal/interpret.ts"
-import * as untrusted from "../../payload/internal/untrusted.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 
 export const defaultMaxSteps = 16
@@ -257,9 +257,9 @@ export const check = Effect.fnUntraced(function* (
 ): Effect.fn.Return<AgentDefinition, PayloadError.PayloadError> {
   const { output, tools } = definition
   const { maxIssues } = yield* Limits.Limits
-  yield* untrusted.checkCount("tools", tools.length, { what: artefact, path: "/tools" })
+  yield* plainJson.checkCount("tools", tools.length, { what: artefact, path: "/tools" })
   for (const [index, { name }] of tools.entries()) {
-    yield* Effect.fromResult(untrusted.checkName(name, { what: artefact, path: `/tools/${index}/name` }))
+    yield* Effect.fromResult(plainJson.checkName(name, { what: artefact, path: `/tools/${index}/name` }))
   }
   const issues = [
     ...fieldIssues(definition, places),

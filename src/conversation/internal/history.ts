@@ -16,8 +16,9 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import { defined, isObject } from "../../payload/internal/base.ts"
-import * as untrusted from "../../payload/internal/untrusted.ts"
+import { defined } from "../../payload/internal/base.ts"
+import { isObject } from "../../payload/internal/plainJson.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import { ConversationError, type Reason, type Repair } from "../ConversationError.ts"
 import * as Message from "../Message.ts"
@@ -782,7 +783,7 @@ const makeCodec = <T>(options: {
     toCurrent: options.toCurrent,
     fromCurrent: (value) => VersionedCodec.lossless(writeWire(options.conversationOf(value)))
   })
-  const checkCount = (found: number) => untrusted.checkCount("messages", found, { what: codecName, path: "/messages" })
+  const checkCount = (found: number) => plainJson.checkCount("messages", found, { what: codecName, path: "/messages" })
   return VersionedCodec.make<T>({
     what: codecName,
     field: "version",

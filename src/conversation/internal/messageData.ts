@@ -6,7 +6,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Limits from "../../payload/Limits.ts"
-import { isObject } from "../../payload/internal/base.ts"
+import { isObject } from "../../payload/internal/plainJson.ts"
 
 // Messages copied and frozen here. They can be shared by any number of conversations.
 const frozen = new WeakSet<object>()

@@ -11,6 +11,7 @@ import * as Schema from "effect/Schema"
 import * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as base from "../../payload/internal/base.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as effectAi from "../../tool/internal/effectAi.ts"
 import * as ConversationError from "../ConversationError.ts"
@@ -118,7 +119,7 @@ const failureKeys = new Set(["type", "message", "value"])
 
 /** The failure that a value describes. */
 const failureFromValue = (value: Schema.Json): ToolResult.Failure => {
-  if (!base.isObject(value)) return ToolResult.failure("execution_error", valueText(value), value)
+  if (!plainJson.isObject(value)) return ToolResult.failure("execution_error", valueText(value), value)
   const type = textField(value, "type")
   const message = textField(value, "message")
   if (type !== undefined && message !== undefined && Object.keys(value).every((key) => failureKeys.has(key))) {
@@ -126,14 +127,14 @@ const failureFromValue = (value: Schema.Json): ToolResult.Failure => {
   }
   const name = type ?? textField(value, "_tag") ?? "execution_error"
   return ToolResult.failure(
-    base.own(coreFailureTypes, name) ?? name,
+    plainJson.own(coreFailureTypes, name) ?? name,
     message ?? textField(value, "reason") ?? valueText(value),
     value
   )
 }
 
 const textField = (value: Readonly<Record<string, Schema.Json>>, key: string): string | undefined => {
-  const found = base.own(value, key)
+  const found = plainJson.own(value, key)
   return typeof found === "string" ? found : undefined
 }
 
@@ -256,7 +257,7 @@ const promptPart = (part: Message.AssistantPart, writer: Writer): Prompt.Assista
 }
 
 const promptToolCall = (part: Message.ToolCallPart, { lossless, name }: Writer): Prompt.ToolCallPart => {
-  const asIs = lossless || base.isObject(part.arguments)
+  const asIs = lossless || plainJson.isObject(part.arguments)
   return Prompt.toolCallPart({
     id: part.id,
     name: part.providerExecuted === true ? part.name : name(part.name),
@@ -718,7 +719,7 @@ const mergeMetadata = (left: Metadata, right: Metadata): Metadata => {
   const merged = new Map(Object.entries(left))
   for (const [provider, value] of Object.entries(right)) {
     const previous = merged.get(provider)
-    merged.set(provider, base.isObject(previous) && base.isObject(value) ? { ...previous, ...value } : value)
+    merged.set(provider, plainJson.isObject(previous) && plainJson.isObject(value) ? { ...previous, ...value } : value)
   }
   return Object.fromEntries(merged)
 }

@@ -2,14 +2,19 @@
  * Conversions of JSON Schema documents: from Effect's Schema, to the strict form of providers, and whether an import into Effect's Schema stays cheap.
  */
 
+import * as Effect from "effect/Effect"
+import * as EffectJsonSchema from "effect/JsonSchema"
 import * as JsonPointer from "effect/JsonPointer"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
-import * as base from "./base.ts"
-import type { JsonObject } from "./base.ts"
-import * as jsonValues from "./jsonValues.ts"
+import * as SchemaGetter from "effect/SchemaGetter"
+import * as SchemaRepresentation from "effect/SchemaRepresentation"
+import * as interpret from "./interpret.ts"
 import type { Node, Refusal } from "./interpret.ts"
+import * as plainJson from "./plainJson.ts"
+import { type JsonObject, appendToken, isArray, isObject, kindOf, own } from "./plainJson.ts"
 
 /**
  * The JSON Schema of a tool without parameters: a closed object without
@@ -25,7 +30,7 @@ const hasJsonForm = ({ annotations }: SchemaAST.Declaration): boolean =>
  * The path of a part of a Schema that no codec turns into JSON: core exports it as
  * "anything" and fails when such a value is encoded.
  */
-export const findOpaque = (root: SchemaAST.AST): string | undefined => {
+const findOpaque = (root: SchemaAST.AST): string | undefined => {
   const seen = new Set<SchemaAST.AST>()
   const open: Array<{ readonly ast: SchemaAST.AST; readonly path: string }> = [
     { ast: SchemaAST.toEncoded(root), path: "" }
@@ -35,7 +40,7 @@ export const findOpaque = (root: SchemaAST.AST): string | undefined => {
     if (seen.has(ast)) continue
     seen.add(ast)
     const add = (part: SchemaAST.AST, ...tokens: ReadonlyArray<string | number>) =>
-      open.push({ ast: part, path: tokens.reduce(base.appendToken, path) })
+      open.push({ ast: part, path: tokens.reduce(appendToken, path) })
     switch (ast._tag) {
       case "Declaration":
         if (!hasJsonForm(ast)) return path
@@ -83,9 +88,9 @@ const withoutSafeBounds = (schema: Draft): void => {
 /** Moves members of `allOf` into the schema itself where it can hold them: notes replace notes, other keywords may not collide. */
 const withoutAllOf = (schema: Draft): void => {
   const parts = schema["allOf"]
-  if (!base.isArray(parts)) return
+  if (!isArray(parts)) return
   const rest = parts.filter((part) => {
-    if (!base.isObject(part)) return true
+    if (!isObject(part)) return true
     const keys = Object.keys(part)
     const apart = keys.some(
       (key) => !annotationKeys.has(key) && (Object.hasOwn(schema, key) || key.endsWith("roperties"))
@@ -99,15 +104,15 @@ const withoutAllOf = (schema: Draft): void => {
 }
 
 const isNull = (schema: Schema.Json): boolean =>
-  base.isObject(schema) && Object.keys(schema).length === 1 && schema["type"] === "null"
+  isObject(schema) && Object.keys(schema).length === 1 && schema["type"] === "null"
 
 /** Alternatives that are one `enum` taken apart, or a type and `null`. */
 const withoutAnyOf = (schema: Draft): void => {
   const parts = schema["anyOf"]
-  if (!base.isArray(parts)) return
+  if (!isArray(parts)) return
   const seen = new Set<string>()
   const distinct = parts.filter((part) => {
-    const print = jsonValues.fingerprint(part)
+    const print = plainJson.fingerprint(part)
     return !seen.has(print) && seen.add(print)
   })
   schema["anyOf"] = distinct
@@ -120,7 +125,7 @@ const withoutAnyOf = (schema: Draft): void => {
     return
   }
   const [only, ...others] = distinct.filter((part) => !isNull(part))
-  if (only === undefined || others.length > 0 || !base.isObject(only)) return
+  if (only === undefined || others.length > 0 || !isObject(only)) return
   const kind = only["type"]
   const simple = typeof kind === "string" && !Object.hasOwn(only, "enum") && !Object.hasOwn(only, "const")
   if (Object.keys(only).some((key) => Object.hasOwn(schema, key))) return
@@ -132,25 +137,24 @@ const withoutAnyOf = (schema: Draft): void => {
 const enumOf = (
   part: Schema.Json
 ): { readonly type: string; readonly values: ReadonlyArray<Schema.Json> } | undefined => {
-  if (!base.isObject(part) || !Object.keys(part).every((key) => key === "type" || key === "enum" || key === "title")) {
+  if (!isObject(part) || !Object.keys(part).every((key) => key === "type" || key === "enum" || key === "title")) {
     return undefined
   }
   const type = part["type"]
   const values = part["enum"]
-  return typeof type === "string" && base.isArray(values) ? { type, values } : undefined
+  return typeof type === "string" && isArray(values) ? { type, values } : undefined
 }
 
 /** A first item like all others adds nothing to `minItems`. */
 const withoutPrefix = (schema: Draft): void => {
   const prefix = schema["prefixItems"]
   const items = schema["items"]
-  if (prefix === undefined || items === undefined || !base.isArray(prefix)) return
-  if (prefix.every((item) => jsonValues.fingerprint(item) === jsonValues.fingerprint(items)))
-    delete schema["prefixItems"]
+  if (prefix === undefined || items === undefined || !isArray(prefix)) return
+  if (prefix.every((item) => plainJson.fingerprint(item) === plainJson.fingerprint(items))) delete schema["prefixItems"]
 }
 
 const isEmptyStruct = (schema: JsonObject): boolean =>
-  Object.keys(schema).length === 1 && jsonValues.fingerprint(schema) === `{"not":{"type":"null"}}`
+  Object.keys(schema).length === 1 && plainJson.fingerprint(schema) === `{"not":{"type":"null"}}`
 
 const orderKeywords = (schema: Draft): JsonObject =>
   Object.fromEntries(Object.entries(schema).sort(([a], [b]) => keywordRank(a) - keywordRank(b)))
@@ -162,40 +166,37 @@ const valueKeywords: ReadonlySet<string> = new Set(["enum", "const", "default", 
 const mapMembers = (json: JsonObject, f: (member: Schema.Json) => Schema.Json): JsonObject =>
   Object.fromEntries(Object.entries(json).map(([key, member]) => [key, f(member)]))
 
-const tidyPart = (json: Schema.Json): Schema.Json => (base.isObject(json) ? tidyDocument(json) : json)
+const tidyPart = (json: Schema.Json): Schema.Json => (isObject(json) ? tidyDocument(json) : json)
 
 const mapSubschemas = (key: string, value: Schema.Json): Schema.Json => {
   if (valueKeywords.has(key)) return value
-  if (base.isArray(value)) return value.map(tidyPart)
-  return base.isObject(value) && mapKeywords.has(key) ? mapMembers(value, tidyPart) : tidyPart(value)
+  if (isArray(value)) return value.map(tidyPart)
+  return isObject(value) && mapKeywords.has(key) ? mapMembers(value, tidyPart) : tidyPart(value)
 }
 
 /** Shortens core's export without changing its meaning. */
-export const tidyDocument = (schema: JsonObject): JsonObject => {
+const tidyDocument = (schema: JsonObject): JsonObject => {
   if (isEmptyStruct(schema)) return noParameters
   const out: Draft = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, mapSubschemas(key, value)]))
   withoutAllOf(out)
   if (out["type"] === "integer") withoutSafeBounds(out)
   withoutAnyOf(out)
   withoutPrefix(out)
-  if (base.isObject(out["items"]) && Object.keys(out["items"]).length === 0) delete out["items"]
+  if (isObject(out["items"]) && Object.keys(out["items"]).length === 0) delete out["items"]
   if (out["contentEncoding"] === "base64" && out["format"] === "byte") delete out["format"]
-  if (base.isObject(out["properties"]) && out["required"] === undefined) out["required"] = []
+  if (isObject(out["properties"]) && out["required"] === undefined) out["required"] = []
   return orderKeywords(out)
 }
 
 /** Puts definitions that are used once in their place; the others stay in `$defs`. A reference at the root is opened. */
-export const inlineDefinitions = (
-  root: JsonObject,
-  definitions: ReadonlyArray<readonly [string, JsonObject]>
-): JsonObject => {
+const inlineDefinitions = (root: JsonObject, definitions: ReadonlyArray<readonly [string, JsonObject]>): JsonObject => {
   const refOf = (name: string) => JsonPointer.formatUriFragment(["$defs", name])
   const byRef = new Map<Schema.Json | undefined, JsonObject>(definitions.map(([name, json]) => [refOf(name), json]))
   const definitionOf = (json: JsonObject) => (Object.keys(json).length === 1 ? byRef.get(json["$ref"]) : undefined)
   const uses = new Map<Schema.Json, number>()
   const count = (json: Schema.Json): void => {
-    if (base.isArray(json)) for (const item of json) count(item)
-    if (!base.isObject(json)) return
+    if (isArray(json)) for (const item of json) count(item)
+    if (!isObject(json)) return
     const definition = definitionOf(json)
     if (definition === undefined) return Object.values(json).forEach(count)
     const before = uses.get(definition) ?? 0
@@ -203,8 +204,8 @@ export const inlineDefinitions = (
     if (before === 0) count(definition)
   }
   const inline = (json: Schema.Json): Schema.Json => {
-    if (base.isArray(json)) return json.map(inline)
-    if (!base.isObject(json)) return json
+    if (isArray(json)) return json.map(inline)
+    if (!isObject(json)) return json
     const definition = definitionOf(json)
     return definition !== undefined && uses.get(definition) === 1 ? inline(definition) : mapMembers(json, inline)
   }
@@ -214,6 +215,105 @@ export const inlineDefinitions = (
   const kept = definitions.filter(([, json]) => (uses.get(json) ?? 0) > 1)
   const $defs = Object.fromEntries(kept.map(([name, json]) => [name, mapMembers(json, inline)]))
   return { ...mapMembers(schema, inline), ...(kept.length === 0 ? undefined : { $defs }) }
+}
+
+/**
+ * Exports an Effect Schema as a closed JSON Schema (draft 2020-12) of its JSON
+ * encoding, the one that `Schema.toCodecJson` reads and writes.
+ *
+ * **Details**
+ *
+ * The document is core's export, closed and tidied: no bounds that only mean
+ * "safe integer", `type: ["string", "null"]` for a nullable type, one `enum` for
+ * a union of constants, `required` in every object, definitions in place unless
+ * they are recursive or used more than once. Descriptions, examples and
+ * `default` come from annotations.
+ *
+ * A Schema with a part that has no JSON form (a class instance without a codec)
+ * is refused with the path of that part, and so is one whose `pattern` cannot
+ * run in linear time.
+ *
+ * **Gotchas**
+ *
+ * Core exports the pattern of a regular expression only if it has the `u` flag.
+ * `Schema.optional` takes `null` in JSON; prefer `Schema.optionalKey`. A default
+ * reaches the document by annotation only, `withDecodingDefaultKey` is not seen.
+ *
+ * **Example** (Parameters of a tool)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const Parameters = Schema.Struct({
+ *   city: Schema.String.annotate({ description: "The city name" }),
+ *   days: Schema.optionalKey(Schema.Int.annotate({ default: 3 }))
+ * })
+ * assert.deepStrictEqual(Effect.runSync(JsonSchema.fromSchema(Parameters)), {
+ *   type: "object",
+ *   properties: {
+ *     city: { type: "string", description: "The city name" },
+ *     days: { type: "integer", default: 3 }
+ *   },
+ *   required: ["city"],
+ *   additionalProperties: false
+ * })
+ * ```
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const fromSchema = Effect.fnUntraced(function* (
+  schema: Schema.Constraint,
+  options: { readonly what?: string | undefined } = {}
+) {
+  const what = options.what ?? "Schema"
+  const refuse = (path: string, found: string) =>
+    new interpret.JsonSchemaError({
+      what,
+      reason: "NotRepresentable",
+      path,
+      expected: "a Schema with a JSON form",
+      found
+    })
+  const origin = sourceOf(schema.ast)
+  if (origin !== undefined) return origin
+  const opaque = findOpaque(schema.ast)
+  if (opaque !== undefined) return yield* refuse(opaque, "a class or declaration without a toCodecJson annotation")
+  const exported = Result.try({
+    try: () => Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" }),
+    catch: (cause) => (cause instanceof Error ? cause.message : String(cause))
+  })
+  if (Result.isFailure(exported)) return yield* refuse("", exported.failure)
+  const limits = yield* plainJson.resolveLimits()
+  const document = interpret.copyDocument(
+    { root: exported.success.schema, definitions: exported.success.definitions },
+    limits
+  )
+  if (Result.isFailure(document)) return yield* new interpret.JsonSchemaError({ what, ...document.failure })
+  const { definitions, root } = document.success
+  if (!isObject(root) || !isObject(definitions)) return yield* refuse("", "core exported no object")
+  const named = Object.entries(definitions).filter((entry): entry is [string, JsonObject] => isObject(entry[1]))
+  const json = tidyDocument(inlineDefinitions(root, named))
+  const compiled = interpret.compileOnce(json, { weight: 0 })
+  if (Result.isFailure(compiled)) return yield* new interpret.JsonSchemaError({ what, ...compiled.failure })
+  return json
+}) satisfies (
+  schema: Schema.Constraint,
+  options?: { readonly what?: string | undefined }
+) => Effect.Effect<JsonObject, interpret.JsonSchemaError>
+
+const sourceKey = "effect-emissary/payload/JsonSchema"
+
+/** Notes in a Schema the document it was made of. */
+const annotateSource = <S extends Schema.Top>(schema: S, json: JsonObject): S["Rebuild"] =>
+  schema.annotate({ [sourceKey]: json })
+
+/** The document a Schema as a whole was made of; nothing for one that was changed since. */
+const sourceOf = (ast: SchemaAST.AST): JsonObject | undefined => {
+  const json = SchemaAST.resolveAt<Schema.Json>(sourceKey)(ast)
+  return isObject(json) ? json : undefined
 }
 
 type StrictResult<A> = Result.Result<A, Refusal>
@@ -232,23 +332,23 @@ const unsupportedKeywords: ReadonlyArray<string> = [
 ].flatMap((names) => names.split(" "))
 
 const typesOf = (schema: JsonObject): ReadonlyArray<Schema.Json> => {
-  const type = base.own(schema, "type")
-  return type === undefined ? [] : base.isArray(type) ? type : [type]
+  const type = own(schema, "type")
+  return type === undefined ? [] : isArray(type) ? type : [type]
 }
 
 const acceptsNull = (schema: JsonObject): boolean => {
-  const anyOf = base.own(schema, "anyOf")
-  if (base.isArray(anyOf)) return anyOf.some((branch) => base.isObject(branch) && acceptsNull(branch))
-  const members = base.own(schema, "enum")
-  if (base.isArray(members) && !members.includes(null)) return false
-  return typesOf(schema).includes("null") || base.own(schema, "const") === null
+  const anyOf = own(schema, "anyOf")
+  if (isArray(anyOf)) return anyOf.some((branch) => isObject(branch) && acceptsNull(branch))
+  const members = own(schema, "enum")
+  if (isArray(members) && !members.includes(null)) return false
+  return typesOf(schema).includes("null") || own(schema, "const") === null
 }
 
 /** The schema with `null` beside what it accepts; `enum` and the like are wrapped, because providers refuse a union of types next to them. */
 const makeNullable = (schema: JsonObject): JsonObject => {
   if (acceptsNull(schema)) return schema
-  const anyOf = base.own(schema, "anyOf")
-  if (base.isArray(anyOf)) return { ...schema, anyOf: [...anyOf, { type: "null" }] }
+  const anyOf = own(schema, "anyOf")
+  if (isArray(anyOf)) return { ...schema, anyOf: [...anyOf, { type: "null" }] }
   const list = typesOf(schema)
   const plain = list.length > 0 && !["enum", "const", "$ref"].some((keyword) => Object.hasOwn(schema, keyword))
   return plain ? { ...schema, type: [...list, "null"] } : { anyOf: [schema, { type: "null" }] }
@@ -256,26 +356,24 @@ const makeNullable = (schema: JsonObject): JsonObject => {
 
 const strictMembers = (json: JsonObject, path: string): StrictResult<{ readonly [key: string]: JsonObject }> =>
   Result.all(
-    Object.fromEntries(
-      Object.entries(json).map(([key, member]) => [key, toStrictForm(member, base.appendToken(path, key))])
-    )
+    Object.fromEntries(Object.entries(json).map(([key, member]) => [key, toStrictForm(member, appendToken(path, key))]))
   )
 
 const closeObject = (schema: JsonObject, path: string): StrictResult<JsonObject> =>
   Result.gen(function* () {
-    const additional = base.own(schema, "additionalProperties")
-    const properties = base.own(schema, "properties")
+    const additional = own(schema, "additionalProperties")
+    const properties = own(schema, "properties")
     if ((additional !== undefined && additional !== false) || (properties === undefined && additional !== false)) {
       return yield* failStrict(path, "an open object", "Declare its properties")
     }
-    const declared = base.isObject(properties) ? properties : {}
-    const required = base.own(schema, "required")
-    const names = base.isArray(required) ? required : []
+    const declared = isObject(properties) ? properties : {}
+    const required = own(schema, "required")
+    const names = isArray(required) ? required : []
     const undeclared = names.find((name) => typeof name === "string" && !Object.hasOwn(declared, name))
     if (undeclared !== undefined) {
       return yield* failStrict(path, `an object that requires ${JSON.stringify(undeclared)}, which is not declared`)
     }
-    const strict = yield* strictMembers(declared, base.appendToken(path, "properties"))
+    const strict = yield* strictMembers(declared, appendToken(path, "properties"))
     const optional = (key: string, form: JsonObject) => (names.includes(key) ? form : makeNullable(form))
     return {
       properties: Object.fromEntries(Object.entries(strict).map(([key, form]) => [key, optional(key, form)])),
@@ -286,34 +384,106 @@ const closeObject = (schema: JsonObject, path: string): StrictResult<JsonObject>
   })
 
 /** The strict form of one schema and everything below it. */
-export const toStrictForm = (schema: Schema.Json, path: string): StrictResult<JsonObject> =>
+const toStrictForm = (schema: Schema.Json, path: string): StrictResult<JsonObject> =>
   Result.gen(function* () {
     if (path.split("/").length > maxStrictDepth) return yield* failStrict(path.slice(0, 100), "nested too deeply")
-    if (!base.isObject(schema)) return yield* failStrict(path, base.kindOf(schema))
+    if (!isObject(schema)) return yield* failStrict(path, kindOf(schema))
     const foreign = unsupportedKeywords.find((keyword) => Object.hasOwn(schema, keyword))
     if (foreign !== undefined) return yield* failStrict(path, `the keyword ${JSON.stringify(foreign)}`)
     const typed = ["type", "enum", "const", "anyOf", "$ref"].some((keyword) => Object.hasOwn(schema, keyword))
     if (!typed) return yield* failStrict(path, "a value of any type", "Declare its type")
     const isAnObject = typesOf(schema).includes("object")
-    if (typesOf(schema).includes("array") && !base.isObject(base.own(schema, "items"))) {
+    if (typesOf(schema).includes("array") && !isObject(own(schema, "items"))) {
       return yield* failStrict(path, "an array of anything", "Declare its items")
     }
     const object = isAnObject ? yield* closeObject(schema, path) : {}
     const out: Record<string, Schema.Json> = {}
     for (const keyword of Object.keys(schema)) {
       const value = schema[keyword] ?? null
-      const here = base.appendToken(path, keyword)
+      const here = appendToken(path, keyword)
       if (keyword === "default") continue
       else if (Object.hasOwn(object, keyword)) out[keyword] = object[keyword] ?? null
       else if (keyword === "items") out["items"] = yield* toStrictForm(value, here)
-      else if (keyword === "anyOf" && base.isArray(value)) {
-        out["anyOf"] = yield* Result.all(value.map((item, index) => toStrictForm(item, base.appendToken(here, index))))
-      } else if ((keyword === "$defs" || keyword === "definitions") && base.isObject(value)) {
+      else if (keyword === "anyOf" && isArray(value)) {
+        out["anyOf"] = yield* Result.all(value.map((item, index) => toStrictForm(item, appendToken(here, index))))
+      } else if ((keyword === "$defs" || keyword === "definitions") && isObject(value)) {
         out[keyword] = yield* strictMembers(value, here)
       } else out[keyword] = value
     }
     return { ...out, ...object }
   })
+
+/**
+ * Turns a JSON Schema into its strict form, or names the part that has none.
+ *
+ * **When to use**
+ *
+ * For a provider that constrains a model's output by the schema. What the model
+ * sends is still validated against the original schema, where `null` for an
+ * optional property means that it is absent.
+ *
+ * **Details**
+ *
+ * - Every property is required and every object closed.
+ * - An optional property takes `null`: `type: ["string", "null"]`, or `anyOf`
+ *   with `{ type: "null" }` where the schema has an `enum`, `const` or `$ref`.
+ * - `default` is left out.
+ * - An object that is open, an array without `items`, a value of any type, and
+ *   keywords that providers do not constrain by (`oneOf`, `not`, ...) are refused.
+ *
+ * **Example** (An optional parameter)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Result } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const strict = JsonSchema.toStrict({
+ *   type: "object",
+ *   properties: { city: { type: "string" }, days: { type: "integer", default: 3 } },
+ *   required: ["city"],
+ *   additionalProperties: false
+ * })
+ * assert.deepStrictEqual(strict, Result.succeed({
+ *   type: "object",
+ *   properties: { city: { type: "string" }, days: { type: ["integer", "null"] } },
+ *   required: ["city", "days"],
+ *   additionalProperties: false
+ * }))
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const toStrict = (json: JsonObject): Result.Result<JsonObject, interpret.JsonSchemaError> =>
+  Result.mapError(
+    toStrictForm(json, ""),
+    (refusal) => new interpret.JsonSchemaError({ what: "JSON Schema", ...refusal })
+  )
+
+/**
+ * True for a JSON Schema that is in the strict form already.
+ *
+ * **Example** (Two schemas, one of them strict)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * assert.strictEqual(JsonSchema.isStrict({ type: "object" }), false)
+ * assert.strictEqual(
+ *   JsonSchema.isStrict({ type: "object", properties: {}, required: [], additionalProperties: false }),
+ *   true
+ * )
+ * ```
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isStrict = (json: JsonObject): boolean => {
+  const strict = toStrict(json)
+  return Result.isSuccess(strict) && plainJson.fingerprint(strict.success) === plainJson.fingerprint(json)
+}
 
 /** The parts that look at the same value, as core's import knows them. */
 const nodesInPlace = ({ combined, reference }: Node): ReadonlyArray<Node> => [
@@ -352,7 +522,7 @@ const maxLevels = 64
  * True when core, which has no budget, has little to do with any value. Alternatives that refer to the same schema
  * twice double its work level by level; so does a recursion in which two schemas look at the same member.
  */
-export const isCheapToImport = (root: Node): boolean => {
+const isCheapToImport = (root: Node): boolean => {
   const known = new Map<Node, Visits>()
   let size = 0
   const visitsOf = (node: Node): Visits => {
@@ -400,3 +570,89 @@ const worstCost = ({ inPlace, members }: Visits, costs: ReadonlyMap<Node, number
   const others = Array.from(members.keys()).filter((key) => key !== anyKey)
   return inPlace + wild + others.reduce((most, key) => Math.max(most, costOf(key)), 0)
 }
+
+/**
+ * A Schema of the same document for provider adapters, which want to look at a
+ * Schema as well as at JSON.
+ *
+ * **Details**
+ *
+ * It is imported by core as far as core can; where core refuses (`if`, `not`,
+ * `$ref: "#"` ...), and where alternatives within alternatives multiply, or a
+ * recursion looks at one member twice, until a reader without a budget would never end, it accepts any object for a document
+ * of objects, and anything else for others. It never decides what is accepted: {@link validate} does.
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const toSchema = (self: interpret.JsonSchema): Schema.Codec<unknown> =>
+  Option.getOrElse(importSchema(self), (): Schema.Codec<unknown> =>
+    self.json["type"] === "object" ? Schema.Record(Schema.String, Schema.Unknown) : Schema.Unknown
+  )
+
+/**
+ * The Schema that {@link toSchema} imports, or none where it would accept anything: then a
+ * reader of the Schema learns nothing of the document, and needs the document itself.
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const importSchema = (self: interpret.JsonSchema): Option.Option<Schema.Codec<unknown>> => {
+  if (!isCheapToImport(interpret.rootOf(self))) return Option.none()
+  const imported = Result.try(() =>
+    SchemaRepresentation.fromJsonSchemaDocument(
+      self.dialect === "draft-07"
+        ? EffectJsonSchema.fromSchemaDraft07(self.json)
+        : EffectJsonSchema.fromSchemaDraft2020_12(self.json),
+      { patterns: "ignore" }
+    )
+  )
+  return Option.map(
+    Result.getSuccess(imported),
+    // an imported Schema needs no services, and its two sides are whatever JSON allows
+    (schema) => schema as Schema.Top as Schema.Codec<unknown>
+  )
+}
+
+/**
+ * {@link validate} as a Schema: decoding completes and checks a value, encoding
+ * returns it as it is. `JsonSchema.fromSchema` returns its document again.
+ *
+ * **When to use**
+ *
+ * Use it where a Schema is required and only a JSON Schema is known, such as the
+ * structured output of an agent that was decoded.
+ *
+ * **Example** (Decoding by a JSON Schema)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const program = Effect.gen(function*() {
+ *   const checked = yield* JsonSchema.make({ type: "object", properties: { n: { type: "integer", default: 1 } } })
+ *   const codec = JsonSchema.codec(checked)
+ *   assert.deepStrictEqual(yield* Schema.decodeUnknownEffect(codec)({}), { n: 1 })
+ * })
+ * Effect.runSync(program)
+ * ```
+ *
+ * @category converting
+ * @since 0.1.0
+ */
+export const codec = (self: interpret.JsonSchema, options?: interpret.ValidateOptions): Schema.Codec<Schema.Json> =>
+  annotateSource(
+    Schema.Json.pipe(
+      Schema.decodeTo(Schema.Json, {
+        decode: SchemaGetter.transformEffect((json, parse) => {
+          const result = interpret.validate(self, json, options)
+          return Result.isSuccess(result)
+            ? Effect.succeed(result.success)
+            : Effect.fail(plainJson.toSchemaIssue(result.failure, json, parse))
+        }),
+        encode: SchemaGetter.passthrough()
+      })
+    ),
+    self.json
+  )

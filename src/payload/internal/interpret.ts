@@ -8,22 +8,21 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import type * as Schema from "effect/Schema"
-import * as Limits from "../Limits.ts"
+import * as Schema from "effect/Schema"
 import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
-import * as jsonReader from "./jsonReader.ts"
-import * as jsonValues from "./jsonValues.ts"
 import * as Patterns from "./patterns.ts"
+import * as plainJson from "./plainJson.ts"
+import { type JsonObject, type Location, appendToken, isArray, isObject, kindOf, own, toPointer } from "./plainJson.ts"
 
 /** Why a document is refused: a name to branch on, and the problem. */
 export interface Refusal extends PayloadError.Problem {
   readonly reason: RefusalReason
 }
 
-export type RefusalReason = (typeof refusalReasons)[number]
+type RefusalReason = (typeof refusalReasons)[number]
 
-export const refusalReasons = [
+const refusalReasons = [
   "NotASchema",
   "TooLarge",
   "TooDeep",
@@ -40,10 +39,10 @@ export const refusalReasons = [
   "NotStrict"
 ] as const
 
-export type Dialect = "2020-12" | "draft-07"
+type Dialect = "2020-12" | "draft-07"
 
 /** One assertion of a schema: true when the value has what it asks for. */
-type Check = (value: Schema.Json, at: base.Location | undefined, run: Run) => boolean
+type Check = (value: Schema.Json, at: Location | undefined, run: Run) => boolean
 
 /** One schema of the document, ready to run. Keywords fill it in, because references may point forward. */
 export interface Node {
@@ -75,7 +74,7 @@ const makeNode = (pointer: string, always: boolean | undefined, preset: Schema.J
   pointer,
   always,
   preset,
-  kinds: jsonValues.allKinds,
+  kinds: plainJson.allTypes,
   checks: [],
   properties: new Map(),
   patterns: [],
@@ -90,6 +89,45 @@ const makeNode = (pointer: string, always: boolean | undefined, preset: Schema.J
   closure: undefined,
   filled: undefined
 })
+
+const TypeId = "~effect-emissary/payload/JsonSchema"
+
+/**
+ * A JSON Schema document after its guards.
+ *
+ * **Details**
+ *
+ * `json` is the document as it came: write this one back, compute digests of
+ * this one.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface JsonSchema {
+  readonly [TypeId]: typeof TypeId
+  readonly json: JsonObject
+  /** The version of JSON Schema that `$schema` names. */
+  readonly dialect: "2020-12" | "draft-07"
+}
+
+class Compiled implements JsonSchema {
+  readonly [TypeId] = TypeId
+  readonly json: JsonObject
+  readonly dialect: Dialect
+  readonly #root: Node
+  constructor(json: JsonObject, dialect: Dialect, root: Node) {
+    this.json = json
+    this.dialect = dialect
+    this.#root = root
+  }
+  static root(self: Compiled): Node {
+    return self.#root
+  }
+}
+
+export const rootOf = (self: JsonSchema): Node =>
+  // `make` is the only constructor and makes nothing else; a forged value is a defect
+  Compiled.root(self as Compiled)
 
 // --- Running -------------------------------------------------------------------------------------------------------
 
@@ -139,8 +177,8 @@ const addProblem = (run: Run, problem: PayloadError.Problem): void => {
 }
 
 /** Notes a problem and is the answer "no". */
-const report = (run: Run, at: base.Location | undefined, keyword: string, expected: string, found: string): false => {
-  if (run.problems !== undefined) addProblem(run, { path: base.toPointer(at), expected, found, keyword })
+const report = (run: Run, at: Location | undefined, keyword: string, expected: string, found: string): false => {
+  if (run.problems !== undefined) addProblem(run, { path: toPointer(at), expected, found, keyword })
   return false
 }
 
@@ -153,17 +191,17 @@ const withProblems = <A>(run: Run, problems: Run["problems"], part: () => A): A 
   return result
 }
 
-const accepts = (node: Node, value: Schema.Json, run: Run): boolean =>
+const fits = (node: Node, value: Schema.Json, run: Run): boolean =>
   withProblems(run, undefined, () => evaluate(node, value, undefined, run))
 
 /** True when a value has everything a schema asks for, by JSON Schema alone: nothing is filled in or left out. */
-const evaluate = (node: Node, value: Schema.Json, at: base.Location | undefined, run: Run): boolean => {
+const evaluate = (node: Node, value: Schema.Json, at: Location | undefined, run: Run): boolean => {
   if (!spend(run, 1)) return false
   if (node.always !== undefined) {
-    return node.always || report(run, at, "false", "no value", jsonValues.kindOf(value))
+    return node.always || report(run, at, "false", "no value", plainJson.typeOf(value))
   }
-  if ((jsonValues.kindBitOf(value) & node.kinds) === 0) {
-    return report(run, at, "type", jsonValues.kindNames(node.kinds), jsonValues.kindOf(value))
+  if ((plainJson.typeBitOf(value) & node.kinds) === 0) {
+    return report(run, at, "type", plainJson.describeTypes(node.kinds), plainJson.typeOf(value))
   }
   if (!enter(run)) return false
   const ok = every(node.checks, run, (check) => check(value, at, run))
@@ -191,7 +229,7 @@ interface Keyword {
   readonly name: string
   readonly dialect: Dialect
   /** The schema that holds the keyword. */
-  readonly schema: base.JsonObject
+  readonly schema: JsonObject
   readonly node: Node
   /** Compiles the subschema at keys below the keyword. */
   readonly sub: (json: Schema.Json, ...keys: Keys) => Node
@@ -234,28 +272,28 @@ const sizeReader =
           return report(run, at, keyword.name, `at ${bound} ${count(limit, unit)}`, String(size))
         }
 
-const textLength = (value: Schema.Json) => (typeof value === "string" ? jsonValues.countCodePoints(value) : undefined)
+const textLength = (value: Schema.Json) => (typeof value === "string" ? plainJson.countCodePoints(value) : undefined)
 
-const itemCount = (value: Schema.Json) => (base.isArray(value) ? value.length : undefined)
+const itemCount = (value: Schema.Json) => (isArray(value) ? value.length : undefined)
 
-const propertyCount = (value: Schema.Json) => (base.isObject(value) ? Object.keys(value).length : undefined)
+const propertyCount = (value: Schema.Json) => (isObject(value) ? Object.keys(value).length : undefined)
 
 const enumReader: Reader = (value, keyword) => {
   const members = keyword.name === "const" ? [value] : value
-  if (!base.isArray(members)) return keyword.invalid("an array", value)
-  const prints = new Set(members.map(jsonValues.fingerprint))
-  const list = base.truncateText(members.map((member) => jsonValues.formatValue(member)).join(", "), 1000)
+  if (!isArray(members)) return keyword.invalid("an array", value)
+  const prints = new Set(members.map(plainJson.fingerprint))
+  const list = base.truncateText(members.map((member) => plainJson.formatValue(member)).join(", "), 1000)
   const expected = members.length === 1 ? list : `one of ${list}`
   return (found, at, run) =>
-    (spend(run, jsonValues.countValues(found)) && prints.has(jsonValues.fingerprint(found))) ||
-    report(run, at, keyword.name, expected, `another ${jsonValues.kindOf(found)}`)
+    (spend(run, plainJson.countValues(found)) && prints.has(plainJson.fingerprint(found))) ||
+    report(run, at, keyword.name, expected, `another ${plainJson.typeOf(found)}`)
 }
 
 const patternReader: Reader = (source, keyword) => {
   if (typeof source !== "string") return keyword.invalid("a string", source)
   const pattern = keyword.pattern(source)
   if (pattern === undefined) return undefined
-  const expected = `text that matches the pattern ${jsonValues.formatValue(source, 200)}`
+  const expected = `text that matches the pattern ${plainJson.formatValue(source, 200)}`
   return (value, at, run) =>
     typeof value !== "string" ||
     (spend(run, pattern.cost(value.length)) && pattern.test(value)) ||
@@ -274,24 +312,24 @@ const formatReader: Reader = (name, keyword) => {
     report(run, at, "format", `a valid ${name}`, "other text")
 }
 
-const isSchema = (value: Schema.Json | undefined): value is base.JsonObject | boolean =>
-  base.isObject(value) || typeof value === "boolean"
+const isSchema = (value: Schema.Json | undefined): value is JsonObject | boolean =>
+  isObject(value) || typeof value === "boolean"
 
 const readSchema = (value: Schema.Json, keyword: Keyword): Node | undefined =>
   isSchema(value) ? keyword.sub(value) : keyword.invalid("a schema", value)
 
 const readSchemas = (value: Schema.Json, keyword: Keyword): ReadonlyArray<Node> | undefined =>
-  base.isArray(value) && value.length > 0
+  isArray(value) && value.length > 0
     ? value.map((item, index) => keyword.sub(item, index))
     : keyword.invalid("a non-empty array of schemas", value)
 
 const readNamed = (value: Schema.Json, keyword: Keyword): ReadonlyArray<readonly [string, Node]> | undefined =>
-  base.isObject(value)
+  isObject(value)
     ? Object.keys(value).map((key) => [key, keyword.sub(value[key] ?? null, key)] as const)
     : keyword.invalid("an object of schemas", value)
 
 const readNames = (value: Schema.Json | undefined): ReadonlyArray<string> | undefined => {
-  if (!base.isArray(value)) return undefined
+  if (!isArray(value)) return undefined
   const list = value.filter((item) => typeof item === "string")
   return list.length === value.length ? list : undefined
 }
@@ -303,9 +341,9 @@ const prefixReader: Reader = (value, keyword) => {
   if (nodes === undefined) return undefined
   keyword.node.prefix = nodes
   return (found, at, run) =>
-    !base.isArray(found) ||
+    !isArray(found) ||
     every(nodes.slice(0, found.length).entries(), run, ([index, node]) =>
-      evaluate(node, found[index] ?? null, base.childLocation(at, index), run)
+      evaluate(node, found[index] ?? null, { parent: at, key: index }, run)
     )
 }
 
@@ -315,17 +353,17 @@ const restReader: Reader = (value, keyword) => {
   keyword.node.rest = rest
   return (found, at, run) => {
     const from = keyword.node.prefix.length
-    if (!base.isArray(found) || found.length <= from) return true
+    if (!isArray(found) || found.length <= from) return true
     if (rest.always === false)
       return report(run, at, keyword.name, `at most ${count(from, "item")}`, String(found.length))
     return every(found.slice(from).entries(), run, ([index, item]) =>
-      evaluate(rest, item, base.childLocation(at, from + index), run)
+      evaluate(rest, item, { parent: at, key: from + index }, run)
     )
   }
 }
 
 const itemsReader: Reader = (value, keyword) =>
-  keyword.dialect === "draft-07" && base.isArray(value)
+  keyword.dialect === "draft-07" && isArray(value)
     ? value.length === 0
       ? undefined
       : prefixReader(value, keyword)
@@ -333,7 +371,7 @@ const itemsReader: Reader = (value, keyword) =>
 
 /** In draft-07 it is about the items beyond a list in `items`, and means nothing without one. */
 const additionalItemsReader: Reader = (value, keyword) => {
-  if (base.isArray(base.own(keyword.schema, "items"))) return restReader(value, keyword)
+  if (isArray(own(keyword.schema, "items"))) return restReader(value, keyword)
   readSchema(value, keyword)
   return undefined
 }
@@ -342,14 +380,14 @@ const containsReader: Reader = (value, keyword) => {
   const node = readSchema(value, keyword)
   if (node === undefined) return undefined
   const limit = (name: string) => {
-    const found = base.own(keyword.schema, name)
+    const found = own(keyword.schema, name)
     return keyword.dialect === "2020-12" && typeof found === "number" ? found : undefined
   }
   const min = limit("minContains") ?? 1
   const max = limit("maxContains") ?? Number.POSITIVE_INFINITY
   return (items, at, run) => {
-    if (!base.isArray(items)) return true
-    const found = items.filter((item) => accepts(node, item, run)).length
+    if (!isArray(items)) return true
+    const found = items.filter((item) => fits(node, item, run)).length
     if (found >= min && found <= max) return true
     const bound = found < min ? `at least ${min}` : `at most ${max}`
     return report(run, at, "contains", `${bound} of the items in the form of "contains"`, String(found))
@@ -360,15 +398,15 @@ const uniqueReader: Reader = (unique, keyword) => {
   if (typeof unique !== "boolean") return keyword.invalid("a boolean", unique)
   if (!unique) return undefined
   return (items, at, run) => {
-    if (!base.isArray(items)) return true
-    if (!spend(run, jsonValues.countValues(items))) return false
+    if (!isArray(items)) return true
+    if (!spend(run, plainJson.countValues(items))) return false
     const seen = new Set<string>()
     return every(items.entries(), run, ([index, item]) => {
-      const print = jsonValues.fingerprint(item)
+      const print = plainJson.fingerprint(item)
       const isNew = !seen.has(print)
       seen.add(print)
       return (
-        isNew || report(run, base.childLocation(at, index), "uniqueItems", "an item of its own", "one that came before")
+        isNew || report(run, { parent: at, key: index }, "uniqueItems", "an item of its own", "one that came before")
       )
     })
   }
@@ -381,12 +419,8 @@ const present = "a required value"
 const requireKeys =
   (keys: Iterable<string>, name: string, expected: string): Check =>
   (value, at, run) =>
-    !base.isObject(value) ||
-    every(
-      keys,
-      run,
-      (key) => Object.hasOwn(value, key) || report(run, base.childLocation(at, key), name, expected, "nothing")
-    )
+    !isObject(value) ||
+    every(keys, run, (key) => Object.hasOwn(value, key) || report(run, { parent: at, key }, name, expected, "nothing"))
 
 const propertiesReader: Reader = (value, keyword) => {
   const nodes = readNamed(value, keyword)
@@ -394,11 +428,11 @@ const propertiesReader: Reader = (value, keyword) => {
   const { node } = keyword
   node.properties = new Map(nodes)
   return (found, at, run) =>
-    !base.isObject(found) ||
+    !isObject(found) ||
     every(nodes, run, ([key, property]) => {
-      const member = base.own(found, key)
-      if (member !== undefined) return evaluate(property, member, base.childLocation(at, key), run)
-      return !node.required.has(key) || report(run, base.childLocation(at, key), "required", present, "nothing")
+      const member = own(found, key)
+      if (member !== undefined) return evaluate(property, member, { parent: at, key }, run)
+      return !node.required.has(key) || report(run, { parent: at, key }, "required", present, "nothing")
     })
 }
 
@@ -407,8 +441,8 @@ const requiredReader: Reader = (value, keyword) => {
   const names = readNames(value)
   if (names === undefined) return keyword.invalid("an array of strings", value)
   keyword.node.required = new Set(names)
-  const declared = base.own(keyword.schema, "properties")
-  const others = names.filter((name) => !base.isObject(declared) || !Object.hasOwn(declared, name))
+  const declared = own(keyword.schema, "properties")
+  const others = names.filter((name) => !isObject(declared) || !Object.hasOwn(declared, name))
   return requireKeys(others, "required", present)
 }
 
@@ -424,13 +458,11 @@ const patternPropertiesReader: Reader = (value, keyword) => {
     return pattern === undefined ? [] : [[pattern, member] as const]
   })
   return (found, at, run) =>
-    !base.isObject(found) ||
+    !isObject(found) ||
     every(Object.keys(found), run, (key) => {
       if (!spend(run, patternCost(node, key))) return false
       const matching = node.patterns.filter(([pattern]) => pattern.test(key))
-      return every(matching, run, ([, member]) =>
-        evaluate(member, found[key] ?? null, base.childLocation(at, key), run)
-      )
+      return every(matching, run, ([, member]) => evaluate(member, found[key] ?? null, { parent: at, key }, run))
     })
 }
 
@@ -444,14 +476,14 @@ const additionalReader: Reader = (value, keyword) => {
   const { node } = keyword
   node.additional = additional
   return (found, at, run) =>
-    !base.isObject(found) ||
+    !isObject(found) ||
     every(Object.keys(found), run, (key) => {
       if (!spend(run, patternCost(node, key))) return false
       if (!isAdditional(node, key)) return true
       const member = found[key] ?? null
-      const here = base.childLocation(at, key)
+      const here = { parent: at, key }
       return additional.always === false
-        ? report(run, here, keyword.name, "no such key", jsonValues.kindOf(member))
+        ? report(run, here, keyword.name, "no such key", plainJson.typeOf(member))
         : evaluate(additional, member, here, run)
     })
 }
@@ -460,19 +492,19 @@ const namesReader: Reader = (value, keyword) => {
   const node = readSchema(value, keyword)
   if (node === undefined) return undefined
   return (found, at, run) =>
-    !base.isObject(found) ||
+    !isObject(found) ||
     every(
       Object.keys(found),
       run,
       (key) =>
-        accepts(node, key, run) ||
-        report(run, base.childLocation(at, key), "propertyNames", "a name of the form that is asked for", "another one")
+        fits(node, key, run) ||
+        report(run, { parent: at, key }, "propertyNames", "a name of the form that is asked for", "another one")
     )
 }
 
 /** `dependentRequired`, `dependentSchemas`, and `dependencies`, which holds both. */
 const dependentsReader: Reader = (value, keyword) => {
-  if (!base.isObject(value)) return keyword.invalid("an object", value)
+  if (!isObject(value)) return keyword.invalid("an object", value)
   const checks: Array<readonly [key: string, check: Check]> = []
   for (const key of Object.keys(value)) {
     const dependency = value[key] ?? null
@@ -487,7 +519,7 @@ const dependentsReader: Reader = (value, keyword) => {
     }
   }
   return (found, at, run) =>
-    !base.isObject(found) || every(checks, run, ([key, check]) => !Object.hasOwn(found, key) || check(found, at, run))
+    !isObject(found) || every(checks, run, ([key, check]) => !Object.hasOwn(found, key) || check(found, at, run))
 }
 
 // Combinations
@@ -510,11 +542,11 @@ const reportNoMatch = (
   branches: ReadonlyArray<Node>,
   name: string,
   value: Schema.Json,
-  at: base.Location | undefined,
+  at: Location | undefined,
   run: Run
 ): false => {
   if (run.problems === undefined) return false
-  const here = base.toPointer(at)
+  const here = toPointer(at)
   const all = branches.map((branch) => {
     const problems: Array<PayloadError.Problem> = []
     withProblems(run, problems, () => evaluate(branch, value, at, run))
@@ -529,7 +561,7 @@ const reportNoMatch = (
     ([first]) => first && `${first.expected}${first.path === here ? "" : ` at ${first.path.slice(here.length)}`}`
   )
   const shown = base.truncateText(Array.from(new Set(reasons)).join(", or "), 300)
-  return report(run, at, name, `one of ${branches.length} alternatives (${shown})`, jsonValues.kindOf(value))
+  return report(run, at, name, `one of ${branches.length} alternatives (${shown})`, plainJson.typeOf(value))
 }
 
 const combinationReader =
@@ -549,11 +581,11 @@ const allOfReader = combinationReader(
 const anyOfReader = combinationReader(
   "anyOf",
   (nodes) => (value, at, run) =>
-    nodes.some((node) => accepts(node, value, run)) || reportNoMatch(nodes, "anyOf", value, at, run)
+    nodes.some((node) => fits(node, value, run)) || reportNoMatch(nodes, "anyOf", value, at, run)
 )
 
 const oneOfReader = combinationReader("oneOf", (nodes) => (value, at, run) => {
-  const fitting = nodes.filter((node) => accepts(node, value, run)).length
+  const fitting = nodes.filter((node) => fits(node, value, run)).length
   if (fitting === 0) return reportNoMatch(nodes, "oneOf", value, at, run)
   const expected = `exactly one of ${nodes.length} alternatives`
   return fitting === 1 || report(run, at, "oneOf", expected, `a value that fits ${fitting}`)
@@ -572,11 +604,11 @@ const partReader =
 const notReader = partReader(
   "not",
   (node) => (value, at, run) =>
-    !accepts(node, value, run) || report(run, at, "not", `a value that "not" admits`, jsonValues.kindOf(value))
+    !fits(node, value, run) || report(run, at, "not", `a value that "not" admits`, plainJson.typeOf(value))
 )
 
 const ifReader = partReader("if", (condition, parts) => (value, at, run) => {
-  const branch = accepts(condition, value, run) ? parts.then : parts.else
+  const branch = fits(condition, value, run) ? parts.then : parts.else
   return branch === undefined || evaluate(branch, value, at, run)
 })
 
@@ -587,7 +619,7 @@ const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ["maximum", numberReader((found, limit) => found <= limit, "at most", "a larger number")],
   ["exclusiveMinimum", numberReader((found, limit) => found > limit, "more than", "a number that is not")],
   ["exclusiveMaximum", numberReader((found, limit) => found < limit, "less than", "a number that is not")],
-  ["multipleOf", numberReader(jsonValues.isMultipleOf, "a multiple of", "another number")],
+  ["multipleOf", numberReader(plainJson.isMultipleOf, "a multiple of", "another number")],
   ["minLength", sizeReader(textLength, "least", "character")],
   ["maxLength", sizeReader(textLength, "most", "character")],
   ["pattern", patternReader],
@@ -637,14 +669,14 @@ const foreignKeywords: Readonly<Record<Dialect, ReadonlyArray<string>>> = {
 // --- Compiling -----------------------------------------------------------------------------------------------------
 
 /** Weight of the patterns of a document, or of several that share a budget: compiling them takes time, too. */
-export const maxPatterns = 60_000
+const maxPatterns = 60_000
 
 /** The weight of the patterns compiled so far by the documents that share a budget. */
-export interface PatternFuel {
+interface PatternFuel {
   weight: number
 }
 
-export const SharedPatternFuel = Context.Reference<PatternFuel | undefined>("effect-emissary/payload/PatternFuel", {
+const SharedPatternFuel = Context.Reference<PatternFuel | undefined>("effect-emissary/payload/PatternFuel", {
   defaultValue: () => undefined
 })
 
@@ -670,16 +702,16 @@ const maxChain = 100
 const maxPointers = 32 * 1024 * 1024
 
 /** Copies a document within the limits and the rules for keys. */
-export const copyDocument = (json: unknown, limits: Limits.Limits): Result.Result<base.JsonObject, Refusal> => {
+export const copyDocument = (json: unknown, limits: plainJson.Limits): Result.Result<JsonObject, Refusal> => {
   const maxDepth = Math.min(limits.maxDepth, maxDocumentDepth)
-  const copied = jsonReader.copyJson(json, { ...limits, maxDepth })
-  const notAnObject = { path: "", expected: "an object", found: base.kindOf(json) }
+  const copied = plainJson.copyJson(json, { ...limits, maxDepth })
+  const notAnObject = { path: "", expected: "an object", found: kindOf(json) }
   if (Result.isFailure(copied)) {
     const [problem = notAnObject] = PayloadError.problemsOf(copied.failure)
     const reason = refusalReasons.find((name) => name === copied.failure._tag) ?? "NotASchema"
     return Result.fail({ ...problem, reason })
   }
-  return base.isObject(copied.success)
+  return isObject(copied.success)
     ? Result.succeed(copied.success)
     : Result.fail({ ...notAnObject, reason: "NotASchema" })
 }
@@ -695,23 +727,16 @@ const dialectOf = (uri: Schema.Json | undefined): Dialect | undefined => {
   return typeof uri === "string" ? dialects.get(uri.replace(/#$/, "")) : undefined
 }
 
-/** A compiled document. */
-export interface Compiled {
-  readonly root: Node
-  readonly dialect: Dialect
-  readonly patternWeight: number
-}
-
 /** Compiles a document, or refuses what in it cannot be enforced. The depth guard before it bounds the recursion. */
-export const compile = (json: base.JsonObject, fuel: PatternFuel): Result.Result<Compiled, Refusal> => {
-  const uri = base.own(json, "$schema")
+const compile = (json: JsonObject, fuel: PatternFuel): Result.Result<KnownDocument, Refusal> => {
+  const uri = own(json, "$schema")
   const dialect = dialectOf(uri)
   if (dialect === undefined) {
     return Result.fail({
       reason: "UnsupportedDialect",
       path: "/$schema",
       expected: Array.from(dialects.keys()).join(" or "),
-      found: typeof uri === "string" ? base.quote(uri) : base.kindOf(uri)
+      found: typeof uri === "string" ? base.quote(uri) : kindOf(uri)
     })
   }
   const before = fuel.weight
@@ -721,7 +746,7 @@ export const compile = (json: base.JsonObject, fuel: PatternFuel): Result.Result
   if (compiler.refusals.length === 0) compiler.findChains()
   const [first] = compiler.refusals
   return first === undefined
-    ? Result.succeed({ root, dialect, patternWeight: fuel.weight - before })
+    ? Result.succeed({ schema: new Compiled(json, dialect, root), patternWeight: fuel.weight - before })
     : Result.fail(first)
 }
 
@@ -752,16 +777,16 @@ class Compiler {
       this.refuse("TooLarge", "", `at most ${maxPointers} characters in all pointers`, "more")
       return makeNode("", true, undefined)
     }
-    if (!isSchema(schema)) this.refuse("NotASchema", pointer, "a schema (an object or a boolean)", base.kindOf(schema))
-    const node = base.isObject(schema)
-      ? makeNode(pointer, undefined, base.own(schema, "default"))
+    if (!isSchema(schema)) this.refuse("NotASchema", pointer, "a schema (an object or a boolean)", kindOf(schema))
+    const node = isObject(schema)
+      ? makeNode(pointer, undefined, own(schema, "default"))
       : makeNode(pointer, schema !== false, undefined)
     this.nodes.set(pointer, node)
-    if (base.isObject(schema)) for (const name of Object.keys(schema)) this.keyword(name, schema, node)
+    if (isObject(schema)) for (const name of Object.keys(schema)) this.keyword(name, schema, node)
     return node
   }
 
-  keyword(name: string, schema: base.JsonObject, node: Node): void {
+  keyword(name: string, schema: JsonObject, node: Node): void {
     if (annotationKeywords.has(name) || name.startsWith("x-")) return
     const value = schema[name] ?? null
     const keyword = this.keywordOf(name, schema, node)
@@ -775,8 +800,8 @@ class Compiler {
     else this.assertion(value, keyword)
   }
 
-  keywordOf(name: string, schema: base.JsonObject, node: Node): Keyword {
-    const place = (keys: Keys) => [name, ...keys].reduce<string>(base.appendToken, node.pointer)
+  keywordOf(name: string, schema: JsonObject, node: Node): Keyword {
+    const place = (keys: Keys) => [name, ...keys].reduce<string>(appendToken, node.pointer)
     return {
       name,
       dialect: this.dialect,
@@ -784,7 +809,7 @@ class Compiler {
       node,
       sub: (part, ...keys) => this.node(part, place(keys)),
       pattern: (source, ...keys) => this.pattern(source, place(keys)),
-      invalid: (expected, found, ...keys) => this.refuse("InvalidKeyword", place(keys), expected, base.kindOf(found)),
+      invalid: (expected, found, ...keys) => this.refuse("InvalidKeyword", place(keys), expected, kindOf(found)),
       refuse: (reason, expected, found, fix) => this.refuse(reason, place([]), expected, found, fix)
     }
   }
@@ -801,13 +826,13 @@ class Compiler {
   }
 
   kinds(value: Schema.Json, keyword: Keyword): number {
-    const list = base.isArray(value) ? value : [value]
+    const list = isArray(value) ? value : [value]
     if (list.length === 0) keyword.invalid("a type", value)
     return list.reduce<number>((bits, name) => {
-      const bit = typeof name === "string" ? jsonValues.kindBit(name) : undefined
-      if (bit !== undefined) return bits | bit
-      const found = typeof name === "string" ? base.quote(name) : base.kindOf(name)
-      keyword.refuse("UnsupportedType", `one of ${jsonValues.allKindNames.join(", ")}`, found)
+      const known = plainJson.typeNames.find((type) => type === name)
+      if (known !== undefined) return bits | plainJson.typeBits[known]
+      const found = typeof name === "string" ? base.quote(name) : kindOf(name)
+      keyword.refuse("UnsupportedType", `one of ${plainJson.typeNames.join(", ")}`, found)
       return bits
     }, 0)
   }
@@ -908,28 +933,28 @@ const closureOf = (node: Node): ReadonlyArray<Node> => {
 
 /** The array or object that a text is the JSON of, as models sometimes send them. */
 const parseContainer = (text: string): Schema.Json | undefined => {
-  if (!/^\s*[[{]/.test(text) || text.length > Limits.defaults.maxStringLength) return undefined
+  if (!/^\s*[[{]/.test(text) || text.length > plainJson.defaultLimits.maxStringLength) return undefined
   const parsed = Result.try((): unknown => JSON.parse(text))
   if (Result.isFailure(parsed)) return undefined
-  return Result.getOrUndefined(jsonReader.copyJson(parsed.success, Limits.defaults))
+  return Result.getOrUndefined(plainJson.copyJson(parsed.success, plainJson.defaultLimits))
 }
 
 /** Parses text that holds JSON where an array or object is wanted and text is not. */
 const coerceText = (nodes: ReadonlyArray<Node>, value: Schema.Json, run: Run): Schema.Json => {
   if (!run.coerce || typeof value !== "string") return value
-  const kinds = nodes.reduce((bits, node) => bits & node.kinds, jsonValues.allKinds)
-  const { array, object, string } = jsonValues.kindBits
+  const kinds = nodes.reduce((bits, node) => bits & node.kinds, plainJson.allTypes)
+  const { array, object, string } = plainJson.typeBits
   if ((kinds & string) !== 0 || (kinds & (array | object)) === 0) return value
   if (!spend(run, 1 + value.length / 64)) return value
   const parsed = parseContainer(value)
-  return parsed !== undefined && (jsonValues.kindBitOf(parsed) & kinds) !== 0 ? parsed : value
+  return parsed !== undefined && (plainJson.typeBitOf(parsed) & kinds) !== 0 ? parsed : value
 }
 
 /** True for a property that is `null` and may be left out: declared, optional, and no schema of it takes `null`. */
 const isAbsentNull = (nodes: ReadonlyArray<Node>, key: string, run: Run): boolean => {
   if (nodes.some(({ required }) => required.has(key))) return false
   const declared = nodes.flatMap(({ properties }) => properties.get(key) ?? [])
-  return declared.length > 0 && !declared.every((node) => accepts(node, null, run))
+  return declared.length > 0 && !declared.every((node) => fits(node, null, run))
 }
 
 /** True for a key that a closed object leaves no place for. A key that another part declares is kept. */
@@ -944,7 +969,7 @@ const defaultOf = (node: Node, run: Run): Schema.Json | undefined => {
   if (node.filled === undefined) {
     node.filled = "pending"
     const value = complete(node, preset, run)
-    const ok = accepts(node, value, run)
+    const ok = fits(node, value, run)
     node.filled = run.exhausted !== undefined ? undefined : ok ? { value } : "none"
   }
   return typeof node.filled === "object" ? structuredClone(node.filled.value) : undefined
@@ -958,7 +983,7 @@ const nodesFor = (node: Node, key: string): ReadonlyArray<Node> => {
   return named.length === 0 && node.additional !== undefined ? [node.additional] : named
 }
 
-const completeObject = (object: base.JsonObject, nodes: ReadonlyArray<Node>, run: Run): base.JsonObject => {
+const completeObject = (object: JsonObject, nodes: ReadonlyArray<Node>, run: Run): JsonObject => {
   const out: Record<string, Schema.Json> = {}
   for (const key of Object.keys(object)) {
     const value = object[key] ?? null
@@ -990,12 +1015,12 @@ const completeArray = (array: ReadonlyArray<Schema.Json>, nodes: ReadonlyArray<N
  * one only.
  */
 const completeChoice = (branches: ReadonlyArray<Node>, one: boolean, value: Schema.Json, run: Run): Schema.Json => {
-  const exact = branches.filter((branch) => accepts(branch, value, run))
+  const exact = branches.filter((branch) => fits(branch, value, run))
   const [first] = exact
   if (first !== undefined) return one && exact.length > 1 ? value : complete(first, value, run)
   const completed = branches
     .map((branch) => ({ branch, value: complete(branch, value, run) }))
-    .filter((option) => accepts(option.branch, option.value, run))
+    .filter((option) => fits(option.branch, option.value, run))
   const [option] = completed
   return option === undefined || (one && completed.length > 1) ? value : option.value
 }
@@ -1008,17 +1033,17 @@ const complete = (node: Node, input: Schema.Json, run: Run): Schema.Json => {
   if (node.always !== undefined || !spend(run, 1) || !enter(run)) return input
   const nodes = closureOf(node)
   let value = coerceText(nodes, input, run)
-  if (base.isObject(value)) value = completeObject(value, nodes, run)
-  else if (base.isArray(value)) value = completeArray(value, nodes, run)
+  if (isObject(value)) value = completeObject(value, nodes, run)
+  else if (isArray(value)) value = completeArray(value, nodes, run)
   for (const { combined, dependents, parts } of nodes) {
     if (combined.anyOf.length > 0) value = completeChoice(combined.anyOf, false, value, run)
     if (combined.oneOf.length > 0) value = completeChoice(combined.oneOf, true, value, run)
     if (parts.if !== undefined) {
-      const branch = accepts(parts.if, value, run) ? parts.then : parts.else
+      const branch = fits(parts.if, value, run) ? parts.then : parts.else
       if (branch !== undefined) value = complete(branch, value, run)
     }
     for (const [key, dependent] of dependents) {
-      if (base.isObject(value) && Object.hasOwn(value, key)) value = complete(dependent, value, run)
+      if (isObject(value) && Object.hasOwn(value, key)) value = complete(dependent, value, run)
     }
   }
   run.depth--
@@ -1039,7 +1064,7 @@ export interface ValidateOptions {
   /** The greatest number of steps of one validation; a step is about one keyword on one value. Default 1,000,000. */
   readonly maxSteps?: number | undefined
   /** Limits of the value that differ from `Limits.defaults`. */
-  readonly limits?: Partial<Limits.Limits> | undefined
+  readonly limits?: Partial<plainJson.Limits> | undefined
 }
 
 const exhaustedProblem = (run: Run): PayloadError.Problem => ({
@@ -1051,15 +1076,15 @@ const exhaustedProblem = (run: Run): PayloadError.Problem => ({
 })
 
 /** Copies and evaluates a value, completed first where it may be. */
-export const validate = (
+const checkValue = (
   root: Node,
   input: unknown,
   mayComplete: boolean,
   options: ValidateOptions
 ): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> => {
-  const limits = { ...Limits.defaults, ...options.limits }
+  const limits = { ...plainJson.defaultLimits, ...options.limits }
   const maxDepth = Math.min(limits.maxDepth, maxValueDepth)
-  const copied = jsonReader.copyJson(input, { ...limits, maxDepth })
+  const copied = plainJson.copyJson(input, { ...limits, maxDepth })
   if (Result.isFailure(copied)) {
     return Result.fail(PayloadError.problemsOf(copied.failure).map((problem) => ({ ...problem, keyword: "json" })))
   }
@@ -1069,7 +1094,7 @@ export const validate = (
     depth: 0,
     exhausted: undefined,
     problems,
-    maxIssues: Math.max(1, options.maxIssues ?? Limits.defaults.maxIssues),
+    maxIssues: Math.max(1, options.maxIssues ?? plainJson.defaultLimits.maxIssues),
     strict: options.strict ?? false,
     coerce: options.coerce ?? false
   }
@@ -1077,4 +1102,245 @@ export const validate = (
   const ok = evaluate(root, value, undefined, run)
   if (run.exhausted !== undefined) return Result.fail([exhaustedProblem(run)])
   return ok ? Result.succeed(value) : Result.fail(problems)
+}
+
+// --- Documents -----------------------------------------------------------------------------------------------------
+
+/**
+ * Guards and compiles a JSON Schema document.
+ *
+ * **When to use**
+ *
+ * For every JSON Schema that comes from outside, and for the ones exported from
+ * Effect Schemas, so that both are enforced by the same interpreter.
+ *
+ * **Details**
+ *
+ * Before anything else the document is held against the current
+ * {@link Limits.Limits} and the key rules of payloads. Then each keyword of
+ * draft 2020-12 (or draft-07, by `$schema`) is compiled. These are refused, with
+ * the JSON Pointer of the place:
+ *
+ * - keywords that would not be enforced: misspelt ones, and `$id`, `$anchor`,
+ *   `$dynamicRef`, `unevaluatedItems` and `unevaluatedProperties`; notes of your own
+ *   are welcome under `x-` names;
+ * - unknown values of `type` and `format`;
+ * - a `pattern` that cannot run in linear time (look-around, back references);
+ * - a `$ref` that leaves the document, points to nothing, or leads back to
+ *   itself without consuming a part of the value;
+ * - assertions beside `$ref` in draft-07, where they would be ignored.
+ *
+ * A document that was compiled lately is not compiled again.
+ *
+ * **Gotchas**
+ *
+ * Make a new object rather than changing one that was compiled.
+ * Formats are assertions here: `date-time`, `date`, `time`, `duration`, `email`,
+ * `hostname`, `ipv4`, `ipv6`, `uri`, `uri-reference`, `uuid`, `json-pointer` and
+ * `regex`. All others are refused.
+ *
+ * **Example** (Checking arguments against a JSON Schema from a database)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Result } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ * import { PayloadError } from "effect-emissary"
+ *
+ * const program = Effect.gen(function*() {
+ *   const schema = yield* JsonSchema.make({
+ *     type: "object",
+ *     properties: { city: { type: "string" }, days: { type: "integer", default: 3 } },
+ *     required: ["city"],
+ *     additionalProperties: false
+ *   })
+ *   const good = JsonSchema.validate(schema, { city: "Rome", evil: true })
+ *   assert.deepStrictEqual(good, Result.succeed({ city: "Rome", days: 3 }))
+ *
+ *   const bad = JsonSchema.validate(schema, { days: "two" })
+ *   if (Result.isFailure(bad)) {
+ *     assert.strictEqual(
+ *       PayloadError.render("arguments", bad.failure),
+ *       "arguments at /city: expected a required value, got nothing; at /days: expected integer, got string"
+ *     )
+ *   }
+ * })
+ * Effect.runSync(program)
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function* (json: unknown, options: plainJson.Options = {}) {
+  const what = options.what ?? "JSON Schema"
+  const limits = yield* plainJson.resolveLimits(options.limits)
+  const fuel = (yield* SharedPatternFuel) ?? { weight: 0 }
+  const before = isObject(json) ? knownObjects.get(json) : undefined
+  if (before?.limits === limits && spendFuel(before.document, fuel)) return before.document.schema
+  const found = Result.flatMap(copyDocument(json, limits), (document) => compileOnce(document, fuel))
+  if (Result.isFailure(found)) return yield* new JsonSchemaError({ what, ...found.failure })
+  if (isObject(json)) knownObjects.set(json, { limits, document: found.success })
+  return found.success.schema
+}) satisfies (json: unknown, options?: plainJson.Options) => Effect.Effect<JsonSchema, JsonSchemaError>
+
+interface KnownDocument {
+  readonly schema: JsonSchema
+  readonly patternWeight: number
+}
+
+/** Documents by the object they came as, with the limits they were checked against. */
+const knownObjects = new WeakMap<object, { readonly limits: plainJson.Limits; readonly document: KnownDocument }>()
+
+/** Documents by their text, the least recently used first: an agent that is decoded again has the same tools in new objects. */
+const knownTexts = new Map<string, KnownDocument>()
+
+const maxKnownTexts = 512
+
+/** The greatest length of a text in the cache. */
+const maxTextLength = 16 * 1024
+
+/** The cache changes no verdict: the patterns of a known document take their part of a shared budget, too. */
+const spendFuel = ({ patternWeight }: KnownDocument, fuel: PatternFuel): boolean => {
+  if (fuel.weight + patternWeight > maxPatterns) return false
+  fuel.weight += patternWeight
+  return true
+}
+
+const remember = (text: string, document: KnownDocument): KnownDocument => {
+  if (text.length > maxTextLength) return document
+  knownTexts.delete(text)
+  knownTexts.set(text, document)
+  const [oldest = text] = knownTexts.keys()
+  if (knownTexts.size > maxKnownTexts) knownTexts.delete(oldest)
+  return document
+}
+
+/** Compiles a document unless it was compiled lately. */
+export const compileOnce = (json: JsonObject, fuel: PatternFuel): Result.Result<KnownDocument, Refusal> => {
+  const text = JSON.stringify(json)
+  const known = knownTexts.get(text)
+  if (known !== undefined && spendFuel(known, fuel)) return Result.succeed(remember(text, known))
+  return Result.map(compile(json, fuel), (document) => remember(text, document))
+}
+
+/**
+ * Checks a value and returns it completed, or everything that is wrong with it.
+ *
+ * **Details**
+ *
+ * The value is copied, then completed in this order, in depth, through `$ref`
+ * and `allOf` and inside the alternative of `anyOf` or `oneOf` it fits:
+ *
+ * 1. with `coerce`, text that holds a JSON array or object is taken as that,
+ *    where one is expected and text is not;
+ * 2. `null` for an optional property is removed, unless its schema takes `null`;
+ * 3. undeclared properties of a closed object are dropped, unless `strict`;
+ * 4. `default`s of absent properties are filled in, if they fit their schema.
+ *
+ * The result of these steps is validated by the rules of JSON Schema. Issues are in
+ * the order of the schema's keywords and properties.
+ *
+ * **Gotchas**
+ *
+ * A value that needs more than `maxSteps` fails with one issue of the keyword
+ * `budget`. Undeclared properties are refused, not dropped, where one part of an
+ * `allOf` is closed and another part declares the property.
+ *
+ * **Example** (A model that sends an array as text)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Result } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const schema = Effect.runSync(JsonSchema.make({
+ *   type: "object",
+ *   properties: { rows: { type: "array", items: { type: "integer" } } }
+ * }))
+ * assert.deepStrictEqual(
+ *   JsonSchema.validate(schema, { rows: "[1, 2]" }, { coerce: true }),
+ *   Result.succeed({ rows: [1, 2] })
+ * )
+ * ```
+ *
+ * @category validation
+ * @since 0.1.0
+ */
+export const validate = (
+  self: JsonSchema,
+  value: unknown,
+  options: ValidateOptions = {}
+): Result.Result<Schema.Json, ReadonlyArray<PayloadError.Problem>> => checkValue(rootOf(self), value, true, options)
+
+/**
+ * True if JSON Schema alone accepts a value as it is: nothing is filled in,
+ * removed, dropped or recovered.
+ *
+ * **Example** (An exact test)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const schema = Effect.runSync(JsonSchema.make({ type: "integer", multipleOf: 3 }))
+ * assert.strictEqual(JsonSchema.accepts(schema, 9), true)
+ * assert.strictEqual(JsonSchema.accepts(schema, 10), false)
+ * ```
+ *
+ * @category validation
+ * @since 0.1.0
+ */
+export const accepts = (self: JsonSchema, value: unknown): boolean =>
+  Result.isSuccess(checkValue(rootOf(self), value, false, { maxIssues: 1 }))
+
+/**
+ * A JSON Schema was refused: which document (`what`), why (`reason`, a name to
+ * branch on), and the problem, at `path` in the document.
+ *
+ * **Details**
+ *
+ * - `NotASchema`: the document, or a part of it, is not plain JSON or not an
+ *   object (subschemas may also be booleans).
+ * - `TooLarge`, `TooDeep`: a limit was passed.
+ * - `ForbiddenKey`: a key that can poison prototypes.
+ * - `UnsupportedDialect`: `$schema` names neither draft 2020-12 nor draft-07.
+ * - `UnsupportedKeyword`: a keyword that is neither enforced nor an annotation.
+ * - `UnsupportedType`, `UnsupportedFormat`, `UnsupportedPattern`: a `type`,
+ *   `format` or regular expression that cannot be enforced.
+ * - `InvalidKeyword`: a keyword with a value it cannot have.
+ * - `UnresolvedReference`, `ReferenceCycle`: a `$ref` that leaves the document,
+ *   points to nothing, or comes back to itself without consuming anything.
+ * - `NotRepresentable`: an Effect Schema that has no JSON Schema.
+ * - `NotStrict`: a JSON Schema that has no strict form.
+ *
+ * **Example** (The place and the reason of a refusal)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { JsonSchema } from "effect-emissary/payload"
+ *
+ * const error = Effect.runSync(Effect.flip(JsonSchema.make({ properties: { a: { type: "float" } } })))
+ * assert.strictEqual(error.path, "/properties/a/type")
+ * assert.strictEqual(error.reason, "UnsupportedType")
+ * ```
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class JsonSchemaError extends Schema.TaggedError<JsonSchemaError>("effect-emissary/payload/JsonSchemaError")(
+  "JsonSchemaError",
+  {
+    what: Schema.String,
+    reason: Schema.Literals(refusalReasons),
+    ...PayloadError.Problem.fields
+  }
+) {
+  /**
+   * @since 0.1.0
+   */
+  override get message(): string {
+    return PayloadError.render(this.what, [this])
+  }
 }

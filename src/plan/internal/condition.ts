@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as base from "../../payload/internal/base.ts"
 import * as Patterns from "../../payload/internal/patterns.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as planNames from "./planNames.ts"
 
 const { kindStruct } = planNames
@@ -154,8 +155,8 @@ export interface Subject {
 const valueAtPath = (root: Schema.Json, path: Path): Schema.Json => {
   let here: Schema.Json = root
   for (const token of path) {
-    if (typeof token === "number") here = (base.isArray(here) ? here[token] : undefined) ?? null
-    else here = (base.isObject(here) ? base.own(here, token) : undefined) ?? null
+    if (typeof token === "number") here = (plainJson.isArray(here) ? here[token] : undefined) ?? null
+    else here = (plainJson.isObject(here) ? plainJson.own(here, token) : undefined) ?? null
   }
   return here
 }
@@ -263,7 +264,7 @@ const scalar = (value: Schema.Json): string => {
 /** A value of which arrays and objects show one level. */
 const shallow = (value: Schema.Json): string => {
   if (typeof value !== "object" || value === null) return scalar(value)
-  if (base.isArray(value)) return `[${value.slice(0, maxValue).map(scalar).join(", ")}]`
+  if (plainJson.isArray(value)) return `[${value.slice(0, maxValue).map(scalar).join(", ")}]`
   const members = Object.entries(value).slice(0, maxValue)
   return `{${members.map(([key, inner]) => `${JSON.stringify(short(key))}: ${scalar(inner ?? null)}`).join(", ")}}`
 }

@@ -19,7 +19,7 @@ import * as Message from "../../conversation/Message.ts"
 import * as Json from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined, quote } from "../../payload/internal/base.ts"
-import * as issues from "../../payload/internal/issues.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
 import * as PlanRun from "../PlanRun.ts"
@@ -230,7 +230,7 @@ const decodeAnswer = (
   schema === undefined
     ? Effect.succeed(output)
     : Effect.mapError(Schema.decodeEffect(schema)(output, { errors: "all" }), (error) =>
-        issues.problemsFromSchemaError(error, output)
+        plainJson.problemsFromSchemaError(error, output)
       )
 
 const checkAnswer = (schema: stepSchema.StepCodec | undefined, value: Schema.Json): Effect.Effect<OutputCheck> =>

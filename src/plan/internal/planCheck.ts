@@ -6,7 +6,7 @@ import * as Result from "effect/Result"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as untrusted from "../../payload/internal/untrusted.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import type { BoundTool } from "../../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type * as PlanInvalid from "../PlanInvalid.ts"
@@ -360,7 +360,7 @@ export const checkWritten = (
 
 /** A name that the wire of this version refuses, but no other check. */
 const checkIdentifier = (name: string): ReadonlyArray<Finding> => {
-  const inherited = untrusted.inheritedNames.has(name)
+  const inherited = plainJson.inheritedNames.has(name)
   if (nameFault(name) !== undefined || (planNames.isIdentifier(name) && !inherited)) return []
   const expected = inherited ? "a name that objects do not have by themselves" : planNames.identifierRule
   return [{ ...finding("InvalidName", "name", base.quote(name)), expected }]

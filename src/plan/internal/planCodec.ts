@@ -11,6 +11,7 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as interpret from "../../payload/internal/interpret.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
 import type * as PlanInvalid from "../PlanInvalid.ts"
 import type * as Step from "../Step.ts"
@@ -199,7 +200,7 @@ const resolveTarget = (lookup: Lookup, ref: planDraft.DraftStep["target"], place
   const report = lookup.refusal("targets", name, place)
   const refuse = (code: PlanInvalid.Code, found: string): ResolvedTarget =>
     report(code, expected, found) ?? toolTarget(name)
-  const entry = base.own(lookup.registry.targets ?? {}, name)
+  const entry = plainJson.own(lookup.registry.targets ?? {}, name)
   if (entry === undefined) return refuse("MissingEntry", noEntry)
   if (stepTarget.isFunctionTarget(entry)) {
     if (kind === "agent") return refuse("WrongEntry", "a function of that name")
@@ -219,7 +220,7 @@ const resolveSchema = Effect.fnUntraced(function* (
   { json, name }: PlanDefinition.SchemaRef,
   place: EntryPlace
 ): Effect.fn.Return<ResolvedSchema | undefined> {
-  const entry = name === undefined ? undefined : base.own(lookup.registry.schemas ?? {}, name)
+  const entry = name === undefined ? undefined : plainJson.own(lookup.registry.schemas ?? {}, name)
   if (json !== undefined && entry === undefined) {
     // A schema that cannot be compiled was refused before.
     const compiled = Option.getOrUndefined(yield* Effect.option(JsonSchema.make(json)))
@@ -259,7 +260,7 @@ const resolvePredicate = (
   route: RegistryPredicate | undefined,
   place: EntryPlace
 ): livePlan.LivePredicate | undefined => {
-  const named = base.own(registry.predicates ?? {}, name)
+  const named = plainJson.own(registry.predicates ?? {}, name)
   const entry = named ?? route
   const expected = `a predicate named ${base.quote(name)} in the predicates of the registry`
   const refuse = refusal("predicates", name, place)
@@ -278,8 +279,8 @@ const resolvePredicates = (lookup: Lookup, { steps }: planDraft.Draft): Readonly
   const found = new Map<string, livePlan.LivePredicate | undefined>()
   for (const [index, { name: step, routes = [] }] of steps.entries()) {
     for (const [at, { to, when }] of routes.entries()) {
-      const ofStep = base.own(lookup.registry.routes ?? {}, step)
-      const route = lazyBridge.isRouteCondition(when, step, to) ? base.own(ofStep ?? {}, to) : undefined
+      const ofStep = plainJson.own(lookup.registry.routes ?? {}, step)
+      const route = lazyBridge.isRouteCondition(when, step, to) ? plainJson.own(ofStep ?? {}, to) : undefined
       for (const name of condition.analyze(when).customs) {
         if (found.has(name)) continue
         found.set(name, resolvePredicate(lookup, name, route, { step, index, slot: `routes[${at}]` }))
@@ -338,7 +339,8 @@ export const resolvePlan = Effect.fnUntraced(function* <R>(
   return livePlan.planFromLive<R>(yield* livePlan.checkParts({ definition, steps, predicates, output: output?.schema }))
 }, interpret.sharePatternFuel)
 
-const member = (value: unknown, key: string): unknown => (base.isObject(value) ? base.own(value, key) : undefined)
+const member = (value: unknown, key: string): unknown =>
+  plainJson.isObject(value) ? plainJson.own(value, key) : undefined
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "")
 

@@ -11,7 +11,7 @@ import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as interpret from "../../payload/internal/interpret.ts"
-import * as untrusted from "../../payload/internal/untrusted.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
 import * as condition from "./condition.ts"
@@ -85,7 +85,7 @@ const makeReport = (before: Problems) => {
 
 /** A name that selects something is none that every object inherits. */
 const checkKey = (path: string, key: string | undefined): Effect.Effect<void, PayloadError.PayloadError> => {
-  if (key === undefined || !untrusted.inheritedNames.has(key)) return Effect.void
+  if (key === undefined || !plainJson.inheritedNames.has(key)) return Effect.void
   const reason = PayloadError.Reason.cases.ForbiddenKey.make({ path, key })
   return Effect.fail(new PayloadError.PayloadError({ what: documentName, reason }))
 }
@@ -111,7 +111,7 @@ const checkCondition = Effect.fnUntraced(function* ({ expect }: Report, path: st
   const { customs, problems } = condition.analyze(when)
   for (const name of customs) yield* checkKey(path, name)
   for (const problem of problems) {
-    const place = `${path}${base.formatPointer(problem.path)}`
+    const place = `${path}${plainJson.formatPointer(problem.path)}`
     expect(false, place, "a condition that can be used", `one that cannot: ${problem.reason}`)
   }
 })

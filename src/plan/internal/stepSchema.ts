@@ -5,6 +5,7 @@
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as base from "../../payload/internal/base.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 
 /**
@@ -72,7 +73,7 @@ export interface Mistake<Message extends string> {
 
 /** A schema inside the document that its references are about. */
 export interface Located {
-  readonly root: base.JsonObject
+  readonly root: plainJson.JsonObject
   readonly schema: Schema.Json
 }
 
@@ -80,22 +81,22 @@ export interface Located {
 const maxHops = 32
 
 export const ownKeyword = (json: Schema.Json | undefined, key: string): Schema.Json | undefined =>
-  base.isObject(json) ? base.own(json, key) : undefined
+  plainJson.isObject(json) ? plainJson.own(json, key) : undefined
 
-export const locate = (root: base.JsonObject): Located => ({ root, schema: root })
+export const locate = (root: plainJson.JsonObject): Located => ({ root, schema: root })
 
 /** Documents inside of another one. */
 const documents = new WeakSet<object>()
 
 /** A document that can be put inside of another one: its references stay about itself. */
-export const documentOf = (json: base.JsonObject): base.JsonObject => {
+export const documentOf = (json: plainJson.JsonObject): plainJson.JsonObject => {
   const copy = { ...json }
   documents.add(copy)
   return copy
 }
 
 const locateInside = ({ root }: Located, schema: Schema.Json): Located => ({
-  root: base.isObject(schema) && documents.has(schema) ? schema : root,
+  root: plainJson.isObject(schema) && documents.has(schema) ? schema : root,
   schema
 })
 
@@ -106,7 +107,7 @@ export const resolveRefs = (at: Located): Located | undefined => {
     const ref: Schema.Json | undefined = ownKeyword(current, "$ref")
     if (ref === undefined) return current === undefined ? undefined : locateInside(at, current)
     if (typeof ref !== "string" || !ref.startsWith("#")) return undefined
-    current = base.getAt(at.root, ref.slice(1))
+    current = plainJson.getAt(at.root, ref.slice(1))
   }
   return undefined
 }
@@ -114,13 +115,13 @@ export const resolveRefs = (at: Located): Located | undefined => {
 /** The members of a union, if the schema is one. */
 export const unionMembers = (at: Located): ReadonlyArray<Located> | undefined => {
   const list = ownKeyword(at.schema, "anyOf") ?? ownKeyword(at.schema, "oneOf")
-  return base.isArray(list) ? list.map((schema) => locateInside(at, schema)) : undefined
+  return plainJson.isArray(list) ? list.map((schema) => locateInside(at, schema)) : undefined
 }
 
 /** The members of an intersection. */
 export const intersectionParts = (at: Located): ReadonlyArray<Located> => {
   const list = ownKeyword(at.schema, "allOf")
-  return base.isArray(list) ? list.map((schema) => locateInside(at, schema)) : []
+  return plainJson.isArray(list) ? list.map((schema) => locateInside(at, schema)) : []
 }
 
 /** The values that are allowed, if they are listed. */
@@ -128,31 +129,31 @@ export const literalValues = ({ schema }: Located): ReadonlyArray<Schema.Json> |
   const constant = ownKeyword(schema, "const")
   if (constant !== undefined) return [constant]
   const list = ownKeyword(schema, "enum")
-  return base.isArray(list) ? list : undefined
+  return plainJson.isArray(list) ? list : undefined
 }
 
 /** The types that are allowed, if they are listed. */
 export const typesOf = ({ schema }: Located): ReadonlyArray<string> | undefined => {
   const type = ownKeyword(schema, "type")
   if (typeof type === "string") return [type]
-  return base.isArray(type) ? type.filter((one) => typeof one === "string") : undefined
+  return plainJson.isArray(type) ? type.filter((one) => typeof one === "string") : undefined
 }
 
-const typeOf = (json: Schema.Json): string => (Number.isInteger(json) ? "integer" : base.kindOf(json))
+const typeOf = (json: Schema.Json): string => (Number.isInteger(json) ? "integer" : plainJson.kindOf(json))
 
-export const propertiesOf = (at: Located): base.JsonObject => {
+export const propertiesOf = (at: Located): plainJson.JsonObject => {
   const found = ownKeyword(at.schema, "properties")
-  return base.isObject(found) ? found : {}
+  return plainJson.isObject(found) ? found : {}
 }
 
 export const propertyAt = (at: Located, key: string): Located | undefined => {
-  const found = base.own(propertiesOf(at), key)
+  const found = plainJson.own(propertiesOf(at), key)
   return found === undefined ? undefined : locateInside(at, found)
 }
 
 export const requiredKeys = ({ schema }: Located): ReadonlyArray<string> => {
   const list = ownKeyword(schema, "required")
-  return base.isArray(list) ? list.filter((key) => typeof key === "string") : []
+  return plainJson.isArray(list) ? list.filter((key) => typeof key === "string") : []
 }
 
 /** True for an object that has no other properties than the declared ones. */
@@ -174,8 +175,8 @@ export const makeConflictSearch = (): ConflictSearch => ({ left: 50_000 })
  * the fields of both. A value that is not known, or deeper, can fit; then the step fails that reads it.
  */
 export const schemaConflict = (
-  given: base.JsonObject,
-  taken: base.JsonObject,
+  given: plainJson.JsonObject,
+  taken: plainJson.JsonObject,
   search: ConflictSearch = makeConflictSearch()
 ): string | undefined => conflictAt(locate(given), locate(taken), "", maxDepth, search)
 

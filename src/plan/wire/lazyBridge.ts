@@ -11,6 +11,7 @@ import type * as Json from "../../payload/Json.ts"
 import type { Loss, Problem } from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as Reference from "../Reference.ts"
 import type * as condition from "../internal/condition.ts"
@@ -27,7 +28,7 @@ const kinds = "from_prev, from_start, from_step, from_parallel, from_parallel_al
 /** Names and numbers in quotes or as they are, other values by their kind. */
 const showName = (value: Schema.Json | undefined): string => {
   if (typeof value === "string") return base.quote(value)
-  return typeof value === "number" ? String(value) : base.kindOf(value)
+  return typeof value === "number" ? String(value) : plainJson.kindOf(value)
 }
 
 const decodeReference = Schema.decodeUnknownOption(Reference.Reference)
@@ -39,7 +40,9 @@ const readKnown = (json: Schema.Json): Effect.Effect<Reference.Reference | null,
   if (json === null) return Effect.succeed(null)
   const reference = decodeReference(json)
   if (Option.isSome(reference) && !isAgentReference(reference.value)) return Effect.succeed(reference.value)
-  const members = base.isObject(json) ? ["kind", "name"].map((key) => `${key} ${showName(base.own(json, key))}`) : []
+  const members = plainJson.isObject(json)
+    ? ["kind", "name"].map((key) => `${key} ${showName(plainJson.own(json, key))}`)
+    : []
   const not = members.length === 0 ? "" : `, not one with ${members.join(" and ")}`
   const message = `a reference with the kind ${kinds}, and its name or value${not}`
   return Effect.fail(new SchemaIssue.InvalidValue({ message }, json, {}))

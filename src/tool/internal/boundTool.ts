@@ -25,7 +25,7 @@ import * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
-import * as issues from "../../payload/internal/issues.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../RunContext.ts"
 import * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
@@ -432,7 +432,7 @@ const makeDecoder = (tool: Tool.Any): DecodeArguments => {
   const decode = decodeJson(tool.parametersSchema)
   return (args) =>
     Effect.mapError(decode(args, { errors: "all" }), (error) =>
-      invalidArguments(tool.name, PayloadError.render("", issues.problemsFromSchemaError(error, args)))
+      invalidArguments(tool.name, PayloadError.render("", plainJson.problemsFromSchemaError(error, args)))
     )
 }
 
@@ -468,7 +468,7 @@ const nonEmptyText = (value: unknown): string | undefined =>
 /** A failure of the handler's own failure schema: its type and its message. */
 const declaredFailure = (error: unknown, value: Schema.Json): ToolResult.Failure => {
   const fields = Json.isObject(value) ? value : {}
-  const textOf = (key: string) => nonEmptyText(base.own(fields, key))
+  const textOf = (key: string) => nonEmptyText(plainJson.own(fields, key))
   const message = textOf("message") ?? (error instanceof Error ? nonEmptyText(error.message) : undefined)
   return ToolResult.failure(
     textOf("type") ?? textOf("_tag") ?? "execution_error",
@@ -832,7 +832,7 @@ const checkArguments = (tool: BoundTool, value: Schema.Json): Effect.Effect<Json
     Effect.map((json) => json ?? {}),
     Effect.flatMap((json) => {
       if (!Json.isObject(json))
-        return Effect.fail(invalidArguments(name, `expected a JSON object, got ${base.kindOf(json)}`))
+        return Effect.fail(invalidArguments(name, `expected a JSON object, got ${plainJson.kindOf(json)}`))
       const checked = JsonSchema.validate(tool.parameters, json, {
         strict: tool.contract.annotations.strict === true,
         coerce: true

@@ -1,0 +1,1354 @@
+/**
+ * Plain JSON: what every room needs to read, copy, check and write it.
+ *
+ * From top to bottom: kinds and places of values, limits, the scanner of texts, the copier of values, the search for
+ * secrets, the problems of a Schema, reading and writing, and names from outside. `Json`, `Limits` and `Secrets`
+ * export the public part.
+ */
+
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import { identity, pipe } from "effect/Function"
+import * as JsonPointer from "effect/JsonPointer"
+import * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type * as SchemaAST from "effect/SchemaAST"
+import * as SchemaIssue from "effect/SchemaIssue"
+import * as PayloadError from "../PayloadError.ts"
+import * as base from "./base.ts"
+
+// --- Kinds and places -----------------------------------------------------------------------------------------------
+
+/** A JSON object. */
+export interface JsonObject {
+  readonly [key: string]: Schema.Json
+}
+
+/** An array or an object that is not an array; `null` is neither. */
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** `Array.isArray` does not narrow readonly arrays out of a union; this does. */
+export const isArray = (value: unknown): value is ReadonlyArray<Schema.Json> => Array.isArray(value)
+
+/** The kind of a value in words of JSON, for error messages. */
+export const kindOf = (value: unknown): string => {
+  if (value === null) return "null"
+  if (value === undefined) return "nothing"
+  if (typeof value === "number") return Number.isFinite(value) ? "number" : "a number that is not finite"
+  if (typeof value === "object") return Array.isArray(value) ? "array" : "object"
+  return typeof value
+}
+
+/** An own member of an object, never an inherited one: keys come from outside. */
+export const own = <A>(object: { readonly [key: string]: A }, key: string): A | undefined =>
+  Object.hasOwn(object, key) ? object[key] : undefined
+
+/** The value at a JSON Pointer, such as the path of a problem, of own members only; `""` is the value itself. */
+export const getAt = (root: Schema.Json, pointer: string): Schema.Json | undefined => {
+  let here: Schema.Json | undefined = root
+  for (const token of parsePointer(pointer)) {
+    if (typeof here !== "object" || here === null) return undefined
+    const member = Object.getOwnPropertyDescriptor(here, token)
+    // The length of an array is its own, too
+    here = member?.enumerable === true ? member.value : undefined
+  }
+  return here
+}
+
+/** A JSON Pointer from keys and indices; the empty path is the root. */
+export const formatPointer = (path: ReadonlyArray<PropertyKey>): string =>
+  path.map((token) => `/${JsonPointer.escapeToken(String(token))}`).join("")
+
+/** The tokens of a JSON Pointer. */
+export const parsePointer = (path: string): ReadonlyArray<string> =>
+  path === "" ? [] : path.slice(1).split("/").map(JsonPointer.unescapeToken)
+
+/** A place in a value, from the inside out; `undefined` is the root. */
+export interface Location {
+  readonly parent: Location | undefined
+  readonly key: string | number
+}
+
+/** The JSON Pointer of a place, `/items/1/qty`. */
+export const toPointer = (location: Location | undefined): string => {
+  const keys: Array<string | number> = []
+  for (let at = location; at !== undefined; at = at.parent) keys.push(at.key)
+  return formatPointer(keys.reverse())
+}
+
+/** One step down in a JSON Pointer. */
+export const appendToken = (pointer: string, key: string | number): string =>
+  `${pointer}/${JsonPointer.escapeToken(String(key))}`
+
+/** The kind of the value at a path, read without inherited members. */
+export const kindAt = (root: unknown, path: ReadonlyArray<PropertyKey>): string => {
+  let value = root
+  for (const token of path) {
+    // A path may continue inside a transformed scalar, of which only the kind is known.
+    if (typeof value !== "object" || value === null) return kindOf(value)
+    value = Object.getOwnPropertyDescriptor(value, token)?.value
+  }
+  return kindOf(value)
+}
+
+/** The names that `type` of JSON Schema has for kinds. */
+export const typeNames = ["null", "boolean", "integer", "number", "string", "array", "object"] as const
+
+/** One bit for each of them; `number` includes `integer`. */
+export const typeBits = { null: 1, boolean: 2, integer: 4, number: 12, string: 16, array: 32, object: 64 } as const
+
+export const allTypes = 127
+
+/** The kind of a JSON value as `type` names it: `integer` for whole numbers. */
+export const typeOf = (value: Schema.Json): string => (Number.isInteger(value) ? "integer" : kindOf(value))
+
+/** The bit a value has: `integer` for whole numbers, the other half of `number` else. */
+export const typeBitOf = (value: Schema.Json): number => {
+  switch (typeof value) {
+    case "string":
+      return typeBits.string
+    case "number":
+      return Number.isInteger(value) ? typeBits.integer : typeBits.number - typeBits.integer
+    case "boolean":
+      return typeBits.boolean
+    default:
+      if (value === null) return typeBits.null
+      return Array.isArray(value) ? typeBits.array : typeBits.object
+  }
+}
+
+/** Text that is equal for equal values: keys sorted, `1.0` is `1`, `-0` is `0`. */
+export const fingerprint = (value: Schema.Json): string => {
+  if (isArray(value)) return `[${value.map(fingerprint).join(",")}]`
+  if (isObject(value)) {
+    const members = Object.keys(value)
+      .sort()
+      .map((key) => `${JSON.stringify(key)}:${fingerprint(value[key] ?? null)}`)
+    return `{${members.join(",")}}`
+  }
+  return value === 0 ? "0" : JSON.stringify(value)
+}
+
+/** Number of values in a value. */
+export const countValues = (value: Schema.Json): number => {
+  let count = 0
+  const open: Array<Schema.Json> = [value]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    count++
+    if (isArray(next)) open.push(...next)
+    else if (isObject(next)) for (const key of Object.keys(next)) open.push(next[key] ?? null)
+  }
+  return count
+}
+
+/** Length in code points, as `minLength` counts. */
+export const countCodePoints = (text: string): number => {
+  let count = 0
+  for (const _ of text) count++
+  return count
+}
+
+const parseDecimal = (value: number): readonly [mantissa: bigint, exponent: number] => {
+  const [digits = "0", exponent = "0"] = value.toString().split("e")
+  const [whole = "0", fraction = ""] = digits.split(".")
+  return [BigInt(whole + fraction), Number(exponent) - fraction.length]
+}
+
+/** True if a number is a multiple of a divisor, counted in decimals: 0.3 is a multiple of 0.1. */
+export const isMultipleOf = (value: number, divisor: number): boolean => {
+  if (Number.isSafeInteger(value) && Number.isSafeInteger(divisor)) return value % divisor === 0
+  const [a, ae] = parseDecimal(value)
+  const [b, be] = parseDecimal(divisor)
+  const exponent = Math.min(ae, be)
+  return (a * 10n ** BigInt(ae - exponent)) % (b * 10n ** BigInt(be - exponent)) === 0n
+}
+
+/** JSON text of a schema's own value for a message, shortened. */
+export const formatValue = (value: Schema.Json, max = 60): string => {
+  const text = JSON.stringify(value)
+  return text.length <= max ? text : `${text.slice(0, max)}…`
+}
+
+/** The kinds of a set of bits, as text: `string or null`. */
+export const describeTypes = (bits: number): string =>
+  typeNames
+    .filter((name) => (bits & typeBits[name]) === typeBits[name])
+    .filter((name, _, all) => name !== "integer" || !all.includes("number"))
+    .sort((a, b) => (a === "null" ? 1 : 0) - (b === "null" ? 1 : 0))
+    .join(" or ")
+
+// --- Limits ---------------------------------------------------------------------------------------------------------
+
+/**
+ * The limits under which data is read and written.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Limits {
+  /** Size of the JSON text in bytes of UTF-8. */
+  readonly maxBytes: number
+  /** Levels of arrays and objects; a scalar has depth 0, `[]` has depth 1. */
+  readonly maxDepth: number
+  /** Number of values; every scalar, array and object counts one. */
+  readonly maxNodes: number
+  /** Length of one string or key in UTF-16 code units. */
+  readonly maxStringLength: number
+  /** Items in one array. */
+  readonly maxArrayLength: number
+  /** Tools of one agent definition. */
+  readonly maxTools: number
+  /** Messages of one conversation. */
+  readonly maxMessages: number
+  /** Problems that one error lists; further ones are counted only. */
+  readonly maxIssues: number
+}
+
+/**
+ * The limits that hold unless others are provided.
+ *
+ * **Details**
+ *
+ * | limit | default |
+ * |---|---|
+ * | `maxBytes` | 8 MiB (8,388,608) |
+ * | `maxDepth` | 64 |
+ * | `maxNodes` | 200,000 |
+ * | `maxStringLength` | 4 MiB (4,194,304 UTF-16 code units) |
+ * | `maxArrayLength` | 20,000 |
+ * | `maxTools` | 256 |
+ * | `maxMessages` | 10,000 |
+ * | `maxIssues` | 50 |
+ *
+ * @category defaults
+ * @since 0.1.0
+ */
+export const defaultLimits: Limits = {
+  maxBytes: 8 * 1024 * 1024,
+  maxDepth: 64,
+  maxNodes: 200_000,
+  maxStringLength: 4 * 1024 * 1024,
+  maxArrayLength: 20_000,
+  maxTools: 256,
+  maxMessages: 10_000,
+  maxIssues: 50
+}
+
+/**
+ * The limits of the current program, `Limits.defaults` unless provided.
+ *
+ * **Example** (Other limits for a part of a program)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ * import { Limits } from "effect-emissary"
+ *
+ * const program = Effect.flip(Json.parse("[[1]]")).pipe(
+ *   Effect.provideService(Limits.Limits, { ...Limits.defaults, maxDepth: 1 })
+ * )
+ *
+ * assert.strictEqual(Effect.runSync(program).reason._tag, "TooDeep")
+ * ```
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Limits: Context.Reference<Limits> = Context.Reference<Limits>("effect-emissary/payload/Limits", {
+  defaultValue: () => defaultLimits
+})
+
+/**
+ * The current limits with the given ones in their place. `undefined` and `NaN` do not lift a limit: the current one
+ * stays. `Number.POSITIVE_INFINITY` does.
+ */
+export const resolveLimits = (override?: Partial<Limits>): Effect.Effect<Limits> =>
+  override === undefined ? Effect.service(Limits) : Effect.map(Limits, (limits) => overrideLimits(limits, override))
+
+/** Nothing is larger than NaN, so NaN would be no limit at all. */
+export const overrideLimits = (limits: Limits, override: Partial<Limits>): Limits => {
+  const given = Object.entries(override).filter(([, limit]) => limit !== undefined && !Number.isNaN(limit))
+  return { ...limits, ...Object.fromEntries(given) }
+}
+
+// --- Scanning text and copying values -------------------------------------------------------------------------------
+
+type Measure = Extract<PayloadError.Reason, { readonly _tag: "TooLarge" }>["what"]
+
+const tooLarge = (what: Measure, limit: number, found: number, path: string): PayloadError.Reason => ({
+  _tag: "TooLarge",
+  what,
+  limit,
+  found,
+  path
+})
+
+const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
+
+/** Characters that a string holds as they are; matches an empty text too, and so always. */
+// oxlint-disable-next-line no-control-regex
+const plainPattern = /[^"\\\u0000-\u001f]*/y
+
+const escapePattern = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
+
+interface ScanFrame {
+  readonly array: boolean
+  /** Items seen so far. */
+  count: number
+  /** The beginning and the end of the text of the current key. */
+  keyStart: number
+  keyEnd: number
+  /** Keys seen so far, kept only when duplicates are looked for. */
+  readonly keys: Set<string> | undefined
+}
+
+/**
+ * Reads JSON text once from left to right and builds nothing: checks the whole
+ * grammar and the limits of depth, nodes, strings and arrays.
+ *
+ * Succeeds with the number of nodes. With `duplicates` it also refuses a key
+ * that occurs twice in one object, which costs a set per object.
+ */
+export const scanText = (
+  text: string,
+  limits: Limits,
+  duplicates: boolean = false
+): Result.Result<number, PayloadError.Reason> => new TextScanner(text, limits, duplicates).run()
+
+/** Its methods note a failure and return `false`. */
+class TextScanner {
+  readonly text: string
+  readonly limits: Limits
+  readonly duplicates: boolean
+  readonly stack: Array<ScanFrame> = []
+  at = 0
+  nodes = 0
+  failure: PayloadError.Reason | undefined = undefined
+
+  constructor(text: string, limits: Limits, duplicates: boolean) {
+    this.text = text
+    this.limits = limits
+    this.duplicates = duplicates
+  }
+
+  run(): Result.Result<number, PayloadError.Reason> {
+    let opened = this.value("a JSON value")
+    for (let top = this.stack.at(-1); top !== undefined && this.failure === undefined; top = this.stack.at(-1)) {
+      const expected = top.array && opened ? `a JSON value or "]"` : "a JSON value"
+      opened = this.member(top, opened) && this.value(expected)
+    }
+    if (this.failure === undefined && this.skipSpace() >= 0) this.notJson("nothing after the value")
+    return this.failure === undefined ? Result.succeed(this.nodes) : Result.fail(this.failure)
+  }
+
+  /** Moves to the next member of the innermost container; false at its end. */
+  member(top: ScanFrame, first: boolean): boolean {
+    let unit = this.skipSpace()
+    if (unit === (top.array ? 0x5d : 0x7d)) {
+      this.at += 1
+      this.stack.pop()
+      return false
+    }
+    if (!first) {
+      if (unit !== 0x2c) return this.notJson(`"," or "${top.array ? "]" : "}"}"`)
+      this.at += 1
+      unit = this.skipSpace()
+    }
+    if (top.array) return true
+    if (unit === 0x22) return this.key(top)
+    return this.notJson(first ? `a key in double quotes or "}"` : "a key in double quotes")
+  }
+
+  key(top: ScanFrame): boolean {
+    const start = this.at
+    if (!this.string(1)) return false
+    top.keyStart = start
+    top.keyEnd = this.at
+    if (top.keys !== undefined) {
+      const key = parseKey(this.text, top)
+      if (top.keys.has(key)) {
+        return this.notJson("each key once in an object", start, `${base.quote(key)} again`)
+      }
+      top.keys.add(key)
+    }
+    if (this.skipSpace() !== 0x3a) return this.notJson(`":"`)
+    this.at += 1
+    return true
+  }
+
+  /** Reads a value, of an array or object the opening bracket only; true if there was one. */
+  value(expected: string): boolean {
+    const unit = this.skipSpace()
+    const { limits, stack } = this
+    const top = stack.at(-1)
+    this.nodes += 1
+    if (this.nodes > limits.maxNodes) return this.fail(tooLarge("nodes", limits.maxNodes, this.nodes, ""))
+    if (top !== undefined && top.array && ++top.count > limits.maxArrayLength) {
+      return this.fail(tooLarge("array", limits.maxArrayLength, top.count, this.path(1)))
+    }
+    if (unit === 0x22) {
+      this.string(0)
+      return false
+    }
+    if (unit !== 0x5b && unit !== 0x7b) {
+      const size = scalarLength(this.text, this.at)
+      this.at += size
+      return size === 0 && this.notJson(expected)
+    }
+    if (stack.length >= limits.maxDepth) {
+      return this.fail({ _tag: "TooDeep", limit: limits.maxDepth, path: this.path(0) })
+    }
+    const keys = this.duplicates && unit === 0x7b ? new Set<string>() : undefined
+    stack.push({ array: unit === 0x5b, count: 0, keyStart: 0, keyEnd: 0, keys })
+    this.at += 1
+    return true
+  }
+
+  /** Reads a string, whose place is this many levels above the innermost member. */
+  string(levels: number): boolean {
+    const { text } = this
+    let end = this.at + 1
+    // Escapes are longer in the text than in the string.
+    let escapes = 0
+    for (;;) {
+      plainPattern.lastIndex = end
+      plainPattern.test(text)
+      end = plainPattern.lastIndex
+      const unit = text.charCodeAt(end)
+      if (unit === 0x22) break
+      if (end >= text.length) return this.notJson("the closing quote of a string", end)
+      if (unit !== 0x5c) return this.notJson("no control character in a string", end)
+      escapePattern.lastIndex = end
+      if (!escapePattern.test(text)) return this.notJson("an escape that JSON knows", end)
+      escapes += escapePattern.lastIndex - end - 1
+      end = escapePattern.lastIndex
+    }
+    const length = end - this.at - 1 - escapes
+    this.at = end + 1
+    const max = this.limits.maxStringLength
+    return length <= max || this.fail(tooLarge("string", max, length, this.path(levels)))
+  }
+
+  /** The unit after white space; NaN at the end of the text. */
+  skipSpace(): number {
+    let unit = this.text.charCodeAt(this.at)
+    while (unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09) {
+      this.at += 1
+      unit = this.text.charCodeAt(this.at)
+    }
+    return unit
+  }
+
+  path(levels: number): string {
+    const frames = this.stack.slice(0, this.stack.length - levels)
+    return formatPointer(frames.map((frame) => (frame.array ? frame.count - 1 : parseKey(this.text, frame))))
+  }
+
+  notJson(expected: string, offset: number = this.at, found: string = describeFound(this.text, offset)): false {
+    return this.fail({ _tag: "NotJson", offset, expected, found })
+  }
+
+  fail(reason: PayloadError.Reason): false {
+    this.failure = reason
+    return false
+  }
+}
+
+// Sound: the scanner accepted the slice as a JSON string.
+const parseKey = (text: string, frame: ScanFrame): string =>
+  JSON.parse(text.slice(frame.keyStart, frame.keyEnd)) as string
+
+/** The length of a number, `true`, `false` or `null` at `i`, or 0. */
+const scalarLength = (text: string, i: number): number => {
+  if (text.startsWith("true", i) || text.startsWith("null", i)) return 4
+  if (text.startsWith("false", i)) return 5
+  numberPattern.lastIndex = i
+  return numberPattern.test(text) ? numberPattern.lastIndex - i : 0
+}
+
+const describeFound = (text: string, offset: number): string => {
+  const point = text.codePointAt(offset)
+  if (point === undefined) return "the end of the text"
+  if (point === 0xfeff) return "a byte order mark (U+FEFF)"
+  return point > 0x20 && point < 0x7f
+    ? JSON.stringify(String.fromCodePoint(point))
+    : `U+${point.toString(16).toUpperCase().padStart(4, "0")}`
+}
+
+/** The number of bytes of a text in UTF-8; a lone surrogate is written as U+FFFD. */
+export const byteLength = (text: string): number => new TextEncoder().encode(text).length
+
+/** The offset of the first byte of the first sequence that is not UTF-8, or the length. */
+export const findInvalidByte = (bytes: Uint8Array): number => {
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
+  let offset = 0
+  let from = 0
+  for (let at = text.indexOf("\uFFFD"); at >= 0; at = text.indexOf("\uFFFD", from)) {
+    offset += byteLength(text.slice(from, at))
+    // The decoder writes U+FFFD for an invalid sequence; the text may hold one of its own.
+    if (bytes[offset] !== 0xef || bytes[offset + 1] !== 0xbf || bytes[offset + 2] !== 0xbd) return offset
+    offset += 3
+    from = at + 1
+  }
+  return bytes.length
+}
+
+/** No limits of data but those of the machine. */
+export const unlimited: Limits = {
+  ...defaultLimits,
+  maxBytes: Number.POSITIVE_INFINITY,
+  maxDepth: Number.POSITIVE_INFINITY,
+  maxNodes: Number.POSITIVE_INFINITY,
+  maxStringLength: Number.POSITIVE_INFINITY,
+  maxArrayLength: Number.POSITIVE_INFINITY
+}
+
+/**
+ * Counts the nodes of a value that `JSON.parse` made, or answers -1 if it holds
+ * a forbidden key or a number that is not finite; {@link copyJson} then finds the place.
+ */
+export const countNodes = (root: Schema.Json): number => {
+  const stack: Array<Schema.Json> = [root]
+  let nodes = 0
+  for (;;) {
+    const value = stack.pop()
+    if (value === undefined) return nodes
+    nodes += 1
+    if (typeof value === "number") {
+      if (!Number.isFinite(value)) return -1
+    } else if (isArray(value)) {
+      for (const item of value) stack.push(item)
+    } else if (typeof value === "object" && value !== null) {
+      for (const key of Object.keys(value)) {
+        const member = value[key]
+        if (key === "__proto__" || (key === "constructor" && holdsPrototype(member))) return -1
+        if (member !== undefined) stack.push(member)
+      }
+    }
+  }
+}
+
+const holdsPrototype = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && Object.hasOwn(value, "prototype")
+
+type JsonContainer = Array<Schema.Json> | Record<string, Schema.Json>
+
+interface CopyFrame {
+  readonly source: object
+  /** Keys still to visit, or the length of an array. */
+  readonly keys: ReadonlyArray<string> | number
+  readonly target: JsonContainer
+  next: number
+  key: string | number
+}
+
+/**
+ * Copies a value of unknown origin into fresh plain JSON, reading every member
+ * once through its descriptor: getters are never called, and what a Proxy
+ * answers later does not matter.
+ */
+export const copyJson = (root: unknown, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> => {
+  const walk = new JsonCopier(limits)
+  return Result.flatMap(
+    Result.try({
+      try: () => walk.run(root),
+      // Only a trap of a Proxy can throw here.
+      catch: () =>
+        PayloadError.invalid([{ path: walk.path(), expected: "plain JSON", found: "an object that cannot be read" }])
+    }),
+    identity
+  )
+}
+
+class JsonCopier {
+  readonly limits: Limits
+  readonly stack: Array<CopyFrame> = []
+  readonly ancestors = new Set<object>()
+  readonly issues: Array<PayloadError.Problem> = []
+  omitted = 0
+  paths = 0
+  nodes = 0
+  size = 0
+  failure: PayloadError.Reason | undefined = undefined
+
+  constructor(limits: Limits) {
+    this.limits = limits
+  }
+
+  path(): string {
+    return formatPointer(this.stack.map((frame) => frame.key))
+  }
+
+  run(root: unknown): Result.Result<Schema.Json, PayloadError.Reason> {
+    const result = this.visit(root)
+    while (this.failure === undefined) {
+      const frame = this.stack.at(-1)
+      if (frame === undefined) break
+      this.step(frame)
+    }
+    if (this.failure !== undefined) return Result.fail(this.failure)
+    if (this.issues.length > 0) return Result.fail(PayloadError.invalid(this.issues, this.omitted))
+    return Result.succeed(result)
+  }
+
+  /** Takes the next member of the innermost container. */
+  step(frame: CopyFrame): void {
+    const size = typeof frame.keys === "number" ? frame.keys : frame.keys.length
+    if (frame.next >= size) {
+      this.stack.pop()
+      this.ancestors.delete(frame.source)
+      return
+    }
+    const key = typeof frame.keys === "number" ? frame.next : (frame.keys[frame.next] ?? "")
+    frame.next += 1
+    frame.key = key
+    const descriptor = Object.getOwnPropertyDescriptor(frame.source, key)
+    if (descriptor === undefined) return this.issue("a JSON value in every place of an array", "a hole")
+    if (!("value" in descriptor)) return this.issue("a plain member", "a getter or setter")
+    if (descriptor.enumerable !== true) return this.issue("an enumerable member", "a hidden one")
+    const value: unknown = descriptor.value
+    if (key === "__proto__" || (key === "constructor" && holdsPrototype(value))) {
+      this.failure = { _tag: "ForbiddenKey", path: this.path(), key }
+      return
+    }
+    const copied = this.visit(value)
+    if (Array.isArray(frame.target)) frame.target.push(copied)
+    else frame.target[key] = copied
+  }
+
+  /** Answers the copy of a scalar, or an empty copy of a container that is filled later. */
+  visit(value: unknown): Schema.Json {
+    this.nodes += 1
+    if (this.nodes > this.limits.maxNodes) return this.tooLarge("nodes", this.limits.maxNodes, this.nodes, "")
+    this.grow(1)
+    switch (typeof value) {
+      case "string":
+        if (value.length > this.limits.maxStringLength) {
+          return this.tooLarge("string", this.limits.maxStringLength, value.length, this.path())
+        }
+        this.grow(value.length)
+        return value
+      case "boolean":
+        return value
+      case "number":
+        if (!Number.isFinite(value)) this.issue("a finite number", kindOf(value))
+        // Adding 0 turns -0 into 0, the one zero that JSON has.
+        return value + 0
+      case "object":
+        return value === null ? null : this.open(value)
+      case "undefined":
+        this.issue("a JSON value (leave the key out instead)", "undefined")
+        return null
+      default:
+        this.issue("a JSON value", typeof value)
+        return null
+    }
+  }
+
+  open(source: object): Schema.Json {
+    if (this.ancestors.has(source)) {
+      this.issue("a tree", "a cycle: an object that contains itself")
+      return null
+    }
+    const array = Array.isArray(source)
+    if (!isPlainObject(source, array)) {
+      if (Redacted.isRedacted(source)) {
+        const key = this.stack.at(-1)?.key ?? ""
+        this.failure = { _tag: "Secret", path: this.path(), key: String(key), kind: "redacted" }
+      } else this.issue(array ? "a plain array" : "a plain object", "an instance of a class")
+      return null
+    }
+    if (this.stack.length >= this.limits.maxDepth) {
+      this.failure = { _tag: "TooDeep", limit: this.limits.maxDepth, path: this.path() }
+      return null
+    }
+    if (array && source.length > this.limits.maxArrayLength) {
+      return this.tooLarge("array", this.limits.maxArrayLength, source.length, this.path())
+    }
+    const keys: Array<string> = []
+    let others = 0
+    for (const key of Reflect.ownKeys(source)) {
+      if (typeof key === "string" && !array) {
+        if (key.length > this.limits.maxStringLength) {
+          return this.tooLarge("string", this.limits.maxStringLength, key.length, this.path())
+        }
+        this.grow(key.length)
+        keys.push(key)
+      } else if (typeof key === "symbol" || !isIndexOrLength(key)) others += 1
+    }
+    if (others > 0)
+      this.issue(array ? "items only" : "keys that are strings", array ? "an array with other members" : "a symbol")
+    const target: JsonContainer = array ? [] : {}
+    this.stack.push({ source, keys: array ? source.length : keys, target, next: 0, key: "" })
+    this.ancestors.add(source)
+    return target
+  }
+
+  /** Counts what the JSON text takes at least. */
+  grow(bytes: number): void {
+    this.size += bytes
+    if (this.size > this.limits.maxBytes) this.tooLarge("bytes", this.limits.maxBytes, this.size, "")
+  }
+
+  tooLarge(what: Measure, limit: number, found: number, path: string): null {
+    this.failure ??= tooLarge(what, limit, found, path)
+    return null
+  }
+
+  issue(expected: string, found: string): void {
+    if (this.issues.length >= this.limits.maxIssues || this.paths > base.maxPaths) {
+      this.omitted += 1
+      return
+    }
+    const path = this.path()
+    this.paths += path.length
+    this.issues.push({ path, expected, found })
+  }
+}
+
+/** Made by a literal or `JSON.parse`, in this realm or another one: only a root prototype, or none. */
+const isPlainObject = (source: object, array: boolean): boolean => {
+  const prototype: unknown = Object.getPrototypeOf(source)
+  if (prototype === null) return !array
+  if (typeof prototype !== "object") return false
+  // Array.prototype is itself an array; the prototype of a subclass is not.
+  return array ? Array.isArray(prototype) : Object.getPrototypeOf(prototype) === null
+}
+
+const isIndexOrLength = (key: string): boolean => key === "length" || /^(?:0|[1-9]\d*)$/.test(key)
+
+// --- Secrets --------------------------------------------------------------------------------------------------------
+
+const groups = [
+  // API keys, also as the headers that carry them
+  "apikey apikeys apisecret apitoken xapikey xgoogapikey subscriptionkey ocpapimsubscriptionkey",
+  "openaiapikey anthropicapikey azureapikey geminiapikey googleapikey",
+  // Authorization
+  "auth authorization proxyauthorization basicauth authheader authkey authtoken bearer bearertoken",
+  "accesstoken refreshtoken idtoken sessiontoken securitytoken xamzsecuritytoken personalaccesstoken githubtoken",
+  "cookie cookies setcookie",
+  // Secrets and passwords
+  "secret secrets secretkey secretvalue clientsecret sharedsecret webhooksecret signingsecret jwtsecret",
+  "password passwords passwd pwd passphrase passcode credential credentials",
+  // Keys that open something
+  "accesskey accesskeyid secretaccesskey awsaccesskeyid awssecretaccesskey awssessiontoken",
+  "privatekey privatekeypem sshkey signingkey encryptionkey masterkey serviceaccountkey accountkey connectionstring"
+]
+
+export const secretNames: ReadonlySet<string> = new Set(groups.flatMap((names) => names.split(" ")))
+
+const separators = /[^\p{L}\p{N}]/gu
+
+/** Putting a long run of these in order takes quadratic time; as separators they count for nothing anyway. */
+const combiningMarks = /\p{M}+/gu
+
+export const isSecretName = (key: string): boolean =>
+  secretNames.has(key.replace(combiningMarks, "").normalize("NFKC").replace(separators, "").toLowerCase())
+
+/** A secret that was found. The value is not part of it. */
+export interface Secret {
+  readonly path: string
+  readonly key: string
+  readonly kind: "key" | "redacted"
+}
+
+/** A JSON Pointer in which the token `*` is any one token and `**` any number of them, or the rest of one. */
+interface Pattern {
+  readonly token: string | undefined
+  readonly rest: Pattern | undefined
+  /** True when it matches the place reached. */
+  readonly ends: boolean
+}
+
+const endOfPattern: Pattern = { token: undefined, rest: undefined, ends: true }
+
+const parsePattern = (pointer: string): Pattern =>
+  parsePointer(pointer).reduceRight<Pattern>(
+    (rest, token) => ({ token, rest, ends: token === "**" && rest.ends }),
+    endOfPattern
+  )
+
+/** The patterns one token further down. */
+const advance = (patterns: ReadonlyArray<Pattern>, key: string): ReadonlyArray<Pattern> => {
+  const next: Array<Pattern> = []
+  for (const pattern of patterns) {
+    const { rest, token } = pattern
+    if (rest === undefined) continue
+    if (token === "**") next.push(pattern, ...advance([rest], key))
+    else if (token === "*" || token === key) next.push(rest)
+  }
+  return next
+}
+
+const isMatched = (patterns: ReadonlyArray<Pattern>): boolean => patterns.some(({ ends }) => ends)
+
+/** True when a pattern, such as `/tools/*\/success`, is the path of a place. */
+export const matchesPattern = (pattern: string, path: string): boolean =>
+  isMatched(parsePointer(path).reduce(advance, [parsePattern(pattern)]))
+
+interface Visit {
+  readonly value: object
+  readonly at: Location | undefined
+  readonly patterns: ReadonlyArray<Pattern>
+  /** True when the keys of this value are data. */
+  readonly data: boolean
+}
+
+/** Marks the value of a secret key on the stack, so that what comes first is reported first. */
+const secretMark = {}
+
+/**
+ * The first secret in a value, in the order in which it is written. With `keys: false` only `Redacted` values count;
+ * with `data` keys below these places are data. A value with `data` must be a tree, such as a copy of JSON.
+ */
+export const findSecret = (
+  value: unknown,
+  options: { readonly keys?: boolean; readonly data?: ReadonlyArray<string> } = {}
+): Secret | undefined => {
+  if (typeof value !== "object" || value === null) return undefined
+  const patterns = (options.data ?? []).map(parsePattern)
+  const known = new Map<string, boolean>()
+  const isSecret = (key: string) => {
+    const secret = known.get(key) ?? isSecretName(key)
+    known.set(key, secret)
+    return secret
+  }
+  const stack: Array<Visit> = [{ value, at: undefined, patterns, data: options.keys === false || isMatched(patterns) }]
+  const seen = new WeakSet<object>()
+  for (let visit = stack.pop(); visit !== undefined; visit = stack.pop()) {
+    if (visit.value === secretMark) return makeSecret(visit, "key")
+    if (patterns.length === 0) {
+      if (seen.has(visit.value)) continue
+      seen.add(visit.value)
+    }
+    if (Redacted.isRedacted(visit.value)) return makeSecret(visit, "redacted")
+    stack.push(...membersOf(visit, isSecret).reverse())
+  }
+  return undefined
+}
+
+const membersOf = (visit: Visit, isSecret: (key: string) => boolean): Array<Visit> => {
+  const below: Array<Visit> = []
+  const add = (key: string, member: unknown, named: boolean) => {
+    const isContainer = typeof member === "object" && member !== null
+    const isMarked = named && !visit.data && isSecret(key)
+    if (!isContainer && !isMarked) return
+    const at = { parent: visit.at, key }
+    if (isMarked) below.push({ value: secretMark, at, patterns: [], data: true })
+    if (!isContainer) return
+    const patterns = visit.data ? [] : advance(visit.patterns, key)
+    below.push({ value: member, at, patterns, data: visit.data || isMatched(patterns) })
+  }
+  const value = visit.value
+  if (Array.isArray(value)) value.forEach((item, i) => add(String(i), item, false))
+  else if (value instanceof Map) for (const [key, member] of value) add(String(key), member, typeof key === "string")
+  else if (value instanceof Set) [...value].forEach((item, i) => add(String(i), item, false))
+  else if (!ArrayBuffer.isView(value)) {
+    for (const key of Object.keys(value)) {
+      const descriptor = Object.getOwnPropertyDescriptor(value, key)
+      if (descriptor !== undefined && "value" in descriptor) add(key, descriptor.value, true)
+    }
+  }
+  return below
+}
+
+const makeSecret = ({ at }: Visit, kind: Secret["kind"]): Secret => ({
+  path: toPointer(at),
+  key: String(at?.key ?? ""),
+  kind
+})
+
+// --- Problems of a Schema -------------------------------------------------------------------------------------------
+
+/** Under this annotation an embedded codec hands on what it expected and found. */
+const issueAnnotation = "~effect-emissary/payload/Issue"
+
+const formatSchemaIssue = SchemaIssue.makeFormatterStandardSchemaV1()
+
+/**
+ * Turns a SchemaIssue into the reason Invalid: every place, up to `max`, with
+ * the kind of what `input` holds there.
+ */
+export const reasonFromSchemaIssue = (
+  issue: SchemaIssue.Issue,
+  input: unknown,
+  options: { readonly max: number; readonly path: string }
+): PayloadError.Reason => {
+  const issues: Array<PayloadError.Problem> = []
+  let omitted = 0
+  let size = 0
+  for (const leaf of leavesOf(issue, [], undefined)) {
+    if (issues.length >= options.max || size > base.maxPaths) {
+      omitted += 1
+      continue
+    }
+    const path = options.path + formatPointer(leaf.path)
+    size += path.length
+    const found = leaf.found ?? kindAt(input, leaf.path)
+    issues.push({ path, expected: leaf.expected, found, ...base.defined({ fix: leaf.fix }) })
+  }
+  return PayloadError.invalid(issues, omitted)
+}
+
+/**
+ * Turns problems into a SchemaIssue, so that a codec embedded in a schema reports
+ * its places within the whole.
+ */
+export const toSchemaIssue = (
+  problems: ReadonlyArray<PayloadError.Problem>,
+  input: unknown,
+  options: SchemaAST.ParseOptions = {}
+): SchemaIssue.Issue => {
+  const [first, ...rest] = problems.map((problem) => {
+    const message = `Expected ${problem.expected}, got ${problem.found}`
+    const value = new SchemaIssue.InvalidValue({ message, [issueAnnotation]: problem }, input, options)
+    return problem.path === "" ? value : new SchemaIssue.Pointer(parsePointer(problem.path), value)
+  })
+  return first === undefined
+    ? new SchemaIssue.InvalidValue({ message: "Invalid" }, input, options)
+    : new SchemaIssue.Composite(Schema.Json.ast, [first, ...rest], input, options)
+}
+
+interface Leaf {
+  readonly path: ReadonlyArray<PropertyKey>
+  readonly expected: string
+  readonly found?: string | undefined
+  readonly fix?: string | undefined
+}
+
+function* leavesOf(
+  issue: SchemaIssue.Issue,
+  path: ReadonlyArray<PropertyKey>,
+  message: string | undefined
+): Generator<Leaf> {
+  switch (issue._tag) {
+    case "Filter":
+      // The name of a check is known to the check alone, and core's formatter asks it.
+      return yield* leavesOf(
+        issue.issue,
+        path,
+        message ?? (issue.issue._tag === "InvalidValue" ? formatIssue(issue) : SchemaIssue.defaultCheckHook(issue))
+      )
+    case "Encoding":
+      return yield* leavesOf(issue.issue, path, message)
+    case "Pointer":
+      return yield* leavesOf(issue.issue, [...path, ...issue.path], message)
+    case "Composite":
+      for (const inner of issue.issues) yield* leavesOf(inner, path, message)
+      return
+    case "AnyOf": {
+      if (issue.issues.length === 0) return yield { path, expected: trimExpected(message ?? formatIssue(issue)) }
+      const members = issue.issues.map((inner) => [...leavesOf(inner, path, message)])
+      // Alternatives that all fail at this very place are one issue, not many.
+      const here = members.every((member) => member.length === 1 && member[0]?.path.length === path.length)
+      if (here) return yield { path, expected: joinExpected(members.flat()) }
+      return yield* members.flat()
+    }
+    case "MissingKey": {
+      const found = message ?? SchemaIssue.defaultLeafHook(issue)
+      return yield { path, expected: found === "Missing key" ? "a value" : trimExpected(found), found: "nothing" }
+    }
+    case "UnexpectedKey":
+      return yield { path, expected: "no such key" }
+    case "InvalidValue": {
+      const given = issue.annotations?.[issueAnnotation]
+      if (isProblem(given)) return yield { path, expected: given.expected, found: given.found, fix: given.fix }
+      return yield { path, expected: trimExpected(message ?? SchemaIssue.defaultLeafHook(issue)) }
+    }
+    default:
+      return yield { path, expected: trimExpected(message ?? SchemaIssue.defaultLeafHook(issue)) }
+  }
+}
+
+const formatIssue = (issue: SchemaIssue.Issue): string => formatSchemaIssue(issue).issues[0]?.message ?? "a valid value"
+
+const joinExpected = (alternatives: ReadonlyArray<Leaf>): string =>
+  [...new Set(alternatives.map((leaf) => leaf.expected))].join(" or ")
+
+/** Core's messages begin with "Expected"; ours put the word in front themselves. */
+const trimExpected = (message: string): string => base.truncateText(message.replace(/^Expected /, ""), 300)
+
+const isProblem = (value: unknown): value is PayloadError.Problem =>
+  typeof value === "object" && value !== null && "expected" in value && "found" in value && "path" in value
+
+/** The problems that a Schema of Effect found in JSON. Decode with `{ errors: "all" }`, or there is one at most. */
+export const problemsFromSchemaError = (
+  error: Schema.SchemaError,
+  input: unknown
+): ReadonlyArray<PayloadError.Problem> =>
+  PayloadError.problemsOf(reasonFromSchemaIssue(error.issue, input, { max: Number.POSITIVE_INFINITY, path: "" }))
+
+// --- Reading and writing --------------------------------------------------------------------------------------------
+
+/**
+ * Options of reading and writing JSON.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Options {
+  /** The name of the data in error messages; default `"JSON"`. */
+  readonly what?: string | undefined
+  /** Limits that differ from the current ones for this call. */
+  readonly limits?: Partial<Limits> | undefined
+  /** Keys that a schema does not declare are an `"error"` (default), or are left out with `"ignore"`. */
+  readonly onExcessProperty?: "error" | "ignore" | undefined
+  /** The JSON Pointer of the value in a whole document, put before the path of every problem; default the root. */
+  readonly path?: string | undefined
+}
+
+const runWithLimits = <A>(
+  options: Options | undefined,
+  f: (limits: Limits) => Result.Result<A, PayloadError.Reason>
+): Effect.Effect<A, PayloadError.PayloadError> =>
+  Effect.flatMap(resolveLimits(options?.limits), (limits) =>
+    Effect.fromResult(
+      Result.mapError(f(limits), (reason) => new PayloadError.PayloadError({ what: options?.what ?? "JSON", reason }))
+    )
+  )
+
+/**
+ * Reads JSON text, or bytes of UTF-8, under limits.
+ *
+ * **When to use**
+ *
+ * For every text from outside: files, request bodies, database columns, what a
+ * model wrote. For a value that is parsed already use {@link check}.
+ *
+ * **Details**
+ *
+ * Bytes, depth, nodes, strings and arrays are counted in one pass over the text
+ * before anything is built, so refusing hostile text costs little. Fails with
+ * `NotJson`, `TooLarge`, `TooDeep`, `ForbiddenKey`, or `Invalid` for a number
+ * that does not fit.
+ *
+ * **Example** (Text from outside)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * assert.deepStrictEqual(Effect.runSync(Json.parse(`{"city":"Oslo"}`)), { city: "Oslo" })
+ *
+ * const error = Effect.runSync(Effect.flip(Json.parse(`{"city":Oslo}`, { what: "order" })))
+ * assert.ok(error.reason._tag === "NotJson" && error.reason.offset === 8)
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const parse = (
+  input: string | Uint8Array,
+  options?: Options
+): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
+  runWithLimits(options, (limits) => (typeof input === "string" ? parseText(input, limits) : parseBytes(input, limits)))
+
+/**
+ * Checks that a value is plain JSON within the limits, and copies it.
+ *
+ * **When to use**
+ *
+ * For values that arrive parsed, and for values of one's own before they are
+ * written.
+ *
+ * **Details**
+ *
+ * Refused with the path of each place: `undefined`, functions, symbols,
+ * bigints, numbers that are not finite, class instances (`Date`, `Map` ...),
+ * getters, holes in arrays, cycles, and objects that a Proxy makes unreadable.
+ * The outcome is a fresh copy, which no other code can change after the check.
+ * `maxBytes` is compared with the least that the text would take.
+ *
+ * **Example** (Everything that is wrong, with its path)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const error = Effect.runSync(Effect.flip(Json.check({ at: new Date(0), sizes: [1, Number.NaN] })))
+ * assert.ok(error.reason._tag === "Invalid")
+ * assert.deepStrictEqual(error.reason.issues.map((issue) => issue.path), ["/at", "/sizes/1"])
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const check = (input: unknown, options?: Options): Effect.Effect<Schema.Json, PayloadError.PayloadError> =>
+  runWithLimits(options, (limits) => copyJson(input, limits))
+
+/**
+ * Like {@link check}, for values that have to be objects.
+ *
+ * **Example** (Not an object)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const error = Effect.runSync(Effect.flip(Json.checkObject([1], { what: "arguments" })))
+ * assert.strictEqual(error.message, "arguments at the root: expected object, got array")
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const checkObject = (input: unknown, options?: Options): Effect.Effect<JsonObject, PayloadError.PayloadError> =>
+  runWithLimits(options, (limits) =>
+    Result.flatMap(copyJson(input, limits), (json) =>
+      isObject(json)
+        ? Result.succeed(json)
+        : Result.fail(PayloadError.invalid([{ path: "", expected: "object", found: kindOf(json) }]))
+    )
+  )
+
+/**
+ * Writes a value as JSON text after {@link check}.
+ *
+ * **Details**
+ *
+ * `indent` is the number of spaces per level, default 0. The limits hold for
+ * what is written too, `maxBytes` exactly.
+ *
+ * **Example** (Writing)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * assert.strictEqual(Effect.runSync(Json.stringify({ b: [1, -0] })), `{"b":[1,0]}`)
+ * ```
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const stringify = (
+  value: unknown,
+  options?: Options & { readonly indent?: number | undefined }
+): Effect.Effect<string, PayloadError.PayloadError> =>
+  runWithLimits(options, (limits) =>
+    pipe(
+      copyJson(value, limits),
+      Result.flatMap((json) =>
+        // JSON.stringify recurses: a caller who raised maxDepth may meet the end of the stack.
+        Result.try({
+          try: () => JSON.stringify(json, undefined, options?.indent),
+          catch: (): PayloadError.Reason => {
+            const limit = Math.min(limits.maxDepth, Number.MAX_SAFE_INTEGER)
+            return { _tag: "TooDeep", limit, path: "" }
+          }
+        })
+      ),
+      Result.flatMap((text) => Result.map(checkText(text, limits), () => text))
+    )
+  )
+
+/** No text takes more than three bytes for a code unit, so most need no counting. */
+const checkText = (text: string, limits: Limits): Result.Result<void, PayloadError.Reason> =>
+  checkBytes(
+    text.length > limits.maxBytes || text.length * 3 <= limits.maxBytes ? text.length : byteLength(text),
+    limits
+  )
+
+const checkBytes = (found: number, limits: Limits): Result.Result<void, PayloadError.Reason> =>
+  found > limits.maxBytes
+    ? Result.fail({ _tag: "TooLarge", what: "bytes", limit: limits.maxBytes, found, path: "" })
+    : Result.succeed(undefined)
+
+const parseText = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
+  Result.flatMap(checkText(text, limits), () => parseSized(text, limits))
+
+const parseSized = (text: string, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
+  Result.flatMap(scanText(text, limits), (nodes) => {
+    // Cannot throw: the scanner accepted the whole text.
+    const json: Schema.Json = JSON.parse(text)
+    const count = countNodes(json)
+    if (count === nodes) return Result.succeed(json)
+    if (count === -1) return copyJson(json, limits)
+    // Fewer nodes than the text has: a key occurred twice, and one value is gone.
+    return Result.map(scanText(text, limits, true), () => json)
+  })
+
+const parseBytes = (bytes: Uint8Array, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
+  pipe(
+    checkBytes(bytes.length, limits),
+    Result.flatMap(() =>
+      Result.try({
+        try: () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes),
+        catch: (): PayloadError.Reason => {
+          const offset = findInvalidByte(bytes)
+          return { _tag: "NotJson", offset, expected: "UTF-8", found: "a byte that it does not have" }
+        }
+      })
+    ),
+    Result.flatMap((text) => Result.mapError(parseSized(text, limits), (reason) => offsetInBytes(reason, text)))
+  )
+
+/** The offset of a reason counted in bytes. */
+const offsetInBytes = (reason: PayloadError.Reason, text: string): PayloadError.Reason => {
+  if (reason._tag !== "NotJson") return reason
+  return { ...reason, offset: byteLength(text.slice(0, reason.offset)) }
+}
+
+const failDecoding = (error: Schema.SchemaError, input: unknown, options: Options | undefined) =>
+  Effect.flatMap(resolveLimits(options?.limits), (limits) =>
+    Effect.fail(
+      new PayloadError.PayloadError({
+        what: options?.what ?? "JSON",
+        reason: reasonFromSchemaIssue(error.issue, input, { max: limits.maxIssues, path: options?.path ?? "" })
+      })
+    )
+  )
+
+/**
+ * Decodes a value that already went through `Json.parse` or `Json.check`.
+ *
+ * **Details**
+ *
+ * Fails with `Invalid`, which lists every place up to `maxIssues` with what was
+ * expected and the kind of what was found. Apply it to the codec once and use
+ * the function many times.
+ *
+ * **Example** (All issues)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const Order = Schema.Struct({ id: Schema.String, items: Schema.Array(Schema.Int) })
+ * const decode = Json.decode(Order, { what: "order" })
+ *
+ * const error = Effect.runSync(Effect.flip(decode({ id: 7, items: [1, "two"] })))
+ * assert.strictEqual(
+ *   error.message,
+ *   "order at /id: expected string, got number; at /items/1: expected number, got string"
+ * )
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decode = <T, RD = never>(
+  codec: Schema.Decoder<T, RD>,
+  options?: Options
+): ((json: unknown) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
+  const run = Schema.decodeUnknownEffect(codec, {
+    errors: "all",
+    onExcessProperty: options?.onExcessProperty ?? "error"
+  })
+  return (json) => Effect.catch(run(json), (error) => failDecoding(error, json, options))
+}
+
+/**
+ * Parses JSON text or bytes with `Json.parse`, then decodes the value.
+ *
+ * **Example** (Text from outside)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { Effect, Schema } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const decode = Json.decodeJson(Schema.Struct({ city: Schema.String }), { limits: { maxBytes: 100 } })
+ * assert.deepStrictEqual(Effect.runSync(decode(`{"city":"Oslo"}`)), { city: "Oslo" })
+ * ```
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decodeJson = <T, RD = never>(
+  codec: Schema.Decoder<T, RD>,
+  options?: Options
+): ((input: string | Uint8Array) => Effect.Effect<T, PayloadError.PayloadError, RD>) => {
+  const run = decode(codec, options)
+  return (input) => Effect.flatMap(parse(input, options), run)
+}
+
+/**
+ * Encodes a value with a schema and checks the outcome with `Json.check`.
+ *
+ * **Details**
+ *
+ * The codec's encoded side must be JSON: what is not (a `Date`, `undefined`) is
+ * refused with its path. `Schema.toCodecJson` makes such a codec of any schema.
+ *
+ * **Example** (Encoding)
+ *
+ * ```ts
+ * import assert from "node:assert"
+ * import { DateTime, Effect, Schema } from "effect"
+ * import { Json } from "effect-emissary/payload"
+ *
+ * const encode = Json.encode(Schema.Struct({ at: Schema.DateTimeUtcFromString }))
+ * const json = Effect.runSync(encode({ at: DateTime.makeUnsafe("2026-01-02T03:04:05Z") }))
+ * assert.deepStrictEqual(json, { at: "2026-01-02T03:04:05.000Z" })
+ * ```
+ *
+ * @category encoding
+ * @since 0.1.0
+ */
+export const encode = <T, RE = never>(
+  codec: Schema.Codec<T, unknown, unknown, RE>,
+  options?: Options
+): ((value: T) => Effect.Effect<Schema.Json, PayloadError.PayloadError, RE>) => {
+  const run = Schema.encodeUnknownEffect(codec, {
+    errors: "all",
+    onExcessProperty: options?.onExcessProperty ?? "error"
+  })
+  return (value) =>
+    Effect.catch(run(value), (error) => failDecoding(error, value, options)).pipe(
+      Effect.flatMap((json) => check(json, options))
+    )
+}
+
+// --- Names and counts -----------------------------------------------------------------------------------------------
+
+/**
+ * Refuses more tools or messages than the limits allow.
+ *
+ * **When to use**
+ *
+ * For codecs that know which of their arrays holds tools or messages. Bytes,
+ * nodes, strings and arrays are checked by `Json` in all data.
+ */
+export const checkCount = (
+  measure: "tools" | "messages",
+  found: number,
+  options: { readonly what: string; readonly path: string; readonly limits?: Partial<Limits> | undefined }
+): Effect.Effect<void, PayloadError.PayloadError> =>
+  Effect.flatMap(resolveLimits(options.limits), (limits) => {
+    const limit = measure === "tools" ? limits.maxTools : limits.maxMessages
+    if (found <= limit) return Effect.void
+    const reason = { _tag: "TooLarge", what: measure, limit, found, path: options.path } as const
+    return Effect.fail(new PayloadError.PayloadError({ what: options.what, reason }))
+  })
+
+/** The names that every JavaScript object inherits, such as `constructor`. */
+export const inheritedNames: ReadonlySet<string> = new Set(Object.getOwnPropertyNames(Object.prototype))
+
+/**
+ * Refuses a name that every object inherits, such as `constructor`.
+ *
+ * **Details**
+ *
+ * `path` is the JSON Pointer of the place that holds the name.
+ */
+export const checkName = (
+  name: string,
+  options: { readonly what: string; readonly path: string }
+): Result.Result<string, PayloadError.PayloadError> =>
+  inheritedNames.has(name)
+    ? Result.fail(
+        new PayloadError.PayloadError({
+          what: options.what,
+          reason: { _tag: "ForbiddenKey", path: options.path, key: name }
+        })
+      )
+    : Result.succeed(name)
