@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Chunk, Context, Deferred, Effect, Equal, Fiber, Layer, Option, Result, Schedule, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, AgentError, type AgentEvent, Conversation, Run, ToolResult } from "effect-emissary"
+import { Agent, AgentError, type AgentEvent, Conversation, Message, Run, ToolResult } from "effect-emissary"
 import { Plan, PlanError, Reference, Step, When } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 import { pluck } from "../pluck.ts"
@@ -182,8 +182,33 @@ describe("a plan as an agent", () => {
     const error = yield* Effect.flip(two.resume(waiting.state))
     assert.strictEqual(error.reason._tag, "DefinitionChanged")
     const agent = Agent.make("agent", {})
-    const refused = yield* Effect.flip(Effect.provide(agent.resume(waiting.state), ScriptedModel.layer([])))
-    assert.strictEqual(refused.reason._tag, "DefinitionChanged")
+    const done = yield* Effect.provide(agent.run("hello"), ScriptedModel.layer([{ text: "hi" }]))
+    assert.strictEqual((yield* Effect.flip(one.resume(done.state))).reason._tag, "DefinitionChanged")
+    // A model never continues progress, not even with the same digest
+    const text = yield* Run.encodeJson(waiting.state)
+    const same = yield* Run.decodeJson(text.replaceAll(one.digest, done.state.definition))
+    assert.strictEqual(same.definition, done.state.definition)
+    for (const state of [waiting.state, same]) {
+      const refused = yield* Effect.flip(Effect.provide(agent.resume(state), ScriptedModel.layer([])))
+      assert.strictEqual(refused.reason._tag, "DefinitionChanged")
+    }
+  })
+
+  test("PLAN-8 a next message waits for the answer, and calls of a conversation are unknown tools", function* () {
+    const { fn, fnStep } = log()
+    const gate = fn("gate", ({ task }) => (task === "one" && !open ? Step.pause("wait") : task))
+    let open = false
+    const bound = yield* bind(Plan.make(fnStep("a"), Step.make("gate", { target: gate, task: Reference.fromStart })))
+    const waiting = yield* bound.run("one")
+    open = true
+    const decisions = [{ callId: "gate", approved: true }]
+    const next = yield* bound.resume(waiting.state, { input: "two", decisions })
+    assert.deepStrictEqual(Conversation.messages(next.conversation).map(Message.text), ["one", "one", "two", "two"])
+    const asked = yield* Conversation.addUser(Conversation.empty, "hello")
+    const calling = [{ type: "tool-call", id: "c", name: "gone", arguments: {} }] as const
+    const conversation = yield* Conversation.addAssistant(asked, calling)
+    const result = yield* bound.run(undefined, { conversation })
+    assert.include(JSON.stringify(Conversation.transcript(result.conversation)), "unknown_tool")
   })
 
   test("PLAN-8 timeouts and interruption end it as agents end, and it can be resumed", function* () {
@@ -198,9 +223,11 @@ describe("a plan as an agent", () => {
         )
       })
     ).pipe(Effect.flatMap(Plan.bind))
-    const running = yield* Effect.forkChild(bound.run("x", { timeouts: { total: "5 seconds" } }))
+    const running = yield* Effect.forkChild(bound.run("x", { timeouts: { total: "5 seconds", step: "1 second" } }))
     yield* Deferred.await(begun)
-    yield* TestClock.adjust("5 seconds")
+    yield* TestClock.adjust("4 seconds")
+    assert.isUndefined(running.pollUnsafe(), "a function has no timeout but the total one")
+    yield* TestClock.adjust("1 second")
     const late = yield* Fiber.join(running)
     assert(late.outcome === "Interrupted")
     assert.strictEqual(late.reason, "timeout")

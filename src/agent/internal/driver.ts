@@ -338,7 +338,7 @@ export interface ActiveRun {
 }
 
 /**
- * An agent, or a delegate that answers like one, for one run.
+ * An agent, or a plan that runs as one, for one run.
  *
  * - `stepTimeout`: whether `timeouts.step` bounds the performed actions.
  * - `accept`: refuses the states that it cannot continue.

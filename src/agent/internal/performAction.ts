@@ -624,7 +624,7 @@ const acceptState = Effect.fnUntraced(function* (
   digest: string,
   { definition, progress }: runParts.State
 ) {
-  // A model cannot continue the answer of a delegate.
+  // A model cannot continue the answer of a plan.
   const continues = progress === undefined && (definition === digest || (yield* digestsOfOrigin).includes(definition))
   if (!continues) return yield* new runTransition.DefinitionChanged({ expected: digest, found: definition })
 })

@@ -3,23 +3,27 @@
  */
 
 import type * as Chunk from "effect/Chunk"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as AgentError from "../../agent/AgentError.ts"
 import type { AgentEvent } from "../../agent/AgentEvent.ts"
-import * as Run from "../../agent/Run.ts"
+import type * as Run from "../../agent/Run.ts"
+import * as agentBlueprint from "../../agent/internal/agentBlueprint.ts"
 import * as agentReason from "../../agent/internal/agentReason.ts"
-import * as delegate from "../../agent/internal/delegate.ts"
-import type { ActiveRun } from "../../agent/internal/driver.ts"
-import type { Agent } from "../../agent/internal/agentTypes.ts"
+import type * as agentTypes from "../../agent/internal/agentTypes.ts"
+import * as driver from "../../agent/internal/driver.ts"
 import type { OutputCheck, ProgressDecision } from "../../agent/internal/runParts.ts"
+import * as runTransition from "../../agent/internal/runTransition.ts"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as Json from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import { defined, quote } from "../../payload/internal/base.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
 import * as PlanError from "../PlanError.ts"
 import type { PlanEvent } from "../PlanEvent.ts"
 import * as PlanRun from "../PlanRun.ts"
@@ -30,24 +34,116 @@ import type * as planRunParts from "./planRunParts.ts"
 import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
-/** Saves the events of the plan's run as progress of the agent's. */
-const journalOf = (turn: ActiveRun, before: PlanRun.State | undefined): livePlan.Journal => {
+/**
+ * A plan that can run, and the agent that it is. `A` and `R` are for the caller to know.
+ *
+ * A run of the agent has one step for each user message. While the plan runs, the state of the agent's run holds the
+ * events of the plan, so that another process can resume it; requests suspend the run, and the runs around it.
+ */
+export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R> => {
+  const { definition, digest, output } = bound
+  const prepared: driver.PreparedRun<unknown> = {
+    digest,
+    maxSteps: Math.max(1, definition.maxIterations),
+    structured: "never",
+    instructions: undefined,
+    stepTimeout: false,
+    accept: (state) =>
+      state.definition === digest
+        ? Effect.void
+        : Effect.fail(new runTransition.DefinitionChanged({ expected: digest, found: state.definition })),
+    ask: () => Effect.void,
+    perform: (run, action) =>
+      action._tag === "RunTools" ? refuseCalls(run, action) : answerMessage(bound, run, action),
+    decode: (text, json) => decodeAnswer(output, json === undefined ? text : json)
+  }
+  const machine = { name: definition.name, prepare: Effect.succeed(prepared) }
+  const agent = agentBlueprint.makeAgent(machine, { output, within: (effect) => effect })
+  return {
+    // Sound: the answers of the plan are of its output schema, and what its code requires is `R`.
+    ...(agent as agentTypes.Agent<A, R>),
+    [livePlan.boundTypeId]: livePlan.boundTypeId,
+    ...livePlan.inspectable("Plan.Bound", bound),
+    definition,
+    digest,
+    live: bound
+  }
+}
+
+/** Answers the newest message of the user with a run of the plan, which begins or continues. */
+const answerMessage = Effect.fnUntraced(function* (
+  bound: livePlan.BoundPlan,
+  run: driver.ActiveRun,
+  { purpose, step }: Run.ActionOf<"CallModel">
+) {
+  const { environment, options, recorder } = run
+  yield* recorder.recordNow({ _tag: "StepStarted", step, purpose })
+  if (recorder.stopping()) return
+  const { conversation, progress } = recorder.state()
+  const message = Conversation.messages(conversation).findLast(({ role }) => role === "user")
+  if (message?.role !== "user") {
+    // The process died before the input was recorded.
+    const problem = "expected a user message to answer, found none. Resume the state with an input"
+    return yield* recorder.fail(agentReason.makeReason("ConversationInvalid", { problem }))
+  }
+  const state = progress && (yield* Effect.mapError(replayProgress(bound, progress.facts), recorder.fail))
+  const begin: performStep.RunStart =
+    state === undefined
+      ? { _tag: "Start", input: yield* planInput(bound, conversation, message) }
+      : { _tag: "Resume", state }
+  const { defects, modelMistakes, modelRetry } = options
+  const ended = yield* engine.drive(bound, begin, optionsOf(run, state, progress?.decisions ?? []), sinkOf(run)).pipe(
+    Effect.provideService(driver.Environment, {
+      ...environment,
+      depth: environment.depth - 1,
+      handed: { defects, modelMistakes, modelRetry }
+    }),
+    Effect.result
+  )
+  if (Result.isSuccess(ended)) return yield* recordResult(bound, run, ended.success)
+  // The limit is an outcome of agents, which the progress has
+  if (ended.failure.reason._tag === "MaxIterationsExceeded") return
+  return yield* recorder.fail(toAgentReason(ended.failure, environment.maxDepth))
+})
+
+/** The options of the plan's run: those of the agent's that mean the same. */
+const optionsOf = (
+  run: driver.ActiveRun,
+  before: PlanRun.State | undefined,
+  decisions: ReadonlyArray<ProgressDecision>
+): livePlan.ResumeOptions => {
+  const { maxSteps, timeouts } = run.options
+  return {
+    journal: journalOf(run, before),
+    context: run.recorder.state().context,
+    timeouts: { step: timeouts?.step, tool: timeouts?.tool },
+    maxIterations: maxSteps === "unlimited" ? Number.MAX_SAFE_INTEGER : maxSteps,
+    decisions
+  }
+}
+
+/**
+ * Saves the events of the plan's run as progress of the agent's. It is in the state before it is announced, also when
+ * that is interrupted.
+ */
+const journalOf = ({ recorder }: driver.ActiveRun, before: PlanRun.State | undefined): livePlan.Journal => {
   let reported = before?.usage ?? {}
-  return (events, state) =>
-    Effect.flatMap(encodeProgress(events), (encoded) => {
-      const usage = usageDifference(state.usage, reported)
-      reported = state.usage
-      return delegate.saveProgress(turn, {
-        facts: encoded,
-        requests: state.outcome?._tag === "Paused" ? requestsOf(state.outcome) : [],
-        limited: state.outcome?._tag === "LimitReached",
-        ...defined({ usage })
+  return (events, { outcome, usage: total }) =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.gen(function* () {
+        const facts = yield* encodeProgress(events)
+        const usage = usageDifference(total, reported)
+        reported = total
+        const requests = outcome?._tag === "Paused" ? requestsOf(outcome) : []
+        const limited = outcome?._tag === "LimitReached"
+        const at = yield* DateTime.now
+        yield* restore(recorder.record({ _tag: "ProgressSaved", at, facts, requests, limited, ...defined({ usage }) }))
       })
-    })
+    )
 }
 
 /** Events of agents in steps are emitted as those of children, with the names of the steps as ids and names. */
-const sinkOf = ({ recorder, streaming }: ActiveRun): performStep.EventSink => ({
+const sinkOf = ({ recorder, streaming }: driver.ActiveRun): performStep.EventSink => ({
   streaming,
   emit: (event: PlanEvent<unknown>) =>
     event._tag === "Agent"
@@ -62,93 +158,32 @@ const sinkOf = ({ recorder, streaming }: ActiveRun): performStep.EventSink => ({
       : Effect.void
 })
 
-/** The options of the plan's run: those of the agent's that mean the same. */
-const optionsOf = (
-  turn: ActiveRun,
-  before: PlanRun.State | undefined,
-  decisions: ReadonlyArray<ProgressDecision>
-): livePlan.ResumeOptions => {
-  const { maxSteps, timeouts } = turn.options
-  return {
-    journal: journalOf(turn, before),
-    context: turn.recorder.state().context,
-    timeouts: { step: timeouts?.step, tool: timeouts?.tool },
-    maxIterations: maxSteps === "unlimited" ? Number.MAX_SAFE_INTEGER : maxSteps,
-    decisions
-  }
-}
-
-const endResult = (
+/** Records the answer of a plan. A plan that waits has saved its requests. */
+const recordResult = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
+  { recorder, streaming }: driver.ActiveRun,
   result: PlanRun.Result<unknown>
-): Effect.Effect<delegate.AnswerOutcome> => {
-  switch (result.outcome) {
-    case "Completed":
-      return Effect.succeed({
-        _tag: "Answered",
-        text: result.text,
-        output: { _tag: "Valid", value: result.payload }
-      })
-    case "Concluded":
-      return Effect.map(concludedAnswer(bound.output, result.answer), (output) => ({
-        _tag: "Answered",
-        text: result.answer,
-        output
-      }))
-    case "Paused":
-      return Effect.succeed({ _tag: "Suspended" })
-    case "Interrupted":
-      return Effect.succeed({ _tag: "Interrupted", reason: result.reason })
-  }
-}
-
-/** The limit is an outcome of agents; whatever else went wrong is an error of theirs, too. */
-const failResult = (
-  turn: ActiveRun,
-  error: PlanError.PlanError
-): Effect.Effect<delegate.AnswerOutcome, AgentError.Reason> =>
-  error.reason._tag === "MaxIterationsExceeded"
-    ? Effect.succeed({ _tag: "Suspended" })
-    : Effect.fail(toAgentReason(error, turn.environment.maxDepth))
-
-const answerWith = Effect.fnUntraced(function* (
-  bound: livePlan.BoundPlan,
-  turn: ActiveRun,
-  message: Message.UserMessage
 ) {
-  const { conversation, progress } = turn.recorder.state()
-  const state = progress && (yield* replayProgress(bound, progress.facts))
-  const begin: performStep.RunStart =
-    state === undefined
-      ? { _tag: "Start", input: yield* planInput(bound, conversation, message) }
-      : { _tag: "Resume", state }
-  const options = optionsOf(turn, state, progress?.decisions ?? [])
-  return yield* Effect.matchEffect(engine.drive(bound, begin, options, sinkOf(turn)), {
-    onFailure: (error) => failResult(turn, error),
-    onSuccess: (result) => endResult(bound, result)
-  })
+  if (result.outcome === "Paused") return
+  if (result.outcome === "Interrupted") return yield* driver.interrupt(recorder, result.reason)
+  const text = result.outcome === "Completed" ? result.text : result.answer
+  const output: OutputCheck =
+    result.outcome === "Completed"
+      ? { _tag: "Valid", value: result.payload }
+      : yield* concludedAnswer(bound.output, result.answer)
+  // The deltas of an answer add up to its text.
+  if (streaming && text !== "") yield* recorder.emit({ _tag: "TextDelta", delta: text })
+  yield* recorder.recordNow({ _tag: "ModelAnswered", message: yield* Message.assistant(text), output })
 })
 
-/** A plan that can run, and the agent that it is. `A` and `R` are for the caller to know. */
-export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R> => {
-  const agent = delegate.makeDelegate({
-    name: bound.definition.name,
-    digest: bound.digest,
-    maxSteps: Math.max(1, bound.definition.maxIterations),
-    output: bound.output,
-    answer: (turn, message) => answerWith(bound, turn, message),
-    decode: (output) => decodeAnswer(bound.output, output)
+/** A conversation may come with calls. No tool of them is known here. */
+const refuseCalls = Effect.fnUntraced(function* ({ recorder }: driver.ActiveRun, action: Run.ActionOf<"RunTools">) {
+  const refused = action.calls.map(({ part }) => {
+    const problem = `expected no open call of a tool, found ${JSON.stringify(part.name)}`
+    return { callId: part.id, name: part.name, result: ToolResult.failure("unknown_tool", problem) }
   })
-  return {
-    // Sound: the answers of the plan are of its output schema, and what its code requires is `R`.
-    ...(agent as Agent<A, R>),
-    [livePlan.boundTypeId]: livePlan.boundTypeId,
-    ...livePlan.inspectable("Plan.Bound", bound),
-    definition: bound.definition,
-    digest: bound.digest,
-    live: bound
-  }
-}
+  for (const call of [...action.settled, ...refused]) yield* recorder.record(yield* driver.toolFinishedEvent(call))
+})
 
 /**
  * One fact with its version. Secrets are looked for where the state of the agent's run is written; a run in memory
@@ -325,7 +360,7 @@ const toAgentReason = (error: PlanError.PlanError, maxDepth: number): AgentError
     return agentReason.makeReason("MaxDepth", { limit: maxDepth }, error)
   }
   if (reason._tag === "PlanChanged") {
-    return new Run.DefinitionChanged({ expected: reason.found, found: reason.expected })
+    return new runTransition.DefinitionChanged({ expected: reason.found, found: reason.expected })
   }
   return agentReason.makeReason(
     "DelegateFailed",
