@@ -36,7 +36,7 @@ const layerDenyDestructive = ToolRuntime.around((call, next) =>
 const layerLog = ToolRuntime.around(
   Effect.fnUntraced(function* (call, next) {
     const [took, result] = yield* Effect.timed(next)
-    const outcome = ToolResult.isFailure(result) ? result.type : "success"
+    const outcome = result._tag === "Failure" ? result.type : "success"
     yield* Console.log(`${call.contract.name}: ${outcome}, ${Math.round(Duration.toMillis(took))} ms`)
     return result
   })

@@ -755,7 +755,7 @@ const transcriptPart = (part: Message.AssistantPart): ReadonlyArray<TranscriptPa
 
 const plainResult = ({ name, result }: Pick<Message.ToolMessage, "name" | "result">) => ({
   name,
-  type: ToolResult.isFailure(result) ? result.type : "success",
+  type: result._tag === "Failure" ? result.type : "success",
   content: plainContent(ToolResult.content(result))
 })
 
@@ -1099,7 +1099,7 @@ const shortenOutput = (message: Message.ToolMessage, keep: number): Message.Tool
 }
 
 const replaceText = (result: ToolResult.ToolResult, text: string): ToolResult.ToolResult =>
-  ToolResult.isFailure(result) ? ToolResult.failure(result.type, text) : ToolResult.success(text)
+  result._tag === "Failure" ? ToolResult.failure(result.type, text) : ToolResult.success(text)
 
 const omissionMarker = (characters: number): string => `\n[... ${characters} characters left out ...]\n`
 

@@ -414,7 +414,7 @@ export const user = (content: string | ToolResult.NonEmptyContent, options?: Opt
   stampMessage(options, (base) => ({
     role: "user",
     ...base,
-    content: typeof content === "string" ? [ToolResult.textPart(content)] : content
+    content: typeof content === "string" ? [{ type: "text", text: content }] : content
   }))
 
 /**
@@ -430,7 +430,7 @@ export const assistant = (
   stampMessage(options, (base) => ({
     role: "assistant",
     ...base,
-    content: typeof content === "string" ? [ToolResult.textPart(content)] : content,
+    content: typeof content === "string" ? [{ type: "text", text: content }] : content,
     ...defined({ model: options?.model, finishReason: options?.finishReason })
   }))
 

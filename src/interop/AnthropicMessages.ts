@@ -876,7 +876,7 @@ const prepareResult = (
   { callId, options, result }: Message.ToolMessage,
   content: ReadonlyArray<ToolResult.Content>
 ): foreignMessages.ForeignMessage => {
-  const isError = ToolResult.isFailure(result)
+  const isError = result._tag === "Failure"
   const hasType = isError && content.length === 0 && !isBlank(result.type)
   return {
     role: "tool",

@@ -76,7 +76,6 @@ import * as ToolContract from "./ToolContract.ts"
 import * as ToolResult from "./ToolResult.ts"
 import * as ToolRuntime from "./ToolRuntime.ts"
 import * as boundTool from "./internal/boundTool.ts"
-import * as effectAi from "./internal/effectAi.ts"
 import * as remoteProtocol from "./internal/remoteProtocol.ts"
 
 /**
@@ -624,7 +623,7 @@ const hideToolDefects =
  * The span and the scope are those of the request.
  */
 const preferOwnServices = (body: boundTool.Body, handler: Tool.Handler<string>): boundTool.Body => {
-  const own = effectAi.withoutBindingScope(handler.context)
+  const own = boundTool.withoutBindingScope(handler.context)
   return (args, call) =>
     Effect.updateContext(body(args, call), (request: Context.Context<never>) => Context.merge(request, own))
 }

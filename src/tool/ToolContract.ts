@@ -14,11 +14,10 @@ import * as Tool from "effect/ai/Tool"
 import * as Digest from "../payload/Digest.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import * as JsonSchema from "../payload/JsonSchema.ts"
-import { defined } from "../payload/internal/base.ts"
+import { defined, isUninformative, isVoid } from "../payload/internal/base.ts"
 import * as convertSchema from "../payload/internal/convertSchema.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
 import * as ToolSettings from "./ToolSettings.ts"
-import * as effectAi from "./internal/effectAi.ts"
 
 /**
  * When a call needs an approval before it is executed: never, always, or
@@ -233,9 +232,9 @@ const readContract = Effect.fnUntraced(function* (tool: Tool.Any) {
 })
 
 const parametersOf = (tool: Tool.Any): Effect.Effect<JsonObject, JsonSchema.JsonSchemaError> => {
-  const raw = effectAi.rawParameters(tool)
-  if (raw !== undefined) return Effect.succeed(raw)
-  return effectAi.isVoid(tool.parametersSchema)
+  // Sound: a JSON Schema document is a JSON object, and it is checked before anything relies on that
+  if (Tool.isDynamic(tool) && tool.jsonSchema !== undefined) return Effect.succeed(tool.jsonSchema as JsonObject)
+  return isVoid(tool.parametersSchema)
     ? Effect.succeed(convertSchema.noParameters)
     : JsonSchema.fromSchema(tool.parametersSchema, { what: `parameters of ${tool.name}` })
 }
@@ -244,8 +243,8 @@ const resultOf = (
   schema: Schema.Top,
   what: string
 ): Effect.Effect<JsonObject | undefined, JsonSchema.JsonSchemaError> => {
-  if (effectAi.isUninformative(schema)) return Effect.undefined
-  return effectAi.isVoid(schema) ? Effect.succeed({ type: "null" }) : JsonSchema.fromSchema(schema, { what })
+  if (isUninformative(schema)) return Effect.undefined
+  return isVoid(schema) ? Effect.succeed({ type: "null" }) : JsonSchema.fromSchema(schema, { what })
 }
 
 const approvalOf = (tool: Tool.Any): Approval => {

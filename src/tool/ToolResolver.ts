@@ -11,10 +11,9 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
-import { appendToken, isArray, isObject } from "../payload/internal/plainJson.ts"
+import { appendToken } from "../payload/internal/plainJson.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as boundTool from "./internal/boundTool.ts"
-import * as effectAi from "./internal/effectAi.ts"
 
 const BindErrorReason = Schema.TaggedUnion({
   UnknownTool: { available: Schema.Array(Schema.String) },
@@ -170,7 +169,7 @@ const entriesOf = (tools: ReadonlyArray<Tool.Any>) =>
   Effect.forEach(tools, (tool) =>
     Effect.all({
       tool: Effect.succeed(tool),
-      handler: effectAi.captureServices(boundTool.handlerOf(tool)),
+      handler: boundTool.captureHandler(tool),
       contract: ToolContract.fromTool(tool)
     })
   )
@@ -245,14 +244,13 @@ const roleOf = (key: string, parent: KeyRole): KeyRole => {
 
 /** The members that count of an object or an array, by their tokens; the order of `required` does not. */
 const membersOf = (value: Schema.Json | undefined, role: KeyRole): ReadonlyMap<string, Schema.Json> | undefined => {
-  if (isArray(value)) return new Map(value.map((item, index) => [String(index), item]))
-  if (!isObject(value)) return undefined
-  const entries = Object.entries(value).filter(([key]) => role !== "schema" || !annotationKeys.has(key))
+  if (typeof value !== "object" || value === null) return undefined
+  const entries = Object.entries(value)
+  if (Array.isArray(value) || role !== "schema") return new Map(entries)
   return new Map(
-    entries.map(([key, member]) => [
-      key,
-      role === "schema" && key === "required" && isArray(member) ? member.map(String).sort() : member
-    ])
+    entries
+      .filter(([key]) => !annotationKeys.has(key))
+      .map(([key, member]) => [key, key === "required" && Array.isArray(member) ? member.map(String).sort() : member])
   )
 }
 
@@ -266,18 +264,17 @@ const formatValue = (value: Schema.Json | undefined): string => {
 const compareValues = (
   expected: Schema.Json | undefined,
   found: Schema.Json | undefined,
-  path = "",
   role: KeyRole = "schema"
 ): Difference | undefined => {
   const left = membersOf(expected, role)
   const right = membersOf(found, role)
-  if (left === undefined || right === undefined || isArray(expected) !== isArray(found)) {
-    return expected === found ? undefined : { path, expected: formatValue(expected), found: formatValue(found) }
+  const isArray = Array.isArray(expected)
+  if (left === undefined || right === undefined || isArray !== Array.isArray(found)) {
+    return expected === found ? undefined : { path: "", expected: formatValue(expected), found: formatValue(found) }
   }
   for (const key of new Set([...left.keys(), ...right.keys()])) {
-    const inner = isArray(expected) ? role : roleOf(key, role)
-    const difference = compareValues(left.get(key), right.get(key), appendToken(path, key), inner)
-    if (difference !== undefined) return difference
+    const difference = compareValues(left.get(key), right.get(key), isArray ? role : roleOf(key, role))
+    if (difference !== undefined) return { ...difference, path: appendToken("", key) + difference.path }
   }
   return undefined
 }

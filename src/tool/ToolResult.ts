@@ -300,7 +300,6 @@ export const success = (value: Schema.Json, content?: NonEmptyContent): Success 
  *
  * const result = ToolResult.failure("not_found", "No order 42", { id: 42 })
  * assert.strictEqual(ToolResult.text(result), "No order 42")
- * assert.strictEqual(ToolResult.isFailure(result), true)
  * ```
  *
  * @category constructors
@@ -308,22 +307,6 @@ export const success = (value: Schema.Json, content?: NonEmptyContent): Success 
  */
 export const failure = (type: string, message: string, value?: Schema.Json): Failure =>
   value === undefined ? { _tag: "Failure", type, message } : { _tag: "Failure", type, message, value }
-
-/**
- * Tests for a failure.
- *
- * @category guards
- * @since 0.1.0
- */
-export const isFailure = (self: ToolResult): self is Failure => self._tag === "Failure"
-
-/**
- * Tests for a success.
- *
- * @category guards
- * @since 0.1.0
- */
-export const isSuccess = (self: ToolResult): self is Success => self._tag === "Success"
 
 /**
  * The parts the model reads.

@@ -109,7 +109,7 @@ const ordered = (
 const heldResult = (format: Format, given: ToolResult.ToolResult): ToolResult.ToolResult => {
   const content = ToolResult.content(given).filter(isSent(format)).map(held)
   const [first, ...rest] = content
-  if (format === "openai" || ToolResult.isSuccess(given)) {
+  if (format === "openai" || given._tag === "Success") {
     return ToolResult.success(null, first === undefined ? [ToolResult.textPart("")] : [first, ...rest])
   }
   const type = given.type.trim() === "" ? "execution_error" : given.type

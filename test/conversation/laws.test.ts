@@ -104,7 +104,7 @@ describe("CONV-2 invalid states do not exist", () => {
     assert.deepStrictEqual(pluck(Conversation.openCalls(partly), "id"), ["a"])
     const sealed = yield* Conversation.seal(partly, { message: "Stopped by the user" })
     const placeholder = Conversation.messages(sealed)[2]
-    assert(placeholder?.role === "tool" && ToolResult.isFailure(placeholder.result))
+    assert(placeholder?.role === "tool" && placeholder.result._tag === "Failure")
     assert.deepStrictEqual(
       [placeholder.callId, placeholder.result.type, placeholder.result.message],
       ["a", "interrupted", "Stopped by the user"]
@@ -165,7 +165,7 @@ describe("L7 laws over generated conversations", () => {
 
   test("and shrinks to a lawful conversation that is hardly larger than the problem", function* () {
     const hasFailure = (self: Conversation.Conversation) =>
-      Conversation.messages(self).some((message) => message.role === "tool" && ToolResult.isFailure(message.result))
+      Conversation.messages(self).some((message) => message.role === "tool" && message.result._tag === "Failure")
     const result = yield* Arbitrary.checkEffect(Arbitraries.conversation(), (self) => !hasFailure(self), {
       runs: 500,
       seed: 1,

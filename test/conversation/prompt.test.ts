@@ -224,7 +224,7 @@ describe("CONV-3 prompts from elsewhere", () => {
       ).pipe(
         Effect.map((self) => {
           const last = Option.getOrThrow(Conversation.lastMessage(self))
-          assert(last.role === "tool" && ToolResult.isFailure(last.result))
+          assert(last.role === "tool" && last.result._tag === "Failure")
           return [last.result.type, last.result.message, last.result.value]
         })
       )

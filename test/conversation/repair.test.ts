@@ -39,7 +39,7 @@ const shape = (self: Conversation.Conversation) =>
   Conversation.messages(self).map((message) => {
     switch (message.role) {
       case "tool":
-        return `tool ${message.callId} ${ToolResult.isFailure(message.result) ? message.result.type : "ok"}`
+        return `tool ${message.callId} ${message.result._tag === "Failure" ? message.result.type : "ok"}`
       case "assistant":
         return [
           "assistant",

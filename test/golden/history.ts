@@ -128,13 +128,13 @@ const contentOf = (message: Message.Message): Json => {
         tool_call_id: message.callId,
         tool_name: message.name,
         name: message.name,
-        ...(ToolResult.isFailure(message.result) ? { error_type: message.result.type } : undefined)
+        ...(message.result._tag === "Failure" ? { error_type: message.result.type } : undefined)
       }
   }
 }
 
 const isNothing = (result: ToolResult.ToolResult): boolean =>
-  ToolResult.isSuccess(result) && result.value === null && ToolResult.text(result) === ""
+  result._tag === "Success" && result.value === null && ToolResult.text(result) === ""
 
 /** Only the keys that the case lists are compared, tool calls in their flat form. */
 export const pick = (actual: Json | null, expected: unknown): unknown => {

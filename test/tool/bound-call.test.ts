@@ -56,13 +56,13 @@ const good = { kind: "buy", items: [{ sku: "a", qty: 1 }] }
 const failure = (name: string, args: Schema.Json) =>
   Effect.gen(function* () {
     const result = yield* call(yield* tools, name, args)
-    return ToolResult.isFailure(result) ? result : assert.fail(`expected a failure, found ${JSON.stringify(result)}`)
+    return result._tag === "Failure" ? result : assert.fail(`expected a failure, found ${JSON.stringify(result)}`)
   })
 
 const value = (name: string, args: Schema.Json) =>
   Effect.gen(function* () {
     const result = yield* call(yield* tools, name, args)
-    return ToolResult.isSuccess(result) ? result.value : assert.fail(result.message)
+    return result._tag === "Success" ? result.value : assert.fail(result.message)
   })
 
 describe("TOOL-3 unknown tools", () => {
@@ -171,7 +171,7 @@ describe("TOOL-1 timeouts", () => {
       const fiber = yield* Effect.forkChild(call(tools, "annotated", {}, options), { startImmediately: true })
       yield* TestClock.adjust(Duration.seconds(expected))
       const result = yield* Fiber.join(fiber)
-      assert.strictEqual(ToolResult.isFailure(result) && result.type, "timeout_error")
+      assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
       assert.match(ToolResult.text(result), new RegExp(`timed out after ${expected} second`))
     }
   })

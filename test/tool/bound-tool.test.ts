@@ -80,7 +80,7 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
       ]),
       { onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause)) }
     )
-    for (const result of results) assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
+    for (const result of results) assert.strictEqual(result._tag === "Failure" && result.type, "execution_error")
     assert.lengthOf(
       causes.filter((cause) => cause !== undefined),
       3
@@ -107,7 +107,7 @@ describe("TOOL-2 handlers work on decoded values, everything else on JSON", () =
     const toolkit = Toolkit.make(Tool.make("slow", { success: Schema.Int }))
     const set = yield* bind(toolkit, { slow: (_, { preliminary }) => Effect.as(preliminary(0.5), 1) })
     const result = yield* call(set, "slow", {})
-    assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
+    assert.strictEqual(result._tag === "Failure" && result.type, "execution_error")
   })
 })
 
@@ -171,7 +171,7 @@ describe("TOOL-3 failures", () => {
             seen = cause
           })
       })
-      assert.isTrue(result !== undefined && ToolResult.isFailure(result) && result.type === "execution_error")
+      assert.isTrue(result !== undefined && result._tag === "Failure" && result.type === "execution_error")
       assert.notInclude(JSON.stringify(result), secret)
       assert.isTrue(seen !== undefined && Cause.hasFails(seen))
     })
@@ -239,7 +239,7 @@ describe("kinds of tools", () => {
     )
     assert.deepStrictEqual(yield* call(set, "shell", { command: "ls" }), ToolResult.success("ran ls"))
     const result = yield* call(set, "search", {})
-    assert.isTrue(ToolResult.isFailure(result) && result.type === "unknown_tool")
+    assert.isTrue(result._tag === "Failure" && result.type === "unknown_tool")
   })
 
   test("a tool without its handler is refused", function* () {

@@ -36,7 +36,7 @@ describe("RT-4 conformance", () => {
     const lost = ToolRuntime.make({
       dispatch: (call) =>
         Effect.map(ToolRuntime.local(call), (result) =>
-          ToolResult.isFailure(result) ? ToolResult.failure("execution_error", "lost") : result
+          result._tag === "Failure" ? ToolResult.failure("execution_error", "lost") : result
         )
     })
     assert.lengthOf(yield* broken(ToolRuntime.layer(lost)), 2)

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { Prompt } from "effect/ai"
-import * as effectAi from "#src/tool/internal/effectAi.ts"
+import * as modelMessages from "#src/conversation/internal/modelMessages.ts"
+import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolResult } from "effect-emissary"
 
 const json = (value: unknown) => JSON.parse(JSON.stringify(value))
@@ -25,7 +26,7 @@ describe("Content", () => {
       ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" }),
       ToolResult.filePart({ mediaType: "image/png", data: new URL("https://example.com/a.png") })
     ]
-    for (const part of parts) assert.deepStrictEqual(effectAi.fromPrompt(effectAi.toPrompt(part)), part)
+    for (const part of parts) assert.deepStrictEqual(boundTool.fromPromptPart(modelMessages.toPromptPart(part)), part)
   })
 
   it("data URLs become their bytes, other text is base64", () => {
@@ -38,7 +39,7 @@ describe("Content", () => {
 
   it("a URL that does not parse stays text", () => {
     const part: ToolResult.FilePart = { type: "file", mediaType: "x/y", data: { type: "url", url: "not a url" } }
-    assert.strictEqual(effectAi.toPrompt(part).data, "not a url")
+    assert.strictEqual(modelMessages.toPromptPart(part).data, "not a url")
   })
 
   it("TOOL-2 providers receive the text that toText returns", () => {
@@ -48,7 +49,7 @@ describe("Content", () => {
     ]
     assert.strictEqual(
       ToolResult.contentToText(parts),
-      Prompt.toolModelOutputToText(parts.map((part) => effectAi.toPrompt(part)))
+      Prompt.toolModelOutputToText(parts.map((part) => modelMessages.toPromptPart(part)))
     )
   })
 })

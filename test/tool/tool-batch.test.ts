@@ -13,7 +13,7 @@ class Boom extends Error {}
 const N = Schema.Struct({ n: Schema.Int })
 
 const kinds = (results: ReadonlyArray<ToolResult.ToolResult>) =>
-  results.map((result) => (ToolResult.isFailure(result) ? result.type : "success"))
+  results.map((result) => (result._tag === "Failure" ? result.type : "success"))
 
 describe("L6 siblings settle", () => {
   const toolkit = Toolkit.make(
@@ -240,7 +240,7 @@ describe("RT-3 interruption", () => {
         // a slow journal: it must not be cut off
         Effect.andThen(
           Effect.yieldNow,
-          Effect.sync(() => events.push(`${id} ${ToolResult.isFailure(result) ? result.type : "success"}`))
+          Effect.sync(() => events.push(`${id} ${result._tag === "Failure" ? result.type : "success"}`))
         )
     })
     return { events, hanging, run }
@@ -326,7 +326,7 @@ describe("RT-1 tool runtimes", () => {
       )
     assert.deepStrictEqual(yield* answer({ n: 1 }), [ToolResult.success({ n: 1 })])
     const [bad] = yield* answer({ n: "one" })
-    assert.isTrue(bad !== undefined && ToolResult.isFailure(bad) && bad.type === "execution_error")
+    assert.isTrue(bad !== undefined && bad._tag === "Failure" && bad.type === "execution_error")
     assert.include(ToolResult.text(bad!), "n")
   })
 

@@ -160,11 +160,11 @@ describe("CODEC-3 ToolResolver.layerStubs", () => {
     const set = yield* boundTool.makeSet([yield* resolve(yield* weather)])
     const runtime = ToolRuntime.make({ dispatch: () => Effect.succeed(ToolResult.success({ degrees: "hot" })) })
     const failed = yield* call(set, "weather", { city: 1 })
-    assert.strictEqual(ToolResult.isFailure(failed) && failed.type, "validation_error")
+    assert.strictEqual(failed._tag === "Failure" && failed.type, "validation_error")
     const result = yield* call(set, "weather", { city: "Rome", unit: "c" }).pipe(
       Effect.provide(ToolRuntime.layer(runtime))
     )
-    assert.strictEqual(ToolResult.isFailure(result) && result.type, "execution_error")
+    assert.strictEqual(result._tag === "Failure" && result.type, "execution_error")
     assert.include(ToolResult.text(result), "degrees")
   })
 

@@ -704,9 +704,8 @@ const changeCall = (
 const applyToolFinished = (self: State, event: EventOf<"ToolFinished">): ApplyResult => {
   const { callId, result } = event.message
   // A call that never started can fail (unknown tool, bad arguments), but it cannot succeed
-  const expected: ReadonlyArray<CallStatus["_tag"]> = ToolResult.isFailure(result)
-    ? ["Started", "Requested", "Approved", "Settled"]
-    : ["Started", "Settled"]
+  const expected: ReadonlyArray<CallStatus["_tag"]> =
+    result._tag === "Failure" ? ["Started", "Requested", "Approved", "Settled"] : ["Started", "Settled"]
   return withCall(self, event, callId, expected, (status) => {
     if (status._tag === "Settled" && typeOf(status.result) !== typeOf(result)) {
       const settled = `the result it was settled with (${typeOf(status.result)})`
@@ -726,7 +725,7 @@ const closeCall = (self: State, event: EventOf<"ToolFinished">): ApplyResult =>
     )
   })
 
-const typeOf = (result: ToolResult.ToolResult): string => (ToolResult.isFailure(result) ? result.type : "success")
+const typeOf = (result: ToolResult.ToolResult): string => (result._tag === "Failure" ? result.type : "success")
 
 const applyChildEvent = (self: State, event: EventOf<"ChildEvent">): ApplyResult =>
   withCall(self, event, event.callId, ["Started"], (status) => {

@@ -13,7 +13,7 @@ import type * as Response from "effect/ai/Response"
 import * as base from "../../payload/internal/base.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
-import * as effectAi from "../../tool/internal/effectAi.ts"
+import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as ConversationError from "../ConversationError.ts"
 import * as Message from "../Message.ts"
 import * as history from "./history.ts"
@@ -100,8 +100,7 @@ const resultFromPart = (
   value: Schema.Json,
   note: Note = {}
 ): ToolResult.ToolResult => {
-  const [first, ...rest] = (part.modelOutput ?? []).map(effectAi.fromPrompt)
-  const content: ToolResult.NonEmptyContent | undefined = first === undefined ? undefined : [first, ...rest]
+  const content = boundTool.fromPrompt(part.modelOutput ?? [])
   if (!part.isFailure) return ToolResult.success(value, content)
   const failure: ToolResult.Failure =
     note.failure === undefined ? failureFromValue(value) : { _tag: "Failure", ...note.failure }
@@ -241,7 +240,22 @@ const sentParts = <P extends Message.AssistantPart>(parts: ReadonlyArray<P>, { l
   lossless ? parts : parts.filter((part) => part.type !== "text" || part.text !== "" || part.options !== undefined)
 
 const promptContent = (content: ReadonlyArray<ToolResult.Content>, writer: Writer) =>
-  sentParts(content, writer).map((part) => effectAi.toPrompt(part))
+  sentParts(content, writer).map((part) => toPromptPart(part))
+
+/** A URL that does not parse is sent unchanged, as text: the provider validates it. */
+export function toPromptPart(part: ToolResult.TextPart): Prompt.TextPart
+export function toPromptPart(part: ToolResult.FilePart): Prompt.FilePart
+export function toPromptPart(part: ToolResult.Content): Prompt.TextPart | Prompt.FilePart
+export function toPromptPart(part: ToolResult.Content): Prompt.TextPart | Prompt.FilePart {
+  if (part.type === "text") return Prompt.textPart({ text: part.text, options: part.options })
+  const { data, fileName, mediaType, options } = part
+  return Prompt.filePart({ mediaType, fileName, data: toPromptData(data), options })
+}
+
+const toPromptData = (data: ToolResult.FilePart["data"]): string | URL => {
+  if (data.type === "base64") return data.base64
+  return URL.canParse(data.url) ? new URL(data.url) : data.url
+}
 
 const promptPart = (part: Message.AssistantPart, writer: Writer): Prompt.AssistantMessagePart => {
   switch (part.type) {
@@ -252,7 +266,7 @@ const promptPart = (part: Message.AssistantPart, writer: Writer): Prompt.Assista
     case "tool-result":
       return promptProviderResult(part, writer)
     default:
-      return effectAi.toPrompt(part)
+      return toPromptPart(part)
   }
 }
 
@@ -269,12 +283,13 @@ const promptToolCall = (part: Message.ToolCallPart, { lossless, name }: Writer):
 
 const promptToolResult = (message: Message.ToolMessage, writer: Writer): Prompt.ToolResultPart => {
   const { result } = message
+  const isFailure = result._tag === "Failure"
   return Prompt.toolResultPart({
     id: message.callId,
     name: writer.name(message.name),
-    isFailure: ToolResult.isFailure(result),
-    result: ToolResult.isFailure(result) ? failureValue(result) : result.value,
-    modelOutput: promptContent(ToolResult.content(result), writer),
+    isFailure,
+    result: isFailure ? failureValue(result) : result.value,
+    modelOutput: promptContent(isFailure ? ToolResult.content(result) : result.content, writer),
     providerExecuted: false,
     options: writer.lossless ? addMessageNote(message, resultNote(result)) : message.options
   })
@@ -283,7 +298,7 @@ const promptToolResult = (message: Message.ToolMessage, writer: Writer): Prompt.
 const failureValue = ({ message, type, value }: ToolResult.Failure) => ({ type, message, ...base.defined({ value }) })
 
 const resultNote = (result: ToolResult.ToolResult): Note =>
-  ToolResult.isFailure(result) ? { failure: failureValue(result), content: result.content !== undefined } : {}
+  result._tag === "Failure" ? { failure: failureValue(result), content: result.content !== undefined } : {}
 
 // Providers read back their own results as they wrote them
 const promptProviderResult = (part: Message.ToolResultPart, { lossless }: Writer): Prompt.ToolResultPart => {
@@ -292,9 +307,9 @@ const promptProviderResult = (part: Message.ToolResultPart, { lossless }: Writer
   return Prompt.toolResultPart({
     id: part.id,
     name: part.name,
-    isFailure: ToolResult.isFailure(result),
-    result: ToolResult.isFailure(result) ? providerFailure(result) : result.value,
-    ...(hasContent ? { modelOutput: ToolResult.content(result).map((part) => effectAi.toPrompt(part)) } : undefined),
+    isFailure: result._tag === "Failure",
+    result: result._tag === "Failure" ? providerFailure(result) : result.value,
+    ...(hasContent ? { modelOutput: ToolResult.content(result).map((part) => toPromptPart(part)) } : undefined),
     providerExecuted: true,
     options: lossless ? addNote(part.options, resultNote(result)) : part.options
   })
@@ -309,9 +324,10 @@ const providerFailure = (result: ToolResult.Failure): Schema.Json => {
 
 /** Tests that the content is what the model reads anyway. */
 const isDerived = (result: ToolResult.ToolResult): boolean => {
-  const plain = ToolResult.isFailure(result)
-    ? ToolResult.failure(result.type, result.message, result.value)
-    : ToolResult.success(result.value)
+  const plain =
+    result._tag === "Failure"
+      ? ToolResult.failure(result.type, result.message, result.value)
+      : ToolResult.success(result.value)
   return Equal.equals(ToolResult.content(plain), ToolResult.content(result))
 }
 
@@ -355,10 +371,10 @@ const readMessage = (self: history.History, index: number, message: Prompt.Messa
     case "system":
       return Effect.map(Message.system(message.content, options), (message) => [message])
     case "user": {
-      const [first, ...rest] = message.content.map(effectAi.fromPrompt)
-      return first === undefined
+      const content = boundTool.fromPrompt(message.content)
+      return content === undefined
         ? failWith({ _tag: "EmptyContent", index, role: "user", ...base.defined({ id: options.id }) })
-        : Effect.map(Message.user([first, ...rest], options), (message) => [message])
+        : Effect.map(Message.user(content, options), (message) => [message])
     }
     case "assistant":
       return readAssistant(self, index, message, options)
@@ -400,7 +416,7 @@ const readAssistant = Effect.fnUntraced(function* (
         content.push({ type: "reasoning", text: part.text, ...takeNote(part.options).given })
         break
       default:
-        content.push(effectAi.fromPrompt(part))
+        content.push(boundTool.fromPromptPart(part))
     }
   }
   return [yield* Message.assistant(content, options), ...results]

@@ -1,6 +1,9 @@
 /**
- * Small helpers that every room uses: objects without undefined members, and how messages name places.
+ * Small helpers that every room uses: objects without undefined members, kinds of schemas, and how messages name places.
  */
+
+import type * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
 
 type Flatten<A> = { [K in keyof A]: A[K] }
 
@@ -37,3 +40,9 @@ export const quote = (name: string): string => JSON.stringify(truncateText(name)
 
 /** The length of all paths of one error together, from which on problems are only counted: keys come from outside. */
 export const maxPaths = 64 * 1024
+
+export const isVoid = ({ ast }: Schema.Top): boolean => SchemaAST.isVoid(ast) || SchemaAST.isUndefined(ast)
+
+/** A schema without information about its values. */
+export const isUninformative = ({ ast }: Schema.Top): boolean =>
+  SchemaAST.isUnknown(ast) || SchemaAST.isAny(ast) || SchemaAST.isNever(ast)

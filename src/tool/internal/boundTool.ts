@@ -16,6 +16,8 @@ import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as SchemaAST from "effect/SchemaAST"
+import * as Scope from "effect/Scope"
+import * as Tracer from "effect/Tracer"
 import * as AiError from "effect/ai/AiError"
 import type * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
@@ -23,13 +25,13 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import * as Hex from "effect/encoding/Hex"
 import * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
+import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../RunContext.ts"
 import * as ToolContract from "../ToolContract.ts"
 import * as ToolResult from "../ToolResult.ts"
-import * as effectAi from "./effectAi.ts"
 
 /**
  * The service that executes tool calls.
@@ -293,7 +295,7 @@ export const fromToolkit = <Tools extends Record<string, Tool.Any>>(
   Tool.HandlersFor<Tools> | Tool.HandlerServices<Tools[keyof Tools]>
 > =>
   Effect.forEach(Object.values(toolkit.tools), (tool) =>
-    Effect.flatMap(effectAi.captureServices(handlerOf(tool)), (handler) =>
+    Effect.flatMap(captureHandler(tool), (handler) =>
       Option.isSome(handler) ? fromTool(tool, handler.value) : fromProviderTool(tool)
     )
   )
@@ -319,6 +321,28 @@ export const handlerOf = (
           })
         )
   })
+
+/** The scope and the span belong to the place where a tool is bound, not to its calls. */
+export const withoutBindingScope = (context: Context.Context<never>): Context.Context<never> =>
+  Context.omit(
+    Scope.Scope,
+    Tracer.ParentSpan
+  )(
+    // a context may hold any service; omit only needs to know that these two may be among them
+    context as Context.Context<Scope.Scope | Tracer.ParentSpan>
+  )
+
+/**
+ * The handler of a tool with the services of the place where the tool is bound under those that the handler's layer
+ * captured: what a tool names as `dependencies` is required there, because a body requires nothing.
+ */
+export const captureHandler = (tool: Tool.Any): ReturnType<typeof handlerOf> =>
+  Effect.contextWith((context: Context.Context<never>) =>
+    Effect.map(
+      handlerOf(tool),
+      Option.map((entry) => ({ ...entry, context: Context.merge(withoutBindingScope(context), entry.context) }))
+    )
+  )
 
 const isHandler = (u: unknown): u is Tool.Handler<string> =>
   Predicate.hasProperty(u, "handler") && typeof u.handler === "function" && Predicate.hasProperty(u, "context")
@@ -427,8 +451,8 @@ const invalidArguments = (tool: string, problems: string): ToolResult.Failure =>
 
 /** Arguments as the handler takes them. */
 const makeDecoder = (tool: Tool.Any): DecodeArguments => {
-  if (effectAi.rawParameters(tool) !== undefined) return Effect.succeed
-  if (effectAi.isVoid(tool.parametersSchema)) return () => Effect.undefined
+  if (Tool.isDynamic(tool) && tool.jsonSchema !== undefined) return Effect.succeed
+  if (base.isVoid(tool.parametersSchema)) return () => Effect.undefined
   const decode = decodeJson(tool.parametersSchema)
   return (args) =>
     Effect.mapError(decode(args, { errors: "all" }), (error) =>
@@ -447,9 +471,11 @@ const provideServices =
 const failWithCause = (message: string, cause: Cause.Cause<unknown>): Effect.Effect<ToolResult.Failure> =>
   Effect.as(reportCause(cause), ToolResult.failure("execution_error", message))
 
-const makeEncoder = (schema: Schema.Top): ((value: unknown) => Effect.Effect<Schema.Json, unknown>) => {
+const makeEncoder = (
+  schema: Schema.Top,
+  isUninformative: boolean
+): ((value: unknown) => Effect.Effect<Schema.Json, unknown>) => {
   const encode = encodeJson(schema)
-  const isUninformative = effectAi.isUninformative(schema)
   return (value) =>
     // a schema without information about its values is Void if nothing was returned
     isUninformative && value === undefined
@@ -457,10 +483,24 @@ const makeEncoder = (schema: Schema.Top): ((value: unknown) => Effect.Effect<Sch
       : Effect.flatMap(encode(value), (json) => Json.check(json, { what: "result" }))
 }
 
-const modelOutput = (parts: ReadonlyArray<Prompt.ToolModelOutputPart>): ToolResult.NonEmptyContent | undefined => {
-  const [first, ...rest] = parts.map(effectAi.fromPrompt)
+/** Content from parts of an `effect/ai` prompt, if there are any. */
+export const fromPrompt = (
+  parts: ReadonlyArray<Prompt.TextPart | Prompt.FilePart>
+): ToolResult.NonEmptyContent | undefined => {
+  const [first, ...rest] = parts.map(fromPromptPart)
   return first === undefined ? undefined : [first, ...rest]
 }
+
+/** A text or file part of an `effect/ai` prompt as content. */
+export const fromPromptPart = (part: Prompt.TextPart | Prompt.FilePart): ToolResult.Content => {
+  const options = Object.keys(part.options).length === 0 ? undefined : part.options
+  return part.type === "text"
+    ? ToolResult.textPart(part.text, options)
+    : ToolResult.filePart({ mediaType: part.mediaType, data: part.data, fileName: part.fileName, options })
+}
+
+/** A value as the model reads it. */
+const asText = (value: Schema.Json): string => (typeof value === "string" ? value : JSON.stringify(value))
 
 const nonEmptyText = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined
@@ -470,11 +510,7 @@ const declaredFailure = (error: unknown, value: Schema.Json): ToolResult.Failure
   const fields = Json.isObject(value) ? value : {}
   const textOf = (key: string) => nonEmptyText(plainJson.own(fields, key))
   const message = textOf("message") ?? (error instanceof Error ? nonEmptyText(error.message) : undefined)
-  return ToolResult.failure(
-    textOf("type") ?? textOf("_tag") ?? "execution_error",
-    message ?? (typeof value === "string" ? value : JSON.stringify(value)),
-    value
-  )
+  return ToolResult.failure(textOf("type") ?? textOf("_tag") ?? "execution_error", message ?? asText(value), value)
 }
 
 const aiReason = (error: unknown): string | undefined => {
@@ -485,9 +521,9 @@ const aiReason = (error: unknown): string | undefined => {
 const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
   const name = JSON.stringify(tool.name)
   const decode = makeDecoder(tool)
-  const encodeSuccess = makeEncoder(tool.successSchema)
-  const encodeFailure = makeEncoder(tool.failureSchema)
-  const declaresFailures = !effectAi.isUninformative(tool.failureSchema)
+  const encodeSuccess = makeEncoder(tool.successSchema, base.isUninformative(tool.successSchema))
+  const declaresFailures = !base.isUninformative(tool.failureSchema)
+  const encodeFailure = makeEncoder(tool.failureSchema, !declaresFailures)
 
   const unencodable = (error: unknown) =>
     failWithCause(`Tool ${name} returned a value that does not fit its success schema`, Cause.fail(error))
@@ -496,12 +532,10 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
     Effect.matchEffect(encodeSuccess(value), {
       onFailure: unencodable,
       onSuccess: (json) =>
-        Effect.sync(() =>
-          ToolResult.success(
-            json,
-            tool.toModelOutput === undefined ? undefined : modelOutput(tool.toModelOutput(value))
-          )
-        )
+        Effect.sync((): ToolResult.Success => {
+          const content = tool.toModelOutput === undefined ? undefined : fromPrompt(tool.toModelOutput(value))
+          return { _tag: "Success", content: content ?? [{ type: "text", text: asText(json) }], value: json }
+        })
     })
 
   const fail = (error: unknown): Effect.Effect<ToolResult.ToolResult> => {
@@ -592,7 +626,7 @@ export interface ToolSet {
    */
   readonly canonicalName: (provider: string) => string
   /**
-   * The tools that the model is offered. Built once; never used to execute a call.
+   * The tools that the model is offered. Built once, when a model is first called; never used to execute a call.
    */
   readonly toolkit: Toolkit.WithHandler<Record<string, OfferedTool>>
 }
@@ -640,11 +674,21 @@ export const makeSet = Effect.fnUntraced(function* (
     toProvider.set(name, providerName)
     toCanonical.set(providerName, name)
   }
+  const providerName = (canonical: string) => toProvider.get(canonical) ?? encodeName(canonical)
   return {
     tools: byName,
-    providerName: (canonical) => toProvider.get(canonical) ?? encodeName(canonical),
+    providerName,
     canonicalName: (provider) => toCanonical.get(provider) ?? provider,
-    toolkit: makeToolkit(Array.from(byName.values(), (tool) => [toProvider.get(tool.contract.name) ?? "", tool]))
+    get toolkit() {
+      const offers = Array.from(byName.values(), (tool) => offerTool(providerName(tool.contract.name), tool))
+      const toolkit: ToolSet["toolkit"] = {
+        tools: Object.fromEntries(offers.map((tool) => [tool.name, tool])),
+        handle: (name) =>
+          Effect.die(new Error(`the tool ${JSON.stringify(name)} is executed by the tool runtime, not by its toolkit`))
+      }
+      Object.defineProperty(this, "toolkit", { value: toolkit })
+      return toolkit
+    }
   }
 })
 
@@ -699,14 +743,6 @@ const makeOfferedTool = (name: string, bound: BoundTool): OfferedTool => {
     .annotate(Tool.Strict, strict)
   return Object.assign(tool, { parametersSchema: JsonSchema.toSchema(bound.parameters) })
 }
-
-const makeToolkit = (
-  tools: ReadonlyArray<readonly [name: string, tool: BoundTool]>
-): Toolkit.WithHandler<Record<string, OfferedTool>> => ({
-  tools: Object.fromEntries(tools.map(([name, tool]) => [name, offerTool(name, tool)])),
-  handle: (name) =>
-    Effect.die(new Error(`the tool ${JSON.stringify(name)} is executed by the tool runtime, not by its toolkit`))
-})
 
 /**
  * One checked call.
@@ -817,33 +853,30 @@ const providerToolFailure = (name: string) =>
     `Tool ${JSON.stringify(name)} is executed by the model provider and cannot be called here.`
   )
 
-const argumentsOptions = { what: "tool arguments" }
-
+/** Arguments as the model wrote them; models write `null`, or nothing, for none. */
 const parseArguments = (value: Schema.Json): Effect.Effect<Schema.Json, PayloadError.PayloadError> => {
-  if (typeof value === "string") return value.trim() === "" ? Effect.succeed({}) : Json.parse(value, argumentsOptions)
-  return Json.check(value, argumentsOptions)
+  if (typeof value !== "string") return Effect.succeed(value ?? {})
+  if (value.trim() === "") return Effect.succeed({})
+  return Effect.map(Json.parse(value, { what: "tool arguments" }), (json) => json ?? {})
 }
 
-const checkArguments = (tool: BoundTool, value: Schema.Json): Effect.Effect<Json.JsonObject, ToolResult.Failure> => {
-  const { name } = tool.contract
-  return parseArguments(value).pipe(
-    Effect.mapError((error) => invalidArguments(name, error.message)),
-    // models write `null` for no arguments
-    Effect.map((json) => json ?? {}),
-    Effect.flatMap((json) => {
-      if (!Json.isObject(json))
-        return Effect.fail(invalidArguments(name, `expected a JSON object, got ${plainJson.kindOf(json)}`))
-      const checked = JsonSchema.validate(tool.parameters, json, {
-        strict: tool.contract.annotations.strict === true,
-        coerce: true
-      })
-      if (Result.isFailure(checked))
-        return Effect.fail(invalidArguments(name, PayloadError.render("", checked.failure)))
-      // the interpreter returns an object for an object
-      return Json.isObject(checked.success) ? Effect.succeed(checked.success) : Effect.succeed(json)
-    })
-  )
-}
+const checkArguments = Effect.fnUntraced(function* (
+  { contract, parameters }: BoundTool,
+  value: Schema.Json
+): Effect.fn.Return<Json.JsonObject, ToolResult.Failure> {
+  const refuse = (problems: string) => Effect.fail(invalidArguments(contract.name, problems))
+  const json = yield* Effect.catch(parseArguments(value), (error) => refuse(error.message))
+  if (!Predicate.isObject(json)) return yield* refuse(`expected a JSON object, got ${plainJson.kindOf(json)}`)
+  const limits = yield* Limits.Limits
+  const checked = JsonSchema.validate(parameters, json, {
+    strict: contract.annotations.strict === true,
+    coerce: true,
+    limits
+  })
+  if (Result.isFailure(checked)) return yield* refuse(PayloadError.render("", checked.failure))
+  // Sound: the interpreter returns an object for an object
+  return checked.success as Json.JsonObject
+})
 
 /** The result of a call that took too long, the same wherever the clock ran. */
 export const timeoutFailure = (timeout: Duration.Duration): ToolResult.Failure => {

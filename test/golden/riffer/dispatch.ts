@@ -101,9 +101,9 @@ const results = (given: Given, probe: fixtures.Probe) =>
 const compare = (expected: Expected["results"][number], actual: ToolResult.ToolResult | undefined): void => {
   if (actual === undefined) return assert.fail(`call ${expected.id}: no result`)
   const text = ToolResult.text(actual)
-  assert.strictEqual(ToolResult.isFailure(actual) ? actual.type : undefined, expected.error_type, text)
+  assert.strictEqual(actual._tag === "Failure" ? actual.type : undefined, expected.error_type, text)
   if (expected.content !== undefined) assert.strictEqual(text, expected.content)
-  if (expected.error !== undefined) assert.strictEqual(ToolResult.isFailure(actual) ? actual.message : "", expected.error)
+  if (expected.error !== undefined) assert.strictEqual(actual._tag === "Failure" ? actual.message : "", expected.error)
   mentions(text, expected.mentions)
 }
 

@@ -163,7 +163,7 @@ const checkToolMessage = (message: Message.ToolMessage | undefined, expected: ty
   if (message === undefined) return assert.fail(`no tool message ${JSON.stringify(expected)}`)
   const { callId, name, result } = message
   const text = ToolResult.text(result)
-  const failure = ToolResult.isFailure(result) ? result : undefined
+  const failure = result._tag === "Failure" ? result : undefined
   const found: { readonly [key: string]: unknown } = {
     id: message.id,
     role: "tool",
