@@ -66,6 +66,7 @@ import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as base from "../payload/internal/base.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
+import { defined } from "../payload/internal/plainJson.ts"
 import * as Conversation from "./Conversation.ts"
 import type { ConversationError } from "./ConversationError.ts"
 import type { Message } from "./Message.ts"
@@ -480,7 +481,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     Effect.fail(new ConversationConflict({ id, expected: conflict.expected, found: versionOf(conflict.found) }))
 
   const failWith = (operation: ConversationStoreError["operation"], id?: string) => (reason: journal.Reason) =>
-    Effect.fail(new ConversationStoreError({ operation, ...base.defined({ id }), reason }))
+    Effect.fail(new ConversationStoreError({ operation, ...defined({ id }), reason }))
 
   return {
     load: Effect.fn("ConversationStore.load")((id) => Effect.catch(load(id), failWith("load", id))),

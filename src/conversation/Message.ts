@@ -16,7 +16,7 @@ import * as Random from "effect/Random"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import * as IdGenerator from "effect/ai/IdGenerator"
-import { defined } from "../payload/internal/base.ts"
+import { defined } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as messageData from "./internal/messageData.ts"
 

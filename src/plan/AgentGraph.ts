@@ -26,8 +26,8 @@ import * as Schema from "effect/Schema"
 import type { AgentDefinition } from "../agent/internal/agentData.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
-import * as base from "../payload/internal/base.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
+import { defined } from "../payload/internal/plainJson.ts"
 import * as Effect from "effect/Effect"
 import type { PlanDefinition } from "./PlanDefinition.ts"
 import * as diagram from "./internal/diagram.ts"
@@ -233,7 +233,7 @@ export const fromPlan = (
   const { agents } = options
   const { description, name, steps } = "definition" in plan ? plan.definition : plan
   const id = `plan:${name}`
-  const node = base.defined({ _tag: "Plan" as const, id, name, description, steps: steps.map(({ name }) => name) })
+  const node = defined({ _tag: "Plan" as const, id, name, description, steps: steps.map(({ name }) => name) })
   const nodes: Array<Node> = [node]
   const edges: Array<Edge> = []
   const named = new Set<string>()
@@ -273,7 +273,7 @@ const toolNode = (name: string): Node => ({ _tag: "Tool", id: `tool:${name}`, na
 const agentNode = (id: string, definition: AgentDefinition | undefined, agents: Agents): Node => {
   const [provider = "", ...model] = definition?.model?.split("/") ?? []
   const tools = definition?.tools ?? []
-  return base.defined({
+  return defined({
     _tag: "Agent" as const,
     id,
     name: definition?.name ?? id,
@@ -369,7 +369,7 @@ const readNode = (node: LazyNode): Node => {
     case "tool":
       return { _tag: "Tool", id, name }
     case "router":
-      return base.defined({
+      return defined({
         _tag: "Router" as const,
         id,
         name,
@@ -377,7 +377,7 @@ const readNode = (node: LazyNode): Node => {
         default: node.default ?? undefined
       })
     default:
-      return base.defined({
+      return defined({
         _tag: "Agent" as const,
         id,
         name,

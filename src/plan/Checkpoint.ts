@@ -91,6 +91,7 @@ import * as VersionedStore from "../conversation/VersionedStore.ts"
 import * as journal from "../conversation/internal/storage.ts"
 import * as Digest from "../payload/Digest.ts"
 import * as base from "../payload/internal/base.ts"
+import { defined } from "../payload/internal/plainJson.ts"
 import * as Plan from "./Plan.ts"
 import type { PlanDefinition } from "./PlanDefinition.ts"
 import * as PlanError from "./PlanError.ts"
@@ -597,7 +598,7 @@ const makeClaims = ({ runs }: Storage, lease: Lease) => {
     const fork = Option.match(found, { onNone: () => isFork, onSome: ({ head }) => head.fork })
     const counts = { revision: 0, iterations: 0, completed: 0, pending: [] }
     const at = yield* runs.begin(key, found, {
-      input: (generation) => ({ generation, ...base.defined(given) }),
+      input: (generation) => ({ generation, ...defined(given) }),
       head: (log) => ({ ...log, ...times, ...counts, status: "claimed", plan: definition.name, digest, fork })
     })
     const claim: Claim = { at, definition, begin: given, state: undefined, before: undefined }
@@ -648,7 +649,7 @@ const makeClaims = ({ runs }: Storage, lease: Lease) => {
       if (start.policy === "restart" || status === "done" || status === "cancelled") {
         return yield* begin(plan, key, found, start.begin, false)
       }
-      return yield* Effect.fail<Reason>({ _tag: "Unfinished", owner, status, ...base.defined({ leaseUntil }) })
+      return yield* Effect.fail<Reason>({ _tag: "Unfinished", owner, status, ...defined({ leaseUntil }) })
       // Another process was faster: look which one
     }).pipe(Effect.catchTag("Conflict", () => claim(plan, key, start)))
 
@@ -835,8 +836,7 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
   const { runs } = storage
   const claim = makeClaims(storage, lease)
 
-  const fail = (key: string | undefined) => (reason: Reason) =>
-    new CheckpointError({ ...base.defined({ key }), reason })
+  const fail = (key: string | undefined) => (reason: Reason) => new CheckpointError({ ...defined({ key }), reason })
 
   const failRun = (key: string) => (error: Reason | PlanError.PlanError) =>
     error._tag === "PlanError" ? error : fail(key)(error)
@@ -917,7 +917,7 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
     leaseUntil: head.lease,
     runId: head.run,
     pendingWrites: head.pending.map(({ write }) => write),
-    outcome: head.outcome && { _tag: head.outcome.type, ...base.defined({ message: head.outcome.message }) },
+    outcome: head.outcome && { _tag: head.outcome.type, ...defined({ message: head.outcome.message }) },
     updatedAt: head.updated
   })
 

@@ -43,7 +43,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Types from "effect/Types"
-import * as base from "../payload/internal/base.ts"
+import { defined } from "../payload/internal/plainJson.ts"
 import * as PlanDefinition from "./PlanDefinition.ts"
 import * as Reference from "./Reference.ts"
 import type { When } from "./When.ts"
@@ -174,7 +174,7 @@ const makeStep = (name: string, options: StepOptions): Step<never, never, never>
     target: { kind: targetKinds[target._tag], name: target._tag === "Function" ? target.target.name : target.name },
     task: toReference(options.task ?? Reference.fromPrev),
     parallel: options.parallel ?? false,
-    ...base.defined({
+    ...defined({
       context: options.context === undefined ? undefined : toReferences(options.context),
       writes: options.writes,
       routes: options.routes?.map(([to, when]) => ({ to, when })),
@@ -523,7 +523,7 @@ const isRetryPolicy = Schema.is(Schema.toType(PlanDefinition.RetryPolicy))
 const toPolicy = (name: string, retry: Retry, problems: Problems): PlanDefinition.RetryPolicy => {
   if ("delayMillis" in retry || "maxDelayMillis" in retry) return retry
   const { delay, factor, maxDelay, times }: Exclude<Retry, PlanDefinition.RetryPolicy> = retry
-  return base.defined({
+  return defined({
     times,
     delayMillis: durationMillis(name, "retry.delay", delay, problems),
     factor,

@@ -33,7 +33,7 @@ import * as Tool from "effect/ai/Tool"
 import * as performAction from "../agent/internal/performAction.ts"
 import * as Json from "../payload/Json.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
-import { defined } from "../payload/internal/base.ts"
+import { defined } from "../payload/internal/plainJson.ts"
 
 const optional = Schema.optionalKey
 

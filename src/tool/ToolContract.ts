@@ -14,7 +14,7 @@ import * as Tool from "effect/ai/Tool"
 import * as Digest from "../payload/Digest.ts"
 import type { JsonObject } from "../payload/Json.ts"
 import * as JsonSchema from "../payload/JsonSchema.ts"
-import { defined, isUninformative, isVoid } from "../payload/internal/base.ts"
+import { defined } from "../payload/internal/plainJson.ts"
 import * as convertSchema from "../payload/internal/convertSchema.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
 import * as ToolSettings from "./ToolSettings.ts"
@@ -234,7 +234,7 @@ const readContract = Effect.fnUntraced(function* (tool: Tool.Any) {
 const parametersOf = (tool: Tool.Any): Effect.Effect<JsonObject, JsonSchema.JsonSchemaError> => {
   // Sound: a JSON Schema document is a JSON object, and it is checked before anything relies on that
   if (Tool.isDynamic(tool) && tool.jsonSchema !== undefined) return Effect.succeed(tool.jsonSchema as JsonObject)
-  return isVoid(tool.parametersSchema)
+  return convertSchema.isVoid(tool.parametersSchema)
     ? Effect.succeed(convertSchema.noParameters)
     : JsonSchema.fromSchema(tool.parametersSchema, { what: `parameters of ${tool.name}` })
 }
@@ -243,8 +243,8 @@ const resultOf = (
   schema: Schema.Top,
   what: string
 ): Effect.Effect<JsonObject | undefined, JsonSchema.JsonSchemaError> => {
-  if (isUninformative(schema)) return Effect.undefined
-  return isVoid(schema) ? Effect.succeed({ type: "null" }) : JsonSchema.fromSchema(schema, { what })
+  if (convertSchema.isUninformative(schema)) return Effect.undefined
+  return convertSchema.isVoid(schema) ? Effect.succeed({ type: "null" }) : JsonSchema.fromSchema(schema, { what })
 }
 
 const approvalOf = (tool: Tool.Any): Approval => {

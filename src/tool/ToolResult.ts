@@ -10,7 +10,7 @@
 
 import * as Schema from "effect/Schema"
 import * as Base64 from "effect/encoding/Base64"
-import { defined } from "../payload/internal/base.ts"
+import { defined } from "../payload/internal/plainJson.ts"
 
 /**
  * Options for providers, keyed by provider name.

@@ -19,8 +19,7 @@ import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
-import { defined } from "../../payload/internal/base.ts"
-import { parsePointer } from "../../payload/internal/plainJson.ts"
+import { defined, parsePointer } from "../../payload/internal/plainJson.ts"
 import type * as ToolResults from "../../tool/ToolResult.ts"
 
 /**

@@ -10,8 +10,8 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
-import * as base from "../../payload/internal/base.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as ConversationError from "../ConversationError.ts"
@@ -65,9 +65,9 @@ const decodeNote = Schema.decodeUnknownOption(Schema.toCodecJson(Note))
 const addMessageNote = (message: Message.Message, note: Note): ToolResult.ProviderOptions => {
   const { createdAt, id, metadata, usage } = message
   const answer =
-    message.role === "assistant" ? base.defined({ model: message.model, finishReason: message.finishReason }) : {}
+    message.role === "assistant" ? defined({ model: message.model, finishReason: message.finishReason }) : {}
   return addNote(message.options, {
-    message: { id, createdAt, ...base.defined({ usage, metadata }), ...answer },
+    message: { id, createdAt, ...defined({ usage, metadata }), ...answer },
     ...note
   })
 }
@@ -277,7 +277,7 @@ const promptToolCall = (part: Message.ToolCallPart, { lossless, name }: Writer):
     name: part.providerExecuted === true ? part.name : name(part.name),
     params: asIs ? part.arguments : { invalid_arguments: part.arguments },
     providerExecuted: part.providerExecuted === true,
-    options: lossless ? addNote(part.options, { exact: true, ...base.defined({ text: part.text }) }) : part.options
+    options: lossless ? addNote(part.options, { exact: true, ...defined({ text: part.text }) }) : part.options
   })
 }
 
@@ -295,7 +295,11 @@ const promptToolResult = (message: Message.ToolMessage, writer: Writer): Prompt.
   })
 }
 
-const failureValue = ({ message, type, value }: ToolResult.Failure) => ({ type, message, ...base.defined({ value }) })
+const failureValue = ({ message, type, value }: ToolResult.Failure) => ({
+  type,
+  message,
+  ...defined({ value })
+})
 
 const resultNote = (result: ToolResult.ToolResult): Note =>
   result._tag === "Failure" ? { failure: failureValue(result), content: result.content !== undefined } : {}
@@ -373,7 +377,7 @@ const readMessage = (self: history.History, index: number, message: Prompt.Messa
     case "user": {
       const content = boundTool.fromPrompt(message.content)
       return content === undefined
-        ? failWith({ _tag: "EmptyContent", index, role: "user", ...base.defined({ id: options.id }) })
+        ? failWith({ _tag: "EmptyContent", index, role: "user", ...defined({ id: options.id }) })
         : Effect.map(Message.user(content, options), (message) => [message])
     }
     case "assistant":
@@ -428,7 +432,7 @@ const readToolCall = Effect.fnUntraced(function* (index: number, part: Prompt.To
     note.exact === true
       ? Option.map(messageData.toJson(part.params), (json) => ({
           arguments: json,
-          ...base.defined({ text: note.text })
+          ...defined({ text: note.text })
         }))
       : messageData.callArguments(part.params)
   if (Option.isNone(found)) return yield* failWith({ _tag: "NotJson", index, callId: part.id, what: "arguments" })
@@ -531,7 +535,7 @@ export const toMessage = (
 ): Effect.Effect<Message.AssistantMessage> =>
   Message.assistant(content, {
     ...(Object.keys(usage).length === 0 ? undefined : { usage }),
-    ...base.defined({ model, finishReason }),
+    ...defined({ model, finishReason }),
     ...options
   })
 
@@ -602,7 +606,7 @@ export const accumulator = (): StreamAccumulator => {
       type: "tool-call",
       id: part.id,
       name: part.name,
-      ...base.defined({ text: receivedText(block.text, parsed.value.arguments) }),
+      ...defined({ text: receivedText(block.text, parsed.value.arguments) }),
       ...parsed.value,
       ...(part.providerExecuted || block.providerExecuted ? { providerExecuted: true } : undefined),
       ...partOptions(mergeMetadata(block.metadata, part.metadata))
@@ -665,7 +669,7 @@ export const accumulator = (): StreamAccumulator => {
         addPart(ToolResult.filePart({ mediaType: part.mediaType, data: part.data, ...partOptions(part.metadata) }))
         return
       case "response-metadata":
-        about = { ...about, ...base.defined({ model: part.modelId, responseId: part.id }) }
+        about = { ...about, ...defined({ model: part.modelId, responseId: part.id }) }
         metadata = mergeMetadata(metadata, part.metadata)
         return
       case "finish":
@@ -741,7 +745,7 @@ const mergeMetadata = (left: Metadata, right: Metadata): Metadata => {
 }
 
 const usageOf = ({ inputTokens: input, outputTokens: output }: Response.Usage): Message.TokenUsage =>
-  base.defined({
+  defined({
     inputTokens: toCount(input.total ?? sumCounts(input.uncached, input.cacheRead, input.cacheWrite)),
     outputTokens: toCount(output.total ?? sumCounts(output.text, output.reasoning)),
     cacheReadTokens: toCount(input.cacheRead),

@@ -65,6 +65,7 @@ import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 
 // Keys that databases sort, and versions that never come back
 
@@ -214,7 +215,7 @@ export const unavailable = (options: {
 }): VersionedStoreError => {
   const { cause, error, key, operation, storage } = options
   const reason: StoreReason = { _tag: "Unavailable", storage, error }
-  const failure = new VersionedStoreError({ operation, reason, ...base.defined({ key }) })
+  const failure = new VersionedStoreError({ operation, reason, ...defined({ key }) })
   causes.set(failure, cause)
   return failure
 }
@@ -362,7 +363,7 @@ export const failWith = (operation: VersionedStoreError["operation"], key?: stri
   Effect.fail(
     failure._tag === "SqlError"
       ? unavailable({ operation, key, storage: "database", error: failure.reason._tag, cause: failure })
-      : new VersionedStoreError({ operation, reason: failure, ...base.defined({ key }) })
+      : new VersionedStoreError({ operation, reason: failure, ...defined({ key }) })
   )
 
 const refusedValue = (error: PayloadError.PayloadError): StoreReason => ({ _tag: "Refused", error })
@@ -539,7 +540,7 @@ export const unreadable = (
   stored: string,
   error: PayloadError.PayloadError,
   version?: string
-): ReasonOf<"Unreadable"> => ({ _tag: "Unreadable", stored, error, ...base.defined({ version }) })
+): ReasonOf<"Unreadable"> => ({ _tag: "Unreadable", stored, error, ...defined({ version }) })
 
 export const refused = (error: PayloadError.PayloadError): ReasonOf<"Refused"> => ({ _tag: "Refused", error })
 

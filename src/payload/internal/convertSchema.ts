@@ -22,6 +22,13 @@ import { type JsonObject, appendToken, isArray, isObject, kindOf, own } from "./
  */
 export const noParameters: JsonObject = { type: "object", properties: {}, required: [], additionalProperties: false }
 
+/** A schema of no value. */
+export const isVoid = ({ ast }: Schema.Top): boolean => SchemaAST.isVoid(ast) || SchemaAST.isUndefined(ast)
+
+/** A schema without information about its values. */
+export const isUninformative = ({ ast }: Schema.Top): boolean =>
+  SchemaAST.isUnknown(ast) || SchemaAST.isAny(ast) || SchemaAST.isNever(ast)
+
 const hasJsonForm = ({ annotations }: SchemaAST.Declaration): boolean =>
   annotations !== undefined &&
   ["toCodecJson", "toCodec", "representation"].some((key) => Object.hasOwn(annotations, key))

@@ -13,7 +13,17 @@ import * as PayloadError from "../PayloadError.ts"
 import * as base from "./base.ts"
 import * as Patterns from "./patterns.ts"
 import * as plainJson from "./plainJson.ts"
-import { type JsonObject, type Location, appendToken, isArray, isObject, kindOf, own, toPointer } from "./plainJson.ts"
+import {
+  appendToken,
+  defined,
+  isArray,
+  isObject,
+  type JsonObject,
+  kindOf,
+  type Location,
+  own,
+  toPointer
+} from "./plainJson.ts"
 
 /** Why a document is refused: a name to branch on, and the problem. */
 export interface Refusal extends PayloadError.Problem {
@@ -765,7 +775,7 @@ class Compiler {
   }
 
   refuse(reason: RefusalReason, path: string, expected: string, found: string, fix?: string): undefined {
-    this.refusals.push({ reason, path, expected, found, ...base.defined({ fix }) })
+    this.refusals.push({ reason, path, expected, found, ...defined({ fix }) })
     return undefined
   }
 

@@ -45,6 +45,27 @@ export const kindOf = (value: unknown): string => {
 export const own = <A>(object: { readonly [key: string]: A }, key: string): A | undefined =>
   Object.hasOwn(object, key) ? object[key] : undefined
 
+type Flatten<A> = { [K in keyof A]: A[K] }
+
+type OptionalKeys<A> = { [K in keyof A]: undefined extends A[K] ? K : never }[keyof A]
+
+/** The members of `A`; those that may be `undefined` become optional keys. */
+export type Defined<A> = Flatten<
+  { readonly [K in Exclude<keyof A, OptionalKeys<A>>]: A[K] } & {
+    readonly [K in OptionalKeys<A>]?: Exclude<A[K], undefined>
+  }
+>
+
+/**
+ * The object without its undefined members, in the same order: `{ a, ...defined({ b }) }` holds `b` only if it has a value.
+ */
+export const defined = <A extends object>(members: A): Defined<A> => {
+  const found: Partial<A> = {}
+  for (const key in members) if (members[key] !== undefined) found[key] = members[key]
+  // Sound: exactly the members that are not undefined are left.
+  return found as Defined<A>
+}
+
 /** The value at a JSON Pointer, such as the path of a problem, of own members only; `""` is the value itself. */
 export const getAt = (root: Schema.Json, pointer: string): Schema.Json | undefined => {
   let here: Schema.Json | undefined = root
@@ -888,7 +909,7 @@ export const reasonFromSchemaIssue = (
     const path = options.path + formatPointer(leaf.path)
     size += path.length
     const found = leaf.found ?? kindAt(input, leaf.path)
-    issues.push({ path, expected: leaf.expected, found, ...base.defined({ fix: leaf.fix }) })
+    issues.push({ path, expected: leaf.expected, found, ...defined({ fix: leaf.fix }) })
   }
   return PayloadError.invalid(issues, omitted)
 }

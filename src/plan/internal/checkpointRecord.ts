@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 import * as runParts from "../../agent/internal/runParts.ts"
 import * as journal from "../../conversation/internal/storage.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
-import * as base from "../../payload/internal/base.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import type { PlanDefinition } from "../PlanDefinition.ts"
 import * as PlanRun from "../PlanRun.ts"
 import * as planRunParts from "./planRunParts.ts"
@@ -167,11 +167,11 @@ export const advance = (
   revision: state.revision,
   iterations: state.iterations,
   completed: Chunk.size(state.history),
-  ...base.defined({
+  ...defined({
     outcome:
       state.outcome === undefined
         ? undefined
-        : { type: state.outcome._tag, ...base.defined({ message: outcomeMessage(state.outcome) }) }
+        : { type: state.outcome._tag, ...defined({ message: outcomeMessage(state.outcome) }) }
   })
 })
 

@@ -7,6 +7,7 @@ import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import type { BoundTool } from "../../tool/internal/boundTool.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import type * as PlanInvalid from "../PlanInvalid.ts"
@@ -150,7 +151,7 @@ const problemOf = (
     step: step.name,
     slot,
     reason: PayloadError.render(what, [{ path: slot, expected, found, ...stricter, fix: hint + fix }]),
-    ...base.defined({ index, known: unknown?.known.kept, suggestion })
+    ...defined({ index, known: unknown?.known.kept, suggestion })
   }
 }
 

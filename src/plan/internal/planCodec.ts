@@ -12,6 +12,7 @@ import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as interpret from "../../payload/internal/interpret.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
 import type * as PlanInvalid from "../PlanInvalid.ts"
 import type * as Step from "../Step.ts"
@@ -170,7 +171,7 @@ const makeLookup = (registry: PlanRegistry) => {
         const where = place.step === undefined ? "The plan" : `Step ${base.quote(place.step)} (#${place.index})`
         const given = names.length === 0 ? `No ${kind} are given.` : `Given ${kind}: ${planNames.listNames(names)}.`
         const reason = `${where}, ${place.slot}: expected ${expected}, found ${found}.${planNames.didYouMean(suggestion)} ${given}`
-        problems.push({ code, ...place, reason, known: names.slice(0, maxKnown), ...base.defined({ suggestion }) })
+        problems.push({ code, ...place, reason, known: names.slice(0, maxKnown), ...defined({ suggestion }) })
       }
   }
 }
@@ -224,7 +225,7 @@ const resolveSchema = Effect.fnUntraced(function* (
   if (json !== undefined && entry === undefined) {
     // A schema that cannot be compiled was refused before.
     const compiled = Option.getOrUndefined(yield* Effect.option(JsonSchema.make(json)))
-    return compiled && { ref: base.defined({ name, json }), schema: JsonSchema.codec(compiled) }
+    return compiled && { ref: defined({ name, json }), schema: JsonSchema.codec(compiled) }
   }
   if (name === undefined) return undefined
   const refuse = lookup.refusal("schemas", name, place)
@@ -312,7 +313,7 @@ const resolveStep = Effect.fnUntraced(function* (
   const input = yield* schemaOf("input")
   const output = yield* schemaOf("output")
   return {
-    definition: { ...rest, target: resolved.ref, ...base.defined({ input: input?.ref, output: output?.ref }) },
+    definition: { ...rest, target: resolved.ref, ...defined({ input: input?.ref, output: output?.ref }) },
     target: resolved.target,
     input: input?.schema,
     output: output?.schema
@@ -334,7 +335,7 @@ export const resolvePlan = Effect.fnUntraced(function* <R>(
     name,
     maxIterations,
     steps: steps.map((step) => step.definition),
-    ...base.defined({ description, output: output?.ref })
+    ...defined({ description, output: output?.ref })
   }
   return livePlan.planFromLive<R>(yield* livePlan.checkParts({ definition, steps, predicates, output: output?.schema }))
 }, interpret.sharePatternFuel)
@@ -388,7 +389,7 @@ export const findDanglingReferences = (steps: unknown): ReadonlyArray<PlanInvali
       const label = textOf(member(step, "name")) || "<unnamed>"
       const suggestion = planNames.closestName(name, names, fuel)
       const reason = `Step ${base.quote(label)}, ${slot}: expected ${what} of this plan, found the unknown ${base.quote(name)}; known are ${listed}.${planNames.didYouMean(suggestion)}`
-      return [{ code: "UnknownStep", step: label, index, slot, reason, known: names, ...base.defined({ suggestion }) }]
+      return [{ code: "UnknownStep", step: label, index, slot, reason, known: names, ...defined({ suggestion }) }]
     })
   )
 }

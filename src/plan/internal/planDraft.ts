@@ -12,6 +12,7 @@ import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as interpret from "../../payload/internal/interpret.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import * as PlanDefinition from "../PlanDefinition.ts"
 import type { Reference } from "../Reference.ts"
 import * as condition from "./condition.ts"
@@ -48,7 +49,7 @@ export const settleDraft = ({ dialect, ...draft }: Draft): PlanDefinition.PlanDe
   const settleStep = ({ input, output, target, ...rest }: DraftStep): PlanDefinition.StepDefinition => ({
     ...rest,
     target: target.kind === "any" ? { kind: "function", name: target.name } : target,
-    ...base.defined({ input: schemaOf("input", input), output: schemaOf("output", output) })
+    ...defined({ input: schemaOf("input", input), output: schemaOf("output", output) })
   })
   return { ...draft, steps: draft.steps.map(settleStep) }
 }

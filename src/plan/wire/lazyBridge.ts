@@ -12,6 +12,7 @@ import type { Loss, Problem } from "../../payload/PayloadError.ts"
 import * as VersionedCodec from "../../payload/VersionedCodec.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import type * as PlanDefinition from "../PlanDefinition.ts"
 import * as Reference from "../Reference.ts"
 import type * as condition from "../internal/condition.ts"
@@ -121,7 +122,7 @@ const isTruthy = (value: Schema.Json | undefined): boolean =>
 const readStep = (step: WireStep): planDraft.DraftStep => {
   const { routes, target } = step
   const name = step.name ?? target.name
-  return base.defined({
+  return defined({
     name,
     target: readTarget(target),
     task: readReference(step.task),
@@ -179,7 +180,7 @@ const writeStep = (step: planDraft.DraftStep, version: 1 | 2): WireStep => {
   const { context, name, parallel, routes, target, task } = step
   const schemaName = (slot: planDraft.SchemaSlot) =>
     version === 1 || planDraft.isNoSchema(slot, step[slot]) ? undefined : step[slot]?.name
-  return base.defined({
+  return defined({
     name,
     target: { kind: target.kind === "tool" || target.kind === "agent" ? target.kind : "callable", name: target.name },
     task: writeReference(task),

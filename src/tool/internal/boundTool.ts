@@ -28,6 +28,7 @@ import * as JsonSchema from "../../payload/JsonSchema.ts"
 import * as Limits from "../../payload/Limits.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
+import * as convertSchema from "../../payload/internal/convertSchema.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../RunContext.ts"
 import * as ToolContract from "../ToolContract.ts"
@@ -452,7 +453,7 @@ const invalidArguments = (tool: string, problems: string): ToolResult.Failure =>
 /** Arguments as the handler takes them. */
 const makeDecoder = (tool: Tool.Any): DecodeArguments => {
   if (Tool.isDynamic(tool) && tool.jsonSchema !== undefined) return Effect.succeed
-  if (base.isVoid(tool.parametersSchema)) return () => Effect.undefined
+  if (convertSchema.isVoid(tool.parametersSchema)) return () => Effect.undefined
   const decode = decodeJson(tool.parametersSchema)
   return (args) =>
     Effect.mapError(decode(args, { errors: "all" }), (error) =>
@@ -521,8 +522,8 @@ const aiReason = (error: unknown): string | undefined => {
 const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
   const name = JSON.stringify(tool.name)
   const decode = makeDecoder(tool)
-  const encodeSuccess = makeEncoder(tool.successSchema, base.isUninformative(tool.successSchema))
-  const declaresFailures = !base.isUninformative(tool.failureSchema)
+  const encodeSuccess = makeEncoder(tool.successSchema, convertSchema.isUninformative(tool.successSchema))
+  const declaresFailures = !convertSchema.isUninformative(tool.failureSchema)
   const encodeFailure = makeEncoder(tool.failureSchema, !declaresFailures)
 
   const unencodable = (error: unknown) =>
