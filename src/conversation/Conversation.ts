@@ -63,14 +63,32 @@ import * as ToolResult from "../tool/ToolResult.ts"
 import { ConversationError } from "./ConversationError.ts"
 import * as Message from "./Message.ts"
 import * as TokenCounter from "./TokenCounter.ts"
+import * as conversationCodec from "./internal/conversationCodec.ts"
+import type { Repaired } from "./internal/conversationCodec.ts"
 import * as history from "./internal/history.ts"
-import type { Conversation, Repaired } from "./internal/history.ts"
-import * as messageData from "./internal/messageData.ts"
 import * as modelMessages from "./internal/modelMessages.ts"
 
-export { codec, Conversation, repairingCodec, type Repaired } from "./internal/history.ts"
+export { codec, repairingCodec, type Repaired } from "./internal/conversationCodec.ts"
 
 export type { ToPromptOptions } from "./internal/modelMessages.ts"
+
+/**
+ * A message history. See the module for its laws.
+ *
+ * **Details**
+ *
+ * Conversations are compared by value with `Equal.equals`, can be iterated, and
+ * print their roles only, never their texts. The schema, to embed in other schemas,
+ * reads every version of the wire and writes the newest; a history that breaks a law
+ * does not decode.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Conversation extends history.Conversation {}
+
+/** @since 0.1.0 */
+export const Conversation: Schema.Codec<history.Conversation, Schema.Json> = conversationCodec.codec.schema
 
 /**
  * Tests for a conversation.
@@ -583,10 +601,11 @@ export const toPrompt = (self: Conversation, options?: modelMessages.ToPromptOpt
  * @category conversions
  * @since 0.1.0
  */
-export const fromPrompt: history.Reader<Prompt.Prompt, PromptOptions, ConversationError> = history.makeReader(
-  (prompt, options) => modelMessages.fromPrompt(prompt, options?.tokenLimit),
-  (prompt, options) => modelMessages.repairPrompt(prompt, options?.tokenLimit)
-)
+export const fromPrompt: conversationCodec.Reader<Prompt.Prompt, PromptOptions, ConversationError> =
+  conversationCodec.makeReader(
+    (prompt, options) => modelMessages.fromPrompt(prompt, options?.tokenLimit),
+    (prompt, options) => modelMessages.repairPrompt(prompt, options?.tokenLimit)
+  )
 
 interface PromptOptions {
   readonly tokenLimit?: number | undefined
@@ -599,11 +618,12 @@ interface PromptOptions {
  * @category conversions
  * @since 0.1.0
  */
-export const fromChat: history.Reader<Chat.Chat, PromptOptions, ConversationError> = history.makeReader(
-  (chat, options) => Effect.flatMap(Ref.get(chat.history), (prompt) => fromPrompt(prompt, options)),
-  (chat, options) =>
-    Effect.flatMap(Ref.get(chat.history), (prompt) => fromPrompt(prompt, { ...options, onUnlawful: "repair" }))
-)
+export const fromChat: conversationCodec.Reader<Chat.Chat, PromptOptions, ConversationError> =
+  conversationCodec.makeReader(
+    (chat, options) => Effect.flatMap(Ref.get(chat.history), (prompt) => fromPrompt(prompt, options)),
+    (chat, options) =>
+      Effect.flatMap(Ref.get(chat.history), (prompt) => fromPrompt(prompt, { ...options, onUnlawful: "repair" }))
+  )
 
 /**
  * Replaces the history of a `Chat` of `effect/ai`. The lossless form is written,
@@ -680,7 +700,7 @@ export const toChat: {
 export const repair = (
   messages: Iterable<Message.Message>,
   options?: { readonly tokenLimit?: number | undefined }
-): Effect.Effect<Repaired> => history.repairMessages(messages, options)
+): Effect.Effect<Repaired> => conversationCodec.repairMessages(messages, options)
 
 const TranscriptContent = Schema.Union([
   Schema.Struct({ type: Schema.Literal("text"), text: Schema.String }),
@@ -1095,7 +1115,7 @@ const shortenOutput = (message: Message.ToolMessage, keep: number): Message.Tool
   const isLong = text.length > 2 * keep + longestMarkerLength
   if (!isLong && content.every((part) => part.type === "text")) return undefined
   const short = isLong ? cutMiddle(text, keep) : text
-  return messageData.freeze({ ...message, result: replaceText(message.result, short) })
+  return history.freeze({ ...message, result: replaceText(message.result, short) })
 }
 
 const replaceText = (result: ToolResult.ToolResult, text: string): ToolResult.ToolResult =>
@@ -1109,8 +1129,8 @@ const longestMarkerLength = omissionMarker(Number.MAX_SAFE_INTEGER).length
 /** Two thirds from the beginning, a third from the end, because errors tend to be there. */
 const cutMiddle = (text: string, keep: number): string => {
   const tail = Math.floor(keep / 3)
-  const from = messageData.characterBoundary(text, keep - tail)
-  const to = messageData.characterBoundary(text, text.length - tail)
+  const from = history.characterBoundary(text, keep - tail)
+  const to = history.characterBoundary(text, text.length - tail)
   return `${text.slice(0, from)}${omissionMarker(to - from)}${text.slice(to)}`
 }
 
@@ -1173,7 +1193,7 @@ const partTokens = (counter: TokenCounter.TokenCounter, part: Message.AssistantP
 }
 
 const argumentText = (part: Message.ToolCallPart): string =>
-  part.text ?? Option.getOrElse(messageData.stringifyJson(part.arguments), () => "")
+  part.text ?? Option.getOrElse(history.stringifyJson(part.arguments), () => "")
 
 const fileTokens = (counter: TokenCounter.TokenCounter, { data, fileName, mediaType }: ToolResult.FilePart): number => {
   const named = fileName === undefined ? 0 : counter.count(fileName)

@@ -71,6 +71,7 @@ import * as Conversation from "./Conversation.ts"
 import type { ConversationError } from "./ConversationError.ts"
 import type { Message } from "./Message.ts"
 import * as VersionedStore from "./VersionedStore.ts"
+import * as conversationCodec from "./internal/conversationCodec.ts"
 import * as history from "./internal/history.ts"
 import * as journal from "./internal/storage.ts"
 
@@ -258,9 +259,11 @@ interface Wire {
 const Wire = Schema.declare(
   (json): json is Wire => {
     const { messages, version } = plainJson.isObject(json) ? json : {}
-    return typeof version === "number" && history.codec.versions.includes(version) && plainJson.isArray(messages)
+    return (
+      typeof version === "number" && conversationCodec.codec.versions.includes(version) && plainJson.isArray(messages)
+    )
   },
-  { expected: `messages of version ${history.codec.versions.join(" or ")}` }
+  { expected: `messages of version ${conversationCodec.codec.versions.join(" or ")}` }
 )
 
 /** The calls of older messages that a later message may answer, in call order. */
@@ -307,10 +310,10 @@ const decodeWith = (
   { conversation }: Head,
   messages: WireMessages
 ): Effect.Effect<history.Conversation, PayloadError.PayloadError> =>
-  history.codec.decode({ ...conversation, messages }, { limits: togetherLimits })
+  conversationCodec.codec.decode({ ...conversation, messages }, { limits: togetherLimits })
 
 const encodeWire = (conversation: history.Conversation): Effect.Effect<Wire, journal.Reason> =>
-  history.codec.encode(conversation).pipe(
+  conversationCodec.codec.encode(conversation).pipe(
     // The newest version loses nothing
     Effect.catchTag("LossyEncoding", Effect.die),
     Effect.mapError(journal.refused),
@@ -378,7 +381,7 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     // Only what is read in parts may be larger than one value
     const decoded =
       older.length === 0
-        ? history.codec.decode(conversation)
+        ? conversationCodec.codec.decode(conversation)
         : decodeWith(at.head, [...older, ...conversation.messages])
     return yield* unreadable(at)(decoded)
   })
@@ -410,13 +413,16 @@ const makeService = (store: VersionedStore.Service, namespace: string, segmentSi
     const { head } = at
     const { conversation, segmentSize } = head
     const tail = yield* unreadable(at)(decodeTail(head, conversation.messages))
-    if (conversation.version !== history.codec.current || Result.isFailure(Conversation.appendAll(tail, messages))) {
+    if (
+      conversation.version !== conversationCodec.codec.current ||
+      Result.isFailure(Conversation.appendAll(tail, messages))
+    ) {
       // Of an older version, or refused: the error names the position in the whole conversation
       const whole = Conversation.appendAll(yield* loadWhole(at), messages)
       return yield* replace(at.key, Option.some(at), yield* Effect.fromResult(whole))
     }
     const count = countOlder(head) + conversation.messages.length + messages.length
-    const counted = { what: history.codec.what, path: "/messages" }
+    const counted = { what: conversationCodec.codec.what, path: "/messages" }
     yield* Effect.mapError(plainJson.checkCount("messages", count, counted), journal.refused)
     const added = yield* encodeMessages(messages)
 

@@ -11,7 +11,7 @@
 
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
-import * as messageData from "./internal/messageData.ts"
+import * as history from "./internal/history.ts"
 
 /**
  * Counts the tokens of a text.
@@ -252,7 +252,7 @@ const cutBefore = (text: string, end: number): number => {
   for (let index = end; index > end - lookBack; index--) {
     if (isSpace(text.charCodeAt(index)) && !isSpace(text.charCodeAt(index - 1))) return index
   }
-  return messageData.characterBoundary(text, end)
+  return history.characterBoundary(text, end)
 }
 
 const isSpace = (code: number): boolean => code === 32 || (code >= 9 && code <= 13)

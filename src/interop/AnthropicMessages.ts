@@ -53,6 +53,7 @@ import * as Schema from "effect/Schema"
 import * as Base64 from "effect/encoding/Base64"
 import type { ConversationError } from "../conversation/ConversationError.ts"
 import type * as Message from "../conversation/Message.ts"
+import type * as conversationCodec from "../conversation/internal/conversationCodec.ts"
 import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
@@ -194,7 +195,7 @@ export const fromConversation = (
  * @category conversions
  * @since 0.1.0
  */
-export const toConversation: history.Reader<
+export const toConversation: conversationCodec.Reader<
   unknown,
   foreignMessages.ReadOptions,
   PayloadError.PayloadError | ConversationError

@@ -48,6 +48,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { ConversationError } from "../conversation/ConversationError.ts"
 import type * as Message from "../conversation/Message.ts"
+import type * as conversationCodec from "../conversation/internal/conversationCodec.ts"
 import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
@@ -167,8 +168,11 @@ export const fromConversation = (
  * @category conversions
  * @since 0.1.0
  */
-export const toConversation: history.Reader<unknown, foreignMessages.ReadOptions, PayloadError | ConversationError> =
-  foreignMessages.makeReader("openai", (input, limits) => receiveMessages(input, limits))
+export const toConversation: conversationCodec.Reader<
+  unknown,
+  foreignMessages.ReadOptions,
+  PayloadError | ConversationError
+> = foreignMessages.makeReader("openai", (input, limits) => receiveMessages(input, limits))
 
 /**
  * Schema of a conversation whose encoded form are messages of Chat Completions, to

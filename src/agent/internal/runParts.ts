@@ -16,6 +16,7 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
+import * as conversationCodec from "../../conversation/internal/conversationCodec.ts"
 import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
@@ -129,15 +130,15 @@ const ToolResult: Schema.Codec<ToolResults.ToolResult, unknown> = Tool.fields.re
 /**
  * A conversation, in version 1 of its own wire.
  */
-const History: Schema.Codec<history.Conversation, unknown> = history.Wire.pipe(
+const History: Schema.Codec<history.Conversation, unknown> = conversationCodec.Wire.pipe(
   Schema.decodeTo(Schema.declare(Conversation.isConversation), {
     decode: SchemaGetter.transformEffect((wire, options) =>
       Effect.mapError(
-        Effect.fromResult(history.readWire(wire)),
+        Effect.fromResult(conversationCodec.readWire(wire)),
         (error) => new SchemaIssue.InvalidValue({ message: error.message }, wire.messages, options)
       )
     ),
-    encode: SchemaGetter.transform(history.writeWire)
+    encode: SchemaGetter.transform(conversationCodec.writeWire)
   })
 )
 

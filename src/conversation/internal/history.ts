@@ -1,10 +1,11 @@
 /**
- * The state of a conversation: its messages, the laws between them, repair and the codecs.
+ * Messages, and the state of a conversation: its messages and the laws between them.
  */
 
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
-import { identity } from "effect/Function"
 import * as Hash from "effect/Hash"
 import * as HashMap from "effect/HashMap"
 import * as Inspectable from "effect/Inspectable"
@@ -12,49 +13,576 @@ import * as EffectIterable from "effect/Iterable"
 import * as Option from "effect/Option"
 import { pipeArguments, type Pipeable } from "effect/Pipeable"
 import * as Predicate from "effect/Predicate"
+import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as PayloadError from "../../payload/PayloadError.ts"
-import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import * as IdGenerator from "effect/ai/IdGenerator"
+import * as Limits from "../../payload/Limits.ts"
 import { defined, isObject } from "../../payload/internal/plainJson.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
-import { ConversationError, type Reason, type Repair } from "../ConversationError.ts"
-import * as Message from "../Message.ts"
-import * as messageData from "./messageData.ts"
+import { ConversationError, type Reason } from "../ConversationError.ts"
 
-const typeId = "~effect-emissary/conversation/Conversation"
+// Messages
+
+const idAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+const randomId = Effect.gen(function* () {
+  let id = "msg_"
+  for (let i = 0; i < 16; i++) {
+    id += idAlphabet.charAt(Math.floor((yield* Random.next) * idAlphabet.length))
+  }
+  return id
+})
+
+const ambientId = Effect.flatMap(Effect.serviceOption(IdGenerator.IdGenerator), (generator) =>
+  Option.isSome(generator) ? generator.value.generateId() : randomId
+)
 
 /**
- * A message history. See the module for its laws.
+ * Makes the id of the next message.
  *
  * **Details**
  *
- * Conversations are compared by value with `Equal.equals`, can be iterated, and
- * print their roles only, never their texts. The schema, to embed in other schemas,
- * reads every version of the wire and writes the newest; a history that breaks a law
- * does not decode.
+ * The default uses the `IdGenerator` of `effect/ai` where one is provided, and
+ * otherwise `msg_` followed by 16 letters and digits drawn from `Random`.
+ *
+ * **Example** (Deterministic ids)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Message } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const message = Effect.runSync(Message.user("Hi").pipe(Effect.provide(Message.layerSequentialIds("m"))))
+ * assert.strictEqual(message.id, "m1")
+ * ```
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export const MessageId: Context.Reference<Effect.Effect<string>> = Context.Reference<Effect.Effect<string>>(
+  "effect-emissary/conversation/MessageId",
+  { defaultValue: () => ambientId }
+)
+
+const TokenCount = Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)))
+
+/**
+ * Token counts of one model call. Every count is optional: providers report what
+ * they like.
+ *
+ * **Details**
+ *
+ * `inputTokens` counts everything the model read, tokens read from or written to
+ * a cache included; `outputTokens` everything it wrote, reasoning included.
  *
  * @category models
  * @since 0.1.0
  */
-export interface Conversation extends Iterable<Message.Message>, Pipeable, Inspectable.Inspectable {
+export const TokenUsage = Schema.Struct({
+  inputTokens: TokenCount,
+  outputTokens: TokenCount,
+  cacheReadTokens: TokenCount,
+  cacheWriteTokens: TokenCount,
+  reasoningTokens: TokenCount
+}).annotate({ identifier: "TokenUsage" })
+
+/** @since 0.1.0 */
+export interface TokenUsage extends Schema.Schema.Type<typeof TokenUsage> {}
+
+const usageKeys = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens"] as const
+
+/**
+ * Adds usages field by field. A field without a report stays absent.
+ *
+ * **Example** (Adding up the calls of a run)
+ *
+ * ```ts
+ * import { Message } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const usage = Message.sumUsage([{ inputTokens: 10, outputTokens: 5 }, { inputTokens: 20 }])
+ * assert.deepStrictEqual(usage, { inputTokens: 30, outputTokens: 5 })
+ * ```
+ *
+ * @category combining
+ * @since 0.1.0
+ */
+export const sumUsage = (usages: Iterable<TokenUsage>): TokenUsage => {
+  const total: { -readonly [K in keyof TokenUsage]: TokenUsage[K] } = {}
+  for (const usage of usages) {
+    for (const key of usageKeys) {
+      const count = usage[key]
+      if (count !== undefined) total[key] = (total[key] ?? 0) + count
+    }
+  }
+  return total
+}
+
+const ProviderOptions = Schema.optionalKey(ToolResult.ProviderOptions)
+
+/**
+ * The reasoning of the model.
+ *
+ * **Details**
+ *
+ * `options` hold the provider's signature or encrypted form, where there is one.
+ * Providers reject reasoning that comes back without it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ReasoningPart = Schema.Struct({
+  type: Schema.Literal("reasoning"),
+  text: Schema.String,
+  options: ProviderOptions
+}).annotate({ identifier: "ReasoningPart" })
+
+/** @since 0.1.0 */
+export interface ReasoningPart extends Schema.Schema.Type<typeof ReasoningPart> {}
+
+/**
+ * The model asks for a tool.
+ *
+ * **Details**
+ *
+ * `arguments` are the parsed arguments, an object in all but malformed calls.
+ * `text` is the argument text as it was received, where it was received as text:
+ * renderers send it back byte by byte, which keeps the provider's prompt cache
+ * warm. Text that does not parse appears in both fields.
+ *
+ * `providerExecuted` marks a tool that the provider runs itself (web search, code
+ * execution). Its result is a {@link ToolResultPart}, and no handler runs.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ToolCallPart = Schema.Struct({
+  type: Schema.Literal("tool-call"),
+  id: Schema.String,
+  name: Schema.String,
+  arguments: Schema.Json,
+  text: Schema.optionalKey(Schema.String),
+  providerExecuted: Schema.optionalKey(Schema.Literal(true)),
+  options: ProviderOptions
+}).annotate({ identifier: "ToolCallPart" })
+
+/** @since 0.1.0 */
+export interface ToolCallPart extends Schema.Schema.Type<typeof ToolCallPart> {}
+
+/**
+ * The result of a tool that the provider ran itself. It answers a
+ * `providerExecuted` call earlier in the same turn.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ToolResultPart = Schema.Struct({
+  type: Schema.Literal("tool-result"),
+  id: Schema.String,
+  name: Schema.String,
+  result: ToolResult.ToolResult,
+  options: ProviderOptions
+}).annotate({ identifier: "ToolResultPart" })
+
+/** @since 0.1.0 */
+export interface ToolResultPart extends Schema.Schema.Type<typeof ToolResultPart> {}
+
+/**
+ * A part of an assistant message.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const AssistantPart = Schema.Union([
+  ToolResult.TextPart,
+  ToolResult.FilePart,
+  ReasoningPart,
+  ToolCallPart,
+  ToolResultPart
+])
+
+/** @since 0.1.0 */
+export type AssistantPart = typeof AssistantPart.Type
+
+const baseFields = {
+  id: Schema.String,
+  createdAt: Schema.DateTimeUtcFromString,
+  usage: Schema.optionalKey(TokenUsage),
+  options: ProviderOptions,
+  metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
+}
+
+/**
+ * Instructions for the model. Only the first message of a conversation can be one.
+ *
+ * **Details**
+ *
+ * Every message has these fields. `options` are provider options, sent to the
+ * provider of that name. `metadata` is the application's own: kept and stored, never
+ * sent to a model. `usage` is what the message cost, usually reported with the
+ * model's answer.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const SystemMessage = Schema.Struct({
+  role: Schema.Literal("system"),
+  ...baseFields,
+  content: Schema.String
+}).annotate({ identifier: "SystemMessage" })
+
+/** @since 0.1.0 */
+export interface SystemMessage extends Schema.Schema.Type<typeof SystemMessage> {}
+
+/**
+ * A message of the user.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const UserMessage = Schema.Struct({
+  role: Schema.Literal("user"),
+  ...baseFields,
+  content: ToolResult.NonEmptyContent
+}).annotate({ identifier: "UserMessage" })
+
+/** @since 0.1.0 */
+export interface UserMessage extends Schema.Schema.Type<typeof UserMessage> {}
+
+/**
+ * An answer of the model. The content may be empty, because models do answer with
+ * nothing.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const AssistantMessage = Schema.Struct({
+  role: Schema.Literal("assistant"),
+  ...baseFields,
+  content: Schema.Array(AssistantPart),
+  model: Schema.optionalKey(Schema.String),
+  finishReason: Schema.optionalKey(Schema.String)
+}).annotate({ identifier: "AssistantMessage" })
+
+/** @since 0.1.0 */
+export interface AssistantMessage extends Schema.Schema.Type<typeof AssistantMessage> {}
+
+/**
+ * The result of one tool call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ToolMessage = Schema.Struct({
+  role: Schema.Literal("tool"),
+  ...baseFields,
+  callId: Schema.String,
+  name: Schema.String,
+  result: ToolResult.ToolResult
+}).annotate({ identifier: "ToolMessage" })
+
+/** @since 0.1.0 */
+export interface ToolMessage extends Schema.Schema.Type<typeof ToolMessage> {}
+
+/**
+ * One entry of a conversation. The schema checks one message by itself; the laws
+ * between messages are those of `Conversation`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const Message = Schema.Union([SystemMessage, UserMessage, AssistantMessage, ToolMessage])
+
+/** @since 0.1.0 */
+export type Message = typeof Message.Type
+
+/**
+ * Options of every message. `id` and `createdAt` override the services.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Options extends Partial<Omit<SystemMessage, "role" | "content">> {}
+
+/**
+ * Options of an assistant message.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface AssistantOptions extends Partial<Omit<AssistantMessage, "role" | "content">> {}
+
+/**
+ * Makes a system message.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const system = (content: string, options?: Options): Effect.Effect<SystemMessage> =>
+  stampMessage(options, (base) => ({ role: "system", ...base, content }))
+
+/**
+ * Makes a user message from text, or from text and file parts.
+ *
+ * **Example** (A question about a picture)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Message, ToolResult } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const message = Effect.runSync(
+ *   Message.user([
+ *     ToolResult.textPart("What is this?"),
+ *     ToolResult.filePart({ mediaType: "image/png", data: new Uint8Array([1, 2, 3]) })
+ *   ])
+ * )
+ * assert.strictEqual(message.content.length, 2)
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const user = (content: string | ToolResult.NonEmptyContent, options?: Options): Effect.Effect<UserMessage> =>
+  stampMessage(options, (base) => ({
+    role: "user",
+    ...base,
+    content: typeof content === "string" ? [{ type: "text", text: content }] : content
+  }))
+
+/**
+ * Makes an assistant message from text or from parts.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const assistant = (
+  content: string | ReadonlyArray<AssistantPart>,
+  options?: AssistantOptions
+): Effect.Effect<AssistantMessage> =>
+  stampMessage(options, (base) => ({
+    role: "assistant",
+    ...base,
+    content: typeof content === "string" ? [{ type: "text", text: content }] : content,
+    ...defined({ model: options?.model, finishReason: options?.finishReason })
+  }))
+
+/**
+ * Makes a tool message: the result of the call `callId`.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const tool = (
+  { callId, name, result }: Pick<ToolMessage, "callId" | "name" | "result">,
+  options?: Options
+): Effect.Effect<ToolMessage> => stampMessage(options, (base) => ({ role: "tool", ...base, callId, name, result }))
+
+/**
+ * The text of a message: its text parts one after the other, without reasoning;
+ * of a tool message, what the model reads.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const text = (self: Message): string => {
+  if (self.role === "system") return self.content
+  if (self.role === "tool") return ToolResult.text(self.result)
+  let text = ""
+  for (const part of self.content) {
+    if (part.type === "text") text += part.text
+  }
+  return text
+}
+
+/**
+ * The calls of an assistant message, in order. Calls that the provider executes
+ * are left out unless asked for.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const toolCalls = (
+  self: AssistantMessage,
+  options?: { readonly providerExecuted?: boolean }
+): ReadonlyArray<ToolCallPart> => {
+  const calls: Array<ToolCallPart> = []
+  for (const part of self.content) {
+    if (part.type !== "tool-call") continue
+    if (part.providerExecuted !== true || options?.providerExecuted === true) calls.push(part)
+  }
+  return calls
+}
+
+const stampMessage = <M extends Message>(
+  options: Options | undefined,
+  make: (base: Omit<SystemMessage, "role" | "content">) => M
+): Effect.Effect<M> =>
+  Effect.gen(function* () {
+    const id = options?.id ?? (yield* yield* MessageId)
+    const createdAt = options?.createdAt ?? (yield* DateTime.now)
+    const { metadata, options: providerOptions, usage } = options ?? {}
+    return freeze(make({ id, createdAt, ...defined({ usage, options: providerOptions, metadata }) }))
+  })
+
+// Frozen copies, and JSON as it arrives from models
+
+// Messages copied and frozen here. They can be shared by any number of conversations.
+const frozen = new WeakSet<object>()
+
+/**
+ * The message itself if it came from here, otherwise a frozen deep copy: whatever
+ * happens later to the object that was passed in, the conversation does not change.
+ */
+export const freeze = <M extends object>(self: M): M => {
+  if (frozen.has(self)) return self
+  const copied = copyFrozen(self)
+  frozen.add(copied)
+  return copied
+}
+
+type Container = Record<string, unknown> | Array<unknown>
+
+const isContainer = (value: unknown): value is Container => {
+  if (typeof value !== "object" || value === null) return false
+  if (Array.isArray(value)) return true
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+// Iterative, because the JSON in a tool result may be nested deeper than the stack.
+const copyFrozen = <A>(self: A): A => {
+  if (!isContainer(self)) return self
+  const froms: Array<Container> = [self]
+  const copies: Array<Container> = [Array.isArray(self) ? [] : {}]
+  const copyOf = (value: unknown): unknown => {
+    if (!isContainer(value)) return value
+    const inner: Container = Array.isArray(value) ? [] : {}
+    froms.push(value)
+    copies.push(inner)
+    return inner
+  }
+  for (let next = 0; next < froms.length; next++) {
+    const from = froms[next]
+    const to = copies[next]
+    if (from === undefined || to === undefined) continue
+    if (Array.isArray(from)) {
+      if (Array.isArray(to)) for (const item of from) to.push(copyOf(item))
+    } else if (!Array.isArray(to)) {
+      copyFields(from, to, copyOf)
+    }
+  }
+  for (const container of copies) Object.freeze(container)
+  // The first copy has the own enumerable data of `self`, key by key, so it has its type
+  return copies[0] as A
+}
+
+const copyFields = (
+  from: Record<string, unknown>,
+  to: Record<string, unknown>,
+  copyOf: (value: unknown) => unknown
+): void => {
+  for (const key of Object.keys(from)) {
+    const value = copyOf(from[key])
+    // Assigning to "__proto__" would set the prototype
+    if (key === "__proto__") Object.defineProperty(to, key, { value, enumerable: true })
+    else to[key] = value
+  }
+}
+
+export const toJson: (input: unknown) => Option.Option<Schema.Json> = Schema.decodeUnknownOption(Schema.Json)
+
+interface CallArguments {
+  readonly arguments: Schema.Json
+  readonly text?: string
+}
+
+/** Arguments as they arrive: an object, text, or nothing. `None` where they are not JSON. */
+export const callArguments = (params: unknown): Option.Option<CallArguments> => {
+  if (params === undefined) return Option.some({ arguments: {} })
+  if (typeof params === "string") return Option.some(parseCallArguments(params))
+  return Option.flatMap(toJson(params), (json) =>
+    isStorable(json) ? Option.some({ arguments: json }) : Option.map(stringifyJson(json), textArguments)
+  )
+}
+
+export const parseCallArguments = (text: string): CallArguments => {
+  if (text.trim() === "") return { arguments: {}, text }
+  return Result.match(
+    Result.try((): Schema.Json => JSON.parse(text)),
+    {
+      onFailure: () => textArguments(text),
+      onSuccess: (json) => (isStorable(json) ? { arguments: json, text } : textArguments(text))
+    }
+  )
+}
+
+/** The result of a tool that the provider ran; a value that cannot be stored becomes its JSON text. */
+export const resultValue = (value: unknown): Option.Option<Schema.Json> =>
+  value === undefined
+    ? Option.some(null)
+    : Option.flatMap(toJson(value), (json) => (isStorable(json) ? Option.some(json) : stringifyJson(json)))
+
+/** `None` where the value is nested deeper than the stack. */
+export const stringifyJson = (json: Schema.Json): Option.Option<string> =>
+  Result.getSuccess(Result.try(() => JSON.stringify(json)))
+
+const textArguments = (text: string): CallArguments => ({ arguments: text, text })
+
+/** The position, or the one before it where it is inside of a character. */
+export const characterBoundary = (text: string, index: number): number => {
+  const code = text.charCodeAt(index)
+  return code >= 0xdc00 && code < 0xe000 ? index - 1 : index
+}
+
+// The rest is for the JSON around it: messages, events, events of children
+const maxDepth = Limits.defaults.maxDepth / 2
+
+/**
+ * Tests that codecs accept the value. A model must not be able to write a value that
+ * keeps a run from being stored: such arguments stay text, and the tool's validation
+ * rejects them.
+ */
+const isStorable = (json: Schema.Json): boolean => {
+  const pending: Array<readonly [json: Schema.Json, depth: number]> = [[json, 1]]
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+    const [value, depth] = next
+    if (typeof value !== "object" || value === null) continue
+    if (depth > maxDepth || hasForbiddenKey(value)) return false
+    for (const member of Object.values(value)) pending.push([member, depth + 1])
+  }
+  return true
+}
+
+const hasForbiddenKey = (value: object): boolean => {
+  if (Object.hasOwn(value, "__proto__")) return true
+  const inner = isObject(value) && Object.hasOwn(value, "constructor") ? value["constructor"] : undefined
+  return isObject(inner) && Object.hasOwn(inner, "prototype")
+}
+
+// Conversations
+
+const typeId = "~effect-emissary/conversation/Conversation"
+
+/** The public type: what users see of a {@link History}. */
+export interface Conversation extends Iterable<Message>, Pipeable, Inspectable.Inspectable {
   readonly [typeId]: typeof typeId
 }
 
 /** Newest first, in the order of arrival: adding is one object, and nothing is copied. */
 interface Node {
-  readonly message: Message.Message
+  readonly message: Message
   readonly previous: Node | undefined
 }
 
 /** The messages up to a node, in call order. */
 interface MessageList {
   readonly last: Node
-  readonly messages: ReadonlyArray<Message.Message>
+  readonly messages: ReadonlyArray<Message>
 }
 
-type Calls = HashMap.HashMap<string, Message.ToolCallPart>
+type Calls = HashMap.HashMap<string, ToolCallPart>
 
 /** The facts about the messages that the laws need, kept as messages are added. */
 export interface History extends Conversation {
@@ -64,14 +592,14 @@ export interface History extends Conversation {
   readonly listed: MessageList | undefined
   readonly length: number
   readonly tokenCount: number
-  readonly system: Message.SystemMessage | undefined
-  readonly lastAssistant: Message.AssistantMessage | undefined
+  readonly system: SystemMessage | undefined
+  readonly lastAssistant: AssistantMessage | undefined
   /** The newest answer with the size of the request, which was this conversation. */
-  readonly reported: Message.AssistantMessage | undefined
+  readonly reported: AssistantMessage | undefined
   /** `true` if the newest usage was reported about a longer history: messages were removed since. */
   readonly staleUsage: boolean
   /** Calls of the newest assistant message, in call order, and their positions. */
-  readonly batch: ReadonlyArray<Message.ToolCallPart>
+  readonly batch: ReadonlyArray<ToolCallPart>
   readonly positions: ReadonlyMap<string, number>
   /** Those of them without a result. */
   readonly open: Calls
@@ -155,7 +683,7 @@ export const summaryMark = "effect-emissary/summary"
 /** On an answer whose request held only a view of the conversation. */
 const viewMark = "effect-emissary/view"
 
-export const hasMark = (message: Message.Message, mark: string): boolean =>
+export const hasMark = (message: Message, mark: string): boolean =>
   message.metadata !== undefined && Object.hasOwn(message.metadata, mark)
 
 /**
@@ -163,7 +691,7 @@ export const hasMark = (message: Message.Message, mark: string): boolean =>
  * `Conversation.truncate` and `compact` make: its usage is not taken for the size of that
  * conversation. The mark is in the metadata of the message.
  */
-export const markAsView = (message: Message.AssistantMessage): Message.AssistantMessage => ({
+export const markAsView = (message: AssistantMessage): AssistantMessage => ({
   ...message,
   metadata: { ...message.metadata, [viewMark]: true }
 })
@@ -171,8 +699,8 @@ export const markAsView = (message: Message.AssistantMessage): Message.Assistant
 // Adding messages
 
 /** Adds a message that `checkMessage` accepted. */
-export const pushMessage = (self: History, input: Message.Message): History => {
-  const message = messageData.freeze(input)
+export const pushMessage = (self: History, input: Message): History => {
+  const message = freeze(input)
   const next: Fields = {
     ...self,
     last: { message, previous: self.last },
@@ -192,13 +720,13 @@ export const pushMessage = (self: History, input: Message.Message): History => {
   }
 }
 
-const usageReport = (message: Message.AssistantMessage) =>
+const usageReport = (message: AssistantMessage) =>
   (message.usage?.inputTokens ?? 0) > 0 && !hasMark(message, viewMark)
     ? { reported: message, staleUsage: false }
     : undefined
 
-const indexCalls = (self: History, message: Message.AssistantMessage) => {
-  const batch: Array<Message.ToolCallPart> = []
+const indexCalls = (self: History, message: AssistantMessage) => {
+  const batch: Array<ToolCallPart> = []
   let { callIds, open, providerOpen } = self
   for (const part of message.content) {
     if (part.type === "tool-result") {
@@ -216,15 +744,15 @@ const indexCalls = (self: History, message: Message.AssistantMessage) => {
   return { batch, positions: positionsOf(batch), callIds, open, providerOpen }
 }
 
-const positionsOf = (calls: ReadonlyArray<Message.ToolCallPart>): ReadonlyMap<string, number> =>
+const positionsOf = (calls: ReadonlyArray<ToolCallPart>): ReadonlyMap<string, number> =>
   new Map(calls.map((call, position) => [call.id, position]))
 
 /** Forgets the reported size, because it is about a longer history. */
-const forgetReport = (self: History): History =>
+export const forgetReport = (self: History): History =>
   self.reported === undefined ? self : makeHistory({ ...self, reported: undefined, staleUsage: true })
 
 /** The rest of a conversation from which messages were removed. */
-export const rebuild = (messages: Iterable<Message.Message>, tokenLimit: number | undefined): History => {
+export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefined): History => {
   let self = empty(tokenLimit)
   for (const message of messages) self = pushMessage(self, message)
   return forgetReport(self)
@@ -233,7 +761,7 @@ export const rebuild = (messages: Iterable<Message.Message>, tokenLimit: number 
 /** Adds a message. A broken law is reported at `index`, where it is not the position in the conversation. */
 export const append = (
   self: Conversation,
-  message: Message.Message,
+  message: Message,
   index?: number
 ): Result.Result<History, ConversationError> => {
   const history = asHistory(self)
@@ -245,7 +773,7 @@ export const append = (
 
 export const appendAll = (
   self: Conversation,
-  messages: Iterable<Message.Message>
+  messages: Iterable<Message>
 ): Result.Result<History, ConversationError> => {
   let current = asHistory(self)
   for (const message of messages) {
@@ -260,7 +788,7 @@ export const appendAll = (
 
 const listCache = new WeakMap<History, MessageList>()
 
-export const toArray = (self: History): ReadonlyArray<Message.Message> => {
+export const toArray = (self: History): ReadonlyArray<Message> => {
   const known = listCache.get(self)
   if (known !== undefined) return known.messages
   if (self.last === undefined) return []
@@ -272,7 +800,7 @@ export const toArray = (self: History): ReadonlyArray<Message.Message> => {
 
 /** A cached list, and the newer messages, newest first. Results of an open batch may still be reordered. */
 const sinceListed = ({ last, listed }: History) => {
-  const newer: Array<Message.Message> = []
+  const newer: Array<Message> = []
   for (let node = last; node !== undefined; node = node.previous) {
     if (node === listed?.last && newer.at(-1)?.role !== "tool") return { before: listed.messages, newer }
     newer.push(node.message)
@@ -282,13 +810,13 @@ const sinceListed = ({ last, listed }: History) => {
 
 export interface MessageGroup {
   /** Absent only where results come first, which no lawful conversation has. */
-  readonly message: Exclude<Message.Message, Message.ToolMessage> | undefined
-  readonly results: ReadonlyArray<Message.ToolMessage>
+  readonly message: Exclude<Message, ToolMessage> | undefined
+  readonly results: ReadonlyArray<ToolMessage>
 }
 
 /** Each message that is not a result, with the results that answer it. */
-export const groupResults = (messages: ReadonlyArray<Message.Message>): ReadonlyArray<MessageGroup> => {
-  const groups: Array<{ message: MessageGroup["message"]; results: Array<Message.ToolMessage> }> = []
+export const groupResults = (messages: ReadonlyArray<Message>): ReadonlyArray<MessageGroup> => {
+  const groups: Array<{ message: MessageGroup["message"]; results: Array<ToolMessage> }> = []
   for (const message of messages) {
     const last = groups.at(-1)
     if (message.role !== "tool") groups.push({ message, results: [] })
@@ -299,22 +827,22 @@ export const groupResults = (messages: ReadonlyArray<Message.Message>): Readonly
 }
 
 /** Puts results in call order, whatever order they arrived in. */
-const inCallOrder = (messages: ReadonlyArray<Message.Message>): ReadonlyArray<Message.Message> =>
-  groupResults(messages).flatMap(({ message, results }): ReadonlyArray<Message.Message> => {
+const inCallOrder = (messages: ReadonlyArray<Message>): ReadonlyArray<Message> =>
+  groupResults(messages).flatMap(({ message, results }): ReadonlyArray<Message> => {
     if (results.length < 2 || message?.role !== "assistant")
       return message === undefined ? results : [message, ...results]
     const positions = positionsOf(message.content.filter(isLocalCall))
     return [message, ...results.toSorted((a, b) => positionIn(positions, a) - positionIn(positions, b))]
   })
 
-const isLocalCall = (part: Message.AssistantPart): part is Message.ToolCallPart =>
+const isLocalCall = (part: AssistantPart): part is ToolCallPart =>
   part.type === "tool-call" && part.providerExecuted !== true
 
-const positionIn = (positions: ReadonlyMap<string, number>, result: Message.ToolMessage): number =>
+const positionIn = (positions: ReadonlyMap<string, number>, result: ToolMessage): number =>
   positions.get(result.callId) ?? 0
 
 /** The newest message: of results, that of the latest call. */
-export const lastMessage = (self: History): Message.Message | undefined => {
+export const lastMessage = (self: History): Message | undefined => {
   let newest = self.last?.message
   for (let node = self.last; node?.message.role === "tool"; node = node.previous) {
     const isLater =
@@ -325,8 +853,8 @@ export const lastMessage = (self: History): Message.Message | undefined => {
 }
 
 /** The messages behind `message`, newest first. */
-export const messagesSince = (self: History, message: Message.Message): ReadonlyArray<Message.Message> => {
-  const messages: Array<Message.Message> = []
+export const messagesSince = (self: History, message: Message): ReadonlyArray<Message> => {
+  const messages: Array<Message> = []
   for (let node = self.last; node !== undefined && node.message !== message; node = node.previous) {
     messages.push(node.message)
   }
@@ -334,13 +862,13 @@ export const messagesSince = (self: History, message: Message.Message): Readonly
 }
 
 /** The calls that wait for a result, in call order. */
-export const openBatch = (self: History): ReadonlyArray<Message.ToolCallPart> =>
+export const openBatch = (self: History): ReadonlyArray<ToolCallPart> =>
   HashMap.isEmpty(self.open) ? [] : self.batch.filter((call) => HashMap.has(self.open, call.id))
 
 // Laws
 
 /** The place of a message in what is read. */
-interface Place {
+export interface Place {
   readonly index: number
   readonly id: string
 }
@@ -349,11 +877,7 @@ interface Place {
  * The law that `message` would break as the next message of `self`, if any.
  * `index` is the position to report, where it is not the one in `self`.
  */
-export const checkMessage = (
-  self: History,
-  message: Message.Message,
-  index: number = self.length
-): Reason | undefined => {
+export const checkMessage = (self: History, message: Message, index: number = self.length): Reason | undefined => {
   const place: Place = { index, id: message.id }
   switch (message.role) {
     case "system":
@@ -377,21 +901,17 @@ const unknownRole = (message: { readonly id?: string; readonly role?: unknown },
   found: typeof message.role === "string" ? JSON.stringify(message.role.slice(0, 40)) : typeof message.role
 })
 
-const checkOpenCalls = (self: History, { role }: Message.Message, place: Place): Reason | undefined =>
+const checkOpenCalls = (self: History, { role }: Message, place: Place): Reason | undefined =>
   HashMap.isEmpty(self.open)
     ? undefined
     : { _tag: "OpenCalls", ...place, role, callIds: openBatch(self).map((call) => call.id) }
 
-const checkContent = (message: Message.UserMessage, place: Place): Reason | undefined =>
+export const checkContent = (message: UserMessage, place: Place): Reason | undefined =>
   message.content.some((part) => part.type === "file" || part.text !== "")
     ? undefined
     : { _tag: "EmptyContent", ...place, role: message.role }
 
-const checkToolResult = (
-  self: History,
-  { callId, name, role }: Message.ToolMessage,
-  place: Place
-): Reason | undefined => {
+const checkToolResult = (self: History, { callId, name, role }: ToolMessage, place: Place): Reason | undefined => {
   if (callId === "") return { _tag: "MissingCallId", ...place, role }
   const call = HashMap.get(self.open, callId)
   if (Option.isSome(call)) return checkName(call.value, name, place)
@@ -409,10 +929,10 @@ const someOpenCallIds = (self: History): ReadonlyArray<string> => {
   )
 }
 
-const checkName = (call: Message.ToolCallPart, found: string, place: Place): Reason | undefined =>
+const checkName = (call: ToolCallPart, found: string, place: Place): Reason | undefined =>
   call.name === found ? undefined : { _tag: "NameMismatch", ...place, callId: call.id, expected: call.name, found }
 
-const checkParts = (self: History, { content }: Message.AssistantMessage, place: Place): Reason | undefined => {
+const checkParts = (self: History, { content }: AssistantMessage, place: Place): Reason | undefined => {
   const check = makePartChecker(self, place)
   for (const part of content) {
     const reason = check(part)
@@ -422,12 +942,12 @@ const checkParts = (self: History, { content }: Message.AssistantMessage, place:
 }
 
 /** Checks the parts of an assistant message one after the other. A part that breaks a law changes nothing. */
-const makePartChecker = (self: History, place: Place) => {
+export const makePartChecker = (self: History, place: Place) => {
   // Only the changes by these parts: `self` may hold many calls
-  const opened = new Map<string, Message.ToolCallPart>()
+  const opened = new Map<string, ToolCallPart>()
   const answered = new Set<string>()
 
-  const find = (id: string): Message.ToolCallPart | undefined =>
+  const find = (id: string): ToolCallPart | undefined =>
     opened.get(id) ?? (answered.has(id) ? undefined : Option.getOrUndefined(HashMap.get(self.providerOpen, id)))
 
   const someOpen = (): ReadonlyArray<string> => {
@@ -442,13 +962,13 @@ const makePartChecker = (self: History, place: Place) => {
     return find(id) === undefined && (answeredBy === "us" || answeredBy === "provider answered")
   }
 
-  const checkCall = (part: Message.ToolCallPart): Reason | undefined => {
+  const checkCall = (part: ToolCallPart): Reason | undefined => {
     if (find(part.id) !== undefined) return { _tag: "RepeatedCallId", ...place, callId: part.id }
     opened.set(part.id, part)
     return undefined
   }
 
-  const checkResult = ({ id, name }: Message.ToolResultPart): Reason | undefined => {
+  const checkResult = ({ id, name }: ToolResultPart): Reason | undefined => {
     const call = find(id)
     if (call?.providerExecuted !== true) {
       return { _tag: wasAnswered(id) ? "DuplicateResult" : "OrphanResult", ...place, callId: id, open: someOpen() }
@@ -460,7 +980,7 @@ const makePartChecker = (self: History, place: Place) => {
     return undefined
   }
 
-  return (part: Message.AssistantPart): Reason | undefined => {
+  return (part: AssistantPart): Reason | undefined => {
     if (part.type !== "tool-call" && part.type !== "tool-result") return undefined
     if (part.id === "") return { _tag: "MissingCallId", ...place, role: "assistant" }
     return part.type === "tool-call" ? checkCall(part) : checkResult(part)
@@ -470,7 +990,7 @@ const makePartChecker = (self: History, place: Place) => {
 // New ids of calls
 
 /** Makes ids that no call of the conversation has, nor any in these parts. */
-const makeFreshIds = (self: History, parts: ReadonlyArray<Message.AssistantPart>) => {
+export const makeFreshIds = (self: History, parts: ReadonlyArray<AssistantPart>) => {
   const used = new Set(parts.flatMap((part) => (part.type === "tool-call" ? [part.id] : [])))
   // Next free suffix of each id: a model may repeat one id in thousands of calls
   const suffixes = new Map<string, number>()
@@ -487,10 +1007,7 @@ const makeFreshIds = (self: History, parts: ReadonlyArray<Message.AssistantPart>
 }
 
 /** Replaces the ids of calls that the conversation or an earlier part has. */
-export const relabelCalls = (
-  self: History,
-  content: ReadonlyArray<Message.AssistantPart>
-): ReadonlyArray<Message.AssistantPart> => {
+export const relabelCalls = (self: History, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> => {
   const fresh = makeFreshIds(self, content)
   const used = new Set<string>()
   // Newest label of each id that the provider runs, for the result that follows
@@ -510,7 +1027,7 @@ export const relabelCalls = (
 }
 
 /** The new id of a call in an earlier message that the provider still answers under the old one. */
-const openLabelOf = (self: History, { id, name }: Message.ToolResultPart): string | undefined => {
+const openLabelOf = (self: History, { id, name }: ToolResultPart): string | undefined => {
   if (HashMap.has(self.providerOpen, id)) return undefined
   const relabelled = Array.from(HashMap.values(self.providerOpen)).filter(
     (call) => call.name === name && call.id.startsWith(`${id}_`)
@@ -518,107 +1035,7 @@ const openLabelOf = (self: History, { id, name }: Message.ToolResultPart): strin
   return relabelled.length === 1 ? relabelled[0]?.id : undefined
 }
 
-// Repair
-
-/**
- * A lawful conversation, and the list of changes that made it lawful, in the order of
- * the history.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Repaired {
-  readonly conversation: Conversation
-  readonly repairs: ReadonlyArray<Repair>
-}
-
-/**
- * A function that reads a conversation. With `onUnlawful: "repair"` it returns the
- * conversation together with the changes; by default, `"refuse"`, a history that
- * breaks a law is an error.
- */
-export interface Reader<in I, in O, out E> {
-  (input: I, options: O & { readonly onUnlawful: "repair" }): Effect.Effect<Repaired, E>
-  (input: I, options?: O & { readonly onUnlawful?: "refuse" | undefined }): Effect.Effect<Conversation, E>
-}
-
-/** Two readers as one function: `onUnlawful` selects one. */
-export const makeReader = <I, O, E>(
-  refuse: (input: I, options?: O) => Effect.Effect<Conversation, E>,
-  repair: (input: I, options?: O) => Effect.Effect<Repaired, E>
-): Reader<I, O, E> => {
-  function read(input: I, options: O & { readonly onUnlawful: "repair" }): Effect.Effect<Repaired, E>
-  function read(input: I, options?: O & { readonly onUnlawful?: "refuse" | undefined }): Effect.Effect<Conversation, E>
-  function read(input: I, options?: O & { readonly onUnlawful?: "refuse" | "repair" | undefined }) {
-    return options?.onUnlawful === "repair" ? repair(input, options) : refuse(input, options)
-  }
-  return read
-}
-
-/** The new ids of calls, by the id that their results have; an id with a result is taken off. */
-type Labels = Map<string, Array<string>>
-
-const addLabel = (labels: Labels, from: string, to: string): void => {
-  const ids = labels.get(from)
-  if (ids === undefined) labels.set(from, [to])
-  else ids.push(to)
-}
-
-/** The law that a result breaks whose call id was made by the repair. */
-const orphanReason = (place: Place, callId: string): Reason => ({ _tag: "OrphanResult", ...place, callId, open: [] })
-
-/** Removes what breaks a law from the content of an assistant message. */
-const repairParts = (self: History, parts: ReadonlyArray<Message.AssistantPart>, place: Place) => {
-  const content: Array<Message.AssistantPart> = []
-  const repairs: Array<Repair> = []
-  const labels: Labels = new Map()
-  const providerLabels: Labels = new Map()
-  const made = new Set<string>()
-  const check = makePartChecker(self, place)
-  const fresh = makeFreshIds(self, parts)
-
-  const addCall = (part: Message.ToolCallPart): void => {
-    if (check(part) === undefined) {
-      content.push(part)
-      labels.set(part.id, [part.id])
-      return
-    }
-    const call = { ...part, id: fresh(part.id) }
-    check(call)
-    content.push(call)
-    made.add(call.id)
-    addLabel(labels, part.id, call.id)
-    if (part.providerExecuted === true) addLabel(providerLabels, part.id, call.id)
-    repairs.push({ _tag: "CallRelabelled", ...place, from: part.id, to: call.id })
-  }
-
-  /** Keeps the result if it answers a call; otherwise the law it breaks. */
-  const answer = (part: Message.ToolResultPart): Reason | undefined => {
-    const reason = check(part)
-    if (reason?._tag === "NameMismatch") {
-      repairs.push({ _tag: "ResultRenamed", ...place, callId: part.id, from: part.name, to: reason.expected })
-      return answer({ ...part, name: reason.expected })
-    }
-    if (reason === undefined) content.push(part)
-    return reason
-  }
-
-  const addResult = (part: Message.ToolResultPart): void => {
-    const reason = made.has(part.id) ? orphanReason(place, part.id) : answer(part)
-    if (reason === undefined) return
-    // Each id is tried once: there may be thousands of calls and results
-    const id = providerLabels.get(part.id)?.shift()
-    if (id !== undefined && answer({ ...part, id }) === undefined) return
-    repairs.push({ _tag: "PartDropped", ...place, reason })
-  }
-
-  for (const part of parts) {
-    if (part.type === "tool-call") addCall(part)
-    else if (part.type === "tool-result") addResult(part)
-    else content.push(part)
-  }
-  return { content, repairs, labels, made }
-}
+// The open end
 
 export const interruptedMessage = "Tool call interrupted before completion."
 
@@ -627,262 +1044,7 @@ export const seal = Effect.fnUntraced(function* (self: History, message: string)
   const result = ToolResult.failure("interrupted", message)
   let sealed = self
   for (const { id, name } of openBatch(self)) {
-    sealed = pushMessage(sealed, yield* Message.tool({ callId: id, name, result }))
+    sealed = pushMessage(sealed, yield* tool({ callId: id, name, result }))
   }
   return sealed
 })
-
-/** Makes a lawful conversation of messages that come one by one. */
-export const makeRepairer = (tokenLimit: number | undefined) => {
-  let self = empty(tokenLimit)
-  const repairs: Array<Repair> = []
-  let labels: Labels = new Map()
-  // Ids that the repair made: a result that has one is for no call
-  let made: ReadonlySet<string> = new Set()
-  // Demoted messages that wait for the results of open calls
-  let waiting: Array<readonly [message: Message.UserMessage, place: Place]> = []
-
-  /** Leaves out a message. */
-  const drop = (place: Place, reason: Reason): void => {
-    repairs.push({ _tag: "MessageDropped", ...place, reason })
-  }
-
-  const push = (message: Message.Message, place: Place): void => {
-    const reason = checkMessage(self, message, place.index)
-    if (reason === undefined) self = pushMessage(self, message)
-    else drop(place, reason)
-  }
-
-  const addWaiting = (): void => {
-    if (!HashMap.isEmpty(self.open)) return
-    const messages = waiting
-    waiting = []
-    for (const [message, place] of messages) push(message, place)
-  }
-
-  const sealBefore = Effect.fnUntraced(function* (place: Place) {
-    for (const { id, name } of openBatch(self)) repairs.push({ _tag: "CallSealed", ...place, callId: id, name })
-    self = yield* seal(self, interruptedMessage)
-    addWaiting()
-  })
-
-  const demote = (message: Message.SystemMessage, place: Place): void => {
-    repairs.push({ _tag: "SystemDemoted", ...place })
-    waiting.push([{ ...message, role: "user", content: [ToolResult.textPart(message.content)] }, place])
-    addWaiting()
-  }
-
-  const addAssistant = (message: Message.AssistantMessage, place: Place): void => {
-    labels = new Map()
-    made = new Set()
-    if (checkMessage(self, message, place.index) === undefined) {
-      self = pushMessage(self, message)
-      return
-    }
-    const repaired = repairParts(self, message.content, place)
-    repairs.push(...repaired.repairs)
-    labels = repaired.labels
-    made = repaired.made
-    push({ ...message, content: repaired.content }, place)
-  }
-
-  const addResult = (message: Message.ToolMessage, place: Place): void => {
-    if (made.has(message.callId)) return drop(place, orphanReason(place, message.callId))
-    const ids = labels.get(message.callId) ?? []
-    // Each id is taken off once: there may be thousands of calls and results
-    while (ids.length > 1 && !HashMap.has(self.open, ids[0] ?? "")) ids.shift()
-    const [callId = message.callId] = ids
-    const call = Option.getOrUndefined(HashMap.get(self.open, callId))
-    const name = call?.name ?? message.name
-    if (name !== message.name) {
-      repairs.push({ _tag: "ResultRenamed", ...place, callId, from: message.name, to: name })
-    }
-    push(name === message.name && callId === message.callId ? message : { ...message, callId, name }, place)
-    addWaiting()
-  }
-
-  const add = Effect.fnUntraced(function* (message: Message.Message, index: number) {
-    const place: Place = { index, id: message.id }
-    switch (message.role) {
-      case "system":
-        return index === 0 ? push(message, place) : demote(message, place)
-      case "user": {
-        // An empty message ends no turn
-        const reason = checkContent(message, place)
-        if (reason !== undefined) return drop(place, reason)
-        yield* sealBefore(place)
-        return push(message, place)
-      }
-      case "assistant":
-        yield* sealBefore(place)
-        return addAssistant(message, place)
-      case "tool":
-        return addResult(message, place)
-    }
-  })
-
-  const finish = Effect.fnUntraced(function* (staleUsage: boolean) {
-    const [next] = waiting
-    // A message behind an open end needs its calls closed
-    if (next !== undefined) yield* sealBefore(next[1])
-    return { conversation: staleUsage ? forgetReport(self) : self, repairs }
-  })
-
-  return { self: () => self, add, drop, finish }
-}
-
-export const repairMessages = Effect.fnUntraced(function* (
-  messages: Iterable<Message.Message>,
-  options: { readonly tokenLimit?: number | undefined; readonly staleUsage?: boolean | undefined } = {}
-) {
-  const repairer = makeRepairer(options.tokenLimit)
-  let index = 0
-  for (const message of messages) yield* repairer.add(message, index++)
-  return yield* repairer.finish(options.staleUsage === true)
-})
-
-// The wire
-
-/** Version 1 of the JSON of conversations. */
-export const Wire = Schema.Struct({
-  version: Schema.Literal(1),
-  tokenLimit: Schema.optionalKey(Schema.Finite),
-  /** `true` if the newest usage was reported about a longer history. */
-  staleUsage: Schema.optionalKey(Schema.Literal(true)),
-  messages: Schema.Array(Message.Message)
-})
-
-type Wire = typeof Wire.Type
-
-export const readWire = (wire: Wire): Result.Result<History, ConversationError> =>
-  Result.map(appendAll(empty(wire.tokenLimit), wire.messages), (self) =>
-    wire.staleUsage === true ? forgetReport(self) : self
-  )
-
-export const writeWire = (self: Conversation): Wire => {
-  const { staleUsage, tokenLimit } = asHistory(self)
-  return {
-    version: 1,
-    ...defined({ tokenLimit, staleUsage: staleUsage ? (true as const) : undefined }),
-    messages: toArray(asHistory(self))
-  }
-}
-
-const codecName = "Conversation"
-
-/** The codec of a value that holds a conversation. The number of messages is checked before their schema. */
-const makeCodec = <T>(options: {
-  readonly type: Schema.Codec<T>
-  readonly toCurrent: (wire: Wire) => Effect.Effect<T, PayloadError.Reason>
-  readonly conversationOf: (value: T) => Conversation
-}): VersionedCodec.VersionedCodec<T> => {
-  const v1 = VersionedCodec.arm<T, Wire>({
-    version: 1,
-    wire: Wire,
-    toCurrent: options.toCurrent,
-    fromCurrent: (value) => VersionedCodec.lossless(writeWire(options.conversationOf(value)))
-  })
-  const checkCount = (found: number) => plainJson.checkCount("messages", found, { what: codecName, path: "/messages" })
-  return VersionedCodec.make<T>({
-    what: codecName,
-    field: "version",
-    // Arguments and results of tools are the application's words, not options
-    data: ["/messages/*/content/*/arguments", "/messages/*/content/*/result/value", "/messages/*/result/value"],
-    type: options.type,
-    arms: [
-      {
-        version: v1.version,
-        read: (json, settings) => Effect.andThen(checkCount(wireLength(json)), v1.read(json, settings)),
-        write: (value, settings) =>
-          Effect.andThen(checkCount(asHistory(options.conversationOf(value)).length), v1.write(value, settings))
-      }
-    ]
-  })
-}
-
-const wireLength = (json: Schema.Json): number => {
-  const messages = isObject(json) ? json["messages"] : undefined
-  return Array.isArray(messages) ? messages.length : 0
-}
-
-/**
- * Reads and writes conversations as versioned JSON, under the limits of `Limits`.
- *
- * **Details**
- *
- * Undeclared keys are rejected, and a history that breaks a law is an `Invalid` reason
- * with the path of the message. Writing fails where data must not be written: a
- * `Redacted` value, a key that names a secret in metadata or provider options, a key
- * that no reader accepts, or more than the limits allow to be read back.
- *
- * **Example** (Storing a conversation)
- *
- * ```ts
- * import { Effect, Equal } from "effect"
- * import { Conversation } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const program = Effect.gen(function*() {
- *   const chat = yield* Conversation.addUser(Conversation.empty, "Hello")
- *   const text = yield* Conversation.codec.encodeJson(chat)
- *   assert.strictEqual(JSON.parse(text).version, 1)
- *   return Equal.equals(yield* Conversation.codec.decodeJson(text), chat)
- * })
- *
- * assert.strictEqual(Effect.runSync(program), true)
- * ```
- *
- * @category codecs
- * @since 0.1.0
- */
-export const codec: VersionedCodec.VersionedCodec<Conversation> = makeCodec<Conversation>({
-  type: Schema.declare<Conversation>(isHistory, { identifier: "Conversation" }),
-  toCurrent: (wire) =>
-    Effect.suspend(() => Effect.fromResult(readWire(wire))).pipe(
-      Effect.mapError(({ problem: { expected, found, path } }) => PayloadError.invalid([{ path, expected, found }]))
-    ),
-  conversationOf: identity
-})
-
-const isRepaired = (u: unknown): u is Repaired => Predicate.hasProperty(u, "conversation") && isHistory(u.conversation)
-
-/**
- * Like {@link codec}, but repairs a history that breaks laws, and returns the
- * conversation with the list of changes. JSON that is not a conversation is rejected.
- *
- * **Example** (Repairing stored JSON)
- *
- * ```ts
- * import { Effect } from "effect"
- * import { Conversation } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const input = {
- *   version: 1,
- *   messages: [{
- *     role: "tool",
- *     id: "m1",
- *     createdAt: "2026-01-01T00:00:00.000Z",
- *     callId: "c1",
- *     name: "search",
- *     result: { _tag: "Failure", type: "not_found", message: "Nothing found" }
- *   }]
- * }
- * const refused = Effect.runSync(Effect.flip(Conversation.codec.decode(input)))
- * assert.match(refused.message, /\/messages\/0/)
- *
- * const { repairs } = Effect.runSync(Conversation.repairingCodec.decode(input))
- * assert.strictEqual(repairs[0]?._tag, "MessageDropped")
- * ```
- *
- * @category codecs
- * @since 0.1.0
- */
-export const repairingCodec: VersionedCodec.VersionedCodec<Repaired> = makeCodec<Repaired>({
-  type: Schema.declare<Repaired>(isRepaired, { identifier: "RepairedConversation" }),
-  toCurrent: (wire) => repairMessages(wire.messages, wire),
-  conversationOf: ({ conversation }) => conversation
-})
-
-/** @since 0.1.0 */
-export const Conversation: Schema.Codec<Conversation, Schema.Json> = codec.schema

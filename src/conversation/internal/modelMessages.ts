@@ -16,8 +16,8 @@ import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as ConversationError from "../ConversationError.ts"
 import * as Message from "../Message.ts"
+import * as conversationCodec from "./conversationCodec.ts"
 import * as history from "./history.ts"
-import * as messageData from "./messageData.ts"
 
 /**
  * Options of `Conversation.toPrompt`.
@@ -351,7 +351,7 @@ export const fromPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, to
 
 /** Like `fromPrompt`, but repairs a history that breaks laws. */
 export const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, tokenLimit: number | undefined) {
-  const repairer = history.makeRepairer(tokenLimit)
+  const repairer = conversationCodec.makeRepairer(tokenLimit)
   for (const [index, message] of prompt.content.entries()) {
     const converted = yield* Effect.result(readMessage(repairer.self(), index, message))
     if (Result.isSuccess(converted)) {
@@ -430,11 +430,11 @@ const readToolCall = Effect.fnUntraced(function* (index: number, part: Prompt.To
   const { given, note } = takeNote(part.options)
   const found =
     note.exact === true
-      ? Option.map(messageData.toJson(part.params), (json) => ({
+      ? Option.map(history.toJson(part.params), (json) => ({
           arguments: json,
           ...defined({ text: note.text })
         }))
-      : messageData.callArguments(part.params)
+      : history.callArguments(part.params)
   if (Option.isNone(found)) return yield* failWith({ _tag: "NotJson", index, callId: part.id, what: "arguments" })
   const call: Message.ToolCallPart = {
     type: "tool-call",
@@ -463,7 +463,7 @@ const readToolMessage = Effect.fnUntraced(function* (index: number, part: Prompt
 })
 
 const readToolResult = Effect.fnUntraced(function* (index: number, part: Prompt.ToolResultPart) {
-  const value = messageData.resultValue(part.result)
+  const value = history.resultValue(part.result)
   if (Option.isNone(value)) return yield* failWith({ _tag: "NotJson", index, callId: part.id, what: "result" })
   const noted = takeNote(part.options)
   return { ...noted, result: resultFromPart(part, value.value, noted.note) }
@@ -596,7 +596,7 @@ export const accumulator = (): StreamAccumulator => {
 
   const addCall = (part: Response.ToolCallPart<string, unknown>): void => {
     const started = open.call.get(part.id)
-    const parsed = messageData.callArguments(part.params === undefined ? started?.text : part.params)
+    const parsed = history.callArguments(part.params === undefined ? started?.text : part.params)
     if (Option.isNone(parsed)) {
       problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "arguments" }
       return
@@ -616,7 +616,7 @@ export const accumulator = (): StreamAccumulator => {
 
   const addResult = (part: Response.ToolResultPart<string, unknown, unknown>): void => {
     if (part.preliminary || !part.providerExecuted) return
-    const value = messageData.resultValue(part.encodedResult)
+    const value = history.resultValue(part.encodedResult)
     if (Option.isNone(value)) {
       problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "result" }
       return
@@ -717,7 +717,7 @@ const partsOfBlock = (block: Block): ReadonlyArray<Message.AssistantPart> => {
       type: "tool-call",
       id: block.id,
       name: block.name,
-      ...messageData.parseCallArguments(block.text),
+      ...history.parseCallArguments(block.text),
       ...(block.providerExecuted ? { providerExecuted: true } : undefined),
       ...options
     }
@@ -726,8 +726,8 @@ const partsOfBlock = (block: Block): ReadonlyArray<Message.AssistantPart> => {
 
 /** The streamed text of arguments, where it holds more than the arguments do. */
 const receivedText = (text: string, args: Schema.Json): string | undefined => {
-  if (text.trim() === "" || Option.contains(messageData.stringifyJson(args), text)) return undefined
-  return Equal.equals(messageData.parseCallArguments(text).arguments, args) ? text : undefined
+  if (text.trim() === "" || Option.contains(history.stringifyJson(args), text)) return undefined
+  return Equal.equals(history.parseCallArguments(text).arguments, args) ? text : undefined
 }
 
 const partOptions = (metadata: Metadata): { readonly options: Metadata } | undefined =>

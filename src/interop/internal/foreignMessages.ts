@@ -12,6 +12,7 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as ConversationError from "../../conversation/ConversationError.ts"
 import * as Message from "../../conversation/Message.ts"
+import * as conversationCodec from "../../conversation/internal/conversationCodec.ts"
 import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { Limits } from "../../payload/Limits.ts"
@@ -214,10 +215,10 @@ export interface ReadOptions {
 export const makeReader = <E>(
   format: Format,
   receive: (input: unknown, limits: ReadOptions["limits"]) => Effect.Effect<ReadonlyArray<ReceivedMessage>, E>
-): history.Reader<unknown, ReadOptions, E | ConversationError.ConversationError> => {
+): conversationCodec.Reader<unknown, ReadOptions, E | ConversationError.ConversationError> => {
   const read = (input: unknown, options: ReadOptions | undefined) =>
     Effect.flatMap(receive(input, options?.limits), (received) => makeMessages(format, received))
-  return history.makeReader(
+  return conversationCodec.makeReader(
     Effect.fnUntraced(function* (input, options) {
       let self = history.empty(options?.tokenLimit)
       for (const { index, message } of yield* read(input, options)) {
@@ -229,7 +230,7 @@ export const makeReader = <E>(
     }),
     (input, options) =>
       Effect.flatMap(read(input, options), (made) =>
-        history.repairMessages(
+        conversationCodec.repairMessages(
           made.map(({ message }) => message),
           { tokenLimit: options?.tokenLimit }
         )

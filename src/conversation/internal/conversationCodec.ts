@@ -1,0 +1,383 @@
+/**
+ * The repair of histories that break laws, and conversations as versioned JSON.
+ */
+
+import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
+import * as HashMap from "effect/HashMap"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as PayloadError from "../../payload/PayloadError.ts"
+import * as VersionedCodec from "../../payload/VersionedCodec.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
+import * as ToolResult from "../../tool/ToolResult.ts"
+import type { ConversationError, Reason, Repair } from "../ConversationError.ts"
+import * as history from "./history.ts"
+import type {
+  AssistantMessage,
+  AssistantPart,
+  Conversation,
+  History,
+  Message,
+  Place,
+  SystemMessage,
+  ToolCallPart,
+  ToolMessage,
+  ToolResultPart,
+  UserMessage
+} from "./history.ts"
+
+/**
+ * A lawful conversation, and the list of changes that made it lawful, in the order of
+ * the history.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Repaired {
+  readonly conversation: Conversation
+  readonly repairs: ReadonlyArray<Repair>
+}
+
+/**
+ * A function that reads a conversation. With `onUnlawful: "repair"` it returns the
+ * conversation together with the changes; by default, `"refuse"`, a history that
+ * breaks a law is an error.
+ */
+export interface Reader<in I, in O, out E> {
+  (input: I, options: O & { readonly onUnlawful: "repair" }): Effect.Effect<Repaired, E>
+  (input: I, options?: O & { readonly onUnlawful?: "refuse" | undefined }): Effect.Effect<Conversation, E>
+}
+
+/** Two readers as one function: `onUnlawful` selects one. */
+export const makeReader = <I, O, E>(
+  refuse: (input: I, options?: O) => Effect.Effect<Conversation, E>,
+  repair: (input: I, options?: O) => Effect.Effect<Repaired, E>
+): Reader<I, O, E> => {
+  function read(input: I, options: O & { readonly onUnlawful: "repair" }): Effect.Effect<Repaired, E>
+  function read(input: I, options?: O & { readonly onUnlawful?: "refuse" | undefined }): Effect.Effect<Conversation, E>
+  function read(input: I, options?: O & { readonly onUnlawful?: "refuse" | "repair" | undefined }) {
+    return options?.onUnlawful === "repair" ? repair(input, options) : refuse(input, options)
+  }
+  return read
+}
+
+/** The new ids of calls, by the id that their results have; an id with a result is taken off. */
+type Labels = Map<string, Array<string>>
+
+const addLabel = (labels: Labels, from: string, to: string): void => {
+  const ids = labels.get(from)
+  if (ids === undefined) labels.set(from, [to])
+  else ids.push(to)
+}
+
+/** The law that a result breaks whose call id was made by the repair. */
+const orphanReason = (place: Place, callId: string): Reason => ({ _tag: "OrphanResult", ...place, callId, open: [] })
+
+/** Removes what breaks a law from the content of an assistant message. */
+const repairParts = (self: History, parts: ReadonlyArray<AssistantPart>, place: history.Place) => {
+  const content: Array<AssistantPart> = []
+  const repairs: Array<Repair> = []
+  const labels: Labels = new Map()
+  const providerLabels: Labels = new Map()
+  const made = new Set<string>()
+  const check = history.makePartChecker(self, place)
+  const fresh = history.makeFreshIds(self, parts)
+
+  const addCall = (part: ToolCallPart): void => {
+    if (check(part) === undefined) {
+      content.push(part)
+      labels.set(part.id, [part.id])
+      return
+    }
+    const call = { ...part, id: fresh(part.id) }
+    check(call)
+    content.push(call)
+    made.add(call.id)
+    addLabel(labels, part.id, call.id)
+    if (part.providerExecuted === true) addLabel(providerLabels, part.id, call.id)
+    repairs.push({ _tag: "CallRelabelled", ...place, from: part.id, to: call.id })
+  }
+
+  /** Keeps the result if it answers a call; otherwise the law it breaks. */
+  const answer = (part: ToolResultPart): Reason | undefined => {
+    const reason = check(part)
+    if (reason?._tag === "NameMismatch") {
+      repairs.push({ _tag: "ResultRenamed", ...place, callId: part.id, from: part.name, to: reason.expected })
+      return answer({ ...part, name: reason.expected })
+    }
+    if (reason === undefined) content.push(part)
+    return reason
+  }
+
+  const addResult = (part: ToolResultPart): void => {
+    const reason = made.has(part.id) ? orphanReason(place, part.id) : answer(part)
+    if (reason === undefined) return
+    // Each id is tried once: there may be thousands of calls and results
+    const id = providerLabels.get(part.id)?.shift()
+    if (id !== undefined && answer({ ...part, id }) === undefined) return
+    repairs.push({ _tag: "PartDropped", ...place, reason })
+  }
+
+  for (const part of parts) {
+    if (part.type === "tool-call") addCall(part)
+    else if (part.type === "tool-result") addResult(part)
+    else content.push(part)
+  }
+  return { content, repairs, labels, made }
+}
+
+/** Makes a lawful conversation of messages that come one by one. */
+export const makeRepairer = (tokenLimit: number | undefined) => {
+  let self = history.empty(tokenLimit)
+  const repairs: Array<Repair> = []
+  let labels: Labels = new Map()
+  // Ids that the repair made: a result that has one is for no call
+  let made: ReadonlySet<string> = new Set()
+  // Demoted messages that wait for the results of open calls
+  let waiting: Array<readonly [message: UserMessage, place: Place]> = []
+
+  /** Leaves out a message. */
+  const drop = (place: Place, reason: Reason): void => {
+    repairs.push({ _tag: "MessageDropped", ...place, reason })
+  }
+
+  const push = (message: Message, place: history.Place): void => {
+    const reason = history.checkMessage(self, message, place.index)
+    if (reason === undefined) self = history.pushMessage(self, message)
+    else drop(place, reason)
+  }
+
+  const addWaiting = (): void => {
+    if (!HashMap.isEmpty(self.open)) return
+    const messages = waiting
+    waiting = []
+    for (const [message, place] of messages) push(message, place)
+  }
+
+  const sealBefore = Effect.fnUntraced(function* (place: history.Place) {
+    for (const { id, name } of history.openBatch(self)) repairs.push({ _tag: "CallSealed", ...place, callId: id, name })
+    self = yield* history.seal(self, history.interruptedMessage)
+    addWaiting()
+  })
+
+  const demote = (message: SystemMessage, place: history.Place): void => {
+    repairs.push({ _tag: "SystemDemoted", ...place })
+    waiting.push([{ ...message, role: "user", content: [ToolResult.textPart(message.content)] }, place])
+    addWaiting()
+  }
+
+  const addAssistant = (message: AssistantMessage, place: history.Place): void => {
+    labels = new Map()
+    made = new Set()
+    if (history.checkMessage(self, message, place.index) === undefined) {
+      self = history.pushMessage(self, message)
+      return
+    }
+    const repaired = repairParts(self, message.content, place)
+    repairs.push(...repaired.repairs)
+    labels = repaired.labels
+    made = repaired.made
+    push({ ...message, content: repaired.content }, place)
+  }
+
+  const addResult = (message: ToolMessage, place: history.Place): void => {
+    if (made.has(message.callId)) return drop(place, orphanReason(place, message.callId))
+    const ids = labels.get(message.callId) ?? []
+    // Each id is taken off once: there may be thousands of calls and results
+    while (ids.length > 1 && !HashMap.has(self.open, ids[0] ?? "")) ids.shift()
+    const [callId = message.callId] = ids
+    const call = Option.getOrUndefined(HashMap.get(self.open, callId))
+    const name = call?.name ?? message.name
+    if (name !== message.name) {
+      repairs.push({ _tag: "ResultRenamed", ...place, callId, from: message.name, to: name })
+    }
+    push(name === message.name && callId === message.callId ? message : { ...message, callId, name }, place)
+    addWaiting()
+  }
+
+  const add = Effect.fnUntraced(function* (message: Message, index: number) {
+    const place: Place = { index, id: message.id }
+    switch (message.role) {
+      case "system":
+        return index === 0 ? push(message, place) : demote(message, place)
+      case "user": {
+        // An empty message ends no turn
+        const reason = history.checkContent(message, place)
+        if (reason !== undefined) return drop(place, reason)
+        yield* sealBefore(place)
+        return push(message, place)
+      }
+      case "assistant":
+        yield* sealBefore(place)
+        return addAssistant(message, place)
+      case "tool":
+        return addResult(message, place)
+    }
+  })
+
+  const finish = Effect.fnUntraced(function* (staleUsage: boolean) {
+    const [next] = waiting
+    // A message behind an open end needs its calls closed
+    if (next !== undefined) yield* sealBefore(next[1])
+    return { conversation: staleUsage ? history.forgetReport(self) : self, repairs }
+  })
+
+  return { self: () => self, add, drop, finish }
+}
+
+export const repairMessages = Effect.fnUntraced(function* (
+  messages: Iterable<Message>,
+  options: { readonly tokenLimit?: number | undefined; readonly staleUsage?: boolean | undefined } = {}
+) {
+  const repairer = makeRepairer(options.tokenLimit)
+  let index = 0
+  for (const message of messages) yield* repairer.add(message, index++)
+  return yield* repairer.finish(options.staleUsage === true)
+})
+
+// The wire
+
+/** Version 1 of the JSON of conversations. */
+export const Wire = Schema.Struct({
+  version: Schema.Literal(1),
+  tokenLimit: Schema.optionalKey(Schema.Finite),
+  /** `true` if the newest usage was reported about a longer history. */
+  staleUsage: Schema.optionalKey(Schema.Literal(true)),
+  messages: Schema.Array(history.Message)
+})
+
+type Wire = typeof Wire.Type
+
+export const readWire = (wire: Wire): Result.Result<History, ConversationError> =>
+  Result.map(history.appendAll(history.empty(wire.tokenLimit), wire.messages), (self) =>
+    wire.staleUsage === true ? history.forgetReport(self) : self
+  )
+
+export const writeWire = (self: Conversation): Wire => {
+  const { staleUsage, tokenLimit } = history.asHistory(self)
+  return {
+    version: 1,
+    ...plainJson.defined({ tokenLimit, staleUsage: staleUsage ? (true as const) : undefined }),
+    messages: history.toArray(history.asHistory(self))
+  }
+}
+
+const codecName = "Conversation"
+
+/** The codec of a value that holds a conversation. The number of messages is checked before their schema. */
+const makeCodec = <T>(options: {
+  readonly type: Schema.Codec<T>
+  readonly toCurrent: (wire: Wire) => Effect.Effect<T, PayloadError.Reason>
+  readonly conversationOf: (value: T) => Conversation
+}): VersionedCodec.VersionedCodec<T> => {
+  const v1 = VersionedCodec.arm<T, Wire>({
+    version: 1,
+    wire: Wire,
+    toCurrent: options.toCurrent,
+    fromCurrent: (value) => VersionedCodec.lossless(writeWire(options.conversationOf(value)))
+  })
+  const checkCount = (found: number) => plainJson.checkCount("messages", found, { what: codecName, path: "/messages" })
+  return VersionedCodec.make<T>({
+    what: codecName,
+    field: "version",
+    // Arguments and results of tools are the application's words, not options
+    data: ["/messages/*/content/*/arguments", "/messages/*/content/*/result/value", "/messages/*/result/value"],
+    type: options.type,
+    arms: [
+      {
+        version: v1.version,
+        read: (json, settings) => Effect.andThen(checkCount(wireLength(json)), v1.read(json, settings)),
+        write: (value, settings) =>
+          Effect.andThen(checkCount(history.asHistory(options.conversationOf(value)).length), v1.write(value, settings))
+      }
+    ]
+  })
+}
+
+const wireLength = (json: Schema.Json): number => {
+  const messages = plainJson.isObject(json) ? json["messages"] : undefined
+  return Array.isArray(messages) ? messages.length : 0
+}
+
+/**
+ * Reads and writes conversations as versioned JSON, under the limits of `Limits`.
+ *
+ * **Details**
+ *
+ * Undeclared keys are rejected, and a history that breaks a law is an `Invalid` reason
+ * with the path of the message. Writing fails where data must not be written: a
+ * `Redacted` value, a key that names a secret in metadata or provider options, a key
+ * that no reader accepts, or more than the limits allow to be read back.
+ *
+ * **Example** (Storing a conversation)
+ *
+ * ```ts
+ * import { Effect, Equal } from "effect"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const chat = yield* Conversation.addUser(Conversation.empty, "Hello")
+ *   const text = yield* Conversation.codec.encodeJson(chat)
+ *   assert.strictEqual(JSON.parse(text).version, 1)
+ *   return Equal.equals(yield* Conversation.codec.decodeJson(text), chat)
+ * })
+ *
+ * assert.strictEqual(Effect.runSync(program), true)
+ * ```
+ *
+ * @category codecs
+ * @since 0.1.0
+ */
+export const codec: VersionedCodec.VersionedCodec<Conversation> = makeCodec<Conversation>({
+  type: Schema.declare<Conversation>(history.isHistory, { identifier: "Conversation" }),
+  toCurrent: (wire) =>
+    Effect.suspend(() => Effect.fromResult(readWire(wire))).pipe(
+      Effect.mapError(({ problem: { expected, found, path } }) => PayloadError.invalid([{ path, expected, found }]))
+    ),
+  conversationOf: identity
+})
+
+const isRepaired = (u: unknown): u is Repaired =>
+  Predicate.hasProperty(u, "conversation") && history.isHistory(u.conversation)
+
+/**
+ * Like {@link codec}, but repairs a history that breaks laws, and returns the
+ * conversation with the list of changes. JSON that is not a conversation is rejected.
+ *
+ * **Example** (Repairing stored JSON)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const input = {
+ *   version: 1,
+ *   messages: [{
+ *     role: "tool",
+ *     id: "m1",
+ *     createdAt: "2026-01-01T00:00:00.000Z",
+ *     callId: "c1",
+ *     name: "search",
+ *     result: { _tag: "Failure", type: "not_found", message: "Nothing found" }
+ *   }]
+ * }
+ * const refused = Effect.runSync(Effect.flip(Conversation.codec.decode(input)))
+ * assert.match(refused.message, /\/messages\/0/)
+ *
+ * const { repairs } = Effect.runSync(Conversation.repairingCodec.decode(input))
+ * assert.strictEqual(repairs[0]?._tag, "MessageDropped")
+ * ```
+ *
+ * @category codecs
+ * @since 0.1.0
+ */
+export const repairingCodec: VersionedCodec.VersionedCodec<Repaired> = makeCodec<Repaired>({
+  type: Schema.declare<Repaired>(isRepaired, { identifier: "RepairedConversation" }),
+  toCurrent: (wire) => repairMessages(wire.messages, wire),
+  conversationOf: ({ conversation }) => conversation
+})
