@@ -40,8 +40,8 @@ describe("references of raw steps", () => {
       index: 0,
       slot: "task",
       reason:
-        `Step "apology", task: expected a from_parallel_all of a step of this plan, found the unknown "apologi"; ` +
-        `known are "apology", "b". Did you mean "apology"?`,
+        `Step "apology" (#0) at task: expected a step of the plan, got from_parallel_all of the unknown step "apologi". ` +
+        `Did you mean "apology"? Known steps: "apology", "b". Name a step of the plan`,
       known: ["apology", "b"],
       suggestion: "apology"
     })

@@ -309,7 +309,7 @@ const outputMismatch = (
   return Effect.map(Effect.result(JsonSchema.fromSchema(schema)), (given): ReadonlyArray<PlanInvalid.Problem> => {
     // The text of an agent without an output may hold whatever JSON the step asks for.
     if (Result.isFailure(given) || isTextSchema(given.success)) return []
-    const reason = stepSchema.schemaConflict(given.success, json)
+    const reason = stepSchema.findConflict(stepSchema.shapeOf(given.success), stepSchema.shapeOf(json))
     if (reason === undefined) return []
     const name = base.quote(definition.target.name)
     return [

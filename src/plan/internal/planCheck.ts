@@ -3,7 +3,6 @@
  */
 
 import * as Result from "effect/Result"
-import type { JsonObject } from "../../payload/Json.ts"
 import * as PayloadError from "../../payload/PayloadError.ts"
 import * as base from "../../payload/internal/base.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
@@ -16,8 +15,8 @@ import type { When } from "../When.ts"
 import * as condition from "./condition.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
-import * as stepSchema from "./stepSchema.ts"
 import * as planTransition from "./planTransition.ts"
+import * as stepSchema from "./stepSchema.ts"
 
 type StepDefinition = PlanDefinition.StepDefinition
 
@@ -38,6 +37,11 @@ export interface Bindings {
 
 /** Each rule of a step: what it expects, and what to do about a step that breaks it. */
 const rules = {
+  DuplicateNames: ["unique names", "Rename all but one step of each name"],
+  InvalidLimit: [
+    `a whole number from 0 to ${planNames.maxIterations}`,
+    "Set such a number; a step counts as one, and a parallel group as one"
+  ],
   InvalidName: [`1 to ${planNames.maxNameLength} characters, none of them a control character`, "Write another name"],
   SharedTargetName: [
     "one target of one name",
@@ -99,20 +103,35 @@ const rules = {
   ],
   NotAnAgent: ["an agent", "Refer to an agent"],
   NoMemory: ["an agent with a memory", "Bind the plan with a memory for it that has a text"],
-  NoStore: ["an agent whose answers are kept in a store", "Bind the plan with a memory for it that keeps its output"]
+  NoStore: ["an agent whose answers are kept in a store", "Bind the plan with a memory for it that keeps its output"],
+  MissingEntry: ["an entry of the registry", "Add it to the registry"],
+  WrongEntry: ["an entry of that kind", "Change the entry"],
+  DifferentSchema: [
+    "an entry with the schema of the plan",
+    "Rename the entry, or leave it out to use the schema of the plan"
+  ],
+  AmbiguousEntry: ["one entry", "Remove one of them"],
+  UnusableEntry: ["an entry that can be used", "Change the entry"]
 } as const satisfies { readonly [K in PlanInvalid.Code]?: readonly [expected: string, fix: string] }
 
 /** A rule that a step breaks. `found` is what the slot has; `unknown` a name in it, with those it could be. */
-interface Finding {
+export interface Finding {
   readonly code: keyof typeof rules
   readonly slot: string
   readonly found: string
   /** A stricter expectation than that of the rule. */
   readonly expected?: string
-  readonly unknown?: { readonly name: string; readonly known: KnownNames }
+  readonly unknown?: { readonly name: string; readonly known: KnownNames } | undefined
 }
 
-const finding = (code: Finding["code"], slot: string, found: string): Finding => ({ code, slot, found })
+type Findings = Generator<Finding, void>
+
+const finding = (
+  code: Finding["code"],
+  slot: string,
+  found: string,
+  more?: Pick<Finding, "expected" | "unknown">
+): Finding => ({ code, slot, found, ...more })
 
 /** Names that problems list, and where the closest one is searched. Made once for all problems of a check. */
 interface KnownNames {
@@ -125,7 +144,7 @@ interface KnownNames {
 /** The number of known names that a problem holds. */
 const maxKnownNames = 100
 
-const knownNames = (kind: string, found: Iterable<string>): KnownNames => {
+export const knownNames = (kind: string, found: Iterable<string>): KnownNames => {
   const names = planFlow.sortedNames(found)
   return {
     names,
@@ -134,24 +153,26 @@ const knownNames = (kind: string, found: Iterable<string>): KnownNames => {
   }
 }
 
-/** A finding as a problem of a step. The position is undefined if it is not known. */
-const problemOf = (
-  step: StepDefinition,
-  index: number | undefined,
+/** The rules of the registry that a plan is decoded with. */
+export type RegistryCode = Extract<Finding["code"], `${string}Entry` | "DifferentSchema">
+
+/** A finding as a problem of a step, or without one of the plan. The position is undefined if it is not known. */
+export const problemOf = (
+  place: { readonly step?: string | undefined; readonly index?: number | undefined },
   { code, found, slot, unknown, ...stricter }: Finding,
-  fuel: planNames.SearchFuel
+  fuel: planNames.SearchFuel = planNames.makeFuel()
 ): PlanInvalid.Problem => {
+  const { index, step } = place
   const [expected, fix] = rules[code]
   const suggestion = unknown && planNames.closestName(unknown.name, unknown.known.names, fuel)
   const hint =
     unknown === undefined ? "" : `${planNames.didYouMean(suggestion)} ${unknown.known.sentence}. `.trimStart()
-  const what = `Step ${base.quote(step.name)}${index === undefined ? "" : ` (#${index})`}`
+  const what = step === undefined ? "Plan" : `Step ${base.quote(step)}${index === undefined ? "" : ` (#${index})`}`
   return {
     code,
-    step: step.name,
     slot,
     reason: PayloadError.render(what, [{ path: slot, expected, found, ...stricter, fix: hint + fix }]),
-    ...defined({ index, known: unknown?.known.kept, suggestion })
+    ...defined({ step, index, known: unknown?.known.kept, suggestion })
   }
 }
 
@@ -162,7 +183,8 @@ interface Outline {
   readonly names: KnownNames
   /** For a member of a parallel group the first position of the group; for another step its own. */
   readonly firsts: ReadonlyArray<number>
-  readonly search: stepSchema.ConflictSearch
+  /** The output of each step; anything if it is not known. */
+  readonly outputs: ReadonlyArray<stepSchema.Shape>
 }
 
 const makeOutline = (definition: PlanDefinition.PlanDefinition): Outline => {
@@ -173,17 +195,19 @@ const makeOutline = (definition: PlanDefinition.PlanDefinition): Outline => {
     const isLater = parallel && steps[index - 1]?.parallel === true
     firsts.push(isLater ? (firsts[index - 1] ?? index) : index)
   }
-  const search = stepSchema.makeConflictSearch()
-  return { steps, positions, names: knownNames("steps", positions.keys()), firsts, search }
+  const outputs = steps.map(({ output }) => stepSchema.shapeOf(output?.json ?? {}))
+  return { steps, positions, names: knownNames("steps", positions.keys()), firsts, outputs }
 }
 
 /** Runs a check on each step in declared order. */
 const checkSteps = (
   steps: ReadonlyArray<StepDefinition>,
-  check: (step: StepDefinition, index: number) => ReadonlyArray<Finding>
+  check: (step: StepDefinition, index: number) => Findings
 ): ReadonlyArray<PlanInvalid.Problem> => {
   const fuel = planNames.makeFuel()
-  return steps.flatMap((step, index) => check(step, index).map((found) => problemOf(step, index, found, fuel)))
+  return steps.flatMap((step, index) =>
+    Array.from(check(step, index), (found) => problemOf({ step: step.name, index }, found, fuel))
+  )
 }
 
 /**
@@ -198,7 +222,8 @@ const checkSteps = (
  * followed once names are unique and all routes go to a step.
  *
  * A value that a step reads fits its input unless the two JSON Schemas show that it
- * never can. A schema that is absent, or of which only the name is known, can be anything.
+ * never can: by their types and listed values, and those of their fields. A schema that is
+ * absent, or of which only the name is known, can be anything.
  *
  * **Gotchas**
  *
@@ -215,7 +240,7 @@ export const checkStructure = (definition: PlanDefinition.PlanDefinition): Reado
   const outline = makeOutline(definition)
   const { steps } = outline
   const duplicates = duplicateNames(steps)
-  const routing = steps.map((step, index) => checkRouting(outline, step, index))
+  const routing = steps.map((step, index) => Array.from(checkRouting(outline, step, index)))
   const isSound = duplicates.length === 0 && routing.every((found) => found.length === 0)
   const places = isSound ? planFlow.makeFlow(definition).places : undefined
   const previous = previousSteps(outline, places ?? [])
@@ -223,25 +248,25 @@ export const checkStructure = (definition: PlanDefinition.PlanDefinition): Reado
   return [
     ...duplicates,
     ...checkLimit(definition),
-    ...checkSteps(steps, (step, index) => [
-      ...checkName("name", step.name),
-      ...referenceSlots(step).flatMap(([slot, reference]) => checkReference(outline, index, slot, reference)),
-      ...checkInput(outline, step, index, previous),
-      ...(routing[index] ?? []),
-      ...(step.writes === undefined ? [] : checkName("writes", step.writes)),
-      ...checkWrites(outline, step, index),
-      ...(reached === undefined ? [] : checkReached(outline, index, reached))
-    ])
+    ...checkSteps(steps, function* (step, index) {
+      yield* checkName("name", step.name)
+      for (const [slot, reference] of referenceSlots(step)) yield* checkReference(outline, index, slot, reference)
+      yield* checkInput(outline, step, index, previous)
+      yield* routing[index] ?? []
+      if (step.writes !== undefined) yield* checkName("writes", step.writes)
+      yield* checkWrites(outline, step, index)
+      if (reached !== undefined) yield* checkReached(outline, index, reached)
+    })
   ]
 }
 
 /** Warnings of what is legal and probably not meant. */
 export const structureWarnings = ({ steps }: PlanDefinition.PlanDefinition): ReadonlyArray<PlanInvalid.Problem> =>
-  checkSteps(steps, ({ afterBranches, parallel, routes, routesBy }) => {
+  checkSteps(steps, function* ({ afterBranches, parallel, routes, routesBy }) {
     const slots = Object.entries({ routes: routes?.length === 0 ? undefined : routes, routesBy, afterBranches })
-    return slots.flatMap(([slot, value]) =>
-      parallel && value !== undefined ? [finding("RoutingIgnored", slot, `${slot} that no run follows`)] : []
-    )
+    for (const [slot, value] of slots) {
+      if (parallel && value !== undefined) yield finding("RoutingIgnored", slot, `${slot} that no run follows`)
+    }
   })
 
 /**
@@ -261,10 +286,10 @@ export const checkBinding = (
   const { agents, memories, tools } = bindings
   const targets = knownNames("tools and agents", [...tools.keys(), ...agents])
   const remembered = knownNames("agents", [...agents, ...memories.keys()])
-  return checkSteps(steps, (step) => [
-    ...checkTarget(step, bindings, targets),
-    ...referenceSlots(step).flatMap(([slot, reference]) => checkMemory(slot, reference, bindings, remembered))
-  ])
+  return checkSteps(steps, function* (step) {
+    yield* checkTarget(step, bindings, targets)
+    for (const [slot, reference] of referenceSlots(step)) yield* checkMemory(slot, reference, bindings, remembered)
+  })
 }
 
 /**
@@ -286,7 +311,7 @@ export const resolveToolArguments = (
   tool: BoundTool,
   step: StepDefinition
 ): Result.Result<ToolArguments, PlanInvalid.Problem> =>
-  Result.mapError(findToolArguments(tool, step), (found) => problemOf(step, undefined, found, planNames.makeFuel()))
+  Result.mapError(findToolArguments(tool, step), (found) => problemOf({ step: step.name }, found))
 
 /** The references of a step with their slots: the task, then the context. */
 const referenceSlots = (step: StepDefinition): ReadonlyArray<readonly [slot: string, reference: Reference]> => [
@@ -297,49 +322,36 @@ const referenceSlots = (step: StepDefinition): ReadonlyArray<readonly [slot: str
 /** Another step as messages name it. */
 const quotedStep = ({ steps }: Outline, index: number): string => `${base.quote(steps[index]?.name ?? "")} (#${index})`
 
-const unknownStep = (outline: Outline, slot: string, name: string, found: string): Finding => ({
-  ...finding("UnknownStep", slot, found),
-  unknown: { name, known: outline.names }
-})
+const unknownStep = (outline: Outline, slot: string, name: string, found: string): Finding =>
+  finding("UnknownStep", slot, found, { unknown: { name, known: outline.names } })
 
 /** Names that occur twice, all of them in one problem. */
 const duplicateNames = (steps: ReadonlyArray<StepDefinition>): ReadonlyArray<PlanInvalid.Problem> => {
+  const names = steps.map(({ name }) => name)
   const seen = new Set<string>()
-  const twice = new Set<string>()
-  for (const { name } of steps) {
-    if (seen.has(name)) twice.add(name)
-    seen.add(name)
-  }
-  if (twice.size === 0) return []
+  const twice = names.filter((name) => seen.size === seen.add(name).size)
+  if (twice.length === 0) return []
   const found = `${planNames.listNames(planFlow.sortedNames(twice))} more than once`
-  const fix = "Rename all but one step of each name"
-  const reason = PayloadError.render("Plan", [{ path: "steps", expected: "unique names", found, fix }])
-  return [{ code: "DuplicateNames", slot: "name", reason }]
+  return [problemOf({}, finding("DuplicateNames", "name", found))]
 }
 
-const checkLimit = ({ maxIterations }: PlanDefinition.PlanDefinition): ReadonlyArray<PlanInvalid.Problem> => {
-  if (Number.isInteger(maxIterations) && maxIterations >= 0 && maxIterations <= planNames.maxIterations) return []
-  const problem = {
-    path: "maxIterations",
-    expected: `a whole number from 0 to ${planNames.maxIterations}`,
-    found: String(maxIterations),
-    fix: "Set such a number; a step counts as one, and a parallel group as one"
-  }
-  return [{ code: "InvalidLimit", slot: "maxIterations", reason: PayloadError.render("Plan", [problem]) }]
-}
+const checkLimit = ({ maxIterations }: PlanDefinition.PlanDefinition): ReadonlyArray<PlanInvalid.Problem> =>
+  Number.isInteger(maxIterations) && maxIterations >= 0 && maxIterations <= planNames.maxIterations
+    ? []
+    : [problemOf({}, finding("InvalidLimit", "maxIterations", String(maxIterations)))]
 
 const control = /\p{Cc}/u
 
 /** The fault of a name, the same in every wire version. */
-export const nameFault = (name: string): string | undefined => {
+const nameFault = (name: string): string | undefined => {
   if (name === "") return "nothing"
   if (name.length > planNames.maxNameLength) return `${name.length} characters`
   return control.test(name) ? "a control character" : undefined
 }
 
-const checkName = (slot: string, name: string): ReadonlyArray<Finding> => {
+function* checkName(slot: string, name: string): Findings {
   const fault = nameFault(name)
-  return fault === undefined ? [] : [finding("InvalidName", slot, fault)]
+  if (fault !== undefined) yield finding("InvalidName", slot, fault)
 }
 
 /**
@@ -352,131 +364,108 @@ export const checkWritten = (
   predicates: Iterable<string>
 ): ReadonlyArray<PlanInvalid.Problem> => {
   const known = knownNames("predicates", predicates)
-  return checkSteps(steps, (step, index) => [
-    ...checkIdentifier(step.name),
-    ...checkSharedTarget(steps, sources, index),
-    ...(step.routes ?? []).flatMap(({ when }, position) => checkCondition(`routes[${position}]`, when, known))
-  ])
+  return checkSteps(steps, function* (step, index) {
+    yield* checkIdentifier(step.name)
+    yield* checkSharedTarget(steps, sources, step, index)
+    for (const [position, { when }] of (step.routes ?? []).entries()) {
+      yield* checkCondition(`routes[${position}]`, when, known)
+    }
+  })
 }
 
 /** A name that the wire of this version refuses, but no other check. */
-const checkIdentifier = (name: string): ReadonlyArray<Finding> => {
+function* checkIdentifier(name: string): Findings {
   const inherited = plainJson.inheritedNames.has(name)
-  if (nameFault(name) !== undefined || (planNames.isIdentifier(name) && !inherited)) return []
+  if (nameFault(name) !== undefined || (planNames.isIdentifier(name) && !inherited)) return
   const expected = inherited ? "a name that objects do not have by themselves" : planNames.identifierRule
-  return [{ ...finding("InvalidName", "name", base.quote(name)), expected }]
+  yield finding("InvalidName", "name", base.quote(name), { expected })
 }
 
 /** Tools are bound later, by their name. */
-const checkSharedTarget = (
+function* checkSharedTarget(
   steps: ReadonlyArray<StepDefinition>,
   sources: ReadonlyArray<unknown>,
+  { target }: StepDefinition,
   index: number
-): ReadonlyArray<Finding> => {
-  const target = steps[index]?.target
-  const first = steps.findIndex((step) => step.target.kind !== "tool" && step.target.name === target?.name)
+): Findings {
+  const first = steps.findIndex((step) => step.target.kind !== "tool" && step.target.name === target.name)
   const before = steps[first]
-  if (before === undefined || target?.kind === "tool" || sources[first] === sources[index]) return []
+  if (before === undefined || target.kind === "tool" || sources[first] === sources[index]) return
   const found = `another ${before.target.kind} named ${base.quote(before.target.name)} in step ${base.quote(before.name)}`
-  return [finding("SharedTargetName", "target", found)]
+  yield finding("SharedTargetName", "target", found)
 }
 
-const checkCondition = (slot: string, when: When, known: KnownNames): ReadonlyArray<Finding> => {
+function* checkCondition(slot: string, when: When, known: KnownNames): Findings {
   const { customs, problems } = condition.analyze(when)
-  return [
-    ...problems.map(({ path, reason }) => {
-      const place = path.length === 0 ? "" : ` at ${path.join(".")}`
-      return finding("InvalidCondition", slot, `one with a problem${place}: ${reason}`)
-    }),
-    ...customs
-      .filter((name) => !known.names.includes(name))
-      .map((name) => ({ ...finding("UnknownPredicate", slot, base.quote(name)), unknown: { name, known } }))
-  ]
+  for (const { path, reason } of problems) {
+    const place = path.length === 0 ? "" : ` at ${path.join(".")}`
+    yield finding("InvalidCondition", slot, `one with a problem${place}: ${reason}`)
+  }
+  for (const name of customs) {
+    if (known.names.includes(name)) continue
+    yield finding("UnknownPredicate", slot, base.quote(name), { unknown: { name, known } })
+  }
 }
 
 /** A reference to a step: the step is there, in another parallel group, and earlier. */
-const checkReference = (
-  outline: Outline,
-  index: number,
-  slot: string,
-  reference: Reference
-): ReadonlyArray<Finding> => {
-  if (!("step" in reference)) return []
+function* checkReference(outline: Outline, index: number, slot: string, reference: Reference): Findings {
+  if (!("step" in reference)) return
   const { firsts, positions, steps } = outline
   const target = positions.get(reference.step)
   const shown = planFlow.showReference(reference)
-  if (target === undefined) return [unknownStep(outline, slot, reference.step, `${shown}, an unknown step`)]
-  // "band" is the word for a parallel group that the recorded cases require in this message.
-  if (steps[index]?.parallel === true && firsts[index] === firsts[target]) {
-    return [
-      finding("SameBand", slot, `${shown} of the same parallel band, whose steps do not see each other's results`)
-    ]
+  if (target === undefined) return yield unknownStep(outline, slot, reference.step, `${shown}, an unknown step`)
+  const first = firsts[target] ?? target
+  if (steps[index]?.parallel === true && firsts[index] === first) {
+    // "band" is the word for a parallel group that the recorded cases require in this message.
+    const found = `${shown} of the same parallel band, whose steps do not see each other's results`
+    return yield finding("SameBand", slot, found)
   }
-  const order =
-    target < index
-      ? []
-      : [
-          finding(
-            "NotEarlier",
-            slot,
-            `${shown}, ${target === index ? "the step itself" : `step ${quotedStep(outline, target)}`}`
-          )
-        ]
-  return reference._tag === "FromParallelAll" ? [...order, ...checkAggregate(outline, slot, shown, target)] : order
-}
-
-const checkAggregate = (outline: Outline, slot: string, shown: string, target: number): ReadonlyArray<Finding> => {
-  const first = outline.firsts[target] ?? target
-  if (outline.steps[target]?.parallel !== true) {
-    return [finding("NotParallel", slot, `${shown}, a step that is not parallel`)]
+  if (target >= index) {
+    const later = target === index ? "the step itself" : `step ${quotedStep(outline, target)}`
+    yield finding("NotEarlier", slot, `${shown}, ${later}`)
   }
-  return first === target
-    ? []
-    : [finding("NotFirstOfBand", slot, `${shown} of the group that begins with ${quotedStep(outline, first)}`)]
+  if (reference._tag !== "FromParallelAll") return
+  if (steps[target]?.parallel !== true) yield finding("NotParallel", slot, `${shown}, a step that is not parallel`)
+  else if (first !== target) {
+    yield finding("NotFirstOfBand", slot, `${shown} of the group that begins with ${quotedStep(outline, first)}`)
+  }
 }
 
-/** The values that `routesBy` can have, as far as the output declares them. */
-const routeLiterals = ({ output, routesBy }: StepDefinition): ReadonlyArray<string> => {
-  const found = routesBy === undefined ? undefined : stepSchema.readDiscriminant(output, routesBy)
-  return found?._tag === "Literals" ? found.literals : []
-}
-
-const checkRouting = (outline: Outline, step: StepDefinition, index: number): ReadonlyArray<Finding> => {
-  const { routes, routesBy } = step
-  const both =
-    routes === undefined || routesBy === undefined
-      ? []
-      : [finding("RoutesAndRoutesBy", "routes", `routes, and routesBy = ${base.quote(routesBy)}`)]
-  return [
-    ...both,
-    ...(routes ?? []).flatMap(({ to }) => checkRouteTarget(outline, "routes", to, "")),
-    ...checkRouteField(step),
-    ...routeLiterals(step).flatMap((to) =>
-      checkRouteTarget(outline, "routesBy", to, `, a value of the field ${base.quote(routesBy ?? "")}`)
-    ),
-    ...checkRejoin(outline, step, index)
-  ]
+function* checkRouting(outline: Outline, step: StepDefinition, index: number): Findings {
+  const { output, routes, routesBy } = step
+  if (routes !== undefined && routesBy !== undefined) {
+    yield finding("RoutesAndRoutesBy", "routes", `routes, and routesBy = ${base.quote(routesBy)}`)
+  }
+  const named = (routes ?? []).map(({ to }) => to)
+  for (const to of named) yield* checkRouteTarget(outline, "routes", to, "")
+  if (routesBy !== undefined) {
+    const found = stepSchema.readDiscriminant(output, routesBy)
+    const fault = routesBy === "" ? "no name of a field" : fieldFault(output, routesBy, found)
+    if (fault !== undefined) yield finding("InvalidRoutesBy", "routesBy", fault)
+    const literals = found._tag === "Literals" ? found.literals : []
+    for (const to of literals) {
+      yield* checkRouteTarget(outline, "routesBy", to, `, a value of the field ${base.quote(routesBy)}`)
+    }
+    named.push(...literals)
+  }
+  yield* checkRejoin(outline, step, index, named)
 }
 
 /** A step that a route goes to: it is there, and not parallel. */
-const checkRouteTarget = (outline: Outline, slot: string, to: string, origin: string): ReadonlyArray<Finding> => {
+function* checkRouteTarget(outline: Outline, slot: string, to: string, origin: string): Findings {
   const position = outline.positions.get(to)
-  if (position === undefined) {
-    return [unknownStep(outline, slot, to, `the unknown step ${base.quote(to)}${origin}`)]
+  if (position === undefined) yield unknownStep(outline, slot, to, `the unknown step ${base.quote(to)}${origin}`)
+  else if (outline.steps[position]?.parallel === true) {
+    yield finding("RouteToParallel", slot, `the parallel step ${quotedStep(outline, position)}${origin}`)
   }
-  return outline.steps[position]?.parallel === true
-    ? [finding("RouteToParallel", slot, `the parallel step ${quotedStep(outline, position)}${origin}`)]
-    : []
 }
 
-const checkRouteField = ({ output, routesBy }: StepDefinition): ReadonlyArray<Finding> => {
-  if (routesBy === undefined) return []
-  const fault = routesBy === "" ? "no name of a field" : fieldFault(output, routesBy)
-  return fault === undefined ? [] : [finding("InvalidRoutesBy", "routesBy", fault)]
-}
-
-const fieldFault = (output: PlanDefinition.SchemaRef | undefined, field: string): string | undefined => {
-  const found = stepSchema.readDiscriminant(output, field)
+/** The fault of a field that `routesBy` names. */
+const fieldFault = (
+  output: PlanDefinition.SchemaRef | undefined,
+  field: string,
+  found: stepSchema.Discriminant
+): string | undefined => {
   const title = output?.name ?? output?.json?.["title"]
   const where = typeof title === "string" ? `the output ${base.quote(title)}` : "the output"
   switch (found._tag) {
@@ -491,34 +480,35 @@ const fieldFault = (output: PlanDefinition.SchemaRef | undefined, field: string)
   }
 }
 
-const checkRejoin = (outline: Outline, step: StepDefinition, index: number): ReadonlyArray<Finding> => {
-  const { afterBranches, routes, routesBy } = step
-  if (afterBranches === undefined) return []
+/** The step where branches end: it is there, and after the router and all its `branches`. */
+function* checkRejoin(
+  outline: Outline,
+  { afterBranches, routes, routesBy }: StepDefinition,
+  index: number,
+  branches: ReadonlyArray<string>
+): Findings {
+  if (afterBranches === undefined) return
   const slot = "afterBranches"
-  const lonely =
-    routes === undefined && routesBy === undefined
-      ? [finding("RejoinWithoutRoutes", slot, `a rejoin at ${base.quote(afterBranches)}, and no branches`)]
-      : []
+  if (routes === undefined && routesBy === undefined) {
+    yield finding("RejoinWithoutRoutes", slot, `a rejoin at ${base.quote(afterBranches)}, and no branches`)
+  }
   const position = outline.positions.get(afterBranches)
   if (position === undefined) {
-    return [...lonely, unknownStep(outline, slot, afterBranches, `the unknown step ${base.quote(afterBranches)}`)]
+    return yield unknownStep(outline, slot, afterBranches, `the unknown step ${base.quote(afterBranches)}`)
   }
   const rejoin = quotedStep(outline, position)
   if (position <= index) {
-    return [...lonely, finding("RejoinNotLater", slot, position === index ? `${rejoin}, the step itself` : rejoin)]
+    return yield finding("RejoinNotLater", slot, position === index ? `${rejoin}, the step itself` : rejoin)
   }
   const first = outline.firsts[position] ?? position
-  const middle =
-    first === position
-      ? []
-      : [finding("RejoinIntoBand", slot, `${rejoin} of the group that begins with ${quotedStep(outline, first)}`)]
-  const names = [...(routes ?? []).map(({ to }) => to), ...routeLiterals(step)]
-  const late = new Set(names.flatMap((name) => outline.positions.get(name) ?? []).filter((to) => to >= position))
-  const twice = Array.from(late, (to) => {
+  if (first !== position) {
+    yield finding("RejoinIntoBand", slot, `${rejoin} of the group that begins with ${quotedStep(outline, first)}`)
+  }
+  for (const to of new Set(branches.map((name) => outline.positions.get(name) ?? -1))) {
+    if (to < position) continue
     const target = to === position ? `${rejoin} itself` : `${quotedStep(outline, to)}, declared after ${rejoin}`
-    return finding("RejoinBeforeRoute", slot, `a route to ${target}, which would run twice`)
-  })
-  return [...lonely, ...middle, ...twice]
+    yield finding("RejoinBeforeRoute", slot, `a route to ${target}, which would run twice`)
+  }
 }
 
 /** The steps whose results come right before each step, by position. */
@@ -543,32 +533,33 @@ const previousSteps = ({ steps }: Outline, places: ReadonlyArray<planFlow.FlowPl
   return found
 }
 
-/** Something that a task can be, and its schema if that is known. */
+/** Something that a task can be. */
 interface Source {
   readonly name: string
-  readonly json: JsonObject | undefined
+  readonly shape: stepSchema.Shape
 }
+
+/** The steps before a step that are compared with its input: a plan from outside can have any number. */
+const maxSources = 100
 
 /** The number of conflicts that a message spells out. */
 const maxConflicts = 5
 
-const checkInput = (
-  outline: Outline,
-  step: StepDefinition,
-  index: number,
-  previous: Previous
-): ReadonlyArray<Finding> => {
-  const taken = step.input?.json
-  if (taken === undefined) return []
-  const conflicts = sourcesOf(outline, step, index, previous).flatMap(({ json, name }) => {
-    const reason = json && stepSchema.schemaConflict(json, taken, outline.search)
+function* checkInput(outline: Outline, step: StepDefinition, index: number, previous: Previous): Findings {
+  if (step.input?.json === undefined) return
+  const taken = stepSchema.shapeOf(step.input.json)
+  const conflicts = sourcesOf(outline, step, index, previous).flatMap(({ name, shape }) => {
+    const reason = stepSchema.findConflict(shape, taken)
     return reason === undefined ? [] : [`${name}: ${reason}`]
   })
-  if (conflicts.length === 0) return []
-  const input = step.input?.name === undefined ? "an input" : `the input ${base.quote(step.input.name)}`
+  if (conflicts.length === 0) return
+  const input = step.input.name === undefined ? "an input" : `the input ${base.quote(step.input.name)}`
   const shown = conflicts.slice(0, maxConflicts).join("; ")
-  const found = `${input} that task = ${planFlow.showReference(step.task)} never fits, ${shown}`
-  return [finding("IncompatibleTypes", "input", found)]
+  yield finding(
+    "IncompatibleTypes",
+    "input",
+    `${input} that task = ${planFlow.showReference(step.task)} never fits, ${shown}`
+  )
 }
 
 const sourcesOf = (
@@ -579,16 +570,15 @@ const sourcesOf = (
 ): ReadonlyArray<Source> => {
   const { task } = step
   switch (task._tag) {
-    case "FromPrev": {
-      const before = previous.get(outline.firsts[index] ?? index) ?? []
-      return Array.from(before)
+    case "FromPrev":
+      return Array.from(previous.get(outline.firsts[index] ?? index) ?? [])
         .sort((a, b) => a - b)
+        .slice(0, maxSources)
         .map((position) => outputOf(outline, position))
-    }
     case "FromMemory":
-      return [{ name: "the text of a memory", json: { type: "string" } }]
+      return [{ name: "the text of a memory", shape: stepSchema.anyText }]
     case "Literal":
-      return [{ name: "a text", json: { type: "string", const: task.value } }]
+      return [{ name: "a text", shape: stepSchema.shapeOf({ const: task.value }) }]
     case "FromStart":
     case "FromAgent":
       return []
@@ -598,7 +588,7 @@ const sourcesOf = (
   if (task._tag !== "FromParallelAll") return [outputOf(outline, position)]
   return [
     stepSchema.readsText(step)
-      ? { name: "the text of a parallel group", json: { type: "string" } }
+      ? { name: "the text of a parallel group", shape: stepSchema.anyText }
       : groupOutput(outline, position)
   ]
 }
@@ -606,82 +596,75 @@ const sourcesOf = (
 const outputOf = (outline: Outline, position: number): Source => {
   const output = outline.steps[position]?.output
   const name = output?.name === undefined ? "" : ` (${JSON.stringify(output.name)})`
-  return { name: `the output${name} of step ${quotedStep(outline, position)}`, json: output?.json }
+  return {
+    name: `the output${name} of step ${quotedStep(outline, position)}`,
+    shape: outline.outputs[position] ?? stepSchema.anything
+  }
 }
 
 /** The results of a parallel group: each under the name of its step. */
 const groupOutput = (outline: Outline, first: number): Source => {
-  const members = planFlow.groupAt(outline.steps, first).flatMap((position) => outline.steps[position] ?? [])
-  const properties = members.map(({ name, output }) => [name, stepSchema.documentOf(output?.json ?? {})] as const)
-  const json: JsonObject = {
-    type: "object",
-    properties: Object.fromEntries(properties),
-    required: members.map(({ name }) => name),
-    additionalProperties: false
+  const members = planFlow.groupAt(outline.steps, first)
+  const fields = new Map(
+    members.map((member) => [outline.steps[member]?.name ?? "", outline.outputs[member] ?? stepSchema.anything])
+  )
+  return {
+    name: `the results of the parallel group of step ${quotedStep(outline, first)}`,
+    shape: { ...stepSchema.anyObject, fields, required: new Set(fields.keys()), isClosed: true }
   }
-  return { name: `the results of the parallel group of step ${quotedStep(outline, first)}`, json }
 }
 
 /** Members of a parallel group write different keys; of steps that run one after the other the last one wins. */
-const checkWrites = (outline: Outline, { writes }: StepDefinition, index: number): ReadonlyArray<Finding> => {
-  if (writes === undefined) return []
+function* checkWrites(outline: Outline, { writes }: StepDefinition, index: number): Findings {
+  if (writes === undefined) return
   const members = planFlow.groupAt(outline.steps, outline.firsts[index] ?? index)
   const other = members.find((member) => member < index && outline.steps[member]?.writes === writes)
-  return other === undefined
-    ? []
-    : [
-        finding(
-          "WritesCollision",
-          "writes",
-          `${base.quote(writes)}, which step ${quotedStep(outline, other)} writes, too`
-        )
-      ]
+  if (other === undefined) return
+  const found = `${base.quote(writes)}, which step ${quotedStep(outline, other)} writes, too`
+  yield finding("WritesCollision", "writes", found)
 }
 
 /** Steps that no run comes to: one finding for each row of them. */
-const checkReached = (outline: Outline, index: number, reached: ReadonlySet<number>): ReadonlyArray<Finding> => {
-  if (reached.has(index) || !reached.has(index - 1)) return []
+function* checkReached(outline: Outline, index: number, reached: ReadonlySet<number>): Findings {
+  if (reached.has(index) || !reached.has(index - 1)) return
   let last = index
   while (last + 1 < outline.steps.length && !reached.has(last + 1)) last += 1
   const more = last === index ? "" : `, nor for what follows up to step ${quotedStep(outline, last)}`
   const found = `no way to it${more}: no route goes there, and the steps before always go elsewhere`
-  return [finding("UnreachableStep", "name", found)]
+  yield finding("UnreachableStep", "name", found)
 }
 
 /** The agent that a reference reads keeps what is read. */
-const checkMemory = (
+function* checkMemory(
   slot: string,
   reference: Reference,
   { agents, memories, tools }: Bindings,
   known: KnownNames
-): ReadonlyArray<Finding> => {
-  if (reference._tag !== "FromAgent" && reference._tag !== "FromMemory") return []
-  const { _tag, agent } = reference
-  const memory = memories.get(agent)
-  if (_tag === "FromAgent" ? memory?.output : memory?.text) return []
+): Findings {
+  if (reference._tag !== "FromAgent" && reference._tag !== "FromMemory") return
+  const { _tag, agent: name } = reference
+  const memory = memories.get(name)
+  if (_tag === "FromAgent" ? memory?.output : memory?.text) return
   const shown = planFlow.showReference(reference)
-  if (memory !== undefined || agents.has(agent)) {
-    return [finding(_tag === "FromAgent" ? "NoStore" : "NoMemory", slot, `${shown}, an agent without one`)]
-  }
-  return tools.has(agent)
-    ? [finding("NotAnAgent", slot, `${shown}, a tool`)]
-    : [{ ...finding("UnknownAgent", slot, `${shown}, an unknown agent`), unknown: { name: agent, known } }]
+  if (memory !== undefined || agents.has(name)) {
+    yield finding(_tag === "FromAgent" ? "NoStore" : "NoMemory", slot, `${shown}, an agent without one`)
+  } else if (tools.has(name)) yield finding("NotAnAgent", slot, `${shown}, a tool`)
+  else yield finding("UnknownAgent", slot, `${shown}, an unknown agent`, { unknown: { name, known } })
 }
 
 /** The target of a step that names a tool, or an agent, that the plan is bound with. */
-const checkTarget = (step: StepDefinition, { agents, tools }: Bindings, known: KnownNames): ReadonlyArray<Finding> => {
+function* checkTarget(step: StepDefinition, { agents, tools }: Bindings, known: KnownNames): Findings {
   const { kind, name } = step.target
-  if (kind !== "tool") return []
+  if (kind !== "tool") return
   const tool = tools.get(name)
-  if (tool !== undefined && agents.has(name)) {
-    return [finding("AmbiguousTarget", "target", `a tool and an agent with the name ${base.quote(name)}`)]
-  }
-  if (tool !== undefined) {
+  if (tool === undefined) {
+    if (!agents.has(name)) yield finding("UnknownTool", "target", base.quote(name), { unknown: { name, known } })
+  } else if (agents.has(name)) {
+    yield finding("AmbiguousTarget", "target", `a tool and an agent with the name ${base.quote(name)}`)
+  } else {
     const found = findToolArguments(tool, step)
-    return Result.isFailure(found) ? [found.failure] : []
+    if (Result.isFailure(found)) yield found.failure
   }
-  const unknown = { ...finding("UnknownTool", "target", base.quote(name)), unknown: { name, known } }
-  return agents.has(name) ? [] : [unknown]
 }
 
 /** A tool that cannot take what a step passes; `fault` ends the sentence that begins with its name. */
@@ -695,86 +678,63 @@ const findToolArguments = (tool: BoundTool, step: StepDefinition): Result.Result
   if (tool.kind === "provider") {
     return refuseTool("ProviderTool", tool, "which runs at the provider of a model, and only the model calls it")
   }
-  return step.input === undefined ? argumentsFromText(tool) : argumentsFromPayload(tool, step, step.input.json)
+  const parameters = stepSchema.shapeOf(tool.contract.parameters)
+  if (step.input === undefined) return argumentsFromText(tool, parameters)
+  const given = step.input.json && stepSchema.shapeOf(step.input.json)
+  return argumentsFromPayload(tool, parameters, given, planFlow.contextReferences(step.context).length > 0)
 }
 
 /** The parameters that take the text of the task, and that of the context. */
-const argumentsFromText = (tool: BoundTool): Result.Result<ToolArguments, Finding> => {
-  const root = stepSchema.locate(tool.contract.parameters)
-  const parameters = stepSchema.resolveRefs(root) ?? { ...root, schema: {} }
-  const keys = Object.keys(stepSchema.propertiesOf(parameters))
+const argumentsFromText = (tool: BoundTool, parameters: stepSchema.Shape): Result.Result<ToolArguments, Finding> => {
+  const { fields, isClosed, required } = parameters
+  const keys = Array.from(fields.keys())
   const texts = keys.filter((key) => takesText(parameters, key))
   const first = texts.find((key) => key !== "context") ?? texts[0]
-  const canTakeInput = !keys.includes("input") && !stepSchema.isClosed(parameters)
-  const task = texts.includes("task") ? "task" : (first ?? (canTakeInput ? "input" : undefined))
+  const task = texts.includes("task") ? "task" : (first ?? (fields.has("input") || isClosed ? undefined : "input"))
   if (task === undefined) {
     const others = keys.length === 0 ? "" : ` among ${planNames.listNames(keys)}`
     return refuseTool("ToolArguments", tool, `which has no parameter for the text of the task${others}`)
   }
   const context = task !== "context" && texts.includes("context") ? "context" : undefined
-  const missing = stepSchema
-    .requiredKeys(parameters)
-    .filter((key) => key !== task && key !== context && !hasDefault(parameters, key))
-  return missing.length === 0
-    ? Result.succeed({ _tag: "Text", task, context })
-    : refuseTool(
-        "ToolArguments",
-        tool,
-        `which takes the text of the task as ${base.quote(task)}, and also requires ${planNames.listNames(missing)}`
-      )
+  const missing = Array.from(required).filter(
+    (key) => key !== task && key !== context && fields.get(key)?.hasDefault !== true
+  )
+  if (missing.length === 0) return Result.succeed({ _tag: "Text", task, context })
+  const fault = `which takes the text of the task as ${base.quote(task)}, and also requires ${planNames.listNames(missing)}`
+  return refuseTool("ToolArguments", tool, fault)
 }
 
-const hasDefault = (parameters: stepSchema.Located, key: string): boolean =>
-  stepSchema.ownKeyword(stepSchema.propertyAt(parameters, key)?.schema, "default") !== undefined
+/** A parameter that takes any text. */
+const takesText = ({ fields }: stepSchema.Shape, key: string): boolean => {
+  const field = fields.get(key)
+  return field !== undefined && stepSchema.takesText(field)
+}
 
 /** The payload as all arguments, with the text of the context beside it. */
 const argumentsFromPayload = (
   tool: BoundTool,
-  step: StepDefinition,
-  given: JsonObject | undefined
+  parameters: stepSchema.Shape,
+  given: stepSchema.Shape | undefined,
+  hasContext: boolean
 ): Result.Result<ToolArguments, Finding> => {
-  const parameters = stepSchema.resolveRefs(stepSchema.locate(tool.contract.parameters))
-  const fields = given && stepSchema.propertiesOf(stepSchema.locate(given))
-  const hasOwn = fields !== undefined && Object.hasOwn(fields, "context")
-  const hasContext = planFlow.contextReferences(step.context).length > 0
-  const takesContext = hasContext && !hasOwn && parameters !== undefined && takesText(parameters, "context")
-  const passed = given && takesContext ? { ...given, properties: { ...fields, context: { type: "string" } } } : given
+  const hasOwn = given?.fields.has("context") === true
+  const takesContext = hasContext && !hasOwn && takesText(parameters, "context")
+  const added: ReadonlyArray<readonly [string, stepSchema.Shape]> = takesContext
+    ? [["context", stepSchema.anyText]]
+    : []
+  const passed = given && { ...given, fields: new Map([...given.fields, ...added]) }
   const conflict =
-    passed &&
-    (stepSchema.schemaConflict(passed, { type: "object" }) ??
-      stepSchema.schemaConflict(passed, tool.contract.parameters))
+    passed && (stepSchema.findConflict(passed, stepSchema.anyObject) ?? stepSchema.findConflict(passed, parameters))
   if (conflict !== undefined) {
     return refuseTool("ToolArguments", tool, `whose parameters the input of the step never fits: ${conflict}`)
   }
   if (!hasContext || takesContext) {
     return Result.succeed({ _tag: "Payload", context: takesContext ? "context" : undefined })
   }
-  return refuseTool(
-    "ContextNotTaken",
-    tool,
-    hasOwn
-      ? `while the input of the step has a field "context" of its own`
-      : `which has no parameter "context" that takes a text`
-  )
-}
-
-/** Unions and references that are followed to see whether a parameter takes text. */
-const maxToolDepth = 8
-
-/** A parameter that takes any text. */
-const takesText = (parameters: stepSchema.Located, key: string): boolean => {
-  const found = stepSchema.propertyAt(parameters, key)
-  return found !== undefined && isTextSchema(found, maxToolDepth)
-}
-
-const isTextSchema = (at: stepSchema.Located, depth: number): boolean => {
-  const schema = stepSchema.resolveRefs(at)
-  if (schema === undefined || depth === 0 || schema.schema === false) return false
-  if (stepSchema.literalValues(schema) !== undefined) return false
-  const types = stepSchema.typesOf(schema)
-  if (types !== undefined && !types.includes("string")) return false
-  if (!stepSchema.intersectionParts(schema).every((part) => isTextSchema(part, depth - 1))) return false
-  return stepSchema.unionMembers(schema)?.some((member) => isTextSchema(member, depth - 1)) ?? true
+  const fault = hasOwn
+    ? `while the input of the step has a field "context" of its own`
+    : `which has no parameter "context" that takes a text`
+  return refuseTool("ContextNotTaken", tool, fault)
 }
 
 /** The most that a run can take. A number of calls that is not known is undefined. */
@@ -792,9 +752,8 @@ export const worstPath = (
 ): WorstPath => {
   const { steps } = definition
   const { places } = planFlow.makeFlow(definition)
-  const turns = (places?.map(({ position }) => position) ?? Array.from(steps.keys())).map((position) =>
-    steps.slice(position, planTransition.groupEnd(steps, position))
-  )
+  const positions = places?.map(({ position }) => position) ?? Array.from(steps.keys())
+  const turns = positions.map((position) => planTransition.stepsAt(definition, position))
   const sizes = turns.map((members) => members.length)
   // NaN is an unknown number of calls: sums and maxima keep it.
   const calls = turns.map((members) =>

@@ -19,8 +19,8 @@ import type * as Step from "../Step.ts"
 import * as lazyBridge from "../wire/lazyBridge.ts"
 import * as condition from "./condition.ts"
 import * as livePlan from "./livePlan.ts"
+import * as planCheck from "./planCheck.ts"
 import * as planDraft from "./planDraft.ts"
-import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
 import * as stepSchema from "./stepSchema.ts"
 import * as stepTarget from "./stepTarget.ts"
@@ -139,41 +139,33 @@ export const draftCodec: Pick<
 })
 
 /** The part of a plan that names an entry. */
-type EntryPlace = Pick<PlanInvalid.Problem, "step" | "index" | "slot">
-
-type EntryKind = "targets" | "predicates" | "schemas"
+type EntryPlace = Pick<PlanInvalid.Problem, "step" | "index"> & { readonly slot: string }
 
 type Lookup = ReturnType<typeof makeLookup>
 
-const maxKnown = 100
+type Refuse = (code: planCheck.RegistryCode, expected: string, found: string) => undefined
 
 const makeLookup = (registry: PlanRegistry) => {
   const problems: Array<PlanInvalid.Problem> = []
-  const routes = Object.entries(registry.routes ?? {})
-  const known: { readonly [K in EntryKind]: ReadonlyArray<string> } = {
-    targets: Object.keys(registry.targets ?? {}).sort(),
-    predicates: [
-      ...Object.keys(registry.predicates ?? {}),
-      ...routes.flatMap(([step, targets]) => Object.keys(targets).map((to) => lazyBridge.routeKey(step, to)))
-    ].sort(),
-    schemas: Object.keys(registry.schemas ?? {}).sort()
+  const { predicates = {}, routes = {}, schemas = {}, targets = {} } = registry
+  const ofRoutes = Object.entries(routes).flatMap(([step, targets]) =>
+    Object.keys(targets).map((to) => lazyBridge.routeKey(step, to))
+  )
+  const known = {
+    targets: planCheck.knownNames("targets", Object.keys(targets)),
+    predicates: planCheck.knownNames("predicates", [...Object.keys(predicates), ...ofRoutes]),
+    schemas: planCheck.knownNames("schemas", Object.keys(schemas))
   }
   const fuel = planNames.makeFuel(1_000_000)
-  return {
-    registry,
-    problems,
-    /** Reports the problems with one name. */
-    refusal:
-      (kind: EntryKind, name: string, place: EntryPlace) =>
-      (code: PlanInvalid.Code, expected: string, found: string): undefined => {
-        const names = known[kind]
-        const suggestion = code === "MissingEntry" ? planNames.closestName(name, names, fuel) : undefined
-        const where = place.step === undefined ? "The plan" : `Step ${base.quote(place.step)} (#${place.index})`
-        const given = names.length === 0 ? `No ${kind} are given.` : `Given ${kind}: ${planNames.listNames(names)}.`
-        const reason = `${where}, ${place.slot}: expected ${expected}, found ${found}.${planNames.didYouMean(suggestion)} ${given}`
-        problems.push({ code, ...place, reason, known: names.slice(0, maxKnown), ...defined({ suggestion }) })
-      }
-  }
+  /** Reports the problems with one name. */
+  const refusal =
+    (kind: keyof typeof known, name: string, { slot, ...place }: EntryPlace): Refuse =>
+    (code, expected, found) => {
+      const unknown = code === "MissingEntry" ? { name, known: known[kind] } : undefined
+      problems.push(planCheck.problemOf(place, { code, slot, expected, found, unknown }, fuel))
+      return undefined
+    }
+  return { registry, problems, refusal }
 }
 
 const noEntry = "no entry of that name"
@@ -199,7 +191,7 @@ const resolveTarget = (lookup: Lookup, ref: planDraft.DraftStep["target"], place
   const written = kind === "any" ? ` (a target of the kind ${ref.wire})` : ""
   const expected = `${targetWords[kind]} named ${base.quote(name)} in the targets of the registry${written}`
   const report = lookup.refusal("targets", name, place)
-  const refuse = (code: PlanInvalid.Code, found: string): ResolvedTarget =>
+  const refuse = (code: planCheck.RegistryCode, found: string): ResolvedTarget =>
     report(code, expected, found) ?? toolTarget(name)
   const entry = plainJson.own(lookup.registry.targets ?? {}, name)
   if (entry === undefined) return refuse("MissingEntry", noEntry)
@@ -239,7 +231,7 @@ const resolveSchema = Effect.fnUntraced(function* (
     return refuse("UnusableEntry", `${named} that has a JSON Schema`, `one that has none: ${exported.failure.message}`)
   }
   if (json !== undefined && !planNames.equalsJson(json, exported.success)) {
-    const found = "one whose JSON Schema is different. Rename it, or leave it out to use the one of the plan"
+    const found = "one whose JSON Schema is different"
     return refuse("DifferentSchema", `${named} with the JSON Schema of the plan`, found)
   }
   return { ref: { name, json: exported.success }, schema: stepSchema.jsonCodec(entry) }
@@ -345,51 +337,42 @@ const member = (value: unknown, key: string): unknown =>
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "")
 
-/** The kinds of references whose name is that of a step. */
-const stepKinds = ["from_step", "from_parallel", "from_parallel_all"]
-
-interface RawReference {
-  readonly slot: string
-  readonly name: string
-  readonly what: string
-}
-
-const rawReference = (slot: string, value: unknown): ReadonlyArray<RawReference> => {
-  const kind = stepKinds.find((kind) => kind === member(value, "kind"))
-  return kind === undefined ? [] : [{ slot, name: textOf(member(value, "name")), what: `a ${kind} of a step` }]
-}
-
-const rawName = (slot: string, name: unknown): ReadonlyArray<RawReference> =>
-  typeof name === "string" ? [{ slot, name, what: "the name of a step" }] : []
-
 const listOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
-const rawReferences = (step: unknown): ReadonlyArray<RawReference> => {
+/** The kinds of references whose name is that of a step. */
+const stepKinds = new Set(["from_step", "from_parallel", "from_parallel_all"])
+
+/** A slot of a step in JSON that names a step, if the name is a text, and the words for a reference to it. */
+type StepName = readonly [slot: string, name: unknown, words: string]
+
+const namedBy = (slot: string, reference: unknown): ReadonlyArray<StepName> => {
+  const kind = textOf(member(reference, "kind"))
+  return stepKinds.has(kind) ? [[slot, textOf(member(reference, "name")), `${kind} of `]] : []
+}
+
+function* stepNames(step: unknown): Generator<StepName> {
   const context = member(step, "context")
-  return [
-    ...rawReference("task", member(step, "task")),
-    ...rawReference("context", context),
-    ...listOf(context).flatMap((item, index) => rawReference(`context[${index}]`, item)),
-    // A route of version 3 is an object.
-    ...listOf(member(step, "routes")).flatMap((route) => rawName("routes", member(route, "to") ?? route)),
-    ...rawName("after_branches", member(step, "after_branches"))
-  ]
+  yield* namedBy("task", member(step, "task"))
+  yield* namedBy("context", context)
+  for (const [index, item] of listOf(context).entries()) yield* namedBy(`context[${index}]`, item)
+  // A route of version 3 is an object.
+  for (const route of listOf(member(step, "routes"))) yield ["routes", member(route, "to") ?? route, ""]
+  yield ["after_branches", member(step, "after_branches"), ""]
 }
 
 /** The references of steps in JSON to steps that are not among them. Nothing else is checked. */
 export const findDanglingReferences = (steps: unknown): ReadonlyArray<PlanInvalid.Problem> => {
   const all = listOf(steps)
-  const names = planFlow.sortedNames(all.map((step) => textOf(member(step, "name"))))
-  const known = new Set(names)
-  const listed = planNames.listNames(names)
+  const names = all.map((step) => textOf(member(step, "name")))
+  const isKnown = new Set<unknown>(names)
+  const known = planCheck.knownNames("steps", names)
   const fuel = planNames.makeFuel(1_000_000)
-  return all.flatMap((step, index) =>
-    rawReferences(step).flatMap(({ name, slot, what }): ReadonlyArray<PlanInvalid.Problem> => {
-      if (known.has(name)) return []
-      const label = textOf(member(step, "name")) || "<unnamed>"
-      const suggestion = planNames.closestName(name, names, fuel)
-      const reason = `Step ${base.quote(label)}, ${slot}: expected ${what} of this plan, found the unknown ${base.quote(name)}; known are ${listed}.${planNames.didYouMean(suggestion)}`
-      return [{ code: "UnknownStep", step: label, index, slot, reason, known: names, ...defined({ suggestion }) }]
+  return all.flatMap((json, index) =>
+    Array.from(stepNames(json)).flatMap(([slot, name, words]) => {
+      if (typeof name !== "string" || isKnown.has(name)) return []
+      const found = `${words}the unknown step ${base.quote(name)}`
+      const place = { step: names[index] || "<unnamed>", index }
+      return [planCheck.problemOf(place, { code: "UnknownStep", slot, found, unknown: { name, known } }, fuel)]
     })
   )
 }

@@ -71,254 +71,206 @@ export interface Mistake<Message extends string> {
   readonly "effect-emissary: mistake": Message
 }
 
-/** A schema inside the document that its references are about. */
-export interface Located {
-  readonly root: plainJson.JsonObject
-  readonly schema: Schema.Json
+/** The values that a JSON Schema allows, as far as checks follow it: its references, unions and intersections resolved. */
+export interface Shape {
+  /** The types of its values, `integer` beside `number`; undefined for any. */
+  readonly types: ReadonlySet<string> | undefined
+  /** Values that it lists: texts, numbers, booleans and null. */
+  readonly literals: ReadonlySet<Schema.Json>
+  /** True if it allows no other values. */
+  readonly isListed: boolean
+  /** The declared fields, without the fields inside of them. */
+  readonly fields: ReadonlyMap<string, Shape>
+  readonly required: ReadonlySet<string>
+  /** True for an object that has no other fields. */
+  readonly isClosed: boolean
+  readonly hasDefault: boolean
 }
 
-/** The longest chain of references that is followed. */
-const maxHops = 32
-
-export const ownKeyword = (json: Schema.Json | undefined, key: string): Schema.Json | undefined =>
-  plainJson.isObject(json) ? plainJson.own(json, key) : undefined
-
-export const locate = (root: plainJson.JsonObject): Located => ({ root, schema: root })
-
-/** Documents inside of another one. */
-const documents = new WeakSet<object>()
-
-/** A document that can be put inside of another one: its references stay about itself. */
-export const documentOf = (json: plainJson.JsonObject): plainJson.JsonObject => {
-  const copy = { ...json }
-  documents.add(copy)
-  return copy
+/** The shape of a schema that is not known. */
+export const anything: Shape = {
+  types: undefined,
+  literals: new Set(),
+  isListed: false,
+  fields: new Map(),
+  required: new Set(),
+  isClosed: false,
+  hasDefault: false
 }
 
-const locateInside = ({ root }: Located, schema: Schema.Json): Located => ({
-  root: plainJson.isObject(schema) && documents.has(schema) ? schema : root,
-  schema
-})
+const nothing: Shape = { ...anything, types: new Set(), isListed: true }
 
-/** Follows `$ref` inside the document. Undefined when it leads nowhere. */
-export const resolveRefs = (at: Located): Located | undefined => {
-  let current: Schema.Json | undefined = at.schema
-  for (let hop = 0; hop < maxHops; hop++) {
-    const ref: Schema.Json | undefined = ownKeyword(current, "$ref")
-    if (ref === undefined) return current === undefined ? undefined : locateInside(at, current)
-    if (typeof ref !== "string" || !ref.startsWith("#")) return undefined
-    current = plainJson.getAt(at.root, ref.slice(1))
-  }
-  return undefined
-}
+export const anyText: Shape = { ...anything, types: new Set(["string"]) }
 
-/** The members of a union, if the schema is one. */
-export const unionMembers = (at: Located): ReadonlyArray<Located> | undefined => {
-  const list = ownKeyword(at.schema, "anyOf") ?? ownKeyword(at.schema, "oneOf")
-  return plainJson.isArray(list) ? list.map((schema) => locateInside(at, schema)) : undefined
-}
+export const anyObject: Shape = { ...anything, types: new Set(["object"]) }
 
-/** The members of an intersection. */
-export const intersectionParts = (at: Located): ReadonlyArray<Located> => {
-  const list = ownKeyword(at.schema, "allOf")
-  return plainJson.isArray(list) ? list.map((schema) => locateInside(at, schema)) : []
-}
+const canBe = ({ types }: Shape, type: string): boolean => types?.has(type) ?? true
 
-/** The values that are allowed, if they are listed. */
-export const literalValues = ({ schema }: Located): ReadonlyArray<Schema.Json> | undefined => {
-  const constant = ownKeyword(schema, "const")
-  if (constant !== undefined) return [constant]
-  const list = ownKeyword(schema, "enum")
-  return plainJson.isArray(list) ? list : undefined
-}
+const isOnly = ({ types }: Shape, type: string): boolean => types?.size === 1 && types.has(type)
 
-/** The types that are allowed, if they are listed. */
-export const typesOf = ({ schema }: Located): ReadonlyArray<string> | undefined => {
-  const type = ownKeyword(schema, "type")
-  if (typeof type === "string") return [type]
-  return plainJson.isArray(type) ? type.filter((one) => typeof one === "string") : undefined
-}
+/** True if a value of the shape can be any text. */
+export const takesText = (shape: Shape): boolean => canBe(shape, "string") && !shape.isListed
 
 const typeOf = (json: Schema.Json): string => (Number.isInteger(json) ? "integer" : plainJson.kindOf(json))
 
-export const propertiesOf = (at: Located): plainJson.JsonObject => {
-  const found = ownKeyword(at.schema, "properties")
-  return plainJson.isObject(found) ? found : {}
+const isPlain = (json: Schema.Json) => typeof json !== "object" || json === null
+
+const unite = <A>(one: ReadonlySet<A>, other: ReadonlySet<A>): ReadonlySet<A> => new Set([...one, ...other])
+
+const keepCommon = <A>(one: ReadonlySet<A>, other: ReadonlySet<A>): ReadonlySet<A> =>
+  new Set(Array.from(one).filter((value) => other.has(value)))
+
+const haveCommon = <A>(one: ReadonlySet<A>, other: ReadonlySet<A>): boolean => keepCommon(one, other).size > 0
+
+const mergeFields = (one: Shape, other: Shape, merge: (one: Shape, other: Shape) => Shape): Shape["fields"] => {
+  const keys = unite(new Set(one.fields.keys()), new Set(other.fields.keys()))
+  const fieldOf = ({ fields }: Shape, key: string) => fields.get(key) ?? anything
+  return new Map(Array.from(keys, (key) => [key, merge(fieldOf(one, key), fieldOf(other, key))]))
 }
 
-export const propertyAt = (at: Located, key: string): Located | undefined => {
-  const found = plainJson.own(propertiesOf(at), key)
-  return found === undefined ? undefined : locateInside(at, found)
+/** The values that both allow. */
+const allOf = (one: Shape, other: Shape): Shape => {
+  const types = one.types && other.types ? keepCommon(one.types, other.types) : (one.types ?? other.types)
+  const allows = ({ isListed, literals }: Shape, value: Schema.Json) => !isListed || literals.has(value)
+  const literals = Array.from(unite(one.literals, other.literals)).filter(
+    (value) => allows(one, value) && allows(other, value) && (types?.has(typeOf(value)) ?? true)
+  )
+  return {
+    types,
+    literals: new Set(literals),
+    isListed: one.isListed || other.isListed,
+    fields: mergeFields(one, other, allOf),
+    required: unite(one.required, other.required),
+    isClosed: one.isClosed || other.isClosed,
+    hasDefault: one.hasDefault || other.hasDefault
+  }
 }
 
-export const requiredKeys = ({ schema }: Located): ReadonlyArray<string> => {
-  const list = ownKeyword(schema, "required")
-  return plainJson.isArray(list) ? list.filter((key) => typeof key === "string") : []
+/** The values that one of them allows. */
+const anyOf = (one: Shape, other: Shape): Shape => {
+  const values = {
+    types: one.types && other.types && unite(one.types, other.types),
+    literals: unite(one.literals, other.literals),
+    isListed: one.isListed && other.isListed,
+    hasDefault: one.hasDefault || other.hasDefault
+  }
+  if (!canBe(one, "object")) return { ...other, ...values }
+  if (!canBe(other, "object")) return { ...one, ...values }
+  return {
+    ...values,
+    fields: mergeFields(one, other, anyOf),
+    required: keepCommon(one.required, other.required),
+    isClosed: one.isClosed && other.isClosed
+  }
 }
 
-/** True for an object that has no other properties than the declared ones. */
-export const isClosed = ({ schema }: Located): boolean =>
-  ownKeyword(schema, "additionalProperties") === false && ownKeyword(schema, "patternProperties") === undefined
+/** The depth to which references, unions and intersections are followed. A deeper schema can be anything. */
+const maxDepth = 16
 
-/** The depth to which unions, intersections and fields are followed. Deeper schemas count as fitting. */
-const maxDepth = 8
+const listOf = (json: Schema.Json | undefined): ReadonlyArray<Schema.Json> => (plainJson.isArray(json) ? json : [])
 
-/** The pairs of schemas that one check may still compare: schemas come from outside. Others count as fitting. */
-export interface ConflictSearch {
-  left: number
+/** The shape by the keywords of a schema itself, without those that hold other schemas. */
+const ownShape = (schema: plainJson.JsonObject): Shape => {
+  const type = plainJson.own(schema, "type")
+  const names = typeof type === "string" ? [type] : plainJson.isArray(type) ? type.map(String) : undefined
+  const declared = names && new Set(names.flatMap((name) => (name === "number" ? ["number", "integer"] : [name])))
+  const constant = plainJson.own(schema, "const")
+  const listed = constant === undefined ? plainJson.own(schema, "enum") : [constant]
+  const values = listOf(listed).filter((value) => declared?.has(typeOf(value)) ?? true)
+  return {
+    types: plainJson.isArray(listed) ? new Set(values.map(typeOf)) : declared,
+    literals: new Set(values.filter(isPlain)),
+    isListed: plainJson.isArray(listed) && values.every(isPlain),
+    fields: new Map(),
+    required: new Set(listOf(plainJson.own(schema, "required")).map(String)),
+    isClosed:
+      plainJson.own(schema, "additionalProperties") === false &&
+      plainJson.own(schema, "patternProperties") === undefined,
+    hasDefault: plainJson.own(schema, "default") !== undefined
+  }
 }
 
-export const makeConflictSearch = (): ConflictSearch => ({ left: 50_000 })
+/** Reads schemas inside of a document, each once. */
+const makeReader = (root: plainJson.JsonObject, readField: (schema: Schema.Json) => Shape) => {
+  const known = new Map<plainJson.JsonObject, Shape>()
+  const read = (schema: Schema.Json | undefined, depth = maxDepth): Shape => {
+    if (schema === false) return nothing
+    if (!plainJson.isObject(schema) || depth === 0) return anything
+    const before = known.get(schema)
+    if (before !== undefined) return before
+    // A schema that holds itself can be anything where it does.
+    known.set(schema, anything)
+    const inner = (json: Schema.Json | undefined) => read(json, depth - 1)
+    const ref = plainJson.own(schema, "$ref")
+    const union = plainJson.own(schema, "anyOf") ?? plainJson.own(schema, "oneOf")
+    const properties = plainJson.own(schema, "properties")
+    const fields = Object.entries(plainJson.isObject(properties) ? properties : {})
+    const parts = [
+      { ...ownShape(schema), fields: new Map(fields.map(([key, field]) => [key, readField(field)])) },
+      typeof ref === "string" && ref.startsWith("#") ? inner(plainJson.getAt(root, ref.slice(1))) : anything,
+      plainJson.isArray(union) ? union.map(inner).reduce(anyOf, nothing) : anything,
+      ...listOf(plainJson.own(schema, "allOf")).map(inner)
+    ]
+    const shape = parts.reduce(allOf)
+    known.set(schema, shape)
+    return shape
+  }
+  return (schema: Schema.Json) => read(schema)
+}
+
+export const shapeOf = (json: plainJson.JsonObject): Shape =>
+  makeReader(
+    json,
+    makeReader(json, () => anything)
+  )(json)
 
 /**
- * The reason why no value of `given` can fit `taken`, if that is certain: their types, listed values, and those of
- * the fields of both. A value that is not known, or deeper, can fit; then the step fails that reads it.
+ * The reason why no value of `given` can fit `taken`, if that is certain: the types and listed values of both,
+ * and of their fields. Where that is not enough to know, the step fails that reads the value.
  */
-export const schemaConflict = (
-  given: plainJson.JsonObject,
-  taken: plainJson.JsonObject,
-  search: ConflictSearch = makeConflictSearch()
-): string | undefined => conflictAt(locate(given), locate(taken), "", maxDepth, search)
-
-/** One way to fit a schema: a value has to fit each of the parts. A schema that is not known has none. */
-type Alternative = ReadonlyArray<Located>
-
-/** Combinations of the members of unions inside an intersection. Others count as fitting. */
-const maxAlternatives = 1_000
-
-/** Unions and intersections, and references to them, as a list of alternatives. */
-const alternativesOf = (at: Located, search: ConflictSearch, depth = maxDepth): ReadonlyArray<Alternative> => {
-  const schema = resolveRefs(at)
-  if (schema === undefined || depth === 0 || search.left-- <= 0) return [[]]
-  const inner = (part: Located) => alternativesOf(part, search, depth - 1)
-  let found: ReadonlyArray<Alternative> = unionMembers(schema)?.flatMap(inner) ?? [[]]
-  for (const part of intersectionParts(schema).map(inner)) {
-    if (found.length * part.length > maxAlternatives) continue
-    found = found.flatMap((before) => part.map((after) => [...before, ...after]))
-  }
-  return found.map((parts) => [schema, ...parts])
-}
-
-const conflictAt = (
-  given: Located,
-  taken: Located,
-  field: string,
-  depth: number,
-  search: ConflictSearch
-): string | undefined => {
-  if (depth === 0 || search.left-- <= 0) return undefined
-  const takes = alternativesOf(taken, search)
-  return everyReason(alternativesOf(given, search), (gives) =>
-    everyReason(takes, (parts) =>
-      someReason(gives, (give) => someReason(parts, (take) => partConflict(give, take, field, depth, search)))
-    )
-  )
-}
-
-const partConflict = (given: Located, taken: Located, field: string, depth: number, search: ConflictSearch) => {
-  const place = field === "" ? "" : `${base.quote(field)} `
-  if (taken.schema === false) return `${place}takes nothing`
-  return valueConflict(given, taken, place, search) ?? fieldConflict(given, taken, field, depth, search)
-}
-
-/** The first reason, if there is one for every alternative. */
-const everyReason = (
-  alternatives: ReadonlyArray<Alternative>,
-  reason: (parts: Alternative) => string | undefined
-): string | undefined => {
-  let first: string | undefined
-  for (const parts of alternatives) {
-    const found = reason(parts)
-    if (found === undefined) return undefined
-    first ??= found
-  }
-  return first
-}
-
-const someReason = <A>(parts: Iterable<A>, reason: (part: A) => string | undefined): string | undefined => {
-  for (const part of parts) {
-    const found = reason(part)
-    if (found !== undefined) return found
+export const findConflict = (given: Shape, taken: Shape): string | undefined => {
+  const found = valueConflict(given, taken, "")
+  if (found !== undefined || !(isOnly(given, "object") || isOnly(taken, "object"))) return found
+  for (const key of unite(taken.required, given.required)) {
+    const inField = fieldConflict(given, taken, key)
+    if (inField !== undefined) return inField
   }
   return undefined
 }
 
-/** Types that have no value in common, or listed values that the other side refuses all. */
-const valueConflict = (given: Located, taken: Located, place: string, search: ConflictSearch): string | undefined => {
-  const gives = literalValues(given)
-  const takes = literalValues(taken)
-  search.left -= (gives?.length ?? 1) * (takes?.length ?? 1)
-  if (search.left <= 0) return undefined
-  const isRefused = (values: ReadonlyArray<Schema.Json> | undefined, other: Located) =>
-    values !== undefined && values.length > 0 && values.every((value) => refusesValue(other, value))
-  if (!isRefused(gives, taken) && !isRefused(takes, given) && !haveOtherTypes(given, taken)) return undefined
-  return `${place}is ${showSchema(given)}, and ${showSchema(taken)} is taken`
+/** Types that have no value in common, or lists of values that have none. */
+const valueConflict = (given: Shape, taken: Shape, place: string): string | undefined => {
+  const canHaveType = given.types === undefined || taken.types === undefined || haveCommon(given.types, taken.types)
+  const canHaveValue = !given.isListed || !taken.isListed || haveCommon(given.literals, taken.literals)
+  return canHaveType && canHaveValue ? undefined : `${place}is ${showShape(given)}, and ${showShape(taken)} is taken`
 }
-
-/** True if a schema certainly refuses a value. Only the schema itself counts. */
-const refusesValue = (schema: Located, value: Schema.Json): boolean => {
-  const types = typesOf(schema)
-  if (types !== undefined && !types.some((type) => coversType(type, typeOf(value)))) return true
-  const values = literalValues(schema)
-  // Objects and arrays are not compared.
-  return values !== undefined && isPlain(value) && values.every((other) => isPlain(other) && other !== value)
-}
-
-const isPlain = (json: Schema.Json) => typeof json !== "object" || json === null
-
-const coversType = (type: string, other: string) => type === other || (type === "number" && other === "integer")
-
-const haveOtherTypes = (given: Located, taken: Located): boolean => {
-  const takes = typesOf(taken)
-  const overlaps = (give: string) => takes?.some((take) => coversType(give, take) || coversType(take, give)) ?? true
-  return typesOf(given)?.every((give) => !overlaps(give)) ?? false
-}
-
-const isOnlyObject = (at: Located): boolean => typesOf(at)?.join() === "object"
 
 /** A field that is required and cannot be there, or that can never have a value which fits. */
-const fieldConflict = (
-  given: Located,
-  taken: Located,
-  path: string,
-  depth: number,
-  search: ConflictSearch
-): string | undefined => {
-  if (!isOnlyObject(given) && !isOnlyObject(taken)) return undefined
-  const required = new Set(requiredKeys(taken))
-  return someReason(new Set([...required, ...requiredKeys(given)]), (key) => {
-    const gives = propertyAt(given, key)
-    const takes = propertyAt(taken, key)
-    const field = path === "" ? key : `${path}.${key}`
-    if (gives === undefined) {
-      // A default fills in a field that is missing.
-      const isMissing = required.has(key) && isClosed(given) && ownKeyword(takes?.schema, "default") === undefined
-      return isMissing
-        ? `${base.quote(field)} is required, and not among the fields given: ${fieldNames(given)}`
-        : undefined
-    }
-    // Null counts as absent where the field is not required.
-    if (takes === undefined || (!required.has(key) && canBeNull(gives))) return undefined
-    return conflictAt(gives, takes, field, depth - 1, search)
-  })
+const fieldConflict = (given: Shape, taken: Shape, key: string): string | undefined => {
+  const gives = given.fields.get(key)
+  const takes = taken.fields.get(key)
+  const isRequired = taken.required.has(key)
+  if (gives === undefined) {
+    // A default fills in a field that is missing.
+    const isMissing = isRequired && given.isClosed && takes?.hasDefault !== true
+    return isMissing
+      ? `${base.quote(key)} is required, and not among the fields given: ${fieldNames(given)}`
+      : undefined
+  }
+  // Null counts as absent where the field is not required.
+  if (takes === undefined || (!isRequired && canBe(gives, "null"))) return undefined
+  return valueConflict(gives, takes, `${base.quote(key)} `)
 }
 
-const fieldNames = (at: Located): string => {
-  const keys = Object.keys(propertiesOf(at)).slice(0, 20)
-  return keys.length === 0 ? "none" : keys.map(base.quote).join(", ")
-}
+const fieldNames = ({ fields }: Shape): string =>
+  fields.size === 0 ? "none" : Array.from(fields.keys()).slice(0, 20).map(base.quote).join(", ")
 
-const canBeNull = (at: Located): boolean => {
-  const resolved = resolveRefs(at)
-  return resolved === undefined || (typesOf(resolved)?.includes("null") ?? true)
-}
-
-/** The listed values of a schema, or else its types, for messages. */
-const showSchema = (at: Located): string => {
-  const values = literalValues(at)?.slice(0, 5)
-  const shown =
-    values?.map((value) => (isPlain(value) ? base.quote(String(value)) : typeOf(value))) ?? typesOf(at) ?? []
-  return shown.length === 0 ? "something else" : shown.join(" or ")
+/** The listed values of a shape, or else its types, for messages. */
+const showShape = ({ isListed, literals, types = new Set() }: Shape): string => {
+  const shown = isListed
+    ? Array.from(literals, (value) => base.quote(String(value)))
+    : Array.from(types).filter((type) => type !== "integer" || !types.has("number"))
+  return shown.length === 0 ? "nothing" : shown.slice(0, 5).join(" or ")
 }
 
 /**
@@ -338,31 +290,16 @@ export type Discriminant =
 export const readDiscriminant = (output: PlanDefinition.SchemaRef | undefined, field: string): Discriminant => {
   if (output === undefined) return { _tag: "NotAnObject" }
   if (output.json === undefined) return { _tag: "Unknown" }
-  const search = makeConflictSearch()
-  const alternatives = alternativesOf(locate(output.json), search)
-  const fields = new Set(alternatives.flat().flatMap((part) => Object.keys(propertiesOf(part))))
-  if (!fields.has(field)) {
-    const isObject = alternatives.flat().some(({ schema }) => ownKeyword(schema, "properties") !== undefined)
-    return isObject ? { _tag: "NoField", fields: Array.from(fields) } : { _tag: "NotAnObject" }
+  const shape = shapeOf(output.json)
+  const { fields, required, types } = shape
+  const found = fields.get(field)
+  if (found === undefined) {
+    const isObject = fields.size > 0 || types?.has("object") === true
+    return isObject ? { _tag: "NoField", fields: Array.from(fields.keys()) } : { _tag: "NotAnObject" }
   }
-  const literals = new Set<string>()
-  // Every alternative is read, also after one that is not as it should be.
-  const isCertain = alternatives.map((parts) => {
-    const values = parts.flatMap((part) => propertyAt(part, field) ?? [])
-    const isListed = values.map((value) => readLiterals(value, search, literals)).some(Boolean)
-    return isListed && parts.some(isOnlyObject) && parts.some((part) => requiredKeys(part).includes(field))
-  })
-  return { _tag: "Literals", literals: Array.from(literals), exhaustive: isCertain.every(Boolean) }
-}
-
-/** Adds the strings that a schema lists. True if it takes nothing else. */
-const readLiterals = (at: Located, search: ConflictSearch, literals: Set<string>): boolean => {
-  const isListed = alternativesOf(at, search).map((parts) => {
-    const lists = parts.flatMap((part) => [literalValues(part) ?? []])
-    for (const value of lists.flat()) if (typeof value === "string") literals.add(value)
-    return lists.some((values) => values.length > 0 && values.every((value) => typeof value === "string"))
-  })
-  return isListed.every(Boolean)
+  const literals = Array.from(found.literals).filter((value) => typeof value === "string")
+  const isName = found.isListed && literals.length > 0 && literals.length === found.literals.size
+  return { _tag: "Literals", literals, exhaustive: isName && isOnly(shape, "object") && required.has(field) }
 }
 
 /** The steps that the output of a step can name. An output that is not declared is unknown. */
@@ -385,12 +322,8 @@ export const routable = (
 }
 
 /** Its input is text and nothing else: a band, which is text and an object, is the text then. */
-export const readsText = ({ input }: PlanDefinition.StepDefinition): boolean => {
-  if (input?.json === undefined) return false
-  const root = locate(input.json)
-  const types = typesOf(resolveRefs(root) ?? root)
-  return types !== undefined && types.every((type) => type === "string")
-}
+export const readsText = ({ input }: PlanDefinition.StepDefinition): boolean =>
+  input?.json !== undefined && isOnly(shapeOf(input.json), "string")
 
 const targetFields = { target: Schema.String, message: Schema.String }
 
