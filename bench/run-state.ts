@@ -11,7 +11,7 @@ import { Conversation, Run, ToolResult } from "effect-emissary"
 
 const at = DateTime.makeUnsafe(0)
 
-const first: Run.EventOf<"RunStarted"> = {
+const first: Parameters<typeof Run.start>[0] = {
   _tag: "RunStarted",
   at,
   runId: "run",

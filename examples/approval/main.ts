@@ -36,7 +36,7 @@ const monday = Effect.gen(function* () {
   for (const { arguments: args, name } of result.requests) {
     yield* Console.log(`May I ${name} ${JSON.stringify(args)}?`)
   }
-  return yield* Run.encodeJson(result.state)
+  return yield* Run.stateCodec.encodeJson(result.state)
 }).pipe(
   Effect.provide(
     ScriptedModel.layer([
@@ -53,7 +53,7 @@ const monday = Effect.gen(function* () {
 /** Tuesday: a person answers. A denied call is a result that the model reads, with the reason. */
 const tuesday = Effect.fn(function* (kept: string, approved: boolean) {
   yield* Console.log(approved ? "Yes." : "No, she was paid already.")
-  const state = yield* Run.decodeJson(kept)
+  const state = yield* Run.stateCodec.decodeJson(kept)
   const decisions = Run.approvalRequests(state).map((request) => ({
     ...request,
     approved,

@@ -32,16 +32,6 @@ import * as performAction from "./internal/performAction.ts"
 
 export {
   /**
-   * @category type IDs
-   * @since 0.1.0
-   */
-  TypeId,
-  /**
-   * @category type IDs
-   * @since 0.1.0
-   */
-  DefinedTypeId,
-  /**
    * An agent, or anything else that runs like one. `A` is the type of
    * its answer, `R` the services that a run requires.
    *
@@ -65,13 +55,6 @@ export {
    * @since 0.1.0
    */
   type Defined,
-  /**
-   * An agent made by {@link make}.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type Value,
   /**
    * An agent rebuilt from its definition.
    *
@@ -178,13 +161,6 @@ export {
    * @since 0.1.0
    */
   type Timeouts,
-  /**
-   * The answer of `interruptWhen` that stops a run.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type Interruption,
   /**
    * Which tools the model may or must call. Applies to the first model call of
    * the run; later calls use `auto`, unless `{ every }` insists.
@@ -304,11 +280,9 @@ export const make = <
 >(
   name: string,
   config: agentTypes.Config<Model, Instructions, ToolsIn, Output> = {}
-): agentTypes.Value<
-  Output["Type"],
-  agentTypes.RunServices<Model, Instructions, ToolsIn, Output>,
-  agentTypes.DefinitionServices<Model, Instructions, ToolsIn>
-> => makeValue(agentBlueprint.fromConfig(name, config, undefined))
+): agentTypes.Agent<Output["Type"], agentTypes.RunServices<Model, Instructions, ToolsIn, Output>> &
+  agentTypes.Defined<agentTypes.DefinitionServices<Model, Instructions, ToolsIn>> =>
+  makeValue(agentBlueprint.fromConfig(name, config, undefined))
 
 /**
  * Makes an agent as a service: a class that is its own key, with a `layer`.
@@ -418,13 +392,13 @@ interface EncodeOptions extends VersionedCodec.EncodeOptions {
 }
 
 /**
- * The agent as versioned JSON: {@link definition}, then `AgentDefinition.encode`.
+ * The agent as versioned JSON: {@link definition}, then `AgentDefinition.codec`.
  *
  * @category serialization
  * @since 0.1.0
  */
 export const encode = <R>(agent: agentTypes.Defined<R>, options?: EncodeOptions) =>
-  Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.encode(resolved, options))
+  Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.codec.encode(resolved, options))
 
 /**
  * The agent as JSON text.
@@ -435,7 +409,7 @@ export const encode = <R>(agent: agentTypes.Defined<R>, options?: EncodeOptions)
 export const encodeJson = <R>(
   agent: agentTypes.Defined<R>,
   options?: EncodeOptions & { readonly indent?: number | undefined }
-) => Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.encodeJson(resolved, options))
+) => Effect.flatMap(definition(agent, options), (resolved) => AgentDefinition.codec.encodeJson(resolved, options))
 
 /**
  * Makes a definition runnable: tools through the `ToolResolver`, the model through the
@@ -469,13 +443,13 @@ export const bind = Effect.fnUntraced(function* (definition: agentData.AgentDefi
 })
 
 /**
- * Rebuilds an agent from JSON: `AgentDefinition.decode`, then {@link bind}.
+ * Rebuilds an agent from JSON: `AgentDefinition.codec`, then {@link bind}.
  *
  * @category serialization
  * @since 0.1.0
  */
 export const decode = (input: unknown, options?: VersionedCodec.DecodeOptions) =>
-  Effect.flatMap(AgentDefinition.decode(input, options), bind)
+  Effect.flatMap(AgentDefinition.codec.decode(input, options), bind)
 
 /**
  * Rebuilds an agent from JSON text.
@@ -484,7 +458,7 @@ export const decode = (input: unknown, options?: VersionedCodec.DecodeOptions) =
  * @since 0.1.0
  */
 export const decodeJson = (input: string | Uint8Array, options?: VersionedCodec.DecodeOptions) =>
-  Effect.flatMap(AgentDefinition.decodeJson(input, options), bind)
+  Effect.flatMap(AgentDefinition.codec.decodeJson(input, options), bind)
 
 const toolParameters = Schema.Struct({
   input: Schema.String.annotate({ description: "What to ask the agent, with everything it has to know" })
@@ -710,10 +684,10 @@ const definitionOf = ({ define, name }: agentBlueprint.Blueprint<unknown>) =>
 /** An agent that finds what it requires in the context of each call. */
 const makeValue = <A, R, RDefinition>(
   blueprint: agentBlueprint.Blueprint<unknown>
-): agentTypes.Value<A, R, RDefinition> => {
+): agentTypes.Agent<A, R> & agentTypes.Defined<RDefinition> => {
   const agent = { ...makeAgent(blueprint, (effect) => effect), [agentTypes.DefinedTypeId]: definitionOf(blueprint) }
   // Sound: A is the type of the output Schema, R and RDefinition are what the configuration was inferred to need.
-  return agent as agentTypes.Value<A, R, RDefinition>
+  return agent as agentTypes.Agent<A, R> & agentTypes.Defined<RDefinition>
 }
 
 /** The key of an agent, with the layer that builds it. */

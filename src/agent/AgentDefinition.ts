@@ -20,7 +20,6 @@
  */
 
 import type * as Effect from "effect/Effect"
-import type * as Schema from "effect/Schema"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as agentData from "./internal/agentData.ts"
@@ -75,42 +74,6 @@ export {
   ReasoningLevel
 } from "./internal/agentData.ts"
 
-const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = VersionedCodec.make({
-  what: agentData.artefact,
-  field: "schema_version",
-  type: agentData.AgentDefinition,
-  arms: [agentV1.arm, agentData.currentArm],
-  // below these the keys are names of parameters and results, not options
-  data: [
-    "/structured_output",
-    "/tools/*/parameters_schema",
-    "/output/schema",
-    "/tools/*/parameters",
-    "/tools/*/success",
-    "/tools/*/failure"
-  ]
-})
-
-/**
- * Everything that version 1 cannot hold, in the form `allowLoss` takes.
- *
- * **When to use**
- *
- * Use as `allowLoss` to hand a definition to a reader of version 1 whatever it
- * loses. Mind the approvals: a reader of version 1 executes such a tool without
- * asking for an approval.
- *
- * @category versions
- * @since 0.1.0
- */
-export const version1Losses: ReadonlyArray<string> = [
-  "/output/strategy",
-  "/tools/*/success",
-  "/tools/*/failure",
-  "/tools/*/approval",
-  "/tools/*/annotations"
-]
-
 /**
  * Makes a definition, with its defaults filled in, and checks it.
  *
@@ -131,8 +94,8 @@ export const version1Losses: ReadonlyArray<string> = [
  *
  * const program = Effect.gen(function*() {
  *   const definition = yield* AgentDefinition.make({ model: "openai/gpt-5.2", instructions: "Be brief." })
- *   const text = yield* AgentDefinition.encodeJson(definition)
- *   return [definition.maxSteps, text, yield* AgentDefinition.decodeJson(text)] as const
+ *   const text = yield* AgentDefinition.codec.encodeJson(definition)
+ *   return [definition.maxSteps, text, yield* AgentDefinition.codec.decodeJson(text)] as const
  * })
  *
  * const [maxSteps, text, decoded] = await Effect.runPromise(program)
@@ -149,19 +112,23 @@ export const make: (
 ) => Effect.Effect<agentData.AgentDefinition, PayloadError.PayloadError> = agentData.make
 
 /**
- * Writes a definition as a versioned JSON object.
+ * Definitions as JSON: reads versions 1 and 2, and writes version 2 unless asked for version 1.
  *
  * **Details**
  *
- * - `version`: 1 or 2; default 2.
- * - `allowLoss`: what may be lost by an older version: paths (a `*` matches
- *   one token) or the `losses` of a `LossyEncoding`; default nothing.
- * - `limits`: limits that differ from the current ones.
+ * - Writing fails with a `PayloadError` if the definition is not well-formed, if version 1
+ *   has no form for it (no model, an infinite timeout), or if it holds a secret: a `Redacted`,
+ *   or a key of the published list in `SecretKeys`. It fails with a `LossyEncoding` if version 1
+ *   would lose something that `allowLoss` does not name.
+ * - Reading fails with a `PayloadError`: limits, forbidden keys, an unsupported version, or
+ *   `Invalid` with every problem and its path. No service is needed; whether the provider of the
+ *   model is known is found out when the definition is bound.
+ * - `schema` is the wire form as a Schema, to embed definitions in other schemas.
  *
- * Fails with a `PayloadError` if the definition is not well-formed, if version 1
- * has no form for it (no model, an infinite timeout), or if it holds a secret:
- * a `Redacted`, or a key of the published list in `SecretKeys`; and with a
- * `LossyEncoding` if version 1 would lose something.
+ * **Gotchas**
+ *
+ * Mind the approvals before you allow their loss: a reader of version 1 executes such a tool
+ * without asking for an approval.
  *
  * **Example** (Writing the older version)
  *
@@ -178,8 +145,8 @@ export const make: (
  *     approval: "always"
  *   })
  *   const definition = yield* AgentDefinition.make({ model: "openai/gpt-5.2", tools: [tool] })
- *   const error = yield* Effect.flip(AgentDefinition.encode(definition, { version: 1 }))
- *   const wire = yield* AgentDefinition.encode(definition, { version: 1, allowLoss: ["/tools/0/approval"] })
+ *   const error = yield* Effect.flip(AgentDefinition.codec.encode(definition, { version: 1 }))
+ *   const wire = yield* AgentDefinition.codec.encode(definition, { version: 1, allowLoss: ["/tools/0/approval"] })
  *   return [error._tag, wire] as const
  * })
  *
@@ -188,33 +155,6 @@ export const make: (
  * assert.strictEqual(wire.schema_version, 1)
  * ```
  *
- * @category encoding
- * @since 0.1.0
- */
-export const encode: VersionedCodec.VersionedCodec<agentData.AgentDefinition>["encode"] = codec.encode
-
-/**
- * Writes a definition as JSON text; see {@link encode}.
- *
- * **Details**
- *
- * `indent` is the number of spaces per level; default none, on one line.
- *
- * @category encoding
- * @since 0.1.0
- */
-export const encodeJson: VersionedCodec.VersionedCodec<agentData.AgentDefinition>["encodeJson"] = codec.encodeJson
-
-/**
- * Reads a definition of any supported version from a value that came from
- * outside.
- *
- * **Details**
- *
- * Fails with a `PayloadError`: limits, forbidden keys, an unsupported version, or
- * `Invalid` with every problem and its path. No service is needed; whether the
- * provider of the model is known is found out when the definition is bound.
- *
  * **Example** (Every problem at once)
  *
  * ```ts
@@ -222,7 +162,7 @@ export const encodeJson: VersionedCodec.VersionedCodec<agentData.AgentDefinition
  * import { Effect } from "effect"
  * import { AgentDefinition } from "effect-emissary"
  *
- * const error = await Effect.runPromise(Effect.flip(AgentDefinition.decode({
+ * const error = await Effect.runPromise(Effect.flip(AgentDefinition.codec.decode({
  *   schema_version: 1,
  *   model: "gpt-4o",
  *   max_steps: 0
@@ -232,27 +172,24 @@ export const encodeJson: VersionedCodec.VersionedCodec<agentData.AgentDefinition
  * assert.deepStrictEqual(error.reason.issues.map((issue) => issue.path), ["/model", "/max_steps"])
  * ```
  *
- * @category decoding
+ * @category codecs
  * @since 0.1.0
  */
-export const decode: VersionedCodec.VersionedCodec<agentData.AgentDefinition>["decode"] = codec.decode
-
-/**
- * Reads a definition from JSON text or bytes; see {@link decode}.
- *
- * @category decoding
- * @since 0.1.0
- */
-export const decodeJson: VersionedCodec.VersionedCodec<agentData.AgentDefinition>["decodeJson"] = codec.decodeJson
-
-/**
- * The wire form as a Schema, to embed definitions in other schemas: it reads
- * every version and writes the newest.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Wire: Schema.Codec<agentData.AgentDefinition, Schema.Json> = codec.schema
+export const codec: VersionedCodec.VersionedCodec<agentData.AgentDefinition> = VersionedCodec.make({
+  what: agentData.artefact,
+  field: "schema_version",
+  type: agentData.AgentDefinition,
+  arms: [agentV1.arm, agentData.currentArm],
+  // below these the keys are names of parameters and results, not options
+  data: [
+    "/structured_output",
+    "/tools/*/parameters_schema",
+    "/output/schema",
+    "/tools/*/parameters",
+    "/tools/*/success",
+    "/tools/*/failure"
+  ]
+})
 
 /**
  * The SHA-256 digest of a definition, `"sha256:<hex>"`: equal for definitions

@@ -105,28 +105,6 @@ export class ModelRegistry extends Context.Service<
 >()("effect-emissary/agent/ModelRegistry") {}
 
 /**
- * Splits `"provider/model"` at the first slash; `None` if it is not of that form.
- *
- * **Example** (The first slash only)
- *
- * ```ts
- * import assert from "node:assert"
- * import { Option } from "effect"
- * import { ModelRegistry } from "effect-emissary"
- *
- * assert.deepStrictEqual(
- *   ModelRegistry.parseName("bedrock/us.anthropic.claude/x"),
- *   Option.some({ provider: "bedrock", model: "us.anthropic.claude/x" })
- * )
- * assert.ok(Option.isNone(ModelRegistry.parseName("gpt-4o")))
- * ```
- *
- * @category parsing
- * @since 0.1.0
- */
-export const parseName: (name: string) => Option.Option<agentData.ModelName> = agentData.parseModelName
-
-/**
  * An entry of the registry, made by {@link provider}.
  *
  * @category models

@@ -103,7 +103,6 @@ import * as runTransition from "./internal/runTransition.ts"
 
 export {
   type Action,
-  type ActionOf,
   apply,
   applyAll,
   decide,
@@ -113,8 +112,6 @@ export {
   fold,
   InvalidDecision,
   next,
-  openCall,
-  type RunnableCall,
   start
 } from "./internal/runTransition.ts"
 
@@ -212,32 +209,6 @@ export {
    */
   type Event,
   /**
-   * The event with this tag.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type EventOf,
-  /**
-   * A call without a result.
-   *
-   * **Details**
-   *
-   * Its `status` is one of:
-   *
-   * - `Requested`: the model asked for it; nothing has been done.
-   * - `AwaitingApproval`: it needs a decision before it may run.
-   * - `Approved`: it may run.
-   * - `Settled`: its result is known and nothing is to be run: it was denied, or its
-   *   answer was cut off, or it carried the agent's output.
-   * - `Started`: it runs, or ran when the process died. `child` is the state of the
-   *   agent behind it, if there is one and it has begun.
-   *
-   * @category models
-   * @since 0.1.0
-   */
-  type OpenCall,
-  /**
    * The state of a run: an immutable value.
    *
    * **Details**
@@ -248,6 +219,14 @@ export {
    *   `totalSteps` counts those of the whole run.
    * - `usage` adds up the run and the runs of agents that were its tools.
    * - `calls` are the open calls in call order, `pending` user messages that wait for them.
+   *   The `status` of a call is one of:
+   *   - `Requested`: the model asked for it; nothing has been done.
+   *   - `AwaitingApproval`: it needs a decision before it may run.
+   *   - `Approved`: it may run.
+   *   - `Settled`: its result is known and nothing is to be run: it was denied, or its
+   *     answer was cut off, or it carried the agent's output.
+   *   - `Started`: it runs, or ran when the process died. `child` is the state of the
+   *     agent behind it, if there is one and it has begun.
    * - `revision` counts the events, the first one included.
    * - `limited`: the last answer used up the budget and asked for more.
    * - `step`: a model call that was announced and has not answered yet.
@@ -306,8 +285,7 @@ export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<Event>> = 
 })
 
 /**
- * The snapshot codec: field `version`, native version 1. {@link encodeJson} and
- * {@link decodeJson} are its methods.
+ * The snapshot codec: field `version`, native version 1. A snapshot resumes a run in another process.
  *
  * **When to use**
  *
@@ -319,24 +297,6 @@ export const eventsCodec: VersionedCodec.VersionedCodec<ReadonlyArray<Event>> = 
  *
  * A snapshot is trusted: it records which calls were approved. Read it from storage that
  * only your program writes to; take nothing but conversations from elsewhere.
- *
- * @category codecs
- * @since 0.1.0
- */
-export const stateCodec: VersionedCodec.VersionedCodec<State> = VersionedCodec.single({
-  what: "run state",
-  value: runParts.StateSchema,
-  member: "state",
-  data: runParts.userData
-})
-
-/**
- * A snapshot of a run as JSON text, to resume in another process.
- *
- * **Details**
- *
- * Fails where something must not be written, a key of the run's context that names a
- * secret for example. `indent` is the number of spaces per level, default 0.
  *
  * **Example** (Resuming elsewhere)
  *
@@ -354,14 +314,14 @@ export const stateCodec: VersionedCodec.VersionedCodec<State> = VersionedCodec.s
  * const handlers = toolkit.toLayer({ pay: () => Effect.void })
  *
  * const kept = await cashier.run("Pay 5 euros").pipe(
- *   Effect.flatMap(({ state }) => Run.encodeJson(state)),
+ *   Effect.flatMap(({ state }) => Run.stateCodec.encodeJson(state)),
  *   Effect.provide([handlers, ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { amount: 5 } }] }])]),
  *   Effect.runPromise
  * )
  *
  * // any other process that has the agent
  * const later = Effect.gen(function*() {
- *   const state = yield* Run.decodeJson(kept)
+ *   const state = yield* Run.stateCodec.decodeJson(kept)
  *   const decisions = Run.approvalRequests(state).map((request) => ({ ...request, approved: true }))
  *   return yield* cashier.resume(state, { decisions })
  * })
@@ -371,22 +331,15 @@ export const stateCodec: VersionedCodec.VersionedCodec<State> = VersionedCodec.s
  * assert.strictEqual(text, "Paid.")
  * ```
  *
- * @category encoding
+ * @category codecs
  * @since 0.1.0
  */
-export const encodeJson = stateCodec.encodeJson
-
-/**
- * Reads a snapshot of any version from JSON text or bytes of UTF-8.
- *
- * **Gotchas**
- *
- * A snapshot is trusted, see {@link stateCodec}.
- *
- * @category decoding
- * @since 0.1.0
- */
-export const decodeJson = stateCodec.decodeJson
+export const stateCodec: VersionedCodec.VersionedCodec<State> = VersionedCodec.single({
+  what: "run state",
+  value: runParts.StateSchema,
+  member: "state",
+  data: runParts.userData
+})
 
 /**
  * The decisions that a run needs, calls of agents that run as tools included.

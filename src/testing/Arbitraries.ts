@@ -431,7 +431,7 @@ const buildDefinition = Effect.fnUntraced(function* ({ output, tools, ...rest }:
  *
  * const check = Arbitrary.checkEffect(Arbitraries.agentDefinition(), (definition) =>
  *   Effect.gen(function*() {
- *     const decoded = yield* Effect.flatMap(AgentDefinition.encode(definition), AgentDefinition.decode)
+ *     const decoded = yield* Effect.flatMap(AgentDefinition.codec.encode(definition), AgentDefinition.codec.decode)
  *     return (yield* AgentDefinition.digest(decoded)) === (yield* AgentDefinition.digest(definition))
  *   })
  * )

@@ -120,7 +120,7 @@ describe("TOOL-8 names", () => {
   test("TOOL-8 the definition and its wire hold canonical names", function* () {
     const definition = yield* Agent.definition(agent)
     assert.deepStrictEqual(pluck(definition.tools, "name"), ["billing/refund", "shipping.send"])
-    assert.include(yield* AgentDefinition.encodeJson(definition), '"billing/refund"')
+    assert.include(yield* AgentDefinition.codec.encodeJson(definition), '"billing/refund"')
   })
 
   test("TOOL-8 an agent whose names collide has no definition", function* () {

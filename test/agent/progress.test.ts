@@ -23,6 +23,7 @@ import {
   toolStarted
 } from "./run-events.ts"
 import { test } from "../test.ts"
+import * as runTransition from "#src/agent/internal/runTransition.ts"
 
 const request = (callId: string, path?: ReadonlyArray<string>): Run.ApprovalRequest => ({
   callId,
@@ -133,7 +134,7 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
     const events = Result.getOrThrow(Run.decide(end(outer), [{ callId: "c2", approved: true }], at))
     const after = go(end(outer), ...events, resumed())
     assert.strictEqual(next(after), "RunTools o...")
-    const status = Run.openCall(after, "o")?.status
+    const status = runTransition.openCall(after, "o")?.status
     const inside = status?._tag === "Started" ? status.child : undefined
     assert.deepStrictEqual(inside?.progress?.decisions, [{ callId: "c2", approved: true, path: ["s1"] }])
   })
@@ -165,7 +166,7 @@ describe("PLAN-8 the progress of an answer that is no model's, in the core", () 
   test("PLAN-8 L3 states and events with progress survive JSON", function* () {
     const states = [waiting, end(waiting), go(end(waiting), decided("c1", false, "no"))]
     for (const state of states) {
-      const decodedState = yield* Run.decodeJson(yield* Run.encodeJson(state))
+      const decodedState = yield* Run.stateCodec.decodeJson(yield* Run.stateCodec.encodeJson(state))
       assert.isTrue(Equal.equals(decodedState, state))
       assert.strictEqual(next(decodedState), next(state))
     }

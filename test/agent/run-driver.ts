@@ -4,6 +4,7 @@
  */
 import { DateTime, Effect, Result, Schema } from "effect"
 import type * as runParts from "#src/agent/internal/runParts.ts"
+import * as runTransition from "#src/agent/internal/runTransition.ts"
 import { Conversation, ToolResult, type Message, Run } from "effect-emissary"
 import * as childDriver from "./child-driver.ts"
 
@@ -108,7 +109,7 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
   const finish = (callId: string, name: string, result: ToolResult.ToolResult) =>
     emit({ _tag: "ToolFinished", at: at(), message: { role: "tool", ...base(), callId, name, result } })
 
-  const answer = (action: Run.ActionOf<"CallModel">) => {
+  const answer = (action: runTransition.ActionOf<"CallModel">) => {
     const script: Turn = plan.turns[turn] ?? {
       calls: [],
       finishReason: "stop",
@@ -159,9 +160,9 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
     })
   }
 
-  const batch = (action: Run.ActionOf<"RunTools">) => {
+  const batch = (action: runTransition.ActionOf<"RunTools">) => {
     for (const { callId, name, result } of action.settled) finish(callId, name, result)
-    const running: Array<Run.RunnableCall> = []
+    const running: Array<runTransition.RunnableCall> = []
     for (const call of action.calls) {
       if (stopped()) break
       const { id: callId, name } = call.part
@@ -187,7 +188,7 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
   }
 
   /** An agent that calls one tool; returns whether it is done. */
-  const runChild = ({ part: { id: callId, name } }: Run.RunnableCall): boolean =>
+  const runChild = ({ part: { id: callId, name } }: runTransition.RunnableCall): boolean =>
     childDriver.drive({
       name: callId,
       state: () => {
@@ -267,7 +268,7 @@ export const simulate = (plan: Plan, through: (state: Run.State) => Run.State = 
   return { events, states, started, outcomes, final: current() }
 }
 
-const RunStateOf = (state: Run.State, callId: string) => Run.openCall(state, callId)?.status
+const RunStateOf = (state: Run.State, callId: string) => runTransition.openCall(state, callId)?.status
 
 const RunTransitionDecisions = (state: Run.State): ReadonlyArray<Run.Decision> => {
   const action = state.outcome

@@ -41,7 +41,7 @@ export const toolMessage = (
 export const conversation = (...messages: ReadonlyArray<Message.Message>): Conversation.Conversation =>
   Result.getOrThrow(Conversation.fromMessages(messages))
 
-export const started = (fields: Partial<Run.EventOf<"RunStarted">> = {}): Run.EventOf<"RunStarted"> => ({
+export const started = (fields: Partial<runParts.EventOf<"RunStarted">> = {}): runParts.EventOf<"RunStarted"> => ({
   _tag: "RunStarted",
   at,
   runId: "run",
@@ -55,14 +55,14 @@ export const started = (fields: Partial<Run.EventOf<"RunStarted">> = {}): Run.Ev
   ...fields
 })
 
-export const input = (text = "hello", maxSteps: runParts.MaxSteps = 16): Run.EventOf<"InputAdded"> => ({
+export const input = (text = "hello", maxSteps: runParts.MaxSteps = 16): runParts.EventOf<"InputAdded"> => ({
   _tag: "InputAdded",
   at,
   message: userMessage(text),
   maxSteps
 })
 
-export const step = (step: number, purpose: runParts.Purpose = "answer"): Run.EventOf<"StepStarted"> => ({
+export const step = (step: number, purpose: runParts.Purpose = "answer"): runParts.EventOf<"StepStarted"> => ({
   _tag: "StepStarted",
   at,
   step,
@@ -72,46 +72,50 @@ export const step = (step: number, purpose: runParts.Purpose = "answer"): Run.Ev
 export const answered = (
   content: string | ReadonlyArray<Message.AssistantPart>,
   finishReason?: string,
-  rest: Pick<Run.EventOf<"ModelAnswered">, "output" | "outputCall"> = {}
-): Run.EventOf<"ModelAnswered"> => ({
+  rest: Pick<runParts.EventOf<"ModelAnswered">, "output" | "outputCall"> = {}
+): runParts.EventOf<"ModelAnswered"> => ({
   _tag: "ModelAnswered",
   at,
   message: assistantMessage(content, finishReason),
   ...rest
 })
 
-export const mistaken: Run.EventOf<"ModelMistaken"> = { _tag: "ModelMistaken", at, problem: "no tool x" }
+export const mistaken: runParts.EventOf<"ModelMistaken"> = { _tag: "ModelMistaken", at, problem: "no tool x" }
 export const saved = (
-  facts: Run.EventOf<"ProgressSaved">["facts"],
-  rest: Partial<Run.EventOf<"ProgressSaved">> = {}
-): Run.EventOf<"ProgressSaved"> => ({ _tag: "ProgressSaved", at, facts, requests: [], limited: false, ...rest })
-export const toolStarted = (callId: string): Run.EventOf<"ToolStarted"> => ({ _tag: "ToolStarted", at, callId })
+  facts: runParts.EventOf<"ProgressSaved">["facts"],
+  rest: Partial<runParts.EventOf<"ProgressSaved">> = {}
+): runParts.EventOf<"ProgressSaved"> => ({ _tag: "ProgressSaved", at, facts, requests: [], limited: false, ...rest })
+export const toolStarted = (callId: string): runParts.EventOf<"ToolStarted"> => ({ _tag: "ToolStarted", at, callId })
 export const finished = (
   callId: string,
   result?: ToolResult.ToolResult,
   name?: string
-): Run.EventOf<"ToolFinished"> => ({ _tag: "ToolFinished", at, message: toolMessage(callId, result, name) })
+): runParts.EventOf<"ToolFinished"> => ({ _tag: "ToolFinished", at, message: toolMessage(callId, result, name) })
 export const ran = (callId: string): ReadonlyArray<Run.Event> => [toolStarted(callId), finished(callId)]
-export const asked = (callId: string): Run.EventOf<"ApprovalRequested"> => ({ _tag: "ApprovalRequested", at, callId })
-export const decided = (callId: string, approved: boolean, reason?: string): Run.EventOf<"ApprovalDecided"> => ({
+export const asked = (callId: string): runParts.EventOf<"ApprovalRequested"> => ({
+  _tag: "ApprovalRequested",
+  at,
+  callId
+})
+export const decided = (callId: string, approved: boolean, reason?: string): runParts.EventOf<"ApprovalDecided"> => ({
   _tag: "ApprovalDecided",
   at,
   callId,
   approved,
   ...(reason === undefined ? {} : { reason })
 })
-export const child = (callId: string, event: Run.Event): Run.EventOf<"ChildEvent"> => ({
+export const child = (callId: string, event: Run.Event): runParts.EventOf<"ChildEvent"> => ({
   _tag: "ChildEvent",
   at,
   callId,
   event
 })
-export const interrupted = (reason?: string): Run.EventOf<"RunInterrupted"> => ({
+export const interrupted = (reason?: string): runParts.EventOf<"RunInterrupted"> => ({
   _tag: "RunInterrupted",
   at,
   ...(reason === undefined ? {} : { reason })
 })
-export const resumed = (fields: Partial<Run.EventOf<"RunResumed">> = {}): Run.EventOf<"RunResumed"> => ({
+export const resumed = (fields: Partial<runParts.EventOf<"RunResumed">> = {}): runParts.EventOf<"RunResumed"> => ({
   _tag: "RunResumed",
   at,
   ...fields

@@ -29,6 +29,7 @@ import {
   userMessage
 } from "./run-events.ts"
 import { pluck } from "../pluck.ts"
+import * as runTransition from "#src/agent/internal/runTransition.ts"
 
 const asks = (maxSteps: number, finishReason?: string) =>
   run(started(), input("q", maxSteps), step(1), answered([call("a"), call("b")], finishReason))
@@ -499,7 +500,7 @@ describe("AGENT-8 agents as tools", () => {
 
   it("AGENT-8 the child's events make its state, and its usage is added once", () => {
     const state = go(asking("a"), ...begin("a"), ...inner(step(1), answer(["x"]), toolStarted("x"), finished("x")))
-    const status = Run.openCall(state, "a")?.status
+    const status = runTransition.openCall(state, "a")?.status
     assert(status?._tag === "Started" && status.child !== undefined)
     assert.strictEqual(roles(status.child), "user assistant tool:x")
     assert.deepStrictEqual(state.usage, usage)
@@ -510,7 +511,7 @@ describe("AGENT-8 agents as tools", () => {
     )
     assert.deepStrictEqual(done.usage, { inputTokens: 200 })
     assert.strictEqual(done.totalSteps, 1)
-    assert.strictEqual(Run.openCall(done, "a"), undefined)
+    assert.strictEqual(runTransition.openCall(done, "a"), undefined)
   })
 
   it("AGENT-8 the child's pending approval suspends the parent", () => {

@@ -17,6 +17,7 @@ import { call, Echo, Probe, toolkit, inWorld, testGiven, world } from "./fixture
 import { pluck } from "../pluck.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
+import type * as runParts from "#src/agent/internal/runParts.ts"
 
 const agent = Agent.make("tester", { instructions: "Test.", toolkit })
 const roles = (conversation: Conversation.Conversation) => Conversation.messages(conversation).map(({ role }) => role)
@@ -309,7 +310,7 @@ describe("AGENT-2 run", () => {
 
   it.effect("RT-3 the cause of a defect is in the ToolFinished event, not in the result that the model receives", () =>
     Effect.gen(function* () {
-      const finished: Array<Run.EventOf<"ToolFinished">> = []
+      const finished: Array<runParts.EventOf<"ToolFinished">> = []
       const onState = (_: Run.State, event: Run.Event) =>
         Effect.sync(() => void (event._tag === "ToolFinished" && finished.push(event)))
       yield* agent.run("Hello", { onState })

@@ -45,10 +45,7 @@ const streamed = <A, E, R>(stream: Stream.Stream<A | { _tag: "RunFinished"; resu
   })
 
 /** Runs the agent both ways: the same outcome, transcript and requests. */
-const bothWays = <A>(
-  agent: Agent.Agent<A, never> | Agent.Value<A, Layer.Success<ReturnType<typeof world>>, unknown>,
-  script: ScriptedModel.Script
-) =>
+const bothWays = <A>(agent: Agent.Agent<A, Layer.Success<ReturnType<typeof world>>>, script: ScriptedModel.Script) =>
   Effect.gen(function* () {
     const [ran, asked] = yield* Effect.all([agent.run("Go"), plain]).pipe(inWorld(script))
     const [flowed, told] = yield* Effect.all([streamed(agent.stream("Go")), plain]).pipe(inWorld(script))

@@ -10,7 +10,7 @@ const schema = { type: "object", properties: {}, required: [], additionalPropert
 const minimal1 = { schema_version: 1, model: "mock/m" }
 const minimal2 = { schema_version: 2 }
 
-const refusal = (wire: unknown) => Effect.flip(AgentDefinition.decode(wire))
+const refusal = (wire: unknown) => Effect.flip(AgentDefinition.codec.decode(wire))
 
 const issues = (error: PayloadError.PayloadError) =>
   error.reason._tag === "Invalid"
@@ -22,7 +22,7 @@ const paths = (error: PayloadError.PayloadError) => issues(error).map((issue) =>
 describe("agent wire version 1", () => {
   test("CODEC-1 defaults of absent keys, and null for absent", function* () {
     const expected = { model: "mock/m", modelOptions: {}, maxSteps: 16, tools: [] }
-    assert.deepStrictEqual(yield* AgentDefinition.decode(minimal1), expected)
+    assert.deepStrictEqual(yield* AgentDefinition.codec.decode(minimal1), expected)
     const nulls = {
       ...minimal1,
       identifier: null,
@@ -34,13 +34,13 @@ describe("agent wire version 1", () => {
       reasoning: null,
       tools: null
     }
-    assert.deepStrictEqual(yield* AgentDefinition.decode(nulls), expected)
-    assert.deepStrictEqual(yield* AgentDefinition.decode({ ...minimal1, identifier: "" }), expected)
+    assert.deepStrictEqual(yield* AgentDefinition.codec.decode(nulls), expected)
+    assert.deepStrictEqual(yield* AgentDefinition.codec.decode({ ...minimal1, identifier: "" }), expected)
   })
 
   test("CODEC-1 max_steps: -1 and null are no limit, absent is 16", function* () {
     const read = (max_steps: unknown) =>
-      Effect.map(AgentDefinition.decode({ ...minimal1, max_steps }), (definition) => definition.maxSteps)
+      Effect.map(AgentDefinition.codec.decode({ ...minimal1, max_steps }), (definition) => definition.maxSteps)
     assert.deepStrictEqual(yield* Effect.all([read(-1), read(null), read(1), read(40)]), [
       "unlimited",
       "unlimited",
@@ -55,7 +55,7 @@ describe("agent wire version 1", () => {
 
   test("CODEC-1 timeouts are seconds, floats too, kept to the millisecond", function* () {
     const read = (timeout: unknown) =>
-      AgentDefinition.decode({
+      AgentDefinition.codec.decode({
         ...minimal1,
         tools: [{ name: "t", description: "T", parameters_schema: schema, timeout }]
       })
@@ -68,7 +68,7 @@ describe("agent wire version 1", () => {
     for (const bad of [0, -1, "10", 0.0001, 1e300]) {
       assert.deepStrictEqual(paths(yield* Effect.flip(read(bad))), ["/tools/0/timeout"], String(bad))
     }
-    const { tools } = yield* AgentDefinition.decode({
+    const { tools } = yield* AgentDefinition.codec.decode({
       ...minimal1,
       tools: [{ name: "t", description: "T", parameters_schema: schema }]
     })
@@ -79,13 +79,13 @@ describe("agent wire version 1", () => {
   })
 
   test("CODEC-1 unknown keys are ignored, here and in tools; provider_options are not kept", function* () {
-    const definition = yield* AgentDefinition.decode({
+    const definition = yield* AgentDefinition.codec.decode({
       ...minimal1,
       unknown: { a: 1 },
       provider_options: { api_key: "k" },
       tools: [{ name: "t", description: "T", parameters_schema: schema, extra: 1 }]
     })
-    assert.notInclude(yield* AgentDefinition.encodeJson(definition, { version: 1 }), "api_key")
+    assert.notInclude(yield* AgentDefinition.codec.encodeJson(definition, { version: 1 }), "api_key")
     assert.strictEqual(definition.tools.length, 1)
   })
 
@@ -141,8 +141,8 @@ describe("agent wire version 1", () => {
       structured_output: odd,
       tools: [{ name: "t", description: "T", parameters_schema: odd }]
     }
-    const definition = yield* AgentDefinition.decode(wire)
-    const again = yield* AgentDefinition.encode(definition, { version: 1 })
+    const definition = yield* AgentDefinition.codec.decode(wire)
+    const again = yield* AgentDefinition.codec.encode(definition, { version: 1 })
     assert.strictEqual(JSON.stringify(again["structured_output"]), JSON.stringify(odd))
     assert.include(JSON.stringify(again["tools"]), JSON.stringify(odd))
   })
@@ -158,7 +158,7 @@ describe("agent wire version 1", () => {
         `[]`,
         `{"schema_version":1,"model":"a/b","tools":[{"name":"toString","description":"d","parameters_schema":{}}]}`
       ],
-      (text) => Effect.map(Effect.flip(AgentDefinition.decodeJson(text)), (error) => error.reason._tag)
+      (text) => Effect.map(Effect.flip(AgentDefinition.codec.decodeJson(text)), (error) => error.reason._tag)
     )
     assert.deepStrictEqual(reasons, [
       "ForbiddenKey",
@@ -174,15 +174,15 @@ describe("agent wire version 1", () => {
       ...minimal1,
       tools: ["a", "b"].map((name) => ({ name, description: "d", parameters_schema: schema }))
     }
-    const error = yield* Effect.flip(AgentDefinition.decode(two, { limits }))
+    const error = yield* Effect.flip(AgentDefinition.codec.decode(two, { limits }))
     assert.strictEqual(error.reason._tag, "TooLarge")
   })
 })
 
 describe("agent wire version 2", () => {
   test("CODEC-2 defaults of absent keys", function* () {
-    assert.deepStrictEqual(yield* AgentDefinition.decode(minimal2), { modelOptions: {}, maxSteps: 16, tools: [] })
-    const { output, tools } = yield* AgentDefinition.decode({
+    assert.deepStrictEqual(yield* AgentDefinition.codec.decode(minimal2), { modelOptions: {}, maxSteps: 16, tools: [] })
+    const { output, tools } = yield* AgentDefinition.codec.decode({
       ...minimal2,
       output: { schema: {} },
       tools: [{ name: "t", parameters: schema }]
@@ -213,7 +213,7 @@ describe("agent wire version 2", () => {
   test("CODEC-2 a digest that does not fit the parameters is refused", function* () {
     const digest = yield* Digest.sha256({ name: "t", parameters: schema })
     const read = (parameters: object) =>
-      AgentDefinition.decode({ ...minimal2, tools: [{ name: "t", parameters, digest }] })
+      AgentDefinition.codec.decode({ ...minimal2, tools: [{ name: "t", parameters, digest }] })
     assert.strictEqual((yield* read({ ...schema })).tools[0]?.digest, digest)
     const error = yield* Effect.flip(read({ ...schema, additionalProperties: true }))
     assert.deepStrictEqual(paths(error), ["/tools/0/digest"])
@@ -266,7 +266,7 @@ describe("golden wire files", () => {
 
   for (const name of names) {
     test(`L3 ${name} reads as it always did`, function* () {
-      const definition = yield* AgentDefinition.decodeJson(read(`${name}.wire.json`))
+      const definition = yield* AgentDefinition.codec.decodeJson(read(`${name}.wire.json`))
       assert.deepStrictEqual(plain(definition), JSON.parse(read(`${name}.value.json`)))
     })
   }
@@ -274,9 +274,9 @@ describe("golden wire files", () => {
   for (const name of names.filter((name) => name.endsWith("-written"))) {
     test(`L3 ${name} is written as it always was`, function* () {
       const text = read(`${name}.wire.json`)
-      const definition = yield* AgentDefinition.decodeJson(text)
+      const definition = yield* AgentDefinition.codec.decodeJson(text)
       const version = Number(/^agent-v(\d+)/u.exec(name)?.[1])
-      assert.strictEqual(yield* AgentDefinition.encodeJson(definition, { version, indent: 2 }), text.trimEnd())
+      assert.strictEqual(yield* AgentDefinition.codec.encodeJson(definition, { version, indent: 2 }), text.trimEnd())
     })
   }
 })

@@ -59,9 +59,9 @@ describe("EX-1 quickstart", () => {
     assert.isTrue(Option.isNone(Secrets.find(json)))
     assert.notMatch(text, /=>|function|import|\bfile:|https?:|\.ts\b/)
     assert.notMatch(text, /[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-/, "the token")
-    const definition = await Effect.runPromise(AgentDefinition.decode(json))
+    const definition = await Effect.runPromise(AgentDefinition.codec.decode(json))
     assert.deepStrictEqual(pluck(definition.tools, "name"), ["get_order", "track_parcel", "quote_delivery"])
-    assert.deepStrictEqual(await Effect.runPromise(AgentDefinition.encode(definition)), json)
+    assert.deepStrictEqual(await Effect.runPromise(AgentDefinition.codec.encode(definition)), json)
   })
 
   it("L1 the receiver has no code of the agent or of its tools", async () => {

@@ -9,8 +9,9 @@ import { ScriptedModel } from "effect-emissary/testing"
 import { bind, log } from "./support.ts"
 import { pluck } from "../pluck.ts"
 import { test } from "../test.ts"
+import * as runTransition from "#src/agent/internal/runTransition.ts"
 
-const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
+const json = (state: Run.State) => Effect.flatMap(Run.stateCodec.encodeJson(state), Run.stateCodec.decodeJson)
 
 const asks = (id: string, name: string): ScriptedModel.Turn => ({ toolCalls: [{ id, name, params: { input: "go" } }] })
 
@@ -182,12 +183,12 @@ describe("approvals and pauses inside plans", () => {
     const last = states.at(-1)
     assert(last?.outcome?._tag === "Interrupted")
     // Before the agent settled its call: what a killed process leaves.
-    const killed = states.findLast((state) => Run.openCall(state, "c1")?.status._tag === "Started")
+    const killed = states.findLast((state) => runTransition.openCall(state, "c1")?.status._tag === "Started")
     assert(killed !== undefined)
     slow = false
     ran.length = 0
     const alive = yield* json(killed)
-    const status = Run.openCall(alive, "c1")?.status
+    const status = runTransition.openCall(alive, "c1")?.status
     assert(status?._tag === "Started" && status.child !== undefined)
     const done = yield* bound.resume(status.child)
     assert.strictEqual(done.text, "a(go)")

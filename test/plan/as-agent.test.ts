@@ -11,7 +11,7 @@ import { bind, completed, log } from "./support.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
 
-const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
+const json = (state: Run.State) => Effect.flatMap(Run.stateCodec.encodeJson(state), Run.stateCodec.decodeJson)
 
 describe("a plan as an agent", () => {
   test("PLAN-8 answers with the output of its last step", function* () {
@@ -359,7 +359,7 @@ describe("a plan as an agent", () => {
     const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
     const waiting = yield* bound.run("x", { context: { api_key: "k" } })
     assert.strictEqual(waiting.outcome, "AwaitingApproval")
-    const error = yield* Effect.flip(Run.encodeJson(waiting.state))
+    const error = yield* Effect.flip(Run.stateCodec.encodeJson(waiting.state))
     assert(error._tag === "PayloadError")
     assert.strictEqual(error.reason._tag, "Secret")
     assert.strictEqual((yield* bound.resume(waiting.state)).outcome, "AwaitingApproval")
@@ -369,8 +369,8 @@ describe("a plan as an agent", () => {
     const { fn } = log()
     const bound = yield* bind(Plan.make(Step.make("a", { target: fn("a", () => Step.pause("wait")) })))
     const waiting = yield* bound.run("x")
-    const text = yield* Run.encodeJson(waiting.state)
-    const broken = yield* Run.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))
+    const text = yield* Run.stateCodec.encodeJson(waiting.state)
+    const broken = yield* Run.stateCodec.decodeJson(text.replaceAll(`"StepPaused"`, `"StepPuzzled"`))
     const error = yield* Effect.flip(bound.resume(broken, { decisions: [{ callId: "a", approved: true }] }))
     assert.strictEqual(error.reason._tag, "DelegateFailed")
     assert.isAbove(Chunk.size(waiting.state.progress?.facts ?? Chunk.empty()), 1)

@@ -8,6 +8,7 @@ import { ScriptedModel } from "effect-emissary/testing"
 
 import { bind, completed, log } from "./support.ts"
 import { test } from "../test.ts"
+import * as runTransition from "#src/agent/internal/runTransition.ts"
 
 const Pay = Tool.make("pay", {
   description: "Pays",
@@ -24,7 +25,7 @@ const calls = (id: string, name: string, params: Schema.Json): ScriptedModel.Tur
 })
 const says = (text: string): ScriptedModel.Turn => ({ text, usage })
 
-const json = (state: Run.State) => Effect.flatMap(Run.encodeJson(state), Run.decodeJson)
+const json = (state: Run.State) => Effect.flatMap(Run.stateCodec.encodeJson(state), Run.stateCodec.decodeJson)
 
 /**
  * A clerk (agent) with a plan as a tool; a step of it is a plan, whose step is a cashier
@@ -201,7 +202,7 @@ describe("plans and agents inside each other", () => {
 
 /** The functions and calls that have finished in a state, or begun where they must not begin again. */
 const finishedIn = (state: Run.State): ReadonlyArray<string> => {
-  const call = Run.openCall(state, "c1")
+  const call = runTransition.openCall(state, "c1")
   const progress = call?.status._tag === "Started" ? call.status.child?.progress : undefined
   const text = JSON.stringify(Array.from(progress?.facts ?? []))
   return [

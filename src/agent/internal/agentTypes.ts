@@ -171,9 +171,6 @@ export interface Defined<out R> {
   readonly [DefinedTypeId]: Effect.Effect<agentData.AgentDefinition, AgentError.AgentError, R>
 }
 
-/** An agent made by {@link Agent.make}. */
-export interface Value<out A, out R, out RDefinition> extends Agent<A, R>, Defined<RDefinition> {}
-
 /** An agent rebuilt from its definition. */
 export interface Bound extends Agent<Schema.Json>, Defined<never> {
   readonly definition: agentData.AgentDefinition

@@ -41,7 +41,7 @@ const textOf = (given: Given, id: string | undefined): string =>
 const contractsOf = ({ tools, wire }: Given): Effect.Effect<ReadonlyArray<ToolContract.ToolContract>, unknown> =>
   wire === undefined
     ? fixtures.contractsOf(tools)
-    : Effect.map(AgentDefinition.decode(wire), (definition) => definition.tools)
+    : Effect.map(AgentDefinition.codec.decode(wire), (definition) => definition.tools)
 
 const bind = (given: Given, probe: fixtures.Probe) =>
   Effect.gen(function* () {

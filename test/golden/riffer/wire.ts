@@ -6,6 +6,7 @@ import { Agent, AgentDefinition, AgentError, ModelRegistry, RunContext, ToolCont
 import { ScriptedModel } from "effect-emissary/testing"
 
 import { type Case, checkExit, equal, ExpectedError, type Json, JsonObject, read, toJson } from "../family.ts"
+import * as agentData from "#src/agent/internal/agentData.ts"
 
 const optional = Schema.optionalKey
 const anything = optional(Schema.Json)
@@ -92,7 +93,7 @@ const fromDefinition = (definition: AgentDefinition.AgentDefinition) => ({
 
 /** The definition of a case, from its JSON text if it is given so. */
 const decodeGiven = (given: { readonly wire?: Schema.Json; readonly wire_text?: string }) =>
-  given.wire_text === undefined ? AgentDefinition.decode(given.wire) : AgentDefinition.decodeJson(given.wire_text)
+  given.wire_text === undefined ? AgentDefinition.codec.decode(given.wire) : AgentDefinition.codec.decodeJson(given.wire_text)
 
 /** Checks a wire object: exact, but a case with `<version>` takes any text. */
 const checkWire = (wire: Json, expected: Json): void => {
@@ -137,7 +138,7 @@ export const decode = Effect.fnUntraced(function* (golden: Case) {
     const { provider_options: _, ...expected } = expect.definition ?? {}
     equal(fromDefinition(definition), expected, "definition")
     if (expect.model_parts !== undefined) {
-      const { model, provider } = Option.getOrThrow(ModelRegistry.parseName(definition.model ?? ""))
+      const { model, provider } = Option.getOrThrow(agentData.parseModelName(definition.model ?? ""))
       equal([provider, model], expect.model_parts, "model parts")
     }
   })
@@ -205,7 +206,7 @@ export const encode = Effect.fnUntraced(function* (golden: Case) {
   const inCode = dynamic !== undefined && definition.identifier && !definition.structured_output
   const encoded = inCode
     ? encodeAgent(definition, dynamic, context)
-    : Effect.flatMap(toDefinition({ ...definition, ...filled }), (made) => AgentDefinition.encode(made, { version: 1 }))
+    : Effect.flatMap(toDefinition({ ...definition, ...filled }), (made) => AgentDefinition.codec.encode(made, { version: 1 }))
   return yield* checkExit(encoded, expect.error, (wire) => {
     checkWire(wire, expect.wire ?? {})
     if (expect.key_order !== undefined) equal(Object.keys(wire), expect.key_order, "key order")
