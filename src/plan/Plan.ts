@@ -999,8 +999,7 @@ export const Service =
         const { live } = yield* plan
         const captured = yield* Effect.context<never>()
         const under = agentBlueprint.withCaptured(captured)
-        const bound = planAgent.makeBound<A, never>({ ...live, within: (effect) => under(live.within(effect)) })
-        return { ...bound, ...agentBlueprint.agentWithCaptured(bound, captured) }
+        return planAgent.makeBound<A, never>({ ...live, within: (effect) => under(live.within(effect)) })
       })
     )
     const statics: unknown = Object.assign(planKey, { layer })

@@ -185,8 +185,8 @@ describe("a plan as an agent", () => {
     const done = yield* Effect.provide(agent.run("hello"), ScriptedModel.layer([{ text: "hi" }]))
     assert.strictEqual((yield* Effect.flip(one.resume(done.state))).reason._tag, "DefinitionChanged")
     // A model never continues progress, not even with the same digest
-    const text = yield* Run.encodeJson(waiting.state)
-    const same = yield* Run.decodeJson(text.replaceAll(one.digest, done.state.definition))
+    const text = yield* Run.stateCodec.encodeJson(waiting.state)
+    const same = yield* Run.stateCodec.decodeJson(text.replaceAll(one.digest, done.state.definition))
     assert.strictEqual(same.definition, done.state.definition)
     for (const state of [waiting.state, same]) {
       const refused = yield* Effect.flip(Effect.provide(agent.resume(state), ScriptedModel.layer([])))

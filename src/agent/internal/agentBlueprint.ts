@@ -9,7 +9,6 @@ import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Tool from "effect/ai/Tool"
@@ -468,54 +467,26 @@ const FromOutside = Context.Reference<ReadonlyMap<string, unknown>>("effect-emis
 const neverCaptured = [Scope.Scope.key, Tracer.ParentSpan.key, FromOutside.key]
 
 /**
- * The context of a call over captured services.
+ * Runs an effect over captured services.
  *
  * Services of the caller take precedence. Services that an enclosing agent had captured for itself do not, or an agent
  * inside another one would run on the outer one's model.
  */
-const contextOver =
-  (captured: Context.Context<never>) =>
-  (current: Context.Context<never>): Context.Context<never> => {
-    const outer = Context.get(current, FromOutside)
-    const under = new Map(captured.mapUnsafe)
-    for (const key of neverCaptured) under.delete(key)
-    const own = new Map<string, unknown>()
-    for (const [key, value] of current.mapUnsafe) {
-      if (!outer.has(key) || outer.get(key) !== value) {
-        own.set(key, value)
-        under.delete(key)
-      } else if (!under.has(key)) {
-        under.set(key, value)
-      }
-    }
-    return Context.add(Context.makeUnsafe<never>(new Map([...under, ...own])), FromOutside, under)
-  }
-
-/** Runs an effect over captured services, see {@link contextOver}. */
 export const withCaptured =
-  <Captured>(captured: Context.Context<Captured>) =>
-  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, Captured>> =>
-    // Sound: the captured services are part of the context that the effect runs in.
-    Effect.updateContext(effect as Effect.Effect<A, E>, contextOver(Context.makeUnsafe(captured.mapUnsafe)))
-
-/** The agent over services that were captured before. */
-export const agentWithCaptured = <A, R>(
-  self: agentTypes.Agent<A, R>,
-  captured: Context.Context<R>
-): agentTypes.Agent<A> => {
-  const over = contextOver(Context.makeUnsafe(captured.mapUnsafe))
-  const under = withCaptured(captured)
-  const streaming = <E>(
-    stream: Stream.Stream<agentTypes.AgentEvent<A>, E, R>
-  ): Stream.Stream<agentTypes.AgentEvent<A>, E> =>
-    // Sound: as for `withCaptured`.
-    Stream.updateContext(stream as Stream.Stream<agentTypes.AgentEvent<A>, E>, over)
-  return {
-    ...self,
-    run: (input, options) => under(self.run(input, options)),
-    ask: (input, options) => under(self.ask(input, options)),
-    stream: (input, options) => streaming(self.stream(input, options)),
-    resume: (state, options) => under(self.resume(state, options)),
-    resumeStream: (state, options) => streaming(self.resumeStream(state, options))
-  }
-}
+  (captured: Context.Context<never>): Wrap =>
+  (effect) =>
+    Effect.updateContext(effect, (current: Context.Context<never>): Context.Context<never> => {
+      const outer = Context.get(current, FromOutside)
+      const under = new Map(captured.mapUnsafe)
+      for (const key of neverCaptured) under.delete(key)
+      const own = new Map<string, unknown>()
+      for (const [key, value] of current.mapUnsafe) {
+        if (!outer.has(key) || outer.get(key) !== value) {
+          own.set(key, value)
+          under.delete(key)
+        } else if (!under.has(key)) {
+          under.set(key, value)
+        }
+      }
+      return Context.add(Context.makeUnsafe<never>(new Map([...under, ...own])), FromOutside, under)
+    })

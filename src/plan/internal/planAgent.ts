@@ -59,7 +59,7 @@ export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R>
     decode: (text, json) => decodeAnswer(output, json === undefined ? text : json)
   }
   const machine = { name: definition.name, prepare: Effect.succeed(prepared) }
-  const agent = agentBlueprint.makeAgent(machine, { output, within: (effect) => effect })
+  const agent = agentBlueprint.makeAgent(machine, { output, within: bound.within })
   return {
     // Sound: the answers of the plan are of its output schema, and what its code requires is `R`.
     ...(agent as agentTypes.Agent<A, R>),
@@ -75,7 +75,7 @@ export const makeBound = <A, R>(bound: livePlan.BoundPlan): livePlan.Bound<A, R>
 const answerMessage = Effect.fnUntraced(function* (
   bound: livePlan.BoundPlan,
   run: driver.ActiveRun,
-  { purpose, step }: Run.ActionOf<"CallModel">
+  { purpose, step }: runTransition.ActionOf<"CallModel">
 ) {
   const { environment, options, recorder } = run
   yield* recorder.recordNow({ _tag: "StepStarted", step, purpose })
@@ -178,7 +178,10 @@ const recordResult = Effect.fnUntraced(function* (
 })
 
 /** A conversation may come with calls. No tool of them is known here. */
-const refuseCalls = Effect.fnUntraced(function* ({ recorder }: driver.ActiveRun, action: Run.ActionOf<"RunTools">) {
+const refuseCalls = Effect.fnUntraced(function* (
+  { recorder }: driver.ActiveRun,
+  action: runTransition.ActionOf<"RunTools">
+) {
   const refused = action.calls.map(({ part }) => {
     const problem = `expected no open call of a tool, found ${JSON.stringify(part.name)}`
     return { callId: part.id, name: part.name, result: ToolResult.failure("unknown_tool", problem) }
