@@ -51,15 +51,12 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Base64 from "effect/encoding/Base64"
-import type { ConversationError } from "../conversation/ConversationError.ts"
 import type * as Message from "../conversation/Message.ts"
-import type * as conversationCodec from "../conversation/internal/conversationCodec.ts"
 import * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
 import * as PayloadError from "../payload/PayloadError.ts"
-import { defined, isObject, own } from "../payload/internal/plainJson.ts"
-import * as plainJson from "../payload/internal/plainJson.ts"
+import { defined, isArray, isObject } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
 import * as foreignMessages from "./internal/foreignMessages.ts"
@@ -92,11 +89,7 @@ interface History {
  * @category models
  * @since 0.1.0
  */
-interface Options {
-  readonly reasoning?: "omit" | "refuse" | undefined
-  readonly invalidArguments?: "refuse" | "wrap" | undefined
-  readonly toolName?: ((name: string) => string) | undefined
-}
+interface Options extends Omit<foreignMessages.RenderOptions, "toolFiles"> {}
 
 /**
  * Writes a conversation as `system` and `messages` of Anthropic's Messages API.
@@ -144,7 +137,11 @@ interface Options {
 export const fromConversation = (
   self: history.Conversation,
   options?: Options
-): Result.Result<History, RenderError.RenderError> => renderHistory(self, options ?? {})
+): Result.Result<History, RenderError.RenderError> =>
+  Result.mapError(
+    writeHistory(self, options ?? {}),
+    (reason) => new RenderError.RenderError({ format: "Anthropic", reason })
+  )
 
 /**
  * Reads a conversation from `system` and `messages` of Anthropic's Messages API.
@@ -195,11 +192,9 @@ export const fromConversation = (
  * @category conversions
  * @since 0.1.0
  */
-export const toConversation: conversationCodec.Reader<
-  unknown,
-  foreignMessages.ReadOptions,
-  PayloadError.PayloadError | ConversationError
-> = foreignMessages.makeReader("anthropic", (input, limits) => receiveHistory(input, limits))
+export const toConversation: foreignMessages.Reader = foreignMessages.makeReader("anthropic", (input, limits) =>
+  receiveHistory(input, limits)
+)
 
 /**
  * Schema of a conversation whose encoded form are `system` and `messages` of
@@ -231,7 +226,7 @@ export const toConversation: conversationCodec.Reader<
 export const AnthropicMessages: Schema.Codec<history.Conversation, Schema.Json> = foreignMessages.formatCodec(
   "AnthropicMessages",
   toConversation,
-  (self) => Effect.fromResult(Result.map(fromConversation(self), (history): Schema.Json => ({ ...history })))
+  (self) => Result.map(fromConversation(self), (history): Schema.Json => ({ ...history }))
 )
 
 const OptionalText = Schema.optionalKey(Schema.NullOr(Schema.String))
@@ -304,8 +299,6 @@ const ServerToolUseBlock = Schema.Struct({ type: Schema.Literal("server_tool_use
 
 const McpToolUseBlock = Schema.Struct({ type: Schema.Literal("mcp_tool_use"), ...useBlock })
 
-type UseBlock = typeof ToolUseBlock.Type | typeof ServerToolUseBlock.Type | typeof McpToolUseBlock.Type
-
 /** Blocks that ask for a tool which the provider runs itself. */
 const serverCallTypes: ReadonlyArray<string> = ["server_tool_use", "mcp_tool_use"]
 
@@ -369,49 +362,35 @@ const WireHistory = Schema.Struct({
   messages: Schema.Array(WireMessage)
 })
 
-type BlockOptions = Readonly<Record<string, Schema.Json | undefined>>
+/** The provider options of a part or message that was a block. */
+const readOptions = (
+  block: { readonly cache_control?: Schema.Json },
+  more?: { readonly [key: string]: Schema.Json | undefined }
+) => foreignMessages.providerOptions("anthropic", { cacheControl: block.cache_control ?? undefined, ...more })
 
-const blockOptions = (given: BlockOptions) => foreignMessages.providerOptions("anthropic", given)
-
-const readCacheControl = (block: { readonly cache_control?: Schema.Json }): BlockOptions => ({
-  cacheControl: block.cache_control ?? undefined
+const readSystem = (content: typeof SystemContent.Type): foreignMessages.MessageBody => ({
+  role: "system",
+  content: foreignMessages.readInstructions(content),
+  ...(typeof content !== "string" && content.length === 1 ? readOptions(content[0]) : undefined)
 })
 
-const readSystem = (given: typeof SystemContent.Type): foreignMessages.ForeignMessage => {
-  if (typeof given === "string") return { role: "system", content: given }
-  const text = given.map(({ text }) => text).join("\n\n")
-  return {
-    role: "system",
-    content: text,
-    ...(given.length === 1 ? blockOptions(readCacheControl(given[0])) : undefined)
-  }
-}
-
-const readUser = (given: string | ReadonlyArray<ContentBlock>): foreignMessages.ForeignMessage => ({
+const readUser = (content: typeof UserContent.Type): foreignMessages.MessageBody => ({
   role: "user",
-  content: readContent(given)
+  content: foreignMessages.readContent(content, readBlock)
 })
-
-const readContent = (given: string | ReadonlyArray<ContentBlock>): ReadonlyArray<ToolResult.Content> =>
-  typeof given === "string" ? [ToolResult.textPart(given)] : given.map(readBlock)
 
 const readBlock = (block: ContentBlock): ToolResult.Content => {
   switch (block.type) {
     case "text":
-      return readText(block)
+      return { type: "text", text: block.text, ...readOptions(block) }
     case "image":
-      return {
-        type: "file",
-        ...readSource(block.source, "image/*", "image/*"),
-        ...blockOptions(readCacheControl(block))
-      }
+      return { type: "file", ...readSource(block.source, "image/*", "image/*"), ...readOptions(block) }
     case "document":
       return {
         type: "file",
         ...readSource(block.source, "application/pdf", "application/octet-stream"),
-        ...(typeof block.title === "string" ? { fileName: block.title } : undefined),
-        ...blockOptions({
-          ...readCacheControl(block),
+        ...defined({ fileName: block.title ?? undefined }),
+        ...readOptions(block, {
           documentContext: block.context ?? undefined,
           citations: block.citations ?? undefined
         })
@@ -419,83 +398,70 @@ const readBlock = (block: ContentBlock): ToolResult.Content => {
   }
 }
 
-const readText = (block: TextBlock): ToolResult.TextPart => ({
-  type: "text",
-  text: block.text,
-  ...blockOptions(readCacheControl(block))
-})
-
-type BlockSource = Exclude<ContentBlock, TextBlock>["source"]
-
 const readSource = (
-  given: BlockSource,
+  source: Exclude<ContentBlock, TextBlock>["source"],
   linked: string,
   uploaded: string
 ): Pick<ToolResult.FilePart, "mediaType" | "data"> => {
-  switch (given.type) {
+  switch (source.type) {
     case "base64":
-      return { mediaType: given.media_type, data: { type: "base64", base64: given.data } }
+      return { mediaType: source.media_type, data: { type: "base64", base64: source.data } }
     case "text":
-      return { mediaType: given.media_type, data: { type: "base64", base64: Base64.encode(given.data) } }
+      return { mediaType: source.media_type, data: { type: "base64", base64: Base64.encode(source.data) } }
     case "url":
-      return { mediaType: linked, data: { type: "url", url: given.url } }
+      return { mediaType: linked, data: { type: "url", url: source.url } }
     case "file":
-      return { mediaType: uploaded, data: { type: "url", url: given.file_id } }
+      return { mediaType: uploaded, data: { type: "url", url: source.file_id } }
   }
 }
 
-const readToolResult = (block: ToolResultBlock): foreignMessages.ForeignMessage => ({
+const readToolResult = (block: typeof ToolResultBlock.Type): foreignMessages.MessageBody => ({
   role: "tool",
   callId: block.tool_use_id,
-  content: readContent(block.content ?? ""),
-  ...(block.is_error === true ? { isError: true } : undefined),
-  ...blockOptions(readCacheControl(block))
+  name: "",
+  result: foreignMessages.readResult(foreignMessages.readContent(block.content ?? "", readBlock), block.is_error),
+  ...readOptions(block)
 })
 
-const readAssistant = (given: string | ReadonlyArray<AssistantBlock>): foreignMessages.ForeignMessage => ({
+const readAssistant = (content: typeof AssistantContent.Type): foreignMessages.MessageBody => ({
   role: "assistant",
   content:
-    typeof given === "string" ? (given === "" ? [] : [ToolResult.textPart(given)]) : given.map(readAssistantBlock)
+    typeof content === "string"
+      ? [ToolResult.textPart(content)].filter(({ text }) => text !== "")
+      : content.map(readAssistantBlock)
 })
 
 const readAssistantBlock = (block: AssistantBlock): Message.AssistantPart => {
   switch (block.type) {
     case "text":
-      return readText(block)
+      return readBlock(block)
     case "thinking": {
       const info = block.signature === undefined ? undefined : { type: "thinking", signature: block.signature }
-      return { type: "reasoning", text: block.thinking, ...blockOptions({ info }) }
+      return { type: "reasoning", text: block.thinking, ...readOptions({}, { info }) }
     }
-    case "redacted_thinking":
-      return {
-        type: "reasoning",
-        text: "",
-        ...blockOptions({ info: { type: "redacted_thinking", redactedData: block.data } })
-      }
+    case "redacted_thinking": {
+      const info = { type: "redacted_thinking", redactedData: block.data }
+      return { type: "reasoning", text: "", ...readOptions({}, { info }) }
+    }
     case "tool_use":
-      return readCall(block)
+      return { ...foreignMessages.readCall(block.id, block.name, block.input), ...readOptions(block) }
     case "server_tool_use":
-    case "mcp_tool_use":
-      return {
-        ...readCall(block),
-        providerExecuted: true,
-        ...blockOptions({ ...readCacheControl(block), block: block.type })
-      }
-    default:
+    case "mcp_tool_use": {
+      const call = foreignMessages.readCall(block.id, block.name, block.input)
+      return { ...call, providerExecuted: true, ...readOptions(block, { block: block.type }) }
+    }
+    default: {
+      const result = readServerResult(block)
       return {
         type: "tool-result",
         id: block.tool_use_id,
         name: "",
-        result: readServerResult(block),
-        ...blockOptions({ ...readCacheControl(block), block: block.type })
+        result,
+        ...readOptions(block, { block: block.type })
       }
+    }
   }
 }
-
-const readCall = (block: UseBlock): Message.ToolCallPart => ({
-  ...foreignMessages.toolCallFromArguments(block.id, block.name, block.input ?? {}),
-  ...blockOptions(readCacheControl(block))
-})
 
 const readServerResult = ({ content, is_error: isError }: ServerResultBlock): ToolResult.ToolResult => {
   const code = isObject(content) ? content["error_code"] : undefined
@@ -508,62 +474,90 @@ const readServerResult = ({ content, is_error: isError }: ServerResultBlock): To
  * The content of a message as we write it by ourselves; of a result, its block.
  * Blank text is left out.
  */
-const writeContent = (said: foreignMessages.ForeignMessage, form: foreignMessages.Form): Schema.Json => {
-  switch (said.role) {
+const writeContent = (body: foreignMessages.MessageBody, form: foreignMessages.Form): Schema.Json => {
+  switch (body.role) {
     case "system": {
-      const block = writeText(said.content, said)
-      return form === "blocks" || Object.hasOwn(block, "cache_control") ? [block] : said.content
+      const cache = writeCache(body)
+      return form === "blocks" || "cache_control" in cache
+        ? [{ type: "text", text: body.content, ...cache }]
+        : body.content
     }
     case "user":
-    case "assistant": {
-      const parts: ReadonlyArray<Message.AssistantPart> = said.content
-      const sent = parts.filter(isSent)
-      return plainTextOf(form === "text", sent) ?? sent.map(writeAssistantBlock)
+    case "assistant":
+      return writeParts(form === "text", body.content)
+    case "tool": {
+      const content = writeParts(form !== "blocks", ToolResult.content(body.result))
+      const failure = body.result._tag === "Failure" ? body.result : undefined
+      return {
+        type: "tool_result",
+        tool_use_id: body.callId,
+        ...(content.length > 0
+          ? { content }
+          : // A failed result needs content
+            defined({ content: failure && (isBlank(failure.type) ? "execution_error" : failure.type) })),
+        ...(failure && { is_error: true }),
+        ...writeCache(body)
+      }
     }
-    case "tool":
-      return writeToolResult(said, form)
   }
 }
 
-const isSent = (part: Message.AssistantPart): boolean => part.type !== "text" || !isBlank(part.text)
-
 const isBlank = (text: string): boolean => text.trim() === ""
 
-/** The text alone, if there is no other content and a string is allowed. */
-const plainTextOf = (allowed: boolean, parts: ReadonlyArray<Message.AssistantPart>): string | undefined => {
-  const [first] = parts
-  return allowed &&
-    parts.length === 1 &&
-    first?.type === "text" &&
-    !Object.hasOwn(cacheControlOf(first), "cache_control")
-    ? first.text
-    : undefined
+/** Parts as blocks; as a string, if that is allowed and they are one text. */
+const writeParts = (
+  isTextAllowed: boolean,
+  parts: ReadonlyArray<Message.AssistantPart>
+): string | ReadonlyArray<Json.JsonObject> => {
+  const blocks = parts.filter((part) => part.type !== "text" || !isBlank(part.text)).map(writePart)
+  const [first] = blocks
+  const text = first?.["type"] === "text" && !("cache_control" in first) ? first["text"] : undefined
+  return isTextAllowed && blocks.length === 1 && typeof text === "string" ? text : blocks
 }
 
-const cacheControlOf = (part: { readonly options?: Json.JsonObject }): Json.JsonObject => {
-  const control = foreignMessages.readOptions("anthropic", part)?.["cacheControl"]
-  return isObject(control) ? { cache_control: control } : {}
+const optionsOf = (part: { readonly options?: Json.JsonObject }): Json.JsonObject =>
+  foreignMessages.readOptions("anthropic", part)
+
+const writeCache = (part: { readonly options?: Json.JsonObject }): Json.JsonObject => {
+  const { cacheControl } = optionsOf(part)
+  return isObject(cacheControl) ? { cache_control: cacheControl } : {}
 }
 
-const writeText = (text: string, part: { readonly options?: Json.JsonObject }): Json.JsonObject => ({
-  type: "text",
-  text,
-  ...cacheControlOf(part)
-})
+const writePart = (part: Message.AssistantPart): Json.JsonObject => ({ ...writeBlock(part), ...writeCache(part) })
 
-const writeBlock = (part: ToolResult.Content): Json.JsonObject =>
-  part.type === "text" ? writeText(part.text, part) : writeFile(part)
+const writeBlock = (part: Message.AssistantPart): Json.JsonObject => {
+  switch (part.type) {
+    case "text":
+      return { type: "text", text: part.text }
+    case "file":
+      return writeFile(part)
+    case "reasoning":
+      return writeThinking(part) ?? { type: "text", text: part.text }
+    case "tool-call": {
+      const type = (part.providerExecuted === true ? serverTypeOf(part) : undefined) ?? "tool_use"
+      return { type, id: part.id, name: part.name, input: part.arguments }
+    }
+    case "tool-result": {
+      const type = serverTypeOf(part) ?? "tool_result"
+      const isError = part.result._tag === "Failure" && type === "mcp_tool_result"
+      const content = part.result.value ?? null
+      return { type, tool_use_id: part.id, ...(isError ? { is_error: true } : undefined), content }
+    }
+  }
+}
 
 const writeFile = (part: ToolResult.FilePart): Json.JsonObject => {
-  if (part.mediaType.startsWith("image/")) return { type: "image", source: writeSource(part), ...cacheControlOf(part) }
-  const { citations, documentContext } = foreignMessages.readOptions("anthropic", part) ?? {}
+  const source = writeSource(part)
+  if (part.mediaType.startsWith("image/")) return { type: "image", source }
+  const { citations, documentContext } = optionsOf(part)
   return {
     type: "document",
-    source: writeSource(part),
-    ...(part.fileName === undefined ? undefined : { title: part.fileName }),
-    ...(typeof documentContext === "string" ? { context: documentContext } : undefined),
-    ...(isObject(citations) ? { citations } : undefined),
-    ...cacheControlOf(part)
+    source,
+    ...defined({
+      title: part.fileName,
+      context: typeof documentContext === "string" ? documentContext : undefined,
+      citations: isObject(citations) ? citations : undefined
+    })
   }
 }
 
@@ -593,382 +587,180 @@ const unsupportedFile = ({ data, mediaType }: ToolResult.FilePart): string | und
   return isAllowed ? undefined : `a file of type ${mediaType}`
 }
 
-const writeToolResult = (
-  said: Extract<foreignMessages.ForeignMessage, { role: "tool" }>,
-  form: foreignMessages.Form
-): Json.JsonObject => {
-  const parts = said.content.filter(isSent)
-  const content = plainTextOf(form !== "blocks", parts) ?? parts.map(writeBlock)
-  return {
-    type: "tool_result",
-    tool_use_id: said.callId,
-    ...(parts.length > 0 ? { content } : undefined),
-    // A failed result needs content
-    ...(said.isError === true
-      ? { ...(parts.length > 0 ? undefined : { content: "execution_error" }), is_error: true }
-      : undefined),
-    ...cacheControlOf(said)
-  }
-}
-
-const writeAssistantBlock = (part: Message.AssistantPart): Json.JsonObject => {
-  switch (part.type) {
-    case "reasoning":
-      return thinkingBlockOf(part) ?? writeText(part.text, part)
-    case "tool-call":
-      return writeCall(part)
-    case "tool-result":
-      return writeServerResult(part)
-    default:
-      return writeBlock(part)
-  }
-}
-
-/** Reasoning that Anthropic signed. */
-const thinkingBlockOf = (part: Message.ReasoningPart): Json.JsonObject | undefined => {
-  const info = foreignMessages.readOptions("anthropic", part)?.["info"]
+/** The block of reasoning that Anthropic signed. */
+const writeThinking = (part: Message.ReasoningPart): Json.JsonObject | undefined => {
+  const { info } = optionsOf(part)
   if (!isObject(info)) return undefined
   const { redactedData, signature, type } = info
   if (type === "thinking" && typeof signature === "string") return { type, thinking: part.text, signature }
   return type === "redacted_thinking" && typeof redactedData === "string" ? { type, data: redactedData } : undefined
 }
 
-const blockTypeOf = (
-  part: Message.ToolCallPart | Message.ToolResultPart,
-  types: ReadonlyArray<string>
-): string | undefined => {
-  const block = foreignMessages.readOptions("anthropic", part)?.["block"]
-  return typeof block === "string" && types.includes(block) ? block : undefined
-}
-
 /** The type of the block for a tool that Anthropic ran itself, if it was Anthropic. */
-const serverTypeOf = (part: Message.ToolCallPart | Message.ToolResultPart): string | undefined =>
-  blockTypeOf(part, part.type === "tool-call" ? serverCallTypes : serverResultTypes)
-
-const writeCall = (part: Message.ToolCallPart): Json.JsonObject => ({
-  type: (part.providerExecuted === true ? serverTypeOf(part) : undefined) ?? "tool_use",
-  id: part.id,
-  name: part.name,
-  input: part.arguments,
-  ...cacheControlOf(part)
-})
-
-const writeServerResult = (part: Message.ToolResultPart): Json.JsonObject => {
-  const type = serverTypeOf(part) ?? "tool_result"
-  const isError = part.result._tag === "Failure" && type === "mcp_tool_result"
-  return {
-    type,
-    tool_use_id: part.id,
-    ...(isError ? { is_error: true } : undefined),
-    content: part.result.value ?? null,
-    ...cacheControlOf(part)
-  }
+const serverTypeOf = (part: Message.ToolCallPart | Message.ToolResultPart): string | undefined => {
+  const { block } = optionsOf(part)
+  const types: ReadonlyArray<string> = part.type === "tool-call" ? serverCallTypes : serverResultTypes
+  return types.find((type) => type === block)
 }
 
-/** Content as it was received, without what Anthropic refuses. */
-const withoutRefused = (raw: Schema.Json, said: foreignMessages.ForeignMessage): Schema.Json => {
-  if (said.role === "tool") return isObject(raw) ? withoutBlankResult(raw, said) : raw
-  if (!Array.isArray(raw)) return raw
-  return withoutBlankText(raw).map((block: Schema.Json) => {
-    if (!isObject(block) || !isUseBlock(block) || isObject(own(block, "input"))) return block
-    const part = said.role === "assistant" ? said.content.find((part) => isCallOf(part, block["id"])) : undefined
-    return part?.type === "tool-call" ? { ...block, input: part.arguments } : block
+const withoutRefused = (json: Schema.Json, written: Schema.Json): Schema.Json => {
+  if (isObject(json)) return isObject(written) ? withoutBlankResult(json, written) : json
+  if (!isArray(json)) return json
+  return json.filter(isSentBlock).map((block, index) => {
+    const own = isArray(written) ? written[index] : undefined
+    return isObject(block) && isObject(own) && own["input"] !== undefined && !isObject(block["input"])
+      ? { ...block, input: own["input"] }
+      : block
   })
 }
 
-const isUseBlock = ({ type }: Json.JsonObject): boolean =>
-  type === "tool_use" || (typeof type === "string" && serverCallTypes.includes(type))
+const isSentBlock = (block: Schema.Json): boolean =>
+  !isObject(block) || block["type"] !== "text" || typeof block["text"] !== "string" || !isBlank(block["text"])
 
-const isCallOf = (part: { readonly type: string; readonly id?: string }, id: Schema.Json | undefined): boolean =>
-  part.type === "tool-call" && part.id === id
-
-const withoutBlankText = (blocks: ReadonlyArray<Schema.Json>): ReadonlyArray<Schema.Json> =>
-  blocks.filter(
-    (block) =>
-      !isObject(block) || block["type"] !== "text" || typeof block["text"] !== "string" || !isBlank(block["text"])
-  )
-
-const withoutBlankResult = (raw: Json.JsonObject, said: foreignMessages.ForeignMessage): Json.JsonObject => {
-  const content = own(raw, "content")
-  const blocks = Array.isArray(content) ? withoutBlankText(content) : undefined
-  const isEmpty = blocks === undefined ? typeof content === "string" && isBlank(content) : blocks.length === 0
-  if (!isEmpty) return blocks === undefined ? raw : { ...raw, content: blocks }
-  const canonical = writeContent(said, undefined)
-  const replaced = isObject(canonical) ? own(canonical, "content") : undefined
-  return Object.fromEntries(
-    Object.entries(raw).flatMap(([key, value]) => {
-      if (key !== "content") return [[key, value] as const]
-      if (replaced !== undefined) return [[key, replaced] as const]
-      return content === "" ? [[key, value] as const] : []
-    })
-  )
+const withoutBlankResult = (
+  { content, ...block }: Json.JsonObject,
+  { content: written }: Json.JsonObject
+): Json.JsonObject => {
+  const sent = isArray(content) ? content.filter(isSentBlock) : content
+  const isEmpty = sent === undefined || (isArray(sent) ? sent.length === 0 : typeof sent === "string" && isBlank(sent))
+  return { ...block, ...defined({ content: isEmpty ? (written ?? (content === "" ? "" : undefined)) : sent }) }
 }
 
-const noteOfRaw = (
-  raw: Schema.Json,
-  said: foreignMessages.ForeignMessage,
-  form: foreignMessages.Form | undefined
-): foreignMessages.Note => foreignMessages.noteOf(form, writeContent(said, form), withoutRefused(raw, said))
-
-const makeReader = <T>(schema: Schema.Decoder<T>, read: (value: T) => foreignMessages.ForeignMessage) => {
+const makeReader = <T>(schema: Schema.Decoder<T>, read: (value: T) => foreignMessages.MessageBody) => {
   const decode = Schema.decodeUnknownOption(schema)
-  return (raw: Schema.Json): Option.Option<foreignMessages.ForeignMessage> => Option.map(decode(raw), read)
+  return (json: Schema.Json) => Option.getOrUndefined(Option.map(decode(json), read))
 }
 
-const readers: {
-  readonly [Role in foreignMessages.ForeignMessage["role"]]: (
-    raw: Schema.Json
-  ) => Option.Option<foreignMessages.ForeignMessage>
-} = {
+const readers = {
   system: makeReader(SystemContent, readSystem),
   user: makeReader(UserContent, readUser),
   assistant: makeReader(AssistantContent, readAssistant),
   tool: makeReader(ToolResultBlock, readToolResult)
 }
 
-const messageForm: foreignMessages.MessageForm = {
+const format: foreignMessages.Format = {
+  key: "anthropic",
+  read: (json, role) => readers[role](json),
   write: writeContent,
-  read: (json, role) => Option.getOrUndefined(readers[role](json)),
-  withoutRefused
-}
-
-/** The content of one message of Anthropic's format: its results, each by itself, and the rest. */
-const splitMessage = (
-  index: number,
-  message: WireMessage,
-  raw: Json.JsonObject
-): ReadonlyArray<foreignMessages.ReceivedMessage> => {
-  const { content, role: _, ...members } = raw
-  const [first, ...rest] = partsOfMessage(message, content ?? null)
-  if (first === undefined) return []
-  const note = Object.keys(members).length === 0 ? first.note : { ...first.note, members }
-  return [{ ...first, note }, ...rest].map((one) => ({ index, ...one }))
-}
-
-type MessagePart = Omit<foreignMessages.ReceivedMessage, "index">
-
-const partsOfMessage = (message: WireMessage, raw: Schema.Json): ReadonlyArray<MessagePart> => {
-  if (message.role === "assistant") return [makePart(readAssistant(message.content), raw)]
-  return typeof message.content === "string" || !Array.isArray(raw)
-    ? [makePart(readUser(typeof message.content === "string" ? message.content : []), raw)]
-    : partsOfUser(message.content, raw)
-}
-
-const makePart = (said: foreignMessages.ForeignMessage, raw: Schema.Json): MessagePart => ({
-  said,
-  note: noteOfRaw(raw, said, typeof raw === "string" ? "text" : undefined)
-})
-
-const partsOfUser = (
-  blocks: ReadonlyArray<UserBlock>,
-  raws: ReadonlyArray<Schema.Json>
-): ReadonlyArray<MessagePart> => {
-  const all: Array<MessagePart> = []
-  let content: Array<Exclude<UserBlock, ToolResultBlock>> = []
-  let rawContent: Array<Schema.Json> = []
-  const flush = () => {
-    if (content.length === 0) return
-    const { note, said } = makePart(readUser(content), rawContent)
-    all.push({ said, note: all.at(-1)?.said.role === "tool" ? { ...note, joined: true } : note })
-    content = []
-    rawContent = []
-  }
-  for (const [index, block] of blocks.entries()) {
-    const raw = raws[index] ?? null
-    if (block.type === "tool_result") {
-      flush()
-      const said = readToolResult(block)
-      all.push({ said, note: noteOfRaw(raw, said, Array.isArray(block.content) ? "blocks" : undefined) })
-    } else {
-      content.push(block)
-      rawContent.push(raw)
-    }
-  }
-  flush()
-  return all.length === 0 ? [makePart(readUser([]), raws)] : all
-}
-
-const formatName = "Anthropic messages"
-
-const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
-  const json = yield* Json.checkObject(input, { what: formatName, limits })
-  const unknown = Object.keys(json).filter((key) => key !== "system" && key !== "messages")
-  if (unknown.length > 0) {
-    const issues = unknown.map((key) => ({
-      path: `/${key}`,
-      expected: "no keys but system and messages",
-      found: "a key"
-    }))
-    return yield* new PayloadError.PayloadError({ what: formatName, reason: PayloadError.invalid(issues) })
-  }
-  const raws: ReadonlyArray<Schema.Json> = Array.isArray(json["messages"]) ? json["messages"] : []
-  yield* plainJson.checkCount("messages", raws.length, { what: formatName, path: "/messages", limits })
-  yield* foreignMessages.checkRoles(raws, ["user", "assistant"])
-  const { messages, system } = yield* Json.decode(WireHistory, {
-    what: formatName,
-    limits,
-    onExcessProperty: "ignore"
-  })(json)
-  const all: ReadonlyArray<foreignMessages.ReceivedMessage> = [
-    ...readInstructions(system, json["system"] ?? null),
-    ...messages.flatMap((message, index) => {
-      const raw = raws[index]
-      return Json.isObject(raw) ? splitMessage(index, message, raw) : []
-    })
-  ]
-  const [first, ...rest] = all
-  return first === undefined || json["system"] !== undefined
-    ? all
-    : [{ ...first, note: { ...first.note, withoutSystem: true as const } }, ...rest]
-})
-
-const readInstructions = (
-  system: typeof WireHistory.Type.system,
-  raw: Schema.Json
-): ReadonlyArray<foreignMessages.ReceivedMessage> => {
-  if (system === undefined || system === null) return []
-  const said = readSystem(system)
-  return [{ index: 0, said, note: noteOfRaw(raw, said, typeof system === "string" ? undefined : "blocks") }]
-}
-
-const rules: foreignMessages.RenderRules = {
+  formOf: (json, role) => {
+    if (role === "system") return isArray(json) ? "blocks" : undefined
+    if (role === "tool") return isObject(json) && isArray(json["content"]) ? "blocks" : undefined
+    return typeof json === "string" ? "text" : undefined
+  },
+  withoutRefused,
   isSent: (text) => !isBlank(text),
   unsupportedFile,
   supportedFiles: "text, a jpeg, png, gif or webp image, a PDF or plain text document, or the id of an uploaded file",
-  keepsReasoning: (part) => thinkingBlockOf(part) !== undefined,
+  hasResultFiles: true,
+  keepsReasoning: (part) => writeThinking(part) !== undefined,
   supportedReasoning: "reasoning with Anthropic's signature, and content after it",
+  endsInReasoning: false,
   keepsProviderTool: (part) =>
     serverTypeOf(part) !== undefined && (part.type === "tool-call" || part.result.value !== undefined),
   supportedTools: "tools that the application or Anthropic runs"
 }
 
-/** The content of a message, if Anthropic's format can hold it and Anthropic accepts it. */
-const prepareMessage = (
-  message: Message.Message,
-  place: foreignMessages.MessagePlace,
-  options: Options
-): Result.Result<foreignMessages.ForeignMessage, RenderError.Reason> => {
-  const { role } = message
-  switch (role) {
-    case "system":
-      return foreignMessages.renderSystem(message, place, rules)
-    case "user":
-      return Result.flatMap(foreignMessages.renderContent(message.content, place, rules), (content) =>
-        content.length === 0 ? foreignMessages.refuseEmpty(place, role) : Result.succeed({ role, content })
-      )
-    case "assistant":
-      return Result.flatMap(foreignMessages.renderAnswer(message, place, rules, options), (content) => {
-        // Anthropic refuses messages that end in thinking
-        const length = content.findLastIndex((part) => part.type !== "reasoning") + 1
-        return length < content.length && options.reasoning === "refuse"
-          ? foreignMessages.refuseReasoning(place, rules)
-          : Result.succeed({ role, content: content.slice(0, length) })
-      })
-    case "tool":
-      return Result.map(foreignMessages.renderContent(ToolResult.content(message.result), place, rules), (content) =>
-        prepareResult(message, content)
-      )
-  }
+/** The messages of one message of the format: its results, each by itself, and the content between them. */
+const readMessage = (json: Schema.Json, index: number): ReadonlyArray<foreignMessages.ForeignMessage> => {
+  if (!isObject(json)) return []
+  const { content = null, role, ...members } = json
+  const read = (role: "user" | "assistant" | "tool", content: Schema.Json) =>
+    foreignMessages.readMessage(format, role, content, index)
+  const all =
+    role === "assistant" ? read("assistant", content) : splitUser(content).flatMap(([role, part]) => read(role, part))
+  return all.map((one, position) => {
+    const joined = position > 0 && one.body.role === "user" ? (true as const) : undefined
+    const unknown = position === 0 && Object.keys(members).length > 0 ? members : undefined
+    return { ...one, note: { ...one.note, ...defined({ joined, members: unknown }) } }
+  })
 }
 
-/** A failure without content is sent as its type. */
-const prepareResult = (
-  { callId, options, result }: Message.ToolMessage,
-  content: ReadonlyArray<ToolResult.Content>
-): foreignMessages.ForeignMessage => {
-  const isError = result._tag === "Failure"
-  const hasType = isError && content.length === 0 && !isBlank(result.type)
-  return {
-    role: "tool",
-    callId,
-    content: hasType ? [ToolResult.textPart(result.type)] : content,
-    ...(isError ? { isError } : undefined),
-    ...defined({ options })
+const splitUser = (content: Schema.Json): ReadonlyArray<readonly ["user" | "tool", Schema.Json]> => {
+  if (!isArray(content)) return [["user", content]]
+  const all: Array<readonly ["user", Array<Schema.Json>] | readonly ["tool", Schema.Json]> = []
+  for (const block of content) {
+    const last = all.at(-1)
+    if (isObject(block) && block["type"] === "tool_result") all.push(["tool", block])
+    else if (last?.[0] === "user") last[1].push(block)
+    else all.push(["user", [block]])
   }
+  return all.length === 0 ? [["user", content]] : all
 }
 
-const renderHistory = (
-  self: history.Conversation,
-  options: Options
-): Result.Result<History, RenderError.RenderError> => {
-  const messages = history.toArray(history.asHistory(self))
-  return Result.gen(function* () {
-    yield* checkOrder(self, messages)
-    const groups = yield* foreignMessages.renderGroups("anthropic", messages, (message, place) =>
-      Result.map(prepareMessage(message, place, options), (said) =>
-        foreignMessages.writeAsReceived(messageForm, said, foreignMessages.noteOfMessage("anthropic", message))
-      )
-    )
+const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
+  const options = { what: "Anthropic messages", limits, onExcessProperty: "ignore" } as const
+  const json = yield* Json.checkObject(input, options)
+  const { messages, system, ...unknown } = json
+  const issues = Object.keys(unknown).map((key) => ({
+    path: `/${key}`,
+    expected: "no keys but system and messages",
+    found: "a key"
+  }))
+  if (issues.length > 0) {
+    return yield* new PayloadError.PayloadError({ what: options.what, reason: PayloadError.invalid(issues) })
+  }
+  const items = messages !== undefined && isArray(messages) ? messages : []
+  yield* foreignMessages.checkMessages(items, ["user", "assistant"], { ...options, path: "/messages" })
+  yield* Json.decode(WireHistory, options)(json)
+  const [first, ...rest] = [
+    ...(system === undefined || system === null ? [] : foreignMessages.readMessage(format, "system", system, 0)),
+    ...items.flatMap(readMessage)
+  ]
+  if (first === undefined) return []
+  return [system === undefined ? { ...first, note: { ...first.note, withoutSystem: true as const } } : first, ...rest]
+})
+
+const writeHistory = (self: history.Conversation, options: Options): Result.Result<History, RenderError.Reason> =>
+  Result.gen(function* () {
+    yield* checkOrder(history.toArray(history.asHistory(self)))
+    const written = yield* foreignMessages.writeMessages(format, self, options)
     let system: Schema.Json = null
-    const written: Array<Json.JsonObject> = []
+    const messages: Array<Json.JsonObject> = []
     /** Blocks of the results just written, while a user message can still join them. */
     let blocks: Array<Schema.Json> | undefined
-    for (const { message: given, results } of groups) {
-      if (given !== undefined) {
-        const { message, written: content } = given
-        if (message.role === "system") system = content
-        else if (blocks !== undefined && isJoinedToResults(message) && Array.isArray(content)) blocks.push(...content)
-        else written.push(wrapContent(message, message.role, content))
+    for (const { json, message } of written) {
+      const { joined, members: { content: _, role: __, ...members } = {} } = foreignMessages.noteOf(
+        "anthropic",
+        message
+      )
+      const isResult = message.role === "tool"
+      const isJoined = message.role === "user" && joined === true && isArray(json)
+      if (message.role === "system") system = json
+      else if (blocks !== undefined && isResult) blocks.push(json)
+      else if (blocks !== undefined && isJoined) blocks.push(...json)
+      else {
+        blocks = isResult ? [json] : undefined
+        messages.push({
+          role: message.role === "assistant" ? "assistant" : "user",
+          content: blocks ?? json,
+          ...members
+        })
       }
-      const [first] = results
-      blocks = first === undefined ? undefined : results.map(({ written }) => written)
-      if (first !== undefined && blocks !== undefined) written.push(wrapContent(first.message, "user", blocks))
+      if (!isResult) blocks = undefined
     }
-    return wrapMessages(messages[0], system, written)
-  }).pipe(Result.mapError((reason) => new RenderError.RenderError({ format: "Anthropic", reason })))
-}
+    const [first] = written
+    const { withoutSystem } = first === undefined ? {} : foreignMessages.noteOf("anthropic", first.message)
+    return withoutSystem === true && system === null ? { messages } : { system, messages }
+  })
 
-const isJoinedToResults = (message: Message.Message): boolean =>
-  message.role === "user" && foreignMessages.noteOfMessage("anthropic", message).joined === true
-
-/** The message around content, with the unknown members it had when it was read. */
-const wrapContent = (message: Message.Message, role: string, content: Schema.Json): Json.JsonObject => {
-  const { content: _, role: __, ...members } = foreignMessages.noteOfMessage("anthropic", message).members ?? {}
-  return { role, content, ...members }
-}
-
-/** The document around the messages. */
-const wrapMessages = (
-  first: Message.Message | undefined,
-  system: Schema.Json,
-  messages: ReadonlyArray<Json.JsonObject>
-): History => {
-  const withoutSystem = first !== undefined && foreignMessages.noteOfMessage("anthropic", first).withoutSystem === true
-  return system === null && withoutSystem ? { messages } : { system, messages }
-}
-
-const checkOrder = (
-  self: history.Conversation,
-  messages: ReadonlyArray<Message.Message>
-): Result.Result<void, RenderError.Reason> => {
-  const index = messages.findIndex((message) => message.role !== "system")
-  const first = messages[index]
-  if (first !== undefined && first.role !== "user") {
-    return Result.fail(RenderError.Reason.cases.AssistantFirst.make({ index, id: first.id }))
-  }
-  return Result.flatMap(foreignMessages.checkClosed(self, messages), () => checkProviderCalls(messages))
-}
-
-/** Only at the end, where Anthropic paused, may a tool that it runs be without a result. */
-const checkProviderCalls = (messages: ReadonlyArray<Message.Message>): Result.Result<void, RenderError.Reason> => {
-  const open = new Map<string, { readonly index: number; readonly message: Message.AssistantMessage }>()
+/**
+ * Fails if an assistant message is first, or if a tool that Anthropic runs has no result before a user message: only at the end,
+ * where Anthropic paused, may the result be absent.
+ */
+const checkOrder = (messages: ReadonlyArray<Message.Message>): Result.Result<void, RenderError.Reason> => {
+  const first = messages.findIndex((message) => message.role !== "system")
+  const open = new Map<string, foreignMessages.MessagePlace>()
   for (const [index, message] of messages.entries()) {
-    if (message.role === "user" && open.size > 0) break
-    if (message.role !== "assistant") continue
-    for (const part of message.content) {
-      if (part.type === "tool-call" && part.providerExecuted === true) open.set(part.id, { index, message })
+    const { id, role } = message
+    if (index === first && role === "assistant") return Result.fail({ _tag: "AssistantFirst", index, id })
+    const [place] = open.values()
+    if (role === "user" && place !== undefined) {
+      return Result.fail({ _tag: "UnansweredCalls", ...place, callIds: [...open.keys()] })
+    }
+    for (const part of role === "assistant" ? message.content : []) {
+      if (part.type === "tool-call" && part.providerExecuted === true) open.set(part.id, { index, id })
       if (part.type === "tool-result") open.delete(part.id)
     }
   }
-  const [first] = open.values()
-  const isPaused = messages.findLastIndex(({ role }) => role === "user") < (first?.index ?? 0)
-  return first === undefined || isPaused
-    ? Result.succeed(undefined)
-    : Result.fail(
-        RenderError.Reason.cases.UnansweredCalls.make({
-          index: first.index,
-          id: first.message.id,
-          callIds: [...open.keys()]
-        })
-      )
+  return Result.void
 }

@@ -46,15 +46,11 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import type { ConversationError } from "../conversation/ConversationError.ts"
 import type * as Message from "../conversation/Message.ts"
-import type * as conversationCodec from "../conversation/internal/conversationCodec.ts"
-import * as history from "../conversation/internal/history.ts"
+import type * as history from "../conversation/internal/history.ts"
 import * as Json from "../payload/Json.ts"
 import type { Limits } from "../payload/Limits.ts"
-import type { PayloadError } from "../payload/PayloadError.ts"
-import { defined, isObject, own } from "../payload/internal/plainJson.ts"
-import * as plainJson from "../payload/internal/plainJson.ts"
+import { defined, isArray, isObject, own } from "../payload/internal/plainJson.ts"
 import * as ToolResult from "../tool/ToolResult.ts"
 import * as RenderError from "./RenderError.ts"
 import * as foreignMessages from "./internal/foreignMessages.ts"
@@ -76,12 +72,7 @@ import * as foreignMessages from "./internal/foreignMessages.ts"
  * @category models
  * @since 0.1.0
  */
-interface Options {
-  readonly reasoning?: "omit" | "refuse" | undefined
-  readonly invalidArguments?: "refuse" | "wrap" | undefined
-  readonly toolFiles?: "refuse" | "describe" | undefined
-  readonly toolName?: ((name: string) => string) | undefined
-}
+interface Options extends foreignMessages.RenderOptions {}
 
 /**
  * Writes a conversation as messages of Chat Completions.
@@ -127,7 +118,11 @@ interface Options {
 export const fromConversation = (
   self: history.Conversation,
   options?: Options
-): Result.Result<ReadonlyArray<Json.JsonObject>, RenderError.RenderError> => renderMessages(self, options ?? {})
+): Result.Result<ReadonlyArray<Json.JsonObject>, RenderError.RenderError> =>
+  Result.mapBoth(foreignMessages.writeMessages(format, self, options ?? {}), {
+    onFailure: (reason) => new RenderError.RenderError({ format: "OpenAI", reason }),
+    onSuccess: (written) => written.map(({ json }) => json).filter(isObject)
+  })
 
 /**
  * Reads a conversation from messages of Chat Completions. Messages get new ids and
@@ -168,11 +163,9 @@ export const fromConversation = (
  * @category conversions
  * @since 0.1.0
  */
-export const toConversation: conversationCodec.Reader<
-  unknown,
-  foreignMessages.ReadOptions,
-  PayloadError | ConversationError
-> = foreignMessages.makeReader("openai", (input, limits) => receiveMessages(input, limits))
+export const toConversation: foreignMessages.Reader = foreignMessages.makeReader("openai", (input, limits) =>
+  receiveMessages(input, limits)
+)
 
 /**
  * Schema of a conversation whose encoded form are messages of Chat Completions, to
@@ -201,7 +194,7 @@ export const toConversation: conversationCodec.Reader<
 export const OpenAiMessages: Schema.Codec<history.Conversation, Schema.Json> = foreignMessages.formatCodec(
   "OpenAiMessages",
   toConversation,
-  (self) => Effect.fromResult(fromConversation(self))
+  (self) => fromConversation(self)
 )
 
 const OptionalText = Schema.optionalKey(Schema.NullOr(Schema.String))
@@ -289,213 +282,182 @@ const WireMessage = Schema.Union([SystemMessage, DeveloperMessage, UserMessage, 
 
 type WireMessage = typeof WireMessage.Type
 
-const WireMessages = Schema.Array(WireMessage)
-
-interface ReadResult {
-  readonly said: foreignMessages.ForeignMessage
-  readonly form: foreignMessages.Form
-}
-
-const readMessage = (message: WireMessage): ReadResult => {
-  const form = Array.isArray(message.content) ? "blocks" : undefined
+const readMessage = (message: WireMessage): foreignMessages.MessageBody => {
   switch (message.role) {
     case "system":
     case "developer":
-      return { said: { role: "system", content: readSystemText(message.content) }, form }
+      return { role: "system", content: foreignMessages.readInstructions(message.content) }
     case "user":
-      return { said: { role: "user", content: readContent(message.content) }, form }
+      return { role: "user", content: foreignMessages.readContent(message.content, readBlock) }
     case "assistant":
-      return { said: { role: "assistant", content: readAssistant(message) }, form }
-    case "tool":
-      return {
-        said: {
-          role: "tool",
-          callId: message.tool_call_id,
-          ...defined({ name: message.name }),
-          content: readContent(message.content)
-        },
-        form
-      }
+      return { role: "assistant", content: readAssistant(message) }
+    case "tool": {
+      const result = foreignMessages.readResult(foreignMessages.readContent(message.content, readBlock))
+      return { role: "tool", callId: message.tool_call_id, name: message.name ?? "", result }
+    }
   }
 }
 
-const readSystemText = (content: string | ReadonlyArray<{ readonly text: string }>): string =>
-  typeof content === "string" ? content : content.map(({ text }) => text).join("\n\n")
-
-const readContent = (given: string | ReadonlyArray<ContentBlock>): ReadonlyArray<ToolResult.Content> =>
-  typeof given === "string" ? [ToolResult.textPart(given)] : given.map(readBlock)
-
-const readBlock = (given: ContentBlock): ToolResult.Content => {
-  switch (given.type) {
+const readBlock = (block: ContentBlock): ToolResult.Content => {
+  switch (block.type) {
     case "text":
-      return ToolResult.textPart(given.text)
+      return ToolResult.textPart(block.text)
     case "image_url": {
-      const { detail, url } = given.image_url
-      return {
-        type: "file",
-        ...fileFromUrl(url, "image/*"),
-        ...foreignMessages.providerOptions("openai", { imageDetail: detail })
-      }
+      const { detail, url } = block.image_url
+      return { ...readFile(url, "image/*"), ...makeOptions({ imageDetail: detail }) }
     }
     case "input_audio": {
-      const { data, format } = given.input_audio
-      const mediaType = format === "wav" ? "audio/wav" : "audio/mpeg"
-      return { type: "file", mediaType, data: { type: "base64", base64: data } }
+      const { data, format } = block.input_audio
+      return { type: "file", mediaType: audioTypes[format], data: { type: "base64", base64: data } }
     }
     case "file": {
-      const { file } = given
-      const name = file.filename === undefined ? undefined : { fileName: file.filename }
-      return "file_data" in file
-        ? { type: "file", ...fileFromUrl(file.file_data, "application/octet-stream"), ...name }
-        : { type: "file", mediaType: "application/octet-stream", data: { type: "url", url: file.file_id }, ...name }
+      const { filename: fileName, ...file } = block.file
+      const url = "file_data" in file ? file.file_data : file.file_id
+      return { ...readFile(url, "application/octet-stream"), ...defined({ fileName }) }
     }
   }
 }
 
 const base64Marker = ";base64"
 
-const fileFromUrl = (url: string, mediaType: string): Pick<ToolResult.FilePart, "mediaType" | "data"> => {
+const readFile = (url: string, mediaType: string): ToolResult.FilePart => {
   const comma = url.indexOf(",")
   const head = comma < 0 ? "" : url.slice(0, comma)
   return head.startsWith("data:") && head.endsWith(base64Marker)
     ? {
+        type: "file",
         mediaType: head.slice("data:".length, -base64Marker.length) || mediaType,
         data: { type: "base64", base64: url.slice(comma + 1) }
       }
-    : { mediaType, data: { type: "url", url } }
+    : { type: "file", mediaType, data: { type: "url", url } }
 }
 
+const audioTypes = { wav: "audio/wav", mp3: "audio/mpeg" } as const
+
+const audioFormats: Readonly<Record<string, string>> = { "audio/wav": "wav", "audio/mpeg": "mp3" }
+
+/** The fields in which compatible servers send and take reasoning. */
 const reasoningFields = ["reasoning_content", "reasoning"] as const
 
 const readAssistant = (message: AssistantMessage): ReadonlyArray<Message.AssistantPart> => {
-  const parts: Array<Message.AssistantPart> = []
-  for (const field of reasoningFields) {
-    const text = message[field]
-    if (typeof text === "string" && text !== "") {
-      parts.push({ type: "reasoning", text, ...foreignMessages.providerOptions("openai", { reasoningField: field }) })
-    }
-  }
-  if (typeof message.content === "string") {
-    if (message.content !== "") parts.push(ToolResult.textPart(message.content))
-  } else {
-    for (const part of message.content ?? []) {
-      parts.push(part.type === "text" ? ToolResult.textPart(part.text) : readRefusal(part.refusal))
-    }
-  }
-  if (typeof message.refusal === "string" && message.refusal !== "") parts.push(readRefusal(message.refusal))
-  for (const given of message.tool_calls ?? []) parts.push(readCall(given))
-  return parts
+  const { content, refusal, tool_calls: calls } = message
+  return [
+    ...reasoningFields.flatMap((field) =>
+      readText(message[field], (text) => ({
+        type: "reasoning" as const,
+        text,
+        ...makeOptions({ reasoningField: field })
+      }))
+    ),
+    ...(typeof content === "string"
+      ? readText(content, (text) => ToolResult.textPart(text))
+      : (content ?? []).map(readAnswer)),
+    ...readText(refusal, readRefusal),
+    ...(calls ?? []).map(readCall)
+  ]
 }
 
-const readRefusal = (text: string): Message.AssistantPart => ({
-  type: "text",
-  text,
-  ...foreignMessages.providerOptions("openai", { refusal: true })
-})
+/** The part of a text, unless it is empty. */
+const readText = <Part>(text: string | null | undefined, read: (text: string) => Part): ReadonlyArray<Part> =>
+  text === undefined || text === null || text === "" ? [] : [read(text)]
 
-const readCall = (given: WireCall): Message.ToolCallPart => {
-  const { name, arguments: args } = "function" in given ? given.function : given
-  return foreignMessages.toolCallFromArguments(given.id, name, args)
+const readAnswer = (block: typeof TextBlock.Type | typeof RefusalBlock.Type): ToolResult.TextPart =>
+  block.type === "text" ? ToolResult.textPart(block.text) : readRefusal(block.refusal)
+
+const makeOptions = (given: { readonly [key: string]: Schema.Json | undefined }) =>
+  foreignMessages.providerOptions("openai", given)
+
+const readRefusal = (text: string): ToolResult.TextPart => ({ type: "text", text, ...makeOptions({ refusal: true }) })
+
+const readCall = (call: WireCall): Message.ToolCallPart => {
+  const { name, arguments: args } = "function" in call ? call.function : call
+  return foreignMessages.readCall(call.id, name, args)
 }
 
 /** The message as we write it by ourselves. Empty text is left out. */
-const writeMessage = (said: foreignMessages.ForeignMessage, form: foreignMessages.Form): Json.JsonObject => {
-  switch (said.role) {
+const writeMessage = (body: foreignMessages.MessageBody, form: foreignMessages.Form): Json.JsonObject => {
+  switch (body.role) {
     case "system":
-      return { role: "system", content: form === "blocks" ? [writeText(said.content)] : said.content }
+      return { role: "system", content: form === "blocks" ? [writeText(body.content)] : body.content }
     case "user":
-      return { role: "user", content: writeContent(said.content, form) }
+      return { role: "user", content: writeContent(body.content, form) }
     case "assistant":
-      return writeAssistant(said.content, form)
-    case "tool":
-      return { role: "tool", content: writeContent(said.content, form), tool_call_id: said.callId }
+      return writeAssistant(body.content, form)
+    case "tool": {
+      const content = writeContent(ToolResult.content(body.result), form)
+      return { role: "tool", content, tool_call_id: body.callId }
+    }
   }
 }
 
 const writeText = (text: string): Json.JsonObject => ({ type: "text", text })
 
-const writeContent = (given: ReadonlyArray<ToolResult.Content>, form: foreignMessages.Form): Schema.Json => {
-  const said = given.filter((part) => part.type === "file" || part.text !== "")
-  const [first] = said
+const writeContent = (content: ToolResult.NonEmptyContent, form: foreignMessages.Form): Schema.Json => {
+  const sent = content.filter((part) => part.type === "file" || part.text !== "")
+  const [first] = sent
   if (first === undefined) return ""
-  return said.length === 1 && first.type === "text" && form !== "blocks" ? first.text : said.map(writeBlock)
+  return sent.length === 1 && first.type === "text" && form !== "blocks" ? first.text : sent.map(writeBlock)
 }
 
-const writeBlock = (part: ToolResult.Content): Json.JsonObject =>
-  part.type === "text" ? writeText(part.text) : writeFile(part)
-
-const audioFormats: Readonly<Record<string, string>> = { "audio/wav": "wav", "audio/mpeg": "mp3" }
-
-const writeFile = (part: ToolResult.FilePart): Json.JsonObject => {
-  if (part.data.type === "url" && foreignMessages.isFileId(part.data.url)) {
-    return { type: "file", file: { ...fileNameOf(part), file_id: part.data.url } }
+const writeBlock = (part: ToolResult.Content): Json.JsonObject => {
+  if (part.type === "text") return writeText(part.text)
+  const { data, fileName: filename, mediaType } = part
+  if (data.type === "url" && foreignMessages.isFileId(data.url)) {
+    return { type: "file", file: { ...defined({ filename }), file_id: data.url } }
   }
-  const url = part.data.type === "url" ? part.data.url : `data:${part.mediaType};base64,${part.data.base64}`
-  if (part.mediaType.startsWith("image/")) {
-    const detail = foreignMessages.readOptions("openai", part)?.["imageDetail"]
+  const url = data.type === "url" ? data.url : `data:${mediaType};base64,${data.base64}`
+  if (mediaType.startsWith("image/")) {
+    const { imageDetail: detail } = foreignMessages.readOptions("openai", part)
     return { type: "image_url", image_url: { url, ...(typeof detail === "string" ? { detail } : undefined) } }
   }
-  const format = own(audioFormats, part.mediaType)
-  return format !== undefined && part.data.type === "base64"
-    ? { type: "input_audio", input_audio: { data: part.data.base64, format } }
-    : { type: "file", file: { ...fileNameOf(part), file_data: url } }
+  const format = own(audioFormats, mediaType)
+  return format !== undefined && data.type === "base64"
+    ? { type: "input_audio", input_audio: { data: data.base64, format } }
+    : { type: "file", file: { ...defined({ filename }), file_data: url } }
 }
 
-const fileNameOf = ({ fileName }: ToolResult.FilePart) => defined({ filename: fileName })
-
 /** Why Chat Completions has no form for the file, if it has none. */
-const unsupportedFile = (part: ToolResult.FilePart): string | undefined => {
-  const { data, mediaType } = part
+const unsupportedFile = ({ data, mediaType }: ToolResult.FilePart): string | undefined => {
   if (data.type === "base64" ? data.base64 === "" : data.url === "") return "an empty file"
   if (data.type === "url" && foreignMessages.isFileId(data.url)) return undefined
   if (mediaType.startsWith("image/")) return undefined
   if (data.type === "url") return `a link to a file of type ${mediaType}`
-  if (mediaType.startsWith("video/")) return `a file of type ${mediaType}`
-  return mediaType.startsWith("audio/") && !Object.hasOwn(audioFormats, mediaType)
-    ? `a file of type ${mediaType}`
-    : undefined
+  const isRefused =
+    mediaType.startsWith("video/") || (mediaType.startsWith("audio/") && !Object.hasOwn(audioFormats, mediaType))
+  return isRefused ? `a file of type ${mediaType}` : undefined
 }
 
 const isRefusal = (part: ToolResult.TextPart): boolean =>
-  foreignMessages.readOptions("openai", part)?.["refusal"] === true
+  foreignMessages.readOptions("openai", part)["refusal"] === true
 
-/** The field in which compatible servers send and take reasoning. */
-const reasoningFieldOf = (part: Message.AssistantPart): string | undefined => {
-  const field = foreignMessages.readOptions("openai", part)?.["reasoningField"]
-  return field === "reasoning_content" || field === "reasoning" ? field : undefined
+const reasoningFieldOf = (part: Message.ReasoningPart): string | undefined => {
+  const { reasoningField } = foreignMessages.readOptions("openai", part)
+  return reasoningFields.find((field) => field === reasoningField)
 }
 
 const writeAssistant = (parts: ReadonlyArray<Message.AssistantPart>, form: foreignMessages.Form): Json.JsonObject => {
   const texts: Array<ToolResult.TextPart> = []
   const calls: Array<Json.JsonObject> = []
-  const reasoning = new Map<string, string>()
+  const reasoning: Record<string, string> = {}
   for (const part of parts) {
     if (part.type === "text" && part.text !== "") texts.push(part)
     if (part.type === "tool-call") calls.push(writeCall(part))
     const field = part.type === "reasoning" ? reasoningFieldOf(part) : undefined
-    if (field !== undefined && part.type === "reasoning") reasoning.set(field, (reasoning.get(field) ?? "") + part.text)
+    if (field !== undefined && part.type === "reasoning") reasoning[field] = (reasoning[field] ?? "") + part.text
   }
+  const refused = form === "blocks" ? [] : texts.filter(isRefusal)
+  const content = texts.filter((part) => !refused.includes(part))
   return {
     role: "assistant",
-    ...(form === "blocks"
-      ? { content: texts.length === 0 ? null : texts.map(writeAssistantBlock) }
-      : textFields(texts)),
-    ...Object.fromEntries(reasoning),
+    content: content.length === 0 ? null : form === "blocks" ? content.map(writeAssistantBlock) : joinTexts(content),
+    ...(refused.length === 0 ? undefined : { refusal: joinTexts(refused) }),
+    ...reasoning,
     ...(calls.length === 0 ? undefined : { tool_calls: calls })
   }
 }
 
 const writeAssistantBlock = (part: ToolResult.TextPart): Json.JsonObject =>
   isRefusal(part) ? { type: "refusal", refusal: part.text } : writeText(part.text)
-
-const textFields = (texts: ReadonlyArray<ToolResult.TextPart>): Json.JsonObject => {
-  const said = texts.filter((part) => !isRefusal(part))
-  const refused = texts.filter(isRefusal)
-  return {
-    content: said.length === 0 ? null : joinTexts(said),
-    ...(refused.length === 0 ? undefined : { refusal: joinTexts(refused) })
-  }
-}
 
 const joinTexts = (texts: ReadonlyArray<ToolResult.TextPart>): string => texts.map(({ text }) => text).join("")
 
@@ -505,33 +467,24 @@ const writeCall = (part: Message.ToolCallPart): Json.JsonObject => ({
   function: { name: part.name, arguments: part.text ?? JSON.stringify(part.arguments) }
 })
 
-/** The message as it was received, without what OpenAI refuses. */
-const withoutRefused = (raw: Json.JsonObject, said: foreignMessages.ForeignMessage): Json.JsonObject => {
-  const calls = said.role === "assistant" ? said.content.filter((part) => part.type === "tool-call") : []
-  return Object.fromEntries(
-    Object.entries(raw).flatMap(([key, value]) => {
-      switch (key) {
-        case "content":
-          return [[key, withoutEmptyText(value)] as const]
-        case "function_call":
-          return []
-        case "tool_calls": {
-          if (calls.length === 0 || !Array.isArray(value)) return []
-          return [
-            [key, calls.map((part, index) => (isFunctionCall(value[index]) ? value[index] : writeCall(part)))] as const
-          ]
-        }
-        default:
-          return [[key, value] as const]
-      }
+const withoutRefused = (json: Schema.Json, written: Schema.Json): Schema.Json => {
+  if (!isObject(json) || !isObject(written)) return json
+  const { content, function_call: _, tool_calls: received, ...message } = json
+  const { tool_calls: calls } = written
+  return {
+    ...message,
+    ...defined({
+      content: isArray(content) ? withoutEmptyText(content) : content,
+      tool_calls: isArray(calls)
+        ? calls.map((call, index) => [isArray(received) ? received[index] : undefined].find(isFunctionCall) ?? call)
+        : undefined
     })
-  )
+  }
 }
 
-const withoutEmptyText = (content: Schema.Json): Schema.Json => {
-  if (!Array.isArray(content)) return content
-  const said = content.filter((part) => !isObject(part) || part["type"] !== "text" || part["text"] !== "")
-  return said.length === 0 ? null : said
+const withoutEmptyText = (content: ReadonlyArray<Schema.Json>): Schema.Json => {
+  const sent = content.filter((part) => !isObject(part) || part["type"] !== "text" || part["text"] !== "")
+  return sent.length === 0 ? null : sent
 }
 
 const isFunctionCall = (value: Schema.Json | undefined): boolean =>
@@ -542,92 +495,30 @@ const isFunctionCall = (value: Schema.Json | undefined): boolean =>
 
 const decodeMessage = Schema.decodeUnknownOption(WireMessage)
 
-const messageForm: foreignMessages.MessageForm = {
+const format: foreignMessages.Format = {
+  key: "openai",
+  read: (json) => Option.getOrUndefined(Option.map(decodeMessage(json), readMessage)),
   write: writeMessage,
-  read: (json) => Option.getOrUndefined(Option.map(decodeMessage(json), (message) => readMessage(message).said)),
-  withoutRefused: (json, said) => (isObject(json) ? withoutRefused(json, said) : json)
-}
-
-const formatName = "OpenAI messages"
-
-const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
-  const json = yield* Json.check(input, { what: formatName, limits })
-  const items: ReadonlyArray<unknown> = Array.isArray(json) ? json : []
-  yield* plainJson.checkCount("messages", items.length, { what: formatName, path: "", limits })
-  yield* foreignMessages.checkRoles(items, ["system", "developer", "user", "assistant", "tool"])
-  const messages = yield* Json.decode(WireMessages, { what: formatName, limits, onExcessProperty: "ignore" })(json)
-  return messages.map((message, index): foreignMessages.ReceivedMessage => {
-    const { form, said } = readMessage(message)
-    const raw = Array.isArray(json) ? json[index] : undefined
-    return {
-      index,
-      said,
-      note: Json.isObject(raw) ? foreignMessages.noteOf(form, writeMessage(said, form), withoutRefused(raw, said)) : {}
-    }
-  })
-})
-
-const rules: foreignMessages.RenderRules = {
+  formOf: (json) => (isObject(json) && isArray(json["content"]) ? "blocks" : undefined),
+  withoutRefused,
   isSent: (text) => text !== "",
   unsupportedFile,
   supportedFiles: "text, an image, a wav or mp3 recording, or a file of another kind with its data or file id",
+  hasResultFiles: false,
   keepsReasoning: (part) => reasoningFieldOf(part) !== undefined,
   supportedReasoning: "none, because Chat Completions has no place for it",
+  endsInReasoning: true,
   keepsProviderTool: () => false,
   supportedTools: "tools that the application runs"
 }
 
-/** The content of a message, if Chat Completions can hold it and OpenAI accepts it. */
-const prepareMessage = (
-  message: Message.Message,
-  place: foreignMessages.MessagePlace,
-  options: Options
-): Result.Result<foreignMessages.ForeignMessage, RenderError.Reason> => {
-  const { role } = message
-  switch (role) {
-    case "system":
-      return foreignMessages.renderSystem(message, place, rules)
-    case "user":
-      return Result.map(foreignMessages.renderContent(message.content, place, rules), (content) => ({ role, content }))
-    case "assistant":
-      return Result.map(foreignMessages.renderAnswer(message, place, rules, options), (content) => ({ role, content }))
-    case "tool":
-      return Result.map(prepareResult(message, place, options), (content) => ({
-        role,
-        callId: message.callId,
-        content
-      }))
-  }
-}
-
-const prepareResult = (message: Message.ToolMessage, place: foreignMessages.MessagePlace, options: Options) =>
-  Result.gen(function* () {
-    const content: Array<ToolResult.Content> = []
-    for (const part of ToolResult.content(message.result)) {
-      if (part.type === "text") content.push(part)
-      else if (options.toolFiles === "describe") content.push(ToolResult.textPart(ToolResult.contentToText([part])))
-      else {
-        const expected = `text in a tool result (pass { toolFiles: "describe" } to send a placeholder)`
-        return yield* foreignMessages.refuseFile(place, part, expected)
-      }
-    }
-    return content
-  })
-
-const renderMessages = (
-  self: history.Conversation,
-  options: Options
-): Result.Result<ReadonlyArray<Json.JsonObject>, RenderError.RenderError> => {
-  const messages = history.toArray(history.asHistory(self))
-  return Result.gen(function* () {
-    yield* foreignMessages.checkClosed(self, messages)
-    const groups = yield* foreignMessages.renderGroups("openai", messages, (message, place) =>
-      Result.map(prepareMessage(message, place, options), (said) =>
-        foreignMessages.writeAsReceived(messageForm, said, foreignMessages.noteOfMessage("openai", message))
-      )
-    )
-    return groups
-      .flatMap(({ message, results }) => (message === undefined ? results : [message, ...results]))
-      .flatMap(({ written }) => (isObject(written) ? [written] : []))
-  }).pipe(Result.mapError((reason) => new RenderError.RenderError({ format: "OpenAI", reason })))
-}
+const receiveMessages = Effect.fnUntraced(function* (input: unknown, limits: Partial<Limits> | undefined) {
+  const options = { what: "OpenAI messages", path: "", limits, onExcessProperty: "ignore" } as const
+  const json = yield* Json.check(input, options)
+  const items = isArray(json) ? json : []
+  yield* foreignMessages.checkMessages(items, ["system", "developer", "user", "assistant", "tool"], options)
+  const messages = yield* Json.decode(Schema.Array(WireMessage), options)(json)
+  return messages.flatMap(({ role }, index) =>
+    foreignMessages.readMessage(format, role === "developer" ? "system" : role, items[index] ?? null, index)
+  )
+})

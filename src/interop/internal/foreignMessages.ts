@@ -1,7 +1,8 @@
 /**
- * Parts that the message formats of providers share: the neutral form of a message, the notes that keep what our model has no field for, and the rendering of tool calls.
+ * Code that the message formats of providers share: reading with notes that keep what our model has no field for, and writing with the rules of a provider.
  */
 
+import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as JsonPatch from "effect/JsonPatch"
@@ -16,17 +17,92 @@ import * as conversationCodec from "../../conversation/internal/conversationCode
 import * as history from "../../conversation/internal/history.ts"
 import type { JsonObject } from "../../payload/Json.ts"
 import type { Limits } from "../../payload/Limits.ts"
+import type { PayloadError } from "../../payload/PayloadError.ts"
 import { defined, isObject, kindOf, own } from "../../payload/internal/plainJson.ts"
+import * as plainJson from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
-import * as RenderError from "../RenderError.ts"
+import type * as RenderError from "../RenderError.ts"
 
-export const toolCallFromArguments = (id: string, name: string, args: Schema.Json | undefined): Message.ToolCallPart =>
+/** The content of a message without its id and time, which it gets when it is read. */
+type BodyOf<M> = M extends Message.Message ? Omit<M, "id" | "createdAt" | "usage" | "metadata"> : never
+
+export type MessageBody = BodyOf<Message.Message>
+
+type Role = Message.Message["role"]
+
+/** Reading and writing of one provider's messages, and the content that the provider accepts. */
+export interface Format {
+  /** The key of the provider's options. */
+  readonly key: Key
+  readonly read: (json: Schema.Json, role: Role) => MessageBody | undefined
+  readonly write: (body: MessageBody, form: Form) => Schema.Json
+  readonly formOf: (json: Schema.Json, role: Role) => Form
+  /** The message as it was received, without the content that the provider refuses; `written` is the same message as we write it. */
+  readonly withoutRefused: (json: Schema.Json, written: Schema.Json) => Schema.Json
+  /** The text can be sent. */
+  readonly isSent: (text: string) => boolean
+  /** The file in words, if the format has no form for it. */
+  readonly unsupportedFile: (part: ToolResult.FilePart) => string | undefined
+  readonly supportedFiles: string
+  /** Results can hold files. */
+  readonly hasResultFiles: boolean
+  /** The reasoning has a place in the format. */
+  readonly keepsReasoning: (part: Message.ReasoningPart) => boolean
+  readonly supportedReasoning: string
+  /** A message can end in reasoning. */
+  readonly endsInReasoning: boolean
+  /** The provider itself ran the tool, and the format has a form for it. */
+  readonly keepsProviderTool: (part: Message.ToolCallPart | Message.ToolResultPart) => boolean
+  readonly supportedTools: string
+}
+
+type Key = "openai" | "anthropic"
+
+/** A call whose arguments are text or JSON. */
+export const readCall = (id: string, name: string, args: Schema.Json | undefined): Message.ToolCallPart =>
   typeof args === "string"
     ? Message.toolCallPart({ id, name, text: args })
     : Message.toolCallPart({ id, name, arguments: args ?? {} })
 
+/** The text of instructions. */
+export const readInstructions = (content: string | ReadonlyArray<{ readonly text: string }>): string =>
+  typeof content === "string" ? content : content.map(({ text }) => text).join("\n\n")
+
+/** Content without parts is what a message with empty text is, and the laws refuse both. */
+export const readContent = <Block>(
+  given: string | ReadonlyArray<Block>,
+  read: (block: Block) => ToolResult.Content
+): ToolResult.NonEmptyContent => {
+  const content = typeof given === "string" ? [ToolResult.textPart(given)] : given.map(read)
+  return Arr.isReadonlyArrayNonEmpty(content) ? content : [ToolResult.textPart("")]
+}
+
+export const readResult = (content: ToolResult.NonEmptyContent, isError: boolean = false): ToolResult.ToolResult => {
+  const text = ToolResult.contentToText(content)
+  if (!isError) return ToolResult.success(text, content)
+  const [first, second] = content
+  const isPlain = second === undefined && first.type === "text" && first.options === undefined
+  return { ...ToolResult.failure("execution_error", text), ...(isPlain ? undefined : { content }) }
+}
+
 /** Ids of uploaded files take the place of a URL, and have no scheme. */
 export const isFileId = (url: string): boolean => !/^[a-z][a-z0-9+.-]*:/iu.test(url)
+
+/** One provider's options of a part or message, if they are an object. */
+export const readOptions = (key: Key, { options }: { readonly options?: JsonObject }): JsonObject => {
+  const found = options === undefined ? undefined : own(options, key)
+  return isObject(found) ? found : {}
+}
+
+/** Provider options that hold something. */
+export const providerOptions = (
+  key: Key,
+  given: { readonly [key: string]: Schema.Json | undefined }
+): { readonly options?: JsonObject } => {
+  // Sound: the undefined members of an index signature are left out.
+  const options = defined(given) as JsonObject
+  return Object.keys(options).length === 0 ? {} : { options: { [key]: options } }
+}
 
 const Patch = Schema.Array(
   Schema.Union([
@@ -55,154 +131,74 @@ export type Note = typeof Note.Type
 
 export type Form = Note["form"]
 
-type Format = "openai" | "anthropic"
-
-/** The key of the metadata that holds the note. */
-const metadataKeys: { readonly [F in Format]: string } = {
-  openai: "effect-emissary/openai",
-  anthropic: "effect-emissary/anthropic"
-}
-
 const decodeNote = Schema.decodeUnknownOption(Note)
 
-const emptyNote: Note = {}
+/** The key of the metadata that holds the note. */
+const metadataKey = (key: Key): string => `effect-emissary/${key}`
 
-export const noteOfMessage = (format: Format, { metadata }: Message.Message): Note =>
-  metadata !== undefined && Object.hasOwn(metadata, metadataKeys[format])
-    ? Option.getOrElse(decodeNote(metadata[metadataKeys[format]]), () => emptyNote)
-    : emptyNote
+export const noteOf = (key: Key, { metadata = {} }: Message.Message): Note =>
+  Option.getOrElse(decodeNote(own(metadata, metadataKey(key))), () => ({}))
 
-const noteMetadata = (format: Format, note: Note): { readonly metadata?: JsonObject } =>
-  Object.keys(note).length === 0 ? {} : { metadata: { [metadataKeys[format]]: { ...note } } }
+const noteMetadata = (key: Key, note: Note): { readonly metadata?: JsonObject } =>
+  Object.keys(note).length === 0 ? {} : { metadata: { [metadataKey(key)]: { ...note } } }
 
-/** The note of content that was received, given the content that we would write. */
-export const noteOf = (form: Form | undefined, written: Schema.Json, received: Schema.Json): Note => {
-  const patch = JsonPatch.get(written, received)
-  return defined({ form, patch: patch.length === 0 ? undefined : patch })
+/** A message of what was received. */
+export interface ForeignMessage {
+  /** Position in what was received. */
+  readonly index: number
+  readonly body: MessageBody
+  readonly note: Note
 }
 
-/** Writing and reading of one message in a format. */
-export interface MessageForm {
-  readonly write: (said: ForeignMessage, form: Form) => Schema.Json
-  readonly read: (json: Schema.Json, role: ForeignMessage["role"]) => ForeignMessage | undefined
-  /** The message without the content that the provider refuses. */
-  readonly withoutRefused: (json: Schema.Json, said: ForeignMessage) => Schema.Json
+/** Reads JSON of a form that was checked before. */
+export const readMessage = (
+  format: Format,
+  role: Role,
+  json: Schema.Json,
+  index: number
+): ReadonlyArray<ForeignMessage> => {
+  const body = format.read(json, role)
+  if (body === undefined) return []
+  const form = format.formOf(json, role)
+  const written = format.write(body, form)
+  const patch = JsonPatch.get(written, format.withoutRefused(json, written))
+  return [{ index, body, note: defined({ form, patch: patch.length === 0 ? undefined : patch }) }]
 }
 
 /**
  * Writes a message as it was received, provided that this has the same content and is lawful. A patch that does not fit,
  * for example because it was forged, changes nothing.
  */
-export const writeAsReceived = (
-  { read, withoutRefused, write }: MessageForm,
-  said: ForeignMessage,
-  { form, patch }: Note
-): Schema.Json => {
-  const canonical = write(said, form)
-  if (patch === undefined) return canonical
+const writeMessage = (format: Format, message: Message.Message): Schema.Json => {
+  const { form, patch } = noteOf(format.key, message)
+  const written = format.write(message, form)
+  if (patch === undefined) return written
   const patched = Result.getOrElse(
-    Result.try(() => JsonPatch.apply(patch, canonical)),
-    () => canonical
+    Result.try(() => JsonPatch.apply(patch, written)),
+    () => written
   )
-  const back = read(patched, said.role)
-  return back !== undefined &&
-    Equal.equals(write(back, form), canonical) &&
-    Equal.equals(withoutRefused(patched, back), patched)
+  const body = format.read(patched, message.role)
+  return body !== undefined &&
+    Equal.equals(format.write(body, form), written) &&
+    Equal.equals(format.withoutRefused(patched, written), patched)
     ? patched
-    : canonical
+    : written
 }
 
-/** One provider's options of a part or message, if they are an object. */
-export const readOptions = (format: Format, self: { readonly options?: JsonObject }): JsonObject | undefined => {
-  const options = self.options === undefined ? undefined : own(self.options, format)
-  return isObject(options) ? options : undefined
-}
-
-/** Provider options that hold something. */
-export const providerOptions = (
-  format: Format,
-  given: { readonly [key: string]: Schema.Json | undefined }
-): { readonly options?: JsonObject } => {
-  // Sound: the undefined members of an index signature are left out.
-  const options = defined(given) as JsonObject
-  return Object.keys(options).length === 0 ? {} : { options: { [format]: options } }
-}
-
-/** Tests if results were not in call order. */
-const isReordered = (calls: ReadonlyArray<string>, results: ReadonlyArray<string>): boolean => {
-  const positions = results.map((id) => calls.indexOf(id))
-  return positions.some((position, index) => index > 0 && position < (positions[index - 1] ?? 0))
-}
-
-/** Results in the order in which they were read. */
-const restoreOrder = <A extends { readonly message: Message.Message }>(
-  format: Format,
-  results: ReadonlyArray<A>
-): ReadonlyArray<A> => {
-  const noted = results.map((result) => ({ result, place: noteOfMessage(format, result.message).place }))
-  return noted.every(({ place }) => place !== undefined)
-    ? noted.toSorted((a, b) => (a.place ?? 0) - (b.place ?? 0)).map(({ result }) => result)
-    : results
-}
-
-type WithOptions = { readonly options?: ToolResult.ProviderOptions }
-
-/** The content of a message of a provider's format, in our terms. */
-export type ForeignMessage = WithOptions &
-  (
-    | { readonly role: "system"; readonly content: string }
-    | { readonly role: "user"; readonly content: ReadonlyArray<ToolResult.Content> }
-    | { readonly role: "assistant"; readonly content: ReadonlyArray<Message.AssistantPart> }
-    | {
-        readonly role: "tool"
-        readonly callId: string
-        readonly name?: string
-        readonly content: ReadonlyArray<ToolResult.Content>
-        readonly isError?: boolean
-      }
-  )
-
-export interface ReceivedMessage {
-  /** Position in what was received. */
-  readonly index: number
-  readonly said: ForeignMessage
-  readonly note: Note
-}
-
-/** Fails at the first message whose role the format does not have. */
-export const checkRoles = (
+/** Fails at more messages than the limits allow, and at the first message whose role the format does not have. */
+export const checkMessages = Effect.fnUntraced(function* (
   items: ReadonlyArray<unknown>,
-  known: ReadonlyArray<string>
-): Effect.Effect<void, ConversationError.ConversationError> => {
+  roles: ReadonlyArray<string>,
+  options: Parameters<typeof plainJson.checkCount>[2]
+) {
+  yield* plainJson.checkCount("messages", items.length, options)
   for (const [index, item] of items.entries()) {
-    if (!isObject(item)) continue
-    const role = own(item, "role")
-    if (typeof role === "string" && !known.includes(role)) {
+    const role = isObject(item) ? own(item, "role") : undefined
+    if (typeof role === "string" && !roles.includes(role)) {
       const found = JSON.stringify(role.slice(0, 40))
-      return Effect.fail(new ConversationError.ConversationError({ reason: { _tag: "UnknownRole", index, found } }))
+      return yield* new ConversationError.ConversationError({ reason: { _tag: "UnknownRole", index, found } })
     }
   }
-  return Effect.void
-}
-
-interface MadeMessage {
-  readonly index: number
-  readonly message: Message.Message
-}
-
-/** Makes messages of what was received, with new ids and times. */
-const makeMessages = Effect.fnUntraced(function* (format: Format, received: ReadonlyArray<ReceivedMessage>) {
-  const names = new Map<string, string>()
-  const all: Array<MadeMessage> = []
-  for (const { index, note, said } of notePlaces(received)) {
-    const { options } = said
-    if (said.role === "assistant") {
-      for (const part of said.content) if (part.type === "tool-call") names.set(part.id, part.name)
-    }
-    const message = yield* makeMessage(names, said, { ...noteMetadata(format, note), ...defined({ options }) })
-    all.push({ index, message })
-  }
-  return all
 })
 
 /** Limits that differ from the current ones, and the token limit of the conversation. */
@@ -211,233 +207,261 @@ export interface ReadOptions {
   readonly tokenLimit?: number | undefined
 }
 
+type ReadError = PayloadError | ConversationError.ConversationError
+
+export type Reader = conversationCodec.Reader<unknown, ReadOptions, ReadError>
+
 /** Reads a conversation: laws are checked, or with `onUnlawful: "repair"` repaired. */
-export const makeReader = <E>(
-  format: Format,
-  receive: (input: unknown, limits: ReadOptions["limits"]) => Effect.Effect<ReadonlyArray<ReceivedMessage>, E>
-): conversationCodec.Reader<unknown, ReadOptions, E | ConversationError.ConversationError> => {
-  const read = (input: unknown, options: ReadOptions | undefined) =>
-    Effect.flatMap(receive(input, options?.limits), (received) => makeMessages(format, received))
+export const makeReader = (
+  key: Key,
+  receive: (input: unknown, limits: ReadOptions["limits"]) => Effect.Effect<ReadonlyArray<ForeignMessage>, ReadError>
+): Reader => {
+  const read = Effect.fnUntraced(function* (input: unknown, options: ReadOptions | undefined) {
+    const foreign = yield* receive(input, options?.limits)
+    return { foreign, messages: yield* makeMessages(key, foreign) }
+  })
   return conversationCodec.makeReader(
     Effect.fnUntraced(function* (input, options) {
+      const { foreign, messages } = yield* read(input, options)
       let self = history.empty(options?.tokenLimit)
-      for (const { index, message } of yield* read(input, options)) {
-        const reason = history.checkMessage(self, message, index)
-        if (reason !== undefined) return yield* new ConversationError.ConversationError({ reason })
-        self = history.pushMessage(self, message)
+      for (const [position, message] of messages.entries()) {
+        self = yield* Effect.fromResult(history.append(self, message, foreign[position]?.index))
       }
       return self
     }),
     (input, options) =>
-      Effect.flatMap(read(input, options), (made) =>
-        conversationCodec.repairMessages(
-          made.map(({ message }) => message),
-          { tokenLimit: options?.tokenLimit }
-        )
+      Effect.flatMap(read(input, options), ({ messages }) =>
+        conversationCodec.repairMessages(messages, { tokenLimit: options?.tokenLimit })
       )
   )
 }
 
+/** Makes messages of what was received, with new ids and times. */
+const makeMessages = Effect.fnUntraced(function* (key: Key, foreign: ReadonlyArray<ForeignMessage>) {
+  const names = new Map<string, string>()
+  const messages: Array<Message.Message> = []
+  for (const { body, note } of foreign) {
+    if (body.role === "assistant") {
+      for (const part of body.content) if (part.type === "tool-call") names.set(part.id, part.name)
+    }
+    messages.push(
+      yield* makeMessage(names, body, { ...noteMetadata(key, note), ...defined({ options: body.options }) })
+    )
+  }
+  return notePlaces(key, messages)
+})
+
 /** Names of calls by their ids: results may name the call only, which may be part of an earlier message. */
 type CallNames = ReadonlyMap<string, string>
 
-const makeMessage = (
-  names: CallNames,
-  said: ForeignMessage,
-  options: Message.Options
-): Effect.Effect<Message.Message> => {
-  switch (said.role) {
+const makeMessage = (names: CallNames, body: MessageBody, options: Message.Options): Effect.Effect<Message.Message> => {
+  switch (body.role) {
     case "system":
-      return Message.system(said.content, options)
+      return Message.system(body.content, options)
     case "user":
-      return Message.user(nonEmptyContent(said.content), options)
+      return Message.user(body.content, options)
     case "assistant":
       return Message.assistant(
-        said.content.map((part) =>
+        body.content.map((part) =>
           part.type === "tool-result" ? { ...part, name: names.get(part.id) ?? part.name } : part
         ),
         options
       )
-    case "tool": {
-      const name = said.name ?? names.get(said.callId) ?? ""
-      return Message.tool({ callId: said.callId, name, result: makeResult(said) }, options)
-    }
+    case "tool":
+      return Message.tool({ ...body, name: body.name === "" ? (names.get(body.callId) ?? "") : body.name }, options)
   }
-}
-
-/** Content without parts is what a message with empty text is, and the laws refuse both. */
-const nonEmptyContent = ([first, ...rest]: ReadonlyArray<ToolResult.Content>): ToolResult.NonEmptyContent => [
-  first ?? ToolResult.textPart(""),
-  ...rest
-]
-
-const makeResult = (said: Extract<ForeignMessage, { role: "tool" }>): ToolResult.ToolResult => {
-  const content = nonEmptyContent(said.content)
-  const text = ToolResult.contentToText(content)
-  const [first, second] = content
-  const isPlain = second === undefined && first.type === "text" && first.options === undefined
-  if (said.isError !== true) return ToolResult.success(text, content)
-  const failure = ToolResult.failure("execution_error", text)
-  return isPlain ? failure : { ...failure, content }
 }
 
 /** Notes the positions of the results of a batch, unless they are in call order. */
-const notePlaces = (received: ReadonlyArray<ReceivedMessage>): ReadonlyArray<ReceivedMessage> => {
-  const all: Array<ReceivedMessage> = []
-  let batch: Array<ReceivedMessage> = []
-  let calls: ReadonlyArray<string> = []
-  const flush = () => {
-    const ids = batch.flatMap(({ said }) => (said.role === "tool" ? [said.callId] : []))
-    const moved = isReordered(calls, ids)
-    all.push(...batch.map((one, place) => (moved ? { ...one, note: { ...one.note, place } } : one)))
-    batch = []
-  }
-  for (const one of received) {
-    if (one.said.role === "tool") {
-      batch.push(one)
-      continue
-    }
-    flush()
-    all.push(one)
-    calls =
-      one.said.role === "assistant"
-        ? one.said.content.flatMap((part) =>
-            part.type === "tool-call" && part.providerExecuted !== true ? [part.id] : []
-          )
-        : []
-  }
-  flush()
-  return all
-}
+const notePlaces = (key: Key, messages: ReadonlyArray<Message.Message>): ReadonlyArray<Message.Message> =>
+  history.groupResults(messages).flatMap(({ message, results }): ReadonlyArray<Message.Message> => {
+    const calls = message?.role === "assistant" ? Message.toolCalls(message).map(({ id }) => id) : []
+    const places = results.map(({ callId }) => calls.indexOf(callId))
+    const isOrdered = places.every((place, index) => place >= (places[index - 1] ?? place))
+    const noted = results.map((result, place) => ({
+      ...result,
+      ...noteMetadata(key, { ...noteOf(key, result), place })
+    }))
+    return [...(message === undefined ? [] : [message]), ...(isOrdered ? results : noted)]
+  })
+
+/** Messages with the results of a batch in the order in which they were read. */
+const restoreOrder = (key: Key, messages: ReadonlyArray<Message.Message>): ReadonlyArray<Message.Message> =>
+  history.groupResults(messages).flatMap(({ message, results }): ReadonlyArray<Message.Message> => {
+    const placeOf = (result: Message.ToolMessage) => noteOf(key, result).place ?? results.length
+    return [...(message === undefined ? [] : [message]), ...results.toSorted((a, b) => placeOf(a) - placeOf(b))]
+  })
 
 /** A format as a schema. The issue of a refusal is its message. */
 export const formatCodec = <D extends Error, E extends Error>(
   identifier: string,
   decode: (input: Schema.Json) => Effect.Effect<history.Conversation, D>,
-  encode: (self: history.Conversation) => Effect.Effect<Schema.Json, E>
+  encode: (self: history.Conversation) => Result.Result<Schema.Json, E>
 ): Schema.Codec<history.Conversation, Schema.Json> => {
   const issue = (input: unknown) => (error: Error) =>
     new SchemaIssue.InvalidValue({ message: error.message }, input, {})
   return Schema.Json.pipe(
     Schema.decodeTo(Schema.declare<history.Conversation>(history.isHistory, { identifier }), {
       decode: SchemaGetter.transformEffect((json: Schema.Json) => Effect.mapError(decode(json), issue(json))),
-      encode: SchemaGetter.transformEffect((self: history.Conversation) => Effect.mapError(encode(self), issue(self)))
+      encode: SchemaGetter.transformEffect((self: history.Conversation) =>
+        Effect.fromResult(Result.mapError(encode(self), issue(self)))
+      )
     })
   )
 }
 
+export interface RenderOptions {
+  readonly reasoning?: "omit" | "refuse" | undefined
+  readonly toolName?: ((name: string) => string) | undefined
+  readonly toolFiles?: "refuse" | "describe" | undefined
+  readonly invalidArguments?: "refuse" | "wrap" | undefined
+}
+
+/** A message and its place in the conversation. */
 export interface MessagePlace {
   readonly index: number
   readonly id: string
 }
 
-interface RenderOptions {
-  readonly reasoning?: "omit" | "refuse" | undefined
-  readonly toolName?: ((name: string) => string) | undefined
-  readonly invalidArguments?: "refuse" | "wrap" | undefined
+type Check<A> = Result.Result<A, RenderError.Reason>
+
+/** Writes every message of a conversation that is not open, results in the order in which they were read. */
+export const writeMessages = (
+  format: Format,
+  self: history.Conversation,
+  options: RenderOptions
+): Check<ReadonlyArray<{ readonly message: Message.Message; readonly json: Schema.Json }>> =>
+  Result.gen(function* () {
+    const messages = history.toArray(history.asHistory(self))
+    yield* checkClosed(self, messages)
+    const prepared: Array<Message.Message> = []
+    for (const [index, message] of messages.entries()) {
+      prepared.push(yield* prepareMessage(format, message, { index, id: message.id }, options))
+    }
+    return restoreOrder(format.key, prepared).map((message) => ({ message, json: writeMessage(format, message) }))
+  })
+
+/** Fails where the end of a conversation is open. */
+const checkClosed = (self: history.Conversation, messages: ReadonlyArray<Message.Message>): Check<void> => {
+  const callIds = history.openBatch(history.asHistory(self)).map(({ id }) => id)
+  if (callIds.length === 0) return Result.void
+  const index = messages.findLastIndex((message) => message.role === "assistant")
+  return Result.fail({ _tag: "UnansweredCalls", index, id: messages[index]?.id ?? "", callIds })
 }
 
-/** The content that a provider accepts. */
-export interface RenderRules {
-  /** The text can be sent. */
-  readonly isSent: (text: string) => boolean
-  /** The file in words, if the format has no form for it. */
-  readonly unsupportedFile: (part: ToolResult.FilePart) => string | undefined
-  readonly supportedFiles: string
-  /** The reasoning has a place in the format. */
-  readonly keepsReasoning: (part: Message.ReasoningPart) => boolean
-  readonly supportedReasoning: string
-  /** The provider itself ran the tool, and the format has a form for it. */
-  readonly keepsProviderTool: (part: Message.ToolCallPart | Message.ToolResultPart) => boolean
-  readonly supportedTools: string
+/** The message as it is sent, if the format can hold it and the provider accepts it. */
+const prepareMessage = (
+  format: Format,
+  message: Message.Message,
+  place: MessagePlace,
+  options: RenderOptions
+): Check<Message.Message> => {
+  switch (message.role) {
+    case "system":
+      return format.isSent(message.content) ? Result.succeed(message) : Result.fail({ _tag: "EmptySystem", ...place })
+    case "user":
+      return message.content.some((part) => part.type === "file" || format.isSent(part.text))
+        ? checkFiles(format, message, message.content, place)
+        : refuseEmpty(place, message.role)
+    case "assistant":
+      return Result.map(prepareParts(format, message, place, options), (content) => ({ ...message, content }))
+    case "tool": {
+      const content = ToolResult.content(message.result)
+      return format.hasResultFiles
+        ? checkFiles(format, message, content, place)
+        : Result.map(describeFiles(content, place, options), (content) => ({
+            ...message,
+            result: { ...message.result, content }
+          }))
+    }
+  }
 }
 
-type Rendered<A> = Result.Result<A, RenderError.Reason>
+const refuseContent = (place: MessagePlace, found: string, expected: string): Check<never> =>
+  Result.fail({ _tag: "UnsupportedContent", ...place, found, expected })
 
-const refuseContent = (place: MessagePlace, found: string, expected: string): Rendered<never> =>
-  Result.fail(RenderError.Reason.cases.UnsupportedContent.make({ ...place, found, expected }))
-
-export const refuseReasoning = (place: MessagePlace, { supportedReasoning: expected }: RenderRules): Rendered<never> =>
-  Result.fail(RenderError.Reason.cases.UnsupportedReasoning.make({ ...place, expected }))
-
-export const refuseEmpty = (place: MessagePlace, role: string): Rendered<never> =>
-  Result.fail(RenderError.Reason.cases.EmptyMessage.make({ ...place, role }))
-
-export const refuseFile = (place: MessagePlace, { mediaType }: ToolResult.FilePart, expected: string) =>
+const refuseFile = (place: MessagePlace, { mediaType }: ToolResult.FilePart, expected: string): Check<never> =>
   refuseContent(place, `a file of type ${mediaType}`, expected)
 
-/** The text of a system message, unless it is empty. */
-export const renderSystem = (
-  message: Message.SystemMessage,
-  place: MessagePlace,
-  rules: RenderRules
-): Rendered<ForeignMessage> =>
-  rules.isSent(message.content)
-    ? Result.succeed({
-        role: "system",
-        content: message.content,
-        ...defined({ options: message.options })
-      })
-    : Result.fail(RenderError.Reason.cases.EmptySystem.make(place))
+const refuseEmpty = (place: MessagePlace, role: string): Check<never> =>
+  Result.fail({ _tag: "EmptyMessage", ...place, role })
 
-/** Text and files that the provider accepts. */
-export const renderContent = (
-  content: ReadonlyArray<ToolResult.Content>,
+/** The message, if the provider accepts the files of its content. */
+const checkFiles = (
+  { supportedFiles, unsupportedFile }: Format,
+  message: Message.Message,
+  content: ToolResult.NonEmptyContent,
+  place: MessagePlace
+): Check<Message.Message> => {
+  const [found] = content.flatMap((part) => (part.type === "file" ? (unsupportedFile(part) ?? []) : []))
+  return found === undefined ? Result.succeed(message) : refuseContent(place, found, supportedFiles)
+}
+
+/** The content of a result with words for its files. */
+const describeFiles = (
+  content: ToolResult.NonEmptyContent,
   place: MessagePlace,
-  rules: RenderRules
-): Rendered<ReadonlyArray<ToolResult.Content>> => {
-  const sent = content.filter((part) => part.type === "file" || rules.isSent(part.text))
-  for (const part of sent) {
-    const found = part.type === "file" ? rules.unsupportedFile(part) : undefined
-    if (found !== undefined) return refuseContent(place, found, rules.supportedFiles)
-  }
-  return Result.succeed(sent)
+  { toolFiles }: RenderOptions
+): Check<ToolResult.NonEmptyContent> => {
+  const file = content.find((part) => part.type === "file")
+  return file === undefined || toolFiles === "describe"
+    ? Result.succeed(
+        Arr.map(content, (part) =>
+          part.type === "file" ? ToolResult.textPart(ToolResult.contentToText([part])) : part
+        )
+      )
+    : refuseFile(place, file, `text in a tool result (pass { toolFiles: "describe" } to send a placeholder)`)
 }
 
 /** The parts of an assistant message that the provider accepts. */
-export const renderAnswer = (
+const prepareParts = (
+  format: Format,
   message: Message.AssistantMessage,
   place: MessagePlace,
-  rules: RenderRules,
   options: RenderOptions
-): Rendered<ReadonlyArray<Message.AssistantPart>> =>
+): Check<ReadonlyArray<Message.AssistantPart>> =>
   Result.gen(function* () {
     const content: Array<Message.AssistantPart> = []
+    const refuseReasoning = () =>
+      Result.fail({ _tag: "UnsupportedReasoning", ...place, expected: format.supportedReasoning } as const)
     for (const part of message.content) {
       switch (part.type) {
         case "text":
-          if (rules.isSent(part.text)) content.push(part)
+          if (format.isSent(part.text)) content.push(part)
           break
         case "reasoning":
-          if (rules.keepsReasoning(part)) content.push(part)
-          else if (options.reasoning === "refuse") return yield* refuseReasoning(place, rules)
+          if (format.keepsReasoning(part)) content.push(part)
+          else if (options.reasoning === "refuse") return yield* refuseReasoning()
           break
         case "tool-call":
-          if (part.providerExecuted === true && !rules.keepsProviderTool(part)) {
-            return yield* refuseProviderTool(place, part.name, rules)
+        case "tool-result": {
+          const isProvider = part.type === "tool-result" || part.providerExecuted === true
+          if (isProvider && !format.keepsProviderTool(part)) {
+            return yield* refuseContent(
+              place,
+              `the tool "${part.name}" that a provider ran itself`,
+              format.supportedTools
+            )
           }
-          content.push(yield* renderCall(part, place, options))
+          content.push(part.type === "tool-call" ? yield* prepareCall(part, place, options) : part)
           break
-        case "tool-result":
-          if (!rules.keepsProviderTool(part)) return yield* refuseProviderTool(place, part.name, rules)
-          content.push(part)
-          break
+        }
         case "file":
           return yield* refuseFile(place, part, "text and tool calls in an assistant message")
       }
     }
-    return content.some((part) => part.type !== "reasoning") ? content : yield* refuseEmpty(place, message.role)
+    const length = content.findLastIndex((part) => part.type !== "reasoning") + 1
+    if (length === 0) return yield* refuseEmpty(place, message.role)
+    if (format.endsInReasoning || length === content.length) return content
+    return options.reasoning === "refuse" ? yield* refuseReasoning() : content.slice(0, length)
   })
 
-const refuseProviderTool = (place: MessagePlace, name: string, { supportedTools }: RenderRules) =>
-  refuseContent(place, `the tool "${name}" that a provider ran itself`, supportedTools)
-
 /** A call under the name and with the arguments that are sent. */
-const renderCall = (
+const prepareCall = (
   part: Message.ToolCallPart,
   place: MessagePlace,
   options: RenderOptions
-): Rendered<Message.ToolCallPart> => {
+): Check<Message.ToolCallPart> => {
   const name = part.providerExecuted === true ? part.name : (options.toolName?.(part.name) ?? part.name)
   if (isObject(part.arguments)) return Result.succeed({ ...part, name })
   if (options.invalidArguments === "wrap") {
@@ -445,42 +469,5 @@ const renderCall = (
     return Result.succeed({ ...rest, name, arguments: { invalid_arguments: part.arguments } })
   }
   const found = kindOf(part.arguments)
-  return Result.fail(
-    RenderError.Reason.cases.InvalidArguments.make({ ...place, callId: part.id, name: part.name, found })
-  )
-}
-
-/** A message that is not a result and the results that answer it, as they are written. */
-interface RenderedGroup<A> {
-  readonly message: { readonly message: Message.Message; readonly written: A } | undefined
-  readonly results: ReadonlyArray<{ readonly message: Message.Message; readonly written: A }>
-}
-
-/** Writes every message of a closed conversation, results in the order in which they were read. */
-export const renderGroups = <A>(
-  format: Format,
-  messages: ReadonlyArray<Message.Message>,
-  write: (message: Message.Message, place: MessagePlace) => Rendered<A>
-): Rendered<ReadonlyArray<RenderedGroup<A>>> =>
-  Result.gen(function* () {
-    const groups: Array<RenderedGroup<A>> = []
-    let index = 0
-    const next = (message: Message.Message) =>
-      Result.map(write(message, { index: index++, id: message.id }), (written) => ({ message, written }))
-    for (const { message, results } of history.groupResults(messages)) {
-      const first = message === undefined ? undefined : yield* next(message)
-      const answers: Array<{ readonly message: Message.Message; readonly written: A }> = []
-      for (const result of results) answers.push(yield* next(result))
-      groups.push({ message: first, results: restoreOrder(format, answers) })
-    }
-    return groups
-  })
-
-/** Fails where the end of a conversation is open. */
-export const checkClosed = (self: history.Conversation, messages: ReadonlyArray<Message.Message>): Rendered<void> => {
-  const open = history.openBatch(history.asHistory(self))
-  if (open.length === 0) return Result.succeed(undefined)
-  const index = messages.findLastIndex((message) => message.role === "assistant")
-  const id = messages[index]?.id ?? ""
-  return Result.fail(RenderError.Reason.cases.UnansweredCalls.make({ index, id, callIds: open.map(({ id }) => id) }))
+  return Result.fail({ _tag: "InvalidArguments", ...place, callId: part.id, name: part.name, found })
 }
