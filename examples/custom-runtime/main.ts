@@ -13,18 +13,16 @@ import { Tool } from "effect/ai"
 
 /** A runtime in ten lines: calls that were made before get the result they had. */
 const layerReplay = (recording: Record<string, Schema.Json>) =>
-  ToolRuntime.layer(
-    ToolRuntime.make({
-      concurrency: "unbounded",
-      dispatch: Effect.fnUntraced(function* (call) {
-        const key = `${call.contract.name} ${JSON.stringify(call.arguments)}`
-        const value = Object.hasOwn(recording, key) ? recording[key] : undefined
-        return value === undefined
-          ? ToolResult.failure("not_recorded", `There is no recording of ${key}`)
-          : ToolResult.success(value)
-      })
+  ToolRuntime.layer({
+    concurrency: "unbounded",
+    dispatch: Effect.fnUntraced(function* (call) {
+      const key = `${call.contract.name} ${JSON.stringify(call.arguments)}`
+      const value = Object.hasOwn(recording, key) ? recording[key] : undefined
+      return value === undefined
+        ? ToolResult.failure("not_recorded", `There is no recording of ${key}`)
+        : ToolResult.success(value)
     })
-  )
+  })
 
 /** A wrapper sees the call, and decides whether it is executed. */
 const layerDenyDestructive = ToolRuntime.around((call, next) =>

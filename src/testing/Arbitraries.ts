@@ -359,8 +359,8 @@ const ToolShape = Schema.Struct({
   success: optionalKey(PropertiesSchema),
   failure: optionalKey(PropertiesSchema),
   timeout: Schema.Union([Milliseconds, Schema.Literal("Infinity")]),
-  approval: ToolContract.Approval,
-  annotations: Schema.Struct({ ...ToolContract.Annotations.fields, title: optionalKey(AnyText) })
+  approval: ToolContract.ToolContract.fields.approval,
+  annotations: Schema.Struct({ ...ToolContract.ToolContract.fields.annotations.fields, title: optionalKey(AnyText) })
 })
 
 const DefinitionShape = Schema.Struct({

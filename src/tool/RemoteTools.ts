@@ -69,7 +69,6 @@ import * as Json from "../payload/Json.ts"
 import type * as Limits from "../payload/Limits.ts"
 import type { PayloadError } from "../payload/PayloadError.ts"
 import * as plainJson from "../payload/internal/plainJson.ts"
-import { defined, kindOf } from "../payload/internal/plainJson.ts"
 import * as RunContext from "./RunContext.ts"
 import * as ToolContract from "./ToolContract.ts"
 import * as ToolResult from "./ToolResult.ts"
@@ -403,10 +402,9 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
 export const layerRuntime = (
   options: ClientOptions & { readonly maxConcurrency?: number | "unbounded" | undefined }
 ): Layer.Layer<never, InvalidOption, HttpClient.HttpClient> =>
-  Layer.effect(
-    ToolRuntime.ToolRuntime,
+  Layer.unwrap(
     Effect.map(makeClient(options), (client) =>
-      ToolRuntime.make({
+      ToolRuntime.layer({
         dispatch: (call) => Option.getOrElse(call.execute, () => client(call)),
         concurrency: options.maxConcurrency ?? 5
       })
@@ -580,7 +578,7 @@ const invalidRequest = ({ message, reason }: PayloadError) =>
 const checkProtocol = (json: Schema.Json) => {
   const version = Json.isObject(json) && Object.hasOwn(json, "protocol") ? json["protocol"] : undefined
   if (version === undefined || version === remoteProtocol.protocolVersion) return Effect.void
-  const found = typeof version === "number" ? String(version) : kindOf(version)
+  const found = typeof version === "number" ? String(version) : plainJson.kindOf(version)
   const supported = [remoteProtocol.protocolVersion]
   const message = `Protocol ${found} is not supported, protocol ${remoteProtocol.protocolVersion} is`
   return Effect.fail(remoteProtocol.UnsupportedProtocol.make({ message, found, supported }))
@@ -756,7 +754,7 @@ const failedCall = (
 ): FailedCall => {
   const { quoted, status } = details
   const ran = outcome === "unknown" ? "it is not known whether the tool ran" : "the tool did not run"
-  const value = { reason, outcome, ...defined({ status }) }
+  const value = { reason, outcome, ...plainJson.defined({ status }) }
   const message = `${sentence}, ${ran}${quoted === undefined ? "" : `: ${quoted}`}`
   return { _tag: "Failure", type: "remote_unavailable", message, value }
 }
@@ -786,7 +784,7 @@ const failedByTag = (tag: RefusalTag, status: number, message = ""): FailedCall 
   const [reason, sentence] = refusalTexts[tag]
   const quoted = sentence.endsWith(":") && message !== "" ? message : undefined
   const outcome = tag === "InternalError" ? "unknown" : "not_executed"
-  return failedCall(reason, outcome, sentence.replace(/:$/, ""), { status, ...defined({ quoted }) })
+  return failedCall(reason, outcome, sentence.replace(/:$/, ""), { status, ...plainJson.defined({ quoted }) })
 }
 
 const tagByStatus: Readonly<Record<number, RefusalTag>> = {
@@ -930,7 +928,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
       arguments: call.arguments,
       contractDigest: call.contract.digest,
       context: call.context,
-      ...defined({ deadline })
+      ...plainJson.defined({ deadline })
     }
     const text = yield* Effect.mapError(Json.stringify(body, { what: "tool call", limits }), ({ message, reason }) =>
       failedCall(
@@ -996,9 +994,10 @@ type RemoteHandler = (
   context: { readonly toolCallId?: string | undefined }
 ) => Effect.Effect<unknown, unknown, unknown>
 
-/** Failures of the runtime, which no failure schema describes; `execution_error` may be the handler's own. */
-const isRuntimeFailure = ({ type, value }: ToolResult.Failure): boolean =>
-  value === undefined || (type !== "execution_error" && ToolResult.reservedTypes.some((reserved) => reserved === type))
+/** The types of failures of the runtime, which no failure schema describes. */
+const runtimeTypes = new Set(
+  "unknown_tool validation_error timeout_error unhandled_error denied interrupted remote_unavailable".split(" ")
+)
 
 const makeHandler = (tool: Tool.Any, contract: ToolContract.ToolContract, client: Client): RemoteHandler => {
   const encodeParams = Schema.isSchema(tool.parametersSchema)
@@ -1027,7 +1026,7 @@ const makeHandler = (tool: Tool.Any, contract: ToolContract.ToolContract, client
     if (result._tag === "Success") {
       return yield* Effect.catch(decodeSuccess(result.value), () => fail(misfit))
     }
-    if (isRuntimeFailure(result)) return yield* fail(result)
+    if (result.value === undefined || runtimeTypes.has(result.type)) return yield* fail(result)
     const failure = yield* Effect.catch(decodeFailure(result.value), () => fail(result))
     return yield* Effect.fail(failure)
   })

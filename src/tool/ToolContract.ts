@@ -20,37 +20,6 @@ import * as plainJson from "../payload/internal/plainJson.ts"
 import * as ToolSettings from "./ToolSettings.ts"
 
 /**
- * When a call needs an approval before it is executed: never, always, or
- * depending on its arguments, which only the code of the tool can decide.
- *
- * @category models
- * @since 0.1.0
- */
-export const Approval = Schema.Literals(["never", "always", "dynamic"])
-
-/** @since 0.1.0 */
-export type Approval = typeof Approval.Type
-
-/**
- * The hints of a tool that were set explicitly; an absent key means the default
- * of `effect/ai`.
- *
- * @category models
- * @since 0.1.0
- */
-export const Annotations = Schema.Struct({
-  title: Schema.optionalKey(Schema.String),
-  readonly: Schema.optionalKey(Schema.Boolean),
-  destructive: Schema.optionalKey(Schema.Boolean),
-  idempotent: Schema.optionalKey(Schema.Boolean),
-  openWorld: Schema.optionalKey(Schema.Boolean),
-  strict: Schema.optionalKey(Schema.Boolean)
-})
-
-/** @since 0.1.0 */
-export interface Annotations extends Schema.Schema.Type<typeof Annotations> {}
-
-/**
  * A tool as plain data.
  *
  * **Details**
@@ -58,6 +27,11 @@ export interface Annotations extends Schema.Schema.Type<typeof Annotations> {}
  * `parameters` is a closed JSON Schema; `success` and `failure` are present when
  * the tool declares them. `digest` covers name and parameters only: two
  * contracts with the same digest accept the same calls.
+ *
+ * `approval`: a call needs an approval before it is executed never, always, or
+ * depending on its arguments, which only the code of the tool can decide
+ * (`"dynamic"`). `annotations` are the hints of a tool that were set explicitly; an
+ * absent key means the default of `effect/ai`.
  *
  * @category models
  * @since 0.1.0
@@ -69,8 +43,15 @@ export const ToolContract = Schema.Struct({
   success: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   failure: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   timeout: Schema.Duration,
-  approval: Approval,
-  annotations: Annotations,
+  approval: Schema.Literals(["never", "always", "dynamic"]),
+  annotations: Schema.Struct({
+    title: Schema.optionalKey(Schema.String),
+    readonly: Schema.optionalKey(Schema.Boolean),
+    destructive: Schema.optionalKey(Schema.Boolean),
+    idempotent: Schema.optionalKey(Schema.Boolean),
+    openWorld: Schema.optionalKey(Schema.Boolean),
+    strict: Schema.optionalKey(Schema.Boolean)
+  }),
   digest: Schema.String
 })
 
@@ -138,8 +119,8 @@ export const make = (options: {
   readonly success?: JsonObject | undefined
   readonly failure?: JsonObject | undefined
   readonly timeout?: Duration.Input | undefined
-  readonly approval?: Approval | undefined
-  readonly annotations?: Annotations | undefined
+  readonly approval?: ToolContract["approval"] | undefined
+  readonly annotations?: ToolContract["annotations"] | undefined
 }): Effect.Effect<ToolContract, ToolContractError> =>
   Effect.gen(function* () {
     const { name, parameters } = options
@@ -247,12 +228,12 @@ const resultOf = (
   return convertSchema.isVoid(schema) ? Effect.succeed({ type: "null" }) : JsonSchema.fromSchema(schema, { what })
 }
 
-const approvalOf = (tool: Tool.Any): Approval => {
+const approvalOf = (tool: Tool.Any): ToolContract["approval"] => {
   if (typeof tool.needsApproval === "function") return "dynamic"
   return tool.needsApproval === true ? "always" : "never"
 }
 
-const annotationsOf = ({ annotations }: Tool.Any): Annotations => {
+const annotationsOf = ({ annotations }: Tool.Any): ToolContract["annotations"] => {
   const read = <I, S>(key: Context.Key<I, S>) => Context.getOrUndefined(annotations, key)
   return defined({
     title: read(Tool.Title),

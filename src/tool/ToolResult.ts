@@ -153,32 +153,6 @@ const makeFileData = (data: string | Uint8Array | URL): FilePart["data"] => {
 }
 
 /**
- * Joins the text parts with newlines; each file becomes a placeholder that names
- * its media type and file name.
- *
- * **Example** (Reading content as text)
- *
- * ```ts
- * import { ToolResult } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const parts = [ToolResult.textPart("Screenshot"), ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })]
- * assert.strictEqual(ToolResult.contentToText(parts), "Screenshot\n[image/png a.png omitted]")
- * ```
- *
- * @category conversions
- * @since 0.1.0
- */
-export const contentToText = (content: ReadonlyArray<Content>): string =>
-  content
-    .map((part) =>
-      part.type === "text"
-        ? part.text
-        : `[${part.mediaType}${part.fileName === undefined ? "" : ` ${part.fileName}`} omitted]`
-    )
-    .join("\n")
-
-/**
  * The tool returned a value.
  *
  * @category models
@@ -197,9 +171,23 @@ export interface Success extends Schema.Schema.Type<typeof Success> {}
  *
  * **Details**
  *
- * `type` is one of {@link reservedTypes}, or the `type` or `_tag` of the
- * handler's own failure. `value` is that failure, encoded by the tool's failure
- * schema. Without `content` the model reads `message`.
+ * `type` is the `type` or `_tag` of the handler's own failure, or one of the types
+ * below. `value` is the handler's failure, encoded by the tool's failure schema.
+ * Without `content` the model reads `message`.
+ *
+ * | type | meaning |
+ * |---|---|
+ * | `unknown_tool` | no tool of that name |
+ * | `validation_error` | the arguments do not fit the tool's parameters |
+ * | `timeout_error` | the tool took longer than its timeout |
+ * | `execution_error` | the tool failed in a way it foresaw, or its result did not encode |
+ * | `unhandled_error` | the tool, or the runtime, failed unexpectedly |
+ * | `denied` | the call needed an approval and was refused |
+ * | `interrupted` | the call had started when the run was interrupted |
+ * | `remote_unavailable` | the server that holds the tool did not answer |
+ *
+ * A handler's own failures should use other types, except `execution_error`, which
+ * is the default of `ToolFailure`.
  *
  * @category models
  * @since 0.1.0
@@ -224,43 +212,6 @@ export const ToolResult = Schema.Union([Success, Failure])
 
 /** @since 0.1.0 */
 export type ToolResult = Success | Failure
-
-/**
- * Failure types with a fixed meaning. A handler's own failures should use other
- * names, except `execution_error`, which is the default of `ToolFailure`.
- *
- * | type | meaning |
- * |---|---|
- * | `unknown_tool` | no tool of that name |
- * | `validation_error` | the arguments do not fit the tool's parameters |
- * | `timeout_error` | the tool took longer than its timeout |
- * | `execution_error` | the tool failed in a way it foresaw, or its result did not encode |
- * | `unhandled_error` | the tool, or the runtime, failed unexpectedly |
- * | `denied` | the call needed an approval and was refused |
- * | `interrupted` | the call had started when the run was interrupted |
- * | `remote_unavailable` | the server that holds the tool did not answer |
- *
- * @category models
- * @since 0.1.0
- */
-export const reservedTypes = [
-  "unknown_tool",
-  "validation_error",
-  "timeout_error",
-  "execution_error",
-  "unhandled_error",
-  "denied",
-  "interrupted",
-  "remote_unavailable"
-] as const
-
-/**
- * One of the {@link reservedTypes} failure types.
- *
- * @category models
- * @since 0.1.0
- */
-export type ReservedType = (typeof reservedTypes)[number]
 
 /**
  * Makes a success.
@@ -317,12 +268,30 @@ export const failure = (type: string, message: string, value?: Schema.Json): Fai
 export const content = (self: ToolResult): NonEmptyContent => self.content ?? [textPart(messageOf(self))]
 
 /**
- * The parts the model reads as text; files become placeholders.
+ * The parts the model reads, of a result or of content, as text: text parts and, for each file, a placeholder that
+ * names its media type and file name, joined with newlines.
+ *
+ * **Example** (Reading content as text)
+ *
+ * ```ts
+ * import { ToolResult } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const parts = [ToolResult.textPart("Screenshot"), ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })]
+ * assert.strictEqual(ToolResult.text(parts), "Screenshot\n[image/png a.png omitted]")
+ * ```
  *
  * @category getters
  * @since 0.1.0
  */
-export const text = (self: ToolResult): string => contentToText(content(self))
+export const text = (self: ToolResult | ReadonlyArray<Content>): string =>
+  ("_tag" in self ? content(self) : self)
+    .map((part) =>
+      part.type === "text"
+        ? part.text
+        : `[${part.mediaType}${part.fileName === undefined ? "" : ` ${part.fileName}`} omitted]`
+    )
+    .join("\n")
 
 const messageOf = (self: ToolResult): string => {
   if (self._tag === "Success") return compactJson(self.value)

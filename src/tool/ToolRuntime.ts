@@ -38,7 +38,7 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
   concurrency === "unbounded" || concurrency === Infinity ? "unbounded" : Math.max(1, Math.floor(concurrency) || 1)
 
 /**
- * Makes a runtime from a function that executes one call.
+ * A runtime from a function that executes one call.
  *
  * **When to use**
  *
@@ -70,7 +70,7 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  *
  * const Greet = Tool.make("greet", { parameters: Schema.Struct({ name: Schema.String }), success: Schema.String })
  *
- * const queue = ToolRuntime.make({
+ * const queue = ToolRuntime.layer({
  *   // here the call would be sent, and its result awaited
  *   dispatch: ({ arguments: args }) => Effect.succeed(ToolResult.success(`Hello ${args.name}`)),
  *   concurrency: 4
@@ -85,36 +85,27 @@ const limitConcurrency = (concurrency: number | "unbounded"): number | "unbounde
  *   const greet = yield* ToolContract.fromTool(Greet)
  *   const agent = yield* Agent.bind(yield* AgentDefinition.make({ tools: [greet] }))
  *   return yield* agent.ask("Greet Ada")
- * }).pipe(Effect.provide(Layer.mergeAll(ToolResolver.layerStubs, ToolRuntime.layer(queue), ModelRegistry.layer({}), model)))
+ * }).pipe(Effect.provide(Layer.mergeAll(ToolResolver.layerStubs, queue, ModelRegistry.layer({}), model)))
  * assert.strictEqual(await Effect.runPromise(program), "Done.")
  * ```
- *
- * @category constructors
- * @since 0.1.0
- */
-export const make = (options: {
-  readonly dispatch: (call: boundTool.BoundCall) => Effect.Effect<ToolResult>
-  readonly concurrency?: number | "unbounded" | undefined
-  readonly stubs?: boolean | undefined
-  readonly margin?: Duration.Input | undefined
-}): boundTool.ToolRuntime => {
-  const margin = Duration.fromInputUnsafe(options.margin ?? boundTool.defaultMargin)
-  return {
-    dispatch: (call) =>
-      call.runtimeOnly ? boundTool.dispatchWithTimeout(call, margin, options.dispatch) : options.dispatch(call),
-    concurrency: limitConcurrency(options.concurrency ?? 1),
-    stubs: options.stubs ?? true
-  }
-}
-
-/**
- * Provides a runtime.
  *
  * @category layers
  * @since 0.1.0
  */
-export const layer = (runtime: boundTool.ToolRuntime): Layer.Layer<never> =>
-  Layer.succeed(boundTool.ToolRuntime, runtime)
+export const layer = (options: {
+  readonly dispatch: (call: boundTool.BoundCall) => Effect.Effect<ToolResult>
+  readonly concurrency?: number | "unbounded" | undefined
+  readonly stubs?: boolean | undefined
+  readonly margin?: Duration.Input | undefined
+}): Layer.Layer<never> => {
+  const margin = Duration.fromInputUnsafe(options.margin ?? boundTool.defaultMargin)
+  return Layer.succeed(boundTool.ToolRuntime, {
+    dispatch: (call) =>
+      call.runtimeOnly ? boundTool.dispatchWithTimeout(call, margin, options.dispatch) : options.dispatch(call),
+    concurrency: limitConcurrency(options.concurrency ?? 1),
+    stubs: options.stubs ?? true
+  })
+}
 
 /**
  * Executes calls here, one after another. It is what you get without any layer.
@@ -122,7 +113,7 @@ export const layer = (runtime: boundTool.ToolRuntime): Layer.Layer<never> =>
  * @category layers
  * @since 0.1.0
  */
-export const layerInline: Layer.Layer<never> = layer(boundTool.inlineRuntime)
+export const layerInline: Layer.Layer<never> = layer({ dispatch: boundTool.local, stubs: false })
 
 /**
  * Executes calls here, `maxConcurrency` of a batch at once (default 5). A number
@@ -133,8 +124,7 @@ export const layerInline: Layer.Layer<never> = layer(boundTool.inlineRuntime)
  */
 export const layerConcurrent = (options?: {
   readonly maxConcurrency?: number | "unbounded" | undefined
-}): Layer.Layer<never> =>
-  layer({ ...boundTool.inlineRuntime, concurrency: limitConcurrency(options?.maxConcurrency ?? 5) })
+}): Layer.Layer<never> => layer({ dispatch: boundTool.local, concurrency: options?.maxConcurrency ?? 5, stubs: false })
 
 /**
  * Wraps every call of the runtime below: to log, measure, cache or deny it.
@@ -194,15 +184,13 @@ export const around = (
   Layer.fresh(
     Layer.effect(
       boundTool.ToolRuntime,
-      Effect.map(boundTool.ToolRuntime, (runtime) => wrapRuntime(runtime, wrap))
+      Effect.map(boundTool.ToolRuntime, (runtime) => ({
+        ...runtime,
+        dispatch: (call: boundTool.BoundCall) =>
+          wrap(
+            call,
+            Effect.suspend(() => runtime.dispatch(call))
+          )
+      }))
     )
   )
-
-const wrapRuntime = (runtime: boundTool.ToolRuntime, wrap: Parameters<typeof around>[0]): boundTool.ToolRuntime => ({
-  ...runtime,
-  dispatch: (call) =>
-    wrap(
-      call,
-      Effect.suspend(() => runtime.dispatch(call))
-    )
-})

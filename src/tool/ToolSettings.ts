@@ -5,7 +5,7 @@
  */
 
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import { dual } from "effect/Function"
 import type * as Tool from "effect/ai/Tool"
 
@@ -21,15 +21,17 @@ import type * as Tool from "effect/ai/Tool"
  * **Example** (Annotating a tool)
  *
  * ```ts
- * import { Duration } from "effect"
+ * import { Duration, Effect } from "effect"
  * import { Tool } from "effect/ai"
- * import { ToolSettings } from "effect-emissary"
+ * import { ToolContract, ToolSettings } from "effect-emissary"
  * import assert from "node:assert"
  *
  * const Search = Tool.make("search").annotate(ToolSettings.Timeout, "30 seconds")
  *
- * assert.strictEqual(Duration.toSeconds(ToolSettings.getTimeout(Search)), 30)
- * assert.strictEqual(Duration.toSeconds(ToolSettings.getTimeout(Tool.make("other"))), 10)
+ * const timeoutOf = (tool: Tool.Any) =>
+ *   Effect.runPromise(Effect.map(ToolContract.fromTool(tool), ({ timeout }) => Duration.toSeconds(timeout)))
+ * assert.strictEqual(await timeoutOf(Search), 30)
+ * assert.strictEqual(await timeoutOf(Tool.make("other")), 10)
  * ```
  *
  * @category annotations
@@ -50,14 +52,14 @@ export const Timeout = Context.Reference<Duration.Input>("effect-emissary/tool/T
  * **Example** (Setting a timeout)
  *
  * ```ts
- * import { Duration } from "effect"
+ * import { Context } from "effect"
  * import { Tool } from "effect/ai"
  * import { ToolSettings } from "effect-emissary"
  * import assert from "node:assert"
  *
  * const Search = ToolSettings.timeout(Tool.make("search"), "2 minutes")
  *
- * assert.strictEqual(Duration.toSeconds(ToolSettings.getTimeout(Search)), 120)
+ * assert.strictEqual(Context.get(Search.annotations, ToolSettings.Timeout), "2 minutes")
  * ```
  *
  * @category annotations
@@ -71,12 +73,3 @@ export const timeout: {
   const clone: T = Object.create(Object.getPrototypeOf(tool))
   return Object.assign(clone, tool, { annotations: Context.add(tool.annotations, Timeout, duration) })
 })
-
-/**
- * The timeout of a tool, the default included.
- *
- * @category getters
- * @since 0.1.0
- */
-export const getTimeout = (tool: Tool.Any): Duration.Duration =>
-  Duration.fromInputUnsafe(Context.get(tool.annotations, Timeout))

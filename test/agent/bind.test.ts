@@ -46,7 +46,7 @@ const forwarding = Effect.gen(function* () {
     Effect.provideContext(context)
   )
   const definition = yield* Agent.definition(origin)
-  return ToolRuntime.make({
+  return ToolRuntime.layer({
     dispatch: (call) =>
       Effect.gen(function* () {
         const contract = definition.tools.find(({ name }) => name === call.contract.name)
@@ -112,7 +112,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
       )
       const bound = yield* Effect.gen(function* () {
         const agent = yield* Agent.decode(json)
-        const runtime = ToolRuntime.layer(yield* forwarding)
+        const runtime = yield* forwarding
         const events = streaming ? yield* Stream.runCollect(Stream.provide(agent.stream("Go"), runtime)) : []
         const last = events.at(-1)
         const result = last?._tag === "RunFinished" ? last.result : yield* Effect.provide(agent.run("Go"), runtime)
@@ -202,7 +202,7 @@ describe("CODEC-3 definition, bind, encode, decode", () => {
   it.effect("TOOL-7 approvals of a definition hold for stubs", () =>
     Effect.gen(function* () {
       const agent = yield* Effect.flatMap(Agent.encode(origin), Agent.decode)
-      const runtime = ToolRuntime.layer(yield* forwarding)
+      const runtime = yield* forwarding
       const first = yield* Effect.provide(agent.run("Go"), runtime)
       assert(first.outcome === "AwaitingApproval")
       assert.deepStrictEqual(yield* Probe.ran, [])

@@ -87,7 +87,7 @@ const built = Watcher.layer.pipe(
   Layer.provide(Layer.succeed(References.MinimumLogLevel, "Error")),
   Layer.provide(Layer.succeed(Clock.Clock, frozen(1))),
   Layer.provide(Layer.succeed(RunContext.RunContext, { from: "layer" })),
-  Layer.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch: () => Effect.die("the layer's runtime") }))),
+  Layer.provide(ToolRuntime.layer({ dispatch: () => Effect.die("the layer's runtime") })),
   Layer.withSpan("layer build")
 )
 
@@ -97,7 +97,7 @@ describe("AGENT-1 the context of the call", () => {
       const watcher = yield* Watcher
       yield* TestClock.adjust("5 seconds")
       let dispatched = 0
-      const runtime = ToolRuntime.make({
+      const runtime = ToolRuntime.layer({
         dispatch: (call) => {
           dispatched += 1
           return ToolRuntime.local(call)
@@ -109,7 +109,7 @@ describe("AGENT-1 the context of the call", () => {
           Effect.provideService(RunContext.RunContext, { from: "run" }),
           Effect.provideService(References.MinimumLogLevel, "Warn"),
           Effect.provideService(Clock.Clock, frozen(2)),
-          Effect.provide(ToolRuntime.layer(runtime)),
+          Effect.provide(runtime),
           Effect.withSpan("the call")
         )
       const seen = { context: { from: "run" }, span: "the call", clock: 2, level: "Warn" }

@@ -305,7 +305,7 @@ describe("AGENT-8 agents as tools", () => {
 
   it.effect("AGENT-8 a runtime receives that the call of an agent has no timeout, whatever the run's option", () => {
     const told: Array<Duration.Duration> = []
-    const runtime = ToolRuntime.make({
+    const runtime = ToolRuntime.layer({
       dispatch: (call) => {
         told.push(call.timeout)
         return ToolRuntime.local(call)
@@ -314,12 +314,7 @@ describe("AGENT-8 agents as tools", () => {
     return Effect.gen(function* () {
       yield* outer.run("Go", { timeouts: { tool: "1 second" } })
       assert.deepStrictEqual(told, [Duration.infinity])
-    }).pipe(
-      inWorld(
-        scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "found" }]),
-        ToolRuntime.layer(runtime)
-      )
-    )
+    }).pipe(inWorld(scripts([{ toolCalls: [delegate("c1")] }, { text: "done" }], [{ text: "found" }]), runtime))
   })
 
   it.effect("AGENT-7 AGENT-8 the hook sees the child's events and can stop the whole run there", () =>

@@ -9,7 +9,7 @@ const runtimes = {
   concurrent: ToolRuntime.layerConcurrent(),
   "concurrent 2": ToolRuntime.layerConcurrent({ maxConcurrency: 2 }),
   unbounded: ToolRuntime.layerConcurrent({ maxConcurrency: "unbounded" }),
-  custom: ToolRuntime.layer(ToolRuntime.make({ dispatch: ToolRuntime.local, concurrency: 3 })),
+  custom: ToolRuntime.layer({ dispatch: ToolRuntime.local, concurrency: 3 }),
   wrapped: ToolRuntime.around((_, next) => next).pipe(Layer.provideMerge(ToolRuntime.layerConcurrent()))
 }
 
@@ -33,12 +33,12 @@ describe("RT-4 conformance", () => {
     ).pipe(Effect.map((names) => names.flat()))
 
   test("finds a runtime that loses results", function* () {
-    const lost = ToolRuntime.make({
+    const lost = ToolRuntime.layer({
       dispatch: (call) =>
         Effect.map(ToolRuntime.local(call), (result) =>
           result._tag === "Failure" ? ToolResult.failure("execution_error", "lost") : result
         )
     })
-    assert.lengthOf(yield* broken(ToolRuntime.layer(lost)), 2)
+    assert.lengthOf(yield* broken(lost), 2)
   })
 })

@@ -48,7 +48,7 @@ describe("Content", () => {
       ToolResult.filePart({ mediaType: "image/png", data: "AQID", fileName: "a.png" })
     ]
     assert.strictEqual(
-      ToolResult.contentToText(parts),
+      ToolResult.text(parts),
       Prompt.toolModelOutputToText(parts.map((part) => modelMessages.toPromptPart(part)))
     )
   })

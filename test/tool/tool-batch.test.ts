@@ -281,7 +281,7 @@ describe("RT-3 interruption", () => {
     const results = yield* boundTool
       .run(batch)
       .pipe(
-        Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch: () => Effect.interrupt }))),
+        Effect.provide(ToolRuntime.layer({ dispatch: () => Effect.interrupt })),
         Effect.provideService(References.MinimumLogLevel, "None")
       )
     assert.deepStrictEqual(kinds(results), ["unhandled_error"])
@@ -302,7 +302,7 @@ describe("RT-1 tool runtimes", () => {
       boundTool
         .run(batch)
         .pipe(
-          Effect.provide(ToolRuntime.layer(ToolRuntime.make({ dispatch }))),
+          Effect.provide(ToolRuntime.layer({ dispatch })),
           Effect.provideService(References.MinimumLogLevel, "None")
         )
 

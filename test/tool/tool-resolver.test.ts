@@ -130,7 +130,7 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
 
   test("TOOL-7 of two approvals the stricter one counts", layer, function* () {
     const pay = yield* ToolContract.fromTool(Pay)
-    const ask = (approval: ToolContract.Approval, amount: number) =>
+    const ask = (approval: ToolContract.ToolContract["approval"], amount: number) =>
       Effect.flatMap(resolve({ ...pay, approval }), (bound) =>
         bound.needsApproval({ amount }, { callId: "1", context: {}, messages: [] })
       )
@@ -158,12 +158,10 @@ describe("CODEC-3 ToolResolver.layerToolkit", () => {
 describe("CODEC-3 ToolResolver.layerStubs", () => {
   test("makes stubs that validate arguments and results", ToolResolver.layerStubs, function* () {
     const set = yield* boundTool.makeSet([yield* resolve(yield* weather)])
-    const runtime = ToolRuntime.make({ dispatch: () => Effect.succeed(ToolResult.success({ degrees: "hot" })) })
+    const runtime = ToolRuntime.layer({ dispatch: () => Effect.succeed(ToolResult.success({ degrees: "hot" })) })
     const failed = yield* call(set, "weather", { city: 1 })
     assert.strictEqual(failed._tag === "Failure" && failed.type, "validation_error")
-    const result = yield* call(set, "weather", { city: "Rome", unit: "c" }).pipe(
-      Effect.provide(ToolRuntime.layer(runtime))
-    )
+    const result = yield* call(set, "weather", { city: "Rome", unit: "c" }).pipe(Effect.provide(runtime))
     assert.strictEqual(result._tag === "Failure" && result.type, "execution_error")
     assert.include(ToolResult.text(result), "degrees")
   })

@@ -33,15 +33,15 @@ describe("TOOL-1 ToolSettings", () => {
   it("timeout leaves the given tool alone and keeps its other annotations", () => {
     const annotated = user.annotate(Tool.Idempotent, true)
     const limited = ToolSettings.timeout(annotated, "3 seconds")
-    assert.strictEqual(Duration.toSeconds(ToolSettings.getTimeout(annotated)), 10)
-    assert.strictEqual(Duration.toSeconds(ToolSettings.getTimeout(limited)), 3)
+    const timeouts = [annotated, limited].map(({ annotations }) => Context.get(annotations, ToolSettings.Timeout))
+    assert.deepStrictEqual(timeouts, ["10 seconds", "3 seconds"])
     assert.isTrue(Context.get(limited.annotations, Tool.Idempotent))
   })
 
   it("the annotation and the function agree, infinity included", () => {
     const annotated = user.annotate(ToolSettings.Timeout, Duration.infinity)
-    assert.isFalse(Duration.isFinite(ToolSettings.getTimeout(annotated)))
-    assert.isFalse(Duration.isFinite(ToolSettings.getTimeout(ToolSettings.timeout(user, Duration.infinity))))
+    assert.deepStrictEqual(ToolSettings.timeout(user, Duration.infinity).annotations, annotated.annotations)
+    assert.strictEqual(Context.get(annotated.annotations, ToolSettings.Timeout), Duration.infinity)
   })
 })
 

@@ -64,8 +64,11 @@ const Timeout = Schema.Union([Schema.Finite, Schema.Literal("infinity")]).pipe(
 const WireTool = Schema.Struct({
   ...ToolContract.ToolContract.fields,
   timeout: withDefault(Timeout, 10_000),
-  approval: withDefault(ToolContract.Approval, "never"),
-  annotations: withDefault(ToolContract.Annotations.pipe(Schema.encodeKeys({ openWorld: "open_world" })), {}),
+  approval: withDefault(ToolContract.ToolContract.fields.approval, "never"),
+  annotations: withDefault(
+    ToolContract.ToolContract.fields.annotations.pipe(Schema.encodeKeys({ openWorld: "open_world" })),
+    {}
+  ),
   digest: Schema.optionalKey(Schema.String)
 })
 

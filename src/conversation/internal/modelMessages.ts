@@ -109,7 +109,7 @@ const resultFromPart = (
 }
 
 // The failures that effect/ai makes itself, by our names
-const coreFailureTypes: Readonly<Record<string, ToolResult.ReservedType>> = {
+const coreFailureTypes: Readonly<Record<string, string>> = {
   "execution-denied": "denied",
   "execution-interrupted": "interrupted"
 }

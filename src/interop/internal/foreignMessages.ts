@@ -78,7 +78,7 @@ export const readContent = <Block>(
 }
 
 export const readResult = (content: ToolResult.NonEmptyContent, isError: boolean = false): ToolResult.ToolResult => {
-  const text = ToolResult.contentToText(content)
+  const text = ToolResult.text(content)
   if (!isError) return ToolResult.success(text, content)
   const [first, second] = content
   const isPlain = second === undefined && first.type === "text" && first.options === undefined
@@ -406,9 +406,7 @@ const describeFiles = (
   const file = content.find((part) => part.type === "file")
   return file === undefined || toolFiles === "describe"
     ? Result.succeed(
-        Arr.map(content, (part) =>
-          part.type === "file" ? ToolResult.textPart(ToolResult.contentToText([part])) : part
-        )
+        Arr.map(content, (part) => (part.type === "file" ? ToolResult.textPart(ToolResult.text([part])) : part))
       )
     : refuseFile(place, file, `text in a tool result (pass { toolFiles: "describe" } to send a placeholder)`)
 }

@@ -70,17 +70,15 @@ export const local = (call: BoundCall): Effect.Effect<ToolResult.ToolResult> =>
     )
   )
 
-export const inlineRuntime: ToolRuntime = { dispatch: local, concurrency: 1, stubs: false }
-
 /**
  * The tool runtime in use. Without any layer calls run here, one after another.
  */
 export const ToolRuntime = Context.Reference<ToolRuntime>("effect-emissary/tool/ToolRuntime", {
-  defaultValue: () => inlineRuntime
+  defaultValue: () => ({ dispatch: local, concurrency: 1, stubs: false })
 })
 
 /** Puts the hints of a contract back onto a tool. */
-const toToolAnnotations = (annotations: ToolContract.Annotations): Context.Context<never> => {
+const toToolAnnotations = (annotations: ToolContract.ToolContract["annotations"]): Context.Context<never> => {
   let context = Context.empty()
   const add = <I, S>(key: Context.Key<I, S>, value: S | undefined) => {
     // tools keep their annotations in a Context<never>; the identifier is not tracked there

@@ -101,7 +101,9 @@ const Contract = Schema.Struct({
   ...ToolContract.ToolContract.fields,
   parameters: JsonObject.annotate({ description: "JSON Schema of the arguments" }),
   timeout: Schema.NullOr(Schema.Finite).annotate({ description: "In milliseconds; null: none" }),
-  approval: ToolContract.Approval.annotate({ description: "Whether a human must agree before the caller calls" })
+  approval: ToolContract.ToolContract.fields.approval.annotate({
+    description: "Whether a human must agree before the caller calls"
+  })
 }).annotate({ identifier: "ToolContractV1" })
 
 /** The body of the answer to `GET /tools`. */

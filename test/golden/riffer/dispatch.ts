@@ -63,7 +63,7 @@ const bind = (given: Given, probe: fixtures.Probe) =>
  * The margin is nothing, because it is the owner of the tools as well.
  */
 const remote = (given: Given, probe: fixtures.Probe) =>
-  ToolRuntime.make({
+  ToolRuntime.layer({
     margin: 0,
     dispatch: (call) => {
       const fixture = given.tools.find((tool) => tool.name === call.contract.name)
@@ -81,7 +81,7 @@ const remote = (given: Given, probe: fixtures.Probe) =>
 
 const layerOf = (given: Given, probe: fixtures.Probe): Layer.Layer<never> => {
   const { kind, max_concurrency: most } = given.runtime
-  if (kind === "remote") return ToolRuntime.layer(remote(given, probe))
+  if (kind === "remote") return remote(given, probe)
   return kind === "inline"
     ? ToolRuntime.layerInline
     : ToolRuntime.layerConcurrent({ maxConcurrency: most === "unlimited" ? "unbounded" : most })
