@@ -5,7 +5,9 @@
  */
 
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import * as base from "../payload/internal/base.ts"
+import * as planRules from "./internal/planRules.ts"
 
 /**
  * The kind of a problem, for programs.
@@ -69,48 +71,7 @@ import * as base from "../payload/internal/base.ts"
  * @category models
  * @since 0.1.0
  */
-export const Code = Schema.Literals([
-  "DuplicateNames",
-  "InvalidName",
-  "InvalidLimit",
-  "UnknownStep",
-  "SameBand",
-  "NotEarlier",
-  "NotParallel",
-  "NotFirstOfBand",
-  "IncompatibleTypes",
-  "RoutesAndRoutesBy",
-  "RouteToParallel",
-  "InvalidRoutesBy",
-  "RejoinWithoutRoutes",
-  "RejoinNotLater",
-  "RejoinIntoBand",
-  "RejoinBeforeRoute",
-  "UnreachableStep",
-  "WritesCollision",
-  "InvalidDuration",
-  "InvalidRetry",
-  "SchemaNotRepresentable",
-  "SharedTargetName",
-  "InvalidCondition",
-  "UnknownPredicate",
-  "NotJson",
-  "UnknownTool",
-  "UnknownAgent",
-  "AmbiguousTarget",
-  "ProviderTool",
-  "ToolArguments",
-  "ContextNotTaken",
-  "NotAnAgent",
-  "NoMemory",
-  "NoStore",
-  "MissingEntry",
-  "WrongEntry",
-  "DifferentSchema",
-  "AmbiguousEntry",
-  "UnusableEntry",
-  "RoutingIgnored"
-])
+export const Code = Schema.Literals(Struct.keys(planRules.rules))
 
 /**
  * The kind of a problem, for programs.

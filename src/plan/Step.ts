@@ -47,6 +47,7 @@ import { defined } from "../payload/internal/plainJson.ts"
 import * as PlanDefinition from "./PlanDefinition.ts"
 import * as Reference from "./Reference.ts"
 import type { When } from "./When.ts"
+import * as planCheck from "./internal/planCheck.ts"
 import * as planNames from "./internal/planNames.ts"
 import type * as stepSchema from "./internal/stepSchema.ts"
 import * as stepTarget from "./internal/stepTarget.ts"
@@ -510,8 +511,9 @@ const durationMillis = (name: string, slot: string, input: Duration.Input | unde
   if (input === undefined) return undefined
   const duration = Duration.fromInput(input)
   if (Option.isNone(duration)) {
-    const reason = `Step ${JSON.stringify(name)}, ${slot}: expected a duration such as "30 seconds", found ${JSON.stringify(String(input))}.`
-    problems.push({ code: "InvalidDuration", slot, reason })
+    problems.push(
+      planCheck.problemOf({ step: name }, { code: "InvalidDuration", slot, found: JSON.stringify(String(input)) })
+    )
     return undefined
   }
   const value = Duration.toMillis(duration.value)
@@ -534,9 +536,8 @@ const toPolicy = (name: string, retry: Retry, problems: Problems): PlanDefinitio
 const retryPolicy = (name: string, retry: Retry, problems: Problems): PlanDefinition.RetryPolicy => {
   const policy = toPolicy(name, retry, problems)
   if (!isRetryPolicy(policy)) {
-    const expected = "times as a whole number from 0, a factor from 1, and pauses from 0 milliseconds"
-    const reason = `Step ${JSON.stringify(name)}, retry: expected ${expected}, found ${JSON.stringify(policy)}.`
-    problems.push({ code: "InvalidRetry", slot: "retry", reason })
+    const found = JSON.stringify(policy)
+    problems.push(planCheck.problemOf({ step: name }, { code: "InvalidRetry", slot: "retry", found }))
   }
   return policy
 }

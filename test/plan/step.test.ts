@@ -353,7 +353,7 @@ describe("what the agent of a step answers", () => {
     ])
     const plan = yield* Plan.make(Step.make("a", { target: "judge", output: Other }))
     const error = yield* Effect.flip(Plan.bind(plan, { agents: { judge: critic } }))
-    assert.include(error.message, `Step "a" (#0), output: expected what the agent "judge" can answer`)
+    assert.include(error.message, `Step "a" (#0) at output: expected an output that the agent "judge" can return`)
     const wider = Schema.Struct({ next: Schema.String })
     const fits = yield* Plan.make(Step.make("a", { target: critic, output: wider }))
     assert.deepStrictEqual(fits.definition.steps[0]?.output?.json?.["required"], ["next"])

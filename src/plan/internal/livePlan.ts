@@ -311,16 +311,11 @@ const outputMismatch = (
     if (Result.isFailure(given) || isTextSchema(given.success)) return []
     const reason = stepSchema.findConflict(stepSchema.shapeOf(given.success), stepSchema.shapeOf(json))
     if (reason === undefined) return []
-    const name = base.quote(definition.target.name)
-    return [
-      {
-        code: "IncompatibleTypes",
-        step: definition.name,
-        index,
-        slot: "output",
-        reason: `Step ${base.quote(definition.name)} (#${index}), output: expected what the agent ${name} can answer, found a schema that its answers never fit: ${reason}. Set that output of the agent, or leave it out to take the agent's.`
-      }
-    ]
+    const found = `one that its answers never fit: ${reason}`
+    const expected = `an output that the agent ${base.quote(definition.target.name)} can return`
+    const fix = "Set that output of the agent, or leave it out to take the agent's"
+    const finding = { code: "IncompatibleTypes", slot: "output", expected, found, fix } as const
+    return [planCheck.problemOf({ step: definition.name, index }, finding)]
   })
 }
 
@@ -350,11 +345,8 @@ interface SchemaPlace {
   readonly slot: string
 }
 
-const notExported = (place: SchemaPlace, problem: string): PlanInvalid.Problem => ({
-  code: "SchemaNotRepresentable",
-  ...place,
-  reason: `${place.step === undefined ? "The plan" : `Step ${JSON.stringify(place.step)}`}, ${place.slot}: expected a schema that has a JSON Schema. ${problem}`
-})
+const notExported = ({ slot, ...place }: SchemaPlace, { message }: JsonSchema.JsonSchemaError): PlanInvalid.Problem =>
+  planCheck.problemOf(place, { code: "SchemaNotRepresentable", slot, found: `one that has none: ${message}` })
 
 /** Exports a schema; one that has no JSON Schema is a problem of the plan. */
 export const exportSchema = (
@@ -363,7 +355,7 @@ export const exportSchema = (
 ): Effect.Effect<Result.Result<Exported | undefined, PlanInvalid.Problem>> => {
   if (schema === undefined) return Effect.succeed(Result.succeed(undefined))
   return Effect.matchEffect(JsonSchema.fromSchema(schema, { what: place.slot }), {
-    onFailure: (error) => Effect.succeed(Result.fail(notExported(place, error.message))),
+    onFailure: (error) => Effect.succeed(Result.fail(notExported(place, error))),
     onSuccess: (json) => {
       const ref: PlanDefinition.SchemaRef = { ...defined({ name: stepSchema.schemaName(schema) }), json }
       return Effect.succeed(Result.succeed({ ref, schema: stepSchema.jsonCodec(schema) }))

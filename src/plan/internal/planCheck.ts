@@ -15,6 +15,7 @@ import type { When } from "../When.ts"
 import * as condition from "./condition.ts"
 import * as planFlow from "./planFlow.ts"
 import * as planNames from "./planNames.ts"
+import * as planRules from "./planRules.ts"
 import * as planTransition from "./planTransition.ts"
 import * as stepSchema from "./stepSchema.ts"
 
@@ -35,92 +36,14 @@ export interface Bindings {
   readonly memories: ReadonlyMap<string, { readonly text?: unknown; readonly output?: unknown }>
 }
 
-/** Each rule of a step: what it expects, and what to do about a step that breaks it. */
-const rules = {
-  DuplicateNames: ["unique names", "Rename all but one step of each name"],
-  InvalidLimit: [
-    `a whole number from 0 to ${planNames.maxIterations}`,
-    "Set such a number; a step counts as one, and a parallel group as one"
-  ],
-  InvalidName: [`1 to ${planNames.maxNameLength} characters, none of them a control character`, "Write another name"],
-  SharedTargetName: [
-    "one target of one name",
-    `Use one value in both steps, or name them differently: Step.target("another_name", ...)`
-  ],
-  InvalidCondition: ["a condition that can be evaluated", "Change the condition"],
-  UnknownPredicate: ["a predicate of the plan", "Add it to `predicates` of Plan.make"],
-  UnknownStep: ["a step of the plan", "Name a step of the plan"],
-  SameBand: [
-    "a step outside of its own parallel group",
-    "Refer to a step before the group, or put a step that is not parallel between them"
-  ],
-  NotEarlier: ["an earlier step", "Refer to an earlier step, or put that step before this one"],
-  NotParallel: ["the first step of a parallel group", "Make the step parallel, or use fromStep"],
-  NotFirstOfBand: [
-    "the first step of a parallel group",
-    "Refer to the first step of the group, or use fromParallel for one step of it"
-  ],
-  IncompatibleTypes: [
-    "an input that can be what the task reads",
-    "Change the input, the output of that step, or the task"
-  ],
-  RoutesAndRoutesBy: [
-    "routes or routesBy, which are mutually exclusive",
-    "Use routes for conditions, or routesBy for a field that names the step"
-  ],
-  RouteToParallel: [
-    "a step that is not parallel",
-    "Route to a step that is not parallel and comes right before the parallel group"
-  ],
-  InvalidRoutesBy: [
-    "a field of the output whose values are names of steps",
-    `Declare such a field in the output schema, as in Schema.Literals(["next", "stop"])`
-  ],
-  RejoinWithoutRoutes: ["a step with routes or routesBy", "Add routes or routesBy, or remove afterBranches"],
-  RejoinNotLater: ["a later step", "Rejoin at a later step, or route back without afterBranches"],
-  RejoinIntoBand: ["the first step of a parallel group", "Rejoin at the first step of the group"],
-  RejoinBeforeRoute: [
-    "a step after all steps that the routes lead to",
-    "Declare that step between the router and the rejoin, or rejoin later"
-  ],
-  UnreachableStep: ["a step that some run comes to", "Route to it, move it, or remove it"],
-  WritesCollision: ["a key that no other step of the parallel group writes", "Write different keys"],
-  RoutingIgnored: [
-    "no routing in a parallel step, since the step after the parallel group follows",
-    "Remove it, or route from a step after the group"
-  ],
-  UnknownTool: ["a tool or an agent of the plan", "Bind the plan with it"],
-  UnknownAgent: ["an agent of the plan", "Bind the plan with it and with its memory"],
-  AmbiguousTarget: ["a tool or an agent", "Bind the plan with one of them, or rename one"],
-  ProviderTool: ["a tool that runs here", "Use an agent with that tool"],
-  ToolArguments: [
-    "a tool that takes what the step passes",
-    "Supply an input schema of the step, whose object is then the arguments of the tool, or change it"
-  ],
-  ContextNotTaken: [
-    "a tool that takes the context of the step",
-    "Remove context from the step, or add such a parameter to the tool"
-  ],
-  NotAnAgent: ["an agent", "Refer to an agent"],
-  NoMemory: ["an agent with a memory", "Bind the plan with a memory for it that has a text"],
-  NoStore: ["an agent whose answers are kept in a store", "Bind the plan with a memory for it that keeps its output"],
-  MissingEntry: ["an entry of the registry", "Add it to the registry"],
-  WrongEntry: ["an entry of that kind", "Change the entry"],
-  DifferentSchema: [
-    "an entry with the schema of the plan",
-    "Rename the entry, or leave it out to use the schema of the plan"
-  ],
-  AmbiguousEntry: ["one entry", "Remove one of them"],
-  UnusableEntry: ["an entry that can be used", "Change the entry"]
-} as const satisfies { readonly [K in PlanInvalid.Code]?: readonly [expected: string, fix: string] }
-
 /** A rule that a step breaks. `found` is what the slot has; `unknown` a name in it, with those it could be. */
 export interface Finding {
-  readonly code: keyof typeof rules
+  readonly code: PlanInvalid.Code
   readonly slot: string
   readonly found: string
-  /** A stricter expectation than that of the rule. */
+  /** An expectation and a fix in place of those of the rule. */
   readonly expected?: string
+  readonly fix?: string
   readonly unknown?: { readonly name: string; readonly known: KnownNames } | undefined
 }
 
@@ -159,11 +82,12 @@ export type RegistryCode = Extract<Finding["code"], `${string}Entry` | "Differen
 /** A finding as a problem of a step, or without one of the plan. The position is undefined if it is not known. */
 export const problemOf = (
   place: { readonly step?: string | undefined; readonly index?: number | undefined },
-  { code, found, slot, unknown, ...stricter }: Finding,
+  { code, found, slot, unknown, ...own }: Finding,
   fuel: planNames.SearchFuel = planNames.makeFuel()
 ): PlanInvalid.Problem => {
   const { index, step } = place
-  const [expected, fix] = rules[code]
+  const [expected, fix] = planRules.rules[code]
+  const problem = { path: slot, expected, found, fix, ...own }
   const suggestion = unknown && planNames.closestName(unknown.name, unknown.known.names, fuel)
   const hint =
     unknown === undefined ? "" : `${planNames.didYouMean(suggestion)} ${unknown.known.sentence}. `.trimStart()
@@ -171,7 +95,7 @@ export const problemOf = (
   return {
     code,
     slot,
-    reason: PayloadError.render(what, [{ path: slot, expected, found, ...stricter, fix: hint + fix }]),
+    reason: PayloadError.render(what, [{ ...problem, fix: hint + problem.fix }]),
     ...defined({ step, index, known: unknown?.known.kept, suggestion })
   }
 }
