@@ -173,7 +173,17 @@ export const checkDraft = Effect.fnUntraced(function* <D extends Draft>(
   return yield* new PayloadError.PayloadError({ what: documentName, reason })
 }, interpret.sharePatternFuel)
 
-const { description, maxIterations, name, output, steps } = PlanDefinition.PlanDefinition.to.fields
+const { afterBranches, retry, routesBy, timeoutMillis, ...stepFields } = PlanDefinition.StepDefinition.to.fields
+
+const WireStep = Schema.Struct({
+  ...stepFields,
+  routes_by: routesBy,
+  after_branches: afterBranches,
+  timeout: timeoutMillis,
+  retry
+})
+
+const { description, maxIterations, name, output } = PlanDefinition.PlanDefinition.to.fields
 
 /** Version 3: the definition itself, tagged. Its keys are written out, so that the steps are validated once less. */
 const WirePlan = Schema.Struct({
@@ -182,16 +192,41 @@ const WirePlan = Schema.Struct({
   description,
   max_iterations: maxIterations,
   output,
-  steps
+  steps: Schema.Array(WireStep)
+})
+
+const readStep = ({
+  after_branches: afterBranches,
+  routes_by: routesBy,
+  timeout: timeoutMillis,
+  ...step
+}: typeof WireStep.Type): PlanDefinition.StepDefinition => ({
+  ...step,
+  ...defined({ routesBy, afterBranches, timeoutMillis })
+})
+
+const writeStep = ({
+  afterBranches: after_branches,
+  routesBy: routes_by,
+  timeoutMillis: timeout,
+  ...step
+}: PlanDefinition.StepDefinition): typeof WireStep.Type => ({
+  ...step,
+  ...defined({ routes_by, after_branches, timeout })
 })
 
 export const armV3 = VersionedCodec.arm({
   version: 3,
   wire: WirePlan,
-  toCurrent: ({ max_iterations: maxIterations, version: _, ...rest }) =>
-    checkDraft<Draft>({ ...rest, maxIterations }, "identifier"),
+  toCurrent: ({ max_iterations: maxIterations, steps, version: _, ...rest }) =>
+    checkDraft<Draft>({ ...rest, steps: steps.map(readStep), maxIterations }, "identifier"),
   fromCurrent: (draft: Draft) =>
-    Effect.flatMap(checkDraft(settleDraft(draft), "identifier"), ({ maxIterations, ...rest }) =>
-      VersionedCodec.lossless({ version: 3 as const, max_iterations: maxIterations, ...rest })
+    Effect.flatMap(checkDraft(settleDraft(draft), "identifier"), ({ maxIterations, steps, ...rest }) =>
+      VersionedCodec.lossless({
+        version: 3 as const,
+        max_iterations: maxIterations,
+        steps: steps.map(writeStep),
+        ...rest
+      })
     )
 })
