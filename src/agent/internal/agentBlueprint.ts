@@ -1,12 +1,11 @@
 /**
- * An agent before a run: its definition, tools and model are found here, and the strategy and check of its output.
+ * Agents as values, and before a run: their methods over captured services, and their definition, tools, model and output.
  */
 
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
-import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
@@ -15,11 +14,8 @@ import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import type * as Json from "../../payload/Json.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
-import * as ModelJson from "../../payload/ModelJson.ts"
-import * as PayloadError from "../../payload/PayloadError.ts"
-import * as convertSchema from "../../payload/internal/convertSchema.ts"
-import { defined, getAt, isObject, own } from "../../payload/internal/plainJson.ts"
-import * as plainJson from "../../payload/internal/plainJson.ts"
+import type * as PayloadError from "../../payload/PayloadError.ts"
+import { defined, problemsFromSchemaError } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolContract from "../../tool/ToolContract.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
@@ -31,7 +27,6 @@ import * as agentReason from "./agentReason.ts"
 import type * as agentData from "./agentData.ts"
 import * as agentTypes from "./agentTypes.ts"
 import * as driver from "./driver.ts"
-import type * as runParts from "./runParts.ts"
 
 /** The tools of an agent as models see them, and its output. */
 interface ToolOffer<out A> {
@@ -256,7 +251,7 @@ export const fromConfig = (
   }
 }
 
-interface StructuredOutput<out A> {
+export interface StructuredOutput<out A> {
   readonly _tag: "Structured"
   readonly strategy: agentData.OutputStrategy
   readonly schema: JsonSchema.JsonSchema
@@ -274,7 +269,8 @@ export type Output<A> = StructuredOutput<A> | TextOutput<A>
 
 const textOutput: TextOutput<string> = { _tag: "Text", decode: Effect.succeed }
 
-const wrapperKey = "value"
+/** The key of an output that is no object in the object that a provider receives. */
+export const wrapperKey = "value"
 
 const wrap = ({ $defs, $schema, ...schema }: Json.JsonObject): Json.JsonObject => ({
   ...defined({ $schema }),
@@ -306,7 +302,7 @@ const outputOf = ({
   const decode = (value: Schema.Json) =>
     // Sound: the services of the output Schema are among those a run of the agent requires.
     Effect.mapError(decodeJson(value, { errors: "all" }), (error) =>
-      plainJson.problemsFromSchemaError(error, value)
+      problemsFromSchemaError(error, value)
     ) as Effect.Effect<unknown, ReadonlyArray<PayloadError.Problem>>
   const json = Effect.mapError(JsonSchema.fromSchema(output, { what: "output schema" }), invalidDefinition)
   return Effect.flatMap(json, (json) => structured(json, outputStrategy, decode))
@@ -317,68 +313,6 @@ const outputOfDefinition = ({
   output
 }: agentData.AgentDefinition): Effect.Effect<Output<Schema.Json>, AgentError.Reason> =>
   output === undefined ? Effect.succeed(textOutput) : structured(output.schema, output.strategy, Effect.succeed)
-
-const unwrap = ({ offered, schema }: StructuredOutput<unknown>, value: Schema.Json): Schema.Json => {
-  if (offered === schema || !isObject(value) || Object.keys(value).length !== 1) return value
-  const inner = own(value, wrapperKey)
-  return inner === undefined ? value : inner
-}
-
-const covers = (one: string, other: string): boolean => one === other || other.startsWith(`${one}/`)
-
-/** Checks a JSON value by the JSON Schema of the output and by its Schema. */
-export const checkValue = Effect.fnUntraced(function* (
-  self: StructuredOutput<unknown>,
-  value: Schema.Json
-): Effect.fn.Return<runParts.OutputCheck> {
-  const direct = JsonSchema.validate(self.schema, value)
-  const inner = Result.isSuccess(direct) ? value : unwrap(self, value)
-  const valid = Result.isSuccess(direct) ? direct : JsonSchema.validate(self.schema, inner)
-  const decoded = yield* Effect.result(self.decode(Result.isSuccess(valid) ? valid.success : inner))
-  const further = Result.isFailure(decoded) ? decoded.failure : []
-  if (Result.isSuccess(valid)) {
-    return Result.isSuccess(decoded)
-      ? { _tag: "Valid", value: valid.success }
-      : { _tag: "Invalid", issues: decoded.failure }
-  }
-  // The Schema has checks that JSON Schema cannot express. A null may replace an absent key.
-  const added = further.filter(
-    ({ path }) =>
-      getAt(inner, path) !== null &&
-      !valid.failure.some((issue) => covers(issue.path, path) || covers(path, issue.path))
-  )
-  return { _tag: "Invalid", issues: [...valid.failure, ...added] }
-})
-
-/** Checks the model's final text as output. */
-export const checkText = (self: StructuredOutput<unknown>, final: string): Effect.Effect<runParts.OutputCheck> =>
-  Result.match(ModelJson.parse(final), {
-    onFailure: ({ reason }) =>
-      Effect.succeed<runParts.OutputCheck>({ _tag: "Invalid", issues: PayloadError.problemsOf(reason) }),
-    onSuccess: (value) => checkValue(self, value)
-  })
-
-const systemText = (schema: JsonSchema.JsonSchema): string =>
-  [
-    "Your final answer must be one JSON value that is valid against this JSON Schema, with no text around it:",
-    JSON.stringify(schema.json)
-  ].join("\n")
-
-/**
- * The system text about the output. A constrained call has it in its Schema, unless core cannot hold that Schema: then the
- * text has it as well.
- */
-export const systemTextBefore = (self: Output<unknown>, purpose: runParts.Purpose): string | undefined => {
-  if (self._tag === "Text" || self.strategy === "tool") return undefined
-  if (purpose === "answer") return systemText(self.schema)
-  return Option.isNone(convertSchema.importSchema(self.offered)) ? systemText(self.offered) : undefined
-}
-
-/** When `generateObject` is used, by strategy and by whether tools are offered. */
-export const structuredSteps = ({ output, tools }: ToolOffer<unknown>): runParts.StructuredSteps => {
-  if (output._tag === "Text" || output.strategy !== "native") return "never"
-  return tools.tools.size > 0 ? "fallback" : "always"
-}
 
 /** The tools and, where the strategy asks for it, one more that the run never dispatches. */
 const withOutputTool = Effect.fnUntraced(function* (
@@ -435,16 +369,16 @@ export const makeAgent = <A>(
   machine: driver.AgentMachine<A>,
   { output, within }: { readonly output: Schema.Top | undefined; readonly within: Wrap }
 ): agentTypes.Agent<A> => {
-  const run = (begin: driver.Begin) => within(driver.runAgent(machine, begin, driver.silent))
+  const run = (begin: driver.Begin, sink = driver.silent) =>
+    within(
+      Effect.withSpan(driver.runAgent(machine, begin, sink), `invoke_agent ${machine.name}`, {
+        attributes: { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
+      })
+    )
   const stream = (begin: driver.Begin) =>
     driver.streamOf<agentTypes.AgentEvent<A>, AgentError.AgentError>((emit) =>
-      within(
-        driver.runAgent(machine, begin, {
-          streaming: true,
-          // Sound: the only event that holds an A is the last, and it is this very run's.
-          emit: (event) => emit(event as agentTypes.AgentEvent<A>)
-        })
-      )
+      // Sound: the only event that holds an A is the last, and it is this very run's.
+      run(begin, { streaming: true, emit: (event) => emit(event as agentTypes.AgentEvent<A>) })
     )
   return {
     [agentTypes.TypeId]: agentTypes.TypeId,

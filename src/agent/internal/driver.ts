@@ -18,6 +18,7 @@ import type * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
+import type * as Types from "effect/Types"
 import * as Conversation from "../../conversation/Conversation.ts"
 import * as Message from "../../conversation/Message.ts"
 import * as history from "../../conversation/internal/history.ts"
@@ -51,6 +52,8 @@ export interface Machine<State, Action, E> {
 /**
  * The events of one run under way: applied, then journaled, then emitted.
  *
+ * - `state`: the newest state.
+ * - `interruption`: the reason to stop, once there is one.
  * - `begin`: announces the event that made the first state.
  * - `record`: applies events and journals them together with deferred ones. Without events it journals the deferred ones.
  * - `defer`: applies an event that is journaled together with the next ones.
@@ -58,15 +61,14 @@ export interface Machine<State, Action, E> {
  * - `close`: nothing is emitted from here on, because the run is being torn down.
  */
 export interface Recorder<State, Event, View, E = never> {
-  readonly state: () => State
+  readonly state: State
+  readonly interruption: agentTypes.Interruption | undefined
   readonly begin: Effect.Effect<void, E>
   readonly record: (...events: ReadonlyArray<Event>) => Effect.Effect<void, E>
   readonly defer: (event: Event) => Effect.Effect<void, E>
   readonly emit: (view: View) => Effect.Effect<void>
   readonly stop: (interruption: agentTypes.Interruption) => Effect.Effect<void>
   readonly stopped: Effect.Effect<agentTypes.Interruption>
-  readonly interruption: () => agentTypes.Interruption | undefined
-  readonly stopping: () => boolean
   readonly close: () => void
 }
 
@@ -104,15 +106,15 @@ export const makeRecorder = <State, Event, View, E = never>(
   const { after, emit, first, journal, views } = options
   const stopped = Deferred.makeUnsafe<agentTypes.Interruption>()
   const batch: Batch<E> = options.ordered === true ? oneAtATime() : (commit) => commit()
-  let state = options.state
   let unwritten: ReadonlyArray<Event> = first === undefined ? [] : [first]
-  let interruption: agentTypes.Interruption | undefined
   let closed = false
 
   const write = (): Effect.Effect<ReadonlyArray<View>, E> => {
     const events = unwritten
     unwritten = []
-    return journal === undefined || !Arr.isReadonlyArrayNonEmpty(events) ? Effect.succeed([]) : journal(events, state)
+    return journal === undefined || !Arr.isReadonlyArrayNonEmpty(events)
+      ? Effect.succeed([])
+      : journal(events, recorder.state)
   }
 
   const announce = (shown: ReadonlyArray<View>, events: ReadonlyArray<Event>, current: State): Effect.Effect<void> => {
@@ -130,23 +132,25 @@ export const makeRecorder = <State, Event, View, E = never>(
   const commit = (events: ReadonlyArray<Event>, writes: boolean): Effect.Effect<void, E> => {
     const shown: Array<View> = []
     for (const event of events) {
-      const applied = options.apply(state, event)
+      const applied = options.apply(recorder.state, event)
       if (Result.isFailure(applied)) return Effect.die(applied.failure)
-      shown.push(...views(state, event, applied.success))
-      state = applied.success
+      shown.push(...views(recorder.state, event, applied.success))
+      recorder.state = applied.success
     }
     unwritten = [...unwritten, ...events]
-    const current = state
+    const current = recorder.state
     return Effect.flatMap(writes ? write() : Effect.succeed([]), (written) =>
       announce([...shown, ...written], events, current)
     )
   }
 
-  return {
-    state: () => state,
+  const recorder: Types.Mutable<Recorder<State, Event, View, E>> = {
+    state: options.state,
+    interruption: undefined,
     begin: Effect.suspend(() =>
       batch(() => {
         const events = unwritten
+        const { state } = recorder
         const shown = events.flatMap((event) => views(state, event, state))
         return Effect.flatMap(write(), (written) => announce([...shown, ...written], events, state))
       })
@@ -155,16 +159,15 @@ export const makeRecorder = <State, Event, View, E = never>(
     defer: (event) => batch(() => commit([event], false)),
     emit,
     stop: (reason) => {
-      interruption ??= reason
-      return Effect.asVoid(Deferred.succeed(stopped, interruption))
+      recorder.interruption ??= reason
+      return Effect.asVoid(Deferred.succeed(stopped, recorder.interruption))
     },
     stopped: Deferred.await(stopped),
-    interruption: () => interruption,
-    stopping: () => interruption !== undefined,
     close: () => {
       closed = true
     }
   }
+  return recorder
 }
 
 type Batch<E> = (commit: () => Effect.Effect<void, E>) => Effect.Effect<void, E>
@@ -196,10 +199,10 @@ export const runMachine = <State extends { readonly outcome?: unknown }, Event, 
 ): Effect.Effect<void, E> => {
   const performAll = Effect.gen(function* () {
     let step: number | undefined
-    while (recorder.state().outcome === undefined) {
-      const interruption = recorder.interruption()
+    while (recorder.state.outcome === undefined) {
+      const interruption = recorder.interruption
       if (interruption !== undefined) return yield* machine.interrupt(interruption.reason)
-      const action = machine.next(recorder.state())
+      const action = machine.next(recorder.state)
       if (machine.ends(action)) return yield* machine.perform(action, undefined)
       const timeout = machine.stepTimeout?.(action)
       if (timeout !== undefined) step = (yield* Clock.currentTimeMillis) + Duration.toMillis(timeout)
@@ -384,13 +387,15 @@ const recorderOf = (
       interruptWhen === undefined
         ? undefined
         : (event, state) =>
-            Effect.suspend(() => (recorder.stopping() ? Effect.void : askToStop(recorder, interruptWhen(event, state))))
+            Effect.suspend(() =>
+              recorder.interruption ? Effect.void : askToStop(recorder, interruptWhen(event, state))
+            )
   })
-  return {
-    ...recorder,
-    recordNow: (event) => Effect.flatMap(DateTime.now, (at) => recorder.record({ ...event, at })),
-    fail: (reason) => agentError({ agent: state.agent, reason, state: recorder.state() })
-  }
+  return Object.assign(recorder, {
+    recordNow: (event: WithoutTime<runParts.Event>) =>
+      Effect.flatMap(DateTime.now, (at) => recorder.record({ ...event, at })),
+    fail: (reason: AgentError.Reason) => agentError({ agent: state.agent, reason, state: recorder.state })
+  })
 }
 
 const askToStop = (
@@ -441,8 +446,8 @@ const viewOf = (
   }
 }
 
-const callOf = (state: runParts.State, callId: string) => {
-  const { arguments: args = null, name = "" } = runTransition.openCall(state, callId)?.part ?? {}
+const callOf = ({ calls }: runParts.State, callId: string) => {
+  const { arguments: args = null, name = "" } = calls.find(({ part }) => part.id === callId)?.part ?? {}
   return { callId, name, arguments: args }
 }
 
@@ -454,26 +459,29 @@ export const toolFinishedEvent = Effect.fnUntraced(function* (
 ) {
   const at = yield* DateTime.now
   const message = yield* Message.tool(call)
-  const details = { durationMillis: duration && Duration.toMillis(duration), cause: cause && causeText(cause) }
-  return { _tag: "ToolFinished", at, message, ...defined(details) } satisfies runParts.Event
+  return {
+    _tag: "ToolFinished",
+    at,
+    message,
+    ...(duration && { durationMillis: Duration.toMillis(duration) }),
+    ...(cause && { cause: causeText(cause) })
+  } satisfies runParts.Event
 })
 
 const causeText = (cause: Cause.Cause<unknown>): string =>
   cause.reasons.map((reason) => (reason._tag === "Die" ? String(reason.defect) : reason._tag)).join("; ")
 
 /** Ends the run as `Interrupted`: calls that started get their results first. */
-export const interrupt = Effect.fnUntraced(function* (
-  { record, recordNow, state }: AgentRecorder,
-  reason: string | undefined
-) {
-  if (state().outcome !== undefined) return
+export const interrupt = Effect.fnUntraced(function* (recorder: AgentRecorder, reason: string | undefined) {
+  const { interrupted, outcome } = recorder.state
+  if (outcome !== undefined) return
   // An interruption of the fiber may come while one by the clock or the hook is being recorded.
-  const why = state().interrupted ?? defined({ reason })
-  if (state().interrupted === undefined) yield* recordNow({ _tag: "RunInterrupted", ...why })
-  const action = runTransition.next(state())
+  const why = interrupted ?? defined({ reason })
+  if (interrupted === undefined) yield* recorder.recordNow({ _tag: "RunInterrupted", ...why })
+  const action = runTransition.next(recorder.state)
   const settled = action._tag === "RunTools" ? action.settled : []
-  for (const call of settled) yield* record(yield* toolFinishedEvent(call))
-  yield* recordNow({ _tag: "RunFinished", outcome: { _tag: "Interrupted", ...why } })
+  for (const call of settled) yield* recorder.record(yield* toolFinishedEvent(call))
+  yield* recorder.recordNow({ _tag: "RunFinished", outcome: { _tag: "Interrupted", ...why } })
 })
 
 /** The beginning of a run: a fresh one without `state`, or one that continues from it. */
@@ -552,15 +560,16 @@ const machineOf = (
   run: ActiveRun
 ): Machine<runParts.State, runTransition.Action, AgentError.AgentError> => {
   const { options, recorder } = run
-  const unlessStopped = <E>(doing: Effect.Effect<void, E>): Effect.Effect<void, E> =>
-    options.interruptWhen === undefined ? doing : Effect.raceFirst(doing, Effect.asVoid(recorder.stopped))
   return {
     next: runTransition.next,
     ends: ({ _tag }) => _tag === "Finished",
-    perform: (action, deadline) =>
-      action._tag === "Finished"
-        ? recorder.recordNow({ _tag: "RunFinished", outcome: action.outcome })
-        : unlessStopped(prepared.perform(run, action, deadline)),
+    perform: (action, deadline) => {
+      if (action._tag === "Finished") return recorder.recordNow({ _tag: "RunFinished", outcome: action.outcome })
+      const performed = prepared.perform(run, action, deadline)
+      return options.interruptWhen === undefined
+        ? performed
+        : Effect.raceFirst(performed, Effect.asVoid(recorder.stopped))
+    },
     interrupt: (reason) => interrupt(recorder, reason),
     stepTimeout: ({ _tag }) => (_tag === "CallModel" && prepared.stepTimeout ? options.timeouts?.step : undefined)
   }
@@ -569,10 +578,12 @@ const machineOf = (
 /** Records decisions, then the new message, which waits for open calls. */
 const openRun = Effect.fnUntraced(function* (run: ActiveRun, prepared: PreparedRun<unknown>, input: agentTypes.Input) {
   const { options, recorder } = run
-  const decisions = options.decisions ?? []
-  if (decisions.length > 0) yield* prepared.ask(run, new Set(decisions.map(({ callId }) => callId)))
-  const decided = runTransition.decide(recorder.state(), decisions, yield* DateTime.now)
-  for (const event of yield* Effect.mapError(Effect.fromResult(decided), recorder.fail)) yield* recorder.record(event)
+  const { decisions } = options
+  if (decisions !== undefined && decisions.length > 0) {
+    yield* prepared.ask(run, new Set(decisions.map(({ callId }) => callId)))
+    const decided = runTransition.decide(recorder.state, decisions, yield* DateTime.now)
+    for (const event of yield* Effect.mapError(Effect.fromResult(decided), recorder.fail)) yield* recorder.record(event)
+  }
   // Also when the hook has stopped the run already: the message must not be lost.
   if (input === undefined) return
   const message = yield* Message.user(input)
@@ -599,22 +610,19 @@ const firstState = Effect.fnUntraced(function* (
 })
 
 /** Runs an agent from its first event, or from a state, to its result. */
-export const runAgent = <A>(
-  machine: AgentMachine<A>,
-  begin: Begin,
-  caller: Sink
-): Effect.Effect<agentTypes.Result<A>, AgentError.AgentError> =>
-  Effect.withSpan(drive(machine, begin, caller), `invoke_agent ${machine.name}`, {
-    attributes: { "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": machine.name }
-  })
-
-const drive = Effect.fnUntraced(function* <A>(
+export const runAgent = Effect.fnUntraced(function* <A>(
   machine: AgentMachine<A>,
   begin: Begin,
   caller: Sink
 ): Effect.fn.Return<agentTypes.Result<A>, AgentError.AgentError> {
   const outer = yield* Environment
-  const options: agentTypes.ResumeOptions = { ...outer.handed, ...defined(begin.options) }
+  const { defects, modelMistakes, modelRetry } = outer.handed
+  const options: agentTypes.ResumeOptions = {
+    ...begin.options,
+    defects: begin.options.defects ?? defects,
+    modelMistakes: begin.options.modelMistakes ?? modelMistakes,
+    modelRetry: begin.options.modelRetry ?? modelRetry
+  }
   const context = begin.state?.context ?? begin.options.context ?? (yield* RunContext.RunContext)
   const maxDepth = options.maxDepth ?? outer.maxDepth
   const refuse = (reason: AgentError.Reason) =>
@@ -640,7 +648,7 @@ const drive = Effect.fnUntraced(function* <A>(
       first === undefined ? recorder.recordNow({ _tag: "RunResumed", ...defined({ maxSteps }) }) : recorder.begin
     const open = Effect.andThen(begun, openRun(run, prepared, begin.input))
     yield* runMachine(machineOf(prepared, run), recorder, { open, deadline })
-    const result = yield* resultOf(prepared, recorder.state())
+    const result = yield* resultOf(prepared, recorder.state)
     yield* emit({ _tag: "RunFinished", result })
     return result
   })

@@ -1,6 +1,6 @@
 /**
- * An agent in a run, and the actions that it performs: one model call with its request and retries, and one batch of tool calls,
- * checked, approved where needed, and run.
+ * An agent in a run, and the actions that it performs: one model call with its request, its retries and the check of its output,
+ * and one batch of tool calls, checked, approved where needed, and run.
  */
 
 import * as Cause from "effect/Cause"
@@ -24,7 +24,10 @@ import * as TokenCounter from "../../conversation/TokenCounter.ts"
 import * as history from "../../conversation/internal/history.ts"
 import * as modelMessages from "../../conversation/internal/modelMessages.ts"
 import * as JsonSchema from "../../payload/JsonSchema.ts"
-import { defined } from "../../payload/internal/plainJson.ts"
+import * as ModelJson from "../../payload/ModelJson.ts"
+import * as PayloadError from "../../payload/PayloadError.ts"
+import * as convertSchema from "../../payload/internal/convertSchema.ts"
+import { defined, getAt, isObject, own } from "../../payload/internal/plainJson.ts"
 import * as RunContext from "../../tool/RunContext.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as ToolRuntime from "../../tool/ToolRuntime.ts"
@@ -77,10 +80,10 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
   }
   if (step.budget !== undefined) {
     yield* applyBudget(step.budget, step)
-    if (recorder.stopping()) return
+    if (recorder.interruption) return
   }
   yield* recorder.recordNow({ _tag: "StepStarted", step: action.step, purpose: action.purpose })
-  if (recorder.stopping()) return
+  if (recorder.interruption) return
   const answered = yield* Effect.result(withRetries(step, action.step, withQuietSpans(sendRequest(step, action))))
   if (Result.isFailure(answered)) {
     const problem = mistakeOf(answered.failure)
@@ -89,7 +92,7 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
       : recorder.recordNow({ _tag: "ModelMistaken", problem })
   }
   const content = history.relabelCalls(
-    history.asHistory(recorder.state().conversation),
+    history.asHistory(recorder.state.conversation),
     withCanonicalNames(answered.success.content, resolved.tools)
   )
   const message = yield* modelMessages.toMessage({ ...answered.success, content })
@@ -113,14 +116,74 @@ const checkOutput = Effect.fnUntraced(function* (
   const calls = Message.toolCalls(message)
   const outputCall = outputTool === undefined ? undefined : calls.find((call) => call.name === outputTool)
   if (outputCall !== undefined) {
-    return { output: yield* agentBlueprint.checkValue(output, outputCall.arguments), outputCall: outputCall.id }
+    return { output: yield* checkValue(output, outputCall.arguments), outputCall: outputCall.id }
   }
   const isFinal =
     calls.length === 0 &&
     runTransition.stopReasonOf(message.finishReason) === undefined &&
     message.finishReason !== "pause"
-  return isFinal ? { output: yield* agentBlueprint.checkText(output, Message.text(message)) } : {}
+  return isFinal ? { output: yield* checkText(output, Message.text(message)) } : {}
 })
+
+/** The output in an answer. A provider receives an object, which holds an output that is none. */
+const unwrap = ({ offered, schema }: agentBlueprint.StructuredOutput<unknown>, value: Schema.Json): Schema.Json => {
+  if (offered === schema || !isObject(value) || Object.keys(value).length !== 1) return value
+  const inner = own(value, agentBlueprint.wrapperKey)
+  return inner === undefined ? value : inner
+}
+
+const covers = (one: string, other: string): boolean => one === other || other.startsWith(`${one}/`)
+
+/** Checks a JSON value by the JSON Schema of the output and by its Schema. */
+const checkValue = Effect.fnUntraced(function* (
+  self: agentBlueprint.StructuredOutput<unknown>,
+  value: Schema.Json
+): Effect.fn.Return<runParts.OutputCheck> {
+  const direct = JsonSchema.validate(self.schema, value)
+  const inner = Result.isSuccess(direct) ? value : unwrap(self, value)
+  const valid = Result.isSuccess(direct) ? direct : JsonSchema.validate(self.schema, inner)
+  const decoded = yield* Effect.result(self.decode(Result.isSuccess(valid) ? valid.success : inner))
+  const further = Result.isFailure(decoded) ? decoded.failure : []
+  if (Result.isSuccess(valid)) {
+    return Result.isSuccess(decoded)
+      ? { _tag: "Valid", value: valid.success }
+      : { _tag: "Invalid", issues: decoded.failure }
+  }
+  // The Schema has checks that JSON Schema cannot express. A null may replace an absent key.
+  const added = further.filter(
+    ({ path }) =>
+      getAt(inner, path) !== null &&
+      !valid.failure.some((issue) => covers(issue.path, path) || covers(path, issue.path))
+  )
+  return { _tag: "Invalid", issues: [...valid.failure, ...added] }
+})
+
+/** Checks the model's final text as output. */
+const checkText = (
+  self: agentBlueprint.StructuredOutput<unknown>,
+  final: string
+): Effect.Effect<runParts.OutputCheck> =>
+  Result.match(ModelJson.parse(final), {
+    onFailure: ({ reason }) =>
+      Effect.succeed<runParts.OutputCheck>({ _tag: "Invalid", issues: PayloadError.problemsOf(reason) }),
+    onSuccess: (value) => checkValue(self, value)
+  })
+
+const systemText = (schema: JsonSchema.JsonSchema): string =>
+  [
+    "Your final answer must be one JSON value that is valid against this JSON Schema, with no text around it:",
+    JSON.stringify(schema.json)
+  ].join("\n")
+
+/**
+ * The system text about the output. A constrained call has it in its Schema, unless core cannot hold that Schema: then the
+ * text has it as well.
+ */
+const systemTextBefore = (self: agentBlueprint.Output<unknown>, purpose: runParts.Purpose): string | undefined => {
+  if (self._tag === "Text" || self.strategy === "tool") return undefined
+  if (purpose === "answer") return systemText(self.schema)
+  return Option.isNone(convertSchema.importSchema(self.offered)) ? systemText(self.offered) : undefined
+}
 
 /** The problem that the provider's adapter found, if it was the model's mistake. */
 const mistakeOf = ({ reason }: AiError.AiError): string | undefined =>
@@ -153,9 +216,9 @@ const promptOf = (
   { mistakes, purpose }: runTransition.ActionOf<"CallModel">
 ): Prompt.Prompt => {
   const { output, tools } = resolved
-  const { conversation, view } = recorder.state()
+  const { conversation, view } = recorder.state
   const prompt = Conversation.toPrompt(view ?? conversation, { toolName: tools.providerName })
-  const text = agentBlueprint.systemTextBefore(output, purpose)
+  const text = systemTextBefore(output, purpose)
   const whole = text === undefined ? prompt : withSystemText(prompt, text)
   return mistakes.length === 0
     ? whole
@@ -297,13 +360,13 @@ const quietSpan = (span: Tracer.Span): Tracer.Span => {
 const withQuietSpans = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.flatMap(Tracer.Tracer, (tracer) => {
     const context = tracer.context?.bind(tracer)
-    const quiet = { span: (options: Parameters<Tracer.Tracer["span"]>[0]) => quietSpan(tracer.span(options)) }
-    return Effect.withTracer(effect, Tracer.make({ ...quiet, ...defined({ context }) }))
+    const quiet = Tracer.make({ span: (options) => quietSpan(tracer.span(options)), ...(context && { context }) })
+    return Effect.withTracer(effect, quiet)
   })
 
 /** Makes a new view before a model call that would pass the threshold. */
 const applyBudget = Effect.fnUntraced(function* (policy: agentTypes.Budget, { recorder, resolved }: Step) {
-  const { conversation, view } = recorder.state()
+  const { conversation, view } = recorder.state
   const current = view ?? conversation
   const overhead = overheadTokens(resolved, yield* TokenCounter.TokenCounter)
   const before = yield* Conversation.estimatedSize(current, { overhead })
@@ -390,7 +453,7 @@ const overheadTokens = (
   countedTools.set(tools, counts)
   const known = counts.get(counter)
   if (known !== undefined) return known
-  const text = agentBlueprint.systemTextBefore(output, "answer")
+  const text = systemTextBefore(output, "answer")
   let tokens = text === undefined ? 0 : counter.count(text)
   for (const { contract } of tools.tools.values()) {
     const { description = "", name, parameters } = contract
@@ -424,7 +487,7 @@ const prepareCall = Effect.fnUntraced(function* (
   runnable: runTransition.RunnableCall
 ): Effect.fn.Return<PreparedCall> {
   const { id, name, text, arguments: args } = runnable.part
-  const { context, conversation, runId } = recorder.state()
+  const { context, conversation, runId } = recorder.state
   const request = { id, name, arguments: text ?? args }
   const prepared = yield* boundTool.prepare(resolved.tools, request, {
     runId,
@@ -455,7 +518,7 @@ const prepareCall = Effect.fnUntraced(function* (
 const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.ActionOf<"RunTools">) {
   const { recorder } = step
   for (const settled of action.settled) yield* recorder.record(yield* driver.toolFinishedEvent(settled))
-  if (recorder.stopping()) return
+  if (recorder.interruption) return
   const prepared = yield* Effect.forEach(action.calls, (call) => prepareCall(step, call))
   const ready: Array<ReadyCall> = []
   for (const one of prepared) {
@@ -463,7 +526,7 @@ const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.
     if (one._tag === "Run") ready.push(one)
     else if (one._tag === "Ask") yield* recorder.recordNow({ _tag: "ApprovalRequested", callId })
     else yield* recorder.record(yield* driver.toolFinishedEvent({ callId, name, result: one.failure }))
-    if (recorder.stopping()) return
+    if (recorder.interruption) return
   }
   if (ready.length > 0) yield* executeBatch(step, ready)
 })
@@ -473,7 +536,7 @@ const runTools = Effect.fnUntraced(function* (step: Step, action: runTransition.
  * them are taken: a decision counts only for a call whose tool demands one.
  */
 const requestApprovals = Effect.fnUntraced(function* (step: Step, callIds: ReadonlySet<string>) {
-  const action = runTransition.next(step.recorder.state())
+  const action = runTransition.next(step.recorder.state)
   if (action._tag !== "RunTools") return
   for (const runnable of action.calls) {
     const callId = runnable.part.id
@@ -498,7 +561,7 @@ const executeBatch = Effect.fnUntraced(function* (step: Step, ready: ReadonlyArr
   const onStarted = (callId: string) =>
     Effect.suspend(() => {
       // Stopped by a sibling's result: nothing more may begin until the batch is interrupted.
-      if (recorder.stopping()) return Effect.interruptible(Effect.never)
+      if (recorder.interruption) return Effect.interruptible(Effect.never)
       started.add(callId)
       return runnables.get(callId)?.started === true ? Effect.void : recorder.recordNow({ _tag: "ToolStarted", callId })
     })
@@ -540,7 +603,7 @@ const runChild = (
   const inherited: agentTypes.ResumeOptions = {
     onState: (_, event) => recorder.record({ _tag: "ChildEvent", at: event.at, callId: call.id, event }),
     // Stops with its parent, before it starts anything else.
-    interruptWhen: interruptWhen && (() => recorder.interruption()),
+    interruptWhen: interruptWhen && (() => recorder.interruption),
     defects,
     modelMistakes,
     modelRetry,
@@ -557,7 +620,7 @@ const runChild = (
     streaming,
     emit: (event) =>
       Effect.suspend(() =>
-        recorder.emit({ _tag: "Child", callId: call.id, name: call.contract.name, event, state: recorder.state() })
+        recorder.emit({ _tag: "Child", callId: call.id, name: call.contract.name, event, state: recorder.state })
       )
   }
   return running.pipe(
@@ -608,16 +671,24 @@ export const prepare = Effect.fnUntraced(function* <A>(
   return {
     digest,
     maxSteps: definition.maxSteps,
-    structured: agentBlueprint.structuredSteps(resolved),
+    structured: structuredSteps(resolved),
     instructions: definition.instructions,
     stepTimeout: true,
     accept: (state) => acceptState(blueprint, digest, state),
     ask: (run, callIds) => requestApprovals(stepOf(run, run.environment.deadline), callIds),
-    perform: (run, action, deadline) =>
-      action._tag === "RunTools" ? runTools(stepOf(run, deadline), action) : callModel(stepOf(run, deadline), action),
+    perform: Effect.fnUntraced(function* (run, action, deadline) {
+      const step = stepOf(run, deadline)
+      yield* action._tag === "RunTools" ? runTools(step, action) : callModel(step, action)
+    }),
     decode: (text, json) => (output._tag === "Text" ? output.decode(text) : output.decode(json ?? null))
   }
 })
+
+/** When `generateObject` is used, by strategy and by whether tools are offered. */
+const structuredSteps = ({ output, tools }: agentBlueprint.ResolvedAgent<unknown>): runParts.StructuredSteps => {
+  if (output._tag === "Text" || output.strategy !== "native") return "never"
+  return tools.tools.size > 0 ? "fallback" : "always"
+}
 
 const acceptState = Effect.fnUntraced(function* (
   { digestsOfOrigin }: agentBlueprint.Blueprint<unknown>,

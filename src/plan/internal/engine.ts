@@ -137,7 +137,7 @@ const perform = (run: performStep.ActiveRun, action: planTransition.Action): Eff
       case "RunSteps":
         return runTurn(run, action.steps)
     }
-  }).pipe(Effect.provideService(RunContext.RunContext, run.recorder.state().context))
+  }).pipe(Effect.provideService(RunContext.RunContext, run.recorder.state.context))
 
 const finishRun = Effect.fnUntraced(function* ({ recorder }: performStep.ActiveRun, outcome: PlanRun.Outcome) {
   yield* recorder.record({ _tag: "PlanFinished", at: yield* DateTime.now, outcome })
@@ -166,7 +166,7 @@ const runTurn = Effect.fnUntraced(function* (run: performStep.ActiveRun, steps: 
   const concurrency = yield* performStep.checkConcurrency(options.concurrency)
   yield* sink.emit({ _tag: "BandStarted", path: [], steps })
   yield* Effect.forEach(steps, (step) => performStep.runStep(run, step, false), { concurrency, discard: true })
-  if (recorder.state().turn === undefined) yield* sink.emit({ _tag: "BandFinished", path: [], steps })
+  if (recorder.state.turn === undefined) yield* sink.emit({ _tag: "BandFinished", path: [], steps })
 })
 
 /** Ends the run as `Interrupted`, unless it has ended. Deferred events are written in any case. */
@@ -174,7 +174,7 @@ const interruptRun = Effect.fnUntraced(function* (
   { recorder }: performStep.ActiveRun,
   reason: string | undefined
 ): Effect.fn.Return<void, PlanError.PlanError> {
-  const { interrupted, outcome } = recorder.state()
+  const { interrupted, outcome } = recorder.state
   if (outcome !== undefined) return yield* recorder.record()
   const at = yield* DateTime.now
   const why = interrupted ?? defined({ reason })
@@ -309,7 +309,7 @@ const decodePlanOutput = (
 ): Effect.Effect<unknown, performStep.Failure & { readonly reason: planFailure.ReasonOf<"OutputInvalid"> }> => {
   if (bound.output === undefined) return Effect.succeed(output)
   return Effect.mapError(performStep.decodeOutput(bound.output, output, "output"), (error) => {
-    const last = Option.getOrUndefined(planTransition.lastRecord(recorder.state()))
+    const last = Option.getOrUndefined(planTransition.lastRecord(recorder.state))
     const failure = { type: "OutputInvalid", message: error.message, retryable: false }
     return { reason: { _tag: "OutputInvalid", step: last?.step ?? "", failure }, cause: error }
   })
@@ -343,15 +343,12 @@ const failedRun = (
   { bound, recorder }: performStep.ActiveRun,
   { cause, reason }: performStep.Failure
 ): PlanError.PlanError =>
-  planFailure.withCause(
-    new PlanError.PlanError({ plan: bound.definition.name, reason, state: recorder.state() }),
-    cause
-  )
+  planFailure.withCause(new PlanError.PlanError({ plan: bound.definition.name, reason, state: recorder.state }), cause)
 
 /** The result of a run that has ended, or the error it ended with. */
 const resultOf = (run: performStep.ActiveRun): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> =>
   Effect.suspend((): Effect.Effect<PlanRun.Result<unknown>, PlanError.PlanError> => {
-    const state = run.recorder.state()
+    const state = run.recorder.state
     const { iterations, outcome, usage } = state
     const base = { state, usage, iterations, writes: planTransition.writtenValues(state) }
     if (outcome === undefined) return Effect.die(new Error("a run that has not ended has no result"))

@@ -146,7 +146,7 @@ const performTarget = (doing: StepRun, delivery: Delivery): Effect.Effect<Attemp
         onFailure: (cause) => settled(step, Effect.failCause(cause)),
         onSuccess: (agent) => {
           const rules = run.rules.found(step, agent)
-          const member = planTransition.memberOf(run.recorder.state(), step)
+          const member = planTransition.memberOf(run.recorder.state, step)
           const child = member && planTransition.childOf(member)
           return rules === undefined
             ? runAgent(run, agent, child?._tag === "Agent" ? child.state : undefined, delivery)
@@ -226,7 +226,7 @@ const tryWithRetries = Effect.fnUntraced(function* (doing: StepRun): Effect.fn.R
   for (;;) {
     const tried = yield* tryOnce(doing)
     if (tried._tag !== "Failed" || !tried.again || retry === undefined) return tried
-    const status = planTransition.memberOf(run.recorder.state(), step)?.status
+    const status = planTransition.memberOf(run.recorder.state, step)?.status
     // An attempt that was cut off in another process counts as well
     const count = status?._tag === "Running" ? status.attempt : 1
     const pause = retryDelayMillis(retry, count)
@@ -246,7 +246,7 @@ const stepFinished = Effect.fnUntraced(function* (
 ): Effect.fn.Return<planTransition.EventOf<"StepFinished">> {
   const at = yield* DateTime.now
   const step = live.definition.name
-  const member = planTransition.memberOf(run.recorder.state(), step)
+  const member = planTransition.memberOf(run.recorder.state, step)
   const status = member?.status
   const record = {
     step,
@@ -274,7 +274,7 @@ const saveMemory = (
     const failed = new PlanError.PlanError({
       plan: run.bound.definition.name,
       reason: { _tag: "JournalFailed", problem },
-      state: run.recorder.state()
+      state: run.recorder.state
     })
     return planFailure.withCause(failed, error)
   })
@@ -322,7 +322,7 @@ export const runStep = (run: ActiveRun, step: string, alone: boolean): Effect.Ef
         return yield* Effect.die(new Error(`no step ${quote(step)} in the plan that is bound`))
       }
       const { recorder } = run
-      const status = planTransition.memberOf(recorder.state(), step)?.status
+      const status = planTransition.memberOf(recorder.state, step)?.status
       const decision =
         status?._tag === "Waiting" || status?._tag === "Running" || status?._tag === "Paused"
           ? status.decision
@@ -384,7 +384,7 @@ const resolveReference = (
   slot: string,
   reference: Reference
 ): Effect.Effect<ReadValue, unknown> => {
-  const state = recorder.state()
+  const state = recorder.state
   const { content, context, payload } = state.input
   const recordOf = (name: string) =>
     Effect.mapError(Effect.fromOption(planTransition.recordOf(state, name)), () => {
@@ -526,7 +526,7 @@ const runTool = Effect.fnUntraced(function* (
   approved: boolean
 ): Effect.fn.Return<Attempt> {
   const { step } = delivery
-  const state = recorder.state()
+  const state = recorder.state
   const args = toolArgumentsOf(target.arguments, delivery)
   if (args === undefined) {
     const expected = `an object, the arguments of the tool ${quote(target.name)}, as the payload that the task refers to`
@@ -623,7 +623,7 @@ const runAgent = (
         // It does nothing more until it is interrupted, also where nothing else could interrupt it.
         Effect.andThen(Deferred.fail(broken, error), Effect.interruptible(Effect.never))
       )
-    const { context } = recorder.state()
+    const { context } = recorder.state
     const { timeouts } = options
     const handed: agentTypes.ResumeOptions = { onState, timeouts: { step: timeouts?.step, tool: timeouts?.tool } }
     const input = agentInput(delivery)
@@ -697,7 +697,7 @@ const runPlan = (
     concurrency: options.concurrency,
     timeouts: { step: options.timeouts?.step, tool: options.timeouts?.tool },
     interruptWhen: options.interruptWhen,
-    context: recorder.state().context,
+    context: recorder.state.context,
     journal,
     ...(child === undefined ? undefined : { raise }),
     ...(child?.outcome?._tag === "LimitReached" ? { maxIterations: raise } : undefined)
@@ -849,7 +849,7 @@ const chooseTarget = Effect.fnUntraced(function* (
   definition: PlanDefinition.StepDefinition
 ): Effect.fn.Return<string | undefined, RouteFailure> {
   const { name: step, routes, routesBy } = definition
-  const record = Option.getOrUndefined(planTransition.recordOf(recorder.state(), step))
+  const record = Option.getOrUndefined(planTransition.recordOf(recorder.state, step))
   const payload = record?.output ?? null
   if (routes !== undefined && routes.length > 0) {
     const subject = { payload, text: payloadText(payload) }

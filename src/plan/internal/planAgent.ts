@@ -79,8 +79,8 @@ const answerMessage = Effect.fnUntraced(function* (
 ) {
   const { environment, options, recorder } = run
   yield* recorder.recordNow({ _tag: "StepStarted", step, purpose })
-  if (recorder.stopping()) return
-  const { conversation, progress } = recorder.state()
+  if (recorder.interruption) return
+  const { conversation, progress } = recorder.state
   const message = Conversation.messages(conversation).findLast(({ role }) => role === "user")
   if (message?.role !== "user") {
     // The process died before the input was recorded.
@@ -116,7 +116,7 @@ const optionsOf = (
   const { maxSteps, timeouts } = run.options
   return {
     journal: journalOf(run, before),
-    context: run.recorder.state().context,
+    context: run.recorder.state.context,
     timeouts: { step: timeouts?.step, tool: timeouts?.tool },
     maxIterations: maxSteps === "unlimited" ? Number.MAX_SAFE_INTEGER : maxSteps,
     decisions
@@ -151,7 +151,7 @@ const sinkOf = ({ recorder, streaming }: driver.ActiveRun): performStep.EventSin
       ? Effect.suspend(() =>
           recorder.emit(
             [...event.path, event.step].reduceRight<AgentEvent<unknown>>(
-              (inner, step) => ({ _tag: "Child", callId: step, name: step, event: inner, state: recorder.state() }),
+              (inner, step) => ({ _tag: "Child", callId: step, name: step, event: inner, state: recorder.state }),
               event.event
             )
           )
