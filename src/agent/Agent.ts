@@ -14,7 +14,7 @@ import * as Schema from "effect/Schema"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Tool from "effect/ai/Tool"
 import type { Conversation } from "../conversation/internal/history.ts"
-import type { JsonObject } from "../payload/Json.ts"
+import type * as Json from "../payload/Json.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as RunContext from "../tool/RunContext.ts"
 import * as ToolFailure from "../tool/ToolFailure.ts"
@@ -374,7 +374,7 @@ export const Service =
  */
 export const definition = <R>(
   agent: agentTypes.Defined<R>,
-  options?: { readonly context?: JsonObject | undefined }
+  options?: { readonly context?: Json.JsonObject | undefined }
 ): Effect.Effect<agentData.AgentDefinition, AgentError.AgentError, R> =>
   options?.context === undefined
     ? agent[agentTypes.DefinedTypeId]
@@ -388,7 +388,7 @@ export const definition = <R>(
  * @since 0.1.0
  */
 interface EncodeOptions extends VersionedCodec.EncodeOptions {
-  readonly context?: JsonObject | undefined
+  readonly context?: Json.JsonObject | undefined
 }
 
 /**
@@ -448,7 +448,7 @@ export const bind = Effect.fnUntraced(function* (definition: agentData.AgentDefi
  * @category serialization
  * @since 0.1.0
  */
-export const decode = (input: unknown, options?: VersionedCodec.DecodeOptions) =>
+export const decode = (input: unknown, options?: Pick<Json.Options, "limits">) =>
   Effect.flatMap(AgentDefinition.codec.decode(input, options), bind)
 
 /**
@@ -457,7 +457,7 @@ export const decode = (input: unknown, options?: VersionedCodec.DecodeOptions) =
  * @category serialization
  * @since 0.1.0
  */
-export const decodeJson = (input: string | Uint8Array, options?: VersionedCodec.DecodeOptions) =>
+export const decodeJson = (input: string | Uint8Array, options?: Pick<Json.Options, "limits">) =>
   Effect.flatMap(AgentDefinition.codec.decodeJson(input, options), bind)
 
 const toolParameters = Schema.Struct({

@@ -26,13 +26,8 @@ interface Written<out W> {
   readonly losses: ReadonlyArray<PayloadError.Loss>
 }
 
-/** The name of the data in messages; the limits of the call are those of the Effect. */
-interface ArmContext {
-  readonly what: string
-}
-
 /**
- * One frozen version.
+ * One frozen version. `what` names the data in messages.
  *
  * @category models
  * @since 0.1.0
@@ -40,9 +35,9 @@ interface ArmContext {
 export interface Arm<in out T> {
   readonly version: number
   /** Decodes JSON of this version to the current value. */
-  readonly read: (json: Schema.Json, options: ArmContext) => Effect.Effect<T, PayloadError.PayloadError>
-  /** Encodes the current value as JSON of this version. */
-  readonly write: (value: T, options: ArmContext) => Effect.Effect<Written<Schema.Json>, PayloadError.PayloadError>
+  readonly read: (json: Schema.Json, what: string) => Effect.Effect<T, PayloadError.PayloadError>
+  /** Encodes the current value in this version; the codec checks that the outcome is JSON without secrets. */
+  readonly write: (value: T, what: string) => Effect.Effect<Written<unknown>, PayloadError.PayloadError>
 }
 
 const toPayloadError =
@@ -113,15 +108,15 @@ export const arm = <T, W>(options: {
   readonly fromCurrent: (current: T) => Effect.Effect<Written<W>, PayloadError.Reason | PayloadError.PayloadError>
 }): Arm<T> => ({
   version: options.version,
-  read: (json, { what }) =>
+  read: (json, what) =>
     Json.decode(options.wire, { what, onExcessProperty: options.onExcessProperty })(json).pipe(
       Effect.flatMap((wire) => Effect.mapError(options.toCurrent(wire), toPayloadError(what)))
     ),
-  write: (value, { what }) =>
+  write: (value, what) =>
     Effect.gen(function* () {
       const { losses, wire } = yield* Effect.mapError(options.fromCurrent(value), toPayloadError(what))
-      yield* refuseSecret(what, plainJson.findSecret(wire, { keys: false }))
-      return { wire: yield* Json.encode(options.wire, { what })(wire), losses }
+      yield* refuseRedacted(what, wire)
+      return { wire: yield* plainJson.encodeUnchecked(options.wire, { what })(wire), losses }
     })
 })
 
@@ -169,13 +164,8 @@ export const lossless = <W>(wire: W): Effect.Effect<Written<W>> => Effect.succee
 export const lossy = <W>(wire: W, losses: ReadonlyArray<PayloadError.Loss>): Effect.Effect<Written<W>> =>
   Effect.succeed({ wire, losses })
 
-/**
- * Options of decoding: limits that differ for this call.
- *
- * @category models
- * @since 0.1.0
- */
-export interface DecodeOptions {
+interface Limited {
+  /** Limits that differ for this call. */
   readonly limits?: Partial<Limits.Limits> | undefined
 }
 
@@ -193,10 +183,9 @@ export interface DecodeOptions {
  * @category models
  * @since 0.1.0
  */
-export interface EncodeOptions {
+export interface EncodeOptions extends Limited {
   readonly version?: number | undefined
   readonly allowLoss?: ReadonlyArray<string | PayloadError.Loss> | undefined
-  readonly limits?: Partial<Limits.Limits> | undefined
 }
 
 /**
@@ -215,11 +204,8 @@ export interface VersionedCodec<in out T> {
   readonly current: number
   /** JSON Pointers below which keys are data, see {@link make}. */
   readonly data: ReadonlyArray<string>
-  readonly decode: (input: unknown, options?: DecodeOptions) => Effect.Effect<T, PayloadError.PayloadError>
-  readonly decodeJson: (
-    input: string | Uint8Array,
-    options?: DecodeOptions
-  ) => Effect.Effect<T, PayloadError.PayloadError>
+  readonly decode: (input: unknown, options?: Limited) => Effect.Effect<T, PayloadError.PayloadError>
+  readonly decodeJson: (input: string | Uint8Array, options?: Limited) => Effect.Effect<T, PayloadError.PayloadError>
   readonly encode: (
     value: T,
     options?: EncodeOptions
@@ -316,7 +302,7 @@ export const make = <T>(options: {
     return Effect.fail(new PayloadError.PayloadError({ what, reason }))
   }
 
-  const read = (json: Schema.Json, decodeOptions: DecodeOptions | undefined) =>
+  const read = (json: Schema.Json, decodeOptions: Limited | undefined) =>
     Effect.gen(function* () {
       if (!Json.isObject(json)) {
         const issue = { path: "", expected: `an object with the field "${field}"`, found: plainJson.kindOf(json) }
@@ -325,25 +311,27 @@ export const make = <T>(options: {
       const hasTag = Object.hasOwn(json, field)
       const arm = yield* armOf(hasTag ? json[field] : unversioned)
       const tagged = hasTag ? json : { ...json, [field]: arm.version }
-      return yield* arm.read(tagged, { what }).pipe(withLimits(decodeOptions))
+      return yield* withLimits(arm.read(tagged, what), decodeOptions)
     })
 
   const encode = (value: T, encodeOptions?: EncodeOptions) =>
     Effect.gen(function* () {
       const arm = yield* armOf(encodeOptions?.version ?? current)
-      yield* refuseSecret(what, plainJson.findSecret(value, { keys: false }))
-      const { losses, wire } = yield* arm.write(value, { what }).pipe(withLimits(encodeOptions))
-      if (!Json.isObject(wire) || wire[field] !== arm.version) {
+      yield* refuseRedacted(what, value)
+      const { losses, wire } = yield* withLimits(arm.write(value, what), encodeOptions)
+      const json = yield* plainJson.runWithLimits({ what, limits: encodeOptions?.limits }, (limits) =>
+        plainJson.copyWithoutSecrets(wire, limits, data)
+      )
+      if (!Json.isObject(json) || json[field] !== arm.version) {
         return yield* Effect.die(new Error(`${what}: the arm of version ${arm.version} does not write its ${field}`))
       }
-      yield* refuseSecret(what, plainJson.findSecret(wire, { data }))
       const refused = losses.filter((loss) => !isAllowedLoss(loss, encodeOptions?.allowLoss ?? []))
       if (refused.length > 0)
         return yield* new PayloadError.LossyEncoding({ what, version: arm.version, losses: refused })
-      return wire
+      return json
     })
 
-  const decode = (input: unknown, decodeOptions?: DecodeOptions) =>
+  const decode = (input: unknown, decodeOptions?: Limited) =>
     Effect.flatMap(Json.check(input, { what, limits: decodeOptions?.limits }), (json) => read(json, decodeOptions))
 
   return {
@@ -358,7 +346,9 @@ export const make = <T>(options: {
     encode,
     encodeJson: (value, encodeOptions) =>
       Effect.flatMap(encode(value, encodeOptions), (json) =>
-        Json.stringify(json, { what, limits: encodeOptions?.limits, indent: encodeOptions?.indent })
+        plainJson.runWithLimits({ what, limits: encodeOptions?.limits }, (limits) =>
+          plainJson.writeText(json, limits, encodeOptions?.indent)
+        )
       ),
     schema: toSchema(options.type, decode, encode)
   }
@@ -412,8 +402,9 @@ export const single = <T>(options: {
     ...(member === undefined ? undefined : { [member]: Schema.Unknown })
   })
   const readHeading = Json.decode(Heading, { what, onExcessProperty: member === undefined ? "ignore" : "error" })
-  const readValue = Json.decode(value, { what, path: member === undefined ? "" : plainJson.formatPointer([member]) })
-  const writeValue = Json.encode(value, { what })
+  const place = { what, path: member === undefined ? "" : plainJson.formatPointer([member]) }
+  const readValue = Json.decode(value, place)
+  const writeValue = plainJson.encodeUnchecked(value, place)
   const bodyOf = (json: Json.JsonObject) =>
     member === undefined
       ? Object.fromEntries(Object.entries(json).filter(([key]) => !Object.hasOwn(heading, key)))
@@ -424,7 +415,7 @@ export const single = <T>(options: {
     write: (current) =>
       Effect.flatMap(writeValue(current), (json) => {
         const body = member === undefined ? json : { [member]: json }
-        return Json.isObject(body)
+        return typeof body === "object" && body !== null && !Array.isArray(body)
           ? lossless({ ...heading, ...body })
           : Effect.die(new Error(`${what}: expected a value that encodes to an object`))
       })
@@ -433,14 +424,12 @@ export const single = <T>(options: {
 }
 
 /** Runs an arm with the limits of one call, so that the checks inside it see them. */
-const withLimits =
-  (options: DecodeOptions | undefined) =>
-  <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-    options?.limits === undefined
-      ? effect
-      : Effect.flatMap(plainJson.resolveLimits(options.limits), (limits) =>
-          Effect.provideService(effect, Limits.Limits, limits)
-        )
+const withLimits = <A, E>(effect: Effect.Effect<A, E>, options: Limited | undefined): Effect.Effect<A, E> =>
+  options?.limits === undefined
+    ? effect
+    : Effect.flatMap(plainJson.resolveLimits(options.limits), (limits) =>
+        Effect.provideService(effect, Limits.Limits, limits)
+      )
 
 /** The version as it is shown: scalars only, and no long text. */
 const scalarOf = (tag: unknown): string | number | boolean | null => {
@@ -455,10 +444,13 @@ const isAllowedLoss = (loss: PayloadError.Loss, allowed: ReadonlyArray<string | 
       : entry.path === loss.path && entry.what === loss.what
   )
 
-const refuseSecret = (what: string, secret: plainJson.Secret | undefined) =>
-  secret === undefined
+/** A schema could unwrap what a value holds `Redacted`. */
+const refuseRedacted = (what: string, value: unknown) => {
+  const secret = plainJson.findRedacted(value)
+  return secret === undefined
     ? Effect.void
     : Effect.fail(new PayloadError.PayloadError({ what, reason: { _tag: "Secret", ...secret } }))
+}
 
 const toSchema = <T>(
   type: Schema.Schema<T>,

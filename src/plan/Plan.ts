@@ -71,7 +71,7 @@ import * as Conversation from "../conversation/Conversation.ts"
 import * as ConversationStore from "../conversation/ConversationStore.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import type * as history from "../conversation/internal/history.ts"
-import type { JsonObject } from "../payload/Json.ts"
+import type * as Json from "../payload/Json.ts"
 import type * as PayloadError from "../payload/PayloadError.ts"
 import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import type { ToolContractError } from "../tool/ToolContract.ts"
@@ -328,7 +328,7 @@ export const codec: VersionedCodec.VersionedCodec<PlanDefinition.PlanDefinition>
 export const decode = <const Registry extends planCodec.PlanRegistry = {}>(
   wire: unknown,
   registry?: Registry,
-  options?: VersionedCodec.DecodeOptions
+  options?: Pick<Json.Options, "limits">
 ): Effect.Effect<
   livePlan.Plan<Schema.Json, planCodec.RegistryServices<Registry>>,
   PayloadError.PayloadError | PlanInvalid.PlanInvalid
@@ -389,7 +389,7 @@ export const decode = <const Registry extends planCodec.PlanRegistry = {}>(
 export const encode = (
   plan: Pick<livePlan.Plan<unknown, unknown>, "definition">,
   options?: VersionedCodec.EncodeOptions
-): Effect.Effect<JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
+): Effect.Effect<Json.JsonObject, PayloadError.PayloadError | PayloadError.LossyEncoding> =>
   planCodec.definitionCodec.encode(plan.definition, options)
 
 /** The body of `Plan.make`. */

@@ -3,8 +3,7 @@ import { Option, Redacted } from "effect"
 import * as plainJson from "#src/payload/internal/plainJson.ts"
 import { Secrets } from "effect-emissary/payload"
 
-const pathOf = (value: unknown, data?: ReadonlyArray<string>) =>
-  plainJson.findSecret(value, data === undefined ? {} : { data })?.path
+const pathOf = (value: unknown, data?: ReadonlyArray<string>) => plainJson.findSecret(value, data)?.path
 
 describe("L8 secret keys", () => {
   const secret =

@@ -571,18 +571,32 @@ interface CopyFrame {
  * once through its descriptor: getters are never called, and what a Proxy
  * answers later does not matter.
  */
-export const copyJson = (root: unknown, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> => {
-  const walk = new JsonCopier(limits)
-  return Result.flatMap(
+export const copyJson = (root: unknown, limits: Limits): Result.Result<Schema.Json, PayloadError.Reason> =>
+  runCopier(new JsonCopier(limits, false), root)
+
+/** Copies a value that is about to be written, and refuses secret keys in it; below the places in `data` keys are data. */
+export const copyWithoutSecrets = (
+  root: unknown,
+  limits: Limits,
+  data: ReadonlyArray<string>
+): Result.Result<Schema.Json, PayloadError.Reason> => {
+  const copier = new JsonCopier(limits, true)
+  return Result.flatMap(runCopier(copier, root), (json) => {
+    const secret = copier.hasSecretName ? findSecret(json, data) : undefined
+    return secret === undefined ? Result.succeed(json) : Result.fail({ _tag: "Secret", ...secret })
+  })
+}
+
+const runCopier = (copier: JsonCopier, root: unknown): Result.Result<Schema.Json, PayloadError.Reason> =>
+  Result.flatMap(
     Result.try({
-      try: () => walk.run(root),
+      try: () => copier.run(root),
       // Only a trap of a Proxy can throw here.
       catch: () =>
-        PayloadError.invalid([{ path: walk.path(), expected: "plain JSON", found: "an object that cannot be read" }])
+        PayloadError.invalid([{ path: copier.path(), expected: "plain JSON", found: "an object that cannot be read" }])
     }),
     identity
   )
-}
 
 class JsonCopier {
   readonly limits: Limits
@@ -594,9 +608,13 @@ class JsonCopier {
   nodes = 0
   size = 0
   failure: PayloadError.Reason | undefined = undefined
+  /** True when a key on the list of secrets was met; looked for only where that matters. */
+  hasSecretName = false
+  readonly findsSecretNames: boolean
 
-  constructor(limits: Limits) {
+  constructor(limits: Limits, findsSecretNames: boolean) {
     this.limits = limits
+    this.findsSecretNames = findsSecretNames
   }
 
   path(): string {
@@ -697,6 +715,7 @@ class JsonCopier {
           return this.tooLarge("string", this.limits.maxStringLength, key.length, this.path())
         }
         this.grow(key.length)
+        this.hasSecretName ||= this.findsSecretNames && isSecretName(key)
         keys.push(key)
       } else if (typeof key === "symbol" || !isIndexOrLength(key)) others += 1
     }
@@ -766,8 +785,23 @@ const separators = /[^\p{L}\p{N}]/gu
 /** Putting a long run of these in order takes quadratic time; as separators they count for nothing anyway. */
 const combiningMarks = /\p{M}+/gu
 
-export const isSecretName = (key: string): boolean =>
-  secretNames.has(key.replace(combiningMarks, "").normalize("NFKC").replace(separators, "").toLowerCase())
+/** Keys met lately: the same few keys come again and again. */
+const knownKeys = new Map<string, boolean>()
+
+const maxKnownKeys = 1000
+
+/** The greatest length of a key in the cache. */
+const maxKnownLength = 64
+
+export const isSecretName = (key: string): boolean => {
+  const known = knownKeys.get(key)
+  if (known !== undefined) return known
+  const name = key.replace(combiningMarks, "").normalize("NFKC").replace(separators, "").toLowerCase()
+  const secret = secretNames.has(name)
+  if (knownKeys.size >= maxKnownKeys) knownKeys.clear()
+  if (key.length <= maxKnownLength) knownKeys.set(key, secret)
+  return secret
+}
 
 /** A secret that was found. The value is not part of it. */
 export interface Secret {
@@ -822,61 +856,69 @@ interface Visit {
 const secretMark = {}
 
 /**
- * The first secret in a value, in the order in which it is written. With `keys: false` only `Redacted` values count;
- * with `data` keys below these places are data. A value with `data` must be a tree, such as a copy of JSON.
+ * The first secret in a value, in the order in which it is written. With `data` keys below these places are data; a value
+ * with `data` must be a tree, such as a copy of JSON.
  */
-export const findSecret = (
-  value: unknown,
-  options: { readonly keys?: boolean; readonly data?: ReadonlyArray<string> } = {}
-): Secret | undefined => {
+export const findSecret = (value: unknown, data: ReadonlyArray<string> = []): Secret | undefined => {
   if (typeof value !== "object" || value === null) return undefined
-  const patterns = (options.data ?? []).map(parsePattern)
-  const known = new Map<string, boolean>()
-  const isSecret = (key: string) => {
-    const secret = known.get(key) ?? isSecretName(key)
-    known.set(key, secret)
-    return secret
-  }
-  const stack: Array<Visit> = [{ value, at: undefined, patterns, data: options.keys === false || isMatched(patterns) }]
+  const patterns = data.map(parsePattern)
+  const stack: Array<Visit> = [{ value, at: undefined, patterns, data: isMatched(patterns) }]
   const seen = new WeakSet<object>()
   for (let visit = stack.pop(); visit !== undefined; visit = stack.pop()) {
-    if (visit.value === secretMark) return makeSecret(visit, "key")
+    if (visit.value === secretMark) return makeSecret(visit.at, "key")
     if (patterns.length === 0) {
       if (seen.has(visit.value)) continue
       seen.add(visit.value)
     }
-    if (Redacted.isRedacted(visit.value)) return makeSecret(visit, "redacted")
-    stack.push(...membersOf(visit, isSecret).reverse())
+    if (Redacted.isRedacted(visit.value)) return makeSecret(visit.at, "redacted")
+    stack.push(...visitsBelow(visit).reverse())
   }
   return undefined
 }
 
-const membersOf = (visit: Visit, isSecret: (key: string) => boolean): Array<Visit> => {
+const visitsBelow = (visit: Visit): Array<Visit> => {
   const below: Array<Visit> = []
-  const add = (key: string, member: unknown, named: boolean) => {
+  forEachMember(visit.value, (key, member, named) => {
     const isContainer = typeof member === "object" && member !== null
-    const isMarked = named && !visit.data && isSecret(key)
+    const isMarked = named && !visit.data && isSecretName(key)
     if (!isContainer && !isMarked) return
     const at = { parent: visit.at, key }
     if (isMarked) below.push({ value: secretMark, at, patterns: [], data: true })
     if (!isContainer) return
     const patterns = visit.data ? [] : advance(visit.patterns, key)
     below.push({ value: member, at, patterns, data: visit.data || isMatched(patterns) })
-  }
-  const value = visit.value
-  if (Array.isArray(value)) value.forEach((item, i) => add(String(i), item, false))
-  else if (value instanceof Map) for (const [key, member] of value) add(String(key), member, typeof key === "string")
-  else if (value instanceof Set) [...value].forEach((item, i) => add(String(i), item, false))
-  else if (!ArrayBuffer.isView(value)) {
-    for (const key of Object.keys(value)) {
-      const descriptor = Object.getOwnPropertyDescriptor(value, key)
-      if (descriptor !== undefined && "value" in descriptor) add(key, descriptor.value, true)
-    }
-  }
+  })
   return below
 }
 
-const makeSecret = ({ at }: Visit, kind: Secret["kind"]): Secret => ({
+/** A `Redacted` value anywhere in a value, whatever the keys are: a Schema could unwrap it. */
+export const findRedacted = (root: unknown): Secret | undefined => {
+  const places = new Map<object, Location | undefined>()
+  const add = (value: unknown, at: Location | undefined) => {
+    if (typeof value === "object" && value !== null && !places.has(value)) places.set(value, at)
+  }
+  add(root, undefined)
+  for (const [value, at] of places) {
+    if (Redacted.isRedacted(value)) return makeSecret(at, "redacted")
+    forEachMember(value, (key, member) => add(member, { parent: at, key }))
+  }
+  return undefined
+}
+
+/** Visits the members of arrays, objects, class instances, maps and sets; getters are not called. */
+const forEachMember = (value: object, f: (key: string, member: unknown, named: boolean) => void): void => {
+  if (Array.isArray(value)) value.forEach((item, i) => f(String(i), item, false))
+  else if (value instanceof Map) for (const [key, member] of value) f(String(key), member, typeof key === "string")
+  else if (value instanceof Set) [...value].forEach((item, i) => f(String(i), item, false))
+  else if (!ArrayBuffer.isView(value)) {
+    for (const key of Object.keys(value)) {
+      const descriptor = Object.getOwnPropertyDescriptor(value, key)
+      if (descriptor !== undefined && "value" in descriptor) f(key, descriptor.value, true)
+    }
+  }
+}
+
+const makeSecret = (at: Location | undefined, kind: Secret["kind"]): Secret => ({
   path: toPointer(at),
   key: String(at?.key ?? ""),
   kind
@@ -1021,7 +1063,8 @@ export interface Options {
   readonly path?: string | undefined
 }
 
-const runWithLimits = <A>(
+/** Runs a part under the current limits, or those of one call. */
+export const runWithLimits = <A>(
   options: Options | undefined,
   f: (limits: Limits) => Result.Result<A, PayloadError.Reason>
 ): Effect.Effect<A, PayloadError.PayloadError> =>
@@ -1154,20 +1197,25 @@ export const stringify = (
   options?: Options & { readonly indent?: number | undefined }
 ): Effect.Effect<string, PayloadError.PayloadError> =>
   runWithLimits(options, (limits) =>
-    pipe(
-      copyJson(value, limits),
-      Result.flatMap((json) =>
-        // JSON.stringify recurses: a caller who raised maxDepth may meet the end of the stack.
-        Result.try({
-          try: () => JSON.stringify(json, undefined, options?.indent),
-          catch: (): PayloadError.Reason => {
-            const limit = Math.min(limits.maxDepth, Number.MAX_SAFE_INTEGER)
-            return { _tag: "TooDeep", limit, path: "" }
-          }
-        })
-      ),
-      Result.flatMap((text) => Result.map(checkText(text, limits), () => text))
-    )
+    Result.flatMap(copyJson(value, limits), (json) => writeText(json, limits, options?.indent))
+  )
+
+/** Writes a copy as text within the limits. */
+export const writeText = (
+  json: Schema.Json,
+  limits: Limits,
+  indent: number | undefined
+): Result.Result<string, PayloadError.Reason> =>
+  pipe(
+    // JSON.stringify recurses: a caller who raised maxDepth may meet the end of the stack.
+    Result.try({
+      try: () => JSON.stringify(json, undefined, indent),
+      catch: (): PayloadError.Reason => {
+        const limit = Math.min(limits.maxDepth, Number.MAX_SAFE_INTEGER)
+        return { _tag: "TooDeep", limit, path: "" }
+      }
+    }),
+    Result.flatMap((text) => Result.map(checkText(text, limits), () => text))
   )
 
 /** No text takes more than three bytes for a code unit, so most need no counting. */
@@ -1319,14 +1367,20 @@ export const encode = <T, RE = never>(
   codec: Schema.Codec<T, unknown, unknown, RE>,
   options?: Options
 ): ((value: T) => Effect.Effect<Schema.Json, PayloadError.PayloadError, RE>) => {
+  const run = encodeUnchecked(codec, options)
+  return (value) => Effect.flatMap(run(value), (json) => check(json, options))
+}
+
+/** {@link encode} without the check and the copy. */
+export const encodeUnchecked = <T, RE = never>(
+  codec: Schema.Codec<T, unknown, unknown, RE>,
+  options: Options | undefined
+): ((value: T) => Effect.Effect<unknown, PayloadError.PayloadError, RE>) => {
   const run = Schema.encodeUnknownEffect(codec, {
     errors: "all",
     onExcessProperty: options?.onExcessProperty ?? "error"
   })
-  return (value) =>
-    Effect.catch(run(value), (error) => failDecoding(error, value, options)).pipe(
-      Effect.flatMap((json) => check(json, options))
-    )
+  return (value) => Effect.catch(run(value), (error) => failDecoding(error, value, options))
 }
 
 // --- Names and counts -----------------------------------------------------------------------------------------------
