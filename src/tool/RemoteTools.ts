@@ -320,12 +320,7 @@ export const layerServer = <Tools extends Record<string, Tool.Any>, R = never>(
       const set = yield* boundTool.makeSet(yield* bindToolkit(toolkit))
       const { context } = options
       const judge: JudgeContext = (claimed, principal) =>
-        context === undefined
-          ? Effect.succeed({})
-          : context(claimed, principal).pipe(
-              Effect.provideContext(services),
-              Effect.mapError(({ message }) => remoteProtocol.Denied.make({ message }))
-            )
+        context === undefined ? Effect.succeed({}) : Effect.provideContext(context(claimed, principal), services)
       return Layer.provide(layerRoutes(set, judge, options), layerAuthorization(match))
     })
   )
@@ -576,7 +571,7 @@ const invalidRequest = ({ message, reason }: PayloadError) =>
   })
 
 const checkProtocol = (json: Schema.Json) => {
-  const version = Json.isObject(json) && Object.hasOwn(json, "protocol") ? json["protocol"] : undefined
+  const version = Json.isObject(json) ? plainJson.own(json, "protocol") : undefined
   if (version === undefined || version === remoteProtocol.protocolVersion) return Effect.void
   const found = typeof version === "number" ? String(version) : plainJson.kindOf(version)
   const supported = [remoteProtocol.protocolVersion]
@@ -603,26 +598,23 @@ const unexpectedFailure = ToolResult.failure(
   "The tool failed unexpectedly. The details are in the log of the tool server."
 )
 
-/** Logs a defect here; the caller receives nothing of it. */
-const hideToolDefects =
-  (body: boundTool.Body, name: string): boundTool.Body =>
-  (args, call) =>
-    Effect.catchCauseIf(body(args, call), Cause.hasDies, (cause) =>
-      Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
-        Effect.annotateLogs({ runId: call.runId, callId: call.callId }),
-        Effect.as(unexpectedFailure)
-      )
-    )
-
 /**
- * Lets the services that the handlers captured win over those of the HTTP
- * server: a handler with a confined `FileSystem` must not get the server's own.
- * The span and the scope are those of the request.
+ * The body as the server runs it. A defect is logged here; the caller receives nothing of it. The services that the
+ * handler captured win over those of the HTTP server: a handler with a confined `FileSystem` must not get the server's
+ * own. The span and the scope are those of the request.
  */
-const preferOwnServices = (body: boundTool.Body, handler: Tool.Handler<string>): boundTool.Body => {
+const serveBody = (body: boundTool.Body, { name }: Tool.Any, handler: Tool.Handler<string>): boundTool.Body => {
   const own = boundTool.withoutBindingScope(handler.context)
   return (args, call) =>
-    Effect.updateContext(body(args, call), (request: Context.Context<never>) => Context.merge(request, own))
+    body(args, call).pipe(
+      Effect.updateContext((request: Context.Context<never>) => Context.merge(request, own)),
+      Effect.catchCauseIf(Cause.hasDies, (cause) =>
+        Effect.logError(`Tool ${JSON.stringify(name)} failed unexpectedly`, cause).pipe(
+          Effect.annotateLogs({ runId: call.runId, callId: call.callId }),
+          Effect.as(unexpectedFailure)
+        )
+      )
+    )
 }
 
 /** Binds the tools that have a handler: those that a model provider runs have none. */
@@ -634,10 +626,7 @@ const bindToolkit = Effect.fnUntraced(function* <Tools extends Record<string, To
     const handler = yield* boundTool.handlerOf(tool)
     if (Option.isNone(handler)) continue
     const local = yield* boundTool.fromTool(tool, handler.value)
-    bound.push({
-      ...local,
-      body: Option.map(local.body, (body) => hideToolDefects(preferOwnServices(body, handler.value), tool.name))
-    })
+    bound.push({ ...local, body: Option.map(local.body, (body) => serveBody(body, tool, handler.value)) })
   }
   return bound
 })
@@ -656,9 +645,6 @@ const hideServerDefects = <A, E, R>(
       )
     })
   )
-
-const jsonResponse = (body: string): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.text(body, { contentType: "application/json" })
 
 const encodeContract = (
   contract: ToolContract.ToolContract
@@ -699,23 +685,20 @@ const layerUnknownEndpoints = (path: ServerPath) => {
   const answer = Effect.orDie(HttpServerResponse.json(body, { status: 404 }))
   return Layer.mergeAll(
     HttpRouter.add("*", joinPath(tools, ":unknown/*"), answer),
-    HttpRouter.add("POST", tools, answer),
-    HttpRouter.add("PUT", tools, answer),
-    HttpRouter.add("PATCH", tools, answer),
-    HttpRouter.add("DELETE", tools, answer)
+    ...(["POST", "PUT", "PATCH", "DELETE"] as const).map((method) => HttpRouter.add(method, tools, answer))
   )
 }
 
-type JudgeContext = (
-  claimed: Json.JsonObject,
-  principal: { readonly name: string }
-) => Effect.Effect<Json.JsonObject, typeof remoteProtocol.Denied.Type>
+type JudgeContext = NonNullable<ServerOptions["context"]>
 
 /** The routes as a layer over the router of the application. */
 const layerRoutes = (set: boundTool.ToolSet, judge: JudgeContext, { limits, path = "/" }: ServerOptions<unknown>) => {
   const api = Api.prefix(path)
   const read = readRequest(limits)
-  const respond = (body: Schema.Json, what: string) => Effect.map(Json.stringify(body, { what, limits }), jsonResponse)
+  const respond = (body: Schema.Json, what: string) =>
+    Effect.map(Json.stringify(body, { what, limits }), (text) =>
+      HttpServerResponse.text(text, { contentType: "application/json" })
+    )
   const respondWith = (callId: string, result: ToolResult.ToolResult) => {
     const body: typeof remoteProtocol.Response.Encoded = { protocol: remoteProtocol.protocolVersion, callId, result }
     return respond(body, "tool result")
@@ -723,7 +706,9 @@ const layerRoutes = (set: boundTool.ToolSet, judge: JudgeContext, { limits, path
   const execute = Effect.fnUntraced(function* (http: HttpServerRequest.HttpServerRequest) {
     const name = yield* remoteProtocol.CurrentCaller
     const request = yield* read(http)
-    const context = yield* judge(request.context ?? {}, { name })
+    const context = yield* Effect.mapError(judge(request.context ?? {}, { name }), ({ message }) =>
+      remoteProtocol.Denied.make({ message })
+    )
     const result = yield* executeCall(set, request, context)
     return yield* Effect.catch(respondWith(request.callId, result), ({ message }) => {
       const unsendable = ToolResult.failure("execution_error", `The result cannot be sent: ${message}`)
@@ -750,9 +735,8 @@ const failedCall = (
   reason: Unavailable["reason"],
   outcome: Unavailable["outcome"],
   sentence: string,
-  details: { readonly status?: number; readonly quoted?: string } = {}
+  { quoted, status }: { readonly status?: number; readonly quoted?: string | undefined } = {}
 ): FailedCall => {
-  const { quoted, status } = details
   const ran = outcome === "unknown" ? "it is not known whether the tool ran" : "the tool did not run"
   const value = { reason, outcome, ...plainJson.defined({ status }) }
   const message = `${sentence}, ${ran}${quoted === undefined ? "" : `: ${quoted}`}`
@@ -767,39 +751,38 @@ const quoteMessage = (message: string, token: Redacted.Redacted<string>): string
 
 type RefusalTag = (typeof remoteProtocol.Refusal.Type)["_tag"]
 
-/** The reason and the sentence for the model. The message of the server follows those that end in a colon. */
-const refusalTexts: { readonly [Tag in RefusalTag]: readonly [reason: Unavailable["reason"], sentence: string] } = {
-  InvalidRequest: ["invalid_request", "The tool server rejected the request:"],
-  UnsupportedProtocol: ["unsupported_protocol", "The tool server uses another protocol:"],
-  Unauthorized: ["unauthorized", "The tool server rejected the token"],
-  Denied: ["denied", "The tool server denied the call:"],
-  UnknownEndpoint: ["not_found", "There is no tool server at the configured URL"],
-  ContractMismatch: ["contract_mismatch", "The tool has changed:"],
-  RequestTooLarge: ["request_too_large", "The call is too large:"],
-  UnsupportedMediaType: ["unsupported_media_type", "The tool server rejected the request:"],
-  InternalError: ["server_error", "The tool server failed"]
+interface RefusalText {
+  readonly reason: Unavailable["reason"]
+  /** The sentence for the model. The message of the server follows one that ends in a colon. */
+  readonly sentence: string
+  /** The status by which the same answer of a proxy or of another server is recognized. */
+  readonly status?: number
 }
 
-const failedByTag = (tag: RefusalTag, status: number, message = ""): FailedCall => {
-  const [reason, sentence] = refusalTexts[tag]
+const refusalTexts: { readonly [Tag in RefusalTag]: RefusalText } = {
+  InvalidRequest: { reason: "invalid_request", sentence: "The tool server rejected the request:" },
+  UnsupportedProtocol: { reason: "unsupported_protocol", sentence: "The tool server uses another protocol:" },
+  Unauthorized: { reason: "unauthorized", sentence: "The tool server rejected the token", status: 401 },
+  Denied: { reason: "denied", sentence: "The tool server denied the call:", status: 403 },
+  UnknownEndpoint: { reason: "not_found", sentence: "There is no tool server at the configured URL", status: 404 },
+  ContractMismatch: { reason: "contract_mismatch", sentence: "The tool has changed:" },
+  RequestTooLarge: { reason: "request_too_large", sentence: "The call is too large:", status: 413 },
+  UnsupportedMediaType: { reason: "unsupported_media_type", sentence: "The tool server rejected the request:" },
+  InternalError: { reason: "server_error", sentence: "The tool server failed", status: 500 }
+}
+
+const refusedCall = ({ reason, sentence }: RefusalText, status: number, message = ""): FailedCall => {
   const quoted = sentence.endsWith(":") && message !== "" ? message : undefined
-  const outcome = tag === "InternalError" ? "unknown" : "not_executed"
-  return failedCall(reason, outcome, sentence.replace(/:$/, ""), { status, ...plainJson.defined({ quoted }) })
-}
-
-const tagByStatus: Readonly<Record<number, RefusalTag>> = {
-  401: "Unauthorized",
-  403: "Denied",
-  404: "UnknownEndpoint",
-  413: "RequestTooLarge"
+  const outcome = reason === "server_error" ? "unknown" : "not_executed"
+  return failedCall(reason, outcome, sentence.replace(/:$/, ""), { status, quoted })
 }
 
 /** For answers of proxies and of other servers. */
 const failedByStatus = (status: number): FailedCall => {
-  const tag = status >= 500 ? "InternalError" : tagByStatus[status]
-  return tag === undefined
+  const text = Object.values(refusalTexts).find((text) => text.status === Math.min(status, 500))
+  return text === undefined
     ? failedCall("invalid_response", "unknown", `The tool server answered with status ${status}`, { status })
-    : failedByTag(tag, status)
+    : refusedCall(text, status)
 }
 
 /** The parts of a call that are sent, or that decide how long and how often. */
@@ -906,7 +889,7 @@ const makeClient = Effect.fnUntraced(function* ({ limits, margin, retry, token, 
     return yield* Effect.fail(
       refusal === undefined
         ? failedByStatus(response.status)
-        : failedByTag(refusal._tag, response.status, quoteMessage(refusal.message, token))
+        : refusedCall(refusalTexts[refusal._tag], response.status, quoteMessage(refusal.message, token))
     )
   })
 

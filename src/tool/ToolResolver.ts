@@ -159,12 +159,6 @@ export const layerStubs: Layer.Layer<ToolResolver> = Layer.succeed(
   ToolResolver.of({ resolve: (contract) => refuseInvalid(boundTool.makeStub(contract)) })
 )
 
-interface ResolverEntry {
-  readonly tool: Tool.Any
-  readonly handler: Option.Option<Tool.Handler<string>>
-  readonly contract: ToolContract.ToolContract
-}
-
 const entriesOf = (tools: ReadonlyArray<Tool.Any>) =>
   Effect.forEach(tools, (tool) =>
     Effect.all({
@@ -174,7 +168,7 @@ const entriesOf = (tools: ReadonlyArray<Tool.Any>) =>
     })
   )
 
-const makeResolver = (tools: ReadonlyArray<ResolverEntry>): ToolResolver["Service"] => {
+const makeResolver = (tools: Effect.Success<ReturnType<typeof entriesOf>>): ToolResolver["Service"] => {
   const byName = new Map(tools.map((entry) => [entry.contract.name, entry]))
   return ToolResolver.of({
     resolve: (contract) => {

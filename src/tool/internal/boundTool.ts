@@ -93,14 +93,8 @@ const toToolAnnotations = (annotations: ToolContract.ToolContract["annotations"]
   return context
 }
 
-export interface CallInfo {
-  readonly runId: string
-  readonly callId: string
-  /** In milliseconds since the epoch. */
-  readonly deadline: number | undefined
-}
-
-export const CallInfo = Context.Reference<CallInfo | undefined>("effect-emissary/tool/CallInfo", {
+/** The call whose handler runs. */
+export const CallInfo = Context.Reference<CallContext | undefined>("effect-emissary/tool/CallInfo", {
   defaultValue: () => undefined
 })
 
@@ -554,42 +548,23 @@ const makeBody = (tool: Tool.Any, handler: Tool.Handler<string>): Body => {
     Effect.matchEffect(decode(args), {
       onFailure: Effect.succeed,
       onSuccess: (decoded) => {
-        const progress = collectPreliminary(call, encodeSuccess)
+        // a preliminary result that does not encode spoils the final one
+        let spoiled: Effect.Effect<ToolResult.Failure> | undefined
+        const preliminary = (value: unknown) =>
+          Effect.matchEffect(encodeSuccess(value), {
+            onFailure: (error) =>
+              Effect.sync(() => {
+                spoiled = unencodable(error)
+              }),
+            onSuccess: (json) => call.progress(ToolResult.success(json))
+          })
         return Effect.suspend(
           () =>
             // Sound: the services of the handler are provided below; `Tool.Handler` does not track them.
-            handler.handler(decoded, { toolCallId: call.callId, preliminary: progress.emit }) as Effect.Effect<
-              unknown,
-              unknown
-            >
-        ).pipe(
-          Effect.matchEffect({
-            onFailure: fail,
-            onSuccess: (value) => (progress.failed === undefined ? succeed(value) : unencodable(progress.failed.error))
-          })
-        )
+            handler.handler(decoded, { toolCallId: call.callId, preliminary }) as Effect.Effect<unknown, unknown>
+        ).pipe(Effect.matchEffect({ onFailure: fail, onSuccess: (value) => spoiled ?? succeed(value) }))
       }
-    }).pipe(
-      Effect.provideService(CallInfo, { runId: call.runId, callId: call.callId, deadline: call.deadline }),
-      provideServices(handler.context, call.context)
-    )
-}
-
-/** The preliminary results of one call; one that does not encode spoils the final result. */
-const collectPreliminary = (call: CallContext, encode: (value: unknown) => Effect.Effect<Schema.Json, unknown>) => {
-  const state: {
-    failed: { readonly error: unknown } | undefined
-    readonly emit: (value: unknown) => Effect.Effect<void>
-  } = {
-    failed: undefined,
-    emit: (value) =>
-      Effect.flatMap(Effect.result(encode(value)), (result) => {
-        if (Result.isSuccess(result)) return call.progress(ToolResult.success(result.success))
-        state.failed = { error: result.failure }
-        return Effect.void
-      })
-  }
-  return state
+    }).pipe(Effect.provideService(CallInfo, call), provideServices(handler.context, call.context))
 }
 
 /**
