@@ -70,7 +70,20 @@ import * as modelMessages from "./internal/modelMessages.ts"
 
 export { codec, repairingCodec, type Repaired } from "./internal/conversationCodec.ts"
 
-export type { ToPromptOptions } from "./internal/modelMessages.ts"
+export {
+  append,
+  appendAll,
+  empty,
+  fromMessages,
+  isConversation,
+  make,
+  messages,
+  openCalls,
+  relabelCalls,
+  seal
+} from "./internal/history.ts"
+
+export { toPrompt } from "./internal/modelMessages.ts"
 
 /**
  * A message history. See the module for its laws.
@@ -91,95 +104,6 @@ export interface Conversation extends history.Conversation {}
 export const Conversation: Schema.Codec<history.Conversation, Schema.Json> = conversationCodec.codec.schema
 
 /**
- * Tests for a conversation.
- *
- * @category guards
- * @since 0.1.0
- */
-export const isConversation = (u: unknown): u is Conversation => history.isHistory(u)
-
-/**
- * The conversation without messages and without a token limit.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const empty: Conversation = history.empty(undefined)
-
-/**
- * Starts a conversation, with a system message if `system` is given (an empty one
- * counts as given), and with a token limit if `tokenLimit` is given.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const make = (options?: {
-  readonly system?: string | undefined
-  readonly tokenLimit?: number | undefined
-}): Effect.Effect<Conversation> => {
-  const start = history.empty(options?.tokenLimit)
-  return options?.system === undefined
-    ? Effect.succeed(start)
-    : Effect.map(Message.system(options.system), (message) => history.pushMessage(start, message))
-}
-
-/**
- * Builds a conversation from messages and checks every law.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const fromMessages = (
-  messages: Iterable<Message.Message>,
-  options?: { readonly tokenLimit?: number | undefined }
-): Result.Result<Conversation, ConversationError> => history.appendAll(history.empty(options?.tokenLimit), messages)
-
-/**
- * Adds a message, or fails with the law that it would break.
- *
- * **Details**
- *
- * Pure and constant in time. The new conversation shares the history with the old
- * one; the message is copied and frozen, unless a constructor of `Message` made it
- * (those are frozen from the start).
- *
- * **Example** (The laws are values)
- *
- * ```ts
- * import { Effect, Result } from "effect"
- * import { Conversation, Message } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const late = Effect.runSync(Message.system("Late instruction"))
- * const chat = Effect.runSync(Conversation.addUser(Conversation.empty, "Hello"))
- *
- * const result = Conversation.append(chat, late)
- * assert(Result.isFailure(result))
- * assert.strictEqual(result.failure.reason._tag, "MisplacedSystem")
- * ```
- *
- * @category combinators
- * @since 0.1.0
- */
-export const append: {
-  (message: Message.Message): (self: Conversation) => Result.Result<Conversation, ConversationError>
-  (self: Conversation, message: Message.Message): Result.Result<Conversation, ConversationError>
-} = dual(2, (self: Conversation, message: Message.Message) => history.append(self, message))
-
-/**
- * Adds messages in order, all or none.
- *
- * @category combinators
- * @since 0.1.0
- */
-export const appendAll: {
-  (messages: Iterable<Message.Message>): (self: Conversation) => Result.Result<Conversation, ConversationError>
-  (self: Conversation, messages: Iterable<Message.Message>): Result.Result<Conversation, ConversationError>
-} = dual(2, history.appendAll)
-
-const firstIsConversation = (args: IArguments): boolean => isConversation(args[0])
-
-/**
  * Adds a user message, stamped with an id and the time.
  *
  * @category combinators
@@ -196,7 +120,7 @@ export const addUser: {
     options?: Message.Options
   ): Effect.Effect<Conversation, ConversationError>
 } = dual(
-  firstIsConversation,
+  history.firstIsConversation,
   (self: Conversation, content: string | ToolResult.NonEmptyContent, options?: Message.Options) =>
     appendMade(self, Message.user(content, options))
 )
@@ -218,7 +142,7 @@ export const addAssistant: {
     options?: Message.AssistantOptions
   ): Effect.Effect<Conversation, ConversationError>
 } = dual(
-  firstIsConversation,
+  history.firstIsConversation,
   (self: Conversation, content: string | ReadonlyArray<Message.AssistantPart>, options?: Message.AssistantOptions) =>
     appendMade(self, Message.assistant(content, options))
 )
@@ -255,10 +179,13 @@ export const addToolResult: {
     options?: Message.Options
   ): (self: Conversation) => Effect.Effect<Conversation, ConversationError>
   (self: Conversation, answer: ToolAnswer, options?: Message.Options): Effect.Effect<Conversation, ConversationError>
-} = dual(firstIsConversation, (self: Conversation, { callId, name, result }: ToolAnswer, options?: Message.Options) => {
-  const call = Option.getOrUndefined(HashMap.get(history.asHistory(self).open, callId))
-  return appendMade(self, Message.tool({ callId, name: name ?? call?.name ?? "", result }, options))
-})
+} = dual(
+  history.firstIsConversation,
+  (self: Conversation, { callId, name, result }: ToolAnswer, options?: Message.Options) => {
+    const call = Option.getOrUndefined(HashMap.get(history.asHistory(self).open, callId))
+    return appendMade(self, Message.tool({ callId, name: name ?? call?.name ?? "", result }, options))
+  }
+)
 
 interface ToolAnswer {
   readonly callId: string
@@ -271,14 +198,6 @@ const appendMade = (
   message: Effect.Effect<Message.Message>
 ): Effect.Effect<Conversation, ConversationError> =>
   Effect.flatMap(message, (message) => Effect.fromResult(history.append(self, message)))
-
-/**
- * All messages, oldest first, as a frozen array.
- *
- * @category getters
- * @since 0.1.0
- */
-export const messages = (self: Conversation): ReadonlyArray<Message.Message> => history.toArray(history.asHistory(self))
 
 /**
  * The number of messages, the system message included.
@@ -314,76 +233,6 @@ export const lastMessage = (self: Conversation): Option.Option<Message.Message> 
  */
 export const lastAssistantMessage = (self: Conversation): Option.Option<Message.AssistantMessage> =>
   Option.fromUndefinedOr(history.asHistory(self).lastAssistant)
-
-/**
- * The calls that wait for a result, in call order. Tools that the provider runs
- * itself are not among them.
- *
- * @category getters
- * @since 0.1.0
- */
-export const openCalls = (self: Conversation): ReadonlyArray<Message.ToolCallPart> =>
-  history.openBatch(history.asHistory(self))
-
-/**
- * Replaces the ids of calls that are empty, occur in the conversation, or occur twice
- * in the content, so that the content can be added as the next message.
- *
- * **Details**
- *
- * Some models number their calls from 0 in every answer. The new id is the old one
- * with the position of the message behind it; the results of a tool that the
- * provider ran itself follow their call.
- *
- * @category combinators
- * @since 0.1.0
- */
-export const relabelCalls: {
-  (content: ReadonlyArray<Message.AssistantPart>): (self: Conversation) => ReadonlyArray<Message.AssistantPart>
-  (self: Conversation, content: ReadonlyArray<Message.AssistantPart>): ReadonlyArray<Message.AssistantPart>
-} = dual(2, (self: Conversation, content: ReadonlyArray<Message.AssistantPart>) =>
-  history.relabelCalls(history.asHistory(self), content)
-)
-
-/**
- * Answers every open call with an `interrupted` failure, so that the conversation
- * can continue.
- *
- * **Details**
- *
- * `message` is the text for the model.
- *
- * **Example** (Continuing after an interruption)
- *
- * ```ts
- * import { Effect } from "effect"
- * import { Conversation, Message } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const program = Effect.gen(function*() {
- *   const stopped = yield* Conversation.addAssistant(Conversation.empty, [
- *     Message.toolCallPart({ id: "call_1", name: "search", arguments: { q: "effect" } })
- *   ])
- *   assert.strictEqual(Conversation.openCalls(stopped).length, 1)
- *   return yield* Conversation.addUser(yield* Conversation.seal(stopped), "Never mind")
- * })
- *
- * assert.strictEqual(Conversation.messageCount(Effect.runSync(program)), 3)
- * ```
- *
- * @category combinators
- * @since 0.1.0
- */
-export const seal: {
-  (options?: SealOptions): (self: Conversation) => Effect.Effect<Conversation>
-  (self: Conversation, options?: SealOptions): Effect.Effect<Conversation>
-} = dual(firstIsConversation, (self: Conversation, { message = history.interruptedMessage }: SealOptions = {}) =>
-  history.seal(history.asHistory(self), message)
-)
-
-interface SealOptions {
-  readonly message?: string | undefined
-}
 
 /**
  * The token limit.
@@ -440,7 +289,7 @@ export const tokenRemaining = (self: Conversation): Option.Option<number> =>
 export const approachingLimit: {
   (threshold?: number): (self: Conversation) => boolean
   (self: Conversation, threshold?: number): boolean
-} = dual(firstIsConversation, (self: Conversation, threshold: number = 0.8): boolean => {
+} = dual(history.firstIsConversation, (self: Conversation, threshold: number = 0.8): boolean => {
   const { tokenLimit } = history.asHistory(self)
   return tokenLimit !== undefined && tokenCount(self) >= threshold * tokenLimit
 })
@@ -488,7 +337,7 @@ export const dropOldTurns: {
     { keepRecent, keepSystemPrompt = true }: DropOldTurnsOptions
   ): Result.Result<DroppedTurns, ConversationError> => {
     if (keepRecent !== undefined && !isTurnCount(keepRecent)) return Result.fail(invalidKeepRecent(keepRecent))
-    const all = messages(self)
+    const all = history.messages(self)
     const first = firstTurnIndex(all)
     const from = keepRecent === undefined ? first : recentTurnsIndex(all, keepRecent)
     const system = all.slice(0, keepSystemPrompt ? first : 0)
@@ -535,41 +384,7 @@ export const clear = (self: Conversation): Conversation => {
  * @category conversions
  * @since 0.1.0
  */
-export const transcript = (self: Conversation): Transcript => messages(self).map(transcriptEntry)
-
-/**
- * Converts a conversation into a prompt of `effect/ai`.
- *
- * **Details**
- *
- * The results that answer one assistant message become one tool message. A result
- * travels as `modelOutput`, next to its value. What providers refuse is left out or
- * made acceptable: empty text and empty messages are left out, arguments that are no
- * object become `{ invalid_arguments }`. A prompt never holds approval parts, which
- * would make `effect/ai` execute tools by itself.
- *
- * Each message is converted once: the next prompt of the same conversation, or of
- * a longer one, holds the same objects.
- *
- * **Example** (What a model is sent)
- *
- * ```ts
- * import { Effect } from "effect"
- * import { Conversation } from "effect-emissary"
- * import assert from "node:assert"
- *
- * const chat = Effect.runSync(
- *   Conversation.make({ system: "Be brief." }).pipe(Effect.flatMap(Conversation.addUser("Hello")))
- * )
- * const prompt = Conversation.toPrompt(chat)
- * assert.deepStrictEqual(prompt.content.map((message) => message.role), ["system", "user"])
- * ```
- *
- * @category conversions
- * @since 0.1.0
- */
-export const toPrompt = (self: Conversation, options?: modelMessages.ToPromptOptions): Prompt.Prompt =>
-  modelMessages.toPrompt(messages(self), options ?? {})
+export const transcript = (self: Conversation): Transcript => history.messages(self).map(transcriptEntry)
 
 /**
  * Reads a conversation from a prompt of `effect/ai` and checks every law.
@@ -653,7 +468,9 @@ export const fromChat: conversationCodec.Reader<Chat.Chat, PromptOptions, Conver
 export const toChat: {
   (chat: Chat.Chat): (self: Conversation) => Effect.Effect<void>
   (self: Conversation, chat: Chat.Chat): Effect.Effect<void>
-} = dual(2, (self: Conversation, chat: Chat.Chat) => Ref.set(chat.history, toPrompt(self, { lossless: true })))
+} = dual(2, (self: Conversation, chat: Chat.Chat) =>
+  Ref.set(chat.history, modelMessages.toPrompt(self, { lossless: true }))
+)
 
 /**
  * Makes a lawful conversation of messages, and lists the changes that made it lawful.
@@ -913,7 +730,7 @@ export interface Reduction {
 export const estimatedSize: {
   (options?: SizeOptions): (self: Conversation) => Effect.Effect<number>
   (self: Conversation, options?: SizeOptions): Effect.Effect<number>
-} = dual(firstIsConversation, (self: Conversation, options?: SizeOptions) =>
+} = dual(history.firstIsConversation, (self: Conversation, options?: SizeOptions) =>
   Effect.map(TokenCounter.TokenCounter, (counter) =>
     requestTokens(history.asHistory(self), options?.overhead ?? 0, weigherOf(counter))
   )
@@ -1054,7 +871,7 @@ export const compact: {
     const { open, providerOpen, tokenLimit } = history.asHistory(self)
     const weigh = weigherOf(yield* TokenCounter.TokenCounter)
     const before = historyTokens(history.asHistory(self), weigh)
-    const all = messages(self)
+    const all = history.messages(self)
     const first = firstTurnIndex(all)
     const isOpen = !HashMap.isEmpty(open) || !HashMap.isEmpty(providerOpen)
     const from = recentTurnsIndex(all, isOpen ? Math.max(1, keepRecent) : keepRecent)
@@ -1210,7 +1027,7 @@ const sumTokens = (messages: ReadonlyArray<Message.Message>, weigh: Weigher): nu
 /** The newest report and an estimate of the messages behind it, or an estimate of all. */
 const historyTokens = (self: history.History, weigh: Weigher): number =>
   self.reported === undefined
-    ? sumTokens(history.toArray(self), weigh)
+    ? sumTokens(history.messages(self), weigh)
     : reportedTokens(self.reported, weigh) + sumTokens(history.messagesSince(self, self.reported), weigh)
 
 /** The request of the answer, and the answer itself as far as it is sent back. */
@@ -1241,7 +1058,7 @@ const truncateHistory = (
   if (before <= budget) {
     return Result.succeed({ conversation: self, report: { before, after: before, removed: [], shortened: [] } })
   }
-  const all = history.toArray(self)
+  const all = history.messages(self)
   const first = firstTurnIndex(all)
   const current = recentTurnsIndex(all, 1)
   const newest = all.findLastIndex((message) => message.role === "assistant")
@@ -1273,7 +1090,7 @@ const tokensBeside = (self: history.History, overhead: number, weigh: Weigher): 
   const { reported } = self
   if (reported === undefined) return overhead
   const behind = sumTokens(history.messagesSince(self, reported), weigh)
-  const counted = sumTokens(history.toArray(self), weigh) - behind
+  const counted = sumTokens(history.messages(self), weigh) - behind
   return Math.max(overhead, reportedTokens(reported, weigh) - counted)
 }
 

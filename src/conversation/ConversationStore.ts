@@ -342,7 +342,7 @@ const decodeTail = (
 
 const openCallsOf = (conversation: history.Conversation): Head["open"] => {
   const self = history.asHistory(conversation)
-  return [...HashMap.values(self.providerOpen), ...history.openBatch(self)].map(({ id, name, providerExecuted }) => ({
+  return [...HashMap.values(self.providerOpen), ...history.openCalls(self)].map(({ id, name, providerExecuted }) => ({
     id,
     name,
     ...(providerExecuted === true ? { providerExecuted } : undefined)

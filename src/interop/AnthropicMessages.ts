@@ -712,7 +712,7 @@ const receiveHistory = Effect.fnUntraced(function* (input: unknown, limits: Part
 
 const writeHistory = (self: history.Conversation, options: Options): Result.Result<History, RenderError.Reason> =>
   Result.gen(function* () {
-    yield* checkOrder(history.toArray(history.asHistory(self)))
+    yield* checkOrder(history.messages(self))
     const written = yield* foreignMessages.writeMessages(format, self, options)
     let system: Schema.Json = null
     const messages: Array<Json.JsonObject> = []

@@ -91,11 +91,10 @@ const callModel = Effect.fnUntraced(function* (step: Step, action: runTransition
       ? recorder.fail(modelFailed(answered.failure, resolved.definition.model))
       : recorder.recordNow({ _tag: "ModelMistaken", problem })
   }
-  const content = history.relabelCalls(
-    history.asHistory(recorder.state.conversation),
-    withCanonicalNames(answered.success.content, resolved.tools)
-  )
-  const message = yield* modelMessages.toMessage({ ...answered.success, content })
+  const { content, finishReason, model, usage } = answered.success
+  const named = withCanonicalNames(content, resolved.tools)
+  const relabelled = history.relabelCalls(recorder.state.conversation, named)
+  const message = yield* Message.assistant(relabelled, { usage, model, finishReason })
   yield* recorder.recordNow({ _tag: "ModelAnswered", message, ...(yield* checkOutput(resolved, message)) })
 })
 
@@ -301,7 +300,6 @@ const generateObject = Effect.fnUntraced(function* (step: Step, prompt: Prompt.P
       parts === undefined
         ? Effect.succeed<modelMessages.ResponseContent>({
             content: [{ type: "text", text: responseText }],
-            usage: {},
             errors: []
           })
         : finishAnswer("generateObject", modelMessages.fromResponseParts(parts))

@@ -404,7 +404,7 @@ export const absent = {
 const joinCalls = (body: StateBody): ReadonlyArray<OpenCall> | string => {
   const statuses = new Map(body.calls.map(({ callId, status }) => [callId, status]))
   const calls: Array<OpenCall> = []
-  for (const part of history.openBatch(history.asHistory(body.conversation))) {
+  for (const part of history.openCalls(body.conversation)) {
     const status = statuses.get(part.id)
     if (status === undefined) return `expected the status of the open call ${JSON.stringify(part.id)}`
     calls.push({ part, status })

@@ -240,7 +240,7 @@ export const start = (event: EventOf<"RunStarted">): State => {
 }
 
 const answersSinceUser = (conversation: history.Conversation): number => {
-  const messages = history.toArray(history.asHistory(conversation))
+  const messages = history.messages(conversation)
   const since = messages.slice(messages.findLastIndex(({ role }) => role === "user") + 1)
   return since.filter(({ role }) => role === "assistant").length
 }
@@ -255,7 +255,7 @@ const openCallsOf = (conversation: history.Conversation, finishReason: string | 
           _tag: "Settled",
           result: ToolResult.failure("interrupted", `The call was not run, because its answer was cut off (${stop}).`)
         }
-  return history.openBatch(history.asHistory(conversation)).map((part) => ({ part, status }))
+  return history.openCalls(conversation).map((part) => ({ part, status }))
 }
 
 /**
@@ -578,8 +578,7 @@ const applyConversationFitted = (self: State, event: EventOf<"ConversationFitted
     return unexpected(event, `what comes next: ${action._tag}`, "a view for a model call")
   }
   const idOfLast = (one: history.Conversation) => history.lastMessage(history.asHistory(one))?.id
-  return idOfLast(event.view) === idOfLast(self.conversation) &&
-    history.openBatch(history.asHistory(event.view)).length === 0
+  return idOfLast(event.view) === idOfLast(self.conversation) && history.openCalls(event.view).length === 0
     ? updateState(self, event, { view: event.view })
     : unexpected(event, "a view that ends as the conversation does", "one with another end")
 }
@@ -947,7 +946,7 @@ export const disambiguate = (requests: ReadonlyArray<ApprovalRequest>): Readonly
 }
 
 export const hasUserMessage = (conversation: history.Conversation): boolean =>
-  history.toArray(history.asHistory(conversation)).some(({ role }) => role === "user")
+  history.messages(conversation).some(({ role }) => role === "user")
 
 /** True for a run with a user message. It has none if it was cut off before its first input was recorded. */
 export const hasInput = (self: State): boolean => self.pending.length > 0 || hasUserMessage(self.conversation)

@@ -131,7 +131,7 @@ const repairParts = (self: History, parts: ReadonlyArray<AssistantPart>, place: 
 
 /** Makes a lawful conversation of messages that come one by one. */
 export const makeRepairer = (tokenLimit: number | undefined) => {
-  let self = history.empty(tokenLimit)
+  let self = history.emptyHistory(tokenLimit)
   const repairs: Array<Repair> = []
   let labels: Labels = new Map()
   // Ids that the repair made: a result that has one is for no call
@@ -158,8 +158,8 @@ export const makeRepairer = (tokenLimit: number | undefined) => {
   }
 
   const sealBefore = Effect.fnUntraced(function* (place: history.Place) {
-    for (const { id, name } of history.openBatch(self)) repairs.push({ _tag: "CallSealed", ...place, callId: id, name })
-    self = yield* history.seal(self, history.interruptedMessage)
+    for (const { id, name } of history.openCalls(self)) repairs.push({ _tag: "CallSealed", ...place, callId: id, name })
+    self = history.asHistory(yield* history.seal(self))
     addWaiting()
   })
 
@@ -251,9 +251,9 @@ export const Wire = Schema.Struct({
 
 type Wire = typeof Wire.Type
 
-export const readWire = (wire: Wire): Result.Result<History, ConversationError> =>
-  Result.map(history.appendAll(history.empty(wire.tokenLimit), wire.messages), (self) =>
-    wire.staleUsage === true ? history.forgetReport(self) : self
+export const readWire = (wire: Wire): Result.Result<Conversation, ConversationError> =>
+  Result.map(history.appendAll(history.emptyHistory(wire.tokenLimit), wire.messages), (self) =>
+    wire.staleUsage === true ? history.forgetReport(history.asHistory(self)) : self
   )
 
 export const writeWire = (self: Conversation): Wire => {
@@ -261,7 +261,7 @@ export const writeWire = (self: Conversation): Wire => {
   return {
     version: 1,
     ...plainJson.defined({ tokenLimit, staleUsage: staleUsage ? (true as const) : undefined }),
-    messages: history.toArray(history.asHistory(self))
+    messages: history.messages(self)
   }
 }
 
@@ -333,7 +333,7 @@ const wireLength = (json: Schema.Json): number => {
  * @since 0.1.0
  */
 export const codec: VersionedCodec.VersionedCodec<Conversation> = makeCodec<Conversation>({
-  type: Schema.declare<Conversation>(history.isHistory, { identifier: "Conversation" }),
+  type: Schema.declare<Conversation>(history.isConversation, { identifier: "Conversation" }),
   toCurrent: (wire) =>
     Effect.suspend(() => Effect.fromResult(readWire(wire))).pipe(
       Effect.mapError(({ problem: { expected, found, path } }) => PayloadError.invalid([{ path, expected, found }]))
@@ -342,7 +342,7 @@ export const codec: VersionedCodec.VersionedCodec<Conversation> = makeCodec<Conv
 })
 
 const isRepaired = (u: unknown): u is Repaired =>
-  Predicate.hasProperty(u, "conversation") && history.isHistory(u.conversation)
+  Predicate.hasProperty(u, "conversation") && history.isConversation(u.conversation)
 
 /**
  * Like {@link codec}, but repairs a history that breaks laws, and returns the

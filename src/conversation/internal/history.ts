@@ -6,6 +6,7 @@ import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
+import { dual } from "effect/Function"
 import * as Hash from "effect/Hash"
 import * as HashMap from "effect/HashMap"
 import * as Inspectable from "effect/Inspectable"
@@ -297,21 +298,14 @@ export const Message = Schema.Union([SystemMessage, UserMessage, AssistantMessag
 /** @since 0.1.0 */
 export type Message = typeof Message.Type
 
-/**
- * Options of every message. `id` and `createdAt` override the services.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Options extends Partial<Omit<SystemMessage, "role" | "content">> {}
+/** Members without a value may be `undefined`: `freeze` leaves them out. */
+type Draft<A> = { readonly [Key in keyof A]: A[Key] | undefined }
 
-/**
- * Options of an assistant message.
- *
- * @category models
- * @since 0.1.0
- */
-export interface AssistantOptions extends Partial<Omit<AssistantMessage, "role" | "content">> {}
+/** Options of every message. `id` and `createdAt` override the services. */
+export interface Options extends Draft<Partial<Omit<SystemMessage, "role" | "content">>> {}
+
+/** Options of an assistant message. */
+export interface AssistantOptions extends Draft<Partial<Omit<AssistantMessage, "role" | "content">>> {}
 
 /**
  * Makes a system message.
@@ -365,7 +359,8 @@ export const assistant = (
     role: "assistant",
     ...base,
     content: typeof content === "string" ? [{ type: "text", text: content }] : content,
-    ...defined({ model: options?.model, finishReason: options?.finishReason })
+    model: options?.model,
+    finishReason: options?.finishReason
   }))
 
 /**
@@ -417,13 +412,13 @@ export const toolCalls = (
 
 const stampMessage = <M extends Message>(
   options: Options | undefined,
-  make: (base: Omit<SystemMessage, "role" | "content">) => M
+  make: (base: Draft<Omit<SystemMessage, "role" | "content">>) => Draft<M>
 ): Effect.Effect<M> =>
   Effect.gen(function* () {
     const id = options?.id ?? (yield* yield* MessageId)
     const createdAt = options?.createdAt ?? (yield* DateTime.now)
     const { metadata, options: providerOptions, usage } = options ?? {}
-    return freeze(make({ id, createdAt, ...defined({ usage, options: providerOptions, metadata }) }))
+    return freeze<M>(make({ id, createdAt, usage, options: providerOptions, metadata }))
   })
 
 // Frozen copies, and JSON as it arrives from models
@@ -432,14 +427,14 @@ const stampMessage = <M extends Message>(
 const frozen = new WeakSet<object>()
 
 /**
- * The message itself if it came from here, otherwise a frozen deep copy: whatever
+ * The message itself if it came from here, otherwise a frozen deep copy without undefined members: whatever
  * happens later to the object that was passed in, the conversation does not change.
  */
-export const freeze = <M extends object>(self: M): M => {
-  if (frozen.has(self)) return self
-  const copied = copyFrozen(self)
-  frozen.add(copied)
-  return copied
+export const freeze = <M extends object>(self: Draft<M>): M => {
+  const message = frozen.has(self) ? self : copyFrozen(self)
+  frozen.add(message)
+  // Sound: its members are those of an `M`, and none is undefined
+  return message as M
 }
 
 type Container = Record<string, unknown> | Array<unknown>
@@ -485,6 +480,7 @@ const copyFields = (
 ): void => {
   for (const key of Object.keys(from)) {
     const value = copyOf(from[key])
+    if (value === undefined) continue
     // Assigning to "__proto__" would set the prototype
     if (key === "__proto__") Object.defineProperty(to, key, { value, enumerable: true })
     else to[key] = value
@@ -578,9 +574,12 @@ interface Node {
 
 /** The messages up to a node, in call order. */
 interface MessageList {
-  readonly last: Node
+  readonly last: Node | undefined
   readonly messages: ReadonlyArray<Message>
+  readonly groups: ReadonlyArray<MessageGroup>
 }
+
+const noMessages: MessageList = { last: undefined, messages: [], groups: [] }
 
 type Calls = HashMap.HashMap<string, ToolCallPart>
 
@@ -615,14 +614,14 @@ const Proto = {
   ...Inspectable.BaseProto,
   [typeId]: typeId,
   [Symbol.iterator](this: History) {
-    return toArray(this)[Symbol.iterator]()
+    return messages(this)[Symbol.iterator]()
   },
   [Equal.symbol](this: History, that: unknown): boolean {
     return (
-      isHistory(that) &&
-      this.tokenLimit === that.tokenLimit &&
-      this.length === that.length &&
-      Equal.equals(toArray(this), toArray(that))
+      isConversation(that) &&
+      this.tokenLimit === asHistory(that).tokenLimit &&
+      this.length === asHistory(that).length &&
+      Equal.equals(messages(this), messages(that))
     )
   },
   [Hash.symbol](this: History): number {
@@ -632,7 +631,7 @@ const Proto = {
   toJSON(this: History) {
     return {
       _id: "Conversation",
-      roles: toArray(this).map((message) => message.role),
+      roles: messages(this).map((message) => message.role),
       openCalls: HashMap.size(this.open),
       ...defined({ tokenLimit: this.tokenLimit })
     }
@@ -646,14 +645,22 @@ const makeHistory = (fields: Fields): History =>
   // The prototype and the fields together are all that History declares
   Object.freeze(Object.assign(Object.create(Proto), fields)) as History
 
-export const isHistory = (u: unknown): u is History => Predicate.hasProperty(u, typeId)
+/**
+ * Tests for a conversation.
+ *
+ * @category guards
+ * @since 0.1.0
+ */
+export const isConversation = (u: unknown): u is Conversation => Predicate.hasProperty(u, typeId)
+
+export const firstIsConversation = (args: IArguments): boolean => isConversation(args[0])
 
 // Sound: `makeHistory` makes every conversation
 export const asHistory = (self: Conversation): History => self as History
 
 const noPositions: ReadonlyMap<string, number> = new Map()
 
-export const empty = (tokenLimit: number | undefined): History =>
+export const emptyHistory = (tokenLimit: number | undefined): History =>
   makeHistory({
     tokenLimit,
     last: undefined,
@@ -670,6 +677,31 @@ export const empty = (tokenLimit: number | undefined): History =>
     providerOpen: HashMap.empty(),
     callIds: HashMap.empty()
   })
+
+/**
+ * The conversation without messages and without a token limit.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const empty: Conversation = emptyHistory(undefined)
+
+/**
+ * Starts a conversation, with a system message if `system` is given (an empty one
+ * counts as given), and with a token limit if `tokenLimit` is given.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (options?: {
+  readonly system?: string | undefined
+  readonly tokenLimit?: number | undefined
+}): Effect.Effect<Conversation> => {
+  const start = emptyHistory(options?.tokenLimit)
+  return options?.system === undefined
+    ? Effect.succeed(start)
+    : Effect.map(system(options.system), (message) => pushMessage(start, message))
+}
 
 export const withTokenLimit = (self: History, tokenLimit: number | undefined): History =>
   makeHistory({ ...self, tokenLimit })
@@ -700,7 +732,7 @@ export const markAsView = (message: AssistantMessage): AssistantMessage => ({
 
 /** Adds a message that `checkMessage` accepted. */
 export const pushMessage = (self: History, input: Message): History => {
-  const message = freeze(input)
+  const message = freeze<Message>(input)
   const next: Fields = {
     ...self,
     last: { message, previous: self.last },
@@ -753,59 +785,122 @@ export const forgetReport = (self: History): History =>
 
 /** The rest of a conversation from which messages were removed. */
 export const rebuild = (messages: Iterable<Message>, tokenLimit: number | undefined): History => {
-  let self = empty(tokenLimit)
+  let self = emptyHistory(tokenLimit)
   for (const message of messages) self = pushMessage(self, message)
   return forgetReport(self)
 }
 
 /** Adds a message. A broken law is reported at `index`, where it is not the position in the conversation. */
-export const append = (
-  self: Conversation,
+export const appendAt = (
+  self: History,
   message: Message,
   index?: number
 ): Result.Result<History, ConversationError> => {
-  const history = asHistory(self)
-  const reason = checkMessage(history, message, index)
+  const reason = checkMessage(self, message, index)
   return reason === undefined
-    ? Result.succeed(pushMessage(history, message))
+    ? Result.succeed(pushMessage(self, message))
     : Result.fail(new ConversationError({ reason }))
 }
 
-export const appendAll = (
-  self: Conversation,
-  messages: Iterable<Message>
-): Result.Result<History, ConversationError> => {
+/**
+ * Adds a message, or fails with the law that it would break.
+ *
+ * **Details**
+ *
+ * Pure and constant in time. The new conversation shares the history with the old
+ * one; the message is copied and frozen, unless a constructor of `Message` made it
+ * (those are frozen from the start).
+ *
+ * **Example** (The laws are values)
+ *
+ * ```ts
+ * import { Effect, Result } from "effect"
+ * import { Conversation, Message } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const late = Effect.runSync(Message.system("Late instruction"))
+ * const chat = Effect.runSync(Conversation.addUser(Conversation.empty, "Hello"))
+ *
+ * const result = Conversation.append(chat, late)
+ * assert(Result.isFailure(result))
+ * assert.strictEqual(result.failure.reason._tag, "MisplacedSystem")
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const append: {
+  (message: Message): (self: Conversation) => Result.Result<Conversation, ConversationError>
+  (self: Conversation, message: Message): Result.Result<Conversation, ConversationError>
+} = dual(2, (self: Conversation, message: Message) => appendAt(asHistory(self), message))
+
+/**
+ * Adds messages in order, all or none.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const appendAll: {
+  (messages: Iterable<Message>): (self: Conversation) => Result.Result<Conversation, ConversationError>
+  (self: Conversation, messages: Iterable<Message>): Result.Result<Conversation, ConversationError>
+} = dual(2, (self: Conversation, messages: Iterable<Message>) => {
   let current = asHistory(self)
   for (const message of messages) {
-    const next = append(current, message)
+    const next = appendAt(current, message)
     if (Result.isFailure(next)) return next
     current = next.success
   }
   return Result.succeed(current)
-}
+})
+
+/**
+ * Builds a conversation from messages and checks every law.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromMessages = (
+  messages: Iterable<Message>,
+  options?: { readonly tokenLimit?: number | undefined }
+): Result.Result<Conversation, ConversationError> => appendAll(emptyHistory(options?.tokenLimit), messages)
 
 // Reading messages
 
 const listCache = new WeakMap<History, MessageList>()
 
-export const toArray = (self: History): ReadonlyArray<Message> => {
-  const known = listCache.get(self)
-  if (known !== undefined) return known.messages
-  if (self.last === undefined) return []
+/**
+ * All messages, oldest first, as a frozen array.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const messages = (self: Conversation): ReadonlyArray<Message> => listMessages(asHistory(self)).messages
+
+/** The messages of a conversation in groups. The groups of an older conversation of its line but the last are the same. */
+export const messageGroups = (self: Conversation): ReadonlyArray<MessageGroup> => listMessages(asHistory(self)).groups
+
+const listMessages = (self: History): MessageList => {
+  const known = self.last === undefined ? noMessages : listCache.get(self)
+  if (known !== undefined) return known
   const { before, newer } = sinceListed(self)
-  const messages = Object.freeze(before.concat(inCallOrder(newer.toReversed())))
-  listCache.set(self, { last: self.last, messages })
-  return messages
+  const groups = groupResults(newer.toReversed()).map(inCallOrder)
+  const list: MessageList = {
+    last: self.last,
+    messages: Object.freeze(before.messages.concat(groups.flatMap(membersOf))),
+    groups: before.groups.concat(groups)
+  }
+  listCache.set(self, list)
+  return list
 }
 
 /** A cached list, and the newer messages, newest first. Results of an open batch may still be reordered. */
 const sinceListed = ({ last, listed }: History) => {
   const newer: Array<Message> = []
   for (let node = last; node !== undefined; node = node.previous) {
-    if (node === listed?.last && newer.at(-1)?.role !== "tool") return { before: listed.messages, newer }
+    if (node === listed?.last && newer.at(-1)?.role !== "tool") return { before: listed, newer }
     newer.push(node.message)
   }
-  return { before: [], newer }
+  return { before: noMessages, newer }
 }
 
 export interface MessageGroup {
@@ -827,13 +922,15 @@ export const groupResults = (messages: ReadonlyArray<Message>): ReadonlyArray<Me
 }
 
 /** Puts results in call order, whatever order they arrived in. */
-const inCallOrder = (messages: ReadonlyArray<Message>): ReadonlyArray<Message> =>
-  groupResults(messages).flatMap(({ message, results }): ReadonlyArray<Message> => {
-    if (results.length < 2 || message?.role !== "assistant")
-      return message === undefined ? results : [message, ...results]
-    const positions = positionsOf(message.content.filter(isLocalCall))
-    return [message, ...results.toSorted((a, b) => positionIn(positions, a) - positionIn(positions, b))]
-  })
+const inCallOrder = (group: MessageGroup): MessageGroup => {
+  const { message, results } = group
+  if (results.length < 2 || message?.role !== "assistant") return group
+  const positions = positionsOf(message.content.filter(isLocalCall))
+  return { message, results: results.toSorted((a, b) => positionIn(positions, a) - positionIn(positions, b)) }
+}
+
+const membersOf = ({ message, results }: MessageGroup): ReadonlyArray<Message> =>
+  message === undefined ? results : [message, ...results]
 
 const isLocalCall = (part: AssistantPart): part is ToolCallPart =>
   part.type === "tool-call" && part.providerExecuted !== true
@@ -861,9 +958,17 @@ export const messagesSince = (self: History, message: Message): ReadonlyArray<Me
   return messages
 }
 
-/** The calls that wait for a result, in call order. */
-export const openBatch = (self: History): ReadonlyArray<ToolCallPart> =>
-  HashMap.isEmpty(self.open) ? [] : self.batch.filter((call) => HashMap.has(self.open, call.id))
+/**
+ * The calls that wait for a result, in call order. Tools that the provider runs
+ * itself are not among them.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const openCalls = (self: Conversation): ReadonlyArray<ToolCallPart> => {
+  const { batch, open } = asHistory(self)
+  return HashMap.isEmpty(open) ? [] : batch.filter((call) => HashMap.has(open, call.id))
+}
 
 // Laws
 
@@ -904,7 +1009,7 @@ const unknownRole = (message: { readonly id?: string; readonly role?: unknown },
 const checkOpenCalls = (self: History, { role }: Message, place: Place): Reason | undefined =>
   HashMap.isEmpty(self.open)
     ? undefined
-    : { _tag: "OpenCalls", ...place, role, callIds: openBatch(self).map((call) => call.id) }
+    : { _tag: "OpenCalls", ...place, role, callIds: openCalls(self).map((call) => call.id) }
 
 export const checkContent = (message: UserMessage, place: Place): Reason | undefined =>
   message.content.some((part) => part.type === "file" || part.text !== "")
@@ -1006,25 +1111,41 @@ export const makeFreshIds = (self: History, parts: ReadonlyArray<AssistantPart>)
   }
 }
 
-/** Replaces the ids of calls that the conversation or an earlier part has. */
-export const relabelCalls = (self: History, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> => {
-  const fresh = makeFreshIds(self, content)
+/**
+ * Replaces the ids of calls that are empty, occur in the conversation, or occur twice
+ * in the content, so that the content can be added as the next message.
+ *
+ * **Details**
+ *
+ * Some models number their calls from 0 in every answer. The new id is the old one
+ * with the position of the message behind it; the results of a tool that the
+ * provider ran itself follow their call.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const relabelCalls: {
+  (content: ReadonlyArray<AssistantPart>): (self: Conversation) => ReadonlyArray<AssistantPart>
+  (self: Conversation, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart>
+} = dual(2, (self: Conversation, content: ReadonlyArray<AssistantPart>): ReadonlyArray<AssistantPart> => {
+  const history = asHistory(self)
+  const fresh = makeFreshIds(history, content)
   const used = new Set<string>()
   // Newest label of each id that the provider runs, for the result that follows
   const labels = new Map<string, string>()
   return content.map((part) => {
     if (part.type === "tool-result") {
-      const id = labels.get(part.id) ?? openLabelOf(self, part)
+      const id = labels.get(part.id) ?? openLabelOf(history, part)
       return id === undefined || id === part.id ? part : { ...part, id }
     }
     if (part.type !== "tool-call") return part
-    const isTaken = part.id === "" || used.has(part.id) || HashMap.has(self.callIds, part.id)
+    const isTaken = part.id === "" || used.has(part.id) || HashMap.has(history.callIds, part.id)
     const id = isTaken ? fresh(part.id) : part.id
     used.add(id)
     if (part.providerExecuted === true) labels.set(part.id, id)
     return id === part.id ? part : { ...part, id }
   })
-}
+})
 
 /** The new id of a call in an earlier message that the provider still answers under the old one. */
 const openLabelOf = (self: History, { id, name }: ToolResultPart): string | undefined => {
@@ -1037,14 +1158,50 @@ const openLabelOf = (self: History, { id, name }: ToolResultPart): string | unde
 
 // The open end
 
-export const interruptedMessage = "Tool call interrupted before completion."
+/**
+ * Answers every open call with an `interrupted` failure, so that the conversation
+ * can continue.
+ *
+ * **Details**
+ *
+ * `message` is the text for the model.
+ *
+ * **Example** (Continuing after an interruption)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation, Message } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const program = Effect.gen(function*() {
+ *   const stopped = yield* Conversation.addAssistant(Conversation.empty, [
+ *     Message.toolCallPart({ id: "call_1", name: "search", arguments: { q: "effect" } })
+ *   ])
+ *   assert.strictEqual(Conversation.openCalls(stopped).length, 1)
+ *   return yield* Conversation.addUser(yield* Conversation.seal(stopped), "Never mind")
+ * })
+ *
+ * assert.strictEqual(Conversation.messageCount(Effect.runSync(program)), 3)
+ * ```
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const seal: {
+  (options?: SealOptions): (self: Conversation) => Effect.Effect<Conversation>
+  (self: Conversation, options?: SealOptions): Effect.Effect<Conversation>
+} = dual(
+  firstIsConversation,
+  Effect.fnUntraced(function* (self: Conversation, options?: SealOptions) {
+    const result = ToolResult.failure("interrupted", options?.message ?? "Tool call interrupted before completion.")
+    let sealed = asHistory(self)
+    for (const { id, name } of openCalls(self)) {
+      sealed = pushMessage(sealed, yield* tool({ callId: id, name, result }))
+    }
+    return sealed
+  })
+)
 
-/** Answers every open call with an `interrupted` failure. */
-export const seal = Effect.fnUntraced(function* (self: History, message: string) {
-  const result = ToolResult.failure("interrupted", message)
-  let sealed = self
-  for (const { id, name } of openBatch(self)) {
-    sealed = pushMessage(sealed, yield* tool({ callId: id, name, result }))
-  }
-  return sealed
-})
+interface SealOptions {
+  readonly message?: string | undefined
+}

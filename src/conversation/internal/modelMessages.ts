@@ -141,9 +141,9 @@ const valueText = (value: Schema.Json): string => (typeof value === "string" ? v
 
 type ToolName = (name: string) => string
 
-/** Messages that were converted before, and their prompt messages. */
-interface ConvertedMessages {
-  readonly messages: ReadonlyArray<Message.Message>
+/** Results, or groups of messages, that were converted before, and their prompt messages. */
+interface Converted<A> {
+  readonly from: ReadonlyArray<A>
   readonly content: ReadonlyArray<Prompt.Message>
 }
 
@@ -152,9 +152,9 @@ interface Writer {
   readonly name: ToolName
   readonly lossless: boolean
   /** A message with its results, by its first message: more results may arrive. */
-  readonly groups: WeakMap<Message.Message, ConvertedMessages>
+  readonly groups: WeakMap<Message.Message, Converted<Message.ToolMessage>>
   /** The newest of a line of conversations without its last group, by their first message. */
-  readonly lines: WeakMap<Message.Message, ConvertedMessages>
+  readonly lines: WeakMap<Message.Message, Converted<history.MessageGroup>>
 }
 
 const makeWriter = (name: ToolName, lossless: boolean): Writer => ({
@@ -172,35 +172,60 @@ const writerOf = ({ lossless, toolName = identity }: ToPromptOptions): Writer =>
   return lossless === true ? both.lossless : both.model
 }
 
-const nothing: ConvertedMessages = { messages: [], content: [] }
-
-export const toPrompt = (messages: ReadonlyArray<Message.Message>, options: ToPromptOptions): Prompt.Prompt => {
-  const [first] = messages
+/**
+ * Converts a conversation into a prompt of `effect/ai`.
+ *
+ * **Details**
+ *
+ * The results that answer one assistant message become one tool message. A result
+ * travels as `modelOutput`, next to its value. What providers refuse is left out or
+ * made acceptable: empty text and empty messages are left out, arguments that are no
+ * object become `{ invalid_arguments }`. A prompt never holds approval parts, which
+ * would make `effect/ai` execute tools by itself.
+ *
+ * Each message is converted once: the next prompt of the same conversation, or of
+ * a longer one, holds the same objects.
+ *
+ * **Example** (What a model is sent)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Conversation } from "effect-emissary"
+ * import assert from "node:assert"
+ *
+ * const chat = Effect.runSync(
+ *   Conversation.make({ system: "Be brief." }).pipe(Effect.flatMap(Conversation.addUser("Hello")))
+ * )
+ * const prompt = Conversation.toPrompt(chat)
+ * assert.deepStrictEqual(prompt.content.map((message) => message.role), ["system", "user"])
+ * ```
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const toPrompt = (self: history.Conversation, options: ToPromptOptions = {}): Prompt.Prompt => {
+  const groups = history.messageGroups(self)
+  const [first] = history.messages(self)
   if (first === undefined) return Prompt.empty
   const writer = writerOf(options)
-  const line = writer.lines.get(first) ?? nothing
-  const isOlder = line.messages.length < messages.length && startsWith(messages, line.messages)
-  const before = isOlder ? line : nothing
-  const content = [...before.content]
-  let settled = content.length
-  for (const group of history.groupResults(messages.slice(before.messages.length))) {
-    settled = content.length
-    content.push(...convertGroup(group, writer))
-  }
-  const last = messages.findLastIndex(({ role }) => role !== "tool")
-  writer.lines.set(first, { messages: messages.slice(0, Math.max(0, last)), content: content.slice(0, settled) })
-  return Prompt.fromMessages(content)
+  const line = writer.lines.get(first)
+  const from = groups.slice(0, -1)
+  const before = line !== undefined && startsWith(from, line.from) ? line : { from: [], content: [] }
+  const convert = (group: history.MessageGroup) => convertGroup(group, writer)
+  const content = [...before.content, ...from.slice(before.from.length).flatMap(convert)]
+  writer.lines.set(first, { from, content })
+  return Prompt.fromMessages([...content, ...groups.slice(-1).flatMap(convert)])
 }
 
-const startsWith = (messages: ReadonlyArray<Message.Message>, start: ReadonlyArray<Message.Message>): boolean =>
-  start.every((message, index) => message === messages[index])
+const startsWith = <A>(all: ReadonlyArray<A>, start: ReadonlyArray<A>): boolean =>
+  start.every((one, index) => one === all[index])
 
 /** At most two prompt messages: that of the message, and one of all results. */
 const convertGroup = ({ message, results }: history.MessageGroup, writer: Writer): ReadonlyArray<Prompt.Message> => {
   const key = message ?? results[0]
   if (key === undefined) return []
   const known = writer.groups.get(key)
-  if (known !== undefined && known.messages.length === results.length && startsWith(results, known.messages)) {
+  if (known !== undefined && known.from.length === results.length && startsWith(results, known.from)) {
     return known.content
   }
   const [head] = known?.content ?? (message === undefined ? [] : promptMessage(message, writer))
@@ -211,7 +236,7 @@ const convertGroup = ({ message, results }: history.MessageGroup, writer: Writer
       ? []
       : [Prompt.toolMessage({ content: results.map((result) => promptToolResult(result, writer)) })])
   ]
-  writer.groups.set(key, { messages: results, content })
+  writer.groups.set(key, { from: results, content })
   return content
 }
 
@@ -340,10 +365,10 @@ const isDerived = (result: ToolResult.ToolResult): boolean => {
 const failWith = (reason: ConversationError.Reason) => Effect.fail(new ConversationError.ConversationError({ reason }))
 
 export const fromPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, tokenLimit: number | undefined) {
-  let self = history.empty(tokenLimit)
+  let self = history.emptyHistory(tokenLimit)
   for (const [index, message] of prompt.content.entries()) {
     for (const next of yield* readMessage(self, index, message)) {
-      self = yield* Effect.fromResult(history.append(self, next, index))
+      self = yield* Effect.fromResult(history.appendAt(self, next, index))
     }
   }
   return self
@@ -474,18 +499,15 @@ const readToolResult = Effect.fnUntraced(function* (index: number, part: Prompt.
  *
  * **Details**
  *
- * `model` and `responseId` come from the response's metadata part. `finishReason`
- * is absent where the response had no finish part. `metadata` joins the provider
- * metadata of the response and finish parts. `errors` are the error parts of a
- * stream, which mean that the step failed.
+ * `model` comes from the response's metadata part. `finishReason` is absent where
+ * the response had no finish part. `errors` are the error parts of a stream, which
+ * mean that the step failed.
  */
 export interface ResponseContent {
   readonly content: ReadonlyArray<Message.AssistantPart>
-  readonly usage: Message.TokenUsage
-  readonly finishReason?: Response.FinishReason
-  readonly model?: string
-  readonly responseId?: string
-  readonly metadata?: ToolResult.ProviderOptions
+  readonly usage?: Message.TokenUsage | undefined
+  readonly finishReason?: Response.FinishReason | undefined
+  readonly model?: string | undefined
   readonly errors: ReadonlyArray<unknown>
 }
 
@@ -526,19 +548,6 @@ export const fromResponseParts = (
   return collected.result()
 }
 
-/**
- * Makes the assistant message of a response.
- */
-export const toMessage = (
-  { content, finishReason, model, usage }: ResponseContent,
-  options?: Message.Options
-): Effect.Effect<Message.AssistantMessage> =>
-  Message.assistant(content, {
-    ...(Object.keys(usage).length === 0 ? undefined : { usage }),
-    ...defined({ model, finishReason }),
-    ...options
-  })
-
 type Metadata = ToolResult.ProviderOptions
 
 type Kind = "text" | "reasoning" | "call"
@@ -564,8 +573,7 @@ export const accumulator = (): StreamAccumulator => {
   const errors: Array<unknown> = []
   let position = -1
   let problem: ConversationError.Reason | undefined
-  let about: Pick<ResponseContent, "usage" | "finishReason" | "model" | "responseId"> = { usage: {} }
-  let metadata: Metadata = {}
+  let about: Pick<ResponseContent, "usage" | "finishReason" | "model"> = {}
 
   const put = (kind: Kind, id: string, values: Partial<Block>): Block => {
     const block: Block = {
@@ -606,7 +614,7 @@ export const accumulator = (): StreamAccumulator => {
       type: "tool-call",
       id: part.id,
       name: part.name,
-      ...defined({ text: receivedText(block.text, parsed.value.arguments) }),
+      ...receivedText(block.text, parsed.value.arguments),
       ...parsed.value,
       ...(part.providerExecuted || block.providerExecuted ? { providerExecuted: true } : undefined),
       ...partOptions(mergeMetadata(block.metadata, part.metadata))
@@ -669,12 +677,10 @@ export const accumulator = (): StreamAccumulator => {
         addPart(ToolResult.filePart({ mediaType: part.mediaType, data: part.data, ...partOptions(part.metadata) }))
         return
       case "response-metadata":
-        about = { ...about, ...defined({ model: part.modelId, responseId: part.id }) }
-        metadata = mergeMetadata(metadata, part.metadata)
+        about = { ...about, model: part.modelId ?? about.model }
         return
       case "finish":
         about = { ...about, finishReason: part.reason, usage: usageOf(part.usage) }
-        metadata = mergeMetadata(metadata, part.metadata)
         return
       case "error":
         errors.push(part.error)
@@ -692,7 +698,6 @@ export const accumulator = (): StreamAccumulator => {
         ? Result.succeed({
             content: blocks.flatMap(partsOfBlock),
             ...about,
-            ...(Object.keys(metadata).length === 0 ? undefined : { metadata }),
             errors: [...errors]
           })
         : Result.fail(new ConversationError.ConversationError({ reason: problem }))
@@ -725,9 +730,9 @@ const partsOfBlock = (block: Block): ReadonlyArray<Message.AssistantPart> => {
 }
 
 /** The streamed text of arguments, where it holds more than the arguments do. */
-const receivedText = (text: string, args: Schema.Json): string | undefined => {
+const receivedText = (text: string, args: Schema.Json): { readonly text: string } | undefined => {
   if (text.trim() === "" || Option.contains(history.stringifyJson(args), text)) return undefined
-  return Equal.equals(history.parseCallArguments(text).arguments, args) ? text : undefined
+  return Equal.equals(history.parseCallArguments(text).arguments, args) ? { text } : undefined
 }
 
 const partOptions = (metadata: Metadata): { readonly options: Metadata } | undefined =>
@@ -744,18 +749,23 @@ const mergeMetadata = (left: Metadata, right: Metadata): Metadata => {
   return Object.fromEntries(merged)
 }
 
-const usageOf = ({ inputTokens: input, outputTokens: output }: Response.Usage): Message.TokenUsage =>
-  defined({
-    inputTokens: toCount(input.total ?? sumCounts(input.uncached, input.cacheRead, input.cacheWrite)),
-    outputTokens: toCount(output.total ?? sumCounts(output.text, output.reasoning)),
-    cacheReadTokens: toCount(input.cacheRead),
-    cacheWriteTokens: toCount(input.cacheWrite),
-    reasoningTokens: toCount(output.reasoning)
-  })
+const usageOf = ({ inputTokens: input, outputTokens: output }: Response.Usage): Message.TokenUsage | undefined => {
+  const counts = {
+    inputTokens: input.total ?? sumCounts(input.uncached, input.cacheRead, input.cacheWrite),
+    outputTokens: output.total ?? sumCounts(output.text, output.reasoning),
+    cacheReadTokens: input.cacheRead,
+    cacheWriteTokens: input.cacheWrite,
+    reasoningTokens: output.reasoning
+  }
+  const reported = Object.entries(counts).filter(isCount)
+  return reported.length === 0 ? undefined : Object.fromEntries(reported)
+}
 
 /** Absent where the main part was not reported. */
 const sumCounts = (main: number | undefined, ...others: ReadonlyArray<number | undefined>): number | undefined =>
   main === undefined ? undefined : others.reduce<number>((total, count) => total + (count ?? 0), main)
 
-const toCount = (value: number | undefined): number | undefined =>
-  value !== undefined && Number.isSafeInteger(value) && value >= 0 ? value : undefined
+const isCount = (entry: [string, number | undefined]): entry is [string, number] => {
+  const [, count] = entry
+  return count !== undefined && Number.isSafeInteger(count) && count >= 0
+}

@@ -223,9 +223,9 @@ export const makeReader = (
   return conversationCodec.makeReader(
     Effect.fnUntraced(function* (input, options) {
       const { foreign, messages } = yield* read(input, options)
-      let self = history.empty(options?.tokenLimit)
+      let self = history.emptyHistory(options?.tokenLimit)
       for (const [position, message] of messages.entries()) {
-        self = yield* Effect.fromResult(history.append(self, message, foreign[position]?.index))
+        self = yield* Effect.fromResult(history.appendAt(self, message, foreign[position]?.index))
       }
       return self
     }),
@@ -301,7 +301,7 @@ export const formatCodec = <D extends Error, E extends Error>(
   const issue = (input: unknown) => (error: Error) =>
     new SchemaIssue.InvalidValue({ message: error.message }, input, {})
   return Schema.Json.pipe(
-    Schema.decodeTo(Schema.declare<history.Conversation>(history.isHistory, { identifier }), {
+    Schema.decodeTo(Schema.declare<history.Conversation>(history.isConversation, { identifier }), {
       decode: SchemaGetter.transformEffect((json: Schema.Json) => Effect.mapError(decode(json), issue(json))),
       encode: SchemaGetter.transformEffect((self: history.Conversation) =>
         Effect.fromResult(Result.mapError(encode(self), issue(self)))
@@ -332,7 +332,7 @@ export const writeMessages = (
   options: RenderOptions
 ): Check<ReadonlyArray<{ readonly message: Message.Message; readonly json: Schema.Json }>> =>
   Result.gen(function* () {
-    const messages = history.toArray(history.asHistory(self))
+    const messages = history.messages(self)
     yield* checkClosed(self, messages)
     const prepared: Array<Message.Message> = []
     for (const [index, message] of messages.entries()) {
@@ -343,7 +343,7 @@ export const writeMessages = (
 
 /** Fails where the end of a conversation is open. */
 const checkClosed = (self: history.Conversation, messages: ReadonlyArray<Message.Message>): Check<void> => {
-  const callIds = history.openBatch(history.asHistory(self)).map(({ id }) => id)
+  const callIds = history.openCalls(self).map(({ id }) => id)
   if (callIds.length === 0) return Result.void
   const index = messages.findLastIndex((message) => message.role === "assistant")
   return Result.fail({ _tag: "UnansweredCalls", index, id: messages[index]?.id ?? "", callIds })
