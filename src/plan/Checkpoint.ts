@@ -1,10 +1,10 @@
 /**
- * Runs of plans that survive their process.
+ * Runs of plans and agents that survive their process.
  *
  * **When to use**
  *
- * Use it for plans that take long, cost money, or wait for people: a run is stored under
- * a key while it happens, and any process that has the plan can resume it.
+ * Use it for plans and agents that take long, cost money, or wait for people: a run is stored
+ * under a key while it happens, and any process that has the plan or agent can resume it.
  *
  * **Details**
  *
@@ -14,6 +14,11 @@
  * never runs again. The state of a run is the fold of its events, so counters, branches
  * and the conversations of agents are restored, too. The cost of a step in the store does
  * not depend on the steps before it.
+ *
+ * Of an agent's run each answer of the model, and each start and result of a tool call are
+ * written before the run continues. An answer that was written is not asked for again, and a
+ * call that had started when the process died gets an `interrupted` result and never starts
+ * again, unless an agent is behind it, which resumes from its own state.
  *
  * One process at a time holds the lease of a key; every write and a heartbeat renew it. No
  * other process can take a run whose lease is valid. When a process died, another one can
@@ -27,12 +32,13 @@
  *
  * **Gotchas**
  *
- * - A step that was running when the process died runs again. There is no transaction
+ * - A step of a plan that was running when the process died runs again. There is no transaction
  *   between its side effect and its completion: make steps idempotent.
+ * - A plan is run as a plan, also where its type is `Agent`.
  * - Each process compares the lease with its own clock. The clocks of machines have to
  *   agree to within a fraction of the lease.
  * - `restart` abandons the run under the key, with the writes it had not done yet.
- * - The journal is trusted: it holds the outputs of steps and the approvals. Only your
+ * - The journal is trusted: it holds the outputs of steps, messages and approvals. Only your
  *   program should be able to write to the store.
  *
  * **Example** (Resuming after a failure)
@@ -69,6 +75,38 @@
  * assert.strictEqual(Option.getOrThrow(newest).value, "published facts about whales")
  * ```
  *
+ * **Example** (An agent that waits for an approval)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { Agent } from "effect-emissary"
+ * import { Checkpoint } from "effect-emissary/plan"
+ * import { ScriptedModel } from "effect-emissary/testing"
+ * import assert from "node:assert"
+ *
+ * const toolkit = Toolkit.make(
+ *   Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), needsApproval: true })
+ * )
+ * const cashier = Agent.make("cashier", { toolkit })
+ *
+ * const program = Effect.gen(function*() {
+ *   const checkpoint = yield* Checkpoint.Checkpoint
+ *   const waiting = yield* checkpoint.run(cashier, { key: "order/42", input: "Pay 5 euros" })
+ *   assert(waiting.outcome === "AwaitingApproval")
+ *   // Any other process that has the agent and the store can do this
+ *   const decisions = waiting.requests.map(({ callId }) => ({ callId, approved: true }))
+ *   return yield* checkpoint.resume(cashier, { key: "order/42", decisions })
+ * })
+ *
+ * const model = ScriptedModel.layer([{ toolCalls: [{ name: "pay", params: { amount: 5 } }] }, { text: "Paid." }])
+ * const { text } = await program.pipe(
+ *   Effect.provide([Checkpoint.layerMemory, model, toolkit.toLayer({ pay: () => Effect.void })]),
+ *   Effect.runPromise
+ * )
+ * assert.strictEqual(text, "Paid.")
+ * ```
+ *
  * @since 0.1.0
  */
 
@@ -79,27 +117,39 @@ import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
+import * as HashMap from "effect/HashMap"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Result from "effect/Result"
+import * as Predicate from "effect/Predicate"
+import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import * as Struct from "effect/Struct"
+import type { Agent } from "../agent/Agent.ts"
+import type { AgentError } from "../agent/AgentError.ts"
+import type { AgentEvent } from "../agent/AgentEvent.ts"
+import type * as Run from "../agent/Run.ts"
+import type * as agentTypes from "../agent/internal/agentTypes.ts"
+import type * as runParts from "../agent/internal/runParts.ts"
+import * as runTransition from "../agent/internal/runTransition.ts"
+import * as Conversation from "../conversation/Conversation.ts"
 import * as VersionedStore from "../conversation/VersionedStore.ts"
 import * as journal from "../conversation/internal/storage.ts"
 import * as Digest from "../payload/Digest.ts"
+import type * as VersionedCodec from "../payload/VersionedCodec.ts"
 import * as base from "../payload/internal/base.ts"
 import { defined } from "../payload/internal/plainJson.ts"
+import * as ToolResult from "../tool/ToolResult.ts"
 import * as Plan from "./Plan.ts"
-import type { PlanDefinition } from "./PlanDefinition.ts"
 import * as PlanError from "./PlanError.ts"
 import type { PlanEvent } from "./PlanEvent.ts"
 import type * as PlanRun from "./PlanRun.ts"
 import * as checkpointRecord from "./internal/checkpointRecord.ts"
 import * as engine from "./internal/engine.ts"
-import type * as livePlan from "./internal/livePlan.ts"
+import * as livePlan from "./internal/livePlan.ts"
 import * as performStep from "./internal/performStep.ts"
 import type * as planRunParts from "./internal/planRunParts.ts"
 import * as planTransition from "./internal/planTransition.ts"
@@ -113,8 +163,8 @@ import * as planTransition from "./internal/planTransition.ts"
  * |---|---|
  * | `claimed` | a process has taken the key and nothing has happened yet |
  * | `running` | it runs, or its process died |
- * | `paused` | steps wait for an answer |
- * | `failed` | a step failed, the iterations were used up, or a write was refused |
+ * | `paused` | steps or calls wait for an answer |
+ * | `failed` | a step or the model failed, the limit was used up, a write was refused, or the answer of an agent is not valid |
  * | `cancelled` | it was interrupted |
  * | `done` | it has its result, and all writes are done |
  *
@@ -123,14 +173,17 @@ import * as planTransition from "./internal/planTransition.ts"
  */
 type Status = checkpointRecord.Status
 
-const status = checkpointRecord.Head.fields.status
-
 const Reason = Schema.TaggedUnion({
   ...journal.reasons,
-  RunActive: { owner: Schema.String, status, leaseUntil: Schema.DateTimeUtcFromMillis },
-  Unfinished: { owner: Schema.String, status, leaseUntil: Schema.optionalKey(Schema.DateTimeUtcFromMillis) },
+  RunActive: { owner: Schema.String, status: checkpointRecord.Status, leaseUntil: Schema.DateTimeUtcFromMillis },
+  Unfinished: {
+    owner: Schema.String,
+    status: checkpointRecord.Status,
+    leaseUntil: Schema.optionalKey(Schema.DateTimeUtcFromMillis)
+  },
   NothingToResume: {},
-  InputDiffers: { status },
+  KindDiffers: { found: Schema.Literals(["plan-run", "agent-run"]) },
+  InputDiffers: { status: checkpointRecord.Status },
   LeaseLost: { owner: Schema.String, found: Schema.String },
   WriteFailed: { write: Schema.String, step: Schema.String, problem: Schema.String }
 })
@@ -147,6 +200,10 @@ const renderReason = (reason: Reason): string => {
     }
     case "NothingToResume":
       return `expected a run, got none. Start one, or use the policy "startOrResume"`
+    case "KindDiffers": {
+      const [expected, found] = reason.found === "plan-run" ? ["an agent", "a plan"] : ["a plan", "an agent"]
+      return `expected a run of ${expected}, got one of ${found}. Use another key, or begin a new run with the policy "restart"`
+    }
     case "InputDiffers":
       return `expected the input that the run (status ${reason.status}) began with, got another one. Use a key per input; or begin a new run with the policy ${reason.status === "done" ? `"start"` : `"restart"`}`
     case "LeaseLost":
@@ -174,6 +231,7 @@ const renderReason = (reason: Reason): string => {
  * | `RunActive` | another process runs this key; nothing was written |
  * | `Unfinished` | there is an unfinished run that no process works on, and a start would abandon it; nothing was written |
  * | `NothingToResume` | there is no run under the key |
+ * | `KindDiffers` | the run under the key is that of a plan, and an agent was to resume it, or the other way round |
  * | `InputDiffers` | the run under the key began with another input |
  * | `LeaseLost` | another process has taken the key, or the run was removed; the steps were interrupted |
  * | `WriteFailed` | the write of a step failed; the step is done, and the write is done first when the run is resumed |
@@ -214,8 +272,8 @@ export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect
  *
  * `startOrResume` resumes only with the input that the run began with, and fails with
  * `InputDiffers` otherwise, also for a run that is done: a job that runs every night
- * under one key fails instead of running only once. It fails with `PlanChanged` if
- * the plan was edited since, also for a run that is done.
+ * under one key fails instead of running only once. It fails with `PlanChanged`, or
+ * `DefinitionChanged`, if the plan or agent was edited since, also for a run that is done.
  *
  * `fork` starts a separate run under the key `<key>:<unique>`, whatever is under the key.
  * The writes of its steps are separate, too.
@@ -226,7 +284,7 @@ export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect
 type Policy = "start" | "startOrResume" | "restart" | "fork"
 
 /**
- * Options of resuming the run under a key.
+ * Options of resuming the run of a plan under a key.
  *
  * **Details**
  *
@@ -241,7 +299,7 @@ interface ResumeOptions extends Omit<livePlan.ResumeOptions, "journal"> {
 }
 
 /**
- * Options of a run under a key. The default of `policy` is `"start"`.
+ * Options of a run of a plan under a key. The default of `policy` is `"start"`.
  *
  * **Details**
  *
@@ -258,12 +316,42 @@ interface RunOptions extends Omit<livePlan.RunOptions, "journal"> {
 }
 
 /**
- * The result of a run, and the key it is stored under: that of the fork, for a fork.
+ * Options of resuming the run of an agent under a key: those of `Agent.resume`. The input,
+ * the conversation and the context are those that the run began with.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+interface AgentResumeOptions extends Omit<agentTypes.ResumeOptions, "input"> {
+  readonly key: string
+}
+
+/**
+ * Options of a run of an agent under a key: those of `Agent.run`. The default of `policy` is
+ * `"start"`. Only {@link Service.resume} takes decisions.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+interface AgentRunOptions extends Omit<agentTypes.Options, "decisions"> {
+  readonly key: string
+  readonly input?: agentTypes.Input
+  readonly policy?: Policy | undefined
+}
+
+/** An agent that is no plan. */
+type OnlyAgent<A, R> = Agent<A, R> & { readonly [livePlan.boundTypeId]?: never }
+
+/**
+ * The result of a run of a plan, and the key it is stored under: that of the fork, for a fork.
  *
  * @category models
  * @since 0.1.0
  */
 export type RunResult<A> = PlanRun.Result<A> & { readonly key: string }
+
+/** The same of an agent. */
+type AgentResult<A> = agentTypes.Result<A> & { readonly key: string }
 
 /**
  * A summary of the run under a key, which costs one read.
@@ -273,22 +361,26 @@ export type RunResult<A> = PlanRun.Result<A> & { readonly key: string }
  * - `live`: its lease is valid, so no other process can take it.
  * - `leaseUntil`: absent once the run has ended.
  * - `epoch`: the number of times a process took the key.
+ * - `name`, `digest`: of the plan or agent. The digest of an agent is empty before the run
+ *   has begun.
  * - `runId`: absent before the run has begun.
- * - `completed`: the number of step results in its history.
+ * - `iterations`, `completed`: of a plan its iterations and the step results in its history;
+ *   of an agent both are the answers of the model.
  * - `pendingWrites`: keys of writes that may not be done yet.
- * - `outcome`: the tag of its `PlanRun.Outcome`, with a message for people.
+ * - `outcome`: the tag of its `PlanRun.Outcome` or `Run.Outcome`, with a message for people.
  *
  * @category models
  * @since 0.1.0
  */
 interface Inspection {
   readonly key: string
+  readonly kind: "plan-run" | "agent-run"
   readonly status: Status
   readonly live: boolean
   readonly owner: string
   readonly leaseUntil: DateTime.Utc | undefined
   readonly epoch: number
-  readonly plan: string
+  readonly name: string
   readonly digest: string
   readonly runId: string | undefined
   readonly fork: boolean
@@ -304,12 +396,13 @@ interface Inspection {
  *
  * **Details**
  *
- * - `run`: runs a plan under a key, see {@link Policy}.
+ * - `run`: runs a plan or an agent under a key, see {@link Policy}.
  * - `resume`: resumes the run under a key; of a run that is done it returns the recorded
  *   result, and nothing runs. Fails with `NothingToResume` if there is none, with
- *   `RunActive` if another process runs it, with `PlanChanged` if the plan was edited.
- * - `stream`, `resumeStream`: the same as a stream of events; `Checkpointed` follows each
- *   write. A stream that is not read to its end is cancelled.
+ *   `RunActive` if another process runs it, with `PlanChanged` or `DefinitionChanged` if the
+ *   plan or agent was edited, with `KindDiffers` if it is the run of the other kind.
+ * - `stream`, `resumeStream`: the same as a stream of events; of a plan `Checkpointed` follows
+ *   each write. A stream that is not read to its end is cancelled.
  * - `inspect`: the progress of a run.
  * - `load`: the state of the run, `None` if there is none or it has not begun.
  * - `list`: keys in pages; `prefix`, `after` and `limit` (default 100) as in
@@ -321,34 +414,61 @@ interface Inspection {
  *   the run and the place of the step in its history.
  * - `isCurrent`: the run that is under the key now wrote that value.
  *
- * Errors of the run itself are `PlanError`, as in `Plan.run`; errors of the store, the
- * lease or the key are `CheckpointError`.
+ * Errors of the run itself are `PlanError`, as in `Plan.run`, or `AgentError`, as in
+ * `Agent.run`; errors of the store, the lease or the key are `CheckpointError`.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Service {
-  readonly run: <A, R>(
-    plan: livePlan.Bound<A, R>,
-    options: RunOptions
-  ) => Effect.Effect<RunResult<A>, PlanError.PlanError | CheckpointError, R>
-  readonly resume: <A, R>(
-    plan: livePlan.Bound<A, R>,
-    options: ResumeOptions
-  ) => Effect.Effect<RunResult<A>, PlanError.PlanError | CheckpointError, R>
-  readonly stream: <A, R>(
-    plan: livePlan.Bound<A, R>,
-    options: RunOptions
-  ) => Stream.Stream<PlanEvent<A>, PlanError.PlanError | CheckpointError, R>
-  readonly resumeStream: <A, R>(
-    plan: livePlan.Bound<A, R>,
-    options: ResumeOptions
-  ) => Stream.Stream<PlanEvent<A>, PlanError.PlanError | CheckpointError, R>
+  readonly run: {
+    <A, R>(
+      plan: livePlan.Bound<A, R>,
+      options: RunOptions
+    ): Effect.Effect<RunResult<A>, PlanError.PlanError | CheckpointError, R>
+    <A, R>(
+      agent: OnlyAgent<A, R>,
+      options: AgentRunOptions
+    ): Effect.Effect<AgentResult<A>, AgentError | CheckpointError, R>
+  }
+  readonly resume: {
+    <A, R>(
+      plan: livePlan.Bound<A, R>,
+      options: ResumeOptions
+    ): Effect.Effect<RunResult<A>, PlanError.PlanError | CheckpointError, R>
+    <A, R>(
+      agent: OnlyAgent<A, R>,
+      options: AgentResumeOptions
+    ): Effect.Effect<AgentResult<A>, AgentError | CheckpointError, R>
+  }
+  readonly stream: {
+    <A, R>(
+      plan: livePlan.Bound<A, R>,
+      options: RunOptions
+    ): Stream.Stream<PlanEvent<A>, PlanError.PlanError | CheckpointError, R>
+    <A, R>(
+      agent: OnlyAgent<A, R>,
+      options: AgentRunOptions
+    ): Stream.Stream<AgentEvent<A>, AgentError | CheckpointError, R>
+  }
+  readonly resumeStream: {
+    <A, R>(
+      plan: livePlan.Bound<A, R>,
+      options: ResumeOptions
+    ): Stream.Stream<PlanEvent<A>, PlanError.PlanError | CheckpointError, R>
+    <A, R>(
+      agent: OnlyAgent<A, R>,
+      options: AgentResumeOptions
+    ): Stream.Stream<AgentEvent<A>, AgentError | CheckpointError, R>
+  }
   readonly inspect: (key: string) => Effect.Effect<Option.Option<Inspection>, CheckpointError>
-  readonly load: <A, R>(
-    plan: livePlan.Bound<A, R>,
-    key: string
-  ) => Effect.Effect<Option.Option<PlanRun.State>, PlanError.PlanError | CheckpointError>
+  readonly load: {
+    <A, R>(
+      plan: livePlan.Bound<A, R>,
+      key: string
+    ): Effect.Effect<Option.Option<planTransition.State>, PlanError.PlanError | CheckpointError>
+    <A, R>(agent: OnlyAgent<A, R>, key: string): Effect.Effect<Option.Option<Run.State>, CheckpointError>
+  }
   readonly list: (options?: VersionedStore.ListOptions) => Effect.Effect<VersionedStore.Page, CheckpointError>
   readonly remove: (
     key: string,
@@ -371,7 +491,7 @@ export interface Service {
 }
 
 /**
- * Runs of plans that survive their process.
+ * Runs of plans and agents that survive their process.
  *
  * @category services
  * @since 0.1.0
@@ -406,7 +526,8 @@ interface Options {
  * With the namespace `plan` the head of a run is stored under `plan/head/<key>`, its events
  * under `plan/journal/`, the values that steps write under `plan/writes/<key of the write>`,
  * and under `plan/forks/` for a fork. A run writes two values for each batch of events, which
- * is once or twice for a step, and one more for a step with `writes`.
+ * is once or twice for a step, and one more for a step with `writes`; for an agent it is once
+ * for an answer of the model, and twice for a tool call.
  *
  * A store that fails stops the run with `StoreFailed`; the values stored before are complete.
  * If the store cannot even write the last status, another process can take the run after its
@@ -444,11 +565,17 @@ const leaseOptions = (options: Options): Effect.Effect<Lease> => {
   return Effect.die(new Error(`Checkpoint.layer: ${expected}, got ${Duration.format(heartbeat)}`))
 }
 
-type Stored = journal.Stored<checkpointRecord.Head>
+type Head = checkpointRecord.Head
 
-type Conflict = journal.Conflict<checkpointRecord.Head>
+type Stored = journal.Stored<Head>
 
-/** The journals of runs and the values that their steps write. */
+type Conflict = journal.Conflict<Head>
+
+const isConflict = (error: unknown): error is Conflict => Predicate.isTagged(error, "Conflict")
+
+const isReason = Schema.is(Reason)
+
+/** The journals of runs and the values that their steps write. Any of the journals reads the head of any run. */
 type Storage = ReturnType<typeof makeStorage>
 
 const makeStorage = (store: VersionedStore.Service, namespace: string) => {
@@ -459,13 +586,8 @@ const makeStorage = (store: VersionedStore.Service, namespace: string) => {
     fork === undefined ? `${root}writes/${write}` : `${forkKey(fork)}${write}`
 
   return {
-    runs: journal.make({
-      store,
-      namespace,
-      head: checkpointRecord.headCodec,
-      batch: checkpointRecord.batchCodec,
-      input: checkpointRecord.inputCodec
-    }),
+    plans: journal.make({ store, namespace, head: checkpointRecord.headCodec, ...checkpointRecord.planCodecs }),
+    agents: journal.make({ store, namespace, head: checkpointRecord.headCodec, ...checkpointRecord.agentCodecs }),
     /** The value of a write; `fork` is the key of the fork that has it for itself. */
     write: (write: string, fork: string | undefined) => values.get(checkpointRecord.writeCodec, writeKey(write, fork)),
     setWrite: (
@@ -477,6 +599,150 @@ const makeStorage = (store: VersionedStore.Service, namespace: string) => {
     removeWrites: (fork: string) => Effect.flatMap(values.list(forkKey(fork)), values.deleteAll)
   }
 }
+
+/** The part of a head that follows from the state of the run. */
+type Summary = Pick<Head, "status" | "digest" | "revision" | "iterations" | "completed" | "outcome"> & {
+  readonly run: string
+}
+
+/** The input of a run, and the options it begins with. */
+interface Begin {
+  readonly generation: string
+}
+
+/**
+ * A kind of run, for one plan or agent. `S` is the state of a run, `E` an event, `B` what it begins with, and `X` the
+ * error of another definition.
+ *
+ * - `changed`: the error of a run of another definition, where its digest is known before the run.
+ * - `fold`: the state after all events.
+ * - `writes`: the writes that a state adds to the one before.
+ * - `output`: the output of a record, for its write.
+ */
+interface Kind<S, E, B extends Begin, X> {
+  readonly head: Pick<Head, "kind" | "name" | "digest">
+  readonly runs: journal.Journal<Head, ReadonlyArray<E>, B>
+  readonly input: VersionedCodec.VersionedCodec<B>
+  readonly changed: (digest: string) => X | undefined
+  readonly fold: (events: ReadonlyArray<E>) => Effect.Effect<Result.Result<S, { readonly message: string }>, X>
+  readonly summary: (state: S) => Summary
+  readonly writes: (before: S | undefined, state: S) => ReadonlyArray<checkpointRecord.Pending>
+  readonly output: (state: S, record: number) => Option.Option<Schema.Json>
+}
+
+type PlanKind = Kind<planTransition.State, planRunParts.Event, checkpointRecord.PlanInput, PlanError.PlanError>
+
+type AgentKind = Kind<Run.State, Run.Event, checkpointRecord.AgentInput, never>
+
+type Outcome = planRunParts.Outcome | runParts.Outcome
+
+const statuses: { readonly [Tag in Outcome["_tag"]]: Status } = {
+  Completed: "done",
+  Concluded: "done",
+  Paused: "paused",
+  AwaitingApproval: "paused",
+  Failed: "failed",
+  LimitReached: "failed",
+  MaxSteps: "failed",
+  InvalidOutput: "failed",
+  Stopped: "failed",
+  Interrupted: "cancelled"
+}
+
+const quoteNames = (names: ReadonlyArray<string>) =>
+  Array.from(new Set(names), (name) => JSON.stringify(name)).join(", ")
+
+const outcomeMessage = (outcome: Outcome): string | undefined => {
+  switch (outcome._tag) {
+    case "Failed":
+      return `step ${quoteNames([outcome.step])} failed with ${outcome.failure.type}`
+    case "LimitReached":
+      return `${outcome.limit} iterations, next ${quoteNames([outcome.next])}`
+    case "Paused":
+      return `waiting: ${quoteNames([...outcome.pauses.map(({ step }) => step), ...outcome.requests.map(({ name }) => name)])}`
+    case "AwaitingApproval":
+      return `waiting: ${quoteNames(outcome.requests.map(({ name }) => name))}`
+    case "Interrupted":
+      return outcome.reason
+    case "Stopped":
+      return `the provider ended the answer: ${outcome.finishReason}`
+    default:
+      return undefined
+  }
+}
+
+const summarize = (
+  state: { readonly runId: string; readonly revision: number; readonly outcome?: Outcome | undefined },
+  counts: Pick<Head, "digest" | "iterations" | "completed">
+): Summary => {
+  const { outcome, revision, runId } = state
+  const summary = { ...counts, run: runId, revision }
+  if (outcome === undefined) return { ...summary, status: "running" }
+  const message = outcomeMessage(outcome)
+  const type = outcome._tag
+  return { ...summary, status: statuses[type], outcome: message === undefined ? { type } : { type, message } }
+}
+
+const kindOfPlan = ({ plans }: Storage, plan: livePlan.BoundPlan): PlanKind => ({
+  head: { kind: "plan-run", name: plan.definition.name, digest: plan.digest },
+  runs: plans,
+  input: checkpointRecord.planCodecs.input,
+  changed: (digest) => {
+    if (digest === plan.digest) return undefined
+    const reason = { _tag: "PlanChanged", expected: digest, found: plan.digest } as const
+    return new PlanError.PlanError({ plan: plan.definition.name, reason })
+  },
+  fold: Effect.fnUntraced(function* (events) {
+    const rules = yield* engine.completeRules(plan)
+    const edited = engine.changedNestedPlan(rules, events)
+    return edited === undefined ? planTransition.fold(rules, events) : yield* edited
+  }),
+  summary: (state) =>
+    summarize(state, {
+      digest: state.digest,
+      iterations: state.iterations,
+      completed: Chunk.size(state.history)
+    }),
+  // In the order in which the steps finished; in a parallel group that is the declared order
+  writes: (before, state) => {
+    if (state.writes === before?.writes) return []
+    const first = before === undefined ? 0 : Chunk.size(before.history)
+    return Array.from({ length: Chunk.size(state.history) - first }, (_, index) => first + index).flatMap((record) => {
+      const step = Option.match(Chunk.get(state.history, record), { onNone: () => "", onSome: ({ step }) => step })
+      const write = planTransition.findStep(plan.definition, step)?.writes
+      const isNewest = write !== undefined && Option.contains(HashMap.get(state.writes, write), record)
+      return isNewest ? [{ write, step, record }] : []
+    })
+  },
+  output: (state, record) => Option.map(Chunk.get(state.history, record), ({ output }) => output)
+})
+
+/** The run itself refuses the state of another definition of the agent. */
+const kindOfAgent = ({ agents }: Storage, name: string): AgentKind => ({
+  head: { kind: "agent-run", name, digest: "" },
+  runs: agents,
+  input: checkpointRecord.agentCodecs.input,
+  changed: () => undefined,
+  fold: (events) => Effect.succeed(runTransition.fold(events)),
+  summary: (state) =>
+    summarize(state, { digest: state.definition, iterations: state.totalSteps, completed: state.totalSteps }),
+  writes: () => [],
+  output: () => Option.none()
+})
+
+/** The status of a run that a process works on, or worked on when it died. */
+const isOpen = (status: Status): boolean => status === "claimed" || status === "running"
+
+/** No other process may take the run now. */
+const isLeased = (head: Head, now: DateTime.Utc): boolean =>
+  isOpen(head.status) && head.lease !== undefined && DateTime.isGreaterThan(head.lease, now)
+
+/** The head of a run that no process works on any more. */
+const release = ({ lease: _, ...head }: Head, status: Status, updated: DateTime.Utc): Head => ({
+  ...head,
+  status,
+  updated
+})
 
 /** The stamp of each pending write: of the value that it replaces, where that can be read. */
 const findPending = (
@@ -496,20 +762,21 @@ const findPending = (
     })
   )
 
-/** Does a write that the head names. */
+/** Does a write that the head of a run names. */
 const performWrite = Effect.fnUntraced(function* (
   storage: Storage,
   fork: string | undefined,
-  state: PlanRun.State,
-  { before, record, step, write }: checkpointRecord.Pending
+  run: string,
+  { before, record, step, write }: checkpointRecord.Pending,
+  output: Schema.Json
 ) {
-  const done = Chunk.get(state.history, record)
-  if (Option.isNone(done)) return
-  const value = { run: state.runId, record, step, at: yield* DateTime.now, value: done.value.output }
+  const value = { run, record, step, at: yield* DateTime.now, value: output }
   const attempt = Effect.gen(function* () {
     const found = Option.getOrUndefined(yield* storage.write(write, fork))
-    if (found?.value.run === state.runId && found.value.record >= record) return
-    if (before !== undefined && !checkpointRecord.isSameStamp(found?.value, before)) return
+    const stamp = found?.value
+    if (stamp?.run === run && stamp.record >= record) return
+    const isReplaced = before !== undefined && (stamp?.run !== before?.run || stamp?.record !== before?.record)
+    if (isReplaced) return
     yield* storage.setWrite(write, fork, Option.fromUndefinedOr(found?.version), value)
   })
   yield* Effect.mapError(
@@ -518,109 +785,99 @@ const performWrite = Effect.fnUntraced(function* (
   )
 })
 
-interface RunBegin {
-  readonly input: planRunParts.ResolvedInput
-  readonly context?: livePlan.RunOptions["context"]
-  readonly maxIterations?: number | undefined
-}
-
 /** A run whose key this process has taken, or a run that is done. */
-interface Claim {
+interface Claim<S, B> {
   readonly at: Stored
-  readonly definition: PlanDefinition
-  readonly begin: RunBegin
+  readonly begin: B
   /** Absent before the run has begun. */
-  readonly state: PlanRun.State | undefined
+  readonly state: S | undefined
   /** The head before the claim, which comes back if nothing happens. */
-  readonly before: checkpointRecord.Head | undefined
+  readonly before: Head | undefined
 }
 
-type ClaimError = Conflict | Reason | PlanError.PlanError
-
-const checkDigest = (plan: livePlan.BoundPlan, head: checkpointRecord.Head): Effect.Effect<void, PlanError.PlanError> =>
-  head.digest === plan.digest
-    ? Effect.void
-    : Effect.fail(
-        new PlanError.PlanError({
-          plan: plan.definition.name,
-          reason: { _tag: "PlanChanged", expected: head.digest, found: plan.digest }
-        })
-      )
+const checkKind = <S, E, B extends Begin, X>(kind: Kind<S, E, B, X>, head: Head): Effect.Effect<void, Reason | X> => {
+  if (head.kind !== kind.head.kind) return Effect.fail<Reason>({ _tag: "KindDiffers", found: head.kind })
+  const changed = kind.changed(head.digest)
+  return changed === undefined ? Effect.void : Effect.fail(changed)
+}
 
 const checkLease = ({ head }: Stored): Effect.Effect<void, Reason> =>
   Effect.flatMap(DateTime.now, (now) =>
-    head.lease !== undefined && checkpointRecord.isLeased(head, now)
+    head.lease !== undefined && isLeased(head, now)
       ? Effect.fail<Reason>({ _tag: "RunActive", owner: head.owner, status: head.status, leaseUntil: head.lease })
       : Effect.void
   )
 
 /** The state of a run, folded from its events; `undefined` if it has none. */
-const stateOf = Effect.fnUntraced(function* (
-  runs: Storage["runs"],
-  plan: livePlan.BoundPlan,
+const stateOf = Effect.fnUntraced(function* <S, E, B extends Begin, X>(
+  { fold, runs, summary }: Kind<S, E, B, X>,
   at: Stored
-): Effect.fn.Return<PlanRun.State | undefined, ClaimError> {
+): Effect.fn.Return<S | undefined, Conflict | Reason | X> {
   const { head, key } = at
-  yield* checkDigest(plan, head)
   const events = (yield* runs.batches(at)).flat()
   if (events.length === 0 && head.revision === 0) return undefined
-  const rules = yield* engine.completeRules(plan)
-  const edited = engine.changedNestedPlan(rules, events)
-  if (edited !== undefined) return yield* edited
   const damaged = (problem: string) => journal.damaged(runs.journalKey(key), problem)
-  const state = yield* Effect.mapError(Effect.fromResult(planTransition.fold(rules, events)), (error) =>
-    damaged(`expected events that follow each other, got ${error.message}`)
+  const state = yield* Effect.mapError(Effect.fromResult(yield* fold(events)), ({ message }) =>
+    damaged(`expected events that follow each other, got ${message}`)
   )
-  if (state.revision === head.revision && state.runId === head.run) return state
+  const { revision, run } = summary(state)
+  if (revision === head.revision && run === head.run) return state
   const expected = `expected event ${head.revision} of run ${head.run ?? "unknown"}`
-  return yield* Effect.fail(damaged(`${expected}, got event ${state.revision} of run ${state.runId}`))
+  return yield* Effect.fail(damaged(`${expected}, got event ${revision} of run ${run}`))
 })
 
-const canonicalInput = (input: planRunParts.ResolvedInput) =>
-  checkpointRecord.inputCodec.encode({ generation: "", input }).pipe(
+/** The input of a run, to compare it with another one. */
+const canonicalInput = <S, E, B extends Begin, X>({ input }: Kind<S, E, B, X>, begin: B) =>
+  input.encode(begin).pipe(
     Effect.catchTag("LossyEncoding", Effect.die),
     Effect.mapError(journal.refused),
-    Effect.map((json) => Result.getOrUndefined(Digest.canonicalize(json)))
+    Effect.map((json) => Digest.canonicalize(json["input"] ?? null))
   )
 
+/** A run to begin, unless there is one to resume. */
+interface Start<B> {
+  readonly begin: B
+  readonly policy: Policy
+}
+
 /** Takes keys: begins runs, and takes over those that no process works on. */
-const makeClaims = ({ runs }: Storage, lease: Lease) => {
+const makeClaims = (lease: Lease) => {
   const renewed = Effect.map(DateTime.now, (updated) => ({ updated, lease: DateTime.addDuration(updated, lease.time) }))
 
-  const begin = Effect.fnUntraced(function* (
-    { definition, digest }: livePlan.BoundPlan,
+  const begin = Effect.fnUntraced(function* <S, E, B extends Begin, X>(
+    { head, runs }: Kind<S, E, B, X>,
     key: string,
     found: Option.Option<Stored>,
-    given: RunBegin,
-    isFork: boolean
+    start: Start<B>
   ) {
     const times = yield* renewed
-    const fork = Option.match(found, { onNone: () => isFork, onSome: ({ head }) => head.fork })
+    const fork = Option.match(found, { onNone: () => start.policy === "fork", onSome: ({ head }) => head.fork })
     const counts = { revision: 0, iterations: 0, completed: 0, pending: [] }
     const at = yield* runs.begin(key, found, {
-      input: (generation) => ({ generation, ...defined(given) }),
-      head: (log) => ({ ...log, ...times, ...counts, status: "claimed", plan: definition.name, digest, fork })
+      input: (generation) => ({ ...start.begin, generation }),
+      head: (log) => ({ ...log, ...times, ...counts, ...head, status: "claimed", fork })
     })
-    const claim: Claim = { at, definition, begin: given, state: undefined, before: undefined }
+    const claim: Claim<S, B> = { at, begin: start.begin, state: undefined, before: undefined }
     return claim
   })
 
-  /** Takes over a run; `input` is the one that it has to have begun with. */
-  const takeOver = Effect.fnUntraced(function* (
-    plan: livePlan.BoundPlan,
+  /** Takes over a run; `given` has the input that it has to have begun with. */
+  const takeOver = Effect.fnUntraced(function* <S, E, B extends Begin, X>(
+    kind: Kind<S, E, B, X>,
     at: Stored,
-    input: planRunParts.ResolvedInput | undefined
+    given?: B
   ) {
     const { head, key } = at
-    yield* checkDigest(plan, head)
+    const { runs } = kind
+    yield* checkKind(kind, head)
     const begun = yield* runs.input(at)
-    if (input !== undefined && (yield* canonicalInput(input)) !== (yield* canonicalInput(begun.input))) {
+    if (given !== undefined && !Equal.equals(yield* canonicalInput(kind, given), yield* canonicalInput(kind, begun))) {
       return yield* Effect.fail<Reason>({ _tag: "InputDiffers", status: head.status })
     }
-    const state = yield* stateOf(runs, plan, at)
-    const claim: Claim = { at, definition: plan.definition, begin: begun, state, before: head }
+    const state = yield* stateOf(kind, at)
+    const claim: Claim<S, B> = { at, begin: begun, state, before: head }
     if (head.status === "done") {
-      if (checkpointRecord.statusOfOutcome(state?.outcome?._tag) === "done") return claim
+      if (state !== undefined && kind.summary(state).status === "done") return claim
       return yield* Effect.fail(journal.damaged(runs.headKey(key), "expected events up to the result, got fewer"))
     }
     const times = yield* renewed
@@ -631,38 +888,34 @@ const makeClaims = ({ runs }: Storage, lease: Lease) => {
   })
 
   /** Claims a key for a new run, by its policy, or without one to resume the run that is there. */
-  const claim = (
-    plan: livePlan.BoundPlan,
+  const claim = <S, E, B extends Begin, X>(
+    kind: Kind<S, E, B, X>,
     key: string,
-    start?: { readonly begin: RunBegin; readonly policy: Policy }
-  ): Effect.Effect<Claim, Reason | PlanError.PlanError> =>
+    start?: Start<B>
+  ): Effect.Effect<Claim<S, B>, Reason | X> =>
     Effect.gen(function* () {
-      const found = yield* runs.head(key)
+      const found = yield* kind.runs.head(key)
       if (Option.isNone(found)) {
         if (start === undefined) return yield* Effect.fail<Reason>({ _tag: "NothingToResume" })
-        return yield* begin(plan, key, found, start.begin, start.policy === "fork")
+        return yield* begin(kind, key, found, start)
       }
       yield* checkLease(found.value)
-      if (start === undefined) return yield* takeOver(plan, found.value, undefined)
-      if (start.policy === "startOrResume") return yield* takeOver(plan, found.value, start.begin.input)
+      if (start === undefined) return yield* takeOver(kind, found.value)
+      if (start.policy === "startOrResume") return yield* takeOver(kind, found.value, start.begin)
       const { lease: leaseUntil, owner, status } = found.value.head
       if (start.policy === "restart" || status === "done" || status === "cancelled") {
-        return yield* begin(plan, key, found, start.begin, false)
+        return yield* begin(kind, key, found, start)
       }
       return yield* Effect.fail<Reason>({ _tag: "Unfinished", owner, status, ...defined({ leaseUntil }) })
+    }).pipe(
       // Another process was faster: look which one
-    }).pipe(Effect.catchTag("Conflict", () => claim(plan, key, start)))
+      Effect.catch((error) => (isConflict(error) ? claim(kind, key, start) : Effect.fail(error)))
+    )
 
   return claim
 }
 
-/** The status of a run whose events do not hold its end. */
-const statusOfExit = (exit: Exit.Exit<PlanRun.Result<unknown> | void, unknown>): Status => {
-  if (Exit.isFailure(exit)) return Cause.hasInterruptsOnly(exit.cause) ? "cancelled" : "failed"
-  return exit.value === undefined ? "cancelled" : checkpointRecord.statusOfOutcome(exit.value.outcome)
-}
-
-const leaseLost = ({ owner }: checkpointRecord.Head, found: Option.Option<Stored>): Reason => ({
+const leaseLost = ({ owner }: Head, found: Option.Option<Stored>): Reason => ({
   _tag: "LeaseLost",
   owner,
   found: Option.match(found, {
@@ -671,10 +924,22 @@ const leaseLost = ({ owner }: checkpointRecord.Head, found: Option.Option<Stored
   })
 })
 
-type Session = ReturnType<typeof openSession>
+/** New events of a run, and the state after them. */
+interface Progress<S, E> {
+  readonly events: ReadonlyArray<E>
+  readonly state: S
+}
+
+type Session<S, E> = ReturnType<typeof openSession<S, E, Begin, unknown>>
 
 /** The lease of a claimed run: every append renews it, and stops the run when it is lost. */
-const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
+const openSession = <S, E, B extends Begin, X>(
+  storage: Storage,
+  lease: Lease,
+  kind: Kind<S, E, B, X>,
+  claim: Claim<S, B>
+) => {
+  const { runs, summary } = kind
   const { key } = claim.at
   const fork = claim.at.head.fork ? key : undefined
   const gate = Semaphore.makeUnsafe(1)
@@ -698,10 +963,10 @@ const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
    * even so; otherwise another process has the key.
    */
   const append = (
-    change: (head: checkpointRecord.Head) => checkpointRecord.Head,
-    batches: ReadonlyArray<ReadonlyArray<PlanRun.Event>> = []
+    change: (head: Head) => Head,
+    batches: ReadonlyArray<ReadonlyArray<E>> = []
   ): Effect.Effect<void, Reason> =>
-    Effect.suspend(() => storage.runs.append(at, change, batches)).pipe(
+    Effect.suspend(() => runs.append(at, change, batches)).pipe(
       Effect.map((written) => {
         at = written
       }),
@@ -716,23 +981,26 @@ const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
     )
 
   /** Does the writes that the head names; the next write of the head leaves them out. */
-  const settleWrites = Effect.fnUntraced(function* (state: PlanRun.State) {
-    for (const pending of at.head.pending) yield* performWrite(storage, fork, state, pending)
+  const settleWrites = Effect.fnUntraced(function* (state: S) {
+    for (const pending of at.head.pending) {
+      const output = kind.output(state, pending.record)
+      if (Option.isSome(output)) yield* performWrite(storage, fork, summary(state).run, pending, output.value)
+    }
     at = { ...at, head: { ...at.head, pending: [] } }
   })
 
-  const commit = Effect.fnUntraced(function* (events: ReadonlyArray<PlanRun.Event>, next: PlanRun.State) {
-    const pending = yield* findPending(storage, fork, checkpointRecord.writesBetween(claim.definition, state, next))
-    const status = checkpointRecord.statusOfOutcome(next.outcome?._tag)
+  const commit = Effect.fnUntraced(function* ({ events, state: next }: Progress<S, E>) {
+    const pending = yield* findPending(storage, fork, kind.writes(state, next))
+    const now = summary(next)
     const updated = yield* DateTime.now
-    const ends = !checkpointRecord.isOpen(status)
+    const ends = !isOpen(now.status)
     // A run ends after its writes
     const isLast = ends && pending.length === 0
     yield* append(
-      (head) => {
+      ({ outcome: _, ...head }) => {
         const until = DateTime.addDuration(updated, lease.time)
-        const advanced = checkpointRecord.advance(head, next, { status: "running", pending, lease: until, updated })
-        return isLast ? checkpointRecord.release(advanced, status, updated) : advanced
+        const advanced: Head = { ...head, ...now, status: "running", pending, lease: until, updated }
+        return isLast ? release(advanced, now.status, updated) : advanced
       },
       [events]
     )
@@ -742,20 +1010,9 @@ const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
     if (pending.length === 0) return
     yield* settleWrites(next)
     if (!ends) return
-    yield* append((head) => checkpointRecord.release({ ...head, pending: [] }, status, updated))
+    yield* append((head) => release({ ...head, pending: [] }, now.status, updated))
     isOver = true
   })
-
-  const journalOf: livePlan.Journal = (events, next) =>
-    alone(
-      Effect.suspend(() => (failure === undefined ? Effect.catch(commit(events, next), fail) : Effect.fail(failure)))
-    ).pipe(
-      Effect.as({ key }),
-      Effect.mapError(
-        ({ message }) =>
-          new PlanError.PlanError({ plan: at.head.plan, reason: { _tag: "JournalFailed", problem: message } })
-      )
-    )
 
   const renew = Effect.gen(function* () {
     const now = yield* DateTime.now
@@ -779,11 +1036,18 @@ const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
     Effect.gen(function* () {
       if (isOver) return
       if (state !== undefined && at.head.pending.length > 0) yield* settleWrites(state)
-      at = yield* storage.runs.sweep(at)
+      at = yield* runs.sweep(at)
     }).pipe(Effect.catch(fail))
   )
 
-  const settle = (exit: Exit.Exit<PlanRun.Result<unknown> | void, unknown>) =>
+  const statusOfExit = (exit: Exit.Exit<unknown, unknown>): Status => {
+    if (Exit.isFailure(exit)) return Cause.hasInterruptsOnly(exit.cause) ? "cancelled" : "failed"
+    const status = state === undefined ? "claimed" : summary(state).status
+    return isOpen(status) ? "cancelled" : status
+  }
+
+  /** Releases the key of a run whose events do not hold its end. */
+  const settle = (exit: Exit.Exit<unknown, unknown>) =>
     alone(
       Effect.gen(function* () {
         if (isOver || failure?.reason._tag === "LeaseLost") return
@@ -791,11 +1055,11 @@ const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
         const now = yield* DateTime.now
         const before = claim.before?.status
         const isUntouched = Exit.isFailure(exit) && failure === undefined && !hasCommitted
-        const isRestored = isUntouched && before !== undefined && !checkpointRecord.isOpen(before)
+        const isRestored = isUntouched && before !== undefined && !isOpen(before)
         const status = isRestored ? before : statusOfExit(exit)
         const released = append((head) =>
           // Released already, where the store failed and wrote even so
-          checkpointRecord.isOpen(head.status) ? checkpointRecord.release(head, status, now) : head
+          isOpen(head.status) ? release(head, status, now) : head
         )
         yield* Effect.catch(released, (reason) => {
           const error = new CheckpointError({ key, reason })
@@ -807,68 +1071,240 @@ const openSession = (storage: Storage, lease: Lease, claim: Claim) => {
 
   return {
     key,
-    journal: journalOf,
+    /** Writes events, unless the run was done before. A write that fails stops the run. */
+    write: (take: () => Progress<S, E> | undefined): Effect.Effect<void, CheckpointError> =>
+      alone(
+        Effect.suspend(() => {
+          if (failure !== undefined) return Effect.fail(failure)
+          const progress = take()
+          return isOver || progress === undefined ? Effect.void : Effect.catch(commit(progress), fail)
+        })
+      ),
+    /** Stops the run for a write that died. */
+    abort: (cause: Cause.Cause<CheckpointError>) => Deferred.failCause(stop, cause),
     /** Fails when the run has to stop. */
     stopped: Deferred.await(stop),
     /** Renews the lease, for ever. */
     beat: Effect.forever(Effect.andThen(Effect.sleep(lease.heartbeat), alone(renew))),
     tidy,
     settle,
-    /** The error that stopped the run, instead of the one that the engine made of it. */
-    explain: (error: PlanError.PlanError | CheckpointError): PlanError.PlanError | CheckpointError => failure ?? error
+    /** The error that stopped the run, instead of the one that the run made of it. */
+    explain: <Error>(error: Error): Error | CheckpointError => failure ?? error
   }
 }
 
-/** The options of the engine: those of this call over those the run began with. */
-const engineOptions = (options: ResumeOptions, session: Session, { begin, state }: Claim): livePlan.ResumeOptions => {
-  const begun = state === undefined ? begin : undefined
-  return {
-    ...options,
-    context: options.context ?? begun?.context,
-    maxIterations: options.maxIterations ?? begun?.maxIterations,
-    journal: session.journal
+/** The ways to run what a claim holds: to a result `A`, or as a stream of events `V`. */
+interface Runner<S, E, B, out A, out V, out X, out R> {
+  readonly run: (claim: Claim<S, B>, session: Session<S, E>) => Effect.Effect<A, X, R>
+  readonly stream: (claim: Claim<S, B>, session: Session<S, E>) => Stream.Stream<V, X, R>
+}
+
+/** Runs a plan with the options of this call over those that the run began with. */
+const runnerOfPlan = <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) => {
+  const optionsOf = (
+    { begin, state }: Claim<planTransition.State, checkpointRecord.PlanInput>,
+    { key, write }: Session<planTransition.State, planRunParts.Event>
+  ): livePlan.ResumeOptions => {
+    const begun = state === undefined ? begin : undefined
+    return {
+      ...options,
+      context: options.context ?? begun?.context,
+      maxIterations: options.maxIterations ?? begun?.maxIterations,
+      journal: (events, state) =>
+        Effect.mapBoth(
+          write(() => ({ events, state })),
+          {
+            onFailure: ({ message }) => {
+              const reason = { _tag: "JournalFailed", problem: message } as const
+              return new PlanError.PlanError({ plan: plan.definition.name, reason })
+            },
+            onSuccess: () => ({ key })
+          }
+        )
+    }
   }
+  const runner: Runner<
+    planTransition.State,
+    planRunParts.Event,
+    checkpointRecord.PlanInput,
+    PlanRun.Result<A>,
+    PlanEvent<A>,
+    PlanError.PlanError,
+    R
+  > = {
+    run: (claim, session) =>
+      claim.state === undefined
+        ? Plan.run(plan, claim.begin.input, optionsOf(claim, session))
+        : Plan.resume(plan, claim.state, optionsOf(claim, session)),
+    stream: (claim, session) =>
+      claim.state === undefined
+        ? Plan.stream(plan, claim.begin.input, optionsOf(claim, session))
+        : Plan.resumeStream(plan, claim.state, optionsOf(claim, session))
+  }
+  return runner
+}
+
+/** Events that are written with the next one: nothing has happened outside of the run before that. */
+const isDeferred = (event: Run.Event): boolean => {
+  switch (event._tag) {
+    case "ChildEvent":
+      return isDeferred(event.event)
+    case "RunStarted":
+    case "RunResumed":
+    case "ConversationFitted":
+    case "StepStarted":
+    case "ApprovalRequested":
+    case "ApprovalDecided":
+      return true
+    default:
+      return false
+  }
+}
+
+/**
+ * Writes the events of an agent's run. Concurrent calls record events in one order and wait for their writes in any,
+ * so each write takes all events before it. Nothing begins after a write that failed.
+ */
+const journalOfAgent = ({ abort, write }: Session<Run.State, Run.Event>, onState: AgentResumeOptions["onState"]) => {
+  let progress: Progress<Run.State, Run.Event> | undefined
+  let hasFailed = false
+  const take = () => {
+    const taken = progress
+    progress = undefined
+    return taken
+  }
+  const untilAborted = Effect.interruptible(Effect.never)
+  const flush = Effect.suspend(() =>
+    hasFailed
+      ? untilAborted
+      : Effect.catchCause(write(take), (cause) => {
+          hasFailed = true
+          return Effect.andThen(abort(cause), untilAborted)
+        })
+  )
+  return (state: Run.State, event: Run.Event): Effect.Effect<void> => {
+    progress = { events: [...(progress?.events ?? []), event], state }
+    const written = isDeferred(event) ? Effect.void : flush
+    return onState === undefined ? written : Effect.andThen(written, onState(state, event))
+  }
+}
+
+const countUserMessages = (conversation: Conversation.Conversation): number =>
+  Conversation.messages(conversation).filter(({ role }) => role === "user").length
+
+/** True if the state has the message that the run began with. */
+const hasInput = ({ conversation, input }: checkpointRecord.AgentInput, state: Run.State): boolean => {
+  const before = conversation === undefined ? 0 : countUserMessages(conversation)
+  return input === undefined || state.pending.length > 0 || countUserMessages(state.conversation) > before
+}
+
+const runnerOfAgent = <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) => {
+  const startOptions = (begin: checkpointRecord.AgentInput, session: Session<Run.State, Run.Event>) => {
+    const { context, conversation, instructions, maxSteps } = begin
+    const onState = journalOfAgent(session, options.onState)
+    return { ...options, context, conversation, instructions, maxSteps: options.maxSteps ?? maxSteps, onState }
+  }
+  const resumeOptions = (
+    begin: checkpointRecord.AgentInput,
+    state: Run.State,
+    session: Session<Run.State, Run.Event>
+  ) => ({
+    ...options,
+    input: hasInput(begin, state) ? undefined : begin.input,
+    onState: journalOfAgent(session, options.onState)
+  })
+  const runner: Runner<
+    Run.State,
+    Run.Event,
+    checkpointRecord.AgentInput,
+    agentTypes.Result<A>,
+    AgentEvent<A>,
+    AgentError,
+    R
+  > = {
+    run: ({ at, begin, state }, session) =>
+      state === undefined
+        ? agent.run(begin.input, startOptions(begin, session))
+        : Effect.map(agent.resume(state, resumeOptions(begin, state, session)), (result) =>
+            at.head.status === "done" ? { ...result, state } : result
+          ),
+    stream: ({ begin, state }, session) =>
+      state === undefined
+        ? agent.stream(begin.input, startOptions(begin, session))
+        : agent.resumeStream(state, resumeOptions(begin, state, session))
+  }
+  return runner
+}
+
+type Operation = (subject: never, options: never) => unknown
+
+/** An operation on plans, and on agents that are no plans. */
+const overload = <P extends Operation, Q extends Operation>(onPlan: P, onAgent: Q): P & Q => {
+  const choose = (subject: unknown, options: unknown) => {
+    const operation = livePlan.isBound(subject) ? onPlan : onAgent
+    // Sound: the arguments are those of the operation that takes the subject.
+    return operation(subject as never, options as never)
+  }
+  // Sound: it does what the two operations do, and has no type of its own.
+  return choose as never
 }
 
 const makeService = Effect.fnUntraced(function* (options: Options) {
   const lease = yield* leaseOptions(options)
   const storage = makeStorage(yield* VersionedStore.VersionedStore, options.namespace ?? "plan")
-  const { runs } = storage
-  const claim = makeClaims(storage, lease)
+  const { plans: runs } = storage
+  const claim = makeClaims(lease)
 
   const fail = (key: string | undefined) => (reason: Reason) => new CheckpointError({ ...defined({ key }), reason })
 
-  const failRun = (key: string) => (error: Reason | PlanError.PlanError) =>
-    error._tag === "PlanError" ? error : fail(key)(error)
+  const failRun =
+    <X>(key: string) =>
+    (error: Reason | X): CheckpointError | X =>
+      isReason(error) ? fail(key)(error) : error
 
-  const open = (options: ResumeOptions, claiming: Effect.Effect<Claim, PlanError.PlanError | CheckpointError>) =>
-    Effect.map(claiming, (claim) => {
-      const session = openSession(storage, lease, claim)
-      return { ...claim, session, options: engineOptions(options, session, claim) }
-    })
+  const open = <S, E, B extends Begin, X>(kind: Kind<S, E, B, X>, key: string, start?: Start<B>) =>
+    Effect.map(Effect.mapError(claim(kind, key, start), failRun<X>(key)), (claim) => ({
+      claim,
+      session: openSession(storage, lease, kind, claim)
+    }))
 
-  const openStart = <A, R>({ live }: livePlan.Bound<A, R>, options: RunOptions) => {
-    const claiming = Effect.gen(function* () {
-      const { context, key, maxIterations, policy = "start" } = options
-      const input = yield* performStep.resolveInput(live.definition.name, options.input)
-      const own = policy === "fork" ? `${key}:${yield* journal.nonce}` : key
-      const start = { begin: { input, context, maxIterations }, policy }
-      return yield* Effect.mapError(claim(live, own, start), failRun(own))
-    })
-    return open(options, claiming)
+  const openStart = Effect.fnUntraced(function* <S, E, B extends Begin, X>(
+    kind: Kind<S, E, B, X>,
+    { key, policy = "start" }: { readonly key: string; readonly policy?: Policy | undefined },
+    begin: B
+  ) {
+    return yield* open(kind, policy === "fork" ? `${key}:${yield* journal.nonce}` : key, { begin, policy })
+  })
+
+  const startPlan = Effect.fnUntraced(function* ({ live }: livePlan.Bound<unknown, unknown>, options: RunOptions) {
+    const { context, maxIterations } = options
+    const input = yield* performStep.resolveInput(live.definition.name, options.input)
+    const begin = { generation: "", input, ...defined({ context, maxIterations }) }
+    return yield* openStart(kindOfPlan(storage, live), options, begin)
+  })
+
+  const startAgent = ({ name }: Agent<unknown, unknown>, options: AgentRunOptions) => {
+    const { context, conversation, instructions, maxSteps } = options
+    const input = typeof options.input === "string" ? ([ToolResult.textPart(options.input)] as const) : options.input
+    const begin = { generation: "", ...defined({ input, conversation, instructions, context, maxSteps }) }
+    return openStart(kindOfAgent(storage, name), options, begin)
   }
 
-  const openResume = <A, R>({ live }: livePlan.Bound<A, R>, options: ResumeOptions) =>
-    open(options, Effect.mapError(claim(live, options.key), failRun(options.key)))
+  const resumePlan = ({ live }: livePlan.Bound<unknown, unknown>, { key }: ResumeOptions) =>
+    open(kindOfPlan(storage, live), key)
 
-  const perform = <A, R>(plan: livePlan.Bound<A, R>, opening: ReturnType<typeof open>) =>
+  const resumeAgent = ({ name }: Agent<unknown, unknown>, { key }: AgentResumeOptions) =>
+    open(kindOfAgent(storage, name), key)
+
+  const run = <S, E, B, A, V, Y, X, R>(
+    opening: Effect.Effect<{ readonly claim: Claim<S, B>; readonly session: Session<S, E> }, Y>,
+    runner: Runner<S, E, B, A, V, X, R>
+  ) =>
     Effect.acquireUseRelease(
       opening,
-      ({ begin, options, session, state }) => {
-        const engine = Effect.suspend(() =>
-          state === undefined ? Plan.run(plan, begin.input, options) : Plan.resume(plan, state, options)
-        )
-        const running = Effect.raceFirst(Effect.andThen(session.tidy, engine), session.stopped)
+      ({ claim, session }) => {
+        const run = Effect.suspend(() => runner.run(claim, session))
+        const running = Effect.raceFirst(Effect.andThen(session.tidy, run), session.stopped)
         return Effect.scoped(Effect.andThen(Effect.forkScoped(session.beat), running)).pipe(
           Effect.mapBoth({ onFailure: session.explain, onSuccess: (result) => ({ ...result, key: session.key }) })
         )
@@ -876,30 +1312,33 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
       ({ session }, exit) => session.settle(exit)
     )
 
-  const stream = <A, R>(plan: livePlan.Bound<A, R>, opening: ReturnType<typeof open>) =>
+  const stream = <S, E, B, A, V, Y, X, R>(
+    opening: Effect.Effect<{ readonly claim: Claim<S, B>; readonly session: Session<S, E> }, Y>,
+    runner: Runner<S, E, B, A, V, X, R>
+  ) =>
     Effect.gen(function* () {
       // A failure of the last write has nowhere to go once the stream has ended
-      const { begin, options, session, state } = yield* Effect.acquireRelease(opening, ({ session }, exit) =>
-        Effect.catch(session.settle(Exit.asVoid(exit)), (error) => Effect.logWarning(error.message))
+      const { claim, session } = yield* Effect.acquireRelease(opening, ({ session }, exit) =>
+        Effect.catch(session.settle(exit), (error) => Effect.logWarning(error.message))
       )
       yield* Effect.forkScoped(session.beat)
-      const engine =
-        state === undefined ? Plan.stream(plan, begin.input, options) : Plan.resumeStream(plan, state, options)
-      return Stream.unwrap(Effect.as(session.tidy, engine)).pipe(
+      return Stream.unwrap(Effect.as(session.tidy, runner.stream(claim, session))).pipe(
         Stream.interruptWhen(session.stopped),
         Stream.mapError(session.explain)
       )
     }).pipe(Stream.unwrap)
 
-  const load = (
-    plan: livePlan.BoundPlan,
+  const load = <S, E, B extends Begin, X>(
+    kind: Kind<S, E, B, X>,
     key: string
-  ): Effect.Effect<Option.Option<PlanRun.State>, Reason | PlanError.PlanError> =>
+  ): Effect.Effect<Option.Option<S>, Reason | X> =>
     Effect.gen(function* () {
       const found = yield* runs.head(key)
-      return Option.isNone(found) ? Option.none() : Option.fromUndefinedOr(yield* stateOf(runs, plan, found.value))
+      if (Option.isNone(found)) return Option.none()
+      yield* checkKind(kind, found.value.head)
+      return Option.fromUndefinedOr(yield* stateOf(kind, found.value))
       // A new run began under the key since the head was read
-    }).pipe(Effect.catchTag("Conflict", () => load(plan, key)))
+    }).pipe(Effect.catch((error) => (isConflict(error) ? load(kind, key) : Effect.fail(error))))
 
   const remove = (key: string, force: boolean): Effect.Effect<boolean, Reason> =>
     Effect.gen(function* () {
@@ -911,9 +1350,9 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
     }).pipe(Effect.catchTag("Conflict", () => remove(key, force)))
 
   const inspect = ({ head, key }: Stored, now: DateTime.Utc): Inspection => ({
-    ...Struct.pick(head, ["status", "owner", "epoch", "plan", "digest", "fork", "iterations", "completed"]),
+    ...Struct.pick(head, ["kind", "status", "owner", "epoch", "name", "digest", "fork", "iterations", "completed"]),
     key,
-    live: checkpointRecord.isLeased(head, now),
+    live: isLeased(head, now),
     leaseUntil: head.lease,
     runId: head.run,
     pendingWrites: head.pending.map(({ write }) => write),
@@ -922,16 +1361,41 @@ const makeService = Effect.fnUntraced(function* (options: Options) {
   })
 
   const service: Service = {
-    run: Effect.fn("Checkpoint.run")((plan, options) => perform(plan, openStart(plan, options))),
-    resume: Effect.fn("Checkpoint.resume")((plan, options) => perform(plan, openResume(plan, options))),
-    stream: (plan, options) => stream(plan, openStart(plan, options)),
-    resumeStream: (plan, options) => stream(plan, openResume(plan, options)),
+    run: overload(
+      <A, R>(plan: livePlan.Bound<A, R>, options: RunOptions) =>
+        Effect.withSpan(run(startPlan(plan, options), runnerOfPlan(plan, options)), "Checkpoint.run"),
+      <A, R>(agent: Agent<A, R>, options: AgentRunOptions) =>
+        Effect.withSpan(run(startAgent(agent, options), runnerOfAgent(agent, options)), "Checkpoint.run")
+    ),
+    resume: overload(
+      <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) =>
+        Effect.withSpan(run(resumePlan(plan, options), runnerOfPlan(plan, options)), "Checkpoint.resume"),
+      <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) =>
+        Effect.withSpan(run(resumeAgent(agent, options), runnerOfAgent(agent, options)), "Checkpoint.resume")
+    ),
+    stream: overload(
+      <A, R>(plan: livePlan.Bound<A, R>, options: RunOptions) =>
+        stream(startPlan(plan, options), runnerOfPlan(plan, options)),
+      <A, R>(agent: Agent<A, R>, options: AgentRunOptions) =>
+        stream(startAgent(agent, options), runnerOfAgent(agent, options))
+    ),
+    resumeStream: overload(
+      <A, R>(plan: livePlan.Bound<A, R>, options: ResumeOptions) =>
+        stream(resumePlan(plan, options), runnerOfPlan(plan, options)),
+      <A, R>(agent: Agent<A, R>, options: AgentResumeOptions) =>
+        stream(resumeAgent(agent, options), runnerOfAgent(agent, options))
+    ),
     inspect: Effect.fn("Checkpoint.inspect")(function* (key) {
       const found = yield* Effect.mapError(runs.head(key), fail(key))
       const now = yield* DateTime.now
       return Option.map(found, (stored) => inspect(stored, now))
     }),
-    load: Effect.fn("Checkpoint.load")((plan, key) => Effect.mapError(load(plan.live, key), failRun(key))),
+    load: overload(
+      <A, R>({ live }: livePlan.Bound<A, R>, key: string) =>
+        Effect.withSpan(Effect.mapError(load(kindOfPlan(storage, live), key), failRun(key)), "Checkpoint.load"),
+      <A, R>({ name }: Agent<A, R>, key: string) =>
+        Effect.withSpan(Effect.mapError(load(kindOfAgent(storage, name), key), fail(key)), "Checkpoint.load")
+    ),
     list: Effect.fn("Checkpoint.list")((range) => Effect.mapError(runs.list(range), fail(undefined))),
     remove: Effect.fn("Checkpoint.remove")(function* (key, options) {
       const removed = remove(key, options?.force ?? false)

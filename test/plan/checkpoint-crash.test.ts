@@ -5,10 +5,11 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Option, Ref } from "effect"
 import { TestClock } from "effect/testing"
-import { VersionedStore } from "effect-emissary"
+import { Conversation, VersionedStore } from "effect-emissary"
 import { Checkpoint, PlanRun } from "effect-emissary/plan"
 import { ScriptedModel } from "effect-emissary/testing"
 
+import * as agents from "./kill/agents.ts"
 import * as plans from "./kill/plans.ts"
 import { test } from "../test.ts"
 
@@ -66,6 +67,64 @@ const times = (steps: ReadonlyArray<string>) => {
   for (const step of steps) counts.set(step, (counts.get(step) ?? 0) + 1)
   return counts
 }
+
+/** The work of one life of a process that runs an agent. */
+const liveAgent = Effect.fnUntraced(function* (store: Layer.Layer<VersionedStore.VersionedStore>) {
+  const ran: Array<string> = []
+  let asked = 0
+  const found = yield* agents
+    .run(key, {
+      called: (name) =>
+        Effect.andThen(
+          Effect.yieldNow,
+          Effect.sync(() => void ran.push(name))
+        ),
+      asked: Effect.sync(() => void (asked += 1))
+    })
+    .pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(store))), Effect.exit)
+  return { found, ran, asked }
+})
+
+/** The result of each call, by the id of the call. */
+const resultsOf = (found: Effect.Success<ReturnType<typeof liveAgent>>["found"]) => {
+  assert(found._tag === "Success")
+  assert.strictEqual(found.value.text, "done")
+  return new Map(
+    Conversation.messages(found.value.conversation).flatMap((message) =>
+      message.role === "tool" ? [[message.callId, message.result] as const] : []
+    )
+  )
+}
+
+describe("PLAN-6 AGENT-7 L6 a process that runs an agent and ends at any write", () => {
+  test("repeats no call that started and no answer that was written", function* () {
+    const fresh = Effect.provide(VersionedStore.VersionedStore, Layer.fresh(VersionedStore.layerMemory))
+    const counted = mortal(yield* fresh, Number.POSITIVE_INFINITY, "before")
+    const whole = yield* liveAgent(counted.layer)
+    const expected = resultsOf(whole.found)
+    assert.deepStrictEqual(whole.ran.toSorted(), agents.calls)
+    let lost = 0
+    for (let at = 1; at <= counted.writes(); at++) {
+      for (const when of ["before", "after"] as const) {
+        const place = `${when} write ${at}`
+        const store = yield* fresh
+        const first = yield* liveAgent(mortal(store, at, when).layer)
+        assert.strictEqual(first.found._tag, "Failure", place)
+        yield* TestClock.adjust("1 minute")
+        const second = yield* liveAgent(Layer.succeed(VersionedStore.VersionedStore, store))
+        const ran = [...first.ran, ...second.ran]
+        assert.strictEqual(new Set(ran).size, ran.length, place)
+        for (const [id, result] of resultsOf(second.found)) {
+          if (result._tag === "Failure" && result.type === "interrupted") lost += 1
+          else assert.deepStrictEqual(result, expected.get(id), place)
+        }
+        // At most the answer that was not written
+        assert.isAtMost(first.asked + second.asked, whole.asked + 1, place)
+      }
+    }
+    assert.isAbove(lost, 3)
+  })
+})
 
 describe("PLAN-6 a process that ends at any write", () => {
   for (const seed of Array.from({ length: 6 }, (_, index) => 101 + index)) {

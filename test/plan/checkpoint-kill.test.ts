@@ -14,6 +14,7 @@ import { join } from "node:path"
 import { beforeAll } from "vitest"
 import { makeDirectory } from "../conversation/store/directory.ts"
 import * as killable from "../conversation/store/killable.ts"
+import * as agents from "./kill/agents.ts"
 import * as executions from "./kill/executions.ts"
 import * as plans from "./kill/plans.ts"
 import * as points from "./kill/points.ts"
@@ -232,6 +233,43 @@ describe("PLAN-6 a process killed with SIGKILL", () => {
         const inTime = killed.filter((wasKilled) => wasKilled).length
         assert.isAtLeast(inTime, 200)
         yield* Effect.forEach(wholes.slice(0, 6), chain, { concurrency: 6, discard: true })
+      }),
+    300_000
+  )
+
+  it.live(
+    "AGENT-7 L6 repeats no call of an agent that had started, and no answer that was written",
+    () =>
+      Effect.gen(function* () {
+        const run = points.make(0)
+        const store = run.layer.pipe(Layer.provide(VersionedStore.layerMemory))
+        const called = () => Effect.andThen(run.point("before a step"), run.point("after a step"))
+        yield* agents
+          .run(key, { called, asked: Effect.void })
+          .pipe(Effect.provide(Checkpoint.layer().pipe(Layer.provide(store))))
+        // In the middle of each call, and at the first and the last writes
+        const inCalls = run.points.flatMap((point, index) => (point.endsWith("a step") ? [index + 1] : []))
+        assert.strictEqual(inCalls.length, 2 * agents.calls.length)
+        const last = run.points.length
+        const killAgent = Effect.fnUntraced(function* (killAt: number) {
+          const filename = join(directory, `agent-${killAt}.sqlite`)
+          const log = join(directory, `agent-${killAt}.log`)
+          const task = { seed: 0, key, filename, log, leaseMillis, killAt, killAtStatement: 0, resume: false }
+          const { signal } = yield* Effect.promise(() => startWorker({ ...task, agent: true }))
+          assert.strictEqual(signal, "SIGKILL")
+          const { ran } = executions.open(log)
+          yield* expired
+          const result = yield* agents.run(key, { called: ran, asked: ran(executions.model) })
+          assert.strictEqual(result.text, "done")
+          const counts = executions.read(log)
+          for (const call of agents.calls) assert.isAtMost(counts.get(call) ?? 0, 1, `${call}, killed at ${killAt}`)
+          assert.isAtMost(counts.get(executions.model) ?? 0, 6)
+        })
+        yield* Effect.forEach(
+          [2, 4, ...inCalls, last - 2, last - 1],
+          (killAt) => Effect.provide(killAgent(killAt), open(join(directory, `agent-${killAt}.sqlite`))),
+          { concurrency: 8 }
+        )
       }),
     300_000
   )

@@ -15,8 +15,8 @@ const Stored = Schema.Record(Schema.String, Schema.Json)
 
 const codecs = {
   head: checkpointRecord.headCodec,
-  input: checkpointRecord.inputCodec,
-  events: checkpointRecord.batchCodec,
+  input: checkpointRecord.planCodecs.input,
+  events: checkpointRecord.planCodecs.batch,
   write: checkpointRecord.writeCodec
 } as const
 

@@ -1,5 +1,5 @@
 /**
- * One process that runs a plan under a key, and kills itself. It is frozen when it has
+ * One process that runs a plan or an agent under a key, and kills itself. It is frozen when it has
  * warmed up, and gets its task when it is started again. Deep imports: hundreds are started.
  */
 import * as Effect from "effect/Effect"
@@ -9,6 +9,7 @@ import { VersionedStore } from "effect-emissary"
 import { Checkpoint } from "effect-emissary/plan"
 
 import * as killable from "../../conversation/store/killable.ts"
+import * as agents from "./agents.ts"
 import * as executions from "./executions.ts"
 import * as plans from "./plans.ts"
 import * as points from "./points.ts"
@@ -25,6 +26,8 @@ export interface Task {
   readonly killAt: number
   readonly killAtStatement: number
   readonly resume: boolean
+  /** Runs the agent in place of a plan. */
+  readonly agent?: boolean
 }
 
 const perform = (task: Task) => {
@@ -32,13 +35,14 @@ const perform = (task: Task) => {
   const database = killable.make(task.killAtStatement)
   const store = run.layer.pipe(Layer.provide(VersionedStore.layerSql()), Layer.provide(database.layer(task.filename)))
   const log = executions.open(task.log)
+  const ran = (step: string) =>
+    Effect.andThen(Effect.andThen(run.point("before a step"), log.ran(step)), run.point("after a step"))
   return Effect.gen(function* () {
+    if (task.agent === true) return yield* agents.run(task.key, { called: ran, asked: log.ran(executions.model) })
     const checkpoint = yield* Checkpoint.Checkpoint
-    const { bound } = yield* plans.make(task.seed, (step) =>
-      Effect.andThen(Effect.andThen(run.point("before a step"), log.ran(step)), run.point("after a step"))
-    )
+    const { bound } = yield* plans.make(task.seed, ran)
     yield* database.arm
-    yield* checkpoint.run(bound, {
+    return yield* checkpoint.run(bound, {
       key: task.key,
       input: plans.input(task.seed),
       policy: task.resume ? "startOrResume" : "start"
