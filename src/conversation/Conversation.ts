@@ -1010,7 +1010,7 @@ const partTokens = (counter: TokenCounter.TokenCounter, part: Message.AssistantP
 }
 
 const argumentText = (part: Message.ToolCallPart): string =>
-  part.text ?? Option.getOrElse(history.stringifyJson(part.arguments), () => "")
+  part.text ?? Option.getOrElse(modelMessages.stringifyJson(part.arguments), () => "")
 
 const fileTokens = (counter: TokenCounter.TokenCounter, { data, fileName, mediaType }: ToolResult.FilePart): number => {
   const named = fileName === undefined ? 0 : counter.count(fileName)

@@ -18,8 +18,7 @@ import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as IdGenerator from "effect/ai/IdGenerator"
-import * as Limits from "../../payload/Limits.ts"
-import { defined, isObject } from "../../payload/internal/plainJson.ts"
+import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import { ConversationError, type Reason } from "../ConversationError.ts"
 
@@ -421,7 +420,7 @@ const stampMessage = <M extends Message>(
     return freeze<M>(make({ id, createdAt, usage, options: providerOptions, metadata }))
   })
 
-// Frozen copies, and JSON as it arrives from models
+// Frozen copies
 
 // Messages copied and frozen here. They can be shared by any number of conversations.
 const frozen = new WeakSet<object>()
@@ -487,74 +486,10 @@ const copyFields = (
   }
 }
 
-export const toJson: (input: unknown) => Option.Option<Schema.Json> = Schema.decodeUnknownOption(Schema.Json)
-
-interface CallArguments {
-  readonly arguments: Schema.Json
-  readonly text?: string
-}
-
-/** Arguments as they arrive: an object, text, or nothing. `None` where they are not JSON. */
-export const callArguments = (params: unknown): Option.Option<CallArguments> => {
-  if (params === undefined) return Option.some({ arguments: {} })
-  if (typeof params === "string") return Option.some(parseCallArguments(params))
-  return Option.flatMap(toJson(params), (json) =>
-    isStorable(json) ? Option.some({ arguments: json }) : Option.map(stringifyJson(json), textArguments)
-  )
-}
-
-export const parseCallArguments = (text: string): CallArguments => {
-  if (text.trim() === "") return { arguments: {}, text }
-  return Result.match(
-    Result.try((): Schema.Json => JSON.parse(text)),
-    {
-      onFailure: () => textArguments(text),
-      onSuccess: (json) => (isStorable(json) ? { arguments: json, text } : textArguments(text))
-    }
-  )
-}
-
-/** The result of a tool that the provider ran; a value that cannot be stored becomes its JSON text. */
-export const resultValue = (value: unknown): Option.Option<Schema.Json> =>
-  value === undefined
-    ? Option.some(null)
-    : Option.flatMap(toJson(value), (json) => (isStorable(json) ? Option.some(json) : stringifyJson(json)))
-
-/** `None` where the value is nested deeper than the stack. */
-export const stringifyJson = (json: Schema.Json): Option.Option<string> =>
-  Result.getSuccess(Result.try(() => JSON.stringify(json)))
-
-const textArguments = (text: string): CallArguments => ({ arguments: text, text })
-
 /** The position, or the one before it where it is inside of a character. */
 export const characterBoundary = (text: string, index: number): number => {
   const code = text.charCodeAt(index)
   return code >= 0xdc00 && code < 0xe000 ? index - 1 : index
-}
-
-// The rest is for the JSON around it: messages, events, events of children
-const maxDepth = Limits.defaults.maxDepth / 2
-
-/**
- * Tests that codecs accept the value. A model must not be able to write a value that
- * keeps a run from being stored: such arguments stay text, and the tool's validation
- * rejects them.
- */
-const isStorable = (json: Schema.Json): boolean => {
-  const pending: Array<readonly [json: Schema.Json, depth: number]> = [[json, 1]]
-  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
-    const [value, depth] = next
-    if (typeof value !== "object" || value === null) continue
-    if (depth > maxDepth || hasForbiddenKey(value)) return false
-    for (const member of Object.values(value)) pending.push([member, depth + 1])
-  }
-  return true
-}
-
-const hasForbiddenKey = (value: object): boolean => {
-  if (Object.hasOwn(value, "__proto__")) return true
-  const inner = isObject(value) && Object.hasOwn(value, "constructor") ? value["constructor"] : undefined
-  return isObject(inner) && Object.hasOwn(inner, "prototype")
 }
 
 // Conversations

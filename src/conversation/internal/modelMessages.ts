@@ -6,18 +6,31 @@ import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import { identity } from "effect/Function"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
+import * as Limits from "../../payload/Limits.ts"
 import * as plainJson from "../../payload/internal/plainJson.ts"
 import { defined } from "../../payload/internal/plainJson.ts"
 import * as ToolResult from "../../tool/ToolResult.ts"
 import * as boundTool from "../../tool/internal/boundTool.ts"
 import * as ConversationError from "../ConversationError.ts"
-import * as Message from "../Message.ts"
 import * as conversationCodec from "./conversationCodec.ts"
 import * as history from "./history.ts"
+import type {
+  AssistantOptions,
+  AssistantPart,
+  Conversation,
+  History,
+  Message,
+  MessageGroup,
+  TokenUsage,
+  ToolCallPart,
+  ToolMessage,
+  ToolResultPart
+} from "./history.ts"
 
 /**
  * Options of `Conversation.toPrompt`.
@@ -37,12 +50,80 @@ export interface ToPromptOptions {
   readonly lossless?: boolean | undefined
 }
 
+// JSON as it arrives from models
+
+const toJson: (input: unknown) => Option.Option<Schema.Json> = Schema.decodeUnknownOption(Schema.Json)
+
+interface CallArguments {
+  readonly arguments: Schema.Json
+  readonly text?: string
+}
+
+/** Arguments as they arrive: an object, text, or nothing. `None` where they are not JSON. */
+const callArguments = (params: unknown): Option.Option<CallArguments> => {
+  if (params === undefined) return Option.some({ arguments: {} })
+  if (typeof params === "string") return Option.some(parseCallArguments(params))
+  return Option.flatMap(toJson(params), (json) =>
+    isStorable(json) ? Option.some({ arguments: json }) : Option.map(stringifyJson(json), textArguments)
+  )
+}
+
+export const parseCallArguments = (text: string): CallArguments => {
+  if (text.trim() === "") return { arguments: {}, text }
+  return Result.match(
+    Result.try((): Schema.Json => JSON.parse(text)),
+    {
+      onFailure: () => textArguments(text),
+      onSuccess: (json) => (isStorable(json) ? { arguments: json, text } : textArguments(text))
+    }
+  )
+}
+
+/** The result of a tool that the provider ran; a value that cannot be stored becomes its JSON text. */
+const resultValue = (value: unknown): Option.Option<Schema.Json> =>
+  value === undefined
+    ? Option.some(null)
+    : Option.flatMap(toJson(value), (json) => (isStorable(json) ? Option.some(json) : stringifyJson(json)))
+
+/** `None` where the value is nested deeper than the stack. */
+export const stringifyJson = (json: Schema.Json): Option.Option<string> =>
+  Result.getSuccess(Result.try(() => JSON.stringify(json)))
+
+const textArguments = (text: string): CallArguments => ({ arguments: text, text })
+
+// The rest is for the JSON around it: messages, events, events of children
+const maxDepth = Limits.defaults.maxDepth / 2
+
+/**
+ * Tests that codecs accept the value. A model must not be able to write a value that
+ * keeps a run from being stored: such arguments stay text, and the tool's validation
+ * rejects them.
+ */
+const isStorable = (json: Schema.Json): boolean => {
+  const pending: Array<readonly [json: Schema.Json, depth: number]> = [[json, 1]]
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+    const [value, depth] = next
+    if (typeof value !== "object" || value === null) continue
+    if (depth > maxDepth || hasForbiddenKey(value)) return false
+    for (const member of Object.values(value)) pending.push([member, depth + 1])
+  }
+  return true
+}
+
+const hasForbiddenKey = (value: object): boolean => {
+  if (Object.hasOwn(value, "__proto__")) return true
+  const inner: unknown = Object.getOwnPropertyDescriptor(value, "constructor")?.value
+  return typeof inner === "object" && inner !== null && Object.hasOwn(inner, "prototype")
+}
+
+// Notes of lossless prompts
+
 /** The name under which a lossless prompt keeps the members that prompts have no field for. */
 const noteKey = "effect-emissary"
 
 const Note = Schema.Struct({
   message: Schema.optionalKey(
-    Message.AssistantMessage.mapFields(({ content: _content, options: _options, role: _role, ...fields }) => fields)
+    history.AssistantMessage.mapFields(({ content: _content, options: _options, role: _role, ...fields }) => fields)
   ),
   /** The arguments of the prompt are those of the call. */
   exact: Schema.optionalKey(Schema.Literal(true)),
@@ -62,7 +143,7 @@ const encodeNote = Schema.encodeOption(Schema.toCodecJson(Note))
 
 const decodeNote = Schema.decodeUnknownOption(Schema.toCodecJson(Note))
 
-const addMessageNote = (message: Message.Message, note: Note): ToolResult.ProviderOptions => {
+const addMessageNote = (message: Message, note: Note): ToolResult.ProviderOptions => {
   const { createdAt, id, metadata, usage } = message
   const answer =
     message.role === "assistant" ? defined({ model: message.model, finishReason: message.finishReason }) : {}
@@ -152,9 +233,9 @@ interface Writer {
   readonly name: ToolName
   readonly lossless: boolean
   /** A message with its results, by its first message: more results may arrive. */
-  readonly groups: WeakMap<Message.Message, Converted<Message.ToolMessage>>
+  readonly groups: WeakMap<Message, Converted<ToolMessage>>
   /** The newest of a line of conversations without its last group, by their first message. */
-  readonly lines: WeakMap<Message.Message, Converted<history.MessageGroup>>
+  readonly lines: WeakMap<Message, Converted<MessageGroup>>
 }
 
 const makeWriter = (name: ToolName, lossless: boolean): Writer => ({
@@ -203,7 +284,7 @@ const writerOf = ({ lossless, toolName = identity }: ToPromptOptions): Writer =>
  * @category conversions
  * @since 0.1.0
  */
-export const toPrompt = (self: history.Conversation, options: ToPromptOptions = {}): Prompt.Prompt => {
+export const toPrompt = (self: Conversation, options: ToPromptOptions = {}): Prompt.Prompt => {
   const groups = history.messageGroups(self)
   const [first] = history.messages(self)
   if (first === undefined) return Prompt.empty
@@ -211,7 +292,7 @@ export const toPrompt = (self: history.Conversation, options: ToPromptOptions = 
   const line = writer.lines.get(first)
   const from = groups.slice(0, -1)
   const before = line !== undefined && startsWith(from, line.from) ? line : { from: [], content: [] }
-  const convert = (group: history.MessageGroup) => convertGroup(group, writer)
+  const convert = (group: MessageGroup) => convertGroup(group, writer)
   const content = [...before.content, ...from.slice(before.from.length).flatMap(convert)]
   writer.lines.set(first, { from, content })
   return Prompt.fromMessages([...content, ...groups.slice(-1).flatMap(convert)])
@@ -221,7 +302,7 @@ const startsWith = <A>(all: ReadonlyArray<A>, start: ReadonlyArray<A>): boolean 
   start.every((one, index) => one === all[index])
 
 /** At most two prompt messages: that of the message, and one of all results. */
-const convertGroup = ({ message, results }: history.MessageGroup, writer: Writer): ReadonlyArray<Prompt.Message> => {
+const convertGroup = ({ message, results }: MessageGroup, writer: Writer): ReadonlyArray<Prompt.Message> => {
   const key = message ?? results[0]
   if (key === undefined) return []
   const known = writer.groups.get(key)
@@ -241,10 +322,7 @@ const convertGroup = ({ message, results }: history.MessageGroup, writer: Writer
 }
 
 /** A model is sent nothing of an empty message. */
-const promptMessage = (
-  message: Exclude<Message.Message, Message.ToolMessage>,
-  writer: Writer
-): ReadonlyArray<Prompt.Message> => {
+const promptMessage = (message: Exclude<Message, ToolMessage>, writer: Writer): ReadonlyArray<Prompt.Message> => {
   const options = writer.lossless ? addMessageNote(message, {}) : message.options
   switch (message.role) {
     case "system":
@@ -261,7 +339,7 @@ const promptMessage = (
 }
 
 // Providers reject empty text; text with options may carry a signature
-const sentParts = <P extends Message.AssistantPart>(parts: ReadonlyArray<P>, { lossless }: Writer): ReadonlyArray<P> =>
+const sentParts = <P extends AssistantPart>(parts: ReadonlyArray<P>, { lossless }: Writer): ReadonlyArray<P> =>
   lossless ? parts : parts.filter((part) => part.type !== "text" || part.text !== "" || part.options !== undefined)
 
 const promptContent = (content: ReadonlyArray<ToolResult.Content>, writer: Writer) =>
@@ -282,7 +360,7 @@ const toPromptData = (data: ToolResult.FilePart["data"]): string | URL => {
   return URL.canParse(data.url) ? new URL(data.url) : data.url
 }
 
-const promptPart = (part: Message.AssistantPart, writer: Writer): Prompt.AssistantMessagePart => {
+const promptPart = (part: AssistantPart, writer: Writer): Prompt.AssistantMessagePart => {
   switch (part.type) {
     case "reasoning":
       return Prompt.reasoningPart({ text: part.text, options: part.options })
@@ -295,8 +373,8 @@ const promptPart = (part: Message.AssistantPart, writer: Writer): Prompt.Assista
   }
 }
 
-const promptToolCall = (part: Message.ToolCallPart, { lossless, name }: Writer): Prompt.ToolCallPart => {
-  const asIs = lossless || plainJson.isObject(part.arguments)
+const promptToolCall = (part: ToolCallPart, { lossless, name }: Writer): Prompt.ToolCallPart => {
+  const asIs = lossless || Predicate.isObject(part.arguments)
   return Prompt.toolCallPart({
     id: part.id,
     name: part.providerExecuted === true ? part.name : name(part.name),
@@ -306,7 +384,7 @@ const promptToolCall = (part: Message.ToolCallPart, { lossless, name }: Writer):
   })
 }
 
-const promptToolResult = (message: Message.ToolMessage, writer: Writer): Prompt.ToolResultPart => {
+const promptToolResult = (message: ToolMessage, writer: Writer): Prompt.ToolResultPart => {
   const { result } = message
   const isFailure = result._tag === "Failure"
   return Prompt.toolResultPart({
@@ -330,7 +408,7 @@ const resultNote = (result: ToolResult.ToolResult): Note =>
   result._tag === "Failure" ? { failure: failureValue(result), content: result.content !== undefined } : {}
 
 // Providers read back their own results as they wrote them
-const promptProviderResult = (part: Message.ToolResultPart, { lossless }: Writer): Prompt.ToolResultPart => {
+const promptProviderResult = (part: ToolResultPart, { lossless }: Writer): Prompt.ToolResultPart => {
   const { result } = part
   const hasContent = result.content !== undefined && (lossless || !isDerived(result))
   return Prompt.toolResultPart({
@@ -391,19 +469,19 @@ export const repairPrompt = Effect.fnUntraced(function* (prompt: Prompt.Prompt, 
   return yield* repairer.finish(false)
 })
 
-type ReadMessages = Effect.Effect<ReadonlyArray<Message.Message>, ConversationError.ConversationError>
+type ReadMessages = Effect.Effect<ReadonlyArray<Message>, ConversationError.ConversationError>
 
-const readMessage = (self: history.History, index: number, message: Prompt.Message): ReadMessages => {
+const readMessage = (self: History, index: number, message: Prompt.Message): ReadMessages => {
   const { given, note } = takeNote(message.options)
-  const options: Message.AssistantOptions = { ...note.message, ...given }
+  const options: AssistantOptions = { ...note.message, ...given }
   switch (message.role) {
     case "system":
-      return Effect.map(Message.system(message.content, options), (message) => [message])
+      return Effect.map(history.system(message.content, options), (message) => [message])
     case "user": {
       const content = boundTool.fromPrompt(message.content)
       return content === undefined
         ? failWith({ _tag: "EmptyContent", index, role: "user", ...defined({ id: options.id }) })
-        : Effect.map(Message.user(content, options), (message) => [message])
+        : Effect.map(history.user(content, options), (message) => [message])
     }
     case "assistant":
       return readAssistant(self, index, message, options)
@@ -414,13 +492,13 @@ const readMessage = (self: history.History, index: number, message: Prompt.Messa
 
 /** The message, and the results of tools of this side that a prompt may hold in it. */
 const readAssistant = Effect.fnUntraced(function* (
-  self: history.History,
+  self: History,
   index: number,
   message: Prompt.AssistantMessage,
-  options: Message.AssistantOptions
+  options: AssistantOptions
 ) {
-  const content: Array<Message.AssistantPart> = []
-  const results: Array<Message.ToolMessage> = []
+  const content: Array<AssistantPart> = []
+  const results: Array<ToolMessage> = []
   const provider = new Set(Array.from(self.providerOpen, ([id]) => id))
   for (const part of message.content) {
     switch (part.type) {
@@ -448,20 +526,20 @@ const readAssistant = Effect.fnUntraced(function* (
         content.push(boundTool.fromPromptPart(part))
     }
   }
-  return [yield* Message.assistant(content, options), ...results]
+  return [yield* history.assistant(content, options), ...results]
 })
 
 const readToolCall = Effect.fnUntraced(function* (index: number, part: Prompt.ToolCallPart) {
   const { given, note } = takeNote(part.options)
   const found =
     note.exact === true
-      ? Option.map(history.toJson(part.params), (json) => ({
+      ? Option.map(toJson(part.params), (json) => ({
           arguments: json,
           ...defined({ text: note.text })
         }))
-      : history.callArguments(part.params)
+      : callArguments(part.params)
   if (Option.isNone(found)) return yield* failWith({ _tag: "NotJson", index, callId: part.id, what: "arguments" })
-  const call: Message.ToolCallPart = {
+  const call: ToolCallPart = {
     type: "tool-call",
     id: part.id,
     name: part.name,
@@ -484,11 +562,11 @@ const readToolMessages = (index: number, message: Prompt.ToolMessage): ReadMessa
 
 const readToolMessage = Effect.fnUntraced(function* (index: number, part: Prompt.ToolResultPart) {
   const { given, note, result } = yield* readToolResult(index, part)
-  return yield* Message.tool({ callId: part.id, name: part.name, result }, { ...note.message, ...given })
+  return yield* history.tool({ callId: part.id, name: part.name, result }, { ...note.message, ...given })
 })
 
 const readToolResult = Effect.fnUntraced(function* (index: number, part: Prompt.ToolResultPart) {
-  const value = history.resultValue(part.result)
+  const value = resultValue(part.result)
   if (Option.isNone(value)) return yield* failWith({ _tag: "NotJson", index, callId: part.id, what: "result" })
   const noted = takeNote(part.options)
   return { ...noted, result: resultFromPart(part, value.value, noted.note) }
@@ -504,8 +582,8 @@ const readToolResult = Effect.fnUntraced(function* (index: number, part: Prompt.
  * mean that the step failed.
  */
 export interface ResponseContent {
-  readonly content: ReadonlyArray<Message.AssistantPart>
-  readonly usage?: Message.TokenUsage | undefined
+  readonly content: ReadonlyArray<AssistantPart>
+  readonly usage?: TokenUsage | undefined
   readonly finishReason?: Response.FinishReason | undefined
   readonly model?: string | undefined
   readonly errors: ReadonlyArray<unknown>
@@ -561,7 +639,7 @@ interface Block {
   providerExecuted: boolean
   text: string
   metadata: Metadata
-  part: Message.AssistantPart | undefined
+  part: AssistantPart | undefined
 }
 
 /**
@@ -604,7 +682,7 @@ export const accumulator = (): StreamAccumulator => {
 
   const addCall = (part: Response.ToolCallPart<string, unknown>): void => {
     const started = open.call.get(part.id)
-    const parsed = history.callArguments(part.params === undefined ? started?.text : part.params)
+    const parsed = callArguments(part.params === undefined ? started?.text : part.params)
     if (Option.isNone(parsed)) {
       problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "arguments" }
       return
@@ -624,7 +702,7 @@ export const accumulator = (): StreamAccumulator => {
 
   const addResult = (part: Response.ToolResultPart<string, unknown, unknown>): void => {
     if (part.preliminary || !part.providerExecuted) return
-    const value = history.resultValue(part.encodedResult)
+    const value = resultValue(part.encodedResult)
     if (Option.isNone(value)) {
       problem ??= { _tag: "NotJson", index: position, callId: part.id, what: "result" }
       return
@@ -633,7 +711,7 @@ export const accumulator = (): StreamAccumulator => {
     addPart({ type: "tool-result", id: part.id, name: part.name, result, ...partOptions(part.metadata) })
   }
 
-  const addPart = (part: Message.AssistantPart): void => {
+  const addPart = (part: AssistantPart): void => {
     put("text", "", { part })
   }
 
@@ -709,7 +787,7 @@ const kindOf = (type: string): Kind => {
   return type.startsWith("reasoning") ? "reasoning" : "call"
 }
 
-const partsOfBlock = (block: Block): ReadonlyArray<Message.AssistantPart> => {
+const partsOfBlock = (block: Block): ReadonlyArray<AssistantPart> => {
   if (block.part !== undefined) return [block.part]
   const options = partOptions(block.metadata)
   if (block.kind !== "call") {
@@ -722,7 +800,7 @@ const partsOfBlock = (block: Block): ReadonlyArray<Message.AssistantPart> => {
       type: "tool-call",
       id: block.id,
       name: block.name,
-      ...history.parseCallArguments(block.text),
+      ...parseCallArguments(block.text),
       ...(block.providerExecuted ? { providerExecuted: true } : undefined),
       ...options
     }
@@ -731,8 +809,8 @@ const partsOfBlock = (block: Block): ReadonlyArray<Message.AssistantPart> => {
 
 /** The streamed text of arguments, where it holds more than the arguments do. */
 const receivedText = (text: string, args: Schema.Json): { readonly text: string } | undefined => {
-  if (text.trim() === "" || Option.contains(history.stringifyJson(args), text)) return undefined
-  return Equal.equals(history.parseCallArguments(text).arguments, args) ? { text } : undefined
+  if (text.trim() === "" || Option.contains(stringifyJson(args), text)) return undefined
+  return Equal.equals(parseCallArguments(text).arguments, args) ? { text } : undefined
 }
 
 const partOptions = (metadata: Metadata): { readonly options: Metadata } | undefined =>
@@ -749,7 +827,7 @@ const mergeMetadata = (left: Metadata, right: Metadata): Metadata => {
   return Object.fromEntries(merged)
 }
 
-const usageOf = ({ inputTokens: input, outputTokens: output }: Response.Usage): Message.TokenUsage | undefined => {
+const usageOf = ({ inputTokens: input, outputTokens: output }: Response.Usage): TokenUsage | undefined => {
   const counts = {
     inputTokens: input.total ?? sumCounts(input.uncached, input.cacheRead, input.cacheWrite),
     outputTokens: output.total ?? sumCounts(output.text, output.reasoning),
