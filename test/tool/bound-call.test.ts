@@ -1,10 +1,10 @@
 import { assert, describe } from "@effect/vitest"
-import { Duration, Effect, Fiber, Result, Schema } from "effect"
+import { Duration, Effect, Fiber, Option, Result, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import type * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolResult, ToolSettings } from "effect-emissary"
-import { bind, call, prepare } from "./support.ts"
+import { bind, call, kind, prepare } from "./support.ts"
 import { test } from "../test.ts"
 
 const Order = Schema.Struct({
@@ -53,17 +53,15 @@ const tools = bind(toolkit, {
 
 const good = { kind: "buy", items: [{ sku: "a", qty: 1 }] }
 
-const failure = (name: string, args: Schema.Json) =>
-  Effect.gen(function* () {
-    const result = yield* call(yield* tools, name, args)
-    return result._tag === "Failure" ? result : assert.fail(`expected a failure, found ${JSON.stringify(result)}`)
-  })
+const failure = Effect.fnUntraced(function* (name: string, args: Schema.Json) {
+  const result = yield* call(yield* tools, name, args)
+  return result._tag === "Failure" ? result : assert.fail(`expected a failure, found ${JSON.stringify(result)}`)
+})
 
-const value = (name: string, args: Schema.Json) =>
-  Effect.gen(function* () {
-    const result = yield* call(yield* tools, name, args)
-    return result._tag === "Success" ? result.value : assert.fail(result.message)
-  })
+const value = Effect.fnUntraced(function* (name: string, args: Schema.Json) {
+  const result = yield* call(yield* tools, name, args)
+  return result._tag === "Success" ? result.value : assert.fail(result.message)
+})
 
 describe("TOOL-3 unknown tools", () => {
   test("are reported with the known names", function* () {
@@ -75,6 +73,10 @@ describe("TOOL-3 unknown tools", () => {
   test("L2 inherited names are unknown names", function* () {
     assert.strictEqual((yield* failure("toString", {})).type, "unknown_tool")
     assert.strictEqual((yield* failure("__proto__", {})).type, "unknown_tool")
+  })
+
+  test("TOOL-3 a long name is not sent back to the model at full length", function* () {
+    assert.isBelow((yield* failure("n".repeat(1_000_000), {})).message.length, 500)
   })
 })
 
@@ -171,7 +173,7 @@ describe("TOOL-1 timeouts", () => {
       const fiber = yield* Effect.forkChild(call(tools, "annotated", {}, options), { startImmediately: true })
       yield* TestClock.adjust(Duration.seconds(expected))
       const result = yield* Fiber.join(fiber)
-      assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+      assert.strictEqual(kind(result), "timeout_error")
       assert.match(ToolResult.text(result), new RegExp(`timed out after ${expected} second`))
     }
   })
@@ -181,5 +183,13 @@ describe("TOOL-1 timeouts", () => {
     yield* TestClock.adjust("1000 days")
     assert.isUndefined(fiber.pollUnsafe())
     yield* Fiber.interrupt(fiber)
+  })
+
+  test("RT-3 after the deadline the handler does not run, not even one that would finish at once", function* () {
+    yield* TestClock.setTime(5000)
+    ran.length = 0
+    const prepared = Result.getOrThrow(yield* prepare(yield* tools, "nothing", {}, { deadline: 4000 }))
+    assert.strictEqual(kind(yield* Option.getOrThrow(prepared.execute)), "timeout_error")
+    assert.deepStrictEqual(ran, [])
   })
 })

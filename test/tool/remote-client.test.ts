@@ -1,14 +1,20 @@
 import { NodeHttpClient } from "@effect/platform-node"
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber, Layer, Option, Redacted, Schedule, Schema } from "effect"
 import type * as boundTool from "#src/tool/internal/boundTool.ts"
 import { RemoteTools, ToolResult, ToolRuntime } from "effect-emissary"
 import { FetchHttpClient, HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { deadUrl, rawServer, respond } from "./fixtures/remote-raw.ts"
+import { kind } from "./support.ts"
+import { after } from "../after.ts"
 import { test } from "../test.ts"
 
-const call = (over?: Partial<boundTool.BoundCall> & { readonly idempotent?: boolean }): boundTool.BoundCall => ({
+type Over = Partial<boundTool.BoundCall> & { readonly idempotent?: boolean }
+
+type Options = Partial<Parameters<typeof RemoteTools.layerRuntime>[0]>
+
+const call = (over?: Over): boundTool.BoundCall => ({
   runId: "run-1",
   id: "call-1",
   contract: {
@@ -34,11 +40,7 @@ const token = Redacted.make("s3cret")
 /** At once, so that tests of sockets wait for no clock. */
 const retry = Schedule.recurs(3)
 
-const dispatch = (
-  url: string,
-  over?: Partial<boundTool.BoundCall> & { readonly idempotent?: boolean },
-  options?: Partial<Parameters<typeof RemoteTools.layerRuntime>[0]>
-) =>
+const dispatch = (url: string, over?: Over, options?: Options) =>
   Effect.flatMap(ToolRuntime.ToolRuntime, (runtime) => runtime.dispatch(call(over))).pipe(
     Effect.provide(RemoteTools.layerRuntime({ url, token, retry, ...options }))
   )
@@ -52,6 +54,12 @@ const unavailable = (result: ToolResult.ToolResult) =>
     assert.notInclude(JSON.stringify(result), "s3cret")
     return Schema.decodeUnknownEffect(RemoteTools.Unavailable)(result.value)
   })
+
+const failing = (...args: Parameters<typeof dispatch>) => Effect.flatMap(dispatch(...args), unavailable)
+
+const unreachable = { reason: "unreachable", outcome: "not_executed" }
+
+const lost = { reason: "connection_lost", outcome: "unknown" }
 
 const answer = (result: unknown, over?: object) => JSON.stringify({ protocol: 1, callId: "call-1", result, ...over })
 
@@ -80,36 +88,24 @@ describe.each([
     })
   })
 
-  it.live("a connection that cannot be made is tried again and is then unreachable, not executed", () =>
-    Effect.gen(function* () {
-      const url = yield* deadUrl
-      assert.deepStrictEqual(yield* Effect.flatMap(dispatch(url), unavailable), {
-        reason: "unreachable",
-        outcome: "not_executed"
-      })
-    }).pipe(Effect.provide(http))
-  )
+  test.live("a connection that cannot be made is tried again and is then unreachable", http, function* () {
+    assert.deepStrictEqual(yield* failing(yield* deadUrl), unreachable)
+  })
 
   test.live("a name that does not resolve is unreachable, not executed", http, function* () {
-    const result = yield* dispatch("http://nowhere.invalid:8080", {}, { retry: Schedule.recurs(0) })
-    assert.deepStrictEqual(yield* unavailable(result), { reason: "unreachable", outcome: "not_executed" })
+    const once = { retry: Schedule.recurs(0) }
+    assert.deepStrictEqual(yield* failing("http://nowhere.invalid:8080", {}, once), unreachable)
   })
 
   test.live("a connection cut in mid call is lost, outcome unknown, and not tried again", http, function* () {
     const server = yield* rawServer((socket) => socket.destroy())
-    assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
-      reason: "connection_lost",
-      outcome: "unknown"
-    })
+    assert.deepStrictEqual(yield* failing(server.url), lost)
     assert.strictEqual(server.requests.length, 1)
   })
 
   test.live("a connection reset in mid call is lost as well", http, function* () {
     const server = yield* rawServer((socket) => socket.resetAndDestroy())
-    assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
-      reason: "connection_lost",
-      outcome: "unknown"
-    })
+    assert.deepStrictEqual(yield* failing(server.url), lost)
   })
 
   test.live("a connection cut in the middle of the answer is lost, outcome unknown", http, function* () {
@@ -119,10 +115,7 @@ describe.each([
         () => socket.destroy()
       )
     })
-    assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), {
-      reason: "connection_lost",
-      outcome: "unknown"
-    })
+    assert.deepStrictEqual(yield* failing(server.url), lost)
     assert.strictEqual(server.requests.length, 1)
   })
 
@@ -136,8 +129,7 @@ describe.each([
 
   test.live("an answer that is not HTTP has an unknown outcome", http, function* () {
     const server = yield* rawServer((socket) => socket.end("hello\r\n\r\n"))
-    const value = yield* Effect.flatMap(dispatch(server.url), unavailable)
-    assert.strictEqual(value.outcome, "unknown")
+    assert.strictEqual((yield* failing(server.url)).outcome, "unknown")
   })
 
   test.live("L2 an answer larger than the limit is not read to its end", http, function* () {
@@ -152,12 +144,8 @@ describe.each([
       socket.on("drain", pour)
       pour()
     })
-    const result = yield* dispatch(server.url, {}, { limits: { maxBytes: 100_000 } })
-    assert.deepStrictEqual(yield* unavailable(result), {
-      reason: "response_too_large",
-      outcome: "unknown",
-      status: 200
-    })
+    const found = yield* failing(server.url, {}, { limits: { maxBytes: 100_000 } })
+    assert.deepStrictEqual(found, { reason: "response_too_large", outcome: "unknown", status: 200 })
     yield* Deferred.await(closed)
   })
 
@@ -177,158 +165,125 @@ describe.each([
   test.live("a server that answers too late is a timeout_error", http, function* () {
     const server = yield* rawServer(() => {})
     const result = yield* dispatch(server.url, { timeout: Duration.millis(30) }, { margin: "20 millis" })
-    assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+    assert.strictEqual(kind(result), "timeout_error")
   })
 })
 
 describe("RT-5 answers that are none", () => {
-  const bad: ReadonlyArray<readonly [string, number, string, RemoteTools.Unavailable]> = [
-    ["text", 200, "hello", { reason: "invalid_response", outcome: "unknown", status: 200 }],
-    ["nothing", 200, "", { reason: "invalid_response", outcome: "unknown", status: 200 }],
-    ["null", 200, "null", { reason: "invalid_response", outcome: "unknown", status: 200 }],
-    [
-      "another call",
-      200,
-      answer(shipped, { callId: "call-2" }),
-      { reason: "invalid_response", outcome: "unknown", status: 200 }
-    ],
-    [
-      "another protocol",
-      200,
-      answer(shipped, { protocol: 2 }),
-      { reason: "invalid_response", outcome: "unknown", status: 200 }
-    ],
-    [
-      "no content",
-      200,
-      answer({ ...shipped, content: [] }),
-      { reason: "invalid_response", outcome: "unknown", status: 200 }
-    ],
-    [
-      "L2 a forbidden key",
-      200,
-      `{"protocol":1,"callId":"call-1","result":{"_tag":"Success","content":[{"type":"text","text":"a"}],"value":{"__proto__":{"x":1}}}}`,
-      { reason: "invalid_response", outcome: "unknown", status: 200 }
-    ],
-    [
-      "L2 a deep value",
-      200,
-      answer({ ...shipped, value: 0 }).replace(`"value":0`, `"value":${"[".repeat(5000)}${"]".repeat(5000)}`),
-      { reason: "invalid_response", outcome: "unknown", status: 200 }
-    ],
-    ["401 of a proxy", 401, "<html>", { reason: "unauthorized", outcome: "not_executed", status: 401 }],
-    ["403 of a proxy", 403, "<html>", { reason: "denied", outcome: "not_executed", status: 403 }],
-    ["404 of another server", 404, "", { reason: "not_found", outcome: "not_executed", status: 404 }],
-    ["413 of a proxy", 413, "", { reason: "request_too_large", outcome: "not_executed", status: 413 }],
-    ["502 of a proxy", 502, "<html>", { reason: "server_error", outcome: "unknown", status: 502 }],
-    ["418", 418, "{}", { reason: "invalid_response", outcome: "unknown", status: 418 }],
-    ["204", 204, "", { reason: "invalid_response", outcome: "unknown", status: 204 }]
+  const http = NodeHttpClient.layerNodeHttp
+  const valued = (value: string) => answer({ ...shipped, value: 0 }).replace(`"value":0`, `"value":${value}`)
+  const bodies: Record<string, string> = {
+    text: "hello",
+    nothing: "",
+    null: "null",
+    "another call": answer(shipped, { callId: "call-2" }),
+    "another protocol": answer(shipped, { protocol: 2 }),
+    "no content": answer({ ...shipped, content: [] }),
+    "L2 a forbidden key": valued(`{"__proto__":{"x":1}}`),
+    "L2 a deep value": valued("[".repeat(5000) + "]".repeat(5000))
+  }
+  type Reason = RemoteTools.Unavailable["reason"]
+  type Outcome = RemoteTools.Unavailable["outcome"]
+  const bad: ReadonlyArray<readonly [string, number, string, Reason, Outcome]> = [
+    ...Object.entries(bodies).map(([name, body]) => [name, 200, body, "invalid_response", "unknown"] as const),
+    ["401 of a proxy", 401, "<html>", "unauthorized", "not_executed"],
+    ["403 of a proxy", 403, "<html>", "denied", "not_executed"],
+    ["404 of another server", 404, "", "not_found", "not_executed"],
+    ["413 of a proxy", 413, "", "request_too_large", "not_executed"],
+    ["502 of a proxy", 502, "<html>", "server_error", "unknown"],
+    ["418", 418, "{}", "invalid_response", "unknown"],
+    ["204", 204, "", "invalid_response", "unknown"]
   ]
 
-  it.live.each(bad)("%s", ([, status, body, expected]) =>
-    Effect.gen(function* () {
+  for (const [name, status, body, reason, outcome] of bad) {
+    test.live(name, http, function* () {
       const server = yield* rawServer((socket) => respond(socket, status, body))
-      assert.deepStrictEqual(yield* Effect.flatMap(dispatch(server.url), unavailable), expected)
+      assert.deepStrictEqual(yield* failing(server.url), { reason, outcome, status })
       assert.strictEqual(server.requests.length, 1)
-    }).pipe(Effect.provide(NodeHttpClient.layerNodeHttp))
-  )
+    })
+  }
 
-  it.live("L8 a server that repeats the token does not pass it to the model", () =>
-    Effect.gen(function* () {
-      const body = JSON.stringify({ _tag: "Denied", message: "no: Bearer s3cret" })
-      const server = yield* rawServer((socket) => respond(socket, 403, body))
-      const result = yield* dispatch(server.url)
-      assert.notInclude(JSON.stringify(result), "s3cret")
-      assert.include(ToolResult.text(result), "Bearer <token>")
-    }).pipe(Effect.provide(NodeHttpClient.layerNodeHttp))
-  )
+  test.live("L8 a server that repeats the token does not pass it to the model", http, function* () {
+    const body = JSON.stringify({ _tag: "Denied", message: "no: Bearer s3cret" })
+    const server = yield* rawServer((socket) => respond(socket, 403, body))
+    const result = yield* dispatch(server.url)
+    assert.notInclude(JSON.stringify(result), "s3cret")
+    assert.include(ToolResult.text(result), "Bearer <token>")
+  })
 
-  test.live("unknown keys of a later server are ignored", NodeHttpClient.layerNodeHttp, function* () {
+  test.live("unknown keys of a later server are ignored", http, function* () {
     const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped, { extra: 1 })))
     assert.deepStrictEqual(yield* dispatch(server.url), ToolResult.success("shipped"))
   })
 
-  test.live("L2 a call larger than the limit is not sent", NodeHttpClient.layerNodeHttp, function* () {
+  test.live("L2 a call larger than the limit is not sent", http, function* () {
     const server = yield* rawServer((socket) => respond(socket, 200, answer(shipped)))
-    const result = yield* dispatch(
-      server.url,
-      { arguments: { text: "x".repeat(2000) } },
-      { limits: { maxBytes: 1000 } }
-    )
-    assert.deepStrictEqual(yield* unavailable(result), { reason: "request_too_large", outcome: "not_executed" })
+    const large = { arguments: { text: "x".repeat(2000) } }
+    const found = yield* failing(server.url, large, { limits: { maxBytes: 1000 } })
+    assert.deepStrictEqual(found, { reason: "request_too_large", outcome: "not_executed" })
     assert.strictEqual(server.requests.length, 0)
   })
 })
 
 describe("RT-5 time", () => {
-  const refused = (request: HttpClientError.TransportError["request"]) =>
-    new HttpClientError.HttpClientError({
-      reason: new HttpClientError.TransportError({
-        request,
-        cause: Object.assign(new Error("no"), { code: "ECONNREFUSED" })
-      })
-    })
-
-  /** Takes one step of the script for each request. */
-  const scripted = (steps: ReadonlyArray<"refuse" | "cut" | "hang" | "answer">) => {
-    const seen: Array<string> = []
-    const sent: Array<Record<string, unknown>> = []
-    const layer = Layer.succeed(
-      HttpClient.HttpClient,
-      HttpClient.make((request) => {
-        const step = steps[seen.length] ?? "hang"
-        seen.push(step)
-        sent.push(
-          JSON.parse(new TextDecoder().decode(request.body._tag === "Uint8Array" ? request.body.body : undefined))
-        )
-        switch (step) {
-          case "refuse":
-            return Effect.fail(refused(request))
-          case "cut":
-            return Effect.fail(
-              new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request }) })
-            )
-          case "hang":
-            return Effect.never
-          case "answer":
-            return Effect.succeed(HttpClientResponse.fromWeb(request, new Response(answer(shipped))))
-        }
-      })
-    )
-    return { layer, seen, sent }
+  const failed = (request: HttpClientError.TransportError["request"], code?: string) => {
+    const cause = Object.assign(new Error("no"), { code })
+    const reason = new HttpClientError.TransportError({ request, ...(code === undefined ? {} : { cause }) })
+    return Effect.fail(new HttpClientError.HttpClientError({ reason }))
   }
 
-  const start = (http: Layer.Layer<HttpClient.HttpClient>, over?: Parameters<typeof dispatch>[1]) =>
-    Effect.forkChild(
-      dispatch("http://tools.example", over, { retry: undefined, margin: "2 seconds" }).pipe(Effect.provide(http))
+  /** Takes one step of the script for each request. */
+  const scripted = (...steps: ReadonlyArray<"refuse" | "cut" | "hang" | "answer">) => {
+    const seen: Array<string> = []
+    const sent: Array<Record<string, unknown>> = []
+    const client = HttpClient.make((request) => {
+      const step = steps[seen.length] ?? "hang"
+      seen.push(step)
+      sent.push(
+        JSON.parse(new TextDecoder().decode(request.body._tag === "Uint8Array" ? request.body.body : undefined))
+      )
+      switch (step) {
+        case "refuse":
+          return failed(request, "ECONNREFUSED")
+        case "cut":
+          return failed(request)
+        case "hang":
+          return Effect.never
+        case "answer":
+          return Effect.succeed(HttpClientResponse.fromWeb(request, new Response(answer(shipped))))
+      }
+    })
+    return { layer: Layer.succeed(HttpClient.HttpClient, client), seen, sent }
+  }
+
+  const refusals = Array.from({ length: 20 }, () => "refuse" as const)
+
+  const send = (http: ReturnType<typeof scripted>, over?: Over, options?: Options) =>
+    dispatch("http://tools.example", over, { retry: undefined, margin: "2 seconds", ...options }).pipe(
+      Effect.provide(http.layer)
     )
 
+  /** The result of a call while that much time passes. */
+  const during = (time: Duration.Input, ...args: Parameters<typeof send>) => after(time, send(...args))
+
   test("L9 waits the timeout and the margin, then timeout_error", function* () {
-    const http = scripted(["hang"])
-    const fiber = yield* start(http.layer)
-    yield* TestClock.adjust("11 seconds")
-    assert.isUndefined(fiber.pollUnsafe())
-    yield* TestClock.adjust("1 second")
-    const result = yield* Fiber.join(fiber)
-    assert.deepStrictEqual(result, ToolResult.failure("timeout_error", "Tool execution timed out after 10 seconds"))
+    const call = send(scripted("hang"))
+    assert.isTrue(Option.isNone(yield* after("11 seconds", Effect.timeoutOption(call, "11 seconds"))))
+    const expected = ToolResult.failure("timeout_error", "Tool execution timed out after 10 seconds")
+    assert.deepStrictEqual(yield* after("12 seconds", call), expected)
   })
 
-  test("the deadline of the run shortens the wait and is sent", function* () {
-    const http = scripted(["hang"])
-    const fiber = yield* start(http.layer, { deadline: 3000 })
-    yield* TestClock.adjust("5 seconds")
-    const result = yield* Fiber.join(fiber)
-    assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+  test("the deadline of the run shortens the wait", function* () {
+    assert.strictEqual(kind(yield* during("5 seconds", scripted("hang"), { deadline: 3000 })), "timeout_error")
   })
 
   test("the deadline is sent where the server would not stop by itself before", function* () {
     yield* TestClock.adjust("1 second")
-    const sent = (over: Parameters<typeof dispatch>[1]) =>
-      Effect.gen(function* () {
-        const http = scripted(["answer"])
-        yield* Effect.flatMap(start(http.layer, over), Fiber.join)
-        return http.sent[0]?.["deadline"]
-      })
+    const sent = Effect.fnUntraced(function* (over: Over) {
+      const http = scripted("answer")
+      yield* during(0, http, over)
+      return http.sent[0]?.["deadline"]
+    })
     assert.isUndefined(yield* sent({}))
     assert.isUndefined(yield* sent({ timeout: Duration.seconds(60) }))
     assert.strictEqual(yield* sent({ timeout: Duration.seconds(2) }), 3000)
@@ -339,64 +294,42 @@ describe("RT-5 time", () => {
 
   test("a passed deadline sends nothing", function* () {
     yield* TestClock.adjust("5 seconds")
-    const http = scripted([])
-    const result = yield* Fiber.join(yield* start(http.layer, { deadline: 3000 }))
-    assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+    const http = scripted()
+    assert.strictEqual(kind(yield* during(0, http, { deadline: 3000 })), "timeout_error")
     assert.deepStrictEqual(http.seen, [])
   })
 
   test("by default a refused connection is tried six times within about three seconds", function* () {
-    const http = scripted(Array.from({ length: 20 }, () => "refuse" as const))
-    const fiber = yield* start(http.layer)
-    yield* TestClock.adjust("3100 millis")
-    assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).reason, "unreachable")
+    const http = scripted(...refusals)
+    assert.deepStrictEqual(yield* Effect.flatMap(during("3100 millis", http), unavailable), unreachable)
     assert.strictEqual(http.seen.length, 6)
   })
 
   test("a server that comes up while the client tries again is used, by every tool", function* () {
-    const http = scripted(["refuse", "refuse", "answer"])
-    const fiber = yield* start(http.layer)
-    yield* TestClock.adjust("300 millis")
-    assert.deepStrictEqual(yield* Fiber.join(fiber), ToolResult.success("shipped"))
+    const http = scripted("refuse", "refuse", "answer")
+    assert.deepStrictEqual(yield* during("300 millis", http), ToolResult.success("shipped"))
   })
 
   test("trying again never exceeds the timeout and the margin", function* () {
-    const http = scripted(Array.from({ length: 20 }, () => "refuse" as const))
-    const fiber = yield* Effect.forkChild(
-      dispatch(
-        "http://tools.example",
-        { timeout: Duration.seconds(1) },
-        { retry: Schedule.spaced("700 millis"), margin: "1 second" }
-      ).pipe(Effect.provide(http.layer))
-    )
-    yield* TestClock.adjust("2 seconds")
-    assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).reason, "unreachable")
+    const http = scripted(...refusals)
+    const options = { retry: Schedule.spaced("700 millis"), margin: "1 second" } as const
+    const result = yield* during("2 seconds", http, { timeout: Duration.seconds(1) }, options)
+    assert.deepStrictEqual(yield* unavailable(result), unreachable)
     assert.strictEqual(http.seen.length, 3)
   })
 
   test("once a cut call may have run, an unreachable server no longer means that it did not", function* () {
-    const http = scripted(["cut", ...Array.from({ length: 20 }, () => "refuse" as const)])
-    const fiber = yield* start(http.layer, { idempotent: true })
-    yield* TestClock.adjust("4 seconds")
-    assert.deepStrictEqual(yield* Effect.flatMap(Fiber.join(fiber), unavailable), {
-      reason: "unreachable",
-      outcome: "unknown"
-    })
+    const result = yield* during("4 seconds", scripted("cut", ...refusals), { idempotent: true })
+    assert.deepStrictEqual(yield* unavailable(result), { reason: "unreachable", outcome: "unknown" })
   })
 
   test("a refused connection, then no answer: a timeout_error, for the tool may be running", function* () {
-    const http = scripted(["refuse", "hang"])
-    const fiber = yield* start(http.layer)
-    yield* TestClock.adjust("12 seconds")
-    const result = yield* Fiber.join(fiber)
-    assert.strictEqual(result._tag === "Failure" && result.type, "timeout_error")
+    assert.strictEqual(kind(yield* during("12 seconds", scripted("refuse", "hang"))), "timeout_error")
   })
 
   test("a refused connection, then a cut: not tried again", function* () {
-    const http = scripted(["refuse", "cut", "answer"])
-    const fiber = yield* start(http.layer)
-    yield* TestClock.adjust("4 seconds")
-    assert.strictEqual((yield* Effect.flatMap(Fiber.join(fiber), unavailable)).outcome, "unknown")
+    const http = scripted("refuse", "cut", "answer")
+    assert.strictEqual((yield* Effect.flatMap(during("4 seconds", http), unavailable)).outcome, "unknown")
     assert.deepStrictEqual(http.seen, ["refuse", "cut"])
   })
 })
@@ -404,16 +337,19 @@ describe("RT-5 time", () => {
 describe("RT-5 options", () => {
   const build = (options: Parameters<typeof RemoteTools.layerRuntime>[0]) =>
     Effect.flip(Effect.scoped(Layer.build(RemoteTools.layerRuntime(options)))).pipe(
-      Effect.provide(FetchHttpClient.layer),
-      Effect.map((error) => [error._tag, error.option])
+      Effect.provide(FetchHttpClient.layer)
     )
 
   test("an unusable URL or token is a typed failure of the layer", function* () {
-    assert.deepStrictEqual(yield* build({ url: "nope", token }), ["InvalidOption", "url"])
-    assert.deepStrictEqual(yield* build({ url: "file:///etc", token }), ["InvalidOption", "url"])
-    assert.deepStrictEqual(yield* build({ url: "http://u:p@h/", token }), ["InvalidOption", "url"])
-    assert.deepStrictEqual(yield* build({ url: "http://h/", token: Redacted.make(" ") }), ["InvalidOption", "token"])
-    assert.deepStrictEqual(yield* build({ url: "http://h/", token: Redacted.make("a\nb") }), ["InvalidOption", "token"])
+    for (const url of ["nope", "file:///etc", "http://u:p@h/"]) {
+      assert.deepInclude(yield* build({ url, token }), { _tag: "InvalidOption", option: "url" })
+    }
+    for (const text of [" ", "a\nb", "sch\u00fcssel", "a\u0000b", "\u30c8\u30fc\u30af\u30f3"]) {
+      const error = yield* build({ url: "http://h/", token: Redacted.make(text) })
+      assert.deepInclude(error, { _tag: "InvalidOption", option: "token" })
+      assert.include(error.message, "printable ASCII")
+      if (text !== " ") assert.notInclude(String(error), text)
+    }
   })
 
   test("five calls of a batch at once, unless the option differs", function* () {
@@ -426,17 +362,24 @@ describe("RT-5 options", () => {
   })
 
   test("tools that are bound here run here", function* () {
-    const result = yield* dispatch("http://tools.example", {
-      execute: Option.some(Effect.succeed(ToolResult.success("here"))),
-      runtimeOnly: false
-    }).pipe(
-      Effect.provide(
-        Layer.succeed(
-          HttpClient.HttpClient,
-          HttpClient.make(() => Effect.die("no network"))
-        )
-      )
+    const execute = Option.some(Effect.succeed(ToolResult.success("here")))
+    const client = HttpClient.make(() => Effect.die("no network"))
+    const result = yield* dispatch("http://tools.example", { execute, runtimeOnly: false }).pipe(
+      Effect.provideService(HttpClient.HttpClient, client)
     )
     assert.deepStrictEqual(result, ToolResult.success("here"))
   })
+})
+
+describe("RT-5 redirects", () => {
+  for (const status of [301, 302, 303, 307, 308]) {
+    const name = `RT-5 a redirect (${status}) takes neither the call nor the result to another host`
+    test.live(name, FetchHttpClient.layer, function* () {
+      const elsewhere = yield* rawServer((socket) => respond(socket, 200, answer(shipped)))
+      const location = `Location: ${elsewhere.url}/tools/execute\r\n`
+      const server = yield* rawServer((socket) => respond(socket, status, "", location))
+      assert.deepStrictEqual(yield* failing(server.url), { reason: "invalid_response", outcome: "unknown", status })
+      assert.deepStrictEqual(elsewhere.requests, [])
+    })
+  }
 })

@@ -1,160 +1,111 @@
 import { NodeHttpClient } from "@effect/platform-node"
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Layer, Queue, Redacted, Result, Schedule, Schema, Tracer } from "effect"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
-import { RemoteTools, ToolContract, ToolRuntime, type ToolResult } from "effect-emissary"
-import type { HttpClient, HttpServer } from "effect/http"
+import { RemoteTools, ToolContract, ToolRuntime } from "effect-emissary"
 import { serve, token, url } from "./fixtures/remote-serve.ts"
 import { Probe, Tools } from "./fixtures/remote-tools.ts"
+import { kind, prepare } from "./support.ts"
+import { test } from "../test.ts"
 
-const prepare = (name: "get_order" | "report", args: Schema.Json) =>
-  Effect.gen(function* () {
-    const tool = yield* boundTool.makeStub(yield* ToolContract.fromTool(Tools.tools[name]))
-    const set = yield* boundTool.makeSet([tool])
-    return Result.getOrThrow(
-      yield* boundTool.prepare(set, { id: "c1", name, arguments: args }, { runId: "r1", context: { tenant: "acme" } })
-    )
-  })
+interface Call {
+  readonly tool?: "get_order" | "report"
+  readonly args?: Schema.Json
+  readonly contract?: Partial<ToolContract.ToolContract>
+  readonly client?: Partial<RemoteTools.ClientOptions>
+  readonly path?: string
+}
 
-const dispatch = (call: boundTool.BoundCall, options?: Partial<RemoteTools.ClientOptions>, path = "") =>
-  Effect.gen(function* () {
-    const layer = RemoteTools.layerRuntime({
-      url: `${yield* url}${path}`,
-      token,
-      retry: Schedule.recurs(1),
-      ...options
-    })
-    return yield* Effect.flatMap(ToolRuntime.ToolRuntime, (runtime) => runtime.dispatch(call)).pipe(
-      Effect.provide(layer)
-    )
-  })
-
-const unavailable = (result: ToolResult.ToolResult) =>
-  Schema.decodeUnknownEffect(
-    Schema.Struct({
-      type: Schema.Literal("remote_unavailable"),
-      message: Schema.String,
-      value: RemoteTools.Unavailable
-    })
-  )(result)
-
-const test = <E>(
-  name: string,
-  options: Partial<RemoteTools.ServerOptions>,
-  body: Effect.Effect<void, E, HttpClient.HttpClient | HttpServer.HttpServer | Probe>
-) => it.live(name, () => body.pipe(Effect.provide(Layer.merge(serve(options), NodeHttpClient.layerUndici))))
-
-describe("RT-5 every outcome of a call is typed", () => {
-  test(
-    "wrong token",
-    {},
-    Effect.gen(function* () {
-      const result = yield* dispatch(yield* prepare("get_order", { id: "1" }), { token: Redacted.make("no") })
-      const { message, value } = yield* unavailable(result)
-      assert.deepStrictEqual(value, { reason: "unauthorized", outcome: "not_executed", status: 401 })
-      assert.include(message, "token")
-    })
-  )
-
-  test(
-    "oversized body",
-    { limits: { maxBytes: 1000 } },
-    Effect.gen(function* () {
-      const args = { items: [{ sku: "x".repeat(5000), qty: 1 }] }
-      const { message, value } = yield* unavailable(yield* dispatch(yield* prepare("report", args)))
-      assert.deepStrictEqual(value, { reason: "request_too_large", outcome: "not_executed", status: 413 })
-      assert.include(message, "1000 bytes")
-    })
-  )
-
-  test(
-    "a result that the server may not send",
-    { limits: { maxStringLength: 2000 } },
-    Effect.gen(function* () {
-      const args = {
-        items: [
-          { sku: "x".repeat(1500), qty: 1 },
-          { sku: "y".repeat(1500), qty: 1 }
-        ]
-      }
-      const result = yield* dispatch(yield* prepare("report", args))
-      assert.strictEqual(result._tag === "Failure" && result.type, "execution_error")
-    })
-  )
-
-  test(
-    "unknown tool",
-    {},
-    Effect.gen(function* () {
-      const call = yield* prepare("get_order", { id: "1" })
-      const result = yield* dispatch({ ...call, contract: { ...call.contract, name: "get_invoice" } })
-      assert.strictEqual(result._tag === "Failure" && result.type, "unknown_tool")
-    })
-  )
-
-  test(
-    "contract mismatch",
-    {},
-    Effect.gen(function* () {
-      const call = yield* prepare("get_order", { id: "1" })
-      const result = yield* dispatch({ ...call, contract: { ...call.contract, digest: "sha256:00" } })
-      const { message, value } = yield* unavailable(result)
-      assert.deepStrictEqual(value, { reason: "contract_mismatch", outcome: "not_executed", status: 409 })
-      assert.include(message, "get_order")
-      assert.strictEqual(Queue.sizeUnsafe(yield* Probe), 0)
-    })
-  )
-
-  test(
-    "denied context",
-    { context: ({ tenant }) => Effect.fail(new RemoteTools.Denied({ message: `Not for ${String(tenant)}` })) },
-    Effect.gen(function* () {
-      const { message, value } = yield* unavailable(yield* dispatch(yield* prepare("get_order", { id: "1" })))
-      assert.deepStrictEqual(value, { reason: "denied", outcome: "not_executed", status: 403 })
-      assert.include(message, "Not for acme")
-    })
-  )
-
-  test(
-    "a URL with another path",
-    {},
-    Effect.gen(function* () {
-      const result = yield* dispatch(yield* prepare("get_order", { id: "1" }), {}, "/elsewhere")
-      assert.deepStrictEqual((yield* unavailable(result)).value, {
-        reason: "not_found",
-        outcome: "not_executed",
-        status: 404
-      })
-    })
+const dispatch = Effect.fnUntraced(function* (options: Call) {
+  const { args = { id: "1" }, client, contract, path = "", tool = "get_order" } = options
+  const stub = yield* boundTool.makeStub(yield* ToolContract.fromTool(Tools.tools[tool]))
+  const set = yield* boundTool.makeSet([stub])
+  const call = Result.getOrThrow(yield* prepare(set, tool, args, { context: { tenant: "acme" } }))
+  const layer = RemoteTools.layerRuntime({ url: `${yield* url}${path}`, token, retry: Schedule.recurs(1), ...client })
+  return yield* ToolRuntime.ToolRuntime.pipe(
+    Effect.flatMap((runtime) => runtime.dispatch({ ...call, contract: { ...call.contract, ...contract } })),
+    Effect.provide(layer)
   )
 })
 
-describe("L8 what is recorded", () => {
-  it.live("spans of both sides carry neither arguments nor token nor results", () => {
-    const seen: Array<string> = []
-    const tracer = Tracer.make({
-      span: (options) => {
-        const span = new Tracer.NativeSpan(options)
-        const attribute = span.attribute.bind(span)
-        span.attribute = (key, value) => {
-          seen.push(`${options.kind} ${options.name} ${key}=${String(value)}`)
-          attribute(key, value)
-        }
-        return span
-      }
+const Unavailable = Schema.Struct({
+  type: Schema.Literal("remote_unavailable"),
+  message: Schema.String,
+  value: RemoteTools.Unavailable
+})
+
+const server = (options?: Partial<RemoteTools.ServerOptions>) => Layer.merge(serve(options), NodeHttpClient.layerUndici)
+
+const report = (...skus: ReadonlyArray<string>) =>
+  ({ tool: "report", args: { items: skus.map((sku) => ({ sku, qty: 1 })) } }) as const
+
+interface Refusal extends Call {
+  readonly server?: Partial<RemoteTools.ServerOptions>
+  readonly refused: readonly [reason: RemoteTools.Unavailable["reason"], status: number, message: string]
+}
+
+const refusals: Record<string, Refusal> = {
+  "wrong token": { client: { token: Redacted.make("no") }, refused: ["unauthorized", 401, "token"] },
+  "oversized body": {
+    ...report("x".repeat(5000)),
+    server: { limits: { maxBytes: 1000 } },
+    refused: ["request_too_large", 413, "1000 bytes"]
+  },
+  "contract mismatch": { contract: { digest: "sha256:00" }, refused: ["contract_mismatch", 409, "get_order"] },
+  "denied context": {
+    server: {
+      context: ({ tenant }) => Effect.fail(new RemoteTools.Denied({ message: `Not for ${String(tenant)}` }))
+    },
+    refused: ["denied", 403, "Not for acme"]
+  },
+  "a URL with another path": { path: "/elsewhere", refused: ["not_found", 404, "URL"] }
+}
+
+describe("RT-5 every outcome of a call is typed", () => {
+  for (const [name, { refused, server: options, ...call }] of Object.entries(refusals)) {
+    test.live(name, server(options), function* () {
+      const [reason, status, words] = refused
+      const { message, value } = yield* Schema.decodeUnknownEffect(Unavailable)(yield* dispatch(call))
+      assert.deepStrictEqual(value, { reason, outcome: "not_executed", status })
+      assert.include(message, words)
+      assert.strictEqual(Queue.sizeUnsafe(yield* Probe), 0)
     })
-    return Effect.gen(function* () {
-      const result = yield* dispatch(yield* prepare("get_order", { id: "private-42" }))
-      assert.strictEqual(result._tag, "Success")
+  }
+
+  test.live("a result that the server may not send", server({ limits: { maxStringLength: 2000 } }), function* () {
+    const result = yield* dispatch(report("x".repeat(1500), "y".repeat(1500)))
+    assert.strictEqual(kind(result), "execution_error")
+  })
+
+  test.live("unknown tool", server(), function* () {
+    assert.strictEqual(kind(yield* dispatch({ contract: { name: "get_invoice" } })), "unknown_tool")
+  })
+})
+
+describe("L8 what is recorded", () => {
+  const seen: Array<string> = []
+  const tracer = Tracer.make({
+    span: (options) => {
+      const span = new Tracer.NativeSpan(options)
+      const attribute = span.attribute.bind(span)
+      span.attribute = (key, value) => {
+        seen.push(`${options.kind} ${options.name} ${key}=${String(value)}`)
+        attribute(key, value)
+      }
+      return span
+    }
+  })
+
+  test.live(
+    "spans of both sides carry neither arguments nor token nor results",
+    server().pipe(Layer.provideMerge(Layer.succeed(Tracer.Tracer, tracer))),
+    function* () {
+      assert.strictEqual(kind(yield* dispatch({ args: { id: "private-42" } })), "success")
       const text = seen.join("\n")
       assert.include(text, "client RemoteTools.execute emissary.tool.name=get_order")
       assert.match(text, /^server /m)
       assert.notInclude(text, "private-42")
       assert.notInclude(text, "s3cret")
-    }).pipe(
-      Effect.provide(
-        Layer.merge(serve(), NodeHttpClient.layerUndici).pipe(Layer.provideMerge(Layer.succeed(Tracer.Tracer, tracer)))
-      )
-    )
-  })
+    }
+  )
 })

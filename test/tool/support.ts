@@ -1,4 +1,4 @@
-import { Effect, Result, type Schema } from "effect"
+import { Effect, Layer, References, Result, type Schema } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import type { ToolResult } from "effect-emissary"
@@ -32,7 +32,18 @@ export const call = (
       : Effect.map(boundTool.run([prepared.success]), ([result]) => result!)
   )
 
-export const calls = (set: boundTool.ToolSet, list: ReadonlyArray<readonly [name: string, args: Schema.Json]>) =>
-  Effect.forEach(list, ([name, args], index) =>
-    Effect.flatMap(prepare(set, name, args, { id: String(index) }), Effect.fromResult)
-  )
+/** Calls by name and arguments, or by name alone for a tool without parameters. */
+export const calls = (set: boundTool.ToolSet, ...list: ReadonlyArray<string | readonly [string, Schema.Json]>) =>
+  Effect.forEach(list, (call, index) => {
+    const [name, args] = typeof call === "string" ? [call, {}] : call
+    return Effect.flatMap(prepare(set, name, args, { id: String(index) }), Effect.fromResult)
+  })
+
+/** The type of a failure, or `success`. */
+export const kind = (result: ToolResult.ToolResult | undefined) =>
+  result?._tag === "Failure" ? result.type : result && "success"
+
+export const kinds = (results: ReadonlyArray<ToolResult.ToolResult>) => results.map(kind)
+
+/** For tests of failures that are logged. */
+export const quiet = Layer.succeed(References.MinimumLogLevel, "None")

@@ -1,10 +1,10 @@
-import { assert, describe, it } from "@effect/vitest"
-import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, References, Schema, Tracer } from "effect"
+import { assert, describe } from "@effect/vitest"
+import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Logger, Schema, Tracer } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import * as boundTool from "#src/tool/internal/boundTool.ts"
 import { ToolContract, ToolFailure, ToolResult, ToolRuntime, ToolSettings } from "effect-emissary"
-import { bind, calls, prepare } from "./support.ts"
+import { bind, calls, kind, kinds, prepare, quiet } from "./support.ts"
 import { after } from "../after.ts"
 import { test } from "../test.ts"
 
@@ -12,8 +12,7 @@ class Boom extends Error {}
 
 const N = Schema.Struct({ n: Schema.Int })
 
-const kinds = (results: ReadonlyArray<ToolResult.ToolResult>) =>
-  results.map((result) => (result._tag === "Failure" ? result.type : "success"))
+const concurrent = ToolRuntime.layerConcurrent()
 
 describe("L6 siblings settle", () => {
   const toolkit = Toolkit.make(
@@ -33,73 +32,50 @@ describe("L6 siblings settle", () => {
     // a handler that breaks its own types
     garbage: () => JSON.parse(`"raw"`)
   })
+  const sleep = (n: number) => ["sleep", { n }] as const
 
-  for (const [name, layer] of [
-    ["inline", ToolRuntime.layerInline],
-    ["concurrent", ToolRuntime.layerConcurrent()]
-  ] as const) {
-    it.effect(`RT-3 defects of every kind are unhandled_error results, named by class and text (${name})`, () =>
-      Effect.gen(function* () {
-        const batch = yield* calls(yield* tools, [
-          ["sleep", { n: 0 }],
-          ["boom", {}],
-          ["throws", {}],
-          ["self", {}],
-          ["garbage", {}],
-          ["sleep", { n: 0 }]
-        ])
+  for (const [name, layer] of Object.entries({ inline: ToolRuntime.layerInline, concurrent })) {
+    test(
+      `RT-3 defects of every kind are unhandled_error results, named by class and text (${name})`,
+      Layer.merge(layer, quiet),
+      function* () {
+        const batch = yield* calls(yield* tools, sleep(0), "boom", "throws", "self", "garbage", sleep(0))
         const results = yield* after("1 second", boundTool.run(batch))
         const unhandled = "unhandled_error"
         assert.deepStrictEqual(kinds(results), ["success", unhandled, unhandled, unhandled, unhandled, "success"])
         assert.strictEqual(ToolResult.text(results[1]!), "Error executing tool: Boom: the text")
         assert.strictEqual(ToolResult.text(results[2]!), "Error executing tool: Boom: thrown")
-      }).pipe(Effect.provide(layer), Effect.provideService(References.MinimumLogLevel, "None"))
+      }
     )
   }
 
-  it.effect("RT-1 onFinished runs the moment each call ends, with its duration", () =>
-    Effect.gen(function* () {
-      const batch = yield* calls(yield* tools, [
-        ["sleep", { n: 300 }],
-        ["sleep", { n: 100 }],
-        ["sleep", { n: 200 }]
-      ])
-      const seen: Array<readonly [string, number]> = []
-      const fiber = yield* Effect.forkChild(
-        boundTool.run(batch, {
-          onFinished: (id, _result, duration) => Effect.sync(() => seen.push([id, Duration.toMillis(duration)]))
-        })
-      )
-      yield* TestClock.adjust(150)
-      assert.deepStrictEqual(seen, [["1", 100]])
-      yield* TestClock.adjust(1000)
-      yield* Fiber.join(fiber)
-      assert.deepStrictEqual(seen, [
-        ["1", 100],
-        ["2", 200],
-        ["0", 300]
-      ])
-    }).pipe(Effect.provide(ToolRuntime.layerConcurrent()))
-  )
+  test("RT-1 onFinished runs the moment each call ends, with its duration", concurrent, function* () {
+    const batch = yield* calls(yield* tools, sleep(300), sleep(100), sleep(200))
+    const seen: Array<string> = []
+    const fiber = yield* Effect.forkChild(
+      boundTool.run(batch, {
+        onFinished: (id, _result, duration) => Effect.sync(() => seen.push(`${id}: ${Duration.toMillis(duration)}`))
+      })
+    )
+    yield* TestClock.adjust(150)
+    assert.deepStrictEqual(seen, ["1: 100"])
+    yield* TestClock.adjust(1000)
+    yield* Fiber.join(fiber)
+    assert.deepStrictEqual(seen, ["1: 100", "2: 200", "0: 300"])
+  })
 
-  it.effect("calls with the same id each get their own result", () =>
-    Effect.gen(function* () {
-      const set = yield* tools
-      const one = yield* Effect.flatMap(prepare(set, "sleep", { n: 0 }), Effect.fromResult)
-      const two = yield* Effect.flatMap(prepare(set, "boom", {}), Effect.fromResult)
-      assert.deepStrictEqual(kinds(yield* after(10, boundTool.run([one, two, one]))), [
-        "success",
-        "unhandled_error",
-        "success"
-      ])
-    }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
-  )
+  test("calls with the same id each get their own result", quiet, function* () {
+    const set = yield* tools
+    const [one, two] = yield* Effect.all([calls(set, sleep(0)), calls(set, "boom")])
+    const results = yield* after(10, boundTool.run([...one, ...two, ...one]))
+    assert.deepStrictEqual(kinds(results), ["success", "unhandled_error", "success"])
+  })
 
   test("RT-3 the cause goes to the log and to onFinished", function* () {
     const logged: Array<unknown> = []
     const causes: Array<Cause.Cause<unknown> | undefined> = []
     const logger = Logger.make(({ cause, message }) => logged.push(message, cause))
-    const batch = yield* calls(yield* tools, [["boom", {}]])
+    const batch = yield* calls(yield* tools, "boom")
     yield* boundTool
       .run(batch, { onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause)) })
       .pipe(Effect.provide(Logger.layer([logger])))
@@ -107,60 +83,51 @@ describe("L6 siblings settle", () => {
     assert.isTrue(logged.some((entry) => Cause.isCause(entry) && Cause.squash(entry) instanceof Boom))
   })
 
-  it.effect("RT-3 with defects: die the batch dies with the first defect, after all have settled", () =>
-    Effect.gen(function* () {
-      const batch = yield* calls(yield* tools, [
-        ["sleep", { n: 100 }],
-        ["boom", {}],
-        ["sleep", { n: 300 }],
-        ["throws", {}]
-      ])
+  test(
+    "RT-3 with defects: die the batch dies with the first defect, after all have settled",
+    Layer.merge(concurrent, quiet),
+    function* () {
+      const batch = yield* calls(yield* tools, sleep(100), "boom", sleep(300), "throws")
       const finished: Array<string> = []
-      const fiber = yield* Effect.forkChild(
-        boundTool.run(batch, { defects: "die", onFinished: (id) => Effect.sync(() => finished.push(id)) })
-      )
-      yield* TestClock.adjust("1 second")
-      const exit = yield* Fiber.await(fiber)
+      const onFinished = (id: string) => Effect.sync(() => finished.push(id))
+      const exit = yield* after("1 second", Effect.exit(boundTool.run(batch, { defects: "die", onFinished })))
       assert.sameMembers(finished, ["0", "1", "2", "3"])
       assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
       assert.strictEqual(Exit.isFailure(exit) && (Cause.squash(exit.cause) as Error).message, "the text")
-    }).pipe(Effect.provide(ToolRuntime.layerConcurrent()), Effect.provideService(References.MinimumLogLevel, "None"))
+    }
   )
 
-  it.effect("RT-2 a wrapper may try again; the cause of an earlier attempt is forgotten", () =>
-    Effect.gen(function* () {
-      let attempts = 0
-      const toolkit = Toolkit.make(Tool.make("flaky", { failure: ToolFailure }))
-      const set = yield* bind(toolkit, {
-        flaky: () =>
-          Effect.suspend(() => (++attempts === 1 ? Effect.die(new Boom("first")) : ToolFailure.error("second")))
+  test("RT-2 a wrapper may try again; the cause of an earlier attempt is forgotten", quiet, function* () {
+    let attempts = 0
+    const set = yield* bind(Toolkit.make(Tool.make("flaky", { failure: ToolFailure })), {
+      flaky: () =>
+        Effect.suspend(() => (++attempts === 1 ? Effect.die(new Boom("first")) : ToolFailure.error("second")))
+    })
+    const causes: Array<unknown> = []
+    const results = yield* boundTool
+      .run(yield* calls(set, "flaky"), {
+        defects: "die",
+        onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
       })
-      const causes: Array<unknown> = []
-      const results = yield* boundTool
-        .run(yield* calls(set, [["flaky", {}]]), {
-          defects: "die",
-          onFinished: (_id, _result, _duration, cause) => Effect.sync(() => causes.push(cause))
-        })
-        .pipe(Effect.provide(ToolRuntime.around((_, next) => Effect.andThen(next, next))))
-      assert.deepStrictEqual(results.map(ToolResult.text), ["second"])
-      assert.deepStrictEqual(causes, [undefined])
-    }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
-  )
+      .pipe(Effect.provide(ToolRuntime.around((_, next) => Effect.andThen(next, next))))
+    assert.deepStrictEqual(results.map(ToolResult.text), ["second"])
+    assert.deepStrictEqual(causes, [undefined])
+  })
 
-  it.effect("RT-2 a defect that a wrapper dealt with is none", () =>
-    Effect.gen(function* () {
-      const batch = yield* calls(yield* tools, [["boom", {}]])
-      yield* boundTool
-        .run(batch, { defects: "die" })
-        .pipe(Effect.provide(ToolRuntime.around((_, next) => Effect.as(next, ToolResult.success("fallback")))))
-    }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
-  )
+  test("RT-2 a defect that a wrapper dealt with is none", quiet, function* () {
+    yield* boundTool
+      .run(yield* calls(yield* tools, "boom"), { defects: "die" })
+      .pipe(Effect.provide(ToolRuntime.around((_, next) => Effect.as(next, ToolResult.success("fallback")))))
+  })
 })
 
 describe("TOOL-1 timeouts of a batch", () => {
-  it.effect("a handler that resists interruption delays its own result, no other, and has timed out", () =>
-    Effect.gen(function* () {
+  test(
+    "a handler that resists interruption delays its own result, no other, and has timed out",
+    concurrent,
+    function* () {
       const events: Array<string> = []
+      const push = (event: string) => Effect.sync(() => events.push(event))
       const toolkit = Toolkit.make(
         ToolSettings.timeout(Tool.make("stubborn", { success: Schema.String }), 100),
         ToolSettings.timeout(Tool.make("tidy"), 100),
@@ -168,124 +135,91 @@ describe("TOOL-1 timeouts of a batch", () => {
       )
       const set = yield* bind(toolkit, {
         stubborn: () => Effect.uninterruptible(Effect.as(Effect.sleep(500), "made it after all")),
-        tidy: () =>
-          Effect.never.pipe(
-            Effect.onInterrupt(() =>
-              Effect.andThen(
-                Effect.sleep(50),
-                Effect.sync(() => events.push("tidied up"))
-              )
-            )
-          ),
+        tidy: () => Effect.never.pipe(Effect.onInterrupt(() => Effect.andThen(Effect.sleep(50), push("tidied up")))),
         quick: () => Effect.void
       })
-      const batch = yield* calls(set, [
-        ["stubborn", {}],
-        ["tidy", {}],
-        ["quick", {}]
-      ])
-      const fiber = yield* Effect.forkChild(
-        boundTool.run(batch, { onFinished: (id) => Effect.sync(() => events.push(id)) })
-      )
+      const batch = yield* calls(set, "stubborn", "tidy", "quick")
+      const fiber = yield* Effect.forkChild(boundTool.run(batch, { onFinished: push }))
       yield* TestClock.adjust(50)
       assert.deepStrictEqual(events, ["2"])
       yield* TestClock.adjust(200)
       assert.deepStrictEqual(events, ["2", "tidied up", "1"])
       yield* TestClock.adjust(1000)
       assert.deepStrictEqual(kinds(yield* Fiber.join(fiber)), ["timeout_error", "timeout_error", "success"])
-    }).pipe(Effect.provide(ToolRuntime.layerConcurrent()))
+    }
   )
 
+  const limited = Effect.fnUntraced(function* (
+    handler: Effect.Effect<void>,
+    treat: <A>(run: Effect.Effect<A>) => Effect.Effect<A> = (run) => run
+  ) {
+    const set = yield* bind(Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100)), { t: () => handler })
+    return kinds(yield* after(100, treat(boundTool.run(yield* calls(set, "t")))))
+  })
+
   test("a handler that ends at the very moment of its timeout has ended", function* () {
-    const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
-    const set = yield* bind(toolkit, { t: () => Effect.sleep(100) })
-    assert.deepStrictEqual(kinds(yield* after(100, boundTool.run(yield* calls(set, [["t", {}]])))), ["success"])
+    assert.deepStrictEqual(yield* limited(Effect.sleep(100)), ["success"])
   })
 
   test("a finalizer that dies after the timeout changes nothing", function* () {
-    const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
-    const set = yield* bind(toolkit, { t: () => Effect.never.pipe(Effect.onInterrupt(() => Effect.die("late"))) })
-    assert.deepStrictEqual(kinds(yield* after(100, boundTool.run(yield* calls(set, [["t", {}]])))), ["timeout_error"])
+    const dying = Effect.never.pipe(Effect.onInterrupt(() => Effect.die("late")))
+    assert.deepStrictEqual(yield* limited(dying), ["timeout_error"])
   })
 
   test("a timeout works where the run itself cannot be interrupted", function* () {
-    const toolkit = Toolkit.make(ToolSettings.timeout(Tool.make("t"), 100))
-    const set = yield* bind(toolkit, { t: () => Effect.never })
-    const batch = yield* calls(set, [["t", {}]])
-    assert.deepStrictEqual(kinds(yield* after(100, Effect.uninterruptible(boundTool.run(batch)))), ["timeout_error"])
+    assert.deepStrictEqual(yield* limited(Effect.never, Effect.uninterruptible), ["timeout_error"])
   })
 })
 
 describe("RT-3 interruption", () => {
-  const setup = Effect.gen(function* () {
+  /** The events of a batch that is interrupted while handlers hang. */
+  const interrupted = Effect.gen(function* () {
     const events: Array<string> = []
+    const push = (event: string) => Effect.sync(() => events.push(event))
     const hanging = yield* Deferred.make<void>()
-    const toolkit = Toolkit.make(Tool.make("quick"), Tool.make("hang", { parameters: N }))
-    const set = yield* bind(toolkit, {
+    const set = yield* bind(Toolkit.make(Tool.make("quick"), Tool.make("hang", { parameters: N })), {
       quick: () => Effect.void,
       hang: ({ n }) =>
         Effect.andThen(Deferred.succeed(hanging, undefined), Effect.never).pipe(
-          Effect.onInterrupt(() => Effect.sync(() => events.push(`finalizer ${n}`)))
+          Effect.onInterrupt(() => push(`finalizer ${n}`))
         )
     })
-    const batch = yield* calls(set, [
-      ["quick", {}],
-      ["hang", { n: 1 }],
-      ["hang", { n: 2 }],
-      ["quick", {}]
-    ])
+    const batch = yield* calls(set, "quick", ["hang", { n: 1 }], ["hang", { n: 2 }], "quick")
     const run = boundTool.run(batch, {
-      onStarted: (id) => Effect.sync(() => events.push(`started ${id}`)),
-      onFinished: (id, result) =>
-        // a slow journal: it must not be cut off
-        Effect.andThen(
-          Effect.yieldNow,
-          Effect.sync(() => events.push(`${id} ${result._tag === "Failure" ? result.type : "success"}`))
-        )
+      onStarted: (id) => push(`started ${id}`),
+      // a slow journal: it must not be cut off
+      onFinished: (id, result) => Effect.andThen(Effect.yieldNow, push(`${id} ${kind(result)}`))
     })
-    return { events, hanging, run }
+    const fiber = yield* Effect.forkChild(run)
+    yield* Deferred.await(hanging)
+    for (let turn = 0; turn < 10; turn++) yield* Effect.yieldNow
+    yield* Fiber.interrupt(fiber)
+    assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+    return events
   })
 
   test("one after another: what never started stays untouched", function* () {
-    const { events, hanging, run } = yield* setup
-    const fiber = yield* Effect.forkChild(run)
-    yield* Deferred.await(hanging)
-    yield* Fiber.interrupt(fiber)
-    assert.deepStrictEqual(events, ["started 0", "0 success", "started 1", "finalizer 1", "1 interrupted"])
-    assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+    const events = ["started 0", "0 success", "started 1", "finalizer 1", "1 interrupted"]
+    assert.deepStrictEqual(yield* interrupted, events)
   })
 
-  it.effect("concurrently: every handler is interrupted, and a free place is not taken again", () =>
-    Effect.gen(function* () {
-      const { events, hanging, run } = yield* setup
-      const fiber = yield* Effect.forkChild(run)
-      yield* Deferred.await(hanging)
-      for (let turn = 0; turn < 10; turn++) yield* Effect.yieldNow
-      yield* Fiber.interrupt(fiber)
-      assert.sameMembers(events, [
-        "started 0",
-        "0 success",
-        "started 1",
-        "started 2",
-        "finalizer 1",
-        "finalizer 2",
-        "1 interrupted",
-        "2 interrupted"
-      ])
-    }).pipe(Effect.provide(ToolRuntime.layerConcurrent({ maxConcurrency: 2 })))
+  test(
+    "concurrently: every handler is interrupted, and a free place is not taken again",
+    ToolRuntime.layerConcurrent({ maxConcurrency: 2 }),
+    function* () {
+      const first = ["started 0", "0 success", "started 1", "finalizer 1", "1 interrupted"]
+      assert.sameMembers(yield* interrupted, [...first, "started 2", "finalizer 2", "2 interrupted"])
+    }
   )
 
-  test("a runtime that interrupts itself is not the run being interrupted", function* () {
-    const toolkit = Toolkit.make(Tool.make("t"))
-    const batch = yield* calls(yield* bind(toolkit, { t: () => Effect.void }), [["t", {}]])
-    const results = yield* boundTool
-      .run(batch)
-      .pipe(
-        Effect.provide(ToolRuntime.layer({ dispatch: () => Effect.interrupt })),
-        Effect.provideService(References.MinimumLogLevel, "None")
-      )
-    assert.deepStrictEqual(kinds(results), ["unhandled_error"])
-  })
+  test(
+    "a runtime that interrupts itself is not the run being interrupted",
+    Layer.merge(ToolRuntime.layer({ dispatch: () => Effect.interrupt }), quiet),
+    function* () {
+      const set = yield* bind(Toolkit.make(Tool.make("t")), { t: () => Effect.void })
+      assert.deepStrictEqual(kinds(yield* boundTool.run(yield* calls(set, "t"))), ["unhandled_error"])
+    }
+  )
 })
 
 describe("RT-1 tool runtimes", () => {
@@ -293,40 +227,30 @@ describe("RT-1 tool runtimes", () => {
     ToolContract.make({ name: "stub", parameters: { type: "object" }, ...options }).pipe(
       Effect.flatMap(boundTool.makeStub),
       Effect.flatMap((tool) => boundTool.makeSet([tool])),
-      Effect.flatMap((set) => calls(set, [["stub", {}]]))
+      Effect.flatMap((set) => calls(set, "stub"))
     )
 
   const run =
     (dispatch: (call: boundTool.BoundCall) => Effect.Effect<ToolResult.ToolResult>) =>
     (batch: ReadonlyArray<boundTool.BoundCall>) =>
-      boundTool
-        .run(batch)
-        .pipe(
-          Effect.provide(ToolRuntime.layer({ dispatch })),
-          Effect.provideService(References.MinimumLogLevel, "None")
-        )
+      boundTool.run(batch).pipe(Effect.provide([ToolRuntime.layer({ dispatch }), quiet]))
 
   test("RT-4 a dispatch that throws or dies is an unhandled_error", function* () {
-    for (const dispatch of [
-      () => Effect.die("no"),
-      () => {
-        throw new Boom("x")
-      }
-    ]) {
+    const throws = () => {
+      throw new Boom("x")
+    }
+    for (const dispatch of [() => Effect.die("no"), throws]) {
       assert.deepStrictEqual(kinds(yield* run(dispatch)(yield* stub({}))), ["unhandled_error"])
     }
   })
 
   test("CODEC-3 results of stubs are checked against the contract", function* () {
     const success = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] }
-    const answer = (value: Schema.Json) =>
-      Effect.flatMap(
-        stub({ success }),
-        run(() => Effect.succeed(ToolResult.success(value)))
-      )
+    const batch = yield* stub({ success })
+    const answer = (value: Schema.Json) => run(() => Effect.succeed(ToolResult.success(value)))(batch)
     assert.deepStrictEqual(yield* answer({ n: 1 }), [ToolResult.success({ n: 1 })])
     const [bad] = yield* answer({ n: "one" })
-    assert.isTrue(bad !== undefined && bad._tag === "Failure" && bad.type === "execution_error")
+    assert.strictEqual(kind(bad), "execution_error")
     assert.include(ToolResult.text(bad!), "n")
   })
 
@@ -354,18 +278,16 @@ describe("RT-1 tool runtimes", () => {
     assert.strictEqual(seen?.contract.name, "stub")
   })
 
+  const concurrency = Effect.map(ToolRuntime.ToolRuntime, (runtime) => runtime.concurrency)
+
   test("RT-1 without a layer calls run one after another, with layerConcurrent five at once", function* () {
-    assert.strictEqual((yield* ToolRuntime.ToolRuntime).concurrency, 1)
-    const concurrent = yield* ToolRuntime.ToolRuntime.pipe(Effect.provide(ToolRuntime.layerConcurrent()))
-    assert.strictEqual(concurrent.concurrency, 5)
+    assert.strictEqual(yield* concurrency, 1)
+    assert.strictEqual(yield* Effect.provide(concurrency, concurrent), 5)
   })
 
   test("a senseless concurrency counts as one", function* () {
     for (const maxConcurrency of [0, -3, Number.NaN]) {
-      const runtime = yield* ToolRuntime.ToolRuntime.pipe(
-        Effect.provide(ToolRuntime.layerConcurrent({ maxConcurrency }))
-      )
-      assert.strictEqual(runtime.concurrency, 1)
+      assert.strictEqual(yield* Effect.provide(concurrency, ToolRuntime.layerConcurrent({ maxConcurrency })), 1)
     }
   })
 })
@@ -430,29 +352,18 @@ describe("spans", () => {
     })
     const toolkit = Toolkit.make(Tool.make("a/b", { parameters: N }), Tool.make("boom"))
     const set = yield* bind(toolkit, { "a/b": () => Effect.void, boom: () => Effect.die("x") })
-    const batch = yield* calls(set, [
-      ["a/b", { n: 12345 }],
-      ["boom", {}]
-    ])
-    yield* boundTool
-      .run(batch)
-      .pipe(Effect.withTracer(tracer), Effect.provideService(References.MinimumLogLevel, "None"))
+    const batch = yield* calls(set, ["a/b", { n: 12345 }], "boom")
+    yield* boundTool.run(batch).pipe(Effect.withTracer(tracer), Effect.provide(quiet))
+    const attributes = (name: string, id: string) => ({
+      "gen_ai.operation.name": "execute_tool",
+      "gen_ai.tool.name": name,
+      "gen_ai.tool.call.id": id
+    })
     assert.deepStrictEqual(
       spans.map((span) => [span.name, Object.fromEntries(span.attributes)]),
       [
-        [
-          "execute_tool a/b",
-          { "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "a/b", "gen_ai.tool.call.id": "0" }
-        ],
-        [
-          "execute_tool boom",
-          {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": "boom",
-            "gen_ai.tool.call.id": "1",
-            "error.type": "unhandled_error"
-          }
-        ]
+        ["execute_tool a/b", attributes("a/b", "0")],
+        ["execute_tool boom", { ...attributes("boom", "1"), "error.type": "unhandled_error" }]
       ]
     )
   })
